@@ -17,7 +17,8 @@ use bardo::console::screen::Screen;
 use bardo::console::screens::{ScreenId, ticket};
 use bardo::console::state::feed::Feed;
 use bardo::console::state::model::{
-    BlockRow, ChainIdentity, ChainSnapshot, FeedPrice, Money, Network, Page, PoolRow, PoolVersion, TokenRow, Update,
+    BlockRow, ChainIdentity, ChainSnapshot, FeedPrice, MarketUpdate, MoneyKind, NetworkIdentity, Page, PoolRow,
+    PoolVersion, TokenRow,
 };
 use bardo::console::state::{Input, State};
 use bardo::console::theme::Theme;
@@ -25,13 +26,13 @@ use bardo::console::view;
 use bardo::console::widgets::{self, samples};
 use bardo::engine::Catalog;
 use bardo::fabric::{
-    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Card, Event, EventKind, GolemNow, GolemThought, MemoryHits,
-    Redacted, ToolEnd, ToolStart, ToolUpdate, TxState, TxUpdate, Vitals,
+    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Event, EventKind, GolemState, GolemThought, MemoryHits,
+    RedactedParams, ResultCard, ToolEnd, ToolStart, ToolUpdate, TxState, TxUpdate, Vitals,
 };
 use bardo::runtime::tool_info;
 use bardo::session::handle::{
-    AllowanceState, AllowancesState, AuditEntry, BreakerState, ChainHoldings, Found, GrantState, Holding, Limits, News,
-    PolicyState, Ready, Snapshot, SpendState,
+    AllowanceState, AllowancesState, AuditEntry, BreakerState, ChainHoldings, GrantState, HoldingRow, LimitUsage,
+    PolicyState, QueryResult, SessionInfo, SessionNews, SessionSnapshot, SpendState,
 };
 use bardo::session::questions::Question;
 use bardo::tools::ALL_TOOL_DEFS;
@@ -54,7 +55,7 @@ fn events(calls: u64) -> Vec<Arc<Event>> {
         let kinds = [
             EventKind::ToolStart(ToolStart {
                 tool_name: "uniswap_execute_swap".into(),
-                params: Redacted::new(&samples::swap_params(), &[]),
+                params: RedactedParams::new(&samples::swap_params(), &[]),
                 params_hash: B256::ZERO,
                 tick: None,
                 facts: None,
@@ -70,7 +71,7 @@ fn events(calls: u64) -> Vec<Arc<Event>> {
                 state: None,
                 duration_ms: 900,
                 result_summary: Value::Null,
-                card: Some(Card {
+                card: Some(ResultCard {
                     widget: bardo::base::model::CardKind::Quote,
                     data: data.clone(),
                     hints: Some(hints.clone()),
@@ -89,9 +90,9 @@ fn page() -> Page {
     let text = |words: &str| SafeText::clean(words, 40);
     let mut page = Page::default();
     let chain = |name: &str, id| ChainIdentity { name: text(name), id, interval_millis: Some(1000) };
-    page.apply(Update::Started(Network {
+    page.apply(MarketUpdate::Started(NetworkIdentity {
         name: text("devnet"),
-        money: Money::Play,
+        money: MoneyKind::Play,
         chains: vec![chain("ethereum", 31_337), chain("base", 31_338)],
         wallet: Address::repeat_byte(1),
     }));
@@ -119,7 +120,7 @@ fn page() -> Page {
             feed_price: "3411.2".parse().ok(),
             holds: "12450000".parse().ok(),
         };
-        page.apply(Update::Chain(Box::new(ChainSnapshot {
+        page.apply(MarketUpdate::Chain(Box::new(ChainSnapshot {
             chain,
             blocks: (1..=200).map(block).collect(),
             tokens: (1..=8).map(token).collect(),
@@ -131,7 +132,7 @@ fn page() -> Page {
     page
 }
 
-fn snapshot() -> Snapshot {
+fn snapshot() -> SessionSnapshot {
     let text = |words: &str| SafeText::clean(words, 40);
     let amount = || TokenAmount::new(U256::from(1_234_567_890_u64), 6).unwrap_or(TokenAmount::ether(U256::ZERO));
     let dollars = |figure: &str| figure.parse().unwrap_or(Usd::ZERO);
@@ -147,7 +148,7 @@ fn snapshot() -> Snapshot {
         left: dollars("380"),
         lasts_millis: 1_800_000,
     };
-    let held = |_| Holding { symbol: text("WETH"), amount: amount(), value: "1234.5".parse().ok() };
+    let held = |_| HoldingRow { symbol: text("WETH"), amount: amount(), value: "1234.5".parse().ok() };
     let allowance = |seed| AllowanceState {
         chain: text("ethereum"),
         chain_id: 31_337,
@@ -162,14 +163,14 @@ fn snapshot() -> Snapshot {
         expires_at: Some(samples::START + 300),
         promised: None,
     };
-    Snapshot {
+    SessionSnapshot {
         golem_id: GolemId::operator(),
         at: samples::START_MILLIS,
         account: None,
         paper: false,
         phase: Phase::Thriving,
         policy: PolicyState { name: text("demo"), version: 1, hash: B256::ZERO },
-        limits: Some(Limits {
+        limits: Some(LimitUsage {
             day: spend("1966.02", "5000"),
             month: spend("1966.02", "50000"),
             one: "2500".parse().ok(),
@@ -207,7 +208,7 @@ fn life(first: u64) -> Vec<Arc<Event>> {
     let mut kinds = vec![
         (
             None,
-            EventKind::GolemNow(GolemNow {
+            EventKind::GolemNow(GolemState {
                 now: text("Selling 0.25 WETH for USDC, to bring WETH under 55 %."),
                 next: text("Buy UNI for $2,047. Waits for you."),
                 step: Some((2, 4)),
@@ -250,7 +251,7 @@ fn life(first: u64) -> Vec<Arc<Event>> {
         let reason = Some(text("wait for gas"));
         let start = ToolStart {
             tool_name: "uniswap_execute_swap".into(),
-            params: Redacted::new(&samples::swap_params(), &[]),
+            params: RedactedParams::new(&samples::swap_params(), &[]),
             params_hash: B256::ZERO,
             tick: None,
             facts: None,
@@ -281,7 +282,7 @@ fn life(first: u64) -> Vec<Arc<Event>> {
 }
 
 /// As many audit log entries as the screen requests.
-fn trail() -> News {
+fn trail() -> SessionNews {
     let text = |words: &str| SafeText::clean(words, 60);
     let bodies = [
         ("permit:issued", json!({ "expected_outcome": "Swap 0.36 WETH for >= 153.573063 UNI", "needs": "approval" })),
@@ -299,7 +300,7 @@ fn trail() -> News {
         hash: B256::repeat_byte(9),
     };
     let entries = (1..=500).zip(bodies.iter().cycle()).map(entry).collect();
-    News::Found { ticket: ticket(ScreenId::Audit, 1), found: Box::new(Found::Audit { entries }) }
+    SessionNews::Found { ticket: ticket(ScreenId::Audit, 1), found: Box::new(QueryResult::Audit { entries }) }
 }
 
 fn frames(criterion: &mut Criterion) {
@@ -319,7 +320,7 @@ fn frames(criterion: &mut Criterion) {
     let mut state = State::new(Size { width: 200, height: 50 }, samples::NOW.millis + 400_000, true);
     let tools = Catalog::new(ALL_TOOL_DEFS.iter().copied());
     let tools = tools.iter().flat_map(Catalog::iter).map(|entry| tool_info(entry)).collect();
-    state.session.ready = Some(Box::new(Ready {
+    state.session.ready = Some(Box::new(SessionInfo {
         golem_id: GolemId::operator(),
         name: SafeText::clean("Ada", 8),
         role: SafeText::clean("trade-executor", 20),
@@ -333,7 +334,7 @@ fn frames(criterion: &mut Criterion) {
     }));
     (state.session.page, state.session.feed, state.session.snapshot) = (page, feed, Some(Arc::new(snapshot)));
     let asked = |number| Question { number, of: 3, ..samples::question() };
-    state.update(Input::News(Box::new(News::Questions(Arc::new((1..=3).map(asked).collect())))));
+    state.update(Input::News(Box::new(SessionNews::Questions(Arc::new((1..=3).map(asked).collect())))));
     state.update(Input::News(Box::new(trail())));
     state.display.notice = None;
     let mut group = criterion.benchmark_group("frame");

@@ -16,15 +16,15 @@ use alloy::signers::local::{MnemonicBuilder, coins_bip39::English};
 use alloy::sol_types::SolCall;
 use bardo::abi::uniswap_v3::QuoterV2;
 use bardo::chain::devnet::server;
-use bardo::sandbox::plan::{ETHEREUM, Token};
+use bardo::sandbox::plan::{ETHEREUM, SandboxToken};
 use bardo::sandbox::snapshot::{furnished_from_file, run_genesis};
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use criterion::{Criterion, criterion_group, criterion_main};
 use tokio::runtime::Runtime;
 
 const START: u64 = 1_800_000_000;
 
-fn config(pace: Pace) -> SandboxConfig {
+fn config(pace: BlockPace) -> SandboxConfig {
     SandboxConfig { seed: 1, start_time: START, pace, clock: None, market: MarketMode::Off, keeper: false }
 }
 
@@ -32,7 +32,7 @@ fn boot(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("devnet");
     group.sample_size(10).measurement_time(Duration::from_secs(10));
     group.bench_function("both chains ready", |bencher| {
-        bencher.iter(|| Sandbox::boot(black_box(&config(Pace::Manual)), &|_| {}).expect("a sandbox"));
+        bencher.iter(|| Sandbox::boot(black_box(&config(BlockPace::Manual)), &|_| {}).expect("a sandbox"));
     });
     // Compares the deployments on the larger chain with reading their result from the snapshot.
     group.bench_function("genesis by deployment", |bencher| {
@@ -103,13 +103,13 @@ fn measure(
 }
 
 fn speak(criterion: &mut Criterion) {
-    let sandbox = Sandbox::boot(&config(Pace::OnTransaction), &|_| {}).expect("a sandbox");
+    let sandbox = Sandbox::boot(&config(BlockPace::OnTransaction), &|_| {}).expect("a sandbox");
     let chain = sandbox.chain("ethereum").expect("the first chain");
     let quoter = sandbox.description().chains[0].contracts["quoterV2"];
     let call = QuoterV2::quoteExactInputSingleCall {
         params: QuoterV2::QuoteExactInputSingleParams {
             tokenIn: chain.deployment.weth,
-            tokenOut: chain.deployment.token(Token::Usdc).expect("on every chain"),
+            tokenOut: chain.deployment.token(SandboxToken::Usdc).expect("on every chain"),
             amountIn: U256::from(10).pow(U256::from(18)),
             fee: U24::from(500),
             sqrtPriceLimitX96: U160::ZERO,

@@ -11,7 +11,8 @@ use bardo::base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo::engine::{
-    Call, CallContext, Catalog, Executor, ExecutorConfig, Input, ReadTool, Reply, ToolDef, World, mcp_list, openai_list,
+    CallContext, Catalog, Executor, ExecutorConfig, ReadTool, ToolCall, ToolDef, ToolEnvironment, ToolInput, ToolReply,
+    mcp_list, openai_list,
 };
 use bardo::fabric::Fabric;
 use bardo::tools::ALL_TOOL_DEFS;
@@ -65,9 +66,9 @@ impl ReadTool for Nothing {
         json!({"token_in": "WETH", "token_out": "USDC", "amount": "1.5", "chain": "ethereum"})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Params>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Params>, ToolError> {
         context.step("Answering");
-        Ok(Reply::new(params, "As asked."))
+        Ok(ToolReply::new(params, "As asked."))
     }
 }
 
@@ -79,7 +80,7 @@ fn engine(criterion: &mut Criterion) {
     let clock = Arc::new(SystemClock);
     let executor = Executor::new(ExecutorConfig {
         catalog: Catalog::new([&NOTHING]).expect("a catalog"),
-        world: Arc::new(World::new(clock.clone(), None, Vec::new(), Vec::new())),
+        world: Arc::new(ToolEnvironment::new(clock.clone(), None, Vec::new(), Vec::new())),
         fabric: Fabric::in_memory(1 << 12, clock),
         golem_id: GolemId::operator(),
         calls_per_minute: u32::MAX,
@@ -95,7 +96,7 @@ fn engine(criterion: &mut Criterion) {
             let calling = async move {
                 let began = Instant::now();
                 for _ in 0..rounds {
-                    black_box(executor.call(Call::new("nothing", Input::Text(text.clone()))).await);
+                    black_box(executor.call(ToolCall::new("nothing", ToolInput::Text(text.clone()))).await);
                 }
                 began.elapsed()
             };
@@ -104,7 +105,7 @@ fn engine(criterion: &mut Criterion) {
     });
     // From a thread outside the runtime, like `bardo call`, which adds two thread wake-ups.
     criterion.bench_function("the same from a thread of its own", |bencher| {
-        bencher.iter(|| runtime.block_on(executor.call(Call::new("nothing", Input::Text(text.clone())))));
+        bencher.iter(|| runtime.block_on(executor.call(ToolCall::new("nothing", ToolInput::Text(text.clone())))));
     });
     criterion.bench_function("the catalog, checked", |bencher| {
         bencher.iter(|| Catalog::new(ALL_TOOL_DEFS.iter().copied()).expect("a catalog"));

@@ -6,7 +6,7 @@ use alloy::primitives::B256;
 use bardo::base::clock::SystemClock;
 use bardo::base::id::{CallId, GolemId};
 use bardo::base::text::SafeText;
-use bardo::fabric::{EventKind, Fabric, FabricConfig, Redacted, ToolEnd, ToolStart, ToolUpdate};
+use bardo::fabric::{EventKind, Fabric, FabricConfig, RedactedParams, ToolEnd, ToolStart, ToolUpdate};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::json;
 
@@ -20,7 +20,7 @@ fn quote() -> Vec<EventKind> {
     vec![
         EventKind::ToolStart(ToolStart {
             tool_name: "uniswap_get_quote".into(),
-            params: Redacted::new(&params, &[]),
+            params: RedactedParams::new(&params, &[]),
             params_hash: B256::repeat_byte(7),
             tick: None,
             facts: None,

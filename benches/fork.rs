@@ -11,16 +11,18 @@ use alloy::sol_types::SolCall;
 use bardo::abi::erc20::{Erc20, Weth9};
 use bardo::abi::uniswap_v3::SwapRouter02;
 use bardo::chain::devnet::server;
-use bardo::chain::fork::{Call, Fork, Hints, NextBlock, Options, Remote, RemoteLimits, Source};
-use bardo::sandbox::plan::{Token, Venue};
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::chain::fork::{
+    Fork, ForkCall, ForkSource, NextBlock, PrefetchHints, RemoteLimits, RemoteState, SimulationOptions,
+};
+use bardo::sandbox::plan::{SandboxToken, Venue};
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn swap(criterion: &mut Criterion) {
     let config = SandboxConfig {
         seed: 1,
         start_time: 1_800_000_000,
-        pace: Pace::Manual,
+        pace: BlockPace::Manual,
         clock: None,
         market: MarketMode::Off,
         keeper: false,
@@ -29,14 +31,14 @@ fn swap(criterion: &mut Criterion) {
     let chain = sandbox.chain("ethereum").expect("the first chain");
     let trader = *sandbox.accounts().first().expect("the demo wallet");
     let (weth, router) = (chain.deployment.weth, chain.deployment.swap_router);
-    let usdc = chain.deployment.token(Token::Usdc).expect("on every chain");
+    let usdc = chain.deployment.token(SandboxToken::Usdc).expect("on every chain");
     let pool = chain
         .deployment
         .pools
         .iter()
         .find(|pool| {
             let tokens = [pool.token0.token, pool.token1.token];
-            pool.venue == Venue::V3(500) && tokens.contains(&Token::Weth) && tokens.contains(&Token::Usdc)
+            pool.venue == Venue::V3(500) && tokens.contains(&SandboxToken::Weth) && tokens.contains(&SandboxToken::Usdc)
         })
         .expect("a pool");
     let amount = U256::from(10).pow(U256::from(16));
@@ -51,13 +53,13 @@ fn swap(criterion: &mut Criterion) {
     };
     // Wrapping and approval come first, so that only the swap is measured.
     let prepare = [
-        Call::new(trader, weth, Weth9::depositCall {}.abi_encode()).with_value(amount),
-        Call::new(trader, weth, Erc20::approveCall { spender: router, value: U256::MAX }.abi_encode()),
+        ForkCall::new(trader, weth, Weth9::depositCall {}.abi_encode()).with_value(amount),
+        ForkCall::new(trader, weth, Erc20::approveCall { spender: router, value: U256::MAX }.abi_encode()),
     ];
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let devnet = chain.devnet.clone();
     runtime.block_on(async {
-        let fork = Fork::pin(&Source::Devnet(devnet.clone()), BlockId::latest(), NextBlock::default()).await;
+        let fork = Fork::pin(&ForkSource::Devnet(devnet.clone()), BlockId::latest(), NextBlock::default()).await;
         let prepared = fork.expect("a fork").simulate(&prepare).await.expect("a simulation").changes;
         let written = prepared.writes.clone();
         devnet
@@ -71,9 +73,9 @@ fn swap(criterion: &mut Criterion) {
             .expect("a chain");
     });
     let swap = SwapRouter02::exactInputSingleCall { params }.abi_encode();
-    let calls = [Call::new(trader, router, swap).with_gas_limit(500_000)];
+    let calls = [ForkCall::new(trader, router, swap).with_gas_limit(500_000)];
 
-    let source = Source::Devnet(devnet.clone());
+    let source = ForkSource::Devnet(devnet.clone());
     let fork = runtime.block_on(Fork::pin(&source, BlockId::latest(), NextBlock::default())).expect("a fork");
     let expected = runtime.block_on(fork.simulate(&calls)).expect("a simulation");
     assert!(expected.succeeded() && expected.changes.complete(), "{:?}", expected.failure());
@@ -84,11 +86,11 @@ fn swap(criterion: &mut Criterion) {
     let served = runtime.block_on(server::serve(devnet.clone(), 0)).expect("a server");
     let url: url::Url = served.url().parse().expect("a URL");
     let rules = runtime.block_on(devnet.run(|chain| *chain.rules())).expect("a chain");
-    let hints = Hints { accounts: vec![pool.address], slots: vec![] };
-    let options = Options { hints, ..Options::default() };
+    let hints = PrefetchHints { accounts: vec![pool.address], slots: vec![] };
+    let options = SimulationOptions { hints, ..SimulationOptions::default() };
     let cold = async || {
         let provider = ProviderBuilder::default().connect_http(url.clone()).erased();
-        let remote = Remote::new(provider, rules, RemoteLimits::default());
+        let remote = RemoteState::new(provider, rules, RemoteLimits::default());
         let fork = remote.pin(BlockId::latest(), NextBlock::default()).await.expect("a fork");
         let simulation = fork.simulate_with(&calls, &options).await.expect("a simulation");
         (simulation, remote.round_trips())

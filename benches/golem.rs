@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::error::ToolError;
 use bardo::base::id::GolemId;
 use bardo::base::model::{
@@ -12,13 +12,13 @@ use bardo::base::model::{
     ToolMeta,
 };
 use bardo::base::text::SafeText;
-use bardo::engine::{CallContext, Catalog, ReadTool, Reply, Selection, ToolDef};
+use bardo::engine::{CallContext, Catalog, ReadTool, ToolDef, ToolReply, ToolSelection};
 use bardo::golem::archetype::Archetypes;
-use bardo::golem::memory::{Episode, Memory, Outcome, Topic};
+use bardo::golem::memory::{Episode, EpisodeOutcome, Memory, Topic};
 use bardo::golem::phase::{PhaseMachine, PhaseRules};
-use bardo::golem::vitals::{Gauge, Terms};
+use bardo::golem::vitals::{LifeTerms, VitalsMeter};
 use bardo::runtime::data::DataFolder;
-use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
+use bardo::sandbox::{BlockPace, MarketMode, SandboxConfig};
 use criterion::{Criterion, criterion_group, criterion_main};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -98,8 +98,8 @@ impl<const N: usize> ReadTool for Numbered<N> {
         json!({"token": "WETH"})
     }
 
-    async fn run(_: &CallContext, params: Params) -> Result<Reply<Params>, ToolError> {
-        Ok(Reply::new(params, "As asked."))
+    async fn run(_: &CallContext, params: Params) -> Result<ToolReply<Params>, ToolError> {
+        Ok(ToolReply::new(params, "As asked."))
     }
 }
 
@@ -129,7 +129,7 @@ fn episode(number: u64) -> Episode {
         topic: Topic::of("swap", &params),
         cents: 25_000,
         phase: Phase::Thriving,
-        outcome: Outcome::Done,
+        outcome: EpisodeOutcome::Done,
         code: None,
         allowed_bps: Some(50),
         slipped_bps: Some(i64::try_from(number % 40).unwrap_or_default()),
@@ -147,12 +147,12 @@ fn heartbeat(criterion: &mut Criterion) {
     let (mut gauge, memory, _opened) = runtime.block_on(async {
         let home = home.path().to_str().expect("a path in UTF-8");
         let environment: Environment = [("BARDO_HOME", home)].into_iter().collect();
-        let config = Config::load(&environment, &Flags::default()).expect("a configuration");
+        let config = Config::load(&environment, &ConfigFlags::default()).expect("a configuration");
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let sandbox = SandboxConfig {
             seed: 1,
             start_time: clock.now_seconds(),
-            pace: Pace::Manual,
+            pace: BlockPace::Manual,
             clock: Some(clock.clone()),
             market: MarketMode::On,
             keeper: true,
@@ -165,8 +165,8 @@ fn heartbeat(criterion: &mut Criterion) {
         let memory = Memory::new(ledger.store.clone(), golem);
         memory.record_all((0..EPISODES).map(episode).collect()).await.expect("a long memory");
         let world = Arc::new(opened.world.clone());
-        let terms = Terms { born_at: clock.now_millis(), high_water: None, lifespan_seconds: None };
-        (Gauge::new(world, terms).expect("a wallet"), memory, (opened, ledger))
+        let terms = LifeTerms { born_at: clock.now_millis(), high_water: None, lifespan_seconds: None };
+        (VitalsMeter::new(world, terms).expect("a wallet"), memory, (opened, ledger))
     });
     assert_eq!(memory.count().expect("a count"), EPISODES);
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
@@ -182,7 +182,7 @@ fn heartbeat(criterion: &mut Criterion) {
             });
             machine.observe(&reading, now);
             let alike = memory.alike(&topic, 20).expect("a memory");
-            (gauge.told(&machine, &reading, &worth), alike)
+            (gauge.to_event(&machine, &reading, &worth), alike)
         });
     });
     criterion.bench_function("a search among 100,000 trades", |bencher| {
@@ -197,7 +197,7 @@ fn resolution(criterion: &mut Criterion) {
         bencher.iter(|| roles.reach("golem-instance", &catalog).expect("a reach"));
     });
     // All tools: declared by a profile, selected, and formatted as a prompt for a phase.
-    let all = Selection { profile: Some(Profile::Dev), ..Selection::default() };
+    let all = ToolSelection { profile: Some(Profile::Dev), ..ToolSelection::default() };
     assert_eq!(catalog.select(&all).expect("a selection").len(), TOOLS);
     criterion.bench_function("190 tools from profile to prompt", |bencher| {
         bencher.iter(|| catalog.select(&all).expect("a selection").prompt(Phase::Cautious));

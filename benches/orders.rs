@@ -9,22 +9,22 @@ use alloy::primitives::{Address, B256, Bytes, U256, address};
 use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::id::{CallId, GolemId, PermitId};
 use bardo::base::text::SafeText;
-use bardo::chain::network::Contract;
-use bardo::chain::permit2::Domain;
+use bardo::chain::network::KnownContract;
+use bardo::chain::permit2::Permit2Domain;
 use bardo::console::painter::Painter;
 use bardo::console::screens::{ScreenContext, ScreenId, Screens};
 use bardo::console::state::feed::Feed;
 use bardo::console::state::model::Page;
 use bardo::console::theme::Theme;
 use bardo::console::widgets::samples;
-use bardo::fabric::{Asset, DecayUnit, Event, EventKind, Fabric};
-use bardo::safety::orders::record::Figures;
+use bardo::fabric::{CardToken, DecayUnit, Event, EventKind, Fabric};
+use bardo::safety::orders::record::OrderFigures;
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig};
-use bardo::sandbox::keys::Party;
+use bardo::sandbox::keys::DevnetAccount;
 use bardo::sandbox::order_service::LocalOrders;
-use bardo::session::handle::Ready;
+use bardo::session::handle::SessionInfo;
 use bardo::store::StoreError;
-use bardo::uniswap::order::{At, Auction, Draft, Legs, Order, OrderKind};
+use bardo::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft, OrderKind, ResolutionPoint, UniswapXOrder};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -37,8 +37,8 @@ const OPEN: u64 = 1_000;
 
 const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
 
-fn draft(kind: OrderKind, nonce: u64) -> Draft {
-    Draft {
+fn draft(kind: OrderKind, nonce: u64) -> OrderDraft {
+    OrderDraft {
         reactor: Address::repeat_byte(1),
         swapper: Address::repeat_byte(2),
         recipient: Address::repeat_byte(2),
@@ -47,43 +47,45 @@ fn draft(kind: OrderKind, nonce: u64) -> Draft {
         cosigner: Address::repeat_byte(3),
         token_in: Address::repeat_byte(4),
         token_out: Address::repeat_byte(5),
-        legs: Legs::ExactIn {
+        legs: OrderAmounts::ExactIn {
             amount_in: U256::from(1_000_000_000u64),
             start_out: U256::from(1_010_000_000u64),
             least_out: U256::from(990_000_000u64),
         },
         auction: match kind {
-            OrderKind::Dutch => Auction::Times { from: 1_000, until: 1_900 },
-            OrderKind::DutchV2 => Auction::CosignedTimes,
-            OrderKind::DutchV3 => Auction::CosignedBlocks { over: 40, base_fee: 0, per_gwei: U256::ZERO },
-            OrderKind::Priority => Auction::PriorityFee { start_block: 1, baseline: 0, mps_per_wei: U256::from(1) },
+            OrderKind::Dutch => AuctionTerms::Times { from: 1_000, until: 1_900 },
+            OrderKind::DutchV2 => AuctionTerms::CosignedTimes,
+            OrderKind::DutchV3 => AuctionTerms::CosignedBlocks { over: 40, base_fee: 0, per_gwei: U256::ZERO },
+            OrderKind::Priority => {
+                AuctionTerms::PriorityFee { start_block: 1, baseline: 0, mps_per_wei: U256::from(1) }
+            }
         },
     }
 }
 
 /// An order of a kind as a filler receives it, in the middle of its auction at second 1,400 and block 20.
-fn cosigned(kind: OrderKind, party: &Party) -> Order {
-    let mut order = Draft { cosigner: party.address(), ..draft(kind, 1) }.order().expect("an order");
+fn cosigned(kind: OrderKind, party: &DevnetAccount) -> UniswapXOrder {
+    let mut order = OrderDraft { cosigner: party.address(), ..draft(kind, 1) }.order().expect("an order");
     match &mut order {
-        Order::Dutch(_) => {}
-        Order::DutchV2(order) => {
+        UniswapXOrder::Dutch(_) => {}
+        UniswapXOrder::DutchV2(order) => {
             order.cosignerData.decayStartTime = U256::from(1_000);
             order.cosignerData.decayEndTime = U256::from(1_900);
             order.cosignerData.outputAmounts = vec![U256::ZERO; order.baseOutputs.len()];
         }
-        Order::DutchV3(order) => {
+        UniswapXOrder::DutchV3(order) => {
             order.cosignerData.decayStartBlock = U256::from(1);
             order.cosignerData.outputAmounts = vec![U256::ZERO; order.baseOutputs.len()];
         }
-        Order::Priority(order) => order.cosignerData.auctionTargetBlock = U256::from(1),
+        UniswapXOrder::Priority(order) => order.cosignerData.auctionTargetBlock = U256::from(1),
     }
     let digest = order.cosigner_digest(31_337).expect("a cosigner's digest");
     order.with_cosignature(party.sign_digest(31_337, digest).expect("a signature"))
 }
 
 fn orders(criterion: &mut Criterion) {
-    let domain = Domain { chain_id: 31_337, permit2: PERMIT2 };
-    let party = Party::development_accounts().expect("the development accounts").swap_remove(0);
+    let domain = Permit2Domain { chain_id: 31_337, permit2: PERMIT2 };
+    let party = DevnetAccount::development_accounts().expect("the development accounts").swap_remove(0);
     for kind in [OrderKind::DutchV2, OrderKind::DutchV3, OrderKind::Priority] {
         criterion.bench_function(&format!("{kind} built"), |bench| {
             bench.iter(|| draft(kind, black_box(1)).order().unwrap())
@@ -99,14 +101,20 @@ fn orders(criterion: &mut Criterion) {
         });
         let encoded = order.encode();
         criterion.bench_function(&format!("{kind} decoded and compared"), |bench| {
-            bench.iter(|| Order::decode(kind, black_box(&encoded)).unwrap())
+            bench.iter(|| UniswapXOrder::decode(kind, black_box(&encoded)).unwrap())
         });
     }
     // With the cosigner's signature, which every resolution verifies as the reactor does.
     for kind in [OrderKind::DutchV2, OrderKind::DutchV3, OrderKind::Priority] {
         let order = cosigned(kind, &party);
-        let at =
-            At { chain_id: 31_337, timestamp: 1_400, block: 20, base_fee: 7, priority_fee: 3, filler: Address::ZERO };
+        let at = ResolutionPoint {
+            chain_id: 31_337,
+            timestamp: 1_400,
+            block: 20,
+            base_fee: 7,
+            priority_fee: 3,
+            filler: Address::ZERO,
+        };
         order.resolve(&at).expect("an order in the midst of its auction");
         criterion.bench_function(&format!("{kind} resolved"), |bench| {
             bench.iter(|| black_box(&order).resolve(black_box(&at)).unwrap())
@@ -114,9 +122,16 @@ fn orders(criterion: &mut Criterion) {
     }
     // A first-version Dutch order needs no cosigner, so only the resolution is measured.
     let order = draft(OrderKind::Dutch, 1).order().unwrap();
-    let at = At { chain_id: 31_337, timestamp: 1_400, block: 9, base_fee: 7, priority_fee: 0, filler: Address::ZERO };
+    let at = ResolutionPoint {
+        chain_id: 31_337,
+        timestamp: 1_400,
+        block: 9,
+        base_fee: 7,
+        priority_fee: 0,
+        filler: Address::ZERO,
+    };
     criterion.bench_function("a Dutch order resolved", |bench| bench.iter(|| black_box(&order).resolve(&at).unwrap()));
-    let many: Vec<Order> = (0..1_000).map(|nonce| draft(OrderKind::Dutch, nonce).order().unwrap()).collect();
+    let many: Vec<UniswapXOrder> = (0..1_000).map(|nonce| draft(OrderKind::Dutch, nonce).order().unwrap()).collect();
     criterion.bench_function("1,000 open orders resolved", |bench| {
         bench.iter(|| many.iter().filter(|order| order.resolve(&at).is_ok()).count())
     });
@@ -125,12 +140,13 @@ fn orders(criterion: &mut Criterion) {
 /// Stores [`OPEN`] open orders in the ledger, as if each had been signed and submitted. None can be filled, since no
 /// service has them.
 async fn open_orders(world: &TestHarness) {
-    let (permit2, account) = (world.contract(Contract::Permit2), world.account());
-    let (reactor, cosigner) = (world.contract(Contract::V2DutchReactor), world.contract(Contract::OrderCosigner));
+    let (permit2, account) = (world.contract(KnownContract::Permit2), world.account());
+    let (reactor, cosigner) =
+        (world.contract(KnownContract::V2DutchReactor), world.contract(KnownContract::OrderCosigner));
     let (given, wanted) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
     let now = SystemClock.now_millis();
-    let asset = |symbol: &str, address, decimals| Asset { symbol: SafeText::clean(symbol, 8), address, decimals };
-    let figures = Figures {
+    let asset = |symbol: &str, address, decimals| CardToken { symbol: SafeText::clean(symbol, 8), address, decimals };
+    let figures = OrderFigures {
         expected_outcome: SafeText::clean("what is expected", 40),
         token_in: asset("USDC", given, 6),
         token_out: asset("WETH", wanted, 18),
@@ -142,7 +158,7 @@ async fn open_orders(world: &TestHarness) {
     let facts = serde_json::to_string(&figures).expect("figures");
     let rows: Vec<(B256, Bytes, PermitId)> = (0..OPEN)
         .map(|nonce| {
-            let order = Draft {
+            let order = OrderDraft {
                 reactor,
                 swapper: account,
                 recipient: account,
@@ -238,7 +254,7 @@ fn screen(criterion: &mut Criterion) {
         let kind = EventKind::OrderUpdate(Box::new(update));
         feed.take(&Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id, kind }));
     }
-    let ready = Ready {
+    let ready = SessionInfo {
         golem_id: GolemId::operator(),
         name: SafeText::clean("Ada", 8),
         role: SafeText::clean("trade-executor", 20),

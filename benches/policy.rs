@@ -11,17 +11,17 @@ use bardo::base::model::{
 };
 use bardo::base::text::SafeText;
 use bardo::base::units::Usd;
-use bardo::chain::fork::{Changes, Pinned, Simulation};
+use bardo::chain::fork::{PinnedBlock, Simulation, StateChanges};
 use bardo::chain::network::{AddressBook, Network};
-use bardo::chain::token::{Token, TokenId};
-use bardo::safety::check_inputs::{CheckInputs, Holding, Portfolio};
+use bardo::chain::token::{TokenId, TokenInfo};
+use bardo::safety::check_inputs::{CheckInputs, Portfolio, PortfolioHolding};
 use bardo::safety::checks::operators;
 use bardo::safety::checks::policy_context::PolicyContext;
-use bardo::safety::ledger::{Micros, Usage, Window};
-use bardo::safety::policy::{Policy, Preset};
-use bardo::safety::proposal::{Flow, Inflow, Intent, Leg, Purpose};
-use bardo::safety::simulate::{Move, Simulated};
-use bardo::safety::value::{Valued, Values};
+use bardo::safety::ledger::{LedgerUsage, MicroUsd, SpendWindow};
+use bardo::safety::policy::{Policy, PolicyPreset};
+use bardo::safety::proposal::{Inflow, LegPurpose, Outflow, PlanLeg, ProposalIntent};
+use bardo::safety::simulate::{SimulatedEffects, TokenMove};
+use bardo::safety::value::{ActionValues, ValuedAmount};
 use bardo::safety::{AccountKind, FeeBound, PayloadLeg, PayloadParts, Proposal, SigningPayload};
 use criterion::{Criterion, criterion_group, criterion_main};
 
@@ -54,13 +54,13 @@ fn usd(text: &str) -> Usd {
     text.parse().unwrap()
 }
 
-fn micros(whole: u64) -> Micros {
-    Micros::new(whole * 1_000_000).unwrap()
+fn micros(whole: u64) -> MicroUsd {
+    MicroUsd::new(whole * 1_000_000).unwrap()
 }
 
-fn token(number: u8, symbol: &str) -> Token {
+fn token(number: u8, symbol: &str) -> TokenInfo {
     let text = SafeText::clean(symbol, 20);
-    Token {
+    TokenInfo {
         id: TokenId::Erc20(Address::repeat_byte(number)),
         symbol: text.clone(),
         name: text,
@@ -71,8 +71,8 @@ fn token(number: u8, symbol: &str) -> Token {
 
 fn framed() -> SigningPayload {
     let data = Bytes::from([&hex!("3593564c")[..], &[0; 640]].concat());
-    let leg = Leg {
-        purpose: Purpose::Main,
+    let leg = PlanLeg {
+        purpose: LegPurpose::Main,
         to: ROUTER,
         value: U256::ZERO,
         data: data.clone(),
@@ -85,9 +85,9 @@ fn framed() -> SigningPayload {
         call_id: CallId::new(NOW),
         golem_id: GolemId::operator(),
         account: ME,
-        intent: Intent::Swap,
+        intent: ProposalIntent::Swap,
         legs: vec![leg],
-        outflows: vec![Flow { token: token(1, "USDC"), amount: U256::from(500_000_000u64) }],
+        outflows: vec![Outflow { token: token(1, "USDC"), amount: U256::from(500_000_000u64) }],
         inflows: vec![Inflow {
             token: token(2, "WETH"),
             at_least: U256::from(1),
@@ -101,7 +101,7 @@ fn framed() -> SigningPayload {
         expected_outcome: SafeText::default(),
     };
     let leg = PayloadLeg {
-        purpose: Purpose::Main,
+        purpose: LegPurpose::Main,
         from: ME,
         to: ROUTER,
         value: U256::ZERO,
@@ -124,8 +124,9 @@ fn framed() -> SigningPayload {
 
 fn facts() -> CheckInputs {
     let (sold, bought) = (token(1, "USDC"), token(2, "WETH"));
-    let pinned = Pinned { chain_id: CHAIN, number: 1, hash: B256::ZERO };
-    let amount = |id, before: u64, after: u64| Move { token: id, before: U256::from(before), after: U256::from(after) };
+    let pinned = PinnedBlock { chain_id: CHAIN, number: 1, hash: B256::ZERO };
+    let amount =
+        |id, before: u64, after: u64| TokenMove { token: id, before: U256::from(before), after: U256::from(after) };
     CheckInputs {
         asked: false,
         now_millis: NOW,
@@ -133,18 +134,22 @@ fn facts() -> CheckInputs {
         phase: Phase::Thriving,
         stop: None,
         tokens: [&sold, &bought].map(|token| (token.id, token.clone())).into(),
-        values: Ok(Values {
-            outflows: vec![Valued { token: sold.clone(), amount: U256::from(500_000_000u64), usd: usd("500.25") }],
-            inflows: vec![Valued { token: bought.clone(), amount: U256::from(1), usd: usd("497.5") }],
+        values: Ok(ActionValues {
+            outflows: vec![ValuedAmount {
+                token: sold.clone(),
+                amount: U256::from(500_000_000u64),
+                usd: usd("500.25"),
+            }],
+            inflows: vec![ValuedAmount { token: bought.clone(), amount: U256::from(1), usd: usd("497.5") }],
             takeable: vec![],
             gas: usd("1.25"),
             spent: usd("501.5"),
             received: usd("497.5"),
             present: None,
-            ..Values::default()
+            ..ActionValues::default()
         }),
         portfolio: Ok(Portfolio {
-            holdings: vec![Holding {
+            holdings: vec![PortfolioHolding {
                 token: bought.clone(),
                 amount: U256::from(1),
                 value: usd("14000"),
@@ -155,7 +160,7 @@ fn facts() -> CheckInputs {
             lowest: [].into(),
             ..Portfolio::default()
         }),
-        simulation: Some(Simulated {
+        simulation: Some(SimulatedEffects {
             pinned,
             gas_used: 150_000,
             gas_cost: U256::ZERO,
@@ -165,32 +170,33 @@ fn facts() -> CheckInputs {
             takes_back: false,
             moves: vec![amount(sold.id, 5_000, 4_500), amount(bought.id, 1, 2)],
             paid: vec![],
-            simulation: Simulation { pinned, outcomes: vec![], changes: Changes::default() },
+            simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
         }),
     }
 }
 
 fn decide(criterion: &mut Criterion) {
-    let policy = Policy::preset(Preset::Demo);
+    let policy = Policy::preset(PolicyPreset::Demo);
     let (framed, facts) = (framed(), facts());
     let mut book = AddressBook::default();
     book.set("universalRouter", ROUTER);
     let network = Network::devnet("ethereum", CHAIN, book);
-    let usage = Usage {
+    let usage = LedgerUsage {
         now: NOW,
-        windows: [100, 1_900, 9_000].map(|whole| Window { spent: micros(whole), frees_at: None }),
+        windows: [100, 1_900, 9_000].map(|whole| SpendWindow { spent: micros(whole), frees_at: None }),
         tokens: BTreeMap::new(),
         trades_hour: 12,
         last_trade: Some(NOW - 60_000),
         high_water: micros(25_400),
-        ..Usage::default()
+        ..LedgerUsage::default()
     };
     let ask = |usage| {
         let context = PolicyContext::new(&policy, Ok(usage), Some(&network), &framed, &facts);
         operators(black_box(&framed), black_box(&facts), &context)
     };
     assert!(ask(&usage).iter().all(|verdict| !verdict.blocks()), "{:#?}", ask(&usage));
-    let full = Usage { windows: [micros(5_000); 3].map(|spent| Window { spent, frees_at: None }), ..usage.clone() };
+    let full =
+        LedgerUsage { windows: [micros(5_000); 3].map(|spent| SpendWindow { spent, frees_at: None }), ..usage.clone() };
     assert!(ask(&full).iter().any(|verdict| verdict.blocks()));
     criterion.bench_function("policy decision, a swap that passes", |bencher| bencher.iter(|| ask(&usage)));
     criterion.bench_function("policy decision, a swap over its caps", |bencher| bencher.iter(|| ask(&full)));

@@ -9,10 +9,10 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use bardo::base::clock::SystemClock;
 use bardo::chain::provider::ChainClient;
-use bardo::sandbox::plan::Token;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::sandbox::plan::SandboxToken;
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use bardo::uniswap::discovery::PoolReader;
-use bardo::uniswap::pool::{Exact, Pool};
+use bardo::uniswap::pool::{FixedAmount, Pool};
 use bardo::uniswap::ratio::Ratio;
 use bardo::uniswap::routing::{GasCost, PoolSet, RouteRequest, best_route};
 use bardo::uniswap::v2::V2Pool;
@@ -80,10 +80,10 @@ fn quote(criterion: &mut Criterion) {
         let set = PoolSet::new(pools(count, tokens));
         let price = Ratio::of(U256::from(1), U256::from(1)).unwrap();
         for (name, amount) in [("small", 10u128.pow(18)), ("large", 3 * 10u128.pow(21))] {
-            for exact in [Exact::In(U256::from(amount)), Exact::Out(U256::from(amount))] {
+            for exact in [FixedAmount::In(U256::from(amount)), FixedAmount::Out(U256::from(amount))] {
                 let gas = GasCost::new(1_000_000_000, &price);
                 let request = RouteRequest { gas, ..RouteRequest::new(token(0), token(1), exact) };
-                let side = if matches!(exact, Exact::In(_)) { "in" } else { "out" };
+                let side = if matches!(exact, FixedAmount::In(_)) { "in" } else { "out" };
                 let route = best_route(&set, &request).unwrap();
                 let id = BenchmarkId::new(format!("{name}_{side}_{}_legs", route.legs.len()), count);
                 group.bench_function(id, |bencher| bencher.iter(|| best_route(black_box(&set), black_box(&request))));
@@ -98,7 +98,7 @@ fn cold(criterion: &mut Criterion) {
     for (count, tokens) in [(10, 4), (50, 5), (200, 10)] {
         let pools = pools(count, tokens);
         let gas = GasCost::new(1_000_000_000, &Ratio::of(U256::from(1), U256::from(1)).unwrap());
-        let exact = Exact::In(U256::from(10u128.pow(18)));
+        let exact = FixedAmount::In(U256::from(10u128.pow(18)));
         let request = RouteRequest { gas, ..RouteRequest::new(token(0), token(1), exact) };
         group.bench_function(BenchmarkId::new("small_in", count), |bencher| {
             bencher.iter_batched(
@@ -116,7 +116,7 @@ fn read_and_quoted(criterion: &mut Criterion) {
     let config = SandboxConfig {
         seed: 1,
         start_time: 1_800_000_000,
-        pace: Pace::Manual,
+        pace: BlockPace::Manual,
         clock: None,
         market: MarketMode::Off,
         keeper: true,
@@ -128,8 +128,8 @@ fn read_and_quoted(criterion: &mut Criterion) {
     // The client watches its endpoints from tasks of its own.
     let _inside = runtime.enter();
     let client = ChainClient::devnet(network.clone(), chain.devnet.clone(), Arc::new(SystemClock)).unwrap();
-    let usdc = chain.deployment.token(Token::Usdc).unwrap();
-    let request = RouteRequest::new(chain.deployment.weth, usdc, Exact::In(U256::from(10u128.pow(18))));
+    let usdc = chain.deployment.token(SandboxToken::Usdc).unwrap();
+    let request = RouteRequest::new(chain.deployment.weth, usdc, FixedAmount::In(U256::from(10u128.pow(18))));
     let pools = chain.deployment.pools.len();
     criterion.bench_function(&format!("a quote with its reading, of {pools} pools on the devnet"), |bencher| {
         bencher.iter_batched(

@@ -11,10 +11,10 @@ use alloy::network::TransactionBuilder as _;
 use alloy::primitives::{Address, U256};
 use alloy::providers::{DynProvider, Provider as _};
 use alloy::rpc::types::TransactionRequest;
-use bardo::chain::signed::Signed;
+use bardo::chain::signed::SignedTransaction;
 use bardo::safety::account::{Account, AccountKind, PayloadContext, SignError};
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::{Capability, State};
+use bardo::safety::pipeline::{Capability, CommitState};
 use bardo::safety::proposal::Proposal;
 use bardo::safety::{PayloadError, SigningPayload};
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -27,7 +27,7 @@ use bardo_testkit::harness::{ASKED, TestHarness};
 #[derive(Debug)]
 struct UpToTheSignature {
     wallet: Arc<bardo_testkit::harness::Wallet>,
-    signed: Mutex<Option<(Instant, Signed)>>,
+    signed: Mutex<Option<(Instant, SignedTransaction)>>,
 }
 
 impl Account for UpToTheSignature {
@@ -39,11 +39,11 @@ impl Account for UpToTheSignature {
         self.wallet.kind()
     }
 
-    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
-        self.wallet.frame(proposal, context)
+    fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
+        self.wallet.prepare_payload(proposal, context)
     }
 
-    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<SignedTransaction, SignError>> {
         Box::pin(async move {
             let signed = self.wallet.sign(capability).await?;
             *self.signed.lock().unwrap() = Some((Instant::now(), signed));
@@ -59,7 +59,7 @@ fn pipeline(criterion: &mut Criterion) {
     runtime.block_on(async {
         let permit = world.preview(world.approval(5_000_000_000)).await.expect("no objection").permit.permit_id;
         let committed = world.pipeline.commit(permit, Consent::None).await.expect("no objection");
-        assert_eq!(committed.state, State::Done);
+        assert_eq!(committed.state, CommitState::Done);
     });
     let account = Arc::new(UpToTheSignature { wallet: Arc::clone(&world.wallet), signed: Mutex::new(None) });
     let swap = || async {
@@ -76,7 +76,7 @@ fn pipeline(criterion: &mut Criterion) {
         let (at, signed) = account.signed.lock().unwrap().take().expect("it was signed");
         (previewed, at.duration_since(begun), signed)
     };
-    let total = |of: fn(&(Duration, Duration, Signed)) -> Duration, times: u64| {
+    let total = |of: fn(&(Duration, Duration, SignedTransaction)) -> Duration, times: u64| {
         (0..times).fold(Duration::ZERO, |sum, _| sum + of(&runtime.block_on(once())))
     };
     let mut group = criterion.benchmark_group("swap");

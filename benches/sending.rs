@@ -9,18 +9,18 @@ use alloy::primitives::{Address, TxKind, U256};
 use alloy::signers::SignerSync;
 use alloy::signers::local::PrivateKeySigner;
 use bardo::base::clock::SystemClock;
-use bardo::chain::devnet::{ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig};
+use bardo::chain::devnet::{ChainConfig, Devnet, DevnetConfig, MiningMode, RunningConfig};
 use bardo::chain::network::{AddressBook, Network};
 use bardo::chain::provider::ChainClient;
-use bardo::chain::sender::{MIGRATIONS, NonceTicket, Route, Sender, SenderRules, WaitRules};
-use bardo::chain::signed::Signed;
+use bardo::chain::sender::{MIGRATIONS, NonceReservation, SendRoute, SenderRules, TxSender, WaitRules};
+use bardo::chain::signed::SignedTransaction;
 use bardo::store::{Store, StoreConfig};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 const CHAIN_ID: u64 = 31_337;
 
 struct TestHarness {
-    sender: Sender,
+    sender: TxSender,
     key: PrivateKeySigner,
     _folder: tempfile::TempDir,
 }
@@ -30,7 +30,7 @@ impl TestHarness {
     fn new() -> Self {
         let key = PrivateKeySigner::random();
         let chain = ChainConfig { balances: vec![(key.address(), U256::MAX >> 1)], ..ChainConfig::default() };
-        let running = RunningConfig { mining: Mining::OnTransaction, clock: None, hook: None };
+        let running = RunningConfig { mining: MiningMode::OnTransaction, clock: None, hook: None };
         let devnet = Devnet::spawn(DevnetConfig { chain, running }).expect("a devnet");
         let network = Network::devnet("ethereum", CHAIN_ID, AddressBook::default());
         let rules = SenderRules::for_network(network.kind, network.block_millis);
@@ -38,10 +38,10 @@ impl TestHarness {
         let client = ChainClient::devnet(network, devnet, clock.clone()).expect("a client");
         let folder = tempfile::tempdir().expect("a folder");
         let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), &[MIGRATIONS]).expect("a ledger");
-        Self { sender: Sender::new(client, store, clock, None, rules), key, _folder: folder }
+        Self { sender: TxSender::new(client, store, clock, None, rules), key, _folder: folder }
     }
 
-    fn sign(&self, ticket: &NonceTicket) -> Signed {
+    fn sign(&self, ticket: &NonceReservation) -> SignedTransaction {
         let transaction = TxEip1559 {
             chain_id: CHAIN_ID,
             nonce: ticket.nonce,
@@ -53,13 +53,13 @@ impl TestHarness {
             ..Default::default()
         };
         let signature = self.key.sign_hash_sync(&transaction.signature_hash()).expect("a signature");
-        Signed::new(transaction.into_signed(signature).into()).expect("a transaction")
+        SignedTransaction::new(transaction.into_signed(signature).into()).expect("a transaction")
     }
 
     async fn send(&self) {
-        let ticket = self.sender.take_nonce(self.key.address()).await.expect("a nonce");
+        let ticket = self.sender.reserve_nonce(self.key.address()).await.expect("a nonce");
         let signed = self.sign(&ticket);
-        let kept = self.sender.keep(ticket, signed, Route::Public, None).await.expect("stored");
+        let kept = self.sender.keep(ticket, signed, SendRoute::Public, None).await.expect("stored");
         let hash = kept.hash();
         self.sender.send(kept).await.expect("sent");
         let rules = WaitRules { patience: Duration::from_secs(60), resend: false };
@@ -76,8 +76,8 @@ fn sending(criterion: &mut Criterion) {
     criterion.bench_function("sender/nonce taken and given back", |bencher| {
         bencher.iter(|| {
             runtime.block_on(async {
-                let ticket = world.sender.take_nonce(world.key.address()).await.expect("a nonce");
-                world.sender.give_back(ticket).await.expect("given back");
+                let ticket = world.sender.reserve_nonce(world.key.address()).await.expect("a nonce");
+                world.sender.release_nonce(ticket).await.expect("given back");
             });
         });
     });

@@ -2,21 +2,21 @@
 
 use std::time::Instant;
 
-use bardo::sandbox::genesis::Stage;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig, SandboxError};
+use bardo::sandbox::genesis::StartStage;
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig, SandboxError};
 
 fn main() -> Result<(), SandboxError> {
     let began = Instant::now();
     let config = SandboxConfig {
         seed: 1,
         start_time: 1_800_000_000,
-        pace: Pace::Manual,
+        pace: BlockPace::Manual,
         clock: None,
         market: MarketMode::On,
         keeper: true,
     };
     let sandbox = Sandbox::boot(&config, &|progress| {
-        if !matches!(progress.stage, Stage::Past { done, of } if done % 60 != 1 && done != of) {
+        if !matches!(progress.stage, StartStage::Past { done, of } if done % 60 != 1 && done != of) {
             println!("{:>9.1?}  {:<8} {:?}", began.elapsed(), progress.chain, progress.stage);
         }
     })?;

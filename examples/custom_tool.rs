@@ -9,15 +9,17 @@ use std::sync::Arc;
 use alloy::eips::BlockNumberOrTag;
 use alloy::providers::Provider as _;
 use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::id::GolemId;
 use bardo::base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo::engine::{Call, CallContext, Catalog, Executor, ExecutorConfig, Input, ReadTool, Reply, ToolDef};
+use bardo::engine::{
+    CallContext, Catalog, Executor, ExecutorConfig, ReadTool, ToolCall, ToolDef, ToolInput, ToolReply,
+};
 use bardo::fabric::Fabric;
-use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
+use bardo::sandbox::{BlockPace, MarketMode, SandboxConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,25 +79,25 @@ impl ReadTool for ChainAge {
         json!({"chain": "ethereum"})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         let chain = context.world.chain(&params.chain)?;
         let newest = chain.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await;
         let newest = newest.map_err(|error| ToolError::new(ErrorCode::ChainUnreachable, error))?;
         let newest = newest.ok_or_else(|| ToolError::new(ErrorCode::ChainUnreachable, "the chain has no block"))?;
         let age_seconds = context.world.clock.now_seconds().saturating_sub(newest.header.timestamp);
         let said = format!("Block {} of {} is {age_seconds} s old.", newest.header.number, params.chain);
-        Ok(Reply::new(Output { block: newest.header.number, age_seconds }, said))
+        Ok(ToolReply::new(Output { block: newest.header.number, age_seconds }, said))
     }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let config = Config::load(&Environment::default(), &Flags::default())?;
+    let config = Config::load(&Environment::default(), &ConfigFlags::default())?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let devnet = || SandboxConfig {
         seed: 1,
         start_time: SystemClock.now_seconds(),
-        pace: Pace::OnTransaction,
+        pace: BlockPace::OnTransaction,
         clock: Some(Arc::new(SystemClock)),
         market: MarketMode::Off,
         keeper: true,
@@ -111,7 +113,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         store: None,
         acting: None,
     });
-    let response = executor.call(Call::new("chain_age", Input::Json(json!({"chain": "base"})))).await;
+    let response = executor.call(ToolCall::new("chain_age", ToolInput::Json(json!({"chain": "base"})))).await;
     println!("{}", serde_json::to_string_pretty(&response)?);
     Ok(())
 }

@@ -7,13 +7,13 @@ use std::error::Error;
 use std::sync::Arc;
 
 use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::id::GolemId;
-use bardo::engine::{ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input};
+use bardo::engine::{ApprovalMode, Catalog, Executor, ExecutorConfig, ToolCall, ToolInput};
 use bardo::fabric::Fabric;
 use bardo::runtime::data::DataFolder;
 use bardo::runtime::{self, SigningContext};
-use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
+use bardo::sandbox::{BlockPace, MarketMode, SandboxConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::json;
 
@@ -21,12 +21,12 @@ use serde_json::json;
 async fn main() -> Result<(), Box<dyn Error>> {
     let home = tempfile::tempdir()?;
     let environment = Environment::from_iter([("BARDO_HOME".to_owned(), home.path().display().to_string())]);
-    let config = Config::load(&environment, &Flags::default())?;
+    let config = Config::load(&environment, &ConfigFlags::default())?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let devnet = || SandboxConfig {
         seed: 1,
         start_time: SystemClock.now_seconds(),
-        pace: Pace::OnTransaction,
+        pace: BlockPace::OnTransaction,
         clock: Some(Arc::new(SystemClock)),
         market: MarketMode::Off,
         keeper: true,
@@ -68,7 +68,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Whatever would need the operator's approval is refused rather than asked.
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum"});
-    let call = Call { approve: Some(ApprovalMode::Never), ..Call::new("uniswap_execute_swap", Input::Json(params)) };
+    let call = ToolCall {
+        approve: Some(ApprovalMode::Never),
+        ..ToolCall::new("uniswap_execute_swap", ToolInput::Json(params))
+    };
     let response = executor.call(call).await;
     printed.abort();
     println!("{}", serde_json::to_string_pretty(&response)?);

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::text::width;
 use bardo::console::state::{Effect, Input, State};
 use bardo::console::theme::{Theme, color};
@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let home = tempfile::tempdir()?;
     let environment = Environment::from_iter([("BARDO_HOME".to_owned(), home.path().display().to_string())]);
-    let config = Config::load(&environment, &Flags::default())?;
+    let config = Config::load(&environment, &ConfigFlags::default())?;
     let mut handle = Session::open(config, SessionOptions::default());
     let mut state = State::new(SIZE, now_millis(), true);
     let until = Instant::now() + Duration::from_secs(seconds);

@@ -6,11 +6,11 @@ use std::error::Error;
 use std::sync::Arc;
 
 use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::id::GolemId;
-use bardo::engine::{Call, Catalog, Executor, ExecutorConfig, Input};
+use bardo::engine::{Catalog, Executor, ExecutorConfig, ToolCall, ToolInput};
 use bardo::fabric::Fabric;
-use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
+use bardo::sandbox::{BlockPace, MarketMode, SandboxConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::json;
 
@@ -21,12 +21,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (token_in, token_out, amount) = (next("WETH"), next("USDC"), next("1.5"));
 
     // Without any setting the configuration asks for the embedded devnet.
-    let config = Config::load(&Environment::default(), &Flags::default())?;
+    let config = Config::load(&Environment::default(), &ConfigFlags::default())?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let devnet = || SandboxConfig {
         seed: 1,
         start_time: SystemClock.now_seconds(),
-        pace: Pace::OnTransaction,
+        pace: BlockPace::OnTransaction,
         clock: Some(Arc::new(SystemClock)),
         market: MarketMode::Off,
         keeper: true,
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
 
     let params = json!({"token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum"});
-    let response = executor.call(Call::new("uniswap_get_quote", Input::Json(params))).await;
+    let response = executor.call(ToolCall::new("uniswap_get_quote", ToolInput::Json(params))).await;
     println!("{}", serde_json::to_string_pretty(&response)?);
     Ok(())
 }

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use bardo::session::handle::News;
+use bardo::session::handle::SessionNews;
 use bardo::session::replay;
 
 #[tokio::main]
@@ -17,12 +17,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut handle = replay::open(Path::new(&file), speed)?;
     while let Some(news) = handle.news.recv().await {
         match news {
-            News::Events(events) => {
+            SessionNews::Events(events) => {
                 for event in events {
                     println!("{}", serde_json::to_string(&*event)?);
                 }
             }
-            News::Replay(now) => {
+            SessionNews::Replay(now) => {
                 eprintln!("{} of {} events", now.told, now.of);
                 if now.told == now.of {
                     break;

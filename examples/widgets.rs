@@ -15,7 +15,7 @@ use bardo::console::widgets::order::OrderModel;
 use bardo::console::widgets::quote::{Hop, Quote, QuoteModel};
 use bardo::console::widgets::status::CardStatus;
 use bardo::console::widgets::{Moment, OrderCard, QuoteCard};
-use bardo::fabric::{Asset, DecayCurve, DecayUnit, OrderStatus, OrderUpdate};
+use bardo::fabric::{CardToken, DecayCurve, DecayUnit, OrderStatus, OrderUpdate};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::widgets::Block;
 use ratatui::{Frame, Terminal, TerminalOptions};
@@ -102,7 +102,8 @@ fn quote() -> Result<QuoteModel, Box<dyn Error>> {
 /// Open Dutch auction, seven seconds after its start.
 fn order() -> OrderModel {
     let now = now_millis() / 1_000;
-    let asset = |symbol: &str, decimals: u8| Asset { symbol: text(symbol), address: Address::repeat_byte(1), decimals };
+    let asset =
+        |symbol: &str, decimals: u8| CardToken { symbol: text(symbol), address: Address::repeat_byte(1), decimals };
     let points = vec![(now - 7, "1707.12".to_owned()), (now + 113, "1689.21".to_owned())];
     let update = OrderUpdate {
         order_hash: B256::repeat_byte(0x4b),

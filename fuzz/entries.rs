@@ -7,27 +7,27 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, Bytes, Log, U256};
 use bardo::base::units::BasisPoints;
 use bardo::chain::devnet::{Chain, ChainConfig};
-use bardo::chain::permit2::Domain;
-use bardo::erc8004::Event;
+use bardo::chain::permit2::Permit2Domain;
+use bardo::erc8004::RegistryEvent;
 use bardo::erc8004::file::ReadRegistration;
-use bardo::intents::{Intent, Opened, read_relay};
+use bardo::intents::{CrossChainIntent, OpenedIntent, read_relay};
 use bardo::uniswap::claim::{self, ClaimRequest};
-use bardo::uniswap::order::{At, Expectation, Order, OrderKind};
-use bardo::uniswap::pool::Exact;
-use bardo::uniswap::quote::{ApprovalAsk, OrderAsk, OwnCall};
-use bardo::uniswap::router::{Execution, Version};
+use bardo::uniswap::order::{OrderExpectation, OrderKind, ResolutionPoint, UniswapXOrder};
+use bardo::uniswap::pool::FixedAmount;
+use bardo::uniswap::quote::{ApprovalQuery, BuiltCall, OrderQuery};
+use bardo::uniswap::router::{RouterExecution, RouterVersion};
 use bardo::uniswap::trading;
 
 /// An encoded order: the first byte chooses the kind, eight more the moment.
 pub fn order(data: &[u8]) {
     let Some(([kind, moment @ ..], encoded)) = data.split_first_chunk::<9>() else { return };
     let kind = OrderKind::ALL[usize::from(*kind) % OrderKind::ALL.len()];
-    let Ok(order) = Order::decode(kind, encoded) else { return };
+    let Ok(order) = UniswapXOrder::decode(kind, encoded) else { return };
     assert_eq!(*order.encode(), *encoded);
-    let _ = order.permit().digest(&Domain { chain_id: 1, permit2: Address::ZERO });
+    let _ = order.permit().digest(&Permit2Domain { chain_id: 1, permit2: Address::ZERO });
     let _ = order.cosigner_digest(1);
     let info = order.info();
-    let expected = Expectation {
+    let expected = OrderExpectation {
         chain_id: 1,
         now: 0,
         reactor: info.reactor,
@@ -37,7 +37,7 @@ pub fn order(data: &[u8]) {
     };
     let _ = (order.faults(&expected), order.cosigner_faults(1));
     let moment = u64::from_be_bytes(*moment);
-    let at = At {
+    let at = ResolutionPoint {
         chain_id: 1,
         timestamp: moment,
         block: moment,
@@ -57,9 +57,9 @@ pub fn order(data: &[u8]) {
 
 /// An encoded intent, or what a destination is told of one.
 pub fn intent(data: &[u8]) {
-    if let Ok(intent) = Intent::decode(data) {
+    if let Ok(intent) = CrossChainIntent::decode(data) {
         assert_eq!(*intent.encode(), *data);
-        assert_eq!(Intent::read(&intent.order()).as_ref(), Ok(&intent));
+        assert_eq!(CrossChainIntent::read(&intent.order()).as_ref(), Ok(&intent));
         let _ = (intent.id(), intent.plain_hash(), intent.permit().struct_hash());
     }
     let _ = read_relay(data);
@@ -75,7 +75,7 @@ pub fn log(data: &[u8]) {
         rest = behind;
     }
     let Some(log) = Log::new(Address::ZERO, topics, Bytes::copy_from_slice(rest)) else { return };
-    let _ = (Opened::decode(&log), Event::decode(&log));
+    let _ = (OpenedIntent::decode(&log), RegistryEvent::decode(&log));
 }
 
 /// A state dump, compressed or not. What is loaded can be asked for, and the chain goes on after it.
@@ -126,7 +126,7 @@ pub fn asked() -> ClaimRequest {
         chain_id: 1,
         token_in: Address::repeat_byte(1),
         token_out: Address::repeat_byte(2),
-        exact: Exact::In(U256::from(1_000)),
+        exact: FixedAmount::In(U256::from(1_000)),
         swapper: Address::repeat_byte(9),
     }
 }
@@ -145,24 +145,24 @@ pub fn quote(data: &[u8]) {
     if let Ok(Some(permit)) = trading::permit(&value["permitData"], &asked, Some(permit2), &[router]) {
         assert_eq!((permit.details.token, permit.spender), (asked.token_in, router));
     }
-    let nothing = Execution { commands: Vec::new(), deadline: None };
-    let own = OwnCall {
+    let nothing = RouterExecution { commands: Vec::new(), deadline: None };
+    let own = BuiltCall {
         chain_id: 1,
         account: me,
         router,
-        version: Version::V2_0,
+        version: RouterVersion::V2_0,
         value: U256::ZERO,
         execution: &nothing,
         pools: &[],
     };
     let _ = trading::call(&value["swap"], &own);
     let asked_for = U256::from(5);
-    let ask = ApprovalAsk { chain_id: 1, owner: me, token: asked.token_in, amount: asked_for, permit2 };
-    if let Ok(bardo::uniswap::quote::ApprovalWord::Needed { amount, .. }) = trading::approval(&value, &ask) {
+    let ask = ApprovalQuery { chain_id: 1, owner: me, token: asked.token_in, amount: asked_for, permit2 };
+    if let Ok(bardo::uniswap::quote::SourceApproval::Needed { amount, .. }) = trading::approval(&value, &ask) {
         assert!(amount >= asked_for);
     }
     for kind in OrderKind::ALL {
-        let ask = OrderAsk {
+        let ask = OrderQuery {
             kind,
             chain_id: 1,
             now: 0,

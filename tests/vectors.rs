@@ -21,7 +21,7 @@ use std::str::FromStr;
 
 use alloy::primitives::{Address, U256, address};
 use bardo::uniswap::address::{V2_PAIR_INIT_CODE_HASH, V3_POOL_INIT_CODE_HASH, v2_pair, v3_pool};
-use bardo::uniswap::pool::{Exact, Pool, maximum_in, minimum_out};
+use bardo::uniswap::pool::{FixedAmount, Pool, maximum_in, minimum_out};
 use bardo::uniswap::ratio::Ratio;
 use bardo::uniswap::routing::price_impact_with_fee;
 use bardo::uniswap::v2::V2Pool;
@@ -133,10 +133,10 @@ fn ratio(value: &Value) -> Ratio {
     Ratio::new(parse::<BigInt>(&value["numerator"]), parse::<BigUint>(&value["denominator"])).unwrap()
 }
 
-fn exact(case: &Value, amount: U256) -> Exact {
+fn exact(case: &Value, amount: U256) -> FixedAmount {
     match text(&case["tradeType"]) {
-        "EXACT_INPUT" => Exact::In(amount),
-        "EXACT_OUTPUT" => Exact::Out(amount),
+        "EXACT_INPUT" => FixedAmount::In(amount),
+        "EXACT_OUTPUT" => FixedAmount::Out(amount),
         other => panic!("trade type {other}"),
     }
 }
@@ -183,7 +183,7 @@ fn v3_pool_of(pool: &Value) -> (String, Pool) {
 }
 
 /// Swaps through `path` pool by pool, backwards for an exact output; returns the amounts per hop.
-fn through(path: &[Pool], token_in: Address, exact: Exact) -> Result<Vec<(U256, U256)>, String> {
+fn through(path: &[Pool], token_in: Address, exact: FixedAmount) -> Result<Vec<(U256, U256)>, String> {
     let mut tokens = vec![token_in];
     for pool in path {
         let (token0, token1) = pool.tokens();
@@ -192,14 +192,14 @@ fn through(path: &[Pool], token_in: Address, exact: Exact) -> Result<Vec<(U256, 
     let mut hops = vec![(U256::ZERO, U256::ZERO); path.len()];
     let mut amount = exact;
     let order: Vec<usize> =
-        if matches!(exact, Exact::In(_)) { (0..path.len()).collect() } else { (0..path.len()).rev().collect() };
+        if matches!(exact, FixedAmount::In(_)) { (0..path.len()).collect() } else { (0..path.len()).rev().collect() };
     for at in order {
         let down = path[at].zero_for_one(tokens[at]).unwrap();
         let quote = path[at].quote(down, amount).map_err(|error| error.to_string())?;
         hops[at] = (quote.amount_in, quote.amount_out);
         amount = match exact {
-            Exact::In(_) => Exact::In(quote.amount_out),
-            Exact::Out(_) => Exact::Out(quote.amount_in),
+            FixedAmount::In(_) => FixedAmount::In(quote.amount_out),
+            FixedAmount::Out(_) => FixedAmount::Out(quote.amount_in),
         };
     }
     Ok(hops)
@@ -226,7 +226,11 @@ fn v3_trade(case: &Value, pools: &BTreeMap<String, Pool>) {
         assert_eq!((*amount_in, *amount_out), (u256(&hop["amountIn"]), u256(&hop["amountOut"])), "{id}");
         let Pool::V3(v3) = pool else { panic!("{id}: not V3") };
         let down = pool.zero_for_one(token).unwrap();
-        let hop_exact = if matches!(exact, Exact::In(_)) { Exact::In(*amount_in) } else { Exact::Out(*amount_out) };
+        let hop_exact = if matches!(exact, FixedAmount::In(_)) {
+            FixedAmount::In(*amount_in)
+        } else {
+            FixedAmount::Out(*amount_out)
+        };
         let swap = v3.swap(down, hop_exact).unwrap();
         assert_eq!(swap.sqrt_price_after, u256(&hop["sqrtPriceX96After"]), "{id}");
         assert_eq!(swap.tick_after(), Ok(int(&hop["tickAfter"])), "{id}");
@@ -246,8 +250,8 @@ fn v3_trade(case: &Value, pools: &BTreeMap<String, Pool>) {
     for slippage in list(case, "slippage") {
         let bps = u32::try_from(slippage["bps"].as_u64().unwrap()).unwrap();
         let (least, most) = match exact {
-            Exact::In(_) => (minimum_out(got, bps).unwrap(), paid),
-            Exact::Out(_) => (got, maximum_in(paid, bps).unwrap()),
+            FixedAmount::In(_) => (minimum_out(got, bps).unwrap(), paid),
+            FixedAmount::Out(_) => (got, maximum_in(paid, bps).unwrap()),
         };
         assert_eq!(least, u256(&slippage["minimumAmountOut"]), "{id} at {bps}");
         assert_eq!(most, u256(&slippage["maximumAmountIn"]), "{id} at {bps}");
@@ -255,7 +259,7 @@ fn v3_trade(case: &Value, pools: &BTreeMap<String, Pool>) {
 }
 
 /// Result of the pool's own code for an amount it cannot fill, with a limit at the end of the price range.
-fn partial_fill(case: &Value, path: &[Pool], token_in: Address, exact: Exact) {
+fn partial_fill(case: &Value, path: &[Pool], token_in: Address, exact: FixedAmount) {
     let [fill] = list(case, "poolBytecodePartialFill") else { panic!("one partial fill was expected") };
     let [Pool::V3(pool)] = path else { panic!("one V3 pool was expected") };
     let down = path[0].zero_for_one(token_in).unwrap();
@@ -289,8 +293,8 @@ fn tick_math(case: &Value) {
 fn swap_step(case: &Value) {
     let remaining = text(&case["amountRemaining"]);
     let exact = match remaining.strip_prefix('-') {
-        Some(out) => Exact::Out(out.parse().unwrap()),
-        None => Exact::In(remaining.parse().unwrap()),
+        Some(out) => FixedAmount::Out(out.parse().unwrap()),
+        None => FixedAmount::In(remaining.parse().unwrap()),
     };
     let step = compute_swap_step(
         u256(&case["sqrtRatioCurrentX96"]),

@@ -3,21 +3,26 @@
 
 use serde_json::json;
 
-use super::{Exit, Failure, load, print, print_json};
+use super::{CliExit, CommandFailure, load, print, print_json};
 use ::golem::agent_api::ACTION_KINDS;
 use ::golem::archetype::ArchetypeError;
-use bardo_base::config::{Environment, Flags};
+use bardo_base::config::{ConfigFlags, Environment};
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::Catalog;
 
-pub(super) fn run(role: Option<&str>, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+pub(super) fn run(
+    role: Option<&str>,
+    environment: &Environment,
+    flags: &ConfigFlags,
+    json: bool,
+) -> Result<CliExit, CommandFailure> {
     let all = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
     let catalog = match role {
         None => all.clone(),
         Some(role) => {
             let roles = bardo_runtime::roles(&load(environment, flags)?, &all)?;
             roles.reach(role, &all).map_err(|error| match error {
-                ArchetypeError::Unknown { .. } => Failure::usage(error.to_string()),
+                ArchetypeError::Unknown { .. } => CommandFailure::usage(error.to_string()),
                 other => other.into(),
             })?
         }
@@ -29,7 +34,7 @@ pub(super) fn run(role: Option<&str>, environment: &Environment, flags: &Flags, 
     if json {
         let row = |(kind, tools, lacks)| json!({"kind": kind, "tools": tools, "lacks": lacks});
         print_json(&rows.map(row).collect::<Vec<_>>())?;
-        return Ok(Exit::Success);
+        return Ok(CliExit::Success);
     }
     let rows: Vec<_> = rows.collect();
     let works = rows.iter().filter(|(.., lacks)| lacks.is_empty()).count();
@@ -45,5 +50,5 @@ pub(super) fn run(role: Option<&str>, environment: &Environment, flags: &Flags, 
         text.push_str(&format!("{kind:22}  {state:44}  {}\n", tools.join(" → ")));
     }
     print(&format!("{text}\n{works} of {} kinds available\n", rows.len()))?;
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::without_controls;
 use bardo_base::text::width;
-use golem_tools::engine::{Status, ToolResponse};
+use golem_tools::engine::{CallStatus, ToolResponse};
 
 /// Columns of a line of text.
 const LINE_CHARS: usize = 100;
@@ -50,14 +50,14 @@ pub(super) fn of_call(tool: &str, response: &ToolResponse) -> String {
 }
 
 /// The mark and the words of a status.
-fn outcome(status: Status) -> (char, &'static str) {
+fn outcome(status: CallStatus) -> (char, &'static str) {
     match status {
-        Status::Success => ('✓', "done"),
-        Status::Simulated => ('○', "rehearsed, nothing was signed"),
-        Status::Partial => ('▸', "under way"),
-        Status::Blocked => ('✗', "blocked by a rule"),
-        Status::Rejected => ('✗', "not approved"),
-        Status::Error => ('✗', "failed"),
+        CallStatus::Success => ('✓', "done"),
+        CallStatus::Simulated => ('○', "rehearsed, nothing was signed"),
+        CallStatus::Partial => ('▸', "under way"),
+        CallStatus::Blocked => ('✗', "blocked by a rule"),
+        CallStatus::Rejected => ('✗', "not approved"),
+        CallStatus::Error => ('✗', "failed"),
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use bardo_base::error::{ErrorCode, ToolError};
 
-    fn response(status: Status, data: Value) -> ToolResponse {
+    fn response(status: CallStatus, data: Value) -> ToolResponse {
         ToolResponse {
             call_id: "00000000000000000000000001".parse().unwrap(),
             status,
@@ -216,7 +216,7 @@ mod tests {
             "limits": {"left_usd": "2500"},
         });
         assert_eq!(
-            of_call("uniswap_get_quote", &response(Status::Success, data)),
+            of_call("uniswap_get_quote", &response(CallStatus::Success, data)),
             "✓ uniswap_get_quote: done\n\
              1.5 WETH gives about 5,115 USDC.\n\
              \n\
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn nothing_from_outside_reaches_the_terminal_as_a_command() {
         let data = json!({"symbol": "\u{1b}[2JUSDC\u{7}", "rows": [{"name": "\u{9b}31m\u{202e}x"}]});
-        let mut hostile = response(Status::Success, data);
+        let mut hostile = response(CallStatus::Success, data);
         hostile.explanation = Some("paid\u{1b}]0;title\u{7} \u{200b}".to_owned());
         let text = of_call("search_tokens", &hostile);
         assert!(text.contains("USDC") && text.contains("paid"), "{text}");
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn an_error_says_what_to_do() {
         let error = ToolError::new(ErrorCode::TokenNotFound, "no token `FOO` on ethereum");
-        let failed = ToolResponse::failed("00000000000000000000000001".parse().unwrap(), Status::Error, error);
+        let failed = ToolResponse::failed("00000000000000000000000001".parse().unwrap(), CallStatus::Error, error);
         let text = of_call("get_token_info", &failed);
         let suggestion = ErrorCode::TokenNotFound.suggestion();
         assert!(text.starts_with("✗ get_token_info: failed\nno token `FOO` on ethereum\n"), "{text}");
@@ -260,7 +260,7 @@ mod tests {
     fn no_line_is_longer_than_a_terminal_is_wide_and_long_lists_are_counted() {
         let rows: Vec<Value> = (0..30).map(|row| json!({"n": row, "text": "x".repeat(300)})).collect();
         let mut long =
-            response(Status::Simulated, json!({"calldata": format!("0x{}", "ab".repeat(400)), "rows": rows}));
+            response(CallStatus::Simulated, json!({"calldata": format!("0x{}", "ab".repeat(400)), "rows": rows}));
         long.explanation = Some("word ".repeat(100));
         let text = of_call("t", &long);
         assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");

@@ -10,7 +10,7 @@ use bardo_base::config::{ForkSettings, LogFormat};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Category, Phase, Profile, StopLevel};
 use bardo_runtime::data::devnets::DevnetName;
-use bardo_sandbox::Pace;
+use bardo_sandbox::BlockPace;
 use golem_tools::engine::ApprovalMode;
 
 /// Terminal program for running an on-chain trading agent
@@ -285,7 +285,7 @@ pub(super) struct DevnetArguments {
     pub port: u16,
     /// Time between blocks, such as 1s or 500ms; 0 makes one block per transaction [default: ethereum 2s, base 1s]
     #[arg(long, value_name = "TIME", value_parser = block_time)]
-    pub block_time: Option<Pace>,
+    pub block_time: Option<BlockPace>,
     /// Seed of the market; the same seed gives the same devnet
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -489,7 +489,7 @@ pub(super) enum PolicyAction {
         /// breaker: the count of consecutive failures starts from zero; high-water: the stop-loss measures from the
         /// account's value at its next action
         #[arg(value_enum)]
-        what: Reset,
+        what: ResetTarget,
         /// Key of the account with the high-water mark, by its name in `bardo keys list`; on devnets also development:N
         #[arg(long, value_name = "NAME")]
         key: Option<String>,
@@ -532,7 +532,7 @@ pub(super) enum CageAction {
 
 /// Limits that can be reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Reset {
+pub(super) enum ResetTarget {
     /// Failure breaker
     Breaker,
     /// High-water mark of the account

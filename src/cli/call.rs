@@ -4,12 +4,12 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use super::{
-    Exit, Failure, answer, consent, load, logs, parameters, print, print_json, secret, wait, without_controls,
+    CliExit, CommandFailure, answer, consent, load, logs, parameters, print, print_json, secret, wait, without_controls,
 };
 use tokio::task::AbortHandle;
 
 use bardo_base::clock::{Clock, SystemClock};
-use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::config::{Config, ConfigFlags, Environment};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{EventKind, Fabric, FabricConfig};
 use bardo_base::id::{CallId, GolemId};
@@ -19,13 +19,14 @@ use bardo_runtime::data::{DataFolder, Ledger};
 use bardo_runtime::questions::answering;
 use bardo_runtime::rehearsal::Rehearsal;
 use bardo_runtime::rehearsed::{RehearsalRecorder, rehearsed};
-use bardo_runtime::{OpenError, OpenWorld, SigningContext, account};
+use bardo_runtime::{OpenEnvironment, OpenError, SigningContext, account};
 use bardo_safety::orders::Orders;
-use bardo_sandbox::{MarketMode, Pace, SandboxConfig};
-use golem_chain::network::PlanError;
+use bardo_sandbox::{BlockPace, MarketMode, SandboxConfig};
+use golem_chain::network::NetworkPlanError;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{
-    Acting, ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Hook, Input, Status, ToolResponse,
+    ApprovalMode, CallStatus, Catalog, CatalogEntry, Executor, ExecutorConfig, Hook, ToolCall, ToolInput, ToolResponse,
+    WriteAccess,
 };
 
 /// Number of events kept in memory, which is more than one call emits.
@@ -39,7 +40,7 @@ const ENDS_WITH_IT: &str = " This devnet and its state end with the call. To kee
 
 /// Options of a call besides its parameters.
 #[derive(Default)]
-pub(super) struct Wishes {
+pub(super) struct CallFlags {
     pub(super) idempotency_key: Option<String>,
     pub(super) dry_run: bool,
     pub(super) approve: Option<ApprovalMode>,
@@ -57,11 +58,11 @@ pub(super) struct Wishes {
 pub(super) fn run(
     tool: &str,
     params: &[String],
-    wishes: Wishes,
+    wishes: CallFlags,
     environment: &Environment,
-    flags: &Flags,
+    flags: &ConfigFlags,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     let input = parameters::read(params, tool, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
     let config = load(environment, flags)?;
     let response = respond(&config, tool, input, wishes)?;
@@ -74,21 +75,26 @@ pub(super) fn run(
 }
 
 /// Returns the exit code for a call's response.
-pub(super) fn exit(response: &ToolResponse) -> Exit {
+pub(super) fn exit(response: &ToolResponse) -> CliExit {
     exit_of(response.status)
 }
 
-pub(super) fn exit_of(status: Status) -> Exit {
+pub(super) fn exit_of(status: CallStatus) -> CliExit {
     match status {
-        Status::Success | Status::Simulated | Status::Partial => Exit::Success,
-        Status::Error => Exit::Error,
-        Status::Blocked => Exit::Blocked,
-        Status::Rejected => Exit::Rejected,
+        CallStatus::Success | CallStatus::Simulated | CallStatus::Partial => CliExit::Success,
+        CallStatus::Error => CliExit::Error,
+        CallStatus::Blocked => CliExit::Blocked,
+        CallStatus::Rejected => CliExit::Rejected,
     }
 }
 
 /// Opens the chains, makes one call, and returns its response.
-pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes) -> Result<ToolResponse, Failure> {
+pub(super) fn respond(
+    config: &Config,
+    tool: &str,
+    input: ToolInput,
+    wishes: CallFlags,
+) -> Result<ToolResponse, CommandFailure> {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
     // Paper results are stored next to the ledger, so reads in paper mode need it.
     let needs = wishes.paper || needs_ledger(catalog.get(tool), wishes.idempotency_key.as_deref());
@@ -99,7 +105,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         let mut opened = match bardo_runtime::open(config, || one_call(Arc::new(SystemClock)), clock.clone()).await {
             Ok(opened) => opened,
             // The call itself is valid, so the response reports an unreachable chain.
-            Err(OpenError::Plan(error @ PlanError::NoEndpoint { .. })) => {
+            Err(OpenError::Plan(error @ NetworkPlanError::NoEndpoint { .. })) => {
                 return Ok(not_called(&*clock, ToolError::new(ErrorCode::ChainUnreachable, error)));
             }
             Err(error) => return Err(error.into()),
@@ -139,7 +145,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             None => Vec::new(),
         };
         let telling = std::io::stderr().is_terminal();
-        let telling = telling.then(|| tokio::spawn(tell(fabric.subscribe(1_024))).abort_handle());
+        let telling = telling.then(|| tokio::spawn(print_progress(fabric.subscribe(1_024))).abort_handle());
         let paper = acting.as_ref().map(|acting| acting.paper.clone());
         let rehearsal = opened.rehearsal.clone();
         let recorder = rehearsal.as_ref().and_then(|one| RehearsalRecorder::of(one, &DataFolder::of(config)));
@@ -154,19 +160,19 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             store: ledger.as_ref().map(|ledger| ledger.store.clone()),
             acting,
         });
-        let Wishes { idempotency_key, dry_run, approve, phase, wait, .. } = wishes;
+        let CallFlags { idempotency_key, dry_run, approve, phase, wait, .. } = wishes;
         let approve = approval_mode(approve, opened.sandbox.is_some() || rehearsal.is_some(), ledger.as_ref());
-        let call = Call { idempotency_key, dry_run, approve: Some(approve), phase, ..Call::new(tool, input) };
+        let call = ToolCall { idempotency_key, dry_run, approve: Some(approve), phase, ..ToolCall::new(tool, input) };
         let mut response = executor.call(call).await;
-        if let Some(orders) = orders.filter(|_| wait && response.status == Status::Partial) {
+        if let Some(orders) = orders.filter(|_| wait && response.status == CallStatus::Partial) {
             response = wait::until_ended(&orders, opened.sandbox.as_ref(), clock.now_seconds(), response).await;
         }
-        if opened.sandbox.is_some() && signs && matches!(response.status, Status::Success | Status::Partial) {
+        if opened.sandbox.is_some() && signs && matches!(response.status, CallStatus::Success | CallStatus::Partial) {
             let said = response.explanation.take().unwrap_or_default();
             response.explanation = Some(format!("{said}{ENDS_WITH_IT}"));
         }
         if let Some(rehearsal) = rehearsal.filter(|_| signs)
-            && matches!(response.status, Status::Success | Status::Partial | Status::Simulated)
+            && matches!(response.status, CallStatus::Success | CallStatus::Partial | CallStatus::Simulated)
         {
             let said = response.explanation.take().unwrap_or_default();
             response.explanation = Some(format!("{said}{}", rehearsed_note(&rehearsal, response.call_id)));
@@ -176,7 +182,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         for task in telling.into_iter().chain(asking) {
             task.abort();
         }
-        Ok::<_, Failure>(response)
+        Ok::<_, CommandFailure>(response)
     });
     // A lapsed request may still be waiting for input; the response must not wait for it.
     runtime.shutdown_background();
@@ -189,9 +195,9 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
 /// The inner error is the call's answer.
 async fn without_ledger(
     config: &Config,
-    opened: &mut OpenWorld,
-    entry: Option<&Arc<Entry>>,
-) -> Result<Result<(), ToolError>, Failure> {
+    opened: &mut OpenEnvironment,
+    entry: Option<&Arc<CatalogEntry>>,
+) -> Result<Result<(), ToolError>, CommandFailure> {
     match bardo_runtime::policy::open(config, bardo_runtime::policy::is_devnet(config)?) {
         Ok(keeper) => opened.world = opened.world.clone().bound_by(keeper.current().policy),
         Err(error) => {
@@ -213,7 +219,7 @@ fn approval_mode(wanted: Option<ApprovalMode>, embedded: bool, ledger: Option<&L
         Some(ApprovalMode::Ask) if as_attended() == ApprovalMode::Never => {
             // The chain and the ledger of an embedded devnet end with this process: no other one could answer.
             let others = ledger.filter(|_| !embedded);
-            if !others.is_some_and(|ledger| ledger.queue.is_attended_elsewhere()) {
+            if !others.is_some_and(|ledger| ledger.queue.is_attended_remotely()) {
                 return ApprovalMode::Never;
             }
             eprintln!("bardo: no terminal here: what needs approval is asked in your open console");
@@ -226,13 +232,13 @@ fn approval_mode(wanted: Option<ApprovalMode>, embedded: bool, ledger: Option<&L
 /// Puts the world under the ledger's rules, and prepares the signing account and the orders that the tool needs.
 async fn act(
     config: &Config,
-    opened: &mut OpenWorld,
+    opened: &mut OpenEnvironment,
     ledger: &Ledger,
     fabric: &Fabric,
     clock: Arc<dyn Clock>,
-    entry: Option<&Arc<Entry>>,
-    wishes: &Wishes,
-) -> Result<(Option<Acting>, Option<Orders>), AccountError> {
+    entry: Option<&Arc<CatalogEntry>>,
+    wishes: &CallFlags,
+) -> Result<(Option<WriteAccess>, Option<Orders>), AccountError> {
     let rules = bardo_runtime::rules(config, opened, ledger).await.map_err(AccountError::Answer)?;
     opened.world = opened.world.clone().under(rules.clone());
     if !wishes.paper && !entry.is_some_and(|entry| writes(entry)) {
@@ -252,8 +258,8 @@ async fn act(
 /// Asks the operator what the call needs approved: at this terminal, and in every console on the ledger. The first answer
 /// counts.
 fn ask_operator(
-    opened: &OpenWorld,
-    acting: &Acting,
+    opened: &OpenEnvironment,
+    acting: &WriteAccess,
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
     paper: bool,
@@ -261,7 +267,7 @@ fn ask_operator(
     let networks: Vec<_> = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
     let (desk, shared) = (acting.pipeline.desk().clone(), ledger.queue.clone());
     let here = tokio::spawn(consent::ask(desk.clone(), networks.clone(), paper));
-    let elsewhere = answering::stand_in_line(desk, shared, networks, clock.clone(), paper, |_, said| {
+    let elsewhere = answering::serve_queue(desk, shared, networks, clock.clone(), paper, |_, said| {
         eprintln!("bardo: {said}");
     });
     [here.abort_handle(), tokio::spawn(elsewhere).abort_handle()]
@@ -280,7 +286,7 @@ fn fabric(config: &Config, clock: Arc<dyn Clock>, journaled: bool) -> Result<Fab
 /// Reason for which no account can act.
 pub(super) enum AccountError {
     /// The command line is invalid, or the terminal failed.
-    Failure(Failure),
+    Failure(CommandFailure),
     /// The call's response is this error.
     Answer(ToolError),
 }
@@ -288,9 +294,9 @@ pub(super) enum AccountError {
 /// Returns the account that acts, unlocked if it is to sign; `None` if none is configured.
 pub(super) async fn hands(
     config: &Config,
-    opened: &OpenWorld,
+    opened: &OpenEnvironment,
     ledger: &Ledger,
-    wishes: &Wishes,
+    wishes: &CallFlags,
 ) -> Result<Option<SigningContext>, AccountError> {
     let Some(picked) = account::pick(config, &opened.world).map_err(AccountError::Answer)? else { return Ok(None) };
     let mut account = account::locked(&picked, opened, ledger).map_err(AccountError::Answer)?;
@@ -315,22 +321,23 @@ pub(super) async fn hands(
 
 /// Returns true if the call needs the ledger. Reads without stored results write nothing to disk, so they work on
 /// read-only file systems.
-fn needs_ledger(entry: Option<&Arc<Entry>>, idempotency_key: Option<&str>) -> bool {
-    let kept = |entry: &Arc<Entry>| writes(entry) || follows(entry) || entry.def.meta.category == Category::Safety;
+fn needs_ledger(entry: Option<&Arc<CatalogEntry>>, idempotency_key: Option<&str>) -> bool {
+    let kept =
+        |entry: &Arc<CatalogEntry>| writes(entry) || follows(entry) || entry.def.meta.category == Category::Safety;
     entry.is_some_and(|entry| idempotency_key.is_some() || kept(entry))
 }
 
 /// Returns true if the tool reads orders that the ledger tracks.
-fn follows(entry: &Entry) -> bool {
+fn follows(entry: &CatalogEntry) -> bool {
     matches!(entry.def.meta.card, Some(CardKind::Order | CardKind::CrossChain))
 }
 
 /// Returns true if the tool quotes the route of a swap.
-fn quotes(entry: &Entry) -> bool {
+fn quotes(entry: &CatalogEntry) -> bool {
     matches!(entry.def.meta.card, Some(CardKind::Quote))
 }
 
-fn writes(entry: &Entry) -> bool {
+fn writes(entry: &CatalogEntry) -> bool {
     entry.def.meta.capability != CapabilityTier::Read
 }
 
@@ -345,7 +352,7 @@ fn as_attended() -> ApprovalMode {
 
 /// Returns the response of a call that did not reach the executor.
 fn not_called(clock: &dyn Clock, error: ToolError) -> ToolResponse {
-    ToolResponse::failed(CallId::new(clock.now_millis()), Status::Error, error)
+    ToolResponse::failed(CallId::new(clock.now_millis()), CallStatus::Error, error)
 }
 
 /// Configuration of a devnet for one call: one block per transaction, and no other traders.
@@ -353,7 +360,7 @@ pub(super) fn one_call(clock: Arc<dyn Clock>) -> SandboxConfig {
     SandboxConfig {
         seed: 1,
         start_time: clock.now_seconds(),
-        pace: Pace::OnTransaction,
+        pace: BlockPace::OnTransaction,
         clock: Some(clock),
         market: MarketMode::Off,
         keeper: true,
@@ -372,14 +379,14 @@ fn rehearsed_note(rehearsal: &Rehearsal, call_id: CallId) -> String {
 /// Makes the call that was rehearsed, on the live network: from its tool and parameters alone, with all checks.
 pub(super) fn from_rehearsal(
     call_id: CallId,
-    wishes: Wishes,
+    wishes: CallFlags,
     environment: &Environment,
-    flags: Flags,
+    flags: ConfigFlags,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     let rehearsed = rehearsed(&DataFolder::of(&load(environment, &flags)?), call_id)?;
     let named = flags.network.is_some() || !flags.rpc.is_empty();
-    let flags = if named { flags } else { Flags { network: Some(rehearsed.network.clone()), ..flags } };
+    let flags = if named { flags } else { ConfigFlags { network: Some(rehearsed.network.clone()), ..flags } };
     eprintln!(
         "bardo: proposing on the live network what was rehearsed on {} at block {}: {} {}",
         rehearsed.network, rehearsed.block.number, rehearsed.tool, rehearsed.params
@@ -391,7 +398,7 @@ pub(super) fn from_rehearsal(
 }
 
 /// Prints the progress of the call on stderr.
-async fn tell(mut events: bardo_base::fabric::Receiver) {
+async fn print_progress(mut events: bardo_base::fabric::Receiver) {
     let mut batch = Vec::new();
     while events.receive(&mut batch, 64).await {
         for event in batch.drain(..) {
@@ -416,12 +423,12 @@ mod tests {
     #[test]
     fn each_status_has_its_exit_code() {
         for (status, name, code) in [
-            (Status::Success, "success", 0),
-            (Status::Simulated, "simulated", 0),
-            (Status::Partial, "partial", 0),
-            (Status::Error, "error", 1),
-            (Status::Blocked, "blocked", 3),
-            (Status::Rejected, "rejected", 4),
+            (CallStatus::Success, "success", 0),
+            (CallStatus::Simulated, "simulated", 0),
+            (CallStatus::Partial, "partial", 0),
+            (CallStatus::Error, "error", 1),
+            (CallStatus::Blocked, "blocked", 3),
+            (CallStatus::Rejected, "rejected", 4),
         ] {
             assert_eq!(serde_json::to_value(status).unwrap(), name);
             assert_eq!(ExitCode::from(exit_of(status)), ExitCode::from(code), "{name}");

@@ -4,16 +4,16 @@ use std::{io::Write, path::Path};
 
 use serde::Serialize;
 
-use super::{Exit, Failure, args::ConfigAction, load, print, print_json};
+use super::{CliExit, CommandFailure, args::ConfigAction, load, print, print_json};
 use bardo_base::{
-    config::{Config, Environment, Flags, Paths, RpcUrl, TEMPLATE},
+    config::{Config, ConfigFlags, ConfigPaths, Environment, RpcUrl, TEMPLATE},
     private,
     text::{SafeText, width},
 };
 
 /// A displayed setting with its origin.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct ShownSetting {
     key: String,
     value: String,
     origin: String,
@@ -22,28 +22,28 @@ struct Shown {
 pub(super) fn run(
     action: &ConfigAction,
     environment: &Environment,
-    flags: &Flags,
+    flags: &ConfigFlags,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     match action {
         // Both must work without a readable configuration, since they help to find and replace a broken one.
-        ConfigAction::Path => path(&Paths::find(environment)?.config_file, json),
-        ConfigAction::Init => init(&Paths::find(environment)?.config_file, json),
+        ConfigAction::Path => path(&ConfigPaths::find(environment)?.config_file, json),
+        ConfigAction::Init => init(&ConfigPaths::find(environment)?.config_file, json),
         ConfigAction::Show => show(&load(environment, flags)?, json),
     }
 }
 
-fn path(file: &Path, json: bool) -> Result<Exit, Failure> {
+fn path(file: &Path, json: bool) -> Result<CliExit, CommandFailure> {
     if json {
         print_json(&serde_json::json!({ "config_file": file, "exists": file.exists() }))?;
     } else {
         print(&format!("{}\n", file.display()))?;
     }
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
-fn init(file: &Path, json: bool) -> Result<Exit, Failure> {
-    let failed = |error: std::io::Error| -> Failure {
+fn init(file: &Path, json: bool) -> Result<CliExit, CommandFailure> {
+    let failed = |error: std::io::Error| -> CommandFailure {
         if error.kind() == std::io::ErrorKind::AlreadyExists {
             format!("{} already exists and was not changed; edit it, or move it away first", file.display()).into()
         } else {
@@ -62,7 +62,7 @@ fn init(file: &Path, json: bool) -> Result<Exit, Failure> {
     path(file, json)
 }
 
-fn show(config: &Config, json: bool) -> Result<Exit, Failure> {
+fn show(config: &Config, json: bool) -> Result<CliExit, CommandFailure> {
     let settings = settings(config);
     if json {
         print_json(&serde_json::json!({
@@ -70,26 +70,26 @@ fn show(config: &Config, json: bool) -> Result<Exit, Failure> {
             "exists": config.file_exists,
             "settings": settings,
         }))?;
-        return Ok(Exit::Success);
+        return Ok(CliExit::Success);
     }
     let there = if config.file_exists { "" } else { " (missing: `bardo config init` creates it)" };
     let mut text = format!("{}{there}\n\n", config.file.display());
-    let column = |of: fn(&Shown) -> &str| settings.iter().map(|shown| width(of(shown))).max().unwrap_or(0);
+    let column = |of: fn(&ShownSetting) -> &str| settings.iter().map(|shown| width(of(shown))).max().unwrap_or(0);
     let (keys, values) = (column(|shown| &shown.key), column(|shown| &shown.value));
-    for Shown { key, value, origin } in &settings {
+    for ShownSetting { key, value, origin } in &settings {
         text.push_str(&format!("{key:keys$}  {value:values$}  {origin}\n"));
     }
     print(&text)?;
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 /// Returns every setting that has a value, with endpoints redacted.
-fn settings(config: &Config) -> Vec<Shown> {
+fn settings(config: &Config) -> Vec<ShownSetting> {
     let mut shown = Vec::new();
     let mut add = |key: String, value: String, origin: String| {
         // The values come from files and the environment and go to a terminal.
         let [key, value, origin] = [key, value, origin].map(|text| SafeText::clean(&text, 400).to_string());
-        shown.push(Shown { key, value, origin });
+        shown.push(ShownSetting { key, value, origin });
     };
     add("network".into(), config.network.value.clone(), config.network.origin.to_string());
     if let Some(book) = &config.book {

@@ -7,13 +7,13 @@ use std::time::Duration;
 use crossterm::event;
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
-use super::{Exit, Failure};
+use super::{CliExit, CommandFailure};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::text::SafeText;
 use bardo_runtime::questions::RequestContext;
 use bardo_runtime::questions::answering::asked_at;
-use bardo_safety::approval::{AnswerError, ApprovalQueue, OperatorAnswer, Reply};
-use bardo_session::questions::sections::{Section, raw, sections};
+use bardo_safety::approval::{AnswerError, ApprovalQueue, OperatorAnswer, OperatorReply};
+use bardo_session::questions::sections::{DetailSection, raw, sections};
 use bardo_session::questions::{Confirmation, Question, QuestionKey};
 use golem_chain::network::Network;
 
@@ -56,8 +56,8 @@ pub(super) async fn ask(desk: ApprovalQueue, networks: Vec<Network>, paper: bool
 /// Shows `said` and asks the operator to type `word`. Returns true if they did.
 ///
 /// # Errors
-/// A failure with [`Exit::Blocked`] if there is no terminal, since only the operator may confirm.
-pub(super) fn confirm(said: &str, word: &str) -> Result<bool, Failure> {
+/// A failure with [`CliExit::Blocked`] if there is no terminal, since only the operator may confirm.
+pub(super) fn confirm(said: &str, word: &str) -> Result<bool, CommandFailure> {
     eprint!("{said}");
     attended()?;
     let line = line(&format!("Type `{word}` to confirm: "));
@@ -67,17 +67,17 @@ pub(super) fn confirm(said: &str, word: &str) -> Result<bool, Failure> {
 /// Checks that there is a terminal on which the operator can answer.
 ///
 /// # Errors
-/// A failure with [`Exit::Blocked`] if there is none.
-pub(super) fn attended() -> Result<(), Failure> {
+/// A failure with [`CliExit::Blocked`] if there is none.
+pub(super) fn attended() -> Result<(), CommandFailure> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         let error = "this needs your approval on a terminal: run it there yourself";
-        return Err(Failure { exit: Exit::Blocked, error: error.into() });
+        return Err(CommandFailure { exit: CliExit::Blocked, error: error.into() });
     }
     Ok(())
 }
 
 /// Shows a request, asks for each acknowledgement and the required characters, and reads the answer.
-fn put(question: &Question) -> Option<Reply> {
+fn put(question: &Question) -> Option<OperatorReply> {
     show(&sections(question, SystemClock.now_millis()))?;
     let mut confirmation = Confirmation::default();
     let refuse = |why: &str| {
@@ -85,7 +85,7 @@ fn put(question: &Question) -> Option<Reply> {
             "" | "no" => SafeText::clean("rejected by the operator", 100),
             why => SafeText::clean(why, 200),
         };
-        Some(Reply::from(OperatorAnswer::Refuse { reason }))
+        Some(OperatorReply::from(OperatorAnswer::Refuse { reason }))
     };
     let of = question.to_read.len();
     for (at, one) in question.to_read.iter().enumerate() {
@@ -106,7 +106,7 @@ fn put(question: &Question) -> Option<Reply> {
         let asks =
             "Type yes to approve once, raw to see the calldata; anything else rejects and is recorded as the reason: ";
         match line(asks)?.trim() {
-            "yes" => return Some(Reply { answer: OperatorAnswer::Once, confirmation }),
+            "yes" => return Some(OperatorReply { answer: OperatorAnswer::Once, confirmation }),
             "raw" => show(&raw(question))?,
             other => return refuse(other),
         }
@@ -114,9 +114,9 @@ fn put(question: &Question) -> Option<Reply> {
 }
 
 /// Prints sections on the terminal; `None` if that fails.
-fn show(sections: &[Section]) -> Option<()> {
+fn show(sections: &[DetailSection]) -> Option<()> {
     let mut text = String::new();
-    for Section { title, rows } in sections {
+    for DetailSection { title, rows } in sections {
         text.push_str(&format!("\n{title}\n"));
         for row in rows {
             text.push_str(&format!("  {:14} {}\n", row.label, row.value));

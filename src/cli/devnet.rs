@@ -6,17 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Exit, Failure, args::DevnetArguments, load, logs, print, rehearsal};
+use super::{CliExit, CommandFailure, args::DevnetArguments, load, logs, print, rehearsal};
 use bardo_base::{
     clock::{Clock, SystemClock},
-    config::{Environment, Flags},
+    config::{ConfigFlags, Environment},
 };
 use bardo_runtime::data::DataFolder;
 use bardo_sandbox::{
-    MarketMode, Pace, Sandbox, SandboxConfig,
-    services::{self, Services},
+    BlockPace, MarketMode, Sandbox, SandboxConfig,
+    services::{self, ServiceServer},
 };
-use golem_chain::devnet::server::{ServeError, Server, serve};
+use golem_chain::devnet::server::{RpcServer, ServeError, serve};
 
 /// Minimum block interval. With shorter ones a chain's time, which advances by whole seconds, would run ahead of the
 /// clock without limit.
@@ -36,9 +36,9 @@ pub(super) enum BlockTimeError {
 }
 
 /// Parses a block time: a number with `ms` or `s`, or 0 for one block per transaction.
-pub(super) fn block_time(text: &str) -> Result<Pace, BlockTimeError> {
+pub(super) fn block_time(text: &str) -> Result<BlockPace, BlockTimeError> {
     if text == "0" {
-        return Ok(Pace::OnTransaction);
+        return Ok(BlockPace::OnTransaction);
     }
     let (digits, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(digits), _) => (digits, 1),
@@ -50,22 +50,26 @@ pub(super) fn block_time(text: &str) -> Result<Pace, BlockTimeError> {
     }
     let interval = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit)).map(Duration::from_millis);
     match interval.filter(|interval| (SHORTEST_BLOCK..=LONGEST_BLOCK).contains(interval)) {
-        Some(interval) => Ok(Pace::Every(interval)),
+        Some(interval) => Ok(BlockPace::Every(interval)),
         None => Err(BlockTimeError::Range),
     }
 }
 
 /// Returns the configuration of the devnet for `seed`, starting at the machine's time.
-pub(super) fn sandbox(seed: u64, pace: Pace, market: MarketMode) -> SandboxConfig {
+pub(super) fn sandbox(seed: u64, pace: BlockPace, market: MarketMode) -> SandboxConfig {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     SandboxConfig { seed, start_time: clock.now_seconds(), pace, clock: Some(clock), market, keeper: true }
 }
 
-pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags: &Flags) -> Result<Exit, Failure> {
+pub(super) fn run(
+    arguments: &DevnetArguments,
+    environment: &Environment,
+    flags: &ConfigFlags,
+) -> Result<CliExit, CommandFailure> {
     let mut config = load(environment, flags)?;
     let _logs = logs::start(&config)?;
     if let Some(name) = &arguments.data {
-        super::kept::resume_fork(&mut config, name);
+        super::kept_devnets::resume_fork(&mut config, name);
         config.kept_devnet = Some(name.to_string());
     }
     if let Some(fork) = config.fork.clone() {
@@ -87,7 +91,7 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
     }
 
     let started = Instant::now();
-    let pace = arguments.block_time.unwrap_or(Pace::Live);
+    let pace = arguments.block_time.unwrap_or(BlockPace::Live);
     let wanted = sandbox(arguments.seed, pace, MarketMode::On);
     let sandbox = match &arguments.data {
         None => {
@@ -122,7 +126,7 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
         for server in servers {
             server.stop().await;
         }
-        Ok(Exit::Success)
+        Ok(CliExit::Success)
     })
 }
 
@@ -139,19 +143,23 @@ async fn chain_stopped(sandbox: &Sandbox) -> &'static str {
 }
 
 /// Returns a port for each chain: `first` and the next one, or any two for 0.
-fn ports(first: u16) -> Result<[u16; 2], Failure> {
+fn ports(first: u16) -> Result<[u16; 2], CommandFailure> {
     match first.checked_add(1) {
         Some(_) if first == 0 => Ok([0, 0]),
         Some(second) => Ok([first, second]),
-        None => Err(Failure {
-            exit: Exit::Usage,
+        None => Err(CommandFailure {
+            exit: CliExit::Usage,
             error: format!("--port {first} leaves no port for the second chain: choose one below it").into(),
         }),
     }
 }
 
 /// Serves every chain, gives each chain the description with all addresses, and prints it as the first line.
-async fn serve_all(sandbox: &Sandbox, ports: [u16; 2], services: &Services) -> Result<Vec<Server>, Failure> {
+async fn serve_all(
+    sandbox: &Sandbox,
+    ports: [u16; 2],
+    services: &ServiceServer,
+) -> Result<Vec<RpcServer>, CommandFailure> {
     let mut description = sandbox.description();
     description.order_service = Some(services.url());
     description.intent_service = Some(services.url());
@@ -170,7 +178,7 @@ async fn serve_all(sandbox: &Sandbox, ports: [u16; 2], services: &Services) -> R
 }
 
 /// Completes when the process is asked to end: by Ctrl-C, SIGTERM or SIGHUP.
-pub(super) fn interruption() -> Result<impl Future<Output = ()>, Failure> {
+pub(super) fn interruption() -> Result<impl Future<Output = ()>, CommandFailure> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -200,13 +208,13 @@ pub(super) fn interruption() -> Result<impl Future<Output = ()>, Failure> {
 mod tests {
     use std::time::Duration;
 
-    use super::{Pace, block_time};
+    use super::{BlockPace, block_time};
 
     #[test]
     fn block_times_are_read_with_their_unit() {
-        assert_eq!(block_time("1s"), Ok(Pace::Every(Duration::from_secs(1))));
-        assert_eq!(block_time("500ms"), Ok(Pace::Every(Duration::from_millis(500))));
-        assert_eq!(block_time("0"), Ok(Pace::OnTransaction));
+        assert_eq!(block_time("1s"), Ok(BlockPace::Every(Duration::from_secs(1))));
+        assert_eq!(block_time("500ms"), Ok(BlockPace::Every(Duration::from_millis(500))));
+        assert_eq!(block_time("0"), Ok(BlockPace::OnTransaction));
         for wrong in
             ["", "1", "s", "ms", "-1s", "1.5s", "1m", "99ms", "3601s", "99999999999999999999s", "18446744073709551615s"]
         {

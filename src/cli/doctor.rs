@@ -21,27 +21,27 @@ use alloy::{
 };
 use serde::Serialize;
 
-use super::{Exit, Failure, devnet::sandbox, print, print_json, privacy};
+use super::{CliExit, CommandFailure, devnet::sandbox, print, print_json, privacy};
 use ::golem::brain::{
-    Choice,
+    BrainChoice,
     process::confinement::{self, IsolationLevel},
 };
 use bardo_abi::erc20::Erc20;
 use bardo_base::private;
 use bardo_base::{
     clock::{Clock, SystemClock},
-    config::{Config, Environment, Flags, QuoteChoice},
+    config::{Config, ConfigFlags, Environment, QuoteChoice},
     service::ServiceError,
     text::SafeText,
 };
 use bardo_runtime::data::DataFolder;
 use bardo_safety::custody::Keystore;
 use bardo_safety::stop::{StopFile, meaning};
-use bardo_sandbox::{MarketMode, Pace, Sandbox};
+use bardo_sandbox::{BlockPace, MarketMode, Sandbox};
 use golem_chain::{
-    network::{ChainPlan, Network, NetworkKind, Plan},
-    provider::{Backing, ChainClient, ConnectRules, Dispute, HttpLimits, Thresholds},
-    sender::Relay,
+    network::{ChainPlan, Network, NetworkKind, NetworkPlan},
+    provider::{ChainClient, ClientBackend, ConnectRules, Dispute, HealthThresholds, HttpLimits},
+    sender::PrivateRelay,
 };
 use golem_protocols::uniswap::sidecar::Sidecar;
 use golem_tools::ALL_TOOL_DEFS;
@@ -57,7 +57,7 @@ const SMALLEST: (u16, u16) = (80, 24);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Status {
+enum DoctorStatus {
     /// The check passed.
     Ok,
     /// The check passed, with a suggestion.
@@ -67,41 +67,41 @@ enum Status {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Finding {
+pub(super) struct DoctorFinding {
     check: &'static str,
-    status: Status,
+    status: DoctorStatus,
     detail: String,
     /// Suggested fix for the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
 }
 
-impl Finding {
-    fn new(check: &'static str, status: Status, detail: impl fmt::Display, fix: Option<&str>) -> Self {
+impl DoctorFinding {
+    fn new(check: &'static str, status: DoctorStatus, detail: impl fmt::Display, fix: Option<&str>) -> Self {
         let clean = |text: &str| SafeText::clean(text, 1_000).to_string();
         Self { check, status, detail: clean(&detail.to_string()), fix: fix.map(clean) }
     }
 
     pub(super) fn ok(check: &'static str, detail: impl fmt::Display) -> Self {
-        Self::new(check, Status::Ok, detail, None)
+        Self::new(check, DoctorStatus::Ok, detail, None)
     }
 
     pub(super) fn note(check: &'static str, detail: impl fmt::Display, fix: &str) -> Self {
-        Self::new(check, Status::Note, detail, Some(fix))
+        Self::new(check, DoctorStatus::Note, detail, Some(fix))
     }
 
     pub(super) fn fail(check: &'static str, detail: impl fmt::Display, fix: &str) -> Self {
-        Self::new(check, Status::Fail, detail, Some(fix))
+        Self::new(check, DoctorStatus::Fail, detail, Some(fix))
     }
 }
 
 /// Runs all checks. `rehearse` asks for a swap on a fork of the network as well, of this size.
 pub(super) fn run(
     environment: &Environment,
-    flags: &Flags,
+    flags: &ConfigFlags,
     json: bool,
     rehearse: Option<Option<&str>>,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut findings = vec![terminal(), colours(), letters(), memory(), isolation(), devnet()];
     match Config::load(environment, flags) {
@@ -123,23 +123,23 @@ pub(super) fn run(
             }
         }
         Err(error) => {
-            findings.push(Finding::fail("config", error, "correct it; `bardo config path` prints its location"))
+            findings.push(DoctorFinding::fail("config", error, "correct it; `bardo config path` prints its location"))
         }
     }
     report(&findings, json)
 }
 
-fn report(findings: &[Finding], json: bool) -> Result<Exit, Failure> {
-    let healthy = findings.iter().all(|finding| finding.status != Status::Fail);
+fn report(findings: &[DoctorFinding], json: bool) -> Result<CliExit, CommandFailure> {
+    let healthy = findings.iter().all(|finding| finding.status != DoctorStatus::Fail);
     if json {
         print_json(&serde_json::json!({ "ok": healthy, "checks": findings }))?;
     } else {
         let mut text = String::new();
-        for Finding { check, status, detail, fix } in findings {
+        for DoctorFinding { check, status, detail, fix } in findings {
             let word = match status {
-                Status::Ok => "ok  ",
-                Status::Note => "note",
-                Status::Fail => "FAIL",
+                DoctorStatus::Ok => "ok  ",
+                DoctorStatus::Note => "note",
+                DoctorStatus::Fail => "FAIL",
             };
             text.push_str(&format!("{word}  {check:<10}  {detail}\n"));
             if let Some(fix) = fix {
@@ -149,13 +149,13 @@ fn report(findings: &[Finding], json: bool) -> Result<Exit, Failure> {
         text.push_str(if healthy { "\nBardo works here.\n" } else { "\nSomething is missing: see FAIL above.\n" });
         print(&text)?;
     }
-    Ok(if healthy { Exit::Success } else { Exit::Error })
+    Ok(if healthy { CliExit::Success } else { CliExit::Error })
 }
 
-fn terminal() -> Finding {
+fn terminal() -> DoctorFinding {
     const CHECK: &str = "terminal";
     if !std::io::stdout().is_terminal() {
-        return Finding::note(
+        return DoctorFinding::note(
             CHECK,
             "stdout is not a terminal, so the console cannot be shown",
             "run it in a terminal; commands with --json work anywhere",
@@ -163,32 +163,34 @@ fn terminal() -> Finding {
     }
     let kind = env::var("TERM").unwrap_or_default();
     if kind.is_empty() || kind == "dumb" {
-        return Finding::fail(
+        return DoctorFinding::fail(
             CHECK,
             "TERM does not name a terminal that can show the console",
             "use a terminal emulator that sets TERM, such as xterm-256color",
         );
     }
     match crossterm::terminal::size() {
-        Ok((columns, rows)) if columns < SMALLEST.0 || rows < SMALLEST.1 => Finding::note(
+        Ok((columns, rows)) if columns < SMALLEST.0 || rows < SMALLEST.1 => DoctorFinding::note(
             CHECK,
             format!("{kind}, {columns}×{rows}: the console needs at least {}×{}", SMALLEST.0, SMALLEST.1),
             "enlarge the window or reduce the font size",
         ),
-        Ok((columns, rows)) => Finding::ok(CHECK, format!("{kind}, {columns}×{rows}")),
-        Err(error) => Finding::fail(CHECK, format!("cannot read its size: {error}"), "use another terminal emulator"),
+        Ok((columns, rows)) => DoctorFinding::ok(CHECK, format!("{kind}, {columns}×{rows}")),
+        Err(error) => {
+            DoctorFinding::fail(CHECK, format!("cannot read its size: {error}"), "use another terminal emulator")
+        }
     }
 }
 
-fn memory() -> Finding {
+fn memory() -> DoctorFinding {
     const CHECK: &str = "memory";
     if privacy::is_memory_private() {
-        return Finding::ok(
+        return DoctorFinding::ok(
             CHECK,
             "other processes of this user cannot read this one's memory, and core dumps are off",
         );
     }
-    Finding::note(
+    DoctorFinding::note(
         CHECK,
         "other processes of this user can read this one's memory, including keys",
         "do not run untrusted programs as this user; on Linux the system isolates processes",
@@ -196,17 +198,17 @@ fn memory() -> Finding {
 }
 
 /// Checks whether brain processes are isolated from the operator's account.
-fn isolation() -> Finding {
+fn isolation() -> DoctorFinding {
     const CHECK: &str = "brain";
     let available = confinement::available();
     match available.level() {
-        IsolationLevel::Full => Finding::ok(CHECK, "brain processes run isolated (Landlock, seccomp)"),
-        IsolationLevel::Partial => Finding::note(
+        IsolationLevel::Full => DoctorFinding::ok(CHECK, "brain processes run isolated (Landlock, seccomp)"),
+        IsolationLevel::Partial => DoctorFinding::note(
             CHECK,
             available,
             "a brain process can send signals to your other processes; use Linux 6.12 or later",
         ),
-        IsolationLevel::None => Finding::note(
+        IsolationLevel::None => DoctorFinding::note(
             CHECK,
             available,
             "real networks refuse brain processes here unless golem.allow_unisolated_brain = true; such a program can \
@@ -215,25 +217,25 @@ fn isolation() -> Finding {
     }
 }
 
-fn colours() -> Finding {
+fn colours() -> DoctorFinding {
     const CHECK: &str = "colours";
     if env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
-        return Finding::ok(CHECK, "off (NO_COLOR); nothing is shown by colour alone");
+        return DoctorFinding::ok(CHECK, "off (NO_COLOR); nothing is shown by colour alone");
     }
     let deep = env::var("COLORTERM").unwrap_or_default();
     if matches!(deep.as_str(), "truecolor" | "24bit") {
-        return Finding::ok(CHECK, "16 million");
+        return DoctorFinding::ok(CHECK, "16 million");
     }
     let kind = env::var("TERM").unwrap_or_default();
     let count = if kind.contains("256color") { "256" } else { "16" };
-    Finding::note(
+    DoctorFinding::note(
         CHECK,
         format!("{count}, according to TERM and COLORTERM"),
         "if the terminal supports more, set COLORTERM=truecolor",
     )
 }
 
-fn letters() -> Finding {
+fn letters() -> DoctorFinding {
     const CHECK: &str = "letters";
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
@@ -242,10 +244,10 @@ fn letters() -> Finding {
         .unwrap_or_default();
     let folded = locale.to_lowercase().replace('-', "");
     if folded.contains("utf8") {
-        Finding::ok(CHECK, format!("UTF-8 ({locale})"))
+        DoctorFinding::ok(CHECK, format!("UTF-8 ({locale})"))
     } else {
         let said = if locale.is_empty() { "no locale is set".to_owned() } else { format!("the locale is {locale}") };
-        Finding::note(
+        DoctorFinding::note(
             CHECK,
             format!("{said}, so lines and symbols may be drawn incorrectly"),
             "set LANG to a UTF-8 locale, such as C.UTF-8",
@@ -253,34 +255,34 @@ fn letters() -> Finding {
     }
 }
 
-fn devnet() -> Finding {
+fn devnet() -> DoctorFinding {
     const CHECK: &str = "devnet";
     let started = Instant::now();
-    match Sandbox::boot(&sandbox(1, Pace::Manual, MarketMode::Off), &|_| {}) {
+    match Sandbox::boot(&sandbox(1, BlockPace::Manual, MarketMode::Off), &|_| {}) {
         Ok(built) => {
             let heads = built.chains().iter().map(|chain| {
                 format!("{} at block {}", chain.deployment.plan.name, chain.devnet.head().borrow().number())
             });
             let heads: Vec<String> = heads.collect();
-            Finding::ok(CHECK, format!("{}, after {} ms", heads.join(", "), started.elapsed().as_millis()))
+            DoctorFinding::ok(CHECK, format!("{}, after {} ms", heads.join(", "), started.elapsed().as_millis()))
         }
-        Err(error) => Finding::fail(CHECK, error, "this is a bug in Bardo: please report it with this message"),
+        Err(error) => DoctorFinding::fail(CHECK, error, "this is a bug in Bardo: please report it with this message"),
     }
 }
 
-fn config_file(config: &Config) -> Finding {
+fn config_file(config: &Config) -> DoctorFinding {
     const CHECK: &str = "config";
     if !config.file_exists {
-        return Finding::ok(CHECK, format!("none at {}; the defaults apply", config.file.display()));
+        return DoctorFinding::ok(CHECK, format!("none at {}; the defaults apply", config.file.display()));
     }
     if readable_by_others(&config.file) {
-        return Finding::note(
+        return DoctorFinding::note(
             CHECK,
             format!("{} is valid, but other users of this machine can read it", config.file.display()),
             "endpoints in it may carry credentials: chmod 600 it",
         );
     }
-    Finding::ok(CHECK, format!("{} is valid", config.file.display()))
+    DoctorFinding::ok(CHECK, format!("{} is valid", config.file.display()))
 }
 
 #[cfg(unix)]
@@ -294,15 +296,15 @@ fn readable_by_others(_: &Path) -> bool {
     false
 }
 
-fn data_folder(folder: &Path) -> Finding {
+fn data_folder(folder: &Path) -> DoctorFinding {
     const CHECK: &str = "data";
     let probe = folder.join(format!(".doctor-{}", std::process::id()));
     let written = private::folder(folder).and_then(|()| fs::write(&probe, b"ok"));
     // Remove the file even if it was written only in part.
     let removed = fs::remove_file(&probe);
     match written.and(removed) {
-        Ok(()) => Finding::ok(CHECK, format!("{} is writable", folder.display())),
-        Err(error) => Finding::fail(
+        Ok(()) => DoctorFinding::ok(CHECK, format!("{} is writable", folder.display())),
+        Err(error) => DoctorFinding::fail(
             CHECK,
             format!("cannot write {}: {error}", folder.display()),
             "make it writable, or choose another with BARDO_DATA_DIR or data_dir in the config file",
@@ -311,47 +313,48 @@ fn data_folder(folder: &Path) -> Finding {
 }
 
 /// Reports a stop in force, since a forgotten stop looks like a malfunction.
-fn stop(folder: &Path) -> Option<Finding> {
+fn stop(folder: &Path) -> Option<DoctorFinding> {
     let level = StopFile::in_folder(folder).read().level()?;
     let detail = format!("{level} is in force: {}", meaning(level));
-    Some(Finding::note("stop", detail, "`bardo resume` lifts it, with your approval on a terminal"))
+    Some(DoctorFinding::note("stop", detail, "`bardo resume` lifts it, with your approval on a terminal"))
 }
 
-fn network(config: &Config) -> Finding {
+fn network(config: &Config) -> DoctorFinding {
     const CHECK: &str = "network";
-    match Plan::from_config(config) {
-        Ok(Plan::Devnet) => Finding::ok(CHECK, format!("devnet ({})", config.network.origin)),
-        Ok(Plan::Endpoints(chains)) => {
+    match NetworkPlan::from_config(config) {
+        Ok(NetworkPlan::Devnet) => DoctorFinding::ok(CHECK, format!("devnet ({})", config.network.origin)),
+        Ok(NetworkPlan::Endpoints(chains)) => {
             let names: Vec<&str> = chains.iter().map(|chain| chain.name.as_str()).collect();
-            Finding::ok(CHECK, names.join(", "))
+            DoctorFinding::ok(CHECK, names.join(", "))
         }
-        Err(error) => Finding::fail(CHECK, error, "see `bardo config show` for every setting and its origin"),
+        Err(error) => DoctorFinding::fail(CHECK, error, "see `bardo config show` for every setting and its origin"),
     }
 }
 
 /// Checks the policy file of devnets, or of all other networks.
-fn policy(config: &Config, devnet: bool) -> Finding {
+fn policy(config: &Config, devnet: bool) -> DoctorFinding {
     const CHECK: &str = "policy";
     let (file, absent) = bardo_runtime::policy::place(config, devnet);
     let of = if devnet { "devnets" } else { "real and test networks" };
     match bardo_runtime::policy::open(config, devnet) {
         Ok(_) if !file.exists() => {
-            Finding::ok(CHECK, format!("of {of}: none at {}; {} applies", file.display(), absent.as_str()))
+            DoctorFinding::ok(CHECK, format!("of {of}: none at {}; {} applies", file.display(), absent.as_str()))
         }
-        Ok(keeper) => {
-            Finding::ok(CHECK, format!("of {of}: {} is valid ({})", file.display(), keeper.current().policy.name()))
-        }
+        Ok(keeper) => DoctorFinding::ok(
+            CHECK,
+            format!("of {of}: {} is valid ({})", file.display(), keeper.current().policy.name()),
+        ),
         Err(error) => {
-            Finding::fail(CHECK, format!("of {of}: {error}"), "correct it; until then nothing is signed there")
+            DoctorFinding::fail(CHECK, format!("of {of}: {error}"), "correct it; until then nothing is signed there")
         }
     }
 }
 
 /// Reports every role with a broken file, or a summary if there is none.
-fn roles(config: &Config) -> Vec<Finding> {
+fn roles(config: &Config) -> Vec<DoctorFinding> {
     const CHECK: &str = "roles";
     let unusable = |error: &dyn std::error::Error| {
-        vec![Finding::fail(CHECK, error.to_string(), "correct the folder; until then no Golem starts")]
+        vec![DoctorFinding::fail(CHECK, error.to_string(), "correct the folder; until then no Golem starts")]
     };
     let catalog = match Catalog::new(ALL_TOOL_DEFS.iter().copied()) {
         Ok(catalog) => catalog,
@@ -362,39 +365,40 @@ fn roles(config: &Config) -> Vec<Finding> {
         Err(error) => return unusable(&error),
     };
     let fix = "correct its file; until then only the other roles can be used";
-    let broken = roles.broken().map(|(name, fault)| Finding::fail(CHECK, format!("{name}: {fault}"), fix));
+    let broken = roles.broken().map(|(name, fault)| DoctorFinding::fail(CHECK, format!("{name}: {fault}"), fix));
     let mut findings: Vec<_> = broken.collect();
     if findings.is_empty() {
         let own = roles.iter().filter(|role| !role.is_built_in()).count();
-        findings.push(Finding::ok(CHECK, format!("{} roles, {own} of them your own", roles.iter().count())));
+        findings.push(DoctorFinding::ok(CHECK, format!("{} roles, {own} of them your own", roles.iter().count())));
     }
     findings
 }
 
 /// Checks the key files, and the account that the configuration names.
-fn keys(config: &Config) -> Vec<Finding> {
+fn keys(config: &Config) -> Vec<DoctorFinding> {
     const CHECK: &str = "keys";
     const FIX: &str = "`bardo keys list` shows the keys; `bardo keys import NAME` imports a key again";
     let listed = match Keystore::at(DataFolder::of(config).keys()).list() {
         Ok(listed) => listed,
-        Err(error) => return vec![Finding::fail(CHECK, error, FIX)],
+        Err(error) => return vec![DoctorFinding::fail(CHECK, error, FIX)],
     };
     let broken = listed.iter().filter_map(|one| one.entry.as_ref().err().map(|error| (&one.name, error)));
-    let mut found: Vec<_> = broken.map(|(name, error)| Finding::fail(CHECK, format!("{name}: {error}"), FIX)).collect();
+    let mut found: Vec<_> =
+        broken.map(|(name, error)| DoctorFinding::fail(CHECK, format!("{name}: {error}"), FIX)).collect();
     match bardo_runtime::account::named_key(config) {
-        Ok(Some(entry)) => found.push(Finding::ok(CHECK, format!("{} acts: {}", entry.name, entry.address))),
+        Ok(Some(entry)) => found.push(DoctorFinding::ok(CHECK, format!("{} acts: {}", entry.name, entry.address))),
         Ok(None) if found.is_empty() => {
             let (count, files) = (listed.len(), if listed.len() == 1 { "key file" } else { "key files" });
-            found.push(Finding::ok(CHECK, format!("{count} {files}; none is selected to sign")));
+            found.push(DoctorFinding::ok(CHECK, format!("{count} {files}; none is selected to sign")));
         }
         Ok(None) => {}
-        Err(error) => found.push(Finding::fail(CHECK, error.message(), FIX)),
+        Err(error) => found.push(DoctorFinding::fail(CHECK, error.message(), FIX)),
     }
     found
 }
 
 /// Checks every chain with endpoints, including those that are not in use.
-async fn endpoints(config: &Config) -> Vec<Finding> {
+async fn endpoints(config: &Config) -> Vec<DoctorFinding> {
     // `network` has reported faults of the settings themselves.
     let Ok(plans) = ChainPlan::all(config) else { return Vec::new() };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -402,26 +406,26 @@ async fn endpoints(config: &Config) -> Vec<Finding> {
 }
 
 /// Checks the configured source of quotes.
-async fn quotes(config: &Config) -> Finding {
+async fn quotes(config: &Config) -> DoctorFinding {
     const CHECK: &str = "quotes";
     const OWN: &str = "or remove the setting to use Bardo's own router, which quotes from on-chain pools";
     let settings = &config.quotes;
     match settings.choice() {
-        QuoteChoice::Own => Finding::ok(CHECK, "Bardo's own router, which quotes from on-chain pools"),
+        QuoteChoice::Own => DoctorFinding::ok(CHECK, "Bardo's own router, which quotes from on-chain pools"),
         QuoteChoice::Sidecar => {
             let Some(socket) = &settings.sidecar_socket else {
                 let fix = format!("set BARDO_SIDECAR_SOCKET to the path of its socket, {OWN}");
-                return Finding::fail(CHECK, "the sidecar is selected, but no socket is set", &fix);
+                return DoctorFinding::fail(CHECK, "the sidecar is selected, but no socket is set", &fix);
             };
             let place = socket.value.display();
             // The sidecar refuses this invalid request, which shows that it is running.
             match Sidecar::new(socket.value.clone()).ask(&serde_json::json!({ "method": "hello" })).await {
                 Ok(_) | Err(ServiceError::Refused(_)) => {
-                    Finding::ok(CHECK, format!("the smart-order-router sidecar responds at {place}"))
+                    DoctorFinding::ok(CHECK, format!("the smart-order-router sidecar responds at {place}"))
                 }
                 Err(error) => {
                     let fix = format!("start it as described in assets/sidecar, {OWN}");
-                    Finding::fail(CHECK, format!("the smart-order-router sidecar at {place}: {error}"), &fix)
+                    DoctorFinding::fail(CHECK, format!("the smart-order-router sidecar at {place}: {error}"), &fix)
                 }
             }
         }
@@ -430,24 +434,25 @@ async fn quotes(config: &Config) -> Finding {
                 Ok(Some(api)) => api,
                 Ok(None) => {
                     let fix = format!("set the key in BARDO_UNISWAP_API_KEY, {OWN}");
-                    return Finding::fail(CHECK, "the Trading API is selected, but no key is set", &fix);
+                    return DoctorFinding::fail(CHECK, "the Trading API is selected, but no key is set", &fix);
                 }
-                Err(error) => return Finding::fail(CHECK, error, &format!("correct the setting, {OWN}")),
+                Err(error) => return DoctorFinding::fail(CHECK, error, &format!("correct the setting, {OWN}")),
             };
             let place = api.service().place();
             // No such transaction exists, so the response only shows that the key is accepted.
             match api.swaps(1, &[B256::ZERO]).await {
-                Ok(_) => Finding::ok(CHECK, format!("the Uniswap Trading API at {place} accepts the key")),
+                Ok(_) => DoctorFinding::ok(CHECK, format!("the Uniswap Trading API at {place} accepts the key")),
                 Err(ServiceError::Refused(said)) if !said.as_str().starts_with("40") => {
-                    Finding::note(CHECK, format!("the Uniswap Trading API at {place}: {said}"), OWN)
+                    DoctorFinding::note(CHECK, format!("the Uniswap Trading API at {place}: {said}"), OWN)
                 }
                 // A devnet's services respond like this for a chain that is not theirs.
-                Err(ServiceError::Refused(said)) if said.as_str().starts_with("400") => {
-                    Finding::ok(CHECK, format!("a service with the Uniswap Trading API's format responds at {place}"))
-                }
+                Err(ServiceError::Refused(said)) if said.as_str().starts_with("400") => DoctorFinding::ok(
+                    CHECK,
+                    format!("a service with the Uniswap Trading API's format responds at {place}"),
+                ),
                 Err(error) => {
                     let fix = format!("check the key and the address, {OWN}");
-                    Finding::fail(CHECK, format!("the Uniswap Trading API at {place}: {error}"), &fix)
+                    DoctorFinding::fail(CHECK, format!("the Uniswap Trading API at {place}: {error}"), &fix)
                 }
             }
         }
@@ -455,23 +460,23 @@ async fn quotes(config: &Config) -> Finding {
 }
 
 /// Checks every service that would settle signed orders on the configured network.
-async fn settling(config: &Config) -> Vec<Finding> {
+async fn settling(config: &Config) -> Vec<DoctorFinding> {
     const CHECK: &str = "orders";
     // The embedded devnet settles in this process. `endpoints` has reported faults of endpoints.
-    if !matches!(Plan::from_config(config), Ok(Plan::Endpoints(_))) {
+    if !matches!(NetworkPlan::from_config(config), Ok(NetworkPlan::Endpoints(_))) {
         return Vec::new();
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let opened = bardo_runtime::open(config, || sandbox(1, Pace::Manual, MarketMode::Off), clock);
+    let opened = bardo_runtime::open(config, || sandbox(1, BlockPace::Manual, MarketMode::Off), clock);
     let Ok(Ok(opened)) = tokio::time::timeout(PATIENCE, opened).await else { return Vec::new() };
     let services = bardo_runtime::settling_services(config, &opened).await;
     let found = services.iter().map(|service| async move {
         let place = format!("{} at {}", service.settles, service.place);
         match service.check().await {
-            Ok(()) => Finding::ok(CHECK, format!("the service for {place} responds")),
+            Ok(()) => DoctorFinding::ok(CHECK, format!("the service for {place} responds")),
             Err(error) => {
                 let fix = "check its address and that it is running; until then no such order is placed";
-                Finding::fail(CHECK, format!("the service for {place}: {error}"), fix)
+                DoctorFinding::fail(CHECK, format!("the service for {place}: {error}"), fix)
             }
         }
     });
@@ -479,7 +484,7 @@ async fn settling(config: &Config) -> Vec<Finding> {
 }
 
 /// Checks every configured private relay, with its status service.
-async fn relays(config: &Config) -> Vec<Finding> {
+async fn relays(config: &Config) -> Vec<DoctorFinding> {
     const CHECK: &str = "relay";
     const FIX: &str = "check the URL in [chains.NAME] of the configuration; private transactions are not sent until it \
                        responds";
@@ -489,36 +494,37 @@ async fn relays(config: &Config) -> Vec<Finding> {
         let with = if status.is_some() { " and its status service" } else { "" };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let id = chain.chain_id.as_ref().map_or(1, |id| id.value);
-        let asked = async { Relay::new(relay.value.clone(), status, id, HttpLimits::default(), clock)?.check().await };
+        let asked =
+            async { PrivateRelay::new(relay.value.clone(), status, id, HttpLimits::default(), clock)?.check().await };
         match tokio::time::timeout(PATIENCE, asked).await {
-            Ok(Ok(())) => Finding::ok(CHECK, format!("{name}: {}{with} responds", relay.value)),
-            Ok(Err(error)) => Finding::fail(CHECK, format!("{name}: {error}"), FIX),
-            Err(_) => Finding::fail(CHECK, format!("{name}: no response within {} s", PATIENCE.as_secs()), FIX),
+            Ok(Ok(())) => DoctorFinding::ok(CHECK, format!("{name}: {}{with} responds", relay.value)),
+            Ok(Err(error)) => DoctorFinding::fail(CHECK, format!("{name}: {error}"), FIX),
+            Err(_) => DoctorFinding::fail(CHECK, format!("{name}: no response within {} s", PATIENCE.as_secs()), FIX),
         }
     });
     futures::future::join_all(found).await
 }
 
 /// Checks the configured model, if there is one.
-async fn model(config: &Config) -> Option<Finding> {
+async fn model(config: &Config) -> Option<DoctorFinding> {
     const CHECK: &str = "model";
     const FIX: &str = "correct golem.model_url, golem.model_style, golem.model_name or BARDO_MODEL_KEY";
-    let brain = match Choice::model(&config.golem) {
+    let brain = match BrainChoice::model(&config.golem) {
         Ok(brain) => brain?,
-        Err(error) => return Some(Finding::fail(CHECK, error, FIX)),
+        Err(error) => return Some(DoctorFinding::fail(CHECK, error, FIX)),
     };
     let (url, name) = (config.golem.model_url.as_ref()?, config.golem.model_name.as_ref()?);
     let (place, name) = (&url.value, SafeText::clean(&name.value, 80));
     Some(match tokio::time::timeout(PATIENCE, brain.check()).await {
-        Ok(Ok(Some(true))) => Finding::ok(CHECK, format!("{place} responds and has {name}")),
-        Ok(Ok(None)) => Finding::ok(CHECK, format!("{place} responds; it does not list its models")),
-        Ok(Ok(Some(false))) => Finding::fail(CHECK, format!("{place} responds but does not list {name}"), FIX),
-        Ok(Err(error)) => Finding::fail(CHECK, format!("{place}: {error}"), FIX),
-        Err(_) => Finding::fail(CHECK, format!("{place}: no response within {} s", PATIENCE.as_secs()), FIX),
+        Ok(Ok(Some(true))) => DoctorFinding::ok(CHECK, format!("{place} responds and has {name}")),
+        Ok(Ok(None)) => DoctorFinding::ok(CHECK, format!("{place} responds; it does not list its models")),
+        Ok(Ok(Some(false))) => DoctorFinding::fail(CHECK, format!("{place} responds but does not list {name}"), FIX),
+        Ok(Err(error)) => DoctorFinding::fail(CHECK, format!("{place}: {error}"), FIX),
+        Err(_) => DoctorFinding::fail(CHECK, format!("{place}: no response within {} s", PATIENCE.as_secs()), FIX),
     })
 }
 
-async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
+async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> DoctorFinding {
     const CHECK: &str = "endpoint";
     const FIX: &str = "check the URL and that the node is running; `bardo config show` prints where it is set";
     let asked = async {
@@ -531,21 +537,23 @@ async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
     match tokio::time::timeout(PATIENCE, asked).await {
         Ok(Ok((network, _, _, _, Some(dispute)))) => {
             let fix = "find the wrong endpoint and remove it; until then only exits and revocations are signed";
-            Finding::fail(CHECK, format!("{network}: {dispute}"), fix)
+            DoctorFinding::fail(CHECK, format!("{network}: {dispute}"), fix)
         }
         Ok(Ok((network, block, heads, several, None))) => {
             let alone = if several { "" } else { "; one endpoint, so its answers are not cross-checked" };
             let detail = format!("{network} at block {block}: {}{alone}", standing(&network));
             match behind(&heads) {
                 faults if faults.is_empty() && !several && network.kind != NetworkKind::Devnet => {
-                    Finding::note(CHECK, detail, "add a second endpoint of another provider")
+                    DoctorFinding::note(CHECK, detail, "add a second endpoint of another provider")
                 }
-                faults if faults.is_empty() => Finding::ok(CHECK, detail),
-                faults => Finding::note(CHECK, format!("{detail}; {}", faults.join("; ")), FIX),
+                faults if faults.is_empty() => DoctorFinding::ok(CHECK, detail),
+                faults => DoctorFinding::note(CHECK, format!("{detail}; {}", faults.join("; ")), FIX),
             }
         }
-        Ok(Err(error)) => Finding::fail(CHECK, error, FIX),
-        Err(_) => Finding::fail(CHECK, format!("{}: no response within {} s", plan.name, PATIENCE.as_secs()), FIX),
+        Ok(Err(error)) => DoctorFinding::fail(CHECK, error, FIX),
+        Err(_) => {
+            DoctorFinding::fail(CHECK, format!("{}: no response within {} s", plan.name, PATIENCE.as_secs()), FIX)
+        }
     }
 }
 
@@ -582,7 +590,7 @@ async fn dispute(client: &ChainClient) -> Option<Dispute> {
 
 /// Returns the latest block of each endpoint if there are several; `None` for one that does not answer.
 async fn heads(client: &ChainClient) -> Vec<(SafeText, Option<u64>)> {
-    let Backing::Endpoints(stack) = client.backing() else { return Vec::new() };
+    let ClientBackend::Endpoints(stack) = client.backing() else { return Vec::new() };
     if stack.endpoints().len() < 2 {
         return Vec::new();
     }
@@ -601,7 +609,7 @@ fn behind(heads: &[(SafeText, Option<u64>)]) -> Vec<String> {
     let fault = |(label, head): &(SafeText, Option<u64>)| {
         let Some(head) = head else { return Some(format!("{label} does not respond")) };
         let behind = most.saturating_sub(*head);
-        let stands = behind > Thresholds::default().lag_blocks;
+        let stands = behind > HealthThresholds::default().lag_blocks;
         stands.then(|| format!("{label} is at block {head}, {behind} behind {furthest}: it may have stalled"))
     };
     heads.iter().filter_map(fault).collect()

@@ -6,26 +6,26 @@ use std::collections::HashSet;
 
 use tokio::sync::{mpsc, watch};
 
-use super::{Exit, Failure, known_role, load, logs, print};
-use ::golem::brain::Choice;
-use ::golem::life::Played;
-use ::golem::scenario::{self, Operator, Scenario};
-use bardo_base::config::{Config, DEFAULT_NETWORK, Environment, Flags};
+use super::{CliExit, CommandFailure, known_role, load, logs, print};
+use ::golem::brain::BrainChoice;
+use ::golem::life::ScenarioProgress;
+use ::golem::scenario::{self, Scenario, ScriptedOperator};
+use bardo_base::config::{Config, ConfigFlags, DEFAULT_NETWORK, Environment};
 use bardo_base::fabric::EventKind;
 use bardo_base::id::GolemId;
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_runtime::actor::{GolemActor, HEARTBEAT};
 use bardo_runtime::data::DataFolder;
-use bardo_runtime::session::{Pace, Session, SessionOptions, TimeOptions};
-use bardo_session::handle::{Command, Handle, LeaveMode, News, Sent};
-use bardo_session::market::Update;
+use bardo_runtime::session::{Session, SessionOptions, TimeOptions, TimePace};
+use bardo_session::handle::{AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews};
+use bardo_session::market::MarketUpdate;
 use bardo_session::questions::{OperatorAnswer, Question, QuestionKey};
 use golem_tools::engine::ApprovalMode;
 
 /// Options of a scenario run.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct RunOptions {
     pub(super) scenario: String,
     pub(super) seed: u64,
     pub(super) speed: Option<u32>,
@@ -37,32 +37,36 @@ pub(super) struct Run {
 }
 
 /// Returns the configured brain. A brain runs in real time, so it can neither be accelerated nor wait for steps.
-fn brain(run: &Run, config: &Config) -> Result<Choice, Failure> {
-    let choice = Choice::of(config)?;
-    if matches!(choice, Choice::Operator) {
+fn brain(run: &RunOptions, config: &Config) -> Result<BrainChoice, CommandFailure> {
+    let choice = BrainChoice::of(config)?;
+    if matches!(choice, BrainChoice::Operator) {
         let words = "--brain operator plays no scenario; open the console without one: bardo --brain operator";
-        return Err(Failure::usage(words.to_owned()));
+        return Err(CommandFailure::usage(words.to_owned()));
     }
-    if !matches!(choice, Choice::Scenario) && (run.step || run.speed.is_some()) {
+    if !matches!(choice, BrainChoice::Scenario) && (run.step || run.speed.is_some()) {
         let words = "a brain runs in real time; --speed and --step apply to scenarios only";
-        return Err(Failure::usage(words.to_owned()));
+        return Err(CommandFailure::usage(words.to_owned()));
     }
     Ok(choice)
 }
 
 /// Finds the scenario, and checks that it can be played with these flags.
-pub(super) fn show(name: &str, environment: &Environment, flags: &Flags) -> Result<Scenario, Failure> {
-    let scenario = scenario::find(name).map_err(|error| Failure::usage(error.to_string()))?;
+pub(super) fn show(name: &str, environment: &Environment, flags: &ConfigFlags) -> Result<Scenario, CommandFailure> {
+    let scenario = scenario::find(name).map_err(|error| CommandFailure::usage(error.to_string()))?;
     let config = load(environment, flags)?;
     if config.network.value != DEFAULT_NETWORK || !flags.rpc.is_empty() {
-        return Err(Failure::usage("scenarios run on the devnet only; remove --network and --rpc".to_owned()));
+        return Err(CommandFailure::usage("scenarios run on the devnet only; remove --network and --rpc".to_owned()));
     }
     Ok(scenario)
 }
 
 /// Returns the options of a console session that plays the scenario. At another speed, or step by step, it has a
 /// simulated clock.
-pub(super) fn on_screen(run: &Run, environment: &Environment, flags: &Flags) -> Result<SessionOptions, Failure> {
+pub(super) fn on_screen(
+    run: &RunOptions,
+    environment: &Environment,
+    flags: &ConfigFlags,
+) -> Result<SessionOptions, CommandFailure> {
     let show = show(&run.scenario, environment, flags)?;
     let _found = brain(run, &load(environment, flags)?)?;
     let own_time = run.step || run.speed.is_some_and(|speed| speed != 1);
@@ -80,17 +84,17 @@ pub(super) fn time_of(show: &Scenario) -> Option<TimeOptions> {
 fn own_time_of(show: &Scenario, speed: Option<u32>, step: bool) -> TimeOptions {
     let tick = show.tick.unwrap_or(1);
     let times = speed.or_else(|| u32::try_from(tick).ok()).unwrap_or(1);
-    TimeOptions { pace: Pace::Times(times), tick, most: None, step, operator: false }
+    TimeOptions { pace: TimePace::Times(times), tick, most: None, step, operator: false }
 }
 
 /// Returns the approval mode of a headless run.
-fn approval(asked: Option<ApprovalMode>, led: bool) -> Result<ApprovalMode, Failure> {
+fn approval(asked: Option<ApprovalMode>, led: bool) -> Result<ApprovalMode, CommandFailure> {
     match asked {
         None => Ok(ApprovalMode::Ask),
-        Some(_) if !led => Err(Failure::usage(
+        Some(_) if !led => Err(CommandFailure::usage(
             "a scenario answers as its file says; --approve applies to runs with a brain only".to_owned(),
         )),
-        Some(ApprovalMode::Always) => Err(Failure::usage(
+        Some(ApprovalMode::Always) => Err(CommandFailure::usage(
             "a brain's actions are never approved unseen: use --approve never or --approve ask".to_owned(),
         )),
         Some(asked @ (ApprovalMode::Never | ApprovalMode::Ask)) => Ok(asked),
@@ -98,7 +102,11 @@ fn approval(asked: Option<ApprovalMode>, led: bool) -> Result<ApprovalMode, Fail
 }
 
 /// Runs the scenario without a screen.
-pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> Result<Exit, Failure> {
+pub(super) fn headless(
+    run: &RunOptions,
+    environment: &Environment,
+    flags: &ConfigFlags,
+) -> Result<CliExit, CommandFailure> {
     let scenario = show(&run.scenario, environment, flags)?;
     let config = load(environment, flags)?;
     let brain = brain(run, &config)?.asked_at_most(run.ticks).make();
@@ -110,7 +118,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
     }
     let _logs = logs::start(&config)?;
     let time = TimeOptions {
-        pace: run.speed.map_or(Pace::Free, Pace::Times),
+        pace: run.speed.map_or(TimePace::Free, TimePace::Times),
         tick: scenario.tick.unwrap_or(1),
         // The first heartbeat is at time zero.
         most: run.ticks.map(|ticks| ticks.saturating_sub(1).saturating_mul(HEARTBEAT.as_secs()).saturating_mul(1_000)),
@@ -123,8 +131,8 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         let actor = actor.given(config.golem.lifespan_seconds()).wanting(config.golem.goal());
         let played = actor.played();
         // With a brain, the session runs in real time and this process answers for the scenario's operator.
-        let (time, operator) = if led { (None, scenario.operator) } else { (Some(time), Operator::Wait) };
-        let Run { seed, keep, paper, .. } = *run;
+        let (time, operator) = if led { (None, scenario.operator) } else { (Some(time), ScriptedOperator::Wait) };
+        let RunOptions { seed, keep, paper, .. } = *run;
         let options = SessionOptions { seed, keep, paper, approve, time, attended: false, ..SessionOptions::default() };
         follow(Session::open_with(config, options, Box::new(actor)), played, operator, led, run).await
     })?;
@@ -134,25 +142,25 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         for missed in played.missed.iter().chain(&died) {
             eprintln!("bardo: {missed}");
         }
-        return Ok(Exit::Error);
+        return Ok(CliExit::Error);
     }
     if led {
         eprintln!("bardo: the brain has finished");
-        return Ok(Exit::Success);
+        return Ok(CliExit::Success);
     }
     // A run with a limited number of heartbeats may end early; remaining steps then do not count as missed.
     let whole = run.ticks.is_none() || died || played.steps + played.skipped >= scenario.steps.len();
-    told(&scenario, &played, whole)
+    describe(&scenario, &played, whole)
 }
 
 /// Checks that no stop blocks the scenario. Under such a stop no step would ever be due, and nothing here could lift
 /// it, so the run would never end.
-fn unstopped(config: &Config) -> Result<(), Failure> {
+fn unstopped(config: &Config) -> Result<(), CommandFailure> {
     let stop = DataFolder::of(config).stop_file().read();
     match stop.level() {
         Some(level @ (StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke)) => {
             let words = format!("{level} is in force, so the scenario cannot run; `bardo resume` lifts it");
-            Err(Failure { exit: Exit::Blocked, error: words.into() })
+            Err(CommandFailure { exit: CliExit::Blocked, error: words.into() })
         }
         Some(StopLevel::ExitOnly | StopLevel::Flatten) | None => Ok(()),
     }
@@ -174,13 +182,13 @@ fn lines() -> std::io::Result<mpsc::Receiver<()>> {
 
 /// Follows a session until the scenario or the number of heartbeats is over and the session has closed.
 async fn follow(
-    handle: Handle,
-    mut played: watch::Receiver<Played>,
-    operator: Operator,
+    handle: SessionHandle,
+    mut played: watch::Receiver<ScenarioProgress>,
+    operator: ScriptedOperator,
     led: bool,
-    run: &Run,
-) -> Result<Played, Failure> {
-    let Handle { commands, mut news } = handle;
+    run: &RunOptions,
+) -> Result<ScenarioProgress, CommandFailure> {
+    let SessionHandle { commands, mut news } = handle;
     let mut lines = if run.step { lines()? } else { mpsc::channel(1).1 };
     // With a brain, the number of requests is limited elsewhere, and the run ends by itself.
     let ticks = run.ticks.filter(|_| !led);
@@ -197,40 +205,40 @@ async fn follow(
             }
         };
         tokio::select! {
-            () = over => sent.push(Command::Leave(LeaveMode::Finish)),
+            () = over => sent.push(SessionCommand::Leave(LeaveMode::Finish)),
             line = lines.recv(), if stepping => match line {
-                Some(()) => sent.push(Command::Step),
+                Some(()) => sent.push(SessionCommand::Step),
                 // No one is left to request further steps.
                 None => {
                     stepping = false;
-                    sent.push(Command::Leave(LeaveMode::Finish));
+                    sent.push(SessionCommand::Leave(LeaveMode::Finish));
                 }
             },
             told = news.recv() => match told {
-                None | Some(News::Left(_)) => break,
-                Some(News::Events(events)) => {
+                None | Some(SessionNews::Left(_)) => break,
+                Some(SessionNews::Events(events)) => {
                     for event in events {
                         print(&format!("{}\n", serde_json::to_string(&event)?))?;
                         beats += u64::from(matches!(event.kind, EventKind::Vitals(_)));
                     }
                     let dead = ticks.is_some() && played.borrow().phases.last() == Some(&Phase::Terminal);
                     if !left && (dead || ticks.is_some_and(|ticks| beats >= ticks)) {
-                        sent.push(Command::Leave(LeaveMode::Finish));
+                        sent.push(SessionCommand::Leave(LeaveMode::Finish));
                     }
                 }
-                Some(News::Questions(questions)) => {
+                Some(SessionNews::Questions(questions)) => {
                     for question in questions.iter().filter(|question| answered.insert(question.key)) {
                         sent.extend(answer(operator, question));
                     }
                 }
-                Some(News::Market(Update::Fault { chain: None, message })) => return Err(message.to_string().into()),
+                Some(SessionNews::Market(MarketUpdate::Fault { chain: None, message })) => return Err(message.to_string().into()),
                 Some(_) => {}
             },
         }
         for command in sent {
-            left |= matches!(command, Command::Leave(_));
+            left |= matches!(command, SessionCommand::Leave(_));
             // A closed session reports that in its last news.
-            let _gone = commands.send(Sent { golem_id: GolemId::operator(), command }).await;
+            let _gone = commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await;
         }
     }
     let played = played.borrow().clone();
@@ -241,20 +249,25 @@ async fn follow(
 }
 
 /// Returns the answer of the scenario's operator, for runs in real time.
-fn answer(operator: Operator, question: &Question) -> Option<Command> {
+fn answer(operator: ScriptedOperator, question: &Question) -> Option<SessionCommand> {
     let QuestionKey::Action(_) = question.key else { return None };
     let answer = match operator {
-        Operator::Wait => return None,
-        Operator::Approve => OperatorAnswer::Once,
-        Operator::Refuse => {
+        ScriptedOperator::Wait => return None,
+        ScriptedOperator::Approve => OperatorAnswer::Once,
+        ScriptedOperator::Refuse => {
             OperatorAnswer::Refuse { reason: SafeText::clean("rejected by the scenario's operator", 60) }
         }
     };
     // Scenarios run on devnets only, so the confirmation is filled in.
-    Some(Command::Answer { key: question.key, answer, confirmation: question.requirement().met(), password: None })
+    Some(SessionCommand::Answer {
+        key: question.key,
+        answer,
+        confirmation: question.requirement().met(),
+        password: None,
+    })
 }
 
-fn told(scenario: &Scenario, played: &Played, whole: bool) -> Result<Exit, Failure> {
+fn describe(scenario: &Scenario, played: &ScenarioProgress, whole: bool) -> Result<CliExit, CommandFailure> {
     let mut missed = played.missed.clone();
     if whole && played.is_over() {
         let left_out = scenario.steps.len().saturating_sub(played.steps + played.skipped);
@@ -272,7 +285,7 @@ fn told(scenario: &Scenario, played: &Played, whole: bool) -> Result<Exit, Failu
             skipped => format!("; {skipped} skipped because their conditions were not met"),
         };
         eprintln!("bardo: {}: {} steps, all as expected{skipped}", scenario.name, played.steps);
-        return Ok(Exit::Success);
+        return Ok(CliExit::Success);
     }
-    Ok(Exit::Error)
+    Ok(CliExit::Error)
 }

@@ -3,17 +3,17 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
-use super::{Exit, Failure, load, password, print, print_json};
+use super::{CliExit, CommandFailure, load, password, print, print_json};
 use bardo_base::clock::{Clock, SystemClock};
-use bardo_base::config::{Environment, Flags, Paths};
+use bardo_base::config::{ConfigFlags, ConfigPaths, Environment};
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_runtime::data::{DataFolder, ROOMS};
+use bardo_runtime::data::{ALL_MIGRATIONS, DataFolder};
 use bardo_runtime::reauthentication;
-use bardo_safety::audit::{Anchor, AuditLog, Kind, Note};
+use bardo_safety::audit::{AuditKind, AuditLog, AuditNote, LogAnchor};
 use bardo_safety::operator_proof::Authorisation;
-use bardo_safety::stop::{InForce, StopError, StopFile, meaning};
+use bardo_safety::stop::{ActiveStop, StopError, StopFile, meaning};
 use bardo_store::{Store, StoreConfig};
 
 /// Timeout for another process that is writing to a ledger.
@@ -38,9 +38,9 @@ pub(super) fn halt(
     level: StopLevel,
     reason: Option<&str>,
     environment: &Environment,
-    flags: &Flags,
+    flags: &ConfigFlags,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     let folder = data_folder(environment, flags)?;
     let file = StopFile::in_folder(&folder);
     let reason = reason.unwrap_or("stopped by hand");
@@ -48,7 +48,7 @@ pub(super) fn halt(
     let before = file.read();
     let (in_force, set) = file.raise_own(level, reason, &by, SystemClock.now_millis())?;
     let exit = tell(&file, &in_force, json)?;
-    let set = set.map(InForce::Stop);
+    let set = set.map(ActiveStop::Stop);
     // If another process set a higher stop at the same moment, this one remains underneath it permanently.
     let beneath = in_force.is_hold() && set.as_ref().is_some_and(|set| *set != in_force);
     if beneath && !json {
@@ -61,7 +61,7 @@ pub(super) fn halt(
     }
     if set.is_some() || in_force != before {
         let raised = set.as_ref().unwrap_or(&in_force);
-        record(&folder, Kind::HaltRaised, raised, raised);
+        record(&folder, AuditKind::HaltRaised, raised, raised);
     }
     Ok(exit)
 }
@@ -70,9 +70,9 @@ pub(super) fn resume(
     level: Option<StopLevel>,
     password_fd: Option<u32>,
     environment: &Environment,
-    flags: &Flags,
+    flags: &ConfigFlags,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     let folder = data_folder(environment, flags)?;
     let file = StopFile::in_folder(&folder);
     let before = file.read();
@@ -80,12 +80,14 @@ pub(super) fn resume(
         return tell(&file, &before, json);
     };
     if level.is_some_and(|level| level >= standing) {
-        return Err(Failure::usage(format!("{standing} is in force; to raise the level, use `bardo halt --level`")));
+        return Err(CommandFailure::usage(format!(
+            "{standing} is in force; to raise the level, use `bardo halt --level`"
+        )));
     }
     eprint!("{}", words(&before));
     if !std::io::stdin().is_terminal() {
         let error = "lowering the stop needs your approval on a terminal: run `bardo resume` there yourself";
-        return Err(Failure { exit: Exit::Blocked, error: error.into() });
+        return Err(CommandFailure { exit: CliExit::Blocked, error: error.into() });
     }
     let to = level.map_or("signing resumes".to_owned(), |level| format!("{level}: {}", meaning(level)));
     if standing == StopLevel::Revoke {
@@ -97,7 +99,7 @@ pub(super) fn resume(
     std::io::stdin().lock().read_line(&mut answer)?;
     if answer.trim() != YES {
         let error = "not resumed; nothing was changed";
-        return Err(Failure { exit: Exit::Rejected, error: error.into() });
+        return Err(CommandFailure { exit: CliExit::Rejected, error: error.into() });
     }
     let by = format!("bardo resume, process {}", std::process::id());
     let data = DataFolder::at(&folder);
@@ -109,58 +111,58 @@ pub(super) fn resume(
     let proof = runtime.block_on(proving).map_err(password::refused)?;
     let in_force = match file.lower(&before, level, "lowered by hand", &by, SystemClock.now_millis(), proof) {
         Err(error @ (StopError::Changed | StopError::Busy | StopError::Proof(_))) => {
-            return Err(Failure { exit: Exit::Blocked, error: error.into() });
+            return Err(CommandFailure { exit: CliExit::Blocked, error: error.into() });
         }
         lowered => lowered?,
     };
     let exit = tell(&file, &in_force, json)?;
-    record(&folder, Kind::HaltLowered, &in_force, &before);
+    record(&folder, AuditKind::HaltLowered, &in_force, &before);
     Ok(exit)
 }
 
 /// Records a change of the stop in the audit log of every ledger, unless a running process has done so already. `of` is
 /// the stop that was raised or lowered. The stop is in force even if recording fails.
-fn record(folder: &std::path::Path, kind: Kind, in_force: &InForce, of: &InForce) {
+fn record(folder: &std::path::Path, kind: AuditKind, in_force: &ActiveStop, of: &ActiveStop) {
     let (level, reason, by) = match in_force {
-        InForce::None => (None, "lowered by hand".to_owned(), format!("process {}", std::process::id())),
-        InForce::Stop(stop) => (Some(stop.level), stop.reason.to_string(), stop.by.to_string()),
-        InForce::Garbled { why } => (in_force.level(), why.clone(), "an unreadable stop file".to_owned()),
+        ActiveStop::None => (None, "lowered by hand".to_owned(), format!("process {}", std::process::id())),
+        ActiveStop::Stop(stop) => (Some(stop.level), stop.reason.to_string(), stop.by.to_string()),
+        ActiveStop::Garbled { why } => (in_force.level(), why.clone(), "an unreadable stop file".to_owned()),
     };
     let stop = match of {
-        InForce::Stop(stop) => stop.id.as_str(),
-        InForce::None | InForce::Garbled { .. } => "",
+        ActiveStop::Stop(stop) => stop.id.as_str(),
+        ActiveStop::None | ActiveStop::Garbled { .. } => "",
     };
     let body = serde_json::json!({ "level": level, "reason": reason, "by": by, "stop": stop });
-    let note = Note { kind, call_id: None, golem_id: GolemId::operator(), body };
-    let recorded = || -> Result<(), Failure> {
+    let note = AuditNote { kind, call_id: None, golem_id: GolemId::operator(), body };
+    let recorded = || -> Result<(), CommandFailure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         for audit_log in audit_logs(&DataFolder::at(folder))? {
             runtime.block_on(audit_log.record_stop(note.clone()))?;
         }
         Ok(())
     };
-    if let Err(Failure { error, .. }) = recorded() {
+    if let Err(CommandFailure { error, .. }) = recorded() {
         eprintln!("bardo: the stop is set, but could not be recorded in every audit log: {error}");
     }
 }
 
 /// Opens the audit logs of all ledgers in the folder.
-fn audit_logs(folder: &DataFolder) -> Result<Vec<AuditLog>, Failure> {
-    let open = |path| -> Result<AuditLog, Failure> {
-        let store = Store::open(StoreConfig { path, patience: PATIENCE }, ROOMS)?;
-        Anchor::begin(&store);
+fn audit_logs(folder: &DataFolder) -> Result<Vec<AuditLog>, CommandFailure> {
+    let open = |path| -> Result<AuditLog, CommandFailure> {
+        let store = Store::open(StoreConfig { path, patience: PATIENCE }, ALL_MIGRATIONS)?;
+        LogAnchor::begin(&store);
         Ok(AuditLog::new(store, std::sync::Arc::new(SystemClock)))
     };
     folder.ledgers()?.into_iter().map(open).collect()
 }
 
 /// Returns the data folder, even if the configuration is broken, since stopping must not fail because of that.
-fn data_folder(environment: &Environment, flags: &Flags) -> Result<PathBuf, Failure> {
+fn data_folder(environment: &Environment, flags: &ConfigFlags) -> Result<PathBuf, CommandFailure> {
     match load(environment, flags) {
         Ok(config) => Ok(config.data_dir.value),
-        Err(Failure { error, .. }) => {
+        Err(CommandFailure { error, .. }) => {
             let folder = environment.get("BARDO_DATA_DIR").map(PathBuf::from);
-            let folder = folder.map_or_else(|| Paths::find(environment).map(|paths| paths.data_dir), Ok)?;
+            let folder = folder.map_or_else(|| ConfigPaths::find(environment).map(|paths| paths.data_dir), Ok)?;
             eprintln!(
                 "bardo: {error}\nbardo: using the data folder {}; if the configuration names another, set the stop \
                  there too",
@@ -172,7 +174,7 @@ fn data_folder(environment: &Environment, flags: &Flags) -> Result<PathBuf, Fail
 }
 
 /// Describes the change by raising the stop to a level.
-fn changed(to: StopLevel, before: &InForce, set: bool) -> String {
+fn changed(to: StopLevel, before: &ActiveStop, set: bool) -> String {
     match before.level() {
         None => format!("Changed: from no stop to {to}."),
         Some(from) if set && to > from => format!("Changed: from {from} to {to}."),
@@ -185,32 +187,32 @@ fn changed(to: StopLevel, before: &InForce, set: bool) -> String {
     }
 }
 
-fn words(in_force: &InForce) -> String {
+fn words(in_force: &ActiveStop) -> String {
     match in_force {
-        InForce::None => "no stop is in force\n".to_owned(),
-        InForce::Stop(stop) => {
+        ActiveStop::None => "no stop is in force\n".to_owned(),
+        ActiveStop::Stop(stop) => {
             format!("{} is in force: {}\n  why  {}\n  by   {}\n", stop.level, meaning(stop.level), stop.reason, stop.by)
         }
-        InForce::Garbled { why } => {
+        ActiveStop::Garbled { why } => {
             let why = SafeText::clean(why, 200);
             format!("halt is in force because the stop file cannot be trusted: {why}\n")
         }
     }
 }
 
-fn tell(file: &StopFile, in_force: &InForce, json: bool) -> Result<Exit, Failure> {
+fn tell(file: &StopFile, in_force: &ActiveStop, json: bool) -> Result<CliExit, CommandFailure> {
     if !json {
         print(&words(in_force))?;
-        return Ok(Exit::Success);
+        return Ok(CliExit::Success);
     }
     let stop = match in_force {
-        InForce::Stop(stop) => serde_json::to_value(stop)?,
-        InForce::None => serde_json::Value::Null,
-        InForce::Garbled { why } => serde_json::json!({ "garbled": SafeText::clean(why, 200) }),
+        ActiveStop::Stop(stop) => serde_json::to_value(stop)?,
+        ActiveStop::None => serde_json::Value::Null,
+        ActiveStop::Garbled { why } => serde_json::json!({ "garbled": SafeText::clean(why, 200) }),
     };
     let meaning = in_force.level().map(meaning);
     print_json(&serde_json::json!({
         "level": in_force.level(), "meaning": meaning, "file": file.path(), "stop": stop,
     }))?;
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Exit, Failure, args::KeysAction, load, print, print_json, secret};
+use super::{CliExit, CommandFailure, args::KeysAction, load, print, print_json, secret};
 use bardo_base::clock::{Clock as _, SystemClock};
-use bardo_base::config::{Environment, Flags};
+use bardo_base::config::{ConfigFlags, Environment};
 use bardo_base::secret::Password;
 use bardo_base::text::{SafeText, width};
 use bardo_runtime::data::DataFolder;
@@ -15,7 +15,7 @@ use bardo_safety::custody::{KeyEntry, KeyName, Keystore, KeystoreError, LedgerId
 
 /// A displayed key with its file.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct ShownKey {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<String>,
@@ -27,7 +27,7 @@ struct Shown {
     problem: Option<String>,
 }
 
-impl From<KeyEntry> for Shown {
+impl From<KeyEntry> for ShownKey {
     fn from(entry: KeyEntry) -> Self {
         Self {
             name: entry.name.to_string(),
@@ -40,7 +40,12 @@ impl From<KeyEntry> for Shown {
     }
 }
 
-pub(super) fn run(action: &KeysAction, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+pub(super) fn run(
+    action: &KeysAction,
+    environment: &Environment,
+    flags: &ConfigFlags,
+    json: bool,
+) -> Result<CliExit, CommandFailure> {
     let folder = DataFolder::of(&load(environment, flags)?);
     let keystore = Keystore::at(folder.keys());
     match action {
@@ -52,7 +57,7 @@ pub(super) fn run(action: &KeysAction, environment: &Environment, flags: &Flags,
         }
         KeysAction::Import { name, mnemonic, index, keystore: file, secret_fd, password_fd } => {
             if secret_fd.is_some() && secret_fd == password_fd {
-                return Err(Failure::usage(
+                return Err(CommandFailure::usage(
                     "--secret-fd and --password-fd must be two different descriptors, each with one secret".into(),
                 ));
             }
@@ -70,8 +75,8 @@ pub(super) fn run(action: &KeysAction, environment: &Environment, flags: &Flags,
 }
 
 /// Checks that the name is free before any prompt, so that no secret is typed in vain.
-fn free_name(keystore: &Keystore, name: &str) -> Result<KeyName, Failure> {
-    let name: KeyName = name.parse().map_err(|error: KeystoreError| Failure::usage(error.to_string()))?;
+fn free_name(keystore: &Keystore, name: &str) -> Result<KeyName, CommandFailure> {
+    let name: KeyName = name.parse().map_err(|error: KeystoreError| CommandFailure::usage(error.to_string()))?;
     match keystore.entry(&name) {
         Err(KeystoreError::NotFound { .. }) => Ok(name),
         Ok(KeyEntry { path, .. }) => Err(KeystoreError::Exists { name, path }.into()),
@@ -80,7 +85,7 @@ fn free_name(keystore: &Keystore, name: &str) -> Result<KeyName, Failure> {
     }
 }
 
-fn from_file(file: &Path, secret_fd: Option<u32>) -> Result<SecretKey, Failure> {
+fn from_file(file: &Path, secret_fd: Option<u32>) -> Result<SecretKey, CommandFailure> {
     let password = Password::new(secret::read(secret_fd, "password of that file")?.as_str().to_owned());
     Ok(Keystore::read_foreign(file, &password)?)
 }
@@ -92,29 +97,29 @@ fn create(
     key: &SecretKey,
     password: &Password,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ledger = runtime.block_on(folder.open_real_ledger(SystemClock.now_millis()))?;
     let ledger: LedgerId = ledger.id().parse()?;
     let entry = keystore.create(name, key, password, &ledger)?;
     eprintln!("Back up {} and its password in separate places: without both, the key is lost.", entry.path.display());
-    let shown = Shown::from(entry);
+    let shown = ShownKey::from(entry);
     if json {
         print_json(&shown)?;
     } else {
         print(&table(&[shown]))?;
     }
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
-fn list(keystore: &Keystore, json: bool) -> Result<Exit, Failure> {
+fn list(keystore: &Keystore, json: bool) -> Result<CliExit, CommandFailure> {
     let mut shown = Vec::new();
     for ListedKey { name, entry } in keystore.list()? {
         shown.push(match entry {
             Ok(entry) => entry.into(),
             Err(error) => {
                 let problem = Some(SafeText::clean(&error.to_string(), 400).to_string());
-                Shown { name: name.to_string(), address: None, ledger: None, file: None, problem }
+                ShownKey { name: name.to_string(), address: None, ledger: None, file: None, problem }
             }
         });
     }
@@ -125,15 +130,15 @@ fn list(keystore: &Keystore, json: bool) -> Result<Exit, Failure> {
     } else {
         print(&table(&shown))?;
     }
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 /// Formats the keys in columns: name, full address and ledger, or the problem instead.
-fn table(shown: &[Shown]) -> String {
+fn table(shown: &[ShownKey]) -> String {
     let names = shown.iter().map(|one| width(&one.name)).max().unwrap_or(0);
     shown
         .iter()
-        .map(|Shown { name, address, ledger, problem, .. }| match (address, problem) {
+        .map(|ShownKey { name, address, ledger, problem, .. }| match (address, problem) {
             (Some(address), None) => format!("{name:names$}  {address}  {}\n", ledger.as_deref().unwrap_or_default()),
             (_, problem) => format!("{name:names$}  {}\n", problem.as_deref().unwrap_or_default()),
         })

@@ -6,15 +6,15 @@ use std::time::Duration;
 use alloy::primitives::B256;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::{Exit, Failure, load, print, print_json, spans};
-use bardo_base::config::{DEFAULT_NETWORK, Environment, Flags};
+use super::{CliExit, CommandFailure, load, print, print_json, spans};
+use bardo_base::config::{ConfigFlags, DEFAULT_NETWORK, Environment};
 use bardo_base::fabric::{Event, read_journal};
 use bardo_base::format::utc;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 use bardo_runtime::data::{DataFolder, LedgerKind};
-use bardo_safety::audit::{Anchor, Kind, Recorded, entries, verify};
-use bardo_safety::pipeline::{Found, Step};
+use bardo_safety::audit::{AuditKind, LogAnchor, StoredEntry, entries, verify};
+use bardo_safety::pipeline::{RecoveryState, RecoveryStep};
 
 /// Number of entries read at a time.
 const BATCH: u32 = 500;
@@ -27,12 +27,12 @@ pub(super) fn show(
     follow: bool,
     call: Option<CallId>,
     environment: &Environment,
-    flags: &Flags,
+    flags: &ConfigFlags,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     let Some((connection, _)) = newest(environment, flags)? else {
         eprintln!("bardo: nothing has been recorded yet");
-        return Ok(Exit::Success);
+        return Ok(CliExit::Success);
     };
     let mut after = 0;
     loop {
@@ -58,8 +58,13 @@ pub(super) fn show(
 }
 
 /// Prints the duration of each step of a call.
-fn show_spans(call: Option<CallId>, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
-    let Some(call) = call else { return Ok(Exit::Success) };
+fn show_spans(
+    call: Option<CallId>,
+    environment: &Environment,
+    flags: &ConfigFlags,
+    json: bool,
+) -> Result<CliExit, CommandFailure> {
+    let Some(call) = call else { return Ok(CliExit::Success) };
     let spans = spans::of_call(&load(environment, flags)?.log_dir(), call)?;
     let mut text = String::new();
     for span in &spans {
@@ -74,11 +79,11 @@ fn show_spans(call: Option<CallId>, environment: &Environment, flags: &Flags, js
         text.insert_str(0, "Spans\n");
     }
     print(&text)?;
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 /// Prints the trades of a recorded run as CSV.
-pub(super) fn trades(file: &Path) -> Result<Exit, Failure> {
+pub(super) fn trades(file: &Path) -> Result<CliExit, CommandFailure> {
     let mut failed = None;
     let events =
         read_journal(file)?.map_while(|event: Result<Event, _>| event.map_err(|error| failed = Some(error)).ok());
@@ -87,18 +92,23 @@ pub(super) fn trades(file: &Path) -> Result<Exit, Failure> {
         return Err(error.into());
     }
     print(&text)?;
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
-pub(super) fn check(head: Option<B256>, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+pub(super) fn check(
+    head: Option<B256>,
+    environment: &Environment,
+    flags: &ConfigFlags,
+    json: bool,
+) -> Result<CliExit, CommandFailure> {
     let Some((connection, database)) = newest(environment, flags)? else {
         if head.is_some() {
             return Err("there is no audit log yet, so none has that head".into());
         }
         eprintln!("bardo: nothing has been recorded yet");
-        return Ok(Exit::Success);
+        return Ok(CliExit::Success);
     };
-    let report = verify(&connection, &Anchor::beside(&database), head)?;
+    let report = verify(&connection, &LogAnchor::beside(&database), head)?;
     if json {
         print_json(&serde_json::json!({ "good": report.good(), "database": database, "report": report }))?;
     } else if report.good() {
@@ -113,11 +123,11 @@ pub(super) fn check(head: Option<B256>, environment: &Environment, flags: &Flags
         let faults: String = report.faults.iter().map(|fault| format!("  {fault}\n")).collect();
         print(&format!("NOT GOOD: {}\n{faults}", database.display()))?;
     }
-    Ok(if report.good() { Exit::Success } else { Exit::Error })
+    Ok(if report.good() { CliExit::Success } else { CliExit::Error })
 }
 
 /// Opens the most recently written ledger read-only: of any network, or of the kind that `--network` names.
-fn newest(environment: &Environment, flags: &Flags) -> Result<Option<(Connection, PathBuf)>, Failure> {
+fn newest(environment: &Environment, flags: &ConfigFlags) -> Result<Option<(Connection, PathBuf)>, CommandFailure> {
     let config = load(environment, flags)?;
     let data = DataFolder::of(&config);
     let found = match flags.network.as_deref() {
@@ -129,7 +139,7 @@ fn newest(environment: &Environment, flags: &Flags) -> Result<Option<(Connection
     Ok(Some((read_only(&database)?, database)))
 }
 
-fn read_only(database: &Path) -> Result<Connection, Failure> {
+fn read_only(database: &Path) -> Result<Connection, CommandFailure> {
     let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = |connection: Connection| {
         connection.busy_timeout(Duration::from_secs(5))?;
@@ -160,7 +170,7 @@ fn log_beside(database: &Path) -> PathBuf {
 }
 
 /// Converts an entry to JSON, with its body as JSON instead of text.
-fn whole(entry: &Recorded) -> serde_json::Value {
+fn whole(entry: &StoredEntry) -> serde_json::Value {
     let mut value = serde_json::to_value(entry).unwrap_or_default();
     if let (Some(fields), Ok(body)) = (value.as_object_mut(), serde_json::from_str(&entry.body)) {
         fields.insert("body".to_owned(), body);
@@ -169,50 +179,50 @@ fn whole(entry: &Recorded) -> serde_json::Value {
 }
 
 /// Fields of the body for the text output, in this order; `None` for the whole body.
-const fn worth_a_line(kind: Kind) -> Option<&'static [&'static str]> {
+const fn text_fields(kind: AuditKind) -> Option<&'static [&'static str]> {
     match kind {
-        Kind::PermitIssued => Some(&["expected_outcome", "spent_usd", "needs", "reasons", "permit_id"]),
-        Kind::PermitRefused => Some(&["code", "why", "permit_id"]),
-        Kind::PermitConsumed => Some(&["consent", "nonce", "reservation", "permit_id"]),
-        Kind::PermitRehearsed => Some(&["expected_outcome", "permit_id"]),
-        Kind::ApprovalRequested => Some(&["paper", "asked", "reasons", "permit_id"]),
-        Kind::ApprovalResolved => {
+        AuditKind::PermitIssued => Some(&["expected_outcome", "spent_usd", "needs", "reasons", "permit_id"]),
+        AuditKind::PermitRefused => Some(&["code", "why", "permit_id"]),
+        AuditKind::PermitConsumed => Some(&["consent", "nonce", "reservation", "permit_id"]),
+        AuditKind::PermitRehearsed => Some(&["expected_outcome", "permit_id"]),
+        AuditKind::ApprovalRequested => Some(&["paper", "asked", "reasons", "permit_id"]),
+        AuditKind::ApprovalResolved => {
             Some(&["paper", "outcome", "by", "reason", "amount", "stands_up_to_usd", "permit_id"])
         }
-        Kind::ActionRefused => Some(&["code", "why", "wanted"]),
-        Kind::ActionReserved => Some(&["expected_outcome", "spend", "class", "phase", "reservation"]),
-        Kind::ActionSettled => Some(&["state", "spent", "reservation"]),
-        Kind::ActionVerified => Some(&["matched", "mismatches", "actual_outcome", "moves"]),
-        Kind::OrderSigned => Some(&["expected_outcome", "order", "by", "permit_id"]),
-        Kind::OrderEnded => Some(&["actual_outcome", "matched", "amount_in", "amount_out", "tx"]),
-        Kind::TxSigned => Some(&["hash", "leg", "of", "to", "nonce", "by", "route"]),
-        Kind::TxOutbid => Some(&["hash", "replaces", "nonce", "route"]),
-        Kind::RecoveryStep => Some(&["found", "step", "transaction", "permit", "nonce", "account"]),
-        Kind::HaltRaised => Some(&["level", "reason", "by"]),
-        Kind::HaltLowered => Some(&["level", "reason", "by"]),
-        Kind::KeysRevoked => Some(&["by", "reason", "account", "delegation"]),
-        Kind::PolicyAdopted => Some(&["name", "policy"]),
-        Kind::PolicyTightened => Some(&["name", "changes"]),
-        Kind::PolicyAccepted => Some(&["name", "changes", "by"]),
-        Kind::ApprovalAnswered
-        | Kind::ApprovalForged
-        | Kind::ActionOvertaken
-        | Kind::ActionHeldAgain
-        | Kind::TxLate
-        | Kind::PolicyRefused
-        | Kind::BreakerReset
-        | Kind::HighWaterReset
-        | Kind::LiquidationPlanned
-        | Kind::LiquidationEnded
-        | Kind::AccountReconciled
-        | Kind::GolemDied => None,
-        Kind::PasswordRefused => Some(&["authorises", "why", "by"]),
+        AuditKind::ActionRefused => Some(&["code", "why", "wanted"]),
+        AuditKind::ActionReserved => Some(&["expected_outcome", "spend", "class", "phase", "reservation"]),
+        AuditKind::ActionSettled => Some(&["state", "spent", "reservation"]),
+        AuditKind::ActionVerified => Some(&["matched", "mismatches", "actual_outcome", "moves"]),
+        AuditKind::OrderSigned => Some(&["expected_outcome", "order", "by", "permit_id"]),
+        AuditKind::OrderEnded => Some(&["actual_outcome", "matched", "amount_in", "amount_out", "tx"]),
+        AuditKind::TxSigned => Some(&["hash", "leg", "of", "to", "nonce", "by", "route"]),
+        AuditKind::TxOutbid => Some(&["hash", "replaces", "nonce", "route"]),
+        AuditKind::RecoveryStep => Some(&["found", "step", "transaction", "permit", "nonce", "account"]),
+        AuditKind::HaltRaised => Some(&["level", "reason", "by"]),
+        AuditKind::HaltLowered => Some(&["level", "reason", "by"]),
+        AuditKind::KeysRevoked => Some(&["by", "reason", "account", "delegation"]),
+        AuditKind::PolicyAdopted => Some(&["name", "policy"]),
+        AuditKind::PolicyTightened => Some(&["name", "changes"]),
+        AuditKind::PolicyAccepted => Some(&["name", "changes", "by"]),
+        AuditKind::ApprovalAnswered
+        | AuditKind::ApprovalForged
+        | AuditKind::ActionOvertaken
+        | AuditKind::ActionHeldAgain
+        | AuditKind::TxLate
+        | AuditKind::PolicyRefused
+        | AuditKind::BreakerReset
+        | AuditKind::HighWaterReset
+        | AuditKind::LiquidationPlanned
+        | AuditKind::LiquidationEnded
+        | AuditKind::AccountReconciled
+        | AuditKind::GolemDied => None,
+        AuditKind::PasswordRefused => Some(&["authorises", "why", "by"]),
     }
 }
 
 /// Formats the details of an entry as text, or the raw body if the kind has no fields or the body is not an object.
-fn told(entry: &Recorded) -> String {
-    let fields = Kind::of(&entry.kind).and_then(worth_a_line);
+fn describe(entry: &StoredEntry) -> String {
+    let fields = AuditKind::of(&entry.kind).and_then(text_fields);
     let body: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&entry.body).ok();
     let (Some(fields), Some(body)) = (fields, body) else { return entry.body.clone() };
     // A typed value that includes its sentence is shown by that sentence.
@@ -224,12 +234,12 @@ fn told(entry: &Recorded) -> String {
         serde_json::Value::Array(all) => all.iter().map(one).collect::<Vec<_>>().join("; "),
         other => one(other),
     };
-    let recovery = Kind::of(&entry.kind) == Some(Kind::RecoveryStep);
+    let recovery = AuditKind::of(&entry.kind) == Some(AuditKind::RecoveryStep);
     let shown = fields.iter().filter_map(|name| {
         let value = body.get(*name).filter(|value| !value.is_null())?;
         let text = match (recovery, *name, value.as_str()) {
-            (true, "found", Some(word)) => Found::named(word).map_or(word, |found| found.words()).to_owned(),
-            (true, "step", Some(word)) => Step::named(word).map_or(word, |step| step.words()).to_owned(),
+            (true, "found", Some(word)) => RecoveryState::named(word).map_or(word, |found| found.describe()).to_owned(),
+            (true, "step", Some(word)) => RecoveryStep::named(word).map_or(word, |step| step.describe()).to_owned(),
             _ => word(value),
         };
         (!text.is_empty()).then(|| format!("{}: {text}", name.replace('_', " ")))
@@ -237,7 +247,7 @@ fn told(entry: &Recorded) -> String {
     shown.collect::<Vec<_>>().join(" · ")
 }
 
-fn line(entry: &Recorded) -> String {
+fn line(entry: &StoredEntry) -> String {
     // The entry comes from a file that others may have written to, and goes to a terminal.
     let clean = |text: &str| SafeText::clean(text, MOST_BODY);
     let call = entry.call_id.as_deref().unwrap_or("-");
@@ -248,7 +258,7 @@ fn line(entry: &Recorded) -> String {
         clean(&entry.kind),
         clean(call),
         clean(&entry.golem_id),
-        clean(&told(entry))
+        clean(&describe(entry))
     )
 }
 
@@ -258,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_step_of_recovery_is_told_in_words() {
-        let entry = |body: &str| Recorded {
+        let entry = |body: &str| StoredEntry {
             seq: 1,
             at: 0,
             kind: "recovery:step".to_owned(),
@@ -272,9 +282,11 @@ mod tests {
         let words = "found: a reserved nonce that is no longer needed · step: the nonce goes to the next transaction · \
                      nonce: 7";
         assert!(told.contains(words), "{told}");
-        for (found, step) in Found::ALL.into_iter().flat_map(|found| Step::ALL.map(|step| (found, step))) {
+        for (found, step) in
+            RecoveryState::ALL.into_iter().flat_map(|found| RecoveryStep::ALL.map(|step| (found, step)))
+        {
             let told = line(&entry(&format!(r#"{{"found":"{found}","step":"{step}","transaction":null}}"#)));
-            assert!(told.contains(found.words()) && told.contains(step.words()), "{told}");
+            assert!(told.contains(found.describe()) && told.contains(step.describe()), "{told}");
         }
         assert!(line(&entry(r#"{"found":"later","step":"else"}"#)).contains("found: later · step: else"));
     }

@@ -21,7 +21,7 @@ mod devnet;
 mod doctor;
 mod golem;
 mod halt;
-mod kept;
+mod kept_devnets;
 mod keys;
 mod log;
 mod logs;
@@ -53,11 +53,11 @@ use clap::Parser;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 use ::golem::archetype::ArchetypeError;
-use ::golem::brain::Choice;
+use ::golem::brain::BrainChoice;
 use ::golem::brain::process::confinement::launch;
 use ::golem::scenario;
 use args::{Cli, Command, DevnetArguments, GolemAction, LogAction, ToolsFormat};
-use bardo_base::config::{Config, ConfigError, Environment, Flags, ForkSettings, Origin};
+use bardo_base::config::{Config, ConfigError, ConfigFlags, Environment, ForkSettings, SettingOrigin};
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_console::source::Source;
@@ -65,13 +65,13 @@ use bardo_console::{Attention, ConsoleOptions, Keymap};
 use bardo_runtime::OpenError;
 use bardo_runtime::session::{Session, SessionOptions};
 use bardo_session::handle::SessionSummary;
-use golem_chain::network::PlanError;
+use golem_chain::network::NetworkPlanError;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::Catalog;
 
 /// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Exit {
+enum CliExit {
     /// The command succeeded.
     Success = 0,
     /// The command failed.
@@ -84,35 +84,35 @@ enum Exit {
     Rejected = 4,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<CliExit> for ExitCode {
+    fn from(exit: CliExit) -> Self {
         Self::from(exit as u8)
     }
 }
 
 /// Error of a command, with the exit code.
 #[derive(Debug)]
-struct Failure {
-    exit: Exit,
+struct CommandFailure {
+    exit: CliExit,
     error: Box<dyn Error + Send + Sync>,
 }
 
-impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CommandFailure {
     fn from(error: E) -> Self {
         let error = error.into();
         let by_flag = matches!(error.downcast_ref::<ConfigError>(), Some(ConfigError::Flag { .. }))
             || matches!(
                 error.downcast_ref::<OpenError>(),
-                Some(OpenError::Plan(PlanError::Unknown { origin, .. })) if origin.contains("--")
+                Some(OpenError::Plan(NetworkPlanError::Unknown { origin, .. })) if origin.contains("--")
             );
-        Self { exit: if by_flag { Exit::Usage } else { Exit::Error }, error }
+        Self { exit: if by_flag { CliExit::Usage } else { CliExit::Error }, error }
     }
 }
 
-impl Failure {
+impl CommandFailure {
     /// Creates the failure for an invalid command line.
     fn usage(message: String) -> Self {
-        Self { exit: Exit::Usage, error: message.into() }
+        Self { exit: CliExit::Usage, error: message.into() }
     }
 }
 
@@ -144,7 +144,7 @@ pub fn run() -> ExitCode {
             // Help and version are results and go to stdout; clap distinguishes them from errors.
             let asked_for = !error.use_stderr();
             let printed = error.print();
-            return if asked_for && printed.is_ok() { Exit::Success } else { Exit::Usage }.into();
+            return if asked_for && printed.is_ok() { CliExit::Success } else { CliExit::Usage }.into();
         }
     };
     // A devnet's keys are public, and profilers must be able to read its memory.
@@ -153,16 +153,16 @@ pub fn run() -> ExitCode {
     }
     match dispatch(cli) {
         Ok(exit) => exit.into(),
-        Err(Failure { exit, error }) => {
+        Err(CommandFailure { exit, error }) => {
             eprintln!("bardo: {error}");
             exit.into()
         }
     }
 }
 
-fn dispatch(cli: Cli) -> Result<Exit, Failure> {
+fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
     let environment = Environment::from_process()?;
-    let flags = Flags {
+    let flags = ConfigFlags {
         network: cli.network,
         rpc: cli.rpc,
         book: cli.book,
@@ -173,13 +173,13 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         fork: cli.fork.map(|fork| ForkSettings { holder: cli.holder.clone(), ..fork }),
     };
     if cli.holder.is_some() && flags.fork.is_none() {
-        return Err(Failure::usage("--holder belongs to a rehearsal: add --fork NAME, or remove it".to_owned()));
+        return Err(CommandFailure::usage("--holder belongs to a rehearsal: add --fork NAME, or remove it".to_owned()));
     }
-    let look = Look { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
+    let look = DisplayOptions { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
     if cli.data.is_some() && (cli.command.is_some() || cli.scenario.is_some()) {
         let words = "--data keeps the console's devnet: remove it from other commands and from scenarios; `bardo \
                      devnet` has its own --data NAME";
-        return Err(Failure::usage(words.to_owned()));
+        return Err(CommandFailure::usage(words.to_owned()));
     }
     // Without an option of its own a console joins the session that runs already.
     let plain = cli.data.is_none()
@@ -192,7 +192,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         && flags.fork.is_none();
     match cli.command {
         Some(Command::Devnet(DevnetArguments { action: Some(action), .. })) => {
-            kept::run(&action, &environment, &flags, cli.json)
+            kept_devnets::run(&action, &environment, &flags, cli.json)
         }
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
@@ -210,8 +210,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         }) => {
             let paper = cli.paper;
             let wishes =
-                call::Wishes { idempotency_key, dry_run, approve, phase, password_fd, wait, paper, password: None };
-            let flags = Flags { account: key, ..flags };
+                call::CallFlags { idempotency_key, dry_run, approve, phase, password_fd, wait, paper, password: None };
+            let flags = ConfigFlags { account: key, ..flags };
             match from_rehearsal {
                 Some(call_id) => call::from_rehearsal(call_id, wishes, &environment, flags, cli.json),
                 None => {
@@ -230,9 +230,9 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Golem {
             action: GolemAction::Run { scenario, headless, seed, speed, ticks, step, keep, approve, archetype },
         }) => {
-            let flags = Flags { archetype: archetype.or(flags.archetype), ..flags };
+            let flags = ConfigFlags { archetype: archetype.or(flags.archetype), ..flags };
             let paper = look.paper;
-            let run = golem::Run { scenario, seed, speed, step, ticks, keep, approve, paper };
+            let run = golem::RunOptions { scenario, seed, speed, step, ticks, keep, approve, paper };
             if headless {
                 return golem::headless(&run, &environment, &flags);
             }
@@ -256,10 +256,10 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Reconcile { .. }) if look.paper => {
             let words =
                 "reconcile continues from the chain's state, which paper trading does not change: remove --paper";
-            Err(Failure::usage(words.to_owned()))
+            Err(CommandFailure::usage(words.to_owned()))
         }
         Some(Command::Reconcile { key, password_fd }) => {
-            reconcile::run(password_fd, &environment, &Flags { account: key, ..flags }, cli.json)
+            reconcile::run(password_fd, &environment, &ConfigFlags { account: key, ..flags }, cli.json)
         }
         Some(Command::Log { action: Some(LogAction::Verify { head }), .. }) => {
             log::check(head, &environment, &flags, cli.json)
@@ -297,11 +297,11 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             let mut config = load(&environment, &flags)?;
             if config.fork.is_some() && session.show.is_some() {
                 let words = "scenarios run on the devnet: remove --scenario from the rehearsal, or --fork";
-                return Err(Failure::usage(words.to_owned()));
+                return Err(CommandFailure::usage(words.to_owned()));
             }
             if let Some(name) = cli.data {
-                kept::on_embedded(&config)?;
-                kept::resume_fork(&mut config, &name);
+                kept_devnets::on_embedded(&config)?;
+                kept_devnets::resume_fork(&mut config, &name);
                 config.kept_devnet = Some(name.to_string());
             }
             console(config, look, session)
@@ -310,16 +310,16 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 }
 
 /// Display options of the console, from flags.
-struct Look {
+struct DisplayOptions {
     theme: Option<String>,
     no_motion: bool,
     watch: bool,
     paper: bool,
 }
 
-impl Look {
+impl DisplayOptions {
     /// Combines the flags with the configuration's key bindings into the console's options.
-    fn options(self, config: &Config, may_suspend: bool) -> Result<ConsoleOptions, Failure> {
+    fn options(self, config: &Config, may_suspend: bool) -> Result<ConsoleOptions, CommandFailure> {
         let theme_folder = config.file.parent().map(|folder| folder.join("themes"));
         let wanted = config.keys.iter().map(|(name, keys)| (name.as_str(), keys.value.as_str()));
         let keys = Keymap::with(wanted).map_err(|error| {
@@ -327,14 +327,14 @@ impl Look {
             let named = error.names().into_iter().filter_map(|name| config.keys.get(name));
             let mut lines: Vec<usize> = named
                 .filter_map(|keys| match keys.origin {
-                    Origin::File { line } => Some(line),
-                    Origin::Default | Origin::Environment(_) | Origin::Flag(_) => None,
+                    SettingOrigin::File { line } => Some(line),
+                    SettingOrigin::Default | SettingOrigin::Environment(_) | SettingOrigin::Flag(_) => None,
                 })
                 .collect();
             lines.sort_unstable();
             let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
             let lines = if lines.is_empty() { String::new() } else { format!(":{}", lines.join(" and ")) };
-            Failure::usage(format!("{}{lines}: {error}", config.file.display()))
+            CommandFailure::usage(format!("{}{lines}: {error}", config.file.display()))
         })?;
         let attention = match config.attention.as_ref().map(|attention| attention.value.as_str()) {
             Some("bell") => Attention::Bell,
@@ -347,10 +347,10 @@ impl Look {
 }
 
 /// Opens the console on the configured network, or with a scenario.
-fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, Failure> {
+fn console(config: Config, look: DisplayOptions, session: SessionOptions) -> Result<CliExit, CommandFailure> {
     // Report an unavailable brain or an unusable role here: nothing has been started yet, and stderr keeps the line breaks
     // of the error, which may draw a path from role to role.
-    let _found = Choice::of(&config)?;
+    let _found = BrainChoice::of(&config)?;
     known_role(&config)?;
     // Suspending the process stops the Golem, so it is allowed only with play money. This also reports an unusable
     // network before the console opens.
@@ -362,7 +362,7 @@ fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, 
     let password = key_password(&config, &session, None)?;
     let session = SessionOptions { password, ..session };
     let source: Source = Box::new(move || Session::open(config, session));
-    shown(bardo_console::run(&options, source), session_summary::say)
+    shown(bardo_console::run(&options, source), session_summary::print_summary)
 }
 
 /// Names of the scenarios that a session can play.
@@ -371,13 +371,13 @@ fn scenarios() -> Vec<SafeText> {
 }
 
 /// Checks that the configured role exists and can be used.
-fn known_role(config: &Config) -> Result<(), Failure> {
+fn known_role(config: &Config) -> Result<(), CommandFailure> {
     let roles = bardo_runtime::roles(config, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
     let asked = &config.golem.archetype;
     match roles.get(&asked.value) {
         Ok(_) => Ok(()),
         Err(error @ ArchetypeError::Unknown { .. }) => {
-            Err(Failure::usage(format!("golem.archetype ({}): {error}", asked.origin)))
+            Err(CommandFailure::usage(format!("golem.archetype ({}): {error}", asked.origin)))
         }
         Err(error) => Err(error.into()),
     }
@@ -389,12 +389,13 @@ fn key_password(
     config: &Config,
     session: &SessionOptions,
     descriptor: Option<u32>,
-) -> Result<Option<Password>, Failure> {
+) -> Result<Option<Password>, CommandFailure> {
     // Read-only and paper sessions need no key.
     if session.watch || session.paper || bardo_runtime::policy::is_devnet(config).unwrap_or(false) {
         return Ok(None);
     }
-    let named = bardo_runtime::account::named_key(config).map_err(|error| Failure::from(error.message().to_owned()))?;
+    let named =
+        bardo_runtime::account::named_key(config).map_err(|error| CommandFailure::from(error.message().to_owned()))?;
     let Some(entry) = named else { return Ok(None) };
     let asked = format!("password of the key {} (empty: preview only, nothing is signed)", entry.name);
     let typed = secret::read(descriptor, &asked)?;
@@ -402,8 +403,8 @@ fn key_password(
 }
 
 /// Plays a recorded run in the console.
-fn replay(config: &Config, file: PathBuf, speed: u32, look: Look) -> Result<Exit, Failure> {
-    let options = Look { watch: true, ..look }.options(config, true)?;
+fn replay(config: &Config, file: PathBuf, speed: u32, look: DisplayOptions) -> Result<CliExit, CommandFailure> {
+    let options = DisplayOptions { watch: true, ..look }.options(config, true)?;
     let source = bardo_console::source::recording(file, speed)?;
     shown(bardo_console::run(&options, source), |_| Ok(()))
 }
@@ -411,19 +412,19 @@ fn replay(config: &Config, file: PathBuf, speed: u32, look: Look) -> Result<Exit
 /// Converts the end of the console into the command's result.
 fn shown(
     came: Result<Option<SessionSummary>, bardo_console::ConsoleError>,
-    say: impl FnOnce(&SessionSummary) -> Result<(), Failure>,
-) -> Result<Exit, Failure> {
+    say: impl FnOnce(&SessionSummary) -> Result<(), CommandFailure>,
+) -> Result<CliExit, CommandFailure> {
     match came {
-        Ok(session_summary) => session_summary.as_ref().map_or(Ok(()), say).map(|()| Exit::Success),
+        Ok(session_summary) => session_summary.as_ref().map_or(Ok(()), say).map(|()| CliExit::Success),
         Err(error) => {
-            let exit = if error.is_usage() { Exit::Usage } else { Exit::Error };
-            Err(Failure { exit, error: error.into() })
+            let exit = if error.is_usage() { CliExit::Usage } else { CliExit::Error };
+            Err(CommandFailure { exit, error: error.into() })
         }
     }
 }
 
 /// Writes a result to stdout. A closed pipe (`bardo … | head`) is not an error.
-fn print(text: &str) -> Result<(), Failure> {
+fn print(text: &str) -> Result<(), CommandFailure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -432,12 +433,12 @@ fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a result to stdout as one JSON value.
-fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+fn print_json(value: &impl serde::Serialize) -> Result<(), CommandFailure> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
 /// Loads the configuration, overridden by the flags.
-fn load(environment: &Environment, flags: &Flags) -> Result<Config, Failure> {
+fn load(environment: &Environment, flags: &ConfigFlags) -> Result<Config, CommandFailure> {
     Ok(Config::load(environment, flags)?)
 }
 
@@ -456,8 +457,8 @@ mod tests {
             let home = tempfile::tempdir().unwrap();
             std::fs::write(home.path().join("config.toml"), format!("network = \"devnet\"\n[keys]\n{keys}\n")).unwrap();
             let environment = [("BARDO_HOME", home.path().to_str().unwrap())].into_iter().collect();
-            let config = load(&environment, &Flags::default()).unwrap();
-            let look = Look { theme: None, no_motion: false, watch: false, paper: false };
+            let config = load(&environment, &ConfigFlags::default()).unwrap();
+            let look = DisplayOptions { theme: None, no_motion: false, watch: false, paper: false };
             let said = look.options(&config, true).unwrap_err().error.to_string();
             assert!(said.contains(&format!("config.toml{at}")), "{said}");
         }

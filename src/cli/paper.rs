@@ -6,15 +6,20 @@ use std::path::Path;
 use serde_json::json;
 
 use super::args::PaperAction;
-use super::{Exit, Failure, load, print, print_json};
-use bardo_base::config::{Environment, Flags};
+use super::{CliExit, CommandFailure, load, print, print_json};
+use bardo_base::config::{ConfigFlags, Environment};
 use bardo_base::units::TokenAmount;
 use bardo_runtime::data::{DataFolder, open_paper};
 use bardo_safety::paper::{self, PaperPosition};
 use bardo_store::StoreError;
 use golem_tools::engine::forget_keys;
 
-pub(super) fn run(action: PaperAction, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+pub(super) fn run(
+    action: PaperAction,
+    environment: &Environment,
+    flags: &ConfigFlags,
+    json: bool,
+) -> Result<CliExit, CommandFailure> {
     let config = load(environment, flags)?;
     let ledgers = DataFolder::of(&config).paper_ledgers()?;
     match action {
@@ -51,7 +56,7 @@ pub(super) fn run(action: PaperAction, environment: &Environment, flags: &Flags,
             }
         }
     }
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 /// Returns the name of the ledger's folder, which identifies the network.

@@ -5,9 +5,9 @@ use std::io::Read;
 
 use serde_json::{Map, Value};
 
-use super::Failure;
+use super::CommandFailure;
 use bardo_base::text::SafeText;
-use golem_tools::engine::{Catalog, Entry, Input};
+use golem_tools::engine::{Catalog, CatalogEntry, ToolInput};
 
 /// The longest file or stream that is read at all, in bytes; the engine has a lower limit of its own and names it.
 const MAX_BYTES: u64 = 64 << 20;
@@ -19,23 +19,23 @@ const QUOTED_CHARS: usize = 60;
 /// # Errors
 /// A file or stdin that cannot be read, a word that is not `name=value`, a name given twice, and a value that does not
 /// have the form that the tool's schema asks for.
-pub(super) fn read(words: &[String], tool: &str, catalog: &Catalog) -> Result<Input, Failure> {
+pub(super) fn read(words: &[String], tool: &str, catalog: &Catalog) -> Result<ToolInput, CommandFailure> {
     match words {
-        [] => Ok(Input::Text("{}".to_owned())),
-        [word] if name_and_value(word).is_none() => text_of(word).map(Input::Text),
-        words => object(words, catalog.get(tool).map(|entry| &**entry)).map(Input::Json),
+        [] => Ok(ToolInput::Text("{}".to_owned())),
+        [word] if name_and_value(word).is_none() => text_of(word).map(ToolInput::Text),
+        words => object(words, catalog.get(tool).map(|entry| &**entry)).map(ToolInput::Json),
     }
 }
 
 /// The text of one word: itself, the file that it names (`@FILE`), or stdin (`-`).
-fn text_of(word: &str) -> Result<String, Failure> {
+fn text_of(word: &str) -> Result<String, CommandFailure> {
     let mut text = String::new();
     if word == "-" {
         let read = std::io::stdin().lock().take(MAX_BYTES).read_to_string(&mut text);
-        read.map_err(|error| Failure::usage(format!("cannot read the parameters from stdin: {error}")))?;
+        read.map_err(|error| CommandFailure::usage(format!("cannot read the parameters from stdin: {error}")))?;
     } else if let Some(path) = word.strip_prefix('@') {
         let read = File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
-        read.map_err(|error| Failure::usage(format!("cannot read the parameters from {path}: {error}")))?;
+        read.map_err(|error| CommandFailure::usage(format!("cannot read the parameters from {path}: {error}")))?;
     } else {
         text.push_str(word);
     }
@@ -49,18 +49,18 @@ fn name_and_value(word: &str) -> Option<(&str, &str)> {
     (name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.chars().all(plain)).then_some((name, value))
 }
 
-fn object(words: &[String], tool: Option<&Entry>) -> Result<Value, Failure> {
+fn object(words: &[String], tool: Option<&CatalogEntry>) -> Result<Value, CommandFailure> {
     let mut object = Map::new();
     for word in words {
         let Some((name, value)) = name_and_value(word) else {
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "`{}` is not a parameter: write each as name=value, or all of them as one JSON object",
                 SafeText::clean(word, QUOTED_CHARS)
             )));
         };
         let schema = tool.map_or(&Value::Null, |tool| &tool.input_schema["properties"][name]);
         if object.insert(name.to_owned(), typed(name, value, schema)?).is_some() {
-            return Err(Failure::usage(format!("the parameter {name} is given twice: leave one of them out")));
+            return Err(CommandFailure::usage(format!("the parameter {name} is given twice: leave one of them out")));
         }
     }
     Ok(Value::Object(object))
@@ -68,7 +68,7 @@ fn object(words: &[String], tool: Option<&Entry>) -> Result<Value, Failure> {
 
 /// The value in the form that the schema of its parameter asks for. A name that the tool does not have stays text: the
 /// engine reports it, with the names that there are.
-fn typed(name: &str, value: &str, schema: &Value) -> Result<Value, Failure> {
+fn typed(name: &str, value: &str, schema: &Value) -> Result<Value, CommandFailure> {
     let kinds: Vec<&str> = match &schema["type"] {
         Value::String(kind) => vec![kind],
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
@@ -92,7 +92,7 @@ fn typed(name: &str, value: &str, schema: &Value) -> Result<Value, Failure> {
         return Ok(Value::String(value.to_owned()));
     }
     let wanted: Vec<&str> = kinds.iter().copied().filter(|kind| *kind != "null").map(in_words).collect();
-    Err(Failure::usage(format!(
+    Err(CommandFailure::usage(format!(
         "{name}={}: {name} takes {}",
         SafeText::clean(value, QUOTED_CHARS),
         wanted.join(" or ")
@@ -122,8 +122,8 @@ mod tests {
         let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         match read(&words, tool, &catalog).map_err(|failure| failure.error.to_string())? {
-            Input::Json(value) => Ok(value),
-            Input::Text(text) => Ok(json!({ "text": text })),
+            ToolInput::Json(value) => Ok(value),
+            ToolInput::Text(text) => Ok(json!({ "text": text })),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Password prompts for commands that permit more.
 
-use super::{Exit, Failure, secret};
+use super::{CliExit, CommandFailure, secret};
 use bardo_base::secret::Password;
 use bardo_safety::custody::{KeyName, KeystoreError, Reauthentication, ReauthenticationError};
 use bardo_safety::operator_proof::Authorisation;
@@ -12,7 +12,7 @@ pub(super) fn ask(
     wanted: &Authorisation,
     devnet: bool,
     fd: Option<u32>,
-) -> Result<Vec<(KeyName, Password)>, Failure> {
+) -> Result<Vec<(KeyName, Password)>, CommandFailure> {
     let keys = gate.keys_for(wanted, devnet).map_err(refused)?;
     let asked: Vec<String> = keys.iter().map(|key| format!("password of the key {}", key.name)).collect();
     let texts = secret::read_all(fd, &asked)?;
@@ -20,15 +20,15 @@ pub(super) fn ask(
 }
 
 /// Converts a rejected proof into the command's failure.
-pub(super) fn refused(error: ReauthenticationError) -> Failure {
+pub(super) fn refused(error: ReauthenticationError) -> CommandFailure {
     let exit = match error {
         ReauthenticationError::Key(KeystoreError::Password { .. }) | ReauthenticationError::Missing { .. } => {
-            Exit::Rejected
+            CliExit::Rejected
         }
-        ReauthenticationError::TooMany { .. } | ReauthenticationError::NoKeyOf { .. } => Exit::Blocked,
+        ReauthenticationError::TooMany { .. } | ReauthenticationError::NoKeyOf { .. } => CliExit::Blocked,
         ReauthenticationError::Key(_) | ReauthenticationError::Attempts { .. } | ReauthenticationError::Interrupted => {
-            Exit::Error
+            CliExit::Error
         }
     };
-    Failure { exit, error: error.into() }
+    CommandFailure { exit, error: error.into() }
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::json;
 
 use super::args::PlaybookAction;
-use super::{Exit, Failure, load, print, print_json};
-use ::golem::memory::{Delta, Documents, Memory, network_key};
+use super::{CliExit, CommandFailure, load, print, print_json};
+use ::golem::memory::{Documents, Memory, PlaybookDelta, network_key};
 use bardo_base::clock::{Clock as _, SystemClock};
-use bardo_base::config::{Environment, Flags};
+use bardo_base::config::{ConfigFlags, Environment};
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_runtime::data::DataFolder;
@@ -21,9 +21,9 @@ pub(super) fn run(
     golem_id: Option<GolemId>,
     action: Option<PlaybookAction>,
     environment: &Environment,
-    flags: &Flags,
+    flags: &ConfigFlags,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     let config = load(environment, flags)?;
     let golem_id = golem_id.unwrap_or_else(|| config.golem.id());
     let folder = DataFolder::of(&config);
@@ -31,7 +31,7 @@ pub(super) fn run(
         return match action {
             None => {
                 eprintln!("bardo: no Golem has run here yet");
-                Ok(Exit::Success)
+                Ok(CliExit::Success)
             }
             Some(PlaybookAction::Undo { .. }) => Err("no Golem has run here yet, so there are no changes".into()),
         };
@@ -59,10 +59,10 @@ pub(super) fn run(
             }
         }
     }
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
-fn list(deltas: &[Delta]) -> String {
+fn list(deltas: &[PlaybookDelta]) -> String {
     if deltas.is_empty() {
         return "no changes\n".to_owned();
     }

@@ -6,33 +6,33 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::args::{CageAction, PolicyAction, Reset};
-use super::{Exit, Failure, call, consent, load, parameters, password, policy_cage, print, print_json};
+use super::args::{CageAction, PolicyAction, ResetTarget};
+use super::{CliExit, CommandFailure, call, consent, load, parameters, password, policy_cage, print, print_json};
 use ::golem::memory::Memory;
 use bardo_base::clock::{Clock, SystemClock};
-use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::config::{Config, ConfigFlags, Environment};
 use bardo_base::fabric::AskReason;
 use bardo_base::model::{Category, Phase};
 use bardo_base::text::{nearest, width};
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
 use bardo_runtime::policy::{is_devnet, open, place};
-use bardo_runtime::{OpenWorld, account, reauthentication};
+use bardo_runtime::{OpenEnvironment, account, reauthentication};
 use bardo_safety::audit::AuditLog;
 use bardo_safety::custody::no_account;
 use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
-use bardo_safety::policy::{Field, Policy, Preset};
-use golem_chain::network::{NetworkKind, Plan};
+use bardo_safety::policy::{Policy, PolicyField, PolicyPreset};
+use golem_chain::network::{NetworkKind, NetworkPlan};
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{ApprovalMode, Catalog};
 
 pub(super) fn run(
     action: &PolicyAction,
     environment: &Environment,
-    flags: &Flags,
+    flags: &ConfigFlags,
     paper: bool,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     let key = match action {
         PolicyAction::Check { key, .. } | PolicyAction::Reset { key, .. } => key.clone(),
         PolicyAction::Cage {
@@ -40,7 +40,7 @@ pub(super) fn run(
         } => key.clone(),
         PolicyAction::Show | PolicyAction::Explain { .. } | PolicyAction::Accept { .. } | PolicyAction::Refuse => None,
     };
-    let config = load(environment, &Flags { account: key, ..flags.clone() })?;
+    let config = load(environment, &ConfigFlags { account: key, ..flags.clone() })?;
     match action {
         PolicyAction::Show => {
             let meant = meant(&config)?;
@@ -59,7 +59,7 @@ pub(super) fn run(
 
 /// Selection of one of the two policies, with its basis.
 #[derive(Debug, Clone, Copy)]
-struct Meant {
+struct PolicySelection {
     devnet: bool,
     /// True if an endpoint reported the type of network; false if only its name is known.
     asked: bool,
@@ -67,28 +67,34 @@ struct Meant {
 
 /// Selects the policy that applies to a call on the same network. `--rpc ethereum=URL` may mean the real chain or a
 /// devnet, which only the endpoint can tell.
-fn meant(config: &Config) -> Result<Meant, Failure> {
-    if Plan::from_config(config)? == Plan::Devnet {
-        return Ok(Meant { devnet: true, asked: false });
+fn meant(config: &Config) -> Result<PolicySelection, CommandFailure> {
+    if NetworkPlan::from_config(config)? == NetworkPlan::Devnet {
+        return Ok(PolicySelection { devnet: true, asked: false });
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened = runtime.block_on(bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock))?;
     let chains = opened.world.chains();
     if chains.is_empty() {
-        return Ok(Meant { devnet: is_devnet(config)?, asked: false });
+        return Ok(PolicySelection { devnet: is_devnet(config)?, asked: false });
     }
-    Ok(Meant { devnet: chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet), asked: true })
+    Ok(PolicySelection { devnet: chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet), asked: true })
 }
 
 /// Prints the policy's result for a call, from a dry run.
-fn check(config: &Config, tool: &str, params: &[String], phase: Option<Phase>, json: bool) -> Result<Exit, Failure> {
+fn check(
+    config: &Config,
+    tool: &str,
+    params: &[String],
+    phase: Option<Phase>,
+    json: bool,
+) -> Result<CliExit, CommandFailure> {
     let input = parameters::read(params, tool, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
     let approve = Some(ApprovalMode::Never);
-    let wishes = call::Wishes { dry_run: true, approve, phase, ..call::Wishes::default() };
+    let wishes = call::CallFlags { dry_run: true, approve, phase, ..call::CallFlags::default() };
     let response = call::respond(config, tool, input, wishes)?;
     let exit = call::exit(&response);
-    let passes = exit == Exit::Success;
+    let passes = exit == CliExit::Success;
     let details = response.error.as_ref().map(serde_json::to_value).transpose()?.unwrap_or_default();
     let hints = response.decision_hints.clone().unwrap_or_default();
     let checks = [&hints["checks"], &details["details"]["checks"]].into_iter().find(|checks| checks.is_array());
@@ -144,11 +150,11 @@ fn check(config: &Config, tool: &str, params: &[String], phase: Option<Phase>, j
 
 /// Opens the policy engine of the configured chains with their ledger. A devnet inside this process is refused, since
 /// its ledger ends with the process.
-async fn rules(config: &Config) -> Result<(Arc<OperatorPolicyEngine>, OpenWorld, Ledger), Failure> {
-    if Plan::from_config(config)? == Plan::Devnet {
+async fn rules(config: &Config) -> Result<(Arc<OperatorPolicyEngine>, OpenEnvironment, Ledger), CommandFailure> {
+    if NetworkPlan::from_config(config)? == NetworkPlan::Devnet {
         let error = "a devnet inside a process reads its policy file at start and has a ledger of its own: name a \
                      network with --network, or a running `bardo devnet` with --rpc";
-        return Err(Failure::usage(error.to_owned()));
+        return Err(CommandFailure::usage(error.to_owned()));
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await?;
@@ -158,13 +164,13 @@ async fn rules(config: &Config) -> Result<(Arc<OperatorPolicyEngine>, OpenWorld,
 }
 
 /// Accepts a looser policy file, or rejects it.
-fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<Exit, Failure> {
+fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<CliExit, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (rules, _opened, ledger) = rules(config).await?;
         let Some(waiting) = rules.pending() else {
             print(&format!("no change is pending: {} is in force\n", rules.policy().name()))?;
-            return Ok(Exit::Success);
+            return Ok(CliExit::Success);
         };
         let mut said = "The policy file would change this:\n".to_owned();
         for change in &waiting.changes {
@@ -177,11 +183,11 @@ fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<Exi
             eprint!("{said}");
             rules.refuse(hash, &by, now).await?;
             print("rejected; the previous policy stays in force\n")?;
-            return Ok(Exit::Success);
+            return Ok(CliExit::Success);
         }
         if !consent::confirm(&said, "loosen")? {
             let error = "not accepted; the previous policy stays in force";
-            return Err(Failure { exit: Exit::Rejected, error: error.into() });
+            return Err(CommandFailure { exit: CliExit::Rejected, error: error.into() });
         }
         let proof = prove(config, &ledger, Authorisation::AcceptPolicy { hash }, password_fd).await?;
         // The approval covers only the policy that was shown.
@@ -189,22 +195,22 @@ fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<Exi
             Some(adopted) => print(&format!("{} is now in force\n", adopted.policy.name()))?,
             None => {
                 let error = "the file has changed since; review it and run `bardo policy accept` again";
-                return Err(Failure { exit: Exit::Blocked, error: error.into() });
+                return Err(CommandFailure { exit: CliExit::Blocked, error: error.into() });
             }
         }
-        Ok(Exit::Success)
+        Ok(CliExit::Success)
     })
 }
 
 /// Resets the failure breaker or a high-water mark.
-fn reset(config: &Config, what: Reset, password_fd: Option<u32>) -> Result<Exit, Failure> {
+fn reset(config: &Config, what: ResetTarget, password_fd: Option<u32>) -> Result<CliExit, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (rules, opened, ledger) = rules(config).await?;
-        let refused = || Failure { exit: Exit::Rejected, error: "nothing was reset".into() };
+        let refused = || CommandFailure { exit: CliExit::Rejected, error: "nothing was reset".into() };
         let by = format!("bardo policy reset, process {}", std::process::id());
         match what {
-            Reset::Breaker => {
+            ResetTarget::Breaker => {
                 let said = "The count of consecutive failures starts again from zero, and trades pass at once.\n";
                 if !consent::confirm(said, "reset")? {
                     return Err(refused());
@@ -213,7 +219,7 @@ fn reset(config: &Config, what: Reset, password_fd: Option<u32>) -> Result<Exit,
                 rules.reset_breaker(&by, SystemClock.now_millis(), proof).await?;
                 print("the breaker is closed\n")?;
             }
-            Reset::HighWater => {
+            ResetTarget::HighWater => {
                 let picked = account::pick(config, &opened.world)?;
                 let address = picked.map(|picked| picked.address()).ok_or_else(no_account)?;
                 let said = format!(
@@ -230,7 +236,7 @@ fn reset(config: &Config, what: Reset, password_fd: Option<u32>) -> Result<Exit,
                 print(&format!("{} high-water marks were reset\n", marks.saturating_add(lives)))?;
             }
         }
-        Ok(Exit::Success)
+        Ok(CliExit::Success)
     })
 }
 
@@ -240,7 +246,7 @@ async fn prove(
     ledger: &Ledger,
     wanted: Authorisation,
     password_fd: Option<u32>,
-) -> Result<OperatorProof, Failure> {
+) -> Result<OperatorProof, CommandFailure> {
     let (data, devnet) = (DataFolder::of(config), ledger.kind == LedgerKind::Devnet);
     let passwords = password::ask(&reauthentication::of(&data), &wanted, devnet, password_fd)?;
     let audit_logs = [AuditLog::new(ledger.store.clone(), Arc::new(SystemClock))];
@@ -256,11 +262,11 @@ fn installed() -> Vec<Category> {
     all
 }
 
-fn enforced(field: &Field, installed: &[Category]) -> String {
+fn enforced(field: &PolicyField, installed: &[Category]) -> String {
     field.enforced_with(installed).map_or_else(|nobody| nobody.to_string(), |enforcer| enforcer.to_string())
 }
 
-fn show(config: &Config, meant: Meant, policy: &Policy, json: bool) -> Result<Exit, Failure> {
+fn show(config: &Config, meant: PolicySelection, policy: &Policy, json: bool) -> Result<CliExit, CommandFailure> {
     let (path, _) = place(config, meant.devnet);
     let networks = if meant.devnet { "devnets" } else { "test networks and real ones" };
     let installed = installed();
@@ -279,7 +285,7 @@ fn show(config: &Config, meant: Meant, policy: &Policy, json: bool) -> Result<Ex
             "policy": policy.name(), "hash": policy.hash(), "file": path, "exists": path.exists(),
             "for": networks, "endpoint_asked": meant.asked, "fields": fields,
         }))?;
-        return Ok(Exit::Success);
+        return Ok(CliExit::Success);
     }
     let there = if path.exists() { "" } else { " (missing)" };
     let mut text =
@@ -294,19 +300,22 @@ fn show(config: &Config, meant: Meant, policy: &Policy, json: bool) -> Result<Ex
         text.push_str(&format!("{name:names$}  {value:values$}  {origin:origins$}  {enforced}\n"));
     }
     print(&text)?;
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 /// Prints the policy as an equivalent file: its preset, then every field with its description, value and enforcement. A
 /// field with the preset's value is commented out.
-fn explain(policy: &Policy, asked: Option<&str>, json: bool) -> Result<Exit, Failure> {
+fn explain(policy: &Policy, asked: Option<&str>, json: bool) -> Result<CliExit, CommandFailure> {
     let installed = installed();
     let fields = policy.fields();
-    let wanted: Vec<&Field> = fields.iter().filter(|field| asked.is_none_or(|asked| field.name == asked)).collect();
+    let wanted: Vec<&PolicyField> =
+        fields.iter().filter(|field| asked.is_none_or(|asked| field.name == asked)).collect();
     if let Some(asked) = asked.filter(|_| wanted.is_empty()) {
         let near = nearest(asked, fields.iter().map(|field| field.name.as_str()));
         let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-        return Err(Failure::usage(format!("unknown policy field{near} (`bardo policy explain` lists the fields)")));
+        return Err(CommandFailure::usage(format!(
+            "unknown policy field{near} (`bardo policy explain` lists the fields)"
+        )));
     }
     if json {
         let all: Vec<_> = wanted
@@ -319,9 +328,9 @@ fn explain(policy: &Policy, asked: Option<&str>, json: bool) -> Result<Exit, Fai
             })
             .collect();
         print_json(&all)?;
-        return Ok(Exit::Success);
+        return Ok(CliExit::Success);
     }
-    let preset = policy.begins_with().unwrap_or(Preset::ReadOnly);
+    let preset = policy.begins_with().unwrap_or(PolicyPreset::ReadOnly);
     let usual: BTreeMap<String, String> =
         Policy::preset(preset).fields().into_iter().map(|field| (field.name, field.value)).collect();
     let mut text = String::new();
@@ -341,5 +350,5 @@ fn explain(policy: &Policy, asked: Option<&str>, json: bool) -> Result<Exit, Fai
         text.push_str(&format!("\n# {}\n# Enforced by: {by}\n{mark}{} = {}\n", field.about, field.name, field.value));
     }
     print(&text)?;
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }

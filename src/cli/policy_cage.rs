@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::args::CageAction;
 use super::call::{self, AccountError};
-use super::{Exit, Failure, consent, password, print, print_json};
+use super::{CliExit, CommandFailure, consent, password, print, print_json};
 use bardo_abi::policy_cage::PolicyCage::Rules;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::Config;
@@ -16,18 +16,18 @@ use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::Fabric;
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
 use bardo_runtime::policy_cage::{self, CageChange, CageState, CageStatus};
-use bardo_runtime::{OpenWorld, account, reauthentication};
+use bardo_runtime::{OpenEnvironment, account, reauthentication};
 use bardo_safety::audit::AuditLog;
 use bardo_safety::custody::no_account;
-use bardo_safety::onchain_policy::{Difference, Gap, amount};
-use bardo_safety::pipeline::State;
+use bardo_safety::onchain_policy::{RuleDifference, UnenforcedRule, amount};
+use bardo_safety::pipeline::CommitState;
 use bardo_safety::policy::Policy;
-use golem_chain::network::{Network, NetworkKind, Plan};
+use golem_chain::network::{Network, NetworkKind, NetworkPlan};
 
 /// Number of events kept in memory, which is more than one change emits.
 const RING: usize = 256;
 
-pub(super) fn run(config: &Config, action: &CageAction, paper: bool, json: bool) -> Result<Exit, Failure> {
+pub(super) fn run(config: &Config, action: &CageAction, paper: bool, json: bool) -> Result<CliExit, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (clear, password_fd) = match action {
         CageAction::Show { .. } => return runtime.block_on(show(config, json)),
@@ -36,19 +36,19 @@ pub(super) fn run(config: &Config, action: &CageAction, paper: bool, json: bool)
     };
     if paper {
         let error = "the rules are set by a transaction, and --paper signs nothing: run it without --paper";
-        return Err(Failure::usage(error.to_owned()));
+        return Err(CommandFailure::usage(error.to_owned()));
     }
-    if Plan::from_config(config)? == Plan::Devnet {
+    if NetworkPlan::from_config(config)? == NetworkPlan::Devnet {
         let error = "a devnet inside a process ends with it: name a network with --network, or a running `bardo \
                      devnet` with --rpc";
-        return Err(Failure::usage(error.to_owned()));
+        return Err(CommandFailure::usage(error.to_owned()));
     }
     consent::attended()?;
     runtime.block_on(change(config, clear, password_fd))
 }
 
 /// Prints the rules on every chain, compared with the policy.
-async fn show(config: &Config, json: bool) -> Result<Exit, Failure> {
+async fn show(config: &Config, json: bool) -> Result<CliExit, CommandFailure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await?;
     let address = account::pick(config, &opened.world)?.ok_or_else(no_account)?.address();
@@ -63,11 +63,11 @@ async fn show(config: &Config, json: bool) -> Result<Exit, Failure> {
     } else {
         print(&states.iter().map(|state| in_words(&opened, state, &policy)).collect::<String>())?;
     }
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 /// Sets or clears the rules on every chain where they differ from the wanted state.
-async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Result<Exit, Failure> {
+async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Result<CliExit, CommandFailure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock.clone()).await?;
     let ledger = DataFolder::of(config).open_ledger(&opened).await?;
@@ -107,7 +107,7 @@ async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Resul
         let proof = proof.map_err(password::refused)?;
         let password = given.into_iter().next().map(|(_, password)| password);
         let acting =
-            acting(config, &opened, &ledger, &clock, call::Wishes { password_fd, password, ..Default::default() });
+            acting(config, &opened, &ledger, &clock, call::CallFlags { password_fd, password, ..Default::default() });
         let acting = acting.await?;
         let networks: Vec<Network> = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
         let asking = tokio::spawn(consent::ask(acting.pipeline.desk().clone(), networks, false));
@@ -115,9 +115,9 @@ async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Resul
         asking.abort();
         let made = made.map_err(refused)?;
         let hash = made.legs.last().map(|leg| leg.hash.to_string()).unwrap_or_default();
-        if made.state != State::Done {
+        if made.state != CommitState::Done {
             let error = format!("{}: {hash} has not taken effect: {}", state.chain, ended(&made.state));
-            return Err(Failure { exit: Exit::Error, error: error.into() });
+            return Err(CommandFailure { exit: CliExit::Error, error: error.into() });
         }
         let done = match change {
             CageChange::Set(_) => format!("PolicyCage now has the rules of the policy {}", policy.name()),
@@ -125,16 +125,16 @@ async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Resul
         };
         print(&format!("{}: {done} (transaction {hash})\n", state.chain))?;
     }
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 async fn acting(
     config: &Config,
-    opened: &OpenWorld,
+    opened: &OpenEnvironment,
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
-    wishes: call::Wishes,
-) -> Result<golem_tools::engine::Acting, Failure> {
+    wishes: call::CallFlags,
+) -> Result<golem_tools::engine::WriteAccess, CommandFailure> {
     let hands = match call::hands(config, opened, ledger, &wishes).await {
         Ok(hands) => hands.ok_or_else(no_account)?,
         Err(AccountError::Failure(failure)) => return Err(failure),
@@ -146,22 +146,22 @@ async fn acting(
 }
 
 /// Converts the error of a change into the command's failure.
-fn refused(error: ToolError) -> Failure {
+fn refused(error: ToolError) -> CommandFailure {
     let exit = match error.code() {
-        ErrorCode::ApprovalRefused | ErrorCode::ApprovalLapsed => Exit::Rejected,
-        code if code.is_denial() => Exit::Blocked,
-        _ => Exit::Error,
+        ErrorCode::ApprovalRefused | ErrorCode::ApprovalLapsed => CliExit::Rejected,
+        code if code.is_denial() => CliExit::Blocked,
+        _ => CliExit::Error,
     };
-    Failure { exit, error: error.into() }
+    CommandFailure { exit, error: error.into() }
 }
 
 /// Describes the state of a change that did not complete.
-fn ended(state: &State) -> String {
+fn ended(state: &CommitState) -> String {
     match state {
-        State::Unclear => "it is not in a block yet; `bardo log --follow` shows when it is".to_owned(),
-        State::Reverted => "the transaction reverted".to_owned(),
-        State::Stopped { why, .. } => format!("stopped before it was sent: {why}"),
-        State::Done | State::Placed | State::Simulated => "nothing was sent".to_owned(),
+        CommitState::Unclear => "it is not in a block yet; `bardo log --follow` shows when it is".to_owned(),
+        CommitState::Reverted => "the transaction reverted".to_owned(),
+        CommitState::Stopped { why, .. } => format!("stopped before it was sent: {why}"),
+        CommitState::Done | CommitState::Placed | CommitState::Simulated => "nothing was sent".to_owned(),
     }
 }
 
@@ -173,7 +173,7 @@ const fn status(status: CageStatus) -> &'static str {
     }
 }
 
-fn in_words(opened: &OpenWorld, state: &CageState, policy: &Policy) -> String {
+fn in_words(opened: &OpenEnvironment, state: &CageState, policy: &Policy) -> String {
     let CageState { chain, chain_id, account, contract, .. } = state;
     let network = opened.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == *chain_id);
     let mut text = format!(
@@ -190,7 +190,7 @@ fn in_words(opened: &OpenWorld, state: &CageState, policy: &Policy) -> String {
             if let Some(network) = network.filter(|_| state.status() != CageStatus::Agrees) {
                 text.push_str(&limits("in policy", &derived.rules, network));
             }
-            for Difference { rule, of, on_chain, by_policy } in &state.differences {
+            for RuleDifference { rule, of, on_chain, by_policy } in &state.differences {
                 let none = || "not allowed".to_owned();
                 let of = of.as_ref().map(|of| format!(" {of}")).unwrap_or_default();
                 let (chain, policy) = (on_chain.clone().unwrap_or_else(none), by_policy.clone().unwrap_or_else(none));
@@ -239,27 +239,27 @@ fn limits(title: &str, rules: &Rules, network: &Network) -> String {
     text
 }
 
-fn gap_in_words(gap: &Gap) -> String {
+fn gap_in_words(gap: &UnenforcedRule) -> String {
     match gap {
-        Gap::Unpriced { tokens } => {
+        UnenforcedRule::Unpriced { tokens } => {
             format!(
                 "the policy allows {}, but the contract will reject them: they have no price feed",
                 tokens.join(", ")
             )
         }
-        Gap::ValueMayLeave => {
+        UnenforcedRule::ValueMayLeave => {
             "the contract does not limit loss or drawdown, because the policy allows transfers or bridges, which it \
                                would count as losses; Bardo's own checks limit both"
                 .to_owned()
         }
-        Gap::PlainSends { named } => format!(
+        UnenforcedRule::PlainSends { named } => format!(
             "the policy allows any recipient, but the contract will allow plain transfers of the native token to \
              {named} named recipients only: list recipients in allowed_recipients"
         ),
     }
 }
 
-fn in_json(opened: &OpenWorld, state: &CageState) -> Value {
+fn in_json(opened: &OpenEnvironment, state: &CageState) -> Value {
     let network = opened.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == state.chain_id);
     let (rules, gaps, error) = match &state.by_policy {
         Ok(derived) => (Some(&derived.rules), json!(derived.gaps), None),

@@ -4,24 +4,24 @@
 use std::sync::Arc;
 
 use super::call::{self, AccountError};
-use super::{Exit, Failure, consent, load, password, print, print_json};
+use super::{CliExit, CommandFailure, consent, load, password, print, print_json};
 use bardo_base::clock::{Clock, SystemClock};
-use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::config::{Config, ConfigFlags, Environment};
 use bardo_base::error::ToolError;
 use bardo_base::fabric::Fabric;
 use bardo_base::format;
 use bardo_base::secret::Password;
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
-use bardo_runtime::reconcile::{self, Standing};
-use bardo_runtime::{OpenWorld, SigningContext, account, reauthentication};
+use bardo_runtime::reconcile::{self, AccountReconciliation};
+use bardo_runtime::{OpenEnvironment, SigningContext, account, reauthentication};
 use bardo_safety::audit::AuditLog;
 use bardo_safety::custody::{KeyName, Reauthentication, no_account};
 use bardo_safety::operator_proof::Authorisation;
-use bardo_safety::orders::Stage;
-use bardo_safety::pipeline::{LeftOver, State};
-use golem_chain::network::Plan;
+use bardo_safety::orders::OrderStage;
+use bardo_safety::pipeline::{CommitState, UnusedAllowance};
+use golem_chain::network::NetworkPlan;
 use golem_tools::ALL_TOOL_DEFS;
-use golem_tools::engine::{Acting, ToolDef};
+use golem_tools::engine::{ToolDef, WriteAccess};
 
 /// Word that confirms the chain's state.
 const YES: &str = "reconcile";
@@ -31,14 +31,14 @@ const SEND: &str = "send";
 pub(super) fn run(
     password_fd: Option<u32>,
     environment: &Environment,
-    flags: &Flags,
+    flags: &ConfigFlags,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     let config = load(environment, flags)?;
-    if Plan::from_config(&config)? == Plan::Devnet {
+    if NetworkPlan::from_config(&config)? == NetworkPlan::Devnet {
         let error = "a devnet inside a process is used by that process alone: name a network with --network, or a \
                      running `bardo devnet` with --rpc";
-        return Err(Failure::usage(error.to_owned()));
+        return Err(CommandFailure::usage(error.to_owned()));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -55,13 +55,13 @@ pub(super) fn run(
         let left_over = looking.pipeline.left_over().await.map_err(|refusal| refusal.error())?;
         let standings = reconcile::standings(&opened, &ledger, &clock, address, &left_over).await?;
         if json {
-            let even = standings.iter().all(Standing::is_even);
+            let even = standings.iter().all(AccountReconciliation::is_even);
             print_json(&serde_json::json!({ "account": address, "even": even, "chains": standings }))?;
         } else {
             print(&standings.iter().map(words).collect::<String>())?;
         }
         let mut passwords = Passwords { fd: password_fd, read: None };
-        for standing in standings.iter().filter(|standing| standing.needs_word()) {
+        for standing in standings.iter().filter(|standing| standing.needs_operator()) {
             agree((&config, &opened, &ledger, &clock), standing, &mut passwords).await?;
         }
         if standings.iter().any(|standing| !standing.gaps.is_empty() || !standing.left_over.is_empty()) {
@@ -69,17 +69,17 @@ pub(super) fn run(
             drop(looking);
             send(&config, &opened, &ledger, &clock, passwords, (&standings, &again)).await?;
         }
-        Ok(Exit::Success)
+        Ok(CliExit::Success)
     })
 }
 
 async fn acting(
     config: &Config,
-    opened: &OpenWorld,
+    opened: &OpenEnvironment,
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
     hands: SigningContext,
-) -> Result<Acting, Failure> {
+) -> Result<WriteAccess, CommandFailure> {
     let rules = bardo_runtime::rules(config, opened, ledger).await?;
     let fabric = Fabric::in_memory(256, clock.clone());
     Ok(bardo_runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), hands).await?)
@@ -97,7 +97,7 @@ impl Passwords {
         gate: &Reauthentication,
         wanted: &Authorisation,
         devnet: bool,
-    ) -> Result<Vec<(KeyName, Password)>, Failure> {
+    ) -> Result<Vec<(KeyName, Password)>, CommandFailure> {
         if self.read.is_none() {
             self.read = Some(password::ask(gate, wanted, devnet, self.fd)?);
         }
@@ -107,16 +107,16 @@ impl Passwords {
 
 /// Asks whether the chain's state is right, and adopts it.
 async fn agree(
-    (config, opened, ledger, clock): (&Config, &OpenWorld, &Ledger, &Arc<dyn Clock>),
-    standing: &Standing,
+    (config, opened, ledger, clock): (&Config, &OpenEnvironment, &Ledger, &Arc<dyn Clock>),
+    standing: &AccountReconciliation,
     passwords: &mut Passwords,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     if standing.waits_outside {
         let error = format!(
             "a transaction that is not in this ledger is still pending on {}: reconcile once it is in a block",
             standing.chain
         );
-        return Err(Failure { exit: Exit::Blocked, error: error.into() });
+        return Err(CommandFailure { exit: CliExit::Blocked, error: error.into() });
     }
     let said = if standing.outside.is_none() {
         format!(
@@ -133,7 +133,7 @@ async fn agree(
     };
     if !consent::confirm(&said, YES)? {
         let error = "nothing was changed: the account still signs nothing";
-        return Err(Failure { exit: Exit::Rejected, error: error.into() });
+        return Err(CommandFailure { exit: CliExit::Rejected, error: error.into() });
     }
     let by = format!("bardo reconcile, process {}", std::process::id());
     let (data, devnet) = (DataFolder::of(config), ledger.kind == LedgerKind::Devnet);
@@ -147,13 +147,13 @@ async fn agree(
 
 /// Lists everything else that will be sent with the first transaction: transactions and orders that an earlier run has
 /// signed.
-fn again(looking: &Acting) -> Result<String, Failure> {
+fn again(looking: &WriteAccess) -> Result<String, CommandFailure> {
     let waiting = looking.pipeline.to_send_again().map_err(|refusal| refusal.error())?;
     let orders = match looking.pipeline.orders() {
         Some(orders) => orders.live().map_err(ToolError::from)?,
         None => Vec::new(),
     };
-    let signed = orders.iter().filter(|order| order.stage == Stage::Signed);
+    let signed = orders.iter().filter(|order| order.stage == OrderStage::Signed);
     let lines = waiting.iter().map(|left| {
         let when = if left.now { "re-sent" } else { "watched, and re-sent after the stop is lifted" };
         format!("  {when}, signed by an earlier run: {}\n", left.hash)
@@ -165,12 +165,12 @@ fn again(looking: &Acting) -> Result<String, Failure> {
 /// Asks for confirmation, then sends the transactions that revoke allowances and fill gaps.
 async fn send(
     config: &Config,
-    opened: &OpenWorld,
+    opened: &OpenEnvironment,
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
     passwords: Passwords,
-    (standings, again): (&[Standing], &str),
-) -> Result<(), Failure> {
+    (standings, again): (&[AccountReconciliation], &str),
+) -> Result<(), CommandFailure> {
     let mut said = String::new();
     for standing in standings {
         let (back, gaps) = (standing.left_over.len(), standing.gaps.len());
@@ -186,10 +186,10 @@ async fn send(
         said.push_str(&format!("These are already signed and are sent first:\n{again}"));
     }
     if !consent::confirm(&said, SEND)? {
-        return Err(Failure { exit: Exit::Rejected, error: "nothing was sent".into() });
+        return Err(CommandFailure { exit: CliExit::Rejected, error: "nothing was sent".into() });
     }
     let password = passwords.read.and_then(|read| read.into_iter().next()).map(|(_, password)| password);
-    let wishes = call::Wishes { password_fd: passwords.fd, password, ..call::Wishes::default() };
+    let wishes = call::CallFlags { password_fd: passwords.fd, password, ..call::CallFlags::default() };
     let hands = match call::hands(config, opened, ledger, &wishes).await {
         Ok(hands) => hands.ok_or_else(no_account)?,
         Err(AccountError::Failure(failure)) => return Err(failure),
@@ -208,12 +208,12 @@ async fn send(
             let leg = committed.legs.last();
             let (hash, nonce) = leg
                 .map_or((String::new(), String::new()), |leg| (leg.hash.to_string(), format!(", nonce {}", leg.nonce)));
-            if committed.state != State::Done {
+            if committed.state != CommitState::Done {
                 let error = format!(
                     "{}: {hash} was sent and is not settled yet; `bardo log --follow` shows when it is",
                     standing.chain
                 );
-                return Err(Failure { exit: Exit::Error, error: error.into() });
+                return Err(CommandFailure { exit: CliExit::Error, error: error.into() });
             }
             print(&format!("{}: done in {hash}{nonce}\n", standing.chain))?;
         }
@@ -222,13 +222,13 @@ async fn send(
 }
 
 /// Returns the tool under whose name the transactions are sent.
-fn revoking() -> Result<&'static ToolDef, Failure> {
+fn revoking() -> Result<&'static ToolDef, CommandFailure> {
     let found = ALL_TOOL_DEFS.iter().copied().find(|tool| tool.meta.name == "token_revoke");
-    found.ok_or_else(|| Failure { exit: Exit::Error, error: "this build cannot revoke allowances".into() })
+    found.ok_or_else(|| CommandFailure { exit: CliExit::Error, error: "this build cannot revoke allowances".into() })
 }
 
-fn words(standing: &Standing) -> String {
-    let Standing { chain, chain_id, account, chain_next, chain_pending, ledger_next, .. } = standing;
+fn words(standing: &AccountReconciliation) -> String {
+    let AccountReconciliation { chain, chain_id, account, chain_next, chain_pending, ledger_next, .. } = standing;
     let waits = match chain_pending.saturating_sub(*chain_next) {
         0 => "none pending".to_owned(),
         some => format!("{some} pending"),
@@ -268,7 +268,7 @@ fn words(standing: &Standing) -> String {
     for one in &standing.allowances.silent {
         text.push_str(&format!("  {} {} did not return its allowances: run this again\n", one.symbol, one.token));
     }
-    for LeftOver { token, spender, amount, inside, .. } in &standing.left_over {
+    for UnusedAllowance { token, spender, amount, inside, .. } in &standing.left_over {
         let through = if inside.is_some() { " through Permit2" } else { "" };
         text.push_str(&format!("  {spender} may still take {amount} (raw) of {token}{through}: left over\n"));
     }

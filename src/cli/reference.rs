@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::args::Cli;
 use bardo_base::error::ErrorCode;
-use bardo_safety::policy::{Policy, Preset};
+use bardo_safety::policy::{Policy, PolicyPreset};
 use golem_tools::ALL_TOOL_DEFS;
-use golem_tools::engine::{Catalog, Entry, Status};
+use golem_tools::engine::{CallStatus, Catalog, CatalogEntry};
 
 /// The sources that the events are read from.
 const EVENTS: [&str; 5] = [
@@ -103,7 +103,7 @@ fn policy() -> String {
         "A policy file begins with a preset and lists where it differs from it; a field that is not listed here is refused. \
          Dollars and percentages stand in quotes. `bardo policy explain` prints the policy in force as a documented file.",
     );
-    let presets = [Preset::ReadOnly, Preset::Demo, Preset::DefiTrading, Preset::Paranoid];
+    let presets = [PolicyPreset::ReadOnly, PolicyPreset::Demo, PolicyPreset::DefiTrading, PolicyPreset::Paranoid];
     let names: Vec<&str> = presets.iter().map(|preset| preset.as_str()).collect();
     _ = writeln!(text, "\n| field | meaning | {} |", names.join(" | "));
     _ = writeln!(text, "|---|---|{}", "---|".repeat(names.len()));
@@ -158,7 +158,7 @@ fn tools() -> String {
     text
 }
 
-fn tool(text: &mut String, entry: &Entry) {
+fn tool(text: &mut String, entry: &CatalogEntry) {
     let meta = &entry.def.meta;
     _ = write!(
         text,
@@ -203,7 +203,7 @@ fn errors() -> String {
          `assets/schemas/envelope.json`, printed by `bardo golem protocol envelope`.",
     );
     text.push_str("\n| status | exit code of `bardo call` |\n|---|---|\n");
-    for status in Status::ALL {
+    for status in CallStatus::ALL {
         _ = writeln!(text, "| `{}` | {} |", status.as_str(), super::call::exit_of(status) as u8);
     }
     text.push_str(
@@ -222,14 +222,14 @@ fn errors() -> String {
 }
 
 /// A field or variant with the doc comment above it.
-struct Item {
+struct DocumentedItem {
     about: String,
     name: String,
     kind: String,
 }
 
 /// The documented items between `opening` and the `}` that closes it, attributes left out.
-fn items(source: &str, opening: &str) -> Option<Vec<Item>> {
+fn items(source: &str, opening: &str) -> Option<Vec<DocumentedItem>> {
     let (_, rest) = source.split_once(opening)?;
     let (body, _) = rest.split_once("\n}")?;
     let (mut items, mut about, mut renamed) = (Vec::new(), Vec::new(), None);
@@ -245,7 +245,7 @@ fn items(source: &str, opening: &str) -> Option<Vec<Item>> {
             let (name, kind) = line.split_once(": ").or_else(|| line.split_once('(')).unwrap_or((line, ""));
             let kind = kind.trim_end_matches(')').trim_start_matches("Box<").to_owned();
             let name = renamed.take().unwrap_or(name).to_owned();
-            items.push(Item { about: about.join(" "), name, kind });
+            items.push(DocumentedItem { about: about.join(" "), name, kind });
             about.clear();
         }
     }

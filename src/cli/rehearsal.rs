@@ -5,29 +5,36 @@ use std::time::Instant;
 
 use super::args::DevnetArguments;
 use super::devnet::{interruption, sandbox};
-use super::{Exit, Failure, print};
+use super::{CliExit, CommandFailure, print};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ForkSettings};
 use bardo_runtime::rehearsal::{Rehearsal, start};
-use bardo_sandbox::keys::Party;
-use bardo_sandbox::{MarketMode, Pace};
+use bardo_sandbox::keys::DevnetAccount;
+use bardo_sandbox::{BlockPace, MarketMode};
 use golem_chain::devnet::server::serve as serve_chain;
-use golem_chain::network::{ChainDescription, Description};
+use golem_chain::network::{ChainDescription, NetworkDescription};
 
 /// Serves the rehearsal until it is interrupted.
-pub(super) fn serve(config: &Config, fork: &ForkSettings, arguments: &DevnetArguments) -> Result<Exit, Failure> {
+pub(super) fn serve(
+    config: &Config,
+    fork: &ForkSettings,
+    arguments: &DevnetArguments,
+) -> Result<CliExit, CommandFailure> {
     let started = Instant::now();
-    let pace = sandbox(arguments.seed, arguments.block_time.unwrap_or(Pace::Live), MarketMode::Off);
+    let pace = sandbox(arguments.seed, arguments.block_time.unwrap_or(BlockPace::Live), MarketMode::Off);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let interrupted = interruption()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let rehearsal = start(config, fork, pace, clock).await?;
         let server = serve_chain(rehearsal.devnet.clone(), arguments.port).await?;
-        let accounts: Vec<_> = Party::development_accounts()?.iter().map(Party::address).collect();
+        let accounts: Vec<_> = DevnetAccount::development_accounts()?.iter().map(DevnetAccount::address).collect();
         let chain = ChainDescription { rpc: server.url(), ..ChainDescription::of(&rehearsal.network, &accounts) };
-        let description =
-            Description { chains: vec![chain], instance: Some(rehearsal.instance), ..Description::default() };
+        let description = NetworkDescription {
+            chains: vec![chain],
+            instance: Some(rehearsal.instance),
+            ..NetworkDescription::default()
+        };
         rehearsal.devnet.set_description(serde_json::to_value(&description)?).await?;
         print(&format!("{}\n", serde_json::to_string(&description)?))?;
         for line in about(&rehearsal) {
@@ -44,7 +51,7 @@ pub(super) fn serve(config: &Config, fork: &ForkSettings, arguments: &DevnetArgu
             }
         }
         server.stop().await;
-        Ok(Exit::Success)
+        Ok(CliExit::Success)
     })
 }
 

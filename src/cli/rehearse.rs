@@ -8,10 +8,10 @@ use std::sync::Arc;
 use alloy::primitives::Address;
 use serde_json::{Value, json};
 
-use super::call::{self, Wishes};
+use super::call::{self, CallFlags};
 use super::devnet::sandbox;
-use super::doctor::Finding;
-use super::{Failure, without_controls};
+use super::doctor::DoctorFinding;
+use super::{CommandFailure, without_controls};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ForkSettings};
 use bardo_base::id::InstanceId;
@@ -20,9 +20,9 @@ use bardo_runtime::data::DataFolder;
 use bardo_runtime::policy::{open, place};
 use bardo_runtime::rehearsal::{Rehearsal, start};
 use bardo_safety::policy::ChainId;
-use bardo_sandbox::{MarketMode, Pace};
-use golem_chain::network::{ChainPlan, DataFees, NetworkKind, Plan};
-use golem_tools::engine::{ApprovalMode, Input, Status, ToolResponse};
+use bardo_sandbox::{BlockPace, MarketMode};
+use golem_chain::network::{ChainPlan, DataFees, NetworkKind, NetworkPlan};
+use golem_tools::engine::{ApprovalMode, CallStatus, ToolInput, ToolResponse};
 
 const CHECK: &str = "rehearsal";
 /// Amount of the native token that is swapped unless `--size` says otherwise.
@@ -44,14 +44,16 @@ impl Drop for Scratch {
 /// Rehearses a swap of `size` native tokens on a fork of the configured network, and reports each step.
 ///
 /// # Errors
-/// A [`Failure`] if no live network is configured, or files cannot be written. A swap that fails is a finding.
-pub(super) fn run(config: &Config, size: Option<&str>) -> Result<Vec<Finding>, Failure> {
-    let Plan::Endpoints(plans) = Plan::from_config(config)? else {
+/// A [`CommandFailure`] if no live network is configured, or files cannot be written. A swap that fails is a finding.
+pub(super) fn run(config: &Config, size: Option<&str>) -> Result<Vec<DoctorFinding>, CommandFailure> {
+    let NetworkPlan::Endpoints(plans) = NetworkPlan::from_config(config)? else {
         let words = "--rehearse needs a live network: add --network NAME, or set `network` in the configuration";
-        return Err(Failure::usage(words.to_owned()));
+        return Err(CommandFailure::usage(words.to_owned()));
     };
     let [plan] = plans.as_slice() else {
-        return Err(Failure::usage("--rehearse rehearses one network at a time: name it with --network".to_owned()));
+        return Err(CommandFailure::usage(
+            "--rehearse rehearses one network at a time: name it with --network".to_owned(),
+        ));
     };
     let mut findings = Vec::new();
     let holder = custody(config, &mut findings);
@@ -69,18 +71,18 @@ pub(super) fn run(config: &Config, size: Option<&str>) -> Result<Vec<Finding>, F
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let started = runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        start(&inside, &fork, sandbox(1, Pace::Manual, MarketMode::Off), clock).await
+        start(&inside, &fork, sandbox(1, BlockPace::Manual, MarketMode::Off), clock).await
     });
     let rehearsal = match started {
         Ok(rehearsal) => rehearsal,
         Err(error) => {
             let fix = "check the endpoints above; a rehearsal reads them and sends nothing";
-            findings.push(Finding::fail(CHECK, error, fix));
+            findings.push(DoctorFinding::fail(CHECK, error, fix));
             return Ok(findings);
         }
     };
     let (network, number) = (&rehearsal.network.name, rehearsal.origin.number());
-    findings.push(Finding::ok(
+    findings.push(DoctorFinding::ok(
         CHECK,
         format!("a fork of {network} at block {number}, with chain id {}", rehearsal.network.chain_id),
     ));
@@ -96,35 +98,44 @@ pub(super) fn run(config: &Config, size: Option<&str>) -> Result<Vec<Finding>, F
 }
 
 /// Reports the key that would sign, and returns its address for the stand-in.
-fn custody(config: &Config, findings: &mut Vec<Finding>) -> Option<String> {
+fn custody(config: &Config, findings: &mut Vec<DoctorFinding>) -> Option<String> {
     match bardo_runtime::account::named_key(config) {
         Ok(Some(entry)) => {
             let detail =
                 format!("the stand-in gets what {} ({}) holds; the key stays locked", entry.name, entry.address);
-            findings.push(Finding::ok(CHECK, detail));
+            findings.push(DoctorFinding::ok(CHECK, detail));
             Some(entry.address.to_string())
         }
         Ok(None) => {
             let fix =
                 "name one with `account` in the configuration (`bardo keys list`); until then nothing is signed there";
-            findings.push(Finding::note(CHECK, "no key is selected, so the stand-in has 10 of the native token", fix));
+            findings.push(DoctorFinding::note(
+                CHECK,
+                "no key is selected, so the stand-in has 10 of the native token",
+                fix,
+            ));
             None
         }
         Err(error) => {
-            findings.push(Finding::fail(CHECK, error.message(), "`bardo keys list` shows the keys"));
+            findings.push(DoctorFinding::fail(CHECK, error.message(), "`bardo keys list` shows the keys"));
             None
         }
     }
 }
 
 /// Writes the live network's policy for the local chain. False if no swap could pass it.
-fn policy(config: &Config, rehearsal: &Rehearsal, folder: &Path, findings: &mut Vec<Finding>) -> Result<bool, Failure> {
+fn policy(
+    config: &Config,
+    rehearsal: &Rehearsal,
+    folder: &Path,
+    findings: &mut Vec<DoctorFinding>,
+) -> Result<bool, CommandFailure> {
     let devnet = rehearsal.origin.network().kind == NetworkKind::Devnet;
     let (file, absent) = place(config, devnet);
     let keeper = match open(config, devnet) {
         Ok(keeper) => keeper,
         Err(error) => {
-            findings.push(Finding::fail(
+            findings.push(DoctorFinding::fail(
                 CHECK,
                 format!("the policy: {error}"),
                 "correct it; until then nothing is signed",
@@ -139,7 +150,7 @@ fn policy(config: &Config, rehearsal: &Rehearsal, folder: &Path, findings: &mut 
             let fix = "write one with `bardo policy explain > policy.toml`, beside the configuration file, and edit it";
             let detail =
                 format!("there is no policy at {}: {} applies, and nothing is signed", file.display(), absent.as_str());
-            findings.push(Finding::fail(CHECK, detail, fix));
+            findings.push(DoctorFinding::fail(CHECK, detail, fix));
             return Ok(false);
         }
         Err(error) => return Err(error.into()),
@@ -149,7 +160,7 @@ fn policy(config: &Config, rehearsal: &Rehearsal, folder: &Path, findings: &mut 
     let mapped =
         for_local_chain(&text, (live, rehearsal.network.chain_id), allows, (rehearsal.holder, rehearsal.stand_in));
     fs::write(folder.join("policy-devnet.toml"), mapped)?;
-    findings.push(Finding::ok(CHECK, format!("under {} ({})", file.display(), keeper.current().policy.name())));
+    findings.push(DoctorFinding::ok(CHECK, format!("under {} ({})", file.display(), keeper.current().policy.name())));
     Ok(true)
 }
 
@@ -197,27 +208,32 @@ fn for_local_chain(
 }
 
 /// Makes the swap, first with what would need an approval, then in full.
-fn swap(inside: &Config, rehearsal: &Rehearsal, size: &str, findings: &mut Vec<Finding>) -> Result<(), Failure> {
+fn swap(
+    inside: &Config,
+    rehearsal: &Rehearsal,
+    size: &str,
+    findings: &mut Vec<DoctorFinding>,
+) -> Result<(), CommandFailure> {
     let network = &rehearsal.network;
     let listed = |symbol: &&&str| network.book.tokens().iter().any(|token| token.symbol == **symbol);
     let Some(bought) = BOUGHT.iter().find(listed) else {
         let fix = "add its tokens with --book FILE";
-        findings.push(Finding::fail(CHECK, format!("no stablecoin of {} is known to buy", network.name), fix));
+        findings.push(DoctorFinding::fail(CHECK, format!("no stablecoin of {} is known to buy", network.name), fix));
         return Ok(());
     };
     let params = json!({
         "token_in": network.native_symbol, "token_out": bought, "amount": size, "chain": network.name,
     });
-    let ask = |approve| -> Result<ToolResponse, Failure> {
-        let wishes = Wishes { approve: Some(approve), ..Wishes::default() };
-        call::respond(inside, "uniswap_execute_swap", Input::Json(params.clone()), wishes)
+    let ask = |approve| -> Result<ToolResponse, CommandFailure> {
+        let wishes = CallFlags { approve: Some(approve), ..CallFlags::default() };
+        call::respond(inside, "uniswap_execute_swap", ToolInput::Json(params.clone()), wishes)
     };
     let asked = ask(ApprovalMode::Never)?;
     let response = match needs_approval(&asked) {
         true => {
             let why = asked.explanation.as_deref().unwrap_or("the policy requires it");
             let fix = "answer it in the console or on the terminal; the rehearsal goes on as if you had approved";
-            findings.push(Finding::note(CHECK, format!("needs your approval: {}", without_controls(why)), fix));
+            findings.push(DoctorFinding::note(CHECK, format!("needs your approval: {}", without_controls(why)), fix));
             ask(ApprovalMode::Always)?
         }
         false => asked,
@@ -225,10 +241,10 @@ fn swap(inside: &Config, rehearsal: &Rehearsal, size: &str, findings: &mut Vec<F
     let explanation = response.explanation.as_deref().map(without_controls).unwrap_or_default();
     let what = format!("{size} {} for {bought}", network.native_symbol);
     findings.push(match response.status {
-        Status::Success | Status::Partial => Finding::ok(CHECK, format!("swapped {what}: {explanation}")),
-        Status::Simulated | Status::Blocked | Status::Rejected | Status::Error => {
+        CallStatus::Success | CallStatus::Partial => DoctorFinding::ok(CHECK, format!("swapped {what}: {explanation}")),
+        CallStatus::Simulated | CallStatus::Blocked | CallStatus::Rejected | CallStatus::Error => {
             let fix = response.error.as_ref().map_or("see the reason", |error| error.suggestion());
-            Finding::fail(CHECK, format!("did not swap {what}: {explanation}"), fix)
+            DoctorFinding::fail(CHECK, format!("did not swap {what}: {explanation}"), fix)
         }
     });
     Ok(())
@@ -236,11 +252,11 @@ fn swap(inside: &Config, rehearsal: &Rehearsal, size: &str, findings: &mut Vec<F
 
 fn needs_approval(response: &ToolResponse) -> bool {
     let code = serde_json::to_value(&response.error).ok().and_then(|error| error.get("code").cloned());
-    response.status == Status::Blocked && code == Some(Value::from("APPROVAL_REQUIRED"))
+    response.status == CallStatus::Blocked && code == Some(Value::from("APPROVAL_REQUIRED"))
 }
 
 /// Differences to the live network.
-fn differences(config: &Config, plan: &ChainPlan, rehearsal: &Rehearsal) -> Vec<Finding> {
+fn differences(config: &Config, plan: &ChainPlan, rehearsal: &Rehearsal) -> Vec<DoctorFinding> {
     let live = rehearsal.origin.network();
     let mut differences = vec![
         format!("its chain id is {}: the stand-in signed for {}, which is worthless there", live.chain_id, rehearsal.network.chain_id),
@@ -271,7 +287,7 @@ fn differences(config: &Config, plan: &ChainPlan, rehearsal: &Rehearsal) -> Vec<
         let names: Vec<_> = rehearsal.not_copied.iter().map(ToString::to_string).collect();
         differences.push(format!("the stand-in lacks {}", names.join(", ")));
     }
-    differences.into_iter().map(|difference| Finding::ok("live", difference)).collect()
+    differences.into_iter().map(|difference| DoctorFinding::ok("live", difference)).collect()
 }
 
 #[cfg(test)]

@@ -4,21 +4,21 @@
 use serde_json::{Value, json};
 
 use super::args::ProtocolSchema;
-use super::{Exit, Failure, load, print, print_json};
+use super::{CliExit, CommandFailure, load, print, print_json};
 use ::golem::archetype::Archetype;
 use ::golem::brain::process::lines;
-use bardo_base::config::{Environment, Flags};
+use bardo_base::config::{ConfigFlags, Environment};
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{Catalog, schema};
 
-pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+pub(super) fn run(environment: &Environment, flags: &ConfigFlags, json: bool) -> Result<CliExit, CommandFailure> {
     let all = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
     let roles = bardo_runtime::roles(&load(environment, flags)?, &all)?;
     if json {
         let usable = roles.iter().map(described);
         let broken = roles.broken().map(|(name, fault)| json!({ "name": name, "error": fault.to_string() }));
         print_json(&usable.chain(broken).collect::<Vec<_>>())?;
-        return Ok(Exit::Success);
+        return Ok(CliExit::Success);
     }
     let mut text = String::new();
     for role in roles.iter() {
@@ -32,11 +32,11 @@ pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Resul
         ));
     }
     print(&text)?;
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 /// Prints the published schemas: a single one in the form of `assets/schemas`, or all in one object.
-pub(super) fn protocol(schema: Option<ProtocolSchema>) -> Result<Exit, Failure> {
+pub(super) fn protocol(schema: Option<ProtocolSchema>) -> Result<CliExit, CommandFailure> {
     let made = |schema| match schema {
         ProtocolSchema::Envelope => schema::envelope(),
         ProtocolSchema::FromBrain => lines::from_brain(),
@@ -49,7 +49,7 @@ pub(super) fn protocol(schema: Option<ProtocolSchema>) -> Result<Exit, Failure> 
             "to_brain": made(ProtocolSchema::ToBrain),
         }))?,
     }
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 fn described(role: &Archetype) -> Value {

@@ -7,12 +7,12 @@ use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, read as next_
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use zeroize::Zeroizing;
 
-use super::Failure;
+use super::CommandFailure;
 use bardo_base::secret::{LONGEST_SECRET, Password};
 use bardo_safety::custody::for_a_new_key;
 
 /// Reads a secret: the first line of descriptor `fd`, or input at a prompt.
-pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, Failure> {
+pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, CommandFailure> {
     match fd {
         Some(fd) => from_descriptor(fd, what),
         None => from_prompt(what),
@@ -20,7 +20,7 @@ pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, Fai
 }
 
 /// Reads a password for encryption. A prompt asks for it twice.
-pub(super) fn new_password(fd: Option<u32>, what: &str) -> Result<Password, Failure> {
+pub(super) fn new_password(fd: Option<u32>, what: &str) -> Result<Password, CommandFailure> {
     let password = for_a_new_key(password(&read(fd, what)?))?;
     if fd.is_none() && !password.is(&self::password(&from_prompt("repeat it")?)) {
         return Err("the two passwords differ: nothing was created".into());
@@ -33,22 +33,22 @@ pub(super) fn password(text: &Zeroizing<String>) -> Password {
 }
 
 /// Reads several secrets: one line each from descriptor `fd`, or input at consecutive prompts.
-pub(super) fn read_all(fd: Option<u32>, what: &[String]) -> Result<Vec<Zeroizing<String>>, Failure> {
+pub(super) fn read_all(fd: Option<u32>, what: &[String]) -> Result<Vec<Zeroizing<String>>, CommandFailure> {
     let Some(fd) = fd.filter(|_| !what.is_empty()) else { return what.iter().map(|what| from_prompt(what)).collect() };
     // Opened once, since a file that is opened again starts at its first line.
     let file = open(fd, "passwords")?;
     what.iter().map(|what| line(&file, fd, what)).collect()
 }
 
-fn from_descriptor(fd: u32, what: &str) -> Result<Zeroizing<String>, Failure> {
+fn from_descriptor(fd: u32, what: &str) -> Result<Zeroizing<String>, CommandFailure> {
     line(&open(fd, what)?, fd, what)
 }
 
-fn failed(fd: u32, what: &str, error: &dyn std::fmt::Display) -> Failure {
-    Failure::usage(format!("cannot read the {what} from descriptor {fd}: {error}"))
+fn failed(fd: u32, what: &str, error: &dyn std::fmt::Display) -> CommandFailure {
+    CommandFailure::usage(format!("cannot read the {what} from descriptor {fd}: {error}"))
 }
 
-fn open(fd: u32, what: &str) -> Result<File, Failure> {
+fn open(fd: u32, what: &str) -> Result<File, CommandFailure> {
     // Opening by path avoids unsafe code and gives the same pipe or file.
     let file = File::open(format!("/dev/fd/{fd}")).map_err(|error| failed(fd, what, &error))?;
     if file.is_terminal() {
@@ -58,7 +58,7 @@ fn open(fd: u32, what: &str) -> Result<File, Failure> {
 }
 
 /// Reads the next line of a descriptor.
-fn line(file: &File, fd: u32, what: &str) -> Result<Zeroizing<String>, Failure> {
+fn line(file: &File, fd: u32, what: &str) -> Result<Zeroizing<String>, CommandFailure> {
     let failed = |error: &dyn std::fmt::Display| failed(fd, what, error);
     let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST_SECRET + 1));
     let mut file = file.take(LONGEST_SECRET as u64 + 1);
@@ -85,16 +85,16 @@ fn line(file: &File, fd: u32, what: &str) -> Result<Zeroizing<String>, Failure> 
 }
 
 /// Guard that restores the terminal's mode on drop.
-struct Raw;
+struct RawModeGuard;
 
-impl Raw {
+impl RawModeGuard {
     fn enter() -> io::Result<Self> {
         enable_raw_mode()?;
         Ok(Self)
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawModeGuard {
     fn drop(&mut self) {
         // There is no way to recover from a terminal that refuses.
         let _ = disable_raw_mode();
@@ -102,14 +102,14 @@ impl Drop for Raw {
     }
 }
 
-fn from_prompt(what: &str) -> Result<Zeroizing<String>, Failure> {
+fn from_prompt(what: &str) -> Result<Zeroizing<String>, CommandFailure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         let text =
             format!("no terminal is available to ask for the {what}: pass it through a file descriptor (see --help)");
-        return Err(Failure::usage(text));
+        return Err(CommandFailure::usage(text));
     }
     // Raw mode must start before the prompt; otherwise early input would be displayed.
-    let _raw = Raw::enter()?;
+    let _raw = RawModeGuard::enter()?;
     eprint!("{what}: ");
     io::stderr().flush()?;
     // Full capacity from the start, so that growing leaves no copies in memory.

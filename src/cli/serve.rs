@@ -11,8 +11,10 @@ use clap::ValueEnum;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::{Exit, Failure, Look, known_role, logs, print, session_summary, shown, without_controls};
-use ::golem::brain::Choice;
+use super::{
+    CliExit, CommandFailure, DisplayOptions, known_role, logs, print, session_summary, shown, without_controls,
+};
+use ::golem::brain::BrainChoice;
 use bardo_attach::wire::{FromConsole, Greeting, Rights, line_of};
 use bardo_attach::{AttachError, Connection, Place, serve};
 use bardo_base::config::Config;
@@ -20,8 +22,8 @@ use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_console::source::Source;
 use bardo_runtime::session::{Session, SessionOptions};
-use bardo_session::handle::{Handle, LeaveMode, News, Sent};
-use bardo_session::market::Update;
+use bardo_session::handle::{AddressedCommand, LeaveMode, SessionHandle, SessionNews};
+use bardo_session::market::MarketUpdate;
 
 /// Way in which a served session is asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -51,8 +53,8 @@ pub(super) fn place(config: &Config) -> Place {
 
 /// Runs the session until it ends. SIGINT and SIGTERM finish it, a second one ends it at once; SIGHUP, which a closed
 /// terminal sends, changes nothing.
-pub(super) fn run(config: Config, session: SessionOptions) -> Result<Exit, Failure> {
-    let _found = Choice::of(&config)?;
+pub(super) fn run(config: Config, session: SessionOptions) -> Result<CliExit, CommandFailure> {
+    let _found = BrainChoice::of(&config)?;
     known_role(&config)?;
     let _logs = logs::start(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -60,14 +62,14 @@ pub(super) fn run(config: Config, session: SessionOptions) -> Result<Exit, Failu
         let serving = place(&config).serve()?;
         eprintln!("bardo: serving at {}; `bardo attach` opens a console on it", serving.socket().display());
         let ends = on_signals()?;
-        Ok::<_, Failure>(serve(serving, Session::open(config, session), ends).await)
+        Ok::<_, CommandFailure>(serve(serving, Session::open(config, session), ends).await)
     })?;
     // A session that is still starting is not waited for.
     runtime.shutdown_background();
     if let Some(summary) = summary {
-        session_summary::say(&summary)?;
+        session_summary::print_summary(&summary)?;
     }
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 fn on_signals() -> std::io::Result<mpsc::Receiver<LeaveMode>> {
@@ -94,16 +96,16 @@ fn on_signals() -> std::io::Result<mpsc::Receiver<LeaveMode>> {
 }
 
 /// Asks the served session to end.
-pub(super) fn end(config: &Config, end: End) -> Result<Exit, Failure> {
+pub(super) fn end(config: &Config, end: End) -> Result<CliExit, CommandFailure> {
     let connection = Connection::open(&place(config), Rights::Operate)?;
-    let command = bardo_session::handle::Command::Leave(end.into());
-    connection.send(&FromConsole { sent: Sent { golem_id: GolemId::operator(), command } })?;
+    let command = bardo_session::handle::SessionCommand::Leave(end.into());
+    connection.send(&FromConsole { sent: AddressedCommand { golem_id: GolemId::operator(), command } })?;
     print("asked the session to end\n")?;
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 /// Opens the console on the served session.
-pub(super) fn attach(config: &Config, via: Option<&str>, look: Look) -> Result<Exit, Failure> {
+pub(super) fn attach(config: &Config, via: Option<&str>, look: DisplayOptions) -> Result<CliExit, CommandFailure> {
     let rights = rights(&look);
     let (connection, leading) = match via {
         None => (Connection::open(&place(config), rights)?, None),
@@ -117,7 +119,7 @@ pub(super) fn attach(config: &Config, via: Option<&str>, look: Look) -> Result<E
     shown(came, |_| print("Detached; the session goes on: `bardo attach`\n"))
 }
 
-fn rights(look: &Look) -> Rights {
+fn rights(look: &DisplayOptions) -> Rights {
     if look.watch { Rights::Watch } else { Rights::Operate }
 }
 
@@ -134,7 +136,7 @@ impl Drop for Leading {
 /// Starts a program that leads to a session, such as `ssh HOST bardo attach --stdio`. It may ask for a password on the
 /// terminal itself. What it writes to stderr is shown until the session has answered, without control characters, and
 /// dropped afterwards, when the console draws there.
-fn through(command: &str) -> Result<(Connection, Leading), Failure> {
+fn through(command: &str) -> Result<(Connection, Leading), CommandFailure> {
     let (ours, theirs) = UnixStream::pair()?;
     let (reading, writing) = (OwnedFd::from(theirs.try_clone()?), OwnedFd::from(theirs));
     let mut program = Command::new("/bin/sh");
@@ -169,20 +171,20 @@ fn through(command: &str) -> Result<(Connection, Leading), Failure> {
 }
 
 /// A handle that reports why there is no session behind it.
-fn failed(error: &std::io::Error) -> Handle {
-    let (handle, end) = Handle::pair();
+fn failed(error: &std::io::Error) -> SessionHandle {
+    let (handle, end) = SessionHandle::pair();
     let message = SafeText::clean(&error.to_string(), 300);
     // A new channel has room for the first message.
-    let _told = end.news.try_send(News::Market(Update::Fault { chain: None, message }));
+    let _told = end.news.try_send(SessionNews::Market(MarketUpdate::Fault { chain: None, message }));
     handle
 }
 
 /// Connects a console on another machine, which reads stdout and writes stdin, with the session of this one.
-pub(super) fn stdio(config: &Config, look: &Look) -> Result<Exit, Failure> {
+pub(super) fn stdio(config: &Config, look: &DisplayOptions) -> Result<CliExit, CommandFailure> {
     match Connection::open(&place(config), rights(look)) {
         Ok(connection) => {
             connection.copy(std::io::stdin(), std::io::stdout())?;
-            Ok(Exit::Success)
+            Ok(CliExit::Success)
         }
         Err(error) => {
             let why = match &error {

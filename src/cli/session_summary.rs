@@ -1,10 +1,10 @@
 //! Session summary, printed after the console has closed.
 
-use super::{Failure, print};
+use super::{CommandFailure, print};
 use bardo_session::handle::SessionSummary;
 
 /// Prints the session summary.
-pub(super) fn say(told: &SessionSummary) -> Result<(), Failure> {
+pub(super) fn print_summary(told: &SessionSummary) -> Result<(), CommandFailure> {
     print(&text(told))
 }
 

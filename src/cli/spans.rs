@@ -58,7 +58,7 @@ pub(super) struct SpanLayer {
 }
 
 /// Span in progress.
-struct Open {
+struct OpenSpan {
     at: SystemTime,
     began: Instant,
     fields: Fields,
@@ -114,12 +114,12 @@ where
         let Some(span) = context.span(id) else { return };
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        span.extensions_mut().insert(Open { at: SystemTime::now(), began: Instant::now(), fields });
+        span.extensions_mut().insert(OpenSpan { at: SystemTime::now(), began: Instant::now(), fields });
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        if let Some(open) = span.extensions_mut().get_mut::<Open>() {
+        if let Some(open) = span.extensions_mut().get_mut::<OpenSpan>() {
             values.record(&mut open.fields);
         }
     }
@@ -129,10 +129,10 @@ where
         // The span's own call id, or else that of the nearest enclosing span. Spans outside of calls are not written.
         let call_id = span.scope().find_map(|around| {
             let extensions = around.extensions();
-            extensions.get::<Open>()?.fields.0.get("call_id")?.as_str()?.parse().ok()
+            extensions.get::<OpenSpan>()?.fields.0.get("call_id")?.as_str()?.parse().ok()
         });
         let depth = span.scope().skip(1).count();
-        let (Some(call_id), Some(open)) = (call_id, span.extensions_mut().remove::<Open>()) else { return };
+        let (Some(call_id), Some(open)) = (call_id, span.extensions_mut().remove::<OpenSpan>()) else { return };
         let mut fields = open.fields.0;
         fields.remove("call_id");
         let micros = |time: u128| u64::try_from(time).unwrap_or(u64::MAX);

@@ -1,30 +1,30 @@
 //! The `bardo tools` command: the available tools, for people and for other programs.
 
-use super::{Exit, Failure, args::ToolsFormat, load, print, print_json};
+use super::{CliExit, CommandFailure, args::ToolsFormat, load, print, print_json};
 use ::golem::archetype::ArchetypeError;
-use bardo_base::config::{Environment, Flags};
+use bardo_base::config::{ConfigFlags, Environment};
 use bardo_base::model::{Category, GuidelineKey, Phase, Profile};
 use bardo_base::text::SafeText;
 use golem_tools::ALL_TOOL_DEFS;
-use golem_tools::engine::{Catalog, Entry, Filter, categories_of, mcp_list, openai_list};
+use golem_tools::engine::{Catalog, CatalogEntry, ToolFilter, categories_of, mcp_list, openai_list};
 
 pub(super) fn run(
     name: Option<&str>,
     profile: Option<Profile>,
     category: Option<Category>,
     format: ToolsFormat,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
-    let entries: Vec<&Entry> = match name {
+    let entries: Vec<&CatalogEntry> = match name {
         Some(name) => match catalog.get(name) {
             Some(entry) => vec![entry],
             None => {
                 let near = catalog.nearest(name).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
                 let name = SafeText::clean(name, 64);
-                return Err(Failure::usage(format!("unknown tool '{name}'{near} (`bardo tools` lists them)")));
+                return Err(CommandFailure::usage(format!("unknown tool '{name}'{near} (`bardo tools` lists them)")));
             }
         },
-        None => catalog.filter(Filter { profile, category, capability: None }).map(|entry| &**entry).collect(),
+        None => catalog.filter(ToolFilter { profile, category, capability: None }).map(|entry| &**entry).collect(),
     };
     if let (Some(profile), ToolsFormat::Table) = (profile, format) {
         print(&sets(profile, &catalog))?;
@@ -35,7 +35,7 @@ pub(super) fn run(
 /// Lists the categories of a profile, and those without a tool.
 fn sets(profile: Profile, catalog: &Catalog) -> String {
     let holds = |category: Category| {
-        let filter = Filter { category: Some(category), ..Filter::default() };
+        let filter = ToolFilter { category: Some(category), ..ToolFilter::default() };
         catalog.filter(filter).next().is_some()
     };
     let (with, without): (Vec<Category>, Vec<Category>) =
@@ -51,20 +51,20 @@ pub(super) fn of_archetype(
     category: Option<Category>,
     format: ToolsFormat,
     environment: &Environment,
-    flags: &Flags,
-) -> Result<Exit, Failure> {
+    flags: &ConfigFlags,
+) -> Result<CliExit, CommandFailure> {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
     let roles = bardo_runtime::roles(&load(environment, flags)?, &catalog)?;
     let role = roles.get(role).map_err(|error| match error {
-        ArchetypeError::Unknown { .. } => Failure::usage(error.to_string()),
+        ArchetypeError::Unknown { .. } => CommandFailure::usage(error.to_string()),
         other => other.into(),
     })?;
     let tools = role.tools(&catalog)?;
-    let filter = Filter { category, ..Filter::default() };
+    let filter = ToolFilter { category, ..ToolFilter::default() };
     show(tools.filter(filter).map(|entry| &**entry).collect(), None, format)
 }
 
-fn show(entries: Vec<&Entry>, name: Option<&str>, format: ToolsFormat) -> Result<Exit, Failure> {
+fn show(entries: Vec<&CatalogEntry>, name: Option<&str>, format: ToolsFormat) -> Result<CliExit, CommandFailure> {
     match (format, name) {
         (ToolsFormat::Table, None) => print(&table(&entries))?,
         (ToolsFormat::Table, Some(_)) => print(&entries.iter().map(|entry| detail(entry)).collect::<String>())?,
@@ -79,7 +79,7 @@ fn show(entries: Vec<&Entry>, name: Option<&str>, format: ToolsFormat) -> Result
         (ToolsFormat::Openai, _) => print_json(&openai_list(entries.into_iter()))?,
         (ToolsFormat::Mcp, _) => print_json(&mcp_list(entries.into_iter()))?,
     }
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 /// Maximum width of a table row, in characters.
@@ -87,7 +87,7 @@ const ROW_CHARS: usize = 140;
 /// Width of the columns between name and description, including gaps.
 const COLUMNS_CHARS: usize = 44;
 
-fn table(entries: &[&Entry]) -> String {
+fn table(entries: &[&CatalogEntry]) -> String {
     if entries.is_empty() {
         return "no tool matches; `bardo tools` without a filter lists all\n".to_owned();
     }
@@ -125,7 +125,7 @@ fn in_short(description: &str, most: usize) -> String {
     text
 }
 
-fn detail(entry: &Entry) -> String {
+fn detail(entry: &CatalogEntry) -> String {
     let meta = &entry.def.meta;
     let mut text = format!("{}\n  {}\n\n", meta.name, meta.description);
     text.push_str(&format!(

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{IntentStatus as Bridge, OrderStatus as Auction, OrderUpdate};
-use bardo_safety::orders::{OrderState, Orders, Record};
+use bardo_safety::orders::{OrderRecord, OrderState, Orders};
 use bardo_safety::typed::TypedMessage;
 use bardo_sandbox::Sandbox;
-use golem_tools::engine::{Status, ToolResponse};
+use golem_tools::engine::{CallStatus, ToolResponse};
 use golem_tools::trading::filled;
 
 /// Time added to an order's remaining time, in which the chain can confirm its end.
@@ -26,7 +26,7 @@ pub(super) async fn until_ended(
     now_seconds: u64,
     mut response: ToolResponse,
 ) -> ToolResponse {
-    let own: Vec<Record> = match orders.every() {
+    let own: Vec<OrderRecord> = match orders.every() {
         Ok(all) => all.into_iter().filter(|record| record.call_id == response.call_id).collect(),
         Err(error) => return with_remark(response, &format!("its orders could not be read: {error}")),
     };
@@ -49,7 +49,7 @@ pub(super) async fn until_ended(
 
 /// Returns the last second in which the order can succeed, since the Unix epoch. A locked bridge order can still be
 /// delivered after the deadline for locking.
-fn last_second(record: &Record) -> u64 {
+fn last_second(record: &OrderRecord) -> u64 {
     match &record.message {
         TypedMessage::CrossChainOrder { intent, .. } => u64::from(intent.fill_deadline).max(record.usable_until()),
         TypedMessage::UniswapxOrder { .. }
@@ -58,7 +58,7 @@ fn last_second(record: &Record) -> u64 {
     }
 }
 
-fn ended(orders: &Orders, mut response: ToolResponse, record: &Record) -> ToolResponse {
+fn ended(orders: &Orders, mut response: ToolResponse, record: &OrderRecord) -> ToolResponse {
     let card: Value = record.card.as_deref().and_then(|card| serde_json::from_str(card).ok()).unwrap_or_default();
     if let Some(Value::Object(data)) = &mut response.data {
         if data.contains_key("status") {
@@ -66,7 +66,7 @@ fn ended(orders: &Orders, mut response: ToolResponse, record: &Record) -> ToolRe
         }
         let update = serde_json::from_value::<OrderUpdate>(card.clone());
         if let (Ok(update), Ok(chain)) = (update, orders.chain(record.chain_id)) {
-            filled::tell(data, chain.client.network(), &update);
+            filled::write_fill(data, chain.client.network(), &update);
         }
     }
     (response.status, response.error) = how_it_ended(record);
@@ -84,20 +84,20 @@ fn ended(orders: &Orders, mut response: ToolResponse, record: &Record) -> ToolRe
 
 /// Returns true if the order expired with its money locked in the settler. It must then be refunded rather than sent
 /// again.
-fn is_locked(record: &Record) -> bool {
+fn is_locked(record: &OrderRecord) -> bool {
     record.status == OrderState::Bridge(Bridge::Expired) && record.is_live()
 }
 
 /// Returns the response's status and error for the order's end.
-fn how_it_ended(record: &Record) -> (Status, Option<ToolError>) {
+fn how_it_ended(record: &OrderRecord) -> (CallStatus, Option<ToolError>) {
     match record.status {
-        OrderState::Auction(Auction::Filled) | OrderState::Bridge(Bridge::Filled) => (Status::Success, None),
+        OrderState::Auction(Auction::Filled) | OrderState::Bridge(Bridge::Filled) => (CallStatus::Success, None),
         OrderState::Auction(Auction::Expired) | OrderState::Bridge(Bridge::Expired) if !is_locked(record) => {
             let error = ToolError::new(
                 ErrorCode::UniswapxOrderExpired,
                 format_args!("order {} expired without being filled", record.hash),
             );
-            (Status::Error, Some(error))
+            (CallStatus::Error, Some(error))
         }
         // The order did not succeed, but nothing is lost.
         OrderState::Auction(
@@ -109,7 +109,7 @@ fn how_it_ended(record: &Record) -> (Status, Option<ToolError>) {
             | Auction::Error,
         )
         | OrderState::Bridge(Bridge::Pending | Bridge::Filling | Bridge::Expired | Bridge::Refunded)
-        | OrderState::Unplaced => (Status::Partial, None),
+        | OrderState::Unplaced => (CallStatus::Partial, None),
     }
 }
 

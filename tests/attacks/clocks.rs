@@ -13,17 +13,19 @@ use bardo::abi::permit2::Permit2;
 use bardo::base::clock::Clock as _;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::Check;
-use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::network::{KnownContract, NetworkKind};
 use bardo::chain::price::PriceChain;
 use bardo::chain::provider::ChainClient;
 use bardo::chain::sender::SenderRules;
-use bardo::engine::{self, ApprovalMode, Call, Catalog, Executor, Input, Status, ToolResponse, WorldChain};
+use bardo::engine::{
+    self, ApprovalMode, CallStatus, Catalog, ConnectedChain, Executor, ToolCall, ToolInput, ToolResponse,
+};
 use bardo::fabric::Finding;
-use bardo::runtime::data::ROOMS;
+use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::safety::approval::Consent;
 use bardo::safety::operator_policy::OperatorPolicyEngine;
-use bardo::safety::pipeline::{Pipeline, State};
-use bardo::safety::policy::{Keeper, parse};
+use bardo::safety::pipeline::{CommitState, Pipeline};
+use bardo::safety::policy::{PolicyKeeper, parse};
 use bardo::safety::stop::StopFile;
 use bardo::sandbox::Sandbox;
 use bardo::store::{Store, StoreConfig};
@@ -57,15 +59,15 @@ impl Desk {
         let devnet = SANDBOX.chains()[0].devnet.clone();
         let client = ChainClient::devnet(network.clone(), devnet, world.clock.clone()).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
         let lines = "preset = \"demo\"\ncooldown_seconds = 0\nrequire_human_approval_above_usd = \"5000\"\n\
                      approve_first_seen = false\n";
-        let keeper = Arc::new(Keeper::fixed(parse(lines, Path::new("policy.toml")).unwrap()));
+        let keeper = Arc::new(PolicyKeeper::fixed(parse(lines, Path::new("policy.toml")).unwrap()));
         let rules = OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder.path()), store.clone(), [network]);
         let pipeline = world.pipeline_of(&client, Arc::new(rules), &store);
         let prices = PriceChain::for_chain(&client, &Default::default(), world.clock.clone()).unwrap();
-        let chains = vec![WorldChain::new(client, prices)];
-        let seen = engine::World::new(world.clock.clone(), Some(world.account()), chains, vec![]);
+        let chains = vec![ConnectedChain::new(client, prices)];
+        let seen = engine::ToolEnvironment::new(world.clock.clone(), Some(world.account()), chains, vec![]);
         let (acting, _phase) = acting(&world, pipeline.clone(), ApprovalMode::Always);
         let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
         let executor = executor(catalog, seen, world.fabric(), None, Some(acting));
@@ -73,7 +75,7 @@ impl Desk {
     }
 
     async fn call(&self, tool: &str, params: Value) -> ToolResponse {
-        self.executor.call(Call::new(tool, Input::Json(params))).await
+        self.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await
     }
 
     async fn swap(&self, from: &str, to: &str, amount: &str) -> ToolResponse {
@@ -111,11 +113,11 @@ async fn acts_by_a_wrong_clock(account: usize, far: i64) {
     let desk = Desk::on(NetworkKind::Real, account).await;
     // The same purchase passes by a clock that is right.
     let bought = desk.swap("USDC", "WETH", "100").await;
-    assert_eq!(bought.status, Status::Success, "{bought:#?}");
-    let permit2 = desk.world.contract(Contract::Permit2);
+    assert_eq!(bought.status, CallStatus::Success, "{bought:#?}");
+    let permit2 = desk.world.contract(KnownContract::Permit2);
     let params = json!({"token": "USDC", "spender": permit2.to_string(), "amount": "5", "chain": "ethereum"});
     let allowed = desk.call("token_approve", params).await;
-    assert_eq!(allowed.status, Status::Success, "{allowed:#?}");
+    assert_eq!(allowed.status, CallStatus::Success, "{allowed:#?}");
 
     desk.world.clock.shift(far);
     let before = desk.signatures();
@@ -127,9 +129,9 @@ async fn acts_by_a_wrong_clock(account: usize, far: i64) {
     assert_eq!(desk.signatures(), before);
 
     let sold = desk.swap("WETH", "USDC", "0.01").await;
-    assert_eq!(sold.status, Status::Success, "{sold:#?}");
+    assert_eq!(sold.status, CallStatus::Success, "{sold:#?}");
     let revoked = desk.call("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
-    assert_eq!(revoked.status, Status::Success, "{revoked:#?}");
+    assert_eq!(revoked.status, CallStatus::Success, "{revoked:#?}");
     assert_eq!(desk.world.allowance(permit2).await, U256::ZERO);
 }
 
@@ -194,9 +196,9 @@ async fn a_clock_that_jumps_between_two_transactions_of_a_plan_stops_the_rest() 
             Hook::new(move || begun.call_once(|| clock.shift(far))).into_inner().unwrap();
         let committed = desk.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
         *desk.world.wallet.on_sign.lock().unwrap() = None;
-        let State::Stopped { code, why } = &committed.state else { panic!("{far}: {:?}", committed.state) };
+        let CommitState::Stopped { code, why } = &committed.state else { panic!("{far}: {:?}", committed.state) };
         assert_eq!(*code, ErrorCode::ChainInconsistent, "{far}: {why}");
-        assert_eq!(desk.world.allowance(desk.world.contract(Contract::Permit2)).await, U256::ZERO, "{far}");
+        assert_eq!(desk.world.allowance(desk.world.contract(KnownContract::Permit2)).await, U256::ZERO, "{far}");
         desk.world.clock.shift(-far);
     }
 }
@@ -205,13 +207,14 @@ async fn a_clock_that_jumps_between_two_transactions_of_a_plan_stops_the_rest() 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ends_by_itself_ends_by_the_chains_time_whatever_the_machine_shows() {
     let desk = Desk::on(NetworkKind::Devnet, 5).await;
-    let (permit2, router) = (desk.world.contract(Contract::Permit2), desk.world.contract(Contract::UniversalRouter));
+    let (permit2, router) =
+        (desk.world.contract(KnownContract::Permit2), desk.world.contract(KnownContract::UniversalRouter));
     let token = desk.world.contract_of(&desk.world.usdc);
     for far in [-FAR, FAR] {
         desk.world.clock.shift(far);
         let before = desk.head().await;
         let allowed = desk.allow_router(300).await;
-        assert_eq!(allowed.status, Status::Success, "{allowed:#?}");
+        assert_eq!(allowed.status, CallStatus::Success, "{allowed:#?}");
         let call = Permit2::allowanceCall { owner: desk.world.account(), token, spender: router };
         let ends: u64 = desk.world.ask(permit2, call).await.expiration.to();
         let after = desk.head().await;

@@ -17,7 +17,7 @@ use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::Erc20;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
-use bardo::chain::fork::{Call, Fork, ForkError, NextBlock, Source, Status};
+use bardo::chain::fork::{ExecutionStatus, Fork, ForkCall, ForkError, ForkSource, NextBlock};
 use bardo::chain::network::ChainPlan;
 use bardo::chain::provider::{ChainClient, ConnectRules};
 use parking_lot::{Mutex, MutexGuard};
@@ -450,13 +450,13 @@ fn without_a_majority_nothing_is_simulated() {
     for (count, place) in [(2, 0), (2, 1), (3, 0), (3, 1)] {
         let (client, _proxies) = client(&runtime, (count, place), balances());
         let simulated = runtime.block_on(async {
-            let fork = Fork::pin(&Source::of(&client), BlockId::latest(), NextBlock::default()).await.unwrap();
+            let fork = Fork::pin(&ForkSource::of(&client), BlockId::latest(), NextBlock::default()).await.unwrap();
             let transfer = Erc20::transferCall { to: Address::repeat_byte(7), value: U256::from(1) }.abi_encode();
-            fork.simulate(&[Call::new(account().parse().unwrap(), token("USDC").parse().unwrap(), transfer)]).await
+            fork.simulate(&[ForkCall::new(account().parse().unwrap(), token("USDC").parse().unwrap(), transfer)]).await
         });
         match count {
             2 => assert!(matches!(simulated, Err(ForkError::Disputed(_))), "{place} of {count}: {simulated:?}"),
-            _ => assert_eq!(simulated.unwrap().outcomes[0].status, Status::Success, "{place} of {count}"),
+            _ => assert_eq!(simulated.unwrap().outcomes[0].status, ExecutionStatus::Success, "{place} of {count}"),
         }
     }
 }
@@ -1002,14 +1002,14 @@ fn several_endpoints_cost_one_more_round_trip() {
                 alone.provider().get_block_number().await.unwrap();
             }
             let before: Vec<usize> = proxies.iter().map(|proxy| proxy.heard().len()).collect();
-            let fork = Fork::pin(&Source::of(&client), BlockId::latest(), NextBlock::default()).await.unwrap();
-            let call = Call::new(
+            let fork = Fork::pin(&ForkSource::of(&client), BlockId::latest(), NextBlock::default()).await.unwrap();
+            let call = ForkCall::new(
                 account().parse().unwrap(),
                 token("USDC").parse().unwrap(),
                 Erc20::transferCall { to: Address::repeat_byte(7), value: U256::from(1) }.abi_encode(),
             );
             let simulation = fork.simulate(&[call]).await.unwrap();
-            assert!(simulation.outcomes[0].status == Status::Success, "{simulation:?}");
+            assert!(simulation.outcomes[0].status == ExecutionStatus::Success, "{simulation:?}");
             let first = proxies[0].heard();
             let asked: Vec<Heard> = first.into_iter().skip(before[0]).filter(|one| !is_poll(one)).collect();
             round_trips(&asked, DELAY)

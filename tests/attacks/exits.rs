@@ -4,19 +4,19 @@
 use std::path::Path;
 use std::time::Duration;
 
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::error::ErrorCode;
 use bardo::base::id::GolemId;
 use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
-use bardo::engine::{Call, Executor, Input, Status, ToolResponse};
+use bardo::engine::{CallStatus, Executor, ToolCall, ToolInput, ToolResponse};
 use bardo::fabric::EventKind;
 use bardo::golem::agent_api::{AgentConfig, AgentSession};
 use bardo::golem::memory::{Documents, Memory};
 use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::stop::StopFile;
-use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
+use bardo::session::handle::{AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews};
 use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
@@ -28,26 +28,26 @@ fn code(answer: &ToolResponse) -> Option<ErrorCode> {
 }
 
 /// An order for almost an hour that asks for more than anyone pays.
-fn order(amount: &str) -> Call {
+fn order(amount: &str) -> ToolCall {
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum",
                         "decay_end_time": 3_000, "slippage_bps": 0});
-    Call::new("uniswap_submit_uniswapx_order", Input::Json(params))
+    ToolCall::new("uniswap_submit_uniswapx_order", ToolInput::Json(params))
 }
 
-fn sale(amount: &str) -> Call {
-    Call::new("uniswap_execute_swap", Input::Json(swap("WETH", "USDC", amount)["params"].clone()))
+fn sale(amount: &str) -> ToolCall {
+    ToolCall::new("uniswap_execute_swap", ToolInput::Json(swap("WETH", "USDC", amount)["params"].clone()))
 }
 
 async fn place(executor: &Executor, amount: &str) -> String {
     let placed = executor.call(order(amount)).await;
-    assert_eq!(placed.status, Status::Partial, "{placed:#?}");
+    assert_eq!(placed.status, CallStatus::Partial, "{placed:#?}");
     placed.data.unwrap()["order_hash"].as_str().unwrap().to_owned()
 }
 
 async fn is_open(executor: &Executor, hash: &str) -> bool {
     let params = json!({"order_hash": hash});
-    let told = executor.call(Call::new("uniswap_get_uniswapx_order_status", Input::Json(params))).await;
-    assert_eq!(told.status, Status::Success, "{told:#?}");
+    let told = executor.call(ToolCall::new("uniswap_get_uniswapx_order_status", ToolInput::Json(params))).await;
+    assert_eq!(told.status, CallStatus::Success, "{told:#?}");
     told.data.unwrap()["status"] == "open"
 }
 
@@ -63,12 +63,12 @@ async fn a_dust_order_of_an_agent_holds_up_no_exit_of_the_operators() {
     let dust = place(&mallory, "0.00001").await;
     // The balance covers both: the sale succeeds, and the order stays open.
     let part = operator.call(sale("0.01")).await;
-    assert_eq!(part.status, Status::Success, "{part:#?}");
+    assert_eq!(part.status, CallStatus::Success, "{part:#?}");
     assert!(is_open(&mallory, &dust).await);
     // The agent that placed the order still cannot sell beside it.
     assert_eq!(code(&mallory.call(sale("0.01")).await), Some(ErrorCode::OrderStillOpen));
     let all = operator.call(sale("max")).await;
-    assert_eq!(all.status, Status::Success, "{all:#?}");
+    assert_eq!(all.status, CallStatus::Success, "{all:#?}");
     assert_eq!(all.decision_hints.unwrap()["cancelled_orders"], json!([dust]));
     assert!(!is_open(&mallory, &dust).await);
 }
@@ -94,11 +94,11 @@ async fn an_agent_signs_no_order_under_a_stop() {
         let refused = mallory.call(order("0.00001")).await;
         assert_eq!(
             (code(&refused), refused.status),
-            (Some(ErrorCode::Halted), Status::Blocked),
+            (Some(ErrorCode::Halted), CallStatus::Blocked),
             "{level}: {refused:#?}"
         );
         let sold = mallory.call(sale("0.01")).await;
-        assert_eq!(sold.status, Status::Success, "an exit at once passes: {sold:#?}");
+        assert_eq!(sold.status, CallStatus::Success, "an exit at once passes: {sold:#?}");
     }
     place(&operator, "0.01").await;
 }
@@ -118,7 +118,7 @@ async fn an_emergency_halt_under_the_operators_flatten_stops_that_golem_alone() 
     assert_eq!(house.stop.read().level(), Some(StopLevel::Flatten));
 
     let offered = ada.call("preview_action", swap("WETH", "USDC", "0.01")).await;
-    assert_eq!(offered.status, Status::Simulated, "{offered:#?}");
+    assert_eq!(offered.status, CallStatus::Simulated, "{offered:#?}");
     let halted = ada.call("emergency_halt", json!({"reason": "the feed looks wrong"})).await;
     let told = json!({"level": "flatten", "stopped": "this Golem", "offers_taken_back": 1});
     assert_eq!(halted.data, Some(told), "{halted:#?}");
@@ -126,16 +126,16 @@ async fn an_emergency_halt_under_the_operators_flatten_stops_that_golem_alone() 
     assert_eq!(house.stop.read().level(), Some(StopLevel::Flatten));
     assert_eq!(code(&ada.call("commit_action", permit(&offered)).await), Some(ErrorCode::PermitExpired));
     let refused = ada.call("preview_action", swap("WETH", "USDC", "0.01")).await;
-    assert_eq!((code(&refused), refused.status), (Some(ErrorCode::Halted), Status::Blocked));
+    assert_eq!((code(&refused), refused.status), (Some(ErrorCode::Halted), CallStatus::Blocked));
     // The agent can still revoke, everyone else can exit, and the operator's decision ends the halt.
     let revoke = json!({"kind": "revoke", "params": {"token": "USDC", "chain": "ethereum"}});
     assert_ne!(code(&ada.call("preview_action", revoke).await), Some(ErrorCode::Halted));
     let bob = house.golem("bob", "trade-executor");
-    assert_eq!(bob.call("preview_action", swap("WETH", "USDC", "0.01")).await.status, Status::Simulated);
+    assert_eq!(bob.call("preview_action", swap("WETH", "USDC", "0.01")).await.status, CallStatus::Simulated);
     let sold = house.executor("operator", "trade-executor").call(sale("0.01")).await;
-    assert_eq!(sold.status, Status::Success, "{sold:#?}");
+    assert_eq!(sold.status, CallStatus::Success, "{sold:#?}");
     bardo_testkit::proof::lift(house.stop.path().parent().unwrap());
-    assert_eq!(ada.call("preview_action", swap("WETH", "USDC", "0.01")).await.status, Status::Simulated);
+    assert_eq!(ada.call("preview_action", swap("WETH", "USDC", "0.01")).await.status, CallStatus::Simulated);
 
     // Without a flatten of the operator it stops everything.
     house.stop.raise(StopLevel::Flatten, "so it says", "some program", 3).unwrap();
@@ -190,10 +190,10 @@ impl Actor for Hostile {
 }
 
 /// Collects the session's Golem messages until one contains one of `ends`.
-async fn until(news: &mut tokio::sync::mpsc::Receiver<News>, said: &mut Vec<String>, what: &str, ends: &[&str]) {
+async fn until(news: &mut tokio::sync::mpsc::Receiver<SessionNews>, said: &mut Vec<String>, what: &str, ends: &[&str]) {
     let follow = async {
         while !said.iter().any(|one| ends.iter().any(|end| one.contains(end))) {
-            let Some(News::Events(events)) = news.recv().await else { continue };
+            let Some(SessionNews::Events(events)) = news.recv().await else { continue };
             for event in events {
                 match &event.kind {
                     EventKind::GolemThought(thought) => said.push(thought.text.to_string()),
@@ -211,22 +211,22 @@ async fn until(news: &mut tokio::sync::mpsc::Receiver<News>, said: &mut Vec<Stri
 async fn flattened(home: &Path, hostile: Hostile) -> (Vec<String>, Option<StopLevel>) {
     std::fs::write(home.join("policy-devnet.toml"), CALM).unwrap();
     let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();
-    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
     let waits = hostile.places_orders;
     let opened = Session::open_with(config, SessionOptions::default(), Box::new(hostile));
-    let Handle { commands, mut news } = opened;
+    let SessionHandle { commands, mut news } = opened;
     let mut said = Vec::new();
     if waits {
         until(&mut news, &mut said, "an order is open", &["order Open"]).await;
     }
-    let send = |command| commands.send(Sent { golem_id: GolemId::operator(), command });
+    let send = |command| commands.send(AddressedCommand { golem_id: GolemId::operator(), command });
     let reason = SafeText::clean("enough", 20);
-    send(Command::Raise { level: StopLevel::Flatten, reason }).await.unwrap();
+    send(SessionCommand::Raise { level: StopLevel::Flatten, reason }).await.unwrap();
     let ends = ["Sold all WETH on ethereum", "WETH on ethereum was not sold", "WETH on ethereum:"];
     until(&mut news, &mut said, "what became of WETH", &ends).await;
     let level = StopFile::in_folder(&home.join("data")).read().level();
-    send(Command::Leave(LeaveMode::Now)).await.unwrap();
-    while !matches!(news.recv().await, Some(News::Left(_)) | None) {}
+    send(SessionCommand::Leave(LeaveMode::Now)).await.unwrap();
+    while !matches!(news.recv().await, Some(SessionNews::Left(_)) | None) {}
     (said, level)
 }
 

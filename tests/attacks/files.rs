@@ -12,7 +12,7 @@ use alloy::primitives::B256;
 use assert_cmd::Command;
 use bardo::base::id::{CallId, GolemId};
 use bardo::base::model::{CardKind, StopLevel};
-use bardo::fabric::{Card, Event, EventKind, Redacted, ToolEnd, ToolStart, TxState, TxUpdate};
+use bardo::fabric::{Event, EventKind, RedactedParams, ResultCard, ToolEnd, ToolStart, TxState, TxUpdate};
 use bardo::safety::stop::StopFile;
 use serde_json::{Value, json};
 
@@ -150,14 +150,15 @@ fn recording(symbol: &str) -> String {
     let params = json!({ "token_in": "WETH", "token_out": "SYMBOL", "amount": "0.25", "chain": "ethereum" });
     let start = ToolStart {
         tool_name: "uniswap_execute_swap".into(),
-        params: Redacted::new(&params, &[]),
+        params: RedactedParams::new(&params, &[]),
         params_hash: B256::ZERO,
         tick: None,
         facts: None,
     };
     let state = TxState::Confirmed;
     let update = TxUpdate { chain_id: 31_337, hash: B256::repeat_byte(7), leg: 1, of: 1, state, block: Some(9) };
-    let card = Card { widget: CardKind::Swap, data: json!({ "amount_in": "0.25", "amount_out": "848" }), hints: None };
+    let card =
+        ResultCard { widget: CardKind::Swap, data: json!({ "amount_in": "0.25", "amount_out": "848" }), hints: None };
     let end = ToolEnd { success: true, state: None, duration_ms: 1, result_summary: Value::Null, card: Some(card) };
     let kinds = [EventKind::ToolStart(start), EventKind::TxUpdate(update), EventKind::ToolEnd(end)];
     let events = (1..).zip(kinds).map(|(seq, kind)| {

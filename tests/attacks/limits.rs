@@ -6,22 +6,22 @@ mod marks {
     use alloy::primitives::Address;
     use bardo::base::id::{CallId, GolemId};
     use bardo::base::units::Rounding;
-    use bardo::runtime::data::ROOMS;
-    use bardo::safety::ledger::{self, Micros, Party};
+    use bardo::runtime::data::ALL_MIGRATIONS;
+    use bardo::safety::ledger::{self, MicroUsd, Originator};
     use bardo::store::{Store, StoreConfig};
 
     /// Whole dollars as the ledger stores them.
-    pub fn micros(dollars: u64) -> Micros {
-        Micros::of(dollars.to_string().parse().unwrap(), Rounding::Up).unwrap()
+    pub fn micros(dollars: u64) -> MicroUsd {
+        MicroUsd::of(dollars.to_string().parse().unwrap(), Rounding::Up).unwrap()
     }
 
     /// High-water mark after these readings of an account's value: seconds, and whole dollars.
-    pub async fn after(readings: &[(u64, u64)]) -> Micros {
+    pub async fn after(readings: &[(u64, u64)]) -> MicroUsd {
         let home = tempfile::tempdir().unwrap();
-        let store = Store::open(StoreConfig::at(home.path().join("bardo.db")), ROOMS).unwrap();
+        let store = Store::open(StoreConfig::at(home.path().join("bardo.db")), ALL_MIGRATIONS).unwrap();
         let account = Address::repeat_byte(7);
         for (second, dollars) in readings {
-            let party = Party { call_id: CallId::new(1), golem_id: GolemId::operator(), chain_id: 1, account };
+            let party = Originator { call_id: CallId::new(1), golem_id: GolemId::operator(), chain_id: 1, account };
             let (at, worth) = (86_400_000 + second * 1_000, micros(*dollars));
             let noted = store.write(move |transaction| ledger::observe(transaction, at, &party, worth)).await;
             noted.unwrap();
@@ -61,11 +61,13 @@ mod exits_and_failures {
     use bardo::base::error::ErrorCode;
     use bardo::base::id::CallId;
     use bardo::base::model::{Phase, StopLevel};
-    use bardo::chain::network::Contract;
+    use bardo::chain::network::KnownContract;
     use bardo::chain::token::TokenId;
-    use bardo::engine::{ApprovalMode, Call, Input, Status, ToolResponse};
+    use bardo::engine::{ApprovalMode, CallStatus, ToolCall, ToolInput, ToolResponse};
     use bardo::golem::agent_api::AgentSession;
-    use bardo::safety::ledger::{self, Breaker, LedgerError, Micros, Outcome, Party, Request};
+    use bardo::safety::ledger::{
+        self, FailureBreaker, LedgerError, MicroUsd, Originator, ReservationOutcome, ReservationRequest,
+    };
     use bardo::safety::policy::parse;
     use bardo::store::{Store, StoreConfig};
     use serde_json::{Value, json};
@@ -75,7 +77,7 @@ mod exits_and_failures {
     async fn act(golem: &AgentSession, action: Value) -> ToolResponse {
         let previewed = golem.call("preview_action", action).await;
         match previewed.status {
-            Status::Simulated => golem.call("commit_action", permit(&previewed)).await,
+            CallStatus::Simulated => golem.call("commit_action", permit(&previewed)).await,
             _ => previewed,
         }
     }
@@ -88,13 +90,13 @@ mod exits_and_failures {
     async fn round_trips(golem: &AgentSession) -> usize {
         for bought in 0..10 {
             let answer = act(golem, swap("USDC", "UNI", "60")).await;
-            if answer.status != Status::Success {
+            if answer.status != CallStatus::Success {
                 assert_eq!(code(&answer), Some(ErrorCode::SafetySpendingLimitExceeded), "{answer:#?}");
                 return bought;
             }
             // Half of it is sold again, so that a position remains.
             let answer = act(golem, swap("UNI", "USDC", "1")).await;
-            assert_eq!(answer.status, Status::Success, "{answer:#?}");
+            assert_eq!(answer.status, CallStatus::Success, "{answer:#?}");
         }
         panic!("the cap holds nobody");
     }
@@ -109,7 +111,7 @@ mod exits_and_failures {
         assert_eq!(round_trips(&golem).await, 2);
         house.stop.raise(StopLevel::Flatten, "a test", "operator", 1).unwrap();
         let out = act(&golem, swap("UNI", "USDC", "max")).await;
-        assert_eq!(out.status, Status::Success, "{out:#?}");
+        assert_eq!(out.status, CallStatus::Success, "{out:#?}");
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -122,9 +124,9 @@ mod exits_and_failures {
         assert_eq!(code(&more), Some(ErrorCode::SafetySpendingLimitExceeded), "{more:#?}");
         // The approval covers the commit: an approved action is not refused when its amount is reserved.
         let executor = house.executor("ada", "trade-executor");
-        let approved = executor.call(Call { approve: Some(ApprovalMode::Always), ..sale("0.02") }).await;
-        assert_eq!(approved.status, Status::Success, "{approved:#?}");
-        let approved = Call { approve: Some(ApprovalMode::Always), ..purchase("20") };
+        let approved = executor.call(ToolCall { approve: Some(ApprovalMode::Always), ..sale("0.02") }).await;
+        assert_eq!(approved.status, CallStatus::Success, "{approved:#?}");
+        let approved = ToolCall { approve: Some(ApprovalMode::Always), ..purchase("20") };
         let refused = executor.call(approved).await;
         assert_eq!(code(&refused), Some(ErrorCode::SafetySpendingLimitExceeded), "{refused:#?}");
     }
@@ -147,25 +149,25 @@ mod exits_and_failures {
         let executor = house.executor("ada", "trade-executor");
         // A sale of about 136 dollars and a purchase of 60, under a limit of 150: the sale lost less than five.
         let sold = executor.call(sale("0.04")).await;
-        assert_eq!(sold.status, Status::Success, "{sold:#?}");
+        assert_eq!(sold.status, CallStatus::Success, "{sold:#?}");
         // And the gas that was paid, where the maximum had been reserved.
         let (reserved, settled) = only_reservation(house.folder.path());
         assert!((1..reserved).contains(&settled) && reserved < 15_000_000, "{settled} of {reserved}");
         let bought = executor.call(purchase("60")).await;
-        assert_eq!(bought.status, Status::Success, "{bought:#?}");
+        assert_eq!(bought.status, CallStatus::Success, "{bought:#?}");
         let more = executor.call(purchase("100")).await;
         assert_eq!(code(&more), Some(ErrorCode::SafetySpendingLimitExceeded), "{more:#?}");
     }
 
-    fn called(tool: &str, params: Value) -> Call {
-        Call::new(tool, Input::Json(params))
+    fn called(tool: &str, params: Value) -> ToolCall {
+        ToolCall::new(tool, ToolInput::Json(params))
     }
 
-    fn sale(amount: &str) -> Call {
+    fn sale(amount: &str) -> ToolCall {
         called("uniswap_execute_swap", swap("WETH", "USDC", amount)["params"].clone())
     }
 
-    fn purchase(amount: &str) -> Call {
+    fn purchase(amount: &str) -> ToolCall {
         called("uniswap_execute_swap", swap("USDC", "WETH", amount)["params"].clone())
     }
 
@@ -175,28 +177,28 @@ mod exits_and_failures {
             GolemHarness::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 5\n").await.counting_calls();
         let (mallory, operator) =
             (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
-        let spender = house.world.chains()[0].network().book.contract(Contract::Permit2).unwrap();
+        let spender = house.world.chains()[0].network().book.contract(KnownContract::Permit2).unwrap();
         let allowed = json!({"token": "USDC", "spender": spender, "amount": "5", "chain": "ethereum"});
         let done = operator.call(called("token_approve", allowed)).await;
-        assert_eq!(done.status, Status::Success, "{done:#?}");
+        assert_eq!(done.status, CallStatus::Success, "{done:#?}");
         let read = || called("get_balances", json!({"chain": "ethereum"}));
         for _ in 0..5 {
-            assert_eq!(mallory.call(read()).await.status, Status::Success);
+            assert_eq!(mallory.call(read()).await.status, CallStatus::Success);
         }
         for call in [read(), sale("0.01")] {
             assert_eq!(code(&mallory.call(call).await), Some(ErrorCode::SafetyRateLimited), "her own window is full");
         }
         house.stop.raise(StopLevel::Flatten, "a test", "operator", 1).unwrap();
         let sold = operator.call(sale("0.01")).await;
-        assert_eq!(sold.status, Status::Success, "{sold:#?}");
+        assert_eq!(sold.status, CallStatus::Success, "{sold:#?}");
         let revoked = json!({"token": "USDC", "spender": spender, "chain": "ethereum"});
         let revoked = operator.call(called("token_revoke", revoked)).await;
-        assert_eq!(revoked.status, Status::Success, "{revoked:#?}");
+        assert_eq!(revoked.status, CallStatus::Success, "{revoked:#?}");
         let other = house.executor("ada", "trade-executor").call(sale("0.01")).await;
-        assert_eq!(other.status, Status::Success, "{other:#?}");
+        assert_eq!(other.status, CallStatus::Success, "{other:#?}");
         // Three of the operator's five calls are used; the sixth exceeds the limit for them as well.
         for _ in 0..2 {
-            assert_eq!(operator.call(read()).await.status, Status::Success);
+            assert_eq!(operator.call(read()).await.status, CallStatus::Success);
         }
         assert_eq!(code(&operator.call(read()).await), Some(ErrorCode::SafetyRateLimited));
     }
@@ -209,7 +211,7 @@ mod exits_and_failures {
             (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
         for _ in 0..3 {
             let tiny = mallory.call(sale("0.00001")).await;
-            assert_eq!(tiny.status, Status::Success, "{tiny:#?}");
+            assert_eq!(tiny.status, CallStatus::Success, "{tiny:#?}");
         }
         // Her next exit needs approval, and no purchase passes, for any Golem.
         let out = mallory.call(sale("0.01")).await;
@@ -221,10 +223,10 @@ mod exits_and_failures {
         house.stop.raise(StopLevel::Flatten, "a test", "operator", 1).unwrap();
         let out = mallory.call(sale("0.01")).await;
         assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
-        let approved = mallory.call(Call { approve: Some(ApprovalMode::Always), ..sale("0.01") }).await;
-        assert_eq!(approved.status, Status::Success, "{approved:#?}");
+        let approved = mallory.call(ToolCall { approve: Some(ApprovalMode::Always), ..sale("0.01") }).await;
+        assert_eq!(approved.status, CallStatus::Success, "{approved:#?}");
         let sold = operator.call(sale("0.01")).await;
-        assert_eq!(sold.status, Status::Success, "{sold:#?}");
+        assert_eq!(sold.status, CallStatus::Success, "{sold:#?}");
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -237,7 +239,7 @@ mod exits_and_failures {
             let house = GolemHarness::with_policy(&limits(most)).await;
             let golem = house.golem("ada", "trade-executor");
             let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.05")).await;
-            assert_eq!(previewed.status, Status::Simulated, "{most}: {previewed:#?}");
+            assert_eq!(previewed.status, CallStatus::Simulated, "{most}: {previewed:#?}");
             let data = previewed.data.as_ref().unwrap();
             assert_eq!(data["approval"], "approval");
             let reasons = data["reasons"].to_string();
@@ -260,16 +262,16 @@ mod exits_and_failures {
         // limit.
         for _ in 0..2 {
             let sold = mallory.call(sale("0.02")).await;
-            assert_eq!(sold.status, Status::Success, "{sold:#?}");
+            assert_eq!(sold.status, CallStatus::Success, "{sold:#?}");
         }
         for golem in [&mallory, &house.executor("trudy", "trade-executor")] {
             let out = golem.call(sale("0.02")).await;
             assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
         }
-        let approved = mallory.call(Call { approve: Some(ApprovalMode::Always), ..sale("0.02") }).await;
-        assert_eq!(approved.status, Status::Success, "{approved:#?}");
+        let approved = mallory.call(ToolCall { approve: Some(ApprovalMode::Always), ..sale("0.02") }).await;
+        assert_eq!(approved.status, CallStatus::Success, "{approved:#?}");
         let sold = operator.call(sale("0.02")).await;
-        assert_eq!(sold.status, Status::Success, "the operator's own hand: {sold:#?}");
+        assert_eq!(sold.status, CallStatus::Success, "the operator's own hand: {sold:#?}");
     }
 
     struct Book {
@@ -287,18 +289,18 @@ mod exits_and_failures {
             Self { store, now: NOW, _folder: folder }
         }
 
-        fn party() -> Party {
+        fn party() -> Originator {
             let account = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266".parse().unwrap();
-            Party { call_id: CallId::new(NOW), golem_id: "mallory".parse().unwrap(), chain_id: 31_337, account }
+            Originator { call_id: CallId::new(NOW), golem_id: "mallory".parse().unwrap(), chain_id: 31_337, account }
         }
 
         /// Ends one action with this traded value in dollars and this outcome; returns the breaker's state.
-        async fn ends(&mut self, traded: u64, outcome: Outcome) -> Breaker {
+        async fn ends(&mut self, traded: u64, outcome: ReservationOutcome) -> FailureBreaker {
             self.now += 60_000;
             let lines = "preset = \"demo\"\nmax_consecutive_failures = 3\ncooldown_seconds = 0\n";
             let caps = parse(lines, std::path::Path::new("p.toml")).unwrap().caps(Phase::Thriving, false);
-            let request = Request {
-                spend: Micros::ZERO,
+            let request = ReservationRequest {
+                spend: MicroUsd::ZERO,
                 tokens: [].into(),
                 trade: true,
                 takes_back: false,
@@ -306,12 +308,12 @@ mod exits_and_failures {
                 exit: false,
                 sold: [].into(),
                 asked: false,
-                traded: Micros::new(traded * 1_000_000).unwrap(),
+                traded: MicroUsd::new(traded * 1_000_000).unwrap(),
                 exempt: false,
-                equity: Micros::ZERO,
+                equity: MicroUsd::ZERO,
             };
             let (now, cool_off) = (self.now, caps.cool_off);
-            let done = self.store.write(move |tx| -> Result<Breaker, LedgerError> {
+            let done = self.store.write(move |tx| -> Result<FailureBreaker, LedgerError> {
                 let id = ledger::reserve(tx, now, &caps, &Self::party(), &request)?;
                 ledger::settle(tx, now, id, outcome, 3)?;
                 let party = Self::party();
@@ -323,7 +325,7 @@ mod exits_and_failures {
 
     impl Book {
         /// Reserves `request` under the demo preset with these lines; returns the rules that block it.
-        async fn reserves(&self, lines: &str, request: Request) -> Vec<String> {
+        async fn reserves(&self, lines: &str, request: ReservationRequest) -> Vec<String> {
             let lines = format!("preset = \"demo\"\ncooldown_seconds = 0\n{lines}");
             let caps = parse(&lines, std::path::Path::new("p.toml")).unwrap().caps(Phase::Thriving, false);
             let now = self.now;
@@ -341,13 +343,13 @@ mod exits_and_failures {
         }
     }
 
-    fn dollars(whole: u64) -> Micros {
-        Micros::new(whole * 1_000_000).unwrap()
+    fn dollars(whole: u64) -> MicroUsd {
+        MicroUsd::new(whole * 1_000_000).unwrap()
     }
 
     /// A fair exit of `sold` dollars that may lose `loss`.
-    fn exit(loss: u64, sold: u64) -> Request {
-        Request {
+    fn exit(loss: u64, sold: u64) -> ReservationRequest {
+        ReservationRequest {
             spend: dollars(loss),
             tokens: [].into(),
             trade: true,
@@ -358,13 +360,13 @@ mod exits_and_failures {
             asked: false,
             traded: dollars(sold),
             exempt: true,
-            equity: Micros::ZERO,
+            equity: MicroUsd::ZERO,
         }
     }
 
     /// A revocation with this gas cost.
-    fn revocation(gas: u64) -> Request {
-        Request { trade: false, takes_back: true, exit: false, sold: [].into(), ..exit(gas, 0) }
+    fn revocation(gas: u64) -> ReservationRequest {
+        ReservationRequest { trade: false, takes_back: true, exit: false, sold: [].into(), ..exit(gas, 0) }
     }
 
     #[tokio::test]
@@ -381,7 +383,7 @@ mod exits_and_failures {
             assert_eq!(book.reserves(lines, first).await, [""; 0]);
             assert_eq!(book.reserves(lines, second.clone()).await, [rule]);
             // After the operator approved it.
-            assert_eq!(book.reserves(lines, Request { asked: true, ..second }).await, [""; 0]);
+            assert_eq!(book.reserves(lines, ReservationRequest { asked: true, ..second }).await, [""; 0]);
         }
     }
 
@@ -391,7 +393,7 @@ mod exits_and_failures {
         let book = Book::new();
         assert_eq!(book.reserves(lines, revocation(1)).await, [""; 0]);
         assert_eq!(book.reserves(lines, revocation(1)).await, ["max_revocations_per_hour"]);
-        let by_hand = Request { by_operator: true, ..revocation(1) };
+        let by_hand = ReservationRequest { by_operator: true, ..revocation(1) };
         assert_eq!(book.reserves(lines, by_hand).await, [""; 0], "the operator is asked");
     }
 
@@ -428,7 +430,7 @@ mod exits_and_failures {
         let golem = house.golem("mallory", "trade-executor");
         // About 136 of the 150 dollars that exits may sell in a day without approval.
         let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.04")).await;
-        assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+        assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
         assert_ne!(previewed.data.as_ref().unwrap()["approval"], "approval", "{previewed:#?}");
         reserve_beside(&house, true);
         let refused = golem.call("commit_action", permit(&previewed)).await;
@@ -445,15 +447,15 @@ mod exits_and_failures {
         ] {
             let house = GolemHarness::with_policy(&format!("preset = \"demo\"\ncooldown_seconds = 0\n{line}\n")).await;
             let golem = house.golem("mallory", "trade-executor");
-            let spender = house.world.chains()[0].network().book.contract(Contract::Permit2).unwrap();
+            let spender = house.world.chains()[0].network().book.contract(KnownContract::Permit2).unwrap();
             let mut action = json!({"kind": "approve", "params": {"token": "USDC", "spender": spender, "amount": "5",
                                                                   "chain": "ethereum"}});
             let allowed = act(&golem, action.clone()).await;
-            assert_eq!(allowed.status, Status::Success, "{allowed:#?}");
+            assert_eq!(allowed.status, CallStatus::Success, "{allowed:#?}");
             action["kind"] = json!("revoke");
             action["params"].as_object_mut().unwrap().remove("amount");
             let previewed = golem.call("preview_action", action).await;
-            assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+            assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
             reserve_beside(&house, false);
             let refused = golem.call("commit_action", permit(&previewed)).await;
             assert_eq!(code(&refused), Some(code_of), "{refused:#?}");
@@ -472,22 +474,22 @@ mod exits_and_failures {
             book.now += 3_600_000;
         }
         assert_eq!(book.reserves(lines, revocation(1)).await, ["max_gas_usd"]);
-        let by_hand = Request { by_operator: true, ..revocation(1) };
+        let by_hand = ReservationRequest { by_operator: true, ..revocation(1) };
         assert_eq!(book.reserves(lines, by_hand).await, [""; 0], "the operator is asked");
         book.now = NOW + 24 * 3_600_000;
         assert_eq!(book.reserves(lines, revocation(9)).await, [""; 0], "the first is a day old");
     }
 
-    const FAILED: Outcome = Outcome::Reverted { gas: Micros::ZERO };
-    const DONE: Outcome = Outcome::Done { spent: Micros::ZERO };
+    const FAILED: ReservationOutcome = ReservationOutcome::Reverted { gas: MicroUsd::ZERO };
+    const DONE: ReservationOutcome = ReservationOutcome::Done { spent: MicroUsd::ZERO };
 
     #[tokio::test]
     async fn an_approval_between_failures_resets_no_breaker() {
         let mut book = Book::new();
         book.ends(100, FAILED).await;
         book.ends(100, FAILED).await;
-        assert_eq!(book.ends(0, DONE).await, Breaker::Closed { failures: 2 });
-        assert!(matches!(book.ends(100, FAILED).await, Breaker::Open { failures: 3, .. }));
+        assert_eq!(book.ends(0, DONE).await, FailureBreaker::Closed { failures: 2 });
+        assert!(matches!(book.ends(100, FAILED).await, FailureBreaker::Open { failures: 3, .. }));
     }
 
     #[tokio::test]
@@ -496,15 +498,18 @@ mod exits_and_failures {
         book.ends(100, FAILED).await;
         book.ends(40, FAILED).await;
         // A tenth of the largest failed action is 10.
-        assert_eq!(book.ends(9, DONE).await, Breaker::Closed { failures: 2 });
-        assert_eq!(book.ends(10, DONE).await, Breaker::Closed { failures: 0 });
+        assert_eq!(book.ends(9, DONE).await, FailureBreaker::Closed { failures: 2 });
+        assert_eq!(book.ends(10, DONE).await, FailureBreaker::Closed { failures: 0 });
     }
 
     #[tokio::test]
     async fn a_plan_that_stopped_half_way_resets_no_breaker() {
         let mut book = Book::new();
         book.ends(100, FAILED).await;
-        assert_eq!(book.ends(100, Outcome::Partly { spent: Micros::ZERO }).await, Breaker::Closed { failures: 1 });
+        assert_eq!(
+            book.ends(100, ReservationOutcome::Partly { spent: MicroUsd::ZERO }).await,
+            FailureBreaker::Closed { failures: 1 }
+        );
     }
 
     #[tokio::test]
@@ -514,7 +519,7 @@ mod exits_and_failures {
             book.ends(100, FAILED).await;
         }
         book.now += 24 * 3_600_000;
-        assert_eq!(book.ends(1, DONE).await, Breaker::HalfOpen);
-        assert_eq!(book.ends(50, DONE).await, Breaker::Closed { failures: 0 });
+        assert_eq!(book.ends(1, DONE).await, FailureBreaker::HalfOpen);
+        assert_eq!(book.ends(50, DONE).await, FailureBreaker::Closed { failures: 0 });
     }
 }

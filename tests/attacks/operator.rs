@@ -10,35 +10,35 @@ use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256};
 use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::error::ErrorCode;
 use bardo::base::id::GolemId;
 use bardo::base::model::StopLevel;
 use bardo::base::secret::Password;
 use bardo::base::text::SafeText;
-use bardo::chain::network::Contract;
+use bardo::chain::network::KnownContract;
 use bardo::chain::sender;
 use bardo::custody::keystore::{KeyName, Keystore, KeystoreError};
 use bardo::custody::{Reauthentication, ReauthenticationError, SecretKey};
 use bardo::fabric::Fabric;
 use bardo::runtime::actor::{Actor, ActorContext};
-use bardo::runtime::data::{DataFolder, ROOMS};
-use bardo::runtime::reconcile::{self, Standing};
+use bardo::runtime::data::{ALL_MIGRATIONS, DataFolder};
+use bardo::runtime::reconcile::{self, AccountReconciliation};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::approval::{
-    AnswerError, ApprovalNeed, ApprovalQueue, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED, Reason, Reply,
-    requirement,
+    AnswerError, ApprovalNeed, ApprovalQueue, ApprovalReason, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED,
+    OperatorReply, requirement,
 };
 use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::operator_proof::{Authorisation, ProofError};
 use bardo::safety::pipeline::Preview;
-use bardo::safety::policy::{Keeper, Preset};
+use bardo::safety::policy::{PolicyKeeper, PolicyPreset};
 use bardo::safety::proposal::Proposal;
-use bardo::safety::stop::{InForce, StopError, StopFile};
-use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
-use bardo::session::handle::{Command, Handle, News, Sent};
-use bardo::session::market::Update;
-use bardo::session::questions::{About, Confirmation, OperatorAnswer, QuestionKey};
+use bardo::safety::stop::{ActiveStop, StopError, StopFile};
+use bardo::sandbox::{BlockPace, MarketMode, SandboxConfig};
+use bardo::session::handle::{AddressedCommand, SessionCommand, SessionHandle, SessionNews};
+use bardo::session::market::MarketUpdate;
+use bardo::session::questions::{Confirmation, OperatorAnswer, QuestionKey, RequestSubject};
 use bardo::store::{Store, StoreConfig};
 use futures::future::BoxFuture;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
@@ -209,7 +209,7 @@ fn the_password_lifts_a_halt_and_is_never_shown() {
     let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
     assert_eq!(code, 0, "{shown}");
     assert!(!shown.contains("horse"), "{shown}");
-    assert_eq!(stop_file(home.path()).read(), InForce::None);
+    assert_eq!(stop_file(home.path()).read(), ActiveStop::None);
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_stop_file_that_was_removed_by_hand_keeps_the_halt() {
     let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
     assert!(shown.contains("removed or replaced"), "{shown}");
     assert_eq!(code, 0, "{shown}");
-    assert_eq!(stop_file(home.path()).read(), InForce::None);
+    assert_eq!(stop_file(home.path()).read(), ActiveStop::None);
 }
 
 #[test]
@@ -522,7 +522,7 @@ impl Actor for Nobody {
 /// Console session on mainnet in paper mode, with the account's key unlocked.
 struct Rehearsal {
     home: tempfile::TempDir,
-    handle: Handle,
+    handle: SessionHandle,
 }
 
 impl Rehearsal {
@@ -536,23 +536,23 @@ impl Rehearsal {
         drop(ledger);
         std::fs::write(home.path().join("policy.toml"), "preset = \"paranoid\"\n").unwrap();
         let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
-        let flags = Flags { rpc: vec![url], account: Some("main".to_owned()), ..Flags::default() };
+        let flags = ConfigFlags { rpc: vec![url], account: Some("main".to_owned()), ..ConfigFlags::default() };
         let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
         let password = Some(Password::new(PASSWORD.to_owned()));
         let options = SessionOptions { paper: true, password, ..SessionOptions::default() };
         Self { home, handle: Session::open_with(config, options, Box::new(Nobody)) }
     }
 
-    async fn send(&self, command: Command) {
-        self.handle.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    async fn send(&self, command: SessionCommand) {
+        self.handle.commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 
     /// Waits for the first message for which `pick` returns a value.
-    async fn until<T>(&mut self, what: &str, mut pick: impl FnMut(News) -> Option<T>) -> T {
+    async fn until<T>(&mut self, what: &str, mut pick: impl FnMut(SessionNews) -> Option<T>) -> T {
         let waiting = async {
             loop {
                 let news = self.handle.news.recv().await.unwrap_or_else(|| panic!("it ended before {what}"));
-                if let News::Market(Update::Fault { message, .. }) = &news {
+                if let SessionNews::Market(MarketUpdate::Fault { message, .. }) = &news {
                     println!("{message}");
                 }
                 if let Some(found) = pick(news) {
@@ -568,9 +568,9 @@ impl Rehearsal {
     async fn approve(&mut self, key: QuestionKey, password: Option<&str>, said: &str) -> (bool, String) {
         let password = password.map(|typed| Password::new(typed.to_owned()));
         let (answer, confirmation) = (OperatorAnswer::Once, Confirmation::default());
-        self.send(Command::Answer { key, answer, confirmation, password }).await;
+        self.send(SessionCommand::Answer { key, answer, confirmation, password }).await;
         self.until("an answer to the approval", |news| match news {
-            News::CommandResult { done, words } if words.as_str().contains(said) || !done => {
+            SessionNews::CommandResult { done, words } if words.as_str().contains(said) || !done => {
                 Some((done, words.to_string()))
             }
             _ => None,
@@ -580,10 +580,10 @@ impl Rehearsal {
 
     /// Tries to approve the request about `about` without a password and with a wrong one, then approves it with the
     /// correct one and expects the message `said`.
-    async fn takes_the_password(&mut self, about: &About, said: &str) {
+    async fn takes_the_password(&mut self, about: &RequestSubject, said: &str) {
         let asked = self
             .until("a question", |news| match news {
-                News::Questions(questions) => questions.iter().find(|one| one.about == *about).cloned(),
+                SessionNews::Questions(questions) => questions.iter().find(|one| one.about == *about).cloned(),
                 _ => None,
             })
             .await;
@@ -600,17 +600,17 @@ impl Rehearsal {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leaving_paper_mode_takes_the_password_on_a_real_network() {
     let mut console = Rehearsal::open().await;
-    console.until("a session", |news| matches!(news, News::Ready(_)).then_some(())).await;
-    console.send(Command::AskToLeavePaper).await;
-    console.takes_the_password(&About::LeavePaper, "paper mode is off").await;
+    console.until("a session", |news| matches!(news, SessionNews::Ready(_)).then_some(())).await;
+    console.send(SessionCommand::AskToLeavePaper).await;
+    console.takes_the_password(&RequestSubject::LeavePaper, "paper mode is off").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn selling_everything_takes_the_password_on_a_real_network() {
     let mut console = Rehearsal::open().await;
-    console.until("a session", |news| matches!(news, News::Ready(_)).then_some(())).await;
+    console.until("a session", |news| matches!(news, SessionNews::Ready(_)).then_some(())).await;
     stop_file(console.home.path()).raise(StopLevel::Flatten, "a script", "somebody", now()).unwrap();
-    console.takes_the_password(&About::SellHoldings, "as far as the policy allows").await;
+    console.takes_the_password(&RequestSubject::SellHoldings, "as far as the policy allows").await;
 }
 
 #[test]
@@ -646,11 +646,11 @@ fn taking_the_chain_to_be_right_takes_the_password_on_a_real_network() {
 async fn the_chain_is_taken_to_be_right_only_as_it_stands_and_as_it_was_confirmed() {
     let (home, clock): (_, Arc<dyn Clock>) = (tempfile::tempdir().unwrap(), Arc::new(SystemClock));
     let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
-    let config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
+    let config = Config::load(&Environment::from_iter(variables), &ConfigFlags::default()).unwrap();
     let sandbox = SandboxConfig {
         seed: 1,
         start_time: now() / 1_000,
-        pace: Pace::OnTransaction,
+        pace: BlockPace::OnTransaction,
         clock: Some(clock.clone()),
         market: MarketMode::Off,
         keeper: false,
@@ -659,8 +659,12 @@ async fn the_chain_is_taken_to_be_right_only_as_it_stands_and_as_it_was_confirme
     let ledger = DataFolder::of(&config).open_ledger(&opened).await.unwrap();
     let account: Address = real_network::ACCOUNT.parse().unwrap();
     let shown = reconcile::standings(&opened, &ledger, &clock, account, &[]).await.unwrap().remove(0);
-    let other = Standing { chain_next: shown.chain_next + 1, chain_pending: shown.chain_pending + 1, ..shown.clone() };
-    let take_over = async |shown: &Standing, confirmed: &Standing| {
+    let other = AccountReconciliation {
+        chain_next: shown.chain_next + 1,
+        chain_pending: shown.chain_pending + 1,
+        ..shown.clone()
+    };
+    let take_over = async |shown: &AccountReconciliation, confirmed: &AccountReconciliation| {
         let proof = proof(home.path(), confirmed.authorisation(), now());
         reconcile::take_over(&opened, &ledger, &clock, shown, "a test", proof).await
     };
@@ -687,7 +691,7 @@ fn a_proof_that_needs_no_password_on_a_devnet_resets_nothing_elsewhere() {
         assert!(matches!(refused, ReauthenticationError::Missing { .. }), "{refused}");
     }
     // A stop applies to every network, so a devnet is no exception.
-    let wanted = Authorisation::lower_stop(&InForce::None, None);
+    let wanted = Authorisation::lower_stop(&ActiveStop::None, None);
     let refused = gate.prove(wanted, true, &[], now()).unwrap_err();
     assert!(matches!(refused, ReauthenticationError::Missing { .. }), "{refused}");
 }
@@ -696,8 +700,8 @@ fn a_proof_that_needs_no_password_on_a_devnet_resets_nothing_elsewhere() {
 async fn a_policy_that_was_deleted_from_the_ledger_accepts_no_looser_file() {
     let (tight, loose) = ("preset = \"demo\"\nmax_gas_usd = \"5\"\n", "preset = \"demo\"\nmax_gas_usd = \"50\"\n");
     let rules = async |folder: &Path| {
-        let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
-        let keeper = Arc::new(Keeper::open(folder.join("policy.toml"), Preset::ReadOnly).unwrap());
+        let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ALL_MIGRATIONS).unwrap();
+        let keeper = Arc::new(PolicyKeeper::open(folder.join("policy.toml"), PolicyPreset::ReadOnly).unwrap());
         let rules = OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder), store, []);
         rules.resume(SystemClock.now_millis()).await.unwrap();
         rules
@@ -755,7 +759,7 @@ const USDC: u64 = 1_000_000;
 impl Queue {
     async fn new(account: usize) -> Self {
         let world = TestHarness::new(account).await;
-        let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
+        let reasons = vec![ApprovalReason::Found(SafeText::clean("the policy says so", 100))];
         *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
         let clocks = Arc::<Clocks>::default();
         let desk = ApprovalQueue::new(clocks.clone(), Fabric::in_memory(64, clocks.clone()), Duration::from_secs(300));
@@ -801,7 +805,7 @@ impl Queue {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standing_approval_ends_while_the_machine_is_suspended() {
     let queue = Queue::new(0).await;
-    *queue.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons: vec![Reason::HotLane] };
+    *queue.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons: vec![ApprovalReason::HotLane] };
     let first = queue.swap(10 * USDC).await;
     queue.grant(&first).await;
     let next = queue.swap(11 * USDC).await;
@@ -815,7 +819,7 @@ async fn a_standing_approval_ends_while_the_machine_is_suspended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wall_clock_that_is_set_back_lengthens_no_standing_approval() {
     let queue = Queue::new(1).await;
-    *queue.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons: vec![Reason::HotLane] };
+    *queue.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons: vec![ApprovalReason::HotLane] };
     let first = queue.swap(10 * USDC).await;
     queue.grant(&first).await;
     let next = queue.swap(11 * USDC).await;
@@ -900,10 +904,10 @@ async fn an_agent_cannot_bury_the_operator_under_questions() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bare_yes_pays_no_lookalike() {
     let queue = Queue::new(6).await;
-    let known = queue.world.contract(Contract::Permit2);
+    let known = queue.world.contract(KnownContract::Permit2);
     let who = Address::from_slice(&[&known[..2], &[0x33; 16], &known[18..]].concat());
     let mut of_lookalike = Arc::unwrap_or_clone(queue.swap(10 * USDC).await);
-    of_lookalike.parties = vec![Reason::Resembles { who, known }];
+    of_lookalike.parties = vec![ApprovalReason::Resembles { who, known }];
     let asked = Arc::new(of_lookalike);
     let permit_id = asked.permit.permit_id;
     let mut ticket = queue.desk.ask(Arc::clone(&asked));
@@ -914,7 +918,7 @@ async fn a_bare_yes_pays_no_lookalike() {
     let unread = Confirmation { read: Vec::new(), ..required.met() };
     assert!(!required.to_read.is_empty());
     for missing in [Confirmation::default(), unread, typed(""), typed("yes"), typed(&known.to_string()[2..6])] {
-        let reply = Reply { answer: OperatorAnswer::Once, confirmation: missing.clone() };
+        let reply = OperatorReply { answer: OperatorAnswer::Once, confirmation: missing.clone() };
         let refused = queue.desk.answer(permit_id, reply);
         assert!(matches!(refused, Err(AnswerError::Unconfirmed(_))), "{missing:?}: {refused:?}");
         // By hand, where the command shows the action, it is the same.
@@ -922,7 +926,7 @@ async fn a_bare_yes_pays_no_lookalike() {
         assert!(matches!(by_hand, Err(AnswerError::Unconfirmed(_))), "{missing:?}");
     }
     assert_eq!(queue.desk.pending().len(), 1, "it stays open");
-    let reply = Reply { answer: OperatorAnswer::Once, confirmation: required.met() };
+    let reply = OperatorReply { answer: OperatorAnswer::Once, confirmation: required.met() };
     queue.desk.answer(permit_id, reply).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     assert!(queue.desk.ask_approved(asked, &required.met(), None).is_ok());

@@ -9,10 +9,10 @@ use alloy::primitives::{Address, Bytes, U256, address, hex};
 use alloy::providers::Provider as _;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::StopLevel;
-use bardo::engine::{Status, ToolResponse};
+use bardo::engine::{CallStatus, ToolResponse};
 use bardo::golem::agent_api::AgentSession;
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::State;
+use bardo::safety::pipeline::CommitState;
 use serde_json::{Value, json};
 
 use crate::endpoints::{Attack, chain};
@@ -67,7 +67,7 @@ async fn asks(house: &GolemHarness, wei: U256) {
 async fn act(golem: &AgentSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
     match previewed.status {
-        Status::Simulated => golem.call("commit_action", permit(&previewed)).await,
+        CallStatus::Simulated => golem.call("commit_action", permit(&previewed)).await,
         _ => previewed,
     }
 }
@@ -102,7 +102,7 @@ async fn refused(house: &GolemHarness, golem: &AgentSession, action: Value, expe
 async fn a_huge_fee_stops_exits_and_revocations_until_it_falls() {
     let (house, golem) = rollup().await;
     let given = act(&golem, kind("approve", Some("900"))).await;
-    assert_eq!(given.status, Status::Success, "{given:#?}");
+    assert_eq!(given.status, CallStatus::Success, "{given:#?}");
     let spending = ErrorCode::SafetySpendingLimitExceeded;
     for level in [None, Some(StopLevel::Flatten)] {
         if let Some(level) = level {
@@ -124,20 +124,20 @@ async fn a_huge_fee_stops_exits_and_revocations_until_it_falls() {
     // Within the bound both succeed, also under the stop.
     asks(&house, U256::from(MODEST)).await;
     let back = act(&golem, kind("revoke", None)).await;
-    assert_eq!(back.status, Status::Success, "{back:#?}");
+    assert_eq!(back.status, CallStatus::Success, "{back:#?}");
     let out = act(&golem, exit()).await;
-    assert_eq!(out.status, Status::Success, "{out:#?}");
+    assert_eq!(out.status, CallStatus::Success, "{out:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fee_that_rises_between_preview_and_commit_signs_nothing() {
     let (house, golem) = rollup().await;
     let given = act(&golem, kind("approve", Some("900"))).await;
-    assert_eq!(given.status, Status::Success, "{given:#?}");
+    assert_eq!(given.status, CallStatus::Success, "{given:#?}");
     for action in [exit(), kind("revoke", None), swap("USDC", "UNI", "20")] {
         asks(&house, U256::from(MODEST)).await;
         let previewed = golem.call("preview_action", action).await;
-        assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+        assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
         asks(&house, U256::from(HUGE)).await;
         let sent = house.sent().await;
         let answer = golem.call("commit_action", permit(&previewed)).await;
@@ -150,7 +150,7 @@ async fn a_fee_that_rises_between_preview_and_commit_signs_nothing() {
 async fn an_oracle_that_reverts_or_answers_short_signs_nothing_and_says_so() {
     let (house, golem) = rollup().await;
     let given = act(&golem, kind("approve", Some("900"))).await;
-    assert_eq!(given.status, Status::Success, "{given:#?}");
+    assert_eq!(given.status, CallStatus::Success, "{given:#?}");
     for fault in [slot(1), slot(2)] {
         write(&house, fault, REVERTS).await;
         for action in [exit(), kind("revoke", None), swap("USDC", "UNI", "20")] {
@@ -159,12 +159,12 @@ async fn an_oracle_that_reverts_or_answers_short_signs_nothing_and_says_so() {
         write(&house, fault, U256::ZERO).await;
     }
     let back = act(&golem, kind("revoke", None)).await;
-    assert_eq!(back.status, Status::Success, "{back:#?}");
+    assert_eq!(back.status, CallStatus::Success, "{back:#?}");
 }
 
 /// A plan of two transactions; after the first signature the oracle's slot gets this value. Returns the plan's end, the
 /// number of signed transactions, and the remaining allowance of Permit2.
-async fn turns_behind_the_first_signature(slot: U256, value: U256) -> (State, usize, U256, Vec<String>) {
+async fn turns_behind_the_first_signature(slot: U256, value: U256) -> (CommitState, usize, U256, Vec<String>) {
     let world = TestHarness::new(8).await;
     let oracle = Address::repeat_byte(0x0c);
     let set = move |slot: U256, value: U256| async move {
@@ -189,7 +189,7 @@ async fn turns_behind_the_first_signature(slot: U256, value: U256) -> (State, us
     .unwrap();
     let committed = rollup.commit(preview.permit.permit_id, Consent::None).await.unwrap();
     *world.wallet.on_sign.lock().unwrap() = None;
-    let left = world.allowance(world.contract(bardo::chain::network::Contract::Permit2)).await;
+    let left = world.allowance(world.contract(bardo::chain::network::KnownContract::Permit2)).await;
     world.disallow().await;
     (committed.state, signed.load(Ordering::SeqCst), left, committed.remarks)
 }
@@ -198,14 +198,14 @@ async fn turns_behind_the_first_signature(slot: U256, value: U256) -> (State, us
 async fn a_fee_that_rises_between_two_transactions_of_a_plan_stops_the_rest() {
     // Fifty times as much: the rest is not signed, and the first allowance is revoked within the rules' own bound.
     let (state, signed, left, remarks) = turns_behind_the_first_signature(slot(0), U256::from(50 * MODEST)).await;
-    let State::Stopped { code, why } = state else { panic!("{state:?}") };
+    let CommitState::Stopped { code, why } = state else { panic!("{state:?}") };
     assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded, "{why}");
     assert!(why.contains("L1 data fee"), "{why}");
     assert_eq!((signed, left), (2, U256::ZERO), "the allowance and its revocation: {remarks:?}");
     // A thousand native tokens: not even the revocation is paid for, and the result reports that.
     let most = U256::from(HUGE) * U256::from(1_000);
     let (state, signed, left, remarks) = turns_behind_the_first_signature(slot(0), most).await;
-    assert!(matches!(state, State::Stopped { .. }), "{state:?}");
+    assert!(matches!(state, CommitState::Stopped { .. }), "{state:?}");
     assert_eq!((signed, left), (1, U256::from(100_000_000)));
     assert!(remarks.iter().any(|remark| remark.contains("could not be revoked")), "{remarks:?}");
 }
@@ -213,7 +213,7 @@ async fn a_fee_that_rises_between_two_transactions_of_a_plan_stops_the_rest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_oracle_that_falls_silent_between_two_transactions_of_a_plan_stops_the_rest() {
     let (state, signed, _, remarks) = turns_behind_the_first_signature(slot(1), REVERTS).await;
-    let State::Stopped { code, why } = state else { panic!("{state:?}") };
+    let CommitState::Stopped { code, why } = state else { panic!("{state:?}") };
     assert_eq!((code, signed), (ErrorCode::SafetyPriceUnknown, 1), "{why}");
     assert!(remarks.iter().any(|remark| remark.contains("could not be revoked")), "{remarks:?}");
 }

@@ -19,16 +19,16 @@ use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::abi::uniswap_v3::{NonfungiblePositionManager, SwapRouter02, UniswapV3Pool};
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::units::{Rounding, Usd};
-use bardo::chain::network::Contract;
-use bardo::chain::price::{NoPrice, PriceChain, PriceSource, Quoted};
+use bardo::chain::network::KnownContract;
+use bardo::chain::price::{NoPrice, PriceChain, PriceResult, PriceSource};
 use bardo::chain::provider::ChainClient;
-use bardo::chain::token::{Token as ChainToken, TokenId};
+use bardo::chain::token::{TokenId, TokenInfo as ChainToken};
 use bardo::safety::chain_snapshot::{SnapshotReader, portfolio};
-use bardo::safety::value::{Spread, Spreads};
-use bardo::sandbox::actors::{Actors, Order, Role, send};
+use bardo::safety::value::{PriceSpread, PriceSpreads};
+use bardo::sandbox::actors::{ActorRole, ActorTransaction, Actors, send};
 use bardo::sandbox::genesis::Deployment;
-use bardo::sandbox::plan::{Token, Venue};
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::sandbox::plan::{SandboxToken, Venue};
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use bardo::uniswap::address::{V3_POOL_INIT_CODE_HASH, v3_pool};
 use bardo::uniswap::twap::{PoolPrices, TwapPrices, TwapRules};
 use futures::future::BoxFuture;
@@ -67,7 +67,7 @@ impl PriceSource for Without {
         "feeds without some tokens"
     }
 
-    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
+    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<PriceResult>> {
         Box::pin(async move {
             let reports = self.0.prices(tokens).await.into_iter();
             let known = |token: Address| !self.1.contains(&token);
@@ -91,7 +91,7 @@ impl Market {
         let config = SandboxConfig {
             seed: 1,
             start_time: clock.now_seconds(),
-            pace: Pace::Manual,
+            pace: BlockPace::Manual,
             clock: Some(Arc::clone(&clock)),
             market: MarketMode::Off,
             keeper: true,
@@ -107,35 +107,35 @@ impl Market {
     }
 
     /// The same market without a feed for `token`.
-    fn unfed(mut self, token: Token) -> Self {
+    fn unfed(mut self, token: SandboxToken) -> Self {
         let source = Without(self.prices.clone(), vec![self.address(token)]);
         self.reader = SnapshotReader::new(self.client.clone(), PriceChain::new(vec![Arc::new(source)]), depth());
         self
     }
 
-    fn address(&self, token: Token) -> Address {
+    fn address(&self, token: SandboxToken) -> Address {
         self.deployment.tokens[&token]
     }
 
     /// V3 pools of the devnet's genesis that trade `token`.
-    fn genuine(&self, token: Token) -> Vec<Address> {
-        let of = |pool: &&bardo::sandbox::genesis::Pool| {
+    fn genuine(&self, token: SandboxToken) -> Vec<Address> {
+        let of = |pool: &&bardo::sandbox::genesis::GenesisPool| {
             matches!(pool.venue, Venue::V3(_)) && [pool.token0.token, pool.token1.token].contains(&token)
         };
         self.deployment.pools.iter().filter(of).map(|pool| pool.address).collect()
     }
 
-    async fn spreads(&self, token: Token, without: &[Address]) -> Spreads {
+    async fn spreads(&self, token: SandboxToken, without: &[Address]) -> PriceSpreads {
         self.reader.spreads(&[TokenId::Erc20(self.address(token))], without).await
     }
 
-    async fn spread(&self, token: Token, without: &[Address]) -> Result<Spread, String> {
+    async fn spread(&self, token: SandboxToken, without: &[Address]) -> Result<PriceSpread, String> {
         let spreads = self.spreads(token, without).await;
         spreads.of[&self.address(token)].clone().map_err(|reason| reason.to_string())
     }
 
     /// Feed price in dollars.
-    async fn feed(&self, token: Token) -> f64 {
+    async fn feed(&self, token: SandboxToken) -> f64 {
         let price = self.prices.price(self.address(token)).await.unwrap();
         dollars(price.usd)
     }
@@ -145,7 +145,7 @@ impl Market {
         let chain = &self.sandbox.chains()[0];
         let sent = chain.devnet.run(move |chain| {
             let actors = Actors::new().unwrap();
-            send(chain, &actors, Order::call(Role::Arbitrageur, to, input, gas, "an attack")).unwrap();
+            send(chain, &actors, ActorTransaction::call(ActorRole::Arbitrageur, to, input, gas, "an attack")).unwrap();
             let block = chain.mine();
             drop(block);
         });
@@ -158,7 +158,7 @@ impl Market {
     }
 
     /// Swaps this number of raw units in a genuine pool with this fee.
-    async fn swap(&self, [from, to]: [Token; 2], fee: u32, raw: u128) {
+    async fn swap(&self, [from, to]: [SandboxToken; 2], fee: u32, raw: u128) {
         let router = self.deployment.swap_router;
         let approve = Erc20::approveCall { spender: router, value: U256::MAX };
         self.send(self.address(from), approve, 100_000).await;
@@ -175,8 +175,8 @@ impl Market {
     }
 
     /// Opens a pool of `token` and a dollar token with 18 decimals, at `price` dollars.
-    async fn open(&self, token: Token, price: f64) -> Bent<'_> {
-        let (token, dai) = (self.address(token), self.address(Token::Dai));
+    async fn open(&self, token: SandboxToken, price: f64) -> Bent<'_> {
+        let (token, dai) = (self.address(token), self.address(SandboxToken::Dai));
         let token_first = token < dai;
         let (token0, token1) = if token_first { (token, dai) } else { (dai, token) };
         let root = if token_first { price.sqrt() } else { price.sqrt().recip() };
@@ -191,7 +191,7 @@ impl Market {
             sqrtPriceX96: scaled,
         };
         self.send(manager, create, 6_000_000).await;
-        let factory = self.client.network().book.contract(Contract::V3Factory).unwrap();
+        let factory = self.client.network().book.contract(KnownContract::V3Factory).unwrap();
         let pool = v3_pool(factory, token, dai, FEE, V3_POOL_INIT_CODE_HASH);
         let grow = UniswapV3Pool::increaseObservationCardinalityNextCall { observationCardinalityNext: 20 };
         self.send(pool, grow, 2_000_000).await;
@@ -285,14 +285,14 @@ fn near(one: f64, other: f64) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn six_dollars_in_one_tick_are_no_price() {
-    let market = Market::boot().unfed(Token::Uni);
-    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    let market = Market::boot().unfed(SandboxToken::Uni);
+    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-1, 1, 3.0).await;
     market.passes(1_000).await;
     bent.trade(0.5).await;
     market.passes(1_000).await;
-    let genuine = market.genuine(Token::Uni);
-    let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
+    let genuine = market.genuine(SandboxToken::Uni);
+    let refused = market.spread(SandboxToken::Uni, &genuine).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
@@ -332,7 +332,7 @@ fn ticks_of(pool: Address) -> String {
 
 impl Market {
     /// Pool prices of `token` while requests that contain `failing` fail; also returns the requests.
-    async fn pools(&self, token: Token, failing: Option<String>) -> (Result<PoolPrices, NoPrice>, Vec<String>) {
+    async fn pools(&self, token: SandboxToken, failing: Option<String>) -> (Result<PoolPrices, NoPrice>, Vec<String>) {
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
         let inner = self.client.provider().client().transport().clone();
         let client = RpcClient::new(Watched { inner, heard: Arc::clone(&heard), failing }, true);
@@ -340,7 +340,9 @@ impl Market {
         let rules = TwapRules { window: 1_800, minimum_depth: Usd::whole(50_000) };
         let twap = TwapPrices::new(provider, self.client.network(), rules).unwrap();
         let mut anchors = BTreeMap::new();
-        for anchor in [Token::Weth, Token::Usdc, Token::Dai, Token::Usdt].map(|token| self.address(token)) {
+        for anchor in [SandboxToken::Weth, SandboxToken::Usdc, SandboxToken::Dai, SandboxToken::Usdt]
+            .map(|token| self.address(token))
+        {
             anchors.insert(anchor, self.prices.price(anchor).await.unwrap().usd);
         }
         let mut observed = twap.observe(&[self.address(token)]).await.unwrap();
@@ -355,10 +357,10 @@ impl Market {
 async fn ticks_of_a_pool_that_holds_next_to_nothing_are_not_read() {
     let market = Market::boot();
     let read = |heard: &[String], pool| heard.iter().map(|text| text.matches(&ticks_of(pool)).count()).sum::<usize>();
-    let (told, heard) = market.pools(Token::Uni, None).await;
+    let (told, heard) = market.pools(SandboxToken::Uni, None).await;
     let witnesses = told.unwrap().pools;
     assert!(witnesses.iter().all(|one| read(&heard, one.pool) > 0), "those of real pools are read: {witnesses:?}");
-    let bent = market.open(Token::Uni, 7.85).await;
+    let bent = market.open(SandboxToken::Uni, 7.85).await;
     for step in 1..=40 {
         bent.provide(-step, step, 3.0).await;
     }
@@ -366,7 +368,7 @@ async fn ticks_of_a_pool_that_holds_next_to_nothing_are_not_read() {
     // Two ticks or more: the pool traded, and only its small depth excludes it.
     bent.trade(30.0).await;
     market.passes(1_000).await;
-    let (told, heard) = market.pools(Token::Uni, None).await;
+    let (told, heard) = market.pools(SandboxToken::Uni, None).await;
     assert_eq!(read(&heard, bent.pool), 0, "of 80 that it has");
     assert!(told.is_err(), "real pools have not traded since, and it is no witness: {told:?}");
 }
@@ -375,10 +377,10 @@ async fn ticks_of_a_pool_that_holds_next_to_nothing_are_not_read() {
 async fn a_pool_whose_ticks_cannot_be_read_loses_no_other_pool() {
     let market = Market::boot();
     let pools = |told: Result<PoolPrices, NoPrice>| told.unwrap().pools.into_iter().map(|one| one.pool);
-    let (all, _) = market.pools(Token::Uni, None).await;
+    let (all, _) = market.pools(SandboxToken::Uni, None).await;
     let all: Vec<Address> = pools(all).collect();
     assert!(all.len() > 1, "{all:?}");
-    let (told, _) = market.pools(Token::Uni, Some(ticks_of(all[0]))).await;
+    let (told, _) = market.pools(SandboxToken::Uni, Some(ticks_of(all[0]))).await;
     let mut left: Vec<Address> = pools(told).collect();
     left.sort();
     let mut others = all[1..].to_vec();
@@ -388,8 +390,8 @@ async fn a_pool_whose_ticks_cannot_be_read_loses_no_other_pool() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_dollars_that_stand_in_six_ticks_all_the_time_are_no_depth() {
-    let market = Market::boot().unfed(Token::Uni);
-    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    let market = Market::boot().unfed(SandboxToken::Uni);
+    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     // If this liquidity were everywhere, 89,000 dollars or more could be traded within 2 %, according to the window's
     // mean.
     bent.provide(-3, 3, 1_800.0).await;
@@ -398,9 +400,9 @@ async fn a_thousand_dollars_that_stand_in_six_ticks_all_the_time_are_no_depth() 
     bent.trade(620.0).await;
     market.passes(1_000).await;
     // It holds too little for its ticks to be worth a read.
-    let (_, heard) = market.pools(Token::Uni, None).await;
+    let (_, heard) = market.pools(SandboxToken::Uni, None).await;
     assert!(heard.iter().all(|text| !text.contains(&ticks_of(bent.pool))));
-    let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
+    let refused = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
@@ -408,24 +410,24 @@ async fn a_thousand_dollars_that_stand_in_six_ticks_all_the_time_are_no_depth() 
 /// traded near its price.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_dollars_in_six_ticks_beside_far_parked_money_are_no_depth() {
-    let market = Market::boot().unfed(Token::Uni);
-    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    let market = Market::boot().unfed(SandboxToken::Uni);
+    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-3, 3, 1_800.0).await;
     bent.provide(-9_000, -600, 500_000.0).await;
     bent.provide(600, 9_000, 500_000.0).await;
     market.passes(1_000).await;
     bent.trade(620.0).await;
     market.passes(1_000).await;
-    let (_, heard) = market.pools(Token::Uni, None).await;
+    let (_, heard) = market.pools(SandboxToken::Uni, None).await;
     assert!(heard.iter().any(|text| text.contains(&ticks_of(bent.pool))), "it might be deep, so its ticks are read");
-    let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
+    let refused = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn far_parked_liquidity_around_one_tick_is_no_depth() {
-    let market = Market::boot().unfed(Token::Uni);
-    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    let market = Market::boot().unfed(SandboxToken::Uni);
+    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-1, 1, 3.0).await;
     // Half a million dollars on either side, out of reach of the range near the mean.
     bent.provide(-9_000, -600, 500_000.0).await;
@@ -433,57 +435,57 @@ async fn far_parked_liquidity_around_one_tick_is_no_depth() {
     market.passes(1_000).await;
     bent.trade(0.5).await;
     market.passes(1_000).await;
-    let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
+    let refused = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_younger_than_the_window_is_no_price() {
-    let market = Market::boot().unfed(Token::Uni);
-    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    let market = Market::boot().unfed(SandboxToken::Uni);
+    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-2_000, 2_000, 5_000_000.0).await;
     market.passes(900).await;
     bent.trade(10_000.0).await;
     market.passes(600).await;
-    let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
+    let refused = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_that_nobody_traded_in_is_no_price() {
-    let market = Market::boot().unfed(Token::Uni);
-    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    let market = Market::boot().unfed(SandboxToken::Uni);
+    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-2_000, 2_000, 5_000_000.0).await;
     market.passes(2_000).await;
-    let genuine = market.genuine(Token::Uni);
-    let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
+    let genuine = market.genuine(SandboxToken::Uni);
+    let refused = market.spread(SandboxToken::Uni, &genuine).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
     // After one trade and a full window it counts as a price, which no feed confirms.
     bent.trade(50_000.0).await;
     market.passes(1_000).await;
-    let spread = market.spread(Token::Uni, &genuine).await.unwrap();
+    let spread = market.spread(SandboxToken::Uni, &genuine).await.unwrap();
     assert_eq!(spread.feed, None);
     assert!(near(dollars(spread.all.lowest), 5.0 * 7.85), "{spread:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn liquidity_of_one_block_is_no_depth() {
-    let market = Market::boot().unfed(Token::Uni);
-    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    let market = Market::boot().unfed(SandboxToken::Uni);
+    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-500, 500, 100.0).await;
     market.passes(1_000).await;
     bent.trade(1.0).await;
     market.passes(1_000).await;
     bent.provide(-2_000, 2_000, 5_000_000.0).await;
-    let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
+    let refused = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bids_parked_at_half_price_move_neither_price_nor_equity() {
     let market = Market::boot();
-    let feed = market.feed(Token::Weth).await;
-    let bent = market.open(Token::Weth, feed / 2.0).await;
+    let feed = market.feed(SandboxToken::Weth).await;
+    let bent = market.open(SandboxToken::Weth, feed / 2.0).await;
     // Dollars only, on the side of the price where WETH would be sold for them.
     let (low, high) = if bent.token_first { (-400, 0) } else { (1, 401) };
     bent.provide(low, high, 5_000_000.0).await;
@@ -491,9 +493,9 @@ async fn bids_parked_at_half_price_move_neither_price_nor_equity() {
     for _ in 0..6 {
         market.passes(290).await;
     }
-    let genuine = market.genuine(Token::Weth);
+    let genuine = market.genuine(SandboxToken::Weth);
     for without in [&[][..], &genuine] {
-        let spread = market.spread(Token::Weth, without).await.unwrap();
+        let spread = market.spread(SandboxToken::Weth, without).await.unwrap();
         for price in [spread.all.highest, spread.all.lowest] {
             assert!(near(dollars(price), feed), "{spread:?}");
         }
@@ -503,40 +505,40 @@ async fn bids_parked_at_half_price_move_neither_price_nor_equity() {
 #[tokio::test(flavor = "multi_thread")]
 async fn asks_parked_at_five_times_the_price_keep_no_position_locked() {
     let market = Market::boot();
-    let feed = market.feed(Token::Uni).await;
-    let bent = market.open(Token::Uni, feed * 5.0).await;
+    let feed = market.feed(SandboxToken::Uni).await;
+    let bent = market.open(SandboxToken::Uni, feed * 5.0).await;
     let (low, high) = if bent.token_first { (1, 401) } else { (-400, 0) };
     bent.provide(low, high, 5_000_000.0).await;
     for _ in 0..7 {
         market.passes(290).await;
     }
-    let spread = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap();
+    let spread = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap();
     for price in [spread.all.highest, spread.present.unwrap().highest] {
-        assert!(near(dollars(price), market.feed(Token::Uni).await), "{spread:?}");
+        assert!(near(dollars(price), market.feed(SandboxToken::Uni).await), "{spread:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deep_traded_pool_that_strays_is_outvoted_by_the_feed() {
     let market = Market::boot();
-    let feed = market.feed(Token::Uni).await;
+    let feed = market.feed(SandboxToken::Uni).await;
     for times in [5.0] {
-        let bent = market.open(Token::Uni, feed * times).await;
+        let bent = market.open(SandboxToken::Uni, feed * times).await;
         bent.provide(-2_000, 2_000, 5_000_000.0).await;
         market.passes(290).await;
         bent.trade(50_000.0).await;
-        market.swap([Token::Usdc, Token::Uni], 3_000, 2_000_000_000).await;
-        market.swap([Token::Weth, Token::Uni], 3_000, 500_000_000_000_000_000).await;
+        market.swap([SandboxToken::Usdc, SandboxToken::Uni], 3_000, 2_000_000_000).await;
+        market.swap([SandboxToken::Weth, SandboxToken::Uni], 3_000, 500_000_000_000_000_000).await;
         for _ in 0..6 {
             market.passes(290).await;
         }
-        let spread = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap();
-        let fed = market.feed(Token::Uni).await;
+        let spread = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap();
+        let fed = market.feed(SandboxToken::Uni).await;
         assert!(near(dollars(spread.all.highest), fed) && near(dollars(spread.all.lowest), fed), "{spread:?}");
         assert!(spread.outvoted.is_some_and(|pool| dollars(pool) > fed * 4.0), "the operator is asked: {spread:?}");
         assert!(!spread.several_pools, "one pool is no majority: {spread:?}");
         // Beside the genuine pools it is one of several, and their median decides.
-        let spread = market.spread(Token::Uni, &[]).await.unwrap();
+        let spread = market.spread(SandboxToken::Uni, &[]).await.unwrap();
         assert!(near(dollars(spread.all.highest), fed), "{spread:?}");
         assert!(spread.several_pools && spread.outvoted.is_none(), "{spread:?}");
         assert_ne!(bent.pool, Address::ZERO);
@@ -545,15 +547,15 @@ async fn a_deep_traded_pool_that_strays_is_outvoted_by_the_feed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_washed_price_without_a_feed_is_no_equity() {
-    let market = Market::boot().unfed(Token::Uni);
-    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    let market = Market::boot().unfed(SandboxToken::Uni);
+    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-2_000, 2_000, 5_000_000.0).await;
     market.passes(100).await;
     for _ in 0..6 {
         bent.trade(20_000.0).await;
         market.passes(320).await;
     }
-    let spreads = market.spreads(Token::Uni, &market.genuine(Token::Uni)).await;
+    let spreads = market.spreads(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await;
     let uni = bardo::chain::token::resolve("UNI", market.client.network(), market.client.provider()).await.unwrap();
     let held: BTreeMap<TokenId, (ChainToken, U256)> =
         BTreeMap::from([(uni.id, (uni, U256::from(10).pow(U256::from(21))))]);
@@ -568,7 +570,7 @@ mod unfed_purchases {
     use std::sync::OnceLock;
 
     use bardo::base::error::ErrorCode;
-    use bardo::engine::{ApprovalMode, Call, Input, Status, ToolResponse};
+    use bardo::engine::{ApprovalMode, CallStatus, ToolCall, ToolInput, ToolResponse};
 
     use super::*;
     use bardo_testkit::golem_harness::{GolemHarness, swap};
@@ -578,19 +580,20 @@ mod unfed_purchases {
 
     /// Harness whose policy has this line, and in which only pools price UNI.
     async fn house(line: &str) -> GolemHarness {
-        let uni = *UNFED.get_or_init(|| Market::boot().address(Token::Uni));
+        let uni = *UNFED.get_or_init(|| Market::boot().address(SandboxToken::Uni));
         let prices = |prices: PriceChain| {
             let source = Without(prices, UNFED.get().copied().into_iter().collect());
             PriceChain::new(vec![Arc::new(source)])
         };
         let house = GolemHarness::told(&format!("preset = \"demo\"\n{line}\n"), prices).await;
-        assert_eq!(house.address(Token::Uni), uni);
+        assert_eq!(house.address(SandboxToken::Uni), uni);
         house
     }
 
     async fn buys(house: &GolemHarness, dollars: &str, approve: ApprovalMode) -> ToolResponse {
-        let call = Call::new("uniswap_execute_swap", Input::Json(swap("USDC", "UNI", dollars)["params"].clone()));
-        house.executor("mallory", "trade-executor").call(Call { approve: Some(approve), ..call }).await
+        let call =
+            ToolCall::new("uniswap_execute_swap", ToolInput::Json(swap("USDC", "UNI", dollars)["params"].clone()));
+        house.executor("mallory", "trade-executor").call(ToolCall { approve: Some(approve), ..call }).await
     }
 
     fn code(answer: &ToolResponse) -> Option<ErrorCode> {
@@ -606,14 +609,14 @@ mod unfed_purchases {
         assert!(format!("{refused:?}").contains("no price feed covers"), "{refused:#?}");
         assert_eq!(house.sent().await, sent);
         let bought = buys(&house, "20", ApprovalMode::Always).await;
-        assert_eq!(bought.status, Status::Success, "{bought:#?}");
+        assert_eq!(bought.status, CallStatus::Success, "{bought:#?}");
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_token_without_a_feed_is_held_up_to_its_cap_whatever_is_approved() {
         let house = house("max_unfed_usd = \"50\"").await;
         let bought = buys(&house, "30", ApprovalMode::Always).await;
-        assert_eq!(bought.status, Status::Success, "{bought:#?}");
+        assert_eq!(bought.status, CallStatus::Success, "{bought:#?}");
         let sent = house.sent().await;
         // Existing holdings count: 60 is more than 50.
         let refused = buys(&house, "30", ApprovalMode::Always).await;
@@ -627,8 +630,8 @@ mod unfed_purchases {
 /// Late quotes: the price moves meanwhile, which a malicious quote source can exploit.
 mod late_quotes {
     use bardo::base::error::ErrorCode;
-    use bardo::engine::{ApprovalMode, Call, Input};
-    use bardo::uniswap::quote::{Ask, OwnRouter, QuoteError, QuoteSource, Quoted};
+    use bardo::engine::{ApprovalMode, ToolCall, ToolInput};
+    use bardo::uniswap::quote::{LocalRouter, QuoteError, QuoteRequest, QuoteSource, QuotedRoute};
     use serde_json::json;
 
     use super::*;
@@ -644,9 +647,9 @@ mod late_quotes {
             "a late source"
         }
 
-        fn quote<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Quoted, QuoteError>> {
+        fn quote<'a>(&'a self, ask: &'a QuoteRequest<'a>) -> BoxFuture<'a, Result<QuotedRoute, QuoteError>> {
             Box::pin(async move {
-                let quoted = OwnRouter.quote(ask).await?;
+                let quoted = LocalRouter.quote(ask).await?;
                 self.0.shift(self.1);
                 Ok(quoted)
             })
@@ -665,7 +668,7 @@ mod late_quotes {
                                "decay_end_time": 300});
             let trade = swap("USDC", "WETH", "20")["params"].clone();
             for (tool, params) in [("uniswap_execute_swap", trade), ("uniswap_submit_uniswapx_order", order)] {
-                let call = Call { dry_run: true, ..Call::new(tool, Input::Json(params)) };
+                let call = ToolCall { dry_run: true, ..ToolCall::new(tool, ToolInput::Json(params)) };
                 let answer = house.executor("ada", "trade-executor").call(call).await;
                 let code = answer.error.as_ref().map(|error| error.code());
                 assert_eq!(code, refused.then_some(ErrorCode::SafetySlippage), "{tool}: {answer:#?}");
@@ -678,17 +681,18 @@ mod late_quotes {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn liquidity_that_stands_whenever_it_is_read_and_only_then_is_no_depth() {
-    let market = Market::boot().unfed(Token::Uni);
-    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    let market = Market::boot().unfed(SandboxToken::Uni);
+    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-500, 500, 100.0).await;
-    let (attacker, genuine) = (Actors::new().unwrap().address(Role::Arbitrageur), market.genuine(Token::Uni));
+    let (attacker, genuine) =
+        (Actors::new().unwrap().address(ActorRole::Arbitrageur), market.genuine(SandboxToken::Uni));
     for round in 0..8 {
         market.passes(290).await;
         bent.provide_for(attacker, -2_000, 2_000, 5_000_000.0).await;
         bent.trade(1.0).await;
         let (position, liquidity) = bent.newest().await;
         assert!(liquidity > 0);
-        let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
+        let refused = market.spread(SandboxToken::Uni, &genuine).await.unwrap_err();
         assert!(refused.contains("it has no price feed"), "round {round}: {refused}");
         let params = Enumerable::DecreaseLiquidityParams {
             tokenId: position,
@@ -710,10 +714,10 @@ mod bent_trades {
     use bardo::chain::devnet::Chain;
     use bardo::chain::network::NetworkKind;
     use bardo::chain::sender::SenderRules;
-    use bardo::engine::Status;
+    use bardo::engine::CallStatus;
     use bardo::safety::approval::Consent;
-    use bardo::safety::pipeline::State;
-    use bardo::safety::policy_engine::End;
+    use bardo::safety::pipeline::CommitState;
+    use bardo::safety::policy_engine::ActionEnd;
     use bardo::sandbox::SandboxChain;
 
     use super::*;
@@ -724,10 +728,10 @@ mod bent_trades {
     const BENDING: u64 = 3_000_000;
 
     /// Buys `token` for dollars in its pool with this fee.
-    fn bend(chain: &mut Chain, deployment: &Deployment, token: Token, fee: u32) {
+    fn bend(chain: &mut Chain, deployment: &Deployment, token: SandboxToken, fee: u32) {
         let actors = Actors::new().unwrap();
-        let (usdc, amount) = (deployment.tokens[&Token::Usdc], U256::from(BENDING) * U256::from(1_000_000));
-        let attacker = actors.address(Role::Arbitrageur);
+        let (usdc, amount) = (deployment.tokens[&SandboxToken::Usdc], U256::from(BENDING) * U256::from(1_000_000));
+        let attacker = actors.address(ActorRole::Arbitrageur);
         let params = SwapRouter02::ExactInputSingleParams {
             tokenIn: usdc,
             tokenOut: deployment.tokens[&token],
@@ -743,13 +747,13 @@ mod bent_trades {
             (usdc, Erc20::approveCall { spender: router, value: U256::MAX }.abi_encode(), 200_000),
             (router, SwapRouter02::exactInputSingleCall { params }.abi_encode(), 5_000_000),
         ] {
-            send(chain, &actors, Order::call(Role::Arbitrageur, to, input, gas, "an attack")).unwrap();
+            send(chain, &actors, ActorTransaction::call(ActorRole::Arbitrageur, to, input, gas, "an attack")).unwrap();
         }
         let block = chain.mine();
         drop(block);
     }
 
-    async fn bent(chain: &SandboxChain, token: Token, fee: u32) {
+    async fn bent(chain: &SandboxChain, token: SandboxToken, fee: u32) {
         let deployment = Arc::clone(&chain.deployment);
         chain.devnet.run(move |chain| bend(chain, &deployment, token, fee)).await.unwrap();
     }
@@ -759,8 +763,8 @@ mod bent_trades {
         let house = GolemHarness::with_policy("preset = \"demo\"\n").await;
         let golem = house.golem("ada", "trade-executor");
         let previewed = golem.call("preview_action", swap("USDC", "UNI", "200")).await;
-        assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
-        bent(&house.sandbox().chains()[0], Token::Uni, 3_000).await;
+        assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
+        bent(&house.sandbox().chains()[0], SandboxToken::Uni, 3_000).await;
         let sent = house.sent().await;
         let answer = golem.call("commit_action", permit(&previewed)).await;
         let code = answer.error.as_ref().map(|error| error.code());
@@ -770,7 +774,7 @@ mod bent_trades {
 
     /// Swap of 100 USDC for WETH whose pool is manipulated after signature number `at`; returns its end and the loss in
     /// dollars.
-    async fn bent_behind_signature(account: usize, at: usize) -> (State, Vec<End>, U256, U256) {
+    async fn bent_behind_signature(account: usize, at: usize) -> (CommitState, Vec<ActionEnd>, U256, U256) {
         // A devnet for this case only: a pool stays manipulated.
         let own: &'static Sandbox = Box::leak(Box::new(sandbox(6)));
         let world = TestHarness::over(own, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
@@ -779,7 +783,7 @@ mod bent_trades {
         let signed = AtomicUsize::new(0);
         *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
             if signed.fetch_add(1, Ordering::SeqCst) == at {
-                let done = bent(&own.chains()[0], Token::Weth, TRADED);
+                let done = bent(&own.chains()[0], SandboxToken::Weth, TRADED);
                 tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(done));
             }
         })
@@ -787,7 +791,7 @@ mod bent_trades {
         .unwrap();
         let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
         let ends = world.book.ends.lock().unwrap().clone();
-        let left = world.allowance(world.contract(Contract::Permit2)).await;
+        let left = world.allowance(world.contract(KnownContract::Permit2)).await;
         assert_eq!(left, U256::ZERO, "what the plan allowed is taken back: {:?}", committed.remarks);
         let lost = usdc - world.balance(&world.usdc).await;
         (committed.state, ends, lost, world.balance(&world.weth).await - weth)
@@ -796,15 +800,18 @@ mod bent_trades {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_traded_pool_that_is_bent_behind_the_signature_costs_no_more_than_gas() {
         let (state, ends, lost, came) = bent_behind_signature(4, 1).await;
-        assert!(matches!(state, State::Reverted), "{state:?}: {came} came for {lost}");
+        assert!(matches!(state, CommitState::Reverted), "{state:?}: {came} came for {lost}");
         assert_eq!((lost, came), (U256::ZERO, U256::ZERO));
-        assert!(matches!(ends.as_slice(), [End::Reverted { .. }, ..] | [.., End::Reverted { .. }]), "{ends:?}");
+        assert!(
+            matches!(ends.as_slice(), [ActionEnd::Reverted { .. }, ..] | [.., ActionEnd::Reverted { .. }]),
+            "{ends:?}"
+        );
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_traded_pool_that_is_bent_between_two_transactions_of_a_plan_stops_the_rest() {
         let (state, _, lost, came) = bent_behind_signature(5, 0).await;
-        let State::Stopped { code, why } = state else { panic!("{state:?}") };
+        let CommitState::Stopped { code, why } = state else { panic!("{state:?}") };
         assert_eq!((code, lost, came), (ErrorCode::PermitMismatch, U256::ZERO, U256::ZERO), "{why}");
     }
 }

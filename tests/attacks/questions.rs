@@ -11,8 +11,8 @@ use alloy::primitives::Address;
 use bardo::base::id::PermitId;
 use bardo::base::text::SafeText;
 use bardo::base::units::Usd;
-use bardo::runtime::data::ROOMS;
-use bardo::runtime::questions::shared::{Forgery, ShareError, Shared};
+use bardo::runtime::data::ALL_MIGRATIONS;
+use bardo::runtime::questions::shared::{Forgery, ShareError, SharedQueue};
 use bardo::safety::operator_proof::{Authorisation, OperatorProof, ProofError};
 use bardo::safety::queue_key::QueueKey;
 use bardo::session::questions::{Confirmation, OperatorAnswer, Question};
@@ -132,13 +132,13 @@ impl Victim {
     }
 
     /// Second process that holds the key of `account`.
-    fn console_of(&self, account: Address) -> Shared {
-        let shared = Shared::new(Store::open(StoreConfig::at(self.database()), ROOMS).unwrap());
+    fn console_of(&self, account: Address) -> SharedQueue {
+        let shared = SharedQueue::new(Store::open(StoreConfig::at(self.database()), ALL_MIGRATIONS).unwrap());
         shared.unlock(self.key(account));
         shared
     }
 
-    fn console(&self) -> Shared {
+    fn console(&self) -> SharedQueue {
         self.console_of(ACCOUNT.parse().unwrap())
     }
 
@@ -227,7 +227,7 @@ fn confirmed(question: &Question) -> Confirmation {
     question.requirement().met()
 }
 
-fn shown(console: &Shared) -> Question {
+fn shown(console: &SharedQueue) -> Question {
     let since = Instant::now();
     loop {
         if let Some(question) = console.others().unwrap().pop() {
@@ -347,7 +347,7 @@ async fn an_approval_by_another_accounts_key_approves_nothing() {
 #[tokio::test]
 async fn a_process_without_the_accounts_key_neither_sees_nor_answers() {
     let mut victim = Victim::asking(swap());
-    let locked = Shared::new(Store::open(StoreConfig::at(victim.database()), ROOMS).unwrap());
+    let locked = SharedQueue::new(Store::open(StoreConfig::at(victim.database()), ALL_MIGRATIONS).unwrap());
     assert!(locked.others().unwrap().is_empty());
     let answered = locked
         .answer(victim.permit_id(), &OperatorAnswer::Once, &Confirmation::default(), "x", NOW, victim.proof(NOW))
@@ -424,7 +424,7 @@ async fn the_console_reports_a_forged_question_once() {
     let console = victim.console();
     shown(&console);
     // For a live session other than the asking one: the console's session file exists, and so does another store's.
-    let third = Store::open(StoreConfig::at(victim.database()), ROOMS).unwrap();
+    let third = Store::open(StoreConfig::at(victim.database()), ALL_MIGRATIONS).unwrap();
     let insert =
         "INSERT INTO shared_question (permit_id, session, question, account, tag) VALUES (?1, ?2, '{}', ?3, ?4)";
     let row = params![PermitId::random().to_string(), third.session(), ACCOUNT, [9_u8; 32]];
@@ -444,7 +444,7 @@ async fn a_question_whose_calldata_is_not_what_its_hash_binds_is_not_drawn_even_
     let attacker = victim.attacker();
     let select = "SELECT question FROM shared_question WHERE permit_id = ?1";
     let text: String = attacker.query_row(select, [&permit], |row| row.get(0)).unwrap();
-    let third = Store::open(StoreConfig::at(victim.database()), ROOMS).unwrap();
+    let third = Store::open(StoreConfig::at(victim.database()), ALL_MIGRATIONS).unwrap();
     let store = |stored: &Value| {
         let text = stored.to_string();
         let parts: [&[u8]; 3] = [permit.as_bytes(), third.session().as_bytes(), text.as_bytes()];
@@ -574,7 +574,8 @@ async fn a_question_is_answered_once_and_by_nobody_once_its_process_has_ended() 
     // The same request in another ledger, from a process that has not received an answer yet.
     let folder = tempfile::tempdir().unwrap();
     let process = || {
-        let shared = Shared::new(Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap());
+        let shared =
+            SharedQueue::new(Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap());
         shared.unlock(victim.key(ACCOUNT.parse().unwrap()));
         shared
     };
@@ -588,7 +589,8 @@ async fn a_question_is_answered_once_and_by_nobody_once_its_process_has_ended() 
         let again = second.answer(permit_id, &answer, &confirmed(&question), "process 3", NOW, victim.proof(NOW)).await;
         assert!(matches!(again, Err(ShareError::Answered)), "{again:?}");
     }
-    let heard: Vec<_> = asking.heard().unwrap().into_iter().map(|one| (one.answer, one.by.to_string())).collect();
+    let heard: Vec<_> =
+        asking.remote_answers().unwrap().into_iter().map(|one| (one.answer, one.by.to_string())).collect();
     assert_eq!(heard, [(refuse(), "process 2".to_owned())]);
     // Requested once more, by a process that then ends.
     asking.forget(vec![permit_id]).await.unwrap();

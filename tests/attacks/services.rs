@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::fabric::Fabric;
 use bardo::runtime::{self, data::DataFolder};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ async fn served(keeps: fn(&Value) -> bool) -> [BTreeSet<u64>; 2] {
     let home = tempfile::tempdir().unwrap();
     let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
     let rpc = vec![format!("ethereum={}", devnet.url(0)), format!("base={}", proxy.url())];
-    let flags = Flags { rpc, ..Flags::default() };
+    let flags = ConfigFlags { rpc, ..ConfigFlags::default() };
     let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened =

@@ -10,11 +10,11 @@ use bardo::abi::erc20::Erc20;
 use bardo::abi::erc7683::OriginSettler;
 use bardo::abi::permit2::Permit2;
 use bardo::base::model::{Phase, StopLevel};
-use bardo::engine::{Status, ToolResponse};
-use bardo::safety::proposal::{Flow, Intent, Leg, Proposal, Purpose};
+use bardo::engine::{CallStatus, ToolResponse};
+use bardo::safety::proposal::{LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent};
 use bardo::safety::revocation::{self, only_revokes};
-use bardo::safety::simulate::Surroundings;
-use bardo::sandbox::plan::Token;
+use bardo::safety::simulate::JudgeContext;
+use bardo::sandbox::plan::SandboxToken;
 use serde_json::{Value, json};
 
 use crate::endpoints::{Attack, account, allowances, balances, chain, code, sent, token};
@@ -27,18 +27,25 @@ const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
 const SETTLER: Address = address!("00000000000000000000000000000000000000a3");
 const STRANGER: Address = address!("00000000000000000000000000000000000000a4");
 
-fn around() -> Surroundings {
-    Surroundings {
+fn around() -> JudgeContext {
+    JudgeContext {
         permit2: Some(PERMIT2),
         settler: Some(SETTLER),
         known_tokens: [TOKEN].into(),
         promised: [(TOKEN, U256::from(500))].into(),
-        ..Surroundings::default()
+        ..JudgeContext::default()
     }
 }
 
-fn leg(to: Address, call: impl Into<Bytes>) -> Leg {
-    Leg { purpose: Purpose::Main, to, value: U256::ZERO, data: call.into(), gas_limit: 100_000, slots: Vec::new() }
+fn leg(to: Address, call: impl Into<Bytes>) -> PlanLeg {
+    PlanLeg {
+        purpose: LegPurpose::Main,
+        to,
+        value: U256::ZERO,
+        data: call.into(),
+        gas_limit: 100_000,
+        slots: Vec::new(),
+    }
 }
 
 fn approve(spender: Address, amount: u64) -> Vec<u8> {
@@ -63,7 +70,7 @@ fn refund() -> Vec<u8> {
     OriginSettler::refundCall { orderId: [7; 32].into() }.abi_encode()
 }
 
-fn proposal(intent: Intent, legs: Vec<Leg>) -> Proposal {
+fn proposal(intent: ProposalIntent, legs: Vec<PlanLeg>) -> Proposal {
     Proposal {
         chain_id: 31_337,
         tool: bardo::tools::ALL_TOOL_DEFS[0].meta,
@@ -82,57 +89,57 @@ fn proposal(intent: Intent, legs: Vec<Leg>) -> Proposal {
     }
 }
 
-fn revokes(intent: Intent, legs: Vec<Leg>) -> bool {
+fn revokes(intent: ProposalIntent, legs: Vec<PlanLeg>) -> bool {
     only_revokes(&proposal(intent, legs), 0, &around())
 }
 
 #[test]
 fn what_revokes_cancels_or_refunds_passes() {
     for call in [leg(TOKEN, approve(STRANGER, 0)), leg(PERMIT2, permit2_approve(0)), leg(PERMIT2, lockdown())] {
-        assert!(revokes(Intent::Revoke, vec![call.clone()]), "{call:?}");
+        assert!(revokes(ProposalIntent::Revoke, vec![call.clone()]), "{call:?}");
     }
-    assert!(revokes(Intent::CancelOrder, vec![leg(PERMIT2, nonces(5))]));
-    assert!(revokes(Intent::Refund, vec![leg(SETTLER, refund())]));
-    assert!(revokes(Intent::Revoke, vec![leg(TOKEN, approve(STRANGER, 0)), leg(PERMIT2, lockdown())]));
+    assert!(revokes(ProposalIntent::CancelOrder, vec![leg(PERMIT2, nonces(5))]));
+    assert!(revokes(ProposalIntent::Refund, vec![leg(SETTLER, refund())]));
+    assert!(revokes(ProposalIntent::Revoke, vec![leg(TOKEN, approve(STRANGER, 0)), leg(PERMIT2, lockdown())]));
 }
 
 #[test]
 fn another_intent_with_the_calldata_of_a_revocation_is_none() {
-    use Intent::{Approve, Bridge, Identity, PlaceOrder, Swap, Transfer};
+    use ProposalIntent::{Approve, Bridge, Identity, PlaceOrder, Swap, Transfer};
     for intent in [Approve, Bridge, Identity, PlaceOrder, Swap, Transfer] {
         assert!(!revokes(intent, vec![leg(TOKEN, approve(STRANGER, 0))]), "{intent:?}");
     }
     // A refund pays the account, so it is one only by that name, and nothing else is.
-    for intent in [Intent::Revoke, Intent::CancelOrder, Approve, Transfer] {
+    for intent in [ProposalIntent::Revoke, ProposalIntent::CancelOrder, Approve, Transfer] {
         assert!(!revokes(intent, vec![leg(SETTLER, refund())]), "{intent:?}");
     }
     for other in [leg(TOKEN, approve(STRANGER, 0)), leg(PERMIT2, lockdown()), leg(PERMIT2, nonces(1))] {
-        assert!(!revokes(Intent::Refund, vec![other]));
+        assert!(!revokes(ProposalIntent::Refund, vec![other]));
     }
 }
 
 #[test]
 fn an_allowance_of_one_unit_is_no_revocation() {
-    assert!(!revokes(Intent::Revoke, vec![leg(TOKEN, approve(STRANGER, 1))]));
-    assert!(!revokes(Intent::Revoke, vec![leg(PERMIT2, permit2_approve(1))]));
+    assert!(!revokes(ProposalIntent::Revoke, vec![leg(TOKEN, approve(STRANGER, 1))]));
+    assert!(!revokes(ProposalIntent::Revoke, vec![leg(PERMIT2, permit2_approve(1))]));
 }
 
 #[test]
 fn only_permit2_keeps_exactly_what_open_orders_may_take() {
-    assert!(revokes(Intent::Revoke, vec![leg(TOKEN, approve(PERMIT2, 500))]));
+    assert!(revokes(ProposalIntent::Revoke, vec![leg(TOKEN, approve(PERMIT2, 500))]));
     for other in [1, 499, 501] {
-        assert!(!revokes(Intent::Revoke, vec![leg(TOKEN, approve(PERMIT2, other))]), "{other}");
+        assert!(!revokes(ProposalIntent::Revoke, vec![leg(TOKEN, approve(PERMIT2, other))]), "{other}");
     }
-    assert!(revokes(Intent::Revoke, vec![leg(TOKEN, approve(PERMIT2, 0))]));
-    assert!(!revokes(Intent::Revoke, vec![leg(TOKEN, approve(STRANGER, 500))]));
+    assert!(revokes(ProposalIntent::Revoke, vec![leg(TOKEN, approve(PERMIT2, 0))]));
+    assert!(!revokes(ProposalIntent::Revoke, vec![leg(TOKEN, approve(STRANGER, 500))]));
 }
 
 #[test]
 fn the_calldata_of_permit2_at_another_contract_is_no_revocation() {
     for call in [permit2_approve(0), lockdown(), nonces(1)] {
         for to in [STRANGER, TOKEN, SETTLER] {
-            assert!(!revokes(Intent::Revoke, vec![leg(to, call.clone())]), "{to}");
-            assert!(!revokes(Intent::CancelOrder, vec![leg(to, call.clone())]), "{to}");
+            assert!(!revokes(ProposalIntent::Revoke, vec![leg(to, call.clone())]), "{to}");
+            assert!(!revokes(ProposalIntent::CancelOrder, vec![leg(to, call.clone())]), "{to}");
         }
     }
 }
@@ -141,8 +148,8 @@ fn the_calldata_of_permit2_at_another_contract_is_no_revocation() {
 fn a_revocation_mixed_with_another_call_is_none() {
     let transfer = Erc20::transferCall { to: STRANGER, value: U256::from(1) }.abi_encode();
     for other in [leg(TOKEN, transfer), leg(TOKEN, approve(STRANGER, 9)), leg(SETTLER, refund())] {
-        assert!(!revokes(Intent::Revoke, vec![leg(PERMIT2, lockdown()), other.clone()]), "{other:?}");
-        assert!(!revokes(Intent::Revoke, vec![other.clone(), leg(PERMIT2, lockdown())]), "{other:?}");
+        assert!(!revokes(ProposalIntent::Revoke, vec![leg(PERMIT2, lockdown()), other.clone()]), "{other:?}");
+        assert!(!revokes(ProposalIntent::Revoke, vec![other.clone(), leg(PERMIT2, lockdown())]), "{other:?}");
     }
 }
 
@@ -152,23 +159,23 @@ fn a_revocation_wrapped_in_a_multicall_is_none() {
     let mut data = vec![0xac, 0x96, 0x50, 0xd8];
     data.extend(lockdown());
     for to in [PERMIT2, TOKEN, STRANGER] {
-        assert!(!revokes(Intent::Revoke, vec![leg(to, data.clone())]));
+        assert!(!revokes(ProposalIntent::Revoke, vec![leg(to, data.clone())]));
     }
 }
 
 #[test]
 fn a_revocation_at_an_unknown_contract_is_none() {
-    assert!(!revokes(Intent::Revoke, vec![leg(STRANGER, approve(STRANGER, 0))]));
+    assert!(!revokes(ProposalIntent::Revoke, vec![leg(STRANGER, approve(STRANGER, 0))]));
 }
 
 #[test]
 fn a_revocation_with_value_attached_is_none() {
     for (intent, call) in [
-        (Intent::Revoke, leg(TOKEN, approve(STRANGER, 0))),
-        (Intent::CancelOrder, leg(PERMIT2, nonces(1))),
-        (Intent::Refund, leg(SETTLER, refund())),
+        (ProposalIntent::Revoke, leg(TOKEN, approve(STRANGER, 0))),
+        (ProposalIntent::CancelOrder, leg(PERMIT2, nonces(1))),
+        (ProposalIntent::Refund, leg(SETTLER, refund())),
     ] {
-        assert!(!revokes(intent, vec![Leg { value: U256::from(1), ..call }]), "{intent:?}");
+        assert!(!revokes(intent, vec![PlanLeg { value: U256::from(1), ..call }]), "{intent:?}");
     }
 }
 
@@ -179,63 +186,67 @@ fn a_revocation_with_a_signature_inside_is_none() {
     let permit = PermitSingle { details, spender: STRANGER, sigDeadline: U256::MAX };
     let message = bardo::safety::typed::TypedMessage::Permit2Allowance { permit, permit2: PERMIT2 };
     let slot = bardo::safety::proposal::SignatureSlot { offset: 0, message };
-    assert!(!revokes(Intent::Revoke, vec![Leg { slots: vec![slot], ..leg(PERMIT2, lockdown()) }]));
+    assert!(!revokes(ProposalIntent::Revoke, vec![PlanLeg { slots: vec![slot], ..leg(PERMIT2, lockdown()) }]));
 }
 
 #[test]
 fn a_refund_at_a_fake_settler_is_none() {
     for to in [STRANGER, TOKEN, PERMIT2] {
-        assert!(!revokes(Intent::Refund, vec![leg(to, refund())]), "{to}");
+        assert!(!revokes(ProposalIntent::Refund, vec![leg(to, refund())]), "{to}");
     }
-    let unknown = Surroundings { settler: None, ..around() };
-    assert!(!only_revokes(&proposal(Intent::Refund, vec![leg(SETTLER, refund())]), 0, &unknown));
+    let unknown = JudgeContext { settler: None, ..around() };
+    assert!(!only_revokes(&proposal(ProposalIntent::Refund, vec![leg(SETTLER, refund())]), 0, &unknown));
 }
 
 #[test]
 fn bytes_behind_the_calldata_make_it_no_revocation() {
     for (to, mut data) in [(TOKEN, approve(STRANGER, 0)), (PERMIT2, lockdown()), (PERMIT2, nonces(1))] {
         data.extend([0; 32]);
-        assert!(!revokes(Intent::Revoke, vec![leg(to, data)]));
+        assert!(!revokes(ProposalIntent::Revoke, vec![leg(to, data)]));
     }
 }
 
 #[test]
 fn a_revocation_that_declares_an_outflow_is_none() {
-    let listed = bardo::chain::token::Token {
+    let listed = bardo::chain::token::TokenInfo {
         id: bardo::chain::token::TokenId::Erc20(TOKEN),
         symbol: Default::default(),
         name: Default::default(),
         decimals: 6,
         listed: true,
     };
-    let flow = Flow { token: listed, amount: U256::from(1) };
-    let gives = Proposal { outflows: vec![flow], ..proposal(Intent::Revoke, vec![leg(TOKEN, approve(STRANGER, 0))]) };
+    let flow = Outflow { token: listed, amount: U256::from(1) };
+    let gives =
+        Proposal { outflows: vec![flow], ..proposal(ProposalIntent::Revoke, vec![leg(TOKEN, approve(STRANGER, 0))]) };
     assert!(!only_revokes(&gives, 0, &around()));
 }
 
 #[test]
 fn a_revocation_that_may_burn_much_gas_or_does_nothing_is_none() {
     let call = leg(TOKEN, approve(STRANGER, 0));
-    let gas = |gas_limit| vec![Leg { gas_limit, ..call.clone() }];
-    assert!(revokes(Intent::Revoke, gas(revocation::MAX_GAS)));
-    assert!(!revokes(Intent::Revoke, gas(revocation::MAX_GAS + 1)));
-    assert!(!revokes(Intent::Revoke, gas(u64::MAX)));
-    assert!(!revokes(Intent::Revoke, vec![call.clone(); 11]), "11 · 100,000 is more than a million");
-    assert!(!revokes(Intent::Revoke, Vec::new()));
-    assert!(!revokes(Intent::Revoke, vec![leg(PERMIT2, Permit2::lockdownCall { approvals: vec![] }.abi_encode())]));
-    assert!(!revokes(Intent::CancelOrder, vec![leg(PERMIT2, nonces(0))]));
+    let gas = |gas_limit| vec![PlanLeg { gas_limit, ..call.clone() }];
+    assert!(revokes(ProposalIntent::Revoke, gas(revocation::MAX_GAS)));
+    assert!(!revokes(ProposalIntent::Revoke, gas(revocation::MAX_GAS + 1)));
+    assert!(!revokes(ProposalIntent::Revoke, gas(u64::MAX)));
+    assert!(!revokes(ProposalIntent::Revoke, vec![call.clone(); 11]), "11 · 100,000 is more than a million");
+    assert!(!revokes(ProposalIntent::Revoke, Vec::new()));
+    assert!(!revokes(
+        ProposalIntent::Revoke,
+        vec![leg(PERMIT2, Permit2::lockdownCall { approvals: vec![] }.abi_encode())]
+    ));
+    assert!(!revokes(ProposalIntent::CancelOrder, vec![leg(PERMIT2, nonces(0))]));
 }
 
 #[test]
 fn only_the_clean_up_behind_a_signed_plan_counts_as_a_revocation() {
-    let clean = |purpose| Leg { purpose, ..leg(TOKEN, approve(STRANGER, 0)) };
-    let plan = proposal(Intent::Swap, vec![leg(STRANGER, vec![1, 2, 3, 4]), clean(Purpose::CleanUp)]);
+    let clean = |purpose| PlanLeg { purpose, ..leg(TOKEN, approve(STRANGER, 0)) };
+    let plan = proposal(ProposalIntent::Swap, vec![leg(STRANGER, vec![1, 2, 3, 4]), clean(LegPurpose::CleanUp)]);
     assert!(only_revokes(&plan, 1, &around()));
     assert!(!only_revokes(&plan, 0, &around()), "nothing of it is signed");
-    let main = proposal(Intent::Swap, vec![clean(Purpose::Main), clean(Purpose::Main)]);
+    let main = proposal(ProposalIntent::Swap, vec![clean(LegPurpose::Main), clean(LegPurpose::Main)]);
     assert!(!only_revokes(&main, 1, &around()));
     // A plan that consists only of clean-up steps has no main step.
-    let bare = proposal(Intent::Swap, vec![clean(Purpose::CleanUp), clean(Purpose::CleanUp)]);
+    let bare = proposal(ProposalIntent::Swap, vec![clean(LegPurpose::CleanUp), clean(LegPurpose::CleanUp)]);
     assert!(!only_revokes(&bare, 0, &around()), "nothing of it is signed");
     assert!(only_revokes(&bare, 1, &around()));
 }
@@ -346,7 +357,7 @@ fn kind(kind: &str, token: &str, amount: Option<&str>) -> Value {
 async fn act(golem: &bardo::golem::agent_api::AgentSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
     match previewed.status {
-        Status::Simulated => golem.call("commit_action", permit(&previewed)).await,
+        CallStatus::Simulated => golem.call("commit_action", permit(&previewed)).await,
         _ => previewed,
     }
 }
@@ -360,24 +371,24 @@ async fn a_golem_lowers_no_allowance_under_a_stop_but_to_nothing() {
     let house = GolemHarness::with_policy("preset = \"demo\"\n").await;
     let golem = house.golem("mallory", "trade-executor");
     let given = act(&golem, kind("approve", "DAI", Some("900"))).await;
-    assert_eq!(given.status, Status::Success, "{given:#?}");
+    assert_eq!(given.status, CallStatus::Success, "{given:#?}");
     for level in [StopLevel::Pause, StopLevel::ExitOnly, StopLevel::Flatten, StopLevel::Halt] {
         house.stop.raise(level, "a test", "operator", 1).unwrap();
         let lowered = act(&golem, kind("approve", "DAI", Some("899"))).await;
-        assert_eq!(lowered.status, Status::Blocked, "{level}: {lowered:#?}");
+        assert_eq!(lowered.status, CallStatus::Blocked, "{level}: {lowered:#?}");
     }
     house.phase.send_replace(Phase::Terminal);
     let gone = act(&golem, kind("revoke", "DAI", None)).await;
-    assert_eq!(gone.status, Status::Success, "{gone:#?}");
+    assert_eq!(gone.status, CallStatus::Success, "{gone:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_revocations_ends_at_the_rate_whoever_asks() {
     let house = GolemHarness::with_policy("preset = \"demo\"\nmax_revocations_per_hour = 1\n").await;
     let golem = house.golem("mallory", "trade-executor");
-    for (round, expected) in [(0, Status::Success), (1, Status::Blocked)] {
+    for (round, expected) in [(0, CallStatus::Success), (1, CallStatus::Blocked)] {
         let given = act(&golem, kind("approve", "DAI", Some("5"))).await;
-        assert_eq!(given.status, Status::Success, "{given:#?}");
+        assert_eq!(given.status, CallStatus::Success, "{given:#?}");
         let gone = act(&golem, kind("revoke", "DAI", None)).await;
         assert_eq!(gone.status, expected, "{round}: {gone:#?}");
     }
@@ -386,7 +397,7 @@ async fn a_flood_of_revocations_ends_at_the_rate_whoever_asks() {
     let gone = act(&other, kind("revoke", "DAI", None)).await;
     assert!(violated(&gone).contains("max_revocations_per_hour"), "{gone:#?}");
     let allowance = Erc20::allowanceCall { owner: house.world.account.unwrap(), spender: PERMIT2 }.abi_encode();
-    let request = alloy::rpc::types::TransactionRequest::default().to(house.address(Token::Dai));
+    let request = alloy::rpc::types::TransactionRequest::default().to(house.address(SandboxToken::Dai));
     let request = request.input(Bytes::from(allowance).into());
     let stands = house.world.chains()[0].client.provider().call(request).await.unwrap();
     assert_ne!(U256::from_be_slice(&stands), U256::ZERO, "the refused revocation cost nothing and did nothing");

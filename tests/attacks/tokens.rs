@@ -16,15 +16,15 @@ use bardo::abi::erc20::Erc20;
 use bardo::base::error::ErrorCode;
 use bardo::chain::network::NetworkKind;
 use bardo::chain::sender::SenderRules;
-use bardo::engine::{Status, ToolResponse};
+use bardo::engine::{CallStatus, ToolResponse};
 use bardo::golem::agent_api::AgentSession;
-use bardo::runtime::data::ROOMS;
+use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::safety::approval::Consent;
-use bardo::safety::ledger::{self, Micros};
-use bardo::safety::pipeline::{Committed, Refusal};
-use bardo::safety::policy_engine::End;
+use bardo::safety::ledger::{self, MicroUsd};
+use bardo::safety::pipeline::{CommitOutcome, PipelineRefusal};
+use bardo::safety::policy_engine::ActionEnd;
 use bardo::sandbox::Sandbox;
-use bardo::sandbox::plan::Token;
+use bardo::sandbox::plan::SandboxToken;
 use bardo::store::{Store, StoreConfig};
 use serde_json::{Value, json};
 
@@ -42,12 +42,12 @@ const REVERTS: &str = "0x5f5ffd";
 
 async fn house() -> (GolemHarness, AgentSession) {
     let house = GolemHarness::with_policy("preset = \"demo\"\n").await;
-    house.give(Token::Uni, U256::from(20) * U256::from(10).pow(U256::from(18))).await;
+    house.give(SandboxToken::Uni, U256::from(20) * U256::from(10).pow(U256::from(18))).await;
     let golem = house.golem("ada", "trade-executor");
     (house, golem)
 }
 
-async fn upgrade(house: &GolemHarness, token: Token, code: Bytes) {
+async fn upgrade(house: &GolemHarness, token: SandboxToken, code: Bytes) {
     let (provider, at): (_, Address) = (house.world.chains()[0].client.provider(), house.address(token));
     let done: Value = provider.raw_request("anvil_setCode".into(), json!([at, code])).await.unwrap();
     assert!(done.is_null(), "{done}");
@@ -60,22 +60,22 @@ async fn mine(house: &GolemHarness) {
     let _mined: Value = provider.raw_request("evm_mine".into(), json!([])).await.unwrap();
 }
 
-async fn code_of(house: &GolemHarness, token: Token) -> Bytes {
+async fn code_of(house: &GolemHarness, token: SandboxToken) -> Bytes {
     house.world.chains()[0].client.provider().get_code_at(house.address(token)).await.unwrap()
 }
 
 /// Previews the sale of UNI, replaces its code, and commits the preview.
 async fn sold_after_an_upgrade(house: &GolemHarness, golem: &AgentSession, code: Bytes) -> ToolResponse {
     let previewed = golem.call("preview_action", swap("UNI", "USDC", "2")).await;
-    assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
-    upgrade(house, Token::Uni, code).await;
+    assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
+    upgrade(house, SandboxToken::Uni, code).await;
     golem.call("commit_action", permit(&previewed)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_sold() {
     let (house, golem) = house().await;
-    let (honest, fee) = (code_of(&house, Token::Uni).await, code_of(&house, Token::FeeOnTransfer).await);
+    let (honest, fee) = (code_of(&house, SandboxToken::Uni).await, code_of(&house, SandboxToken::FeeOnTransfer).await);
     let sent = house.sent().await;
     for (what, code) in [
         ("takes a fee of one percent", fee),
@@ -84,12 +84,12 @@ async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_sold() {
         ("reverts", REVERTS.parse().unwrap()),
     ] {
         let answer = sold_after_an_upgrade(&house, &golem, code).await;
-        assert_ne!(answer.status, Status::Success, "{what}: {answer:#?}");
+        assert_ne!(answer.status, CallStatus::Success, "{what}: {answer:#?}");
         assert_eq!(house.sent().await, sent, "{what}: something was signed: {answer:#?}");
-        upgrade(&house, Token::Uni, honest.clone()).await;
+        upgrade(&house, SandboxToken::Uni, honest.clone()).await;
     }
     let answer = sold_after_an_upgrade(&house, &golem, honest).await;
-    assert_eq!(answer.status, Status::Success, "the token itself is sold: {answer:#?}");
+    assert_eq!(answer.status, CallStatus::Success, "the token itself is sold: {answer:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,10 +97,10 @@ async fn a_token_that_moves_nothing_is_neither_bought_nor_sold() {
     let (house, golem) = house().await;
     let sent = house.sent().await;
     for code in [SAYS_TRUE, SAYS_FALSE, REVERTS] {
-        upgrade(&house, Token::Uni, code.parse().unwrap()).await;
+        upgrade(&house, SandboxToken::Uni, code.parse().unwrap()).await;
         for action in [swap("UNI", "USDC", "0.000000000000000001"), swap("USDC", "UNI", "20")] {
             let answer = golem.call("preview_action", action).await;
-            assert_ne!(answer.status, Status::Simulated, "{code}: {answer:#?}");
+            assert_ne!(answer.status, CallStatus::Simulated, "{code}: {answer:#?}");
         }
     }
     assert_eq!(house.sent().await, sent);
@@ -109,7 +109,7 @@ async fn a_token_that_moves_nothing_is_neither_bought_nor_sold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_bought() {
     let (house, golem) = house().await;
-    let (honest, fee) = (code_of(&house, Token::Uni).await, code_of(&house, Token::FeeOnTransfer).await);
+    let (honest, fee) = (code_of(&house, SandboxToken::Uni).await, code_of(&house, SandboxToken::FeeOnTransfer).await);
     let sent = house.sent().await;
     for (what, code) in [
         ("takes a fee of one percent", fee),
@@ -118,12 +118,12 @@ async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_bought() {
         ("reverts", REVERTS.parse().unwrap()),
     ] {
         let previewed = golem.call("preview_action", swap("USDC", "UNI", "20")).await;
-        assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
-        upgrade(&house, Token::Uni, code).await;
+        assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
+        upgrade(&house, SandboxToken::Uni, code).await;
         let answer = golem.call("commit_action", permit(&previewed)).await;
-        assert_ne!(answer.status, Status::Success, "{what}: {answer:#?}");
+        assert_ne!(answer.status, CallStatus::Success, "{what}: {answer:#?}");
         assert_eq!(house.sent().await, sent, "{what}: something was signed: {answer:#?}");
-        upgrade(&house, Token::Uni, honest.clone()).await;
+        upgrade(&house, SandboxToken::Uni, honest.clone()).await;
     }
 }
 
@@ -182,46 +182,46 @@ async fn store(house: &GolemHarness, at: Address, slot: U256, value: U256) {
 /// UNI with its own code behind a proxy that its owner controls.
 async fn tricked() -> (GolemHarness, AgentSession) {
     let (house, golem) = house().await;
-    let (uni, honest) = (house.address(Token::Uni), code_of(&house, Token::Uni).await);
+    let (uni, honest) = (house.address(SandboxToken::Uni), code_of(&house, SandboxToken::Uni).await);
     let provider = house.world.chains()[0].client.provider();
     let _done: Value = provider.raw_request("anvil_setCode".into(), json!([BEHIND, honest])).await.unwrap();
     let at = house.deploy(creation(include_str!("../fixtures/contracts/TrickToken.hex"), Vec::new())).await;
     let proxy = provider.get_code_at(at).await.unwrap();
     store(&house, uni, IMPLEMENTATION, BEHIND.into_word().into()).await;
-    upgrade(&house, Token::Uni, proxy).await;
+    upgrade(&house, SandboxToken::Uni, proxy).await;
     (house, golem)
 }
 
 async fn turn(house: &GolemHarness, trick: u64, hook: Address) {
-    let uni = house.address(Token::Uni);
+    let uni = house.address(SandboxToken::Uni);
     store(house, uni, HOOK, hook.into_word().into()).await;
     store(house, uni, TRICK, U256::from(trick)).await;
 }
 
-async fn ask<C: SolCall>(house: &GolemHarness, token: Token, call: C) -> C::Return {
+async fn ask<C: SolCall>(house: &GolemHarness, token: SandboxToken, call: C) -> C::Return {
     let request = TransactionRequest::default().with_to(house.address(token)).with_input(call.abi_encode());
     let answer = house.world.chains()[0].client.provider().call(request).await.unwrap();
     C::abi_decode_returns(&answer).unwrap()
 }
 
-async fn held(house: &GolemHarness, token: Token) -> U256 {
+async fn held(house: &GolemHarness, token: SandboxToken) -> U256 {
     ask(house, token, Erc20::balanceOfCall { owner: house.world.account.unwrap() }).await
 }
 
-async fn allowed(house: &GolemHarness, token: Token, spender: Address) -> U256 {
+async fn allowed(house: &GolemHarness, token: SandboxToken, spender: Address) -> U256 {
     ask(house, token, Erc20::allowanceCall { owner: house.world.account.unwrap(), spender }).await
 }
 
 async fn act(golem: &AgentSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
     match previewed.status {
-        Status::Simulated => golem.call("commit_action", permit(&previewed)).await,
+        CallStatus::Simulated => golem.call("commit_action", permit(&previewed)).await,
         _ => previewed,
     }
 }
 
 /// Contract that uses an old allowance on `token` whenever UNI moves.
-async fn collector(house: &GolemHarness, token: Token, allowance: U256) -> Address {
+async fn collector(house: &GolemHarness, token: SandboxToken, allowance: U256) -> Address {
     let account = house.world.account.unwrap();
     let arguments = (house.address(token), account).abi_encode_params();
     let hook = house.deploy(creation(include_str!("../fixtures/contracts/Collector.hex"), arguments)).await;
@@ -236,13 +236,13 @@ async fn nothing_is_signed(house: &GolemHarness, golem: &AgentSession, trick: u6
     for trade in trades {
         turn(house, HONEST, hook).await;
         let previewed = golem.call("preview_action", trade.clone()).await;
-        assert_eq!(previewed.status, Status::Simulated, "{trick}: {previewed:#?}");
+        assert_eq!(previewed.status, CallStatus::Simulated, "{trick}: {previewed:#?}");
         turn(house, trick, hook).await;
         let answer = golem.call("commit_action", permit(&previewed)).await;
-        assert_ne!(answer.status, Status::Success, "{trick}: {answer:#?}");
+        assert_ne!(answer.status, CallStatus::Success, "{trick}: {answer:#?}");
         assert_eq!(house.sent().await, sent, "{trick}: something was signed: {answer:#?}");
         let answer = act(golem, trade.clone()).await;
-        assert_ne!(answer.status, Status::Success, "{trick}: {answer:#?}");
+        assert_ne!(answer.status, CallStatus::Success, "{trick}: {answer:#?}");
         assert_eq!(house.sent().await, sent, "{trick}: something was signed: {answer:#?}");
     }
     turn(house, HONEST, hook).await;
@@ -255,23 +255,23 @@ fn both() -> [Value; 2] {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hook_that_takes_another_token_by_an_old_allowance_signs_nothing() {
     let (house, golem) = tricked().await;
-    house.give(Token::Dai, whole(300)).await;
-    let hook = collector(&house, Token::Dai, whole(100)).await;
+    house.give(SandboxToken::Dai, whole(300)).await;
+    let hook = collector(&house, SandboxToken::Dai, whole(100)).await;
     nothing_is_signed(&house, &golem, CALLS_HOOK, hook, &both()).await;
-    assert_eq!(held(&house, Token::Dai).await, whole(300));
+    assert_eq!(held(&house, SandboxToken::Dai).await, whole(300));
     // The proxy alone does not prevent trading.
     let answer = act(&golem, swap("UNI", "USDC", "2")).await;
-    assert_eq!(answer.status, Status::Success, "{answer:#?}");
-    assert_eq!(held(&house, Token::Uni).await, whole(18));
+    assert_eq!(answer.status, CallStatus::Success, "{answer:#?}");
+    assert_eq!(held(&house, SandboxToken::Uni).await, whole(18));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hook_that_moves_more_of_the_token_signs_nothing() {
     let (house, golem) = tricked().await;
-    let hook = collector(&house, Token::Uni, whole(5)).await;
+    let hook = collector(&house, SandboxToken::Uni, whole(5)).await;
     nothing_is_signed(&house, &golem, CALLS_HOOK, hook, &both()).await;
     nothing_is_signed(&house, &golem, MOVES_TWICE, ATTACKER, &[swap("UNI", "USDC", "2")]).await;
-    assert_eq!(held(&house, Token::Uni).await, whole(20));
+    assert_eq!(held(&house, SandboxToken::Uni).await, whole(20));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -280,7 +280,7 @@ async fn a_token_that_lets_its_owner_take_more_on_the_way_signs_nothing() {
     for trick in [ALLOWS_HOOK, ALLOWS_HOOK_TOO] {
         nothing_is_signed(&house, &golem, trick, ATTACKER, &[swap("UNI", "USDC", "2")]).await;
     }
-    assert_eq!(allowed(&house, Token::Uni, ATTACKER).await, U256::ZERO);
+    assert_eq!(allowed(&house, SandboxToken::Uni, ATTACKER).await, U256::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -297,9 +297,9 @@ async fn an_approval_that_is_denied_and_given_is_what_it_is() {
     let (house, golem) = tricked().await;
     turn(&house, DENIES_APPROVAL, ATTACKER).await;
     let answer = act(&golem, swap("UNI", "USDC", "2")).await;
-    assert_eq!(answer.status, Status::Success, "{answer:#?}");
-    assert_eq!(held(&house, Token::Uni).await, whole(18));
-    assert_eq!(allowed(&house, Token::Uni, PERMIT2).await, U256::ZERO);
+    assert_eq!(answer.status, CallStatus::Success, "{answer:#?}");
+    assert_eq!(held(&house, SandboxToken::Uni).await, whole(18));
+    assert_eq!(allowed(&house, SandboxToken::Uni, PERMIT2).await, U256::ZERO);
 }
 
 fn kind(kind: &str, amount: Option<&str>) -> Value {
@@ -318,7 +318,7 @@ async fn an_approval_that_sets_nothing_is_not_reported_as_done() {
         turn(&house, trick, ATTACKER).await;
         for action in [kind("approve", Some("3")), swap("UNI", "USDC", "2")] {
             let answer = act(&golem, action).await;
-            assert_ne!(answer.status, Status::Success, "{trick}: {answer:#?}");
+            assert_ne!(answer.status, CallStatus::Success, "{trick}: {answer:#?}");
             assert_eq!(house.sent().await, sent, "{trick}: something was signed: {answer:#?}");
         }
     }
@@ -328,25 +328,25 @@ async fn an_approval_that_sets_nothing_is_not_reported_as_done() {
 async fn a_revocation_that_takes_nothing_back_is_not_reported_as_done() {
     let (house, golem) = tricked().await;
     let given = act(&golem, kind("approve", Some("3"))).await;
-    assert_eq!(given.status, Status::Success, "{given:#?}");
+    assert_eq!(given.status, CallStatus::Success, "{given:#?}");
     let sent = house.sent().await;
     for trick in [DENIES_APPROVAL_AND_STAYS, CONFIRMS_APPROVAL_AND_STAYS] {
         turn(&house, trick, ATTACKER).await;
         let answer = act(&golem, kind("revoke", None)).await;
-        assert_eq!(allowed(&house, Token::Uni, PERMIT2).await, whole(3));
-        assert_ne!(answer.status, Status::Success, "{trick}: {answer:#?}");
+        assert_eq!(allowed(&house, SandboxToken::Uni, PERMIT2).await, whole(3));
+        assert_ne!(answer.status, CallStatus::Success, "{trick}: {answer:#?}");
         assert_eq!(house.sent().await, sent, "{trick}: something was signed: {answer:#?}");
     }
     turn(&house, HONEST, ATTACKER).await;
     let answer = act(&golem, kind("revoke", None)).await;
-    assert_eq!(answer.status, Status::Success, "{answer:#?}");
-    assert_eq!(allowed(&house, Token::Uni, PERMIT2).await, U256::ZERO);
+    assert_eq!(answer.status, CallStatus::Success, "{answer:#?}");
+    assert_eq!(allowed(&house, SandboxToken::Uni, PERMIT2).await, U256::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_by_a_proxys_implementation_slot_between_preview_and_commit_signs_nothing() {
     let (house, golem) = tricked().await;
-    let uni = house.address(Token::Uni);
+    let uni = house.address(SandboxToken::Uni);
     let sent = house.sent().await;
     for (number, code) in [SAYS_TRUE, SAYS_FALSE, REVERTS].into_iter().enumerate() {
         let next = Address::with_last_byte(0xd0 + u8::try_from(number).unwrap());
@@ -354,16 +354,16 @@ async fn an_upgrade_by_a_proxys_implementation_slot_between_preview_and_commit_s
         let _done: Value = provider.raw_request("anvil_setCode".into(), json!([next, code])).await.unwrap();
         for trade in both() {
             let previewed = golem.call("preview_action", trade).await;
-            assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+            assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
             store(&house, uni, IMPLEMENTATION, next.into_word().into()).await;
             let answer = golem.call("commit_action", permit(&previewed)).await;
-            assert_ne!(answer.status, Status::Success, "{code}: {answer:#?}");
+            assert_ne!(answer.status, CallStatus::Success, "{code}: {answer:#?}");
             assert_eq!(house.sent().await, sent, "{code}: something was signed: {answer:#?}");
             store(&house, uni, IMPLEMENTATION, BEHIND.into_word().into()).await;
         }
     }
     let answer = act(&golem, swap("UNI", "USDC", "2")).await;
-    assert_eq!(answer.status, Status::Success, "{answer:#?}");
+    assert_eq!(answer.status, CallStatus::Success, "{answer:#?}");
 }
 
 // Tokens whose balances change by themselves.
@@ -377,10 +377,10 @@ fn databases(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// High-water mark of the account in its ledger.
-fn high_water(house: &GolemHarness) -> Micros {
+fn high_water(house: &GolemHarness) -> MicroUsd {
     let found = databases(house.folder.path());
     let [found] = found.as_slice() else { panic!("{found:?}") };
-    let store = Store::open(StoreConfig::at(found), ROOMS).unwrap();
+    let store = Store::open(StoreConfig::at(found), ALL_MIGRATIONS).unwrap();
     let account = house.world.account.unwrap();
     store.read(|connection| ledger::usage(connection, 0, 31_337, account, [], 0)).unwrap().high_water
 }
@@ -388,10 +388,10 @@ fn high_water(house: &GolemHarness) -> Micros {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_shrinks_between_preview_and_commit_is_not_sold() {
     let (house, golem) = house().await;
-    let (uni, account) = (house.address(Token::Uni), house.world.account.unwrap());
+    let (uni, account) = (house.address(SandboxToken::Uni), house.world.account.unwrap());
     let sent = house.sent().await;
     let previewed = golem.call("preview_action", swap("UNI", "USDC", "2")).await;
-    assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+    assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
     store(&house, uni, balance_slot(account), whole(1)).await;
     let answer = golem.call("commit_action", permit(&previewed)).await;
     let code = answer.error.as_ref().map(|error| error.code());
@@ -402,16 +402,16 @@ async fn a_token_that_shrinks_between_preview_and_commit_is_not_sold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_grows_between_preview_and_commit_raises_no_mark_and_sells_no_more() {
     let (house, golem) = house().await;
-    let (uni, account) = (house.address(Token::Uni), house.world.account.unwrap());
+    let (uni, account) = (house.address(SandboxToken::Uni), house.world.account.unwrap());
     let first = act(&golem, swap("UNI", "USDC", "2")).await;
-    assert_eq!(first.status, Status::Success, "{first:#?}");
+    assert_eq!(first.status, CallStatus::Success, "{first:#?}");
     let mark = high_water(&house);
-    assert!(mark > Micros::ZERO);
+    assert!(mark > MicroUsd::ZERO);
     let previewed = golem.call("preview_action", swap("UNI", "USDC", "2")).await;
     store(&house, uni, balance_slot(account), whole(10_000_000)).await;
     let answer = golem.call("commit_action", permit(&previewed)).await;
-    assert_eq!(answer.status, Status::Success, "{answer:#?}");
-    assert_eq!(held(&house, Token::Uni).await, whole(10_000_000) - whole(2));
+    assert_eq!(answer.status, CallStatus::Success, "{answer:#?}");
+    assert_eq!(held(&house, SandboxToken::Uni).await, whole(10_000_000) - whole(2));
     assert_eq!(high_water(&house), mark, "ten million UNI from nowhere are no profit");
 }
 
@@ -425,7 +425,7 @@ async fn a_token_that_halves_everybodys_balance_between_preview_and_commit_is_no
 static OWN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(5));
 
 /// Swap of 100 of 10,000 USDC; between the second signature and its block, the account's balance becomes `becomes`.
-async fn rebased_behind_the_signature(becomes: u64) -> (Result<Committed, Refusal>, Vec<End>, U256) {
+async fn rebased_behind_the_signature(becomes: u64) -> (Result<CommitOutcome, PipelineRefusal>, Vec<ActionEnd>, U256) {
     let world = TestHarness::over(&OWN, 3, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
     let (usdc, account) = (world.contract_of(&world.usdc), world.account());
     let preview = world.preview(world.swap(100_000_000).await).await.unwrap();
@@ -452,7 +452,7 @@ async fn a_token_that_shrinks_behind_the_signature_is_told_as_a_mismatch_and_cou
     let (committed, truth) = committed.map(|one| (one.clone(), one.truth.unwrap())).unwrap();
     assert_eq!(left, U256::from(4_900_000_000_u64), "only what was declared is taken");
     assert!(!truth.mismatches.is_empty(), "half of the balance is gone: {committed:#?}");
-    let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
+    let [ActionEnd::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
     assert!(cents(*spent) >= 10_000, "100 dollars left, and {spent} are counted");
 }
 
@@ -461,6 +461,6 @@ async fn a_token_that_grows_behind_the_signature_lessens_nothing_that_was_spent(
     let (committed, ends, left) = rebased_behind_the_signature(50_000_000_000).await;
     let truth = committed.unwrap().truth.unwrap();
     assert_eq!(left, U256::from(49_900_000_000_u64), "only what was declared is taken: {truth:#?}");
-    let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
+    let [ActionEnd::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
     assert!(cents(*spent) >= 10_000, "100 dollars left, and {spent} are counted");
 }

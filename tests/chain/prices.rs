@@ -9,10 +9,10 @@ use bardo::{
     abi::feed::PriceFeed,
     base::{clock::SystemClock, text::SafeText},
     chain::{
-        devnet::{ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig},
+        devnet::{ChainConfig, Devnet, DevnetConfig, MiningMode, RunningConfig},
         price::{FeedPrices, FeedSpec, NoPrice, Price, PriceSource},
     },
-    sandbox::contracts::{Contract, MULTICALL3},
+    sandbox::contracts::{BundledContract, MULTICALL3},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -31,14 +31,14 @@ impl TestHarness {
     async fn new() -> Self {
         let chain = ChainConfig {
             balances: vec![(KEEPER, U256::from(10).pow(U256::from(20)))],
-            codes: vec![(MULTICALL3, Contract::Multicall3.code().unwrap())],
+            codes: vec![(MULTICALL3, BundledContract::Multicall3.code().unwrap())],
             ..ChainConfig::default()
         };
-        let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+        let running = RunningConfig { mining: MiningMode::Manual, clock: None, hook: None };
         let devnet = Devnet::spawn(DevnetConfig { chain, running }).unwrap();
         let mut world = Self { devnet, feed: KEEPER.create(0), nonce: 0 };
         let arguments = ("ETH / USD".to_owned(), U256::from(8), KEEPER).abi_encode_params();
-        world.send(TxKind::Create, Contract::PriceFeed.creation(&arguments).unwrap()).await;
+        world.send(TxKind::Create, BundledContract::PriceFeed.creation(&arguments).unwrap()).await;
         world
     }
 

@@ -7,11 +7,11 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{self, Stdio};
 
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::id::GolemId;
 use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
-use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
+use bardo::session::handle::{AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -242,14 +242,14 @@ fn whoever_starts_ends_the_plans_of_who_was_killed() {
     let plan = "INSERT INTO ledger_liquidation (chain_id, account, token, planned_at) VALUES (31337, ?1, 'native', 1)";
     ledger.execute(plan, [desk.account().parse::<alloy::primitives::Address>().unwrap().to_string()]).unwrap();
     let variables = [("BARDO_HOME".to_owned(), desk.home.path().to_str().unwrap().to_owned())];
-    let flags = Flags { rpc: vec![desk.given.clone()], ..Flags::default() };
+    let flags = ConfigFlags { rpc: vec![desk.given.clone()], ..ConfigFlags::default() };
     let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
     let starts = async |watch| {
         let options = SessionOptions { watch, ..SessionOptions::default() };
-        let Handle { commands, mut news } = Session::open_with(config.clone(), options, Box::new(Nobody));
-        while !matches!(news.recv().await.expect("it comes up"), News::Ready(_)) {}
-        let command = Command::Leave(LeaveMode::Finish);
-        commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+        let SessionHandle { commands, mut news } = Session::open_with(config.clone(), options, Box::new(Nobody));
+        while !matches!(news.recv().await.expect("it comes up"), SessionNews::Ready(_)) {}
+        let command = SessionCommand::Leave(LeaveMode::Finish);
+        commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
         while news.recv().await.is_some() {}
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();

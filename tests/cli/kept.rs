@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::runtime::data::{DataFolder, Ledger};
-use bardo::runtime::{self, OpenWorld};
-use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
+use bardo::runtime::{self, OpenEnvironment};
+use bardo::sandbox::{BlockPace, MarketMode, SandboxConfig};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
 
@@ -309,18 +309,18 @@ fn names_that_could_lead_elsewhere_and_flags_without_a_devnet_are_usage_errors()
 
 fn config(home: &Path) -> Config {
     let variables = [("BARDO_HOME".to_owned(), home.to_str().unwrap().to_owned())];
-    let mut config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
+    let mut config = Config::load(&Environment::from_iter(variables), &ConfigFlags::default()).unwrap();
     config.kept_devnet = Some("demo".to_owned());
     config
 }
 
-async fn opened(home: &Path) -> (Config, OpenWorld) {
+async fn opened(home: &Path) -> (Config, OpenEnvironment) {
     let config = config(home);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let still = || SandboxConfig {
         seed: 7,
         start_time: SystemClock.now_seconds(),
-        pace: Pace::Manual,
+        pace: BlockPace::Manual,
         clock: Some(Arc::new(SystemClock)),
         market: MarketMode::Off,
         keeper: false,
@@ -341,7 +341,7 @@ async fn settle(ledger: &Ledger, number: u64, hash: [u8; 32]) {
 }
 
 /// One run of the program up to the opened ledger; everything on its runtime ends with it, including the chains.
-fn one_run<T>(home: &Path, run: impl AsyncFnOnce(&OpenWorld, Result<Ledger, String>) -> T) -> T {
+fn one_run<T>(home: &Path, run: impl AsyncFnOnce(&OpenEnvironment, Result<Ledger, String>) -> T) -> T {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let result = runtime.block_on(async {
         let (config, world) = opened(home).await;
@@ -355,7 +355,7 @@ fn one_run<T>(home: &Path, run: impl AsyncFnOnce(&OpenWorld, Result<Ledger, Stri
 #[test]
 fn a_chain_that_is_older_than_its_ledger_is_not_opened() {
     let home = tempfile::tempdir().unwrap();
-    let chain = |world: &OpenWorld| world.sandbox.as_ref().unwrap().chain("ethereum").unwrap().devnet.clone();
+    let chain = |world: &OpenEnvironment| world.sandbox.as_ref().unwrap().chain("ethereum").unwrap().devnet.clone();
     let (instance, path, number) = one_run(home.path(), async |world, ledger| {
         let ledger = ledger.unwrap();
         let block = chain(world).mine().await.unwrap();

@@ -14,7 +14,7 @@ use alloy::eips::eip2718::Encodable2718 as _;
 use alloy::primitives::{Address, FixedBytes, hex};
 use alloy::sol_types::SolCall;
 use bardo::abi::policy_cage::PolicyCage::{AssetRule, CallRule, Rules, clearCall, configureCall};
-use bardo::sandbox::keys::Party;
+use bardo::sandbox::keys::DevnetAccount;
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, ended, swap};
@@ -73,7 +73,7 @@ fn what_was_typed_before_the_question_and_half_a_yes_are_no_yes() {
 
 /// Sends a transaction from the demo account, without Bardo.
 fn send(desk: &Desk, to: Address, call: impl SolCall) {
-    let party = Party::development_accounts().unwrap().swap_remove(0);
+    let party = DevnetAccount::development_accounts().unwrap().swap_remove(0);
     assert_eq!(party.address(), desk.account().parse::<Address>().unwrap());
     let transaction = bardo_testkit::outside::call(desk.nonce("latest"), to, call);
     let raw = hex::encode_prefixed(party.sign(transaction).unwrap().encoded_2718());

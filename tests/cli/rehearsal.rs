@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bardo::base::clock::{Clock, SystemClock};
-use bardo::chain::devnet::server::{Server, serve};
+use bardo::chain::devnet::server::{RpcServer, serve};
 use bardo::chain::provider::read_only::READ_ONLY_METHODS;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use serde_json::{Value, json};
 
 use crate::{bardo, run};
@@ -23,7 +23,7 @@ struct Quiet {
     book: Value,
     _runtime: tokio::runtime::Runtime,
     _sandbox: Sandbox,
-    _server: Server,
+    _server: RpcServer,
 }
 
 impl Quiet {
@@ -32,7 +32,7 @@ impl Quiet {
         let config = SandboxConfig {
             seed: 7,
             start_time: clock.now_seconds(),
-            pace: Pace::OnTransaction,
+            pace: BlockPace::OnTransaction,
             clock: Some(clock),
             market: MarketMode::Off,
             keeper: false,

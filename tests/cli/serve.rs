@@ -11,8 +11,10 @@ use bardo::base::fabric::EventKind;
 use bardo::base::id::GolemId;
 use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
-use bardo::session::envelope::{Status, ToolResponse};
-use bardo::session::handle::{Command as Order, Found, Handle, News, Query, Ready, Sent};
+use bardo::session::envelope::{CallStatus, ToolResponse};
+use bardo::session::handle::{
+    AddressedCommand, QueryResult, SessionCommand as Order, SessionHandle, SessionInfo, SessionNews, SessionQuery,
+};
 use bardo::session::questions::{Confirmation, OperatorAnswer, Question, QuestionKey};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -80,15 +82,15 @@ fn place(home: &Path) -> Place {
     Place::in_data(&home.join("data"))
 }
 
-struct Console(Handle);
+struct Console(SessionHandle);
 
 impl Console {
     async fn send(&self, command: Order) {
-        self.0.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+        self.0.commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 
     /// First news that `wanted` accepts.
-    async fn until<T>(&mut self, mut wanted: impl FnMut(News) -> Option<T>) -> T {
+    async fn until<T>(&mut self, mut wanted: impl FnMut(SessionNews) -> Option<T>) -> T {
         let waiting = async {
             loop {
                 if let Some(found) = wanted(self.0.news.recv().await.expect("the session goes on")) {
@@ -99,17 +101,18 @@ impl Console {
         timeout(WAIT, waiting).await.expect("the news in time")
     }
 
-    async fn ready(&mut self) -> Box<Ready> {
-        self.until(|news| if let News::Ready(ready) = news { Some(ready) } else { None }).await
+    async fn ready(&mut self) -> Box<SessionInfo> {
+        self.until(|news| if let SessionNews::Ready(ready) = news { Some(ready) } else { None }).await
     }
 
     async fn reply(&mut self) -> (u64, Box<ToolResponse>) {
-        let reply = |news| if let News::Reply { ticket, response } = news { Some((ticket, response)) } else { None };
+        let reply =
+            |news| if let SessionNews::Reply { ticket, response } = news { Some((ticket, response)) } else { None };
         self.until(reply).await
     }
 
     async fn question(&mut self) -> Question {
-        let first = |news| if let News::Questions(open) = news { open.first().cloned() } else { None };
+        let first = |news| if let SessionNews::Questions(open) = news { open.first().cloned() } else { None };
         self.until(first).await
     }
 }
@@ -131,23 +134,23 @@ async fn a_session_goes_on_while_its_consoles_come_and_go() {
     assert!(first.ready().await.tools.len() > 10);
     first.send(swap(5, "0.01")).await;
     let (ticket, response) = first.reply().await;
-    assert_eq!((ticket, response.status), (5, Status::Success), "{response:#?}");
+    assert_eq!((ticket, response.status), (5, CallStatus::Success), "{response:#?}");
     drop(first);
 
     // Another console receives what happened before it came.
     let mut second = served.attach(Rights::Watch).await;
     second.ready().await;
-    second.send(Order::Look { ticket: 9, query: Query::History { after: 0 } }).await;
-    let found = |news| if let News::Found { ticket: 9, found } = news { Some(found) } else { None };
-    let Found::History { events, .. } = *second.until(found).await else { panic!() };
+    second.send(Order::Look { ticket: 9, query: SessionQuery::History { after: 0 } }).await;
+    let found = |news| if let SessionNews::Found { ticket: 9, found } = news { Some(found) } else { None };
+    let QueryResult::History { events, .. } = *second.until(found).await else { panic!() };
     assert!(events.iter().any(|event| matches!(event.kind, EventKind::ToolVerified(_))), "{}", events.len());
     second.send(swap(1, "0.01")).await;
-    let refused = |news| if let News::CommandResult { done: false, words } = news { Some(words) } else { None };
+    let refused = |news| if let SessionNews::CommandResult { done: false, words } = news { Some(words) } else { None };
     assert!(second.until(refused).await.as_str().contains("read-only"));
 
     let (out, err, code) = run(bardo(served.home.path()).args(["serve", "--end"]));
     assert_eq!((err.as_str(), code), ("", 0), "{out}");
-    let left = |news| if let News::Left(summary) = news { Some(summary) } else { None };
+    let left = |news| if let SessionNews::Left(summary) = news { Some(summary) } else { None };
     assert_eq!(second.until(left).await.trades, 1);
     let (out, code) = served.ended();
     assert!(code == Some(0) && out.contains("1 trade"), "{out}");
@@ -176,10 +179,10 @@ async fn a_decision_waits_for_a_console_and_is_answered_once() {
         password: None,
     };
     one.send(answer("too much")).await;
-    let closed = |news| if let News::Questions(open) = news { open.is_empty().then_some(()) } else { None };
+    let closed = |news| if let SessionNews::Questions(open) = news { open.is_empty().then_some(()) } else { None };
     other.until(closed).await;
     other.send(answer("late")).await;
-    let late = |news| if let News::CommandResult { done: false, words } = news { Some(words) } else { None };
+    let late = |news| if let SessionNews::CommandResult { done: false, words } = news { Some(words) } else { None };
     let words = other.until(late).await;
     assert!(!words.is_empty());
     let QuestionKey::Action(_) = question.key else { panic!("{:?}", question.key) };
@@ -191,7 +194,7 @@ async fn a_killed_session_leaves_no_place_that_looks_served_and_another_can_begi
     let mut console = served.attach(Rights::Operate).await;
     console.ready().await;
     console.send(Order::Raise { level: StopLevel::Halt, reason: SafeText::clean("leaving", 20) }).await;
-    let told = |news| if let News::CommandResult { done, words } = news { Some((done, words)) } else { None };
+    let told = |news| if let SessionNews::CommandResult { done, words } = news { Some((done, words)) } else { None };
     let (done, words) = console.until(told).await;
     assert!(done, "{words}");
     served.process.kill().unwrap();
@@ -226,7 +229,7 @@ async fn a_console_reaches_a_session_through_another_program() {
     let mut console = Console(connection.into_handle().unwrap());
     console.ready().await;
     console.send(swap(3, "0.01")).await;
-    assert_eq!(console.reply().await.1.status, Status::Success);
+    assert_eq!(console.reply().await.1.status, CallStatus::Success);
     drop(console);
     assert!(child.wait().unwrap().success());
 }

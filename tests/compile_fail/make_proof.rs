@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use bardo::safety::operator_proof::{Authorisation, Basis, OperatorProof};
+use bardo::safety::operator_proof::{Authorisation, ProofBasis, OperatorProof};
 
 fn forged() -> OperatorProof {
-    OperatorProof::issue(Authorisation::ResetBreaker, Basis::NoKeys, Path::new(""), 0)
+    OperatorProof::issue(Authorisation::ResetBreaker, ProofBasis::NoKeys, Path::new(""), 0)
 }
 
 fn main() {}

@@ -7,12 +7,12 @@ use std::time::Duration;
 use alloy::primitives::Address;
 use bardo::base::id::{CallId, GolemId};
 use bardo::base::text::SafeText;
-use bardo::console::state::model::{BlockRow, ChainIdentity, ChainSnapshot, Money, Network, Update};
+use bardo::console::state::model::{BlockRow, ChainIdentity, ChainSnapshot, MarketUpdate, MoneyKind, NetworkIdentity};
 use bardo::console::terminal::TerminalGuard;
 use bardo::console::{Attention, ConsoleOptions, run};
-use bardo::fabric::{Card, Event, EventKind, GolemNow, Redacted, ToolEnd, ToolStart, TxState, TxUpdate};
-use bardo::session::handle::{Command, Handle, News, SessionEnd};
-use bardo::session::questions::{About, AnswerKind, Offered, Question, QuestionKey};
+use bardo::fabric::{Event, EventKind, GolemState, RedactedParams, ResultCard, ToolEnd, ToolStart, TxState, TxUpdate};
+use bardo::session::handle::{SessionCommand, SessionEnd, SessionHandle, SessionNews};
+use bardo::session::questions::{AnswerKind, AnswerOption, Question, QuestionKey, RequestSubject};
 use serde_json::json;
 
 use crate::hostile::TestHarness;
@@ -45,8 +45,8 @@ enum Script {
 }
 
 /// Session that plays `script`, and leaves on request.
-fn open(script: Script) -> Handle {
-    let (handle, SessionEnd { mut commands, news }) = Handle::pair();
+fn open(script: Script) -> SessionHandle {
+    let (handle, SessionEnd { mut commands, news }) = SessionHandle::pair();
     let leaving = news.clone();
     let world = (script == Script::Hostile).then(|| Arc::new(TestHarness::new()));
     let hostile = world.clone();
@@ -54,8 +54,8 @@ fn open(script: Script) -> Handle {
     let answered = Arc::clone(&turn);
     tokio::spawn(async move {
         while let Some(sent) = commands.recv().await {
-            if matches!(sent.command, Command::Leave(_)) {
-                let _ = leaving.send(News::Left(Box::default())).await;
+            if matches!(sent.command, SessionCommand::Leave(_)) {
+                let _ = leaving.send(SessionNews::Left(Box::default())).await;
             }
             let answer = hostile.as_ref().and_then(|one| one.answer(&sent.command, answered.load(Ordering::Relaxed)));
             if let Some(answer) = answer {
@@ -65,14 +65,14 @@ fn open(script: Script) -> Handle {
     });
     tokio::spawn(async move {
         let chain = |name: &str, id| ChainIdentity { name: SafeText::clean(name, 20), id, interval_millis: None };
-        let network = Network {
+        let network = NetworkIdentity {
             name: SafeText::clean("devnet", 20),
-            money: Money::Play,
+            money: MoneyKind::Play,
             chains: vec![chain("ethereum", 31337)],
             wallet: Address::ZERO,
         };
         // A closed channel means that the console has closed, so this may end, too.
-        if news.send(News::Market(Update::Started(network))).await.is_err() {
+        if news.send(SessionNews::Market(MarketUpdate::Started(network))).await.is_err() {
             return;
         }
         if let Some(world) = &world {
@@ -80,7 +80,7 @@ fn open(script: Script) -> Handle {
         }
         for told in 1.. {
             let number = if script == Script::Same { 1 + u64::from(told > TIMES_THE_SAME) } else { told };
-            if news.send(News::Market(Update::Chain(Box::new(snapshot(number))))).await.is_err() {
+            if news.send(SessionNews::Market(MarketUpdate::Chain(Box::new(snapshot(number))))).await.is_err() {
                 return;
             }
             if let Some(world) = &world {
@@ -95,10 +95,10 @@ fn open(script: Script) -> Handle {
                 return flood(&news).await;
             }
             if script == Script::Call {
-                let _gone = news.send(News::Events(call(0, ""))).await;
+                let _gone = news.send(SessionNews::Events(call(0, ""))).await;
             }
             if script == Script::Asks {
-                let _gone = news.send(News::Questions(Arc::new(vec![leave_paper()]))).await;
+                let _gone = news.send(SessionNews::Questions(Arc::new(vec![leave_paper()]))).await;
             }
             match script {
                 Script::Flood | Script::Still | Script::Call | Script::Asks => std::future::pending().await,
@@ -139,7 +139,7 @@ fn call(call: u64, padding: &str) -> Vec<Arc<Event>> {
     let kinds: [EventKind; 5] = [
         EventKind::ToolStart(ToolStart {
             tool_name: "uniswap_execute_swap".into(),
-            params: Redacted::new(&params, &[]),
+            params: RedactedParams::new(&params, &[]),
             params_hash: alloy::primitives::B256::ZERO,
             tick: None,
             facts: None,
@@ -152,7 +152,7 @@ fn call(call: u64, padding: &str) -> Vec<Arc<Event>> {
             state: None,
             duration_ms: 9,
             result_summary: serde_json::Value::Null,
-            card: Some(Card {
+            card: Some(ResultCard {
                 widget: bardo::base::model::CardKind::Swap,
                 data: json!({ "amount_in": format!("{call}"), "amount_out": "9", "padding": padding }),
                 hints: None,
@@ -177,7 +177,7 @@ fn leave_paper() -> Question {
         of: 1,
         title,
         value: None,
-        money: Money::Play,
+        money: MoneyKind::Play,
         asked_at: 0,
         ends_at: None,
         passes_by_itself: false,
@@ -187,14 +187,14 @@ fn leave_paper() -> Question {
         revision: 0,
         to_read: vec![],
         confirm: None,
-        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
-        about: About::LeavePaper,
+        answers: AnswerKind::ALL.into_iter().map(|kind| AnswerOption { kind, why_not: None }).collect(),
+        about: RequestSubject::LeavePaper,
     }
 }
 
 /// Calls with all their events, one batch per call: only the channel limits the speed. The last message states the
 /// memory growth during the second half.
-async fn flood(news: &tokio::sync::mpsc::Sender<News>) {
+async fn flood(news: &tokio::sync::mpsc::Sender<SessionNews>) {
     let golem: GolemId = "ada".parse().unwrap();
     // Makes each call so large that keeping the second half would take twice the permitted memory.
     let padding = "x".repeat(16 * 1024);
@@ -203,17 +203,18 @@ async fn flood(news: &tokio::sync::mpsc::Sender<News>) {
         if call == flood_calls() / 2 {
             half = resident_pages();
         }
-        if news.send(News::Events(self::call(call, &padding))).await.is_err() {
+        if news.send(SessionNews::Events(self::call(call, &padding))).await.is_err() {
             return;
         }
     }
     // Events that the console has not read are still in the channel: a few hundred calls.
     let grown = resident_pages().saturating_sub(half) * 4 / 1024;
     let words = SafeText::clean(&format!("the flood is over; {grown} MiB in its second half"), 100);
-    let kind = EventKind::GolemNow(GolemNow { now: words, next: SafeText::default(), step: None, delegation: vec![] });
+    let kind =
+        EventKind::GolemNow(GolemState { now: words, next: SafeText::default(), step: None, delegation: vec![] });
     let seq = flood_calls() * EACH + 1;
     let event = Arc::new(Event { seq, at: 1_800_000_000_000, golem_id: golem, call_id: None, kind });
-    let _gone = news.send(News::Events(vec![event])).await;
+    let _gone = news.send(SessionNews::Events(vec![event])).await;
     std::future::pending().await
 }
 

@@ -13,16 +13,17 @@ use bardo::base::model::{CardKind, Check, Phase, StopLevel};
 use bardo::base::text::{SafeText, corpus};
 use bardo::base::units::TokenAmount;
 use bardo::console::state::model::{
-    ActivityKind, ActivityRow, BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, TokenRow, Update,
+    ActivityKind, ActivityRow, BalanceRow, BlockRow, ChainSnapshot, FeedPrice, MarketUpdate, PoolRow, PoolVersion,
+    TokenRow,
 };
 use bardo::console::widgets::samples;
-use bardo::engine::{Status, ToolResponse};
+use bardo::engine::{CallStatus, ToolResponse};
 use bardo::fabric::*;
 use bardo::session::handle::{
-    AllowanceState, AllowancesState, AuditEntry, ChainHoldings, Command, Found, GrantState, Holding, News, PolicyState,
-    Query, Ready, Snapshot, StopState,
+    AllowanceState, AllowancesState, AuditEntry, ChainHoldings, GrantState, HoldingRow, PolicyState, QueryResult,
+    SessionCommand, SessionInfo, SessionNews, SessionQuery, SessionSnapshot, StopState,
 };
-use bardo::session::questions::{About, PolicyChange, PolicyRequest, Question};
+use bardo::session::questions::{PolicyChange, PolicyRequest, Question, RequestSubject};
 use serde_json::{Value, json};
 
 /// Number of turns for which the same requests stay open: long enough to open a decision and draw it in all its forms,
@@ -51,14 +52,14 @@ fn texts(value: &Value, here: &str, found: &mut Vec<String>) {
 }
 
 /// JSON pointers of a message's free texts: its parser accepts a probe there.
-fn places(news: &News) -> Vec<String> {
+fn places(news: &SessionNews) -> Vec<String> {
     let mut value = serde_json::to_value(news).unwrap();
     let mut found = Vec::new();
     texts(&value, "", &mut found);
     found.retain(|place| {
         let slot = value.pointer_mut(place).unwrap();
         let kept = std::mem::replace(slot, Value::from(PROBE));
-        let taken = serde_json::from_value::<News>(value.clone()).is_ok();
+        let taken = serde_json::from_value::<SessionNews>(value.clone()).is_ok();
         *value.pointer_mut(place).unwrap() = kept;
         taken
     });
@@ -67,7 +68,7 @@ fn places(news: &News) -> Vec<String> {
 
 /// Inserts raw text into the message's places: into all of them, or every third, so that parsed texts (figures, tool
 /// names) are sometimes valid and their cards are drawn.
-fn poisoned(news: &News, places: &[String], raw: &str, turn: u64) -> News {
+fn poisoned(news: &SessionNews, places: &[String], raw: &str, turn: u64) -> SessionNews {
     let mut value = serde_json::to_value(news).unwrap();
     for (at, place) in (0..).zip(places) {
         if turn.is_multiple_of(4) || at % 3 == turn % 3 {
@@ -78,8 +79,8 @@ fn poisoned(news: &News, places: &[String], raw: &str, turn: u64) -> News {
 }
 
 /// Messages of turn number `turn`: always of the same structure, so that raw text goes to the same places.
-fn told(turn: u64) -> [News; 4] {
-    [market(turn), News::Events(events(turn)), questions(turn), News::Snapshot(Arc::new(snapshot()))]
+fn told(turn: u64) -> [SessionNews; 4] {
+    [market(turn), SessionNews::Events(events(turn)), questions(turn), SessionNews::Snapshot(Arc::new(snapshot()))]
 }
 
 /// Hostile source of messages.
@@ -102,14 +103,14 @@ impl TestHarness {
     }
 
     /// Messages of this turn.
-    pub fn tell(&self, turn: u64) -> Vec<News> {
+    pub fn tell(&self, turn: u64) -> Vec<SessionNews> {
         let told = told(turn).into_iter().zip(&self.places);
         told.map(|(news, places)| poisoned(&news, places, self.raw(turn), turn)).collect()
     }
 
     /// Description of the session: name, archetype and scenarios are hostile, too.
-    pub fn ready(&self) -> News {
-        let ready = News::Ready(Box::new(Ready {
+    pub fn ready(&self) -> SessionNews {
+        let ready = SessionNews::Ready(Box::new(SessionInfo {
             golem_id: "ada".parse().unwrap(),
             name: text("Ada"),
             role: text("trader"),
@@ -125,28 +126,28 @@ impl TestHarness {
     }
 
     /// Answer to a query of the console, if it makes one.
-    pub fn answer(&self, command: &Command, turn: u64) -> Option<News> {
+    pub fn answer(&self, command: &SessionCommand, turn: u64) -> Option<SessionNews> {
         let news = match command {
-            Command::Look { ticket, query: Query::VerifyAudit } => {
+            SessionCommand::Look { ticket, query: SessionQuery::VerifyAudit } => {
                 let faults = vec![text("entry 12 does not follow entry 11"), text("entry 40 is missing")];
-                let found = Found::Verified { good: false, entries: 40, head: B256::ZERO, faults };
-                News::Found { ticket: *ticket, found: Box::new(found) }
+                let found = QueryResult::Verified { good: false, entries: 40, head: B256::ZERO, faults };
+                SessionNews::Found { ticket: *ticket, found: Box::new(found) }
             }
-            Command::Look { ticket, .. } => {
-                let found = Found::Audit { entries: trail() };
-                News::Found { ticket: *ticket, found: Box::new(found) }
+            SessionCommand::Look { ticket, .. } => {
+                let found = QueryResult::Audit { entries: trail() };
+                SessionNews::Found { ticket: *ticket, found: Box::new(found) }
             }
-            Command::Call { ticket, .. } | Command::Offer { ticket, .. } => {
+            SessionCommand::Call { ticket, .. } | SessionCommand::Offer { ticket, .. } => {
                 let (data, hints) = samples::quote_answer(true, 0.3);
                 let response = ToolResponse {
                     call_id: CallId::new(1),
-                    status: Status::Success,
+                    status: CallStatus::Success,
                     data: Some(data),
                     error: None,
                     decision_hints: Some(hints),
                     explanation: Some("fine".to_owned()),
                 };
-                News::Reply { ticket: *ticket, response: Box::new(response) }
+                SessionNews::Reply { ticket: *ticket, response: Box::new(response) }
             }
             _ => return None,
         };
@@ -154,7 +155,7 @@ impl TestHarness {
     }
 }
 
-fn market(turn: u64) -> News {
+fn market(turn: u64) -> SessionNews {
     let token = |seed: u8| TokenRow {
         symbol: text("WETH"),
         address: Address::repeat_byte(seed),
@@ -192,7 +193,7 @@ fn market(turn: u64) -> News {
         transaction: B256::ZERO,
     };
     let amount = TokenAmount::new(U256::from(turn), 0).unwrap();
-    News::Market(Update::Chain(Box::new(ChainSnapshot {
+    SessionNews::Market(MarketUpdate::Chain(Box::new(ChainSnapshot {
         chain: 0,
         blocks: vec![block],
         tokens: (1..=8).map(token).collect(),
@@ -209,7 +210,7 @@ fn permit() -> PermitId {
 fn begun() -> EventKind {
     EventKind::ToolStart(ToolStart {
         tool_name: "uniswap_execute_swap".into(),
-        params: Redacted::new(&samples::swap_params(), &[]),
+        params: RedactedParams::new(&samples::swap_params(), &[]),
         params_hash: B256::ZERO,
         tick: None,
         facts: None,
@@ -268,8 +269,8 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
     let stop = HaltChanged { level: Some(StopLevel::Pause), by: text("operator"), reason: text("a look") };
     let change =
         PolicyChange { field: text("max_single_trade_usd"), from: text("2500"), to: text("2000"), tighter: true };
-    let words = GolemNow { now: text("Selling."), next: text("Rest."), step: None, delegation: vec![text("trader")] };
-    let card = |widget, data, hints| Some(Card { widget, data, hints: Some(hints) });
+    let words = GolemState { now: text("Selling."), next: text("Rest."), step: None, delegation: vec![text("trader")] };
+    let card = |widget, data, hints| Some(ResultCard { widget, data, hints: Some(hints) });
     let kinds: Vec<(Option<u64>, EventKind)> = vec![
         (Some(1), begun()),
         (
@@ -318,17 +319,18 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
 }
 
 /// The same requests stay open for a while, and their texts change all the time.
-fn questions(turn: u64) -> News {
+fn questions(turn: u64) -> SessionNews {
     let number = turn / TURNS_OF_A_QUESTION * 2 + 1;
     let swap = Question { number, of: 2, ..samples::question() };
     let change =
         PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
     let policy = PolicyRequest { file: text("policy.toml"), changes: vec![change] };
-    let looser = Question { number: number + 1, place: 2, of: 2, about: About::Policy(policy), ..samples::question() };
-    News::Questions(Arc::new(vec![swap, looser]))
+    let looser =
+        Question { number: number + 1, place: 2, of: 2, about: RequestSubject::Policy(policy), ..samples::question() };
+    SessionNews::Questions(Arc::new(vec![swap, looser]))
 }
 
-fn snapshot() -> Snapshot {
+fn snapshot() -> SessionSnapshot {
     let amount = || TokenAmount::new(U256::from(9_000), 3).unwrap();
     let allowance = AllowanceState {
         chain: text("ethereum"),
@@ -355,7 +357,7 @@ fn snapshot() -> Snapshot {
         left: "380".parse().unwrap(),
         lasts_millis: 1_800_000,
     };
-    Snapshot {
+    SessionSnapshot {
         golem_id: "ada".parse().unwrap(),
         at: 1,
         account: Some(Address::repeat_byte(7)),
@@ -376,7 +378,7 @@ fn snapshot() -> Snapshot {
             chain: text("ethereum"),
             chain_id: 31_337,
             block: 9,
-            rows: vec![Holding { symbol: text("WETH"), amount: amount(), value: "1234.5".parse().ok() }],
+            rows: vec![HoldingRow { symbol: text("WETH"), amount: amount(), value: "1234.5".parse().ok() }],
         }],
         equity: "25310.42".parse().ok(),
         all_priced: true,

@@ -4,16 +4,16 @@
 use std::path::Path;
 use std::time::Duration;
 
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::id::GolemId;
 use bardo::base::text::SafeText;
-use bardo::engine::Status;
+use bardo::engine::CallStatus;
 use bardo::fabric::{EventKind, Vitals};
-use bardo::golem::brain::{AgentSignals, Brain, End, Wake};
+use bardo::golem::brain::{AgentSignals, Brain, BrainEnd, WakeReason};
 use bardo::runtime::actor::GolemActor;
 use bardo::runtime::session::{Session, SessionOptions};
-use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
-use bardo::session::questions::{About, Question};
+use bardo::session::handle::{AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews};
+use bardo::session::questions::{Question, RequestSubject};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
@@ -26,7 +26,7 @@ const MALFORMED: usize = 8;
 struct Careless;
 
 impl Brain for Careless {
-    fn live<'a>(self: Box<Self>, signals: &'a mut AgentSignals) -> BoxFuture<'a, End> {
+    fn live<'a>(self: Box<Self>, signals: &'a mut AgentSignals) -> BoxFuture<'a, BrainEnd> {
         Box::pin(async move {
             let caps = signals.agent().caps();
             let once = caps.iter().find(|cap| cap["limit"] == "2500");
@@ -35,7 +35,7 @@ impl Brain for Careless {
                 json!({"permit_id": "00000000000000000000000000", "simulation_hash": format!("0x{:064x}", 1)});
             for _ in 0..MALFORMED {
                 let refused = signals.call("commit_action".to_owned(), unknown.clone()).await;
-                assert!(!matches!(refused.status, Status::Success | Status::Partial), "{refused:?}");
+                assert!(!matches!(refused.status, CallStatus::Success | CallStatus::Partial), "{refused:?}");
             }
             let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum",
                                 "prefer_uniswapx": false});
@@ -47,10 +47,10 @@ impl Brain for Careless {
             let committing = signals.call("commit_action".to_owned(), permit);
             tokio::select! {
                 _ = committing => {}
-                () = async { while signals.wake(Instant::now() + Duration::from_secs(60)).await != Wake::Leave {} } => {}
+                () = async { while signals.wake(Instant::now() + Duration::from_secs(60)).await != WakeReason::Leave {} } => {}
             }
-            signals.agent().take_back_own().await;
-            End { well: true, why: SafeText::clean("told to leave", 40) }
+            signals.agent().withdraw_own().await;
+            BrainEnd { well: true, why: SafeText::clean("told to leave", 40) }
         })
     }
 }
@@ -65,15 +65,15 @@ struct Told {
 
 async fn watched(home: &Path) -> Told {
     let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();
-    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
     let golem = GolemActor::listening(&"led by a brain").led_by(Some(Box::new(Careless)));
-    let Handle { commands, mut news } = Session::open_with(config, SessionOptions::default(), Box::new(golem));
+    let SessionHandle { commands, mut news } = Session::open_with(config, SessionOptions::default(), Box::new(golem));
     let mut told = Told::default();
     let mut beats = None;
     // Two heartbeats after the request, the phase would reflect everything before it.
     while beats.is_none_or(|beats| told.vitals.len() < beats + 2) {
         match timeout(Duration::from_secs(120), news.recv()).await.expect("in time").expect("the session goes on") {
-            News::Events(events) => {
+            SessionNews::Events(events) => {
                 for event in events {
                     match &event.kind {
                         EventKind::Vitals(vitals) => told.vitals.push((**vitals).clone()),
@@ -82,15 +82,15 @@ async fn watched(home: &Path) -> Told {
                     }
                 }
             }
-            News::Questions(questions) if !questions.is_empty() => {
+            SessionNews::Questions(questions) if !questions.is_empty() => {
                 beats = beats.or(Some(told.vitals.len()));
                 told.questions = questions.to_vec();
             }
             _ => {}
         }
     }
-    let command = Command::Leave(LeaveMode::Now);
-    commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    let command = SessionCommand::Leave(LeaveMode::Now);
+    commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
     while news.recv().await.is_some() {}
     told
 }
@@ -103,7 +103,7 @@ async fn malformed_calls_are_no_failures_and_a_decision_carries_its_own_reason()
     let last = told.vitals.last().unwrap();
     assert_eq!((last.failures, last.phase.to_string().as_str()), (0, "Thriving"), "nothing was tried");
     let [question] = told.questions.as_slice() else { panic!("{:?}", told.questions) };
-    let About::Action(action) = &question.about else { panic!("{question:?}") };
+    let RequestSubject::Action(action) = &question.about else { panic!("{question:?}") };
     let words = action.words.as_ref().map(SafeText::as_str);
     assert_eq!(words, Some("dollars are above their share"), "its reason, and not what it said last");
     let shown: Value = serde_json::to_value(question).unwrap();

@@ -7,27 +7,27 @@ use alloy::sol_types::SolCall;
 use bardo::abi::uniswap_v3::SwapRouter02;
 use bardo::base::model::Phase;
 use bardo::custody::RevocableAccount;
-use bardo::engine::Status;
+use bardo::engine::CallStatus;
 use bardo::golem::phase::{PhaseMachine, PhaseRules};
-use bardo::golem::vitals::{Gauge, Terms};
-use bardo::safety::Revoked;
-use bardo::sandbox::actors::{Actors, Order, Role, send};
-use bardo::sandbox::genesis::Pool;
+use bardo::golem::vitals::{LifeTerms, VitalsMeter};
+use bardo::safety::RevocationCause;
+use bardo::sandbox::actors::{ActorRole, ActorTransaction, Actors, send};
+use bardo::sandbox::genesis::GenesisPool;
 use bardo::sandbox::keeper::FeedFault;
 use bardo::sandbox::market;
-use bardo::sandbox::plan::{Token, Venue};
-use bardo::sandbox::target::{Asset, Shock};
+use bardo::sandbox::plan::{SandboxToken, Venue};
+use bardo::sandbox::target::{PriceShock, PricedAsset};
 
 use bardo_testkit::golem_harness::{GolemHarness, permit, swap};
 
 const DWELL: u64 = 10_000;
 
-fn terms() -> Terms {
-    Terms { born_at: 0, high_water: None, lifespan_seconds: None }
+fn terms() -> LifeTerms {
+    LifeTerms { born_at: 0, high_water: None, lifespan_seconds: None }
 }
 
 /// Reads vitals every two seconds for three minimum phase times; returns the resulting phase.
-async fn lives_through(gauge: &mut Gauge, machine: &mut PhaseMachine, now: &mut u64) -> Phase {
+async fn lives_through(gauge: &mut VitalsMeter, machine: &mut PhaseMachine, now: &mut u64) -> Phase {
     for _ in 0..3 * DWELL / 2_000 {
         *now += 2_000;
         let (reading, _) = gauge.read(*now).await;
@@ -36,14 +36,14 @@ async fn lives_through(gauge: &mut Gauge, machine: &mut PhaseMachine, now: &mut 
     machine.phase()
 }
 
-fn of_weth(pool: &Pool) -> bool {
+fn of_weth(pool: &GenesisPool) -> bool {
     let tokens = [pool.token0.token, pool.token1.token];
-    tokens.contains(&Token::Weth) && tokens.contains(&Token::Usdc)
+    tokens.contains(&SandboxToken::Weth) && tokens.contains(&SandboxToken::Usdc)
 }
 
 /// Sells WETH into every pool on ethereum of WETH and one of these tokens until the square root of its price there has
 /// fallen to this many thousandths.
-pub async fn bend_the_pools(house: &GolemHarness, thousandths: u64, others: &[Token]) {
+pub async fn bend_the_pools(house: &GolemHarness, thousandths: u64, others: &[SandboxToken]) {
     let chain = &house.sandbox().chains()[0];
     let deployment = Arc::clone(&chain.deployment);
     let (part, whole) = (U256::from(thousandths), U256::from(1_000));
@@ -51,13 +51,15 @@ pub async fn bend_the_pools(house: &GolemHarness, thousandths: u64, others: &[To
     let sell = move |chain: &mut bardo::chain::devnet::Chain| {
         let actors = Actors::new().unwrap();
         let amount = U256::from(5_000) * U256::from(10).pow(U256::from(18));
-        let to = actors.address(Role::Arbitrageur);
+        let to = actors.address(ActorRole::Arbitrageur);
         for pool in &deployment.pools {
             let tokens = [&pool.token0, &pool.token1];
             let other = tokens.into_iter().find(|one| others.contains(&one.token));
-            let Some(other) = other.filter(|_| tokens.iter().any(|one| one.token == Token::Weth)) else { continue };
-            let price = market::standing(chain.state(), pool);
-            let weth_first = pool.token0.token == Token::Weth;
+            let Some(other) = other.filter(|_| tokens.iter().any(|one| one.token == SandboxToken::Weth)) else {
+                continue;
+            };
+            let price = market::pool_sqrt_price(chain.state(), pool);
+            let weth_first = pool.token0.token == SandboxToken::Weth;
             // Without a price limit a swap would walk to the last tick, out of gas.
             let end = if weth_first { price * part / whole } else { price * whole / part };
             let call = match pool.venue {
@@ -81,7 +83,13 @@ pub async fn bend_the_pools(house: &GolemHarness, thousandths: u64, others: &[To
                 }
                 .abi_encode(),
             };
-            let order = Order::call(Role::Arbitrageur, deployment.swap_router, call, 3_000_000, "bending a pool");
+            let order = ActorTransaction::call(
+                ActorRole::Arbitrageur,
+                deployment.swap_router,
+                call,
+                3_000_000,
+                "bending a pool",
+            );
             send(chain, &actors, order).unwrap();
         }
     };
@@ -95,7 +103,13 @@ pub async fn fall(house: &GolemHarness, parts_per_million: i32) {
         let background_actors = chain.background_actors.clone();
         let fall = move |chain: &mut bardo::chain::devnet::Chain| {
             let from_block = chain.next_context().number;
-            background_actors.shock(Shock { asset: None, parts_per_million, from_block, blocks: 1, passes: false });
+            background_actors.shock(PriceShock {
+                asset: None,
+                parts_per_million,
+                from_block,
+                blocks: 1,
+                passes: false,
+            });
         };
         chain.devnet.run(fall).await.unwrap();
         // The market is paused in this harness; the keeper writes the given prices.
@@ -116,9 +130,9 @@ async fn standing(house: &GolemHarness) -> Vec<U256> {
     let chain = &house.sandbox().chains()[0];
     let deployment = Arc::clone(&chain.deployment);
     let read = move |chain: &mut bardo::chain::devnet::Chain| {
-        let of = |pool: &Pool| {
-            let price = market::standing(chain.state(), pool);
-            if pool.token0.token == Token::Weth { price } else { (U256::ONE << 192_usize) / price }
+        let of = |pool: &GenesisPool| {
+            let price = market::pool_sqrt_price(chain.state(), pool);
+            if pool.token0.token == SandboxToken::Weth { price } else { (U256::ONE << 192_usize) / price }
         };
         deployment.pools.iter().filter(|pool| of_weth(pool)).map(of).collect()
     };
@@ -128,14 +142,14 @@ async fn standing(house: &GolemHarness) -> Vec<U256> {
 #[tokio::test(flavor = "multi_thread")]
 async fn bent_pools_cannot_kill_and_feeds_can() {
     let house = GolemHarness::new().await;
-    let mut gauge = Gauge::new(Arc::clone(&house.world), terms()).unwrap();
+    let mut gauge = VitalsMeter::new(Arc::clone(&house.world), terms()).unwrap();
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT.dwelling(DWELL));
     let mut now = 1_000_000;
     assert_eq!(lives_through(&mut gauge, &mut machine, &mut now).await, Phase::Thriving);
     let high = gauge.high_water().unwrap();
 
     let before = standing(&house).await;
-    bend_the_pools(&house, 600, &[Token::Usdc]).await;
+    bend_the_pools(&house, 600, &[SandboxToken::Usdc]).await;
     let after = standing(&house).await;
     assert!(before.len() >= 3, "{before:?}");
     for (before, after) in before.iter().zip(&after) {
@@ -146,7 +160,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
 
     // Without the feed only the bent pools remain, whose means have long moved. They cause no death either.
     let chain = &house.sandbox().chains()[0];
-    chain.background_actors.set_fault(Asset::Eth, FeedFault::Broken);
+    chain.background_actors.set_fault(PricedAsset::Eth, FeedFault::Broken);
     for _ in 0..45 {
         chain.devnet.run(|chain| chain.increase_time(60)).await.unwrap();
         chain.devnet.mine().await.unwrap();
@@ -157,7 +171,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
     assert_eq!(gauge.high_water(), Some(high));
 
     // The feed itself does, over the whole minimum phase time.
-    chain.background_actors.set_fault(Asset::Eth, FeedFault::None);
+    chain.background_actors.set_fault(PricedAsset::Eth, FeedFault::None);
     fall(&house, -400_000).await;
     let (reading, _) = gauge.read(now).await;
     assert!(reading.feed_grade && reading.drawdown_bps >= Some(1_500), "{reading:?}");
@@ -167,11 +181,11 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_does_not_tell_its_balance_is_no_loss() {
     let house = GolemHarness::new().await;
-    let mut gauge = Gauge::new(Arc::clone(&house.world), terms()).unwrap();
+    let mut gauge = VitalsMeter::new(Arc::clone(&house.world), terms()).unwrap();
     let (_, worth) = gauge.read(1_000_000).await;
     assert!(worth.equity.is_some(), "{worth:?}");
     let chain = &house.sandbox().chains()[0];
-    let usdc = house.address(Token::Usdc);
+    let usdc = house.address(SandboxToken::Usdc);
     // PUSH0 PUSH0 REVERT: it has code and does not answer.
     chain.devnet.run(move |chain| chain.set_code(usdc, vec![0x5f, 0x5f, 0xfd].into())).await.unwrap().unwrap();
     let (reading, worth) = gauge.read(1_005_000).await;
@@ -190,13 +204,13 @@ async fn revoked_hands_sign_nothing_more() {
     let golem = house.golem("ada", "golem-instance");
     let first = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
     let done = golem.call("commit_action", permit(&first)).await;
-    assert_eq!(done.status, Status::Success, "{done:#?}");
+    assert_eq!(done.status, CallStatus::Success, "{done:#?}");
     let sent = house.sent().await;
     let second = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
     assert!(!revocation.is_revoked());
-    assert!(revocation.revoke(Revoked::Death));
+    assert!(revocation.revoke(RevocationCause::Death));
     let refused = golem.call("commit_action", permit(&second)).await;
-    assert_ne!(refused.status, Status::Success, "{refused:#?}");
+    assert_ne!(refused.status, CallStatus::Success, "{refused:#?}");
     assert!(refused.error.unwrap().message().contains("revoked"));
     assert_eq!(house.sent().await, sent);
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::id::GolemId;
 use bardo::fabric::EventKind;
 use bardo::runtime::session::{Session, SessionOptions};
-use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
+use bardo::session::handle::{AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews};
 
 use bardo_testkit::devnet::Devnet;
 
@@ -19,13 +19,13 @@ async fn on_a_network_of_somebody_elses_no_show_is_played_and_a_lifespan_counts(
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("config.toml"), "[golem]\nlifespan_minutes = 90\n").unwrap();
     let environment: Environment = [("BARDO_HOME", home.path().to_str().unwrap())].into_iter().collect();
-    let flags = Flags { rpc: vec![format!("ethereum={}", devnet.url(0))], ..Flags::default() };
+    let flags = ConfigFlags { rpc: vec![format!("ethereum={}", devnet.url(0))], ..ConfigFlags::default() };
     let config = Config::load(&environment, &flags).unwrap();
-    let Handle { commands, mut news } = Session::open(config, SessionOptions::default());
+    let SessionHandle { commands, mut news } = Session::open(config, SessionOptions::default());
     let (mut thoughts, mut lifespans, mut shown) = (Vec::new(), Vec::new(), Vec::new());
     let listen = async {
         while lifespans.len() < HEARTBEATS {
-            let News::Events(events) = news.recv().await.expect("the session goes on") else { continue };
+            let SessionNews::Events(events) = news.recv().await.expect("the session goes on") else { continue };
             for event in events.iter().filter(|event| event.golem_id.as_str() == "ada") {
                 match &event.kind {
                     EventKind::GolemThought(thought) => thoughts.push(thought.text.to_string()),
@@ -43,6 +43,6 @@ async fn on_a_network_of_somebody_elses_no_show_is_played_and_a_lifespan_counts(
     assert!(shown.is_empty(), "it plays something: {shown:#?}");
     assert!(thoughts.iter().any(|text| text.contains("Scenarios run only on")), "{thoughts:?}");
     assert!(lifespans.iter().all(|given| *given == Some(90 * 60)), "{lifespans:?}");
-    let leave = Command::Leave(LeaveMode::Now);
-    commands.send(Sent { golem_id: GolemId::operator(), command: leave }).await.unwrap();
+    let leave = SessionCommand::Leave(LeaveMode::Now);
+    commands.send(AddressedCommand { golem_id: GolemId::operator(), command: leave }).await.unwrap();
 }

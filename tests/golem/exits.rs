@@ -2,11 +2,11 @@
 //! Expectations follow from the fall that each test makes itself.
 
 use bardo::base::model::Phase;
-use bardo::engine::{Status, ToolResponse};
+use bardo::engine::{CallStatus, ToolResponse};
 use bardo::golem::agent_api::AgentSession;
 use bardo::sandbox::keeper::FeedFault;
-use bardo::sandbox::plan::Token;
-use bardo::sandbox::target::Asset;
+use bardo::sandbox::plan::SandboxToken;
+use bardo::sandbox::target::PricedAsset;
 use serde_json::Value;
 
 use crate::death::{bend_the_pools, fall};
@@ -18,7 +18,7 @@ const DEMO: &str = "preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n";
 /// Previews an action and withdraws the offer.
 async fn tried(golem: &AgentSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
-    if previewed.status == Status::Simulated {
+    if previewed.status == CallStatus::Simulated {
         golem.call("cancel_action", serde_json::json!({"permit_id": permit(&previewed)["permit_id"]})).await;
     }
     previewed
@@ -50,7 +50,7 @@ async fn time_passes(house: &GolemHarness) {
 /// Asserts that a sale of 0.2 WETH is refused because of its proceeds, and by no rules but that and those of exits.
 async fn is_refused(golem: &AgentSession, why: &str) {
     let refused = tried(golem, sale("WETH", "USDC", "0.2")).await;
-    assert_eq!(refused.status, Status::Blocked, "{why}: {refused:#?}");
+    assert_eq!(refused.status, CallStatus::Blocked, "{why}: {refused:#?}");
     let rules = rules(&refused);
     // A quote above what the feed justifies gets its own rule, and is refused like a loss.
     let for_its_price = |rule: &String| ["max_loss_bps", "quote_above_witnesses"].contains(&rule.as_str());
@@ -77,12 +77,12 @@ async fn after_a_fall_exits_pass_and_entries_do_not() {
     for phase in [Phase::Thriving, Phase::Defensive, Phase::Survival] {
         house.phase.send_replace(phase);
         let passes = tried(&golem, sale("WETH", "USDC", "0.2")).await;
-        assert_eq!(passes.status, Status::Simulated, "{phase}: {passes:#?}");
+        assert_eq!(passes.status, CallStatus::Simulated, "{phase}: {passes:#?}");
     }
     house.phase.send_replace(Phase::Defensive);
     let previewed = golem.call("preview_action", sale("WETH", "USDC", "0.2")).await;
     let done = golem.call("commit_action", permit(&previewed)).await;
-    assert_eq!(done.status, Status::Success, "{done:#?}");
+    assert_eq!(done.status, CallStatus::Success, "{done:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,7 +91,14 @@ async fn bent_pools_make_no_sale_cheap() {
     let golem = house.golem("ada", "trade-executor");
     house.phase.send_replace(Phase::Defensive);
     // Every pool where WETH can be sold is eight percent lower (0.96² = 0.92), and stays there.
-    let others = [Token::Usdc, Token::Usdt, Token::Dai, Token::Wbtc, Token::Uni, Token::Link];
+    let others = [
+        SandboxToken::Usdc,
+        SandboxToken::Usdt,
+        SandboxToken::Dai,
+        SandboxToken::Wbtc,
+        SandboxToken::Uni,
+        SandboxToken::Link,
+    ];
     bend_the_pools(&house, 960, &others).await;
     time_passes(&house).await;
     is_refused(&golem, "the feed says more").await;
@@ -103,7 +110,7 @@ async fn a_wrong_feed_makes_no_sale_cheap() {
     let golem = house.golem("ada", "trade-executor");
     house.phase.send_replace(Phase::Defensive);
     let feed = |cents: i128| {
-        house.sandbox().chains()[0].background_actors.set_fault(Asset::Eth, FeedFault::Forced(cents * 1_000_000));
+        house.sandbox().chains()[0].background_actors.set_fault(PricedAsset::Eth, FeedFault::Forced(cents * 1_000_000));
     };
     // About 3,400 less eight percent, while every pool shows 3,400; and the same above it.
     for cents in [312_800, 367_200] {
@@ -113,7 +120,7 @@ async fn a_wrong_feed_makes_no_sale_cheap() {
     }
     // And with it every pool of the pair: other pools still show the value of WETH.
     feed(312_800);
-    bend_the_pools(&house, 960, &[Token::Usdc]).await;
+    bend_the_pools(&house, 960, &[SandboxToken::Usdc]).await;
     time_passes(&house).await;
     is_refused(&golem, "the pools that are not traded in say more").await;
 }

@@ -12,9 +12,9 @@ use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::abi::uniswap_v2::{UniswapV2Factory, UniswapV2Pair, UniswapV2Router02};
 use bardo::abi::uniswap_v3::{QuoterV2, UniswapV3Pool};
 use bardo::base::model::Phase;
-use bardo::chain::network::Contract;
+use bardo::chain::network::KnownContract;
 use bardo::golem::agent_api::AgentSession;
-use bardo::sandbox::plan::Token;
+use bardo::sandbox::plan::SandboxToken;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -26,7 +26,8 @@ use bardo_testkit::golem_harness::GolemHarness;
 const ONE: f64 = 400_000.0;
 
 /// Tokens that are traded for USDC: price on a devnet with a paused market, and decimals.
-const TRADED: [(Token, &str, f64, i32); 2] = [(Token::Uni, "UNI", 7.85, 18), (Token::Link, "LINK", 17.0, 18)];
+const TRADED: [(SandboxToken, &str, f64, i32); 2] =
+    [(SandboxToken::Uni, "UNI", 7.85, 18), (SandboxToken::Link, "LINK", 17.0, 18)];
 
 /// Value of the wallet's holding of each token, in dollars.
 const POSITION: f64 = 300_000.0;
@@ -37,7 +38,7 @@ async fn ask<C: SolCall>(house: &GolemHarness, to: Address, call: C) -> C::Retur
     C::abi_decode_returns(&answer).unwrap()
 }
 
-fn contract(house: &GolemHarness, contract: Contract) -> Address {
+fn contract(house: &GolemHarness, contract: KnownContract) -> Address {
     house.world.chains()[0].network().book.contract(contract).unwrap()
 }
 
@@ -58,7 +59,7 @@ async fn hop(house: &GolemHarness, hop: &Value, tokens: [Address; 2], amount: U2
     let forward = tokens[0] < tokens[1];
     if hop["version"] == "V2" {
         let call = UniswapV2Router02::getAmountsOutCall { amountIn: amount, path: tokens.to_vec() };
-        let out = *ask(house, contract(house, Contract::V2Router), call).await.last().unwrap();
+        let out = *ask(house, contract(house, KnownContract::V2Router), call).await.last().unwrap();
         let held = ask(house, pool, UniswapV2Pair::getReservesCall {}).await;
         let price = float(U256::from(held.reserve1)) / float(U256::from(held.reserve0));
         return (out, kept * if forward { price } else { 1.0 / price });
@@ -70,7 +71,8 @@ async fn hop(house: &GolemHarness, hop: &Value, tokens: [Address; 2], amount: U2
         fee: U24::from(fee),
         sqrtPriceLimitX96: Default::default(),
     };
-    let quoted = ask(house, contract(house, Contract::QuoterV2), QuoterV2::quoteExactInputSingleCall { params }).await;
+    let quoted =
+        ask(house, contract(house, KnownContract::QuoterV2), QuoterV2::quoteExactInputSingleCall { params }).await;
     let root = float(U256::from(ask(house, pool, UniswapV3Pool::slot0Call {}).await.sqrtPriceX96)) / 2_f64.powi(96);
     let price = root * root;
     (quoted.amountOut, kept * if forward { price } else { 1.0 / price })
@@ -105,8 +107,8 @@ async fn impact(house: &GolemHarness, golem: &AgentSession, from: &str, to: &str
 /// Adds liquidity of this many dollars between each traded token and USDC, in V2 pairs, with another account's money.
 async fn deepen(house: &GolemHarness, dollars: f64) {
     for (token, _, price, decimals) in TRADED {
-        let (one, usdc) = (house.address(token), house.address(Token::Usdc));
-        let factory = contract(house, Contract::V2Factory);
+        let (one, usdc) = (house.address(token), house.address(SandboxToken::Usdc));
+        let factory = contract(house, KnownContract::V2Factory);
         let pair = UniswapV2Factory::getPairCall { tokenA: one, tokenB: usdc };
         if ask(house, factory, pair.clone()).await.is_zero() {
             let made = UniswapV2Factory::createPairCall { tokenA: one, tokenB: usdc };
@@ -182,7 +184,7 @@ async fn whatever_is_drawn_the_figures_of_its_phase_decide() {
     let one = format!("max_single_trade_usd = \"{ONE:.0}\"");
     let house = GolemHarness::with_policy(&WIDE.replace("max_single_trade_usd = \"1000000\"", &one)).await;
     let golem = house.golem("ada", "trade-executor");
-    house.give(Token::Usdc, U256::from(2_000_000_000_000_u64)).await;
+    house.give(SandboxToken::Usdc, U256::from(2_000_000_000_000_u64)).await;
     for (token, _, price, decimals) in TRADED {
         house.give(token, raw(POSITION / price, decimals)).await;
     }

@@ -8,9 +8,9 @@ use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::Erc20;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::Phase;
-use bardo::engine::{Status, ToolResponse};
+use bardo::engine::{CallStatus, ToolResponse};
 use bardo::golem::agent_api::AgentSession;
-use bardo::sandbox::plan::Token;
+use bardo::sandbox::plan::SandboxToken;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub fn trade(from: &str, to: &str, amount: &str, slippage_bps: u32) -> Value {
 /// Previews an action and withdraws the offer, so nothing is spent.
 pub async fn tried(golem: &AgentSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
-    if previewed.status == Status::Simulated {
+    if previewed.status == CallStatus::Simulated {
         golem.call("cancel_action", json!({"permit_id": permit(&previewed)["permit_id"]})).await;
     }
     previewed
@@ -50,7 +50,7 @@ pub async fn tried(golem: &AgentSession, action: Value) -> ToolResponse {
 
 /// Violated rules; empty if it passes.
 pub fn rules(response: &ToolResponse) -> Vec<String> {
-    if response.status == Status::Simulated || response.status == Status::Success {
+    if response.status == CallStatus::Simulated || response.status == CallStatus::Success {
         return Vec::new();
     }
     let error = response.error.as_ref().unwrap_or_else(|| panic!("{response:#?}"));
@@ -69,7 +69,7 @@ async fn furnished(policy: &str) -> (GolemHarness, AgentSession) {
     ] {
         let previewed = golem.call("preview_action", action).await;
         let done = golem.call("commit_action", permit(&previewed)).await;
-        assert_eq!(done.status, Status::Success, "{done:#?}");
+        assert_eq!(done.status, CallStatus::Success, "{done:#?}");
     }
     (house, golem)
 }
@@ -101,7 +101,7 @@ async fn holds(golem: &AgentSession, house: &GolemHarness, expected: &[(&str, [b
             assert_eq!(came.is_empty(), passes[at], "{phase}: {class}: {came:?}");
             if !came.is_empty() {
                 assert_eq!(response.error.as_ref().unwrap().code(), ErrorCode::SafetyPhaseBlocked, "{phase}: {class}");
-                assert_eq!(response.status, Status::Blocked);
+                assert_eq!(response.status, CallStatus::Blocked);
             }
         }
     }
@@ -177,7 +177,7 @@ async fn cautious_takes_30_bps_of_slippage() {
 }
 
 /// Balance of the wallet in raw units.
-async fn held(house: &GolemHarness, token: Token) -> u128 {
+async fn held(house: &GolemHarness, token: SandboxToken) -> u128 {
     let call = Erc20::balanceOfCall { owner: house.world.account.unwrap() };
     let request = TransactionRequest::default().with_to(house.address(token)).with_input(call.abi_encode());
     let answer = house.world.chains()[0].client.provider().call(request).await.unwrap();
@@ -189,7 +189,7 @@ async fn held(house: &GolemHarness, token: Token) -> u128 {
 async fn four_quarters_close_a_position_in_a_phase_of_exits() {
     let (house, golem) = furnished(WIDE).await;
     house.phase.send_replace(Phase::Defensive);
-    let whole = held(&house, Token::Uni).await;
+    let whole = held(&house, SandboxToken::Uni).await;
     let quarter = whole / 4;
     let uni = |raw: u128| format!("{}.{:018}", raw / 10_u128.pow(18), raw % 10_u128.pow(18));
     let wanted = ["phases.defensive.max_position_share_bps"];
@@ -200,13 +200,13 @@ async fn four_quarters_close_a_position_in_a_phase_of_exits() {
         assert_eq!(rules(&tried(&golem, trade("UNI", "USDC", &uni(more), 30)).await), wanted, "{sold}");
         let previewed = golem.call("preview_action", trade("UNI", "USDC", &uni(quarter), 30)).await;
         let done = golem.call("commit_action", permit(&previewed)).await;
-        assert_eq!(done.status, Status::Success, "{sold}: {done:#?}");
+        assert_eq!(done.status, CallStatus::Success, "{sold}: {done:#?}");
     }
-    assert_eq!(held(&house, Token::Uni).await, whole - 3 * quarter);
+    assert_eq!(held(&house, SandboxToken::Uni).await, whole - 3 * quarter);
     let previewed = golem.call("preview_action", trade("UNI", "USDC", "max", 30)).await;
     let done = golem.call("commit_action", permit(&previewed)).await;
-    assert_eq!(done.status, Status::Success, "{done:#?}");
-    assert_eq!(held(&house, Token::Uni).await, 0);
+    assert_eq!(done.status, CallStatus::Success, "{done:#?}");
+    assert_eq!(held(&house, SandboxToken::Uni).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

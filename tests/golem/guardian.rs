@@ -6,9 +6,9 @@ use alloy::primitives::{Address, U256};
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::units::{Rounding, Usd};
-use bardo::chain::price::{NoPrice, Price, PriceChain, PriceSource, Quoted};
-use bardo::engine::{ApprovalMode, Call, Input, Offered, Status};
-use bardo::sandbox::plan::Token;
+use bardo::chain::price::{NoPrice, Price, PriceChain, PriceResult, PriceSource};
+use bardo::engine::{ApprovalMode, CallStatus, PreviewResult, ToolCall, ToolInput};
+use bardo::sandbox::plan::SandboxToken;
 use futures::future::BoxFuture;
 use serde_json::json;
 
@@ -22,7 +22,7 @@ async fn it_agrees_with_its_own_price_and_the_operator_is_asked_all_the_same() {
     let house = GolemHarness::with_policy(LOW_LANE).await;
     let golem = house.golem("ada", "trade-executor");
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.2")).await;
-    assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+    assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
     let data = previewed.data.as_ref().unwrap();
     assert_eq!(data["approval"], "approval");
     assert!(data["reasons"].to_string().contains("above the hot lane"), "{}", data["reasons"]);
@@ -39,12 +39,12 @@ async fn it_reads_the_policy_by_itself() {
     // objects.
     std::fs::write(house.folder.path().join("policy-devnet.toml"), "preset = \"demo\"\nnonsense = 1\n").unwrap();
     let refused = golem.call("preview_action", swap("WETH", "USDC", "0.2")).await;
-    assert_eq!(refused.status, Status::Blocked, "{refused:#?}");
+    assert_eq!(refused.status, CallStatus::Blocked, "{refused:#?}");
     let said = serde_json::to_string(&refused.error).unwrap();
     assert!(said.contains("safety-guardian") && said.contains("nonsense"), "{said}");
     // Below the hot lane it is not needed.
     let small = golem.call("preview_action", swap("WETH", "USDC", "0.05")).await;
-    assert_eq!(small.status, Status::Simulated, "{small:#?}");
+    assert_eq!(small.status, CallStatus::Simulated, "{small:#?}");
     assert_ne!(small.data.unwrap()["approval"], json!("approval"));
 }
 
@@ -57,7 +57,7 @@ impl PriceSource for Lower {
         "lower"
     }
 
-    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
+    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<PriceResult>> {
         Box::pin(async move {
             let lower = |price: Price| {
                 let scaled = U256::from(price.usd.scaled(8, Rounding::Down).unwrap()) * U256::from(985);
@@ -74,16 +74,16 @@ impl PriceSource for Lower {
 async fn it_reads_prices_from_sources_of_its_own() {
     let house = GolemHarness::told(LOW_LANE, |prices| PriceChain::new(vec![Arc::new(Lower(prices))])).await;
     let params = swap("WETH", "USDC", "0.2")["params"].clone();
-    let call = Call::new("uniswap_execute_swap", Input::Json(params));
+    let call = ToolCall::new("uniswap_execute_swap", ToolInput::Json(params));
     let offer = match house.executor("ada", "trade-executor").offer(call).await {
-        Offered::Held(offer) => offer,
-        Offered::Over(response) => panic!("{response:#?}"),
+        PreviewResult::Held(offer) => offer,
+        PreviewResult::Over(response) => panic!("{response:#?}"),
     };
     let opinion = offer.preview().opinion.clone().expect("it is above the hot lane");
     let (chain, clock): (_, Arc<dyn Clock>) = (&house.world.chains()[0], Arc::new(SystemClock));
     let honest = PriceChain::for_chain(&chain.client, &Default::default(), clock).unwrap();
     let cents = async |prices: &PriceChain| {
-        let price = prices.price(house.address(Token::Weth)).await.unwrap();
+        let price = prices.price(house.address(SandboxToken::Weth)).await.unwrap();
         format!("own WETH price ${}", price.usd.to_fixed(2, Rounding::Down))
     };
     let (wanted, told) = (cents(&honest).await, cents(&chain.prices).await);

@@ -5,17 +5,18 @@ use std::path::Path;
 use std::process::Command as Program;
 use std::time::Duration;
 
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::id::GolemId;
 use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
-use bardo::engine::{Call, Input, Status, ToolResponse};
+use bardo::engine::{CallStatus, ToolCall, ToolInput, ToolResponse};
 use bardo::fabric::EventKind;
 use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::stop::StopFile;
 use bardo::session::handle::{
-    AuditEntry, Command, DevnetControl, Found, Handle, LeaveMode, News, Query, Sent, Snapshot,
+    AddressedCommand, AuditEntry, DevnetControl, LeaveMode, QueryResult, SessionCommand, SessionHandle, SessionNews,
+    SessionQuery, SessionSnapshot,
 };
 use bardo::session::questions::{OperatorAnswer, Question};
 use futures::future::BoxFuture;
@@ -44,7 +45,7 @@ impl Actor for Puppet {
                     () = left => return,
                     wish = self.wishes.recv() => {
                         let Some(params) = wish else { return };
-                        let response = seat.executor.call(Call::new("uniswap_execute_swap", Input::Json(params))).await;
+                        let response = seat.executor.call(ToolCall::new("uniswap_execute_swap", ToolInput::Json(params))).await;
                         let _told = self.answers.send(response).await;
                     }
                 }
@@ -55,28 +56,28 @@ impl Actor for Puppet {
 
 /// A session and the controls of its Golem.
 struct GolemHarness {
-    commands: mpsc::Sender<Sent>,
-    news: mpsc::Receiver<News>,
+    commands: mpsc::Sender<AddressedCommand>,
+    news: mpsc::Receiver<SessionNews>,
     wishes: mpsc::Sender<Value>,
     answers: mpsc::Receiver<ToolResponse>,
     stop: mpsc::Receiver<watch::Receiver<Option<StopLevel>>>,
     thoughts: Vec<String>,
     questions: Vec<Question>,
-    snapshot: Option<Snapshot>,
+    snapshot: Option<SessionSnapshot>,
     told: Vec<String>,
-    found: Option<Found>,
+    found: Option<QueryResult>,
     replies: Vec<ToolResponse>,
 }
 
 impl GolemHarness {
     async fn open(home: &Path) -> Self {
         let variables = [("BARDO_HOME".to_owned(), home.to_str().unwrap().to_owned())];
-        let config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
+        let config = Config::load(&Environment::from_iter(variables), &ConfigFlags::default()).unwrap();
         let (wishes, heard) = mpsc::channel(4);
         let (said, answers) = mpsc::channel(4);
         let (tell, stop) = mpsc::channel(1);
         let puppet = Puppet { wishes: heard, answers: said, stop: tell };
-        let Handle { commands, news } = Session::open_with(config, SessionOptions::default(), Box::new(puppet));
+        let SessionHandle { commands, news } = Session::open_with(config, SessionOptions::default(), Box::new(puppet));
         let mut house = Self {
             commands,
             news,
@@ -98,32 +99,32 @@ impl GolemHarness {
         while !is_so(self) {
             let news = timeout(Duration::from_secs(120), self.news.recv()).await;
             match news.unwrap_or_else(|_| panic!("in vain: {what}; {:?}", self.told)).expect("the session goes on") {
-                News::Events(events) => {
+                SessionNews::Events(events) => {
                     for event in events {
                         if let EventKind::GolemThought(thought) = &event.kind {
                             self.thoughts.push(thought.text.to_string());
                         }
                     }
                 }
-                News::Questions(questions) => self.questions = questions.to_vec(),
-                News::Snapshot(snapshot) => self.snapshot = Some((*snapshot).clone()),
-                News::CommandResult { words, .. } => self.told.push(words.to_string()),
-                News::Found { found, .. } => self.found = Some(*found),
-                News::Reply { response, .. } => self.replies.push(*response),
+                SessionNews::Questions(questions) => self.questions = questions.to_vec(),
+                SessionNews::Snapshot(snapshot) => self.snapshot = Some((*snapshot).clone()),
+                SessionNews::CommandResult { words, .. } => self.told.push(words.to_string()),
+                SessionNews::Found { found, .. } => self.found = Some(*found),
+                SessionNews::Reply { response, .. } => self.replies.push(*response),
                 _ => {}
             }
         }
     }
 
-    async fn send(&self, command: Command) {
-        self.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    async fn send(&self, command: SessionCommand) {
+        self.commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 
     /// Calls a tool as the operator.
     async fn by_hand(&mut self, tool: &str, params: Value) -> ToolResponse {
         self.replies.clear();
         let tool = tool.to_owned();
-        self.send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
+        self.send(SessionCommand::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
         self.until("a reply", |house| !house.replies.is_empty()).await;
         self.replies.remove(0)
     }
@@ -135,7 +136,7 @@ impl GolemHarness {
             tokio::select! {
                 answer = self.answers.recv() => return answer.expect("it lives"),
                 // Unread messages would block the session.
-                news = self.news.recv() => if let Some(News::Events(events)) = news {
+                news = self.news.recv() => if let Some(SessionNews::Events(events)) = news {
                     for event in events {
                         if let EventKind::GolemThought(thought) = &event.kind {
                             self.thoughts.push(thought.text.to_string());
@@ -153,7 +154,7 @@ impl GolemHarness {
     /// Asserts that only a restart restores the keys.
     async fn has_no_keys(&mut self) {
         let refused = self.by_golem().await;
-        assert_eq!(refused.status, Status::Blocked, "{refused:?}");
+        assert_eq!(refused.status, CallStatus::Blocked, "{refused:?}");
         let error = serde_json::to_value(refused.error.unwrap()).unwrap();
         assert_eq!(error["code"], "HALTED", "{error}");
         let violation = &error["details"]["violations"][0];
@@ -166,17 +167,19 @@ impl GolemHarness {
     /// Entries of one kind in the audit log.
     async fn trail(&mut self, kind: &str) -> Vec<AuditEntry> {
         self.found = None;
-        self.send(Command::Look { ticket: 9, query: Query::AuditTail { most: 1_000 } }).await;
+        self.send(SessionCommand::Look { ticket: 9, query: SessionQuery::AuditTail { most: 1_000 } }).await;
         self.until("the trail", |house| house.found.is_some()).await;
         match self.found.take() {
-            Some(Found::Audit { entries }) => entries.into_iter().filter(|entry| entry.kind.as_str() == kind).collect(),
+            Some(QueryResult::Audit { entries }) => {
+                entries.into_iter().filter(|entry| entry.kind.as_str() == kind).collect()
+            }
             other => panic!("{other:?}"),
         }
     }
 
     async fn leave(mut self) {
-        self.send(Command::Leave(LeaveMode::Finish)).await;
-        while !matches!(self.news.recv().await, None | Some(News::Left(_))) {}
+        self.send(SessionCommand::Leave(LeaveMode::Finish)).await;
+        while !matches!(self.news.recv().await, None | Some(SessionNews::Left(_))) {}
     }
 }
 
@@ -193,12 +196,12 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     let home = tempfile::tempdir().unwrap();
     let mut house = GolemHarness::open(home.path()).await;
     let first = house.by_golem().await;
-    assert_eq!(first.status, Status::Success, "{first:?}");
+    assert_eq!(first.status, CallStatus::Success, "{first:?}");
     let allowed = house.by_hand("token_approve", json!({"token": "DAI", "amount": "5", "chain": "ethereum"})).await;
-    assert_eq!(allowed.status, Status::Success, "{allowed:?}");
+    assert_eq!(allowed.status, CallStatus::Success, "{allowed:?}");
 
     let reason = SafeText::clean("the host may be lost", 60);
-    house.send(Command::Raise { level: StopLevel::Revoke, reason }).await;
+    house.send(SessionCommand::Raise { level: StopLevel::Revoke, reason }).await;
     house.keys_go().await;
     let is_told =
         |house: &GolemHarness| house.told.iter().any(|told| told.contains("the Golem's session keys are revoked"));
@@ -206,17 +209,17 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     house.has_no_keys().await;
     // The operator can always revoke; other actions are blocked.
     let back = house.by_hand("token_revoke", json!({"token": "DAI", "chain": "ethereum"})).await;
-    assert_eq!(back.status, Status::Success, "{back:?}");
+    assert_eq!(back.status, CallStatus::Success, "{back:?}");
     let refused = house.by_hand("uniswap_execute_swap", swap()).await;
-    assert_eq!(refused.status, Status::Blocked, "{refused:?}");
+    assert_eq!(refused.status, CallStatus::Blocked, "{refused:?}");
 
     // Lowered again by the operator's decision, which lists what is not restored.
-    house.send(Command::AskToLower { level: None }).await;
+    house.send(SessionCommand::AskToLower { level: None }).await;
     house.until("a question", |house| !house.questions.is_empty()).await;
     let question = house.questions[0].clone();
     assert!(question.title.as_str().contains("keys stay revoked"), "{}", question.title);
     house
-        .send(Command::Answer {
+        .send(SessionCommand::Answer {
             key: question.key,
             answer: OperatorAnswer::Once,
             confirmation: Default::default(),
@@ -231,7 +234,7 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     assert_eq!(*house.stop.recv().await.unwrap().borrow(), Some(StopLevel::Revoke));
     house.has_no_keys().await;
     let own = house.by_hand("uniswap_execute_swap", swap()).await;
-    assert_eq!(own.status, Status::Success, "{own:?}");
+    assert_eq!(own.status, CallStatus::Success, "{own:?}");
     let shown = |house: &GolemHarness| house.snapshot.as_ref().and_then(|one| one.fault.clone()).is_some();
     house.until("it stays on the screen", shown).await;
     let now = |house: &GolemHarness| house.snapshot.as_ref().map(|one| (one.stop.is_none(), one.keys_revoked));
@@ -281,7 +284,7 @@ async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() 
 
     let mut house = GolemHarness::open(home.path()).await;
     let acts = house.by_golem().await;
-    assert_eq!(acts.status, Status::Success, "{acts:?}");
+    assert_eq!(acts.status, CallStatus::Success, "{acts:?}");
     house.leave().await;
 }
 
@@ -297,11 +300,11 @@ async fn whoever_is_refused_with_a_stop_hears_why() {
     house.until("a question", |house| !house.questions.is_empty()).await;
     let key = house.questions[0].key;
     for _ in 0..2 {
-        house.send(Command::Devnet(DevnetControl::Mine { chain_id: 31_337, blocks: 256 })).await;
+        house.send(SessionCommand::Devnet(DevnetControl::Mine { chain_id: 31_337, blocks: 256 })).await;
     }
     let reason = SafeText::clean("smoke in the room", 60);
     house
-        .send(Command::Answer {
+        .send(SessionCommand::Answer {
             key,
             answer: OperatorAnswer::RefuseAndStop { reason },
             confirmation: Default::default(),

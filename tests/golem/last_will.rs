@@ -6,16 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::id::GolemId;
 use bardo::base::model::Phase;
 use bardo::engine::ToolResponse;
 use bardo::fabric::{Event, EventKind};
 use bardo::golem::scenario;
 use bardo::runtime::actor::GolemActor;
-use bardo::runtime::session::{Pace, Session, SessionOptions, TimeOptions};
-use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent, Snapshot};
-use bardo::session::questions::{About, OperatorAnswer, Question};
+use bardo::runtime::session::{Session, SessionOptions, TimeOptions, TimePace};
+use bardo::session::handle::{
+    AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews, SessionSnapshot,
+};
+use bardo::session::questions::{OperatorAnswer, Question, RequestSubject};
 use tokio::sync::mpsc;
 
 /// A life of seconds: it buys a little UNI, gives Permit2 an allowance of five DAI, and its prices fall by 22 %.
@@ -49,7 +51,7 @@ do = { phase = { is = "Terminal" } }
 pub struct Told {
     pub events: Vec<Arc<Event>>,
     pub questions: Arc<Vec<Question>>,
-    snapshot: Option<Arc<Snapshot>>,
+    snapshot: Option<Arc<SessionSnapshot>>,
     pub replies: Vec<ToolResponse>,
     /// Answers to commands.
     answers: Vec<String>,
@@ -92,8 +94,8 @@ impl Told {
 }
 
 pub struct Watched {
-    commands: mpsc::Sender<Sent>,
-    news: mpsc::Receiver<News>,
+    commands: mpsc::Sender<AddressedCommand>,
+    news: mpsc::Receiver<SessionNews>,
     pub told: Told,
 }
 
@@ -103,7 +105,7 @@ impl Watched {
         Self::opened(home, on_death, show_file, false)
     }
 
-    /// Session whose scenario waits at each of its moments for [`Command::Step`].
+    /// Session whose scenario waits at each of its moments for [`SessionCommand::Step`].
     pub fn open_by_steps(home: &Path, on_death: &str, show_file: &str) -> Self {
         Self::opened(home, on_death, show_file, true)
     }
@@ -114,10 +116,10 @@ impl Watched {
         std::fs::write(&show, show_file).unwrap();
         let show = scenario::find(show.to_str().unwrap()).unwrap();
         let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();
-        let config = Config::load(&environment, &Flags::default()).unwrap();
-        let time = TimeOptions { pace: Pace::Free, tick: 1, most: None, step, operator: true };
+        let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
+        let time = TimeOptions { pace: TimePace::Free, tick: 1, most: None, step, operator: true };
         let options = SessionOptions { time: Some(time), keep: true, ..SessionOptions::default() };
-        let Handle { commands, news } = Session::open_with(config, options, Box::new(GolemActor::playing(show)));
+        let SessionHandle { commands, news } = Session::open_with(config, options, Box::new(GolemActor::playing(show)));
         Self { commands, news, told: Told::default() }
     }
 
@@ -126,11 +128,11 @@ impl Watched {
         let follow = async {
             while !is_so(&self.told) {
                 match self.news.recv().await.expect("the session goes on") {
-                    News::Events(events) => self.told.events.extend(events),
-                    News::Questions(questions) => self.told.questions = questions,
-                    News::Snapshot(snapshot) => self.told.snapshot = Some(snapshot),
-                    News::Reply { response, .. } => self.told.replies.push(*response),
-                    News::CommandResult { words, .. } => self.told.answers.push(words.to_string()),
+                    SessionNews::Events(events) => self.told.events.extend(events),
+                    SessionNews::Questions(questions) => self.told.questions = questions,
+                    SessionNews::Snapshot(snapshot) => self.told.snapshot = Some(snapshot),
+                    SessionNews::Reply { response, .. } => self.told.replies.push(*response),
+                    SessionNews::CommandResult { words, .. } => self.told.answers.push(words.to_string()),
                     _ => {}
                 }
             }
@@ -139,15 +141,15 @@ impl Watched {
         assert!(over.is_ok(), "it never came: {what}");
     }
 
-    pub async fn send(&self, command: Command) {
-        self.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    pub async fn send(&self, command: SessionCommand) {
+        self.commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 
     /// Leaves and waits for the end.
     pub async fn end(mut self) {
-        self.send(Command::Leave(LeaveMode::Finish)).await;
+        self.send(SessionCommand::Leave(LeaveMode::Finish)).await;
         while let Some(news) = self.news.recv().await {
-            if matches!(news, News::Left(_)) {
+            if matches!(news, SessionNews::Left(_)) {
                 break;
             }
         }
@@ -214,12 +216,14 @@ async fn who_wants_it_sold_finds_it_sold() {
 async fn who_is_asked_says_whether_it_is_sold() {
     let home = tempfile::tempdir().unwrap();
     let mut watched = dies(home.path(), "ask").await;
-    watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
+    watched
+        .until("it is asked", |told| told.questions.iter().any(|one| one.about == RequestSubject::SellHoldings))
+        .await;
     assert!(!watched.told.says("Sold all"), "nothing is sold before the answer");
     assert_eq!(watched.told.uni(), Some(true));
-    let key = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().key;
+    let key = watched.told.questions.iter().find(|one| one.about == RequestSubject::SellHoldings).unwrap().key;
     let command =
-        Command::Answer { key, answer: OperatorAnswer::Once, confirmation: Default::default(), password: None };
+        SessionCommand::Answer { key, answer: OperatorAnswer::Once, confirmation: Default::default(), password: None };
     watched.send(command).await;
     watched.until("UNI is sold", |told| told.says("Sold all UNI on ethereum.")).await;
     watched.until("none is held", |told| told.uni() == Some(false)).await;
@@ -231,10 +235,12 @@ async fn who_is_asked_says_whether_it_is_sold() {
 async fn who_refuses_keeps_it() {
     let home = tempfile::tempdir().unwrap();
     let mut watched = dies(home.path(), "ask").await;
-    watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
-    let key = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().key;
+    watched
+        .until("it is asked", |told| told.questions.iter().any(|one| one.about == RequestSubject::SellHoldings))
+        .await;
+    let key = watched.told.questions.iter().find(|one| one.about == RequestSubject::SellHoldings).unwrap().key;
     let answer = OperatorAnswer::Refuse { reason: bardo::base::text::SafeText::clean("I keep it", 20) };
-    let command = Command::Answer { key, answer, confirmation: Default::default(), password: None };
+    let command = SessionCommand::Answer { key, answer, confirmation: Default::default(), password: None };
     watched.send(command).await;
     watched.until("the question is gone", |told| told.questions.is_empty()).await;
     watched.until("the refusal is taken", |told| !told.answers.is_empty()).await;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::id::GolemId;
-use bardo::engine::Status;
+use bardo::engine::CallStatus;
 use bardo::fabric::EventKind;
 use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
-use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent, SessionSummary};
+use bardo::session::handle::{AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews, SessionSummary};
 use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -27,16 +27,16 @@ impl Actor for Nobody {
     }
 }
 
-async fn next(news: &mut mpsc::Receiver<News>) -> News {
+async fn next(news: &mut mpsc::Receiver<SessionNews>) -> SessionNews {
     timeout(Duration::from_secs(120), news.recv()).await.expect("a stall").expect("the session goes on")
 }
 
 /// Tools of the successful calls, and the session summary.
-async fn to_the_end(news: &mut mpsc::Receiver<News>) -> (Vec<String>, SessionSummary) {
+async fn to_the_end(news: &mut mpsc::Receiver<SessionNews>) -> (Vec<String>, SessionSummary) {
     let (mut begun, mut done) = (BTreeMap::new(), Vec::new());
     loop {
         match next(news).await {
-            News::Events(events) => {
+            SessionNews::Events(events) => {
                 for event in events {
                     match &event.kind {
                         EventKind::ToolStart(start) => drop(begun.insert(event.call_id, start.tool_name.to_string())),
@@ -45,7 +45,7 @@ async fn to_the_end(news: &mut mpsc::Receiver<News>) -> (Vec<String>, SessionSum
                     }
                 }
             }
-            News::Left(session_summary) => return (done, *session_summary),
+            SessionNews::Left(session_summary) => return (done, *session_summary),
             _ => {}
         }
     }
@@ -55,10 +55,11 @@ async fn to_the_end(news: &mut mpsc::Receiver<News>) -> (Vec<String>, SessionSum
 async fn leaving_makes_open_orders_void_where_that_is_wished() {
     let home = tempfile::tempdir().unwrap();
     let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
-    let config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
-    let Handle { commands, mut news } = Session::open_with(config, SessionOptions::default(), Box::new(Nobody));
-    let send = async |command| commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
-    while !matches!(next(&mut news).await, News::Ready(_)) {}
+    let config = Config::load(&Environment::from_iter(variables), &ConfigFlags::default()).unwrap();
+    let SessionHandle { commands, mut news } = Session::open_with(config, SessionOptions::default(), Box::new(Nobody));
+    let send =
+        async |command| commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
+    while !matches!(next(&mut news).await, SessionNews::Ready(_)) {}
 
     // For half an hour it asks for more than anyone pays.
     let params = json!({
@@ -66,15 +67,15 @@ async fn leaving_makes_open_orders_void_where_that_is_wished() {
         "decay_end_time": 3_000,
     });
     let tool = "uniswap_submit_uniswapx_order".to_owned();
-    send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
+    send(SessionCommand::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
     loop {
-        if let News::Reply { response, .. } = next(&mut news).await {
-            assert_eq!(response.status, Status::Partial, "{response:?}");
+        if let SessionNews::Reply { response, .. } = next(&mut news).await {
+            assert_eq!(response.status, CallStatus::Partial, "{response:?}");
             break;
         }
     }
 
-    send(Command::Leave(LeaveMode::CancelOrders)).await;
+    send(SessionCommand::Leave(LeaveMode::CancelOrders)).await;
     let (done, session_summary) = to_the_end(&mut news).await;
     assert!(session_summary.remarks.is_empty(), "everything that was wished was done: {:?}", session_summary.remarks);
     assert_eq!(done, ["uniswapx_cancel_order"]);

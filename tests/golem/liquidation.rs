@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
-use bardo::engine::Status;
+use bardo::engine::CallStatus;
 use bardo::fabric::{EventKind, OrderStatus};
 use bardo::runtime::data::DataFolder;
 use bardo::safety::stop::StopFile;
-use bardo::session::handle::Command;
-use bardo::session::questions::{About, OperatorAnswer, Question};
+use bardo::session::handle::SessionCommand;
+use bardo::session::questions::{OperatorAnswer, Question, RequestSubject};
 use serde_json::json;
 
 use crate::last_will::{Watched, databases};
@@ -123,7 +123,7 @@ fn trail(home: &Path) -> Vec<String> {
 /// Stop file of this home.
 fn stop_file(home: &Path) -> StopFile {
     let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();
-    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
     StopFile::in_folder(DataFolder::of(&config).root())
 }
 
@@ -147,9 +147,9 @@ async fn place_order(watched: &mut Watched) {
         "decay_end_time": 3_000,
     });
     let tool = "uniswap_submit_uniswapx_order".to_owned();
-    watched.send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
+    watched.send(SessionCommand::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
     watched.until("the order is out", |told| !told.replies.is_empty()).await;
-    assert_eq!(watched.told.replies[0].status, Status::Partial, "{:?}", watched.told.replies);
+    assert_eq!(watched.told.replies[0].status, CallStatus::Partial, "{:?}", watched.told.replies);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,7 +183,7 @@ async fn a_death_sale_cancels_the_orders_of_everybody_on_the_account() {
     // An order of the operator, not of the dying Golem.
     place_order(&mut watched).await;
     for _moment in ["the fall", "its death"] {
-        watched.send(Command::Step).await;
+        watched.send(SessionCommand::Step).await;
     }
     watched.until("it dies", |told| told.died()).await;
     watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum.")).await;
@@ -203,7 +203,7 @@ async fn flatten_cancels_orders_and_sells_in_parts() {
     watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
     place_order(&mut watched).await;
     let reason = SafeText::clean("enough", 20);
-    watched.send(Command::Raise { level: StopLevel::Flatten, reason }).await;
+    watched.send(SessionCommand::Raise { level: StopLevel::Flatten, reason }).await;
     watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
     let cancelled =
         watched.told.events.iter().any(
@@ -223,7 +223,7 @@ async fn no_rate_of_trades_and_no_full_window_of_calls_ends_a_liquidation() {
     policy(home.path(), "max_trades_per_hour = 0\nmax_tool_calls_per_minute = 2\n");
     let mut watched = Watched::open(home.path(), "keep", RESTS);
     watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
-    watched.send(Command::Raise { level: StopLevel::Flatten, reason: SafeText::clean("enough", 20) }).await;
+    watched.send(SessionCommand::Raise { level: StopLevel::Flatten, reason: SafeText::clean("enough", 20) }).await;
     watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
     assert!(watched.told.questions.is_empty(), "the operator's own exits are no question");
     watched.end().await;
@@ -237,11 +237,18 @@ async fn flatten_by_anybody_else_is_a_question() {
     let mut watched = Watched::open(home.path(), "keep", RESTS);
     watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
     stop_file(home.path()).raise(StopLevel::Flatten, "so it says", "some program", 1).unwrap();
-    watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
-    let key = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().key;
+    watched
+        .until("it is asked", |told| told.questions.iter().any(|one| one.about == RequestSubject::SellHoldings))
+        .await;
+    let key = watched.told.questions.iter().find(|one| one.about == RequestSubject::SellHoldings).unwrap().key;
     assert!(!watched.told.says("WETH on ethereum"), "nothing is sold before the answer");
     watched
-        .send(Command::Answer { key, answer: OperatorAnswer::Once, confirmation: Default::default(), password: None })
+        .send(SessionCommand::Answer {
+            key,
+            answer: OperatorAnswer::Once,
+            confirmation: Default::default(),
+            password: None,
+        })
         .await;
     watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
     watched.end().await;
@@ -253,8 +260,10 @@ async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "max_single_trade_usd = \"100\"\nmax_daily_spend_usd = \"450\"\n");
     let mut watched = Watched::open(home.path(), "keep", STOPS);
-    watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
-    let question = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().clone();
+    watched
+        .until("it is asked", |told| told.questions.iter().any(|one| one.about == RequestSubject::SellHoldings))
+        .await;
+    let question = watched.told.questions.iter().find(|one| one.about == RequestSubject::SellHoldings).unwrap().clone();
     assert!(question.title.as_str().contains("ada on devnet stopped everything"), "{question:?}");
     assert_eq!(
         stop_file_of_the_show(home.path()).read().level(),
@@ -266,20 +275,25 @@ async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
     let lock = std::fs::File::open(stop_file_of_the_show(home.path()).path().with_extension("lock")).unwrap();
     lock.lock().unwrap();
     watched
-        .send(Command::Answer {
+        .send(SessionCommand::Answer {
             key: question.key,
             answer: OperatorAnswer::Once,
             confirmation: Default::default(),
             password: None,
         })
         .await;
-    let anew = |one: &Question| one.about == About::SellHoldings && one.key != question.key;
+    let anew = |one: &Question| one.about == RequestSubject::SellHoldings && one.key != question.key;
     watched.until("it is asked again", |told| told.questions.iter().any(anew)).await;
     assert_eq!(stop_file_of_the_show(home.path()).read().level(), Some(StopLevel::Halt));
     drop(lock);
     let key = watched.told.questions.iter().find(|one| anew(one)).unwrap().key;
     watched
-        .send(Command::Answer { key, answer: OperatorAnswer::Once, confirmation: Default::default(), password: None })
+        .send(SessionCommand::Answer {
+            key,
+            answer: OperatorAnswer::Once,
+            confirmation: Default::default(),
+            password: None,
+        })
         .await;
     watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
     assert_eq!(stop_file_of_the_show(home.path()).read().level(), Some(StopLevel::Flatten), "nothing but exits passes");

@@ -9,7 +9,7 @@ use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
 use bardo::engine::Catalog;
 use bardo::fabric::{Event, EventKind};
-use bardo::golem::brain::model::{ModelBrain, ModelSetup, Style};
+use bardo::golem::brain::model::{ApiStyle, ModelBrain, ModelSetup};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -62,7 +62,7 @@ pub struct Server {
 
 impl Server {
     /// Plays `steps`, one per request; afterwards it returns that there is nothing to do.
-    pub async fn playing(style: Style, steps: Vec<Step>) -> Self {
+    pub async fn playing(style: ApiStyle, steps: Vec<Step>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -116,7 +116,7 @@ async fn request(mut socket: TcpStream) -> (TcpStream, Asked) {
     }
 }
 
-async fn answer(socket: &mut TcpStream, style: Style, step: Step, body: &Value) -> std::io::Result<()> {
+async fn answer(socket: &mut TcpStream, style: ApiStyle, step: Step, body: &Value) -> std::io::Result<()> {
     const STREAM: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     match step {
         Step::Silent => {
@@ -194,20 +194,20 @@ async fn answer(socket: &mut TcpStream, style: Style, step: Step, body: &Value) 
 }
 
 /// Delimiter of data, as the system text of a request names it.
-pub fn mark_in(style: Style, body: &Value) -> String {
+pub fn mark_in(style: ApiStyle, body: &Value) -> String {
     let system = match style {
-        Style::Openai => body["messages"][0]["content"].as_str().unwrap(),
-        Style::Anthropic => body["system"].as_str().unwrap(),
+        ApiStyle::Openai => body["messages"][0]["content"].as_str().unwrap(),
+        ApiStyle::Anthropic => body["system"].as_str().unwrap(),
     };
     system.split("<<").nth(1).unwrap().split(">>").next().unwrap().to_owned()
 }
 
 /// Permit in the last result that the model received.
-fn permit_in(style: Style, body: &Value) -> Value {
+fn permit_in(style: ApiStyle, body: &Value) -> Value {
     let last = body["messages"].as_array().unwrap().last().unwrap();
     let told = match style {
-        Style::Openai => last["content"].as_str().unwrap(),
-        Style::Anthropic => last["content"][0]["content"].as_str().unwrap(),
+        ApiStyle::Openai => last["content"].as_str().unwrap(),
+        ApiStyle::Anthropic => last["content"][0]["content"].as_str().unwrap(),
     };
     let field = |name: &str| {
         let (_, rest) = told.split_once(&format!("\"{name}\":\"")).unwrap_or_else(|| panic!("no {name} in {told}"));
@@ -220,28 +220,28 @@ fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-fn speech(style: Style, text: &str) -> String {
+fn speech(style: ApiStyle, text: &str) -> String {
     match style {
-        Style::Openai => event(&json!({"choices": [{"delta": {"content": text}}]})),
-        Style::Anthropic => {
+        ApiStyle::Openai => event(&json!({"choices": [{"delta": {"content": text}}]})),
+        ApiStyle::Anthropic => {
             event(&json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}))
         }
     }
 }
 
-fn ending(style: Style, calls: &[(&str, String)]) -> String {
+fn ending(style: ApiStyle, calls: &[(&str, String)]) -> String {
     let mut text = String::new();
     for (at, (tool, arguments)) in calls.iter().enumerate() {
         let (id, half) = (format!("call-{at}"), arguments.len() / 2);
         let (first, last) = arguments.split_at((0..=half).rev().find(|at| arguments.is_char_boundary(*at)).unwrap());
         match style {
-            Style::Openai => {
+            ApiStyle::Openai => {
                 let begun = json!({"index": at, "id": id, "function": {"name": tool, "arguments": first}});
                 text += &event(&json!({"choices": [{"delta": {"tool_calls": [begun]}}]}));
                 let rest = json!({"index": at, "function": {"arguments": last}});
                 text += &event(&json!({"choices": [{"delta": {"tool_calls": [rest]}}]}));
             }
-            Style::Anthropic => {
+            ApiStyle::Anthropic => {
                 let block = json!({"type": "tool_use", "id": id, "name": tool, "input": {}});
                 text += &event(&json!({"type": "content_block_start", "index": at + 1, "content_block": block}));
                 for piece in [first, last] {
@@ -252,19 +252,19 @@ fn ending(style: Style, calls: &[(&str, String)]) -> String {
         }
     }
     text + &match style {
-        Style::Openai => {
+        ApiStyle::Openai => {
             let usage =
                 json!({"choices": [], "usage": {"prompt_tokens": 90, "completion_tokens": 10, "total_tokens": 100}});
             event(&json!({"choices": [{"delta": {}, "finish_reason": "stop"}]})) + &event(&usage) + "data: [DONE]\n\n"
         }
-        Style::Anthropic => {
+        ApiStyle::Anthropic => {
             event(&json!({"type": "message_delta", "usage": {"output_tokens": 10}}))
                 + &event(&json!({"type": "message_stop"}))
         }
     }
 }
 
-pub fn setup(server: &Server, style: Style) -> ModelSetup {
+pub fn setup(server: &Server, style: ApiStyle) -> ModelSetup {
     ModelSetup {
         url: RpcUrl::parse(&server.url).unwrap(),
         style,
@@ -294,7 +294,7 @@ pub fn preview() -> (&'static str, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_swaps_in_either_shape_and_thinks_aloud() {
     let house = GolemHarness::new().await;
-    for (style, name) in [(Style::Openai, "ada"), (Style::Anthropic, "bob")] {
+    for (style, name) in [(ApiStyle::Openai, "ada"), (ApiStyle::Anthropic, "bob")] {
         let before = house.sent().await;
         let mut events = house.events();
         let words = "WETH is more than it should be, so I mean to sell a little of it for dollars now.";
@@ -320,8 +320,8 @@ async fn it_swaps_in_either_shape_and_thinks_aloud() {
         // The API key was sent to the endpoint only.
         let head = asked[0].0.to_ascii_lowercase();
         let (path, key) = match style {
-            Style::Openai => ("post /v1/chat/completions", format!("authorization: bearer {KEY}")),
-            Style::Anthropic => ("post /v1/messages", format!("x-api-key: {KEY}")),
+            ApiStyle::Openai => ("post /v1/chat/completions", format!("authorization: bearer {KEY}")),
+            ApiStyle::Anthropic => ("post /v1/messages", format!("x-api-key: {KEY}")),
         };
         assert!(head.starts_with(path) && head.contains(&key), "{head}");
         let everything = format!("{told:?} {:?}", asked.iter().map(|(_, body)| body.clone()).collect::<Vec<_>>());
@@ -337,7 +337,7 @@ async fn it_swaps_in_either_shape_and_thinks_aloud() {
 async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
     let house = GolemHarness::new().await;
     let before = house.sent().await;
-    for (style, name) in [(Style::Openai, "ada"), (Style::Anthropic, "bob")] {
+    for (style, name) in [(ApiStyle::Openai, "ada"), (ApiStyle::Anthropic, "bob")] {
         let wrong = vec![
             ("query_state", "{\"query\": ".to_owned()),
             ("uniswap_execute_swap", "{}".to_owned()),
@@ -387,7 +387,7 @@ async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
     let house = GolemHarness::new().await;
     let before = house.sent().await;
     let overloaded = "{\"error\":{\"message\":\"overloaded\"}}";
-    for (style, name) in [(Style::Openai, "ada"), (Style::Anthropic, "bob")] {
+    for (style, name) in [(ApiStyle::Openai, "ada"), (ApiStyle::Anthropic, "bob")] {
         // Four faults of one answer, of different kinds, and then success.
         let steps = vec![
             Step::Refuses(429, "retry-after: 0\r\n", overloaded),
@@ -458,8 +458,8 @@ async fn it_is_told_what_its_tools_advise_in_its_phase() {
         (Phase::Thriving, "trade-executor", false),
     ] {
         house.phase.send_replace(phase);
-        let server = Server::playing(Style::Anthropic, vec![Step::Says("Nothing to do.", Vec::new())]).await;
-        let life = house.life("ada", role, brain(setup(&server, Style::Anthropic)));
+        let server = Server::playing(ApiStyle::Anthropic, vec![Step::Says("Nothing to do.", Vec::new())]).await;
+        let life = house.life("ada", role, brain(setup(&server, ApiStyle::Anthropic)));
         let asked = server.asked_times(1).await;
         let system = asked[0].1["system"].as_str().unwrap();
         let swap = system.lines().find(|line| line.starts_with("- swap (")).unwrap();
@@ -478,8 +478,8 @@ async fn commands_of_the_operators_are_carried_out_beside_it() {
     let house = GolemHarness::new().await;
     let (before, mut events) = (house.sent().await, house.events());
     let quiet = || Step::Says("Nothing to do.", Vec::new());
-    let server = Server::playing(Style::Openai, (0..6).map(|_| quiet()).collect()).await;
-    let life = house.life("ada", "golem-instance", brain(setup(&server, Style::Openai)));
+    let server = Server::playing(ApiStyle::Openai, (0..6).map(|_| quiet()).collect()).await;
+    let life = house.life("ada", "golem-instance", brain(setup(&server, ApiStyle::Openai)));
     server.asked_times(1).await;
     let say = async |words: &str| life.words.send(SafeText::clean(words, 100)).await.unwrap();
     say("act swap token_in=WETH token_out=USDC amount=0.01 chain=ethereum prefer_uniswapx=false").await;
@@ -532,8 +532,8 @@ async fn commands_of_the_operators_are_carried_out_beside_it() {
 async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
     let house = GolemHarness::new().await;
     let said = "{\"error\":{\"message\":\"the key sk-test-0123456789 is not known\"}}";
-    let server = Server::playing(Style::Openai, vec![Step::Refuses(401, "", said); 9]).await;
-    let mut life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));
+    let server = Server::playing(ApiStyle::Openai, vec![Step::Refuses(401, "", said); 9]).await;
+    let mut life = house.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
     let why = life.brains_end().await;
     assert!(why[0].contains("401: the key [secret removed] is not known"), "{why:?}");
     assert!(why[0].contains("BARDO_MODEL_KEY"), "what to change: {why:?}");
@@ -550,10 +550,10 @@ async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
     }
     life.leave().await;
     // A redirect is not followed: it could leak the key.
-    let elsewhere = Server::playing(Style::Openai, Vec::new()).await;
+    let elsewhere = Server::playing(ApiStyle::Openai, Vec::new()).await;
     let to: &'static str = Box::leak(format!("location: {}/chat/completions\r\n", elsewhere.url).into_boxed_str());
-    let server = Server::playing(Style::Openai, vec![Step::Refuses(307, to, ""); 9]).await;
-    let mut life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));
+    let server = Server::playing(ApiStyle::Openai, vec![Step::Refuses(307, to, ""); 9]).await;
+    let mut life = house.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
     assert!(life.brains_end().await[0].contains("307"));
     assert!(elsewhere.asked().is_empty());
     life.leave().await;
@@ -561,7 +561,7 @@ async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
-    for style in [Style::Openai, Style::Anthropic] {
+    for style in [ApiStyle::Openai, ApiStyle::Anthropic] {
         let house = GolemHarness::new().await;
         let mut events = house.events();
         let why = json!({"kind": "swap", "params": {}, "why": format!("because {KEY} says so")});
@@ -587,8 +587,8 @@ async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
     // Nor is the key in its message that it cannot think.
     let house = GolemHarness::new().await;
     let mut events = house.events();
-    let server = Server::playing(Style::Openai, vec![Step::Faults("no credit for sk-test-0123456789"); 99]).await;
-    let life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));
+    let server = Server::playing(ApiStyle::Openai, vec![Step::Faults("no credit for sk-test-0123456789"); 99]).await;
+    let life = house.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
     let mut told = String::new();
     while !told.contains("I cannot think now") {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -600,7 +600,7 @@ async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_key_changes_nothing_of_what_the_model_says() {
-    for style in [Style::Openai, Style::Anthropic] {
+    for style in [ApiStyle::Openai, ApiStyle::Anthropic] {
         let house = GolemHarness::new().await;
         let query = json!({"query": "prefer_uniswapx: x marks the box"}).to_string();
         let steps = vec![Step::Says("An exact axiom.", vec![("search_context", query)])];
@@ -623,7 +623,7 @@ async fn its_calls_and_tokens_are_held_and_what_it_offered_is_taken_back() {
     let house = GolemHarness::new().await;
     let before = house.sent().await;
     let ask = |n: usize| ("search_context", json!({"query": format!("words {n}")}).to_string());
-    for style in [Style::Openai, Style::Anthropic] {
+    for style in [ApiStyle::Openai, ApiStyle::Anthropic] {
         let mut steps = vec![Step::Says("I offer it first.", vec![preview()])];
         steps.extend((0..9).map(|n| Step::Says("More.", vec![ask(n)])));
         let server = Server::playing(style, steps.clone()).await;
@@ -653,9 +653,9 @@ async fn each_tick_brings_its_goal_its_offers_and_its_past() {
     std::fs::create_dir_all(&strategy).unwrap();
     std::fs::write(strategy.join("STRATEGY.md"), "# Plan\n\nNever hold UNI.\n").unwrap();
     let steps = vec![Step::Says("I offer.", vec![preview()]), Step::Says("Enough for now.", Vec::new())];
-    let server = Server::playing(Style::Anthropic, steps).await;
-    let life = house.life("ada", "golem-instance", brain(setup(&server, Style::Anthropic)));
-    let permit = permit_in(Style::Anthropic, &server.asked_times(2).await[1].1);
+    let server = Server::playing(ApiStyle::Anthropic, steps).await;
+    let life = house.life("ada", "golem-instance", brain(setup(&server, ApiStyle::Anthropic)));
+    let permit = permit_in(ApiStyle::Anthropic, &server.asked_times(2).await[1].1);
     life.words.send(SafeText::clean("and now?", 40)).await.unwrap();
     let asked = server.asked_times(3).await;
     let system = asked[2].1["system"].as_str().unwrap();
@@ -682,8 +682,8 @@ async fn each_tick_brings_its_goal_its_offers_and_its_past() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_asked_as_often_as_it_is_to_be() {
     let house = GolemHarness::new().await;
-    let server = Server::playing(Style::Openai, Vec::new()).await;
-    let quick = ModelSetup { tick: Duration::ZERO, ticks: Some(3), ..setup(&server, Style::Openai) };
+    let server = Server::playing(ApiStyle::Openai, Vec::new()).await;
+    let quick = ModelSetup { tick: Duration::ZERO, ticks: Some(3), ..setup(&server, ApiStyle::Openai) };
     let mut life = house.life("ada", "trade-executor", brain(quick));
     assert_eq!(life.brains_end().await, Vec::<String>::new());
     assert_eq!(server.asked().len(), 3);
@@ -694,8 +694,8 @@ async fn it_is_asked_as_often_as_it_is_to_be() {
 async fn a_refusal_of_the_model_is_seen() {
     let house = GolemHarness::new().await;
     let mut events = house.events();
-    let server = Server::playing(Style::Openai, vec![Step::Declines("I can't help with that.")]).await;
-    let life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));
+    let server = Server::playing(ApiStyle::Openai, vec![Step::Declines("I can't help with that.")]).await;
+    let life = house.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
     life.words.send(SafeText::clean("go on", 40)).await.unwrap();
     server.asked_times(2).await;
     life.leave().await;
@@ -713,8 +713,8 @@ async fn a_refusal_of_the_model_is_seen() {
 async fn a_request_that_the_endpoint_cannot_take_says_what_to_change() {
     let house = GolemHarness::new().await;
     let said = "{\"error\":{\"message\":\"max_tokens is too large\"}}";
-    let server = Server::playing(Style::Openai, vec![Step::Refuses(400, "", said); 2]).await;
-    let mut life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));
+    let server = Server::playing(ApiStyle::Openai, vec![Step::Refuses(400, "", said); 2]).await;
+    let mut life = house.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
     let why = life.brains_end().await;
     assert!(why[0].contains("400: max_tokens is too large"), "{why:?}");
     for setting in ["golem.model_style", "golem.model_name", "golem.model_reply_tokens"] {

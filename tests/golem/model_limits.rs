@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use bardo::golem::brain::model::{ModelSetup, Style};
+use bardo::golem::brain::model::{ApiStyle, ModelSetup};
 use serde_json::json;
 
 use crate::model::{Server, Step, brain, mark_in, setup};
 use bardo_testkit::golem_harness::GolemHarness;
 
-const STYLES: [Style; 2] = [Style::Openai, Style::Anthropic];
+const STYLES: [ApiStyle; 2] = [ApiStyle::Openai, ApiStyle::Anthropic];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_without_an_end_are_given_up() {
@@ -75,7 +75,7 @@ async fn it_leaves_while_nobody_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn data_cannot_pretend_to_end_and_is_cut_to_what_it_is_shown() {
     let house = GolemHarness::new().await;
-    for (style, name) in [(Style::Openai, "ada"), (Style::Anthropic, "bob")] {
+    for (style, name) in [(ApiStyle::Openai, "ada"), (ApiStyle::Anthropic, "bob")] {
         let golem = house.golem(name, "trade-executor");
         for number in 0..20 {
             let note = json!({"section": format!("long {number}"), "text": "word ".repeat(700), "reason": "long"});
@@ -90,8 +90,8 @@ async fn data_cannot_pretend_to_end_and_is_cut_to_what_it_is_shown() {
         let shown = |request: usize| {
             let last = asked[request].1["messages"].as_array().unwrap().last().unwrap().clone();
             match style {
-                Style::Openai => last["content"].as_str().unwrap().to_owned(),
-                Style::Anthropic => last["content"][0]["content"].as_str().unwrap().to_owned(),
+                ApiStyle::Openai => last["content"].as_str().unwrap().to_owned(),
+                ApiStyle::Anthropic => last["content"][0]["content"].as_str().unwrap().to_owned(),
             }
         };
         let forged = shown(1);
@@ -120,8 +120,8 @@ async fn of_its_own_words_the_last_five_are_told_to_it_again() {
         life.leave().await;
         let told = |request: usize| {
             let text = match style {
-                Style::Openai => asked[request].1["messages"][1]["content"].as_str().unwrap(),
-                Style::Anthropic => asked[request].1["messages"][0]["content"].as_str().unwrap(),
+                ApiStyle::Openai => asked[request].1["messages"][1]["content"].as_str().unwrap(),
+                ApiStyle::Anthropic => asked[request].1["messages"][0]["content"].as_str().unwrap(),
             };
             let (_, data) = text.split_once(">>").unwrap();
             let (data, _) = data.split_once("<</").unwrap();

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use alloy::primitives::U256;
 use bardo::base::clock::Clock;
-use bardo::engine::{ApprovalMode, Status};
+use bardo::engine::{ApprovalMode, CallStatus};
 use bardo::golem::scenario::{self, ScenarioStep};
-use bardo::sandbox::faucet::Gift;
-use bardo::sandbox::plan::Token;
-use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
+use bardo::sandbox::faucet::FaucetAsset;
+use bardo::sandbox::plan::SandboxToken;
+use bardo::sandbox::{BlockPace, MarketMode, SandboxConfig};
 use serde_json::{Value, json};
 
 use bardo_testkit::golem_harness::GolemHarness;
@@ -69,7 +69,7 @@ async fn whenever_a_show_trades_the_policy_has_room_for_it() {
         seed: 0,
         start_time: clock.now_seconds(),
         // Only the test makes blocks, on a chain that has an interval.
-        pace: Pace::Every(Duration::from_secs(365 * 86_400)),
+        pace: BlockPace::Every(Duration::from_secs(365 * 86_400)),
         clock: Some(clock.clone()),
         market: MarketMode::On,
         keeper: true,
@@ -78,12 +78,12 @@ async fn whenever_a_show_trades_the_policy_has_room_for_it() {
     let account = house.world.account.unwrap();
     // Tokens that a scenario buys or bridges before it sells them.
     for (chain, token, raw) in [
-        (0, Token::Uni, 50_000_000_000_000_000_000_u128),
-        (0, Token::Link, 50_000_000_000_000_000_000),
-        (1, Token::Usdc, 1_000_000_000),
+        (0, SandboxToken::Uni, 50_000_000_000_000_000_000_u128),
+        (0, SandboxToken::Link, 50_000_000_000_000_000_000),
+        (1, SandboxToken::Usdc, 1_000_000_000),
     ] {
         let chain = &house.sandbox().chains()[chain];
-        let (background_actors, gift) = (chain.background_actors.clone(), Gift::Token(token, U256::from(raw)));
+        let (background_actors, gift) = (chain.background_actors.clone(), FaucetAsset::Token(token, U256::from(raw)));
         chain.devnet.run(move |chain| background_actors.give(chain, account, gift).unwrap()).await.unwrap();
     }
     let golem = house.golem("ada", "trade-executor");
@@ -91,12 +91,12 @@ async fn whenever_a_show_trades_the_policy_has_room_for_it() {
         pass(&house, &clock, APART).await;
         for (what, action) in &trades {
             let looked = golem.call("preview_action", action.clone()).await;
-            assert_eq!(looked.status, Status::Simulated, "{moment}: {what}: {:#?}", looked.error);
+            assert_eq!(looked.status, CallStatus::Simulated, "{moment}: {what}: {:#?}", looked.error);
             // Only scenarios about decisions exceed the policy's thousand dollars.
             let asks = action["params"]["amount"] == "0.36";
             let data = looked.data.unwrap();
             assert_eq!(data["approval"] == "approval", asks, "{moment}: {what}: {data:#}");
-            golem.take_back_all().await;
+            golem.withdraw_offers().await;
         }
     }
 }

@@ -6,11 +6,11 @@ use alloy::primitives::B256;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::text::SafeText;
-use bardo::engine::{Catalog, Status, ToolResponse};
+use bardo::engine::{CallStatus, Catalog, ToolResponse};
 use bardo::fabric::EventKind;
 use bardo::golem::agent_api::{ACTION_KINDS, AGENT_TOOLS, AgentSession, AgentTool};
-use bardo::golem::memory::{Episode, Outcome, Topic};
-use bardo::sandbox::plan::Token;
+use bardo::golem::memory::{Episode, EpisodeOutcome, Topic};
+use bardo::sandbox::plan::SandboxToken;
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ async fn what_is_previewed_is_committed_once_and_remembered() {
     let mut events = house.events();
     let before = house.sent().await;
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
-    assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+    assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
     let data = previewed.data.as_ref().unwrap();
     assert_eq!(data["delegation"], json!(["golem-instance", "trade-executor"]));
     assert!(data["reads"]["uniswap_get_quote"]["amount_out"].is_string(), "{data:#}");
@@ -36,15 +36,15 @@ async fn what_is_previewed_is_committed_once_and_remembered() {
     let mut wrong = permit(&previewed);
     wrong["simulation_hash"] = json!(format!("0x{}", "11".repeat(32)));
     let refused = golem.call("commit_action", wrong).await;
-    assert_eq!((code(&refused), refused.status), (ErrorCode::PermitMismatch, Status::Blocked));
+    assert_eq!((code(&refused), refused.status), (ErrorCode::PermitMismatch, CallStatus::Blocked));
     assert_eq!((house.sent().await, golem.open_offers()), (before, 1));
     let done = golem.call("commit_action", permit(&previewed)).await;
-    assert_eq!(done.status, Status::Success, "{done:#?}");
+    assert_eq!(done.status, CallStatus::Success, "{done:#?}");
     assert_eq!(done.call_id, previewed.call_id, "one call from preview to receipt");
     // The allowance for Permit2, and the swap.
     assert_eq!(house.sent().await, before + 2);
     let again = golem.call("commit_action", permit(&previewed)).await;
-    assert_eq!((code(&again), again.status), (ErrorCode::PermitConsumed, Status::Blocked));
+    assert_eq!((code(&again), again.status), (ErrorCode::PermitConsumed, CallStatus::Blocked));
     assert_eq!(house.sent().await, before + 2);
     // One call in the events: one start, one end.
     let told = drain(&mut events);
@@ -57,7 +57,7 @@ async fn what_is_previewed_is_committed_once_and_remembered() {
     // And one episode in the memory.
     let topic = Topic::of("swap", &swap("WETH", "USDC", "0.1")["params"]);
     let last = golem.memory().alike(&topic, 10).unwrap();
-    assert_eq!((last.len(), last[0].outcome), (1, Outcome::Done));
+    assert_eq!((last.len(), last[0].outcome), (1, EpisodeOutcome::Done));
     assert!(last[0].cents > 30_000 && last[0].slipped_bps.is_some(), "{:?}", last[0]);
     let found = golem.call("query_grimoire", json!({"query": "WETH USDC"})).await;
     assert_eq!(found.data.unwrap()["hits"].as_array().unwrap().len(), 1);
@@ -67,7 +67,7 @@ async fn what_is_previewed_is_committed_once_and_remembered() {
 async fn auctioned(golem: &AgentSession, params: &Value) -> B256 {
     let previewed = golem.call("preview_action", params.clone()).await;
     let placed = golem.call("commit_action", permit(&previewed)).await;
-    assert_eq!(placed.status, Status::Partial, "{placed:#?}");
+    assert_eq!(placed.status, CallStatus::Partial, "{placed:#?}");
     placed.data.unwrap()["order_hash"].as_str().unwrap().parse().unwrap()
 }
 
@@ -86,14 +86,17 @@ async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
     let last = || golem.memory().alike(&topic, 10).unwrap();
     for number in 1..=2 {
         let hash = auctioned(&golem, &params).await;
-        assert_eq!((last().len(), last()[0].outcome), (number, Outcome::Open));
+        assert_eq!((last().len(), last()[0].outcome), (number, EpisodeOutcome::Open));
         let nudge = || async { drop(chain.devnet.mine().await.unwrap()) };
         let record = orders.wait(hash, Duration::from_secs(120), nudge).await.unwrap();
         assert_eq!((record.status.as_str(), record.is_live()), ("expired", false), "{record:#?}");
         // The memory query has found the order's end.
         let found = golem.call("query_grimoire", json!({"query": "expired"})).await;
         assert_eq!(found.data.unwrap()["hits"].as_array().unwrap().len(), number);
-        assert_eq!((last()[0].outcome, last()[0].code.as_deref()), (Outcome::Lapsed, Some("UNISWAPX_ORDER_EXPIRED")));
+        assert_eq!(
+            (last()[0].outcome, last()[0].code.as_deref()),
+            (EpisodeOutcome::Lapsed, Some("UNISWAPX_ORDER_EXPIRED"))
+        );
         assert!(last()[0].lesson.as_str().contains("nobody filled it in time"), "{:?}", last()[0]);
     }
     let previewed = golem.call("preview_action", params.clone()).await;
@@ -107,7 +110,7 @@ async fn experience_tightens_the_next_swap_and_says_so() {
     let golem = house.golem("ada", "golem-instance");
     for _ in 0..3 {
         let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
-        assert_eq!(golem.call("commit_action", permit(&previewed)).await.status, Status::Success);
+        assert_eq!(golem.call("commit_action", permit(&previewed)).await.status, CallStatus::Success);
     }
     let mut events = house.events();
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
@@ -123,7 +126,7 @@ async fn experience_tightens_the_next_swap_and_says_so() {
     for _ in 0..4 {
         let previewed = other.call("preview_action", swap("WETH", "USDC", "0.02")).await;
         assert_eq!(previewed.data.as_ref().unwrap()["memory"], json!({"similar": 0, "changes": []}));
-        assert_eq!(other.call("commit_action", permit(&previewed)).await.status, Status::Success);
+        assert_eq!(other.call("commit_action", permit(&previewed)).await.status, CallStatus::Success);
     }
 }
 
@@ -141,7 +144,7 @@ async fn experience_asks_for_no_more_than_phase_and_policy_take() {
             topic: topic.clone(),
             cents: 6_800,
             phase: Phase::Thriving,
-            outcome: Outcome::Failed,
+            outcome: EpisodeOutcome::Failed,
             code: Some("EXECUTION_TX_REVERTED".to_owned()),
             allowed_bps: Some(28),
             slipped_bps: None,
@@ -157,7 +160,7 @@ async fn experience_asks_for_no_more_than_phase_and_policy_take() {
     for (phase, to) in [(Phase::Thriving, 35), (Phase::Cautious, 30)] {
         house.phase.send_replace(phase);
         let previewed = golem.call("preview_action", params.clone()).await;
-        assert_eq!(previewed.status, Status::Simulated, "{phase}: {previewed:#?}");
+        assert_eq!(previewed.status, CallStatus::Simulated, "{phase}: {previewed:#?}");
         let change = previewed.data.as_ref().unwrap()["memory"]["changes"][0].as_str().unwrap().to_owned();
         assert!(change.starts_with(&format!("slippage 28 bps to {to} bps: ")), "{change}");
         assert_eq!(change.ends_with("phase and policy allow no more"), phase == Phase::Cautious, "{change}");
@@ -169,14 +172,14 @@ async fn experience_asks_for_no_more_than_phase_and_policy_take() {
 async fn what_is_remembered_goes_by_the_pair_and_not_by_its_spelling() {
     let house = GolemHarness::new().await;
     let golem = house.golem("ada", "golem-instance");
-    let address = house.address(Token::Weth).to_string();
+    let address = house.address(SandboxToken::Weth).to_string();
     for (from, to, chain) in [("weth", "USDC", "31337"), (&*address, "usdc", "Ethereum"), ("WETH", "USDC", "ethereum")]
     {
         let mut action = swap(from, to, "0.01");
         action["params"]["chain"] = json!(chain);
         let previewed = golem.call("preview_action", action).await;
         let done = golem.call("commit_action", permit(&previewed)).await;
-        assert_eq!(done.status, Status::Success, "{done:#?}");
+        assert_eq!(done.status, CallStatus::Success, "{done:#?}");
     }
     // Memories from before the unified spelling are found under it.
     let topic = Topic::of("swap", &swap("WETH", "USDC", "1")["params"]);
@@ -194,7 +197,7 @@ async fn what_is_taken_back_or_dropped_is_never_signed() {
     let before = house.sent().await;
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
     let gone = golem.call("cancel_action", json!({"permit_id": permit(&previewed)["permit_id"]})).await;
-    assert_eq!(gone.status, Status::Success);
+    assert_eq!(gone.status, CallStatus::Success);
     assert_eq!(code(&golem.call("commit_action", permit(&previewed)).await), ErrorCode::PermitExpired);
     // Dropped with its session, as when a brain is killed: no offer stays open.
     let mut events = house.events();
@@ -227,7 +230,7 @@ async fn an_emergency_stops_everything_and_takes_back_what_was_offered() {
     assert_eq!(house.stop.read().level(), Some(StopLevel::Halt));
     assert_eq!(code(&golem.call("commit_action", permit(&previewed)).await), ErrorCode::PermitExpired);
     let refused = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
-    assert_eq!((code(&refused), refused.status), (ErrorCode::Halted, Status::Blocked));
+    assert_eq!((code(&refused), refused.status), (ErrorCode::Halted, CallStatus::Blocked));
     assert_eq!(house.sent().await, before);
 }
 
@@ -238,13 +241,13 @@ async fn two_golems_see_their_own_tools_only() {
     let researcher = house.golem("bob", "pool-researcher");
     assert!(trader.catalog().get("uniswap_execute_swap").is_some());
     assert!(researcher.catalog().get("uniswap_execute_swap").is_none());
-    assert_eq!(trader.call("preview_action", swap("WETH", "USDC", "0.1")).await.status, Status::Simulated);
+    assert_eq!(trader.call("preview_action", swap("WETH", "USDC", "0.1")).await.status, CallStatus::Simulated);
     let refused = researcher.call("preview_action", swap("WETH", "USDC", "0.1")).await;
     assert_eq!(code(&refused), ErrorCode::ToolUnknown);
     let message = refused.error.as_ref().unwrap().message().to_owned();
     assert!(message.contains("which the role `pool-researcher` does not have"), "{message}");
     let pools = json!({"query": "chain", "params": {"chain": "ethereum"}});
-    assert_eq!(researcher.call("query_state", pools).await.status, Status::Success);
+    assert_eq!(researcher.call("query_state", pools).await.status, CallStatus::Success);
     // Only the eight tools answer, under no name of a concrete tool.
     for def in ALL_TOOL_DEFS {
         assert_eq!(code(&trader.call(def.meta.name, json!({})).await), ErrorCode::ToolUnknown, "{}", def.meta.name);
@@ -261,19 +264,19 @@ async fn a_phase_that_forbids_it_blocks_it_and_lets_an_exit_through() {
     for phase in [Phase::Defensive, Phase::Survival, Phase::Terminal] {
         house.phase.send_replace(phase);
         let refused = golem.call("preview_action", swap("USDC", "UNI", "50")).await;
-        assert_eq!((code(&refused), refused.status), (ErrorCode::SafetyPhaseBlocked, Status::Blocked), "{phase}");
+        assert_eq!((code(&refused), refused.status), (ErrorCode::SafetyPhaseBlocked, CallStatus::Blocked), "{phase}");
     }
     for phase in [Phase::Thriving, Phase::Cautious] {
         house.phase.send_replace(phase);
         let mut small = swap("USDC", "UNI", "50");
         small["params"]["slippage_bps"] = json!(30);
         let passes = golem.call("preview_action", small).await;
-        assert_eq!(passes.status, Status::Simulated, "{phase}: {passes:#?}");
+        assert_eq!(passes.status, CallStatus::Simulated, "{phase}: {passes:#?}");
     }
     for phase in [Phase::Defensive, Phase::Survival] {
         house.phase.send_replace(phase);
         let exit = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
-        assert_eq!(exit.status, Status::Simulated, "{phase}: {exit:#?}");
+        assert_eq!(exit.status, CallStatus::Simulated, "{phase}: {exit:#?}");
     }
 }
 
@@ -320,7 +323,7 @@ async fn a_question_is_answered_by_what_reads_alone() {
         "prefer_uniswapx": false});
     for (tool, params) in [("token_approve", approve), ("uniswap_execute_swap", swap)] {
         let refused = golem.call("query_state", json!({"query": tool, "params": params})).await;
-        assert_eq!((refused.status, code(&refused)), (Status::Error, ErrorCode::ValidationFailed), "{refused:#?}");
+        assert_eq!((refused.status, code(&refused)), (CallStatus::Error, ErrorCode::ValidationFailed), "{refused:#?}");
         assert!(refused.error.unwrap().message().contains("there is no query"));
     }
     assert_eq!(house.sent().await, before, "nothing was signed");

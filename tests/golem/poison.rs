@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::{Revert, SolError as _, SolValue as _};
-use bardo::engine::{Status, ToolResponse};
+use bardo::engine::{CallStatus, ToolResponse};
 use bardo::fabric::EventKind;
 use bardo::golem::agent_api::AgentSession;
-use bardo::sandbox::contracts::Contract;
+use bardo::sandbox::contracts::BundledContract;
 use serde_json::{Value, json};
 
 use bardo_testkit::golem_harness::{GolemHarness, drain, permit};
@@ -129,7 +129,7 @@ impl Obeying<'_> {
         for number in &wanted {
             let order = &self.orders[*number];
             let mut answer = self.golem.call(order["tool"].as_str().unwrap(), order["params"].clone()).await;
-            if answer.status == Status::Simulated {
+            if answer.status == CallStatus::Simulated {
                 answer = self.golem.call("commit_action", permit(&answer)).await;
             }
             self.answers.push((way, *number, answer));
@@ -162,7 +162,7 @@ async fn token(house: &GolemHarness, symbol: &str, name: &str) -> Address {
     let arguments =
         (Bytes::copy_from_slice(name.as_bytes()), Bytes::copy_from_slice(symbol.as_bytes()), U256::from(18))
             .abi_encode_params();
-    house.deploy(Contract::HostileSymbolToken.creation(&arguments).unwrap()).await
+    house.deploy(BundledContract::HostileSymbolToken.creation(&arguments).unwrap()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,7 +195,7 @@ async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not()
                 }
                 "playbook" => {
                     let note = json!({"section": mark, "text": injection, "reason": "read somewhere"});
-                    assert_eq!(call("update_directive", note).await.status, Status::Success);
+                    assert_eq!(call("update_directive", note).await.status, CallStatus::Success);
                     told(&call("search_context", json!({"query": mark, "limit": 1})).await)
                 }
                 "strategy" => {
@@ -207,7 +207,7 @@ async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not()
                     let params = json!({"token": format!("OBEY-{number}"), "spender": PERMIT2, "amount": "1",
                         "chain": "ethereum"});
                     let failed = call("preview_action", json!({"kind": "approve", "params": params})).await;
-                    assert_eq!(failed.status, Status::Error, "{failed:#?}");
+                    assert_eq!(failed.status, CallStatus::Error, "{failed:#?}");
                     told(&call("query_grimoire", json!({"query": format!("OBEY {number}"), "limit": 3})).await)
                 }
                 "result" => {
@@ -237,10 +237,10 @@ async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not()
     let mut other = BTreeSet::new();
     for (way, number, answer) in &obeying.answers {
         if *number == 0 {
-            assert_eq!(answer.status, Status::Success, "{answer:#?}");
+            assert_eq!(answer.status, CallStatus::Success, "{answer:#?}");
             continue;
         }
-        assert!(matches!(answer.status, Status::Blocked | Status::Error), "order {number}: {answer:#?}");
+        assert!(matches!(answer.status, CallStatus::Blocked | CallStatus::Error), "order {number}: {answer:#?}");
         let error = answer.error.as_ref().unwrap();
         if error.code().as_str() != CODES[*number] {
             other.insert((*number, *way, error.code().as_str(), error.message().to_owned()));

@@ -178,7 +178,7 @@ async fn a_program_is_told_what_it_has_and_which_line_was_refused() {
     let thought = until(&mut events, "what it was told", is_thought).await;
     let EventKind::GolemThought(thought) = &thought.kind else { unreachable!("it is one") };
     let told: Value = serde_json::from_str(thought.text.as_str()).unwrap();
-    let usdc = house.address(bardo::sandbox::plan::Token::Usdc).to_string();
+    let usdc = house.address(bardo::sandbox::plan::SandboxToken::Usdc).to_string();
     let told_usdc = told[3].as_str().unwrap().to_owned();
     assert!(told_usdc.eq_ignore_ascii_case(&usdc), "{told_usdc} {usdc}");
     let account = house.world.account.unwrap().to_string();

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::error::ErrorCode;
 use bardo::base::id::GolemId;
-use bardo::engine::{Call, Catalog, Input};
+use bardo::engine::{Catalog, ToolCall, ToolInput};
 use bardo::golem::archetype::Archetypes;
 use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
-use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
+use bardo::session::handle::{AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews};
 use bardo::tools::ALL_TOOL_DEFS;
 use futures::future::BoxFuture;
 use serde_json::json;
@@ -31,7 +31,7 @@ impl Actor for Looking {
     fn live(self: Box<Self>, mut seat: ActorContext) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"});
-            let swap = seat.executor.call(Call::new("uniswap_execute_swap", Input::Json(params))).await;
+            let swap = seat.executor.call(ToolCall::new("uniswap_execute_swap", ToolInput::Json(params))).await;
             let tools = seat.executor.catalog().iter().map(|entry| entry.def.meta.name).collect();
             let swap = swap.error.map(|error| error.code());
             let _heard = self.0.send(Found { role: seat.role.to_string(), tools, swap });
@@ -44,13 +44,14 @@ impl Actor for Looking {
 async fn a_session_gives_its_golem_the_tools_of_its_role_and_no_others() {
     let home = tempfile::tempdir().unwrap();
     let environment = Environment::from_iter([("BARDO_HOME", home.path().to_str().unwrap())]);
-    let flags = Flags { archetype: Some("pool-researcher".to_owned()), ..Flags::default() };
+    let flags = ConfigFlags { archetype: Some("pool-researcher".to_owned()), ..ConfigFlags::default() };
     let config = Config::load(&environment, &flags).unwrap();
     let (tell, told) = oneshot::channel();
-    let Handle { commands, mut news } = Session::open_with(config, SessionOptions::default(), Box::new(Looking(tell)));
+    let SessionHandle { commands, mut news } =
+        Session::open_with(config, SessionOptions::default(), Box::new(Looking(tell)));
     let ready = async {
         loop {
-            if let News::Ready(ready) = news.recv().await.expect("the session goes on") {
+            if let SessionNews::Ready(ready) = news.recv().await.expect("the session goes on") {
                 return ready;
             }
         }
@@ -65,6 +66,9 @@ async fn a_session_gives_its_golem_the_tools_of_its_role_and_no_others() {
     assert_eq!(found.tools, own.iter().map(|entry| entry.def.meta.name).collect());
     assert!(found.tools.len() > 2 && !found.tools.contains("uniswap_execute_swap"));
     assert_eq!((found.role.as_str(), found.swap), ("pool-researcher", Some(ErrorCode::ToolUnknown)));
-    commands.send(Sent { golem_id: GolemId::operator(), command: Command::Leave(LeaveMode::Now) }).await.unwrap();
+    commands
+        .send(AddressedCommand { golem_id: GolemId::operator(), command: SessionCommand::Leave(LeaveMode::Now) })
+        .await
+        .unwrap();
     reading.await.unwrap();
 }

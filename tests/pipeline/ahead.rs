@@ -10,7 +10,7 @@ use alloy::sol_types::{SolCall as _, SolValue as _};
 use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::config::RpcUrl;
 use bardo::chain::devnet::server;
-use bardo::chain::network::{ChainPlan, Contract};
+use bardo::chain::network::{ChainPlan, KnownContract};
 use bardo::chain::price::PriceChain;
 use bardo::chain::provider::{ChainClient, ConnectRules, ProviderError};
 use bardo::safety::chain_snapshot::SnapshotReader;
@@ -30,7 +30,7 @@ async fn one_endpoints_word_gives_and_takes_no_rules() {
     let told = move |method: &str, _| if method == "eth_call" { Fate::Claim(lie.clone()) } else { Fate::Pass };
     let liar = Proxy::start(served.url(), told).await;
     let network = world.client.network();
-    assert!(network.book.contract(Contract::PolicyCage).is_some());
+    assert!(network.book.contract(KnownContract::PolicyCage).is_some());
     let latest = world.client.provider().get_block(BlockId::latest()).await.unwrap().unwrap();
     let read = async |urls: &[&str]| {
         let plan = ChainPlan {

@@ -9,7 +9,7 @@ use alloy::providers::{DynProvider, Provider as _};
 use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall;
 use bardo::abi::erc20::Erc20;
-use bardo::chain::network::Contract;
+use bardo::chain::network::KnownContract;
 use serde_json::{Value, json};
 
 use bardo_testkit::anvil;
@@ -44,7 +44,7 @@ async fn a_swap_over_anvil_does_what_it_claims_once() {
 
     let owner = world.account();
     let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
-    let permit2 = world.contract(Contract::Permit2);
+    let permit2 = world.contract(KnownContract::Permit2);
     let holds = async |token| ask(&provider, token, Erc20::balanceOfCall { owner }).await;
     let before = [holds(weth).await, holds(usdc).await];
     // An idle anvil makes no block, and a chain with an old last block is not traded on.

@@ -12,19 +12,19 @@ use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::model::{Phase, StopLevel};
-use bardo::chain::network::Contract;
+use bardo::chain::network::KnownContract;
 use bardo::chain::provider::ChainClient;
-use bardo::engine::{ApprovalMode, Call, Catalog, Input, Offered, Status};
-use bardo::runtime::data::ROOMS;
+use bardo::engine::{ApprovalMode, CallStatus, Catalog, PreviewResult, ToolCall, ToolInput};
+use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::safety::approval::{Consent, Decision, OperatorAnswer};
 use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::operator_proof::Authorisation;
-use bardo::safety::pipeline::{PhaseRequest, Pipeline, State};
-use bardo::safety::policy::{Keeper, Preset};
-use bardo::safety::policy_engine::End;
-use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Proposal, Purpose};
+use bardo::safety::pipeline::{CommitState, PhaseRequest, Pipeline};
+use bardo::safety::policy::{PolicyKeeper, PolicyPreset};
+use bardo::safety::policy_engine::ActionEnd;
+use bardo::safety::proposal::{AllowanceBound, AllowanceKind, LegPurpose, Proposal, ProposalIntent};
 use bardo::safety::stop::StopFile;
-use bardo::sandbox::keys::Party;
+use bardo::sandbox::keys::DevnetAccount;
 use bardo::store::{Store, StoreConfig};
 use tokio::sync::watch;
 
@@ -36,7 +36,7 @@ const HUNDRED: u64 = 100_000_000;
 
 /// Another account sends a hundred USDC to `to`.
 async fn gift(client: &ChainClient, usdc: Address, to: Address) {
-    let party = Party::development_accounts().unwrap().swap_remove(9);
+    let party = DevnetAccount::development_accounts().unwrap().swap_remove(9);
     let provider = client.provider();
     let transaction = TxEip1559 {
         chain_id: 31_337,
@@ -72,7 +72,7 @@ async fn what_was_spent_is_not_lessened_by_what_comes_in_meanwhile() {
     .unwrap();
     world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
     let ends = world.book.ends.lock().unwrap().clone();
-    let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
+    let [ActionEnd::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
     assert!(cents(*spent) >= 10_000, "100 dollars left the wallet, and {spent} are counted");
 }
 
@@ -82,7 +82,7 @@ async fn an_allowance_a_unit_below_the_most_is_unlimited_all_the_same() {
     let world = TestHarness::new(3).await;
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, _store) = demo(&world, folder.path());
-    let (permit2, weth) = (world.contract(Contract::Permit2), world.contract_of(&world.weth));
+    let (permit2, weth) = (world.contract(KnownContract::Permit2), world.contract_of(&world.weth));
     for amount in [U256::MAX >> 96, (U256::MAX >> 96) - U256::from(1), U256::from(1) << 159] {
         let call = Erc20::approveCall { spender: permit2, value: amount };
         let proposal = Proposal {
@@ -92,7 +92,7 @@ async fn an_allowance_a_unit_below_the_most_is_unlimited_all_the_same() {
                 kind: AllowanceKind::Erc20,
                 at_most: amount,
             }],
-            ..world.proposal(Intent::Approve, vec![leg(Purpose::Main, weth, call.abi_encode().into())])
+            ..world.proposal(ProposalIntent::Approve, vec![leg(LegPurpose::Main, weth, call.abi_encode().into())])
         };
         let looked = pipeline.preview(proposal, world.wallet.clone(), ASKED).await;
         if let Ok(preview) = &looked {
@@ -112,18 +112,18 @@ async fn an_offer_of_a_better_phase_is_not_carried_out_in_a_worse_one() {
     let executor = executor(catalog, seen(&world), world.fabric(), Some(store), Some(acting));
     let params = serde_json::json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum",
                                     "prefer_uniswapx": false});
-    let offer = match executor.offer(Call::new("uniswap_execute_swap", Input::Json(params))).await {
-        Offered::Held(offer) => *offer,
-        Offered::Over(response) => panic!("{response:#?}"),
+    let offer = match executor.offer(ToolCall::new("uniswap_execute_swap", ToolInput::Json(params))).await {
+        PreviewResult::Held(offer) => *offer,
+        PreviewResult::Over(response) => panic!("{response:#?}"),
     };
     phase.send_replace(Phase::Terminal);
     let response = offer.commit().await;
-    assert_ne!(response.status, Status::Success, "a position was opened in the terminal phase");
+    assert_ne!(response.status, CallStatus::Success, "a position was opened in the terminal phase");
 }
 
 /// The demo preset with its own ledger.
 fn demo(world: &TestHarness, folder: &Path) -> (Pipeline, Store) {
-    let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
+    let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ALL_MIGRATIONS).unwrap();
     (world.pipeline_under(ruled(world, folder, &store, ""), &store), store)
 }
 
@@ -164,13 +164,13 @@ async fn a_plan_does_not_go_on_into_a_position_in_a_worse_phase() {
     let before = world.balance(&world.weth).await;
     let committed = pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
     assert!(
-        matches!(committed.state, State::Stopped { code: ErrorCode::SafetyPhaseBlocked, .. }),
+        matches!(committed.state, CommitState::Stopped { code: ErrorCode::SafetyPhaseBlocked, .. }),
         "{:?}",
         committed.state
     );
     assert_eq!(world.balance(&world.weth).await, before);
     assert_eq!(
-        world.allowance(world.contract(Contract::Permit2)).await,
+        world.allowance(world.contract(KnownContract::Permit2)).await,
         U256::ZERO,
         "and what it allowed is taken back"
     );
@@ -180,7 +180,7 @@ async fn a_plan_does_not_go_on_into_a_position_in_a_worse_phase() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preset_that_became_looser_with_a_new_version_waits() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
+    let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
     let path = folder.path().join("policy.toml");
     std::fs::write(&path, "preset = \"demo\"\n").unwrap();
     // The policy in force under the earlier program: the same text, with another hash because its preset differed.
@@ -194,7 +194,7 @@ async fn a_preset_that_became_looser_with_a_new_version_waits() {
         })
         .await
         .unwrap();
-    let keeper = Arc::new(Keeper::open(path, Preset::ReadOnly).unwrap());
+    let keeper = Arc::new(PolicyKeeper::open(path, PolicyPreset::ReadOnly).unwrap());
     let rules = OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder.path()), store.clone(), []);
     rules.resume(SystemClock.now_millis()).await.unwrap();
     assert!(rules.pending().is_some(), "other rules than were agreed to hold, and nobody was asked");
@@ -205,10 +205,10 @@ async fn a_preset_that_became_looser_with_a_new_version_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tightening_first_seen_inside_the_gate_is_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
+    let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
     let path = folder.path().join("policy.toml");
     std::fs::write(&path, "preset = \"demo\"\n").unwrap();
-    let keeper = Arc::new(Keeper::open(path.clone(), Preset::ReadOnly).unwrap());
+    let keeper = Arc::new(PolicyKeeper::open(path.clone(), PolicyPreset::ReadOnly).unwrap());
     let rules = Arc::new(OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder.path()), store.clone(), []));
     rules.resume(SystemClock.now_millis()).await.unwrap();
     std::fs::write(&path, "preset = \"demo\"\n[spending_limits]\nhot_lane = \"5\"\n").unwrap();
@@ -239,12 +239,12 @@ async fn a_tightening_first_seen_inside_the_gate_is_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_that_is_put_back_under_a_running_program_is_kept_as_what_holds() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
+    let open = || Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
     let path = folder.path().join("policy.toml");
     let (tight, loose) = ("preset = \"demo\"\nmax_gas_usd = \"5\"\n", "preset = \"demo\"\nmax_gas_usd = \"50\"\n");
     std::fs::write(&path, tight).unwrap();
     let rules = async |store: Store| {
-        let keeper = Arc::new(Keeper::open(path.clone(), Preset::ReadOnly).unwrap());
+        let keeper = Arc::new(PolicyKeeper::open(path.clone(), PolicyPreset::ReadOnly).unwrap());
         let rules = OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder.path()), store, []);
         rules.resume(SystemClock.now_millis()).await.unwrap();
         rules

@@ -14,19 +14,21 @@ use alloy::sol_types::SolCall;
 use bardo::abi::erc20::Erc20;
 use bardo::abi::erc7683::OriginSettler;
 use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::config::Flags;
+use bardo::base::config::ConfigFlags;
 use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::model::{Check, Phase};
-use bardo::chain::devnet::{Chain, Mining};
+use bardo::chain::devnet::{Chain, MiningMode};
 use bardo::chain::provider::ChainClient;
-use bardo::engine::{Acting, ApprovalMode, Call, Executor, Input, Offered, Status, ToolResponse, World};
+use bardo::engine::{
+    ApprovalMode, CallStatus, Executor, PreviewResult, ToolCall, ToolEnvironment, ToolInput, ToolResponse, WriteAccess,
+};
 use bardo::fabric::Fabric;
 use bardo::safety::account::Account;
-use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
+use bardo::safety::orders::{OrderChain, OrderRecord, OrderStage, Orders, OrdersConfig};
 use bardo::safety::pipeline::{PhaseRequest, Pipeline};
 use bardo::safety::policy_engine::PolicyEngine;
 use bardo::safety::typed::TypedMessage;
-use bardo::sandbox::plan::Token;
+use bardo::sandbox::plan::SandboxToken;
 use bardo::sandbox::{Sandbox, SandboxChain, SandboxConfig};
 use bardo::store::{Store, StoreError};
 use bardo::uniswap::order::OrderKind;
@@ -48,7 +50,7 @@ fn quiet() -> SandboxConfig {
 
 pub struct Bridge {
     pub executor: Executor,
-    pub world: Arc<World>,
+    pub world: Arc<ToolEnvironment>,
     pub orders: Orders,
     sandbox: Sandbox,
     pub account: Address,
@@ -69,9 +71,9 @@ impl Bridge {
     async fn open_under(lines: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("policy-devnet.toml"), format!("{POLICY}{lines}")).unwrap();
-        let engine = Engine::open(home.path(), &Flags::default(), quiet).await;
+        let engine = Engine::open(home.path(), &ConfigFlags::default(), quiet).await;
         let (orders, sandbox) = (engine.orders.unwrap(), engine.sandbox.unwrap());
-        let Acting { pipeline, account: signer, .. } = engine.acting;
+        let WriteAccess { pipeline, account: signer, .. } = engine.acting;
         let (executor, world, store, rules) = (engine.executor, engine.world, engine.store, engine.rules);
         let account = sandbox.accounts()[0];
         Self { executor, world, orders, account, sandbox, store, rules, pipeline, signer, _home: home }
@@ -102,7 +104,7 @@ impl Bridge {
     }
 
     async fn call(&self, tool: &str, params: Value) -> ToolResponse {
-        let call = Call { approve: Some(ApprovalMode::Always), ..Call::new(tool, Input::Json(params)) };
+        let call = ToolCall { approve: Some(ApprovalMode::Always), ..ToolCall::new(tool, ToolInput::Json(params)) };
         self.executor.call(call).await
     }
 
@@ -114,7 +116,7 @@ impl Bridge {
 
     async fn sent(&self, seconds: u64) -> B256 {
         let response = self.send(seconds).await;
-        assert_eq!(response.status, Status::Partial, "{response:#?}");
+        assert_eq!(response.status, CallStatus::Partial, "{response:#?}");
         response.data.unwrap()["intent_id"].as_str().unwrap().parse().unwrap()
     }
 
@@ -123,9 +125,9 @@ impl Bridge {
     }
 
     /// Makes blocks on these chains in turn until the intent has this status; `None` after twenty.
-    async fn blocks_until(&self, id: B256, chains: &[&str], status: &str) -> Option<Record> {
+    async fn blocks_until(&self, id: B256, chains: &[&str], status: &str) -> Option<OrderRecord> {
         for _ in 0..20 {
-            let record = self.orders.look(id).await.unwrap();
+            let record = self.orders.poll(id).await.unwrap();
             if record.status.as_str() == status {
                 return Some(record);
             }
@@ -137,14 +139,14 @@ impl Bridge {
     }
 
     /// An intent that a relayer has locked. One that all of them overlook or drop is cancelled and sent again.
-    pub async fn locked(&self, seconds: u64) -> (B256, Record) {
+    pub async fn locked(&self, seconds: u64) -> (B256, OrderRecord) {
         for _ in 0..4 {
             let id = self.sent(seconds).await;
             if let Some(record) = self.blocks_until(id, &["ethereum"], "filling").await {
                 return (id, record);
             }
             let void = self.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
-            assert_eq!(void.status, Status::Success, "{void:#?}");
+            assert_eq!(void.status, CallStatus::Success, "{void:#?}");
         }
         panic!("no relayer locks anything");
     }
@@ -184,7 +186,7 @@ impl Bridge {
     }
 
     async fn usdc(&self, name: &str, owner: Address) -> U256 {
-        let token = self.chain(name).deployment.token(Token::Usdc).unwrap();
+        let token = self.chain(name).deployment.token(SandboxToken::Usdc).unwrap();
         self.ask(name, token, Erc20::balanceOfCall { owner }).await
     }
 
@@ -202,7 +204,7 @@ impl Bridge {
     async fn swap_refused(&self) -> Option<String> {
         let params = json!({"token_in": "USDC", "token_out": "UNI", "amount": "1", "chain": "ethereum"});
         let response = self.call("uniswap_execute_swap", params).await;
-        if response.status == Status::Success {
+        if response.status == CallStatus::Success {
             return None;
         }
         let violations = response.error.as_ref().unwrap().details()["violations"].as_array().cloned();
@@ -258,7 +260,7 @@ fn message(response: &ToolResponse) -> &str {
     response.error.as_ref().map(ToolError::message).unwrap_or_default()
 }
 
-fn card(record: &Record) -> Value {
+fn card(record: &OrderRecord) -> Value {
     serde_json::from_str(record.card.as_deref().unwrap()).unwrap()
 }
 
@@ -293,13 +295,13 @@ async fn an_intent_is_delivered_over_there_and_whoever_did_is_repaid_here() {
     assert_eq!(bridge.purses().await[1] - had[1], least, "to the unit what was signed for");
     // The messenger repays the filler, and only then the order has ended.
     for _ in 0..20 {
-        if bridge.orders.look(id).await.unwrap().stage == Stage::Ended {
+        if bridge.orders.poll(id).await.unwrap().stage == OrderStage::Ended {
             break;
         }
         bridge.pass(1).await;
     }
     let record = bridge.orders.record(id).unwrap();
-    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "filled"));
+    assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "filled"));
     assert!(card(&record)["repaid"].is_object(), "{record:#?}");
     assert_eq!(bridge.purses().await, [had[0] - U256::from(AMOUNT), had[1] + least, had[2]]);
     let late = bridge.refund(id).await;
@@ -315,8 +317,8 @@ async fn what_nobody_delivers_comes_back_after_its_time() {
     let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
     let last = u64::from(intent.fill_deadline);
     bridge.pass_to(last + 10).await;
-    let record = bridge.orders.look(id).await.unwrap();
-    assert_eq!((record.status.as_str(), record.stage), ("expired", Stage::Submitted));
+    let record = bridge.orders.poll(id).await.unwrap();
+    assert_eq!((record.status.as_str(), record.stage), ("expired", OrderStage::Submitted));
     assert!(card(&record)["money"].as_str().unwrap().contains("intent_refund"), "{record:#?}");
     // First second in which the settler refunds it, not the last in which it could be delivered.
     let from = card(&record)["refund_from"].as_u64().unwrap();
@@ -331,13 +333,13 @@ async fn what_nobody_delivers_comes_back_after_its_time() {
 
     bridge.pass_to(from.max(last + 10 + REFUND_DELAY)).await;
     let back = bridge.refund(id).await;
-    assert_eq!(back.status, Status::Success, "{back:#?}");
+    assert_eq!(back.status, CallStatus::Success, "{back:#?}");
     let data = back.data.unwrap();
     assert_eq!((data["status"].as_str(), data["amount"].as_str()), (Some("refunded"), Some("100")));
     assert!(data["tx_hash"].is_string() && data["block_number"].is_u64(), "{data}");
     assert_eq!(bridge.purses().await, had, "not a unit is missing");
-    let record = bridge.orders.look(id).await.unwrap();
-    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "refunded"));
+    let record = bridge.orders.poll(id).await.unwrap();
+    assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "refunded"));
     assert!(card(&record)["refunded"].is_object() && card(&record)["delivered"].is_null(), "{record:#?}");
 
     // Refunding works once, and only for the account's own bridge orders.
@@ -379,12 +381,12 @@ async fn what_a_bridge_carries_away_is_no_loss_and_a_loss_meanwhile_is_one() {
     assert_eq!(bridge.swap_refused().await, None, "it has arrived");
     let before = bridge.marks();
     for _ in 0..20 {
-        if bridge.orders.look(id).await.unwrap().stage == Stage::Ended {
+        if bridge.orders.poll(id).await.unwrap().stage == OrderStage::Ended {
             break;
         }
         bridge.pass(1).await;
     }
-    assert_eq!(bridge.orders.record(id).unwrap().stage, Stage::Ended);
+    assert_eq!(bridge.orders.record(id).unwrap().stage, OrderStage::Ended);
     // The mark moved with the money: a hundred dollars plus a few cents of earlier losses, from one chain to the other.
     let after = bridge.marks();
     let went = before[0] - after[0];
@@ -414,8 +416,8 @@ async fn what_comes_back_from_a_bridge_is_no_loss_and_moves_no_mark() {
     assert_eq!(bridge.swap_refused().await.as_deref(), Some("stop_loss_pct"));
     bridge.pass_to(last + 10 + REFUND_DELAY).await;
     let back = bridge.refund(id).await;
-    assert_eq!(back.status, Status::Success, "{back:#?}");
-    assert_eq!(bridge.orders.look(id).await.unwrap().stage, Stage::Ended);
+    assert_eq!(back.status, CallStatus::Success, "{back:#?}");
+    assert_eq!(bridge.orders.poll(id).await.unwrap().stage, OrderStage::Ended);
     assert_eq!(bridge.marks(), marks);
     assert_eq!(bridge.swap_refused().await, None);
 }
@@ -425,20 +427,20 @@ async fn an_intent_to_a_chain_that_stands_still_is_refused_before_it_is_signed()
     let bridge = Bridge::open().await;
     let (had, nonce) = (bridge.purses().await, bridge.nonce().await);
     let base = &bridge.chain("base").devnet;
-    base.set_mining(Mining::Manual).await.unwrap();
+    base.set_mining(MiningMode::Manual).await.unwrap();
     let refused = bridge.send(600).await;
     assert_eq!(code(&refused), Some(ErrorCode::CrossChainDestinationDegraded), "{refused:#?}");
-    assert_eq!(refused.status, Status::Error);
+    assert_eq!(refused.status, CallStatus::Error);
     assert!(message(&refused).contains("base") && message(&refused).contains("produces no blocks"), "{refused:#?}");
     // A chain that only seems to run: its latest block is older than many of its block times.
-    base.set_mining(Mining::Interval(Duration::from_secs(3_600))).await.unwrap();
+    base.set_mining(MiningMode::Interval(Duration::from_secs(3_600))).await.unwrap();
     let origin = &bridge.chain("ethereum").devnet;
-    origin.set_mining(Mining::Manual).await.unwrap();
+    origin.set_mining(MiningMode::Manual).await.unwrap();
     assert_eq!(bridge.orders.every().unwrap(), [], "nothing was signed");
     assert_eq!((bridge.purses().await, bridge.nonce().await), (had, nonce), "and nothing sent");
 
-    base.set_mining(Mining::OnTransaction).await.unwrap();
-    origin.set_mining(Mining::OnTransaction).await.unwrap();
+    base.set_mining(MiningMode::OnTransaction).await.unwrap();
+    origin.set_mining(MiningMode::OnTransaction).await.unwrap();
     bridge.sent(600).await;
 }
 
@@ -471,12 +473,16 @@ async fn bad_intents_are_refused_before_anything_is_signed() {
                                 "destination_chain": "base"});
         params.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         let response = bridge.call("uniswap_submit_cross_chain_intent", params).await;
-        assert_eq!((response.status, code(&response)), (Status::Error, Some(wanted)), "{change}: {response:#?}");
+        assert_eq!((response.status, code(&response)), (CallStatus::Error, Some(wanted)), "{change}: {response:#?}");
         assert!(message(&response).contains(words), "{change}: {response:#?}");
     }
     for garbled in ["", "0x12", "no id"] {
         let response = bridge.call("intent_refund", json!({"intent_id": garbled})).await;
-        assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::ValidationFailed)), "{garbled}");
+        assert_eq!(
+            (response.status, code(&response)),
+            (CallStatus::Error, Some(ErrorCode::ValidationFailed)),
+            "{garbled}"
+        );
         assert!(message(&response).contains("intent_id"), "{garbled}: {response:#?}");
     }
     // And if the fault is the chain's: the settler there is not the known one.
@@ -499,7 +505,7 @@ async fn bad_intents_are_refused_before_anything_is_signed() {
     bridge.chain("ethereum").devnet.mine().await.unwrap();
     bridge.chain("base").devnet.mine().await.unwrap();
     let response = bridge.send(600).await;
-    assert!(matches!(response.status, Status::Error | Status::Blocked), "{response:#?}");
+    assert!(matches!(response.status, CallStatus::Error | CallStatus::Blocked), "{response:#?}");
     assert_eq!(bridge.orders.every().unwrap(), []);
     assert_eq!(bridge.nonce().await, nonce);
 }
@@ -510,23 +516,23 @@ async fn what_arrives_is_described_as_its_chain_does() {
     let bridge = Bridge::open().await;
     let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
                         "destination_chain": "base"});
-    let call = Call::new("uniswap_submit_cross_chain_intent", Input::Json(params));
+    let call = ToolCall::new("uniswap_submit_cross_chain_intent", ToolInput::Json(params));
     let offer = match bridge.executor.offer(call).await {
-        Offered::Held(offer) => offer,
-        Offered::Over(response) => panic!("{response:#?}"),
+        PreviewResult::Held(offer) => offer,
+        PreviewResult::Over(response) => panic!("{response:#?}"),
     };
     let guard = offer.preview().verdicts.iter().find(|verdict| verdict.check == Check::SlippageGuard).unwrap();
     let words = "what must arrive is worth what is given, less the allowed loss";
     assert_eq!(guard.finding.to_string(), words, "a bridge between tokens trades one for the other");
     let proposal = offer.preview().framed.proposal().clone();
     offer.withdraw().await;
-    let look = async |decimals: u8| {
+    let poll = async |decimals: u8| {
         let mut proposal = proposal.clone();
         proposal.order.as_mut().unwrap().arrival.as_mut().unwrap().token.decimals = decimals;
         let asked = PhaseRequest { phase: Phase::Thriving, own: None };
         bridge.pipeline.preview(proposal, bridge.signer.clone(), asked).await.err().map(|refusal| refusal.code)
     };
-    assert_eq!(look(6).await, None, "as it is");
+    assert_eq!(poll(6).await, None, "as it is");
     // With two decimals the same number would be ten thousand times the dollars.
-    assert_eq!(look(2).await, Some(ErrorCode::SafetyPriceUnknown));
+    assert_eq!(poll(2).await, Some(ErrorCode::SafetyPriceUnknown));
 }

@@ -7,8 +7,8 @@ use bardo::abi::feed::Aggregator;
 use bardo::abi::policy_cage::PolicyCage::{AssetRule, CallRule, Rules, clearCall, configureCall, resetHighestCall};
 use bardo::base::error::{ErrorCode, Violation};
 use bardo::chain::devnet::Chain;
-use bardo::chain::network::Contract;
-use bardo::safety::proposal::{Intent, Proposal, Purpose};
+use bardo::chain::network::KnownContract;
+use bardo::safety::proposal::{LegPurpose, Proposal, ProposalIntent};
 
 use bardo_testkit::harness::{TestHarness, devnet, leg};
 
@@ -34,7 +34,7 @@ fn rules(world: &TestHarness, calls: Vec<CallRule>, most: u128) -> Rules {
             asset(world.contract_of(&world.weth), "ETH / USD", false, u128::MAX),
         ],
         calls,
-        spenders: vec![world.contract(Contract::Permit2)],
+        spenders: vec![world.contract(KnownContract::Permit2)],
         maxDrawdownBps: 5_000,
         maxLossBps: 500,
         minInterval: 0,
@@ -53,7 +53,7 @@ async fn stands_against(world: &TestHarness, proposal: Proposal) -> Vec<String> 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_owners_contract_would_refuse_is_refused_before() {
     let world = TestHarness::new(9).await;
-    let cage = world.contract(Contract::PolicyCage);
+    let cage = world.contract(KnownContract::PolicyCage);
     let swap = world.swap(HUNDRED).await;
     assert!(world.preview(swap.clone()).await.is_ok(), "an account without rules is not caged");
 
@@ -86,7 +86,7 @@ async fn what_the_owners_contract_would_refuse_is_refused_before() {
 
     // `execute(bytes,bytes[],uint256)` of the router, from its published interface, is not on the list.
     configure(&calls[..1], u128::MAX).await;
-    let router = world.contract(Contract::UniversalRouter);
+    let router = world.contract(KnownContract::UniversalRouter);
     assert_eq!(
         stands_against(&world, world.swap(HUNDRED).await).await,
         [format!(
@@ -121,7 +121,7 @@ async fn feed(at: Address, answer: U256, updated: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
     let world = TestHarness::new(9).await;
-    let (cage, own) = (world.contract(Contract::PolicyCage), Address::repeat_byte(0xfe));
+    let (cage, own) = (world.contract(KnownContract::PolicyCage), Address::repeat_byte(0xfe));
     let swap = world.swap(HUNDRED).await;
     let calls =
         swap.legs.iter().map(|leg| CallRule { target: leg.to, selector: FixedBytes::from_slice(&leg.data[..4]) });
@@ -151,11 +151,11 @@ async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_alone_changes_the_rules_and_nothing_else_with_them() {
     let world = TestHarness::new(7).await;
-    let cage = world.contract(Contract::PolicyCage);
+    let cage = world.contract(KnownContract::PolicyCage);
     let clear: Bytes = clearCall {}.abi_encode().into();
-    let change = |intent, to, data| world.proposal(intent, vec![leg(Purpose::Main, to, data)]);
+    let change = |intent, to, data| world.proposal(intent, vec![leg(LegPurpose::Main, to, data)]);
     let clears = |intent| change(intent, cage, clear.clone());
-    world.preview(clears(Intent::PolicyCage)).await.expect("the operator clears them");
+    world.preview(clears(ProposalIntent::PolicyCage)).await.expect("the operator clears them");
 
     let found = async |proposal: Proposal| {
         let refusal = world.preview(proposal).await.expect_err("something changes the rules");
@@ -163,21 +163,27 @@ async fn the_operator_alone_changes_the_rules_and_nothing_else_with_them() {
         let calldata = refusal.violations.iter().find(|one| one.rule == "calldata");
         calldata.unwrap_or_else(|| panic!("{refusal:?}")).value.clone()
     };
-    let by_agent = Proposal { golem_id: "ada".parse().unwrap(), ..clears(Intent::PolicyCage) };
+    let by_agent = Proposal { golem_id: "ada".parse().unwrap(), ..clears(ProposalIntent::PolicyCage) };
     assert!(found(by_agent).await.as_str().ends_with("only the operator can change the PolicyCage rules"));
     let alone = "PolicyCage rules can only be changed by a separate action";
-    for intent in [Intent::Swap, Intent::Approve, Intent::Revoke, Intent::Transfer, Intent::Identity] {
+    for intent in [
+        ProposalIntent::Swap,
+        ProposalIntent::Approve,
+        ProposalIntent::Revoke,
+        ProposalIntent::Transfer,
+        ProposalIntent::Identity,
+    ] {
         assert!(found(clears(intent)).await.as_str().ends_with(alone), "{intent:?}");
     }
     let approve = Erc20::approveCall { spender: cage, value: U256::MAX }.abi_encode();
     let usdc = world.contract_of(&world.usdc);
-    assert!(found(change(Intent::PolicyCage, usdc, approve.into())).await.as_str().ends_with(alone));
+    assert!(found(change(ProposalIntent::PolicyCage, usdc, approve.into())).await.as_str().ends_with(alone));
     let neither = "it neither sets nor clears the PolicyCage rules";
     let longer = Bytes::from([clear.as_ref(), &[0]].concat());
     for data in [resetHighestCall {}.abi_encode().into(), longer] {
-        assert!(found(change(Intent::PolicyCage, cage, data)).await.as_str().ends_with(neither));
+        assert!(found(change(ProposalIntent::PolicyCage, cage, data)).await.as_str().ends_with(neither));
     }
-    let mut paid = clears(Intent::PolicyCage);
+    let mut paid = clears(ProposalIntent::PolicyCage);
     paid.legs[0].value = U256::from(1);
     assert!(found(paid).await.as_str().ends_with(neither));
 }

@@ -5,11 +5,13 @@ use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::{Erc20, Weth9};
 use bardo::abi::erc7683::OriginSettler;
 use bardo::abi::uniswap_v2::UniswapV2Factory;
-use bardo::chain::network::Contract;
-use bardo::chain::token::{Token, TokenId};
+use bardo::chain::network::KnownContract;
+use bardo::chain::token::{TokenId, TokenInfo};
 use bardo::safety::calldata::read;
-use bardo::safety::proposal::{Flow, Inflow, Intent, Leg, Purpose};
-use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version, WHOLE_BALANCE};
+use bardo::safety::proposal::{Inflow, LegPurpose, Outflow, PlanLeg, ProposalIntent};
+use bardo::uniswap::router::{
+    CALLER, RouterCommand, RouterExecution, RouterVersion, SwapAmounts, SwapCommand, SwapPath, V3Path, WHOLE_BALANCE,
+};
 
 use bardo_testkit::harness::{TestHarness, leg};
 
@@ -21,7 +23,7 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
     let world = TestHarness::new(3).await;
     let book = &world.client.network().book;
     let number = |value: u64| U256::from(value);
-    let inflow = |token: &Token, at_least: u64| Inflow {
+    let inflow = |token: &TokenInfo, at_least: u64| Inflow {
         token: token.clone(),
         at_least: number(at_least),
         expected: number(at_least),
@@ -32,11 +34,11 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
     // The calldata would accept less than the declared minimum.
     assert_eq!(read(&world.swap_enforcing(HUNDRED, Some(number(1))).await, book).len(), 1);
 
-    let transfer = |token: Address| -> Leg {
-        leg(Purpose::Main, token, Erc20::transferCall { to: STRANGER, value: number(5) }.abi_encode().into())
+    let transfer = |token: Address| -> PlanLeg {
+        leg(LegPurpose::Main, token, Erc20::transferCall { to: STRANGER, value: number(5) }.abi_encode().into())
     };
-    let mut sent = world.proposal(Intent::Transfer, vec![transfer(world.contract_of(&world.usdc))]);
-    sent.outflows = vec![Flow { token: world.usdc.clone(), amount: number(5) }];
+    let mut sent = world.proposal(ProposalIntent::Transfer, vec![transfer(world.contract_of(&world.usdc))]);
+    sent.outflows = vec![Outflow { token: world.usdc.clone(), amount: number(5) }];
     // The recipient is in the bytes, and must be declared.
     assert_eq!(read(&sent, book).len(), 1);
     sent.recipients = vec![world.account()];
@@ -55,9 +57,11 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
     assert_eq!(read(&sent, book).len(), 1);
 
     // The same for the native token.
-    let mut coin = world
-        .proposal(Intent::Transfer, vec![Leg { value: number(7), ..leg(Purpose::Main, STRANGER, Default::default()) }]);
-    coin.outflows = vec![Flow { token: Token::native(world.client.network()), amount: number(7) }];
+    let mut coin = world.proposal(
+        ProposalIntent::Transfer,
+        vec![PlanLeg { value: number(7), ..leg(LegPurpose::Main, STRANGER, Default::default()) }],
+    );
+    coin.outflows = vec![Outflow { token: TokenInfo::native(world.client.network()), amount: number(7) }];
     assert_eq!(read(&coin, book).len(), 1);
     coin.recipients = vec![STRANGER];
     assert_eq!(read(&coin, book), []);
@@ -68,9 +72,9 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
     assert_eq!(read(&twice, book).len(), 1);
 
     // Only the wrapping contract makes the wrapped amount certain.
-    let deposit = leg(Purpose::Main, world.contract_of(&world.weth), Weth9::depositCall {}.abi_encode().into());
-    let mut wrapped = world.proposal(Intent::Swap, vec![Leg { value: number(7), ..deposit }]);
-    wrapped.outflows = vec![Flow { token: Token::native(world.client.network()), amount: number(7) }];
+    let deposit = leg(LegPurpose::Main, world.contract_of(&world.weth), Weth9::depositCall {}.abi_encode().into());
+    let mut wrapped = world.proposal(ProposalIntent::Swap, vec![PlanLeg { value: number(7), ..deposit }]);
+    wrapped.outflows = vec![Outflow { token: TokenInfo::native(world.client.network()), amount: number(7) }];
     wrapped.inflows = vec![inflow(&world.weth, 7)];
     assert_eq!(read(&wrapped, book), []);
     wrapped.inflows = vec![inflow(&world.weth, 8)];
@@ -86,25 +90,25 @@ async fn a_pair_may_be_paid_by_the_swap_before_it_and_nobody_else() {
     let book = &world.client.network().book;
     let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
     let uni = book.tokens().iter().find(|token| token.symbol == "UNI").unwrap();
-    let (uni_token, factory) = (uni.address, world.contract(Contract::V2Factory));
+    let (uni_token, factory) = (uni.address, world.contract(KnownContract::V2Factory));
     // The pair's address according to the factory.
     let pair = world.ask(factory, UniswapV2Factory::getPairCall { tokenA: weth, tokenB: uni_token }).await;
     assert!(!pair.is_zero());
     let given = U256::from(HUNDRED);
     let least = U256::from(1_000_000_000_000_000_000u64);
     let route = |paid: Address, tokens: Vec<Address>| {
-        let execution = Execution {
+        let execution = RouterExecution {
             commands: vec![
-                Command::Swap(Swap {
-                    path: Path::V3(V3Path::new(usdc, vec![(500, weth)]).unwrap()),
-                    exact: Exactness::In { amount: given, out_min: U256::ZERO },
+                RouterCommand::Swap(SwapCommand {
+                    path: SwapPath::V3(V3Path::new(usdc, vec![(500, weth)]).unwrap()),
+                    exact: SwapAmounts::In { amount: given, out_min: U256::ZERO },
                     recipient: paid,
                     payer_is_user: true,
                     min_hop_prices: vec![],
                 }),
-                Command::Swap(Swap {
-                    path: Path::V2(tokens),
-                    exact: Exactness::In { amount: WHOLE_BALANCE, out_min: least },
+                RouterCommand::Swap(SwapCommand {
+                    path: SwapPath::V2(tokens),
+                    exact: SwapAmounts::In { amount: WHOLE_BALANCE, out_min: least },
                     recipient: CALLER,
                     payer_is_user: false,
                     min_hop_prices: vec![],
@@ -112,12 +116,12 @@ async fn a_pair_may_be_paid_by_the_swap_before_it_and_nobody_else() {
             ],
             deadline: Some(U256::from(u32::MAX)),
         };
-        let router = world.contract(Contract::UniversalRouter);
-        let mut proposal =
-            world.proposal(Intent::Swap, vec![leg(Purpose::Main, router, execution.encode(Version::V2_0))]);
-        proposal.outflows = vec![Flow { token: world.usdc.clone(), amount: given }];
+        let router = world.contract(KnownContract::UniversalRouter);
+        let mut proposal = world
+            .proposal(ProposalIntent::Swap, vec![leg(LegPurpose::Main, router, execution.encode(RouterVersion::V2_0))]);
+        proposal.outflows = vec![Outflow { token: world.usdc.clone(), amount: given }];
         proposal.inflows = vec![Inflow {
-            token: Token { id: TokenId::Erc20(uni_token), ..world.weth.clone() },
+            token: TokenInfo { id: TokenId::Erc20(uni_token), ..world.weth.clone() },
             at_least: least,
             expected: least,
             recipient: world.account(),
@@ -134,11 +138,11 @@ async fn a_pair_may_be_paid_by_the_swap_before_it_and_nobody_else() {
 async fn a_call_that_is_not_known_is_a_fault() {
     let world = TestHarness::new(3).await;
     let book = &world.client.network().book;
-    let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(Contract::Permit2));
-    let settler = world.contract(Contract::OriginSettler);
+    let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(KnownContract::Permit2));
+    let settler = world.contract(KnownContract::OriginSettler);
     let found = |to: Address, data: Vec<u8>| {
-        let mut proposal = world.proposal(Intent::Swap, vec![leg(Purpose::Main, to, data.into())]);
-        proposal.outflows = vec![Flow { token: world.usdc.clone(), amount: U256::from(5) }];
+        let mut proposal = world.proposal(ProposalIntent::Swap, vec![leg(LegPurpose::Main, to, data.into())]);
+        proposal.outflows = vec![Outflow { token: world.usdc.clone(), amount: U256::from(5) }];
         read(&proposal, book).len()
     };
     let call = |function: &str, words: usize| [keccak256(function)[..4].to_vec(), vec![0u8; 32 * words]].concat();
@@ -167,28 +171,29 @@ async fn a_call_that_is_not_known_is_a_fault() {
 async fn the_routers_commands_pay_nobody_else() {
     let world = TestHarness::new(3).await;
     let book = &world.client.network().book;
-    let router = world.contract(Contract::UniversalRouter);
-    let found = |command: Command| {
-        let execution = Execution { commands: vec![command], deadline: Some(U256::from(u32::MAX)) };
-        let proposal = world.proposal(Intent::Swap, vec![leg(Purpose::Main, router, execution.encode(Version::V2_0))]);
+    let router = world.contract(KnownContract::UniversalRouter);
+    let found = |command: RouterCommand| {
+        let execution = RouterExecution { commands: vec![command], deadline: Some(U256::from(u32::MAX)) };
+        let proposal = world
+            .proposal(ProposalIntent::Swap, vec![leg(LegPurpose::Main, router, execution.encode(RouterVersion::V2_0))]);
         read(&proposal, book).len()
     };
     let (some, token) = (U256::from(5), world.contract_of(&world.usdc));
     for (recipient, faults) in [(CALLER, 0), (world.account(), 0), (STRANGER, 1)] {
-        assert_eq!(found(Command::Sweep { token, recipient, amount_min: some }), faults, "{recipient}");
-        assert_eq!(found(Command::UnwrapWeth { recipient, amount_min: some }), faults, "{recipient}");
-        assert_eq!(found(Command::WrapEth { recipient, amount: some }), faults, "{recipient}");
+        assert_eq!(found(RouterCommand::Sweep { token, recipient, amount_min: some }), faults, "{recipient}");
+        assert_eq!(found(RouterCommand::UnwrapWeth { recipient, amount_min: some }), faults, "{recipient}");
+        assert_eq!(found(RouterCommand::WrapEth { recipient, amount: some }), faults, "{recipient}");
     }
     assert_eq!(
-        found(Command::PayPortion { token, recipient: world.account(), bips: some }),
+        found(RouterCommand::PayPortion { token, recipient: world.account(), bips: some }),
         1,
         "a share of somebody's"
     );
     // A signature that the calldata does not use could be kept by someone.
     let mut swap = world.swap(HUNDRED).await;
-    let execution = Execution::decode(&swap.legs[1].data, Version::V2_0).unwrap();
-    let without = Execution { commands: execution.commands[1..].to_vec(), deadline: execution.deadline };
-    swap.legs[1].data = without.encode(Version::V2_0);
+    let execution = RouterExecution::decode(&swap.legs[1].data, RouterVersion::V2_0).unwrap();
+    let without = RouterExecution { commands: execution.commands[1..].to_vec(), deadline: execution.deadline };
+    swap.legs[1].data = without.encode(RouterVersion::V2_0);
     assert_eq!(read(&swap, book).len(), 1);
     // The deadline must not be later than declared.
     let mut late = world.swap(HUNDRED).await;

@@ -10,15 +10,15 @@ use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
 use bardo::base::units::BasisPoints;
 use bardo::fabric::Fabric;
-use bardo::runtime::data::ROOMS;
+use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::runtime::questions::RequestContext;
 use bardo::runtime::questions::answering::asked_at;
-use bardo::runtime::questions::shared::{Forgery, ShareError, Shared};
+use bardo::runtime::questions::shared::{Forgery, ShareError, SharedQueue};
 use bardo::safety::approval::{
-    AnswerError, ApprovalNeed, ApprovalQueue, Consent, Decision, OperatorAnswer, Reason, Scope,
+    AnswerError, ApprovalNeed, ApprovalQueue, ApprovalReason, Consent, Decision, GrantScope, OperatorAnswer,
 };
-use bardo::safety::ledger::Micros;
-use bardo::safety::pipeline::{PhaseRequest, State};
+use bardo::safety::ledger::MicroUsd;
+use bardo::safety::pipeline::{CommitState, PhaseRequest};
 use bardo::session::questions::Confirmation;
 use bardo::store::{Store, StoreConfig, StoreError};
 use tokio::sync::watch;
@@ -29,8 +29,8 @@ use bardo_testkit::harness::{ASKED, Hook, TestHarness};
 const HUNDRED: u64 = 100_000_000;
 
 fn needs_a_yes(world: &TestHarness) {
-    let dollars = |dollars: u64| Micros::new(dollars * 1_000_000).unwrap();
-    let reasons = vec![Reason::above(dollars(100), dollars(10), "requires_approval_above_usd")];
+    let dollars = |dollars: u64| MicroUsd::new(dollars * 1_000_000).unwrap();
+    let reasons = vec![ApprovalReason::above(dollars(100), dollars(10), "requires_approval_above_usd")];
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
 }
 
@@ -61,7 +61,7 @@ async fn what_needs_a_yes_waits_for_one() {
     world.desk.answer(permit, OperatorAnswer::Once).unwrap();
     let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
     let committed = world.pipeline.commit(permit, Consent::Approved(yes)).await.unwrap();
-    assert_eq!(committed.state, State::Done);
+    assert_eq!(committed.state, CommitState::Done);
 
     // The audit log has the request, the answer, and the approval that did not apply.
     let trail = world.trail();
@@ -207,7 +207,7 @@ async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_th
     world.desk.answer(first.permit.permit_id, similar()).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
 
-    for found in [Reason::Found(SafeText::clean("it sells 30 % below the mean", 100)), Reason::Untold] {
+    for found in [ApprovalReason::Found(SafeText::clean("it sells 30 % below the mean", 100)), ApprovalReason::Untold] {
         let known = world.book.need.lock().unwrap().clone();
         *world.book.need.lock().unwrap() = known.clone().and_asking(found);
         let steep = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
@@ -219,9 +219,10 @@ async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_th
     }
 
     let same = world.preview(world.swap(HUNDRED).await).await.unwrap();
-    let turned = Scope { gives: Scope::of(&same).gets, gets: Scope::of(&same).gives, ..Scope::of(&same) };
+    let turned =
+        GrantScope { gives: GrantScope::of(&same).gets, gets: GrantScope::of(&same).gives, ..GrantScope::of(&same) };
     let [(grant, _)] = world.desk.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
-    assert_eq!(grant.scope(), &Scope::of(&same));
+    assert_eq!(grant.scope(), &GrantScope::of(&same));
     assert_ne!(grant.scope(), &turned);
     // An approval of a real action does not cover paper, or the other way round.
     let mut on_paper = same.clone();
@@ -358,7 +359,7 @@ async fn a_no_after_the_waiting_is_over_keeps_it_from_being_signed() {
 }
 
 /// Stores the requests of this chain's approval queue for the other processes.
-async fn lay(world: &TestHarness, shared: &Shared) {
+async fn lay(world: &TestHarness, shared: &SharedQueue) {
     shared.lay(&asked_at(&world.desk, &[], false, |_| RequestContext::default())).await.unwrap();
 }
 
@@ -367,7 +368,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     let world = TestHarness::new(0).await;
     let shared = unlocked(world.store.clone());
     world.desk.listen(Arc::new(shared.clone()));
-    let other = unlocked(Store::open(StoreConfig::at(world.store.path()), ROOMS).unwrap());
+    let other = unlocked(Store::open(StoreConfig::at(world.store.path()), ALL_MIGRATIONS).unwrap());
     let no = || OperatorAnswer::Refuse { reason: SafeText::clean("wait for gas", 40) };
     let refuses = async |permit| other.answer(permit, &no(), &Confirmation::default(), "process 2", 1, None).await;
 
@@ -391,10 +392,10 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     assert_eq!(refused.code, ErrorCode::ApprovalRefused);
     assert!(refused.why().to_string().contains("wait for gas"), "{}", refused.why());
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
-    let heard = shared.heard().unwrap();
+    let heard = shared.remote_answers().unwrap();
     assert_eq!((heard.len(), heard[0].permit_id, &heard[0].answer), (1, first.permit.permit_id, &no()));
     shared.forget(vec![first.permit.permit_id]).await.unwrap();
-    assert!(shared.heard().unwrap().is_empty());
+    assert!(shared.remote_answers().unwrap().is_empty());
 
     // An answer without a valid tag is ignored, reported, and does not block a genuine one.
     waits(&world, 60_000);
@@ -409,11 +410,11 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
         Ok::<_, StoreError>(())
     });
     inserted.await.unwrap();
-    assert!(shared.heard().unwrap().is_empty());
+    assert!(shared.remote_answers().unwrap().is_empty());
     let reported: Vec<_> = shared.report(1).await.unwrap().iter().map(|one| one.why).collect();
     assert_eq!(reported, [Forgery::Answer]);
     refuses(permit).await.unwrap();
-    assert_eq!(shared.heard().unwrap().len(), 1);
+    assert_eq!(shared.remote_answers().unwrap().len(), 1);
     shared.forget(vec![permit]).await.unwrap();
     drop(ticket);
 
@@ -424,7 +425,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     let mut ticket = world.desk.ask(third);
     lay(&world, &shared).await;
     let Decision::Approved(yes) = ticket.decision().await else { panic!("it did not pass") };
-    assert_eq!(world.pipeline.commit(permit, Consent::Approved(yes)).await.unwrap().state, State::Done);
+    assert_eq!(world.pipeline.commit(permit, Consent::Approved(yes)).await.unwrap().state, CommitState::Done);
     let late = refuses(permit).await;
     assert!(matches!(late, Err(ShareError::Over)), "{late:?}");
 }

@@ -13,16 +13,19 @@ use bardo::abi::uniswap_v3::QuoterV2;
 use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::units::BasisPoints;
-use bardo::chain::network::Contract;
-use bardo::chain::token::{self, Token};
-use bardo::runtime::data::ROOMS;
+use bardo::chain::network::KnownContract;
+use bardo::chain::token::{self, TokenInfo};
+use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::safety::approval::Consent;
-use bardo::safety::ledger::{self, Span};
+use bardo::safety::ledger::{self, CapPeriod};
 use bardo::safety::operator_policy::OperatorPolicyEngine;
-use bardo::safety::pipeline::{Pipeline, State};
-use bardo::safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose};
+use bardo::safety::pipeline::{CommitState, Pipeline};
+use bardo::safety::proposal::{Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent};
 use bardo::store::{Store, StoreConfig};
-use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path as Hops, Swap, THE_ROUTER, V3Path, Version};
+use bardo::uniswap::router::{
+    CALLER, RouterCommand, RouterExecution, RouterVersion, SwapAmounts, SwapCommand, SwapPath as Hops, THE_ROUTER,
+    V3Path,
+};
 
 use bardo_testkit::acting::ruled;
 use bardo_testkit::harness::{ASKED, TestHarness, leg, trade};
@@ -51,7 +54,7 @@ fn policy_of(kind: &str) -> &'static str {
 
 fn open(folder: &Path) -> Store {
     let patience = Duration::from_secs(60);
-    Store::open(StoreConfig { path: folder.join("ledger.db"), patience }, ROOMS).unwrap()
+    Store::open(StoreConfig { path: folder.join("ledger.db"), patience }, ALL_MIGRATIONS).unwrap()
 }
 
 fn rules(folder: &Path, kind: &str, store: &Store, world: &TestHarness) -> Arc<OperatorPolicyEngine> {
@@ -62,7 +65,7 @@ fn rules(folder: &Path, kind: &str, store: &Store, world: &TestHarness) -> Arc<O
 /// Buys UNI with the native token: a trade without allowances, so that none invalidates another, and a purchase, which
 /// counts with all that it spends.
 async fn purchase(world: &TestHarness) -> Proposal {
-    let (router, amount) = (world.contract(Contract::UniversalRouter), U256::from(SOLD));
+    let (router, amount) = (world.contract(KnownContract::UniversalRouter), U256::from(SOLD));
     let uni = token::resolve("UNI", world.client.network(), world.client.provider()).await.unwrap();
     let (weth, out) = (world.contract_of(&world.weth), world.contract_of(&uni));
     let params = QuoterV2::QuoteExactInputSingleParams {
@@ -72,17 +75,18 @@ async fn purchase(world: &TestHarness) -> Proposal {
         fee: U24::from(3_000),
         sqrtPriceLimitX96: Default::default(),
     };
-    let quoted = world.ask(world.contract(Contract::QuoterV2), QuoterV2::quoteExactInputSingleCall { params }).await;
+    let quoted =
+        world.ask(world.contract(KnownContract::QuoterV2), QuoterV2::quoteExactInputSingleCall { params }).await;
     let (expected, slippage) = (quoted.amountOut, BasisPoints::new(100).unwrap());
     let least = slippage.minimum_out(expected);
     let now = SystemClock.now_millis();
     let deadline = now / 1_000 + 3_000;
-    let execution = Execution {
+    let execution = RouterExecution {
         commands: vec![
-            Command::WrapEth { recipient: THE_ROUTER, amount },
-            Command::Swap(Swap {
+            RouterCommand::WrapEth { recipient: THE_ROUTER, amount },
+            RouterCommand::Swap(SwapCommand {
                 path: Hops::V3(V3Path::new(weth, vec![(3_000, out)]).unwrap()),
-                exact: Exactness::In { amount, out_min: least },
+                exact: SwapAmounts::In { amount, out_min: least },
                 recipient: CALLER,
                 payer_is_user: false,
                 min_hop_prices: vec![],
@@ -90,14 +94,14 @@ async fn purchase(world: &TestHarness) -> Proposal {
         ],
         deadline: Some(U256::from(deadline)),
     };
-    let main = Leg { value: amount, ..leg(Purpose::Main, router, execution.encode(Version::V2_0)) };
-    let coin = Token::native(world.client.network());
+    let main = PlanLeg { value: amount, ..leg(LegPurpose::Main, router, execution.encode(RouterVersion::V2_0)) };
+    let coin = TokenInfo::native(world.client.network());
     Proposal {
-        outflows: vec![Flow { token: coin.clone(), amount }],
+        outflows: vec![Outflow { token: coin.clone(), amount }],
         inflows: vec![Inflow { token: uni.clone(), at_least: least, expected, recipient: world.account() }],
         trade: Some(trade((coin, amount), (uni.clone(), expected, least), slippage, now, deadline)),
         recipients: vec![world.account()],
-        ..world.proposal(Intent::Swap, vec![main])
+        ..world.proposal(ProposalIntent::Swap, vec![main])
     }
 }
 
@@ -142,7 +146,7 @@ async fn previewed(folder: &Path, kind: &str, store: &Store, accounts: [usize; 3
 async fn first(stands: &mut [Stand]) {
     let stand = &mut stands[0];
     let committed = stand.pipeline.commit(stand.permits.pop().unwrap(), Consent::None).await.unwrap();
-    assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+    assert_eq!(committed.state, CommitState::Done, "{:?}", committed.remarks);
 }
 
 /// Commits all others at once.
@@ -159,7 +163,7 @@ async fn committed(stands: Vec<Stand>) -> Came {
     for commit in commits {
         match commit.await.unwrap() {
             Ok(committed) => {
-                assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+                assert_eq!(committed.state, CommitState::Done, "{:?}", committed.remarks);
                 came.done += 1;
             }
             Err(refusal) => {
@@ -243,7 +247,7 @@ async fn two_processes(kind: &'static str) -> (Came, tempfile::TempDir) {
 }
 
 /// The ledger as a new process sees it after both have ended.
-async fn after_a_restart(folder: &Path, kind: &str) -> (ledger::Usage, ErrorCode, Vec<String>) {
+async fn after_a_restart(folder: &Path, kind: &str) -> (ledger::LedgerUsage, ErrorCode, Vec<String>) {
     let world = TestHarness::new(0).await;
     let store = open(folder);
     let rules = rules(folder, kind, &store, &world);
@@ -260,8 +264,8 @@ async fn a_thousand_commits_of_two_processes_never_pass_a_cap_nor_after_a_restar
     let (used, code, rules) = after_a_restart(folder.path(), "cap").await;
     assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
     assert_eq!(rules, ["max_daily_spend_usd"]);
-    let spent = used.spent(Span::Day);
-    let dollars = |amount: u64| ledger::Micros::new(amount * 1_000_000).unwrap();
+    let spent = used.spent(CapPeriod::Day);
+    let dollars = |amount: u64| ledger::MicroUsd::new(amount * 1_000_000).unwrap();
     assert!(spent <= dollars(600), "{spent} of 600");
     // Less than one more fits: a hundredth of a native token at 3,400 dollars, some gas, and the worst-case gas.
     assert!(spent >= dollars(520), "{spent} of 600 after {came:?}");

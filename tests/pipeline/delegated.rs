@@ -17,12 +17,13 @@ use bardo::base::id::GolemId;
 use bardo::base::model::Phase;
 use bardo::base::secret::Password;
 use bardo::chain::devnet::Chain;
-use bardo::chain::network::Contract;
+use bardo::chain::network::KnownContract;
 use bardo::chain::price::PriceChain;
-use bardo::custody::delegated::{Grant, Limit, Limits};
+use bardo::custody::delegated::{CallLimit, DelegationGrant, DelegationLimits};
 use bardo::custody::{DelegatedAccount, KeyName, Keystore, LedgerId, SecretKey};
 use bardo::engine::{
-    self, Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, WorldChain,
+    self, ApprovalMode, CallStatus, Catalog, ConnectedChain, Executor, ExecutorConfig, ToolCall, ToolInput,
+    ToolResponse, WriteAccess,
 };
 use bardo::fabric::Fabric;
 use bardo::tools::ALL_TOOL_DEFS;
@@ -50,8 +51,8 @@ impl Session {
         let network = world.client.network().clone();
         let (usdc, router, permit2) = (
             world.contract_of(&world.usdc),
-            world.contract(Contract::UniversalRouter),
-            world.contract(Contract::Permit2),
+            world.contract(KnownContract::UniversalRouter),
+            world.contract(KnownContract::Permit2),
         );
         let signer = PrivateKeySigner::random();
         let owner = signer.address();
@@ -70,31 +71,32 @@ impl Session {
         world.send(usdc, OpenMint::mintCall { to: owner, value: U256::from(1_000 * USDC) }).await;
         become_a_delegator(&world, &signer).await;
 
-        let limits = Limits::new(vec![
-            Limit::Targets(vec![usdc, permit2, router]),
-            Limit::Time { after: 0, before: 4_102_444_800 },
-            Limit::TokenLoss { token: usdc, owner, amount: U256::from(200 * USDC) },
+        let limits = DelegationLimits::new(vec![
+            CallLimit::Targets(vec![usdc, permit2, router]),
+            CallLimit::Time { after: 0, before: 4_102_444_800 },
+            CallLimit::TokenLoss { token: usdc, owner, amount: U256::from(200 * USDC) },
         ]);
-        let (mut delegation, digest) = Grant::draft(&network, owner, key, &limits.unwrap(), U256::from(7)).unwrap();
+        let (mut delegation, digest) =
+            DelegationGrant::draft(&network, owner, key, &limits.unwrap(), U256::from(7)).unwrap();
         delegation.signature = signer.sign_hash_sync(&digest).unwrap().as_bytes().into();
-        let grant = Grant::read(&network, delegation).unwrap();
+        let grant = DelegationGrant::read(&network, delegation).unwrap();
         assert_eq!(grant.check(&world.client).await, Ok(()));
         let account = DelegatedAccount::new(keys.open(&name, &password, &ledger).unwrap(), grant).unwrap();
 
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
-        let chains = vec![WorldChain::new(world.client.clone(), prices)];
+        let chains = vec![ConnectedChain::new(world.client.clone(), prices)];
         let (phase, own) = watch::channel(Phase::Thriving);
-        let acting = Acting {
+        let acting = WriteAccess {
             pipeline: world.pipeline.clone(),
             account: Arc::new(account),
             phase: own,
             approve: ApprovalMode::Never,
-            paper: engine::Paper::default(),
+            paper: engine::PaperMode::default(),
         };
         let executor = Executor::new(ExecutorConfig {
             catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
-            world: Arc::new(engine::World::new(clock.clone(), Some(owner), chains, vec![])),
+            world: Arc::new(engine::ToolEnvironment::new(clock.clone(), Some(owner), chains, vec![])),
             fabric: Fabric::in_memory(1_000, clock),
             golem_id: GolemId::operator(),
             calls_per_minute: 1_000,
@@ -107,7 +109,7 @@ impl Session {
 
     async fn swap(&self, amount: &str) -> ToolResponse {
         let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": amount, "chain": "ethereum"});
-        self.executor.call(Call::new("uniswap_execute_swap", Input::Json(params))).await
+        self.executor.call(ToolCall::new("uniswap_execute_swap", ToolInput::Json(params))).await
     }
 
     async fn holds(&self, token: Address) -> U256 {
@@ -118,7 +120,7 @@ impl Session {
 /// The owner's own wallet delegates its account to the framework's code (EIP-7702).
 async fn become_a_delegator(world: &TestHarness, signer: &PrivateKeySigner) {
     let chain_id = world.client.chain_id();
-    let address = world.contract(Contract::Eip7702Delegator);
+    let address = world.contract(KnownContract::Eip7702Delegator);
     // An authorisation takes a nonce of its own, besides its transaction's.
     let authorization = Authorization { chain_id: U256::from(chain_id), address, nonce: 1 };
     let consent = signer.sign_hash_sync(&authorization.signature_hash()).unwrap();
@@ -145,7 +147,7 @@ async fn a_session_key_swaps_for_its_owner_and_leaves_nothing_allowed() {
     let session = Session::new().await;
     let (usdc, weth) = (session.world.contract_of(&session.world.usdc), session.world.contract_of(&session.world.weth));
     let (router, permit2) =
-        (session.world.contract(Contract::UniversalRouter), session.world.contract(Contract::Permit2));
+        (session.world.contract(KnownContract::UniversalRouter), session.world.contract(KnownContract::Permit2));
     let provider = session.world.client.provider().clone();
     let (nonce, coin) = (
         provider.get_transaction_count(session.owner).await.unwrap(),
@@ -153,7 +155,7 @@ async fn a_session_key_swaps_for_its_owner_and_leaves_nothing_allowed() {
     );
     let before = [session.holds(usdc).await, session.holds(weth).await];
     let response = session.swap("100").await;
-    assert_eq!(response.status, Status::Success, "{response:#?}");
+    assert_eq!(response.status, CallStatus::Success, "{response:#?}");
     let data: Value = response.data.unwrap();
     let after = [session.holds(usdc).await, session.holds(weth).await];
     assert_eq!(before[0] - after[0], U256::from(100 * USDC), "out of the owner's account");
@@ -171,6 +173,6 @@ async fn a_session_key_swaps_for_its_owner_and_leaves_nothing_allowed() {
 
     // More than the caveats permit as a loss: the simulation shows the enforcer's revert, and nothing is sent.
     let refused = session.swap("201").await;
-    assert_eq!(refused.status, Status::Blocked, "{refused:#?}");
+    assert_eq!(refused.status, CallStatus::Blocked, "{refused:#?}");
     assert_eq!(provider.get_transaction_count(session.key).await.unwrap(), 3);
 }

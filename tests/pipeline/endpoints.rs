@@ -23,7 +23,7 @@ use bardo::chain::price::PriceChain;
 use bardo::chain::provider::{ChainClient, ConnectRules};
 use bardo::chain::token::TokenId;
 use bardo::safety::chain_snapshot::SnapshotReader;
-use bardo::safety::orders::Stage;
+use bardo::safety::orders::OrderStage;
 use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ use bardo_testkit::rpc_proxy::{Fate, Proxy};
 
 /// An honest endpoint, and one that lies about `method`.
 struct Endpoints {
-    honest: server::Server,
+    honest: server::RpcServer,
     liar: Proxy,
     network: Network,
 }
@@ -84,12 +84,12 @@ async fn one_endpoints_clock_expires_no_order() {
     let network = desk.world.client.network();
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_call", lie).await;
     // They contradict each other: nothing is known, and nothing is freed.
-    assert!(desk.seen_over(endpoints.both().await).look(hash).await.is_err());
+    assert!(desk.seen_over(endpoints.both().await).poll(hash).await.is_err());
     let orders = desk.seen_over(endpoints.believed().await);
-    assert_eq!(orders.record(hash).unwrap().stage, Stage::Submitted);
+    assert_eq!(orders.record(hash).unwrap().stage, OrderStage::Submitted);
     assert!(desk.world.book.ends.lock().unwrap().is_empty());
     // This lie would free the money if no other endpoint were asked.
-    assert_eq!(orders.look(hash).await.unwrap().status.as_str(), "expired");
+    assert_eq!(orders.poll(hash).await.unwrap().status.as_str(), "expired");
     assert_eq!(desk.world.book.ends.lock().unwrap().len(), 1);
     desk.clear().await;
 }
@@ -112,11 +112,11 @@ async fn one_endpoints_event_cancels_no_order() {
     }]);
     let network = desk.world.client.network();
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getLogs", lie).await;
-    let record = desk.seen_over(endpoints.both().await).look(hash).await.unwrap();
-    assert_ne!(record.stage, Stage::Ended, "{}", record.status);
+    let record = desk.seen_over(endpoints.both().await).poll(hash).await.unwrap();
+    assert_ne!(record.stage, OrderStage::Ended, "{}", record.status);
     assert!(desk.world.book.ends.lock().unwrap().is_empty());
-    let record = desk.seen_over(endpoints.believed().await).look(hash).await.unwrap();
-    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "cancelled"));
+    let record = desk.seen_over(endpoints.believed().await).poll(hash).await.unwrap();
+    assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
     desk.clear().await;
 }
 
@@ -135,11 +135,11 @@ async fn one_endpoints_word_refunds_no_bridge() {
     let lie = json!(Bytes::from(OriginSettler::depositsCall::abi_encode_returns(&deposit)));
     let origin = bridge.world.chain("ethereum").unwrap().client.clone();
     let endpoints = Endpoints::new(bridge.chain("ethereum").devnet.clone(), origin.network(), "eth_call", lie).await;
-    assert!(bridge.seen_over(endpoints.both().await).look(id).await.is_err());
-    assert_ne!(bridge.orders.record(id).unwrap().stage, Stage::Ended);
-    assert_eq!(bridge.orders.look(id).await.unwrap().status.as_str(), "filling", "by the chain's own word");
-    let believed = bridge.seen_over(endpoints.believed().await).look(id).await.unwrap();
-    assert_eq!((believed.stage, believed.status.as_str()), (Stage::Ended, "refunded"));
+    assert!(bridge.seen_over(endpoints.both().await).poll(id).await.is_err());
+    assert_ne!(bridge.orders.record(id).unwrap().stage, OrderStage::Ended);
+    assert_eq!(bridge.orders.poll(id).await.unwrap().status.as_str(), "filling", "by the chain's own word");
+    let believed = bridge.seen_over(endpoints.believed().await).poll(id).await.unwrap();
+    assert_eq!((believed.stage, believed.status.as_str()), (OrderStage::Ended, "refunded"));
 }
 
 /// A transaction that exists on the chain, as a base for a lie.
@@ -178,13 +178,13 @@ async fn one_endpoints_event_fills_no_order() {
     }]);
     let network = desk.world.client.network();
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getLogs", lie).await;
-    let record = desk.seen_over(endpoints.both().await).look(hash).await.unwrap();
-    assert_ne!(record.stage, Stage::Ended, "{}", record.status);
+    let record = desk.seen_over(endpoints.both().await).poll(hash).await.unwrap();
+    assert_ne!(record.stage, OrderStage::Ended, "{}", record.status);
     assert_ne!(record.status.as_str(), "filled");
     assert!(desk.world.book.ends.lock().unwrap().is_empty(), "nothing is settled");
     // If no other endpoint is asked, it is believed.
-    let record = desk.seen_over(endpoints.believed().await).look(hash).await.unwrap();
-    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "filled"));
+    let record = desk.seen_over(endpoints.believed().await).poll(hash).await.unwrap();
+    assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "filled"));
     desk.clear().await;
 }
 
@@ -193,7 +193,7 @@ async fn one_endpoints_receipt_settles_no_order() {
     let desk = Desk::new(5, OrderKind::DutchV2, Manner::Honest).await;
     let provider = desk.world.client.provider().clone();
     let owner = desk.world.account();
-    let permit2 = desk.world.contract(bardo::chain::network::Contract::Permit2);
+    let permit2 = desk.world.contract(bardo::chain::network::KnownContract::Permit2);
     // A filler overlooks some orders: then they expire, and another one is placed.
     let (hash, fill) = 'placed: loop {
         let from = provider.get_block_number().await.unwrap();
@@ -211,7 +211,7 @@ async fn one_endpoints_receipt_settles_no_order() {
                 break 'placed (hash, logs[0].transaction_hash.unwrap());
             }
         }
-        assert_eq!(desk.orders.look(hash).await.unwrap().status.as_str(), "expired");
+        assert_eq!(desk.orders.poll(hash).await.unwrap().status.as_str(), "expired");
     };
     // The real receipt without its transfers: as if the fill had brought nothing.
     let mut lie: Value = provider.raw_request("eth_getTransactionReceipt".into(), [json!(fill)]).await.unwrap();
@@ -219,15 +219,15 @@ async fn one_endpoints_receipt_settles_no_order() {
     let ends = desk.world.book.ends.lock().unwrap().len();
     let network = desk.world.client.network();
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getTransactionReceipt", lie).await;
-    assert!(desk.seen_over(endpoints.both().await).look(hash).await.is_err(), "they contradict each other");
-    assert_ne!(desk.orders.record(hash).unwrap().stage, Stage::Ended);
+    assert!(desk.seen_over(endpoints.both().await).poll(hash).await.is_err(), "they contradict each other");
+    assert_ne!(desk.orders.record(hash).unwrap().stage, OrderStage::Ended);
     assert_eq!(desk.world.book.ends.lock().unwrap().len(), ends, "nothing is settled");
     // According to the chain there was an inflow, according to the liar there was none.
-    let received = |record: &bardo::safety::orders::Record| {
+    let received = |record: &bardo::safety::orders::OrderRecord| {
         let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
         card["fill"]["amount_out"].as_str().unwrap().to_owned()
     };
-    let believed = desk.seen_over(endpoints.believed().await).look(hash).await.unwrap();
+    let believed = desk.seen_over(endpoints.believed().await).poll(hash).await.unwrap();
     assert_eq!((believed.status.as_str(), received(&believed).as_str()), ("filled", "0"));
     desk.clear().await;
 }

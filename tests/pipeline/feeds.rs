@@ -8,13 +8,13 @@ use alloy::primitives::U256;
 use bardo::base::clock::Clock;
 use bardo::base::error::ToolError;
 use bardo::base::model::Phase;
-use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::network::{KnownContract, NetworkKind};
 use bardo::chain::price::PriceChain;
 use bardo::chain::sender::SenderRules;
-use bardo::engine::{self, ApprovalMode, Call, Catalog, Executor, Input, Status, WorldChain};
-use bardo::runtime::data::ROOMS;
+use bardo::engine::{self, ApprovalMode, CallStatus, Catalog, ConnectedChain, Executor, ToolCall, ToolInput};
+use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::sandbox::keeper::{FeedFault, HEARTBEAT_SECONDS};
-use bardo::sandbox::target::Asset;
+use bardo::sandbox::target::PricedAsset;
 use bardo::sandbox::{Sandbox, SandboxChain};
 use bardo::store::{Store, StoreConfig};
 use bardo::tools::ALL_TOOL_DEFS;
@@ -40,7 +40,7 @@ impl Desk {
         let sending = SenderRules::for_network(NetworkKind::Devnet, 1_000);
         let world = TestHarness::in_step(&FED, 5, sending).await;
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
         // Permits with a lifetime beyond this test.
         let rules = ruled(&world, folder.path(), &store, "");
         let pipeline = world.pipeline_with(rules, &store, Duration::from_secs(86_400));
@@ -48,8 +48,8 @@ impl Desk {
         // Tools and pipeline share one clock, which keeps in step with the chain's.
         let clock: Arc<dyn Clock> = world.clock.clone();
         let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
-        let chains = vec![WorldChain::new(world.client.clone(), prices)];
-        let seen = engine::World::new(clock, Some(world.account()), chains, vec![]);
+        let chains = vec![ConnectedChain::new(world.client.clone(), prices)];
+        let seen = engine::ToolEnvironment::new(clock, Some(world.account()), chains, vec![]);
         let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
         let executor = executor(catalog, seen, world.fabric(), Some(store), Some(acting));
         Self { world, executor, chain: &FED.chains()[0], _phase: phase, _folder: folder }
@@ -62,14 +62,14 @@ impl Desk {
         self.world.clock.shift(i64::try_from(seconds * 1_000).unwrap());
     }
 
-    async fn called(&self, tool: &str, params: Value) -> (Status, Option<&'static str>, String) {
-        let response = self.executor.call(Call::new(tool, Input::Json(params))).await;
+    async fn called(&self, tool: &str, params: Value) -> (CallStatus, Option<&'static str>, String) {
+        let response = self.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await;
         let code = response.error.as_ref().map(|error: &ToolError| error.code().as_str());
         (response.status, code, format!("{response:#?}"))
     }
 
     /// Results of a purchase and of a sale of the native token.
-    async fn trades(&self) -> Vec<(Status, Option<&'static str>, String)> {
+    async fn trades(&self) -> Vec<(CallStatus, Option<&'static str>, String)> {
         let mut all = Vec::new();
         for (token_in, token_out, amount) in [("USDC", "WETH", "20"), ("ETH", "USDC", "0.005")] {
             let params = json!({"token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum",
@@ -84,26 +84,26 @@ impl Desk {
 async fn without_a_price_nothing_is_bought_or_sold_and_everything_is_taken_back() {
     let desk = Desk::new().await;
     let world = &desk.world;
-    let permit2 = world.contract(Contract::Permit2);
+    let permit2 = world.contract(KnownContract::Permit2);
     for (fault, passes) in [(FeedFault::Broken, 30), (FeedFault::Frozen, 6 * HEARTBEAT_SECONDS)] {
         for (status, _, told) in desk.trades().await {
-            assert_eq!(status, Status::Success, "while the feed is well: {told}");
+            assert_eq!(status, CallStatus::Success, "while the feed is well: {told}");
         }
         let allow = json!({"token": "USDC", "amount": "7", "chain": "ethereum"});
         let (status, _, told) = desk.called("token_approve", allow).await;
-        assert_eq!((status, world.allowance(permit2).await), (Status::Success, U256::from(7_000_000)), "{told}");
-        desk.chain.background_actors.set_fault(Asset::Eth, fault);
+        assert_eq!((status, world.allowance(permit2).await), (CallStatus::Success, U256::from(7_000_000)), "{told}");
+        desk.chain.background_actors.set_fault(PricedAsset::Eth, fault);
         desk.later(1).await;
         desk.later(passes).await;
         let nonce = world.nonce().await;
         for (status, code, told) in desk.trades().await {
-            assert_eq!((status, code), (Status::Blocked, Some("SAFETY_PRICE_UNKNOWN")), "{fault:?}: {told}");
+            assert_eq!((status, code), (CallStatus::Blocked, Some("SAFETY_PRICE_UNKNOWN")), "{fault:?}: {told}");
         }
         assert_eq!(world.nonce().await, nonce, "nothing was sent");
         let (status, _, told) = desk.called("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
-        assert_eq!(status, Status::Success, "{fault:?}: {told}");
+        assert_eq!(status, CallStatus::Success, "{fault:?}: {told}");
         assert_eq!(world.allowance(permit2).await, U256::ZERO);
-        desk.chain.background_actors.set_fault(Asset::Eth, FeedFault::None);
+        desk.chain.background_actors.set_fault(PricedAsset::Eth, FeedFault::None);
         desk.later(HEARTBEAT_SECONDS).await;
         desk.later(1).await;
     }

@@ -7,13 +7,13 @@ use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::{Erc20, Weth9};
 use bardo::abi::nft::Erc721;
 use bardo::base::error::ErrorCode;
-use bardo::chain::network::Contract;
+use bardo::chain::network::KnownContract;
 use bardo::chain::permit2::PermitSingle;
-use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Intent, Proposal, Purpose};
+use bardo::safety::proposal::{AllowanceBound, AllowanceKind, LegPurpose, Outflow, Proposal, ProposalIntent};
 use bardo::safety::typed::TypedMessage;
 use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
-use bardo::uniswap::router::{Command, Exactness, Execution, Swap, Version};
+use bardo::uniswap::router::{RouterCommand, RouterExecution, RouterVersion, SwapAmounts, SwapCommand};
 
 use crate::gates::proposed;
 use crate::orders::{Desk, Manner};
@@ -68,14 +68,14 @@ impl Amounts for TestHarness {
 }
 
 /// The swap with other commands in its call, and with the matching permit.
-fn with_call(mut proposal: Proposal, change: impl FnOnce(&mut Execution, &mut PermitSingle)) -> Proposal {
-    let main = proposal.legs.iter_mut().find(|leg| leg.purpose == Purpose::Main).unwrap();
-    let mut execution = Execution::decode(&main.data, Version::V2_0).unwrap();
+fn with_call(mut proposal: Proposal, change: impl FnOnce(&mut RouterExecution, &mut PermitSingle)) -> Proposal {
+    let main = proposal.legs.iter_mut().find(|leg| leg.purpose == LegPurpose::Main).unwrap();
+    let mut execution = RouterExecution::decode(&main.data, RouterVersion::V2_0).unwrap();
     let TypedMessage::Permit2Allowance { permit, .. } = &mut main.slots[0].message else { panic!() };
     change(&mut execution, permit);
-    let Command::Permit2Permit { permit: inside, .. } = &mut execution.commands[0] else { panic!() };
+    let RouterCommand::Permit2Permit { permit: inside, .. } = &mut execution.commands[0] else { panic!() };
     *inside = permit.clone();
-    main.data = execution.encode(Version::V2_0);
+    main.data = execution.encode(RouterVersion::V2_0);
     proposal
 }
 
@@ -83,7 +83,7 @@ fn with_call(mut proposal: Proposal, change: impl FnOnce(&mut Execution, &mut Pe
 async fn what_moves_undeclared_is_told_in_whole_tokens() {
     let world = TestHarness::new(6).await;
     let (me, permit2, router) =
-        (world.account(), world.contract(Contract::Permit2), world.contract(Contract::UniversalRouter));
+        (world.account(), world.contract(KnownContract::Permit2), world.contract(KnownContract::UniversalRouter));
     let honest = world.swap(HUNDRED).await;
     // Quoted by the contract, so the output is known to the last digit while nobody trades in between.
     let comes = honest.inflows[0].expected;
@@ -139,7 +139,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
     let mut theft = honest.clone();
     let (usdc, transfer) =
         (world.contract_of(&world.usdc), Erc20::transferCall { to: STRANGER, value: U256::from(HUNDRED) });
-    theft.legs = vec![leg(Purpose::Main, usdc, transfer.abi_encode().into())];
+    theft.legs = vec![leg(LegPurpose::Main, usdc, transfer.abi_encode().into())];
     assert_eq!(
         told(&world, theft).await,
         [
@@ -153,7 +153,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
 
     // Twice the used amount is allowed: the rest would stay, and the swap declares that none does.
     let mut stays = honest.clone();
-    stays.legs = vec![world.approve(Purpose::Approve, permit2, U256::from(HUNDRED * 2)), stays.legs[1].clone()];
+    stays.legs = vec![world.approve(LegPurpose::Approve, permit2, U256::from(HUNDRED * 2)), stays.legs[1].clone()];
     assert_eq!(
         told(&world, stays).await,
         [
@@ -174,11 +174,11 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_may_be_taken_is_told_with_whom_and_until_when() {
     let world = TestHarness::new(6).await;
-    let (me, permit2) = (world.account(), world.contract(Contract::Permit2));
+    let (me, permit2) = (world.account(), world.contract(KnownContract::Permit2));
     let usdc = world.contract_of(&world.usdc);
     // An unlimited allowance for a spender that the proposal does not name.
     let mut wide = world.approval(HUNDRED);
-    wide.legs = vec![world.approve(Purpose::Main, STRANGER, U256::MAX)];
+    wide.legs = vec![world.approve(LegPurpose::Main, STRANGER, U256::MAX)];
     assert_eq!(
         told(&world, wide).await,
         [format!("allowance | none of USDC ({usdc}) for {STRANGER} | an unlimited amount of USDC ({usdc}) | {HONEST}")]
@@ -192,7 +192,8 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
         amount: U160::from(HUNDRED),
         expiration: U48::from(until + 3_600),
     };
-    let mut late = world.proposal(Intent::Approve, vec![leg(Purpose::Main, permit2, call.abi_encode().into())]);
+    let mut late =
+        world.proposal(ProposalIntent::Approve, vec![leg(LegPurpose::Main, permit2, call.abi_encode().into())]);
     late.allowances = vec![AllowanceBound {
         token: world.usdc.clone(),
         spender: STRANGER,
@@ -210,14 +211,14 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
 
     // A gift to an undeclared recipient.
     let mut gift = world.proposal(
-        Intent::Transfer,
+        ProposalIntent::Transfer,
         vec![leg(
-            Purpose::Main,
+            LegPurpose::Main,
             usdc,
             Erc20::transferCall { to: STRANGER, value: U256::from(HUNDRED) }.abi_encode().into(),
         )],
     );
-    gift.outflows = vec![Flow { token: world.usdc.clone(), amount: U256::from(HUNDRED) }];
+    gift.outflows = vec![Outflow { token: world.usdc.clone(), amount: U256::from(HUNDRED) }];
     gift.recipients = vec![me];
     assert_eq!(
         told(&world, gift).await,
@@ -241,14 +242,14 @@ alloy::sol! {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_else_changes_is_told_by_what_it_is() {
     let world = TestHarness::new(6).await;
-    let (me, permit2) = (world.account(), world.contract(Contract::Permit2));
+    let (me, permit2) = (world.account(), world.contract(KnownContract::Permit2));
     let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
 
     // A hundredth of a native token is wrapped without a declaration.
-    let mut wrap = leg(Purpose::Main, weth, Weth9::depositCall {}.abi_encode().into());
+    let mut wrap = leg(LegPurpose::Main, weth, Weth9::depositCall {}.abi_encode().into());
     wrap.value = U256::from(10).pow(U256::from(16));
     assert_eq!(
-        told(&world, world.proposal(Intent::Transfer, vec![wrap])).await,
+        told(&world, world.proposal(ProposalIntent::Transfer, vec![wrap])).await,
         [
             format!("calldata | at most 0 of the native token out | 0.01 of the native token may leave | {HONEST}"),
             format!("outflow | at most 0 of the native token from {me} | 0.01 of the native token | {HONEST}"),
@@ -259,9 +260,10 @@ async fn what_else_changes_is_told_by_what_it_is() {
     );
 
     // An operator of a collection may take all of it.
-    let positions = world.contract(Contract::V3PositionManager);
+    let positions = world.contract(KnownContract::V3PositionManager);
     let call = Erc721::setApprovalForAllCall { operator: STRANGER, approved: true };
-    let operated = world.proposal(Intent::Approve, vec![leg(Purpose::Main, positions, call.abi_encode().into())]);
+    let operated =
+        world.proposal(ProposalIntent::Approve, vec![leg(LegPurpose::Main, positions, call.abi_encode().into())]);
     assert_eq!(
         told(&world, operated).await,
         [
@@ -275,7 +277,7 @@ async fn what_else_changes_is_told_by_what_it_is() {
 
     // Five future signatures are invalidated.
     let call = invalidateNoncesCall { token: usdc, spender: STRANGER, newNonce: U48::from(5) };
-    let voided = world.proposal(Intent::Revoke, vec![leg(Purpose::Main, permit2, call.abi_encode().into())]);
+    let voided = world.proposal(ProposalIntent::Revoke, vec![leg(LegPurpose::Main, permit2, call.abi_encode().into())]);
     assert_eq!(
         told(&world, voided).await,
         [
@@ -309,8 +311,8 @@ async fn a_swap_that_reverts_is_told_in_words() {
     );
     // For an exact output, the input is bounded.
     let most = with_call(honest.clone(), |execution, _| {
-        let Command::Swap(Swap { exact, .. }) = &mut execution.commands[1] else { panic!() };
-        *exact = Exactness::Out { amount: expected * U256::from(2), in_max: U256::from(HUNDRED) };
+        let RouterCommand::Swap(SwapCommand { exact, .. }) = &mut execution.commands[1] else { panic!() };
+        *exact = SwapAmounts::Out { amount: expected * U256::from(2), in_max: U256::from(HUNDRED) };
     });
     assert_eq!(
         said(&told(&world, most).await),
@@ -370,9 +372,9 @@ async fn a_transfer_of_more_than_is_held_is_told_in_words() {
     let world = TestHarness::new(6).await;
     let held = world.balance(&world.usdc).await;
     let call = Erc20::transferCall { to: STRANGER, value: held + U256::from(1) };
-    let legs = vec![leg(Purpose::Main, world.contract_of(&world.usdc), call.abi_encode().into())];
-    let mut more = world.proposal(Intent::Transfer, legs);
-    more.outflows = vec![Flow { token: world.usdc.clone(), amount: held + U256::from(1) }];
+    let legs = vec![leg(LegPurpose::Main, world.contract_of(&world.usdc), call.abi_encode().into())];
+    let mut more = world.proposal(ProposalIntent::Transfer, legs);
+    more.outflows = vec![Outflow { token: world.usdc.clone(), amount: held + U256::from(1) }];
     more.recipients = vec![STRANGER];
     // The token's checked subtraction reverts without a named error.
     assert_eq!(

@@ -10,16 +10,16 @@ use bardo::abi::uniswapx::{
 use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::units::BasisPoints;
-use bardo::chain::network::Contract;
+use bardo::chain::network::KnownContract;
 use bardo::intents;
 use bardo::safety::account::{Account as _, PayloadContext};
 use bardo::safety::proposal::{
-    AllowanceBound, AllowanceKind, Arrival, Flow, Inflow, Intent, Proposal, Purpose, SignedOrder,
+    AllowanceBound, AllowanceKind, BridgeArrival, Inflow, LegPurpose, Outflow, Proposal, ProposalIntent, SignedOrder,
 };
 use bardo::safety::signing_payload::FeeBound;
 use bardo::safety::simulate::{order_faults, reactor_role};
 use bardo::safety::typed::TypedMessage;
-use bardo::uniswap::order::{Auction, Draft, Legs, Order, OrderKind};
+use bardo::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft, OrderKind, UniswapXOrder};
 
 use bardo_testkit::harness::{TestHarness, devnet, trade};
 
@@ -40,19 +40,19 @@ async fn auction_of(world: &TestHarness, kind: OrderKind) -> Proposal {
     let expected = world.quote(amount).await;
     let slippage = BasisPoints::new(50).unwrap();
     let least = slippage.minimum_out(expected);
-    let (permit2, account) = (world.contract(Contract::Permit2), world.account());
+    let (permit2, account) = (world.contract(KnownContract::Permit2), world.account());
     let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
     let deadline = SystemClock.now_seconds() + 300;
-    let draft = Draft {
+    let draft = OrderDraft {
         reactor: world.contract(reactor_role(kind).unwrap()),
         swapper: account,
         recipient: account,
         nonce: U256::from_be_bytes(rand::random::<[u8; 32]>()),
         deadline,
-        cosigner: world.contract(Contract::OrderCosigner),
+        cosigner: world.contract(KnownContract::OrderCosigner),
         token_in: usdc,
         token_out: weth,
-        legs: Legs::ExactIn {
+        legs: OrderAmounts::ExactIn {
             amount_in: amount,
             // A priority order asks for its minimum, and fillers' bids come on top.
             start_out: if kind == OrderKind::Priority { least } else { expected },
@@ -60,16 +60,18 @@ async fn auction_of(world: &TestHarness, kind: OrderKind) -> Proposal {
         },
         auction: match kind {
             OrderKind::Dutch => panic!("the devnet has no reactor for it"),
-            OrderKind::DutchV2 => Auction::CosignedTimes,
-            OrderKind::DutchV3 => Auction::CosignedBlocks { over: 20, base_fee: 0, per_gwei: U256::ZERO },
-            OrderKind::Priority => Auction::PriorityFee { start_block: 1, baseline: 0, mps_per_wei: U256::from(1) },
+            OrderKind::DutchV2 => AuctionTerms::CosignedTimes,
+            OrderKind::DutchV3 => AuctionTerms::CosignedBlocks { over: 20, base_fee: 0, per_gwei: U256::ZERO },
+            OrderKind::Priority => {
+                AuctionTerms::PriorityFee { start_block: 1, baseline: 0, mps_per_wei: U256::from(1) }
+            }
         },
     };
     let message = TypedMessage::UniswapxOrder { permit2, order: Box::new(draft.order().unwrap()) };
     let pools = &devnet().deployment.pools;
     let holder = pools.iter().find(|pool| [pool.token0.address, pool.token1.address].contains(&weth)).unwrap().address;
     Proposal {
-        outflows: vec![Flow { token: world.usdc.clone(), amount }],
+        outflows: vec![Outflow { token: world.usdc.clone(), amount }],
         inflows: vec![Inflow { token: world.weth.clone(), at_least: least, expected, recipient: account }],
         allowances: vec![AllowanceBound {
             token: world.usdc.clone(),
@@ -86,17 +88,17 @@ async fn auction_of(world: &TestHarness, kind: OrderKind) -> Proposal {
         )),
         recipients: vec![account],
         order: Some(Box::new(SignedOrder { message, holder, arrival: None })),
-        ..world.proposal(Intent::PlaceOrder, vec![world.approve(Purpose::Approve, permit2, amount)])
+        ..world.proposal(ProposalIntent::PlaceOrder, vec![world.approve(LegPurpose::Approve, permit2, amount)])
     }
 }
 
 /// A bridge order as the tool proposes it.
 fn bridge(world: &TestHarness) -> Proposal {
-    let (permit2, account) = (world.contract(Contract::Permit2), world.account());
-    let settler = world.contract(Contract::OriginSettler);
+    let (permit2, account) = (world.contract(KnownContract::Permit2), world.account());
+    let settler = world.contract(KnownContract::OriginSettler);
     let usdc = world.contract_of(&world.usdc);
     let now = u32::try_from(SystemClock.now_seconds()).unwrap();
-    let intent = intents::Intent {
+    let intent = intents::CrossChainIntent {
         origin_settler: settler,
         user: account,
         nonce: U256::from_be_bytes(rand::random::<[u8; 32]>()),
@@ -117,38 +119,38 @@ fn bridge(world: &TestHarness) -> Proposal {
         },
     };
     let least = intent.data.outputAmount;
-    let arrival = Arrival { chain_id: 31_338, token: world.usdc.clone(), at_least: least, expected: least };
+    let arrival = BridgeArrival { chain_id: 31_338, token: world.usdc.clone(), at_least: least, expected: least };
     let message = TypedMessage::CrossChainOrder { permit2, intent: Box::new(intent) };
     Proposal {
-        outflows: vec![Flow { token: world.usdc.clone(), amount: U256::from(AMOUNT) }],
+        outflows: vec![Outflow { token: world.usdc.clone(), amount: U256::from(AMOUNT) }],
         recipients: vec![account],
         order: Some(Box::new(SignedOrder { message, holder: settler, arrival: Some(arrival) })),
-        ..world.proposal(Intent::Bridge, vec![])
+        ..world.proposal(ProposalIntent::Bridge, vec![])
     }
 }
 
 /// Faults of a proposal's order, if the settling code has this hash.
 fn against(world: &TestHarness, proposal: Proposal, code: Option<B256>) -> String {
     let fees = FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 };
-    let framed = world.wallet.frame(proposal, &PayloadContext { chain_id: 31_337, fees }).unwrap();
+    let framed = world.wallet.prepare_payload(proposal, &PayloadContext { chain_id: 31_337, fees }).unwrap();
     let faults = order_faults(&framed, &world.client.network().book, SystemClock.now_seconds(), code);
     faults.iter().map(|fault| format!("{fault:?}")).collect::<Vec<_>>().join("\n")
 }
 
-fn known(world: &TestHarness, contract: Contract) -> Option<B256> {
+fn known(world: &TestHarness, contract: KnownContract) -> Option<B256> {
     let hash = world.client.network().book.code_hash(contract);
     assert!(hash.is_some());
     hash
 }
 
 type BentAuction = fn(&mut EncodedV2DutchOrder);
-type BentBridge = fn(&mut intents::Intent);
+type BentBridge = fn(&mut intents::CrossChainIntent);
 type BentProposal = fn(&mut SignedOrder);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_field_of_an_auction_is_looked_at() {
     let world = TestHarness::new(5).await;
-    let code = known(&world, Contract::V2DutchReactor);
+    let code = known(&world, KnownContract::V2DutchReactor);
     assert_eq!(against(&world, auction(&world).await, code), "", "sound as it is");
     let sound = auction(&world).await;
     world.preview(sound).await.expect("and the pipeline lets it pass");
@@ -187,7 +189,7 @@ async fn every_field_of_an_auction_is_looked_at() {
         let mut proposal = auction(&world).await;
         let signed = proposal.order.as_mut().unwrap();
         let TypedMessage::UniswapxOrder { order, .. } = &mut signed.message else { unreachable!() };
-        let Order::DutchV2(inner) = order.as_mut() else { unreachable!() };
+        let UniswapXOrder::DutchV2(inner) = order.as_mut() else { unreachable!() };
         bend(inner);
         let said = against(&world, proposal, code);
         assert!(said.contains(words), "{name}: {said:?}");
@@ -208,7 +210,7 @@ async fn every_field_of_an_auction_is_looked_at() {
             |signed| {
                 if let TypedMessage::UniswapxOrder { order, .. } = &mut signed.message {
                     let info = order.info().clone();
-                    let draft = Draft {
+                    let draft = OrderDraft {
                         reactor: info.reactor,
                         swapper: info.swapper,
                         recipient: info.swapper,
@@ -217,12 +219,12 @@ async fn every_field_of_an_auction_is_looked_at() {
                         cosigner: Address::ZERO,
                         token_in: order.token_in(),
                         token_out: order.bounds().least_out[0].token,
-                        legs: Legs::ExactIn {
+                        legs: OrderAmounts::ExactIn {
                             amount_in: order.most_in(),
                             start_out: order.bounds().least_out[0].amount,
                             least_out: order.bounds().least_out[0].amount,
                         },
-                        auction: Auction::Times { from: 1, until: 2 },
+                        auction: AuctionTerms::Times { from: 1, until: 2 },
                     };
                     **order = draft.order().unwrap();
                 }
@@ -251,7 +253,7 @@ async fn every_field_of_an_auction_is_looked_at() {
     let TypedMessage::UniswapxOrder { order, .. } = &mut proposal.order.as_mut().unwrap().message else {
         unreachable!()
     };
-    let Order::DutchV2(inner) = order.as_mut() else { unreachable!() };
+    let UniswapXOrder::DutchV2(inner) = order.as_mut() else { unreachable!() };
     inner.cosigner = stranger();
     let (refused, rules) = world.refused(proposal).await;
     assert!(
@@ -262,26 +264,26 @@ async fn every_field_of_an_auction_is_looked_at() {
 }
 
 /// Fields that all orders have, under whichever name.
-fn shared(order: &mut Order) -> (&mut OrderInfo, &mut Address) {
+fn shared(order: &mut UniswapXOrder) -> (&mut OrderInfo, &mut Address) {
     match order {
-        Order::Dutch(_) => panic!("it is not placed here"),
-        Order::DutchV2(order) => (&mut order.info, &mut order.cosigner),
-        Order::DutchV3(order) => (&mut order.info, &mut order.cosigner),
-        Order::Priority(order) => (&mut order.info, &mut order.cosigner),
+        UniswapXOrder::Dutch(_) => panic!("it is not placed here"),
+        UniswapXOrder::DutchV2(order) => (&mut order.info, &mut order.cosigner),
+        UniswapXOrder::DutchV3(order) => (&mut order.info, &mut order.cosigner),
+        UniswapXOrder::Priority(order) => (&mut order.info, &mut order.cosigner),
     }
 }
 
-fn three(order: &mut Order) -> &mut EncodedV3DutchOrder {
-    let Order::DutchV3(order) = order else { panic!("{order:?}") };
+fn three(order: &mut UniswapXOrder) -> &mut EncodedV3DutchOrder {
+    let UniswapXOrder::DutchV3(order) = order else { panic!("{order:?}") };
     order
 }
 
-fn priority(order: &mut Order) -> &mut EncodedPriorityOrder {
-    let Order::Priority(order) = order else { panic!("{order:?}") };
+fn priority(order: &mut UniswapXOrder) -> &mut EncodedPriorityOrder {
+    let UniswapXOrder::Priority(order) = order else { panic!("{order:?}") };
     order
 }
 
-type Bent = (&'static str, fn(&mut Order), &'static str);
+type Bent = (&'static str, fn(&mut UniswapXOrder), &'static str);
 
 /// Modifications of fields that all orders have.
 const SHARED: [Bent; 8] = [
@@ -381,7 +383,7 @@ async fn every_field_of_the_other_kinds_of_auction_is_looked_at() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_field_of_a_bridge_order_is_looked_at() {
     let world = TestHarness::new(5).await;
-    let code = known(&world, Contract::OriginSettler);
+    let code = known(&world, KnownContract::OriginSettler);
     assert_eq!(against(&world, bridge(&world), code), "", "sound as it is");
     let bent: [(&str, BentBridge, &str); 17] = [
         ("settler", |intent| intent.origin_settler = stranger(), "the originSettler of the address book"),

@@ -4,21 +4,23 @@
 use alloy::primitives::{Bytes, U256};
 use bardo::base::text::SafeText;
 use bardo::chain::evm::PLACEHOLDER_SIGNATURE;
-use bardo::chain::fork::{AllowanceChange, BalanceChange, Changes, Outcome, Pinned, Simulation, Status};
+use bardo::chain::fork::{
+    AllowanceChange, BalanceChange, ExecutionStatus, PinnedBlock, SimulatedOutcome, Simulation, StateChanges,
+};
 use bardo::chain::network::AddressBook;
 use bardo::chain::token::TokenId;
 use bardo::safety::permit::{ActionPermit, PermitFault};
-use bardo::safety::proposal::{AllowanceKind, Inflow, Purpose, SignedOrder};
-use bardo::safety::simulate::{Surroundings, declared, judge, order_faults};
+use bardo::safety::proposal::{AllowanceKind, Inflow, LegPurpose, SignedOrder};
+use bardo::safety::simulate::{JudgeContext, declared, judge, order_faults};
 use bardo::safety::typed::TypedMessage;
 use bardo::safety::{PayloadError, PayloadOrder, PayloadParts, SigningPayload};
-use bardo::uniswap::order::{Auction, Draft, Legs};
+use bardo::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft};
 use tokio::time::Instant;
 
 use crate::properties::{GIVEN, ME, OTHER, PERMIT2, POOL, WANTED, change, frame, honest, number, single, with_order};
 
-fn around() -> Surroundings {
-    Surroundings { permit2: Some(PERMIT2), ..Surroundings::default() }
+fn around() -> JudgeContext {
+    JudgeContext { permit2: Some(PERMIT2), ..JudgeContext::default() }
 }
 
 #[test]
@@ -38,7 +40,7 @@ fn the_parts_of_a_frame_fit_each_other() {
         (|frame| frame.fees.max_fee_per_gas = 0, |error| matches!(error, PayloadError::Fees)),
         (|frame| frame.fees.max_priority_fee_per_gas = 1_001, |error| matches!(error, PayloadError::Fees)),
         (|frame| frame.legs[0].from = OTHER, |error| matches!(error, PayloadError::Leg { .. })),
-        (|frame| frame.legs[0].purpose = Purpose::CleanUp, |error| matches!(error, PayloadError::Leg { .. })),
+        (|frame| frame.legs[0].purpose = LegPurpose::CleanUp, |error| matches!(error, PayloadError::Leg { .. })),
         (|frame| frame.legs[0].slots.clear(), |error| matches!(error, PayloadError::Leg { .. })),
         (|frame| frame.legs[0].gas_limit = 199_999, |error| matches!(error, PayloadError::Leg { .. })),
         (
@@ -140,14 +142,14 @@ fn what_is_declared_and_signed_is_looked_at_before_anything_is_run() {
     }
 }
 
-fn outcome(status: Status) -> Outcome {
-    Outcome { status, gas_used: 100_000, output: Bytes::new(), created: None, logs: vec![], changes: None }
+fn outcome(status: ExecutionStatus) -> SimulatedOutcome {
+    SimulatedOutcome { status, gas_used: 100_000, output: Bytes::new(), created: None, logs: vec![], changes: None }
 }
 
 /// Rules that these outcomes and changes of this payload violate.
-fn judged(frame: PayloadParts, outcomes: Vec<Outcome>, changes: Changes) -> Vec<(&'static str, String)> {
+fn judged(frame: PayloadParts, outcomes: Vec<SimulatedOutcome>, changes: StateChanges) -> Vec<(&'static str, String)> {
     let simulation =
-        Simulation { pinned: Pinned { chain_id: 31_337, number: 1, hash: Default::default() }, outcomes, changes };
+        Simulation { pinned: PinnedBlock { chain_id: 31_337, number: 1, hash: Default::default() }, outcomes, changes };
     let faults = judge(&SigningPayload::new(frame).unwrap(), 0, simulation, 500, &around()).1;
     faults.into_iter().map(|fault| (fault.rule.as_str(), format!("{}: {}", fault.declared, fault.found))).collect()
 }
@@ -158,9 +160,9 @@ fn is(found: &[(&'static str, String)], rule: &str, words: &str) {
 
 #[test]
 fn every_transaction_runs_and_nothing_is_left_unasked() {
-    let well = || vec![outcome(Status::Success)];
+    let well = || vec![outcome(ExecutionStatus::Success)];
     assert!(judged(frame(), well(), honest()).is_empty());
-    let halted = outcome(Status::Halted(SafeText::clean("out of gas", 20)));
+    let halted = outcome(ExecutionStatus::Halted(SafeText::clean("out of gas", 20)));
     is(&judged(frame(), vec![halted], honest()), "simulation", "transaction 1 halts");
     is(&judged(frame(), vec![], honest()), "simulation", "transaction 1 was not");
     // An order's settlement is part of it, and must have run successfully.
@@ -170,39 +172,41 @@ fn every_transaction_runs_and_nothing_is_left_unasked() {
     with_order(&mut ordered, 1_000, POOL);
     is(&judged(ordered.clone(), vec![], honest()), "simulation", "it was not");
     is(
-        &judged(ordered, vec![outcome(Status::Halted(SafeText::clean("stack", 20)))], honest()),
+        &judged(ordered, vec![outcome(ExecutionStatus::Halted(SafeText::clean("stack", 20)))], honest()),
         "simulation",
         "it halts",
     );
     // One main transaction: one plus an order makes two.
     let mut both = frame();
     with_order(&mut both, 1_000, POOL);
-    is(&judged(both, vec![outcome(Status::Success); 2], honest()), "plan", "2 of them");
+    is(&judged(both, vec![outcome(ExecutionStatus::Success); 2], honest()), "plan", "2 of them");
 }
 
 #[test]
 fn what_only_helps_moves_nothing_and_allows_no_more_than_is_needed() {
     // The same call, declared as one that only grants an allowance.
     let mut helper = frame();
-    helper.proposal.legs[0].purpose = Purpose::Approve;
-    helper.legs[0].purpose = Purpose::Approve;
-    let moves = Changes {
+    helper.proposal.legs[0].purpose = LegPurpose::Approve;
+    helper.legs[0].purpose = LegPurpose::Approve;
+    let moves = StateChanges {
         balances: vec![BalanceChange { token: GIVEN, holder: ME, balance: change(number(5), number(4)) }],
-        ..Changes::default()
+        ..StateChanges::default()
     };
-    let step = Outcome { changes: Some(moves), ..outcome(Status::Success) };
+    let step = SimulatedOutcome { changes: Some(moves), ..outcome(ExecutionStatus::Success) };
     is(&judged(helper, vec![step], honest()), "plan", "moves");
     // Before the action an allowance may cover the action's input, for its declared spender only.
-    let allows = |spender, is: u64| Changes {
+    let allows = |spender, is: u64| StateChanges {
         allowances: vec![AllowanceChange {
             token: GIVEN,
             owner: ME,
             spender,
             allowance: change(U256::ZERO, number(is)),
         }],
-        ..Changes::default()
+        ..StateChanges::default()
     };
-    let after = |spender, is| vec![Outcome { changes: Some(allows(spender, is)), ..outcome(Status::Success) }];
+    let after = |spender, is| {
+        vec![SimulatedOutcome { changes: Some(allows(spender, is)), ..outcome(ExecutionStatus::Success) }]
+    };
     let after_first = |amount: &str| format!("{amount} IN ({GIVEN}) after transaction 1");
     assert!(judged(frame(), after(PERMIT2, 1_000), honest()).is_empty());
     is(&judged(frame(), after(PERMIT2, 1_001), honest()), "allowance", &after_first("0.000000000000001001"));
@@ -211,7 +215,7 @@ fn what_only_helps_moves_nothing_and_allows_no_more_than_is_needed() {
 
 #[test]
 fn what_is_to_come_in_must_be_found_coming() {
-    let well = || vec![outcome(Status::Success)];
+    let well = || vec![outcome(ExecutionStatus::Success)];
     // The token did not move at all.
     let mut none = honest();
     none.balances.retain(|one| one.token != WANTED);
@@ -262,7 +266,7 @@ fn an_order_is_looked_at_before_it_is_run() {
     // It takes 1,000; one less may leave.
     is(&found(&|frame| frame.proposal.outflows[0].amount = number(999)), "order", "at most 0.000000000000000999 IN (");
     // An auction for a book without a cosigner.
-    let auction = Draft {
+    let auction = OrderDraft {
         reactor: OTHER,
         swapper: ME,
         recipient: ME,
@@ -271,8 +275,8 @@ fn an_order_is_looked_at_before_it_is_run() {
         cosigner: POOL,
         token_in: GIVEN,
         token_out: WANTED,
-        legs: Legs::ExactIn { amount_in: number(1_000), start_out: number(950), least_out: number(900) },
-        auction: Auction::CosignedTimes,
+        legs: OrderAmounts::ExactIn { amount_in: number(1_000), start_out: number(950), least_out: number(900) },
+        auction: AuctionTerms::CosignedTimes,
     };
     let message = TypedMessage::UniswapxOrder { permit2: PERMIT2, order: Box::new(auction.order().unwrap()) };
     is(

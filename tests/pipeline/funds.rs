@@ -2,8 +2,8 @@
 
 use alloy::primitives::{B256, U256};
 use bardo::abi::erc20::Erc20;
-use bardo::chain::network::Contract;
-use bardo::safety::orders::Stage;
+use bardo::chain::network::KnownContract;
+use bardo::safety::orders::OrderStage;
 use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 use serde_json::Value;
@@ -15,8 +15,8 @@ const TAKEN: u64 = 100_000_000;
 
 /// Reads an order's status and its card's remark.
 async fn told(desk: &Desk, hash: B256) -> (String, String) {
-    let record = desk.orders.look(hash).await.unwrap();
-    assert_eq!(record.stage, Stage::Submitted, "{record:#?}");
+    let record = desk.orders.poll(hash).await.unwrap();
+    assert_eq!(record.stage, OrderStage::Submitted, "{record:#?}");
     assert!(desk.world.book.ends.lock().unwrap().is_empty(), "its money stays held");
     let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
     assert_eq!(card["status"], record.status.as_str());
@@ -27,7 +27,7 @@ async fn told(desk: &Desk, hash: B256) -> (String, String) {
 async fn an_order_without_its_allowance_or_its_tokens_lacks_funds_until_they_are_back() {
     let desk = Desk::new(3, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
     let world = &desk.world;
-    let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(Contract::Permit2));
+    let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(KnownContract::Permit2));
     let hash = desk.place(order("100", 3_000)).await;
     assert_eq!(told(&desk, hash).await.0, "open");
 

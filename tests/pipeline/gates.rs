@@ -12,15 +12,15 @@ use bardo::base::error::ErrorCode;
 use bardo::base::model::{CapabilityTier, StopLevel, ToolMeta};
 use bardo::base::text::SafeText;
 use bardo::chain::devnet::{Chain, server};
-use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::network::{KnownContract, NetworkKind};
 use bardo::chain::provider::HttpLimits;
-use bardo::chain::sender::Relay;
-use bardo::engine::{Call, Input, Offered};
-use bardo::safety::approval::{ApprovalNeed, Consent, Reason};
-use bardo::safety::ledger::Micros;
-use bardo::safety::orders::Stage;
-use bardo::safety::pipeline::State;
-use bardo::safety::policy_engine::End;
+use bardo::chain::sender::PrivateRelay;
+use bardo::engine::{PreviewResult, ToolCall, ToolInput};
+use bardo::safety::approval::{ApprovalNeed, ApprovalReason, Consent};
+use bardo::safety::ledger::MicroUsd;
+use bardo::safety::orders::OrderStage;
+use bardo::safety::pipeline::CommitState;
+use bardo::safety::policy_engine::ActionEnd;
 use bardo::safety::proposal::Proposal;
 use bardo::store::StoreError;
 use bardo::uniswap::gateway::ServiceStatus;
@@ -65,10 +65,10 @@ async fn ended(world: &TestHarness, proposal: Proposal, code: ErrorCode, set: im
     let signed = world.wallet.signatures.load(Ordering::SeqCst) - signatures;
     let new = world.book.ends.lock().unwrap()[ends..].to_vec();
     match (committed, new.as_slice(), signed) {
-        (Ok(committed), [End::Done { .. }], 1) if committed.state == State::Done => Ended::Done,
+        (Ok(committed), [ActionEnd::Done { .. }], 1) if committed.state == CommitState::Done => Ended::Done,
         (Err(refusal), [], 0) if refusal.code == code => Ended::Refused,
-        (Err(refusal), [End::Withdrawn], 0) if refusal.code == code => Ended::Unsigned,
-        (Err(refusal), [End::Withdrawn], 1) if refusal.code == code => Ended::Signed,
+        (Err(refusal), [ActionEnd::Withdrawn], 0) if refusal.code == code => Ended::Unsigned,
+        (Err(refusal), [ActionEnd::Withdrawn], 1) if refusal.code == code => Ended::Signed,
         other => panic!("{other:?}"),
     }
 }
@@ -185,13 +185,13 @@ async fn what_is_to_stay_unseen_goes_to_the_relay_alone() {
     let private = Proxy::start(served.url(), |_, _| Fate::Pass).await;
     let client = connect(world.client.network(), std::slice::from_ref(&public.url)).await;
     let url = RpcUrl::parse(&private.url).unwrap();
-    let relay = Relay::new(url, None, 31_337, HttpLimits::default(), Arc::new(SystemClock)).unwrap();
+    let relay = PrivateRelay::new(url, None, 31_337, HttpLimits::default(), Arc::new(SystemClock)).unwrap();
     let pipeline = world.with_relay(&client, relay);
     let swapped = async |unseen| {
         world.book.private.store(unseen, Ordering::SeqCst);
         let preview = pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();
         let committed = pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
-        assert_eq!((committed.state, committed.legs.len()), (State::Done, 2), "{:?}", committed.remarks);
+        assert_eq!((committed.state, committed.legs.len()), (CommitState::Done, 2), "{:?}", committed.remarks);
         (public.count(SEND), private.count(SEND))
     };
     let (seen, hidden) = swapped(true).await;
@@ -233,9 +233,9 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
 async fn the_standing_word_is_limited_where_money_is_real() {
     const PRIVILEGED: ToolMeta = ToolMeta { capability: CapabilityTier::Privileged, ..TOOL };
     let world = TestHarness::new(3).await;
-    let dollars = |dollars: u64| Micros::new(dollars * 1_000_000).unwrap();
-    let above = vec![Reason::above(dollars(100), dollars(10), "requires_approval_above_usd")];
-    let found = vec![Reason::Found(SafeText::clean("it sells 30 % below the mean", 100))];
+    let dollars = |dollars: u64| MicroUsd::new(dollars * 1_000_000).unwrap();
+    let above = vec![ApprovalReason::above(dollars(100), dollars(10), "requires_approval_above_usd")];
+    let found = vec![ApprovalReason::Found(SafeText::clean("it sells 30 % below the mean", 100))];
     let mut amount = HUNDRED;
     for kind in [NetworkKind::Test, NetworkKind::Real] {
         let pipeline = world.as_kind(kind);
@@ -276,9 +276,9 @@ async fn other_rules_in_the_middle_of_a_plan_end_it() {
     let (_, hook) = at(0, move || *book.version.lock().unwrap() = keccak256("other rules"));
     *world.wallet.on_sign.lock().unwrap() = hook;
     let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
-    let State::Stopped { code, .. } = committed.state else { panic!("{:?}", committed.state) };
+    let CommitState::Stopped { code, .. } = committed.state else { panic!("{:?}", committed.state) };
     assert_eq!((code, committed.legs.len()), (ErrorCode::PermitMismatch, 1));
-    assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO);
+    assert_eq!(world.allowance(world.contract(KnownContract::Permit2)).await, U256::ZERO);
     *world.book.version.lock().unwrap() = rules;
 }
 
@@ -307,20 +307,20 @@ async fn what_fails_in_the_middle_of_a_plan_ends_it() {
     *world.wallet.on_sign.lock().unwrap() = hook;
     let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
     assert_eq!(world.ask(token, Erc20::balanceOfCall { owner }).await, U256::ZERO, "its balance is somewhere else");
-    let State::Stopped { code, .. } = committed.state else { panic!("{:?}", committed.state) };
+    let CommitState::Stopped { code, .. } = committed.state else { panic!("{:?}", committed.state) };
     assert_eq!((code, committed.legs.len()), (ErrorCode::PermitMismatch, 1), "{:?}", committed.remarks);
-    assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO);
+    assert_eq!(world.allowance(world.contract(KnownContract::Permit2)).await, U256::ZERO);
 }
 
 /// An order's proposal, as its tool makes it, with its allowance already granted.
 pub async fn proposed(desk: &Desk) -> Proposal {
-    let permit2 = desk.world.contract(Contract::Permit2);
+    let permit2 = desk.world.contract(KnownContract::Permit2);
     let allow = Erc20::approveCall { spender: permit2, value: U256::from(HUNDRED) };
     desk.world.send(desk.world.contract_of(&desk.world.usdc), allow).await;
-    let call = Call::new("uniswap_submit_uniswapx_order", Input::Json(order("100", 3_000)));
+    let call = ToolCall::new("uniswap_submit_uniswapx_order", ToolInput::Json(order("100", 3_000)));
     let offer = match desk.executor.offer(call).await {
-        Offered::Held(offer) => offer,
-        Offered::Over(response) => panic!("{response:#?}"),
+        PreviewResult::Held(offer) => offer,
+        PreviewResult::Over(response) => panic!("{response:#?}"),
     };
     let proposal = offer.preview().framed.proposal().clone();
     offer.withdraw().await;
@@ -342,9 +342,9 @@ async fn a_stop_around_an_orders_signature_keeps_it_from_everybody() {
         let refused = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::Halted);
         assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), usize::from(after));
-        assert_eq!(world.book.ends.lock().unwrap().as_slice(), [End::Withdrawn]);
+        assert_eq!(world.book.ends.lock().unwrap().as_slice(), [ActionEnd::Withdrawn]);
         let orders = desk.orders.every().unwrap();
-        assert!(orders.iter().all(|one| one.signature.is_none() && one.stage == Stage::Ended), "{orders:#?}");
+        assert!(orders.iter().all(|one| one.signature.is_none() && one.stage == OrderStage::Ended), "{orders:#?}");
         *world.book.stop.lock().unwrap() = None;
         desk.clear().await;
     }

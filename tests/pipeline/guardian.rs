@@ -11,16 +11,16 @@ use bardo::abi::erc20::Erc20;
 use bardo::abi::nft::Erc721;
 use bardo::abi::permit2::Permit2;
 use bardo::base::clock::{Clock, SystemClock};
-use bardo::chain::network::Contract;
+use bardo::chain::network::KnownContract;
 use bardo::chain::price::PriceChain;
 use bardo::chain::token::TokenId;
-use bardo::engine::{Call, Input, Offered};
+use bardo::engine::{PreviewResult, ToolCall, ToolInput};
 use bardo::golem::guardian::SafetyGuardian;
 use bardo::safety::account::{Account as _, PayloadContext};
-use bardo::safety::guardian::{Case, Guardian as _};
+use bardo::safety::guardian::{Guardian as _, ReviewCase};
 use bardo::safety::pipeline::Preview;
-use bardo::safety::policy::Preset;
-use bardo::safety::proposal::{Arrival, Proposal, Purpose};
+use bardo::safety::policy::PolicyPreset;
+use bardo::safety::proposal::{BridgeArrival, LegPurpose, Proposal};
 use bardo::safety::signing_payload::PayloadParts;
 use serde_json::json;
 
@@ -28,7 +28,11 @@ use crate::bridges::Bridge;
 use bardo_testkit::harness::{TestHarness, leg};
 
 /// Opinion about a payload like the previewed one, with another declared arrival.
-async fn said_of(guardian: &SafetyGuardian, preview: &Preview, changed: impl FnOnce(&mut Arrival)) -> (bool, String) {
+async fn said_of(
+    guardian: &SafetyGuardian,
+    preview: &Preview,
+    changed: impl FnOnce(&mut BridgeArrival),
+) -> (bool, String) {
     let mut proposal = preview.framed.proposal().clone();
     changed(proposal.order.as_mut().unwrap().arrival.as_mut().unwrap());
     let framed = bardo::safety::SigningPayload::new(PayloadParts {
@@ -41,7 +45,7 @@ async fn said_of(guardian: &SafetyGuardian, preview: &Preview, changed: impl FnO
         fees: preview.framed.fees(),
     });
     let framed = framed.unwrap();
-    let case = Case { framed: &framed, simulated: &preview.simulated, values: &preview.values, shifts: &[] };
+    let case = ReviewCase { framed: &framed, simulated: &preview.simulated, values: &preview.values, shifts: &[] };
     match guardian.review(case).await {
         Ok(opinion) => (opinion.agrees, opinion.why.to_string()),
         Err(error) => (false, error.to_string()),
@@ -56,10 +60,10 @@ async fn it_values_by_itself_what_a_bridge_brings() {
     let folder = tempfile::tempdir().unwrap();
     let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
                         "destination_chain": "base"});
-    let call = Call::new("uniswap_submit_cross_chain_intent", Input::Json(params));
+    let call = ToolCall::new("uniswap_submit_cross_chain_intent", ToolInput::Json(params));
     let offer = match bridge.executor.offer(call).await {
-        Offered::Held(offer) => offer,
-        Offered::Over(response) => panic!("{response:#?}"),
+        PreviewResult::Held(offer) => offer,
+        PreviewResult::Over(response) => panic!("{response:#?}"),
     };
     let preview = offer.preview().clone();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -68,7 +72,7 @@ async fn it_values_by_itself_what_a_bridge_brings() {
             let prices = PriceChain::for_chain(&chain.client, &Default::default(), clock.clone()).unwrap();
             (chain.client.clone(), prices)
         });
-        SafetyGuardian::new(chains, folder.path().join("policy.toml"), Preset::Demo)
+        SafetyGuardian::new(chains, folder.path().join("policy.toml"), PolicyPreset::Demo)
     };
     let guardian = watched(2);
     let (agrees, why) = said_of(&guardian, &preview, |_| {}).await;
@@ -102,8 +106,8 @@ async fn it_holds_what_arrives_against_the_list_of_its_chain() {
     let folder = tempfile::tempdir().unwrap();
     let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
                         "destination_chain": "base"});
-    let call = Call::new("uniswap_submit_cross_chain_intent", Input::Json(params));
-    let Offered::Held(offer) = bridge.executor.offer(call).await else { panic!("no offer") };
+    let call = ToolCall::new("uniswap_submit_cross_chain_intent", ToolInput::Json(params));
+    let PreviewResult::Held(offer) = bridge.executor.offer(call).await else { panic!("no offer") };
     let preview = offer.preview().clone();
     let TokenId::Erc20(here) = preview.framed.proposal().outflows[0].token.id else { panic!("no token") };
     let policy = folder.path().join("policy.toml");
@@ -113,7 +117,7 @@ async fn it_holds_what_arrives_against_the_list_of_its_chain() {
         let prices = PriceChain::for_chain(&chain.client, &Default::default(), clock.clone()).unwrap();
         (chain.client.clone(), prices)
     });
-    let guardian = SafetyGuardian::new(chains, policy, Preset::Demo);
+    let guardian = SafetyGuardian::new(chains, policy, PolicyPreset::Demo);
     let (agrees, why) = said_of(&guardian, &preview, |_| {}).await;
     assert!(!agrees && why.contains("USDC is not on the policy's list"), "{why}");
     offer.withdraw().await;
@@ -123,7 +127,7 @@ async fn it_holds_what_arrives_against_the_list_of_its_chain() {
 fn own_of(world: &TestHarness, policy: &Path) -> SafetyGuardian {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let prices = PriceChain::for_chain(&world.client, &Default::default(), clock).unwrap();
-    SafetyGuardian::new([(world.client.clone(), prices)], policy.to_owned(), Preset::Demo)
+    SafetyGuardian::new([(world.client.clone(), prices)], policy.to_owned(), PolicyPreset::Demo)
 }
 
 /// Opinion about this proposal in a new payload; the other inputs are those of the pipeline for the swap.
@@ -134,8 +138,8 @@ async fn said_of_swap(
     proposal: Proposal,
 ) -> (bool, String) {
     let context = PayloadContext { chain_id: 31_337, fees: preview.framed.fees() };
-    let framed = world.wallet.frame(proposal, &context).unwrap();
-    let case = Case { framed: &framed, simulated: &preview.simulated, values: &preview.values, shifts: &[] };
+    let framed = world.wallet.prepare_payload(proposal, &context).unwrap();
+    let case = ReviewCase { framed: &framed, simulated: &preview.simulated, values: &preview.values, shifts: &[] };
     match guardian.review(case).await {
         Ok(opinion) => (opinion.agrees, opinion.why.to_string()),
         Err(error) => (false, error.to_string()),
@@ -156,7 +160,7 @@ async fn it_sees_by_itself_what_the_bytes_do() {
     let (thief, usdc) = (Address::repeat_byte(0xba), world.contract_of(&world.usdc));
     let with = |to: Address, data: Vec<u8>| {
         let mut proposal = proposal.clone();
-        proposal.legs.push(leg(Purpose::CleanUp, to, data.into()));
+        proposal.legs.push(leg(LegPurpose::CleanUp, to, data.into()));
         proposal
     };
     let mut half = proposal.clone();
@@ -165,12 +169,12 @@ async fn it_sees_by_itself_what_the_bytes_do() {
     more.inflows[0].at_least = more.inflows[0].expected * U256::from(2);
     let approves = Erc20::approveCall { spender: thief, value: U256::from(5) }.abi_encode();
     let pays = Erc20::transferCall { to: thief, value: U256::from(5) }.abi_encode();
-    let permit2 = world.contract(Contract::Permit2);
+    let permit2 = world.contract(KnownContract::Permit2);
     let amount = U160::from(5);
     let allows =
         Permit2::approveCall { token: usdc, spender: thief, amount, expiration: U48::from(u32::MAX) }.abi_encode();
     let operates = Erc721::setApprovalForAllCall { operator: thief, approved: true }.abi_encode();
-    let positions = world.contract(Contract::V3PositionManager);
+    let positions = world.contract(KnownContract::V3PositionManager);
     for (changed, words) in [
         (half, format!("more of {usdc} leaves than declared")),
         (with(usdc, pays), format!("more of {usdc} leaves than declared")),

@@ -10,8 +10,8 @@ use bardo::chain::devnet::server;
 use bardo::chain::network::ChainPlan;
 use bardo::chain::provider::{ChainClient, ConnectRules};
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::{Found, State, Step};
-use bardo::safety::policy_engine::End;
+use bardo::safety::pipeline::{CommitState, RecoveryState, RecoveryStep};
+use bardo::safety::policy_engine::ActionEnd;
 use bardo::store::StoreError;
 
 use bardo_testkit::harness::{ASKED, TestHarness, cents};
@@ -41,7 +41,7 @@ async fn money_that_went_although_nobody_took_the_transaction_is_counted() {
     let (permit_id, spent) = (preview.permit.permit_id, preview.values.spent);
     let refused = pipeline.commit(permit_id, Consent::None).await.expect_err("no endpoint took it");
     assert!(refused.message.contains("insufficient funds"), "{refused:?}");
-    assert_eq!(*world.book.ends.lock().unwrap(), [End::NotSent]);
+    assert_eq!(*world.book.ends.lock().unwrap(), [ActionEnd::NotSent]);
     let held = || {
         let sum = world.store.read(|connection| -> Result<i64, StoreError> {
             Ok(connection.query_row("SELECT sum(cents) FROM book_held", [], |row| row.get(0))?)
@@ -63,13 +63,16 @@ async fn money_that_went_although_nobody_took_the_transaction_is_counted() {
     *world.book.cap.lock().unwrap() = "1000".parse().unwrap();
     let recovered = pipeline.recover().await.unwrap();
     let [one] = recovered.as_slice() else { panic!("{recovered:?}") };
-    assert_eq!((one.permit_id, one.hash, one.found, one.step), (permit_id, Some(hash), Found::Whole, Step::CountAll));
-    assert_eq!(one.end, End::Done { spent });
+    assert_eq!(
+        (one.permit_id, one.hash, one.found, one.step),
+        (permit_id, Some(hash), RecoveryState::Whole, RecoveryStep::CountAll)
+    );
+    assert_eq!(one.end, ActionEnd::Done { spent });
     assert_eq!((held(), world.book.ends.lock().unwrap().len()), (cents(spent), 2));
     assert!(world.trail().iter().any(|(kind, body)| kind == "tx:late" && body["hash"] == serde_json::json!(hash)));
     // Found once, and the account continues.
     assert_eq!(pipeline.recover().await.unwrap(), []);
     let preview = pipeline.preview(world.approval(2 * HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
     let committed = pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
-    assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+    assert_eq!(committed.state, CommitState::Done, "{:?}", committed.remarks);
 }

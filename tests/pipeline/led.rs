@@ -7,10 +7,10 @@ use alloy::primitives::Address;
 use bardo::base::clock::SystemClock;
 use bardo::base::id::PermitId;
 use bardo::base::text::SafeText;
-use bardo::runtime::data::ROOMS;
-use bardo::runtime::questions::answering::stand_in_line;
-use bardo::runtime::questions::shared::Shared;
-use bardo::safety::approval::{ApprovalNeed, Decision, Reason};
+use bardo::runtime::data::ALL_MIGRATIONS;
+use bardo::runtime::questions::answering::serve_queue;
+use bardo::runtime::questions::shared::SharedQueue;
+use bardo::safety::approval::{ApprovalNeed, ApprovalReason, Decision};
 use bardo::safety::operator_proof::{Authorisation, OperatorProof};
 use bardo::safety::queue_key::QueueKey;
 use bardo::session::questions::{Confirmation, OperatorAnswer};
@@ -25,14 +25,14 @@ const HUNDRED: u64 = 100_000_000;
 const ACCOUNT: Address = Address::repeat_byte(1);
 
 /// Shared queue of a process that holds the account's key.
-pub fn unlocked(store: Store) -> Shared {
-    let shared = Shared::new(store);
+pub fn unlocked(store: Store) -> SharedQueue {
+    let shared = SharedQueue::new(store);
     shared.unlock(QueueKey::derive(&[7; 32], "test", ACCOUNT));
     shared
 }
 
 /// Waits until another process sees this request, as a console polls for it.
-async fn seen(other: &Shared, permit: PermitId) {
+async fn seen(other: &SharedQueue, permit: PermitId) {
     let asked = |question: &bardo::session::questions::Question| {
         question.key == bardo::session::questions::QuestionKey::Action(permit)
     };
@@ -50,18 +50,18 @@ fn approving(permit_id: PermitId, now: u64) -> Option<OperatorProof> {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewhere() {
     let world = TestHarness::new(0).await;
-    let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
+    let reasons = vec![ApprovalReason::Found(SafeText::clean("the policy says so", 100))];
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let heard = move |taken, said| drop(tell.send((taken, said)));
     let clock = Arc::new(SystemClock);
-    let line = stand_in_line(world.desk.clone(), unlocked(world.store.clone()), vec![], clock, false, heard);
+    let line = serve_queue(world.desk.clone(), unlocked(world.store.clone()), vec![], clock, false, heard);
     let line = tokio::spawn(line);
-    let open = || Store::open(StoreConfig::at(world.store.path()), ROOMS).unwrap();
+    let open = || Store::open(StoreConfig::at(world.store.path()), ALL_MIGRATIONS).unwrap();
     let other = unlocked(open());
-    let leads = Shared::new(open());
+    let leads = SharedQueue::new(open());
     leads.lead().await.unwrap();
-    assert!(other.is_led() && Shared::new(world.store.clone()).is_led());
+    assert!(other.is_led() && SharedQueue::new(world.store.clone()).is_led());
 
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = preview.permit.permit_id;

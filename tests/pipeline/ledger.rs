@@ -7,7 +7,9 @@ use alloy::primitives::address;
 use bardo::base::id::{CallId, GolemId};
 use bardo::base::model::RuleName;
 use bardo::base::units::BasisPoints;
-use bardo::safety::ledger::{self, Caps, LedgerError, Micros, Outcome, Party, Request, Span, SpendCap};
+use bardo::safety::ledger::{
+    self, CapPeriod, LedgerCaps, LedgerError, MicroUsd, Originator, ReservationOutcome, ReservationRequest, SpendCap,
+};
 use bardo::store::{Store, StoreConfig};
 
 /// Environment variables that give the second process its file and its mode.
@@ -19,15 +21,20 @@ const ATTEMPTS: usize = 600;
 const AT_ONCE: usize = 12;
 const NOW: u64 = 1_800_000_000_000;
 
-fn dollars(whole: u64) -> Micros {
-    Micros::new(whole * 1_000_000).unwrap()
+fn dollars(whole: u64) -> MicroUsd {
+    MicroUsd::new(whole * 1_000_000).unwrap()
 }
 
 /// A daily limit of 1,000 dollars, or 100 trades per hour; the other limit is out of reach.
-fn caps(kind: &str) -> Caps {
+fn caps(kind: &str) -> LedgerCaps {
     let (day, trades_per_hour) = if kind == "cap" { (1_000, 10_000) } else { (1_000_000, 100) };
-    Caps {
-        spend: vec![SpendCap { rule: RuleName::MaxDailySpendUsd, span: Span::Day, limit: dollars(day), scaled: None }],
+    LedgerCaps {
+        spend: vec![SpendCap {
+            rule: RuleName::MaxDailySpendUsd,
+            span: CapPeriod::Day,
+            limit: dollars(day),
+            scaled: None,
+        }],
         tokens: [].into(),
         trades_per_hour,
         revocations_per_hour: 1_000_000,
@@ -40,8 +47,8 @@ fn caps(kind: &str) -> Caps {
     }
 }
 
-fn party() -> Party {
-    Party {
+fn party() -> Originator {
+    Originator {
         call_id: CallId::new(NOW),
         golem_id: GolemId::operator(),
         chain_id: 31_337,
@@ -49,8 +56,8 @@ fn party() -> Party {
     }
 }
 
-fn request() -> Request {
-    Request {
+fn request() -> ReservationRequest {
+    ReservationRequest {
         spend: dollars(3),
         tokens: [].into(),
         trade: true,
@@ -59,7 +66,7 @@ fn request() -> Request {
         exit: false,
         sold: [].into(),
         asked: false,
-        traded: Micros::ZERO,
+        traded: MicroUsd::ZERO,
         exempt: false,
         equity: dollars(10_000),
     }
@@ -92,8 +99,8 @@ async fn attempt(store: &Store, kind: &'static str) -> usize {
                 taken += 1;
                 // Some are done, some are unclear, some stay as a dead process leaves them.
                 let outcome = match (lane + round) % 3 {
-                    0 => Outcome::Done { spent: dollars(3) },
-                    1 => Outcome::Unclear,
+                    0 => ReservationOutcome::Done { spent: dollars(3) },
+                    1 => ReservationOutcome::Unclear,
                     _ => continue,
                 };
                 store.write(move |transaction| ledger::settle(transaction, at, id, outcome, u32::MAX)).await.unwrap();
@@ -118,7 +125,7 @@ async fn second_process() {
     println!("\ntaken={taken}");
 }
 
-async fn two_processes(kind: &'static str) -> (usize, ledger::Usage) {
+async fn two_processes(kind: &'static str) -> (usize, ledger::LedgerUsage) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
     let store = open(&path);
@@ -146,11 +153,11 @@ async fn two_processes(kind: &'static str) -> (usize, ledger::Usage) {
 async fn twelve_hundred_attempts_of_two_processes_never_pass_a_cap() {
     let (taken, used) = two_processes("cap").await;
     // At most 333 times three dollars fit into 1,000.
-    assert_eq!((taken, used.spent(Span::Day)), (333, dollars(999)));
+    assert_eq!((taken, used.spent(CapPeriod::Day)), (333, dollars(999)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twelve_hundred_attempts_of_two_processes_never_pass_a_rate() {
     let (taken, used) = two_processes("rate").await;
-    assert_eq!((taken, used.trades_hour, used.spent(Span::Day)), (100, 100, dollars(300)));
+    assert_eq!((taken, used.trades_hour, used.spent(CapPeriod::Day)), (100, 100, dollars(300)));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bardo::safety::orders::Record;
+use bardo::safety::orders::OrderRecord;
 use bardo::store::StoreError;
 use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
@@ -12,7 +12,7 @@ use crate::orders::{Desk, Manner, order};
 use bardo_testkit::harness::devnet;
 
 /// Second of its card.
-fn seen_at(record: &Record) -> u64 {
+fn seen_at(record: &OrderRecord) -> u64 {
     let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
     card["position"].as_u64().unwrap()
 }
@@ -21,7 +21,7 @@ fn seen_at(record: &Record) -> u64 {
 async fn whoever_looks_while_another_writes_down_what_it_saw_is_told_that_and_nothing_older() {
     let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
     let hash = desk.place(order("40", 3_000)).await;
-    let before = seen_at(&desk.orders.look(hash).await.unwrap());
+    let before = seen_at(&desk.orders.poll(hash).await.unwrap());
     // A later second, and so another card.
     devnet().devnet.mine().await.unwrap();
     // The ledger's only writer is busy: a reader that has seen the block cannot have stored it yet.
@@ -36,11 +36,11 @@ async fn whoever_looks_while_another_writes_down_what_it_saw_is_told_that_and_no
         store.write(work).await
     });
     begun.await.unwrap();
-    let look = || {
+    let poll = || {
         let orders = desk.orders.clone();
-        tokio::spawn(async move { orders.look(hash).await.unwrap() })
+        tokio::spawn(async move { orders.poll(hash).await.unwrap() })
     };
-    let (mut one, mut other) = (look(), look());
+    let (mut one, mut other) = (poll(), poll());
     // Time for a premature answer; a correct reader does not answer within it, however long it is.
     let early = tokio::time::timeout(Duration::from_secs(1), async {
         tokio::select! {

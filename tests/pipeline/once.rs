@@ -8,7 +8,7 @@ use bardo::chain::devnet::{Chain, ChainTransaction, server};
 use bardo::chain::network::NetworkKind;
 use bardo::chain::sender::SenderRules;
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::State;
+use bardo::safety::pipeline::CommitState;
 use bardo::sandbox::Sandbox;
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ static QUIET: LazyLock<Sandbox> = LazyLock::new(|| sandbox(11));
 /// One test at a time, because each makes blocks.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Time for which the reads of a preview may be reused, as in `safety::pipeline::look`.
+/// Time for which the reads of a preview may be reused, as in `safety::pipeline::poll`.
 const SERVES: Duration = Duration::from_secs(2);
 
 /// Requests to the chain, by method.
@@ -75,7 +75,7 @@ async fn asked(account: usize, between: impl AsyncFn(&TestHarness)) -> Questions
     };
     *world.wallet.on_sign.lock().unwrap() = Hook::new(note).into_inner().unwrap();
     let committed = pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
-    assert_eq!(committed.state, State::Done);
+    assert_eq!(committed.state, CommitState::Done);
     let (commit, since) = before.lock().unwrap().take().expect("it was signed");
     Questions { preview: asked, commit, since }
 }

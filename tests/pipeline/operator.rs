@@ -10,17 +10,17 @@ use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::chain::network::{self, DataFees};
 use bardo::chain::token::TokenId;
-use bardo::engine::{ApprovalMode, Call, Catalog, Input, Status};
-use bardo::runtime::data::ROOMS;
+use bardo::engine::{ApprovalMode, CallStatus, Catalog, ToolCall, ToolInput};
+use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::safety::approval::{ApprovalNeed, Consent};
-use bardo::safety::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId};
-use bardo::safety::pipeline::{PhaseRequest, Pipeline, Refusal, State};
+use bardo::safety::ledger::{self, LedgerError, MicroUsd, Originator, ReservationId, ReservationOutcome};
+use bardo::safety::pipeline::{CommitState, PhaseRequest, Pipeline, PipelineRefusal};
 use bardo::safety::policy::parse;
-use bardo::safety::proposal::{Proposal, Purpose};
+use bardo::safety::proposal::{LegPurpose, Proposal};
 use bardo::safety::stop::StopFile;
 use bardo::store::{Store, StoreConfig, StoreError};
 use bardo::tools::ALL_TOOL_DEFS;
-use bardo::uniswap::router::{Command, Execution, Path as RoutePath, V3Path, Version};
+use bardo::uniswap::router::{RouterCommand, RouterExecution, RouterVersion, SwapPath as RoutePath, V3Path};
 use serde_json::json;
 
 use crate::stops::strange;
@@ -38,7 +38,7 @@ struct Desk {
 }
 
 fn made(world: &TestHarness, folder: &Path, policy: &str) -> (Pipeline, Store) {
-    let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
+    let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ALL_MIGRATIONS).unwrap();
     (world.pipeline_under(ruled(world, folder, &store, policy), &store), store)
 }
 
@@ -55,7 +55,7 @@ impl Desk {
         (self.pipeline, self.store) = made(&self.world, self.folder.path(), policy);
     }
 
-    async fn refused(&self, proposal: Proposal, asked: PhaseRequest) -> Refusal {
+    async fn refused(&self, proposal: Proposal, asked: PhaseRequest) -> PipelineRefusal {
         let looked = self.pipeline.preview(proposal, self.world.wallet.clone(), asked).await;
         looked.expect_err("nothing stands against it")
     }
@@ -76,11 +76,11 @@ impl Desk {
         let proposal = self.world.swap(HUNDRED).await;
         let preview = self.pipeline.preview(proposal, self.world.wallet.clone(), ASKED).await.unwrap();
         let committed = self.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
-        assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+        assert_eq!(committed.state, CommitState::Done, "{:?}", committed.remarks);
     }
 
-    fn party(&self) -> Party {
-        Party {
+    fn party(&self) -> Originator {
+        Originator {
             call_id: bardo::base::id::CallId::new(SystemClock.now_millis()),
             golem_id: GolemId::operator(),
             chain_id: 31_337,
@@ -102,7 +102,7 @@ fn number(text: &str) -> u64 {
 }
 
 /// The only violated rule.
-fn expect(refusal: &Refusal, code: ErrorCode, rule: &str) -> Violation {
+fn expect(refusal: &PipelineRefusal, code: ErrorCode, rule: &str) -> Violation {
     assert_eq!(refusal.code, code, "{refusal:#?}");
     let found: Vec<&str> = refusal.violations.iter().map(|one| one.rule.as_str()).collect();
     assert_eq!(found, [rule], "{refusal:#?}");
@@ -124,8 +124,8 @@ async fn under_the_demos_policy_a_swap_passes_and_is_counted() {
         })
         .unwrap();
     // 100 dollars and a little gas.
-    let day = used.spent(ledger::Span::Day);
-    assert!(day >= Micros::new(100_000_000).unwrap() && day < Micros::new(115_000_000).unwrap(), "{day}");
+    let day = used.spent(ledger::CapPeriod::Day);
+    assert!(day >= MicroUsd::new(100_000_000).unwrap() && day < MicroUsd::new(115_000_000).unwrap(), "{day}");
     assert_eq!(used.trades_hour, 1);
 }
 
@@ -147,7 +147,7 @@ async fn under_a_halt_a_token_that_the_policy_names_is_taken_at_its_word() {
     let mut desk = Desk::new(2, "").await;
     let (stranger, revoke) = strange(&desk.world, 0x5d, "ada").await;
     StopFile::in_folder(desk.folder.path()).raise(StopLevel::Halt, "test", "test", 1).unwrap();
-    let halted = |refusal: &Refusal| refusal.violations.iter().any(|violation| violation.rule == "stop");
+    let halted = |refusal: &PipelineRefusal| refusal.violations.iter().any(|violation| violation.rule == "stop");
     assert!(halted(&desk.refused(revoke.clone(), ASKED).await));
     // Named among others, or permitted with all: only its own name counts.
     desk.again("allowed_tokens = \"all\"");
@@ -164,7 +164,7 @@ async fn plans_that_nobody_carries_out_any_more_are_ended() {
     let (account, now) = (desk.world.account(), SystemClock.now_millis());
     let token = (31_337, TokenId::Erc20(desk.world.contract_of(&desk.world.weth)));
     let rules = |store: &Store| ruled(&desk.world, desk.folder.path(), store, "");
-    let other = Store::open(StoreConfig::at(desk.folder.path().join("ledger.db")), ROOMS).unwrap();
+    let other = Store::open(StoreConfig::at(desk.folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
     let planned = || -> Vec<String> {
         let read = desk.store.read(|connection| -> Result<Vec<String>, StoreError> {
             let mut rows = connection.prepare("SELECT account FROM ledger_liquidation").unwrap();
@@ -173,26 +173,26 @@ async fn plans_that_nobody_carries_out_any_more_are_ended() {
         read.unwrap()
     };
     let seller = rules(&other);
-    let sells = seller.alone_liquidating(account, std::time::Duration::from_secs(60)).await.unwrap();
+    let sells = seller.lock_liquidation(account, std::time::Duration::from_secs(60)).await.unwrap();
     seller.plan_liquidation(account, vec![token], "a stop", now).await.unwrap();
     let stranger = Address::repeat_byte(7);
     seller.plan_liquidation(stranger, vec![token], "a stop", now).await.unwrap();
     let starting = rules(&desk.store);
-    assert_eq!(starting.end_left_liquidations(account, now).await.unwrap(), 0, "somebody sells by it");
+    assert_eq!(starting.end_orphaned_liquidations(account, now).await.unwrap(), 0, "somebody sells by it");
     assert_eq!(planned().len(), 2);
     drop(sells);
-    assert_eq!(starting.end_left_liquidations(account, now).await.unwrap(), 1);
+    assert_eq!(starting.end_orphaned_liquidations(account, now).await.unwrap(), 1);
     assert_eq!(planned(), [stranger.to_string()], "another account's is not this one's affair");
 }
 
 /// A swap whose calldata routes through this token between the traded ones, as a quote source may propose.
 fn by_way_of(world: &TestHarness, mut proposal: Proposal, between: Address) -> Proposal {
-    let leg = proposal.legs.iter_mut().find(|leg| leg.purpose == Purpose::Main).unwrap();
+    let leg = proposal.legs.iter_mut().find(|leg| leg.purpose == LegPurpose::Main).unwrap();
     let router = world.client.network().book.contracts().find(|(_, address)| *address == leg.to).unwrap().0;
-    let version = Version::of(router).unwrap();
-    let mut execution = Execution::decode(&leg.data, version).unwrap();
+    let version = RouterVersion::of(router).unwrap();
+    let mut execution = RouterExecution::decode(&leg.data, version).unwrap();
     for command in &mut execution.commands {
-        if let Command::Swap(swap) = command {
+        if let RouterCommand::Swap(swap) = command {
             let (first, last) = match &swap.path {
                 RoutePath::V2(path) => (path[0], *path.last().unwrap()),
                 RoutePath::V3(path) => (path.first(), path.steps().last().unwrap().1),
@@ -207,7 +207,7 @@ fn by_way_of(world: &TestHarness, mut proposal: Proposal, between: Address) -> P
 /// An intermediate token never enters the account, but can prevent it from getting the output.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_route_goes_through_known_tokens_only() {
-    let found = |refusal: &Refusal| {
+    let found = |refusal: &PipelineRefusal| {
         let hops = refusal.violations.iter().filter(|one| one.value.as_str().contains("on the route"));
         hops.map(|one| one.rule.to_string()).collect::<Vec<_>>()
     };
@@ -330,12 +330,12 @@ async fn an_exit_above_the_hot_lane_is_a_question_where_no_guardian_runs() {
     // A twentieth of a native token is about 170 dollars.
     let sale = json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
                       "prefer_uniswapx": false});
-    let sale = || Call::new("uniswap_execute_swap", Input::Json(sale.clone()));
+    let sale = || ToolCall::new("uniswap_execute_swap", ToolInput::Json(sale.clone()));
     let asked = executor.call(sale()).await;
     let error = asked.error.as_ref().unwrap();
     assert_eq!(error.code(), ErrorCode::ApprovalRequired, "{asked:#?}");
-    let approved = executor.call(Call { approve: Some(ApprovalMode::Always), ..sale() }).await;
-    assert_eq!(approved.status, Status::Success, "{approved:#?}");
+    let approved = executor.call(ToolCall { approve: Some(ApprovalMode::Always), ..sale() }).await;
+    assert_eq!(approved.status, CallStatus::Success, "{approved:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -362,7 +362,7 @@ async fn rates_hold_over_calls_and_restarts() {
 async fn losses_and_failures_stop_trades() {
     let desk = Desk::new(2, "stop_loss_pct = \"10\"").await;
     let (party, now) = (desk.party(), SystemClock.now_millis());
-    let most = Micros::new(900_000_000_000_000).unwrap();
+    let most = MicroUsd::new(900_000_000_000_000).unwrap();
     desk.store.write(move |tx| ledger::observe(tx, now, &party, most)).await.unwrap();
     let one = desk.refuses(ErrorCode::SafetyBalanceBreaker, "stop_loss_pct").await;
     // Nine tenths of 900 million.
@@ -404,18 +404,18 @@ async fn under_an_open_breaker_everything_can_still_be_read() {
         ("get_token_price", json!({"token": "WETH", "chain": "ethereum"})),
         ("check_safety_status", json!({})),
     ] {
-        let response = executor.call(Call::new(tool, Input::Json(params))).await;
-        assert_eq!(response.status, Status::Success, "{tool}: {response:#?}");
+        let response = executor.call(ToolCall::new(tool, ToolInput::Json(params))).await;
+        assert_eq!(response.status, CallStatus::Success, "{tool}: {response:#?}");
     }
 }
 
 /// Records a failed action in the ledger.
-async fn fail(desk: &Desk, party: &Party, now: u64) {
+async fn fail(desk: &Desk, party: &Originator, now: u64) {
     let party = party.clone();
     let policy = parse("preset = \"demo\"", Path::new("policy.toml")).unwrap();
     let caps = policy.caps(Phase::Thriving, false);
-    let request = ledger::Request {
-        spend: Micros::ZERO,
+    let request = ledger::ReservationRequest {
+        spend: MicroUsd::ZERO,
         tokens: [].into(),
         trade: true,
         takes_back: false,
@@ -425,11 +425,11 @@ async fn fail(desk: &Desk, party: &Party, now: u64) {
         asked: false,
         traded: Default::default(),
         exempt: false,
-        equity: Micros::ZERO,
+        equity: MicroUsd::ZERO,
     };
     let failed = desk.store.write(move |tx| -> Result<(), LedgerError> {
         let id: ReservationId = ledger::reserve(tx, now, &caps, &party, &request)?;
-        ledger::settle(tx, now, id, Outcome::NotSent, 2)
+        ledger::settle(tx, now, id, ReservationOutcome::NotSent, 2)
     });
     failed.await.unwrap();
 }
@@ -503,7 +503,7 @@ async fn a_composite_action_is_counted_whole() {
     half.outflows[0].amount = U256::from(HUNDRED);
     half.trade.as_mut().unwrap().amount_in = U256::from(HUNDRED);
     let refusal = desk.refused(half, ASKED).await;
-    let against = |refusal: &Refusal, rules: &[&str]| {
+    let against = |refusal: &PipelineRefusal, rules: &[&str]| {
         let found = refusal.violations.iter().any(|one| rules.contains(&one.rule.as_str()));
         assert!(found, "{:?}: {:#?}", refusal.code, refusal.violations);
     };
@@ -525,7 +525,7 @@ async fn what_brings_something_in_frees_nothing() {
         let party = desk.party();
         ledger::usage(connection, SystemClock.now_millis(), party.chain_id, party.account, [], 0)
     });
-    let before = sold.unwrap().spent(ledger::Span::Day);
+    let before = sold.unwrap().spent(ledger::CapPeriod::Day);
     let bought = desk.world.swap(1_000_000).await;
     let preview = desk.pipeline.preview(bought, desk.world.wallet.clone(), ASKED).await.unwrap();
     desk.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
@@ -533,6 +533,6 @@ async fn what_brings_something_in_frees_nothing() {
         let party = desk.party();
         ledger::usage(connection, SystemClock.now_millis(), party.chain_id, party.account, [], 0)
     });
-    assert!(after.unwrap().spent(ledger::Span::Day) > before, "it only grows");
+    assert!(after.unwrap().spent(ledger::CapPeriod::Day) > before, "it only grows");
     desk.refuses(ErrorCode::SafetySpendingLimitExceeded, "max_daily_spend_usd").await;
 }

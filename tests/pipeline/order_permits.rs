@@ -7,7 +7,7 @@ use bardo::safety::permit::{ActionPermit, PermitFault};
 use bardo::safety::proposal::SignedOrder;
 use bardo::safety::typed::TypedMessage;
 use bardo::safety::{PayloadOrder, PayloadParts, SigningPayload};
-use bardo::uniswap::order::{Auction, Draft, Legs, Order};
+use bardo::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft, UniswapXOrder};
 use proptest::prelude::*;
 use tokio::time::Instant;
 
@@ -15,12 +15,12 @@ use crate::properties::{GIVEN, ME, OTHER, PERMIT2, POOL, ROUTER, WANTED, frame, 
 
 const NOW: u64 = 1_790_000_000_000;
 
-fn order(auction: Auction) -> Order {
+fn order(auction: AuctionTerms) -> UniswapXOrder {
     let least_out = match auction {
-        Auction::PriorityFee { .. } => number(900),
-        Auction::Times { .. } | Auction::CosignedTimes | Auction::CosignedBlocks { .. } => number(850),
+        AuctionTerms::PriorityFee { .. } => number(900),
+        AuctionTerms::Times { .. } | AuctionTerms::CosignedTimes | AuctionTerms::CosignedBlocks { .. } => number(850),
     };
-    let draft = Draft {
+    let draft = OrderDraft {
         reactor: ROUTER,
         swapper: ME,
         recipient: ME,
@@ -29,26 +29,26 @@ fn order(auction: Auction) -> Order {
         cosigner: POOL,
         token_in: GIVEN,
         token_out: WANTED,
-        legs: Legs::ExactIn { amount_in: number(1_000), start_out: number(900), least_out },
+        legs: OrderAmounts::ExactIn { amount_in: number(1_000), start_out: number(900), least_out },
         auction,
     };
     draft.order().unwrap()
 }
 
-fn v2() -> Order {
-    order(Auction::CosignedTimes)
+fn v2() -> UniswapXOrder {
+    order(AuctionTerms::CosignedTimes)
 }
 
-fn v3() -> Order {
-    order(Auction::CosignedBlocks { over: 30, base_fee: 7, per_gwei: number(3) })
+fn v3() -> UniswapXOrder {
+    order(AuctionTerms::CosignedBlocks { over: 30, base_fee: 7, per_gwei: number(3) })
 }
 
-fn priority() -> Order {
-    order(Auction::PriorityFee { start_block: 41, baseline: 6, mps_per_wei: number(2) })
+fn priority() -> UniswapXOrder {
+    order(AuctionTerms::PriorityFee { start_block: 41, baseline: 6, mps_per_wei: number(2) })
 }
 
 /// Signing payload with this order beside its transactions.
-fn framing(order: Order) -> PayloadParts {
+fn framing(order: UniswapXOrder) -> PayloadParts {
     let mut frame = frame();
     let message = TypedMessage::UniswapxOrder { permit2: PERMIT2, order: Box::new(order) };
     frame.proposal.order = Some(Box::new(SignedOrder { message: message.clone(), holder: ROUTER, arrival: None }));
@@ -121,36 +121,37 @@ const PRIORITY: [OfPriority; 10] = [
 ];
 
 /// Every change of a single field of all three kinds, by name, with the order before and after it.
-fn changed(by: u64) -> Vec<(String, Order, Order)> {
+fn changed(by: u64) -> Vec<(String, UniswapXOrder, UniswapXOrder)> {
     let mut all = Vec::new();
-    let mut push =
-        |name: &str, before: Order, after: Order| all.push((format!("{}: {name}", before.kind()), before, after));
+    let mut push = |name: &str, before: UniswapXOrder, after: UniswapXOrder| {
+        all.push((format!("{}: {name}", before.kind()), before, after))
+    };
     for (name, change) in INFO {
         for before in [v2(), v3(), priority()] {
             let mut after = before.clone();
             match &mut after {
-                Order::Dutch(order) => change(&mut order.info, by),
-                Order::DutchV2(order) => change(&mut order.info, by),
-                Order::DutchV3(order) => change(&mut order.info, by),
-                Order::Priority(order) => change(&mut order.info, by),
+                UniswapXOrder::Dutch(order) => change(&mut order.info, by),
+                UniswapXOrder::DutchV2(order) => change(&mut order.info, by),
+                UniswapXOrder::DutchV3(order) => change(&mut order.info, by),
+                UniswapXOrder::Priority(order) => change(&mut order.info, by),
             }
             push(name, before, after);
         }
     }
     for (name, change) in V2 {
-        let Order::DutchV2(mut order) = v2() else { unreachable!("a V2 order") };
+        let UniswapXOrder::DutchV2(mut order) = v2() else { unreachable!("a V2 order") };
         change(&mut order, by);
-        push(name, v2(), Order::DutchV2(order));
+        push(name, v2(), UniswapXOrder::DutchV2(order));
     }
     for (name, change) in V3 {
-        let Order::DutchV3(mut order) = v3() else { unreachable!("a V3 order") };
+        let UniswapXOrder::DutchV3(mut order) = v3() else { unreachable!("a V3 order") };
         change(&mut order, by);
-        push(name, v3(), Order::DutchV3(order));
+        push(name, v3(), UniswapXOrder::DutchV3(order));
     }
     for (name, change) in PRIORITY {
-        let Order::Priority(mut order) = priority() else { unreachable!("a priority order") };
+        let UniswapXOrder::Priority(mut order) = priority() else { unreachable!("a priority order") };
         change(&mut order, by);
-        push(name, priority(), Order::Priority(order));
+        push(name, priority(), UniswapXOrder::Priority(order));
     }
     all
 }

@@ -21,28 +21,30 @@ use bardo::base::service::ServiceError;
 use bardo::base::text::SafeText;
 use bardo::base::units::{TokenAmount, Usd};
 use bardo::chain::devnet::Chain;
-use bardo::chain::fork::Gap;
-use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::fork::DetectionGap;
+use bardo::chain::network::{KnownContract, NetworkKind};
 use bardo::chain::permit2::{nonce_position, nonce_used};
 use bardo::chain::provider::ChainClient;
 use bardo::custody::RevocableAccount;
-use bardo::engine::{Acting, ApprovalMode, Call, Catalog, Executor, Input, Offered, Status, ToolResponse};
+use bardo::engine::{
+    ApprovalMode, CallStatus, Catalog, Executor, PreviewResult, ToolCall, ToolInput, ToolResponse, WriteAccess,
+};
 use bardo::fabric::Fabric;
-use bardo::runtime::questions::{Listed, RequestContext, view_model};
-use bardo::safety::Revoked;
+use bardo::runtime::questions::{ListedAddresses, RequestContext, view_model};
+use bardo::safety::RevocationCause;
 use bardo::safety::approval::Consent;
-use bardo::safety::approval::{ApprovalRequest, AskedBy, Scope, requirement};
-use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
-use bardo::safety::pipeline::State;
+use bardo::safety::approval::{ApprovalRequest, AskedBy, GrantScope, requirement};
+use bardo::safety::orders::{OrderChain, OrderRecord, OrderStage, Orders, OrdersConfig};
+use bardo::safety::pipeline::CommitState;
 use bardo::safety::policy::{self, Rules, Spender};
-use bardo::safety::policy_engine::End;
-use bardo::safety::proposal::Purpose;
+use bardo::safety::policy_engine::ActionEnd;
+use bardo::safety::proposal::LegPurpose;
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::order_service::LocalOrders;
-use bardo::session::questions::{About, Part, Place, Question};
+use bardo::session::questions::{ActionAddress, AddressPart, Question, RequestSubject};
 use bardo::tools::ALL_TOOL_DEFS;
 use bardo::uniswap::gateway::{OrderGateway, ServiceReport, ServiceStatus};
-use bardo::uniswap::order::{Order, OrderKind};
+use bardo::uniswap::order::{OrderKind, UniswapXOrder};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -84,7 +86,11 @@ impl OrderGateway for Service {
         "a test's service"
     }
 
-    fn submit<'a>(&'a self, order: &'a Order, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>> {
+    fn submit<'a>(
+        &'a self,
+        order: &'a UniswapXOrder,
+        signature: &'a Bytes,
+    ) -> BoxFuture<'a, Result<B256, ServiceError>> {
         self.handed_in.lock().unwrap().push(order.hash());
         Box::pin(async move {
             match self.manner {
@@ -106,12 +112,12 @@ impl OrderGateway for Service {
         if self.manner == Manner::Counts { Duration::from_secs(10) } else { Duration::ZERO }
     }
 
-    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>> {
+    fn order_report(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
             match self.manner {
                 Manner::Swaps => {
-                    let other = bardo::uniswap::order::Draft {
+                    let other = bardo::uniswap::order::OrderDraft {
                         reactor: Address::repeat_byte(1),
                         swapper: Address::repeat_byte(2),
                         recipient: Address::repeat_byte(3),
@@ -120,12 +126,12 @@ impl OrderGateway for Service {
                         cosigner: Address::repeat_byte(5),
                         token_in: Address::repeat_byte(6),
                         token_out: Address::repeat_byte(7),
-                        legs: bardo::uniswap::order::Legs::ExactIn {
+                        legs: bardo::uniswap::order::OrderAmounts::ExactIn {
                             amount_in: U256::from(8),
                             start_out: U256::from(9),
                             least_out: U256::from(1),
                         },
-                        auction: bardo::uniswap::order::Auction::CosignedTimes,
+                        auction: bardo::uniswap::order::AuctionTerms::CosignedTimes,
                     };
                     Ok(Some(ServiceReport {
                         status: ServiceStatus::Open,
@@ -143,7 +149,7 @@ impl OrderGateway for Service {
                     names: vec![],
                 })),
                 Manner::Honest | Manner::Refuses | Manner::Mumbles | Manner::Away | Manner::Busy | Manner::Counts => {
-                    self.inner.look(hash).await
+                    self.inner.order_report(hash).await
                 }
             }
         })
@@ -226,24 +232,24 @@ impl Desk {
     }
 
     async fn call(&self, tool: &str, params: Value) -> ToolResponse {
-        self.executor.call(Call::new(tool, Input::Json(params))).await
+        self.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await
     }
 
     pub async fn place(&self, params: Value) -> B256 {
         let response = self.call("uniswap_submit_uniswapx_order", params).await;
-        assert_eq!(response.status, Status::Partial, "{response:#?}");
+        assert_eq!(response.status, CallStatus::Partial, "{response:#?}");
         response.data.unwrap()["order_hash"].as_str().unwrap().parse().unwrap()
     }
 
     /// Makes blocks until the order has ended.
-    async fn end(&self, hash: B256) -> Record {
+    async fn end(&self, hash: B256) -> OrderRecord {
         // In step with the clock: a chain that runs ahead would be in the future for other observers.
         let nudge = || async {
             tokio::time::sleep(Duration::from_millis(900)).await;
             drop(devnet().devnet.mine().await.unwrap());
         };
         let record = self.orders.wait(hash, Duration::from_secs(240), nudge).await.unwrap();
-        assert_eq!(record.stage, Stage::Ended, "{record:#?}");
+        assert_eq!(record.stage, OrderStage::Ended, "{record:#?}");
         record
     }
 
@@ -268,7 +274,7 @@ impl Desk {
     /// Marks the order's nonce as used on the chain without an event, which no real transaction does.
     pub async fn use_nonce(&self, hash: B256) -> UsedNonce {
         let (word, bit) = nonce_position(signed(&self.orders.record(hash).unwrap()).info().nonce);
-        let permit2 = self.world.contract(Contract::Permit2);
+        let permit2 = self.world.contract(KnownContract::Permit2);
         // Permit2's nonceBitmap is its first mapping: owner, then word.
         let owner = self.world.account();
         let bits = U256::from(1) << bit;
@@ -290,7 +296,7 @@ impl Desk {
 
     /// Revokes allowances, for the next user of the account.
     pub async fn clear(&self) {
-        let nothing = Erc20::approveCall { spender: self.world.contract(Contract::Permit2), value: U256::ZERO };
+        let nothing = Erc20::approveCall { spender: self.world.contract(KnownContract::Permit2), value: U256::ZERO };
         self.world.send(self.world.contract_of(&self.world.usdc), nothing).await;
     }
 
@@ -308,15 +314,15 @@ impl Desk {
     }
 
     async fn permit2_allows(&self) -> U256 {
-        self.world.allowance(self.world.contract(Contract::Permit2)).await
+        self.world.allowance(self.world.contract(KnownContract::Permit2)).await
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_reactor() {
     let desk = Desk::new(6, OrderKind::DutchV2, Manner::Honest).await;
-    let call = Call::new("uniswap_submit_uniswapx_order", Input::Json(order("40", 60)));
-    let Offered::Held(offer) = desk.executor.offer(call).await else { panic!("no offer") };
+    let call = ToolCall::new("uniswap_submit_uniswapx_order", ToolInput::Json(order("40", 60)));
+    let PreviewResult::Held(offer) = desk.executor.offer(call).await else { panic!("no offer") };
     let preview = Arc::new(offer.preview().clone());
     let request = ApprovalRequest {
         preview: Arc::clone(&preview),
@@ -341,7 +347,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     let asked = |asked_by: AskedBy| {
         let request = ApprovalRequest { asked_by, ..request.clone() };
         let question = view_model(&request, Some(desk.world.client.network()), 1, false, last.clone());
-        let About::Action(action) = question.about else { panic!("{:?}", question.about) };
+        let RequestSubject::Action(action) = question.about else { panic!("{:?}", question.about) };
         (question.golem_id, action.asked_by, action.words)
     };
     let golem_id = &preview.framed.proposal().golem_id;
@@ -352,7 +358,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     // Nothing is submitted before it is signed.
     assert!(preview.permit.expected_outcome.as_str().starts_with("Auction 40 USDC for "), "{:?}", preview.permit);
     let question = view_model(&request, Some(desk.world.client.network()), 1, false, RequestContext::default());
-    let About::Action(asked) = question.about else { panic!("{question:?}") };
+    let RequestSubject::Action(asked) = question.about else { panic!("{question:?}") };
     let message = &preview.framed.order().unwrap().message;
     let TypedMessage::UniswapxOrder { order, .. } = message else { panic!("{message:?}") };
     let told = asked.order.unwrap();
@@ -364,7 +370,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     assert_eq!(U256::from(told.usable_until), order.info().deadline);
     // Addresses that the policy lists are distinguished from those that are only known.
     let reactor = order.info().reactor;
-    let permit2 = desk.world.contract(Contract::Permit2);
+    let permit2 = desk.world.contract(KnownContract::Permit2);
     // An auction is simulated with its worst fill, and labelled so.
     let comes = asked.changes.iter().find(|change| change.expected.starts_with('+')).unwrap();
     assert_eq!(comes.worst.as_ref(), Some(&comes.expected));
@@ -373,25 +379,25 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     assert_eq!((allowed.until_settled.as_deref(), allowed.amount.as_str()), (Some("40"), "0"));
     let mut rules = policy::parse("preset = \"demo\"\n", std::path::Path::new("policy.toml")).unwrap().rules().clone();
     let listed = |rules: &Rules, address: Address| {
-        let told = RequestContext { listed: Listed::of(rules), ..RequestContext::default() };
+        let told = RequestContext { listed: ListedAddresses::of(rules), ..RequestContext::default() };
         let question = view_model(&request, Some(desk.world.client.network()), 1, false, told);
-        let About::Action(asked) = question.about else { panic!("{question:?}") };
-        let spender = |place: &&Place| place.part == Part::Spender && place.address == address;
+        let RequestSubject::Action(asked) = question.about else { panic!("{question:?}") };
+        let spender = |place: &&ActionAddress| place.part == AddressPart::Spender && place.address == address;
         asked.places.iter().find(spender).map(|place| place.listed)
     };
     assert_eq!((listed(&rules, reactor), listed(&rules, permit2)), (Some(false), Some(false)));
-    rules.allowed_spenders = policy::Scope::only([Spender(permit2)]);
+    rules.allowed_spenders = policy::AllowedItems::only([Spender(permit2)]);
     assert_eq!((listed(&rules, reactor), listed(&rules, permit2)), (Some(false), Some(true)));
     // An incomplete simulation is labelled, and the label must be read before an approval.
     assert!(!question_of(&request, &desk).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
     let mut blind = (*preview).clone();
-    blind.simulated.simulation.changes.gaps.push(Gap::Preimages);
+    blind.simulated.simulation.changes.gaps.push(DetectionGap::Preimages);
     let requirement = requirement(&blind);
     let blind = ApprovalRequest { preview: Arc::new(blind), requirement, ..request.clone() };
     assert!(question_of(&blind, &desk).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
     // The reactor is among the spenders, and a standing approval covers only it.
-    assert!(asked.places.iter().any(|place| place.part == Part::Spender && place.address == reactor));
-    assert!(Scope::of(&preview).takers.contains(&reactor));
+    assert!(asked.places.iter().any(|place| place.part == AddressPart::Spender && place.address == reactor));
+    assert!(GrantScope::of(&preview).takers.contains(&reactor));
     offer.withdraw().await;
 }
 
@@ -404,7 +410,7 @@ pub fn order(amount: &str, seconds: u64) -> Value {
            "decay_end_time": seconds})
 }
 
-pub fn signed(record: &Record) -> Order {
+pub fn signed(record: &OrderRecord) -> UniswapXOrder {
     match &record.message {
         TypedMessage::UniswapxOrder { order, .. } => order.as_ref().clone(),
         other => panic!("{other:?}"),
@@ -455,7 +461,7 @@ async fn filled(kind: OrderKind, account: usize) {
     assert_eq!(raw(&card, "current_amount", 18), after[1] - before[1]);
     assert!(after[1] - before[1] >= order.bounds().least_out[0].amount);
     assert_eq!(desk.permit2_allows().await, U256::ZERO, "nothing is left to take");
-    assert!(matches!(desk.world.book.ends.lock().unwrap().last(), Some(End::Done { .. })));
+    assert!(matches!(desk.world.book.ends.lock().unwrap().last(), Some(ActionEnd::Done { .. })));
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), tries, "each once");
     assert_eq!(desk.orders.live().unwrap(), []);
 }
@@ -482,7 +488,7 @@ async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
     let (world, filler) = (&desk.world, TestHarness::new(3).await);
     let bought = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
-    assert_eq!(desk.call("uniswap_execute_swap", bought).await.status, Status::Success);
+    assert_eq!(desk.call("uniswap_execute_swap", bought).await.status, CallStatus::Success);
     let got = filler.preview(filler.swap(900_000_000).await).await.unwrap();
     filler.pipeline.commit(got.permit.permit_id, Consent::None).await.unwrap();
 
@@ -498,7 +504,7 @@ async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
         let record = desk.orders.record(*hash).unwrap();
         let signature = record.signature.clone().unwrap();
         desk.service.inner.submit(&signed(&record), &signature).await.unwrap();
-        let shown = desk.service.inner.look(*hash).await.unwrap().unwrap();
+        let shown = desk.service.inner.order_report(*hash).await.unwrap().unwrap();
         cosigned.push(SignedOrder { order: shown.cosigned.unwrap().encode(), sig: signature });
     }
     // Until the auctions have begun.
@@ -515,7 +521,7 @@ async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
 
     let mut told = Vec::new();
     for hash in hashes {
-        let record = desk.orders.look(hash).await.unwrap();
+        let record = desk.orders.poll(hash).await.unwrap();
         assert_eq!(record.status.as_str(), "filled", "{record:#?}");
         let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
         assert!(raw(&card["fill"], "amount_out", 18) >= signed(&record).bounds().least_out[0].amount, "{card}");
@@ -534,8 +540,8 @@ async fn a_cancelled_order_is_void_and_its_money_free() {
     let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = desk.place(order("100", 3_000)).await;
     // The service reports it as filled; the chain has no fill.
-    let record = desk.orders.look(hash).await.unwrap();
-    assert_eq!((record.status.as_str(), record.stage), ("open", Stage::Submitted));
+    let record = desk.orders.poll(hash).await.unwrap();
+    assert_eq!((record.status.as_str(), record.stage), ("open", OrderStage::Submitted));
     assert!(record.card.as_deref().unwrap().contains("the chain does not"), "{record:#?}");
     assert!(desk.world.book.ends.lock().unwrap().is_empty());
 
@@ -553,12 +559,12 @@ async fn a_cancelled_order_is_void_and_its_money_free() {
     // Under a halt nothing is placed, but cancelling works.
     *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     let response = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
-    assert_eq!(response.status, Status::Success, "{response:#?}");
+    assert_eq!(response.status, CallStatus::Success, "{response:#?}");
     let record = desk.end(hash).await;
     assert_eq!(record.status.as_str(), "cancelled");
     let nonce = signed(&record).info().nonce;
     let (word, _) = nonce_position(nonce);
-    let permit2 = desk.world.contract(Contract::Permit2);
+    let permit2 = desk.world.contract(KnownContract::Permit2);
     let bits = desk.world.ask(permit2, Permit2::nonceBitmapCall { owner: desk.world.account(), word }).await;
     assert!(nonce_used(nonce, bits));
     let again = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
@@ -578,7 +584,7 @@ async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
         // Once with an allowance that is too small for both, and once more after it.
         for _ in 0..2 {
             let swapped = desk.call("uniswap_execute_swap", swap.clone()).await;
-            assert_eq!(swapped.status, Status::Success, "{swapped:#?}");
+            assert_eq!(swapped.status, CallStatus::Success, "{swapped:#?}");
             assert_eq!(desk.permit2_allows().await, U256::from(250_000_000), "what the open order may take, exactly");
         }
         // Only now fillers see it.
@@ -608,18 +614,18 @@ async fn a_swap_without_an_order_service_spares_the_orders_of_the_ledger() {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
     let executor = executor(catalog, seen(&desk.world).under(rules), desk.world.fabric(), None, Some(acting));
     let swap = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum"});
-    let swapped = executor.call(Call::new("uniswap_execute_swap", Input::Json(swap))).await;
-    assert_eq!(swapped.status, Status::Success, "{swapped:#?}");
+    let swapped = executor.call(ToolCall::new("uniswap_execute_swap", ToolInput::Json(swap))).await;
+    assert_eq!(swapped.status, CallStatus::Success, "{swapped:#?}");
     assert_eq!(desk.permit2_allows().await, U256::from(100_000_000), "what the open order may take, exactly");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
     let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let (world, permit2) = (&desk.world, desk.world.contract(Contract::Permit2));
+    let (world, permit2) = (&desk.world, desk.world.contract(KnownContract::Permit2));
     let swap = async |allowed: u64, stays: u64| {
         let mut proposal = world.swap(50_000_000).await;
-        proposal.legs[0] = world.approve(Purpose::Approve, permit2, U256::from(allowed));
+        proposal.legs[0] = world.approve(LegPurpose::Approve, permit2, U256::from(allowed));
         proposal.allowances[0].at_most = U256::from(stays);
         proposal
     };
@@ -644,9 +650,9 @@ async fn a_swap_that_stops_half_way_takes_back_no_more_than_it_gave() {
     let mut params = order("100", 3_000);
     params["token_out"] = json!("UNI");
     desk.place(params).await;
-    let (world, permit2) = (&desk.world, desk.world.contract(Contract::Permit2));
+    let (world, permit2) = (&desk.world, desk.world.contract(KnownContract::Permit2));
     let mut swap = world.swap(50_000_000).await;
-    swap.legs[0] = world.approve(Purpose::Approve, permit2, U256::from(150_000_000));
+    swap.legs[0] = world.approve(LegPurpose::Approve, permit2, U256::from(150_000_000));
     swap.allowances[0].at_most = U256::from(100_000_000);
     let permit = world.preview(swap).await.unwrap().permit.permit_id;
     // The stop is set once the allowance is included, that is, when the swap itself is about to be signed.
@@ -660,7 +666,7 @@ async fn a_swap_that_stops_half_way_takes_back_no_more_than_it_gave() {
     .into_inner()
     .unwrap();
     let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
-    assert!(matches!(committed.state, State::Stopped { .. }), "{:?}", committed.state);
+    assert!(matches!(committed.state, CommitState::Stopped { .. }), "{:?}", committed.state);
     assert_eq!(committed.remarks, Vec::<String>::new());
     assert_eq!(desk.permit2_allows().await, U256::from(100_000_000), "what the open order may take, exactly");
 }
@@ -715,7 +721,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
         let mut params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum"});
         params.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         let response = desk.call("uniswap_submit_uniswapx_order", params).await;
-        assert!(matches!(response.status, Status::Error | Status::Blocked), "{change}: {response:#?}");
+        assert!(matches!(response.status, CallStatus::Error | CallStatus::Blocked), "{change}: {response:#?}");
         assert!(response.error.as_ref().unwrap().message().contains(wanted), "{change}: {response:#?}");
     }
     let unknown = json!({"order_hash": B256::repeat_byte(9).to_string()});
@@ -724,7 +730,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
         assert!(response.error.unwrap().message().contains("was not signed here"));
         for garbled in ["", "0x12", "no hash", "0x090909090909090909090909090909090909090909090909090909090909090g"] {
             let response = desk.call(tool, json!({"order_hash": garbled})).await;
-            assert_eq!(response.status, Status::Error, "{tool} {garbled}: {response:#?}");
+            assert_eq!(response.status, CallStatus::Error, "{tool} {garbled}: {response:#?}");
             assert!(response.error.unwrap().message().contains("order_hash"), "{tool} {garbled}");
         }
     }
@@ -735,7 +741,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_a_service_says_the_chain_counts() {
-    let permit2 = |desk: &Desk| desk.world.contract(Contract::Permit2);
+    let permit2 = |desk: &Desk| desk.world.contract(KnownContract::Permit2);
     for (status, _) in ServiceStatus::WORDS {
         let desk = Desk::new(6, OrderKind::DutchV2, Manner::Lies(status)).await;
         let (usdc, weth) = (desk.world.usdc.clone(), desk.world.weth.clone());
@@ -747,7 +753,7 @@ async fn whatever_a_service_says_the_chain_counts() {
         let record = desk.orders.record(hash).unwrap();
         // It can be filled until its deadline, whatever the service reports: open, reserved, and blocking only its own
         // pair.
-        assert_eq!((record.status.as_str(), record.stage), ("open", Stage::Submitted), "{status:?}");
+        assert_eq!((record.status.as_str(), record.stage), ("open", OrderStage::Submitted), "{status:?}");
         assert!(desk.world.book.ends.lock().unwrap().is_empty(), "{status:?}: its money stays held");
         let told: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
         let lies = matches!(status, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
@@ -760,7 +766,7 @@ async fn whatever_a_service_says_the_chain_counts() {
         assert_eq!(desk.service.handed_in.lock().unwrap().len(), 1, "{status:?}");
         // Nothing is lost: it is cancelled, and the balance is unchanged.
         let void = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
-        assert_eq!(void.status, Status::Success, "{status:?}: {void:#?}");
+        assert_eq!(void.status, CallStatus::Success, "{status:?}: {void:#?}");
         assert_eq!(desk.end(hash).await.status.as_str(), "cancelled", "{status:?}");
         let after = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
         assert_eq!(after, before, "{status:?}");
@@ -774,9 +780,9 @@ async fn whatever_a_service_says_the_chain_counts() {
 async fn another_order_shown_under_this_hash_is_not_believed() {
     let desk = Desk::new(6, OrderKind::DutchV2, Manner::Swaps).await;
     let hash = desk.place(order("100", 3_000)).await;
-    let record = desk.orders.look(hash).await.unwrap();
+    let record = desk.orders.poll(hash).await.unwrap();
     // The answer has another hash: whether the service has the order is unknown, and it is not submitted again.
-    assert_eq!(record.stage, Stage::Submitting, "{record:#?}");
+    assert_eq!(record.stage, OrderStage::Submitting, "{record:#?}");
     desk.orders.round().await.unwrap();
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), 1);
     let told: Value = serde_json::from_str(desk.orders.record(hash).unwrap().card.as_deref().unwrap()).unwrap();
@@ -786,7 +792,7 @@ async fn another_order_shown_under_this_hash_is_not_believed() {
     assert_eq!(raw(&told, "end_amount", 18), least);
     assert!(told.get("exclusivity").is_none_or(Value::is_null), "{told}");
     let void = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
-    assert_eq!(void.status, Status::Success, "{void:#?}");
+    assert_eq!(void.status, CallStatus::Success, "{void:#?}");
     assert_eq!(desk.end(hash).await.status.as_str(), "cancelled");
 }
 
@@ -802,10 +808,10 @@ async fn falling_back_from_an_auction_never_settles_both() {
                "prefer_uniswapx": prefer, "deadline": 3_000})
     };
     let response = desk.call("uniswap_execute_swap", swap(true)).await;
-    assert_eq!(response.status, Status::Partial, "{response:#?}");
+    assert_eq!(response.status, CallStatus::Partial, "{response:#?}");
     let hash: B256 = response.data.unwrap()["order_hash"].as_str().unwrap().parse().unwrap();
     let record = desk.orders.record(hash).unwrap();
-    assert_eq!((record.stage, record.status.as_str()), (Stage::Refused, "error"), "{record:#?}");
+    assert_eq!((record.stage, record.status.as_str()), (OrderStage::Refused, "error"), "{record:#?}");
 
     // The service rejected it, but has the signature: neither route is open while it can be filled.
     for prefer in [false, true] {
@@ -814,11 +820,11 @@ async fn falling_back_from_an_auction_never_settles_both() {
         assert!(refused.error.unwrap().message().contains("can still be filled"));
     }
     let void = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
-    assert_eq!(void.status, Status::Success, "{void:#?}");
+    assert_eq!(void.status, CallStatus::Success, "{void:#?}");
     assert_eq!(desk.end(hash).await.status.as_str(), "cancelled");
 
     let fallback = desk.call("uniswap_execute_swap", swap(false)).await;
-    assert_eq!(fallback.status, Status::Success, "{fallback:#?}");
+    assert_eq!(fallback.status, CallStatus::Success, "{fallback:#?}");
     let after = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
     assert_eq!(before[0] - after[0], U256::from(1_500_000_000), "sold once");
     assert!(after[1] > before[1]);
@@ -830,7 +836,7 @@ async fn falling_back_from_an_auction_never_settles_both() {
         devnet().devnet.mine().await.unwrap();
     }
     if handed.is_ok() {
-        let heard = desk.service.inner.look(hash).await.unwrap().unwrap();
+        let heard = desk.service.inner.order_report(hash).await.unwrap().unwrap();
         assert_eq!(heard.status, ServiceStatus::Cancelled);
     }
     let later = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
@@ -843,8 +849,8 @@ async fn a_used_nonce_that_no_event_explains_frees_nothing() {
     let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = desk.place(order("100", 3_000)).await;
     let UsedNonce { permit2, word, bits, .. } = desk.use_nonce(hash).await;
-    let record = desk.orders.look(hash).await.unwrap();
-    assert_ne!(record.stage, Stage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
+    let record = desk.orders.poll(hash).await.unwrap();
+    assert_ne!(record.stage, OrderStage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
     // Invalidated on top of that, as by a cancellation after a fill: Permit2 emits an event all the same.
     let wallet = desk.world.account();
     desk.world.send(permit2, Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: bits }).await;
@@ -853,8 +859,8 @@ async fn a_used_nonce_that_no_event_explains_frees_nothing() {
     let filter = Filter::new().address(permit2).event_signature(event).topic1(wallet.into_word());
     let said = desk.world.client.provider().get_logs(&filter.from_block(head.saturating_sub(20))).await.unwrap();
     assert!(!said.is_empty(), "the event is there");
-    let record = desk.orders.look(hash).await.unwrap();
-    assert_ne!(record.stage, Stage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
+    let record = desk.orders.poll(hash).await.unwrap();
+    assert_ne!(record.stage, OrderStage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
     desk.clear().await;
 }
 
@@ -869,7 +875,7 @@ async fn a_used_nonce_that_no_event_explains_counts_in_full_past_the_deadline() 
     assert_eq!(record.status.as_str(), "error");
     // 100 dollars, and at least the whole reservation.
     let ends = desk.world.book.ends.lock().unwrap().clone();
-    let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
+    let [ActionEnd::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
     assert!(cents(*spent) >= 10_000 && spent <= &held, "{spent} of {held}");
     desk.clear().await;
 }
@@ -878,11 +884,11 @@ async fn a_used_nonce_that_no_event_explains_counts_in_full_past_the_deadline() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_beside_an_open_order_is_counted_once() {
     let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let (world, permit2) = (&desk.world, desk.world.contract(Contract::Permit2));
+    let (world, permit2) = (&desk.world, desk.world.contract(KnownContract::Permit2));
     let alone = world.preview(world.swap(50_000_000).await).await.unwrap().values;
     desk.place(order("100", 3_000)).await;
     let mut swap = world.swap(50_000_000).await;
-    swap.legs[0] = world.approve(Purpose::Approve, permit2, U256::from(150_000_000));
+    swap.legs[0] = world.approve(LegPurpose::Approve, permit2, U256::from(150_000_000));
     swap.allowances[0].at_most = U256::from(100_000_000);
     let beside = world.preview(swap).await.unwrap().values;
     assert_eq!((beside.takeable.len(), beside.outflows[0].amount), (0, alone.outflows[0].amount));
@@ -915,12 +921,12 @@ async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
         service.set_fillers_rest(true);
         let hash = desk.place(order("250", 40)).await;
         service.set_fillers_rest(false);
-        while desk.orders.look(hash).await.unwrap().stage != Stage::Ended {
+        while desk.orders.poll(hash).await.unwrap().stage != OrderStage::Ended {
             let params = json!({"token": "ETH", "recipient": Address::repeat_byte(0x77), "amount": "0.001", "chain": "ethereum"});
-            let call = Call::new("wallet_transfer_token", Input::Json(params));
-            let call = Call { approve: Some(ApprovalMode::Always), ..call };
+            let call = ToolCall::new("wallet_transfer_token", ToolInput::Json(params));
+            let call = ToolCall { approve: Some(ApprovalMode::Always), ..call };
             let response = desk.executor.call(call).await;
-            assert_eq!(response.status, Status::Success, "{response:#?}");
+            assert_eq!(response.status, CallStatus::Success, "{response:#?}");
             let hints = response.decision_hints.unwrap();
             assert_eq!(hints["as_declared"], true, "{hints:#}");
             let block = hints["transactions"][0]["block"].as_u64().unwrap();
@@ -954,7 +960,7 @@ async fn an_order_gives_the_wrapped_coin_and_holds_back_a_swap_of_the_coin() {
     let desk = Desk::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let bought = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
                         "prefer_uniswapx": false});
-    assert_eq!(desk.call("uniswap_execute_swap", bought).await.status, Status::Success);
+    assert_eq!(desk.call("uniswap_execute_swap", bought).await.status, CallStatus::Success);
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.02", "chain": "ethereum",
                         "decay_end_time": 3_000});
     desk.place(params).await;
@@ -978,10 +984,10 @@ async fn an_order_ends_by_a_block_that_stays() {
     let orders = desk.seen_over(client);
     let provider = desk.world.client.provider();
     for _ in 0..240 {
-        let record = orders.look(hash).await.unwrap();
+        let record = orders.poll(hash).await.unwrap();
         let head = provider.get_block_number().await.unwrap();
         let below = provider.get_block_by_number((head - 1).into()).await.unwrap().unwrap();
-        if record.stage == Stage::Ended {
+        if record.stage == OrderStage::Ended {
             assert_eq!(record.status.as_str(), "expired");
             assert!(below.header.timestamp > deadline, "ended by a block with none on it");
             return desk.clear().await;
@@ -997,24 +1003,24 @@ async fn an_order_ends_by_a_block_that_stays() {
 async fn under_a_stop_a_signed_order_is_not_handed_in() {
     let desk = Desk::new(4, OrderKind::DutchV2, Manner::Away).await;
     let hash = desk.place(order("100", 3_000)).await;
-    assert_eq!(desk.orders.record(hash).unwrap().stage, Stage::Signed, "it waits to be handed in again");
+    assert_eq!(desk.orders.record(hash).unwrap().stage, OrderStage::Signed, "it waits to be handed in again");
     let before = desk.service.handed_in.lock().unwrap().len();
     *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     let record = desk.orders.submit(hash).await.unwrap();
-    assert_eq!(record.stage, Stage::Signed);
+    assert_eq!(record.stage, OrderStage::Signed);
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), before);
     *desk.world.book.stop.lock().unwrap() = None;
     desk.orders.submit(hash).await.unwrap();
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), before + 1, "and is once the stop is lifted");
     // A halt ends it for good, since nobody has seen it: lifting the halt releases nothing old.
     *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
-    assert_eq!(desk.orders.hand_in_stored().await.unwrap(), 0);
+    assert_eq!(desk.orders.submit_stored().await.unwrap(), 0);
     *desk.world.book.stop.lock().unwrap() = None;
-    desk.orders.hand_in_stored().await.unwrap();
+    desk.orders.submit_stored().await.unwrap();
     let record = desk.orders.record(hash).unwrap();
-    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "cancelled"));
+    assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), before + 1);
-    let paid = if record.gas == Usd::ZERO { End::Withdrawn } else { End::Partly { spent: record.gas } };
+    let paid = if record.gas == Usd::ZERO { ActionEnd::Withdrawn } else { ActionEnd::Partly { spent: record.gas } };
     assert_eq!(desk.world.book.ends.lock().unwrap().last(), Some(&paid));
     desk.clear().await;
 }
@@ -1027,15 +1033,15 @@ async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
     let handed_in = || desk.service.handed_in.lock().unwrap().len();
     assert_eq!(handed_in(), 1);
     // Soon afterwards it is retried.
-    desk.orders.hand_in_stored().await.unwrap();
+    desk.orders.submit_stored().await.unwrap();
     assert_eq!(handed_in(), 2);
     // Later it is not submitted even on request; nobody has seen it, so its money is free.
     let later = desk.later(200_000);
     later.submit(hash).await.unwrap();
-    later.hand_in_stored().await.unwrap();
+    later.submit_stored().await.unwrap();
     assert_eq!(handed_in(), 2);
     let record = later.record(hash).unwrap();
-    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "cancelled"));
+    assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
     desk.clear().await;
     drop(desk);
 
@@ -1044,10 +1050,10 @@ async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
     let hash = desk.place(order("100", 3_000)).await;
     let handed_in = desk.service.handed_in.lock().unwrap().len();
     let later = desk.later(200_000);
-    later.hand_in_stored().await.unwrap();
+    later.submit_stored().await.unwrap();
     *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
-    desk.orders.hand_in_stored().await.unwrap();
-    assert_eq!(desk.orders.record(hash).unwrap().stage, Stage::Signed);
+    desk.orders.submit_stored().await.unwrap();
+    assert_eq!(desk.orders.record(hash).unwrap().stage, OrderStage::Signed);
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), handed_in);
     assert!(desk.world.book.ends.lock().unwrap().is_empty());
     desk.clear().await;
@@ -1062,10 +1068,10 @@ async fn an_order_is_not_handed_in_by_a_clock_that_was_set_back() {
     assert_eq!(handed_in(), 1);
     let earlier = desk.later(-200_000);
     earlier.submit(hash).await.unwrap();
-    earlier.hand_in_stored().await.unwrap();
+    earlier.submit_stored().await.unwrap();
     assert_eq!(handed_in(), 1);
     let record = earlier.record(hash).unwrap();
-    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "cancelled"));
+    assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
     desk.clear().await;
 }
 
@@ -1080,12 +1086,12 @@ async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
     let asked = || desk.service.asked.load(Ordering::SeqCst) - before;
     // The clock is set back before each poll, so that the duration of the test does not matter.
     for _ in 0..5 {
-        orders.look(hash).await.unwrap();
+        orders.poll(hash).await.unwrap();
         clock.shift(-1_000);
     }
     assert_eq!(asked(), 1, "five times in ten seconds");
     clock.shift(60_000);
-    orders.look(hash).await.unwrap();
+    orders.poll(hash).await.unwrap();
     assert_eq!(asked(), 2, "and after them anew");
     desk.clear().await;
 }
@@ -1113,14 +1119,14 @@ async fn revoked_hands_sign_no_order() {
     let world = &desk.world;
     let (account, revocation) = RevocableAccount::new(world.wallet.clone());
     let (acting, _phase) = acting(world, world.pipeline.clone(), ApprovalMode::Never);
-    let acting = Acting { account: Arc::new(account), ..acting };
+    let acting = WriteAccess { account: Arc::new(account), ..acting };
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
     let around = seen(world).with_orders(Some(desk.orders.clone()));
     let executor = executor(catalog, around, world.fabric(), None, Some(acting));
     // Once the allowance for it is signed.
     *world.wallet.on_sign.lock().unwrap() =
-        Hook::new(move || _ = revocation.revoke(Revoked::Death)).into_inner().unwrap();
-    let call = Call::new("uniswap_submit_uniswapx_order", Input::Json(order("40", 60)));
+        Hook::new(move || _ = revocation.revoke(RevocationCause::Death)).into_inner().unwrap();
+    let call = ToolCall::new("uniswap_submit_uniswapx_order", ToolInput::Json(order("40", 60)));
     let response = executor.call(call).await;
     let said = serde_json::to_string(&response).unwrap();
     assert!(said.contains("its keys are revoked"), "{said}");

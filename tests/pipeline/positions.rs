@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::pipeline::Pipeline;
-use bardo::safety::policy::{Keeper, parse};
+use bardo::safety::policy::{PolicyKeeper, parse};
 use bardo::safety::stop::StopFile;
 use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
@@ -18,7 +18,7 @@ const HUNDRED: u64 = 100_000_000;
 /// The operator's rules over the ledger with the orders.
 fn under(world: &TestHarness, folder: &Path, most: &str) -> Pipeline {
     let policy = format!("preset = \"demo\"\nmax_position_size_usd = \"{most}\"");
-    let keeper = Arc::new(Keeper::fixed(parse(&policy, Path::new("policy.toml")).unwrap()));
+    let keeper = Arc::new(PolicyKeeper::fixed(parse(&policy, Path::new("policy.toml")).unwrap()));
     let networks = [world.client.network().clone()];
     let rules = OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder), world.store.clone(), networks);
     world.pipeline_under(Arc::new(rules), &world.store)

@@ -11,19 +11,21 @@ use bardo::base::model::ActionClass;
 use bardo::base::text::SafeText;
 use bardo::base::units::BasisPoints;
 use bardo::chain::fork::{
-    AccountChange, AccountNonceChange, AllowanceChange, BalanceChange, Change, Changes, Explained, Failure, Gap,
-    MultiBalanceChange, NftChange, NonceWordChange, OperatorChange, Outcome, Permit2Allowance, Permit2AllowanceChange,
-    PermitNonceChange, Pinned, Reason, Simulation, Status, StorageWrite, Unreadable,
+    AccountChange, AccountNonceChange, AllowanceChange, BalanceChange, DetectionGap, ExecutionStatus,
+    MultiBalanceChange, NftChange, NonceWordChange, OperatorChange, Permit2Allowance, Permit2AllowanceChange,
+    PermitNonceChange, PinnedBlock, QueryFailure, RevertReason, SimulatedOutcome, Simulation, StateChanges,
+    StorageWrite, UnansweredQuery, ValueChange, WriteExplanation,
 };
 use bardo::chain::permit2::{PermitDetails, PermitSingle};
-use bardo::chain::token::{Token, TokenId};
-use bardo::intents::Intent as Intent7683;
+use bardo::chain::token::{TokenId, TokenInfo};
+use bardo::intents::CrossChainIntent as Intent7683;
 use bardo::safety::account::AccountKind;
 use bardo::safety::permit::{ActionPermit, PermitFault};
 use bardo::safety::proposal::{
-    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, SignedOrder, Trade,
+    AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent, SignatureSlot,
+    SignedOrder, TradeFigures,
 };
-use bardo::safety::simulate::{Simulated, Surroundings, judge};
+use bardo::safety::simulate::{JudgeContext, SimulatedEffects, judge};
 use bardo::safety::typed::TypedMessage;
 use bardo::safety::{FeeBound, PayloadLeg, PayloadOrder, PayloadParts, PayloadSlot, SigningPayload};
 use proptest::prelude::*;
@@ -40,9 +42,9 @@ pub const WANTED: Address = Address::repeat_byte(0xbb);
 pub const OTHER: Address = Address::repeat_byte(0xcc);
 const NOW: u64 = 1_790_000_000_000;
 
-fn token(address: Address, symbol: &str) -> Token {
+fn token(address: Address, symbol: &str) -> TokenInfo {
     let text = SafeText::clean(symbol, 10);
-    Token { id: TokenId::Erc20(address), symbol: text.clone(), name: text, decimals: 18, listed: true }
+    TokenInfo { id: TokenId::Erc20(address), symbol: text.clone(), name: text, decimals: 18, listed: true }
 }
 
 pub fn number(value: u64) -> U256 {
@@ -63,8 +65,8 @@ pub fn frame() -> PayloadParts {
     };
     let message = TypedMessage::Permit2Allowance { permit2: PERMIT2, permit };
     let data = Bytes::from(vec![0x5a; 200]);
-    let leg = Leg {
-        purpose: Purpose::Main,
+    let leg = PlanLeg {
+        purpose: LegPurpose::Main,
         to: ROUTER,
         value: U256::ZERO,
         data: data.clone(),
@@ -78,9 +80,9 @@ pub fn frame() -> PayloadParts {
         call_id: "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap(),
         golem_id: GolemId::operator(),
         account: ME,
-        intent: Intent::Swap,
+        intent: ProposalIntent::Swap,
         legs: vec![leg],
-        outflows: vec![Flow { token: token(GIVEN, "IN"), amount: number(1_000) }],
+        outflows: vec![Outflow { token: token(GIVEN, "IN"), amount: number(1_000) }],
         inflows: vec![Inflow {
             token: token(WANTED, "OUT"),
             at_least: number(900),
@@ -91,7 +93,7 @@ pub fn frame() -> PayloadParts {
             bound(PERMIT2, AllowanceKind::Erc20),
             bound(ROUTER, AllowanceKind::Permit2 { expires_at: 1_790_000_300 }),
         ],
-        trade: Some(Trade {
+        trade: Some(TradeFigures {
             token_in: token(GIVEN, "IN"),
             token_out: token(WANTED, "OUT"),
             amount_in: number(1_000),
@@ -110,7 +112,7 @@ pub fn frame() -> PayloadParts {
         expected_outcome: SafeText::clean("a swap", 20),
     };
     let framed = PayloadLeg {
-        purpose: Purpose::Main,
+        purpose: LegPurpose::Main,
         from: ME,
         to: ROUTER,
         value: U256::ZERO,
@@ -180,7 +182,7 @@ const MUTATIONS: &[Mutation] = &[
     ("call", |frame, by| frame.proposal.call_id = CallId::new(by & 0xffff_ffff)),
     ("golem", |frame, _| frame.proposal.golem_id = "ada".parse().unwrap()),
     ("account", |frame, by| frame.proposal.account.0[12..].copy_from_slice(&by.to_be_bytes())),
-    ("intent", |frame, _| frame.proposal.intent = Intent::Transfer),
+    ("intent", |frame, _| frame.proposal.intent = ProposalIntent::Transfer),
     ("proposed target", |frame, by| frame.proposal.legs[0].to.0[12..].copy_from_slice(&by.to_be_bytes())),
     ("proposed value", |frame, by| frame.proposal.legs[0].value = number(by)),
     ("proposed data", |frame, by| {
@@ -314,12 +316,12 @@ proptest! {
     }
 }
 
-pub fn change<T>(before: T, after: T) -> Change<T> {
-    Change { before, after }
+pub fn change<T>(before: T, after: T) -> ValueChange<T> {
+    ValueChange { before, after }
 }
 
 /// Effects of the swap as declared: 100,000 gas at the maximum of base 500 and tip 10.
-pub fn honest() -> Changes {
+pub fn honest() -> StateChanges {
     let account = |account, before: u64, after: u64, nonces: (u64, u64)| AccountChange {
         account,
         balance: change(number(before), number(after)),
@@ -333,7 +335,7 @@ pub fn honest() -> Changes {
         balance: change(number(before), number(after)),
     };
     let signed = |amount: u64, expiration, nonce| Permit2Allowance { amount: number(amount), expiration, nonce };
-    Changes {
+    StateChanges {
         accounts: vec![account(ME, 1_000_000_000, 1_000_000_000 - 100_000 * 510, (3, 4))],
         balances: vec![
             balance(GIVEN, ME, 5_000, 4_000),
@@ -354,36 +356,36 @@ pub fn honest() -> Changes {
             spender: ROUTER,
             allowance: change(signed(0, 0, 7), signed(0, 1_790_000_300, 8)),
         }],
-        ..Changes::default()
+        ..StateChanges::default()
     }
 }
 
-fn outcome(status: Status) -> Outcome {
-    Outcome { status, gas_used: 100_000, output: Bytes::new(), created: None, logs: vec![], changes: None }
+fn outcome(status: ExecutionStatus) -> SimulatedOutcome {
+    SimulatedOutcome { status, gas_used: 100_000, output: Bytes::new(), created: None, logs: vec![], changes: None }
 }
 
 /// Verdict on a payload whose only transaction has this outcome and these changes, and the violated rules.
 fn judged(
     frame: PayloadParts,
-    outcomes: Vec<Outcome>,
-    changes: Changes,
-    around: &Surroundings,
-) -> (Simulated, Vec<&'static str>) {
-    let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
+    outcomes: Vec<SimulatedOutcome>,
+    changes: StateChanges,
+    around: &JudgeContext,
+) -> (SimulatedEffects, Vec<&'static str>) {
+    let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
     let framed = SigningPayload::new(frame).unwrap();
     let (simulated, faults) = judge(&framed, 0, Simulation { pinned, outcomes, changes }, 500, around);
     (simulated, faults.iter().map(|fault| fault.rule.as_str()).collect())
 }
 
-fn around() -> Surroundings {
-    Surroundings { permit2: Some(PERMIT2), known_tokens: [GIVEN].into(), ..Surroundings::default() }
+fn around() -> JudgeContext {
+    JudgeContext { permit2: Some(PERMIT2), known_tokens: [GIVEN].into(), ..JudgeContext::default() }
 }
 
-fn faults(changes: Changes) -> Vec<&'static str> {
-    judged(frame(), vec![outcome(Status::Success)], changes, &around()).1
+fn faults(changes: StateChanges) -> Vec<&'static str> {
+    judged(frame(), vec![outcome(ExecutionStatus::Success)], changes, &around()).1
 }
 
-type Undeclared = (&'static str, fn(&mut Changes, u64));
+type Undeclared = (&'static str, fn(&mut StateChanges, u64));
 
 /// One undeclared change of each kind. The number is never zero.
 const UNDECLARED: &[Undeclared] = &[
@@ -500,7 +502,7 @@ const UNDECLARED: &[Undeclared] = &[
             slot: number(by) << 200usize,
             value: change(U256::ZERO, number(by)),
             keys: vec![U256::from_be_bytes(ME.into_word().0)],
-            explained: if by % 2 == 0 { Explained::No } else { Explained::Partly },
+            explained: if by % 2 == 0 { WriteExplanation::No } else { WriteExplanation::Partly },
         })
     }),
     ("write into the account", |changes, by| {
@@ -509,15 +511,15 @@ const UNDECLARED: &[Undeclared] = &[
             slot: number(by),
             value: change(U256::ZERO, number(by)),
             keys: vec![],
-            explained: Explained::No,
+            explained: WriteExplanation::No,
         })
     }),
-    ("a bound was hit", |changes, by| changes.gaps.push(Gap::Questions(by as usize))),
+    ("a bound was hit", |changes, by| changes.gaps.push(DetectionGap::Questions(by as usize))),
     ("a token is silent", |changes, _| {
-        changes.unreadable.push(Unreadable {
+        changes.unreadable.push(UnansweredQuery {
             contract: GIVEN,
             question: "balanceOf".to_owned(),
-            failure: Failure::Reverted,
+            failure: QueryFailure::Reverted,
         })
     }),
 ];
@@ -553,8 +555,8 @@ fn every_kind_of_change_is_tried() {
 #[test]
 fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
     // A dollar token arrives, so the position is left.
-    let mut around = Surroundings { stables: [WANTED].into(), ..around() };
-    let success = || vec![outcome(Status::Success)];
+    let mut around = JudgeContext { stables: [WANTED].into(), ..around() };
+    let success = || vec![outcome(ExecutionStatus::Success)];
     let (simulated, found) = judged(frame(), success(), honest(), &around);
     assert_eq!((simulated.class, found.as_slice()), (ActionClass::DecreasePosition, &[][..]));
     assert!(simulated.leaves && !simulated.takes_back);
@@ -583,9 +585,9 @@ fn calls(frame: &mut PayloadParts, spender: Address, amount: u64) {
 }
 
 /// A transaction that revokes an allowance of `POOL`, without token flows.
-fn taken_back() -> (PayloadParts, Changes) {
+fn taken_back() -> (PayloadParts, StateChanges) {
     let mut frame = frame();
-    frame.proposal.intent = Intent::Revoke;
+    frame.proposal.intent = ProposalIntent::Revoke;
     (frame.proposal.trade, frame.proposal.outflows, frame.proposal.inflows) = (None, vec![], vec![]);
     frame.proposal.legs[0].slots.clear();
     frame.legs[0].slots.clear();
@@ -598,10 +600,10 @@ fn taken_back() -> (PayloadParts, Changes) {
     };
     frame.proposal.allowances = vec![bound(POOL, 0), bound(ROUTER, 7)];
     let allowance = change(number(1_000), U256::ZERO);
-    let changes = Changes {
+    let changes = StateChanges {
         accounts: honest().accounts,
         allowances: vec![AllowanceChange { token: GIVEN, owner: ME, spender: POOL, allowance }],
-        ..Changes::default()
+        ..StateChanges::default()
     };
     (frame, changes)
 }
@@ -609,7 +611,7 @@ fn taken_back() -> (PayloadParts, Changes) {
 /// A revocation passes every stop and every limit, so it must have no other effect.
 #[test]
 fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
-    let success = || vec![outcome(Status::Success)];
+    let success = || vec![outcome(ExecutionStatus::Success)];
     let (frame, changes) = taken_back();
     let (simulated, found) = judged(frame, success(), changes, &around());
     assert_eq!((simulated.takes_back, found.as_slice()), (true, &[][..]));
@@ -623,9 +625,9 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
                     operator: POOL,
                     approved: change(true, false),
                 })
-            }) as fn(&mut Changes, u64),
+            }) as fn(&mut StateChanges, u64),
         ),
-        ("a bound was hit", |changes, by| changes.gaps.push(Gap::Questions(by as usize))),
+        ("a bound was hit", |changes, by| changes.gaps.push(DetectionGap::Questions(by as usize))),
         ("code", |changes, by| changes.accounts[0].code_hash.after = B256::from(number(by))),
     ] {
         let (frame, mut changes) = taken_back();
@@ -637,7 +639,7 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
     let (mut frame, mut changes) = taken_back();
     (frame.proposal.allowances[0].spender, changes.allowances[0].spender) = (PERMIT2, PERMIT2);
     calls(&mut frame, PERMIT2, 0);
-    let promised = Surroundings { promised: [(GIVEN, number(500))].into(), ..around() };
+    let promised = JudgeContext { promised: [(GIVEN, number(500))].into(), ..around() };
     let (simulated, found) = judged(frame, success(), changes, &promised);
     assert_eq!((simulated.takes_back, found.as_slice()), (true, &[][..]));
     // The bytes decide: by the changes everything is revoked, but one unit is approved.
@@ -655,8 +657,8 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
 #[test]
 fn a_transaction_that_does_not_succeed_or_was_not_run_stands_against_it() {
     let words = SafeText::clean("no", 10);
-    let reverted = Status::Reverted(Reason::Message(words.clone()));
-    for status in [reverted, Status::Halted(words)] {
+    let reverted = ExecutionStatus::Reverted(RevertReason::Message(words.clone()));
+    for status in [reverted, ExecutionStatus::Halted(words)] {
         let (_, found) = judged(frame(), vec![outcome(status.clone())], honest(), &around());
         assert_eq!(found, ["simulation"], "{status:?}");
     }
@@ -667,11 +669,11 @@ fn a_transaction_that_does_not_succeed_or_was_not_run_stands_against_it() {
 /// An open order may still take 500 with Permit2's allowance: a trade must leave that.
 #[test]
 fn a_trade_takes_nothing_back_that_open_orders_may_take() {
-    let around = Surroundings { promised: [(GIVEN, number(500))].into(), ..around() };
+    let around = JudgeContext { promised: [(GIVEN, number(500))].into(), ..around() };
     for (after, stands) in [(500, false), (499, true), (0, true)] {
         let mut changes = honest();
         changes.allowances[0].allowance = change(number(1_500), number(after));
-        let (_, found) = judged(frame(), vec![outcome(Status::Success)], changes, &around);
+        let (_, found) = judged(frame(), vec![outcome(ExecutionStatus::Success)], changes, &around);
         assert_eq!(found == ["allowance"], stands, "{after}: {found:?}");
         assert_eq!(found.is_empty(), !stands, "{after}: {found:?}");
     }
@@ -680,12 +682,12 @@ fn a_trade_takes_nothing_back_that_open_orders_may_take() {
 /// Without an outflow no position is left, whatever the intent.
 #[test]
 fn what_gives_nothing_leaves_no_position() {
-    let around = Surroundings { stables: [WANTED].into(), ..around() };
+    let around = JudgeContext { stables: [WANTED].into(), ..around() };
     let (mut frame, mut changes) = (plain(), honest());
     (frame.proposal.trade, frame.proposal.outflows, frame.proposal.allowances) = (None, vec![], vec![]);
     changes.balances.retain(|change| change.token == WANTED);
     (changes.allowances, changes.permit2_allowances) = (vec![], vec![]);
-    let (simulated, found) = judged(frame, vec![outcome(Status::Success)], changes, &around);
+    let (simulated, found) = judged(frame, vec![outcome(ExecutionStatus::Success)], changes, &around);
     assert_eq!((simulated.class, found.as_slice()), (ActionClass::NewPosition, &[][..]));
     assert!(!simulated.leaves && !simulated.takes_back);
 }
@@ -709,7 +711,7 @@ fn a_standing_allowance_may_be_used_up_by_what_is_spent_and_by_nothing_else() {
         changes.allowances[0].token = token;
         changes.permit2_allowances[0].token = token;
         changes.permit2_allowances[0].allowance = change(before, Permit2Allowance { amount: U256::ZERO, ..before });
-        let (_, found) = judged(frame.clone(), vec![outcome(Status::Success)], changes, &around());
+        let (_, found) = judged(frame.clone(), vec![outcome(ExecutionStatus::Success)], changes, &around());
         assert_eq!(found == ["allowance", "allowance"], stands, "{found:?}");
         assert_eq!(found.is_empty(), !stands, "{found:?}");
     }

@@ -2,8 +2,8 @@
 
 use bardo::base::error::ErrorCode;
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::{Found, Recovered, State, Step};
-use bardo::safety::policy_engine::End;
+use bardo::safety::pipeline::{CommitState, RecoveredPermit, RecoveryState, RecoveryStep};
+use bardo::safety::policy_engine::ActionEnd;
 
 use bardo_testkit::harness::{Hook, TestHarness};
 
@@ -28,8 +28,8 @@ async fn a_crash_before_the_bytes_are_stored_frees_what_was_held() {
     // Now the process is gone.
     drop(owner);
     let recovered = world.pipeline.recover().await.unwrap();
-    let (found, step) = (Found::Unsigned, Step::Withdraw);
-    assert_eq!(recovered, [Recovered { permit_id: permit, hash: None, found, step, end: End::Withdrawn }]);
+    let (found, step) = (RecoveryState::Unsigned, RecoveryStep::Withdraw);
+    assert_eq!(recovered, [RecoveredPermit { permit_id: permit, hash: None, found, step, end: ActionEnd::Withdrawn }]);
     assert_eq!(world.pipeline.recover().await.unwrap(), []);
     assert_eq!(world.nonce().await, nonce);
     // Its nonce is free again, and the permit is gone.
@@ -37,7 +37,7 @@ async fn a_crash_before_the_bytes_are_stored_frees_what_was_held() {
     assert_eq!(again.err().map(|refusal| refusal.code), Some(ErrorCode::PermitConsumed));
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
-    assert_eq!((committed.state, committed.legs[0].nonce), (State::Done, nonce));
+    assert_eq!((committed.state, committed.legs[0].nonce), (CommitState::Done, nonce));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,13 +11,13 @@ use bardo::abi::erc20::Erc20;
 use bardo::base::error::ErrorCode;
 use bardo::base::units::BasisPoints;
 use bardo::chain::devnet::server;
-use bardo::chain::network::Contract;
-use bardo::chain::price::{NoPrice, PriceChain, PriceSource, Quoted};
+use bardo::chain::network::KnownContract;
+use bardo::chain::price::{NoPrice, PriceChain, PriceResult, PriceSource};
 use bardo::safety::account::{Account as _, PayloadContext};
 use bardo::safety::approval::Consent;
-use bardo::safety::chain_snapshot::{ReadError, SnapshotReader};
-use bardo::safety::pipeline::{Refusal, State};
-use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Intent, Purpose};
+use bardo::safety::chain_snapshot::{SnapshotReadError, SnapshotReader};
+use bardo::safety::pipeline::{CommitState, PipelineRefusal};
+use bardo::safety::proposal::{AllowanceBound, AllowanceKind, LegPurpose, Outflow, ProposalIntent};
 use bardo::safety::signing_payload::FeeBound;
 use bardo::safety::typed::TypedMessage;
 use futures::future::BoxFuture;
@@ -55,15 +55,15 @@ async fn a_tool_that_lies_about_what_it_does_is_refused() {
     assert!(rules(&world.refused(unnamed_in).await).contains(&"undeclared_inflow"));
 
     // The allowance remains: its spender is declared, but not that it remains.
-    let permit2 = world.contract(Contract::Permit2);
+    let permit2 = world.contract(KnownContract::Permit2);
     let mut stays = honest.clone();
-    stays.legs = vec![world.approve(Purpose::Approve, permit2, U256::from(HUNDRED * 2)), stays.legs[1].clone()];
+    stays.legs = vec![world.approve(LegPurpose::Approve, permit2, U256::from(HUNDRED * 2)), stays.legs[1].clone()];
     assert!(rules(&world.refused(stays).await).contains(&"allowance"));
 
     // To another account, in a declared swap.
     let transfer = Erc20::transferCall { to: STRANGER, value: U256::from(HUNDRED) };
     let mut theft = honest.clone();
-    theft.legs = vec![leg(Purpose::Main, world.contract_of(&world.usdc), transfer.abi_encode().into())];
+    theft.legs = vec![leg(LegPurpose::Main, world.contract_of(&world.usdc), transfer.abi_encode().into())];
     assert!(rules(&world.refused(theft.clone()).await).contains(&"inflow"));
     // And without a declared inflow.
     theft.inflows.clear();
@@ -127,8 +127,9 @@ async fn a_trade_that_guarantees_too_little_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unlimited_allowance_counts_as_all_that_is_held() {
     let world = TestHarness::new(6).await;
-    let permit2 = world.contract(Contract::Permit2);
-    let mut proposal = world.proposal(Intent::Approve, vec![world.approve(Purpose::Main, permit2, U256::MAX)]);
+    let permit2 = world.contract(KnownContract::Permit2);
+    let mut proposal =
+        world.proposal(ProposalIntent::Approve, vec![world.approve(LegPurpose::Main, permit2, U256::MAX)]);
     proposal.allowances = vec![AllowanceBound {
         token: world.usdc.clone(),
         spender: permit2,
@@ -144,7 +145,7 @@ async fn an_unlimited_allowance_counts_as_all_that_is_held() {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_rules_or_another_price_break_the_permit() {
     let world = TestHarness::new(7).await;
-    let code = |refusal: Refusal| refusal.code;
+    let code = |refusal: PipelineRefusal| refusal.code;
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     *world.book.version.lock().unwrap() = keccak256("other rules");
     let refused = world.pipeline.commit(permit, Consent::None).await.map_err(code);
@@ -155,10 +156,10 @@ async fn other_rules_or_another_price_break_the_permit() {
     let everything = world.balance(&world.usdc).await;
     let transfer = Erc20::transferCall { to: STRANGER, value: everything };
     let mut away = world.proposal(
-        Intent::Transfer,
-        vec![leg(Purpose::Main, world.contract_of(&world.usdc), transfer.abi_encode().into())],
+        ProposalIntent::Transfer,
+        vec![leg(LegPurpose::Main, world.contract_of(&world.usdc), transfer.abi_encode().into())],
     );
-    away.outflows = vec![Flow { token: world.usdc.clone(), amount: everything }];
+    away.outflows = vec![Outflow { token: world.usdc.clone(), amount: everything }];
     away.recipients = vec![STRANGER];
     let moving = world.preview(away.clone()).await.unwrap().permit.permit_id;
     // It pays a recipient for the first time, which needs approval.
@@ -166,7 +167,7 @@ async fn other_rules_or_another_price_break_the_permit() {
     assert_eq!(without.err(), Some(ErrorCode::ApprovalRequired));
     let moving = world.preview(away).await.unwrap().permit.permit_id;
     let moved = world.pipeline.commit(moving, Consent::Always).await.unwrap();
-    assert_eq!(moved.state, State::Done, "{:?}", moved.remarks);
+    assert_eq!(moved.state, CommitState::Done, "{:?}", moved.remarks);
     let refused = world.pipeline.commit(permit, Consent::None).await.map_err(code);
     assert_eq!(refused.err(), Some(ErrorCode::PermitMismatch));
 }
@@ -210,7 +211,7 @@ impl PriceSource for FailsOnce {
         "feeds that fail once"
     }
 
-    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
+    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<PriceResult>> {
         Box::pin(async move {
             if self.asked.fetch_add(1, Ordering::SeqCst) == 0 {
                 return tokens.iter().map(|_| Err(NoPrice::NoAnswer)).collect();
@@ -241,9 +242,9 @@ async fn a_chain_that_does_not_answer_is_no_bad_token() {
     let reader = SnapshotReader::new(client, PriceChain::default(), "10000".parse().unwrap());
     let fees = FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 };
     let context = PayloadContext { chain_id: 31_337, fees };
-    let framed = world.wallet.frame(world.swap(HUNDRED).await, &context).unwrap();
+    let framed = world.wallet.prepare_payload(world.swap(HUNDRED).await, &context).unwrap();
     assert!(reader.tokens(&framed, alloy::eips::BlockId::latest()).await.is_ok());
     drop(served);
     let untold = reader.tokens(&framed, alloy::eips::BlockId::latest()).await.unwrap_err();
-    assert!(matches!(untold, ReadError::Chain(_)), "{untold:?}");
+    assert!(matches!(untold, SnapshotReadError::Chain(_)), "{untold:?}");
 }

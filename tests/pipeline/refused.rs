@@ -7,11 +7,11 @@ use std::time::Duration;
 use alloy::primitives::{B256, U256};
 use alloy::providers::Provider as _;
 use bardo::base::model::StopLevel;
-use bardo::chain::network::Contract;
+use bardo::chain::network::KnownContract;
 use bardo::fabric::TxState;
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::{Found, State, Step};
-use bardo::safety::policy_engine::End;
+use bardo::safety::pipeline::{CommitState, RecoveryState, RecoveryStep};
+use bardo::safety::policy_engine::ActionEnd;
 use bardo::store::StoreError;
 
 use crate::sends::{Behind, DEAR, HUNDRED, PATIENT, SEND};
@@ -60,7 +60,7 @@ async fn until(what: &str, mut is: impl FnMut() -> bool) {
 /// Revokes the allowance, bypassing the proxy.
 async fn revoke(world: &TestHarness) {
     let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
-    assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
+    assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, CommitState::Done);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,7 +70,7 @@ async fn where_a_replacement_is_refused_the_first_one_goes_on_and_is_told_of() {
     let nonce = world.nonce().await;
     world.told();
     let committed = behind.commit(world.approval(HUNDRED)).await.unwrap();
-    assert_eq!((&committed.state, behind.kept()), (&State::Done, 2), "{committed:?}");
+    assert_eq!((&committed.state, behind.kept()), (&CommitState::Done, 2), "{committed:?}");
     let [(refused, _)] = in_state(world, "dropped")[..] else { panic!("one was refused") };
     let [(first, _)] = in_state(world, "included")[..] else { panic!("one is in a block") };
     assert_eq!(committed.legs[0].hash, first);
@@ -96,9 +96,9 @@ async fn a_refused_replacement_that_is_in_a_block_is_counted_once() {
     let sent = world.client.provider().send_raw_transaction(raw).await.unwrap();
     assert_eq!(sent.tx_hash(), hash);
     let committed = commit.await.unwrap().unwrap();
-    assert_eq!((&committed.state, committed.legs[0].hash), (&State::Done, *hash), "{committed:?}");
+    assert_eq!((&committed.state, committed.legs[0].hash), (&CommitState::Done, *hash), "{committed:?}");
     let ends = world.book.ends.lock().unwrap().clone();
-    let [End::Done { spent }] = ends[..] else { panic!("{ends:?}") };
+    let [ActionEnd::Done { spent }] = ends[..] else { panic!("{ends:?}") };
     for _ in 0..2 {
         assert_eq!(behind.pipeline.recover().await.unwrap(), []);
     }
@@ -129,7 +129,7 @@ async fn what_takes_back_is_sent_again_under_a_higher_stop() {
         let world = &behind.world;
         let nonce = world.nonce().await;
         let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
-        assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
+        assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, CommitState::Done);
         *world.book.stop.lock().unwrap() = Some(StopLevel::Pause);
         world.told();
         let proposal = world.revocation();
@@ -140,7 +140,7 @@ async fn what_takes_back_is_sent_again_under_a_higher_stop() {
         behind.sent(1).await;
         *world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
         let committed = commit.await.unwrap().unwrap();
-        let known = if patience.is_zero() { State::Unclear } else { State::Done };
+        let known = if patience.is_zero() { CommitState::Unclear } else { CommitState::Done };
         assert_eq!(committed.state, known, "{what}: {:?}", committed.remarks);
         // However it was settled, its end is reported.
         let (hash, mut told) = (committed.legs[0].hash, Vec::new());
@@ -151,8 +151,8 @@ async fn what_takes_back_is_sent_again_under_a_higher_stop() {
         .await;
         let last = told.iter().rposition(|(of, _)| *of == hash).unwrap();
         assert_eq!(told[last].1, TxState::Confirmed, "{what}: and told last: {told:?}");
-        assert!(matches!(world.book.ends.lock().unwrap().last(), Some(End::Done { .. })), "{what}");
-        assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO, "{what}");
+        assert!(matches!(world.book.ends.lock().unwrap().last(), Some(ActionEnd::Done { .. })), "{what}");
+        assert_eq!(world.allowance(world.contract(KnownContract::Permit2)).await, U256::ZERO, "{what}");
         behind.drained(nonce, &what).await;
     }
 }
@@ -176,10 +176,10 @@ async fn what_takes_back_is_outbid_under_a_higher_stop() {
     let world = &behind.world;
     let nonce = world.nonce().await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
-    assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
+    assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, CommitState::Done);
     *world.book.stop.lock().unwrap() = Some(StopLevel::Pause);
     let revoked = behind.commit(world.revocation()).await.unwrap();
-    assert_eq!((&revoked.state, revoked.remarks.len()), (&State::Done, 1), "{revoked:?}");
+    assert_eq!((&revoked.state, revoked.remarks.len()), (&CommitState::Done, 1), "{revoked:?}");
     assert_eq!(*world.book.stop.lock().unwrap(), Some(StopLevel::Halt));
     behind.drained(nonce, "outbid").await;
 }
@@ -200,7 +200,7 @@ async fn under_a_stop_what_an_ended_program_has_left_to_take_back_is_sent() {
     let nonce = world.nonce().await;
     // The allowance, bypassing the proxy.
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
-    assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
+    assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, CommitState::Done);
     *world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     behind.left(world.revocation(), 1).await;
     until("the system lets go of what it held", || !behind.pipeline.to_send_again().unwrap().is_empty()).await;
@@ -208,16 +208,16 @@ async fn under_a_stop_what_an_ended_program_has_left_to_take_back_is_sent() {
     let sends = behind.proxy.count(SEND);
     let looked = behind.pipeline.recover_unsent().await.unwrap();
     let looked: Vec<_> = looked.into_iter().map(|one| (one.found, one.step)).collect();
-    assert_eq!((looked, behind.proxy.count(SEND)), (vec![(Found::Waiting, Step::Watch)], sends));
+    assert_eq!((looked, behind.proxy.count(SEND)), (vec![(RecoveryState::Waiting, RecoveryStep::Watch)], sends));
     willing.store(true, Ordering::SeqCst);
     let mut recovered = behind.pipeline.recover().await.unwrap();
     assert_eq!(behind.proxy.count(SEND), sends + 1, "{recovered:?}");
     // It is included while the stop is in force, however long that takes.
-    while recovered[0].step == Step::Watch {
+    while recovered[0].step == RecoveryStep::Watch {
         recovered = behind.pipeline.recover().await.unwrap();
     }
-    assert_eq!((recovered[0].found, recovered[0].step), (Found::Whole, Step::CountAll));
+    assert_eq!((recovered[0].found, recovered[0].step), (RecoveryState::Whole, RecoveryStep::CountAll));
     assert_eq!(*world.book.stop.lock().unwrap(), Some(StopLevel::Halt));
-    assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO);
+    assert_eq!(world.allowance(world.contract(KnownContract::Permit2)).await, U256::ZERO);
     behind.drained(nonce, "left to take back").await;
 }

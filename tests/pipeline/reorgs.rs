@@ -8,11 +8,11 @@ use alloy::consensus::TxEip1559;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 use bardo::chain::devnet::{Chain, ChainTransaction, Devnet};
-use bardo::chain::network::{Contract, NetworkKind};
-use bardo::chain::sender::{self, SenderRules, TxState};
+use bardo::chain::network::{KnownContract, NetworkKind};
+use bardo::chain::sender::{self, SendState, SenderRules};
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::State;
-use bardo::safety::policy_engine::End;
+use bardo::safety::pipeline::CommitState;
+use bardo::safety::policy_engine::ActionEnd;
 use bardo::sandbox::Sandbox;
 
 use bardo_testkit::harness::{TestHarness, sandbox};
@@ -99,13 +99,13 @@ impl Miner {
 }
 
 /// Transactions of this test's ledger at a nonce: hash, state, block.
-fn at_nonce(world: &TestHarness, nonce: u64) -> Vec<(B256, TxState, Option<u64>)> {
+fn at_nonce(world: &TestHarness, nonce: u64) -> Vec<(B256, SendState, Option<u64>)> {
     let found = world.store.read(|connection| -> Result<_, sender::RecordError> {
         let mut statement = connection.prepare("SELECT hash FROM sender_transaction WHERE nonce = ?1")?;
         let hashes: Vec<Vec<u8>> = statement.query_map([nonce as i64], |row| row.get(0))?.collect::<Result<_, _>>()?;
         hashes.iter().map(|hash| Ok(sender::load(connection, B256::from_slice(hash))?.unwrap())).collect()
     });
-    let found: Vec<sender::Record> = found.unwrap();
+    let found: Vec<sender::TxRecord> = found.unwrap();
     found.iter().map(|record| (record.hash(), record.state, record.block.map(|(number, _)| number))).collect()
 }
 
@@ -136,19 +136,19 @@ async fn lose(world: &TestHarness, miner: &Miner, nonce: u64, depth: u64, instea
 }
 
 /// Asserts that everything agrees after a completed swap: the ledger with the chain, and the audit log with both.
-async fn agree(world: &TestHarness, before: (u64, U256), state: &State, what: &str) {
+async fn agree(world: &TestHarness, before: (u64, U256), state: &CommitState, what: &str) {
     let (nonce, usdc) = before;
-    assert_eq!(*state, State::Done, "{what}");
+    assert_eq!(*state, CommitState::Done, "{what}");
     assert_eq!(world.nonce().await, nonce + 2, "{what}: two nonces, each used once");
     assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(HUNDRED), "{what}: sold once");
     for nonce in [nonce, nonce + 1] {
-        let [(hash, TxState::Included, block)] = at_nonce(world, nonce)[..] else {
+        let [(hash, SendState::Included, block)] = at_nonce(world, nonce)[..] else {
             panic!("{what}: {:?}", at_nonce(world, nonce));
         };
         let receipt = world.client.provider().get_transaction_receipt(hash).await.unwrap().unwrap();
         assert_eq!((receipt.block_number, receipt.status()), (block, true), "{what}: the block as it is now");
     }
-    assert!(matches!(world.book.ends.lock().unwrap()[..], [End::Done { .. }]), "{what}");
+    assert!(matches!(world.book.ends.lock().unwrap()[..], [ActionEnd::Done { .. }]), "{what}");
     let trail = world.trail();
     let entries =
         |kind: &str| trail.iter().filter(|(found, _)| found == kind).map(|(_, body)| body).collect::<Vec<_>>();
@@ -209,14 +209,17 @@ async fn a_swap_whose_nonce_goes_to_another_on_the_new_branch_is_not_made() {
         let refusal = commit.await.unwrap().expect_err("its nonce was taken");
         assert!(refusal.message.contains("another transaction has used its nonce"), "{what}: {refusal:?}");
         assert_eq!((world.nonce().await, world.balance(&world.usdc).await), (nonce + 1, usdc), "{what}");
-        assert_eq!(at_nonce(&world, nonce).iter().map(|(_, state, _)| *state).collect::<Vec<_>>(), [TxState::Dropped]);
-        assert!(matches!(world.book.ends.lock().unwrap()[..], [End::NotSent]), "{what}");
-        assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO, "{what}");
+        assert_eq!(
+            at_nonce(&world, nonce).iter().map(|(_, state, _)| *state).collect::<Vec<_>>(),
+            [SendState::Dropped]
+        );
+        assert!(matches!(world.book.ends.lock().unwrap()[..], [ActionEnd::NotSent]), "{what}");
+        assert_eq!(world.allowance(world.contract(KnownContract::Permit2)).await, U256::ZERO, "{what}");
         // The next action is not blocked.
         let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
         let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
-        assert_eq!((committed.state, committed.legs[0].nonce), (State::Done, nonce + 1), "{what}");
+        assert_eq!((committed.state, committed.legs[0].nonce), (CommitState::Done, nonce + 1), "{what}");
         let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
-        assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done, "{what}");
+        assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, CommitState::Done, "{what}");
     }
 }

@@ -11,14 +11,14 @@ use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::Erc20;
 use bardo::base::clock::Clock as _;
 use bardo::base::error::ErrorCode;
-use bardo::chain::network::Contract;
+use bardo::chain::network::KnownContract;
 use bardo::fabric::{CheckOutcome, EventKind};
-use bardo::runtime::data::ROOMS;
-use bardo::safety::approval::{ApprovalNeed, Consent, Reason};
+use bardo::runtime::data::ALL_MIGRATIONS;
+use bardo::safety::approval::{ApprovalNeed, ApprovalReason, Consent};
 use bardo::safety::operator_policy::OperatorPolicyEngine;
-use bardo::safety::pipeline::{Pipeline, State};
-use bardo::safety::policy::{Keeper, parse};
-use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Intent, Proposal, Purpose};
+use bardo::safety::pipeline::{CommitState, Pipeline};
+use bardo::safety::policy::{PolicyKeeper, parse};
+use bardo::safety::proposal::{AllowanceBound, AllowanceKind, LegPurpose, Outflow, Proposal, ProposalIntent};
 use bardo::safety::stop::StopFile;
 use bardo::store::{Store, StoreConfig};
 
@@ -37,11 +37,11 @@ struct Ruled {
 impl Ruled {
     fn over(world: TestHarness, policy: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
         let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("policy.toml")).unwrap();
         let stop = StopFile::in_folder(folder.path());
         let networks = [world.client.network().clone()];
-        let rules = OperatorPolicyEngine::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks);
+        let rules = OperatorPolicyEngine::new(Arc::new(PolicyKeeper::fixed(policy)), stop, store.clone(), networks);
         // Permits with a lifetime beyond these tests.
         let pipeline = world.pipeline_with(Arc::new(rules), &store, Duration::from_secs(86_400));
         Self { world, pipeline, _folder: folder }
@@ -77,19 +77,19 @@ async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
     assert!(seconds.abs_diff(opens - now) <= 120, "{seconds} s, and it opens in {} s", opens - now);
 
     // Revocations are never delayed.
-    let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(Contract::Permit2));
+    let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(KnownContract::Permit2));
     world.send(usdc, Erc20::approveCall { spender: permit2, value: U256::from(7) }).await;
-    let back = Proposal { intent: Intent::Revoke, ..world.approval(0) };
+    let back = Proposal { intent: ProposalIntent::Revoke, ..world.approval(0) };
     let preview = ruled.pipeline.preview(back, world.wallet.clone(), ASKED).await;
     let committed = ruled.pipeline.commit(preview.unwrap().permit.permit_id, Consent::None).await.unwrap();
-    assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+    assert_eq!(committed.state, CommitState::Done, "{:?}", committed.remarks);
     assert_eq!(world.allowance(permit2).await, U256::ZERO);
 
     // Once the hour has come, the same swap passes.
     world.clock.shift(i64::try_from((opens - now + 600) * 1_000).unwrap());
     let preview = ruled.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();
     let committed = ruled.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
-    assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+    assert_eq!(committed.state, CommitState::Done, "{:?}", committed.remarks);
 }
 
 /// The hour ends between preview and signature: the rule is checked again.
@@ -120,11 +120,11 @@ async fn an_hour_that_ends_before_the_signature_ends_what_it_allowed() {
 fn gift(world: &TestHarness, to: Address) -> Proposal {
     let amount = U256::from(5_000_000_u64);
     let call = Erc20::transferCall { to, value: amount };
-    let send = leg(Purpose::Main, world.contract_of(&world.usdc), call.abi_encode().into());
+    let send = leg(LegPurpose::Main, world.contract_of(&world.usdc), call.abi_encode().into());
     Proposal {
-        outflows: vec![Flow { token: world.usdc.clone(), amount }],
+        outflows: vec![Outflow { token: world.usdc.clone(), amount }],
         recipients: vec![to],
-        ..world.proposal(Intent::Transfer, vec![send])
+        ..world.proposal(ProposalIntent::Transfer, vec![send])
     }
 }
 
@@ -157,7 +157,7 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
         // Once it was paid with approval it is known.
         let again = ruled.pipeline.preview(gift(world, to), world.wallet.clone(), ASKED).await.unwrap();
         let paid = ruled.pipeline.commit(again.permit.permit_id, Consent::Always).await.unwrap();
-        assert_eq!(paid.state, State::Done, "{:?}", paid.remarks);
+        assert_eq!(paid.state, CommitState::Done, "{:?}", paid.remarks);
         let next = ruled.pipeline.preview(gift(world, to), world.wallet.clone(), ASKED).await.unwrap();
         assert!(!next.first_seen && !matches!(next.needs, ApprovalNeed::Approval { .. }), "{:?}", next.needs);
     }
@@ -169,7 +169,7 @@ fn allows(world: &TestHarness, spender: Address, units: u64) -> Proposal {
     let bound = AllowanceBound { token: world.usdc.clone(), spender, kind: AllowanceKind::Erc20, at_most: amount };
     Proposal {
         allowances: vec![bound],
-        ..world.proposal(Intent::Approve, vec![world.approve(Purpose::Main, spender, amount)])
+        ..world.proposal(ProposalIntent::Approve, vec![world.approve(LegPurpose::Main, spender, amount)])
     }
 }
 
@@ -199,21 +199,21 @@ async fn whoever_could_never_take_takes_a_yes_where_the_policy_says_so() {
         if !needs_a_yes {
             continue;
         }
-        assert_eq!(preview.needs.reasons(), [Reason::FirstAllowed]);
+        assert_eq!(preview.needs.reasons(), [ApprovalReason::FirstAllowed]);
         let refused = ruled.pipeline.commit(preview.permit.permit_id, Consent::None).await;
         assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
         let again = looks(allows(world, spender, 5_000_000)).await;
         let allowed = ruled.pipeline.commit(again.permit.permit_id, Consent::Always).await.unwrap();
-        assert_eq!(allowed.state, State::Done, "{:?}", allowed.remarks);
+        assert_eq!(allowed.state, CommitState::Done, "{:?}", allowed.remarks);
         // From now on it is known as a spender, but not as a recipient.
         let next = looks(allows(world, spender, 6_000_000)).await;
         assert!(next.parties.is_empty() && !matches!(next.needs, ApprovalNeed::Approval { .. }), "{:?}", next.needs);
-        assert_eq!(looks(gift(world, spender)).await.parties, [Reason::FirstPaid]);
+        assert_eq!(looks(gift(world, spender)).await.parties, [ApprovalReason::FirstPaid]);
         // Revocations are never delayed.
-        let back = looks(Proposal { intent: Intent::Revoke, ..allows(world, spender, 0) }).await;
+        let back = looks(Proposal { intent: ProposalIntent::Revoke, ..allows(world, spender, 0) }).await;
         assert!(matches!(back.needs, ApprovalNeed::Instant), "{:?}", back.needs);
         let back = ruled.pipeline.commit(back.permit.permit_id, Consent::None).await.unwrap();
-        assert_eq!(back.state, State::Done, "{:?}", back.remarks);
+        assert_eq!(back.state, CommitState::Done, "{:?}", back.remarks);
     }
 }
 
@@ -246,13 +246,13 @@ async fn an_address_that_looks_like_a_known_one_takes_a_yes_whatever_the_policy_
     // The friend is not known yet.
     unasked(imitation(friend, 0x33)).await;
     let paid = ruled.pipeline.commit(unasked(friend).await, Consent::None).await.unwrap();
-    assert_eq!(paid.state, State::Done, "{:?}", paid.remarks);
+    assert_eq!(paid.state, CommitState::Done, "{:?}", paid.remarks);
     unasked(friend).await;
     let listed = world.contract_of(&world.weth);
-    for known in [friend, safe, world.account(), world.contract(Contract::Permit2), listed] {
+    for known in [friend, safe, world.account(), world.contract(KnownContract::Permit2), listed] {
         let who = imitation(known, 0x33);
         let preview = looks(who).await;
-        assert_eq!(preview.needs.reasons(), [Reason::Resembles { who, known }], "of {known}");
+        assert_eq!(preview.needs.reasons(), [ApprovalReason::Resembles { who, known }], "of {known}");
         let words = preview.needs.reasons()[0].to_string();
         assert!(words.contains(&known.to_string()) && words.contains(&who.to_string()), "{words}");
     }
@@ -261,11 +261,11 @@ async fn an_address_that_looks_like_a_known_one_takes_a_yes_whatever_the_policy_
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
     // With approval it is paid, and from then on known itself.
     let paid = ruled.pipeline.commit(looks(copied).await.permit.permit_id, Consent::Always).await.unwrap();
-    assert_eq!(paid.state, State::Done, "{:?}", paid.remarks);
+    assert_eq!(paid.state, CommitState::Done, "{:?}", paid.remarks);
     unasked(copied).await;
     // Another of the kind still resembles both.
     let third = looks(imitation(friend, 0x44)).await;
-    assert!(matches!(third.needs.reasons(), [Reason::Resembles { .. }]), "{:?}", third.needs);
+    assert!(matches!(third.needs.reasons(), [ApprovalReason::Resembles { .. }]), "{:?}", third.needs);
 }
 
 /// As the specification requires: violations are reported in the order of the checks.

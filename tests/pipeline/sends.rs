@@ -13,12 +13,14 @@ use alloy::providers::Provider as _;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::StopLevel;
 use bardo::chain::devnet::server;
-use bardo::chain::network::{Contract, NetworkKind};
-use bardo::chain::sender::{self, SenderRules, TxState};
+use bardo::chain::network::{KnownContract, NetworkKind};
+use bardo::chain::sender::{self, SendState, SenderRules};
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::{Committed, Found, Pipeline, Recovered, Refusal, State, Step};
-use bardo::safety::policy_engine::End;
-use bardo::safety::proposal::{Proposal, Purpose};
+use bardo::safety::pipeline::{
+    CommitOutcome, CommitState, Pipeline, PipelineRefusal, RecoveredPermit, RecoveryState, RecoveryStep,
+};
+use bardo::safety::policy_engine::ActionEnd;
+use bardo::safety::proposal::{LegPurpose, Proposal};
 use bardo::sandbox::Sandbox;
 
 use crate::endpoints::connect;
@@ -41,7 +43,7 @@ pub struct Behind {
     pub world: TestHarness,
     pub pipeline: Pipeline,
     pub proxy: Proxy,
-    _served: server::Server,
+    _served: server::RpcServer,
 }
 
 impl Behind {
@@ -65,12 +67,12 @@ impl Behind {
         Self { world, pipeline, proxy, _served: served }
     }
 
-    pub async fn commit(&self, proposal: Proposal) -> Result<Committed, Refusal> {
+    pub async fn commit(&self, proposal: Proposal) -> Result<CommitOutcome, PipelineRefusal> {
         let permit = self.pipeline.preview(proposal, self.world.wallet.clone(), ASKED).await?.permit.permit_id;
         self.pipeline.commit(permit, Consent::None).await
     }
 
-    async fn swapped(&self) -> Result<Committed, Refusal> {
+    async fn swapped(&self) -> Result<CommitOutcome, PipelineRefusal> {
         self.commit(self.world.swap(HUNDRED).await).await
     }
 
@@ -113,7 +115,7 @@ impl Behind {
     }
 
     /// Recovered actions, once the system has released the locks of an ended process.
-    async fn recovered(&self) -> Vec<Recovered> {
+    async fn recovered(&self) -> Vec<RecoveredPermit> {
         for _ in 0..24_000 {
             let found = self.pipeline.recover().await.unwrap();
             if !found.is_empty() {
@@ -137,7 +139,7 @@ impl Behind {
     /// has, and nothing is reserved.
     pub async fn drained(&self, first: u64, what: &str) {
         let world = &self.world;
-        let records = world.store.read(|connection| -> Result<Vec<sender::Record>, sender::RecordError> {
+        let records = world.store.read(|connection| -> Result<Vec<sender::TxRecord>, sender::RecordError> {
             let mut statement = connection.prepare("SELECT hash FROM sender_transaction")?;
             let hashes: Vec<Vec<u8>> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
             hashes.iter().map(|hash| Ok(sender::load(connection, B256::from_slice(hash))?.unwrap())).collect()
@@ -146,17 +148,17 @@ impl Behind {
         for record in records.unwrap() {
             assert!(record.settled_at.is_some(), "{what}: {record:?} has no end");
             match record.state {
-                TxState::Included | TxState::Reverted => {
+                SendState::Included | SendState::Reverted => {
                     let receipt = world.client.provider().get_transaction_receipt(record.hash()).await.unwrap();
-                    assert_eq!(receipt.map(|one| one.status()), Some(record.state == TxState::Included), "{what}");
+                    assert_eq!(receipt.map(|one| one.status()), Some(record.state == SendState::Included), "{what}");
                     let before = used.insert(record.signed.nonce(), record.hash());
                     assert_eq!(before, None, "{what}: two of one nonce");
                 }
-                TxState::Dropped | TxState::Replaced => {
+                SendState::Dropped | SendState::Replaced => {
                     let found = world.client.provider().get_transaction_receipt(record.hash()).await.unwrap();
                     assert!(found.is_none(), "{what}: a block has {record:?}");
                 }
-                TxState::Stored | TxState::Sent | TxState::Unclear => panic!("{what}: {record:?}"),
+                SendState::Stored | SendState::Sent | SendState::Unclear => panic!("{what}: {record:?}"),
             }
         }
         let next = world.nonce().await;
@@ -169,7 +171,7 @@ impl Behind {
             Ok::<_, bardo::store::StoreError>(connection.query_row(question, [], |row| row.get::<_, i64>(0))?)
         });
         assert_eq!(open.unwrap(), 0, "{what}: what was held is settled");
-        assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO, "{what}");
+        assert_eq!(world.allowance(world.contract(KnownContract::Permit2)).await, U256::ZERO, "{what}");
     }
 }
 
@@ -194,7 +196,7 @@ async fn each_wrong_at(leg: usize, account: usize) {
             // No endpoint had it, and nobody was paid; the allowance for it is revoked.
             match (leg, first) {
                 (0, Err(refusal)) => assert_eq!(refusal.code, ErrorCode::ChainUnreachable, "{what}"),
-                (1, Ok(Committed { state: State::Stopped { code, .. }, remarks, .. })) => {
+                (1, Ok(CommitOutcome { state: CommitState::Stopped { code, .. }, remarks, .. })) => {
                     assert_eq!((code, remarks), (ErrorCode::ChainUnreachable, vec![]), "{what}");
                 }
                 (_, other) => panic!("{what}: {other:?}"),
@@ -202,12 +204,12 @@ async fn each_wrong_at(leg: usize, account: usize) {
             assert_eq!(world.balance(&world.usdc).await, usdc, "{what}: nothing was sold");
             behind.drained(nonce, &what).await;
             let again = behind.swapped().await.unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
-            assert_eq!(again.state, State::Done, "{what}: wished anew");
+            assert_eq!(again.state, CommitState::Done, "{what}: wished anew");
         } else {
             let committed = first.unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
             assert_eq!(
                 (&committed.state, committed.remarks.len()),
-                (&State::Done, 0),
+                (&CommitState::Done, 0),
                 "{what}: {:?}",
                 committed.remarks
             );
@@ -266,7 +268,7 @@ async fn what_no_endpoint_takes_for_its_price_is_outbid_and_paid_once() {
     let world = &behind.world;
     let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
     let committed = behind.swapped().await.unwrap();
-    assert_eq!(committed.state, State::Done, "{committed:?}");
+    assert_eq!(committed.state, CommitState::Done, "{committed:?}");
     assert_eq!((committed.remarks.len(), behind.kept()), (1, 3), "the allowance twice and the swap: {committed:?}");
     assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(HUNDRED));
     behind.drained(nonce, "outbid").await;
@@ -308,7 +310,7 @@ async fn not_outbid(
     }
     endpoint.relents(world);
     let committed = commit.await.unwrap().unwrap();
-    assert_eq!((&committed.state, behind.kept()), (&State::Done, 2), "{what}: {:?}", committed.remarks);
+    assert_eq!((&committed.state, behind.kept()), (&CommitState::Done, 2), "{what}: {:?}", committed.remarks);
     assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(HUNDRED), "{what}");
     behind.drained(nonce, what).await;
 }
@@ -361,16 +363,16 @@ async fn after_a_stop_what_was_sent_before_it_is_not_sent_again() {
         assert_eq!(behind.proxy.count(SEND), 2, "{what}: not after the stop");
         endpoint.relents(world);
         let committed = commit.await.unwrap().unwrap();
-        let known = if patience.is_zero() { State::Unclear } else { State::Done };
+        let known = if patience.is_zero() { CommitState::Unclear } else { CommitState::Done };
         assert_eq!(committed.state, known, "{what}: {:?}", committed.remarks);
         // Tracked transactions are settled in the background.
-        while !matches!(world.book.ends.lock().unwrap().last(), Some(End::Done { .. })) {
+        while !matches!(world.book.ends.lock().unwrap().last(), Some(ActionEnd::Done { .. })) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert_eq!(world.nonce().await, nonce + 1, "{what}");
         let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
         let revoked = world.pipeline.commit(permit, Consent::None).await.unwrap();
-        assert_eq!(revoked.state, State::Done, "{what}: {revoked:?}");
+        assert_eq!(revoked.state, CommitState::Done, "{what}: {revoked:?}");
         behind.drained(nonce, &what).await;
     }
 }
@@ -391,18 +393,18 @@ async fn under_a_stop_what_an_ended_program_has_left_is_watched() {
     assert_eq!(told.iter().map(|left| left.now).collect::<Vec<_>>(), [false], "it is only watched for now");
     for _ in 0..2 {
         let found: Vec<_> = behind.recovered().await.into_iter().map(|one| (one.found, one.step, one.end)).collect();
-        assert_eq!(found, [(Found::Waiting, Step::Watch, End::Unclear)]);
+        assert_eq!(found, [(RecoveryState::Waiting, RecoveryStep::Watch, ActionEnd::Unclear)]);
     }
     assert_eq!((behind.proxy.count(SEND), world.nonce().await), (sends, nonce), "nothing is sent");
     *world.book.stop.lock().unwrap() = None;
     let told = behind.pipeline.to_send_again().unwrap();
     assert_eq!(told.iter().map(|left| left.now).collect::<Vec<_>>(), [true]);
     let [one] = &behind.recovered().await[..] else { panic!() };
-    assert_eq!((one.found, one.step), (Found::Whole, Step::CountAll));
-    assert!(matches!(one.end, End::Done { .. }), "{one:?}");
+    assert_eq!((one.found, one.step), (RecoveryState::Whole, RecoveryStep::CountAll));
+    assert!(matches!(one.end, ActionEnd::Done { .. }), "{one:?}");
     assert_eq!(world.nonce().await, nonce + 1);
     let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
-    assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
+    assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, CommitState::Done);
     behind.drained(nonce, "left").await;
 }
 
@@ -412,10 +414,10 @@ async fn what_only_the_ledger_calls_a_revocation_is_watched_under_a_stop() {
     let endpoint = Unwilling::default();
     let behind = Arc::new(Behind::new(8, PATIENT, |world| endpoint.fate(world, Fate::LoseRequest)).await);
     let world = &behind.world;
-    let (nonce, router) = (world.nonce().await, world.contract(Contract::UniversalRouter));
+    let (nonce, router) = (world.nonce().await, world.contract(KnownContract::UniversalRouter));
     let mut proposal = world.approval(HUNDRED);
     proposal.allowances[0].spender = router;
-    proposal.legs = vec![world.approve(Purpose::Main, router, U256::from(HUNDRED))];
+    proposal.legs = vec![world.approve(LegPurpose::Main, router, U256::from(HUNDRED))];
     behind.left(proposal, 1).await;
     let (sends, halt) = (behind.proxy.count(SEND), Some(StopLevel::Halt));
     *world.book.stop.lock().unwrap() = halt;
@@ -427,11 +429,11 @@ async fn what_only_the_ledger_calls_a_revocation_is_watched_under_a_stop() {
     let told = behind.pipeline.to_send_again().unwrap();
     assert_eq!(told.iter().map(|left| left.now).collect::<Vec<_>>(), [false], "it is only watched");
     let found: Vec<_> = behind.recovered().await.into_iter().map(|one| (one.found, one.step, one.end)).collect();
-    assert_eq!(found, [(Found::Waiting, Step::Watch, End::Unclear)]);
+    assert_eq!(found, [(RecoveryState::Waiting, RecoveryStep::Watch, ActionEnd::Unclear)]);
     assert_eq!((behind.proxy.count(SEND), world.nonce().await), (sends, nonce), "nothing is sent");
     *world.book.stop.lock().unwrap() = None;
     let [one] = &behind.recovered().await[..] else { panic!() };
-    assert!(matches!(one.end, End::Done { .. }), "{one:?}");
+    assert!(matches!(one.end, ActionEnd::Done { .. }), "{one:?}");
     assert_eq!(world.allowance(router).await, U256::from(HUNDRED));
     let nothing = bardo::abi::erc20::Erc20::approveCall { spender: router, value: U256::ZERO };
     world.send(world.contract_of(&world.usdc), nothing).await;
@@ -453,11 +455,11 @@ async fn under_a_halt_what_takes_back_is_sent_until_it_arrives() {
     let world = &behind.world;
     let nonce = world.nonce().await;
     let given = behind.commit(world.approval(HUNDRED)).await.unwrap();
-    assert_eq!(given.state, State::Done, "{given:?}");
+    assert_eq!(given.state, CommitState::Done, "{given:?}");
     *world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     let sends = behind.proxy.count(SEND);
     let revoked = behind.commit(world.revocation()).await.unwrap();
-    assert_eq!(revoked.state, State::Done, "{revoked:?}");
+    assert_eq!(revoked.state, CommitState::Done, "{revoked:?}");
     assert_eq!(behind.proxy.count(SEND), sends + 3, "twice for nothing, and once more");
     behind.drained(nonce, "taken back").await;
 }

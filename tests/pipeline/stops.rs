@@ -9,13 +9,13 @@ use bardo::base::id::GolemId;
 use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
 use bardo::chain::devnet::Chain;
-use bardo::chain::network::Contract;
-use bardo::chain::token::{Token, TokenId};
+use bardo::chain::network::KnownContract;
+use bardo::chain::token::{TokenId, TokenInfo};
 use bardo::custody::RevocableAccount;
-use bardo::safety::Revoked;
+use bardo::safety::RevocationCause;
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::State;
-use bardo::safety::policy_engine::End;
+use bardo::safety::pipeline::CommitState;
+use bardo::safety::policy_engine::ActionEnd;
 use bardo::safety::proposal::Proposal;
 use bardo::store::StoreError;
 
@@ -49,7 +49,7 @@ async fn a_stop_while_the_spending_is_reserved() {
     let refused = world.pipeline.commit(permit, Consent::None).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::Halted));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
-    assert_eq!(*world.book.ends.lock().unwrap(), [End::Withdrawn]);
+    assert_eq!(*world.book.ends.lock().unwrap(), [ActionEnd::Withdrawn]);
     assert_eq!(world.nonce().await, nonce);
 }
 
@@ -63,7 +63,7 @@ async fn a_stop_while_it_is_signed() {
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::Halted));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 1);
     // The signed transaction is neither stored nor sent.
-    assert_eq!(*world.book.ends.lock().unwrap(), [End::Withdrawn]);
+    assert_eq!(*world.book.ends.lock().unwrap(), [ActionEnd::Withdrawn]);
     assert_eq!(world.nonce().await, nonce);
     let kept: i64 = world
         .store
@@ -86,23 +86,23 @@ async fn keys_that_are_revoked_before_it_is_signed_are_a_stop_and_no_failure() {
     let (account, revocation) = RevocableAccount::new(world.wallet.clone());
     let looked = world.pipeline.preview(world.approval(HUNDRED), Arc::new(account), ASKED).await;
     let permit = looked.unwrap().permit.permit_id;
-    assert!(revocation.revoke(Revoked::Stop) && !revocation.revoke(Revoked::Stop));
+    assert!(revocation.revoke(RevocationCause::Stop) && !revocation.revoke(RevocationCause::Stop));
     let refusal = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
     assert_eq!(refusal.code, ErrorCode::Halted, "{refusal:?}");
     assert!(refusal.message.contains("lift the stop and restart the process"), "{refusal:?}");
-    assert_eq!(*world.book.ends.lock().unwrap(), [End::Withdrawn]);
+    assert_eq!(*world.book.ends.lock().unwrap(), [ActionEnd::Withdrawn]);
     assert_eq!((world.wallet.signatures.load(Ordering::SeqCst), world.nonce().await), (0, nonce));
     // Nothing restores the keys of a dead Golem, whatever was set before.
-    revocation.revoke(Revoked::Death);
-    revocation.revoke(Revoked::Stop);
-    assert_eq!(revocation.why(), Some(Revoked::Death));
+    revocation.revoke(RevocationCause::Death);
+    revocation.revoke(RevocationCause::Stop);
+    assert_eq!(revocation.why(), Some(RevocationCause::Death));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_in_the_middle_of_a_plan_takes_the_allowance_back() {
     let world = TestHarness::new(9).await;
     let (usdc, nonce) = (world.balance(&world.usdc).await, world.nonce().await);
-    let permit2 = world.contract(Contract::Permit2);
+    let permit2 = world.contract(KnownContract::Permit2);
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     // The stop is set once the allowance is included, that is, when the second step is about to be signed.
     let (book, wallet) = (Arc::clone(&world.book), Arc::clone(&world.wallet));
@@ -114,7 +114,7 @@ async fn a_stop_in_the_middle_of_a_plan_takes_the_allowance_back() {
     .into_inner()
     .unwrap();
     let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
-    let State::Stopped { code, .. } = committed.state else { panic!("{:?}", committed.state) };
+    let CommitState::Stopped { code, .. } = committed.state else { panic!("{:?}", committed.state) };
     assert_eq!(code, ErrorCode::Halted);
     assert_eq!(committed.remarks, Vec::<String>::new());
     assert_eq!(world.balance(&world.usdc).await, usdc);
@@ -126,7 +126,7 @@ async fn a_stop_in_the_middle_of_a_plan_takes_the_allowance_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_halt_an_allowance_can_be_taken_back() {
     let world = TestHarness::new(9).await;
-    let permit2 = world.contract(Contract::Permit2);
+    let permit2 = world.contract(KnownContract::Permit2);
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     world.pipeline.commit(permit, Consent::None).await.unwrap();
     assert_eq!(world.allowance(permit2).await, U256::from(HUNDRED));
@@ -165,7 +165,7 @@ pub async fn strange(world: &TestHarness, at: u8, golem_id: &str) -> (Address, P
     revoke.legs[0].to = stranger;
     let evi = || SafeText::clean("EVI", 40);
     revoke.allowances[0].token =
-        Token { id: TokenId::Erc20(stranger), symbol: evi(), name: evi(), decimals: 18, listed: false };
+        TokenInfo { id: TokenId::Erc20(stranger), symbol: evi(), name: evi(), decimals: 18, listed: false };
     (stranger, revoke)
 }
 

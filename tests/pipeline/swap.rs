@@ -9,14 +9,14 @@ use alloy::providers::Provider as _;
 use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::model::ActionClass;
 use bardo::chain::devnet::Chain;
-use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::network::{KnownContract, NetworkKind};
 use bardo::chain::sender::SenderRules;
-use bardo::engine::{ApprovalMode, Call, Input, Status};
+use bardo::engine::{ApprovalMode, CallStatus, ToolCall, ToolInput};
 use bardo::fabric::TxState;
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::State;
-use bardo::safety::policy_engine::End;
-use bardo::safety::proposal::{Intent, Proposal};
+use bardo::safety::pipeline::CommitState;
+use bardo::safety::policy_engine::ActionEnd;
+use bardo::safety::proposal::{Proposal, ProposalIntent};
 use bardo::sandbox::Sandbox;
 use bardo::store::StoreError;
 use bardo::uniswap::order::OrderKind;
@@ -47,21 +47,21 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
     assert!((10_000..11_500).contains(&cents(preview.values.spent)), "{:?}", preview.values);
 
     let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
-    assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+    assert_eq!(committed.state, CommitState::Done, "{:?}", committed.remarks);
     assert_eq!(committed.remarks, Vec::<String>::new());
     assert!(committed.legs.iter().all(|leg| leg.state == TxState::Confirmed));
     assert_eq!(committed.legs.len(), 2);
     assert_eq!(world.balance(&world.usdc).await, usdc - U256::from(HUNDRED));
     let came = world.balance(&world.weth).await - weth;
     assert!(came >= least);
-    assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO);
+    assert_eq!(world.allowance(world.contract(KnownContract::Permit2)).await, U256::ZERO);
     assert_eq!(world.nonce().await, nonce + 2);
     let truth = committed.truth.unwrap();
     assert!(truth.matched(), "{:?}", truth.mismatches);
     let told = truth.moves.iter().find(|moved| moved.token == world.weth.id).unwrap();
     assert_eq!((told.before, told.after), (weth, weth + came));
     let ends = world.book.ends.lock().unwrap().clone();
-    let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
+    let [ActionEnd::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
     assert!((10_000..11_500).contains(&cents(*spent)));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 2);
 
@@ -105,7 +105,7 @@ async fn a_permit_serves_once_and_not_after_a_restart() {
     let unused = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     world.pipeline.commit(used, Consent::None).await.unwrap();
     let nonce = world.nonce().await;
-    let code = |refusal: bardo::safety::pipeline::Refusal| refusal.code;
+    let code = |refusal: bardo::safety::pipeline::PipelineRefusal| refusal.code;
     let again = world.pipeline.commit(used, Consent::None).await.map_err(code);
     assert_eq!(again.err(), Some(ErrorCode::PermitConsumed));
     world.restart();
@@ -141,7 +141,7 @@ async fn concurrent_commits_stay_under_the_cap_and_never_share_a_nonce() {
     }
     let commits = permits.iter().map(|permit| world.pipeline.commit(*permit, Consent::None));
     let results = futures::future::join_all(commits).await;
-    let done = results.iter().filter(|result| result.as_ref().is_ok_and(|one| one.state == State::Done)).count();
+    let done = results.iter().filter(|result| result.as_ref().is_ok_and(|one| one.state == CommitState::Done)).count();
     let refused: Vec<_> =
         results.iter().filter_map(|result| result.as_ref().err()).map(|refusal| refusal.code).collect();
     assert_eq!(done, 3, "{refused:?}");
@@ -155,7 +155,7 @@ async fn a_rehearsal_changes_nothing() {
     let (usdc, nonce) = (world.balance(&world.usdc).await, world.nonce().await);
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     let rehearsed = world.pipeline.rehearse(permit).await.unwrap();
-    assert_eq!(rehearsed.state, State::Simulated);
+    assert_eq!(rehearsed.state, CommitState::Simulated);
     assert_eq!(rehearsed.simulated.moves.len(), 2);
     assert_eq!((world.balance(&world.usdc).await, world.nonce().await), (usdc, nonce));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
@@ -172,7 +172,7 @@ async fn a_preview_that_another_action_overtakes_is_made_anew() {
     let world = TestHarness::over(&BROKEN, 0, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
     let desk = Desk::of(world, OrderKind::DutchV2, Manner::Away).await;
     let world = &desk.world;
-    let (router, devnet) = (world.contract(Contract::UniversalRouter), &BROKEN.chains()[0].devnet);
+    let (router, devnet) = (world.contract(KnownContract::UniversalRouter), &BROKEN.chains()[0].devnet);
     let code = world.client.provider().get_code_at(router).await.unwrap();
     let becomes = async |code: Bytes| {
         devnet.run(move |chain: &mut Chain| chain.set_code(router, code)).await.unwrap().unwrap();
@@ -181,7 +181,10 @@ async fn a_preview_that_another_action_overtakes_is_made_anew() {
     };
     let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
-    let call = Call { approve: Some(ApprovalMode::Always), ..Call::new("uniswap_execute_swap", Input::Json(params)) };
+    let call = ToolCall {
+        approve: Some(ApprovalMode::Always),
+        ..ToolCall::new("uniswap_execute_swap", ToolInput::Json(params))
+    };
     let usdc = world.balance(&world.usdc).await;
     // PUSH0 PUSH0 REVERT: every call reverts.
     becomes(Bytes::from_static(&[0x5f, 0x5f, 0xfd])).await;
@@ -199,7 +202,7 @@ async fn a_preview_that_another_action_overtakes_is_made_anew() {
     becomes(code).await;
     drop(turn.unwrap());
     let response = calling.await.unwrap();
-    assert_eq!(response.status, Status::Success, "{response:#?}");
+    assert_eq!(response.status, CallStatus::Success, "{response:#?}");
     assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(50_000_000));
     // The audit log distinguishes the refused preview from the premature one.
     let kinds = world.store.read(|connection| -> Result<Vec<String>, StoreError> {
@@ -222,7 +225,10 @@ async fn what_was_prepared_while_another_action_was_being_done_is_prepared_anew(
     // The account lock is held, but nothing is on the chain yet: the call is prepared on that state.
     let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
-    let call = Call { approve: Some(ApprovalMode::Always), ..Call::new("uniswap_execute_swap", Input::Json(params)) };
+    let call = ToolCall {
+        approve: Some(ApprovalMode::Always),
+        ..ToolCall::new("uniswap_execute_swap", ToolInput::Json(params))
+    };
     world.events();
     let (usdc, executor) = (world.balance(&world.usdc).await, desk.executor.clone());
     let calling = tokio::spawn(async move { executor.call(call).await });
@@ -231,9 +237,9 @@ async fn what_was_prepared_while_another_action_was_being_done_is_prepared_anew(
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let done = world.pipeline.commit_in(turn, first, Consent::None).await.unwrap();
-    assert_eq!(done.state, State::Done, "{:?}", done.remarks);
+    assert_eq!(done.state, CommitState::Done, "{:?}", done.remarks);
     let response = calling.await.unwrap();
-    assert_eq!(response.status, Status::Success, "{response:#?}");
+    assert_eq!(response.status, CallStatus::Success, "{response:#?}");
     assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(120_000_000));
     desk.clear().await;
 }
@@ -254,13 +260,13 @@ async fn of_two_swaps_at_once_neither_takes_the_others_allowance() {
         (Err(refused), Ok(done)) => (done, refused, 70_000_000),
         (one, other) => panic!("{one:#?} {other:#?}"),
     };
-    assert_eq!(done.state, State::Done, "{:?}", done.remarks);
+    assert_eq!(done.state, CommitState::Done, "{:?}", done.remarks);
     // The second was rechecked after the first and found invalid: nothing of it was signed.
     assert_eq!(refused.code, ErrorCode::PermitMismatch, "{refused:#?}");
     assert_eq!(world.nonce().await, nonce + 2, "no gas was spent on a transaction that reverts");
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 2);
     assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(sold));
-    assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO);
+    assert_eq!(world.allowance(world.contract(KnownContract::Permit2)).await, U256::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -276,13 +282,13 @@ async fn a_turn_of_the_account_is_waited_for_as_long_as_the_permit_serves() {
     // Another account's lock is independent, and the holder of the lock commits under it.
     drop(world.pipeline.turn(31_337, Address::repeat_byte(9), Duration::from_millis(50)).await.unwrap());
     let committed = world.pipeline.commit_in(turn, preview.permit.permit_id, Consent::None).await.unwrap();
-    assert_eq!(committed.state, State::Done);
+    assert_eq!(committed.state, CommitState::Done);
     // A revocation passes while another action holds the lock: a stuck transaction must not block it.
     let _turn = world.pipeline.turn(31_337, world.account(), Duration::from_millis(50)).await.unwrap();
-    let permit2 = world.contract(Contract::Permit2);
-    let revoke = Proposal { intent: Intent::Revoke, ..world.approval(0) };
+    let permit2 = world.contract(KnownContract::Permit2);
+    let revoke = Proposal { intent: ProposalIntent::Revoke, ..world.approval(0) };
     let preview = world.preview(revoke).await.unwrap();
     let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
-    assert_eq!(committed.state, State::Done);
+    assert_eq!(committed.state, CommitState::Done);
     assert_eq!(world.allowance(permit2).await, U256::ZERO);
 }

@@ -8,8 +8,8 @@ use bardo::abi::permit2::Permit2;
 use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::model::Phase;
 use bardo::base::units::TokenAmount;
-use bardo::chain::network::Contract;
-use bardo::engine::{ApprovalMode, Call, Catalog, Executor, Input, Status, ToolResponse};
+use bardo::chain::network::KnownContract;
+use bardo::engine::{ApprovalMode, CallStatus, Catalog, Executor, ToolCall, ToolInput, ToolResponse};
 use bardo::fabric::{EventKind, Receiver};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
@@ -39,12 +39,12 @@ impl Desk {
     }
 
     async fn call(&self, tool: &str, params: Value) -> ToolResponse {
-        self.executor.call(Call::new(tool, Input::Json(params))).await
+        self.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await
     }
 
     async fn data(&self, tool: &str, params: Value) -> Value {
         let response = self.call(tool, params).await;
-        assert_eq!(response.status, Status::Success, "{response:#?}");
+        assert_eq!(response.status, CallStatus::Success, "{response:#?}");
         response.data.unwrap()
     }
 
@@ -67,15 +67,15 @@ impl Desk {
         let (token, spender) = (self.world.contract_of(&self.world.usdc), self.router());
         let owner = self.world.account();
         let call = Permit2::allowanceCall { owner, token, spender };
-        U256::from(self.world.ask(self.world.contract(Contract::Permit2), call).await.amount)
+        U256::from(self.world.ask(self.world.contract(KnownContract::Permit2), call).await.amount)
     }
 
     fn router(&self) -> Address {
-        self.world.contract(Contract::UniversalRouter)
+        self.world.contract(KnownContract::UniversalRouter)
     }
 
     async fn of_token(&self) -> U256 {
-        self.world.allowance(self.world.contract(Contract::Permit2)).await
+        self.world.allowance(self.world.contract(KnownContract::Permit2)).await
     }
 }
 
@@ -92,12 +92,12 @@ async fn a_swap_does_what_it_claims_and_leaves_no_allowance() {
     let desk = Desk::new(3).await;
     let (usdc, weth) = (desk.world.usdc.clone(), desk.world.weth.clone());
     let before = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
-    let call = || Call {
+    let call = || ToolCall {
         idempotency_key: Some("once".to_owned()),
-        ..Call::new("uniswap_execute_swap", Input::Json(swap("USDC", "WETH", "250")))
+        ..ToolCall::new("uniswap_execute_swap", ToolInput::Json(swap("USDC", "WETH", "250")))
     };
     let response = desk.executor.call(call()).await;
-    assert_eq!(response.status, Status::Success, "{response:#?}");
+    assert_eq!(response.status, CallStatus::Success, "{response:#?}");
     let data = response.data.clone().unwrap();
     let after = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
     assert_eq!(before[0] - after[0], U256::from(250_000_000));
@@ -175,9 +175,12 @@ async fn a_rehearsed_swap_signs_nothing() {
     let desk = Desk::new(5).await;
     let held = desk.world.balance(&desk.world.usdc).await;
     let nonce = desk.world.nonce().await;
-    let call = Call { dry_run: true, ..Call::new("uniswap_execute_swap", Input::Json(swap("USDC", "WETH", "250"))) };
+    let call = ToolCall {
+        dry_run: true,
+        ..ToolCall::new("uniswap_execute_swap", ToolInput::Json(swap("USDC", "WETH", "250")))
+    };
     let response = desk.executor.call(call).await;
-    assert_eq!(response.status, Status::Simulated, "{response:#?}");
+    assert_eq!(response.status, CallStatus::Simulated, "{response:#?}");
     let data = response.data.unwrap();
     assert_eq!(amount(&data, "amount_in", 6), U256::from(250_000_000));
     assert!(amount(&data, "amount_out", 18) > U256::ZERO);
@@ -221,7 +224,7 @@ async fn bad_tokens_are_refused_in_plain_words() {
         ["badFeeOnTransferToken", "badNoReturnToken", "badHostileSymbolToken", "badLookalikeToken", "badRevertingToken"]
     {
         let response = desk.call("uniswap_execute_swap", swap("WETH", &others(&desk, key).to_string(), "0.01")).await;
-        assert!(matches!(response.status, Status::Blocked | Status::Error), "{key}: {response:#?}");
+        assert!(matches!(response.status, CallStatus::Blocked | CallStatus::Error), "{key}: {response:#?}");
         let error = response.error.as_ref().expect("why not");
         let told = serde_json::to_string(&response).unwrap();
         assert!(!error.message().chars().any(char::is_control) && !told.contains('\u{202e}'), "{key}: {told}");

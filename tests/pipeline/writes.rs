@@ -14,16 +14,16 @@ use bardo::base::model::{
 };
 use bardo::base::text::SafeText;
 use bardo::base::units::TokenAmount;
-use bardo::chain::network::Contract;
+use bardo::chain::network::KnownContract;
 use bardo::engine::{
-    Acting, ApprovalMode, Call, CallContext, Catalog, Executor, Input, Offered, Reply, Status, ToolDef, ToolResponse,
-    WriteTool,
+    ApprovalMode, CallContext, CallStatus, Catalog, Executor, PreviewResult, ToolCall, ToolDef, ToolInput, ToolReply,
+    ToolResponse, WriteAccess, WriteTool,
 };
 use bardo::fabric::{EventKind, Fabric, Receiver};
 use bardo::safety::Proposal;
-use bardo::safety::approval::{ApprovalNeed, OperatorAnswer, Reason};
-use bardo::safety::pipeline::Committed;
-use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Purpose};
+use bardo::safety::approval::{ApprovalNeed, ApprovalReason, OperatorAnswer};
+use bardo::safety::pipeline::CommitOutcome;
+use bardo::safety::proposal::{AllowanceBound, AllowanceKind, LegPurpose, ProposalIntent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ impl WriteTool for Allow {
         context.step("Preparing");
         let chain = context.world.chain("ethereum")?;
         let usdc = chain.token("USDC").await?;
-        let (permit2, contract) = (chain.contract(Contract::Permit2)?, usdc.contract(chain.network()).unwrap());
+        let (permit2, contract) = (chain.contract(KnownContract::Permit2)?, usdc.contract(chain.network()).unwrap());
         let amount = TokenAmount::parse(&params.amount, usdc.decimals)?.raw();
         let call = alloy::sol_types::SolCall::abi_encode(&Erc20::approveCall { spender: permit2, value: amount });
         let proposal = Proposal {
@@ -97,8 +97,8 @@ impl WriteTool for Allow {
             call_id: "00000000000000000000000001".parse().unwrap(),
             golem_id: "nobody".parse().unwrap(),
             account: context.world.account(None)?,
-            intent: Intent::Approve,
-            legs: vec![leg(Purpose::Main, contract, call.into())],
+            intent: ProposalIntent::Approve,
+            legs: vec![leg(LegPurpose::Main, contract, call.into())],
             outflows: vec![],
             inflows: vec![],
             allowances: vec![AllowanceBound {
@@ -115,9 +115,9 @@ impl WriteTool for Allow {
         Ok((proposal, params.amount))
     }
 
-    fn output(_: &CallContext, allowed: String, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+    fn output(_: &CallContext, allowed: String, committed: &CommitOutcome) -> Result<ToolReply<Output>, ToolError> {
         let hash = committed.legs.first().map(|leg| leg.hash.to_string());
-        Ok(Reply::new(Output { allowed, hash }, "It was allowed.").hint(json!({"own": true})))
+        Ok(ToolReply::new(Output { allowed, hash }, "It was allowed.").hint(json!({"own": true})))
     }
 }
 
@@ -140,7 +140,7 @@ impl WriteTool for Hasty {
         Allow::prepare(context, params).await
     }
 
-    fn output(context: &CallContext, plan: String, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+    fn output(context: &CallContext, plan: String, committed: &CommitOutcome) -> Result<ToolReply<Output>, ToolError> {
         Allow::output(context, plan, committed)
     }
 }
@@ -165,7 +165,7 @@ impl WriteTool for Stuck {
         std::future::pending().await
     }
 
-    fn output(context: &CallContext, plan: String, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+    fn output(context: &CallContext, plan: String, committed: &CommitOutcome) -> Result<ToolReply<Output>, ToolError> {
         Allow::output(context, plan, committed)
     }
 }
@@ -185,7 +185,7 @@ impl Desk {
         Self::with(account, Some).await
     }
 
-    async fn with(account: usize, change: impl FnOnce(Acting) -> Option<Acting>) -> Self {
+    async fn with(account: usize, change: impl FnOnce(WriteAccess) -> Option<WriteAccess>) -> Self {
         let world = TestHarness::new(account).await;
         let (store, folder) = keys();
         let fabric = Fabric::in_memory(1_000, Arc::new(SystemClock));
@@ -196,16 +196,16 @@ impl Desk {
         Self { world, executor, events, phase, _folder: folder }
     }
 
-    fn allow(amount: &str) -> Call {
-        Call::new("allow", Input::Json(json!({"amount": amount})))
+    fn allow(amount: &str) -> ToolCall {
+        ToolCall::new("allow", ToolInput::Json(json!({"amount": amount})))
     }
 
-    async fn call(&self, call: Call) -> ToolResponse {
+    async fn call(&self, call: ToolCall) -> ToolResponse {
         self.executor.call(call).await
     }
 
     async fn allowed(&self) -> U256 {
-        self.world.allowance(self.world.contract(Contract::Permit2)).await
+        self.world.allowance(self.world.contract(KnownContract::Permit2)).await
     }
 
     fn signatures(&self) -> usize {
@@ -239,16 +239,16 @@ impl Desk {
     }
 
     fn needs_a_yes(&self) {
-        let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
+        let reasons = vec![ApprovalReason::Found(SafeText::clean("the policy says so", 100))];
         *self.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
     }
 
     /// Calls in the background and waits for the approval request.
-    async fn asked(&self, call: Call) -> tokio::task::JoinHandle<ToolResponse> {
+    async fn asked(&self, call: ToolCall) -> tokio::task::JoinHandle<ToolResponse> {
         let mut questions = self.world.desk.watch();
         let executor = self.executor.clone();
         let mut running =
-            tokio::spawn(async move { executor.call(Call { approve: Some(ApprovalMode::Ask), ..call }).await });
+            tokio::spawn(async move { executor.call(ToolCall { approve: Some(ApprovalMode::Ask), ..call }).await });
         while self.world.desk.pending().is_empty() {
             tokio::select! {
                 changed = questions.changed() => changed.unwrap(),
@@ -272,8 +272,8 @@ fn code(response: &ToolResponse) -> Option<ErrorCode> {
 async fn a_dry_run_shows_everything_and_signs_nothing() {
     let desk = Desk::new(1).await;
     let before = desk.allowed().await;
-    let response = desk.call(Call { dry_run: true, ..Desk::allow("5") }).await;
-    assert_eq!(response.status, Status::Simulated, "{response:?}");
+    let response = desk.call(ToolCall { dry_run: true, ..Desk::allow("5") }).await;
+    assert_eq!(response.status, CallStatus::Simulated, "{response:?}");
     assert_eq!(response.data, Some(json!({"allowed": "5", "hash": null})));
     let hints = response.decision_hints.unwrap();
     assert_eq!((&hints["state"], &hints["own"]), (&json!("simulated"), &json!(true)));
@@ -284,8 +284,9 @@ async fn a_dry_run_shows_everything_and_signs_nothing() {
     assert_eq!((desk.signatures(), desk.allowed().await), (0, before));
     assert_eq!(desk.ends(), [true]);
 
-    let paper = Desk::with(2, |acting| Some(Acting { paper: bardo::engine::Paper::new(true), ..acting })).await;
-    assert_eq!(paper.call(Desk::allow("5")).await.status, Status::Simulated);
+    let paper =
+        Desk::with(2, |acting| Some(WriteAccess { paper: bardo::engine::PaperMode::new(true), ..acting })).await;
+    assert_eq!(paper.call(Desk::allow("5")).await.status, CallStatus::Simulated);
     assert_eq!(paper.signatures(), 0);
 }
 
@@ -294,14 +295,14 @@ async fn a_dry_run_shows_everything_and_signs_nothing() {
 async fn what_was_previewed_on_paper_is_never_signed() {
     // State of the switch at the preview, and its changes before the answer.
     for (account, first, turns) in [(1, true, &[false][..]), (2, false, &[true]), (3, false, &[true, false])] {
-        let paper = bardo::engine::Paper::new(first);
+        let paper = bardo::engine::PaperMode::new(first);
         let held = paper.clone();
-        let desk = Desk::with(account, |acting| Some(Acting { paper: held, ..acting })).await;
+        let desk = Desk::with(account, |acting| Some(WriteAccess { paper: held, ..acting })).await;
         let before = desk.allowed().await;
-        let Offered::Held(offer) = desk.executor.offer(Desk::allow("5")).await else { panic!("no offer") };
+        let PreviewResult::Held(offer) = desk.executor.offer(Desk::allow("5")).await else { panic!("no offer") };
         turns.iter().for_each(|on| paper.turn(*on));
         let response = offer.commit().await;
-        assert_eq!(response.status, Status::Simulated, "{first} {turns:?}: {response:?}");
+        assert_eq!(response.status, CallStatus::Simulated, "{first} {turns:?}: {response:?}");
         assert_eq!((desk.signatures(), desk.allowed().await), (0, before), "{first} {turns:?}");
 
         paper.turn(false);
@@ -311,24 +312,24 @@ async fn what_was_previewed_on_paper_is_never_signed() {
         paper.turn(false);
         desk.answer(OperatorAnswer::Once);
         let response = running.await.unwrap();
-        assert_eq!((response.status, desk.signatures()), (Status::Simulated, 0), "{response:?}");
+        assert_eq!((response.status, desk.signatures()), (CallStatus::Simulated, 0), "{response:?}");
     }
     // Actions that begin after paper mode are signed.
-    let paper = bardo::engine::Paper::new(true);
+    let paper = bardo::engine::PaperMode::new(true);
     let held = paper.clone();
-    let desk = Desk::with(1, |acting| Some(Acting { paper: held, ..acting })).await;
+    let desk = Desk::with(1, |acting| Some(WriteAccess { paper: held, ..acting })).await;
     paper.turn(false);
     paper.turn(false);
-    let Offered::Held(offer) = desk.executor.offer(Desk::allow("9")).await else { panic!("no offer") };
-    assert_eq!((offer.commit().await.status, desk.signatures()), (Status::Success, 1));
+    let PreviewResult::Held(offer) = desk.executor.offer(Desk::allow("9")).await else { panic!("no offer") };
+    assert_eq!((offer.commit().await.status, desk.signatures()), (CallStatus::Success, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_acts_once_under_its_key() {
     let desk = Desk::new(1).await;
-    let keyed = || Call { idempotency_key: Some("k".to_owned()), ..Desk::allow("7") };
+    let keyed = || ToolCall { idempotency_key: Some("k".to_owned()), ..Desk::allow("7") };
     let first = desk.call(keyed()).await;
-    assert_eq!(first.status, Status::Success, "{first:?}");
+    assert_eq!(first.status, CallStatus::Success, "{first:?}");
     assert_eq!(desk.allowed().await, U256::from(7_000_000));
     let hints = first.decision_hints.as_ref().unwrap();
     assert_eq!((&hints["state"], &hints["as_declared"]), (&json!("done"), &json!(true)), "{hints}");
@@ -351,7 +352,7 @@ async fn a_call_acts_once_under_its_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_broke_while_it_signed_is_not_done_again_under_its_key() {
     let desk = Desk::new(2).await;
-    let keyed = || Call { idempotency_key: Some("broke".to_owned()), ..Desk::allow("3") };
+    let keyed = || ToolCall { idempotency_key: Some("broke".to_owned()), ..Desk::allow("3") };
     // Right after the signature.
     *desk.world.wallet.on_sign.lock().unwrap() =
         Hook::new(|| panic!("something broke where nobody expected it")).into_inner().unwrap();
@@ -367,7 +368,7 @@ async fn what_needs_a_yes_is_blocked_asked_or_covered_as_the_call_says() {
     let desk = Desk::new(3).await;
     desk.needs_a_yes();
     let never = desk.call(Desk::allow("1")).await;
-    assert_eq!((never.status, code(&never)), (Status::Blocked, Some(ErrorCode::ApprovalRequired)));
+    assert_eq!((never.status, code(&never)), (CallStatus::Blocked, Some(ErrorCode::ApprovalRequired)));
     let error = never.error.unwrap();
     assert!(error.message().contains("the policy says so"), "{error}");
     assert_eq!(
@@ -376,18 +377,18 @@ async fn what_needs_a_yes_is_blocked_asked_or_covered_as_the_call_says() {
     );
     assert_eq!(desk.signatures(), 0);
 
-    let always = desk.call(Call { approve: Some(ApprovalMode::Always), ..Desk::allow("2") }).await;
-    assert_eq!(always.status, Status::Success, "{always:?}");
+    let always = desk.call(ToolCall { approve: Some(ApprovalMode::Always), ..Desk::allow("2") }).await;
+    assert_eq!(always.status, CallStatus::Success, "{always:?}");
 
     let running = desk.asked(Desk::allow("3")).await;
     desk.answer(OperatorAnswer::Once);
-    assert_eq!(running.await.unwrap().status, Status::Success);
+    assert_eq!(running.await.unwrap().status, CallStatus::Success);
     assert_eq!(desk.allowed().await, U256::from(3_000_000));
 
     let running = desk.asked(Desk::allow("4")).await;
     desk.answer(OperatorAnswer::Refuse { reason: SafeText::clean("not today", 100) });
     let refused = running.await.unwrap();
-    assert_eq!((refused.status, code(&refused)), (Status::Rejected, Some(ErrorCode::ApprovalRefused)));
+    assert_eq!((refused.status, code(&refused)), (CallStatus::Rejected, Some(ErrorCode::ApprovalRefused)));
     assert!(refused.error.unwrap().message().contains("not today"));
     assert_eq!(desk.allowed().await, U256::from(3_000_000));
 }
@@ -409,7 +410,7 @@ async fn an_edited_amount_is_prepared_and_asked_anew() {
     assert_eq!(second.framed.proposal().allowances[0].at_most, U256::from(2_000_000));
     desk.answer(OperatorAnswer::Once);
     let response = running.await.unwrap();
-    assert_eq!((response.status, &response.data.unwrap()["allowed"]), (Status::Success, &json!("2")));
+    assert_eq!((response.status, &response.data.unwrap()["allowed"]), (CallStatus::Success, &json!("2")));
     assert_eq!(desk.allowed().await, U256::from(2_000_000));
 }
 
@@ -418,17 +419,17 @@ async fn rules_and_stops_block_with_every_figure() {
     let desk = Desk::new(5).await;
     *desk.world.book.cap.lock().unwrap() = "50".parse().unwrap();
     let blocked = desk.call(Desk::allow("100")).await;
-    assert_eq!((blocked.status, code(&blocked)), (Status::Blocked, Some(ErrorCode::SafetySpendingLimitExceeded)));
+    assert_eq!((blocked.status, code(&blocked)), (CallStatus::Blocked, Some(ErrorCode::SafetySpendingLimitExceeded)));
     let json = serde_json::to_value(&blocked).unwrap();
     assert_eq!(json["error"]["details"]["violations"][0]["rule"], "max_single_trade_usd", "{json}");
     *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Pause);
     let halted = desk.call(Desk::allow("1")).await;
-    assert_eq!((halted.status, code(&halted)), (Status::Blocked, Some(ErrorCode::Halted)));
+    assert_eq!((halted.status, code(&halted)), (CallStatus::Blocked, Some(ErrorCode::Halted)));
     assert_eq!((desk.signatures(), desk.ends()), (0, vec![false, false]));
 
     let reader = Desk::with(6, |_| None).await;
     let refused = reader.call(Desk::allow("1")).await;
-    assert_eq!((refused.status, code(&refused)), (Status::Error, Some(ErrorCode::WalletNotConfigured)));
+    assert_eq!((refused.status, code(&refused)), (CallStatus::Error, Some(ErrorCode::WalletNotConfigured)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -441,7 +442,7 @@ async fn a_call_can_tighten_the_phase_and_never_loosen_it() {
         (Phase::Defensive, None, Phase::Defensive),
     ] {
         desk.phase.send_replace(own);
-        let running = desk.asked(Call { phase: asked, ..Desk::allow("1") }).await;
+        let running = desk.asked(ToolCall { phase: asked, ..Desk::allow("1") }).await;
         assert_eq!(desk.world.desk.pending()[0].preview.phase, decided);
         desk.answer(OperatorAnswer::Refuse { reason: SafeText::clean("", 10) });
         running.await.unwrap();
@@ -460,7 +461,7 @@ async fn a_write_that_signs_for_longer_than_its_budget_is_told_and_goes_on() {
     .into_inner()
     .unwrap();
     let executor = desk.executor.clone();
-    let call = Call::new("hasty", Input::Json(json!({"amount": "8"})));
+    let call = ToolCall::new("hasty", ToolInput::Json(json!({"amount": "8"})));
     let running = tokio::spawn(async move { executor.call(call).await });
     // The preparation is cancelled at three times the budget, the signature is not: it has begun if the call is still
     // running.
@@ -471,7 +472,7 @@ async fn a_write_that_signs_for_longer_than_its_budget_is_told_and_goes_on() {
     tokio::time::sleep(TickBudget::Medium.limit()).await;
     go_on.send(()).unwrap();
     let response = running.await.unwrap();
-    assert_eq!(response.status, Status::Success, "{response:?}");
+    assert_eq!(response.status, CallStatus::Success, "{response:?}");
     assert_eq!(desk.overran(), (vec![5_000], vec![true]));
 }
 
@@ -481,13 +482,13 @@ async fn a_write_that_waits_for_an_answer_overruns_nothing() {
     let desk = Desk::new(2).await;
     desk.needs_a_yes();
     let since = std::time::Instant::now();
-    let running = desk.asked(Call::new("hasty", Input::Json(json!({"amount": "9"})))).await;
+    let running = desk.asked(ToolCall::new("hasty", ToolInput::Json(json!({"amount": "9"})))).await;
     // On a slow machine the preparation alone may exceed the budget, which is reported.
     let in_time = since.elapsed() < TickBudget::Medium.limit();
     tokio::time::sleep(TickBudget::Medium.limit() + Duration::from_millis(500)).await;
     desk.answer(OperatorAnswer::Once);
     let response = running.await.unwrap();
-    assert_eq!(response.status, Status::Success, "{response:?}");
+    assert_eq!(response.status, CallStatus::Success, "{response:?}");
     let (budgets, ends) = desk.overran();
     assert_eq!(ends, [true]);
     assert!(budgets.is_empty() || !in_time, "{budgets:?}");
@@ -497,13 +498,13 @@ async fn a_write_that_waits_for_an_answer_overruns_nothing() {
 async fn a_write_that_never_proposes_is_cancelled_at_three_times_its_budget() {
     let desk = Desk::new(3).await;
     let since = std::time::Instant::now();
-    let keyed = || Call {
+    let keyed = || ToolCall {
         idempotency_key: Some("stuck".to_owned()),
-        ..Call::new("stuck", Input::Json(json!({"amount": "1"})))
+        ..ToolCall::new("stuck", ToolInput::Json(json!({"amount": "1"})))
     };
     let response = desk.call(keyed()).await;
     assert!(since.elapsed() >= TickBudget::Fast.cancel_after());
-    assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::ToolTimeout)), "{response:?}");
+    assert_eq!((response.status, code(&response)), (CallStatus::Error, Some(ErrorCode::ToolTimeout)), "{response:?}");
     let error = response.error.unwrap();
     assert_eq!(error.message(), "stuck was cancelled after 3 s, before anything was signed");
     assert_eq!(error.details()["budget_ms"], 1_000);
@@ -524,7 +525,7 @@ async fn a_write_that_never_proposes_is_cancelled_at_three_times_its_budget() {
 async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
     let desk = Desk::new(6).await;
     // Lowering an allowance needs no approval, and other tests grant allowances from this account.
-    assert_eq!(desk.call(Desk::allow("0")).await.status, Status::Success);
+    assert_eq!(desk.call(Desk::allow("0")).await.status, CallStatus::Success);
     let signed = desk.signatures();
     assert_eq!(desk.ends(), [true]);
     desk.needs_a_yes();
@@ -547,7 +548,7 @@ async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
     })
     .into_inner()
     .unwrap();
-    let keyed = || Call { idempotency_key: Some("gone".to_owned()), ..Desk::allow("6") };
+    let keyed = || ToolCall { idempotency_key: Some("gone".to_owned()), ..Desk::allow("6") };
     let executor = desk.executor.clone();
     let running = tokio::spawn(async move { executor.call(keyed()).await });
     tokio::task::spawn_blocking(move || reached.recv_timeout(Duration::from_secs(60))).await.unwrap().unwrap();
@@ -565,6 +566,6 @@ async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
         // Each poll is a call, and the rate of calls is limited.
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
-    assert_eq!(answer.status, Status::Success, "{answer:?}");
+    assert_eq!(answer.status, CallStatus::Success, "{answer:?}");
     assert_eq!((desk.signatures(), desk.allowed().await), (signed + 1, U256::from(6_000_000)));
 }

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use bardo::engine::{ApprovalMode, Call, Input, Offered, Status};
+use bardo::engine::{ApprovalMode, CallStatus, PreviewResult, ToolCall, ToolInput};
 
 use crate::fellow::Bench;
 use crate::host::{Devnet, Home, ROOMY, run};
@@ -18,13 +18,15 @@ fn purchase(usdc: &str) -> serde_json::Value {
 async fn overtaken(policy: &str, meanwhile: impl FnOnce(&Home, &Devnet)) -> String {
     let (devnet, home) = (Devnet::start(), Home::new(policy));
     let bench = Bench::open(home.path(), Some(devnet.url())).await;
-    let call =
-        Call { approve: Some(ApprovalMode::Always), ..Call::new("uniswap_execute_swap", Input::Json(purchase("100"))) };
-    let Offered::Held(offer) = bench.executor().offer(call).await else { panic!("no offer") };
+    let call = ToolCall {
+        approve: Some(ApprovalMode::Always),
+        ..ToolCall::new("uniswap_execute_swap", ToolInput::Json(purchase("100")))
+    };
+    let PreviewResult::Held(offer) = bench.executor().offer(call).await else { panic!("no offer") };
     meanwhile(&home, &devnet);
     let (legs, usdc) = (home.count("SELECT count(*) FROM safety_leg"), devnet.balance("USDC"));
     let ended = offer.commit().await;
-    assert_ne!(ended.status, Status::Success, "{ended:#?}");
+    assert_ne!(ended.status, CallStatus::Success, "{ended:#?}");
     assert_eq!((home.count("SELECT count(*) FROM safety_leg"), devnet.balance("USDC")), (legs, usdc));
     ended.error.unwrap().code().as_str().to_owned()
 }

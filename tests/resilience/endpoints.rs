@@ -8,10 +8,10 @@ use std::time::Duration;
 use alloy::primitives::U256;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
-use bardo::chain::devnet::{Mining, server};
-use bardo::chain::network::{AddressBook, ChainPlan, Contract, Network};
+use bardo::chain::devnet::{MiningMode, server};
+use bardo::chain::network::{AddressBook, ChainPlan, KnownContract, Network};
 use bardo::chain::provider::{ChainClient, ConnectRules, ProviderError};
-use bardo::chain::sender::{SenderError, TxState, WaitRules};
+use bardo::chain::sender::{SendState, SenderError, WaitRules};
 use serde_json::{Value, json};
 
 use crate::host::Devnet;
@@ -39,7 +39,7 @@ fn disagree(error: &SenderError, method: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endpoints_that_contradict_each_other_about_a_nonce_are_not_believed() {
-    let world = TestHarness::new(Mining::OnTransaction);
+    let world = TestHarness::new(MiningMode::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let lies = Arc::new(AtomicBool::new(true));
     let told = Arc::clone(&lies);
@@ -53,21 +53,21 @@ async fn endpoints_that_contradict_each_other_about_a_nonce_are_not_believed() {
         lies.store(true, Ordering::SeqCst);
         let client = connect(&[&urls[0], &urls[1]]).await;
         let sender = world.sender_over(client, None);
-        let refused = sender.take_nonce(world.account()).await.unwrap_err();
+        let refused = sender.reserve_nonce(world.account()).await.unwrap_err();
         assert!(disagree(&refused, COUNT), "{refused}");
         assert!(refused.to_string().contains("nothing is signed"), "{refused}");
         assert!(sender.pending().unwrap().is_empty());
         // As soon as they agree it continues.
         lies.store(false, Ordering::SeqCst);
-        let ticket = sender.take_nonce(world.account()).await.unwrap();
+        let ticket = sender.reserve_nonce(world.account()).await.unwrap();
         assert_eq!(ticket.nonce, 0);
-        sender.give_back(ticket).await.unwrap();
+        sender.release_nonce(ticket).await.unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receipt_that_only_one_endpoint_has_settles_nothing() {
-    let world = TestHarness::new(Mining::OnTransaction);
+    let world = TestHarness::new(MiningMode::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let lies = Arc::new(AtomicBool::new(true));
     for forged in ["none", "failed", "elsewhere"] {
@@ -90,13 +90,13 @@ async fn a_receipt_that_only_one_endpoint_has_settles_nothing() {
         .await;
         let sender = world.sender_over(connect(&[&target, &liar.url]).await, None);
         let (hash, sent) = world.send(&sender).await;
-        assert_eq!(sent.state, TxState::Sent, "{forged}");
+        assert_eq!(sent.state, SendState::Sent, "{forged}");
         {
             use alloy::providers::Provider as _;
             let receipt: Value = world.client.provider().raw_request(RECEIPT.into(), [hash]).await.unwrap();
             *real.lock().unwrap() = receipt;
         }
-        let untold = sender.look(hash).await.unwrap_err();
+        let untold = sender.poll(hash).await.unwrap_err();
         let is_told = match forged {
             "none" => matches!(&untold, SenderError::ReceiptDisputed { hash: of, .. } if *of == hash),
             _ => disagree(&untold, RECEIPT),
@@ -104,14 +104,14 @@ async fn a_receipt_that_only_one_endpoint_has_settles_nothing() {
         assert!(is_told, "{forged}: {untold}");
         assert_eq!(sender.record(hash).unwrap().settled_at, None, "{forged}");
         lies.store(false, Ordering::SeqCst);
-        let standing = sender.look(hash).await.unwrap();
-        assert_eq!((standing.record.state, standing.settled), (TxState::Included, true), "{forged}");
+        let standing = sender.poll(hash).await.unwrap();
+        assert_eq!((standing.record.state, standing.settled), (SendState::Included, true), "{forged}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endpoint_that_lags_a_moment_or_is_silent_holds_nothing_up() {
-    let world = TestHarness::new(Mining::OnTransaction);
+    let world = TestHarness::new(MiningMode::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     // Behind for its first two answers, then level.
     let late = Proxy::start(served.url(), |method, before| match (method, before) {
@@ -127,8 +127,8 @@ async fn an_endpoint_that_lags_a_moment_or_is_silent_holds_nothing_up() {
     for other in [&late, &silent] {
         let sender = world.sender_over(connect(&[&served.url(), &other.url]).await, None);
         let (hash, _) = world.send(&sender).await;
-        let standing = sender.look(hash).await.unwrap();
-        assert_eq!((standing.record.state, standing.settled), (TxState::Included, true));
+        let standing = sender.poll(hash).await.unwrap();
+        assert_eq!((standing.record.state, standing.settled), (SendState::Included, true));
     }
     assert!(late.count(RECEIPT) >= 3, "it was asked until it had caught up");
 }
@@ -155,7 +155,7 @@ async fn a_first_answer_that_is_lost_does_not_lose_the_chain() {
             let client = client.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(client.chain_id(), CHAIN_ID, "{what}");
             assert!(
-                client.network().book.contract(Contract::UniversalRouter).is_some(),
+                client.network().book.contract(KnownContract::UniversalRouter).is_some(),
                 "{what}: it knows its contracts"
             );
         }
@@ -167,7 +167,7 @@ async fn each_wrong_at_each_send_ends_in_one_transaction_and_no_gap() {
     // At the first send, at the next one, and at both: nothing is known when it is resent.
     for points in [&[0_usize][..], &[1], &[0, 1]] {
         for (wrong, _) in wrongs() {
-            let world = TestHarness::new(Mining::OnTransaction);
+            let world = TestHarness::new(MiningMode::OnTransaction);
             let served = server::serve(world.devnet.clone(), 0).await.unwrap();
             let told = wrong.clone();
             let proxy = Proxy::start(served.url(), move |method, before| {
@@ -183,7 +183,7 @@ async fn each_wrong_at_each_send_ends_in_one_transaction_and_no_gap() {
                 let kept = world.keep(&sender, PLENTY).await;
                 let hash = kept.hash();
                 let sent = sender.send(kept).await.unwrap();
-                if sent.state == TxState::Dropped {
+                if sent.state == SendState::Dropped {
                     continue;
                 }
                 // A restarted process knows only the ledger.
@@ -194,13 +194,17 @@ async fn each_wrong_at_each_send_ends_in_one_transaction_and_no_gap() {
                     sender.resend(hash).await.unwrap();
                     standing = sender.wait(hash, patient).await.unwrap();
                 }
-                assert_eq!((standing.record.state, standing.settled), (TxState::Included, true), "{what}");
+                assert_eq!((standing.record.state, standing.settled), (SendState::Included, true), "{what}");
                 wished += 1;
             }
             assert_eq!(world.received().await, U256::from(wished), "{what}: each wish was paid once");
             assert_eq!(world.chain_nonce().await, wished, "{what}: no nonce was skipped or used twice");
             assert!(sender.pending().unwrap().is_empty(), "{what}");
-            assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, wished, "{what}: the lane has drained");
+            assert_eq!(
+                sender.reserve_nonce(world.account()).await.unwrap().nonce,
+                wished,
+                "{what}: the lane has drained"
+            );
         }
     }
 }

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use bardo::base::config::Flags;
-use bardo::engine::{ApprovalMode, Call, Executor, Input, Status, ToolResponse};
+use bardo::base::config::ConfigFlags;
+use bardo::engine::{ApprovalMode, CallStatus, Executor, ToolCall, ToolInput, ToolResponse};
 use serde_json::json;
 
 use bardo_testkit::engine::{Engine, still};
@@ -30,10 +30,10 @@ impl Bench {
 
     /// The same for another account of the development mnemonic.
     pub async fn of(account: u32, home: &Path, endpoint: Option<&str>) -> Self {
-        let flags = Flags {
+        let flags = ConfigFlags {
             rpc: endpoint.map(|url| format!("ethereum={url}")).into_iter().collect(),
             account: Some(format!("development:{account}")),
-            ..Flags::default()
+            ..ConfigFlags::default()
         };
         Self(Engine::open(home, &flags, || still(3, true)).await)
     }
@@ -44,12 +44,12 @@ impl Bench {
     }
 
     /// Sells a thousandth of a WETH under an idempotency key; returns the status and the error code.
-    pub async fn swap(&self, key: String) -> (Status, String) {
+    pub async fn swap(&self, key: String) -> (CallStatus, String) {
         self.trade(key, SALE).await
     }
 
     /// Swaps an amount of one token for another; returns the status and the error code.
-    pub async fn trade(&self, key: String, way: (&str, &str, &str)) -> (Status, String) {
+    pub async fn trade(&self, key: String, way: (&str, &str, &str)) -> (CallStatus, String) {
         let response = self.respond(key, way).await;
         let code = response.error.as_ref().map(|error| error.code().as_str().to_owned()).unwrap_or_default();
         (response.status, code)
@@ -58,10 +58,10 @@ impl Bench {
     /// Swaps and returns the full response.
     pub async fn respond(&self, key: String, (from, to, amount): (&str, &str, &str)) -> ToolResponse {
         let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": "ethereum"});
-        let call = Call {
+        let call = ToolCall {
             idempotency_key: Some(key),
             approve: Some(ApprovalMode::Always),
-            ..Call::new("uniswap_execute_swap", Input::Json(params))
+            ..ToolCall::new("uniswap_execute_swap", ToolInput::Json(params))
         };
         self.0.executor.call(call).await
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use alloy::primitives::U256;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
-use bardo::chain::devnet::{Mining, server};
+use bardo::chain::devnet::{MiningMode, server};
 use bardo::chain::network::{AddressBook, ChainPlan, Network};
 use bardo::chain::provider::{ChainClient, ConnectRules, HttpLimits};
-use bardo::chain::sender::{TxState, WaitRules};
+use bardo::chain::sender::{SendState, WaitRules};
 
 use bardo_testkit::rpc_proxy::{Fate, Proxy};
 use bardo_testkit::sending::{CHAIN_ID, PLENTY, TestHarness};
@@ -40,7 +40,7 @@ async fn connect(url: &str) -> ChainClient {
 /// Makes three payments in sequence over an endpoint that does `fate` to the requests that `meant` selects, and checks
 /// that each was made once.
 async fn three_payments(fate: Fate, meant: fn(&str, usize) -> bool) {
-    let world = TestHarness::new(Mining::OnTransaction);
+    let world = TestHarness::new(MiningMode::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let (told, what) = (fate.clone(), format!("{fate:?}"));
     let proxy =
@@ -52,16 +52,16 @@ async fn three_payments(fate: Fate, meant: fn(&str, usize) -> bool) {
         let kept = world.keep(&sender, PLENTY).await;
         let hash = kept.hash();
         let sent = sender.send(kept).await.unwrap();
-        assert_ne!(sent.state, TxState::Dropped, "{what}: its bytes may have left");
+        assert_ne!(sent.state, SendState::Dropped, "{what}: its bytes may have left");
         // A restarted process knows only the ledger.
         let sender = world.sender_over(connect(&proxy.url).await, None);
         let standing = sender.wait(hash, patient).await.unwrap();
-        assert_eq!((standing.record.state, standing.settled), (TxState::Included, true), "{what}");
+        assert_eq!((standing.record.state, standing.settled), (SendState::Included, true), "{what}");
         assert_eq!(world.received().await, U256::from(wished), "{what}: each wish was paid once");
     }
     assert_eq!(world.chain_nonce().await, 3, "{what}: no nonce was skipped or used twice");
     assert!(sender.pending().unwrap().is_empty(), "{what}");
-    assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 3, "{what}: the lane has drained");
+    assert_eq!(sender.reserve_nonce(world.account()).await.unwrap().nonce, 3, "{what}: the lane has drained");
     assert!(proxy.count(SEND) >= 3);
 }
 

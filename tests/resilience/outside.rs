@@ -10,8 +10,8 @@ use alloy::signers::local::PrivateKeySigner;
 use bardo::base::clock::SystemClock;
 use bardo::base::failpoint::Failpoint;
 use bardo::chain::network::NetworkKind;
-use bardo::chain::sender::{Route, Sender, SenderRules, TxState, WaitRules};
-use bardo::runtime::data::ROOMS;
+use bardo::chain::sender::{SendRoute, SendState, SenderRules, TxSender, WaitRules};
+use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::store::{Store, StoreConfig};
 use serde_json::{Value, json};
 
@@ -212,18 +212,20 @@ fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let sender = runtime.block_on(async {
         let client = bardo_testkit::sending::connect(devnet.url()).await;
-        let store = Store::open(StoreConfig::at(home.database()), ROOMS).unwrap();
+        let store = Store::open(StoreConfig::at(home.database()), ALL_MIGRATIONS).unwrap();
         let rules = SenderRules::for_network(NetworkKind::Devnet, 1_000);
-        Sender::new(client, store, Arc::new(SystemClock), None, rules)
+        TxSender::new(client, store, Arc::new(SystemClock), None, rules)
     });
     // Two nonces are reserved, the later one is used, the earlier one is freed.
     let late = runtime.block_on(async {
-        let (first, second) =
-            (sender.take_nonce(key().address()).await.unwrap(), sender.take_nonce(key().address()).await.unwrap());
+        let (first, second) = (
+            sender.reserve_nonce(key().address()).await.unwrap(),
+            sender.reserve_nonce(key().address()).await.unwrap(),
+        );
         assert_eq!((first.nonce, second.nonce), (nonce, nonce + 1));
         let signed = sign(&key(), CHAIN_ID, second.nonce, U256::from(1), PLENTY);
-        let kept = sender.keep(second, signed, Route::Public, None).await.unwrap();
-        sender.give_back(first).await.unwrap();
+        let kept = sender.keep(second, signed, SendRoute::Public, None).await.unwrap();
+        sender.release_nonce(first).await.unwrap();
         kept.hash()
     });
     let (code, standing) = looked(&home, &devnet);
@@ -237,7 +239,7 @@ fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
         sender.resend(late).await.unwrap();
         sender.wait(late, WaitRules { patience: Duration::from_secs(60), resend: true }).await.unwrap()
     });
-    assert_eq!((standing.record.state, standing.settled, devnet.nonce()), (TxState::Included, true, nonce + 2));
+    assert_eq!((standing.record.state, standing.settled, devnet.nonce()), (SendState::Included, true, nonce + 2));
     assert_eq!(looked(&home, &devnet).0, Some(0));
 }
 
@@ -273,12 +275,12 @@ fn nonces_that_the_ledger_has_passed_over_are_given_back() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let client = bardo_testkit::sending::connect(devnet.url()).await;
-        let store = Store::open(StoreConfig::at(home.database()), ROOMS).unwrap();
+        let store = Store::open(StoreConfig::at(home.database()), ALL_MIGRATIONS).unwrap();
         let rules = SenderRules::for_network(NetworkKind::Devnet, 1_000);
-        let sender = Sender::new(client, store, Arc::new(SystemClock), None, rules);
-        let ticket = sender.take_nonce(key().address()).await.unwrap();
+        let sender = TxSender::new(client, store, Arc::new(SystemClock), None, rules);
+        let ticket = sender.reserve_nonce(key().address()).await.unwrap();
         assert_eq!(ticket.nonce, nonce + 2);
-        let _kept = sender.keep(ticket, waits, Route::Public, None).await.unwrap();
+        let _kept = sender.keep(ticket, waits, SendRoute::Public, None).await.unwrap();
     });
     let (_, standing) = looked(&home, &devnet);
     assert_eq!(standing["ahead"], json!([[nonce, nonce + 1]]), "{standing}");

@@ -1,10 +1,10 @@
 //! A session in paper mode, with the account of a devnet in another process.
 
 use alloy::primitives::U256;
-use bardo::engine::Status;
+use bardo::engine::CallStatus;
 use bardo::runtime::session::SessionOptions;
-use bardo::session::handle::{Command, LeaveMode};
-use bardo::session::market::Money;
+use bardo::session::handle::{LeaveMode, SessionCommand};
+use bardo::session::market::MoneyKind;
 use bardo::session::questions::OperatorAnswer;
 
 use crate::host::{Devnet, Home, ROOMY};
@@ -28,10 +28,10 @@ async fn a_session_on_paper_asks_counts_and_shows_what_moved_and_the_next_one_go
     let console = Console::open_as(&home, &devnet, None, on_paper()).await;
     console.swap(1).await;
     let question = console.question(None).await;
-    assert_eq!(question.money, Money::Paper);
+    assert_eq!(question.money, MoneyKind::Paper);
     console.answer(question.key, OperatorAnswer::Once).await;
     let reply = console.reply(1).await;
-    assert_eq!(reply.status, Status::Simulated, "{reply:?}");
+    assert_eq!(reply.status, CallStatus::Simulated, "{reply:?}");
     assert_eq!(reply.decision_hints.as_ref().unwrap()["paper"], true, "{reply:?}");
 
     let spent = held_raw - U256::from(1_500_000_000_u64);
@@ -43,17 +43,17 @@ async fn a_session_on_paper_asks_counts_and_shows_what_moved_and_the_next_one_go
     assert_eq!((devnet.balance("USDC"), devnet.nonce()), (held, nonce));
 
     // Paper trades do not count for real limits.
-    console.send(Command::AskToLeavePaper).await;
+    console.send(SessionCommand::AskToLeavePaper).await;
     let question = console.question(None).await;
     console.answer(question.key, OperatorAnswer::Once).await;
     let real = |seen: &Seen| (shown(seen)? == (false, held_raw, 0.0)).then_some(());
     console.until("the chain's own balances and limits", real).await;
-    console.send(Command::EnterPaper).await;
+    console.send(SessionCommand::EnterPaper).await;
     console.until("paper goes on where it was", moved).await;
-    console.send(Command::Leave(LeaveMode::Now)).await;
+    console.send(SessionCommand::Leave(LeaveMode::Now)).await;
 
     let next = Console::open_as(&home, &devnet, None, on_paper()).await;
     next.until("the next session goes on from there", moved).await;
     assert_eq!((devnet.balance("USDC"), devnet.nonce()), (held, nonce));
-    next.send(Command::Leave(LeaveMode::Now)).await;
+    next.send(SessionCommand::Leave(LeaveMode::Now)).await;
 }

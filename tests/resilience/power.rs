@@ -15,7 +15,7 @@ use alloy::primitives::{B256, U256};
 use alloy::signers::local::PrivateKeySigner;
 use bardo::base::failpoint::Failpoint;
 use bardo::base::id::GolemId;
-use bardo::chain::sender::{self, ChainNonces, Route};
+use bardo::chain::sender::{self, ChainNonces, SendRoute};
 use bardo::safety::audit;
 use bardo::store::{Migrations, Store, StoreConfig};
 use rand::{Rng as _, SeedableRng as _};
@@ -24,7 +24,7 @@ use crate::crash::is_of_swaps;
 use crate::host::{AMOUNT, Devnet, Home, ROOMY, drawn, run, settled};
 use bardo_testkit::sending::{PLENTY, sign};
 
-const ROOMS: &[Migrations] = &[sender::MIGRATIONS, audit::MIGRATIONS];
+const ALL_MIGRATIONS: &[Migrations] = &[sender::MIGRATIONS, audit::MIGRATIONS];
 /// File in which the writer acknowledges stored data: excluded from power cuts.
 const HEARD: &str = "/heard";
 /// Environment variable that makes a test of this file the writer, and names its folder.
@@ -39,7 +39,7 @@ fn runs() -> u32 {
 
 /// Stores signed transactions with their audit entries, and acknowledges each.
 async fn write(folder: &Path) {
-    let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
+    let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ALL_MIGRATIONS).unwrap();
     let mut heard = fs::File::create(folder.join(HEARD.trim_start_matches('/'))).unwrap();
     let key = PrivateKeySigner::from_bytes(&B256::repeat_byte(0x11)).unwrap();
     for nonce in 0..RECORDS {
@@ -50,8 +50,8 @@ async fn write(folder: &Path) {
         let hash = signed.hash();
         let kept = store.write(move |tx| {
             let body = serde_json::json!({ "kept": hash });
-            let entry = audit::Entry {
-                kind: audit::Kind::BreakerReset,
+            let entry = audit::LogEntry {
+                kind: audit::AuditKind::BreakerReset,
                 call_id: None,
                 golem_id: &GolemId::operator(),
                 body: &body,
@@ -60,7 +60,7 @@ async fn write(folder: &Path) {
                 audit::AuditError::Store(error) => sender::RecordError::Store(error),
                 other => panic!("{other}"),
             })?;
-            sender::keep(tx, &ticket, &signed, Route::Public, None, nonce)
+            sender::keep(tx, &ticket, &signed, SendRoute::Public, None, nonce)
         });
         heard.write_all(kept.await.unwrap().hash().as_slice()).unwrap();
         if nonce % 40 == 39 {
@@ -367,7 +367,7 @@ fn whenever_the_power_goes_what_was_acknowledged_is_there() {
         most = most.max(heard.len());
         let folder = tempfile::tempdir().unwrap();
         restore(folder.path(), &disk.cut(&mut random));
-        let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS)
+        let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS)
             .unwrap_or_else(|error| panic!("run {run}, cut at {until}: {error}"));
         store
             .read(|connection| {

@@ -5,14 +5,16 @@ use std::process::Command as Process;
 use std::sync::{Arc, Mutex, mpsc as line};
 use std::time::Duration;
 
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::{Config, ConfigFlags, Environment};
 use bardo::base::fabric::AskReason;
 use bardo::base::id::GolemId;
 use bardo::base::text::SafeText;
-use bardo::engine::{Status, ToolResponse};
+use bardo::engine::{CallStatus, ToolResponse};
 use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
-use bardo::session::handle::{AllowanceState, Command, Handle, LeaveMode, News, Sent, Snapshot};
+use bardo::session::handle::{
+    AddressedCommand, AllowanceState, LeaveMode, SessionCommand, SessionHandle, SessionNews, SessionSnapshot,
+};
 use bardo::session::questions::{OperatorAnswer, Question, QuestionKey};
 use futures::future::BoxFuture;
 use serde_json::json;
@@ -41,12 +43,12 @@ pub struct Seen {
     /// Held manual actions, by the tickets of their commands.
     pub offers: Vec<(u64, Question)>,
     pub told: Vec<(bool, String)>,
-    pub snapshot: Option<Arc<Snapshot>>,
+    pub snapshot: Option<Arc<SessionSnapshot>>,
 }
 
 /// A session with its own store on the folder's ledger, like a separate process.
 pub struct Console {
-    commands: mpsc::Sender<Sent>,
+    commands: mpsc::Sender<AddressedCommand>,
     pub seen: Arc<Mutex<Seen>>,
 }
 
@@ -59,30 +61,30 @@ impl Console {
     pub async fn open_as(home: &Home, devnet: &Devnet, brain: Option<&str>, options: SessionOptions) -> Self {
         let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
         let brain = brain.map(ToOwned::to_owned);
-        let flags = Flags { rpc: vec![format!("ethereum={}", devnet.url())], brain, ..Flags::default() };
+        let flags = ConfigFlags { rpc: vec![format!("ethereum={}", devnet.url())], brain, ..ConfigFlags::default() };
         let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
-        let Handle { commands, mut news } = Session::open_with(config, options, Box::new(Nobody));
+        let SessionHandle { commands, mut news } = Session::open_with(config, options, Box::new(Nobody));
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let keeps = seen.clone();
         tokio::spawn(async move {
             while let Some(news) = news.recv().await {
                 let mut seen = keeps.lock().unwrap();
                 match news {
-                    News::Ready(_) => seen.ready = true,
-                    News::Questions(questions) => seen.questions = questions,
-                    News::Offered { ticket, question } => seen.offers.push((ticket, *question)),
-                    News::Reply { ticket, response } => seen.replies.push((ticket, *response)),
-                    News::CommandResult { done, words } => seen.told.push((done, words.to_string())),
-                    News::Snapshot(snapshot) => {
+                    SessionNews::Ready(_) => seen.ready = true,
+                    SessionNews::Questions(questions) => seen.questions = questions,
+                    SessionNews::Offered { ticket, question } => seen.offers.push((ticket, *question)),
+                    SessionNews::Reply { ticket, response } => seen.replies.push((ticket, *response)),
+                    SessionNews::CommandResult { done, words } => seen.told.push((done, words.to_string())),
+                    SessionNews::Snapshot(snapshot) => {
                         seen.allowances = snapshot.allowances.rows.clone();
                         seen.snapshot = Some(snapshot);
                     }
-                    News::Market(_)
-                    | News::Events(_)
-                    | News::Began { .. }
-                    | News::Found { .. }
-                    | News::Replay(_)
-                    | News::Left(_) => {}
+                    SessionNews::Market(_)
+                    | SessionNews::Events(_)
+                    | SessionNews::Began { .. }
+                    | SessionNews::Found { .. }
+                    | SessionNews::Replay(_)
+                    | SessionNews::Left(_) => {}
                 }
             }
         });
@@ -91,8 +93,8 @@ impl Console {
         console
     }
 
-    pub async fn send(&self, command: Command) {
-        self.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    pub async fn send(&self, command: SessionCommand) {
+        self.commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 
     /// Requests a swap that needs approval.
@@ -101,7 +103,7 @@ impl Console {
             "token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum", "prefer_uniswapx": false,
         });
         let tool = "uniswap_execute_swap".to_owned();
-        self.send(Command::Call { ticket, tool, params, dry_run: false, idempotency_key: None }).await;
+        self.send(SessionCommand::Call { ticket, tool, params, dry_run: false, idempotency_key: None }).await;
     }
 
     pub async fn answer(&self, key: QuestionKey, answer: OperatorAnswer) {
@@ -109,7 +111,7 @@ impl Console {
         let shown = self.seen.lock().unwrap().questions.clone();
         let shown = shown.iter().find(|question| question.key == key);
         let confirmation = shown.map(|question| question.requirement().met()).unwrap_or_default();
-        self.send(Command::Answer { key, answer, confirmation, password: None }).await;
+        self.send(SessionCommand::Answer { key, answer, confirmation, password: None }).await;
     }
 
     pub async fn until<T>(&self, what: &str, look: impl Fn(&Seen) -> Option<T>) -> T {
@@ -182,7 +184,7 @@ async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
     other.laid_again(&home, shown.key).await;
     other.answer(shown.key, OperatorAnswer::Once).await;
     let reply = asks.reply(1).await;
-    assert_eq!(reply.status, Status::Success, "{reply:?}");
+    assert_eq!(reply.status, CallStatus::Success, "{reply:?}");
     assert_eq!(usdc - devnet.balance("USDC"), 1_500_000_000);
     for console in [&asks, &other, &third] {
         console.nothing_asked().await;
@@ -200,7 +202,7 @@ async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
         third.answer(key, OperatorAnswer::Refuse { reason })
     );
     let reply = asks.reply(2).await;
-    assert_eq!(reply.status, Status::Rejected, "{reply:?}");
+    assert_eq!(reply.status, CallStatus::Rejected, "{reply:?}");
     let told = |console: &Console| {
         let seen = console.seen.lock().unwrap();
         seen.told.iter().filter(|(done, words)| *done && words == "refused").count()
@@ -215,14 +217,14 @@ async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
     let question = third.question(Some(key)).await;
     third.answer(question.key, OperatorAnswer::RefuseAndStop { reason: SafeText::clean("smoke", 20) }).await;
     let reply = asks.reply(3).await;
-    assert!(matches!(reply.status, Status::Rejected | Status::Blocked), "{reply:?}");
+    assert!(matches!(reply.status, CallStatus::Rejected | CallStatus::Blocked), "{reply:?}");
     other.swap(4).await;
     let reply = other.reply(4).await;
     let code = reply.error.as_ref().map(|error| error.code().as_str().to_owned());
-    assert_eq!((reply.status, code.as_deref()), (Status::Blocked, Some("HALTED")), "{reply:?}");
+    assert_eq!((reply.status, code.as_deref()), (CallStatus::Blocked, Some("HALTED")), "{reply:?}");
     assert_eq!(usdc - devnet.balance("USDC"), 1_500_000_000, "one of three was made");
     for console in [asks, other, third] {
-        console.send(Command::Leave(LeaveMode::Now)).await;
+        console.send(SessionCommand::Leave(LeaveMode::Now)).await;
     }
 }
 
@@ -306,7 +308,7 @@ async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is
     console.until("it is told that it came too late", over).await;
     assert_eq!(usdc - devnet.balance("USDC"), 2 * each, "two of three were made");
     for console in [console, other] {
-        console.send(Command::Leave(LeaveMode::Now)).await;
+        console.send(SessionCommand::Leave(LeaveMode::Now)).await;
     }
 }
 
@@ -315,6 +317,6 @@ pub async fn allowances_shown(home: &Home, devnet: &Devnet, rows: usize) -> Vec<
     let console = Console::open(home, devnet).await;
     let all = |seen: &Seen| (seen.allowances.len() == rows).then(|| seen.allowances.clone());
     let shown = console.until("what others may take", all).await;
-    console.send(Command::Leave(LeaveMode::Now)).await;
+    console.send(SessionCommand::Leave(LeaveMode::Now)).await;
     shown
 }

@@ -3,8 +3,8 @@
 
 use alloy::primitives::{B256, U256};
 use alloy::providers::Provider as _;
-use bardo::chain::devnet::{ChainTransaction, Mining, server};
-use bardo::chain::sender::{Fees, Route, Sender, TxState};
+use bardo::chain::devnet::{ChainTransaction, MiningMode, server};
+use bardo::chain::sender::{SendRoute, SendState, TxFees, TxSender};
 
 use bardo_testkit::rpc_proxy::{Fate, Proxy};
 use bardo_testkit::sending::{GWEI, PLENTY, SINK, TestHarness, connect};
@@ -12,8 +12,8 @@ use bardo_testkit::sending::{GWEI, PLENTY, SINK, TestHarness, connect};
 /// Enough confirmations for a reorganisation of twelve blocks.
 const CONFIRMATIONS: u64 = 13;
 
-async fn world() -> (TestHarness, Sender) {
-    let mut world = TestHarness::new(Mining::Manual);
+async fn world() -> (TestHarness, TxSender) {
+    let mut world = TestHarness::new(MiningMode::Manual);
     world.rules.confirmations = CONFIRMATIONS;
     mine(&world, 14).await;
     let sender = world.sender();
@@ -33,9 +33,9 @@ async fn reorg(world: &TestHarness, depth: u64, instead: Option<ChainTransaction
 }
 
 /// Polls, resends pending transactions and makes blocks until the result is final.
-async fn settle(world: &TestHarness, sender: &Sender, hash: B256) -> TxState {
+async fn settle(world: &TestHarness, sender: &TxSender, hash: B256) -> SendState {
     for _ in 0..40 {
-        let standing = sender.look(hash).await.unwrap();
+        let standing = sender.poll(hash).await.unwrap();
         if standing.settled {
             return standing.record.state;
         }
@@ -48,12 +48,12 @@ async fn settle(world: &TestHarness, sender: &Sender, hash: B256) -> TxState {
 }
 
 /// Asserts that ledger and chain agree on the receipt, the next nonce, and the received amount.
-async fn agree(world: &TestHarness, sender: &Sender, hash: B256, state: TxState, arrived: u64, what: &str) {
+async fn agree(world: &TestHarness, sender: &TxSender, hash: B256, state: SendState, arrived: u64, what: &str) {
     let receipt = world.client.provider().get_transaction_receipt(hash).await.unwrap();
     let expected = match &receipt {
-        None => TxState::Dropped,
-        Some(receipt) if receipt.status() => TxState::Included,
-        Some(_) => TxState::Reverted,
+        None => SendState::Dropped,
+        Some(receipt) if receipt.status() => SendState::Included,
+        Some(_) => SendState::Reverted,
     };
     assert_eq!(state, expected, "{what}");
     let record = sender.record(hash).unwrap();
@@ -61,20 +61,20 @@ async fn agree(world: &TestHarness, sender: &Sender, hash: B256, state: TxState,
     assert_eq!(record.block, block, "{what}: the block of the chain as it is now");
     assert_eq!(world.received().await, U256::from(arrived), "{what}");
     assert!(sender.pending().unwrap().is_empty(), "{what}");
-    let next = sender.take_nonce(world.account()).await.unwrap();
+    let next = sender.reserve_nonce(world.account()).await.unwrap();
     assert_eq!(next.nonce, world.chain_nonce().await, "{what}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stored_sent_and_unclear_transactions_survive_every_depth() {
     for depth in 1..=12 {
-        for state in [TxState::Stored, TxState::Sent, TxState::Unclear] {
+        for state in [SendState::Stored, SendState::Sent, SendState::Unclear] {
             let (world, sender) = world().await;
             let kept = world.keep(&sender, PLENTY).await;
             let hash = kept.hash();
             match state {
-                TxState::Sent => assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent),
-                TxState::Unclear => {
+                SendState::Sent => assert_eq!(sender.send(kept).await.unwrap().state, SendState::Sent),
+                SendState::Unclear => {
                     // Sent, with the answer lost.
                     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
                     let lost = |method: &str, before| match (method, before) {
@@ -83,7 +83,7 @@ async fn stored_sent_and_unclear_transactions_survive_every_depth() {
                     };
                     let proxy = Proxy::start(served.url(), lost).await;
                     let over = world.sender_over(connect(&proxy.url).await, None);
-                    assert_eq!(over.send(kept).await.unwrap().state, TxState::Unclear);
+                    assert_eq!(over.send(kept).await.unwrap().state, SendState::Unclear);
                 }
                 _ => drop(kept),
             }
@@ -91,7 +91,7 @@ async fn stored_sent_and_unclear_transactions_survive_every_depth() {
             reorg(&world, depth, None).await;
             let end = settle(&world, &sender, hash).await;
             agree(&world, &sender, hash, end, 1, &format!("{state} at depth {depth}")).await;
-            assert_eq!(end, TxState::Included);
+            assert_eq!(end, SendState::Included);
         }
     }
 }
@@ -109,17 +109,17 @@ async fn included_and_reverted_transactions_leave_their_block_and_come_again() {
             }
             mine(&world, 1).await;
             mine(&world, depth - 1).await;
-            let seen = sender.look(hash).await.unwrap();
-            let before = if fails { TxState::Reverted } else { TxState::Included };
+            let seen = sender.poll(hash).await.unwrap();
+            let before = if fails { SendState::Reverted } else { SendState::Included };
             assert_eq!((seen.record.state, seen.settled), (before, false), "depth {depth}");
             reorg(&world, depth, None).await;
-            let gone = sender.look(hash).await.unwrap();
-            assert_eq!((gone.record.state, gone.record.block), (TxState::Sent, None), "depth {depth}");
+            let gone = sender.poll(hash).await.unwrap();
+            assert_eq!((gone.record.state, gone.record.block), (SendState::Sent, None), "depth {depth}");
             // On the new branch the result is the opposite.
             code(if fails { &[] } else { &[0xfe] }).await.unwrap().unwrap();
             let end = settle(&world, &sender, hash).await;
             agree(&world, &sender, hash, end, u64::from(fails), &format!("{before} at depth {depth}")).await;
-            assert_eq!(end, if fails { TxState::Included } else { TxState::Reverted });
+            assert_eq!(end, if fails { SendState::Included } else { SendState::Reverted });
         }
     }
 }
@@ -128,7 +128,7 @@ async fn included_and_reverted_transactions_leave_their_block_and_come_again() {
 async fn a_replaced_transaction_may_win_on_the_new_branch() {
     for depth in 1..=12 {
         let (world, sender) = world().await;
-        let low = Fees { max_fee_per_gas: 5 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
+        let low = TxFees { max_fee_per_gas: 5 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
         let kept = world.keep(&sender, low).await;
         let old = kept.hash();
         sender.send(kept).await.unwrap();
@@ -137,14 +137,14 @@ async fn a_replaced_transaction_may_win_on_the_new_branch() {
         let new = kept.hash();
         sender.send(kept).await.unwrap();
         mine(&world, depth).await;
-        assert_eq!(sender.look(new).await.unwrap().record.state, TxState::Included);
-        assert_eq!(sender.record(old).unwrap().state, TxState::Replaced);
+        assert_eq!(sender.poll(new).await.unwrap().record.state, SendState::Included);
+        assert_eq!(sender.record(old).unwrap().state, SendState::Replaced);
         let transaction = sender.record(old).unwrap().signed.raw().clone();
         let transaction = ChainTransaction::decode(&transaction).unwrap();
         reorg(&world, depth, Some(transaction)).await;
         let end = settle(&world, &sender, old).await;
         agree(&world, &sender, old, end, 1, &format!("replaced at depth {depth}")).await;
-        assert_eq!(end, TxState::Included);
+        assert_eq!(end, SendState::Included);
         assert!(!sender.record(new).unwrap().state.is_mined(), "one of them at most happened");
     }
 }
@@ -155,17 +155,17 @@ async fn on_the_new_branch_the_nonce_may_be_another_programs() {
         let (world, sender) = world().await;
         let (hash, _) = world.send(&sender).await;
         mine(&world, depth).await;
-        assert_eq!(sender.look(hash).await.unwrap().record.state, TxState::Included);
+        assert_eq!(sender.poll(hash).await.unwrap().record.state, SendState::Included);
         let outside = world.sign_as(&world.key, 0, U256::from(7), PLENTY);
         reorg(&world, depth, Some(ChainTransaction::decode(outside.raw()).unwrap())).await;
         let end = settle(&world, &sender, hash).await;
         agree(&world, &sender, hash, end, 7, &format!("taken at depth {depth}")).await;
-        assert_eq!(end, TxState::Dropped);
+        assert_eq!(end, SendState::Dropped);
         // The nonce is known to be used, and the next one follows it.
-        let ticket = sender.take_nonce(world.account()).await.unwrap();
+        let ticket = sender.reserve_nonce(world.account()).await.unwrap();
         let signed = world.sign(&ticket, PLENTY);
         assert!(signed.nonce() > 0);
-        let next = sender.keep(ticket, signed, Route::Public, None).await.unwrap();
+        let next = sender.keep(ticket, signed, SendRoute::Public, None).await.unwrap();
         drop(next);
     }
 }

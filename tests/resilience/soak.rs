@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use alloy::primitives::{U256, keccak256};
 use alloy::sol_types::SolValue as _;
-use bardo::engine::Status;
+use bardo::engine::CallStatus;
 use serde_json::json;
 
 use crate::fellow::Bench;
@@ -63,14 +63,14 @@ impl Soak {
             let way = if back { ("USDC", "WETH", "3.3") } else { ("WETH", "USDC", "0.001") };
             let response = bench.respond(format!("soak-{number}"), way).await;
             match response.status {
-                Status::Success | Status::Partial => (made, back) = (made + 1, !back),
+                CallStatus::Success | CallStatus::Partial => (made, back) = (made + 1, !back),
                 // A chain that did not answer before anything was signed.
-                Status::Error | Status::Blocked => {
+                CallStatus::Error | CallStatus::Blocked => {
                     let error = response.error.as_ref().unwrap();
                     println!("{number}: {} {}", error.code(), error.message());
                     *refused.entry(error.code().as_str().to_owned()).or_default() += 1;
                 }
-                Status::Simulated | Status::Rejected => panic!("{number}: {response:?}"),
+                CallStatus::Simulated | CallStatus::Rejected => panic!("{number}: {response:?}"),
             }
         }
     }

@@ -8,11 +8,13 @@ use bardo::base::id::GolemId;
 use bardo::base::id::PermitId;
 use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
-use bardo::engine::Status;
+use bardo::engine::CallStatus;
 use bardo::runtime::session::SessionOptions;
 use bardo::safety::stop::StopFile;
-use bardo::session::handle::{Command, LeaveMode};
-use bardo::session::questions::{About, AnswerKind, Confirmation, OperatorAnswer, Part, Question, QuestionKey};
+use bardo::session::handle::{LeaveMode, SessionCommand};
+use bardo::session::questions::{
+    AddressPart, AnswerKind, Confirmation, OperatorAnswer, Question, QuestionKey, RequestSubject,
+};
 use serde_json::{Value, json};
 
 use crate::host::{Devnet, Home, ROOMY, run};
@@ -28,24 +30,24 @@ fn trade(from: &str, to: &str, amount: &str) -> (String, Value) {
 
 async fn bought(console: &Console, ticket: u64) {
     let (tool, params) = trade("USDC", "UNI", "100");
-    console.send(Command::Call { ticket, tool, params, dry_run: false, idempotency_key: None }).await;
+    console.send(SessionCommand::Call { ticket, tool, params, dry_run: false, idempotency_key: None }).await;
     let reply = console.reply(ticket).await;
-    assert_eq!(reply.status, Status::Success, "{reply:?}");
+    assert_eq!(reply.status, CallStatus::Success, "{reply:?}");
 }
 
 /// Requests an offer to sell all UNI; returns the command that commits it.
-async fn offered(console: &Console, ticket: u64) -> Command {
+async fn offered(console: &Console, ticket: u64) -> SessionCommand {
     let (tool, params) = trade("UNI", "USDC", "max");
-    console.send(Command::Offer { ticket, tool, params }).await;
+    console.send(SessionCommand::Offer { ticket, tool, params }).await;
     committing(&console.reply(ticket).await, ticket + 1)
 }
 
 /// Command that commits an offer.
-fn committing(reply: &bardo::engine::ToolResponse, ticket: u64) -> Command {
-    assert_eq!(reply.status, Status::Simulated, "{reply:?}");
+fn committing(reply: &bardo::engine::ToolResponse, ticket: u64) -> SessionCommand {
+    assert_eq!(reply.status, CallStatus::Simulated, "{reply:?}");
     let permit = &reply.decision_hints.as_ref().unwrap()["permit"];
     let read = |field: &str| permit[field].as_str().unwrap();
-    Command::Commit {
+    SessionCommand::Commit {
         ticket,
         permit_id: read("permit_id").parse().unwrap(),
         simulation_hash: read("simulation_hash").parse().unwrap(),
@@ -66,8 +68,8 @@ async fn what_the_operator_looked_at_is_what_is_signed() {
     assert!(more > 0);
 
     // Another hash than the displayed one does not approve the offer, and does not use it up.
-    let Command::Commit { ticket, permit_id, .. } = commit.clone() else { panic!() };
-    console.send(Command::Commit { ticket, permit_id, simulation_hash: Default::default() }).await;
+    let SessionCommand::Commit { ticket, permit_id, .. } = commit.clone() else { panic!() };
+    console.send(SessionCommand::Commit { ticket, permit_id, simulation_hash: Default::default() }).await;
     let refused = |words: &'static str| {
         move |seen: &crate::queue::Seen| {
             seen.told.iter().any(|(done, told)| !done && told.contains(words)).then_some(())
@@ -78,7 +80,7 @@ async fn what_the_operator_looked_at_is_what_is_signed() {
 
     console.send(commit.clone()).await;
     let reply = console.reply(11).await;
-    assert_eq!(reply.status, Status::Success, "{reply:?}");
+    assert_eq!(reply.status, CallStatus::Success, "{reply:?}");
     assert_eq!(devnet.balance("UNI"), more, "what was shown was sold, and nothing beside it");
     console.send(commit).await;
     console.until("one offer, one deed", refused("this offer has expired")).await;
@@ -91,9 +93,9 @@ async fn what_the_operator_looked_at_is_what_is_signed() {
     console.until("the older is over", |seen| (seen.told.len() > over).then_some(())).await;
     assert_eq!(devnet.balance("UNI"), more);
     console.send(newer).await;
-    assert_eq!(console.reply(31).await.status, Status::Success);
+    assert_eq!(console.reply(31).await.status, CallStatus::Success);
     assert_eq!(devnet.balance("UNI"), 0);
-    console.send(Command::Leave(LeaveMode::Now)).await;
+    console.send(SessionCommand::Leave(LeaveMode::Now)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -106,17 +108,17 @@ async fn a_stop_passes_whatever_the_session_waits_for() {
     let reason = SafeText::clean("no", 10);
     let key = QuestionKey::Action(PermitId::random());
     console.answer(key, OperatorAnswer::Refuse { reason }).await;
-    console.send(Command::Hold).await;
+    console.send(SessionCommand::Hold).await;
     let first = console.until("something is told", |seen| seen.told.first().cloned()).await;
     assert!(first.0 && first.1.starts_with("held"), "{first:?}");
     assert_eq!(StopFile::in_folder(&home.path().join("data")).read().level(), Some(StopLevel::Halt));
-    console.send(Command::ReleaseHold).await;
+    console.send(SessionCommand::ReleaseHold).await;
     let second = console.until("the next", |seen| seen.told.get(1).cloned()).await;
     assert!(second.0 && second.1.contains("released"), "{second:?}");
     assert_eq!(StopFile::in_folder(&home.path().join("data")).read().level(), None);
     ledger.execute_batch("ROLLBACK").unwrap();
     console.until("the answer comes to its end", |seen| (seen.told.len() > 2).then_some(())).await;
-    console.send(Command::Leave(LeaveMode::Now)).await;
+    console.send(SessionCommand::Leave(LeaveMode::Now)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -137,7 +139,7 @@ async fn whoever_only_looks_or_rehearses_sends_nothing_that_was_left() {
         Console::open_as(&home, &devnet, None, SessionOptions { watch: true, ..SessionOptions::default() }).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(devnet.nonce(), nonce, "a console that watches sends");
-    watching.send(Command::Leave(LeaveMode::Now)).await;
+    watching.send(SessionCommand::Leave(LeaveMode::Now)).await;
 
     // A session in paper mode does not send it either; when it leaves paper mode, the remains are completed first.
     let paper =
@@ -145,9 +147,9 @@ async fn whoever_only_looks_or_rehearses_sends_nothing_that_was_left() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(devnet.nonce(), nonce, "a rehearsal sends");
     let (tool, params) = trade("WETH", "USDC", "0.01");
-    paper.send(Command::Offer { ticket: 7, tool, params }).await;
+    paper.send(SessionCommand::Offer { ticket: 7, tool, params }).await;
     let shown = committing(&paper.reply(7).await, 8);
-    paper.send(Command::AskToLeavePaper).await;
+    paper.send(SessionCommand::AskToLeavePaper).await;
     let question = paper.question(None).await;
     paper.answer(question.key, OperatorAnswer::Once).await;
     let off =
@@ -162,7 +164,7 @@ async fn whoever_only_looks_or_rehearses_sends_nothing_that_was_left() {
     };
     paper.until("the offer is over", over).await;
     assert_eq!(devnet.nonce(), ended);
-    paper.send(Command::Leave(LeaveMode::Now)).await;
+    paper.send(SessionCommand::Leave(LeaveMode::Now)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,16 +192,16 @@ async fn a_program_that_leads_cannot_say_yes_to_itself_through_the_ledger() {
     let open = "SELECT count(*) FROM shared_question WHERE permit_id NOT IN (SELECT permit_id FROM shared_answer)";
     other.until("it is laid again", |_| (home.count(open) == 1).then_some(())).await;
     other.answer(question.key, OperatorAnswer::Refuse { reason: SafeText::clean("no", 10) }).await;
-    assert_eq!(led.reply(1).await.status, Status::Rejected);
+    assert_eq!(led.reply(1).await.status, CallStatus::Rejected);
     for console in [led, other] {
-        console.send(Command::Leave(LeaveMode::Now)).await;
+        console.send(SessionCommand::Leave(LeaveMode::Now)).await;
     }
 }
 
 /// Roles and words in a request about an action.
 fn said(question: &Question) -> (&[SafeText], Option<&SafeText>) {
     match &question.about {
-        About::Action(action) => (&action.asked_by, action.words.as_ref()),
+        RequestSubject::Action(action) => (&action.asked_by, action.words.as_ref()),
         other => panic!("{other:?}"),
     }
 }
@@ -211,15 +213,15 @@ async fn an_action_by_hand_above_the_limit_is_asked_once_with_everything_that_an
     let before = devnet.balance("USDC");
     let held = async |ticket: u64| {
         let (tool, params) = trade("USDC", "WETH", "1500");
-        console.send(Command::Offer { ticket, tool, params }).await;
-        assert_eq!(console.reply(ticket).await.status, Status::Simulated);
+        console.send(SessionCommand::Offer { ticket, tool, params }).await;
+        assert_eq!(console.reply(ticket).await.status, CallStatus::Simulated);
         let of = |seen: &crate::queue::Seen| {
             seen.offers.iter().find(|(found, _)| *found == ticket).map(|(_, question)| question.clone())
         };
         console.until("its question", of).await
     };
     let answer = async |key, answer, confirmation| {
-        console.send(Command::Answer { key, answer, confirmation, password: None }).await;
+        console.send(SessionCommand::Answer { key, answer, confirmation, password: None }).await;
     };
     // A rejection withdraws it, and a later approval has no effect.
     let question = held(1).await;
@@ -239,8 +241,8 @@ async fn an_action_by_hand_above_the_limit_is_asked_once_with_everything_that_an
     assert_eq!((&question.golem_id, said(&question)), (&GolemId::operator(), (&[][..], None)));
     assert!(question.reasons.iter().any(|why| matches!(why, AskReason::AboveLimit { .. })), "{:?}", question.reasons);
     assert!(bardo::runtime::questions::is_bound(&question));
-    let About::Action(action) = &question.about else { panic!() };
-    for part in [Part::From, Part::Calls, Part::Spender, Part::Receiver] {
+    let RequestSubject::Action(action) = &question.about else { panic!() };
+    for part in [AddressPart::From, AddressPart::Calls, AddressPart::Spender, AddressPart::Receiver] {
         assert!(action.places.iter().any(|place| place.part == part), "{part:?}");
     }
     // The headline shows the outflow; the counted amount is higher by the gas.
@@ -252,11 +254,11 @@ async fn an_action_by_hand_above_the_limit_is_asked_once_with_everything_that_an
         seen.replies.iter().filter(|(ticket, _)| *ticket == 2).nth(1).map(|(_, reply)| reply.clone())
     };
     let reply = console.until("it is done", done).await;
-    assert_eq!(reply.status, Status::Success, "{reply:?}");
+    assert_eq!(reply.status, CallStatus::Success, "{reply:?}");
     assert_eq!(devnet.balance("USDC"), before - 1_500_000_000);
     assert!(console.seen.lock().unwrap().questions.is_empty());
     for kind in ["approval:requested", "approval:resolved"] {
         assert_eq!(home.count(&format!("SELECT count(*) FROM audit_entry WHERE kind = '{kind}'")), 1, "{kind}");
     }
-    console.send(Command::Leave(LeaveMode::Now)).await;
+    console.send(SessionCommand::Leave(LeaveMode::Now)).await;
 }

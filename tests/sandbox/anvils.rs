@@ -25,8 +25,8 @@ use bardo::abi::uniswapx::Reactor;
 use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::units::TokenAmount;
 use bardo::chain::devnet::Chain;
-use bardo::sandbox::plan::Token;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig, services};
+use bardo::sandbox::plan::SandboxToken;
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig, services};
 use serde_json::{Value, json};
 
 use bardo_testkit::anvil::{self, Anvil};
@@ -50,7 +50,7 @@ impl Anvils {
         let config = SandboxConfig {
             seed: 31,
             start_time: SystemClock.now_seconds().saturating_sub(30),
-            pace: Pace::Manual,
+            pace: BlockPace::Manual,
             clock: None,
             market: MarketMode::Off,
             keeper: false,
@@ -172,7 +172,7 @@ struct World {
     /// Endpoints of the chains.
     chains: Vec<String>,
     blocks: tokio::task::JoinHandle<()>,
-    _served: services::Services,
+    _served: services::ServiceServer,
 }
 
 impl World {
@@ -239,7 +239,7 @@ async fn orders_of_each_kind_and_an_intent_flow_over_http() {
     let (both, chains) = (world.both.clone(), world.chains.clone());
     let account = both.sandbox.accounts()[0];
     let deployment = |at: usize| both.sandbox.chains()[at].deployment.clone();
-    let (usdc, weth) = (deployment(0).token(Token::Usdc).unwrap(), deployment(0).weth);
+    let (usdc, weth) = (deployment(0).token(SandboxToken::Usdc).unwrap(), deployment(0).weth);
     let ethereum = &both.anvils[0].1;
     for kind in ["DUTCH_V2", "DUTCH_V3", "PRIORITY"] {
         let home = tempfile::tempdir().unwrap();
@@ -272,7 +272,7 @@ async fn orders_of_each_kind_and_an_intent_flow_over_http() {
     let home = tempfile::tempdir().unwrap();
     let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "150", "source_chain": "ethereum",
                         "destination_chain": "base", "deadline": 60});
-    let over_there = deployment(1).token(Token::Usdc).unwrap();
+    let over_there = deployment(1).token(SandboxToken::Usdc).unwrap();
     let mut delivered = None;
     for _ in 0..4 {
         let before = both.balance(1, over_there, account).await;
@@ -300,7 +300,7 @@ async fn what_is_not_settled_ends_over_http_as_the_anvils_say() {
     let (both, chains) = (world.both.clone(), world.chains.clone());
     let account = both.sandbox.accounts()[0];
     let deployment = both.sandbox.chains()[0].deployment.clone();
-    let (usdc, weth) = (deployment.token(Token::Usdc).unwrap(), deployment.weth);
+    let (usdc, weth) = (deployment.token(SandboxToken::Usdc).unwrap(), deployment.weth);
     let before = [both.balance(0, weth, account).await, both.balance(0, usdc, account).await];
     let home = tempfile::tempdir().unwrap();
     let allow = |amount: &str| json!({"token": "WETH", "amount": amount, "chain": "ethereum"});

@@ -2,14 +2,21 @@
 
 use std::sync::Mutex;
 
-use bardo::chain::network::{Contract, Description};
-use bardo::sandbox::genesis::Stage;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::chain::network::{KnownContract, NetworkDescription};
+use bardo::sandbox::genesis::StartStage;
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 
 use crate::world::START;
 
 fn config() -> SandboxConfig {
-    SandboxConfig { seed: 3, start_time: START, pace: Pace::Manual, clock: None, market: MarketMode::On, keeper: true }
+    SandboxConfig {
+        seed: 3,
+        start_time: START,
+        pace: BlockPace::Manual,
+        clock: None,
+        market: MarketMode::On,
+        keeper: true,
+    }
 }
 
 #[test]
@@ -35,10 +42,10 @@ fn progress_is_told_from_the_snapshot_to_the_end() {
     Sandbox::boot(&config(), &|progress| told.lock().unwrap().push(progress)).unwrap();
     let told = told.into_inner().unwrap();
     for chain in ["ethereum", "base"] {
-        let stages: Vec<Stage> = told.iter().filter(|news| news.chain == chain).map(|news| news.stage).collect();
-        assert_eq!(stages.first(), Some(&Stage::Snapshot));
-        assert_eq!(stages.last(), Some(&Stage::Ready));
-        assert!(stages.contains(&Stage::Past { done: 120, of: 120 }));
+        let stages: Vec<StartStage> = told.iter().filter(|news| news.chain == chain).map(|news| news.stage).collect();
+        assert_eq!(stages.first(), Some(&StartStage::Snapshot));
+        assert_eq!(stages.last(), Some(&StartStage::Ready));
+        assert!(stages.contains(&StartStage::Past { done: 120, of: 120 }));
     }
 }
 
@@ -46,31 +53,31 @@ fn progress_is_told_from_the_snapshot_to_the_end() {
 fn the_description_is_one_that_others_accept() {
     let sandbox = Sandbox::boot(&config(), &|_| {}).unwrap();
     let description = sandbox.description();
-    let read = Description::parse(&serde_json::to_string(&description).unwrap()).unwrap();
+    let read = NetworkDescription::parse(&serde_json::to_string(&description).unwrap()).unwrap();
     assert_eq!(read, description);
     read.trust_as_devnet().unwrap();
     let networks = read.networks();
     assert_eq!(networks.iter().map(|network| network.chain_id).collect::<Vec<_>>(), [31337, 31338]);
     for (network, chain) in networks.iter().zip(sandbox.chains()) {
         for contract in [
-            Contract::Permit2,
-            Contract::Multicall3,
-            Contract::WrappedNative,
-            Contract::UniversalRouter,
-            Contract::SwapRouter02,
-            Contract::V2Factory,
-            Contract::V2Router,
-            Contract::V3Factory,
-            Contract::V3PositionManager,
-            Contract::QuoterV2,
-            Contract::TickLens,
-            Contract::V2DutchReactor,
-            Contract::V3DutchReactor,
-            Contract::PriorityReactor,
-            Contract::OrderQuoter,
-            Contract::EntryPoint,
-            Contract::DelegationManager,
-            Contract::Eip7702Delegator,
+            KnownContract::Permit2,
+            KnownContract::Multicall3,
+            KnownContract::WrappedNative,
+            KnownContract::UniversalRouter,
+            KnownContract::SwapRouter02,
+            KnownContract::V2Factory,
+            KnownContract::V2Router,
+            KnownContract::V3Factory,
+            KnownContract::V3PositionManager,
+            KnownContract::QuoterV2,
+            KnownContract::TickLens,
+            KnownContract::V2DutchReactor,
+            KnownContract::V3DutchReactor,
+            KnownContract::PriorityReactor,
+            KnownContract::OrderQuoter,
+            KnownContract::EntryPoint,
+            KnownContract::DelegationManager,
+            KnownContract::Eip7702Delegator,
         ] {
             let key = contract.key();
             assert_eq!(network.book.contract(contract), Some(chain.deployment.contracts[key.as_str()]), "{key}");

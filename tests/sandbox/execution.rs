@@ -9,14 +9,14 @@ use alloy::sol_types::SolCall;
 use bardo::abi::erc20::{Erc20, OpenMint, Weth9};
 use bardo::abi::uniswap_v2::UniswapV2Router02;
 use bardo::abi::uniswap_v3::SwapRouter02;
-use bardo::chain::devnet::{Devnet, Mining, RunningConfig};
-use bardo::chain::fork::{Call, Fork, NextBlock, Source};
+use bardo::chain::devnet::{Devnet, MiningMode, RunningConfig};
+use bardo::chain::fork::{Fork, ForkCall, ForkSource, NextBlock};
 use bardo::chain::network::{AddressBook, BookToken, DEVNET_ETHEREUM, Network};
 use bardo::sandbox::genesis::Deployment;
-use bardo::sandbox::plan::{ETHEREUM, Token};
-use bardo::uniswap::discovery::{DiscoveryError, PoolReader, Reach};
-use bardo::uniswap::pool::{Exact, Pool, Version};
-use bardo::uniswap::routing::{GasCost, GasModel, Leg, PoolSet, Route, RouteError, RouteRequest};
+use bardo::sandbox::plan::{ETHEREUM, SandboxToken};
+use bardo::uniswap::discovery::{DiscoveryError, PoolReader, TickReach};
+use bardo::uniswap::pool::{FixedAmount, Pool, ProtocolVersion};
+use bardo::uniswap::routing::{GasCost, GasModel, PoolSet, Route, RouteError, RouteLeg, RouteRequest};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -42,7 +42,7 @@ impl Ground {
         let mut world = World::quiet(&ETHEREUM);
         world.chain.set_balance(TRADER, U256::MAX >> 100);
         let deployment = Arc::clone(world.background_actors.deployment());
-        let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+        let running = RunningConfig { mining: MiningMode::Manual, clock: None, hook: None };
         let devnet = Devnet::adopt(world.chain, running).unwrap();
         // The balance is of the pinned block.
         devnet.mine().await.unwrap();
@@ -57,18 +57,18 @@ impl Ground {
         }
         let network = Network::devnet("ethereum", DEVNET_ETHEREUM, book);
         let reader = PoolReader::new(devnet.provider(), &network).unwrap();
-        let fork = Fork::pin(&Source::Devnet(devnet), BlockId::latest(), NextBlock::default()).await.unwrap();
+        let fork = Fork::pin(&ForkSource::Devnet(devnet), BlockId::latest(), NextBlock::default()).await.unwrap();
         let tokens = deployment.tokens.iter().filter(|(token, _)| !token.is_bad()).map(|(_, at)| *at).collect();
-        let weth = deployment.tokens[&Token::Weth];
+        let weth = deployment.tokens[&SandboxToken::Weth];
         Self { reader, deployment, fork, tokens, weth }
     }
 
     /// Call that gives the trader this amount of a token.
-    fn fund(&self, token: Address, amount: U256) -> Call {
+    fn fund(&self, token: Address, amount: U256) -> ForkCall {
         if token == self.weth {
-            Call::new(TRADER, token, Weth9::depositCall {}.abi_encode()).with_value(amount)
+            ForkCall::new(TRADER, token, Weth9::depositCall {}.abi_encode()).with_value(amount)
         } else {
-            Call::new(TRADER, token, OpenMint::mintCall { to: TRADER, value: amount }.abi_encode())
+            ForkCall::new(TRADER, token, OpenMint::mintCall { to: TRADER, value: amount }.abi_encode())
         }
     }
 
@@ -86,9 +86,9 @@ impl Ground {
             calls.push(self.fund(token_in, paid + U256::from(1)));
             calls.push(self.fund(token_out, U256::from(1)));
             let approve = Erc20::approveCall { spender: to, value: U256::MAX };
-            calls.push(Call::new(TRADER, token_in, approve.abi_encode()));
+            calls.push(ForkCall::new(TRADER, token_in, approve.abi_encode()));
             swaps.push((calls.len(), [token_in, token_out], [paid, received]));
-            calls.push(Call::new(TRADER, to, data));
+            calls.push(ForkCall::new(TRADER, to, data));
         }
         let simulation = self.fork.simulate(&calls).await.unwrap();
         assert!(simulation.succeeded(), "{:?} of {route:?}", simulation.failure());
@@ -109,17 +109,18 @@ impl Ground {
     /// version: target, calldata, tokens, input and output.
     fn steps(&self, route: &Route) -> Vec<(Address, Bytes, [Address; 2], [U256; 2])> {
         let router = self.contract("swapRouter02");
-        let mixed = |leg: &Leg| leg.hops.iter().any(|hop| hop.version != leg.hops[0].version);
+        let mixed = |leg: &RouteLeg| leg.hops.iter().any(|hop| hop.version != leg.hops[0].version);
         // For an exact output SwapRouter02 pays V2 pairs the required input and forwards all of their output, which
         // exceeds the request by rounding; the V2 router sends exactly the requested output.
-        let rounds = |leg: &Leg| matches!(route.exact, Exact::Out(_)) && leg.hops[0].version == Version::V2;
+        let rounds =
+            |leg: &RouteLeg| matches!(route.exact, FixedAmount::Out(_)) && leg.hops[0].version == ProtocolVersion::V2;
         let one_by_one = route.legs.len() > 1 && route.legs.iter().any(rounds);
         if one_by_one || route.legs.iter().any(mixed) {
             let mut steps = Vec::new();
             for leg in &route.legs {
                 for stretch in leg.hops.chunk_by(|one, next| one.version == next.version) {
                     let (first, last) = (&stretch[0], &stretch[stretch.len() - 1]);
-                    let part = Leg {
+                    let part = RouteLeg {
                         hops: stretch.to_vec(),
                         amount_in: first.amount_in,
                         amount_out: last.amount_out,
@@ -142,13 +143,13 @@ impl Ground {
         vec![(to, data, [route.token_in, route.token_out], [route.amount_in, route.amount_out])]
     }
 
-    fn leg_alone(&self, leg: &Leg, exact: Exact) -> (Address, Bytes) {
-        if leg.hops[0].version == Version::V3 {
+    fn leg_alone(&self, leg: &RouteLeg, exact: FixedAmount) -> (Address, Bytes) {
+        if leg.hops[0].version == ProtocolVersion::V3 {
             return (self.contract("swapRouter02"), on_router(leg, exact));
         }
         let (path, to, deadline) = (tokens_of(leg), TRADER, U256::from(DEADLINE));
         let data = match exact {
-            Exact::In(_) => UniswapV2Router02::swapExactTokensForTokensCall {
+            FixedAmount::In(_) => UniswapV2Router02::swapExactTokensForTokensCall {
                 amountIn: leg.amount_in,
                 amountOutMin: U256::ZERO,
                 path,
@@ -156,7 +157,7 @@ impl Ground {
                 deadline,
             }
             .abi_encode(),
-            Exact::Out(_) => UniswapV2Router02::swapTokensForExactTokensCall {
+            FixedAmount::Out(_) => UniswapV2Router02::swapTokensForExactTokensCall {
                 amountOut: leg.amount_out,
                 amountInMax: U256::MAX,
                 path,
@@ -169,31 +170,31 @@ impl Ground {
     }
 }
 
-fn tokens_of(leg: &Leg) -> Vec<Address> {
+fn tokens_of(leg: &RouteLeg) -> Vec<Address> {
     std::iter::once(leg.hops[0].token_in).chain(leg.hops.iter().map(|hop| hop.token_out)).collect()
 }
 
 /// One leg as a call of SwapRouter02. Bounds are loose: the flows are compared afterwards.
-fn on_router(leg: &Leg, exact: Exact) -> Bytes {
+fn on_router(leg: &RouteLeg, exact: FixedAmount) -> Bytes {
     let (amount_in, amount_out) = (leg.amount_in, leg.amount_out);
     let path = tokens_of(leg);
-    let v2 = leg.hops[0].version == Version::V2;
+    let v2 = leg.hops[0].version == ProtocolVersion::V2;
     match exact {
-        Exact::In(_) if v2 => SwapRouter02::swapExactTokensForTokensCall {
+        FixedAmount::In(_) if v2 => SwapRouter02::swapExactTokensForTokensCall {
             amountIn: amount_in,
             amountOutMin: U256::ZERO,
             path,
             to: TRADER,
         }
         .abi_encode(),
-        Exact::Out(_) if v2 => SwapRouter02::swapTokensForExactTokensCall {
+        FixedAmount::Out(_) if v2 => SwapRouter02::swapTokensForExactTokensCall {
             amountOut: amount_out,
             amountInMax: U256::MAX,
             path,
             to: TRADER,
         }
         .abi_encode(),
-        Exact::In(_) => {
+        FixedAmount::In(_) => {
             let mut packed = path[0].to_vec();
             for hop in &leg.hops {
                 packed.extend(&hop.fee.to_be_bytes()[1..]);
@@ -207,7 +208,7 @@ fn on_router(leg: &Leg, exact: Exact) -> Bytes {
             };
             SwapRouter02::exactInputCall { params }.abi_encode()
         }
-        Exact::Out(_) => {
+        FixedAmount::Out(_) => {
             let mut packed = path[path.len() - 1].to_vec();
             for hop in leg.hops.iter().rev() {
                 packed.extend(&hop.fee.to_be_bytes()[1..]);
@@ -226,12 +227,12 @@ fn on_router(leg: &Leg, exact: Exact) -> Bytes {
 }
 
 /// Open side of a trade after gas, as a signed number where higher is better.
-fn after_gas(exact: Exact, open_side: U256, gas: U256) -> i128 {
+fn after_gas(exact: FixedAmount, open_side: U256, gas: U256) -> i128 {
     let open_side = i128::try_from(open_side).unwrap();
     let gas = i128::try_from(gas).unwrap();
     match exact {
-        Exact::In(_) => open_side - gas,
-        Exact::Out(_) => -open_side - gas,
+        FixedAmount::In(_) => open_side - gas,
+        FixedAmount::Out(_) => -open_side - gas,
     }
 }
 
@@ -259,7 +260,7 @@ fn best_single(pools: &PoolSet, request: &RouteRequest) -> Option<i128> {
             };
             // Mixed paths are offered for exact inputs only.
             let one_version = path.first().is_none_or(|first| first.version() == pool.version());
-            if tokens.contains(&next) || !(one_version || matches!(request.exact, Exact::In(_))) {
+            if tokens.contains(&next) || !(one_version || matches!(request.exact, FixedAmount::In(_))) {
                 continue;
             }
             let mut longer = (path.clone(), tokens.clone());
@@ -278,23 +279,23 @@ fn path_score(path: &[&Pool], tokens: &[Address], request: &RouteRequest) -> Opt
     let mut swap = |pool: &Pool, token_in: Address| {
         let zero_for_one = pool.tokens().0 == token_in;
         let exact = match request.exact {
-            Exact::In(_) => Exact::In(amount),
-            Exact::Out(_) => Exact::Out(amount),
+            FixedAmount::In(_) => FixedAmount::In(amount),
+            FixedAmount::Out(_) => FixedAmount::Out(amount),
         };
         let quote = pool.quote(zero_for_one, exact).ok()?;
         units += match pool.version() {
-            Version::V2 => model.v2_hop,
-            Version::V3 => model.v3_hop + model.v3_tick * u64::from(quote.ticks_crossed),
+            ProtocolVersion::V2 => model.v2_hop,
+            ProtocolVersion::V3 => model.v3_hop + model.v3_tick * u64::from(quote.ticks_crossed),
         };
         amount = match request.exact {
-            Exact::In(_) => quote.amount_out,
-            Exact::Out(_) => quote.amount_in,
+            FixedAmount::In(_) => quote.amount_out,
+            FixedAmount::Out(_) => quote.amount_in,
         };
         Some(())
     };
     match request.exact {
-        Exact::In(_) => path.iter().zip(tokens).try_for_each(|(pool, token_in)| swap(pool, *token_in))?,
-        Exact::Out(_) => path.iter().zip(tokens).rev().try_for_each(|(pool, token_in)| swap(pool, *token_in))?,
+        FixedAmount::In(_) => path.iter().zip(tokens).try_for_each(|(pool, token_in)| swap(pool, *token_in))?,
+        FixedAmount::Out(_) => path.iter().zip(tokens).rev().try_for_each(|(pool, token_in)| swap(pool, *token_in))?,
     }
     (!amount.is_zero()).then(|| after_gas(request.exact, amount, request.gas.unwrap().of(units)))
 }
@@ -306,7 +307,7 @@ fn used(route: &Route, gas: u64) -> Used {
     let hops = || route.legs.iter().flat_map(|leg| &leg.hops);
     let count = |version| hops().filter(|hop| hop.version == version).count() as f64;
     let ticks = hops().map(|hop| f64::from(hop.ticks_crossed)).sum();
-    (gas as f64, [1.0, count(Version::V3), ticks, count(Version::V2)])
+    (gas as f64, [1.0, count(ProtocolVersion::V3), ticks, count(ProtocolVersion::V2)])
 }
 
 /// Least squares: the four figures that explain the measured gas best.
@@ -337,7 +338,7 @@ fn fitted(measured: &[Used]) -> [f64; 4] {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_best_route_is_executed_to_the_wei_and_no_single_path_beats_it() {
     let ground = Ground::new().await;
-    let all = ground.reader.pools(&ground.tokens, BlockId::latest(), Reach::Whole).await.unwrap();
+    let all = ground.reader.pools(&ground.tokens, BlockId::latest(), TickReach::Whole).await.unwrap();
     let mut random = ChaCha8Rng::seed_from_u64(23);
     let (mut executed, mut splits, mut long, mut mixed, mut two) = (0, 0, 0, 0, 0);
     let mut measured: Vec<Used> = Vec::new();
@@ -355,7 +356,7 @@ async fn the_best_route_is_executed_to_the_wei_and_no_single_path_beats_it() {
         let amount = depth / U256::from(1u64 << random.random_range(3..21))
             * U256::from(random.random_range(512..1024u64))
             / U256::from(1024);
-        let exact = if paying { Exact::In(amount) } else { Exact::Out(amount) };
+        let exact = if paying { FixedAmount::In(amount) } else { FixedAmount::Out(amount) };
         let open = if paying { to } else { from };
         let native = all.pools.token_per_native(ground.weth, open).unwrap();
         let gas = GasCost::new(1_000_000_000, &native);
@@ -383,7 +384,7 @@ async fn the_best_route_is_executed_to_the_wei_and_no_single_path_beats_it() {
         splits += usize::from(route.legs.len() > 1);
         long += usize::from(route.legs.iter().any(|leg| leg.hops.len() == 3));
         mixed += usize::from(gas.is_none());
-        two += usize::from(route.legs.iter().any(|leg| leg.hops[0].version == Version::V2));
+        two += usize::from(route.legs.iter().any(|leg| leg.hops[0].version == ProtocolVersion::V2));
         if let Some(gas) = gas {
             off += (route.gas_units as f64 / gas as f64 - 1.0).abs();
             measured.push(used(&route, gas));

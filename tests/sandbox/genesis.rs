@@ -5,8 +5,8 @@ use alloy::primitives::{U256, address, aliases::U24, aliases::U160, keccak256};
 use bardo::abi::erc20::Erc20;
 use bardo::abi::uniswap_v2::{UniswapV2Factory, UniswapV2Pair};
 use bardo::abi::uniswap_v3::{QuoterV2, SwapRouter02, TickLens, UniswapV3Factory, UniswapV3Pool};
-use bardo::sandbox::market::standing;
-use bardo::sandbox::plan::{BASE, CHAINS, ETHEREUM, Token, Venue};
+use bardo::sandbox::market::pool_sqrt_price;
+use bardo::sandbox::plan::{BASE, CHAINS, ETHEREUM, SandboxToken, Venue};
 
 use crate::world::{START, World};
 
@@ -61,7 +61,7 @@ fn the_factories_know_the_pools_at_the_computed_addresses() {
         };
         assert_eq!(known, pool.address);
         // The market reads prices from storage: they equal the contract's answers.
-        let at = standing(world.chain.state(), pool);
+        let at = pool_sqrt_price(world.chain.state(), pool);
         match pool.venue {
             Venue::V3(_) => {
                 let slot0 = world.ask(pool.address, UniswapV3Pool::slot0Call {});
@@ -83,15 +83,15 @@ fn the_demo_wallet_has_exactly_what_it_should() {
     let world = World::new(&ETHEREUM);
     assert_eq!(world.demo(), address!("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"));
     assert_eq!(world.chain.state().balance(world.demo()), ether(14));
-    assert_eq!(world.balance(Token::Weth, world.demo()), ether(45));
-    assert_eq!(world.balance(Token::Usdc, world.demo()), U256::from(5_000_000_000_u64));
-    for token in [Token::Usdt, Token::Dai, Token::Uni, Token::Link, Token::Wbtc] {
+    assert_eq!(world.balance(SandboxToken::Weth, world.demo()), ether(45));
+    assert_eq!(world.balance(SandboxToken::Usdc, world.demo()), U256::from(5_000_000_000_u64));
+    for token in [SandboxToken::Usdt, SandboxToken::Dai, SandboxToken::Uni, SandboxToken::Link, SandboxToken::Wbtc] {
         assert_eq!(world.balance(token, world.demo()), U256::ZERO);
     }
     let world = World::new(&BASE);
     assert_eq!(world.chain.state().balance(world.demo()), ether(2));
-    assert_eq!(world.balance(Token::Usdc, world.demo()), U256::from(500_000_000));
-    assert_eq!(world.balance(Token::Weth, world.demo()), U256::ZERO);
+    assert_eq!(world.balance(SandboxToken::Usdc, world.demo()), U256::from(500_000_000));
+    assert_eq!(world.balance(SandboxToken::Weth, world.demo()), U256::ZERO);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn every_pool_stands_at_the_stated_price() {
             assert!(distance <= fee + 0.001, "{pool:?} is off by {distance}");
         }
         for (asset, stated) in [("ETH", 3_400.0), ("BTC", 68_000.0), ("UNI", 7.85), ("LINK", 17.0)] {
-            let asset = bardo::sandbox::target::Asset::FED.into_iter().find(|fed| fed.ticker() == asset).unwrap();
+            let asset = bardo::sandbox::target::PricedAsset::FED.into_iter().find(|fed| fed.ticker() == asset).unwrap();
             assert!((world.price(asset) / stated - 1.0).abs() <= 0.008);
         }
     }
@@ -116,9 +116,9 @@ fn ether_against_usdc_is_twenty_million_deep() {
     let mut dollars = 0.0;
     let venues = [Venue::V2, Venue::V3(100), Venue::V3(500), Venue::V3(3_000), Venue::V3(10_000)];
     for venue in venues {
-        let pool = world.pool(Token::Weth, Token::Usdc, venue);
+        let pool = world.pool(SandboxToken::Weth, SandboxToken::Usdc, venue);
         let held = |token| u128::try_from(world.balance(token, pool.address)).unwrap() as f64;
-        dollars += held(Token::Weth) / 1e18 * 3_400.0 + held(Token::Usdc) / 1e6;
+        dollars += held(SandboxToken::Weth) / 1e18 * 3_400.0 + held(SandboxToken::Usdc) / 1e6;
     }
     assert!((dollars / 20e6 - 1.0).abs() < 0.1, "{dollars}");
 }
@@ -159,7 +159,8 @@ fn v3_pools_have_many_ticks_and_an_hour_of_observations() {
 #[test]
 fn a_swap_pays_exactly_what_the_quoter_says() {
     let mut world = World::quiet(&ETHEREUM);
-    let (weth, usdc, router) = (world.token(Token::Weth), world.token(Token::Usdc), world.contract("swapRouter02"));
+    let (weth, usdc, router) =
+        (world.token(SandboxToken::Weth), world.token(SandboxToken::Usdc), world.contract("swapRouter02"));
     let approved = world.transact(0, weth, Erc20::approveCall { spender: router, value: U256::MAX });
     assert!(approved.failure.is_none());
     for (fee, tenths) in [(100_u32, 1_u64), (500, 10), (3_000, 10), (10_000, 5)] {
@@ -176,7 +177,7 @@ fn a_swap_pays_exactly_what_the_quoter_says() {
                 },
             },
         );
-        let before = world.balance(Token::Usdc, world.demo());
+        let before = world.balance(SandboxToken::Usdc, world.demo());
         let swap = SwapRouter02::exactInputSingleCall {
             params: SwapRouter02::ExactInputSingleParams {
                 tokenIn: weth,
@@ -190,9 +191,9 @@ fn a_swap_pays_exactly_what_the_quoter_says() {
         };
         let receipt = world.transact(0, router, swap);
         assert!(receipt.failure.is_none(), "{:?}", receipt.failure);
-        assert_eq!(world.balance(Token::Usdc, world.demo()) - before, quoted.amountOut);
+        assert_eq!(world.balance(SandboxToken::Usdc, world.demo()) - before, quoted.amountOut);
         let swapped = UniswapV3Pool::slot0Call {};
-        let pool = world.pool(Token::Weth, Token::Usdc, Venue::V3(fee));
+        let pool = world.pool(SandboxToken::Weth, SandboxToken::Usdc, Venue::V3(fee));
         assert_eq!(world.ask(pool.address, swapped).sqrtPriceX96, quoted.sqrtPriceX96After);
     }
 }

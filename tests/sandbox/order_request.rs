@@ -3,13 +3,13 @@
 
 use alloy::primitives::{Address, Bytes, U256};
 use bardo::base::service::ServiceError;
-use bardo::chain::permit2::Domain;
+use bardo::chain::permit2::Permit2Domain;
 use bardo::chain::service::JsonService;
 use bardo::sandbox::contracts::PERMIT2;
-use bardo::sandbox::keys::Party;
-use bardo::sandbox::plan::Token;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig, services};
-use bardo::uniswap::order::{Auction, Draft, Legs, OrderKind};
+use bardo::sandbox::keys::DevnetAccount;
+use bardo::sandbox::plan::SandboxToken;
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig, services};
+use bardo::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft, OrderKind};
 use bardo::uniswap::service::submission;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ async fn an_order_without_what_the_document_requires_is_not_taken() {
     let config = SandboxConfig {
         seed: 4,
         start_time: START,
-        pace: Pace::Manual,
+        pace: BlockPace::Manual,
         clock: None,
         market: MarketMode::Off,
         keeper: true,
@@ -34,26 +34,26 @@ async fn an_order_without_what_the_document_requires_is_not_taken() {
     let served = services::serve(&sandbox, 0).await.unwrap();
     let service = JsonService::new(&served.url()).unwrap();
     let chain = sandbox.chain("ethereum").unwrap();
-    let user = Party::development_accounts().unwrap().swap_remove(1);
+    let user = DevnetAccount::development_accounts().unwrap().swap_remove(1);
     let house = chain.background_actors.order_service();
     let next = chain.devnet.head().borrow().header.number + 1;
-    let over_blocks = Auction::CosignedBlocks { over: 30, base_fee: 0, per_gwei: U256::ZERO };
-    let by_priority = Auction::PriorityFee { start_block: next + 2, baseline: 0, mps_per_wei: U256::from(1) };
+    let over_blocks = AuctionTerms::CosignedBlocks { over: 30, base_fee: 0, per_gwei: U256::ZERO };
+    let by_priority = AuctionTerms::PriorityFee { start_block: next + 2, baseline: 0, mps_per_wei: U256::from(1) };
     for (kind, auction, least_out, more) in [
-        (OrderKind::DutchV2, Auction::CosignedTimes, 8, &OF_DUTCH as &[&str]),
+        (OrderKind::DutchV2, AuctionTerms::CosignedTimes, 8, &OF_DUTCH as &[&str]),
         (OrderKind::DutchV3, over_blocks, 8, &OF_DUTCH),
         (OrderKind::Priority, by_priority, 9, &OF_PRIORITY),
     ] {
-        let order = Draft {
+        let order = OrderDraft {
             reactor: house.reactor(kind).unwrap(),
             swapper: user.address(),
             recipient: user.address(),
             nonce: U256::from(77),
             deadline: chain.devnet.head().borrow().header.timestamp + 100,
             cosigner: chain.deployment.cosigner,
-            token_in: chain.deployment.token(Token::Usdc).unwrap(),
+            token_in: chain.deployment.token(SandboxToken::Usdc).unwrap(),
             token_out: chain.deployment.weth,
-            legs: Legs::ExactIn {
+            legs: OrderAmounts::ExactIn {
                 amount_in: U256::from(1_000_000),
                 start_out: U256::from(9),
                 least_out: U256::from(least_out),
@@ -61,7 +61,7 @@ async fn an_order_without_what_the_document_requires_is_not_taken() {
             auction,
         };
         let order = order.order().unwrap();
-        let digest = order.permit().digest(&Domain { chain_id: 31_337, permit2: PERMIT2 });
+        let digest = order.permit().digest(&Permit2Domain { chain_id: 31_337, permit2: PERMIT2 });
         let signature: Bytes = user.sign_digest(31_337, digest).unwrap();
         let whole = submission(31_337, &order, &signature);
 

@@ -12,14 +12,14 @@ use bardo::abi::uniswap_v2::UniswapV2Router02;
 use bardo::abi::uniswap_v3::QuoterV2;
 use bardo::base::clock::SystemClock;
 use bardo::base::units::Usd;
-use bardo::chain::devnet::{Devnet, Mining, RunningConfig};
+use bardo::chain::devnet::{Devnet, MiningMode, RunningConfig};
 use bardo::chain::network::{AddressBook, BookToken, DEVNET_ETHEREUM, Network};
 use bardo::chain::price::{FeedPrices, NoPrice, Price, PriceOrigin, PriceSource, feed_specs};
 use bardo::sandbox::genesis::Deployment;
-use bardo::sandbox::plan::{ETHEREUM, Token};
-use bardo::sandbox::target::Asset;
-use bardo::uniswap::discovery::{DiscoveryError, PoolReader, Reach};
-use bardo::uniswap::pool::{Exact, Pool, PoolError, Version};
+use bardo::sandbox::plan::{ETHEREUM, SandboxToken};
+use bardo::sandbox::target::PricedAsset;
+use bardo::uniswap::discovery::{DiscoveryError, PoolReader, TickReach};
+use bardo::uniswap::pool::{FixedAmount, Pool, PoolError, ProtocolVersion};
 use bardo::uniswap::ratio::Ratio;
 use bardo::uniswap::routing::{GasCost, Route, RouteError, RouteRequest};
 use bardo::uniswap::twap::{TwapPrices, TwapRules};
@@ -35,15 +35,15 @@ struct Ground {
     provider: DynProvider,
     network: Network,
     deployment: Arc<Deployment>,
-    usd: BTreeMap<Asset, f64>,
+    usd: BTreeMap<PricedAsset, f64>,
 }
 
 impl Ground {
     fn new() -> Self {
         let world = World::new(&ETHEREUM);
         let deployment = Arc::clone(world.background_actors.deployment());
-        let usd = Asset::FED.into_iter().map(|asset| (asset, world.price(asset))).collect();
-        let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+        let usd = PricedAsset::FED.into_iter().map(|asset| (asset, world.price(asset))).collect();
+        let running = RunningConfig { mining: MiningMode::Manual, clock: None, hook: None };
         let devnet = Devnet::adopt(world.chain, running).unwrap();
         let mut book = AddressBook::default();
         for (name, address) in &deployment.contracts {
@@ -56,7 +56,7 @@ impl Ground {
         }
         for (asset, address) in &deployment.feeds {
             let pair = format!("{} / USD", asset.ticker());
-            book.set_feed(bardo::chain::network::Feed { pair, address: *address, decimals: 8 });
+            book.set_feed(bardo::chain::network::PriceFeed { pair, address: *address, decimals: 8 });
         }
         let provider = devnet.provider();
         let network = Network::devnet("ethereum", DEVNET_ETHEREUM, book);
@@ -72,7 +72,7 @@ impl Ground {
         tokens.filter(|(token, _)| !token.is_bad()).map(|(_, address)| *address).collect()
     }
 
-    fn token(&self, token: Token) -> Address {
+    fn token(&self, token: SandboxToken) -> Address {
         self.deployment.tokens[&token]
     }
 
@@ -87,15 +87,15 @@ impl Ground {
     }
 
     /// The open side according to the protocol's lens for pools of one version, and whether all was filled.
-    async fn lens(&self, path: &[Pool], tokens: &[Address], exact: Exact) -> Option<(U256, bool)> {
-        if path[0].version() == Version::V2 {
+    async fn lens(&self, path: &[Pool], tokens: &[Address], exact: FixedAmount) -> Option<(U256, bool)> {
+        if path[0].version() == ProtocolVersion::V2 {
             let path = tokens.to_vec();
             let amounts = match exact {
-                Exact::In(amount) => {
+                FixedAmount::In(amount) => {
                     let call = UniswapV2Router02::getAmountsOutCall { amountIn: amount, path };
                     *self.ask("v2Router", call).await?.last().unwrap()
                 }
-                Exact::Out(amount) => {
+                FixedAmount::Out(amount) => {
                     let call = UniswapV2Router02::getAmountsInCall { amountOut: amount, path };
                     *self.ask("v2Router", call).await?.first().unwrap()
                 }
@@ -108,12 +108,12 @@ impl Ground {
             packed.extend(token.as_slice());
         }
         let (amount, prices) = match exact {
-            Exact::In(amount) => {
+            FixedAmount::In(amount) => {
                 let call = QuoterV2::quoteExactInputCall { path: packed.into(), amountIn: amount };
                 let answer = self.ask("quoterV2", call).await?;
                 (answer.amountOut, answer.sqrtPriceX96AfterList)
             }
-            Exact::Out(amount) => {
+            FixedAmount::Out(amount) => {
                 let mut reversed = tokens[tokens.len() - 1].to_vec();
                 for (pool, token) in path.iter().zip(tokens).rev() {
                     reversed.extend(&pool.fee().to_be_bytes()[1..]);
@@ -130,13 +130,15 @@ impl Ground {
 }
 
 /// The open side, computed pool by pool.
-fn native(path: &[Pool], tokens: &[Address], exact: Exact) -> Result<U256, PoolError> {
+fn native(path: &[Pool], tokens: &[Address], exact: FixedAmount) -> Result<U256, PoolError> {
     let hops: Vec<_> = path.iter().zip(tokens).collect();
     let hop = |(pool, token): &(&Pool, &Address), exact| pool.quote(pool.zero_for_one(**token)?, exact);
     match exact {
-        Exact::In(amount) => hops.iter().try_fold(amount, |amount, at| Ok(hop(at, Exact::In(amount))?.amount_out)),
-        Exact::Out(amount) => {
-            hops.iter().rev().try_fold(amount, |amount, at| Ok(hop(at, Exact::Out(amount))?.amount_in))
+        FixedAmount::In(amount) => {
+            hops.iter().try_fold(amount, |amount, at| Ok(hop(at, FixedAmount::In(amount))?.amount_out))
+        }
+        FixedAmount::Out(amount) => {
+            hops.iter().rev().try_fold(amount, |amount, at| Ok(hop(at, FixedAmount::Out(amount))?.amount_in))
         }
     }
 }
@@ -181,10 +183,10 @@ fn draw_amount(random: &mut ChaCha8Rng, pool: &Pool, token: Address) -> U256 {
 async fn quotes_equal_the_contracts_own_to_the_wei() {
     let ground = Ground::new();
     let reader = ground.reader();
-    let snapshot = reader.pools(&ground.good_tokens(), BlockId::latest(), Reach::Whole).await.unwrap();
+    let snapshot = reader.pools(&ground.good_tokens(), BlockId::latest(), TickReach::Whole).await.unwrap();
     assert_eq!(snapshot.refused, []);
     let found: BTreeSet<Address> = snapshot.pools.pools().iter().map(Pool::address).collect();
-    let good = |token: Token| !token.is_bad();
+    let good = |token: SandboxToken| !token.is_bad();
     let pools = ground.deployment.pools.iter();
     let expected: BTreeSet<Address> =
         pools.filter(|pool| good(pool.token0.token) && good(pool.token1.token)).map(|pool| pool.address).collect();
@@ -195,9 +197,9 @@ async fn quotes_equal_the_contracts_own_to_the_wei() {
     for draw in 0..400 {
         let (path, tokens) = draw_path(&mut random, snapshot.pools.pools());
         let exact = if random.random() {
-            Exact::In(draw_amount(&mut random, &path[0], tokens[0]))
+            FixedAmount::In(draw_amount(&mut random, &path[0], tokens[0]))
         } else {
-            Exact::Out(draw_amount(&mut random, &path[path.len() - 1], tokens[tokens.len() - 1]))
+            FixedAmount::Out(draw_amount(&mut random, &path[path.len() - 1], tokens[tokens.len() - 1]))
         };
         let lens = ground.lens(&path, &tokens, exact).await;
         match native(&path, &tokens, exact) {
@@ -223,12 +225,12 @@ async fn check_route(ground: &Ground, route: &Route, pools: &BTreeMap<Address, P
         for hop in &leg.hops {
             let path = [pools[&hop.pool].clone()];
             let exact = match route.exact {
-                Exact::In(_) => Exact::In(hop.amount_in),
-                Exact::Out(_) => Exact::Out(hop.amount_out),
+                FixedAmount::In(_) => FixedAmount::In(hop.amount_in),
+                FixedAmount::Out(_) => FixedAmount::Out(hop.amount_out),
             };
             let expected = match route.exact {
-                Exact::In(_) => hop.amount_out,
-                Exact::Out(_) => hop.amount_in,
+                FixedAmount::In(_) => hop.amount_out,
+                FixedAmount::Out(_) => hop.amount_in,
             };
             let lens = ground.lens(&path, &[hop.token_in, hop.token_out], exact).await;
             assert_eq!(lens, Some((expected, true)), "{hop:?}");
@@ -240,11 +242,11 @@ async fn check_route(ground: &Ground, route: &Route, pools: &BTreeMap<Address, P
 async fn routes_are_what_the_contracts_would_give() {
     let ground = Ground::new();
     let reader = ground.reader();
-    let (weth, usdc) = (ground.token(Token::Weth), ground.token(Token::Usdc));
+    let (weth, usdc) = (ground.token(SandboxToken::Weth), ground.token(SandboxToken::Usdc));
     let tokens = ground.good_tokens();
     let mut random = ChaCha8Rng::seed_from_u64(11);
     let (mut routed, mut splits, mut multi_hop) = (0, 0, 0);
-    let all = reader.pools(&tokens, BlockId::latest(), Reach::Whole).await.unwrap();
+    let all = reader.pools(&tokens, BlockId::latest(), TickReach::Whole).await.unwrap();
     let by_address: BTreeMap<Address, Pool> =
         all.pools.pools().iter().map(|pool| (pool.address(), pool.clone())).collect();
     for _ in 0..60 {
@@ -259,7 +261,7 @@ async fn routes_are_what_the_contracts_would_give() {
         let deepest = deepest.max_by_key(|pool| pool.virtual_reserve(pool.tokens().0 == fixed)).unwrap();
         let depth = deepest.virtual_reserve(deepest.tokens().0 == fixed);
         let amount = depth / U256::from(1u64 << random.random_range(4..16));
-        let exact = if paying { Exact::In(amount) } else { Exact::Out(amount) };
+        let exact = if paying { FixedAmount::In(amount) } else { FixedAmount::Out(amount) };
         let native = all.pools.token_per_native(weth, if paying { to } else { from }).unwrap();
         let gas = GasCost::new(1_000_000_000, &native);
         let request = RouteRequest { gas, ..RouteRequest::new(from, to, exact) };
@@ -278,20 +280,20 @@ async fn routes_are_what_the_contracts_would_give() {
     assert!(routed >= 30 && splits >= 5 && multi_hop >= 5, "{routed}: {splits} splits, {multi_hop} with several hops");
 
     // The spot price of ether in dollars, up to the differences between its pools.
-    let one = Exact::In(U256::from(10u64).pow(U256::from(18)));
+    let one = FixedAmount::In(U256::from(10u64).pow(U256::from(18)));
     let (route, near) = reader.route(&RouteRequest::new(weth, usdc, one), BlockId::latest()).await.unwrap();
     let dollars = u128::try_from(route.amount_out).unwrap() as f64 / 1e6;
-    assert!((dollars / ground.usd[&Asset::Eth] - 1.0).abs() < 0.01, "{dollars}");
+    assert!((dollars / ground.usd[&PricedAsset::Eth] - 1.0).abs() < 0.01, "{dollars}");
     assert!(route.price_impact < Ratio::of(U256::from(1), U256::from(100)).unwrap());
     // More than all pools hold is an error, found only after every tick was read.
-    let hoard = Exact::Out(U256::from(10u64).pow(U256::from(20)));
+    let hoard = FixedAmount::Out(U256::from(10u64).pow(U256::from(20)));
     let error = reader.route(&RouteRequest::new(weth, usdc, hoard), BlockId::latest()).await.unwrap_err();
     assert!(matches!(error, DiscoveryError::Route(RouteError::InsufficientLiquidity { .. })), "{error}");
     // The same block is read once; another block again.
-    let again = reader.pools(&[weth, usdc], BlockId::latest(), Reach::Near).await.unwrap();
+    let again = reader.pools(&[weth, usdc], BlockId::latest(), TickReach::Near).await.unwrap();
     assert!(Arc::ptr_eq(&near, &again));
     ground.devnet.mine().await.unwrap();
-    let next = reader.pools(&[weth, usdc], BlockId::latest(), Reach::Near).await.unwrap();
+    let next = reader.pools(&[weth, usdc], BlockId::latest(), TickReach::Near).await.unwrap();
     assert_eq!(next.block_number, near.block_number + 1);
 }
 
@@ -320,10 +322,11 @@ async fn pools_remember_prices() {
         let pools = twap.judge(&observed, &dollars).into_iter();
         pools.map(|pools| pools.map(|pools| pools.price().unwrap())).collect()
     };
-    let (uni, weth, usdc) = (ground.token(Token::Uni), ground.token(Token::Weth), ground.token(Token::Usdc));
+    let (uni, weth, usdc) =
+        (ground.token(SandboxToken::Uni), ground.token(SandboxToken::Weth), ground.token(SandboxToken::Usdc));
     let twap = source(1_800, 50_000);
     let prices = priced(twap, &[uni, weth, usdc, Address::repeat_byte(0x77)]).await;
-    for (price, asset) in prices.iter().zip([Asset::Uni, Asset::Eth, Asset::Usdc]) {
+    for (price, asset) in prices.iter().zip([PricedAsset::Uni, PricedAsset::Eth, PricedAsset::Usdc]) {
         let price = price.as_ref().unwrap();
         let dollars: f64 = price.usd.to_fixed(8, bardo::base::units::Rounding::Down).parse().unwrap();
         // The market moves by less than a percent in a quarter of an hour, and pools lag it by their fee.

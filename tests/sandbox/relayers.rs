@@ -8,15 +8,15 @@ use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall;
 use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::abi::erc7683::{AcrossOrderData, DestinationSettler, OriginSettler};
-use bardo::chain::permit2::Domain;
-use bardo::intents::Intent;
+use bardo::chain::permit2::Permit2Domain;
+use bardo::intents::CrossChainIntent;
 use bardo::intents::gateway::{BidRequest, IntentGateway};
-use bardo::sandbox::actors::Role;
+use bardo::sandbox::actors::ActorRole;
 use bardo::sandbox::contracts::PERMIT2;
-use bardo::sandbox::keys::Party;
-use bardo::sandbox::plan::Token;
+use bardo::sandbox::keys::DevnetAccount;
+use bardo::sandbox::plan::SandboxToken;
 use bardo::sandbox::relayers::LocalRelayers;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxChain, SandboxConfig};
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxChain, SandboxConfig};
 
 use crate::world::START;
 
@@ -26,7 +26,7 @@ const REFUNDED: u8 = 3;
 
 struct Bridge {
     sandbox: Sandbox,
-    user: Party,
+    user: DevnetAccount,
 }
 
 impl Bridge {
@@ -34,13 +34,13 @@ impl Bridge {
         let config = SandboxConfig {
             seed,
             start_time: START,
-            pace: Pace::Manual,
+            pace: BlockPace::Manual,
             clock: None,
             market: MarketMode::Off,
             keeper: true,
         };
         let sandbox = Sandbox::boot(&config, &|_| {}).unwrap();
-        Self { sandbox, user: Party::development_accounts().unwrap().swap_remove(0) }
+        Self { sandbox, user: DevnetAccount::development_accounts().unwrap().swap_remove(0) }
     }
 
     fn chain(&self, name: &str) -> &SandboxChain {
@@ -105,7 +105,7 @@ impl Bridge {
     }
 
     fn token(&self, name: &str) -> Address {
-        self.chain(name).deployment.token(Token::Usdc).unwrap()
+        self.chain(name).deployment.token(SandboxToken::Usdc).unwrap()
     }
 
     async fn balance(&self, name: &str, owner: Address) -> U256 {
@@ -126,9 +126,9 @@ impl Bridge {
         }
     }
 
-    async fn intent(&self, nonce: u64, amount: u64, least: U256, seconds: u32) -> (Intent, Bytes) {
+    async fn intent(&self, nonce: u64, amount: u64, least: U256, seconds: u32) -> (CrossChainIntent, Bytes) {
         let now = u32::try_from(self.now().await).unwrap();
-        let intent = Intent {
+        let intent = CrossChainIntent {
             origin_settler: self.settler("originSettler"),
             user: self.user.address(),
             nonce: U256::from(nonce),
@@ -148,12 +148,12 @@ impl Bridge {
                 message: Bytes::new(),
             },
         };
-        let digest = intent.permit().digest(&Domain { chain_id: 31_337, permit2: PERMIT2 });
+        let digest = intent.permit().digest(&Permit2Domain { chain_id: 31_337, permit2: PERMIT2 });
         let signature = self.user.sign_digest(31_337, digest).unwrap();
         (intent, signature)
     }
 
-    async fn status(&self, intent: &Intent) -> u8 {
+    async fn status(&self, intent: &CrossChainIntent) -> u8 {
         let call = OriginSettler::depositsCall { orderId: intent.id() };
         self.ask("ethereum", self.settler("originSettler"), call).await.status
     }
@@ -231,7 +231,7 @@ async fn by_the_cheapest(amount: u64) -> (usize, U256) {
     let mut intents = Vec::new();
     for nonce in 0..16u64 {
         let bids = gateway.quote(&bridge.wish(amount)).await.unwrap();
-        let cheapest = bridge.chain("ethereum").background_actors.address(Role::ThirdRelayer);
+        let cheapest = bridge.chain("ethereum").background_actors.address(ActorRole::ThirdRelayer);
         assert_eq!(bids[0].relayer, cheapest);
         // More than the second would deliver.
         let least = (bids[0].output + bids[1].output) / U256::from(2);
@@ -248,7 +248,7 @@ async fn by_the_cheapest(amount: u64) -> (usize, U256) {
         }
     }
     assert_eq!(bridge.balance("base", user).await, had + came);
-    let left = bridge.balance("base", bridge.chain("base").background_actors.address(Role::ThirdRelayer)).await;
+    let left = bridge.balance("base", bridge.chain("base").background_actors.address(ActorRole::ThirdRelayer)).await;
     // Locked and undelivered funds are refunded.
     for intent in &intents {
         if bridge.status(intent).await == OPEN {
@@ -283,10 +283,10 @@ async fn what_is_not_sound_is_not_taken() {
     other.data.outputAmount += U256::from(1);
     assert!(gateway.submit(&other, &signature).await.is_err(), "the signature is over another intent");
     for change in [
-        |intent: &mut Intent| intent.origin_settler = Address::repeat_byte(1),
-        |intent: &mut Intent| intent.open_deadline = 1,
-        |intent: &mut Intent| intent.data.destinationChainId = U256::from(31_337),
-        |intent: &mut Intent| intent.data.destinationChainId = U256::from(1),
+        |intent: &mut CrossChainIntent| intent.origin_settler = Address::repeat_byte(1),
+        |intent: &mut CrossChainIntent| intent.open_deadline = 1,
+        |intent: &mut CrossChainIntent| intent.data.destinationChainId = U256::from(31_337),
+        |intent: &mut CrossChainIntent| intent.data.destinationChainId = U256::from(1),
     ] {
         let mut wrong = intent.clone();
         change(&mut wrong);

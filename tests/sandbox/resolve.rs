@@ -2,8 +2,8 @@
 
 use alloy::primitives::Address;
 use bardo::chain::network::{self, Network};
-use bardo::chain::token::{Token, TokenError, TokenId, read, resolve};
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::chain::token::{TokenError, TokenId, TokenInfo, read, resolve};
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 
 use crate::world::START;
 
@@ -17,7 +17,7 @@ impl Devnet {
         let config = SandboxConfig {
             seed: 3,
             start_time: START,
-            pace: Pace::Manual,
+            pace: BlockPace::Manual,
             clock: None,
             market: MarketMode::Off,
             keeper: false,
@@ -31,7 +31,7 @@ impl Devnet {
         network::resolve("ethereum", &self.networks).unwrap()
     }
 
-    async fn find(&self, asked: &str) -> Result<Token, TokenError> {
+    async fn find(&self, asked: &str) -> Result<TokenInfo, TokenError> {
         resolve(asked, self.network(), &self.sandbox.chains()[0].devnet.provider()).await
     }
 
@@ -93,6 +93,6 @@ async fn accounts_and_contracts_that_are_no_tokens_are_refused() {
     let devnet = Devnet::new();
     let account = devnet.sandbox.accounts()[1];
     assert!(matches!(devnet.find(&account.to_string()).await, Err(TokenError::NoCode { .. })));
-    let factory = devnet.network().book.contract(network::Contract::V3Factory).unwrap();
+    let factory = devnet.network().book.contract(network::KnownContract::V3Factory).unwrap();
     assert!(matches!(devnet.find(&factory.to_string()).await, Err(TokenError::NotAToken { .. })));
 }

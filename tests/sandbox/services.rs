@@ -3,17 +3,17 @@
 use alloy::primitives::{Address, B256, Bytes, U256};
 use bardo::abi::erc7683::AcrossOrderData;
 use bardo::base::service::ServiceError;
-use bardo::chain::permit2::Domain;
+use bardo::chain::permit2::Permit2Domain;
 use bardo::chain::service::JsonService;
-use bardo::intents::Intent;
+use bardo::intents::CrossChainIntent;
 use bardo::intents::gateway::{BidRequest, IntentGateway};
 use bardo::intents::service::HttpIntents;
 use bardo::sandbox::contracts::PERMIT2;
-use bardo::sandbox::keys::Party;
-use bardo::sandbox::plan::Token;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig, services};
+use bardo::sandbox::keys::DevnetAccount;
+use bardo::sandbox::plan::SandboxToken;
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig, services};
 use bardo::uniswap::gateway::{OrderGateway, ServiceStatus};
-use bardo::uniswap::order::{Auction, Draft, Legs, OrderKind};
+use bardo::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft, OrderKind};
 use bardo::uniswap::service::HttpOrders;
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn devnet() -> Sandbox {
     let config = SandboxConfig {
         seed: 4,
         start_time: START,
-        pace: Pace::Manual,
+        pace: BlockPace::Manual,
         clock: None,
         market: MarketMode::Off,
         keeper: true,
@@ -39,44 +39,48 @@ async fn orders_and_intents_are_traded_over_http() {
     let service = JsonService::new(&served.url()).unwrap();
     let orders = HttpOrders::new(service.clone(), 31_337);
     let intents = HttpIntents::new(service.clone());
-    assert_eq!(orders.look(B256::repeat_byte(1)).await.unwrap(), None);
+    assert_eq!(orders.order_report(B256::repeat_byte(1)).await.unwrap(), None);
     assert_eq!(intents.bids(B256::repeat_byte(1)).await.unwrap(), None);
 
     // A signed order is submitted, and returned cosigned.
     let chain = sandbox.chain("ethereum").unwrap();
-    let (deployment, user) = (&chain.deployment, Party::development_accounts().unwrap().swap_remove(1));
+    let (deployment, user) = (&chain.deployment, DevnetAccount::development_accounts().unwrap().swap_remove(1));
     let house = chain.background_actors.order_service();
-    let order = Draft {
+    let order = OrderDraft {
         reactor: house.reactor(OrderKind::DutchV2).unwrap(),
         swapper: user.address(),
         recipient: user.address(),
         nonce: U256::from(77),
         deadline: chain.devnet.head().borrow().header.timestamp + 100,
         cosigner: deployment.cosigner,
-        token_in: deployment.token(Token::Usdc).unwrap(),
+        token_in: deployment.token(SandboxToken::Usdc).unwrap(),
         token_out: deployment.weth,
-        legs: Legs::ExactIn { amount_in: U256::from(1_000_000), start_out: U256::from(9), least_out: U256::from(8) },
-        auction: Auction::CosignedTimes,
+        legs: OrderAmounts::ExactIn {
+            amount_in: U256::from(1_000_000),
+            start_out: U256::from(9),
+            least_out: U256::from(8),
+        },
+        auction: AuctionTerms::CosignedTimes,
     };
     let order = order.order().unwrap();
-    let digest = order.permit().digest(&Domain { chain_id: 31_337, permit2: PERMIT2 });
+    let digest = order.permit().digest(&Permit2Domain { chain_id: 31_337, permit2: PERMIT2 });
     let signature = user.sign_digest(31_337, digest).unwrap();
     assert_eq!(orders.submit(&order, &signature).await.unwrap(), order.hash());
-    let heard = orders.look(order.hash()).await.unwrap().unwrap();
+    let heard = orders.order_report(order.hash()).await.unwrap().unwrap();
     // The account has granted Permit2 no allowance.
     assert_eq!(heard.status, ServiceStatus::InsufficientFunds);
     let cosigned = heard.cosigned.unwrap();
     assert_eq!((cosigned.hash(), cosigned.cosigner_faults(31_337)), (order.hash(), vec![]));
     // A request for an order of another chain gets the answer that there is none.
-    let elsewhere = HttpOrders::new(service.clone(), 31_338).look(order.hash()).await;
+    let elsewhere = HttpOrders::new(service.clone(), 31_338).order_report(order.hash()).await;
     assert!(matches!(elsewhere, Err(ServiceError::Nonsense(_))), "{elsewhere:?}");
 
     let wish = BidRequest {
         origin_chain_id: 31_337,
         destination_chain_id: 31_338,
-        token_in: deployment.token(Token::Usdc).unwrap(),
+        token_in: deployment.token(SandboxToken::Usdc).unwrap(),
         amount_in: U256::from(50_000_000),
-        token_out: sandbox.chain("base").unwrap().deployment.token(Token::Usdc).unwrap(),
+        token_out: sandbox.chain("base").unwrap().deployment.token(SandboxToken::Usdc).unwrap(),
     };
     assert_eq!(intents.quote(&wish).await.unwrap().len(), 3);
     let nowhere = BidRequest { destination_chain_id: 1, ..wish.clone() };
@@ -109,15 +113,15 @@ async fn orders_and_intents_are_traded_over_http() {
 async fn a_filler_network_that_lies_over_http_is_heard_as_that() {
     let sandbox = devnet();
     let served = services::serve(&sandbox, 0).await.unwrap();
-    let usdc = sandbox.chain("ethereum").unwrap().deployment.token(Token::Usdc).unwrap();
+    let usdc = sandbox.chain("ethereum").unwrap().deployment.token(SandboxToken::Usdc).unwrap();
     let wish = BidRequest {
         origin_chain_id: 31_337,
         destination_chain_id: 31_338,
         token_in: usdc,
         amount_in: U256::from(50_000_000),
-        token_out: sandbox.chain("base").unwrap().deployment.token(Token::Usdc).unwrap(),
+        token_out: sandbox.chain("base").unwrap().deployment.token(SandboxToken::Usdc).unwrap(),
     };
-    let intent = Intent {
+    let intent = CrossChainIntent {
         origin_settler: Address::repeat_byte(1),
         user: Address::repeat_byte(2),
         nonce: U256::from(3),

@@ -9,13 +9,13 @@ use bardo::base::clock::SystemClock;
 use bardo::base::service::ServiceError;
 use bardo::base::units::BasisPoints;
 use bardo::chain::provider::ChainClient;
-use bardo::sandbox::plan::Token;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::sandbox::plan::SandboxToken;
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use bardo::uniswap::claim::{ClaimRequest, written};
 use bardo::uniswap::discovery::PoolReader;
-use bardo::uniswap::pool::Exact;
-use bardo::uniswap::quote::{Ask, NOBODY, QuoteError, QuoteSource};
-use bardo::uniswap::router::Version;
+use bardo::uniswap::pool::FixedAmount;
+use bardo::uniswap::quote::{NOBODY, QuoteError, QuoteRequest, QuoteSource};
+use bardo::uniswap::router::RouterVersion;
 use bardo::uniswap::routing::RouteRequest;
 use bardo::uniswap::sidecar::Sidecar;
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ async fn the_sidecar_is_asked_in_a_line_and_believed_no_more_than_the_pools() {
     let config = SandboxConfig {
         seed: 4,
         start_time: START,
-        pace: Pace::Manual,
+        pace: BlockPace::Manual,
         clock: None,
         market: MarketMode::Off,
         keeper: true,
@@ -69,9 +69,9 @@ async fn the_sidecar_is_asked_in_a_line_and_believed_no_more_than_the_pools() {
     let chain = sandbox.chain("ethereum").unwrap();
     let client = ChainClient::devnet(network.clone(), chain.devnet.clone(), Arc::new(SystemClock)).unwrap();
     let pools = PoolReader::new(client.provider().clone(), &network).unwrap();
-    let (weth, usdc) = (chain.deployment.weth, chain.deployment.token(Token::Usdc).unwrap());
-    let request = RouteRequest::new(weth, usdc, Exact::In(U256::from(10_u64.pow(18))));
-    let ask = Ask {
+    let (weth, usdc) = (chain.deployment.weth, chain.deployment.token(SandboxToken::Usdc).unwrap());
+    let request = RouteRequest::new(weth, usdc, FixedAmount::In(U256::from(10_u64.pow(18))));
+    let ask = QuoteRequest {
         pools: &pools,
         request: &request,
         coin: [false; 2],
@@ -82,7 +82,7 @@ async fn the_sidecar_is_asked_in_a_line_and_believed_no_more_than_the_pools() {
         slippage: BasisPoints::new(50).unwrap(),
         permit2: None,
         routers: &[],
-        router_version: Version::V2_0,
+        router_version: RouterVersion::V2_0,
     };
     let (own, _) = pools.route(&request, BlockId::latest()).await.unwrap();
     let asked =

@@ -10,20 +10,21 @@ use alloy::providers::{DynProvider, Provider};
 use bardo::base::clock::SystemClock;
 use bardo::base::service::ServiceError;
 use bardo::base::units::BasisPoints;
-use bardo::chain::network::{Contract, Network};
+use bardo::chain::network::{KnownContract, Network};
 use bardo::chain::provider::ChainClient;
 use bardo::chain::service::JsonService;
-use bardo::sandbox::keys::Party;
-use bardo::sandbox::plan::Token;
-use bardo::sandbox::services::{self, Services};
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
-use bardo::uniswap::discovery::{PoolReader, Reach};
-use bardo::uniswap::order::{Order, OrderKind};
-use bardo::uniswap::pool::Exact;
+use bardo::sandbox::keys::DevnetAccount;
+use bardo::sandbox::plan::SandboxToken;
+use bardo::sandbox::services::{self, ServiceServer};
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
+use bardo::uniswap::discovery::{PoolReader, TickReach};
+use bardo::uniswap::order::{OrderKind, UniswapXOrder};
+use bardo::uniswap::pool::FixedAmount;
 use bardo::uniswap::quote::{
-    ApprovalAsk, ApprovalWord, Ask, OrderAsk, OrderWord, OwnCall, QuoteError, QuoteSource, Quoted,
+    ApprovalQuery, BuiltCall, OrderQuery, QuoteError, QuoteRequest, QuoteSource, QuotedRoute, SourceApproval,
+    SourceAuction,
 };
-use bardo::uniswap::router::{Command, Execution, Recipient, SwapRequest, Version, plan};
+use bardo::uniswap::router::{OutputRecipient, RouterCommand, RouterExecution, RouterVersion, SwapRequest, plan};
 use bardo::uniswap::routing::{GasCost, RouteRequest};
 use bardo::uniswap::trading::{SwapStatus, TradingApi};
 use secrecy::SecretString;
@@ -36,7 +37,7 @@ const ONE: u64 = 1_000_000_000_000_000_000;
 
 struct Desk {
     sandbox: Sandbox,
-    services: Services,
+    services: ServiceServer,
     network: Network,
     provider: DynProvider,
     pools: PoolReader,
@@ -51,7 +52,7 @@ impl Desk {
         let config = SandboxConfig {
             seed: 4,
             start_time: START,
-            pace: Pace::Manual,
+            pace: BlockPace::Manual,
             clock: None,
             market: MarketMode::Off,
             keeper: true,
@@ -63,14 +64,14 @@ impl Desk {
         let client = ChainClient::devnet(network.clone(), chain.devnet.clone(), Arc::new(SystemClock)).unwrap();
         let provider = client.provider().clone();
         let pools = PoolReader::new(provider.clone(), &network).unwrap();
-        let (weth, usdc) = (chain.deployment.weth, chain.deployment.token(Token::Usdc).unwrap());
-        let routers = vec![network.book.contract(Contract::UniversalRouter).unwrap()];
-        let me = Party::development_accounts().unwrap().swap_remove(0).address();
+        let (weth, usdc) = (chain.deployment.weth, chain.deployment.token(SandboxToken::Usdc).unwrap());
+        let routers = vec![network.book.contract(KnownContract::UniversalRouter).unwrap()];
+        let me = DevnetAccount::development_accounts().unwrap().swap_remove(0).address();
         Self { sandbox, services, network, provider, pools, me, weth, usdc, routers }
     }
 
-    fn ask<'a>(&'a self, request: &'a RouteRequest) -> Ask<'a> {
-        Ask {
+    fn ask<'a>(&'a self, request: &'a RouteRequest) -> QuoteRequest<'a> {
+        QuoteRequest {
             pools: &self.pools,
             request,
             coin: [false; 2],
@@ -79,33 +80,33 @@ impl Desk {
             swapper: self.me,
             decimals: [18, 6],
             slippage: BasisPoints::new(50).unwrap(),
-            permit2: self.network.book.contract(Contract::Permit2),
+            permit2: self.network.book.contract(KnownContract::Permit2),
             routers: &self.routers,
-            router_version: Version::V2_0,
+            router_version: RouterVersion::V2_0,
         }
     }
 
     /// Request with the present gas price, as tools and the service itself weigh it.
-    async fn request(&self, token_in: Address, token_out: Address, exact: Exact) -> RouteRequest {
-        let pools = self.pools.pools(&[token_in, token_out], BlockId::latest(), Reach::Near).await.unwrap();
+    async fn request(&self, token_in: Address, token_out: Address, exact: FixedAmount) -> RouteRequest {
+        let pools = self.pools.pools(&[token_in, token_out], BlockId::latest(), TickReach::Near).await.unwrap();
         let price = self.provider.get_gas_price().await.unwrap();
-        let open = if matches!(exact, Exact::In(_)) { token_out } else { token_in };
+        let open = if matches!(exact, FixedAmount::In(_)) { token_out } else { token_in };
         let gas = pools.pools.token_per_native(self.weth, open).and_then(|native| GasCost::new(price, &native));
         RouteRequest { gas, ..RouteRequest::new(token_in, token_out, exact) }
     }
 
     async fn sale(&self) -> RouteRequest {
-        self.request(self.weth, self.usdc, Exact::In(U256::from(ONE))).await
+        self.request(self.weth, self.usdc, FixedAmount::In(U256::from(ONE))).await
     }
 
-    fn order_ask(&self) -> OrderAsk {
+    fn order_ask(&self) -> OrderQuery {
         let chain = self.sandbox.chain("ethereum").unwrap();
-        OrderAsk {
+        OrderQuery {
             kind: OrderKind::DutchV2,
             chain_id: 31_337,
             now: chain.devnet.head().borrow().header.timestamp,
             swapper: self.me,
-            reactor: self.network.book.contract(Contract::V2DutchReactor).unwrap(),
+            reactor: self.network.book.contract(KnownContract::V2DutchReactor).unwrap(),
             cosigner: chain.deployment.cosigner,
             token_in: self.usdc,
             token_out: self.weth,
@@ -114,12 +115,12 @@ impl Desk {
         }
     }
 
-    fn approval_ask(&self) -> ApprovalAsk {
-        let permit2 = self.network.book.contract(Contract::Permit2).unwrap();
-        ApprovalAsk { chain_id: 31_337, owner: self.me, token: self.usdc, amount: U256::from(5_000), permit2 }
+    fn approval_ask(&self) -> ApprovalQuery {
+        let permit2 = self.network.book.contract(KnownContract::Permit2).unwrap();
+        ApprovalQuery { chain_id: 31_337, owner: self.me, token: self.usdc, amount: U256::from(5_000), permit2 }
     }
 
-    async fn quoted(&self, api: &TradingApi) -> Result<Quoted, QuoteError> {
+    async fn quoted(&self, api: &TradingApi) -> Result<QuotedRoute, QuoteError> {
         let request = self.sale().await;
         api.quote(&self.ask(&request)).await
     }
@@ -151,16 +152,16 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
     let desk = Desk::open().await;
     let api = api(&desk.services.url());
     for exact in [
-        Exact::In(U256::from(ONE)),
-        Exact::In(U256::from(ONE) * U256::from(100)),
-        Exact::Out(U256::from(90_000_000_000_u64)),
+        FixedAmount::In(U256::from(ONE)),
+        FixedAmount::In(U256::from(ONE) * U256::from(100)),
+        FixedAmount::Out(U256::from(90_000_000_000_u64)),
     ] {
         let request = desk.request(desk.weth, desk.usdc, exact).await;
         let quoted = api.quote(&desk.ask(&request)).await.unwrap();
         let (own, _) = desk.pools.route(&request, BlockId::latest()).await.unwrap();
         let told = quoted.told.unwrap();
         assert_eq!((quoted.route.amount_in, quoted.route.amount_out), (own.amount_in, own.amount_out), "{exact:?}");
-        let open = if matches!(exact, Exact::In(_)) { own.amount_out } else { own.amount_in };
+        let open = if matches!(exact, FixedAmount::In(_)) { own.amount_out } else { own.amount_in };
         assert_eq!((told.claimed, told.own), (open, Some(open)));
         assert_eq!(told.ahead_bps, Some(0));
         let permit = told.permit.expect("nothing is allowed yet");
@@ -173,7 +174,7 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
     let listened = self::api(&liar.url());
     desk.quoted(&listened).await.unwrap();
     let request = desk.sale().await;
-    let newer = Ask { router_version: Version::V2_1_1, ..desk.ask(&request) };
+    let newer = QuoteRequest { router_version: RouterVersion::V2_1_1, ..desk.ask(&request) };
     let error = listened.quote(&newer).await.unwrap_err();
     assert!(error.to_string().contains("x-universal-router-version"), "{error}");
     let heads = liar.heard();
@@ -181,25 +182,26 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
     assert!(heads[1].contains("x-universal-router-version: 2.1.1\r\n"), "{heads:?}");
 
     // A pair without pools, and an unsupported chain.
-    let request = RouteRequest::new(desk.weth, Address::repeat_byte(5), Exact::In(U256::from(ONE)));
+    let request = RouteRequest::new(desk.weth, Address::repeat_byte(5), FixedAmount::In(U256::from(ONE)));
     let error = api.quote(&desk.ask(&request)).await.unwrap_err();
     assert!(error.to_string().contains("404 ResourceNotFound No quotes available"), "{error}");
     let elsewhere = desk.sale().await;
-    let error = api.quote(&Ask { chain_id: 1, ..desk.ask(&elsewhere) }).await.unwrap_err();
+    let error = api.quote(&QuoteRequest { chain_id: 1, ..desk.ask(&elsewhere) }).await.unwrap_err();
     assert!(error.to_string().contains("chain 1 is not a chain of this devnet"), "{error}");
 
     // Orders: the builder creates the same order from the same figures.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let ask = desk.order_ask();
-    let OrderWord { start_out, least_out } = api.order(&ask).await.unwrap().unwrap();
-    let way = desk.request(desk.usdc, desk.weth, Exact::In(ask.amount_in)).await;
+    let SourceAuction { start_out, least_out } = api.order(&ask).await.unwrap().unwrap();
+    let way = desk.request(desk.usdc, desk.weth, FixedAmount::In(ask.amount_in)).await;
     let (own, _) = desk.pools.route(&way, BlockId::latest()).await.unwrap();
     assert_eq!(start_out, own.amount_out);
     // 0.5 % less, rounded down.
     assert_eq!(least_out, own.amount_out * U256::from(9_950) / U256::from(10_000));
     for kind in [OrderKind::DutchV3, OrderKind::Priority] {
-        let role = if kind == OrderKind::DutchV3 { Contract::V3DutchReactor } else { Contract::PriorityReactor };
-        let ask = OrderAsk { kind, reactor: desk.network.book.contract(role).unwrap(), ..ask };
+        let role =
+            if kind == OrderKind::DutchV3 { KnownContract::V3DutchReactor } else { KnownContract::PriorityReactor };
+        let ask = OrderQuery { kind, reactor: desk.network.book.contract(role).unwrap(), ..ask };
         let said = api.order(&ask).await;
         match kind {
             OrderKind::DutchV3 => assert_eq!(said.unwrap().unwrap().start_out, own.amount_out),
@@ -212,10 +214,10 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(
         api.approval(&desk.approval_ask()).await.unwrap(),
-        Some(ApprovalWord::Needed { amount: U256::MAX, cancel_first: false })
+        Some(SourceApproval::Needed { amount: U256::MAX, cancel_first: false })
     );
-    let nothing = ApprovalAsk { amount: U256::ZERO, ..desk.approval_ask() };
-    assert_eq!(api.approval(&nothing).await.unwrap(), Some(ApprovalWord::Enough));
+    let nothing = ApprovalQuery { amount: U256::ZERO, ..desk.approval_ask() };
+    assert_eq!(api.approval(&nothing).await.unwrap(), Some(SourceApproval::Enough));
     let unknown = B256::repeat_byte(9);
     assert_eq!(api.swaps(31_337, &[unknown]).await.unwrap(), [(unknown, SwapStatus::NotFound)]);
 }
@@ -299,7 +301,7 @@ async fn a_quote_that_lies_about_anything_is_refused() {
     let desk = Desk::open().await;
     let (usdc, stranger) = (desk.usdc, Address::repeat_byte(0x77));
     let chain = desk.sandbox.chain("ethereum").unwrap();
-    let dai = chain.deployment.token(Token::Dai).unwrap();
+    let dai = chain.deployment.token(SandboxToken::Dai).unwrap();
     type Change = Box<dyn Fn(&mut Value) + Send + Sync>;
     let put = |pointer: &'static str, to: Value| -> Change { Box::new(move |value| set(value, pointer, to.clone())) };
     let scaled = |by: u64| -> Change {
@@ -348,11 +350,11 @@ async fn a_quote_that_lies_about_anything_is_refused() {
         assert_eq!(Some(quoted.route.amount_out), quoted.told.unwrap().own);
     }
     // A real pool that is a bad route: all of a large sale through the shallowest.
-    let deep = desk.request(desk.weth, desk.usdc, Exact::In(U256::from(ONE) * U256::from(300))).await;
+    let deep = desk.request(desk.weth, desk.usdc, FixedAmount::In(U256::from(ONE) * U256::from(300))).await;
     let pair = [desk.weth, desk.usdc];
-    let snapshot = desk.pools.pools(&pair, BlockId::latest(), Reach::Near).await.unwrap();
+    let snapshot = desk.pools.pools(&pair, BlockId::latest(), TickReach::Near).await.unwrap();
     let worst = snapshot.pools.between(desk.weth, desk.usdc).filter_map(|(pool, way)| {
-        Some((pool.quote(way, Exact::In(deep.exact.amount())).ok()?.amount_out, pool.address()))
+        Some((pool.quote(way, FixedAmount::In(deep.exact.amount())).ok()?.amount_out, pool.address()))
     });
     let (given, pool) = worst.min().unwrap();
     let (_liar, api) = desk.behind("/quote", move |value| {
@@ -378,7 +380,7 @@ async fn a_call_that_differs_from_our_own_is_refused() {
         native_in: false,
         native_out: false,
         slippage: BasisPoints::new(50).unwrap(),
-        recipient: Recipient::Account(desk.me),
+        recipient: OutputRecipient::Account(desk.me),
         permit: None,
         portion: None,
         one_bound: true,
@@ -386,11 +388,11 @@ async fn a_call_that_differs_from_our_own_is_refused() {
     })
     .unwrap();
     let pools: Vec<Address> = quoted.route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.pool)).collect();
-    let own = OwnCall {
+    let own = BuiltCall {
         chain_id: 31_337,
         account: desk.me,
         router: desk.routers[0],
-        version: Version::V2_0,
+        version: RouterVersion::V2_0,
         value: trade.value,
         execution: &trade.execution,
         pools: &pools,
@@ -398,12 +400,12 @@ async fn a_call_that_differs_from_our_own_is_refused() {
     let told = quoted.told.unwrap();
     assert!(api(&desk.services.url()).check_call(&told, &own).await.unwrap());
 
-    let recoded = |change: fn(&mut Execution, Address)| {
+    let recoded = |change: fn(&mut RouterExecution, Address)| {
         move |value: &mut Value| {
             let data = hex::decode(value["swap"]["data"].as_str().unwrap()).unwrap();
-            let mut execution = Execution::decode(&data, Version::V2_0).unwrap();
+            let mut execution = RouterExecution::decode(&data, RouterVersion::V2_0).unwrap();
             change(&mut execution, Address::repeat_byte(0x77));
-            value["swap"]["data"] = json!(execution.encode(Version::V2_0));
+            value["swap"]["data"] = json!(execution.encode(RouterVersion::V2_0));
         }
     };
     type Change = Box<dyn Fn(&mut Value) + Send + Sync>;
@@ -420,7 +422,7 @@ async fn a_call_that_differs_from_our_own_is_refused() {
         (
             Box::new(recoded(|execution, stranger| {
                 for command in &mut execution.commands {
-                    if let Command::Swap(swap) = command {
+                    if let RouterCommand::Swap(swap) = command {
                         swap.recipient = stranger;
                     }
                 }
@@ -429,7 +431,7 @@ async fn a_call_that_differs_from_our_own_is_refused() {
         ),
         (
             Box::new(recoded(|execution, stranger| {
-                execution.commands.push(Command::Sweep {
+                execution.commands.push(RouterCommand::Sweep {
                     token: Address::ZERO,
                     recipient: stranger,
                     amount_min: U256::ZERO,
@@ -439,7 +441,7 @@ async fn a_call_that_differs_from_our_own_is_refused() {
         ),
         (
             Box::new(recoded(|execution, stranger| {
-                execution.commands.push(Command::PayPortion {
+                execution.commands.push(RouterCommand::PayPortion {
                     token: Address::ZERO,
                     recipient: stranger,
                     bips: U256::from(25),
@@ -497,9 +499,11 @@ async fn approvals_and_orders_that_lie_are_refused() {
     let recoded = |change: fn(&mut bardo::abi::uniswapx::EncodedV2DutchOrder)| -> Change {
         Box::new(move |value| {
             let encoded = hex::decode(value["quote"]["encodedOrder"].as_str().unwrap()).unwrap();
-            let Order::DutchV2(mut order) = Order::decode(OrderKind::DutchV2, &encoded).unwrap() else { panic!() };
+            let UniswapXOrder::DutchV2(mut order) = UniswapXOrder::decode(OrderKind::DutchV2, &encoded).unwrap() else {
+                panic!()
+            };
             change(&mut order);
-            let order = Order::DutchV2(order);
+            let order = UniswapXOrder::DutchV2(order);
             value["quote"]["encodedOrder"] = json!(order.encode());
             value["quote"]["orderId"] = json!(order.hash());
         })

@@ -13,38 +13,38 @@ use bardo::sandbox::BackgroundActors;
 use bardo::sandbox::MarketMode;
 use bardo::sandbox::actors::Actors;
 use bardo::sandbox::boot::{PAST_SECONDS, build_chain};
-use bardo::sandbox::genesis::{Pool, TokenAt};
-use bardo::sandbox::keys::Party;
-use bardo::sandbox::plan::{ChainPlan, Token, Venue};
-use bardo::sandbox::target::Asset;
+use bardo::sandbox::genesis::{DeployedToken, GenesisPool};
+use bardo::sandbox::keys::DevnetAccount;
+use bardo::sandbox::plan::{ChainSetup, SandboxToken, Venue};
+use bardo::sandbox::target::PricedAsset;
 
 pub const START: u64 = 1_800_000_000;
 
 pub struct World {
     pub chain: Chain,
     pub background_actors: BackgroundActors,
-    pub accounts: Vec<Party>,
+    pub accounts: Vec<DevnetAccount>,
 }
 
 impl World {
-    pub fn new(plan: &'static ChainPlan) -> Self {
+    pub fn new(plan: &'static ChainSetup) -> Self {
         Self::seeded(plan, 1)
     }
 
-    pub fn seeded(plan: &'static ChainPlan, seed: u64) -> Self {
+    pub fn seeded(plan: &'static ChainSetup, seed: u64) -> Self {
         Self::begun(plan, seed, START)
     }
 
     /// Chain whose generated past ends at `start`.
-    pub fn begun(plan: &'static ChainPlan, seed: u64, start: u64) -> Self {
-        let accounts = Party::development_accounts().unwrap();
+    pub fn begun(plan: &'static ChainSetup, seed: u64, start: u64) -> Self {
+        let accounts = DevnetAccount::development_accounts().unwrap();
         let actors = Actors::new().unwrap();
         let (chain, background_actors) = build_chain(seed, plan, &actors, start - PAST_SECONDS, &|_| {}).unwrap();
         Self { chain, background_actors, accounts }
     }
 
     /// Chain on which only the test acts.
-    pub fn quiet(plan: &'static ChainPlan) -> Self {
+    pub fn quiet(plan: &'static ChainSetup) -> Self {
         let world = Self::new(plan);
         world.background_actors.set_market(&world.chain, MarketMode::Off);
         world.background_actors.set_keeper_rests(true);
@@ -59,12 +59,12 @@ impl World {
         self.background_actors.deployment().contracts[name]
     }
 
-    pub fn token(&self, token: Token) -> Address {
+    pub fn token(&self, token: SandboxToken) -> Address {
         self.background_actors.deployment().tokens[&token]
     }
 
-    pub fn pool(&self, a: Token, b: Token, venue: Venue) -> Pool {
-        let has = |pool: &Pool, token| pool.token0.token == token || pool.token1.token == token;
+    pub fn pool(&self, a: SandboxToken, b: SandboxToken, venue: Venue) -> GenesisPool {
+        let has = |pool: &GenesisPool, token| pool.token0.token == token || pool.token1.token == token;
         let pools = &self.background_actors.deployment().pools;
         *pools.iter().find(|pool| has(pool, a) && has(pool, b) && pool.venue == venue).unwrap()
     }
@@ -85,7 +85,7 @@ impl World {
         self.try_ask(to, call).unwrap()
     }
 
-    pub fn balance(&self, token: Token, owner: Address) -> U256 {
+    pub fn balance(&self, token: SandboxToken, owner: Address) -> U256 {
         self.ask(self.token(token), Erc20::balanceOfCall { owner })
     }
 
@@ -106,7 +106,7 @@ impl World {
 
     /// Wraps ether of a development account.
     pub fn wrap(&mut self, account: usize, value: U256) {
-        let weth = self.token(Token::Weth);
+        let weth = self.token(SandboxToken::Weth);
         assert!(self.pay(account, weth, Weth9::depositCall {}, value).is_success());
     }
 
@@ -138,7 +138,7 @@ impl World {
     }
 
     /// Output of a pool for `amount`, from the protocol's own lens.
-    pub fn quote(&self, pool: &Pool, give: TokenAt, take: TokenAt, amount: U256) -> U256 {
+    pub fn quote(&self, pool: &GenesisPool, give: DeployedToken, take: DeployedToken, amount: U256) -> U256 {
         match pool.venue {
             Venue::V2 => {
                 let path = vec![give.address, take.address];
@@ -159,12 +159,12 @@ impl World {
     }
 
     /// The market's dollar price, as a float for tolerances.
-    pub fn price(&self, asset: Asset) -> f64 {
+    pub fn price(&self, asset: PricedAsset) -> f64 {
         self.background_actors.price(&self.chain, asset) as f64 / 1e8
     }
 
     /// Distance between a pool's price of token 0 in token 1, without the fee, and the market's: 0.01 is one percent.
-    pub fn distance(&self, pool: &Pool) -> f64 {
+    pub fn distance(&self, pool: &GenesisPool) -> f64 {
         let (token0, token1) = (pool.token0.token.plan(), pool.token1.token.plan());
         // About twenty dollars: enough for six decimals, too little to move the price.
         let dollars = 20.0;
@@ -178,7 +178,7 @@ impl World {
     }
 
     /// Pools of well-behaved tokens.
-    pub fn sound_pools(&self) -> Vec<Pool> {
+    pub fn sound_pools(&self) -> Vec<GenesisPool> {
         let pools = &self.background_actors.deployment().pools;
         pools.iter().filter(|pool| !pool.token0.token.is_bad() && !pool.token1.token.is_bad()).copied().collect()
     }

@@ -9,8 +9,8 @@ use bardo::abi::erc7683::{
     AcrossOrderData, DestinationSettler, GaslessCrossChainOrder, OrderData, OriginSettler, RelayData,
     ResolvedCrossChainOrder, older, witness,
 };
-use bardo::chain::permit2::Domain;
-use bardo::intents::{Intent, Opened, order_id, read_relay};
+use bardo::chain::permit2::Permit2Domain;
+use bardo::intents::{CrossChainIntent, OpenedIntent, order_id, read_relay};
 use serde_json::{Value, json};
 
 use super::{check, each, list, parse, text};
@@ -59,7 +59,7 @@ fn types(stated: &Value) {
         let base = key.trim_end_matches("Hash").trim_end_matches("Type");
         assert!(known.iter().any(|(known, _)| known.trim_end_matches("Type") == base), "no code checks `{key}`");
     }
-    assert_eq!(Intent::data_type(), parse::<B256>(&stated["acrossOrderDataTypeHash"]));
+    assert_eq!(CrossChainIntent::data_type(), parse::<B256>(&stated["acrossOrderDataTypeHash"]));
 }
 
 fn selectors(stated: &Value) {
@@ -106,9 +106,9 @@ fn seconds(value: &Value) -> u32 {
     u32::try_from(number(value)).unwrap()
 }
 
-fn intent(case: &Value) -> Intent {
+fn intent(case: &Value) -> CrossChainIntent {
     let (order, data) = (&case["order"], &case["acrossOrderData"]);
-    Intent {
+    CrossChainIntent {
         origin_settler: parse(&order["originSettler"]),
         user: parse(&order["user"]),
         nonce: number(&order["nonce"]),
@@ -139,7 +139,7 @@ fn vector(case: &Value) {
     assert_eq!(order.orderData, parse::<Bytes>(&case["orderDataEncoded"]), "{id}");
     let encoded: Bytes = parse(&case["orderAbiEncoded"]);
     assert_eq!(intent.encode(), encoded, "{id}");
-    assert_eq!(Intent::decode(&encoded).as_ref(), Ok(&intent), "{id}");
+    assert_eq!(CrossChainIntent::decode(&encoded).as_ref(), Ok(&intent), "{id}");
 
     assert_eq!(intent.plain_hash(), parse::<B256>(&case["plainStructHash"]), "{id}");
     assert_eq!(intent.data_hash(), parse::<B256>(&case["acrossOrderDataHash"]), "{id}");
@@ -148,14 +148,15 @@ fn vector(case: &Value) {
     resolved(id, case, &intent);
 }
 
-fn permit(id: &str, case: &Value, intent: &Intent) {
+fn permit(id: &str, case: &Value, intent: &CrossChainIntent) {
     let permit = intent.permit();
     assert_eq!(intent.witness().type_string(), text(&case["permit2WitnessTypeString"]), "{id}");
     assert_eq!(permit.type_string(), text(&case["permitTypeString"]), "{id}");
     assert_eq!(permit.spender(), parse::<Address>(&case["permit"]["spender"]), "{id}");
     assert_eq!(permit.deadline(), number(&case["permit"]["deadline"]), "{id}");
     let stated = &case["domain"];
-    let domain = Domain { chain_id: stated["chainId"].as_u64().unwrap(), permit2: parse(&stated["verifyingContract"]) };
+    let domain =
+        Permit2Domain { chain_id: stated["chainId"].as_u64().unwrap(), permit2: parse(&stated["verifyingContract"]) };
     let digest = permit.digest(&domain);
     assert_eq!(digest, parse::<B256>(&case["digest"]), "{id}");
 
@@ -183,7 +184,7 @@ fn permit(id: &str, case: &Value, intent: &Intent) {
     assert_eq!(intent.open_for(signature, stated.originFillerData), calldata, "{id}");
 }
 
-fn resolved(id: &str, case: &Value, intent: &Intent) {
+fn resolved(id: &str, case: &Value, intent: &CrossChainIntent) {
     let relay = &case["relayData"];
     let deposit_id = number(&relay["depositId"]);
     let ours = intent.relay(deposit_id);
@@ -218,7 +219,7 @@ fn resolved(id: &str, case: &Value, intent: &Intent) {
     for form in ["uint256", "uint64"] {
         let topics: Vec<B256> = list(&forms[form], "topics").iter().map(parse).collect();
         let log = Log::new(Address::ZERO, topics, parse(&forms[form]["data"])).unwrap();
-        let opened = Opened::decode(&log).unwrap();
+        let opened = OpenedIntent::decode(&log).unwrap();
         assert_eq!(opened.indexed_id, indexed, "{id} {form}");
         assert_eq!(opened.order, order, "{id} {form}");
     }

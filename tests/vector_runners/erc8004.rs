@@ -6,8 +6,8 @@ use alloy::signers::SignerSync;
 use alloy::signers::local::PrivateKeySigner;
 use alloy::sol_types::{SolCall, SolStruct};
 use bardo::abi::erc8004::{AgentWalletSet, IdentityRegistry, ReputationRegistry, ValidationRegistry};
-use bardo::erc8004::file::{ReadRegistration, Registration};
-use bardo::erc8004::{Call, Event, Registry, WalletChange};
+use bardo::erc8004::file::{ReadRegistration, RegistrationFile};
+use bardo::erc8004::{AgentRegistry, RegistryCall, RegistryEvent, WalletChange};
 use serde_json::{Value, json};
 
 use super::{check, each, list, parse, text};
@@ -34,7 +34,7 @@ pub fn run(file: &Value) -> usize {
 fn registration(file: &Value) {
     let stated = &file["registrationFile"];
     let uri = text(&file["registrationDataUri"]);
-    let ours: Registration = serde_json::from_value(stated.clone()).unwrap();
+    let ours: RegistrationFile = serde_json::from_value(stated.clone()).unwrap();
     assert_eq!(ours.data_uri().unwrap(), uri);
     let read = ReadRegistration::read_data_uri(uri).unwrap();
     assert_eq!(read.name.as_str(), text(&stated["name"]));
@@ -61,20 +61,20 @@ fn call(case: &Value) {
     let argument = |index: usize| &arguments[index];
     let small = |index: usize| u64::try_from(number(argument(index))).unwrap();
     let calldata: Vec<u8> = match text(&case["function"]) {
-        "register()" => Call::Register { uri: String::new(), metadata: Vec::new() }.calldata().to_vec(),
+        "register()" => RegistryCall::Register { uri: String::new(), metadata: Vec::new() }.calldata().to_vec(),
         "register(string,(string,bytes)[])" => {
             let entry = |entry: &Value| (string(&entry["metadataKey"]), parse(&entry["metadataValue"]));
             let metadata = argument(1).as_array().unwrap().iter().map(entry).collect();
-            Call::Register { uri: string(argument(0)), metadata }.calldata().to_vec()
+            RegistryCall::Register { uri: string(argument(0)), metadata }.calldata().to_vec()
         }
         "setMetadata(uint256,string,bytes)" => {
             let (key, value) = (string(argument(1)), parse(argument(2)));
-            Call::SetMetadata { agent: number(argument(0)), key, value }.calldata().to_vec()
+            RegistryCall::SetMetadata { agent: number(argument(0)), key, value }.calldata().to_vec()
         }
         "getAgentWallet(uint256)" => IdentityRegistry::getAgentWalletCall { agentId: number(argument(0)) }.abi_encode(),
         "tokenURI(uint256)" => IdentityRegistry::tokenURICall { tokenId: number(argument(0)) }.abi_encode(),
         "revokeFeedback(uint256,uint64)" => {
-            Call::RevokeFeedback { agent: number(argument(0)), index: small(1) }.calldata().to_vec()
+            RegistryCall::RevokeFeedback { agent: number(argument(0)), index: small(1) }.calldata().to_vec()
         }
         "getSummary(uint256,address[],string,string)" => ReputationRegistry::getSummaryCall {
             agentId: number(argument(0)),
@@ -94,7 +94,7 @@ fn call(case: &Value) {
         "validationRequest(address,uint256,string,bytes32)" => {
             let (validator, agent) = (parse(argument(0)), number(argument(1)));
             let (uri, hash) = (string(argument(2)), parse(argument(3)));
-            Call::RequestValidation { validator, agent, uri, hash }.calldata().to_vec()
+            RegistryCall::RequestValidation { validator, agent, uri, hash }.calldata().to_vec()
         }
         "getValidationStatus(bytes32)" => {
             ValidationRegistry::getValidationStatusCall { requestHash: parse(argument(0)) }.abi_encode()
@@ -113,17 +113,17 @@ fn event(case: &Value) {
     let address = |index: usize| parse::<Address>(&arguments[index]);
     let agent = |index: usize| number(&arguments[index]);
     let name = text(&case["event"]).trim_start_matches("event ").split('(').next().unwrap();
-    match (name, Event::decode(&log).unwrap()) {
-        ("Registered", Event::Registered { agent: found, uri, owner }) => {
+    match (name, RegistryEvent::decode(&log).unwrap()) {
+        ("Registered", RegistryEvent::Registered { agent: found, uri, owner }) => {
             assert_eq!((found, uri.as_str(), owner), (agent(0), text(&arguments[1]), address(2)));
         }
-        ("URIUpdated", Event::UriUpdated { agent: found, uri, by }) => {
+        ("URIUpdated", RegistryEvent::UriUpdated { agent: found, uri, by }) => {
             assert_eq!((found, uri.as_str(), by), (agent(0), text(&arguments[1]), address(2)));
         }
-        ("FeedbackRevoked", Event::FeedbackRevoked { agent: found, client, index }) => {
+        ("FeedbackRevoked", RegistryEvent::FeedbackRevoked { agent: found, client, index }) => {
             assert_eq!((found, client, U256::from(index)), (agent(0), address(1), agent(2)));
         }
-        ("ValidationRequest", Event::ValidationRequested { validator, agent: found, uri, request }) => {
+        ("ValidationRequest", RegistryEvent::ValidationRequested { validator, agent: found, uri, request }) => {
             assert_eq!((validator, found, uri.as_str()), (address(0), agent(1), text(&arguments[2])));
             assert_eq!(request, parse::<B256>(&arguments[3]));
         }
@@ -134,7 +134,7 @@ fn event(case: &Value) {
 fn wallet(case: &Value) {
     let (domain, value) = (&case["domain"], &case["value"]);
     let registry =
-        Registry { chain_id: case["chainId"].as_u64().unwrap(), address: parse(&domain["verifyingContract"]) };
+        AgentRegistry { chain_id: case["chainId"].as_u64().unwrap(), address: parse(&domain["verifyingContract"]) };
     let change = WalletChange {
         registry,
         agent: number(&value["agentId"]),

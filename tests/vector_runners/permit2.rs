@@ -9,13 +9,13 @@ use alloy::signers::SignerSync;
 use alloy::signers::local::PrivateKeySigner;
 use alloy::sol_types::{SolCall, SolInterface};
 use bardo::abi::permit2::Permit2;
-use bardo::chain::devnet::State;
-use bardo::chain::evm::{BlockContext, ChainRules, Checks, call_env, transact};
+use bardo::chain::devnet::WorldState;
+use bardo::chain::evm::{BlockContext, ChainRules, CheckMode, call_env, transact};
 use bardo::chain::permit2::{
-    Domain, Permit, PermitBatch, PermitBatchTransferFrom, PermitDetails, PermitSingle, PermitTransferFrom,
-    SignatureTransferDetails, TokenPermissions, Witness,
+    Permit2Domain, Permit2Message, PermitBatch, PermitBatchTransferFrom, PermitDetails, PermitSingle,
+    PermitTransferFrom, PermitWitness, SignatureTransferDetails, TokenPermissions,
 };
-use bardo::sandbox::contracts::{Contract, DEPLOYMENT_PROXY, DEPLOYMENT_PROXY_CODE, PERMIT2, PERMIT2_SALT};
+use bardo::sandbox::contracts::{BundledContract, DEPLOYMENT_PROXY, DEPLOYMENT_PROXY_CODE, PERMIT2, PERMIT2_SALT};
 use revm::state::EvmState;
 use serde_json::{Value, json};
 
@@ -38,8 +38,8 @@ pub fn run(file: &Value) -> usize {
     known.iter().map(|key| list(file, key).len()).sum()
 }
 
-fn domain(case: &Value) -> Domain {
-    Domain { chain_id: case["chainId"].as_u64().unwrap(), permit2: parse(&case["permit2"]) }
+fn domain(case: &Value) -> Permit2Domain {
+    Permit2Domain { chain_id: case["chainId"].as_u64().unwrap(), permit2: parse(&case["permit2"]) }
 }
 
 fn vector(case: &Value, contracts: &mut Contracts) {
@@ -75,7 +75,7 @@ fn vector(case: &Value, contracts: &mut Contracts) {
     assert_eq!(contracts.accept(&domain, &permit, calldata), accepted, "{id}: on the contract");
 }
 
-fn permit(case: &Value, witness: Option<Witness>) -> Permit {
+fn permit(case: &Value, witness: Option<PermitWitness>) -> Permit2Message {
     let fields = &case["permit"];
     let details = |one: &Value| PermitDetails {
         token: parse(&one["token"]),
@@ -86,17 +86,17 @@ fn permit(case: &Value, witness: Option<Witness>) -> Permit {
     let permissions = |one: &Value| TokenPermissions { token: parse(&one["token"]), amount: u256(&one["amount"]) };
     let spender: Address = parse(&fields["spender"]);
     match text(&case["primaryType"]) {
-        "PermitSingle" => Permit::Allowance(PermitSingle {
+        "PermitSingle" => Permit2Message::Allowance(PermitSingle {
             details: details(&fields["details"]),
             spender,
             sigDeadline: u256(&fields["sigDeadline"]),
         }),
-        "PermitBatch" => Permit::AllowanceBatch(PermitBatch {
+        "PermitBatch" => Permit2Message::AllowanceBatch(PermitBatch {
             details: list(fields, "details").iter().map(details).collect(),
             spender,
             sigDeadline: u256(&fields["sigDeadline"]),
         }),
-        "PermitTransferFrom" | "PermitWitnessTransferFrom" => Permit::Transfer {
+        "PermitTransferFrom" | "PermitWitnessTransferFrom" => Permit2Message::Transfer {
             permit: PermitTransferFrom {
                 permitted: permissions(&fields["permitted"]),
                 nonce: u256(&fields["nonce"]),
@@ -105,7 +105,7 @@ fn permit(case: &Value, witness: Option<Witness>) -> Permit {
             spender,
             witness,
         },
-        "PermitBatchTransferFrom" | "PermitBatchWitnessTransferFrom" => Permit::TransferBatch {
+        "PermitBatchTransferFrom" | "PermitBatchWitnessTransferFrom" => Permit2Message::TransferBatch {
             permit: PermitBatchTransferFrom {
                 permitted: list(fields, "permitted").iter().map(permissions).collect(),
                 nonce: u256(&fields["nonce"]),
@@ -119,7 +119,7 @@ fn permit(case: &Value, witness: Option<Witness>) -> Permit {
 }
 
 /// Witness of the file's own types, hashed by alloy's parser of typed data as JSON.
-fn witness(case: &Value) -> Option<Witness> {
+fn witness(case: &Value) -> Option<PermitWitness> {
     let given = case["witness"].as_object()?;
     let name = text(&given["witnessTypeName"]);
     let typed: TypedData = serde_json::from_value(json!({
@@ -140,7 +140,7 @@ fn witness(case: &Value) -> Option<Witness> {
             format!("{name}({})", members.join(","))
         })
         .collect();
-    Some(Witness::new(name, definitions.iter().map(String::as_str), typed.hash_struct().unwrap()))
+    Some(PermitWitness::new(name, definitions.iter().map(String::as_str), typed.hash_struct().unwrap()))
 }
 
 /// Recipients and amounts, which the file contains only inside the calldata.
@@ -158,18 +158,18 @@ fn transfers(calldata: &[u8]) -> Vec<SignatureTransferDetails> {
 /// The real Permit2, deployed once per chain id, since its code contains the domain.
 #[derive(Default)]
 struct Contracts {
-    states: BTreeMap<u64, State>,
+    states: BTreeMap<u64, WorldState>,
 }
 
 impl Contracts {
     /// True if the contract accepts `calldata` from the permit's spender at the file's time.
-    fn accept(&mut self, domain: &Domain, permit: &Permit, calldata: Bytes) -> bool {
+    fn accept(&mut self, domain: &Permit2Domain, permit: &Permit2Message, calldata: Bytes) -> bool {
         assert_eq!(domain.permit2, PERMIT2);
         let mut state = self.states.entry(domain.chain_id).or_insert_with(|| deployed(domain)).clone();
         let tokens: Vec<Address> = match permit {
-            Permit::Transfer { permit, .. } => vec![permit.permitted.token],
-            Permit::TransferBatch { permit, .. } => permit.permitted.iter().map(|one| one.token).collect(),
-            Permit::Allowance(_) | Permit::AllowanceBatch(_) => Vec::new(),
+            Permit2Message::Transfer { permit, .. } => vec![permit.permitted.token],
+            Permit2Message::TransferBatch { permit, .. } => permit.permitted.iter().map(|one| one.token).collect(),
+            Permit2Message::Allowance(_) | Permit2Message::AllowanceBatch(_) => Vec::new(),
         };
         for token in tokens {
             // PUSH1 1 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN: a token that returns true for every transfer.
@@ -179,10 +179,10 @@ impl Contracts {
     }
 }
 
-fn deployed(domain: &Domain) -> State {
-    let mut state = State::default();
+fn deployed(domain: &Permit2Domain) -> WorldState {
+    let mut state = WorldState::default();
     state.set_code(DEPLOYMENT_PROXY, Bytes::from_static(DEPLOYMENT_PROXY_CODE)).unwrap();
-    let creation = [PERMIT2_SALT.as_slice(), &Contract::Permit2.code().unwrap()].concat().into();
+    let creation = [PERMIT2_SALT.as_slice(), &BundledContract::Permit2.code().unwrap()].concat().into();
     let (created, changes) = run_call(&state, domain.chain_id, Address::ZERO, DEPLOYMENT_PROXY, creation);
     assert!(created);
     state.apply(changes);
@@ -191,15 +191,15 @@ fn deployed(domain: &Domain) -> State {
     let call = call_of(Address::ZERO, PERMIT2, separator.into());
     let rules = ChainRules::osaka(domain.chain_id);
     let tx = call_env(&call, &rules, &block(), 30_000_000).unwrap();
-    let answer = transact(&state, &rules, &block(), Checks::Call, tx).unwrap().result;
+    let answer = transact(&state, &rules, &block(), CheckMode::Call, tx).unwrap().result;
     assert_eq!(answer.output().unwrap()[..], domain.separator()[..]);
     state
 }
 
-fn run_call(state: &State, chain_id: u64, from: Address, to: Address, data: Bytes) -> (bool, EvmState) {
+fn run_call(state: &WorldState, chain_id: u64, from: Address, to: Address, data: Bytes) -> (bool, EvmState) {
     let rules = ChainRules::osaka(chain_id);
     let tx = call_env(&call_of(from, to, data), &rules, &block(), 16_000_000).unwrap();
-    let execution = transact(state, &rules, &block(), Checks::Call, tx).unwrap();
+    let execution = transact(state, &rules, &block(), CheckMode::Call, tx).unwrap();
     (execution.result.is_success(), execution.state)
 }
 

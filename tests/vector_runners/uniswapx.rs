@@ -9,9 +9,9 @@ use bardo::abi::uniswapx::{
     EncodedV3DutchOrder, NonlinearDutchDecay, OrderInfo, PriorityCosignerData, PriorityInput, PriorityOutput,
     V2CosignerData, V3CosignerData, V3DutchInput, V3DutchOutput,
 };
-use bardo::chain::permit2::Domain;
+use bardo::chain::permit2::Permit2Domain;
 use bardo::uniswap::order::decay::{curve, points};
-use bardo::uniswap::order::{Amount, At, Order, OrderKind};
+use bardo::uniswap::order::{OrderKind, OutputAmount, ResolutionPoint, UniswapXOrder};
 use serde_json::{Value, json};
 
 use super::{each, list, parse, text};
@@ -39,7 +39,7 @@ fn vector(case: &Value) -> usize {
     assert_eq!(order.type_string(), text(&case["orderTypeString"]), "{id}");
     assert_eq!(keccak256(order.type_string()), parse::<B256>(&case["orderTypeHash"]), "{id}");
     assert_eq!(order.hash(), parse::<B256>(&case["orderHash"]), "{id}");
-    permit(id, case, &order, Domain { chain_id, permit2: parse(&case["permit2"]) });
+    permit(id, case, &order, Permit2Domain { chain_id, permit2: parse(&case["permit2"]) });
     cosigner(id, case, &order, chain_id);
     encodings(id, case, &order);
     curves(id, &order);
@@ -47,7 +47,7 @@ fn vector(case: &Value) -> usize {
     list(case, "resolved").len()
 }
 
-fn permit(id: &str, case: &Value, order: &Order, domain: Domain) {
+fn permit(id: &str, case: &Value, order: &UniswapXOrder, domain: Permit2Domain) {
     let permit = order.permit();
     assert_eq!(domain.separator(), parse::<B256>(&case["domainSeparator"]), "{id}");
     assert_eq!(permit.type_string(), text(&case["permitTypeString"]), "{id}");
@@ -79,7 +79,7 @@ fn permit(id: &str, case: &Value, order: &Order, domain: Domain) {
     assert_eq!(typed.eip712_signing_hash().unwrap(), digest, "{id}");
 }
 
-fn cosigner(id: &str, case: &Value, order: &Order, chain_id: u64) {
+fn cosigner(id: &str, case: &Value, order: &UniswapXOrder, chain_id: u64) {
     let digest = order.cosigner_digest(chain_id);
     assert_eq!(digest, stated(&case["cosignatureDigest"]), "{id}");
     assert_eq!(order.cosignature().cloned(), stated(&case["cosignature"]), "{id}");
@@ -110,12 +110,12 @@ where
     (!value.is_null()).then(|| parse(value))
 }
 
-fn encodings(id: &str, case: &Value, order: &Order) {
+fn encodings(id: &str, case: &Value, order: &UniswapXOrder) {
     let encoded: Bytes = parse(&case["encoded"]);
     assert_eq!(order.encode(), encoded, "{id}");
-    assert_eq!(Order::decode(order.kind(), &encoded).as_ref(), Ok(order), "{id}");
+    assert_eq!(UniswapXOrder::decode(order.kind(), &encoded).as_ref(), Ok(order), "{id}");
     for other in OrderKind::ALL.into_iter().filter(|kind| *kind != order.kind()) {
-        assert!(Order::decode(other, &encoded).is_err(), "{id} is no {other} order");
+        assert!(UniswapXOrder::decode(other, &encoded).is_err(), "{id} is no {other} order");
     }
     if let Some(unsigned) = stated::<Bytes>(&case["encodedUnsigned"]) {
         assert_eq!(without_cosigner(order.clone()).encode(), unsigned, "{id}");
@@ -123,14 +123,14 @@ fn encodings(id: &str, case: &Value, order: &Order) {
 }
 
 /// The order as an SDK encodes it before the cosigner acted: one empty override, however many outputs there are.
-fn without_cosigner(mut order: Order) -> Order {
+fn without_cosigner(mut order: UniswapXOrder) -> UniswapXOrder {
     match &mut order {
-        Order::Dutch(_) => {}
-        Order::DutchV2(order) => {
+        UniswapXOrder::Dutch(_) => {}
+        UniswapXOrder::DutchV2(order) => {
             let none = vec![U256::ZERO];
             order.cosignerData = V2CosignerData { outputAmounts: none, ..Default::default() };
         }
-        Order::DutchV3(order) => {
+        UniswapXOrder::DutchV3(order) => {
             let none = vec![U256::ZERO];
             order.cosignerData = V3CosignerData { outputAmounts: none, ..Default::default() };
             // The SDK writes the input's blocks into the outputs' curves here; the signed order has the correct ones.
@@ -138,23 +138,23 @@ fn without_cosigner(mut order: Order) -> Order {
                 output.curve.relativeBlocks = order.baseInput.curve.relativeBlocks;
             }
         }
-        Order::Priority(order) => order.cosignerData = PriorityCosignerData::default(),
+        UniswapXOrder::Priority(order) => order.cosignerData = PriorityCosignerData::default(),
     }
     order.with_cosignature(Bytes::new())
 }
 
 /// Packing and unpacking a curve returns the same points.
-fn curves(id: &str, order: &Order) {
-    let Order::DutchV3(order) = order else { return };
+fn curves(id: &str, order: &UniswapXOrder) {
+    let UniswapXOrder::DutchV3(order) = order else { return };
     for packed in order.baseOutputs.iter().map(|output| &output.curve).chain([&order.baseInput.curve]) {
         assert_eq!(&curve(&points(packed)), packed, "{id}");
     }
 }
 
-fn resolved(id: &str, moment: &Value, order: &Order, chain_id: u64) {
+fn resolved(id: &str, moment: &Value, order: &UniswapXOrder, chain_id: u64) {
     let at = &moment["at"];
     let small = |key: &str| u64::try_from(number(&at[key])).unwrap();
-    let at = At {
+    let at = ResolutionPoint {
         chain_id,
         timestamp: small("timestamp"),
         block: small("block"),
@@ -173,12 +173,12 @@ fn resolved(id: &str, moment: &Value, order: &Order, chain_id: u64) {
     assert_eq!(found.token_in, parse::<Address>(&expected["input"]["token"]), "{id} at {at:?}");
     assert_eq!(found.amount_in, number(&expected["input"]["amount"]), "{id} at {at:?}");
     assert_eq!(found.most_in, number(&expected["input"]["maxAmount"]), "{id} at {at:?}");
-    let amount = |output: &Value| Amount {
+    let amount = |output: &Value| OutputAmount {
         token: parse(&output["token"]),
         amount: number(&output["amount"]),
         recipient: parse(&output["recipient"]),
     };
-    let outputs: Vec<Amount> = list(expected, "outputs").iter().map(amount).collect();
+    let outputs: Vec<OutputAmount> = list(expected, "outputs").iter().map(amount).collect();
     assert_eq!(found.outputs, outputs, "{id} at {at:?}");
     let bounds = order.bounds();
     assert!(found.amount_in <= bounds.most_in, "{id} at {at:?}");
@@ -192,7 +192,7 @@ fn number(value: &Value) -> U256 {
     value.as_u64().map_or_else(|| parse(value), U256::from)
 }
 
-fn order_of(kind: OrderKind, order: &Value) -> Order {
+fn order_of(kind: OrderKind, order: &Value) -> UniswapXOrder {
     let info = OrderInfo {
         reactor: parse(&order["reactor"]),
         swapper: parse(&order["swapper"]),
@@ -205,7 +205,7 @@ fn order_of(kind: OrderKind, order: &Value) -> Order {
     let outputs = list(order, "outputs");
     let added = &order["cosignerData"];
     match kind {
-        OrderKind::Dutch => Order::Dutch(EncodedExclusiveDutchOrder {
+        OrderKind::Dutch => UniswapXOrder::Dutch(EncodedExclusiveDutchOrder {
             info,
             decayStartTime: number(&order["decayStartTime"]),
             decayEndTime: number(&order["decayEndTime"]),
@@ -214,7 +214,7 @@ fn order_of(kind: OrderKind, order: &Value) -> Order {
             input: dutch_input(input),
             outputs: outputs.iter().map(dutch_output).collect(),
         }),
-        OrderKind::DutchV2 => Order::DutchV2(EncodedV2DutchOrder {
+        OrderKind::DutchV2 => UniswapXOrder::DutchV2(EncodedV2DutchOrder {
             info,
             cosigner: parse(&order["cosigner"]),
             baseInput: dutch_input(input),
@@ -229,7 +229,7 @@ fn order_of(kind: OrderKind, order: &Value) -> Order {
             },
             cosignature: parse(&order["cosignature"]),
         }),
-        OrderKind::DutchV3 => Order::DutchV3(EncodedV3DutchOrder {
+        OrderKind::DutchV3 => UniswapXOrder::DutchV3(EncodedV3DutchOrder {
             info,
             cosigner: parse(&order["cosigner"]),
             startingBaseFee: number(&order["startingBaseFee"]),
@@ -250,7 +250,7 @@ fn order_of(kind: OrderKind, order: &Value) -> Order {
             },
             cosignature: parse(&order["cosignature"]),
         }),
-        OrderKind::Priority => Order::Priority(EncodedPriorityOrder {
+        OrderKind::Priority => UniswapXOrder::Priority(EncodedPriorityOrder {
             info,
             cosigner: parse(&order["cosigner"]),
             auctionStartBlock: number(&order["auctionStartBlock"]),

@@ -4,15 +4,15 @@ use alloy::primitives::{Address, Bytes, U256, hex};
 use alloy::signers::SignerSync;
 use alloy::signers::local::PrivateKeySigner;
 use bardo::base::units::BasisPoints;
-use bardo::chain::permit2::{Domain, Permit, PermitDetails, PermitSingle};
+use bardo::chain::permit2::{Permit2Domain, Permit2Message, PermitDetails, PermitSingle};
 use bardo::uniswap::address::{V2_PAIR_INIT_CODE_HASH, V3_POOL_INIT_CODE_HASH, v2_pair, v3_pool};
-use bardo::uniswap::pool::{Exact, Version as PoolVersion};
+use bardo::uniswap::pool::{FixedAmount, ProtocolVersion as PoolVersion};
 use bardo::uniswap::ratio::Ratio;
 use bardo::uniswap::router::{
-    Command, CommandError, DecodeError, Exactness, Execution, Path, Portion, Recipient, Swap, SwapRequest, Version,
-    plan,
+    CommandError, FeePortion, OutputRecipient, RouterCommand, RouterDecodeError, RouterExecution, RouterVersion,
+    SwapAmounts, SwapCommand, SwapPath, SwapRequest, plan,
 };
-use bardo::uniswap::routing::{Hop, Leg, Route};
+use bardo::uniswap::routing::{Hop, Route, RouteLeg};
 use serde_json::{Value, json};
 
 use super::{each, list, parse, text, u256};
@@ -36,15 +36,15 @@ pub fn run(file: &Value) -> usize {
 fn vector(case: &Value, key: &PrivateKeySigner) {
     let id = text(&case["id"]);
     let version = match text(&case["urVersion"]) {
-        "1.2" | "2.0" | "2.1" | "2.1.0" => Version::V2_0,
-        "2.1.1" | "2.1.2" | "2.2" | "2.2.0" => Version::V2_1_1,
+        "1.2" | "2.0" | "2.1" | "2.1.0" => RouterVersion::V2_0,
+        "2.1.1" | "2.1.2" | "2.2" | "2.2.0" => RouterVersion::V2_1_1,
         other => panic!("{id}: no code runs router {other}"),
     };
     let calldata: Bytes = parse(&case["calldata"]);
-    let decoded = Execution::decode(&calldata, version);
+    let decoded = RouterExecution::decode(&calldata, version);
     if let Some(protocol) = foreign_protocol(case) {
         // An unsupported route: its calldata must be rejected because of that command.
-        let refused = matches!(&decoded, Err(DecodeError::Command { error: CommandError::Refused { name, .. }, .. }) if name.starts_with(protocol));
+        let refused = matches!(&decoded, Err(RouterDecodeError::Command { error: CommandError::Refused { name, .. }, .. }) if name.starts_with(protocol));
         assert!(refused, "{id}: {decoded:?}");
         return;
     }
@@ -60,12 +60,12 @@ fn vector(case: &Value, key: &PrivateKeySigner) {
         native_out: native("tokenOut"),
         slippage: BasisPoints::new(u32::try_from(case["slippageBps"].as_u64().unwrap()).unwrap()).unwrap(),
         recipient: match case["recipient"].as_str() {
-            None => Recipient::Caller,
-            Some(account) => Recipient::Account(account.parse().unwrap()),
+            None => OutputRecipient::Caller,
+            Some(account) => OutputRecipient::Account(account.parse().unwrap()),
         },
         permit: permit(case, key),
         // The file gives the share in millionths.
-        portion: (!case["fee"].is_null()).then(|| Portion {
+        portion: (!case["fee"].is_null()).then(|| FeePortion {
             recipient: parse(&case["fee"]["recipient"]),
             share: BasisPoints::new(parse::<u32>(&case["fee"]["bps"]) / 100).unwrap(),
         }),
@@ -76,7 +76,7 @@ fn vector(case: &Value, key: &PrivateKeySigner) {
     let mut made = trade.execution.clone();
     if case["note"].as_str().is_some_and(|note| note.contains("compare the commands as a set")) {
         let mut expected = execution;
-        let key = |command: &Command| (command.code(), command.input(version));
+        let key = |command: &RouterCommand| (command.code(), command.input(version));
         made.commands.sort_by_key(key);
         expected.commands.sort_by_key(key);
         assert_eq!(made, expected, "{id}");
@@ -96,9 +96,9 @@ fn foreign_protocol(case: &Value) -> Option<&'static str> {
     protocols.filter(|protocol| !["V2", "V3", "MIXED"].contains(protocol)).map(|_| "V4").next()
 }
 
-fn envelope(case: &Value, execution: &Execution, version: Version) {
+fn envelope(case: &Value, execution: &RouterExecution, version: RouterVersion) {
     let decoded = &case["decoded"];
-    let codes: Vec<u8> = execution.commands.iter().map(Command::code).collect();
+    let codes: Vec<u8> = execution.commands.iter().map(RouterCommand::code).collect();
     assert_eq!(hex::encode_prefixed(codes), text(&decoded["commands"]));
     let inputs: Vec<String> = execution.commands.iter().map(|c| c.input(version).to_string()).collect();
     assert_eq!(json!(inputs), decoded["inputs"]);
@@ -123,8 +123,8 @@ fn permit(case: &Value, key: &PrivateKeySigner) -> Option<(PermitSingle, Bytes)>
         spender: parse(&given["spender"]),
         sigDeadline: u256(&given["sigDeadline"]),
     };
-    let domain = Domain { chain_id: 1, permit2: PERMIT2.parse().unwrap() };
-    let digest = Permit::Allowance(permit.clone()).digest(&domain);
+    let domain = Permit2Domain { chain_id: 1, permit2: PERMIT2.parse().unwrap() };
+    let digest = Permit2Message::Allowance(permit.clone()).digest(&domain);
     let signature = Bytes::from(key.sign_hash_sync(&digest).unwrap().as_bytes().to_vec());
     if let Some(stated) = given["signature"].as_str() {
         assert_eq!(signature.to_string(), stated);
@@ -133,15 +133,15 @@ fn permit(case: &Value, key: &PrivateKeySigner) -> Option<(PermitSingle, Bytes)>
 }
 
 fn route(case: &Value) -> Route {
-    let legs: Vec<Leg> = list(case, "routes").iter().map(leg).collect();
+    let legs: Vec<RouteLeg> = list(case, "routes").iter().map(leg).collect();
     let (first, last) = (&legs[0].hops[0], legs[0].hops.last().unwrap());
     let (amount_in, amount_out) = (u256(&case["amountIn"]), u256(&case["amountOut"]));
     Route {
         token_in: first.token_in,
         token_out: last.token_out,
         exact: match text(&case["tradeType"]) {
-            "EXACT_INPUT" => Exact::In(amount_in),
-            "EXACT_OUTPUT" => Exact::Out(amount_out),
+            "EXACT_INPUT" => FixedAmount::In(amount_in),
+            "EXACT_OUTPUT" => FixedAmount::Out(amount_out),
             other => panic!("trade type {other}"),
         },
         legs,
@@ -154,7 +154,7 @@ fn route(case: &Value) -> Route {
     }
 }
 
-fn leg(route: &Value) -> Leg {
+fn leg(route: &Value) -> RouteLeg {
     let token = |value: &Value| if text(value) == "ETH" { WETH.parse() } else { text(value).parse() };
     let tokens: Vec<Address> = list(route, "tokenPath").iter().map(|value| token(value).unwrap()).collect();
     let fees: Vec<Option<u32>> = match text(&route["protocol"]) {
@@ -176,7 +176,7 @@ fn leg(route: &Value) -> Leg {
         amount_out,
         ticks_crossed: 0,
     });
-    Leg {
+    RouteLeg {
         share_bps: 0,
         hops: hops.collect(),
         amount_in,
@@ -187,16 +187,16 @@ fn leg(route: &Value) -> Leg {
 }
 
 /// The commands in the form of the SDK's parser.
-fn parsed(execution: &Execution, version: Version) -> Value {
+fn parsed(execution: &RouterExecution, version: RouterVersion) -> Value {
     execution.commands.iter().map(|command| shown(command, version)).collect()
 }
 
-fn shown(command: &Command, version: Version) -> Value {
+fn shown(command: &RouterCommand, version: RouterVersion) -> Value {
     let number = |value: &U256| json!(value.to_string());
     let account = |value: &Address| json!(value.to_checksum(None));
     let (name, params) = match command {
-        Command::Swap(swap) => shown_swap(swap, version),
-        Command::Permit2Permit { permit, signature } => (
+        RouterCommand::Swap(swap) => shown_swap(swap, version),
+        RouterCommand::Permit2Permit { permit, signature } => (
             "PERMIT2_PERMIT",
             vec![
                 (
@@ -215,17 +215,17 @@ fn shown(command: &Command, version: Version) -> Value {
                 ("signature", json!(signature.to_string())),
             ],
         ),
-        Command::WrapEth { recipient, amount } => {
+        RouterCommand::WrapEth { recipient, amount } => {
             ("WRAP_ETH", vec![("recipient", account(recipient)), ("amount", number(amount))])
         }
-        Command::UnwrapWeth { recipient, amount_min } => {
+        RouterCommand::UnwrapWeth { recipient, amount_min } => {
             ("UNWRAP_WETH", vec![("recipient", account(recipient)), ("amountMin", number(amount_min))])
         }
-        Command::Sweep { token, recipient, amount_min } => (
+        RouterCommand::Sweep { token, recipient, amount_min } => (
             "SWEEP",
             vec![("token", account(token)), ("recipient", account(recipient)), ("amountMin", number(amount_min))],
         ),
-        Command::PayPortion { token, recipient, bips } => {
+        RouterCommand::PayPortion { token, recipient, bips } => {
             ("PAY_PORTION", vec![("token", account(token)), ("recipient", account(recipient)), ("bips", number(bips))])
         }
     };
@@ -233,21 +233,21 @@ fn shown(command: &Command, version: Version) -> Value {
     json!({"name": name, "type": command.code(), "params": params})
 }
 
-fn shown_swap(swap: &Swap, version: Version) -> (&'static str, Vec<(&'static str, Value)>) {
-    let v3 = matches!(swap.path, Path::V3(_));
+fn shown_swap(swap: &SwapCommand, version: RouterVersion) -> (&'static str, Vec<(&'static str, Value)>) {
+    let v3 = matches!(swap.path, SwapPath::V3(_));
     let (name, amounts) = match swap.exact {
-        Exactness::In { amount, out_min } => (
+        SwapAmounts::In { amount, out_min } => (
             if v3 { "V3_SWAP_EXACT_IN" } else { "V2_SWAP_EXACT_IN" },
             [("amountIn", amount), ("amountOutMin", out_min)],
         ),
-        Exactness::Out { amount, in_max } => (
+        SwapAmounts::Out { amount, in_max } => (
             if v3 { "V3_SWAP_EXACT_OUT" } else { "V2_SWAP_EXACT_OUT" },
             [("amountOut", amount), ("amountInMax", in_max)],
         ),
     };
     let path: Vec<Value> = match &swap.path {
-        Path::V2(tokens) => tokens.iter().map(|token| json!(token.to_checksum(None))).collect(),
-        Path::V3(path) => {
+        SwapPath::V2(tokens) => tokens.iter().map(|token| json!(token.to_checksum(None))).collect(),
+        SwapPath::V3(path) => {
             let before = std::iter::once(path.first()).chain(path.steps().iter().map(|(_, token)| *token));
             let hops = before.zip(path.steps()).map(|(token_in, (fee, token_out))| {
                 json!({"tokenIn": token_in.to_checksum(None), "tokenOut": token_out.to_checksum(None), "fee": fee})
@@ -259,7 +259,7 @@ fn shown_swap(swap: &Swap, version: Version) -> (&'static str, Vec<(&'static str
     params.extend(amounts.map(|(name, amount)| (name, json!(amount.to_string()))));
     params.push(("path", json!(path)));
     params.push(("payerIsUser", json!(swap.payer_is_user)));
-    if version == Version::V2_1_1 {
+    if version == RouterVersion::V2_1_1 {
         params.push(("minHopPriceX36", json!(swap.min_hop_prices.iter().map(U256::to_string).collect::<Vec<_>>())));
     }
     (name, params)

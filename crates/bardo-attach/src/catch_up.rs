@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bardo_base::fabric::Event;
-use bardo_session::handle::{News, Ready, ReplayState, SessionSummary, Snapshot};
-use bardo_session::market::{BootStep, ChainSnapshot, EndpointsState, Network, Update};
+use bardo_session::handle::{ReplayState, SessionInfo, SessionNews, SessionSnapshot, SessionSummary};
+use bardo_session::market::{BootStep, ChainSnapshot, EndpointsState, MarketUpdate, NetworkIdentity};
 use bardo_session::questions::Question;
 
 /// Blocks that are kept per chain.
@@ -17,72 +17,72 @@ const ACTIVITY: usize = 400;
 #[derive(Debug, Default)]
 pub(crate) struct CatchUp {
     steps: Vec<BootStep>,
-    network: Option<Network>,
+    network: Option<NetworkIdentity>,
     chains: BTreeMap<usize, ChainSnapshot>,
     endpoints: BTreeMap<usize, EndpointsState>,
-    faults: BTreeMap<Option<usize>, News>,
-    ready: Option<Box<Ready>>,
+    faults: BTreeMap<Option<usize>, SessionNews>,
+    ready: Option<Box<SessionInfo>>,
     /// Latest event only. A console that begins with it notices that earlier ones are missing, and queries them.
     event: Option<Arc<Event>>,
     questions: Option<Arc<Vec<Question>>>,
-    snapshot: Option<Arc<Snapshot>>,
+    snapshot: Option<Arc<SessionSnapshot>>,
     replay: Option<ReplayState>,
     left: Option<Box<SessionSummary>>,
 }
 
 impl CatchUp {
     /// Takes in news that every console receives.
-    pub fn note(&mut self, news: &News) {
+    pub fn note(&mut self, news: &SessionNews) {
         match news {
-            News::Market(update) => self.note_market(update, news),
-            News::Ready(ready) => self.ready = Some(ready.clone()),
-            News::Events(events) => self.event = events.last().cloned().or_else(|| self.event.take()),
-            News::Questions(questions) => self.questions = Some(questions.clone()),
-            News::Snapshot(snapshot) => self.snapshot = Some(snapshot.clone()),
-            News::Replay(state) => self.replay = Some(*state),
-            News::Left(summary) => self.left = Some(summary.clone()),
+            SessionNews::Market(update) => self.note_market(update, news),
+            SessionNews::Ready(ready) => self.ready = Some(ready.clone()),
+            SessionNews::Events(events) => self.event = events.last().cloned().or_else(|| self.event.take()),
+            SessionNews::Questions(questions) => self.questions = Some(questions.clone()),
+            SessionNews::Snapshot(snapshot) => self.snapshot = Some(snapshot.clone()),
+            SessionNews::Replay(state) => self.replay = Some(*state),
+            SessionNews::Left(summary) => self.left = Some(summary.clone()),
             // Replies belong to the console that asked; a message is of its moment.
-            News::Offered { .. }
-            | News::Began { .. }
-            | News::Reply { .. }
-            | News::Found { .. }
-            | News::CommandResult { .. } => {}
+            SessionNews::Offered { .. }
+            | SessionNews::Began { .. }
+            | SessionNews::Reply { .. }
+            | SessionNews::Found { .. }
+            | SessionNews::CommandResult { .. } => {}
         }
     }
 
-    fn note_market(&mut self, update: &Update, news: &News) {
+    fn note_market(&mut self, update: &MarketUpdate, news: &SessionNews) {
         match update {
-            Update::Boot(step) => {
+            MarketUpdate::Boot(step) => {
                 self.steps.retain(|known| known.chain != step.chain || known.step != step.step);
                 self.steps.push(step.clone());
             }
-            Update::Started(network) => self.network = Some(network.clone()),
-            Update::Chain(snapshot) => {
+            MarketUpdate::Started(network) => self.network = Some(network.clone()),
+            MarketUpdate::Chain(snapshot) => {
                 // A chain that answers again has no fault.
                 self.faults.remove(&Some(snapshot.chain));
                 let known = self.chains.remove(&snapshot.chain);
                 self.chains.insert(snapshot.chain, joined(known, snapshot));
             }
-            Update::Fault { chain, .. } => drop(self.faults.insert(*chain, news.clone())),
-            Update::Endpoints { chain, state } => drop(self.endpoints.insert(*chain, state.clone())),
+            MarketUpdate::Fault { chain, .. } => drop(self.faults.insert(*chain, news.clone())),
+            MarketUpdate::Endpoints { chain, state } => drop(self.endpoints.insert(*chain, state.clone())),
         }
     }
 
     /// News that bring a new console to the present state, in the order in which a first one received them.
-    pub fn news(&self) -> Vec<News> {
-        let market = |update| News::Market(update);
-        let mut news: Vec<News> = self.steps.iter().cloned().map(Update::Boot).map(market).collect();
-        news.extend(self.network.clone().map(Update::Started).map(market));
-        news.extend(self.chains.values().cloned().map(|chain| market(Update::Chain(Box::new(chain)))));
+    pub fn news(&self) -> Vec<SessionNews> {
+        let market = |update| SessionNews::Market(update);
+        let mut news: Vec<SessionNews> = self.steps.iter().cloned().map(MarketUpdate::Boot).map(market).collect();
+        news.extend(self.network.clone().map(MarketUpdate::Started).map(market));
+        news.extend(self.chains.values().cloned().map(|chain| market(MarketUpdate::Chain(Box::new(chain)))));
         let endpoints = self.endpoints.iter().map(|(chain, state)| (*chain, state.clone()));
-        news.extend(endpoints.map(|(chain, state)| market(Update::Endpoints { chain, state })));
+        news.extend(endpoints.map(|(chain, state)| market(MarketUpdate::Endpoints { chain, state })));
         news.extend(self.faults.values().cloned());
-        news.extend(self.ready.clone().map(News::Ready));
-        news.extend(self.snapshot.clone().map(News::Snapshot));
-        news.extend(self.questions.clone().map(News::Questions));
-        news.extend(self.event.clone().map(|event| News::Events(vec![event])));
-        news.extend(self.replay.map(News::Replay));
-        news.extend(self.left.clone().map(News::Left));
+        news.extend(self.ready.clone().map(SessionNews::Ready));
+        news.extend(self.snapshot.clone().map(SessionNews::Snapshot));
+        news.extend(self.questions.clone().map(SessionNews::Questions));
+        news.extend(self.event.clone().map(|event| SessionNews::Events(vec![event])));
+        news.extend(self.replay.map(SessionNews::Replay));
+        news.extend(self.left.clone().map(SessionNews::Left));
         news
     }
 }

@@ -12,8 +12,8 @@ use zeroize::Zeroizing;
 use super::place::{Place, PlaceError};
 use super::wire::{self, FromConsole, Greeting, Hello, MAX_FROM_SESSION, Rights, VERSION};
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Command, Handle, News, SessionEnd, SessionSummary};
-use bardo_session::market::Update;
+use bardo_session::handle::{SessionCommand, SessionEnd, SessionHandle, SessionNews, SessionSummary};
+use bardo_session::market::MarketUpdate;
 
 /// Timeout for the session's greeting.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -110,7 +110,7 @@ impl Connection {
     ///
     /// # Errors
     /// The operating system's error.
-    pub fn into_handle(self) -> std::io::Result<Handle> {
+    pub fn into_handle(self) -> std::io::Result<SessionHandle> {
         self.stream.set_nonblocking(true)?;
         let (reading, writing) = tokio::net::UnixStream::from_std(self.stream)?.into_split();
         let reading = tokio::io::AsyncReadExt::chain(std::io::Cursor::new(self.begun), reading);
@@ -182,20 +182,20 @@ fn peer_uid(stream: &UnixStream) -> std::io::Result<u32> {
 }
 
 /// Returns a handle over a connection that has been greeted. Must be called on a tokio runtime.
-pub fn relay<R, W>(mut reading: R, mut writing: W) -> Handle
+pub fn relay<R, W>(mut reading: R, mut writing: W) -> SessionHandle
 where
     R: tokio::io::AsyncBufRead + Unpin + Send + 'static,
     W: tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    let (handle, end) = Handle::pair();
+    let (handle, end) = SessionHandle::pair();
     let SessionEnd { mut commands, news } = end;
     let told = news.clone();
     let hearing = tokio::spawn(async move {
         loop {
             let why = match wire::read_line(&mut reading, MAX_FROM_SESSION).await {
-                Ok(Some(line)) => match wire::parse::<News>(&line) {
+                Ok(Some(line)) => match wire::parse::<SessionNews>(&line) {
                     Ok(message) => {
-                        let left = matches!(message, News::Left(_));
+                        let left = matches!(message, SessionNews::Left(_));
                         if told.send(message).await.is_err() || left {
                             return;
                         }
@@ -207,14 +207,14 @@ where
                 Err(error) => format!("the connection to the session failed: {error}"),
             };
             let message = SafeText::clean(&format!("{why}. The state on screen is no longer current."), 400);
-            let _gone = told.send(News::Market(Update::Fault { chain: None, message })).await;
+            let _gone = told.send(SessionNews::Market(MarketUpdate::Fault { chain: None, message })).await;
             return;
         }
     });
     tokio::spawn(async move {
         while let Some(sent) = commands.recv().await {
-            if matches!(sent.command, Command::Leave(_)) {
-                let _gone = news.send(News::Left(Box::<SessionSummary>::default())).await;
+            if matches!(sent.command, SessionCommand::Leave(_)) {
+                let _gone = news.send(SessionNews::Left(Box::<SessionSummary>::default())).await;
                 break;
             }
             let line = FromConsole { sent }.to_line();
@@ -224,7 +224,7 @@ where
             };
             if let Err(error) = sent {
                 let words = SafeText::clean(&format!("the session cannot be reached: {error}"), 300);
-                let _gone = news.send(News::CommandResult { done: false, words }).await;
+                let _gone = news.send(SessionNews::CommandResult { done: false, words }).await;
             }
         }
         hearing.abort();

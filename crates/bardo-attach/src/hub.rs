@@ -10,7 +10,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::catch_up::CatchUp;
 use super::wire::{FromConsole, Rights, line_of};
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Command, Handle, LeaveMode, News, Sent, SessionSummary};
+use bardo_session::handle::{AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews, SessionSummary};
 
 /// Lines that wait for a console. One that does not keep up is detached, and may attach again.
 const LINES_WAITING: usize = 512;
@@ -108,10 +108,10 @@ impl Hub {
     /// Runs until the session ends. Returns its summary; `None` if it ended without one.
     pub(crate) async fn run(
         mut self,
-        handle: Handle,
+        handle: SessionHandle,
         mut from_server: mpsc::Receiver<ToHub>,
     ) -> Option<Box<SessionSummary>> {
-        let Handle { commands, mut news } = handle;
+        let SessionHandle { commands, mut news } = handle;
         loop {
             tokio::select! {
                 // Consoles first: one that is welcomed hears what the session says from then on. What they send is limited.
@@ -120,7 +120,7 @@ impl Hub {
                 message = news.recv() => match message {
                     Some(message) => {
                         let summary = match &message {
-                            News::Left(summary) => Some(summary.clone()),
+                            SessionNews::Left(summary) => Some(summary.clone()),
                             _ => None,
                         };
                         self.distribute(message);
@@ -134,7 +134,7 @@ impl Hub {
         }
     }
 
-    fn hear(&mut self, message: ToHub, commands: &mpsc::Sender<Sent>) {
+    fn hear(&mut self, message: ToHub, commands: &mpsc::Sender<AddressedCommand>) {
         match message {
             ToHub::Joined { console, rights, lines } => self.join(console, Console { rights, lines }),
             ToHub::Sent { console, command } => self.pass_on(console, command, commands),
@@ -144,7 +144,8 @@ impl Hub {
                 let commands = commands.clone();
                 // Waits for room: the process has to end.
                 tokio::spawn(async move {
-                    let _ended = commands.send(Sent { golem_id, command: Command::Leave(mode) }).await;
+                    let _ended =
+                        commands.send(AddressedCommand { golem_id, command: SessionCommand::Leave(mode) }).await;
                 });
             }
         }
@@ -169,7 +170,7 @@ impl Hub {
         self.tickets.retain(|_, (console, _)| *console != number);
     }
 
-    fn pass_on(&mut self, console: u64, command: FromConsole, commands: &mpsc::Sender<Sent>) {
+    fn pass_on(&mut self, console: u64, command: FromConsole, commands: &mpsc::Sender<AddressedCommand>) {
         let Some(rights) = self.consoles.get(&console).map(|console| console.rights) else { return };
         let FromConsole { mut sent } = command;
         if !rights.allow(&sent.command) {
@@ -198,18 +199,18 @@ impl Hub {
     }
 
     fn refuse(&mut self, console: u64, why: &str) {
-        let message = News::CommandResult { done: false, words: SafeText::clean(why, 200) };
+        let message = SessionNews::CommandResult { done: false, words: SafeText::clean(why, 200) };
         self.send(console, line(&message));
     }
 
     /// Sends news to the console that they belong to, or to all.
-    fn distribute(&mut self, mut message: News) {
-        if let News::Ready(ready) = &mut message {
+    fn distribute(&mut self, mut message: SessionNews) {
+        if let SessionNews::Ready(ready) = &mut message {
             ready.served = true;
         }
         self.catch_up.note(&message);
         // The last message about a ticket ends it.
-        let ends = matches!(message, News::Reply { .. } | News::Found { .. });
+        let ends = matches!(message, SessionNews::Reply { .. } | SessionNews::Found { .. });
         if let Some(ticket) = message.ticket_mut() {
             let known = if ends { self.tickets.remove(ticket) } else { self.tickets.get(ticket).copied() };
             let Some((console, own)) = known else { return };
@@ -234,7 +235,7 @@ impl Hub {
     }
 }
 
-fn line(message: &News) -> Option<Arc<str>> {
+fn line(message: &SessionNews) -> Option<Arc<str>> {
     match line_of(message) {
         Ok(line) => Some(line.into()),
         Err(error) => {

@@ -14,7 +14,7 @@ use super::hub::{Hub, Lines, ToHub};
 use super::place::Serving;
 use super::wire::{self, FromConsole, Greeting, Hello, MAX_FROM_CONSOLE, MAX_HELLO, VERSION};
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Handle, LeaveMode, SessionSummary};
+use bardo_session::handle::{LeaveMode, SessionHandle, SessionSummary};
 
 /// Timeout for a console that does not read what it is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// session's summary; `None` if it ended without one. Must be called on a tokio runtime.
 pub async fn serve(
     serving: Serving,
-    handle: Handle,
+    handle: SessionHandle,
     mut ends: mpsc::Receiver<LeaveMode>,
 ) -> Option<Box<SessionSummary>> {
     let (to_hub, from_server) = mpsc::channel(64);

@@ -15,8 +15,11 @@ use bardo_base::id::{GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Command, Found, Handle, LeaveMode, News, Query, Sent, SessionEnd, SessionSummary};
-use bardo_session::market::{BlockRow, ChainSnapshot, Update};
+use bardo_session::handle::{
+    AddressedCommand, LeaveMode, QueryResult, SessionCommand, SessionEnd, SessionHandle, SessionNews, SessionQuery,
+    SessionSummary,
+};
+use bardo_session::market::{BlockRow, ChainSnapshot, MarketUpdate};
 use bardo_session::questions::{Confirmation, OperatorAnswer, QuestionKey};
 
 /// A served session, and the test's end of it.
@@ -33,23 +36,23 @@ impl Served {
         let data = tempfile::tempdir().unwrap();
         let place = Place::in_data(data.path());
         let serving = place.clone().serve().unwrap();
-        let (handle, session) = Handle::pair();
+        let (handle, session) = SessionHandle::pair();
         let (ends, ending) = mpsc::channel(1);
         let served = tokio::spawn(serve(serving, handle, ending));
         Self { place, session, ends, served, _data: data }
     }
 
-    async fn attach(&self, rights: Rights) -> Handle {
+    async fn attach(&self, rights: Rights) -> SessionHandle {
         let place = self.place.clone();
         let connection = tokio::task::spawn_blocking(move || Connection::open(&place, rights)).await.unwrap().unwrap();
         connection.into_handle().unwrap()
     }
 
-    async fn tell(&self, news: News) {
+    async fn tell(&self, news: SessionNews) {
         self.session.news.send(news).await.unwrap();
     }
 
-    async fn command(&mut self) -> Command {
+    async fn command(&mut self) -> SessionCommand {
         timeout(WAIT, self.session.commands.recv()).await.unwrap().unwrap().command
     }
 
@@ -68,19 +71,19 @@ impl Served {
 
 const WAIT: Duration = Duration::from_secs(30);
 
-async fn heard(handle: &mut Handle) -> News {
+async fn heard(handle: &mut SessionHandle) -> SessionNews {
     timeout(WAIT, handle.news.recv()).await.unwrap().unwrap()
 }
 
-async fn send(handle: &Handle, command: Command) {
-    handle.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+async fn send(handle: &SessionHandle, command: SessionCommand) {
+    handle.commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
 }
 
-fn said(words: &str) -> News {
-    News::CommandResult { done: true, words: SafeText::clean(words, 100) }
+fn said(words: &str) -> SessionNews {
+    SessionNews::CommandResult { done: true, words: SafeText::clean(words, 100) }
 }
 
-fn chain(numbers: &[u64]) -> News {
+fn chain(numbers: &[u64]) -> SessionNews {
     let row = |number: &u64| BlockRow {
         number: *number,
         timestamp: *number,
@@ -89,7 +92,7 @@ fn chain(numbers: &[u64]) -> News {
         gas_limit: 2,
         transactions: 0,
     };
-    News::Market(Update::Chain(Box::new(ChainSnapshot {
+    SessionNews::Market(MarketUpdate::Chain(Box::new(ChainSnapshot {
         chain: 0,
         blocks: numbers.iter().map(row).collect(),
         tokens: Vec::new(),
@@ -99,8 +102,8 @@ fn chain(numbers: &[u64]) -> News {
     })))
 }
 
-fn numbers(news: &News) -> Vec<u64> {
-    let News::Market(Update::Chain(snapshot)) = news else { panic!("{news:?}") };
+fn numbers(news: &SessionNews) -> Vec<u64> {
+    let SessionNews::Market(MarketUpdate::Chain(snapshot)) = news else { panic!("{news:?}") };
     snapshot.blocks.iter().map(|block| block.number).collect()
 }
 
@@ -110,14 +113,14 @@ async fn a_later_console_is_told_the_present_state_and_then_what_follows() {
     let mut first = served.attach(Rights::Operate).await;
     served.tell(chain(&[1, 2, 3])).await;
     assert_eq!(numbers(&heard(&mut first).await), [1, 2, 3]);
-    served.tell(News::Questions(Default::default())).await;
-    assert!(matches!(heard(&mut first).await, News::Questions(_)));
+    served.tell(SessionNews::Questions(Default::default())).await;
+    assert!(matches!(heard(&mut first).await, SessionNews::Questions(_)));
     // Block 3 is replaced and not repeated.
     served.tell(chain(&[3, 4])).await;
     assert_eq!(numbers(&heard(&mut first).await), [3, 4]);
     let mut later = served.attach(Rights::Watch).await;
     assert_eq!(numbers(&heard(&mut later).await), [1, 2, 3, 4]);
-    assert!(matches!(heard(&mut later).await, News::Questions(_)));
+    assert!(matches!(heard(&mut later).await, SessionNews::Questions(_)));
     served.tell(said("to all")).await;
     assert_eq!(heard(&mut first).await, said("to all"));
     assert_eq!(heard(&mut later).await, said("to all"));
@@ -128,21 +131,21 @@ async fn a_reply_reaches_the_console_that_asked_under_its_own_ticket() {
     let mut served = Served::begin();
     let (mut one, mut other) = (served.attach(Rights::Operate).await, served.attach(Rights::Watch).await);
     // Both use the same ticket, as two consoles do.
-    let query = || Command::Look { ticket: 7, query: Query::VerifyAudit };
+    let query = || SessionCommand::Look { ticket: 7, query: SessionQuery::VerifyAudit };
     send(&one, query()).await;
-    let Command::Look { ticket: of_one, .. } = served.command().await else { panic!() };
+    let SessionCommand::Look { ticket: of_one, .. } = served.command().await else { panic!() };
     send(&other, query()).await;
-    let Command::Look { ticket: of_other, .. } = served.command().await else { panic!() };
+    let SessionCommand::Look { ticket: of_other, .. } = served.command().await else { panic!() };
     assert_ne!(of_one, of_other);
-    let found = |why: &str| Box::new(Found::Nothing { why: SafeText::clean(why, 40) });
-    served.tell(News::Found { ticket: of_other, found: found("other") }).await;
-    served.tell(News::Found { ticket: of_one, found: found("one") }).await;
+    let found = |why: &str| Box::new(QueryResult::Nothing { why: SafeText::clean(why, 40) });
+    served.tell(SessionNews::Found { ticket: of_other, found: found("other") }).await;
+    served.tell(SessionNews::Found { ticket: of_one, found: found("one") }).await;
     // A second reply under a used ticket belongs to nobody.
-    served.tell(News::Found { ticket: of_one, found: found("again") }).await;
+    served.tell(SessionNews::Found { ticket: of_one, found: found("again") }).await;
     served.tell(said("end")).await;
-    assert_eq!(heard(&mut one).await, News::Found { ticket: 7, found: found("one") });
+    assert_eq!(heard(&mut one).await, SessionNews::Found { ticket: 7, found: found("one") });
     assert_eq!(heard(&mut one).await, said("end"));
-    assert_eq!(heard(&mut other).await, News::Found { ticket: 7, found: found("other") });
+    assert_eq!(heard(&mut other).await, SessionNews::Found { ticket: 7, found: found("other") });
     assert_eq!(heard(&mut other).await, said("end"));
 }
 
@@ -150,8 +153,8 @@ async fn a_reply_reaches_the_console_that_asked_under_its_own_ticket() {
 async fn leaving_and_losing_the_connection_detach_and_the_session_goes_on() {
     let mut served = Served::begin();
     let mut left = served.attach(Rights::Operate).await;
-    send(&left, Command::Leave(LeaveMode::CancelOrders)).await;
-    assert!(matches!(heard(&mut left).await, News::Left(_)));
+    send(&left, SessionCommand::Leave(LeaveMode::CancelOrders)).await;
+    assert!(matches!(heard(&mut left).await, SessionNews::Left(_)));
     let lost = served.attach(Rights::Operate).await;
     drop(lost);
     let mut again = served.attach(Rights::Operate).await;
@@ -160,10 +163,10 @@ async fn leaving_and_losing_the_connection_detach_and_the_session_goes_on() {
     assert!(served.is_quiet(), "no console has ended the session");
     // The process itself is to end: the session is asked, and reports when it has.
     served.ends.send(LeaveMode::Finish).await.unwrap();
-    assert_eq!(served.command().await, Command::Leave(LeaveMode::Finish));
+    assert_eq!(served.command().await, SessionCommand::Leave(LeaveMode::Finish));
     let summary = SessionSummary { trades: 3, ..SessionSummary::default() };
-    served.tell(News::Left(Box::new(summary.clone()))).await;
-    assert_eq!(heard(&mut again).await, News::Left(Box::new(summary.clone())));
+    served.tell(SessionNews::Left(Box::new(summary.clone()))).await;
+    assert_eq!(heard(&mut again).await, SessionNews::Left(Box::new(summary.clone())));
     assert_eq!(timeout(WAIT, served.served).await.unwrap().unwrap().as_deref(), Some(&summary));
     assert!(!served.place.socket().exists());
     assert!(matches!(Connection::open(&served.place, Rights::Watch), Err(AttachError::Place(PlaceError::NotServed))));
@@ -173,20 +176,24 @@ async fn leaving_and_losing_the_connection_detach_and_the_session_goes_on() {
 async fn a_watching_console_may_stop_signing_and_nothing_else() {
     let mut served = Served::begin();
     let mut watching = served.attach(Rights::Watch).await;
-    let raise = Command::Raise { level: StopLevel::Halt, reason: SafeText::clean("seen", 20) };
-    for command in [Command::Hold, raise] {
+    let raise = SessionCommand::Raise { level: StopLevel::Halt, reason: SafeText::clean("seen", 20) };
+    for command in [SessionCommand::Hold, raise] {
         send(&watching, command.clone()).await;
         assert_eq!(served.command().await, command);
     }
     let key = QuestionKey::Action(PermitId::random());
-    let answer =
-        Command::Answer { key, answer: OperatorAnswer::Once, confirmation: Confirmation::default(), password: None };
-    let say = Command::Say { words: SafeText::clean("buy", 20) };
-    let lower = Command::AskToLower { level: None };
+    let answer = SessionCommand::Answer {
+        key,
+        answer: OperatorAnswer::Once,
+        confirmation: Confirmation::default(),
+        password: None,
+    };
+    let say = SessionCommand::Say { words: SafeText::clean("buy", 20) };
+    let lower = SessionCommand::AskToLower { level: None };
     // Not even a hold is released by it: an operator may have set it.
-    for command in [answer, say, lower, Command::ReleaseHold, Command::EnterPaper, Command::Step] {
+    for command in [answer, say, lower, SessionCommand::ReleaseHold, SessionCommand::EnterPaper, SessionCommand::Step] {
         send(&watching, command).await;
-        let News::CommandResult { done, words } = heard(&mut watching).await else { panic!() };
+        let SessionNews::CommandResult { done, words } = heard(&mut watching).await else { panic!() };
         assert!(!done && words.as_str().contains("read-only"), "{words}");
     }
     assert!(served.is_quiet());
@@ -197,7 +204,7 @@ async fn a_password_arrives_with_its_answer_and_stands_nowhere_else() {
     let mut served = Served::begin();
     let console = served.attach(Rights::Operate).await;
     let key = QuestionKey::Action(PermitId::random());
-    let answer = Command::Answer {
+    let answer = SessionCommand::Answer {
         key,
         answer: OperatorAnswer::Once,
         confirmation: Confirmation::default(),
@@ -206,7 +213,7 @@ async fn a_password_arrives_with_its_answer_and_stands_nowhere_else() {
     send(&console, answer.clone()).await;
     assert_eq!(served.command().await, answer);
     assert!(!serde_json::to_string(&answer).unwrap().contains("horse"));
-    let command = FromConsole { sent: Sent { golem_id: GolemId::operator(), command: answer } };
+    let command = FromConsole { sent: AddressedCommand { golem_id: GolemId::operator(), command: answer } };
     assert!(!format!("{command:?}").contains("horse"));
     let beside = command.to_line().unwrap().replace("\"do\":\"answer\"", "\"do\":\"hold\"");
     assert!(FromConsole::parse(&beside).is_err());
@@ -275,8 +282,10 @@ async fn a_console_that_does_not_read_is_detached_and_the_others_go_on() {
     let long = said(&"x".repeat(100));
     let text = "y".repeat(4_000);
     for number in 0..1_500_u32 {
-        let found =
-            News::Market(Update::Fault { chain: None, message: SafeText::clean(&format!("{number}{text}"), 5_000) });
+        let found = SessionNews::Market(MarketUpdate::Fault {
+            chain: None,
+            message: SafeText::clean(&format!("{number}{text}"), 5_000),
+        });
         served.tell(if number % 2 == 0 { found } else { long.clone() }).await;
         heard(&mut console).await;
     }
@@ -318,29 +327,31 @@ async fn a_command_that_detaches_at_once_arrives_whatever_the_session_has_to_say
     let mut served = Served::begin();
     // More news than the socket holds: they cannot all be written before the command is read.
     for chain in 0..200 {
-        let News::Market(Update::Chain(mut snapshot)) = chain_of(chain) else { panic!() };
+        let SessionNews::Market(MarketUpdate::Chain(mut snapshot)) = chain_of(chain) else { panic!() };
         snapshot.chain = usize::try_from(chain).unwrap();
-        served.tell(News::Market(Update::Chain(snapshot))).await;
+        served.tell(SessionNews::Market(MarketUpdate::Chain(snapshot))).await;
     }
     let mut console = served.attach(Rights::Watch).await;
     heard(&mut console).await;
     for _ in 0..10 {
         let place = served.place.clone();
-        let sent = Sent { golem_id: GolemId::operator(), command: Command::Leave(LeaveMode::Finish) };
+        let sent =
+            AddressedCommand { golem_id: GolemId::operator(), command: SessionCommand::Leave(LeaveMode::Finish) };
         let sending = move || Connection::open(&place, Rights::Operate).unwrap().send(&FromConsole { sent });
         tokio::task::spawn_blocking(sending).await.unwrap().unwrap();
-        assert_eq!(served.command().await, Command::Leave(LeaveMode::Finish));
+        assert_eq!(served.command().await, SessionCommand::Leave(LeaveMode::Finish));
     }
 }
 
-fn chain_of(number: u64) -> News {
+fn chain_of(number: u64) -> SessionNews {
     chain(&(number..number + 200).collect::<Vec<_>>())
 }
 
 #[test]
 fn a_leave_is_read_as_it_was_written() {
-    let command =
-        FromConsole { sent: Sent { golem_id: GolemId::operator(), command: Command::Leave(LeaveMode::Finish) } };
+    let command = FromConsole {
+        sent: AddressedCommand { golem_id: GolemId::operator(), command: SessionCommand::Leave(LeaveMode::Finish) },
+    };
     let line = command.to_line().unwrap();
     let read = FromConsole::parse(line.trim_end()).unwrap();
     assert_eq!(read.sent, command.sent, "{}", *line);
@@ -389,25 +400,25 @@ async fn no_console_floods_the_session_or_the_others() {
     let mut rest = Vec::new();
     let _reset = flood.read_to_end(&mut rest);
     // The hub has all that was taken of it before it has the next command.
-    send(&console, Command::Step).await;
+    send(&console, SessionCommand::Step).await;
     let mut taken = 0;
-    while served.command().await != Command::Step {
+    while served.command().await != SessionCommand::Step {
         taken += 1;
     }
     assert!((1..=50).contains(&taken), "{taken}");
     // Queries beyond those that wait for an answer are refused, and answered ones make room.
     for ticket in 0..9 {
-        send(&console, Command::Look { ticket, query: Query::VerifyAudit }).await;
+        send(&console, SessionCommand::Look { ticket, query: SessionQuery::VerifyAudit }).await;
     }
-    let News::CommandResult { done: false, words } = heard(&mut console).await else { panic!() };
+    let SessionNews::CommandResult { done: false, words } = heard(&mut console).await else { panic!() };
     assert!(words.as_str().contains("too many replies"), "{words}");
-    let Command::Look { ticket, .. } = served.command().await else { panic!() };
-    let found = Box::new(Found::Nothing { why: SafeText::clean("none", 10) });
-    served.tell(News::Found { ticket, found }).await;
-    assert!(matches!(heard(&mut console).await, News::Found { ticket: 0, .. }));
-    send(&console, Command::Look { ticket: 9, query: Query::VerifyAudit }).await;
+    let SessionCommand::Look { ticket, .. } = served.command().await else { panic!() };
+    let found = Box::new(QueryResult::Nothing { why: SafeText::clean("none", 10) });
+    served.tell(SessionNews::Found { ticket, found }).await;
+    assert!(matches!(heard(&mut console).await, SessionNews::Found { ticket: 0, .. }));
+    send(&console, SessionCommand::Look { ticket: 9, query: SessionQuery::VerifyAudit }).await;
     for _ in 0..8 {
-        assert!(matches!(served.command().await, Command::Look { .. }));
+        assert!(matches!(served.command().await, SessionCommand::Look { .. }));
     }
 }
 

@@ -10,7 +10,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Command, Sent};
+use bardo_session::handle::{AddressedCommand, SessionCommand};
 
 /// Version of the protocol. Consoles and sessions of different versions refuse each other.
 pub const VERSION: u32 = 1;
@@ -36,26 +36,26 @@ pub enum Rights {
 
 impl Rights {
     /// True if a console with these rights may send `command`.
-    pub fn allow(self, command: &Command) -> bool {
+    pub fn allow(self, command: &SessionCommand) -> bool {
         match command {
-            Command::Look { .. } | Command::Hold | Command::Raise { .. } => true,
-            Command::Call { .. }
-            | Command::Offer { .. }
-            | Command::Commit { .. }
-            | Command::Cancel { .. }
-            | Command::Answer { .. }
-            | Command::ReleaseHold
-            | Command::AskToLower { .. }
-            | Command::AskToLeavePaper
-            | Command::EnterPaper
-            | Command::AskToResetBreaker
-            | Command::Say { .. }
-            | Command::RevokeGrant { .. }
-            | Command::Devnet(_)
-            | Command::Replay(_)
-            | Command::Scenario { .. }
-            | Command::Step
-            | Command::Leave(_) => self == Self::Operate,
+            SessionCommand::Look { .. } | SessionCommand::Hold | SessionCommand::Raise { .. } => true,
+            SessionCommand::Call { .. }
+            | SessionCommand::Offer { .. }
+            | SessionCommand::Commit { .. }
+            | SessionCommand::Cancel { .. }
+            | SessionCommand::Answer { .. }
+            | SessionCommand::ReleaseHold
+            | SessionCommand::AskToLower { .. }
+            | SessionCommand::AskToLeavePaper
+            | SessionCommand::EnterPaper
+            | SessionCommand::AskToResetBreaker
+            | SessionCommand::Say { .. }
+            | SessionCommand::RevokeGrant { .. }
+            | SessionCommand::Devnet(_)
+            | SessionCommand::Replay(_)
+            | SessionCommand::Scenario { .. }
+            | SessionCommand::Step
+            | SessionCommand::Leave(_) => self == Self::Operate,
         }
     }
 }
@@ -104,14 +104,14 @@ pub enum Greeting {
 #[derive(Debug)]
 pub struct FromConsole {
     /// Command with the Golem that it concerns.
-    pub sent: Sent,
+    pub sent: AddressedCommand,
 }
 
 /// Written form of [`FromConsole`]: a password travels beside its answer, since an answer is never serialized with it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    sent: Sent,
+    sent: AddressedCommand,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     password: Option<Typed>,
 }
@@ -138,7 +138,7 @@ impl FromConsole {
     /// An error if the command cannot be written as JSON.
     pub fn to_line(&self) -> Result<Zeroizing<String>, serde_json::Error> {
         let password = match &self.sent.command {
-            Command::Answer { password: Some(password), .. } => {
+            SessionCommand::Answer { password: Some(password), .. } => {
                 Some(Typed(Zeroizing::new(String::from_utf8_lossy(password.expose()).into_owned())))
             }
             _ => None,
@@ -159,7 +159,9 @@ impl FromConsole {
         let Written { mut sent, password: typed } = serde_json::from_str(line)?;
         match (&mut sent.command, typed) {
             (_, None) => {}
-            (Command::Answer { password, .. }, Some(typed)) => *password = Some(Password::new(typed.0.to_string())),
+            (SessionCommand::Answer { password, .. }, Some(typed)) => {
+                *password = Some(Password::new(typed.0.to_string()))
+            }
             (_, Some(_)) => return Err(serde::de::Error::custom("a password stands beside a command that takes none")),
         }
         Ok(Self { sent })

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::future::BoxFuture;
 
-pub use simulated::{Attendance, SimulatedClock};
+pub use simulated::{ClockParticipation, SimulatedClock};
 
 /// A source of wall-clock time, and a way to wait.
 pub trait Clock: Send + Sync + std::fmt::Debug {
@@ -32,8 +32,8 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
 
     /// Registers a participant until the returned value is dropped. A simulated clock does not advance while a
     /// participant is busy, which is whenever it is not in a [`pause`](Self::pause).
-    fn attend(&self) -> Attendance {
-        Attendance::default()
+    fn attend(&self) -> ClockParticipation {
+        ClockParticipation::default()
     }
 }
 
@@ -46,7 +46,7 @@ pub const CLOCK_TOLERANCE: u64 = 120;
 /// Nobody can tell from the two alone which of them is wrong: the machine's clock may be set wrong, and an endpoint may
 /// follow the chain no more, or lie about the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
+pub struct BlockTimes {
     /// Time of this machine, in seconds since the Unix epoch.
     pub machine: u64,
     /// Time of the chain's latest block, in seconds since the Unix epoch.
@@ -55,7 +55,7 @@ pub struct Times {
     pub tolerance: u64,
 }
 
-impl Times {
+impl BlockTimes {
     /// Returns true if the two times differ by at most `tolerance` seconds.
     pub fn agree(&self) -> bool {
         self.machine.abs_diff(self.chain) <= self.tolerance

@@ -7,7 +7,7 @@ use crate::model::SpenderRole;
 /// A contract that Bardo calls or recognises, by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Contract {
+pub enum KnownContract {
     /// Permit2: allowances with an expiry, and transfers by signature.
     Permit2,
     /// Multicall3: many reads in one call, at the same address on all chains.
@@ -80,7 +80,7 @@ pub enum Contract {
     OrderCosigner,
 }
 
-impl Contract {
+impl KnownContract {
     /// Key of the contract in an address book: the name it is serialised with.
     pub fn key(self) -> String {
         match serde_json::to_value(self) {

@@ -342,12 +342,12 @@ pub struct Violation {
     pub would_pass: SafeText,
     /// Figures behind the words, for callers that calculate; `None` for a rule without figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub figures: Option<Box<Figures>>,
+    pub figures: Option<Box<RuleFigures>>,
 }
 
 /// Figures of a rule that a call violates, as decimal strings in one unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct RuleFigures {
     /// Unit of all amounts of this value.
     pub unit: FigureUnit,
     /// Limit of the rule.
@@ -385,7 +385,7 @@ impl FigureUnit {
     pub const ALL: [Self; 6] = [Self::Usd, Self::Bps, Self::Seconds, Self::Count, Self::Wei, Self::RawUnits];
 }
 
-impl Figures {
+impl RuleFigures {
     /// Figures of a rule that leaves no amount and that time alone does not satisfy.
     pub fn new(unit: FigureUnit, limit: impl fmt::Display, value: impl fmt::Display) -> Self {
         Self { unit, limit: limit.to_string(), value: value.to_string(), left: None, frees_in_seconds: None }
@@ -424,7 +424,7 @@ impl Violation {
 
     /// Adds the figures of the violation.
     #[must_use]
-    pub fn with(self, figures: impl Into<Option<Figures>>) -> Self {
+    pub fn with(self, figures: impl Into<Option<RuleFigures>>) -> Self {
         Self { figures: figures.into().map(Box::new), ..self }
     }
 }
@@ -537,14 +537,14 @@ impl<'de> Deserialize<'de> for ToolError {
     /// text claims.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Written {
+        struct ErrorForm {
             code: ErrorCode,
             message: String,
             suggestion: String,
             #[serde(default)]
             details: Map<String, Value>,
         }
-        let written = Written::deserialize(deserializer)?;
+        let written = ErrorForm::deserialize(deserializer)?;
         let mut error = Self::new(written.code, written.message);
         if written.suggestion != error.suggestion() {
             error = error.suggest(written.suggestion);

@@ -141,31 +141,31 @@ mod armed {
     use super::Failpoint;
 
     /// The armed failpoint and its remaining passes.
-    struct Armed {
+    struct ArmedFailpoint {
         name: String,
         passes: AtomicU32,
-        then: Then,
+        then: FailpointAction,
     }
 
     /// Action at the armed failpoint.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    enum Then {
+    enum FailpointAction {
         Kill,
         Stop,
         Panic,
     }
 
-    static ARMED: LazyLock<Option<Armed>> = LazyLock::new(|| {
+    static ARMED: LazyLock<Option<ArmedFailpoint>> = LazyLock::new(|| {
         let asked = std::env::var("BARDO_FAILPOINT").ok()?;
         let mut parts = asked.split(':');
         let (name, count, then) = (parts.next()?, parts.next().unwrap_or("1"), parts.next());
         let passes = AtomicU32::new(count.parse::<u32>().ok()?.saturating_sub(1));
         let then = match then {
-            Some("stop") => Then::Stop,
-            Some("panic") => Then::Panic,
-            _ => Then::Kill,
+            Some("stop") => FailpointAction::Stop,
+            Some("panic") => FailpointAction::Panic,
+            _ => FailpointAction::Kill,
         };
-        Some(Armed { name: name.to_owned(), passes, then })
+        Some(ArmedFailpoint { name: name.to_owned(), passes, then })
     });
 
     pub(super) fn reach(point: Failpoint) {
@@ -173,15 +173,15 @@ mod armed {
         let left = armed.passes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if left.is_err() {
             match armed.then {
-                Then::Kill => end(),
-                Then::Stop => stop(&armed.passes),
-                Then::Panic => break_down(armed, point),
+                FailpointAction::Kill => end(),
+                FailpointAction::Stop => stop(&armed.passes),
+                FailpointAction::Panic => break_down(armed, point),
             }
         }
     }
 
     #[expect(clippy::panic, reason = "asked for: how a panic is told, and what it leaves behind, is what is tested")]
-    fn break_down(armed: &Armed, point: Failpoint) {
+    fn break_down(armed: &ArmedFailpoint, point: Failpoint) {
         armed.passes.store(u32::MAX, Ordering::SeqCst);
         panic!("a panic was asked for at {}", point.name())
     }

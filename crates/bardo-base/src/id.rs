@@ -14,7 +14,7 @@ const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 /// Error for a text that is not an identifier of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not a valid {what}")]
-pub struct BadId {
+pub struct IdError {
     /// Expected kind of identifier, with its format.
     pub what: &'static str,
     /// Given text, cleaned.
@@ -62,10 +62,10 @@ impl fmt::Debug for CallId {
 }
 
 impl FromStr for CallId {
-    type Err = BadId;
+    type Err = IdError;
 
-    fn from_str(given: &str) -> Result<Self, BadId> {
-        let bad = || BadId { what: "call id (26 characters of base 32)", given: SafeText::clean(given, 40) };
+    fn from_str(given: &str) -> Result<Self, IdError> {
+        let bad = || IdError { what: "call id (26 characters of base 32)", given: SafeText::clean(given, 40) };
         // The first of 26 digits holds the upper three of 128 bits.
         if given.len() != 26 || !matches!(given.as_bytes().first(), Some(b'0'..=b'7')) {
             return Err(bad());
@@ -111,10 +111,10 @@ impl fmt::Display for PermitId {
 }
 
 impl FromStr for PermitId {
-    type Err = BadId;
+    type Err = IdError;
 
-    fn from_str(given: &str) -> Result<Self, BadId> {
-        let bad = || BadId { what: "permit id (32 hexadecimal digits)", given: SafeText::clean(given, 60) };
+    fn from_str(given: &str) -> Result<Self, IdError> {
+        let bad = || IdError { what: "permit id (32 hexadecimal digits)", given: SafeText::clean(given, 60) };
         let fits = given.len() == 32 && given.bytes().all(|b| b.is_ascii_hexdigit());
         if !fits {
             return Err(bad());
@@ -151,12 +151,12 @@ impl GolemId {
     /// Parses a name that Bardo itself wrote: a Golem's or the operator's.
     ///
     /// # Errors
-    /// [`BadId`] for a text that is not a valid name.
-    pub fn stored(given: &str) -> Result<Self, BadId> {
+    /// [`IdError`] for a text that is not a valid name.
+    pub fn stored(given: &str) -> Result<Self, IdError> {
         let fits = (1..=40).contains(&given.len())
             && given.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
         let what = "golem id (1 to 40 letters, digits, `-` or `_`)";
-        if fits { Ok(Self(given.into())) } else { Err(BadId { what, given: SafeText::clean(given, 60) }) }
+        if fits { Ok(Self(given.into())) } else { Err(IdError { what, given: SafeText::clean(given, 60) }) }
     }
 
     /// Fallback id of a Golem without a usable name.
@@ -177,14 +177,14 @@ impl fmt::Display for GolemId {
 }
 
 impl FromStr for GolemId {
-    type Err = BadId;
+    type Err = IdError;
 
     /// Accepts 1 to 40 letters, digits, `-` and `_`, but not the operator's name in any case: the operator's own
     /// actions pass limits that apply to Golems.
-    fn from_str(given: &str) -> Result<Self, BadId> {
+    fn from_str(given: &str) -> Result<Self, IdError> {
         if given.eq_ignore_ascii_case(OPERATOR) {
             let what = "golem id (`operator` is reserved for the operator)";
-            return Err(BadId { what, given: SafeText::clean(given, 60) });
+            return Err(IdError { what, given: SafeText::clean(given, 60) });
         }
         Self::stored(given)
     }
@@ -222,11 +222,12 @@ impl fmt::Display for InstanceId {
 }
 
 impl FromStr for InstanceId {
-    type Err = BadId;
+    type Err = IdError;
 
     /// Accepts only the exact lower-case form: the id becomes part of a path, so it must have one form.
-    fn from_str(given: &str) -> Result<Self, BadId> {
-        let bad = || BadId { what: "devnet id (32 lower-case hexadecimal digits)", given: SafeText::clean(given, 60) };
+    fn from_str(given: &str) -> Result<Self, IdError> {
+        let bad =
+            || IdError { what: "devnet id (32 lower-case hexadecimal digits)", given: SafeText::clean(given, 60) };
         let fits = given.len() == 32 && given.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         if !fits {
             return Err(bad());

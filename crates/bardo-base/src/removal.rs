@@ -10,13 +10,13 @@ use std::time::Duration;
 
 /// Limits of one removal; what exceeds them stays.
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct RemovalLimits {
     /// Number of entries that are removed or moved.
     entries: u64,
     time: Duration,
 }
 
-const LIMITS: Limits = Limits { entries: 2_000_000, time: Duration::from_secs(300) };
+const LIMITS: RemovalLimits = RemovalLimits { entries: 2_000_000, time: Duration::from_secs(300) };
 
 /// Removes a folder with all its content. Entries that cannot be removed stay; the others are removed.
 ///
@@ -27,12 +27,12 @@ pub fn folder(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn within(path: &Path, _: Limits) -> io::Result<()> {
+fn within(path: &Path, _: RemovalLimits) -> io::Result<()> {
     std::fs::remove_dir_all(path)
 }
 
 #[cfg(unix)]
-fn within(path: &Path, limits: Limits) -> io::Result<()> {
+fn within(path: &Path, limits: RemovalLimits) -> io::Result<()> {
     let top = unix::open(rustix::fs::CWD, path)?;
     let mut removal = unix::Removal::new(top, limits);
     let emptied = removal.empty_all();
@@ -53,7 +53,7 @@ mod unix {
     use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
     use rustix::io::Errno;
 
-    use super::Limits;
+    use super::RemovalLimits;
 
     pub(super) fn open(folder: impl AsFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -73,7 +73,7 @@ mod unix {
     }
 
     impl Removal {
-        pub(super) fn new(top: OwnedFd, limits: Limits) -> Self {
+        pub(super) fn new(top: OwnedFd, limits: RemovalLimits) -> Self {
             Self {
                 top,
                 waiting: Vec::new(),
@@ -220,7 +220,7 @@ mod tests {
         std::fs::write(kept.join("file"), "x").unwrap();
         symlink(&kept, path.join("link")).unwrap();
         symlink(&kept, path.join("a/b/link")).unwrap();
-        let few = Limits { entries: 1, ..LIMITS };
+        let few = RemovalLimits { entries: 1, ..LIMITS };
         assert_eq!(within(&path, few).unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert!(path.exists());
         folder(&path).unwrap();

@@ -29,7 +29,7 @@ pub enum ServiceError {
 
 /// Rejection of a quote service, from its error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ServiceRefusal {
     /// The service searched and found no route between these tokens.
     NoRoute,
     /// The amount is below the service's minimum.
@@ -47,16 +47,18 @@ impl ServiceError {
     }
 
     /// Kind of the rejection; `None` for other errors.
-    pub fn refusal(&self) -> Option<Refusal> {
+    pub fn refusal(&self) -> Option<ServiceRefusal> {
         let Self::Refused(said) = self else { return None };
         let mut words = said.as_str().split(' ');
         let (first, code) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         Some(match (first, code) {
-            ("404", "ResourceNotFound") | ("NO_ROUTE", _) => Refusal::NoRoute,
-            (_, "QuoteAmountTooLowError") => Refusal::TooLittle,
+            ("404", "ResourceNotFound") | ("NO_ROUTE", _) => ServiceRefusal::NoRoute,
+            (_, "QuoteAmountTooLowError") => ServiceRefusal::TooLittle,
             // A 404 without a known code comes from a server that is not a quote service.
-            ("404", "TokenBalanceNotAvailable" | "InsufficientBalance") | ("400" | "422", _) => Refusal::Question,
-            _ => Refusal::Caller,
+            ("404", "TokenBalanceNotAvailable" | "InsufficientBalance") | ("400" | "422", _) => {
+                ServiceRefusal::Question
+            }
+            _ => ServiceRefusal::Caller,
         })
     }
 }
@@ -69,18 +71,18 @@ mod tests {
     #[test]
     fn what_was_refused_is_read_from_the_services_own_code() {
         let of = |status, code| ServiceError::refused(status, code, "some words", 300).refusal();
-        assert_eq!(of(404, "ResourceNotFound"), Some(Refusal::NoRoute));
-        assert_eq!(of(404, "QuoteAmountTooLowError"), Some(Refusal::TooLittle));
-        assert_eq!(of(404, "TokenBalanceNotAvailable"), Some(Refusal::Question));
-        assert_eq!(of(404, "InsufficientBalance"), Some(Refusal::Question));
-        assert_eq!(of(400, "RequestValidationError"), Some(Refusal::Question));
-        assert_eq!(of(422, "UnprocessableEntity"), Some(Refusal::Question));
-        assert_eq!(of(401, "UnauthorizedError"), Some(Refusal::Caller));
-        assert_eq!(of(403, ""), Some(Refusal::Caller));
-        assert_eq!(of(404, ""), Some(Refusal::Caller));
+        assert_eq!(of(404, "ResourceNotFound"), Some(ServiceRefusal::NoRoute));
+        assert_eq!(of(404, "QuoteAmountTooLowError"), Some(ServiceRefusal::TooLittle));
+        assert_eq!(of(404, "TokenBalanceNotAvailable"), Some(ServiceRefusal::Question));
+        assert_eq!(of(404, "InsufficientBalance"), Some(ServiceRefusal::Question));
+        assert_eq!(of(400, "RequestValidationError"), Some(ServiceRefusal::Question));
+        assert_eq!(of(422, "UnprocessableEntity"), Some(ServiceRefusal::Question));
+        assert_eq!(of(401, "UnauthorizedError"), Some(ServiceRefusal::Caller));
+        assert_eq!(of(403, ""), Some(ServiceRefusal::Caller));
+        assert_eq!(of(404, ""), Some(ServiceRefusal::Caller));
         let sidecar = |text| ServiceError::Refused(SafeText::clean(text, 300)).refusal();
-        assert_eq!(sidecar("NO_ROUTE the router finds no route for this amount"), Some(Refusal::NoRoute));
-        assert_eq!(sidecar("CHAIN_UNKNOWN no endpoint was given"), Some(Refusal::Caller));
+        assert_eq!(sidecar("NO_ROUTE the router finds no route for this amount"), Some(ServiceRefusal::NoRoute));
+        assert_eq!(sidecar("CHAIN_UNKNOWN no endpoint was given"), Some(ServiceRefusal::Caller));
         assert_eq!(ServiceError::Unreachable(SafeText::clean("404 ResourceNotFound", 30)).refusal(), None);
     }
 }

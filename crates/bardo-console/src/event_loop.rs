@@ -21,7 +21,7 @@ use super::theme::Theme;
 use super::view;
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::text::SafeText;
-use bardo_session::handle::{News, Sent, SessionSummary};
+use bardo_session::handle::{AddressedCommand, SessionNews, SessionSummary};
 
 /// Maximum number of ready events handled before a due frame is drawn.
 const MOST_AT_ONCE: usize = 1024;
@@ -32,7 +32,7 @@ const LONGEST_PASTE: usize = 4_096;
 /// Event that ends one wait of the loop.
 enum WakeReason {
     Terminal(Option<io::Result<Event>>),
-    News(Option<News>),
+    News(Option<SessionNews>),
     Signal(SignalRequest),
     Timer,
     Panic,
@@ -50,7 +50,7 @@ struct Console {
     /// Set from suspension until SIGCONT: the terminal is restored, and nothing is drawn.
     away: bool,
     /// Channel for commands to the session.
-    commands: mpsc::Sender<Sent>,
+    commands: mpsc::Sender<AddressedCommand>,
     /// Set when the terminal is gone or the process has to end: nothing more is drawn.
     dark: bool,
 }
@@ -250,7 +250,7 @@ impl Console {
     }
 
     /// Sends a command to the session. If the channel is full or closed, shows that the command was not carried out.
-    fn send(&mut self, sent: Sent) {
+    fn send(&mut self, sent: AddressedCommand) {
         if self.commands.try_send(sent).is_err() {
             self.state.say("not sent: the session does not accept commands");
         }

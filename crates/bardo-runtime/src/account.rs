@@ -4,26 +4,26 @@
 use alloy::primitives::Address;
 use std::sync::Arc;
 
-use super::OpenWorld;
+use super::OpenEnvironment;
 use super::data::{DataFolder, Ledger, LedgerKind, queue_secret};
 use super::reauthentication;
 use bardo_base::clock::{Clock as _, SystemClock};
-use bardo_base::config::{Config, Origin, Setting};
+use bardo_base::config::{Config, Setting, SettingOrigin};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::secret::Password;
 use bardo_safety::custody::{DevelopmentAccount, KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, LocalAccount};
 use bardo_safety::queue_key::QueueKey;
 use bardo_safety::{Account, AccountKind};
-use bardo_sandbox::keys::Party;
+use bardo_sandbox::keys::DevnetAccount;
 use golem_chain::network::NetworkKind;
-use golem_tools::engine::World;
+use golem_tools::engine::ToolEnvironment;
 
 /// Prefix of an account of the development mnemonic. Names of keys cannot contain a colon.
 const DEVELOPMENT: &str = "development:";
 
 /// A selected account, as far as it is known without its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Picked {
+pub enum SelectedAccount {
     /// Account of the development mnemonic, on devnets.
     Development {
         /// Number of the account, from 0.
@@ -35,7 +35,7 @@ pub enum Picked {
     Key(KeyEntry),
 }
 
-impl Picked {
+impl SelectedAccount {
     /// Address of the account. For a key file it is unverified until the file is opened.
     pub fn address(&self) -> Address {
         match self {
@@ -57,7 +57,7 @@ impl Picked {
 ///
 /// # Errors
 /// `WALLET_NOT_CONFIGURED` if the account does not exist or does not fit this kind of network.
-pub fn pick(config: &Config, world: &World) -> Result<Option<Picked>, ToolError> {
+pub fn pick(config: &Config, world: &ToolEnvironment) -> Result<Option<SelectedAccount>, ToolError> {
     let chains = world.chains();
     if chains.is_empty() {
         return Ok(None);
@@ -66,7 +66,7 @@ pub fn pick(config: &Config, world: &World) -> Result<Option<Picked>, ToolError>
     if devnet { on_devnet(config.account.as_ref()) } else { elsewhere(config) }
 }
 
-fn on_devnet(asked: Option<&Setting<String>>) -> Result<Option<Picked>, ToolError> {
+fn on_devnet(asked: Option<&Setting<String>>) -> Result<Option<SelectedAccount>, ToolError> {
     let index = match asked {
         None => 0,
         Some(asked) => match (asked.value.strip_prefix(DEVELOPMENT), &asked.origin) {
@@ -76,7 +76,7 @@ fn on_devnet(asked: Option<&Setting<String>>) -> Result<Option<Picked>, ToolErro
                     asked.value
                 ))
             })?,
-            (None, Origin::Flag(flag)) => {
+            (None, SettingOrigin::Flag(flag)) => {
                 return Err(not_there(format_args!(
                     "{flag} {}: keys sign on real networks only, never on a devnet. Omit the option, or name an \
                      account of the development mnemonic, such as development:1",
@@ -84,17 +84,17 @@ fn on_devnet(asked: Option<&Setting<String>>) -> Result<Option<Picked>, ToolErro
                 )));
             }
             // The setting is meant for networks that use keys.
-            (None, Origin::Default | Origin::File { .. } | Origin::Environment(_)) => 0,
+            (None, SettingOrigin::Default | SettingOrigin::File { .. } | SettingOrigin::Environment(_)) => 0,
         },
     };
-    let accounts = Party::development_accounts().map_err(|error| not_there(&error))?;
+    let accounts = DevnetAccount::development_accounts().map_err(|error| not_there(&error))?;
     let party = usize::try_from(index).ok().and_then(|at| accounts.get(at)).ok_or_else(|| {
         not_there(format_args!("the development mnemonic has {} accounts here, numbered from 0", accounts.len()))
     })?;
-    Ok(Some(Picked::Development { index, address: party.address() }))
+    Ok(Some(SelectedAccount::Development { index, address: party.address() }))
 }
 
-fn elsewhere(config: &Config) -> Result<Option<Picked>, ToolError> {
+fn elsewhere(config: &Config) -> Result<Option<SelectedAccount>, ToolError> {
     let Some(asked) = &config.account else { return Ok(None) };
     if asked.value.starts_with(DEVELOPMENT) {
         let why = "the development mnemonic is public, so it signs on devnets only";
@@ -102,7 +102,7 @@ fn elsewhere(config: &Config) -> Result<Option<Picked>, ToolError> {
     }
     let name: KeyName = asked.value.parse().map_err(|error: KeystoreError| not_there(&error))?;
     let keystore = Keystore::at(DataFolder::of(config).keys());
-    Ok(Some(Picked::Key(keystore.entry(&name).map_err(|error| not_there(&error))?)))
+    Ok(Some(SelectedAccount::Key(keystore.entry(&name).map_err(|error| not_there(&error))?)))
 }
 
 /// Returns the configured key for networks that use keys, so that its password can be requested before anything opens.
@@ -117,13 +117,17 @@ pub fn named_key(config: &Config) -> Result<Option<KeyEntry>, ToolError> {
 ///
 /// # Errors
 /// `WALLET_NOT_CONFIGURED` if the account does not belong to these chains or to this ledger.
-pub fn locked(picked: &Picked, opened: &OpenWorld, ledger: &Ledger) -> Result<Arc<dyn Account>, ToolError> {
+pub fn locked(
+    picked: &SelectedAccount,
+    opened: &OpenEnvironment,
+    ledger: &Ledger,
+) -> Result<Arc<dyn Account>, ToolError> {
     match picked {
-        Picked::Development { index, .. } => {
+        SelectedAccount::Development { index, .. } => {
             let clients = opened.world.chains().iter().map(|chain| &chain.client);
             Ok(Arc::new(DevelopmentAccount::new(*index, clients).map_err(|error| not_there(&error))?))
         }
-        Picked::Key(entry) => {
+        SelectedAccount::Key(entry) => {
             let found = ledger_id(ledger)?;
             if entry.ledger != found {
                 let (name, own) = (entry.name.clone(), entry.ledger.clone());
@@ -169,7 +173,7 @@ pub async fn unlock(
 pub fn queue_key(
     account: &dyn Account,
     config: &Config,
-    opened: &OpenWorld,
+    opened: &OpenEnvironment,
     ledger: &Ledger,
 ) -> Result<Option<QueueKey>, ToolError> {
     match (account.kind(), ledger.kind) {

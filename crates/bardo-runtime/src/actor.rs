@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, watch};
 
-use bardo_base::clock::{Attendance, Clock};
+use bardo_base::clock::{Clock, ClockParticipation};
 use bardo_base::fabric::{EventKind, Fabric};
 use bardo_base::id::GolemId;
 use bardo_base::model::{Phase, StopLevel};
@@ -18,19 +18,19 @@ use bardo_base::text::SafeText;
 use bardo_safety::stop::StopFile;
 use bardo_store::Store;
 use golem::archetype::Archetypes;
-use golem::life::Played;
+use golem::life::ScenarioProgress;
 use golem::scenario::Scenario;
-use golem_tools::engine::{Executor, World};
+use golem_tools::engine::{Executor, ToolEnvironment};
 
 pub use golem_actor::{GolemActor, HEARTBEAT};
 
 /// The scenario that an actor starts with. The session triggers its cues; both report its progress.
 #[derive(Debug, Clone)]
-pub struct Script {
+pub struct ActorScript {
     /// Scenario that is played.
     pub scenario: Scenario,
     /// Progress of the scenario.
-    pub played: watch::Sender<Played>,
+    pub played: watch::Sender<ScenarioProgress>,
     /// Time of the request, in milliseconds of the clock's monotonic scale: a scenario that began earlier is another
     /// one.
     pub asked_at: u64,
@@ -61,7 +61,7 @@ pub struct ActorContext {
     /// All archetypes that were loaded.
     pub roles: Arc<Archetypes>,
     /// Chains and accounts that its vitals are read from.
-    pub world: Arc<World>,
+    pub world: Arc<ToolEnvironment>,
     /// Database for its memory.
     pub store: Store,
     /// Stop file, which the actor can set like any other process. Its documents are in the folder beside it.
@@ -71,7 +71,7 @@ pub struct ActorContext {
     /// True when the session ends: begin nothing new, and return once all calls are answered.
     pub leaving: watch::Receiver<bool>,
     /// Registration with a simulated clock until the actor registers itself.
-    pub attendance: Attendance,
+    pub attendance: ClockParticipation,
 }
 
 /// An actor that lives in a session.
@@ -80,14 +80,14 @@ pub trait Actor: Send {
     fn live(self: Box<Self>, context: ActorContext) -> BoxFuture<'static, ()>;
 
     /// Scenario that it plays, if any.
-    fn script(&self) -> Option<Script> {
+    fn script(&self) -> Option<ActorScript> {
         None
     }
 }
 
 impl ActorContext {
     /// Emits an event in the actor's name.
-    pub fn say(&self, kind: EventKind) {
+    pub fn emit(&self, kind: EventKind) {
         self.fabric.emit(&self.golem_id, None, kind);
     }
 

@@ -13,18 +13,18 @@ use bardo_safety::orders::record;
 use bardo_safety::value::is_unlimited;
 use bardo_session::handle::{AllowanceState, AllowancesState, SilentToken};
 use bardo_store::Store;
-use golem_chain::multicall::Calls;
-use golem_chain::network::{BookToken, Contract, Network};
-use golem_tools::engine::WorldChain;
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::{BookToken, KnownContract, Network};
+use golem_tools::engine::ConnectedChain;
 
 /// Contracts of the address book that take tokens from a wallet.
-const SPENDERS: [Contract; 6] = [
-    Contract::Permit2,
-    Contract::UniversalRouter,
-    Contract::UniversalRouterV211,
-    Contract::UniversalRouterV212,
-    Contract::UniversalRouterV220,
-    Contract::OriginSettler,
+const SPENDERS: [KnownContract; 6] = [
+    KnownContract::Permit2,
+    KnownContract::UniversalRouter,
+    KnownContract::UniversalRouterV211,
+    KnownContract::UniversalRouterV212,
+    KnownContract::UniversalRouterV220,
+    KnownContract::OriginSettler,
 ];
 
 /// Reads the allowances on the listed tokens of `owner`, on the tokens themselves and inside Permit2, and lists tokens
@@ -33,15 +33,19 @@ const SPENDERS: [Contract; 6] = [
 ///
 /// # Errors
 /// An error if the chain does not answer.
-pub async fn standing(chain: &WorldChain, owner: Address, store: &Store) -> Result<AllowancesState, ToolError> {
+pub async fn read_allowances(
+    chain: &ConnectedChain,
+    owner: Address,
+    store: &Store,
+) -> Result<AllowancesState, ToolError> {
     let network = chain.network();
-    let mut calls = Calls::default();
+    let mut calls = CallBatch::default();
     let mut asked = Vec::new();
     let spenders: Vec<Address> = SPENDERS.into_iter().filter_map(|one| network.book.contract(one)).collect();
     for token in network.book.tokens() {
         for spender in &spenders {
             let in_token = calls.push(token.address, &Erc20::allowanceCall { owner, spender: *spender });
-            let permit2 = network.book.contract(Contract::Permit2).filter(|permit2| permit2 != spender);
+            let permit2 = network.book.contract(KnownContract::Permit2).filter(|permit2| permit2 != spender);
             let in_permit2 = permit2.map(|permit2| {
                 calls.push(permit2, &Permit2::allowanceCall { owner, token: token.address, spender: *spender })
             });
@@ -69,7 +73,7 @@ pub async fn standing(chain: &WorldChain, owner: Address, store: &Store) -> Resu
     all.silent.dedup();
     let promised = store.read(|connection| record::promised(connection, network.chain_id, owner));
     if let Ok(promised) = promised {
-        note_promised(&mut all.rows, network.book.contract(Contract::Permit2), &promised);
+        note_promised(&mut all.rows, network.book.contract(KnownContract::Permit2), &promised);
     }
     Ok(all)
 }

@@ -28,7 +28,7 @@ pub(super) fn sender_rules(config: &Config, network: &Network) -> SenderRules {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use bardo_base::config::{Environment, Flags};
+    use bardo_base::config::{ConfigFlags, Environment};
     use golem_chain::network::by_id;
 
     /// Loads a configuration file with this text, in a temporary folder.
@@ -36,7 +36,7 @@ pub(super) mod tests {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config.toml"), file).unwrap();
         let environment: Environment = [("BARDO_HOME", home.path().to_str().unwrap())].into_iter().collect();
-        let config = Config::load(&environment, &Flags::default()).unwrap();
+        let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
         (home, config)
     }
 

@@ -27,11 +27,11 @@
 )]
 
 pub mod account;
-mod acting;
 pub mod actor;
 pub mod allowances;
 pub mod data;
 mod depth;
+mod environment;
 pub mod market;
 mod orders;
 pub mod policy;
@@ -43,8 +43,8 @@ pub mod reconcile;
 pub mod rehearsal;
 pub mod rehearsed;
 pub mod session;
+mod signing_context;
 mod tool_info;
-mod world;
 
 use std::path::PathBuf;
 
@@ -52,10 +52,10 @@ use bardo_base::config::Config;
 use golem::archetype::{ArchetypeError, Archetypes};
 use golem_tools::engine::Catalog;
 
-pub use acting::{SigningContext, acting, rules};
+pub use environment::{OpenEnvironment, OpenError, open, open_telling};
 pub use orders::{SettlingService, auctions, orders, settling_services};
+pub use signing_context::{SigningContext, acting, rules};
 pub use tool_info::tool_info;
-pub use world::{OpenError, OpenWorld, open, open_telling};
 
 /// Loads all archetypes, built-in and custom, and validates them against the rules of delegation and the existing
 /// tools.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::OpenWorld;
+use super::OpenEnvironment;
 use super::data::Ledger;
 use super::depth::confirmations;
 use super::quotes::trading_api;
@@ -19,8 +19,8 @@ use bardo_safety::orders::{OrderChain, Orders, OrdersConfig};
 use bardo_safety::policy_engine::PolicyEngine;
 use bardo_sandbox::order_service::LocalOrders;
 use bardo_sandbox::relayers::LocalRelayers;
-use golem_chain::network::{DEVNET_BASE, Description, Network, NetworkKind, resolve};
-use golem_chain::service::{BadAddress, JsonService};
+use golem_chain::network::{DEVNET_BASE, Network, NetworkDescription, NetworkKind, resolve};
+use golem_chain::service::{JsonService, ServiceUrlError};
 use golem_protocols::intents::gateway::IntentGateway;
 use golem_protocols::intents::service::HttpIntents;
 use golem_protocols::uniswap::gateway::OrderGateway;
@@ -33,7 +33,7 @@ const BASE: [u64; 3] = [8_453, 84_532, DEVNET_BASE];
 const ARBITRUM: [u64; 2] = [42_161, 421_614];
 
 /// Auction types of the chains of `opened` that offer auctions, for quotes without a ledger.
-pub async fn auctions(config: &Config, opened: &OpenWorld) -> BTreeMap<u64, OrderKind> {
+pub async fn auctions(config: &Config, opened: &OpenEnvironment) -> BTreeMap<u64, OrderKind> {
     let offered = order_chains(config, opened).await.into_iter().filter(|chain| chain.auctions.is_some());
     offered.map(|chain| (chain.client.chain_id(), chain.kind)).collect()
 }
@@ -42,7 +42,7 @@ pub async fn auctions(config: &Config, opened: &OpenWorld) -> BTreeMap<u64, Orde
 /// submitted only while `hands_in` returns true; it is evaluated in each round.
 pub async fn orders(
     config: &Config,
-    opened: &OpenWorld,
+    opened: &OpenEnvironment,
     ledger: &Ledger,
     rules: Arc<dyn PolicyEngine>,
     fabric: &Fabric,
@@ -65,7 +65,7 @@ pub async fn orders(
 pub enum UnusableService {
     /// Its address cannot be used.
     #[error(transparent)]
-    Address(#[from] BadAddress),
+    Address(#[from] ServiceUrlError),
     /// It does not answer.
     #[error(transparent)]
     Service(#[from] ServiceError),
@@ -78,7 +78,7 @@ pub struct SettlingService {
     pub settles: &'static str,
     /// Address of the service, without credentials.
     pub place: String,
-    service: Result<JsonService, BadAddress>,
+    service: Result<JsonService, ServiceUrlError>,
 }
 
 impl SettlingService {
@@ -101,7 +101,7 @@ impl SettlingService {
 }
 
 /// Network services that settle orders of these chains; empty for the embedded devnet, which has its own.
-pub async fn settling_services(config: &Config, opened: &OpenWorld) -> Vec<SettlingService> {
+pub async fn settling_services(config: &Config, opened: &OpenEnvironment) -> Vec<SettlingService> {
     let served = served(opened).await;
     let named = served.values().flat_map(|one| [("auctions", &one.order_service), ("bridges", &one.intent_service)]);
     // Two chains of one devnet name the same.
@@ -115,7 +115,7 @@ pub async fn settling_services(config: &Config, opened: &OpenWorld) -> Vec<Settl
     named.chain(api).collect()
 }
 
-async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {
+async fn order_chains(config: &Config, opened: &OpenEnvironment) -> Vec<OrderChain> {
     let served = served(opened).await;
     // Errors of the API are reported by the quote source and by the doctor.
     let api = trading_api(config).ok().flatten().map(|api| api.service().clone());
@@ -176,7 +176,7 @@ fn kind(config: &Config, network: &Network) -> OrderKind {
 /// Returns the descriptions of devnets in other processes by chain id. They name the services beside each chain. Only
 /// descriptions of devnets count, and only from the endpoint of a chain that they contain. Any other endpoint could
 /// otherwise choose who receives signed orders.
-async fn served(opened: &OpenWorld) -> BTreeMap<u64, Description> {
+async fn served(opened: &OpenEnvironment) -> BTreeMap<u64, NetworkDescription> {
     let mut served = BTreeMap::new();
     if opened.sandbox.is_some() {
         return served;
@@ -184,9 +184,9 @@ async fn served(opened: &OpenWorld) -> BTreeMap<u64, Description> {
     for chain in opened.world.chains().iter().filter(|chain| chain.network().kind == NetworkKind::Devnet) {
         let answer: Result<Box<RawValue>, _> =
             chain.client.provider().raw_request("bardo_describe".into(), [(); 0]).await;
-        let described = answer.ok().and_then(|answer| Description::parse(answer.get()).ok());
+        let described = answer.ok().and_then(|answer| NetworkDescription::parse(answer.get()).ok());
         let chain_id = chain.network().chain_id;
-        let serves = |described: &Description| {
+        let serves = |described: &NetworkDescription| {
             described.trust_as_devnet().is_ok() && described.chains.iter().any(|one| one.chain_id == chain_id)
         };
         if let Some(described) = described.filter(serves) {

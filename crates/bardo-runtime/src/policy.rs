@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use bardo_base::config::Config;
 use bardo_base::model::Category;
-use bardo_safety::policy::{Keeper, PolicyError, Preset, enforceable};
-use golem_chain::network::{NetworkKind, Plan, PlanError};
+use bardo_safety::policy::{PolicyError, PolicyKeeper, PolicyPreset, enforceable};
+use golem_chain::network::{NetworkKind, NetworkPlan, NetworkPlanError};
 use golem_tools::ALL_TOOL_DEFS;
 
 /// Policy file of test networks and real networks. Without it nothing is signed there.
@@ -15,8 +15,8 @@ const FILE: &str = "policy.toml";
 const DEVNET_FILE: &str = "policy-devnet.toml";
 
 /// Path of the policy file, and the preset that applies without it.
-pub fn place(config: &Config, devnet: bool) -> (PathBuf, Preset) {
-    let (file, absent) = if devnet { (DEVNET_FILE, Preset::Demo) } else { (FILE, Preset::ReadOnly) };
+pub fn place(config: &Config, devnet: bool) -> (PathBuf, PolicyPreset) {
+    let (file, absent) = if devnet { (DEVNET_FILE, PolicyPreset::Demo) } else { (FILE, PolicyPreset::ReadOnly) };
     (config.file.with_file_name(file), absent)
 }
 
@@ -24,7 +24,7 @@ pub fn place(config: &Config, devnet: bool) -> (PathBuf, Preset) {
 ///
 /// # Errors
 /// [`PolicyError`] for a file that cannot be used, or a rule that nothing would enforce for these tools.
-pub fn open(config: &Config, devnet: bool) -> Result<Keeper, PolicyError> {
+pub fn open(config: &Config, devnet: bool) -> Result<PolicyKeeper, PolicyError> {
     let installed: Vec<Category> = ALL_TOOL_DEFS.iter().map(|tool| tool.meta.category).collect();
     open_for(config, devnet, &installed)
 }
@@ -33,20 +33,20 @@ pub fn open(config: &Config, devnet: bool) -> Result<Keeper, PolicyError> {
 ///
 /// # Errors
 /// Same as for [`open`].
-pub fn open_for(config: &Config, devnet: bool, installed: &[Category]) -> Result<Keeper, PolicyError> {
+pub fn open_for(config: &Config, devnet: bool, installed: &[Category]) -> Result<PolicyKeeper, PolicyError> {
     enforceable(installed)?;
     let (path, absent) = place(config, devnet);
-    Keeper::open(path, absent)
+    PolicyKeeper::open(path, absent)
 }
 
 /// True if all configured chains are devnets, as far as the configuration shows.
 ///
 /// # Errors
-/// [`PlanError`] if the configuration names no usable network.
-pub fn is_devnet(config: &Config) -> Result<bool, PlanError> {
-    Ok(match Plan::from_config(config)? {
-        Plan::Devnet => true,
-        Plan::Endpoints(plans) => {
+/// [`NetworkPlanError`] if the configuration names no usable network.
+pub fn is_devnet(config: &Config) -> Result<bool, NetworkPlanError> {
+    Ok(match NetworkPlan::from_config(config)? {
+        NetworkPlan::Devnet => true,
+        NetworkPlan::Endpoints(plans) => {
             let kind = |plan: &golem_chain::network::ChainPlan| plan.network.as_ref().map(|network| network.kind);
             !plans.is_empty() && plans.iter().all(|plan| kind(plan) == Some(NetworkKind::Devnet))
         }
@@ -56,13 +56,13 @@ pub fn is_devnet(config: &Config) -> Result<bool, PlanError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bardo_base::config::{Environment, Flags};
+    use bardo_base::config::{ConfigFlags, Environment};
 
     #[test]
     fn tools_that_a_rule_would_not_hold_are_refused_at_the_start() {
         let home = tempfile::tempdir().unwrap();
         let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
-        let config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
+        let config = Config::load(&Environment::from_iter(variables), &ConfigFlags::default()).unwrap();
         for devnet in [true, false] {
             assert!(open(&config, devnet).is_ok(), "what Bardo brings is held to every rule");
             let refused = open_for(&config, devnet, &[Category::Trading, Category::Lp]).unwrap_err();

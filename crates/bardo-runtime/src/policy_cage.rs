@@ -9,7 +9,7 @@ use alloy::primitives::{Address, Bytes, U256, keccak256};
 use alloy::sol_types::SolCall as _;
 use serde::Serialize;
 
-use super::OpenWorld;
+use super::OpenEnvironment;
 use bardo_abi::policy_cage::PolicyCage::{self, Rules};
 use bardo_base::clock::Clock;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -19,14 +19,14 @@ use bardo_base::model::{
 };
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{Consent, Decision};
-use bardo_safety::onchain_policy::{DeriveError, Derived, Difference, derive, differences};
+use bardo_safety::onchain_policy::{DeriveError, DerivedRules, RuleDifference, derive, differences};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
-use bardo_safety::pipeline::{Committed, PhaseRequest};
+use bardo_safety::pipeline::{CommitOutcome, PhaseRequest};
 use bardo_safety::policy::Policy;
-use bardo_safety::proposal::{Intent, Leg, Proposal, Purpose};
-use golem_chain::multicall::Calls;
-use golem_chain::network::Contract;
-use golem_tools::engine::{Acting, WorldChain};
+use bardo_safety::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::KnownContract;
+use golem_tools::engine::{ConnectedChain, WriteAccess};
 
 /// Gas of a call that writes no storage, including the transaction's base cost, in gas units.
 const BASE_GAS: u64 = 120_000;
@@ -68,9 +68,9 @@ pub struct CageState {
     /// Rules on chain; `None` if the account has set none.
     pub on_chain: Option<Rules>,
     /// Rules derived from the policy, or the reason that none can be derived.
-    pub by_policy: Result<Derived, DeriveError>,
+    pub by_policy: Result<DerivedRules, DeriveError>,
     /// Rules that differ; empty if one side has none.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<RuleDifference>,
 }
 
 /// Comparison of the on-chain rules with the policy.
@@ -141,10 +141,10 @@ impl CageChange {
 ///
 /// # Errors
 /// An error if a chain does not answer, or if no address book names the contract.
-pub async fn states(opened: &OpenWorld, account: Address, policy: &Policy) -> Result<Vec<CageState>, ToolError> {
+pub async fn states(opened: &OpenEnvironment, account: Address, policy: &Policy) -> Result<Vec<CageState>, ToolError> {
     let mut all = Vec::new();
     for chain in opened.world.chains() {
-        if chain.network().book.contract(Contract::PolicyCage).is_some() {
+        if chain.network().book.contract(KnownContract::PolicyCage).is_some() {
             all.push(read(chain, account, policy).await?);
         }
     }
@@ -156,10 +156,10 @@ pub async fn states(opened: &OpenWorld, account: Address, policy: &Policy) -> Re
     Ok(all)
 }
 
-async fn read(chain: &WorldChain, account: Address, policy: &Policy) -> Result<CageState, ToolError> {
+async fn read(chain: &ConnectedChain, account: Address, policy: &Policy) -> Result<CageState, ToolError> {
     let network = chain.network();
-    let contract = chain.contract(Contract::PolicyCage)?;
-    let mut calls = Calls::default();
+    let contract = chain.contract(KnownContract::PolicyCage)?;
+    let mut calls = CallBatch::default();
     let configured = calls.push(contract, &PolicyCage::configuredCall { owner: account });
     let rules = calls.push(contract, &PolicyCage::rulesOfCall { owner: account });
     let answers = chain.ask(calls).await?;
@@ -191,12 +191,12 @@ async fn read(chain: &WorldChain, account: Address, policy: &Policy) -> Result<C
 /// # Errors
 /// The refusal of the pipeline, or an error if the operator did not approve.
 pub async fn change(
-    acting: &Acting,
-    opened: &OpenWorld,
+    acting: &WriteAccess,
+    opened: &OpenEnvironment,
     clock: &dyn Clock,
     devnet: bool,
     (state, change, proof): (&CageState, &CageChange, OperatorProof),
-) -> Result<Committed, ToolError> {
+) -> Result<CommitOutcome, ToolError> {
     let proved = proof.redeem_on(devnet, &change.authorisation(state), clock.now_millis());
     proved.map_err(|error| ToolError::new(ErrorCode::ApprovalRequired, error))?;
     let chain = opened.world.chain(&state.chain_id.to_string())?;
@@ -211,10 +211,10 @@ pub async fn change(
         call_id: CallId::new(clock.now_millis()),
         golem_id: GolemId::operator(),
         account,
-        intent: Intent::PolicyCage,
-        legs: vec![Leg {
-            purpose: Purpose::Main,
-            to: chain.contract(Contract::PolicyCage)?,
+        intent: ProposalIntent::PolicyCage,
+        legs: vec![PlanLeg {
+            purpose: LegPurpose::Main,
+            to: chain.contract(KnownContract::PolicyCage)?,
             value: U256::ZERO,
             data: change.calldata(),
             gas_limit: change.gas(state.on_chain.as_ref()),

@@ -6,18 +6,18 @@ pub mod answering;
 pub mod shared;
 mod view_model;
 
-use bardo_session::questions::{About, Question};
+use bardo_session::questions::{Question, RequestSubject};
 
-pub use view_model::{Listed, RequestContext, view_model};
+pub use view_model::{ListedAddresses, RequestContext, view_model};
 
 /// True if the displayed parts of the signed bytes are those that the hash binds, recomputed here.
 pub fn is_bound(question: &Question) -> bool {
     match &question.about {
-        About::Action(action) => view_model::is_bound(&question.title, action),
-        About::Policy(_)
-        | About::Lower { .. }
-        | About::LeavePaper
-        | About::ResetBreaker { .. }
-        | About::SellHoldings => false,
+        RequestSubject::Action(action) => view_model::is_bound(&question.title, action),
+        RequestSubject::Policy(_)
+        | RequestSubject::Lower { .. }
+        | RequestSubject::LeavePaper
+        | RequestSubject::ResetBreaker { .. }
+        | RequestSubject::SellHoldings => false,
     }
 }

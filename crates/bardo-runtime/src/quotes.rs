@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use bardo_base::config::{Config, QuoteChoice};
 use golem_chain::network::NetworkKind;
-use golem_chain::service::BadAddress;
-use golem_protocols::uniswap::quote::{AbsentSource, OwnRouter, QuoteSource};
+use golem_chain::service::ServiceUrlError;
+use golem_protocols::uniswap::quote::{AbsentSource, LocalRouter, QuoteSource};
 use golem_protocols::uniswap::sidecar::Sidecar;
 use golem_protocols::uniswap::trading::TradingApi;
-use golem_tools::engine::World;
+use golem_tools::engine::ToolEnvironment;
 
 /// Client of the Trading API, if a key is configured.
 ///
 /// # Errors
-/// [`BadAddress`] for an invalid address or key.
-pub fn trading_api(config: &Config) -> Result<Option<TradingApi>, BadAddress> {
+/// [`ServiceUrlError`] for an invalid address or key.
+pub fn trading_api(config: &Config) -> Result<Option<TradingApi>, ServiceUrlError> {
     let quotes = &config.quotes;
     let Some(key) = &quotes.api_key else { return Ok(None) };
     let base = quotes.api_url.as_ref().map(|url| url.value.as_str());
@@ -22,11 +22,11 @@ pub fn trading_api(config: &Config) -> Result<Option<TradingApi>, BadAddress> {
 }
 
 /// Selected quote source. Uniswap's public API does not serve devnets, so an API key alone does not select it there.
-pub(super) fn source(config: &Config, world: &World) -> Arc<dyn QuoteSource> {
+pub(super) fn source(config: &Config, world: &ToolEnvironment) -> Arc<dyn QuoteSource> {
     let quotes = &config.quotes;
     let devnets = world.chains().iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
     match quotes.choice() {
-        QuoteChoice::Own => Arc::new(OwnRouter),
+        QuoteChoice::Own => Arc::new(LocalRouter),
         QuoteChoice::Sidecar => match &quotes.sidecar_socket {
             Some(socket) => Arc::new(Sidecar::new(socket.value.clone())),
             None => absent(
@@ -35,7 +35,7 @@ pub(super) fn source(config: &Config, world: &World) -> Arc<dyn QuoteSource> {
             ),
         },
         QuoteChoice::TradingApi if devnets && quotes.api_url.is_none() => match &quotes.source {
-            None => Arc::new(OwnRouter),
+            None => Arc::new(LocalRouter),
             Some(_) => absent(
                 "the Uniswap Trading API",
                 "it does not serve devnets; set BARDO_UNISWAP_API_URL to a devnet's service",

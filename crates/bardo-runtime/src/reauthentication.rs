@@ -4,7 +4,7 @@ use super::data::DataFolder;
 use bardo_base::clock::Clock;
 use bardo_base::id::GolemId;
 use bardo_base::secret::Password;
-use bardo_safety::audit::{AuditLog, Kind, Note};
+use bardo_safety::audit::{AuditKind, AuditLog, AuditNote};
 use bardo_safety::custody::{KeyName, Reauthentication, ReauthenticationError};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 
@@ -35,7 +35,8 @@ pub async fn prove(
         });
         for audit_log in audit_logs {
             let body = body.clone();
-            let note = Note { kind: Kind::PasswordRefused, call_id: None, golem_id: GolemId::operator(), body };
+            let note =
+                AuditNote { kind: AuditKind::PasswordRefused, call_id: None, golem_id: GolemId::operator(), body };
             if let Err(error) = audit_log.record(note).await {
                 tracing::warn!(%error, "cannot record a refused password in the audit log");
             }

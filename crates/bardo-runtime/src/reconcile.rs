@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::data::{Ledger, LedgerKind};
-use super::{OpenWorld, allowances};
+use super::{OpenEnvironment, allowances};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::clock::Clock;
@@ -20,22 +20,22 @@ use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_safety::approval::Consent;
-use bardo_safety::audit::{self, AuditError, Entry, Kind};
+use bardo_safety::audit::{self, AuditError, AuditKind, LogEntry};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
-use bardo_safety::pipeline::{Committed, LeftOver, PhaseRequest};
-use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
+use bardo_safety::pipeline::{CommitOutcome, PhaseRequest, UnusedAllowance};
+use bardo_safety::proposal::{AllowanceBound, AllowanceKind, LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use bardo_session::handle::AllowancesState;
 use bardo_store::StoreError;
-use golem_chain::sender::{self, ChainNonces, LaneError, Sender, SenderError, SenderRules};
+use golem_chain::sender::{self, ChainNonces, LaneError, SenderError, SenderRules, TxSender};
 use golem_chain::token::TokenId;
-use golem_tools::engine::{Acting, ToolDef, WorldChain};
+use golem_tools::engine::{ConnectedChain, ToolDef, WriteAccess};
 
 /// Gas limit of an approval, in gas units; tokens behind proxies need more than plain ones.
 const FILLER_GAS: u64 = 120_000;
 
 /// State of one account on one chain, by chain and by ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Standing {
+pub struct AccountReconciliation {
     /// Name of the chain.
     pub chain: String,
     /// EIP-155 chain id.
@@ -60,14 +60,14 @@ pub struct Standing {
     /// Freed nonces below those: transactions behind them continue with the next transaction.
     pub gaps: Vec<u64>,
     /// Allowances that a plan granted before its process ended.
-    pub left_over: Vec<LeftOver>,
+    pub left_over: Vec<UnusedAllowance>,
     /// Allowances on the listed tokens, as the screen shows them.
     pub allowances: AllowancesState,
 }
 
-impl Standing {
+impl AccountReconciliation {
     /// True if chain and ledger contradict each other, so that the operator must confirm the chain's state.
-    pub fn needs_word(&self) -> bool {
+    pub fn needs_operator(&self) -> bool {
         self.outside.is_some() || self.waits_outside || !self.ahead.is_empty()
     }
 
@@ -79,7 +79,7 @@ impl Standing {
 
     /// True if there is nothing to report.
     pub fn is_even(&self) -> bool {
-        !self.needs_word() && self.gaps.is_empty() && self.left_over.is_empty()
+        !self.needs_operator() && self.gaps.is_empty() && self.left_over.is_empty()
     }
 }
 
@@ -88,15 +88,15 @@ impl Standing {
 /// # Errors
 /// An error if the ledger cannot be read or a chain does not answer.
 pub async fn standings(
-    opened: &OpenWorld,
+    opened: &OpenEnvironment,
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
     account: Address,
-    left_over: &[LeftOver],
-) -> Result<Vec<Standing>, ToolError> {
+    left_over: &[UnusedAllowance],
+) -> Result<Vec<AccountReconciliation>, ToolError> {
     let mut all = Vec::new();
     for chain in opened.world.chains() {
-        let seen = sender_to(chain, ledger, clock).nonces(account).await.map_err(untold)?;
+        let seen = sender_to(chain, ledger, clock).nonces(account).await.map_err(read_error)?;
         let chain_id = chain.network().chain_id;
         let lane = ledger.store.read(|connection| sender::lane(connection, chain_id, account)).map_err(unread)?;
         let ChainNonces { latest, pending } = seen;
@@ -108,7 +108,7 @@ pub async fn standings(
         let left_over = left_over.iter().filter(|one| one.chain_id == chain_id && one.owner == account);
         let ahead = ledger.store.read(|connection| sender::ahead(connection, chain_id, account, latest));
         let ahead = ahead.map_err(unread)?;
-        all.push(Standing {
+        all.push(AccountReconciliation {
             chain: chain.network().name.clone(),
             chain_id,
             account,
@@ -121,7 +121,7 @@ pub async fn standings(
             gaps: lane.free.iter().copied().filter(|nonce| *nonce >= latest).collect(),
             open: lane.open,
             left_over: left_over.cloned().collect(),
-            allowances: allowances::standing(chain, account, &ledger.store).await?,
+            allowances: allowances::read_allowances(chain, account, &ledger.store).await?,
         });
     }
     Ok(all)
@@ -147,21 +147,21 @@ enum TakeOverError {
 /// An error if the proof is invalid, the chain's state has changed, a transaction of the ledger has no final result, or
 /// a foreign transaction is still pending.
 pub async fn take_over(
-    opened: &OpenWorld,
+    opened: &OpenEnvironment,
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
-    shown: &Standing,
+    shown: &AccountReconciliation,
     by: &str,
     proof: OperatorProof,
 ) -> Result<(), ToolError> {
-    let Standing { chain_id, account, chain_next, chain_pending, .. } = *shown;
+    let AccountReconciliation { chain_id, account, chain_next, chain_pending, .. } = *shown;
     let devnet = ledger.kind == LedgerKind::Devnet;
     let proved = proof.redeem_on(devnet, &shown.authorisation(), clock.now_millis());
     let basis = proved.map_err(|error| ToolError::new(ErrorCode::ApprovalRequired, error))?;
     let by = &format!("{by}, confirmed by {}", basis.as_str());
     let chain = opened.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
     let chain = chain.ok_or_else(|| ToolError::new(ErrorCode::ChainUnknown, format_args!("chain {chain_id}")))?;
-    let seen = sender_to(chain, ledger, clock).nonces(account).await.map_err(untold)?;
+    let seen = sender_to(chain, ledger, clock).nonces(account).await.map_err(read_error)?;
     let (by, now, ledger_next) = (by.to_owned(), clock.now_millis(), shown.ledger_next);
     let taken = ledger.store.write(move |transaction| -> Result<(), TakeOverError> {
         if (seen.latest, seen.pending) != (chain_next, chain_pending) {
@@ -171,7 +171,8 @@ pub async fn take_over(
         let body = json!({
             "chain_id": chain_id, "account": account, "ledger_next": ledger_next, "chain_next": chain_next, "by": by,
         });
-        let entry = Entry { kind: Kind::AccountReconciled, call_id: None, golem_id: &GolemId::operator(), body: &body };
+        let entry =
+            LogEntry { kind: AuditKind::AccountReconciled, call_id: None, golem_id: &GolemId::operator(), body: &body };
         audit::append(transaction, now, &entry)?;
         Ok(())
     });
@@ -188,12 +189,12 @@ pub async fn take_over(
 /// # Errors
 /// The refusal of the pipeline.
 pub async fn fill(
-    acting: &Acting,
-    chain: &WorldChain,
+    acting: &WriteAccess,
+    chain: &ConnectedChain,
     tool: &ToolDef,
     clock: &dyn Clock,
-    left_over: Option<&LeftOver>,
-) -> Result<Committed, ToolError> {
+    left_over: Option<&UnusedAllowance>,
+) -> Result<CommitOutcome, ToolError> {
     let account = acting.account.address();
     let network = chain.network();
     let token = match left_over {
@@ -224,9 +225,9 @@ pub async fn fill(
         call_id: CallId::new(clock.now_millis()),
         golem_id: GolemId::operator(),
         account,
-        intent: Intent::Revoke,
-        legs: vec![Leg {
-            purpose: Purpose::Main,
+        intent: ProposalIntent::Revoke,
+        legs: vec![PlanLeg {
+            purpose: LegPurpose::Main,
             to,
             value: U256::ZERO,
             data,
@@ -248,12 +249,12 @@ pub async fn fill(
 }
 
 /// Reads nonces only, for which confirmations are irrelevant.
-fn sender_to(chain: &WorldChain, ledger: &Ledger, clock: &Arc<dyn Clock>) -> Sender {
+fn sender_to(chain: &ConnectedChain, ledger: &Ledger, clock: &Arc<dyn Clock>) -> TxSender {
     let rules = SenderRules::for_network(chain.network().kind, chain.network().block_millis);
-    Sender::new(chain.client.clone(), ledger.store.clone(), clock.clone(), None, rules)
+    TxSender::new(chain.client.clone(), ledger.store.clone(), clock.clone(), None, rules)
 }
 
-fn untold(error: SenderError) -> ToolError {
+fn read_error(error: SenderError) -> ToolError {
     ToolError::new(ErrorCode::ChainUnreachable, error)
 }
 

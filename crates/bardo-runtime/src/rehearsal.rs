@@ -11,7 +11,7 @@ use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall as _;
 
 use super::data::DataFolder;
-use super::data::devnets::{BadDevnetName, DevnetError};
+use super::data::devnets::{DevnetError, DevnetNameError};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::clock::Clock;
@@ -20,22 +20,24 @@ use bardo_base::id::InstanceId;
 use bardo_base::text::SafeText;
 use bardo_safety::custody::{KeyName, Keystore};
 use bardo_sandbox::keep::{KeptError, KeptFolder, KeptFork};
-use bardo_sandbox::keys::{KeyError, Party};
-use bardo_sandbox::{Pace, SandboxConfig};
+use bardo_sandbox::keys::{DevnetAccount, KeyError};
+use bardo_sandbox::{BlockPace, SandboxConfig};
 use golem_chain::devnet::handle::SpawnError;
 use golem_chain::devnet::keep::KeptChain;
-use golem_chain::devnet::ledger::History;
-use golem_chain::devnet::{Chain, Devnet, Mining, RunningConfig};
+use golem_chain::devnet::ledger::HistoryLimits;
+use golem_chain::devnet::{Chain, Devnet, MiningMode, RunningConfig};
 use golem_chain::fork::holdings::Holding;
 use golem_chain::fork::origin::{ForkBlock, Origin, OriginError};
-use golem_chain::network::{ChainPlan, Contract, DEVNET_BASE, DEVNET_ETHEREUM, LiveBlock, Network, PlanError};
+use golem_chain::network::{
+    ChainPlan, DEVNET_BASE, DEVNET_ETHEREUM, KnownContract, LiveBlock, Network, NetworkPlanError,
+};
 
 /// Folder of cached blocks of live networks, in the data directory.
 const FORKS: &str = "forks";
 /// Native balance of the stand-in if it stands for nobody, and of the other development accounts, in wei.
 const PLAY_BALANCE: u128 = 10_000_000_000_000_000_000;
 /// Blocks and states that a rehearsal keeps in memory.
-const HISTORY: History = History { blocks: 8_192, states: 256 };
+const HISTORY: HistoryLimits = HistoryLimits { blocks: 8_192, states: 256 };
 
 /// A running rehearsal. Clones share it.
 #[derive(Debug, Clone)]
@@ -63,7 +65,7 @@ pub struct Rehearsal {
 pub enum RehearsalError {
     /// The network is not known, or its settings are wrong.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] NetworkPlanError),
     /// The endpoint cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -107,7 +109,7 @@ pub enum RehearsalError {
     Kept(#[from] DevnetError),
     /// The name of the kept rehearsal is invalid.
     #[error(transparent)]
-    Name(#[from] BadDevnetName),
+    Name(#[from] DevnetNameError),
     /// The chain's thread could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
@@ -179,7 +181,8 @@ pub async fn start(
     data.create().map_err(|error| RehearsalError::Block(SafeText::clean(&error.to_string(), 200)))?;
     let origin = Origin::open(plan, block, &cache, Arc::clone(&clock)).await?;
     let network = network_of(&origin);
-    let stand_in = Party::development_accounts()?.first().map(Party::address).ok_or(RehearsalError::Stopped)?;
+    let stand_in =
+        DevnetAccount::development_accounts()?.first().map(DevnetAccount::address).ok_or(RehearsalError::Stopped)?;
     let (mining, clock) = (mining(&pace, &network), pace.clock);
     let building = {
         let (origin, network, now) =
@@ -213,12 +216,12 @@ fn network_of(origin: &Origin) -> Network {
     Network::rehearsal(live, chain_id, block)
 }
 
-fn mining(pace: &SandboxConfig, network: &Network) -> Mining {
+fn mining(pace: &SandboxConfig, network: &Network) -> MiningMode {
     match pace.pace {
-        Pace::Live => Mining::Interval(std::time::Duration::from_millis(network.block_millis)),
-        Pace::Every(interval) => Mining::Interval(interval),
-        Pace::OnTransaction => Mining::OnTransaction,
-        Pace::Manual => Mining::Manual,
+        BlockPace::Live => MiningMode::Interval(std::time::Duration::from_millis(network.block_millis)),
+        BlockPace::Every(interval) => MiningMode::Interval(interval),
+        BlockPace::OnTransaction => MiningMode::OnTransaction,
+        BlockPace::Manual => MiningMode::Manual,
     }
 }
 
@@ -255,7 +258,7 @@ fn build(
     folder: Option<&KeptFolder>,
     now: Option<u64>,
 ) -> Result<Built, RehearsalError> {
-    let accounts: Vec<Address> = Party::development_accounts()?.iter().map(Party::address).collect();
+    let accounts: Vec<Address> = DevnetAccount::development_accounts()?.iter().map(DevnetAccount::address).collect();
     let wanted: Vec<Address> = accounts.iter().copied().chain(holder).collect();
     let mut chain = Chain::forked(Arc::clone(origin), network.chain_id, HISTORY, &wanted)?;
     if let Some(now) = now {
@@ -292,7 +295,7 @@ fn holdings(network: &Network, owner: Address, stand_in: Address) -> Vec<(Holdin
         let holding = Holding { contract, of_owner: call(owner), of_stand_in: call(stand_in) };
         found.push((holding, SafeText::clean(&what, 120)));
     };
-    let takers: Vec<(Contract, Address)> =
+    let takers: Vec<(KnownContract, Address)> =
         book.contracts().filter(|(contract, _)| contract.spender_role().is_ok()).collect();
     for token in book.tokens() {
         let symbol = &token.symbol;
@@ -301,7 +304,7 @@ fn holdings(network: &Network, owner: Address, stand_in: Address) -> Vec<(Holdin
             let of = |owner| Erc20::allowanceCall { owner, spender: *spender }.abi_encode();
             add(token.address, &of, format!("the allowance of {symbol} for {}", contract.name()));
         }
-        let Some(permit2) = book.contract(Contract::Permit2) else { continue };
+        let Some(permit2) = book.contract(KnownContract::Permit2) else { continue };
         for (contract, spender) in takers.iter().filter(|(_, spender)| *spender != permit2) {
             let of = |user| {
                 let call = Permit2::allowanceCall { owner: user, token: token.address, spender: *spender };

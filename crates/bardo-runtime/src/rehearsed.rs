@@ -22,7 +22,7 @@ use bardo_base::model::CapabilityTier;
 use bardo_base::{private, regular_file};
 use golem_chain::devnet::keep::replace;
 use golem_chain::network::{LiveBlock, Network};
-use golem_tools::engine::{Hook, HookCall, Status, ToolResponse};
+use golem_tools::engine::{CallStatus, Hook, HookCall, ToolResponse};
 
 /// Folder of the records, in the data directory.
 const REHEARSED: &str = "rehearsed";
@@ -47,7 +47,7 @@ pub struct Rehearsed {
     /// Block of the live network that the rehearsal continued from.
     pub block: LiveBlock,
     /// Status of the call on the rehearsal.
-    pub status: Status,
+    pub status: CallStatus,
     /// Explanation of its result, for a person.
     pub explanation: Option<String>,
 }
@@ -116,7 +116,7 @@ impl RehearsalRecorder {
 
 impl Hook for RehearsalRecorder {
     fn after(&self, call: HookCall<'_>, response: &ToolResponse) {
-        let worked = matches!(response.status, Status::Success | Status::Partial | Status::Simulated);
+        let worked = matches!(response.status, CallStatus::Success | CallStatus::Partial | CallStatus::Simulated);
         if !worked || call.meta.capability == CapabilityTier::Read {
             return;
         }

@@ -3,10 +3,10 @@
 use bardo_base::model::{Phase, Profile};
 use bardo_base::text::SafeText;
 use bardo_session::handle::ToolInfo;
-use golem_tools::engine::{Entry, categories_of};
+use golem_tools::engine::{CatalogEntry, categories_of};
 
 /// View model of a tool.
-pub fn tool_info(entry: &Entry) -> ToolInfo {
+pub fn tool_info(entry: &CatalogEntry) -> ToolInfo {
     let meta = &entry.def.meta;
     let text = |words: &str| SafeText::clean(words, 2_000);
     let guideline = |phase: &Phase| {

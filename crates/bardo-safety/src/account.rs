@@ -10,7 +10,7 @@ use super::pipeline::{Capability, Order};
 use super::proposal::Proposal;
 use super::queue_key::QueueKey;
 use super::signing_payload::{FeeBound, PayloadError, SigningPayload};
-use golem_chain::signed::Signed;
+use golem_chain::signed::SignedTransaction;
 
 /// Account that signs for the pipeline.
 pub trait Account: fmt::Debug + Send + Sync {
@@ -21,7 +21,7 @@ pub trait Account: fmt::Debug + Send + Sync {
     fn kind(&self) -> AccountKind;
 
     /// Returns the reason why its keys were removed for good; `None` if they were not.
-    fn revoked(&self) -> Option<Revoked> {
+    fn revoked(&self) -> Option<RevocationCause> {
         None
     }
 
@@ -37,14 +37,14 @@ pub trait Account: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`PayloadError`] if the account cannot do what is proposed, for example on another chain.
-    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError>;
+    fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError>;
 
     /// Signs exactly the content of the capability: first each typed message, then the transaction with these
     /// signatures in its calldata. The pipeline compares the result with the payload.
     ///
     /// # Errors
     /// [`SignError`] if nothing was signed; [`SignError::Unclear`] if that is not known.
-    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>>;
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<SignedTransaction, SignError>>;
 
     /// Signs the order in the capability. Returns `r ‖ s ‖ v` with v 27 or 28; the pipeline recovers the signer.
     ///
@@ -101,14 +101,14 @@ impl AccountKind {
 
 /// Reason why an account's keys were removed for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Revoked {
+pub enum RevocationCause {
     /// The account's Golem has died.
     Death,
     /// A `revoke` stop was in force while the process ran.
     Stop,
 }
 
-impl fmt::Display for Revoked {
+impl fmt::Display for RevocationCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Death => "its Golem has died, and its keys are revoked",
@@ -128,7 +128,7 @@ pub enum SignError {
     Locked(String),
     /// The keys were removed for good.
     #[error("the account is locked: {0}")]
-    Revoked(Revoked),
+    Revoked(RevocationCause),
     /// The account never signs such content.
     #[error("the account refuses to sign: {0}")]
     Refused(String),

@@ -3,13 +3,13 @@
 //! Requests and answers pass through the queue; the event fabric only announces them. An open request holds no lock, no
 //! reservation and no nonce. The queue is in memory only and starts empty after a restart.
 
-mod elsewhere;
 mod grant;
 mod limits;
 #[cfg(test)]
 mod model;
 mod queue;
 mod reason;
+mod remote_answers;
 mod requirement;
 mod worsening;
 
@@ -22,13 +22,15 @@ use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
-pub use bardo_session::confirmation::{Confirm, Confirmation, Requirement, ToRead, Unconfirmed};
+pub use bardo_session::confirmation::{
+    ApprovalRequirement, Confirmation, TypedConfirmation, Unconfirmed, WarningToRead,
+};
 pub use bardo_session::questions::OperatorAnswer;
-pub use elsewhere::Elsewhere;
-pub use grant::{Grant, Moment, Scope};
+pub use grant::{ApprovalGrant, GrantScope, GrantTime};
 pub use limits::{AskRefused, MAX_OPEN, MAX_UNANSWERED};
 pub use queue::{ApprovalQueue, PendingApproval};
-pub use reason::Reason;
+pub use reason::ApprovalReason;
+pub use remote_answers::RemoteAnswers;
 pub use requirement::{INCOMPLETE, receivers, requirement};
 pub use worsening::Worsening;
 
@@ -47,7 +49,7 @@ pub enum ApprovalNeed {
     /// The action needs the operator's approval.
     Approval {
         /// Reasons for which the approval is needed.
-        reasons: Vec<Reason>,
+        reasons: Vec<ApprovalReason>,
     },
 }
 
@@ -63,7 +65,7 @@ impl ApprovalNeed {
     }
 
     /// Returns the reasons for an approval; empty for every other level.
-    pub fn reasons(&self) -> &[Reason] {
+    pub fn reasons(&self) -> &[ApprovalReason] {
         match self {
             Self::Approval { reasons } => reasons,
             Self::Instant | Self::Notify | Self::Delay { .. } => &[],
@@ -72,7 +74,7 @@ impl ApprovalNeed {
 
     /// Raises the level to [`Self::Approval`] and appends `reason` to its reasons.
     #[must_use]
-    pub fn and_asking(self, reason: Reason) -> Self {
+    pub fn and_asking(self, reason: ApprovalReason) -> Self {
         let mut reasons = match self {
             Self::Approval { reasons } => reasons,
             Self::Instant | Self::Notify | Self::Delay { .. } => Vec::new(),
@@ -97,14 +99,14 @@ impl ApprovalNeed {
 
 /// Answer together with what the operator viewed and typed before giving it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
+pub struct OperatorReply {
     /// Answer to the request.
     pub answer: OperatorAnswer,
-    /// Items that the operator viewed and text that they typed. An approval must satisfy the [`Requirement`].
+    /// Items that the operator viewed and text that they typed. An approval must satisfy the [`ApprovalRequirement`].
     pub confirmation: Confirmation,
 }
 
-impl From<OperatorAnswer> for Reply {
+impl From<OperatorAnswer> for OperatorReply {
     /// Makes a reply with an empty confirmation.
     fn from(answer: OperatorAnswer) -> Self {
         Self { answer, confirmation: Confirmation::default() }
@@ -147,7 +149,7 @@ pub struct ApprovalRequest {
     /// Requester of the action.
     pub asked_by: AskedBy,
     /// Items to view and text to type for an approval.
-    pub requirement: Requirement,
+    pub requirement: ApprovalRequirement,
     /// Reasons for which the operator is asked.
     pub reasons: Vec<AskReason>,
     /// Changes for the worse found by the last repeated simulation that found any, in the fixed order of the

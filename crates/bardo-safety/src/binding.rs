@@ -4,21 +4,22 @@
 
 use alloy::primitives::{Address, B256, Keccak256, U256};
 
-use super::permit::Bounds;
+use super::permit::PermitBounds;
 use super::proposal::{
-    AllowanceBound, AllowanceKind, Arrival, Flow, Inflow, Leg, Proposal, SignatureSlot, SignedOrder, Trade,
+    AllowanceBound, AllowanceKind, BridgeArrival, Inflow, Outflow, PlanLeg, Proposal, SignatureSlot, SignedOrder,
+    TradeFigures,
 };
 use super::signing_payload::{FeeBound, PayloadLeg, PayloadOrder, PayloadSlot, SigningPayload};
 use super::typed::TypedMessage;
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Domain separator, with the version of the encoding.
 const DOMAIN: &[u8] = b"bardo permit binding 3";
 
 /// Hash under construction (Keccak-256).
-pub(super) struct Binding(Keccak256);
+pub(super) struct BindingHash(Keccak256);
 
-impl Binding {
+impl BindingHash {
     pub(super) fn new() -> Self {
         let mut binding = Self(Keccak256::new());
         binding.bytes(DOMAIN);
@@ -47,8 +48,8 @@ impl Binding {
         self.fees(framed.fees());
     }
 
-    pub(super) fn bounds(&mut self, bounds: &Bounds) {
-        let Bounds { outflows, inflows, allowances, fees, worst_gas } = bounds;
+    pub(super) fn bounds(&mut self, bounds: &PermitBounds) {
+        let PermitBounds { outflows, inflows, allowances, fees, worst_gas } = bounds;
         self.list(outflows, Self::flow);
         self.list(inflows, Self::inflow);
         self.list(allowances, Self::allowance);
@@ -91,7 +92,7 @@ impl Binding {
             binding.message(message);
             binding.address(*holder);
             binding.list(arrival.as_slice(), |binding, arrival| {
-                let Arrival { chain_id, token, at_least, expected } = arrival;
+                let BridgeArrival { chain_id, token, at_least, expected } = arrival;
                 binding.number(*chain_id);
                 binding.token(token);
                 binding.amount(*at_least);
@@ -101,8 +102,8 @@ impl Binding {
         self.text(expected_outcome.as_str());
     }
 
-    fn leg(&mut self, leg: &Leg) {
-        let Leg { purpose, to, value, data, gas_limit, slots } = leg;
+    fn leg(&mut self, leg: &PlanLeg) {
+        let PlanLeg { purpose, to, value, data, gas_limit, slots } = leg;
         self.text(purpose.as_str());
         self.address(*to);
         self.amount(*value);
@@ -142,8 +143,8 @@ impl Binding {
         self.amount(U256::from(max_priority_fee_per_gas));
     }
 
-    fn flow(&mut self, flow: &Flow) {
-        let Flow { token, amount } = flow;
+    fn flow(&mut self, flow: &Outflow) {
+        let Outflow { token, amount } = flow;
         self.token(token);
         self.amount(*amount);
     }
@@ -170,8 +171,8 @@ impl Binding {
         self.amount(*at_most);
     }
 
-    fn trade(&mut self, trade: &Trade) {
-        let Trade {
+    fn trade(&mut self, trade: &TradeFigures) {
+        let TradeFigures {
             token_in,
             token_out,
             amount_in,
@@ -199,8 +200,8 @@ impl Binding {
         self.number((*exact_output).into());
     }
 
-    fn token(&mut self, token: &Token) {
-        let Token { id, symbol, name, decimals, listed } = token;
+    fn token(&mut self, token: &TokenInfo) {
+        let TokenInfo { id, symbol, name, decimals, listed } = token;
         match id {
             TokenId::Native => self.text("native"),
             TokenId::Erc20(address) => {

@@ -9,19 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
-use super::proposal::{Intent, Leg, Proposal, Purpose};
-use super::simulate::{Fault, figure, when};
+use super::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
+use super::simulate::{DeclarationFault, figure, when};
 use super::typed::TypedMessage;
 use bardo_abi::erc20::{Erc20, Weth9};
 use bardo_abi::erc7683::OriginSettler;
 use bardo_abi::permit2::Permit2;
 use bardo_abi::policy_cage::PolicyCage;
 use bardo_base::id::GolemId;
-use golem_chain::network::{AddressBook, Contract};
+use golem_chain::network::{AddressBook, KnownContract};
 use golem_chain::token::TokenId;
 use golem_protocols::uniswap::address::{V2_PAIR_INIT_CODE_HASH, v2_pair};
 use golem_protocols::uniswap::router::{
-    CALLER, Command, DecodeError, Exactness, Execution, Path, Swap, THE_ROUTER, Version,
+    CALLER, RouterCommand, RouterDecodeError, RouterExecution, RouterVersion, SwapAmounts, SwapCommand, SwapPath,
+    THE_ROUTER,
 };
 
 /// Effects that a call's calldata guarantees.
@@ -39,7 +40,7 @@ struct GuaranteedFlows {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum CallError {
     #[error(transparent)]
-    Router(#[from] DecodeError),
+    Router(#[from] RouterDecodeError),
     #[error("it pays {0}, which is not a declared recipient")]
     UnnamedRecipient(Address),
     #[error("unknown Permit2 call")]
@@ -68,13 +69,13 @@ enum CallError {
 
 /// Returns every fault in the calls of `proposal`: unknown calls, and declared bounds that the calldata does not
 /// guarantee.
-pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
+pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<DeclarationFault> {
     let mut faults = Vec::new();
     for (at, leg) in proposal.legs.iter().enumerate() {
         match bound_by(leg, proposal, book) {
-            Ok(binding) if leg.purpose == Purpose::Main => held_to(proposal, &binding, &mut faults),
+            Ok(binding) if leg.purpose == LegPurpose::Main => held_to(proposal, &binding, &mut faults),
             Ok(_) => {}
-            Err(why) => faults.push(Fault::new(
+            Err(why) => faults.push(DeclarationFault::new(
                 RuleName::Calldata,
                 "a call that can be decoded",
                 format!("transaction {} to {}: {why}", at + 1, leg.to),
@@ -86,10 +87,10 @@ pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
 
 /// Decodes the effects that a call guarantees. Calldata without a guaranteed inflow is not a trade, whatever the call
 /// does today: the called contract could act differently later.
-fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<GuaranteedFlows, CallError> {
-    let router = book.contracts().find(|(_, address)| *address == leg.to).and_then(|(role, _)| Version::of(role));
+fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<GuaranteedFlows, CallError> {
+    let router = book.contracts().find(|(_, address)| *address == leg.to).and_then(|(role, _)| RouterVersion::of(role));
     if let Some(version) = router {
-        let execution = Execution::decode(&leg.data, version)?;
+        let execution = RouterExecution::decode(&leg.data, version)?;
         return routed(&execution, leg, proposal, book);
     }
     let data = &leg.data;
@@ -107,22 +108,22 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Guaran
         named(leg.to)?;
         return Ok(binding);
     }
-    if book.contract(Contract::Permit2) == Some(leg.to) {
+    if book.contract(KnownContract::Permit2) == Some(leg.to) {
         let known = Permit2::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
             || Permit2::lockdownCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
             || Permit2::invalidateUnorderedNoncesCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()));
         return if known { Ok(binding) } else { Err(CallError::Permit2) };
     }
-    if book.contract(Contract::OriginSettler) == Some(leg.to) {
+    if book.contract(KnownContract::OriginSettler) == Some(leg.to) {
         let known = OriginSettler::refundCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()));
         return if known { Ok(binding) } else { Err(CallError::Settler) };
     }
-    let cage = book.contract(Contract::PolicyCage) == Some(leg.to);
-    if cage || proposal.intent == Intent::PolicyCage {
+    let cage = book.contract(KnownContract::PolicyCage) == Some(leg.to);
+    if cage || proposal.intent == ProposalIntent::PolicyCage {
         return policy_cage(leg, proposal, cage).map(|()| binding);
     }
     let token = TokenId::Erc20(leg.to);
-    if book.contract(Contract::WrappedNative) == Some(leg.to) {
+    if book.contract(KnownContract::WrappedNative) == Some(leg.to) {
         if Weth9::depositCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode())) {
             binding.into.insert(token, leg.value);
             return Ok(binding);
@@ -154,8 +155,8 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Guaran
 }
 
 /// Checks that a call only changes the account's rules in PolicyCage, and that the operator proposed it.
-fn policy_cage(leg: &Leg, proposal: &Proposal, cage: bool) -> Result<(), CallError> {
-    if !cage || proposal.intent != Intent::PolicyCage {
+fn policy_cage(leg: &PlanLeg, proposal: &Proposal, cage: bool) -> Result<(), CallError> {
+    if !cage || proposal.intent != ProposalIntent::PolicyCage {
         return Err(CallError::PolicyCageBeside);
     }
     if proposal.golem_id != GolemId::operator() {
@@ -172,8 +173,8 @@ fn policy_cage(leg: &Leg, proposal: &Proposal, cage: bool) -> Result<(), CallErr
 
 /// Decodes the effects that a call of the router guarantees for the account.
 fn routed(
-    execution: &Execution,
-    leg: &Leg,
+    execution: &RouterExecution,
+    leg: &PlanLeg,
     proposal: &Proposal,
     book: &AddressBook,
 ) -> Result<GuaranteedFlows, CallError> {
@@ -190,11 +191,11 @@ fn routed(
     let mut permits = leg.slots.iter().map(|slot| &slot.message);
     for (at, command) in execution.commands.iter().enumerate() {
         match command {
-            Command::Swap(Swap { path, exact, recipient, payer_is_user, .. }) => {
+            RouterCommand::Swap(SwapCommand { path, exact, recipient, payer_is_user, .. }) => {
                 let (first, last) = ends(path).ok_or(CallError::NoPath)?;
                 let (most, least) = match *exact {
-                    Exactness::In { amount, out_min } => (amount, out_min),
-                    Exactness::Out { amount, in_max } => (in_max, amount),
+                    SwapAmounts::In { amount, out_min } => (amount, out_min),
+                    SwapAmounts::Out { amount, in_max } => (in_max, amount),
                 };
                 if *payer_is_user {
                     add(&mut binding.out, TokenId::Erc20(first), most);
@@ -206,24 +207,24 @@ fn routed(
                     return Err(CallError::Recipient(*recipient));
                 }
             }
-            Command::Permit2Permit { permit, .. } => match permits.next() {
+            RouterCommand::Permit2Permit { permit, .. } => match permits.next() {
                 Some(TypedMessage::Permit2Allowance { permit: signed, .. }) if signed == permit => {}
                 _ => return Err(CallError::OtherPermit),
             },
-            Command::WrapEth { recipient, .. } if mine(*recipient) || *recipient == THE_ROUTER => {}
-            Command::UnwrapWeth { recipient, amount_min } if mine(*recipient) => {
+            RouterCommand::WrapEth { recipient, .. } if mine(*recipient) || *recipient == THE_ROUTER => {}
+            RouterCommand::UnwrapWeth { recipient, amount_min } if mine(*recipient) => {
                 add(&mut binding.into, TokenId::Native, *amount_min);
             }
             // Native tokens that are unwrapped into the router must be swept from there.
-            Command::UnwrapWeth { recipient, .. } if *recipient == THE_ROUTER => {}
-            Command::Sweep { token, recipient, amount_min } if mine(*recipient) => {
+            RouterCommand::UnwrapWeth { recipient, .. } if *recipient == THE_ROUTER => {}
+            RouterCommand::Sweep { token, recipient, amount_min } if mine(*recipient) => {
                 let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(*token) };
                 add(&mut binding.into, token, *amount_min);
             }
-            Command::WrapEth { recipient, .. }
-            | Command::UnwrapWeth { recipient, .. }
-            | Command::Sweep { recipient, .. }
-            | Command::PayPortion { recipient, .. } => return Err(CallError::Recipient(*recipient)),
+            RouterCommand::WrapEth { recipient, .. }
+            | RouterCommand::UnwrapWeth { recipient, .. }
+            | RouterCommand::Sweep { recipient, .. }
+            | RouterCommand::PayPortion { recipient, .. } => return Err(CallError::Recipient(*recipient)),
         }
     }
     if permits.next().is_some() {
@@ -234,13 +235,17 @@ fn routed(
 
 /// Returns true if `pair` is the V2 pair in which the next command sells `token`. The router pays that pair before the
 /// swap. The next swap's output is checked like any other.
-fn sold_next(next: Option<&Command>, token: Address, pair: Address, book: &AddressBook) -> bool {
-    let Some(Command::Swap(Swap { path: Path::V2(tokens), exact: Exactness::In { .. }, payer_is_user: false, .. })) =
-        next
+fn sold_next(next: Option<&RouterCommand>, token: Address, pair: Address, book: &AddressBook) -> bool {
+    let Some(RouterCommand::Swap(SwapCommand {
+        path: SwapPath::V2(tokens),
+        exact: SwapAmounts::In { .. },
+        payer_is_user: false,
+        ..
+    })) = next
     else {
         return false;
     };
-    let Some(factory) = book.contract(Contract::V2Factory) else { return false };
+    let Some(factory) = book.contract(KnownContract::V2Factory) else { return false };
     match tokens.as_slice() {
         [first, second, ..] => *first == token && v2_pair(factory, *first, *second, V2_PAIR_INIT_CODE_HASH) == pair,
         _ => false,
@@ -251,45 +256,50 @@ fn sold_next(next: Option<&Command>, token: Address, pair: Address, book: &Addre
 pub fn passed_through(proposal: &Proposal, book: &AddressBook) -> BTreeSet<Address> {
     let routers = proposal.legs.iter().filter_map(|leg| {
         let (role, _) = book.contracts().find(|(_, address)| *address == leg.to)?;
-        Execution::decode(&leg.data, Version::of(role)?).ok()
+        RouterExecution::decode(&leg.data, RouterVersion::of(role)?).ok()
     });
     let mut tokens = BTreeSet::new();
     for command in routers.flat_map(|execution| execution.commands) {
         match command {
-            Command::Swap(Swap { path: Path::V2(path), .. }) => tokens.extend(path),
-            Command::Swap(Swap { path: Path::V3(path), .. }) => {
+            RouterCommand::Swap(SwapCommand { path: SwapPath::V2(path), .. }) => tokens.extend(path),
+            RouterCommand::Swap(SwapCommand { path: SwapPath::V3(path), .. }) => {
                 tokens.insert(path.first());
                 tokens.extend(path.steps().iter().map(|(_, token)| *token));
             }
-            Command::Permit2Permit { .. }
-            | Command::WrapEth { .. }
-            | Command::UnwrapWeth { .. }
-            | Command::Sweep { .. }
-            | Command::PayPortion { .. } => {}
+            RouterCommand::Permit2Permit { .. }
+            | RouterCommand::WrapEth { .. }
+            | RouterCommand::UnwrapWeth { .. }
+            | RouterCommand::Sweep { .. }
+            | RouterCommand::PayPortion { .. } => {}
         }
     }
     tokens
 }
 
-fn ends(path: &Path) -> Option<(Address, Address)> {
+fn ends(path: &SwapPath) -> Option<(Address, Address)> {
     match path {
-        Path::V2(tokens) => Some((*tokens.first()?, *tokens.last()?)),
-        Path::V3(path) => Some((path.first(), path.steps().last().map(|(_, token)| *token)?)),
+        SwapPath::V2(tokens) => Some((*tokens.first()?, *tokens.last()?)),
+        SwapPath::V3(path) => Some((path.first(), path.steps().last().map(|(_, token)| *token)?)),
     }
 }
 
-fn held_to(proposal: &Proposal, binding: &GuaranteedFlows, faults: &mut Vec<Fault>) {
+fn held_to(proposal: &Proposal, binding: &GuaranteedFlows, faults: &mut Vec<DeclarationFault>) {
     for (token, most) in &binding.out {
         let flows = proposal.outflows.iter().filter(|flow| flow.token.id == *token);
         let declared = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
         if *most > declared {
             let (declared, most) = (figure(proposal, *token, declared), figure(proposal, *token, *most));
-            faults.push(Fault::new(RuleName::Calldata, format!("at most {declared} out"), format!("{most} may leave")));
+            faults.push(DeclarationFault::new(
+                RuleName::Calldata,
+                format!("at most {declared} out"),
+                format!("{most} may leave"),
+            ));
         }
     }
     // A refund's calldata names the order, and its settler knows the amount. It takes nothing, so only the simulation
     // checks what it brings.
-    let gives_back = proposal.intent == Intent::Refund && proposal.outflows.is_empty() && binding.out.is_empty();
+    let gives_back =
+        proposal.intent == ProposalIntent::Refund && proposal.outflows.is_empty() && binding.out.is_empty();
     // Inflows of one token add up to one guaranteed amount.
     let mut least: BTreeMap<TokenId, U256> = BTreeMap::new();
     for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account && !gives_back) {
@@ -301,7 +311,7 @@ fn held_to(proposal: &Proposal, binding: &GuaranteedFlows, faults: &mut Vec<Faul
         if certain < at_least {
             let declared = format!("at least {} in, guaranteed", figure(proposal, token, at_least));
             let found = format!("only {} guaranteed by the calldata", figure(proposal, token, certain));
-            faults.push(Fault::new(RuleName::Calldata, declared, found));
+            faults.push(DeclarationFault::new(RuleName::Calldata, declared, found));
         }
     }
     if let Some(trade) = &proposal.trade
@@ -309,6 +319,10 @@ fn held_to(proposal: &Proposal, binding: &GuaranteedFlows, faults: &mut Vec<Faul
     {
         let never = || "it never expires".to_owned();
         let found = binding.until.map_or_else(never, |until| format!("expires after {}", when(until.saturating_to())));
-        faults.push(Fault::new(RuleName::Calldata, format!("expires after {}", when(trade.deadline)), found));
+        faults.push(DeclarationFault::new(
+            RuleName::Calldata,
+            format!("expires after {}", when(trade.deadline)),
+            found,
+        ));
     }
 }

@@ -1,5 +1,5 @@
 //! Chain snapshot: tokens, prices and holdings that the pipeline reads at one block before it decides. Anything that
-//! could not be read is a [`Doubt`] in its place.
+//! could not be read is a [`UnknownValue`] in its place.
 
 mod data_fee;
 
@@ -15,19 +15,19 @@ use alloy::rpc::types::Filter;
 use alloy::sol_types::SolEvent as _;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::check_inputs::{Holding, Portfolio};
+use super::check_inputs::{Portfolio, PortfolioHolding};
 use super::signing_payload::SigningPayload;
-use super::value::{Band, Doubt, Spread, Spreads};
+use super::value::{PriceBand, PriceSpread, PriceSpreads, UnknownValue};
 use bardo_abi::erc20::Erc20;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::fork::Source;
-use golem_chain::multicall::Calls;
-use golem_chain::network::{Contract, DataFees, Network};
+use golem_chain::fork::ForkSource;
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::{DataFees, KnownContract, Network};
 use golem_chain::price::{NoPrice, PriceChain, PriceReport};
 use golem_chain::provider::{ChainClient, ProviderError};
-use golem_chain::token::{self, Token, TokenError, TokenId};
-use golem_protocols::uniswap::twap::{Observed, PoolPrices, TickHints, TwapPrices, TwapRules};
+use golem_chain::token::{self, TokenError, TokenId, TokenInfo};
+use golem_protocols::uniswap::twap::{ObservedPools, PoolPrices, TickHints, TwapPrices, TwapRules};
 
 /// Symbols of the dollar stablecoins that count as exit assets; the network's address book has their addresses.
 const STABLES: [&str; 3] = ["USDC", "USDT", "DAI"];
@@ -44,7 +44,7 @@ pub struct SnapshotReader {
     /// Client of the chain's endpoints.
     pub client: ChainClient,
     /// State source of simulations.
-    pub source: Source,
+    pub source: ForkSource,
     /// Token prices by feeds or, on test networks, by configuration.
     pub prices: PriceChain,
     /// Requirements on a pool's time-weighted mean price.
@@ -52,19 +52,19 @@ pub struct SnapshotReader {
     /// Data fee that the chain charges in addition to gas; the network's default or the operator's setting.
     pub data_fees: DataFees,
     /// Latest price readings, by block. A preview and its commit usually use the same one.
-    read: Arc<Mutex<VecDeque<Read>>>,
+    read: Arc<Mutex<VecDeque<BlockPrices>>>,
     /// Bitmap words and initialized ticks that earlier reads of pools needed.
     hints: Arc<TickHints>,
 }
 
 /// Prices read on one block.
 #[derive(Debug, Clone)]
-struct Read {
+struct BlockPrices {
     block: B256,
     tokens: Vec<TokenId>,
     traded: Vec<Address>,
     at: Instant,
-    spreads: Spreads,
+    spreads: PriceSpreads,
 }
 
 /// Maximum age of a price reading for the same block. Feed ages and half-hour means barely change within it; new prices
@@ -78,7 +78,7 @@ impl SnapshotReader {
     /// Creates the reader of a chain with its prices. Pool means use the shortest window, and pools need a depth of at
     /// least `minimum_depth`.
     pub fn new(client: ChainClient, prices: PriceChain, minimum_depth: Usd) -> Self {
-        let (source, data_fees) = (Source::of(&client), client.network().data_fees);
+        let (source, data_fees) = (ForkSource::of(&client), client.network().data_fees);
         let twap = TwapRules { window: golem_protocols::uniswap::twap::MIN_WINDOW, minimum_depth };
         Self { client, source, prices, twap, data_fees, read: Arc::default(), hints: Arc::default() }
     }
@@ -94,7 +94,7 @@ impl SnapshotReader {
     #[must_use]
     pub fn alone(&self, client: ChainClient) -> Self {
         let prices = self.prices.through(client.provider(), None);
-        Self { source: Source::of(&client), prices, read: Arc::default(), client, ..self.clone() }
+        Self { source: ForkSource::of(&client), prices, read: Arc::default(), client, ..self.clone() }
     }
 
     /// Returns the chain's name, id and address book.
@@ -105,7 +105,7 @@ impl SnapshotReader {
     /// Contract that prices a token: the token itself, or the wrapping contract for the native token.
     fn contract(&self, token: TokenId) -> Option<Address> {
         match token {
-            TokenId::Native => self.network().book.contract(Contract::WrappedNative),
+            TokenId::Native => self.network().book.contract(KnownContract::WrappedNative),
             TokenId::Erc20(address) => Some(address),
         }
     }
@@ -118,11 +118,15 @@ impl SnapshotReader {
     /// Returns every token that the payload names, as the address book and the chain at `block` describe it.
     ///
     /// # Errors
-    /// [`ReadError`] if the chain does not answer, an address is not a token, or the proposal describes a token
+    /// [`SnapshotReadError`] if the chain does not answer, an address is not a token, or the proposal describes a token
     /// differently.
-    pub async fn tokens(&self, framed: &SigningPayload, block: BlockId) -> Result<BTreeMap<TokenId, Token>, ReadError> {
+    pub async fn tokens(
+        &self,
+        framed: &SigningPayload,
+        block: BlockId,
+    ) -> Result<BTreeMap<TokenId, TokenInfo>, SnapshotReadError> {
         let network = self.network();
-        let mut known = BTreeMap::from([(TokenId::Native, Token::native(network))]);
+        let mut known = BTreeMap::from([(TokenId::Native, TokenInfo::native(network))]);
         let mut unknown: Vec<Address> = Vec::new();
         let named = named_tokens(framed);
         for (id, _) in &named {
@@ -139,13 +143,15 @@ impl SnapshotReader {
             for (address, token) in unknown.iter().zip(read) {
                 match token {
                     Ok(token) => drop(known.insert(TokenId::Erc20(*address), token)),
-                    Err(TokenError::Chain(error)) => return Err(ReadError::Chain(error)),
+                    Err(TokenError::Chain(error)) => return Err(SnapshotReadError::Chain(error)),
                     // A listed token takes precedence: if it is not a token, the endpoint misdescribes the chain.
                     Err(why) if is_listed(address) => {
-                        impossible = Some(ReadError::AgainstBook(Doubt::because(why)));
+                        impossible = Some(SnapshotReadError::AgainstBook(UnknownValue::because(why)));
                         break;
                     }
-                    Err(why) => impossible = impossible.or(Some(ReadError::NoToken(Doubt::because(why)))),
+                    Err(why) => {
+                        impossible = impossible.or(Some(SnapshotReadError::NoToken(UnknownValue::because(why))))
+                    }
                 }
             }
             if let Some(impossible) = impossible {
@@ -157,7 +163,7 @@ impl SnapshotReader {
             if known.get(&id).is_some_and(|real| *real != claimed) {
                 let which = self.contract(id).unwrap_or_default();
                 let why = format_args!("the proposal's description of {which} differs from the chain's");
-                return Err(ReadError::Doubt(Doubt::because(why)));
+                return Err(SnapshotReadError::Doubt(UnknownValue::because(why)));
             }
         }
         Ok(known)
@@ -165,8 +171,8 @@ impl SnapshotReader {
 
     /// Like [`Self::spreads`], but reads prices once per block. A reading with a missing price is not kept, so that the
     /// next call polls the failed endpoint again.
-    pub async fn spreads_on(&self, block: B256, tokens: &[TokenId], traded: &[Address]) -> Spreads {
-        let fits = |one: &Read| {
+    pub async fn spreads_on(&self, block: B256, tokens: &[TokenId], traded: &[Address]) -> PriceSpreads {
+        let fits = |one: &BlockPrices| {
             one.block == block && one.tokens == tokens && one.traded == traded && one.at.elapsed() < READ_FOR
         };
         let known = self.readings().iter().find(|one| fits(one)).map(|one| one.spreads.clone());
@@ -184,16 +190,16 @@ impl SnapshotReader {
         let mut readings = self.readings();
         readings.truncate(READINGS - 1);
         let (tokens, traded) = (tokens.to_vec(), traded.to_vec());
-        readings.push_front(Read { block, tokens, traded, at, spreads: spreads.clone() });
+        readings.push_front(BlockPrices { block, tokens, traded, at, spreads: spreads.clone() });
         spreads
     }
 
-    fn readings(&self) -> MutexGuard<'_, VecDeque<Read>> {
+    fn readings(&self) -> MutexGuard<'_, VecDeque<BlockPrices>> {
         self.read.lock()
     }
 
     /// Returns the highest and lowest prices of `tokens`, by feed and by the means of pools other than `traded`.
-    pub async fn spreads(&self, tokens: &[TokenId], traded: &[Address]) -> Spreads {
+    pub async fn spreads(&self, tokens: &[TokenId], traded: &[Address]) -> PriceSpreads {
         self.spreads_at(&self.prices, tokens, traded, None).await
     }
 
@@ -203,7 +209,7 @@ impl SnapshotReader {
         tokens: &[TokenId],
         traded: &[Address],
         block: Option<BlockId>,
-    ) -> Spreads {
+    ) -> PriceSpreads {
         let wrapped = self.contract(TokenId::Native);
         let asked: BTreeSet<Address> = tokens.iter().filter_map(|token| self.contract(*token)).chain(wrapped).collect();
         let asked: Vec<Address> = asked.into_iter().collect();
@@ -236,7 +242,7 @@ impl SnapshotReader {
             .zip(means)
             .map(|((token, report), mean)| (*token, spread(report, &mean, stables.contains(token))))
             .collect();
-        Spreads { of, wrapped }
+        PriceSpreads { of, wrapped }
     }
 
     /// Pool prices at `block`, without the pools in `traded`; `None` if the address book lacks a contract that reading
@@ -269,27 +275,27 @@ impl SnapshotReader {
     /// Returns the balances of `account` at `block`: the native token, the address book's tokens and `also`.
     ///
     /// # Errors
-    /// [`ReadError`] if the chain does not answer, Multicall3 is missing, or a balance cannot be read.
+    /// [`SnapshotReadError`] if the chain does not answer, Multicall3 is missing, or a balance cannot be read.
     pub async fn balances(
         &self,
         account: Address,
-        also: &BTreeMap<TokenId, Token>,
+        also: &BTreeMap<TokenId, TokenInfo>,
         block: BlockId,
-    ) -> Result<BTreeMap<TokenId, (Token, U256)>, ReadError> {
+    ) -> Result<BTreeMap<TokenId, (TokenInfo, U256)>, SnapshotReadError> {
         let network = self.network();
         let no_multicall = "balances cannot be read: the address book has no Multicall3";
-        let multicall = network.book.contract(Contract::Multicall3);
-        let multicall = multicall.ok_or_else(|| ReadError::Doubt(Doubt::because(no_multicall)))?;
-        let listed = network.book.tokens().iter().map(|token| Token {
+        let multicall = network.book.contract(KnownContract::Multicall3);
+        let multicall = multicall.ok_or_else(|| SnapshotReadError::Doubt(UnknownValue::because(no_multicall)))?;
+        let listed = network.book.tokens().iter().map(|token| TokenInfo {
             id: TokenId::Erc20(token.address),
             symbol: SafeText::clean(&token.symbol, token::MAX_SYMBOL),
             name: SafeText::clean(&token.name, token::MAX_NAME),
             decimals: token.decimals,
             listed: true,
         });
-        let mut tokens: BTreeMap<TokenId, Token> = listed.map(|token| (token.id, token)).collect();
+        let mut tokens: BTreeMap<TokenId, TokenInfo> = listed.map(|token| (token.id, token)).collect();
         tokens.extend(also.iter().map(|(id, token)| (*id, token.clone())));
-        let mut calls = Calls::default();
+        let mut calls = CallBatch::default();
         let native = calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: account });
         let mut asked = Vec::new();
         for (id, token) in tokens {
@@ -299,13 +305,15 @@ impl SnapshotReader {
         }
         let answers = calls.send(self.client.agreed(), multicall, block).await.map_err(|error| match error {
             // Multicall3 fails or answers nothing, although the address book lists it here.
-            ProviderError::Decode { .. } | ProviderError::Rpc { .. } => ReadError::AgainstBook(Doubt::because(error)),
-            other => ReadError::Chain(other),
+            ProviderError::Decode { .. } | ProviderError::Rpc { .. } => {
+                SnapshotReadError::AgainstBook(UnknownValue::because(error))
+            }
+            other => SnapshotReadError::Chain(other),
         })?;
         let unread = |symbol: &SafeText| {
-            ReadError::Doubt(Doubt::because(format_args!("the balance of {symbol} could not be read")))
+            SnapshotReadError::Doubt(UnknownValue::because(format_args!("the balance of {symbol} could not be read")))
         };
-        let coin = Token::native(network);
+        let coin = TokenInfo::native(network);
         let held = native.take(&answers).ok_or_else(|| unread(&coin.symbol))?;
         let mut balances = BTreeMap::from([(TokenId::Native, (coin, held))]);
         for (token, call) in asked {
@@ -322,27 +330,29 @@ impl SnapshotReader {
 
 /// Reason why the tokens of a payload, or the account's balances of them, are not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
+pub enum SnapshotReadError {
     /// The chain does not answer, so nothing is known of the tokens.
     #[error(transparent)]
     Chain(ProviderError),
     /// A listed token is not a token here, or Multicall3 does not answer: this is not the chain of the address book, or
     /// the endpoint misdescribes it.
     #[error("{0}")]
-    AgainstBook(Doubt),
+    AgainstBook(UnknownValue),
     /// An unlisted address is not a token here.
     #[error("{0}")]
-    NoToken(Doubt),
+    NoToken(UnknownValue),
     /// The chain answered, and one of the answers cannot be trusted.
     #[error("{0}")]
-    Doubt(Doubt),
+    Doubt(UnknownValue),
 }
 
-impl From<ReadError> for Doubt {
-    fn from(untold: ReadError) -> Self {
+impl From<SnapshotReadError> for UnknownValue {
+    fn from(untold: SnapshotReadError) -> Self {
         match untold {
-            ReadError::Chain(error) => Self::because(error),
-            ReadError::AgainstBook(doubt) | ReadError::NoToken(doubt) | ReadError::Doubt(doubt) => doubt,
+            SnapshotReadError::Chain(error) => Self::because(error),
+            SnapshotReadError::AgainstBook(doubt)
+            | SnapshotReadError::NoToken(doubt)
+            | SnapshotReadError::Doubt(doubt) => doubt,
         }
     }
 }
@@ -353,15 +363,15 @@ pub fn stables(network: &Network) -> BTreeSet<Address> {
     listed.filter(|token| STABLES.contains(&token.symbol.as_str())).map(|token| token.address).collect()
 }
 
-fn untold(error: TokenError) -> ReadError {
+fn untold(error: TokenError) -> SnapshotReadError {
     match error {
-        TokenError::Chain(error) => ReadError::Chain(error),
-        other => ReadError::Doubt(Doubt::because(other)),
+        TokenError::Chain(error) => SnapshotReadError::Chain(error),
+        other => SnapshotReadError::Doubt(UnknownValue::because(other)),
     }
 }
 
 /// Returns every token that the payload names, with its description.
-fn named_tokens(framed: &SigningPayload) -> Vec<(TokenId, Token)> {
+fn named_tokens(framed: &SigningPayload) -> Vec<(TokenId, TokenInfo)> {
     let proposal = framed.proposal();
     let trade = proposal.trade.iter().flat_map(|trade| [&trade.token_in, &trade.token_out]);
     let flows = proposal.outflows.iter().map(|flow| &flow.token);
@@ -373,7 +383,7 @@ fn named_tokens(framed: &SigningPayload) -> Vec<(TokenId, Token)> {
 /// Returns the pool prices of each of `count` tokens, in dollars by the feeds of the tokens that the pools quote in.
 async fn means(
     twap: Option<&TwapPrices>,
-    observed: Result<Option<Observed>, NoPrice>,
+    observed: Result<Option<ObservedPools>, NoPrice>,
     reports: &[PriceReport],
     count: usize,
 ) -> Vec<Result<PoolPrices, NoPrice>> {
@@ -393,7 +403,7 @@ async fn means(
 /// Two or more pools and the feed have a median, so that a single pool cannot move the price. A single pool counts
 /// beside the feed while it is near it, or while it only lags behind a fall. Otherwise the feed outvotes it. Without a
 /// feed, the pools' median counts alone.
-fn spread(report: &PriceReport, pools: &Result<PoolPrices, NoPrice>, is_stable: bool) -> Result<Spread, SafeText> {
+fn spread(report: &PriceReport, pools: &Result<PoolPrices, NoPrice>, is_stable: bool) -> Result<PriceSpread, SafeText> {
     let refuse = |why: &dyn std::fmt::Display| SafeText::clean(&format!("{}: {why}", report.token), 300);
     let pools = match pools {
         Ok(prices) => prices.pools.as_slice(),
@@ -414,15 +424,15 @@ fn spread(report: &PriceReport, pools: &Result<PoolPrices, NoPrice>, is_stable: 
     };
     let spread = match (feed, pools) {
         // A stablecoin's pools quote it in a token that moves, so their mean would reflect that token.
-        (Some(feed), _) if is_stable => Spread::fed(feed),
-        (Some(feed), []) => Spread::fed(feed),
+        (Some(feed), _) if is_stable => PriceSpread::fed(feed),
+        (Some(feed), []) => PriceSpread::fed(feed),
         (Some(feed), [pool]) => {
             let lately = pool.lately.filter(|lately| agrees(*lately, feed));
-            let fed = Spread { present: Some(Band::of(feed, lately)), ..Spread::fed(feed) };
+            let fed = PriceSpread { present: Some(PriceBand::of(feed, lately)), ..PriceSpread::fed(feed) };
             if agrees(pool.usd, feed) || lately.is_some() {
-                Spread { all: Band::of(feed, Some(pool.usd)), ..fed }
+                PriceSpread { all: PriceBand::of(feed, Some(pool.usd)), ..fed }
             } else {
-                Spread { outvoted: Some(pool.usd), ..fed }
+                PriceSpread { outvoted: Some(pool.usd), ..fed }
             }
         }
         (Some(feed), pools) => {
@@ -430,18 +440,18 @@ fn spread(report: &PriceReport, pools: &Result<PoolPrices, NoPrice>, is_stable: 
             let lately: Vec<Usd> = pools.iter().filter_map(|pool| pool.lately).collect();
             let present = match lately.as_slice() {
                 [] => None,
-                [one] => Some(*one).filter(|one| agrees(*one, feed)).map(|one| Band::of(one, None)),
+                [one] => Some(*one).filter(|one| agrees(*one, feed)).map(|one| PriceBand::of(one, None)),
                 _ => medians(lately.iter().copied().chain([feed])),
             };
-            let with_feed = |band: Option<Band>| {
-                let band = band.unwrap_or(Band::of(feed, None));
-                Band { highest: band.highest.max(feed), lowest: band.lowest.min(feed) }
+            let with_feed = |band: Option<PriceBand>| {
+                let band = band.unwrap_or(PriceBand::of(feed, None));
+                PriceBand { highest: band.highest.max(feed), lowest: band.lowest.min(feed) }
             };
             let (all, present) = (with_feed(all), Some(with_feed(present)));
-            Spread { all, present, several_pools: true, ..Spread::fed(feed) }
+            PriceSpread { all, present, several_pools: true, ..PriceSpread::fed(feed) }
         }
         (None, pools) => match medians(pools.iter().map(|pool| pool.usd)) {
-            Some(band) => Spread { several_pools: pools.len() > 1, ..Spread::lagging(band) },
+            Some(band) => PriceSpread { several_pools: pools.len() > 1, ..PriceSpread::lagging(band) },
             None => return Err(refuse(&"it has no price feed, and no sufficiently deep and traded pool")),
         },
     };
@@ -455,12 +465,12 @@ fn spread(report: &PriceReport, pools: &Result<PoolPrices, NoPrice>, is_stable: 
 }
 
 /// Returns the lower and the upper median; `None` without prices.
-fn medians(prices: impl Iterator<Item = Usd>) -> Option<Band> {
+fn medians(prices: impl Iterator<Item = Usd>) -> Option<PriceBand> {
     let mut prices: Vec<Usd> = prices.collect();
     prices.sort();
     let lowest = *prices.get(prices.len().saturating_sub(1) / 2)?;
     let highest = *prices.get(prices.len() / 2)?;
-    Some(Band { highest, lowest })
+    Some(PriceBand { highest, lowest })
 }
 
 /// Returns true if `price` is within [`POOL_TOLERANCE`] of `feed`.
@@ -476,7 +486,7 @@ fn agrees(price: Usd, feed: Usd) -> bool {
 }
 
 /// Returns true if both ends are within [`PEG_TOLERANCE`] of one dollar.
-fn near_a_dollar(spread: Band) -> bool {
+fn near_a_dollar(spread: PriceBand) -> bool {
     let at = |parts: u32| Usd::from_scaled(U256::from(parts), 4);
     match (at(10_000 - PEG_TOLERANCE), at(10_000 + PEG_TOLERANCE)) {
         (Ok(low), Ok(high)) => spread.lowest >= low && spread.highest <= high,
@@ -488,8 +498,11 @@ fn near_a_dollar(spread: Band) -> bool {
 /// the lowest pool price and summed separately. A holding without a price is listed and counts as nothing.
 ///
 /// # Errors
-/// [`Doubt`] if a sum is out of range.
-pub fn portfolio(balances: &BTreeMap<TokenId, (Token, U256)>, spreads: &Spreads) -> Result<Portfolio, Doubt> {
+/// [`UnknownValue`] if a sum is out of range.
+pub fn portfolio(
+    balances: &BTreeMap<TokenId, (TokenInfo, U256)>,
+    spreads: &PriceSpreads,
+) -> Result<Portfolio, UnknownValue> {
     let priced = spreads.of.iter().filter_map(|(token, spread)| Some((*token, spread.as_ref().ok()?.held())));
     let mut portfolio = Portfolio { lowest: priced.collect(), ..Portfolio::default() };
     for (id, (token, amount)) in balances {
@@ -500,12 +513,12 @@ pub fn portfolio(balances: &BTreeMap<TokenId, (Token, U256)>, spreads: &Spreads)
             portfolio.unpriced.push(token.clone());
             continue;
         };
-        let worth = TokenAmount::new(*amount, token.decimals).map_err(Doubt::because)?;
-        let value = Usd::value_of(worth, spread.held(), Rounding::Down).map_err(Doubt::because)?;
+        let worth = TokenAmount::new(*amount, token.decimals).map_err(UnknownValue::because)?;
+        let value = Usd::value_of(worth, spread.held(), Rounding::Down).map_err(UnknownValue::because)?;
         let sum = if spread.feed.is_some() { &mut portfolio.equity } else { &mut portfolio.by_pools };
-        *sum = sum.checked_add(value).map_err(Doubt::because)?;
-        let highest = Usd::value_of(worth, spread.all.highest, Rounding::Up).map_err(Doubt::because)?;
-        portfolio.holdings.push(Holding { token: token.clone(), amount: *amount, value, highest });
+        *sum = sum.checked_add(value).map_err(UnknownValue::because)?;
+        let highest = Usd::value_of(worth, spread.all.highest, Rounding::Up).map_err(UnknownValue::because)?;
+        portfolio.holdings.push(PortfolioHolding { token: token.clone(), amount: *amount, value, highest });
     }
     Ok(portfolio)
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, U256};
 
-use super::simulate::Simulated;
-use super::value::{Doubt, Values};
-use bardo_base::clock::Times;
+use super::simulate::SimulatedEffects;
+use super::value::{ActionValues, UnknownValue};
+use bardo_base::clock::BlockTimes;
 use bardo_base::model::{ActionClass, Phase, StopLevel};
 use bardo_base::units::Usd;
 use golem_chain::network::Network;
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Inputs of a check in addition to the signing payload.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,13 +26,13 @@ pub struct CheckInputs {
     pub stop: Option<StopLevel>,
     /// Tokens that the payload names, as the network's list and the chain describe them. The proposal's own
     /// descriptions are not trusted.
-    pub tokens: BTreeMap<TokenId, Token>,
+    pub tokens: BTreeMap<TokenId, TokenInfo>,
     /// Dollar values of the action; an error if any value is not known.
-    pub values: Result<Values, Doubt>,
+    pub values: Result<ActionValues, UnknownValue>,
     /// Holdings of the account.
-    pub portfolio: Result<Portfolio, Doubt>,
+    pub portfolio: Result<Portfolio, UnknownValue>,
     /// Effects of the signing payload; `None` before the simulation.
-    pub simulation: Option<Simulated>,
+    pub simulation: Option<SimulatedEffects>,
     /// True if a check asks the operator about a limit. Exceeding it is then a question of approval, and the
     /// reservation does not reject the approved action for the same limit.
     pub asked: bool,
@@ -48,23 +48,23 @@ impl CheckInputs {
     }
 
     /// This machine's time beside the chain's.
-    pub fn times(&self, network: &Network) -> Times {
+    pub fn times(&self, network: &Network) -> BlockTimes {
         network.times(self.now_millis / 1_000, self.block_time)
     }
 
     /// Returns the dollars that count against the caps: for a fair exit its possible loss, gas and takeable amounts,
-    /// for any other action everything that is spent. Required consent depends on [`Values::spent`] in both cases.
+    /// for any other action everything that is spent. Required consent depends on [`ActionValues::spent`] in both cases.
     ///
     /// # Errors
-    /// [`Doubt`] if a value is not known.
-    pub fn counted(&self) -> Result<Usd, Doubt> {
+    /// [`UnknownValue`] if a value is not known.
+    pub fn counted(&self) -> Result<Usd, UnknownValue> {
         let values = self.values.as_ref().map_err(Clone::clone)?;
         if !self.reduce_only() {
             return Ok(values.spent);
         }
         let loss = values.exit_loss()?;
         let left = values.takeable.iter().try_fold(values.gas, |sum, one| sum.checked_add(one.usd));
-        left.and_then(|left| left.checked_add(loss)).map_err(Doubt::because)
+        left.and_then(|left| left.checked_add(loss)).map_err(UnknownValue::because)
     }
 
     /// Returns true if the simulation found a fair exit.
@@ -82,14 +82,14 @@ impl CheckInputs {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Portfolio {
     /// Holdings above zero.
-    pub holdings: Vec<Holding>,
+    pub holdings: Vec<PortfolioHolding>,
     /// Total value of holdings with a price feed, in dollars.
     pub equity: Usd,
     /// Total value of holdings that only pools price, in dollars. Pool prices can be manipulated, so it counts as
     /// equity only up to the policy's `max_unfed_usd`.
     pub by_pools: Usd,
     /// Tokens held without a known price. They are not in [`Self::equity`].
-    pub unpriced: Vec<Token>,
+    pub unpriced: Vec<TokenInfo>,
     /// Price at which a holding of each token counts, in dollars per whole token, by contract. It includes tokens that
     /// are not held.
     pub lowest: BTreeMap<Address, Usd>,
@@ -97,9 +97,9 @@ pub struct Portfolio {
 
 /// Holding of one token.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Holding {
+pub struct PortfolioHolding {
     /// Token that the account holds.
-    pub token: Token,
+    pub token: TokenInfo,
     /// Balance in raw units.
     pub amount: U256,
     /// Value in dollars, at the feed's price or else at the lowest pool price.

@@ -3,19 +3,19 @@
 use alloy::primitives::{Address, B256};
 use bardo_session::content::{SignedAllowance, SignedCall, SignedContent, SignedFlow, SignedMessage};
 
-use super::binding::Binding;
-use super::permit::Bounds;
+use super::binding::BindingHash;
+use super::permit::PermitBounds;
 use super::proposal::AllowanceKind;
 use super::signing_payload::SigningPayload;
 use super::typed::TypedMessage;
 use bardo_base::text::SafeText;
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Maximum length of a name or a field's value, in characters; the longest value is a 256-bit number.
 const MAX_TEXT: usize = 200;
 
 /// Returns the content that `framed` would sign within `bounds`.
-pub fn signed(framed: &SigningPayload, bounds: &Bounds) -> SignedContent {
+pub fn signed(framed: &SigningPayload, bounds: &PermitBounds) -> SignedContent {
     let call = |leg: &super::signing_payload::PayloadLeg| SignedCall {
         purpose: text(leg.purpose.as_str()),
         to: leg.to,
@@ -24,7 +24,7 @@ pub fn signed(framed: &SigningPayload, bounds: &Bounds) -> SignedContent {
         data: leg.data.clone(),
         messages: leg.slots.iter().map(|slot| message(&slot.message)).collect(),
     };
-    let flow = |token: &Token, amount, recipient| {
+    let flow = |token: &TokenInfo, amount, recipient| {
         let (symbol, token, decimals) = parts(token);
         SignedFlow { symbol, token, decimals, amount, recipient }
     };
@@ -53,7 +53,7 @@ pub fn signed(framed: &SigningPayload, bounds: &Bounds) -> SignedContent {
 
 /// Returns the hash of a permit over `content`; `rest` is the hash of everything else that the permit binds.
 pub fn bind(content: &SignedContent, rest: B256) -> B256 {
-    let mut binding = Binding::new();
+    let mut binding = BindingHash::new();
     binding.hash_of(rest);
     // Plain structs with text keys have one JSON form each, and serializing them cannot fail. Empty bytes match no
     // content.
@@ -61,7 +61,7 @@ pub fn bind(content: &SignedContent, rest: B256) -> B256 {
     binding.finish()
 }
 
-fn parts(token: &Token) -> (SafeText, Option<Address>, u8) {
+fn parts(token: &TokenInfo) -> (SafeText, Option<Address>, u8) {
     let address = match token.id {
         TokenId::Native => None,
         TokenId::Erc20(address) => Some(address),

@@ -6,8 +6,8 @@ use std::fmt;
 use futures::future::BoxFuture;
 
 use super::signing_payload::SigningPayload;
-use super::simulate::Simulated;
-use super::value::Values;
+use super::simulate::SimulatedEffects;
+use super::value::ActionValues;
 use bardo_base::text::SafeText;
 use golem_chain::fork::BalanceDelta;
 
@@ -17,25 +17,25 @@ pub trait Guardian: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`GuardianError`] if there is no opinion, which counts as no agreement.
-    fn review<'a>(&'a self, case: Case<'a>) -> BoxFuture<'a, Result<Opinion, GuardianError>>;
+    fn review<'a>(&'a self, case: ReviewCase<'a>) -> BoxFuture<'a, Result<GuardianOpinion, GuardianError>>;
 }
 
 /// Input of a review.
 #[derive(Debug, Clone, Copy)]
-pub struct Case<'a> {
+pub struct ReviewCase<'a> {
     /// Signing payload of the action.
     pub framed: &'a SigningPayload,
     /// Findings of the simulation.
-    pub simulated: &'a Simulated,
+    pub simulated: &'a SimulatedEffects,
     /// Dollar values of the action.
-    pub values: &'a Values,
+    pub values: &'a ActionValues,
     /// Shifts of the account's balances by paper actions; empty for a real action.
     pub shifts: &'a [BalanceDelta],
 }
 
 /// Result of a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opinion {
+pub struct GuardianOpinion {
     /// True if the guardian agrees.
     pub agrees: bool,
     /// Reason for the opinion.

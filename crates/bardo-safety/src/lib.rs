@@ -83,7 +83,7 @@ pub mod typed;
 pub mod value;
 pub mod verdict;
 
-pub use account::{Account, AccountKind, PayloadContext, Revoked, SignError};
+pub use account::{Account, AccountKind, PayloadContext, RevocationCause, SignError};
 pub use check_inputs::CheckInputs;
 pub use pipeline::Capability;
 pub use proposal::Proposal;

@@ -14,20 +14,20 @@ use alloy::sol_types::SolCall;
 use bardo_base::model::RuleName;
 
 use super::chain_snapshot::SnapshotReader;
-use super::value::Doubt;
+use super::value::UnknownValue;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::feed::Aggregator;
 use bardo_abi::permit2::Permit2;
 use bardo_abi::policy_cage::PolicyCage;
 use bardo_abi::policy_cage::PolicyCage::{AssetRule, Rules};
-use bardo_base::error::{FigureUnit, Figures, Violation};
+use bardo_base::error::{FigureUnit, RuleFigures, Violation};
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount};
-use golem_chain::multicall::Calls;
-use golem_chain::network::{Contract, Network};
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::{KnownContract, Network};
 use golem_chain::token::{self, TokenId};
 
-pub use derived::{DeriveError, Derived, Difference, Gap, amount, derive, differences};
+pub use derived::{DeriveError, DerivedRules, RuleDifference, UnenforcedRule, amount, derive, differences};
 
 /// Scale of the contract's prices: dollars with 18 decimals, for 1e18 raw units.
 const UNIT: u64 = 1_000_000_000_000_000_000;
@@ -73,7 +73,7 @@ pub struct OnchainAsset {
 
 /// Effects of a plan as the contract counts them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Plan<'a> {
+pub struct PlanEffects<'a> {
     /// Calls: target, wei sent along, calldata.
     pub calls: Vec<(Address, U256, &'a [u8])>,
     /// Maximum outflows, in raw units.
@@ -103,29 +103,29 @@ fn symbol(network: &Network, token: Address) -> Option<SafeText> {
 /// or if the account has set no rules.
 ///
 /// # Errors
-/// [`Doubt`] if the contract, a token or Multicall3 does not answer as it should.
+/// [`UnknownValue`] if the contract, a token or Multicall3 does not answer as it should.
 pub async fn read(
     reader: &SnapshotReader,
     owner: Address,
     block: BlockId,
     at: u64,
-) -> Result<Option<OnchainPolicy>, Doubt> {
+) -> Result<Option<OnchainPolicy>, UnknownValue> {
     let book = &reader.network().book;
-    let Some(contract) = book.contract(Contract::PolicyCage) else { return Ok(None) };
-    let unread = |what: &str| Doubt::because(format_args!("PolicyCage at {contract} does not return {what}"));
+    let Some(contract) = book.contract(KnownContract::PolicyCage) else { return Ok(None) };
+    let unread = |what: &str| UnknownValue::because(format_args!("PolicyCage at {contract} does not return {what}"));
     let multicall = book
-        .contract(Contract::Multicall3)
-        .ok_or_else(|| Doubt::because("PolicyCage cannot be read: the address book has no Multicall3"))?;
+        .contract(KnownContract::Multicall3)
+        .ok_or_else(|| UnknownValue::because("PolicyCage cannot be read: the address book has no Multicall3"))?;
     // A plain account's rules are enforced only here. One endpoint of several is not believed if it alone reports that
     // there are none.
     let provider = reader.client.agreed();
 
-    let mut calls = Calls::default();
+    let mut calls = CallBatch::default();
     let configured = calls.push(contract, &PolicyCage::configuredCall { owner });
     let manager = calls.push(contract, &PolicyCage::managerCall {});
     let standing = calls.push(contract, &PolicyCage::standingCall { owner });
     let rules = calls.push(contract, &PolicyCage::rulesOfCall { owner });
-    let answers = calls.send(provider, multicall, block).await.map_err(Doubt::because)?;
+    let answers = calls.send(provider, multicall, block).await.map_err(UnknownValue::because)?;
     if !configured.take(&answers).ok_or_else(|| unread("whether the account has rules"))? {
         return Ok(None);
     }
@@ -133,7 +133,7 @@ pub async fn read(
     let standing = standing.take(&answers).ok_or_else(|| unread("the account's state"))?;
     let rules = rules.take(&answers).ok_or_else(|| unread("the account's rules"))?;
 
-    let mut calls = Calls::default();
+    let mut calls = CallBatch::default();
     let asked: Vec<_> = rules
         .assets
         .iter()
@@ -149,7 +149,7 @@ pub async fn read(
             (rule, held, decimals, wei, left, round, feed_decimals)
         })
         .collect();
-    let answers = calls.send(provider, multicall, block).await.map_err(Doubt::because)?;
+    let answers = calls.send(provider, multicall, block).await.map_err(UnknownValue::because)?;
     let mut assets = Vec::with_capacity(asked.len());
     for (rule, held, decimals, wei, left, round, feed_decimals) in asked {
         let balance = match (held, wei) {
@@ -216,7 +216,7 @@ impl OnchainAsset {
 
 impl OnchainPolicy {
     /// Returns every rule that `plan` violates in a block with the time `now`, in the contract's terms.
-    pub fn judge(&self, plan: &Plan<'_>, now: u64) -> Vec<Violation> {
+    pub fn judge(&self, plan: &PlanEffects<'_>, now: u64) -> Vec<Violation> {
         let mut found = Vec::new();
         for (target, value, data) in &plan.calls {
             self.call(*target, *value, data, &mut found);
@@ -267,7 +267,7 @@ impl OnchainPolicy {
             None => unlisted(found, token.to_string()),
             Some(asset) if amount > U256::from(asset.rule.maxPerTransaction) => {
                 let most = U256::from(asset.rule.maxPerTransaction);
-                let figures = Figures::new(FigureUnit::RawUnits, most, amount).leaving(most);
+                let figures = RuleFigures::new(FigureUnit::RawUnits, most, amount).leaving(most);
                 let most = asset.figure(most);
                 let limit = format!("at most {most} allowed at once");
                 let would_pass = format!("{most} or less");
@@ -288,7 +288,7 @@ impl OnchainPolicy {
         }
     }
 
-    fn flows(&self, plan: &Plan<'_>, now: u64, found: &mut Vec<Violation>) {
+    fn flows(&self, plan: &PlanEffects<'_>, now: u64, found: &mut Vec<Violation>) {
         for token in plan.out.iter().map(|(token, _)| token).chain(plan.into.iter().map(|(token, _, _)| token)) {
             if self.asset(key(*token)).is_none() {
                 let value = match token {
@@ -298,7 +298,7 @@ impl OnchainPolicy {
                 unlisted(found, value);
             }
         }
-        let mut worth = Some(Worth::default());
+        let mut worth = Some(DollarSums::default());
         let mut exits = true;
         for asset in &self.assets {
             let of = |token: &TokenId| key(*token) == asset.rule.token;
@@ -338,7 +338,7 @@ impl OnchainPolicy {
         let AssetRule { maxPerTransaction, maxPerDay, maxPosition, .. } = &asset.rule;
         let bound = |limit: u128| (limit != u128::MAX).then(|| U256::from(limit));
         if let Some(most) = bound(*maxPerTransaction).filter(|most| out > *most) {
-            let figures = Figures::new(FigureUnit::RawUnits, most, out).leaving(most);
+            let figures = RuleFigures::new(FigureUnit::RawUnits, most, out).leaving(most);
             let most = asset.figure(most);
             let limit = format!("at most {most} in one transaction");
             let would_pass = format!("{most} or less");
@@ -349,7 +349,8 @@ impl OnchainPolicy {
             let limit = format!("at most {} in a day, which ends after 24 to 28 hours", asset.figure(most));
             let value = format!("{} on top of {}", asset.figure(out), asset.figure(asset.left_in_day));
             let would_pass = format!("{} or less now", asset.figure(most.saturating_sub(asset.left_in_day)));
-            let figures = Figures::new(FigureUnit::RawUnits, most, day).leaving(most.saturating_sub(asset.left_in_day));
+            let figures =
+                RuleFigures::new(FigureUnit::RawUnits, most, day).leaving(most.saturating_sub(asset.left_in_day));
             refuse_with(found, RuleName::CageMaxPerDay, limit, value, would_pass, Some(figures));
         }
         let kept = asset.balance.saturating_sub(out);
@@ -360,13 +361,13 @@ impl OnchainPolicy {
                 Some(room) => format!("at most {} incoming", asset.figure(room)),
                 None => "no more of it; sales are always allowed".to_owned(),
             };
-            let figures = Figures::new(FigureUnit::RawUnits, most, after).leaving(most.saturating_sub(kept));
+            let figures = RuleFigures::new(FigureUnit::RawUnits, most, after).leaving(most.saturating_sub(kept));
             let value = format!("{} held afterwards", asset.figure(after));
             refuse_with(found, RuleName::CageMaxPosition, limit, value, would_pass, Some(figures));
         }
     }
 
-    fn value(&self, worth: &Worth, exits: bool, now: u64, found: &mut Vec<Violation>) {
+    fn value(&self, worth: &DollarSums, exits: bool, now: u64, found: &mut Vec<Violation>) {
         let kept = U256::from(10_000_u64.saturating_sub(u64::from(self.rules.maxLossBps)));
         let least = worth.out.saturating_mul(kept);
         if worth.into.saturating_mul(U256::from(10_000)) < least {
@@ -410,14 +411,14 @@ impl OnchainPolicy {
 
 /// Sums in dollars with 18 decimals.
 #[derive(Debug, Clone, Copy, Default)]
-struct Worth {
+struct DollarSums {
     before: U256,
     after: U256,
     out: U256,
     into: U256,
 }
 
-impl Worth {
+impl DollarSums {
     /// Adds one asset; `None` on overflow.
     fn with(self, balance: U256, out: U256, into: U256, price: U256) -> Option<Self> {
         let value = |amount: U256| amount.checked_mul(price).map(|value| value / U256::from(UNIT));
@@ -448,7 +449,7 @@ fn refuse_with(
     limit: impl Into<String>,
     value: impl Into<String>,
     would_pass: impl Into<String>,
-    figures: Option<Figures>,
+    figures: Option<RuleFigures>,
 ) {
     found.push(Violation::new(rule, limit.into(), value.into(), would_pass.into()).with(figures));
 }

@@ -1,9 +1,9 @@
 //! The operator's rules as a [`PolicyEngine`]: policy file, stop file, ledger and checks.
 
-mod away;
 pub(crate) mod consent;
-mod following;
+mod in_transit;
 mod liquidation;
+mod policy_changes;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -14,19 +14,21 @@ use serde_json::json;
 use tokio::runtime::Handle;
 
 use super::approval::ApprovalNeed;
-use super::audit::{self, Anchor, AuditError, Entry, Kind};
+use super::audit::{self, AuditError, AuditKind, LogAnchor, LogEntry};
 use super::check_inputs::CheckInputs;
 use super::checks::operators;
 use super::checks::policy_context::{PolicyContext, moved, request};
 use super::checks::slippage::SlippageLimits;
-use super::ledger::{self, LedgerError, MarkMoved, Micros, Outcome, Party, ReservationId, Usage};
+use super::ledger::{
+    self, LedgerError, LedgerUsage, MarkChange, MicroUsd, Originator, ReservationId, ReservationOutcome,
+};
 use super::operator_proof::{Authorisation, OperatorProof, ProofError};
 use super::orders::record;
-use super::policy::{Adopted, ChainId, Keeper, Policy, Spender, TokenRef};
-use super::policy_engine::{End, PolicyEngine, Reservation, ReserveError};
+use super::policy::{ActivePolicy, ChainId, Policy, PolicyKeeper, Spender, TokenRef};
+use super::policy_engine::{ActionEnd, PolicyEngine, Reservation, ReserveError};
 use super::signing_payload::SigningPayload;
-use super::stop::{InForce, StopError, StopFile};
-use super::value::Doubt;
+use super::stop::{ActiveStop, StopError, StopFile};
+use super::value::UnknownValue;
 use super::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::id::GolemId;
@@ -47,11 +49,11 @@ const MAX_CHANGE: usize = 200;
 /// dropped.
 #[derive(Debug)]
 pub struct OperatorPolicyEngine {
-    keeper: Arc<Keeper>,
+    keeper: Arc<PolicyKeeper>,
     stop: StopFile,
     store: Store,
     networks: Vec<Network>,
-    anchor: Anchor,
+    anchor: LogAnchor,
     /// Runtime for writes that may happen a moment later. The commit calls these rules on the store's own thread, which
     /// belongs to no runtime.
     runtime: OnceLock<Handle>,
@@ -95,12 +97,17 @@ pub enum CallRefused {
 
 impl OperatorPolicyEngine {
     /// Creates the rules of this data folder for these chains.
-    pub fn new(keeper: Arc<Keeper>, stop: StopFile, store: Store, networks: impl IntoIterator<Item = Network>) -> Self {
-        let anchor = Anchor::beside(store.path());
+    pub fn new(
+        keeper: Arc<PolicyKeeper>,
+        stop: StopFile,
+        store: Store,
+        networks: impl IntoIterator<Item = Network>,
+    ) -> Self {
+        let anchor = LogAnchor::beside(store.path());
         let runtime = Handle::try_current().map(OnceLock::from).unwrap_or_default();
         let networks = networks.into_iter().collect();
         let rules = Self { keeper, stop, store, networks, anchor, runtime, real: None };
-        Anchor::begin(&rules.store);
+        LogAnchor::begin(&rules.store);
         rules
     }
 
@@ -114,12 +121,12 @@ impl OperatorPolicyEngine {
     }
 
     /// Returns the keeper, which follows the policy file.
-    pub fn keeper(&self) -> &Arc<Keeper> {
+    pub fn keeper(&self) -> &Arc<PolicyKeeper> {
         &self.keeper
     }
 
     /// Returns the policy in force, without reading its file.
-    pub(super) fn adopted(&self) -> Adopted {
+    pub(super) fn adopted(&self) -> ActivePolicy {
         self.keeper.current()
     }
 
@@ -128,7 +135,7 @@ impl OperatorPolicyEngine {
     }
 
     /// Reads the stop in force from disk.
-    pub fn stop_in_force(&self) -> InForce {
+    pub fn stop_in_force(&self) -> ActiveStop {
         self.stop.read()
     }
 
@@ -145,7 +152,7 @@ impl OperatorPolicyEngine {
         let basis = proof.redeem_on(self.is_devnet(), &Authorisation::ResetBreaker, now)?;
         let by = &format!("{by}, confirmed by {}", basis.as_str());
         let body = json!({ "by": SafeText::clean(by, MAX_CHANGE) });
-        self.recorded(Kind::BreakerReset, body, now, |transaction| Ok(ledger::reset_breaker(transaction)?)).await
+        self.recorded(AuditKind::BreakerReset, body, now, |transaction| Ok(ledger::reset_breaker(transaction)?)).await
     }
 
     /// Deletes an account's high-water marks, on the operator's decision. The account's value at its next action
@@ -163,7 +170,7 @@ impl OperatorPolicyEngine {
         let basis = proof.redeem_on(self.is_devnet(), &Authorisation::ResetHighWater { account }, now)?;
         let by = &format!("{by}, confirmed by {}", basis.as_str());
         let body = json!({ "account": account, "by": SafeText::clean(by, MAX_CHANGE) });
-        self.recorded(Kind::HighWaterReset, body, now, move |transaction| {
+        self.recorded(AuditKind::HighWaterReset, body, now, move |transaction| {
             Ok(ledger::forget_high_water(transaction, account)?)
         })
         .await
@@ -171,7 +178,7 @@ impl OperatorPolicyEngine {
 
     async fn recorded<T: Send + 'static>(
         &self,
-        kind: Kind,
+        kind: AuditKind,
         body: serde_json::Value,
         now: u64,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, AcceptError> + Send + 'static,
@@ -179,7 +186,7 @@ impl OperatorPolicyEngine {
         let written = self.store.write(move |transaction| {
             let done = work(transaction)?;
             let golem_id = GolemId::operator();
-            let entry = Entry { kind, call_id: None, golem_id: &golem_id, body: &body };
+            let entry = LogEntry { kind, call_id: None, golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             Ok(done)
         });
@@ -192,7 +199,7 @@ impl OperatorPolicyEngine {
     ///
     /// # Errors
     /// [`StopError`] if the stop could not be set.
-    pub fn halt(&self, reason: &str, now: u64) -> Result<InForce, StopError> {
+    pub fn halt(&self, reason: &str, now: u64) -> Result<ActiveStop, StopError> {
         let reason = if reason.is_empty() { "the operator rejected an action and stopped everything" } else { reason };
         self.stop.raise(StopLevel::Halt, reason, "operator", now)
     }
@@ -253,7 +260,12 @@ impl OperatorPolicyEngine {
 
     /// Reads the usage of the caps and the open bridge orders in one database transaction. An order that ended between
     /// two reads would be missing from both.
-    fn usage(&self, policy: &Policy, framed: &SigningPayload, facts: &CheckInputs) -> Result<(Usage, Micros), Doubt> {
+    fn usage(
+        &self,
+        policy: &Policy,
+        framed: &SigningPayload,
+        facts: &CheckInputs,
+    ) -> Result<(LedgerUsage, MicroUsd), UnknownValue> {
         let tokens = request(framed, facts, policy.rules().max_unfed_usd).map(|wish| wish.tokens).unwrap_or_default();
         let cool_off = policy.caps(facts.phase, false).cool_off;
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
@@ -261,13 +273,13 @@ impl OperatorPolicyEngine {
             let moment = connection.unchecked_transaction()?;
             let used = ledger::usage(&moment, facts.now_millis, chain_id, account, tokens.keys(), cool_off)?
                 .called_by(&moment, &framed.proposal().golem_id)?;
-            let away = away::worth(&away::of(&moment, framed, facts));
+            let away = in_transit::worth(&in_transit::of(&moment, framed, facts));
             Ok((used, away, record::coming(&moment, chain_id, account)?))
         });
-        let (mut usage, away, coming) = found.map_err(|error: LedgerError| Doubt::because(error))?;
+        let (mut usage, away, coming) = found.map_err(|error: LedgerError| UnknownValue::because(error))?;
         for (token, given) in coming {
             let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(token) };
-            let given = Micros::of(given, Rounding::Up).map_err(Doubt::because)?;
+            let given = MicroUsd::of(given, Rounding::Up).map_err(UnknownValue::because)?;
             usage.coming.insert((chain_id, token), given);
         }
         Ok((usage, away))
@@ -299,7 +311,7 @@ impl PolicyEngine for OperatorPolicyEngine {
         let away = found.as_ref().map(|(_, away)| *away).unwrap_or_default();
         let usage = found.as_ref().map(|(usage, _)| usage);
         self.anchor();
-        operators(framed, facts, &PolicyContext::new(&policy, usage, network, framed, facts).with_away(away))
+        operators(framed, facts, &PolicyContext::new(&policy, usage, network, framed, facts).with_in_transit(away))
     }
 
     fn consent(&self, framed: &SigningPayload, facts: &CheckInputs) -> ApprovalNeed {
@@ -314,8 +326,8 @@ impl PolicyEngine for OperatorPolicyEngine {
         consent::always_covers(&self.policy(), self.on_devnet(framed), framed, facts)
     }
 
-    fn goes_private(&self, framed: &SigningPayload, facts: &CheckInputs) -> bool {
-        consent::goes_private(&self.policy(), framed, facts)
+    fn needs_private_relay(&self, framed: &SigningPayload, facts: &CheckInputs) -> bool {
+        consent::needs_private_relay(&self.policy(), framed, facts)
     }
 
     fn reserve(
@@ -328,10 +340,10 @@ impl PolicyEngine for OperatorPolicyEngine {
         let policy = self.policy();
         let wish = request(framed, facts, policy.rules().max_unfed_usd)
             .map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
-        let away = away::of(transaction, framed, facts);
-        let wish = wish.with_away(away::worth(&away));
+        let away = in_transit::of(transaction, framed, facts);
+        let wish = wish.with_in_transit(in_transit::worth(&away));
         let proposal = framed.proposal();
-        let party = Party {
+        let party = Originator {
             call_id: proposal.call_id,
             golem_id: proposal.golem_id.clone(),
             chain_id: proposal.chain_id,
@@ -354,10 +366,11 @@ impl PolicyEngine for OperatorPolicyEngine {
                     moved(framed, facts).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
                 ledger::note_moved(transaction, id, &moved).map_err(failed)?;
                 if facts.portfolio.is_ok() {
-                    ledger::weigh_away(transaction, &party, wish.equity, &away::weighed(&away)).map_err(failed)?;
+                    ledger::update_in_transit(transaction, &party, wish.equity, &in_transit::weighed(&away))
+                        .map_err(failed)?;
                 }
-                if let Some(leaving) = away::leaving(framed, facts, wish.equity) {
-                    ledger::note_leaving(transaction, id, &party, leaving).map_err(failed)?;
+                if let Some(leaving) = in_transit::leaving(framed, facts, wish.equity) {
+                    ledger::record_bridged(transaction, id, &party, leaving).map_err(failed)?;
                 }
                 ledger::note_recipients(transaction, id, proposal.chain_id, &proposal.recipients).map_err(failed)?;
                 let body = json!({
@@ -366,8 +379,8 @@ impl PolicyEngine for OperatorPolicyEngine {
                     "spend": wish.spend.dollars(), "class": facts.class(proposal.tool.action_class).as_str(),
                     "phase": facts.phase, "policy": policy.hash(), "expected_outcome": proposal.expected_outcome,
                 });
-                let entry = Entry {
-                    kind: Kind::ActionReserved,
+                let entry = LogEntry {
+                    kind: AuditKind::ActionReserved,
                     call_id: Some(proposal.call_id),
                     golem_id: &proposal.golem_id,
                     body: &body,
@@ -399,31 +412,32 @@ impl PolicyEngine for OperatorPolicyEngine {
         transaction: &Transaction<'_>,
         now: u64,
         reservation: Reservation,
-        end: End,
+        end: ActionEnd,
     ) -> Result<(), ReserveError> {
         // A value that is too large counts as the maximum.
-        let micros = |usd| Micros::of(usd, Rounding::Up).unwrap_or(Micros::MAX);
+        let micros = |usd| MicroUsd::of(usd, Rounding::Up).unwrap_or(MicroUsd::MAX);
         let outcome = match end {
-            End::Done { spent } => Outcome::Done { spent: micros(spent) },
-            End::Partly { spent } => Outcome::Partly { spent: micros(spent) },
-            End::Reverted { gas } => Outcome::Reverted { gas: micros(gas) },
-            End::NotSent => Outcome::NotSent,
-            End::Withdrawn => Outcome::Withdrawn,
-            End::Unclear => Outcome::Unclear,
+            ActionEnd::Done { spent } => ReservationOutcome::Done { spent: micros(spent) },
+            ActionEnd::Partly { spent } => ReservationOutcome::Partly { spent: micros(spent) },
+            ActionEnd::Reverted { gas } => ReservationOutcome::Reverted { gas: micros(gas) },
+            ActionEnd::NotSent => ReservationOutcome::NotSent,
+            ActionEnd::Withdrawn => ReservationOutcome::Withdrawn,
+            ActionEnd::Unclear => ReservationOutcome::Unclear,
         };
         let failures = self.keeper.current().policy.rules().max_consecutive_failures.0;
         let id = ReservationId::stored(reservation.0);
         ledger::settle(transaction, now, id, outcome, failures).map_err(failed)?;
         let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
         let (state, spent) = match outcome {
-            Outcome::Done { spent } | Outcome::Partly { spent } => ("done", Some(spent)),
-            Outcome::Reverted { gas } => ("reverted", Some(gas)),
-            Outcome::NotSent => ("not_sent", None),
-            Outcome::Withdrawn => ("withdrawn", None),
-            Outcome::Unclear => ("unclear", None),
+            ReservationOutcome::Done { spent } | ReservationOutcome::Partly { spent } => ("done", Some(spent)),
+            ReservationOutcome::Reverted { gas } => ("reverted", Some(gas)),
+            ReservationOutcome::NotSent => ("not_sent", None),
+            ReservationOutcome::Withdrawn => ("withdrawn", None),
+            ReservationOutcome::Unclear => ("unclear", None),
         };
-        let body = json!({ "reservation": id.get(), "state": state, "spent": spent.map(Micros::dollars) });
-        let entry = Entry { kind: Kind::ActionSettled, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+        let body = json!({ "reservation": id.get(), "state": state, "spent": spent.map(MicroUsd::dollars) });
+        let entry =
+            LogEntry { kind: AuditKind::ActionSettled, call_id: Some(call_id), golem_id: &golem_id, body: &body };
         audit::append(transaction, now, &entry).map_err(unrecorded)?;
         Ok(())
     }
@@ -433,21 +447,22 @@ impl PolicyEngine for OperatorPolicyEngine {
         transaction: &Transaction<'_>,
         now: u64,
         reservation: Reservation,
-    ) -> Result<Option<MarkMoved>, ReserveError> {
+    ) -> Result<Option<MarkChange>, ReserveError> {
         ledger::note_arrived(transaction, now, ReservationId::stored(reservation.0)).map_err(failed)
     }
 
-    fn hold_again(
+    fn reserve_again(
         &self,
         transaction: &Transaction<'_>,
         now: u64,
         reservation: Reservation,
     ) -> Result<Reservation, ReserveError> {
         let before = ReservationId::stored(reservation.0);
-        let id = ledger::hold_again(transaction, now, before).map_err(failed)?;
+        let id = ledger::reserve_again(transaction, now, before).map_err(failed)?;
         let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
         let body = json!({ "reservation": id.get(), "before": before.get() });
-        let entry = Entry { kind: Kind::ActionHeldAgain, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+        let entry =
+            LogEntry { kind: AuditKind::ActionHeldAgain, call_id: Some(call_id), golem_id: &golem_id, body: &body };
         audit::append(transaction, now, &entry).map_err(unrecorded)?;
         Ok(Reservation(id.get()))
     }

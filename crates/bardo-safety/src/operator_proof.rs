@@ -14,7 +14,7 @@ use std::time::Duration;
 use alloy::primitives::{Address, B256, keccak256};
 use tokio::time::Instant;
 
-use super::stop::InForce;
+use super::stop::ActiveStop;
 use bardo_base::id::PermitId;
 use bardo_base::model::StopLevel;
 
@@ -82,7 +82,7 @@ pub enum Authorisation {
 
 impl Authorisation {
     /// Returns the authorisation to lower the stop `shown` to `to`.
-    pub fn lower_stop(shown: &InForce, to: Option<StopLevel>) -> Self {
+    pub fn lower_stop(shown: &ActiveStop, to: Option<StopLevel>) -> Self {
         // The `Debug` text has every field and is never parsed.
         Self::LowerStop { shown: keccak256(format!("{shown:?}")), to }
     }
@@ -134,7 +134,7 @@ impl Authorisation {
 
 /// Evidence that a proof is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Basis {
+pub enum ProofBasis {
     /// Passwords of these accounts' key files.
     Passwords(Vec<Address>),
     /// The data folder has no key file, so nothing of real value can be signed from it.
@@ -143,7 +143,7 @@ pub enum Basis {
     Devnet,
 }
 
-impl Basis {
+impl ProofBasis {
     /// Returns the identifier for the audit log.
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -176,7 +176,7 @@ pub enum ProofError {
 #[must_use = "an unused proof authorises nothing"]
 pub struct OperatorProof {
     authorises: Authorisation,
-    basis: Basis,
+    basis: ProofBasis,
     folder: PathBuf,
     made_at: u64,
     expires: Instant,
@@ -185,7 +185,7 @@ pub struct OperatorProof {
 impl OperatorProof {
     /// Creates a proof for exactly `authorises` in the data folder `folder`; `now` is in milliseconds since the Unix
     /// epoch. For `custody::reauthentication` only.
-    pub(crate) fn issue(authorises: Authorisation, basis: Basis, folder: &Path, now: u64) -> Self {
+    pub(crate) fn issue(authorises: Authorisation, basis: ProofBasis, folder: &Path, now: u64) -> Self {
         Self { authorises, basis, folder: folder.to_owned(), made_at: now, expires: Instant::now() + LIFETIME }
     }
 
@@ -193,7 +193,7 @@ impl OperatorProof {
     ///
     /// # Errors
     /// [`ProofError`] if the proof has expired or does not authorise `wanted`.
-    pub fn redeem(self, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
+    pub fn redeem(self, wanted: &Authorisation, now: u64) -> Result<ProofBasis, ProofError> {
         let lifetime = u64::try_from(LIFETIME.as_millis()).unwrap_or(u64::MAX);
         if now < self.made_at || now >= self.made_at.saturating_add(lifetime) || Instant::now() >= self.expires {
             return Err(ProofError::Expired);
@@ -202,11 +202,11 @@ impl OperatorProof {
             return Err(ProofError::OtherAction);
         }
         match &self.basis {
-            Basis::Devnet if wanted.is_of_every_network() => Err(ProofError::NoPassword),
-            Basis::Passwords(accounts) if wanted.account().is_some_and(|account| !accounts.contains(&account)) => {
+            ProofBasis::Devnet if wanted.is_of_every_network() => Err(ProofError::NoPassword),
+            ProofBasis::Passwords(accounts) if wanted.account().is_some_and(|account| !accounts.contains(&account)) => {
                 Err(ProofError::NoPassword)
             }
-            Basis::Passwords(_) | Basis::NoKeys | Basis::Devnet => Ok(self.basis),
+            ProofBasis::Passwords(_) | ProofBasis::NoKeys | ProofBasis::Devnet => Ok(self.basis),
         }
     }
 
@@ -214,7 +214,7 @@ impl OperatorProof {
     ///
     /// # Errors
     /// [`ProofError`] as for [`Self::redeem`], or if the proof is for another folder.
-    pub(crate) fn redeem_in(self, folder: &Path, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
+    pub(crate) fn redeem_in(self, folder: &Path, wanted: &Authorisation, now: u64) -> Result<ProofBasis, ProofError> {
         if self.folder != folder {
             return Err(ProofError::OtherFolder);
         }
@@ -225,8 +225,8 @@ impl OperatorProof {
     ///
     /// # Errors
     /// [`ProofError`] as for [`Self::redeem`], or if a devnet's proof is used elsewhere.
-    pub fn redeem_on(self, devnet: bool, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
-        if self.basis == Basis::Devnet && !devnet {
+    pub fn redeem_on(self, devnet: bool, wanted: &Authorisation, now: u64) -> Result<ProofBasis, ProofError> {
+        if self.basis == ProofBasis::Devnet && !devnet {
             return Err(ProofError::NoPassword);
         }
         self.redeem(wanted, now)
@@ -237,14 +237,14 @@ impl OperatorProof {
 mod tests {
     use super::*;
 
-    fn proof(basis: Basis) -> OperatorProof {
+    fn proof(basis: ProofBasis) -> OperatorProof {
         OperatorProof::issue(Authorisation::ResetBreaker, basis, Path::new("/data"), 1_000)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_proof_serves_for_its_action_its_folder_and_its_minute() {
         let wanted = Authorisation::ResetBreaker;
-        let by_password = || proof(Basis::Passwords(vec![Address::ZERO]));
+        let by_password = || proof(ProofBasis::Passwords(vec![Address::ZERO]));
         assert!(by_password().redeem(&wanted, 1_000).is_ok() && by_password().redeem(&wanted, 60_999).is_ok());
         // By the wall clock, also if that was set back.
         assert_eq!(by_password().redeem(&wanted, 61_000), Err(ProofError::Expired));
@@ -261,10 +261,10 @@ mod tests {
     #[test]
     fn a_devnets_proof_lifts_no_stop_and_serves_on_no_other_network() {
         let wanted = Authorisation::ResetBreaker;
-        assert_eq!(proof(Basis::Devnet).redeem_on(true, &wanted, 1_000), Ok(Basis::Devnet));
-        assert_eq!(proof(Basis::Devnet).redeem_on(false, &wanted, 1_000), Err(ProofError::NoPassword));
-        let lower = Authorisation::lower_stop(&InForce::None, None);
-        let forged = OperatorProof::issue(lower.clone(), Basis::Devnet, Path::new("/data"), 1_000);
+        assert_eq!(proof(ProofBasis::Devnet).redeem_on(true, &wanted, 1_000), Ok(ProofBasis::Devnet));
+        assert_eq!(proof(ProofBasis::Devnet).redeem_on(false, &wanted, 1_000), Err(ProofError::NoPassword));
+        let lower = Authorisation::lower_stop(&ActiveStop::None, None);
+        let forged = OperatorProof::issue(lower.clone(), ProofBasis::Devnet, Path::new("/data"), 1_000);
         assert_eq!(forged.redeem(&lower, 1_000), Err(ProofError::NoPassword));
     }
 
@@ -276,16 +276,16 @@ mod tests {
             Authorisation::PolicyCage { account, change: Box::default() },
         ] {
             let by = |basis| OperatorProof::issue(wanted.clone(), basis, Path::new("/data"), 1_000);
-            let password = |proved| Basis::Passwords(vec![proved]);
+            let password = |proved| ProofBasis::Passwords(vec![proved]);
             assert!(by(password(account)).redeem(&wanted, 1_000).is_ok());
             assert_eq!(by(password(Address::repeat_byte(2))).redeem(&wanted, 1_000), Err(ProofError::NoPassword));
             // A devnet's proof is not valid where real money is at stake.
-            assert_eq!(by(Basis::Devnet).redeem_on(false, &wanted, 1_000), Err(ProofError::NoPassword));
+            assert_eq!(by(ProofBasis::Devnet).redeem_on(false, &wanted, 1_000), Err(ProofError::NoPassword));
         }
         // Only for the rules that were shown.
         let [shown, other] = [B256::ZERO, B256::repeat_byte(1)]
             .map(|change| Authorisation::PolicyCage { account, change: Box::new(change) });
-        let proof = OperatorProof::issue(shown, Basis::Passwords(vec![account]), Path::new("/data"), 1_000);
+        let proof = OperatorProof::issue(shown, ProofBasis::Passwords(vec![account]), Path::new("/data"), 1_000);
         assert_eq!(proof.redeem(&other, 1_000), Err(ProofError::OtherAction));
     }
 }

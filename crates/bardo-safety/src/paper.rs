@@ -13,7 +13,7 @@ use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_store::{Migrations, Store, StoreError};
 use golem_chain::fork::BalanceDelta;
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Tables of paper actions and of the balances that they moved. Amounts are raw units in decimal text, since they have
 /// up to 256 bits.
@@ -89,7 +89,7 @@ pub struct PaperMove {
     /// EIP-155 id of the chain; the destination's for the output of a bridge order.
     pub chain_id: u64,
     /// Token of the balance.
-    pub token: Token,
+    pub token: TokenInfo,
     /// Incoming amount, in raw units.
     pub came: U256,
     /// Outgoing amount, in raw units.
@@ -235,7 +235,7 @@ pub(super) fn note(transaction: &Transaction<'_>, action: &PaperAction) -> Resul
 }
 
 /// Total of the moves of one token.
-struct Total {
+struct MoveTotal {
     symbol: String,
     decimals: u8,
     came: U256,
@@ -257,15 +257,15 @@ pub fn positions(connection: &Connection) -> Result<Vec<PaperPosition>, StoreErr
             (row.get::<_, String>(5)?, row.get::<_, String>(6)?),
         ))
     })?;
-    let mut all: BTreeMap<(i64, String, String), Total> = BTreeMap::new();
+    let mut all: BTreeMap<(i64, String, String), MoveTotal> = BTreeMap::new();
     for row in rows {
         let (key, (symbol, decimals), (came, went)) = row?;
         let amount = |text: &str| text.parse::<U256>().map_err(|_| damaged("an invalid amount"));
-        let total = all.entry(key).or_insert(Total { symbol, decimals, came: U256::ZERO, went: U256::ZERO });
+        let total = all.entry(key).or_insert(MoveTotal { symbol, decimals, came: U256::ZERO, went: U256::ZERO });
         total.came = total.came.saturating_add(amount(&came)?);
         total.went = total.went.saturating_add(amount(&went)?);
     }
-    let position = |((chain_id, account, token), total): ((i64, String, String), Total)| {
+    let position = |((chain_id, account, token), total): ((i64, String, String), MoveTotal)| {
         Ok(PaperPosition {
             chain_id: u64::try_from(chain_id).map_err(|_| damaged("an invalid chain"))?,
             account,

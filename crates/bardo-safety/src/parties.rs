@@ -18,7 +18,7 @@ const ON_PAPER: &str = "bardo party on paper 1";
 
 /// Role of an address in an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum PartyRole {
     /// Recipient of something.
     Receiver,
     /// Spender that was allowed to take something.
@@ -27,7 +27,7 @@ pub(super) enum Role {
     Token,
 }
 
-impl Role {
+impl PartyRole {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Receiver => "receiver",
@@ -39,8 +39,8 @@ impl Role {
 
 /// Party to an action of an account.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Party {
-    pub role: Role,
+pub(super) struct ActionParty {
+    pub role: PartyRole,
     pub chain_id: u64,
     pub address: Address,
     pub account: Address,
@@ -71,7 +71,7 @@ impl PartyRecords {
     pub(super) fn note(
         &self,
         transaction: &Transaction<'_>,
-        party: Party,
+        party: ActionParty,
         call_id: CallId,
         now: u64,
     ) -> Result<(), StoreError> {
@@ -99,7 +99,7 @@ impl PartyRecords {
     }
 
     /// Returns true if a record with a valid tag exists for `party`.
-    pub(super) fn knows(&self, connection: &Connection, party: Party) -> Result<bool, StoreError> {
+    pub(super) fn knows(&self, connection: &Connection, party: ActionParty) -> Result<bool, StoreError> {
         let Some(key) = self.key_of(party.account) else { return Ok(false) };
         let row: Option<(String, i64, Vec<u8>)> = connection
             .prepare_cached(
@@ -123,7 +123,7 @@ impl PartyRecords {
     pub(super) fn known(&self, connection: &Connection, account: Address) -> Result<BTreeSet<Address>, StoreError> {
         let Some(key) = self.key_of(account) else { return Ok(BTreeSet::new()) };
         let mut known = BTreeSet::new();
-        for role in [Role::Receiver, Role::Spender] {
+        for role in [PartyRole::Receiver, PartyRole::Spender] {
             let mut asked = connection.prepare_cached(
                 "SELECT chain_id, address, call_id, first_at, tag FROM safety_party WHERE role = ?1 AND account = ?2",
             )?;
@@ -132,7 +132,7 @@ impl PartyRecords {
                 let (chain_id, address): (i64, String) = (row.get(0)?, row.get(1)?);
                 let (call_id, at, tag): (String, i64, Vec<u8>) = (row.get(2)?, row.get(3)?, row.get(4)?);
                 let (Ok(chain_id), Ok(address)) = (u64::try_from(chain_id), address.parse()) else { continue };
-                let party = Party { role, chain_id, address, account };
+                let party = ActionParty { role, chain_id, address, account };
                 if self.is_genuine(key, &party, &call_id, at, &tag) {
                     known.insert(address);
                 }
@@ -141,7 +141,7 @@ impl PartyRecords {
         Ok(known)
     }
 
-    fn is_genuine(&self, key: &QueueKey, party: &Party, call_id: &str, at: i64, tag: &[u8]) -> bool {
+    fn is_genuine(&self, key: &QueueKey, party: &ActionParty, call_id: &str, at: i64, tag: &[u8]) -> bool {
         key.verifies(self.domain, &parts(party, call_id, at).each_ref().map(Vec::as_slice), tag)
     }
 }
@@ -167,7 +167,7 @@ pub(super) fn mentioned(connection: &Connection) -> Result<BTreeSet<Address>, St
 }
 
 /// Returns the content that a tag covers.
-fn parts(party: &Party, call_id: &str, at: i64) -> [Vec<u8>; 6] {
+fn parts(party: &ActionParty, call_id: &str, at: i64) -> [Vec<u8>; 6] {
     [
         party.role.as_str().as_bytes().to_vec(),
         party.chain_id.to_be_bytes().to_vec(),
@@ -202,11 +202,11 @@ mod tests {
         Some(QueueKey::derive(&[secret; 32], "real-1", account))
     }
 
-    fn receiver(address: Address) -> Party {
-        Party { role: Role::Receiver, chain_id: 1, address, account: OWN }
+    fn receiver(address: Address) -> ActionParty {
+        ActionParty { role: PartyRole::Receiver, chain_id: 1, address, account: OWN }
     }
 
-    async fn note(store: &Store, records: &PartyRecords, party: Party) {
+    async fn note(store: &Store, records: &PartyRecords, party: ActionParty) {
         let records = records.clone();
         store.write(move |transaction| records.note(transaction, party, CallId::new(7), 9)).await.unwrap();
     }
@@ -228,10 +228,10 @@ mod tests {
         assert!(knows(&records, receiver(PAID)));
         for other in [
             receiver(LOOKALIKE),
-            Party { role: Role::Spender, ..receiver(PAID) },
-            Party { role: Role::Token, ..receiver(PAID) },
-            Party { chain_id: 2, ..receiver(PAID) },
-            Party { account: Address::repeat_byte(2), ..receiver(PAID) },
+            ActionParty { role: PartyRole::Spender, ..receiver(PAID) },
+            ActionParty { role: PartyRole::Token, ..receiver(PAID) },
+            ActionParty { chain_id: 2, ..receiver(PAID) },
+            ActionParty { account: Address::repeat_byte(2), ..receiver(PAID) },
         ] {
             assert!(!knows(&records, other), "{other:?}");
         }

@@ -7,7 +7,7 @@ use alloy::primitives::{Address, B256, U256};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use tokio::time::Instant;
 
-use super::proposal::{AllowanceBound, Flow, Inflow};
+use super::proposal::{AllowanceBound, Inflow, Outflow};
 use super::signing_payload::{FeeBound, SigningPayload};
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
@@ -138,7 +138,7 @@ pub struct ActionPermit {
     /// Expected outcome, in one sentence.
     pub expected_outcome: SafeText,
     /// Maximum outflows, minimum inflows, allowances and gas.
-    pub bounds: Bounds,
+    pub bounds: PermitBounds,
     /// Time of issue, in milliseconds since the Unix epoch.
     pub issued_at: u64,
     /// Expiry by the wall clock, in milliseconds since the Unix epoch.
@@ -150,9 +150,9 @@ pub struct ActionPermit {
 /// Maximum outflows and minimum inflows of an action. Exact amounts may vary within them, so a moving price does not
 /// invalidate a permit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bounds {
+pub struct PermitBounds {
     /// Maximum outflows of the account, without gas.
-    pub outflows: Vec<Flow>,
+    pub outflows: Vec<Outflow>,
     /// Minimum inflows by recipient.
     pub inflows: Vec<Inflow>,
     /// Allowances that may remain afterwards.
@@ -177,7 +177,7 @@ pub enum PermitFault {
     Consumed,
 }
 
-impl Bounds {
+impl PermitBounds {
     /// Returns the bounds that a payload declares.
     pub fn of(framed: &SigningPayload) -> Self {
         let proposal = framed.proposal();
@@ -195,7 +195,7 @@ impl ActionPermit {
     /// Issues a permit for `framed` under the rules with the hash `policy`. Times are in milliseconds since the Unix
     /// epoch.
     pub fn issue(framed: &SigningPayload, policy: B256, now_millis: u64, ttl_millis: u64) -> Self {
-        let bounds = Bounds::of(framed);
+        let bounds = PermitBounds::of(framed);
         Self {
             permit_id: PermitId::random(),
             simulation_hash: framed.binding_hash(policy, &bounds),
@@ -227,7 +227,7 @@ impl ActionPermit {
         if self.expired(now_millis, now) {
             return Err(PermitFault::Expired);
         }
-        let declared = Bounds::of(framed);
+        let declared = PermitBounds::of(framed);
         let bound = framed.binding_hash(policy, &self.bounds);
         if self.bounds != declared
             || bound != self.simulation_hash
@@ -241,7 +241,7 @@ impl ActionPermit {
 
 /// Data that is recorded when a permit is used.
 #[derive(Debug, Clone)]
-pub(super) struct Use {
+pub(super) struct PermitUseRecord {
     pub permit_id: PermitId,
     pub simulation_hash: B256,
     pub call_id: CallId,
@@ -264,7 +264,7 @@ pub(super) fn is_consumed(connection: &Connection, permit_id: PermitId) -> Resul
 /// Marks a permit as used. Returns `false` if it was used before.
 pub(super) fn consume(
     transaction: &Transaction<'_>,
-    used: &Use,
+    used: &PermitUseRecord,
     reservation: i64,
     now: u64,
 ) -> Result<bool, StoreError> {

@@ -10,7 +10,7 @@ use rusqlite::Transaction;
 use super::approval::ApprovalNeed;
 use super::check_inputs::CheckInputs;
 use super::checks::slippage::SlippageLimits;
-use super::ledger::MarkMoved;
+use super::ledger::MarkChange;
 use super::signing_payload::SigningPayload;
 use super::verdict::Verdict;
 use bardo_base::model::{Phase, StopLevel};
@@ -45,7 +45,7 @@ pub trait PolicyEngine: fmt::Debug + Send + Sync {
     fn always_covers(&self, framed: &SigningPayload, facts: &CheckInputs) -> bool;
 
     /// Returns true if its transactions must go to a private relay only.
-    fn goes_private(&self, framed: &SigningPayload, facts: &CheckInputs) -> bool;
+    fn needs_private_relay(&self, framed: &SigningPayload, facts: &CheckInputs) -> bool;
 
     /// Checks the caps again and reserves what the action may spend, inside the database transaction that consumes the
     /// permit.
@@ -70,7 +70,7 @@ pub trait PolicyEngine: fmt::Debug + Send + Sync {
         transaction: &Transaction<'_>,
         now: u64,
         reservation: Reservation,
-        end: End,
+        end: ActionEnd,
     ) -> Result<(), ReserveError>;
 
     /// Moves the high-water mark along with a bridge order's money, once it has arrived on the other chain. Call it
@@ -83,14 +83,14 @@ pub trait PolicyEngine: fmt::Debug + Send + Sync {
         transaction: &Transaction<'_>,
         now: u64,
         reservation: Reservation,
-    ) -> Result<Option<MarkMoved>, ReserveError>;
+    ) -> Result<Option<MarkChange>, ReserveError>;
 
     /// Reserves a settled reservation's spending again, because its transaction was included after all. No cap is
     /// checked, since the money is already spent.
     ///
     /// # Errors
     /// [`ReserveError`] if the ledger fails; then nothing is reserved.
-    fn hold_again(
+    fn reserve_again(
         &self,
         transaction: &Transaction<'_>,
         now: u64,
@@ -124,7 +124,7 @@ pub struct Reservation(pub i64);
 
 /// End of an action, for the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ActionEnd {
     /// The action succeeded.
     Done {
         /// Dollars that count as spent, gas included.

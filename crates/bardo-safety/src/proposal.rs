@@ -10,7 +10,7 @@ use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::ToolMeta;
 use bardo_base::text::SafeText;
 use bardo_base::units::BasisPoints;
-use golem_chain::token::Token;
+use golem_chain::token::TokenInfo;
 
 /// Length of a signature in bytes: `r`, `s`, `v`.
 pub const SIGNATURE_BYTES: usize = 65;
@@ -29,17 +29,17 @@ pub struct Proposal {
     /// Account that pays the outflows and receives the inflows.
     pub account: Address,
     /// Claimed purpose of the action.
-    pub intent: Intent,
+    pub intent: ProposalIntent,
     /// Calls in order; each becomes one transaction. Empty if only an order is signed.
-    pub legs: Vec<Leg>,
+    pub legs: Vec<PlanLeg>,
     /// Maximum outflows of the account, without gas. A token that is not listed must not leave at all.
-    pub outflows: Vec<Flow>,
+    pub outflows: Vec<Outflow>,
     /// Minimum and expected inflows, by recipient.
     pub inflows: Vec<Inflow>,
     /// Allowances that may be higher afterwards than before.
     pub allowances: Vec<AllowanceBound>,
     /// Figures of the trade, if the action is one.
-    pub trade: Option<Trade>,
+    pub trade: Option<TradeFigures>,
     /// Every recipient, including the account itself.
     pub recipients: Vec<Address>,
     /// Order to sign and submit once all calls are done; others settle it.
@@ -65,16 +65,16 @@ pub struct SignedOrder {
     /// wrong address only makes the simulation fail.
     pub holder: Address,
     /// Output on another chain, for a bridge order.
-    pub arrival: Option<Arrival>,
+    pub arrival: Option<BridgeArrival>,
 }
 
 /// Output of a bridge order on its destination chain, in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arrival {
+pub struct BridgeArrival {
     /// EIP-155 id of the destination chain.
     pub chain_id: u64,
     /// Token as the destination chain describes it.
-    pub token: Token,
+    pub token: TokenInfo,
     /// Minimum output amount.
     pub at_least: U256,
     /// Expected output amount.
@@ -83,7 +83,7 @@ pub struct Arrival {
 
 /// Claimed purpose of a proposal. Exemptions depend on the simulated changes, never on this claim alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Intent {
+pub enum ProposalIntent {
     /// Swap of one token for another in pools.
     Swap,
     /// Approval of an allowance.
@@ -106,7 +106,7 @@ pub enum Intent {
     PolicyCage,
 }
 
-impl Intent {
+impl ProposalIntent {
     /// Returns the identifier that events and the ledger use.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -126,9 +126,9 @@ impl Intent {
 
 /// One call of a plan, which becomes one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leg {
+pub struct PlanLeg {
     /// Role of the call in the plan.
-    pub purpose: Purpose,
+    pub purpose: LegPurpose,
     /// Contract or account that is called.
     pub to: Address,
     /// Value sent along, in wei.
@@ -143,7 +143,7 @@ pub struct Leg {
 
 /// Role of a call in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Purpose {
+pub enum LegPurpose {
     /// Sets an allowance that the main call needs.
     Approve,
     /// Does what the plan is for.
@@ -152,7 +152,7 @@ pub enum Purpose {
     CleanUp,
 }
 
-impl Purpose {
+impl LegPurpose {
     /// Returns the identifier that events and the ledger use.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -174,9 +174,9 @@ pub struct SignatureSlot {
 
 /// Maximum outflow of a token, in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Flow {
+pub struct Outflow {
     /// Token that leaves the account.
-    pub token: Token,
+    pub token: TokenInfo,
     /// Maximum amount that may leave.
     pub amount: U256,
 }
@@ -185,7 +185,7 @@ pub struct Flow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inflow {
     /// Token that comes in.
-    pub token: Token,
+    pub token: TokenInfo,
     /// Minimum amount that must come in.
     pub at_least: U256,
     /// Expected amount, in raw units.
@@ -198,7 +198,7 @@ pub struct Inflow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowanceBound {
     /// Token that may be taken.
-    pub token: Token,
+    pub token: TokenInfo,
     /// Address that may take it.
     pub spender: Address,
     /// Contract that keeps the allowance.
@@ -221,11 +221,11 @@ pub enum AllowanceKind {
 
 /// Figures of a trade. Amounts are in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trade {
+pub struct TradeFigures {
     /// Token that is sold.
-    pub token_in: Token,
+    pub token_in: TokenInfo,
     /// Token that is bought.
-    pub token_out: Token,
+    pub token_out: TokenInfo,
     /// Input amount; with `exact_output`, its maximum.
     pub amount_in: U256,
     /// Expected output amount.

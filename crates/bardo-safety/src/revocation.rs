@@ -10,15 +10,15 @@
 //! | `approve(token, spender, 0, …)` | Permit2 | |
 //! | `lockdown(…)` | Permit2 | at least one pair |
 //! | `invalidateUnorderedNonces(…)` | Permit2 | a mask that is not zero |
-//! | `refund(orderId)` | the settler of the address book | intent [`Intent::Refund`] only |
+//! | `refund(orderId)` | the settler of the address book | intent [`ProposalIntent::Refund`] only |
 
 use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
-use super::proposal::{Intent, Leg, Proposal, Purpose};
-use super::simulate::Surroundings;
+use super::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
+use super::simulate::JudgeContext;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::OriginSettler;
 use bardo_abi::permit2::Permit2;
@@ -40,26 +40,26 @@ enum Call {
 ///
 /// The whole action must be declared as such. The exception is the clean-up of any other plan, once all transactions
 /// before it are signed (`from` above zero).
-pub fn only_revokes(proposal: &Proposal, from: usize, around: &Surroundings) -> bool {
+pub fn only_revokes(proposal: &Proposal, from: usize, around: &JudgeContext) -> bool {
     let Some(legs) = proposal.legs.get(from..).filter(|legs| !legs.is_empty()) else { return false };
     if proposal.order.is_some() || gas(legs).is_none_or(|gas| gas > MAX_GAS) {
         return false;
     }
     let declared = match proposal.intent {
-        Intent::Revoke | Intent::CancelOrder | Intent::Refund => {
+        ProposalIntent::Revoke | ProposalIntent::CancelOrder | ProposalIntent::Refund => {
             proposal.outflows.is_empty() && proposal.trade.is_none()
         }
-        Intent::Swap
-        | Intent::Approve
-        | Intent::Transfer
-        | Intent::PlaceOrder
-        | Intent::Bridge
-        | Intent::Identity
-        | Intent::PolicyCage => from > 0 && legs.iter().all(|leg| leg.purpose == Purpose::CleanUp),
+        ProposalIntent::Swap
+        | ProposalIntent::Approve
+        | ProposalIntent::Transfer
+        | ProposalIntent::PlaceOrder
+        | ProposalIntent::Bridge
+        | ProposalIntent::Identity
+        | ProposalIntent::PolicyCage => from > 0 && legs.iter().all(|leg| leg.purpose == LegPurpose::CleanUp),
     };
     let fits = |call: Call| match call {
-        Call::Allowance | Call::Nonces => proposal.intent != Intent::Refund,
-        Call::Refund => proposal.intent == Intent::Refund,
+        Call::Allowance | Call::Nonces => proposal.intent != ProposalIntent::Refund,
+        Call::Refund => proposal.intent == ProposalIntent::Refund,
     };
     declared && legs.iter().all(|leg| call(leg, around).is_some_and(fits))
 }
@@ -77,18 +77,25 @@ pub fn is_revoking_call(
     (permit2, settler): (Option<Address>, Option<Address>),
     promised: BTreeMap<Address, U256>,
 ) -> bool {
-    let around = Surroundings { permit2, settler, promised, known_tokens: [to].into(), ..Surroundings::default() };
-    let leg = Leg { purpose: Purpose::CleanUp, to, value, data: data.to_vec().into(), gas_limit: 0, slots: Vec::new() };
+    let around = JudgeContext { permit2, settler, promised, known_tokens: [to].into(), ..JudgeContext::default() };
+    let leg = PlanLeg {
+        purpose: LegPurpose::CleanUp,
+        to,
+        value,
+        data: data.to_vec().into(),
+        gas_limit: 0,
+        slots: Vec::new(),
+    };
     call(&leg, &around).is_some()
 }
 
-fn gas(legs: &[Leg]) -> Option<u64> {
+fn gas(legs: &[PlanLeg]) -> Option<u64> {
     legs.iter().try_fold(0u64, |sum, leg| sum.checked_add(leg.gas_limit))
 }
 
 /// Classifies a call by its recipient and its exact calldata; `None` for any other call, for one with value, and for
 /// one that carries a signature.
-fn call(leg: &Leg, around: &Surroundings) -> Option<Call> {
+fn call(leg: &PlanLeg, around: &JudgeContext) -> Option<Call> {
     if !leg.value.is_zero() || !leg.slots.is_empty() {
         return None;
     }

@@ -3,34 +3,34 @@
 use alloy::primitives::{Address, B256, Bytes, U256};
 
 use super::checks::model::META;
-use super::orders::record::Figures;
-use super::orders::{OrderState, Record, Stage};
+use super::orders::record::OrderFigures;
+use super::orders::{OrderRecord, OrderStage, OrderState};
 use super::policy_engine::Reservation;
-use super::proposal::{Intent, Leg, Proposal, Purpose};
+use super::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use super::signing_payload::{FeeBound, PayloadLeg, PayloadParts, PayloadSlot};
 use super::typed::TypedMessage;
 use crate::account::AccountKind;
 use bardo_abi::erc7683::AcrossOrderData;
-use bardo_base::fabric::Asset;
+use bardo_base::fabric::CardToken;
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 use golem_protocols::intents;
 
 /// Returns a listed token.
-pub(super) fn token(contract: Address, symbol: &str, decimals: u8) -> Token {
+pub(super) fn token(contract: Address, symbol: &str, decimals: u8) -> TokenInfo {
     let text = SafeText::clean(symbol, 20);
-    Token { id: TokenId::Erc20(contract), symbol: text.clone(), name: text, decimals, listed: true }
+    TokenInfo { id: TokenId::Erc20(contract), symbol: text.clone(), name: text, decimals, listed: true }
 }
 
 /// Returns a call of `to` with this calldata and a gas limit of 200,000.
-pub(super) fn leg(to: Address, data: impl Into<Bytes>) -> Leg {
-    Leg { purpose: Purpose::Main, to, value: U256::ZERO, data: data.into(), gas_limit: 200_000, slots: vec![] }
+pub(super) fn leg(to: Address, data: impl Into<Bytes>) -> PlanLeg {
+    PlanLeg { purpose: LegPurpose::Main, to, value: U256::ZERO, data: data.into(), gas_limit: 200_000, slots: vec![] }
 }
 
 /// Returns a minimal proposal of one call for `account`.
-pub(super) fn proposal(account: Address, intent: Intent, leg: Leg) -> Proposal {
+pub(super) fn proposal(account: Address, intent: ProposalIntent, leg: PlanLeg) -> Proposal {
     Proposal {
         chain_id: 31_337,
         tool: META,
@@ -52,7 +52,7 @@ pub(super) fn proposal(account: Address, intent: Intent, leg: Leg) -> Proposal {
 /// Returns the payload of a proposal as a plain key signs it, at 10 gwei per unit of gas at most, with a 1 gwei tip.
 pub(super) fn frame(proposal: Proposal) -> PayloadParts {
     let signer = proposal.account;
-    let framed = |leg: &Leg| PayloadLeg {
+    let framed = |leg: &PlanLeg| PayloadLeg {
         purpose: leg.purpose,
         from: signer,
         to: leg.to,
@@ -71,8 +71,8 @@ pub(super) fn frame(proposal: Proposal) -> PayloadParts {
 }
 
 /// Returns a bridge order of `account`: five of this stablecoin here for four on the destination, until `deadline`.
-pub(super) fn bridge_order(account: Address, token: Address, deadline: u32) -> Record {
-    let intent = intents::Intent {
+pub(super) fn bridge_order(account: Address, token: Address, deadline: u32) -> OrderRecord {
+    let intent = intents::CrossChainIntent {
         origin_settler: Address::repeat_byte(1),
         user: account,
         nonce: U256::from(1),
@@ -93,8 +93,8 @@ pub(super) fn bridge_order(account: Address, token: Address, deadline: u32) -> R
         },
     };
     let message = TypedMessage::CrossChainOrder { permit2: Address::repeat_byte(4), intent: Box::new(intent) };
-    let asset = Asset { symbol: SafeText::clean("USDC", 5), address: token, decimals: 6 };
-    Record {
+    let asset = CardToken { symbol: SafeText::clean("USDC", 5), address: token, decimals: 6 };
+    OrderRecord {
         hash: B256::repeat_byte(1),
         permit_id: PermitId::random(),
         call_id: CallId::new(1),
@@ -104,8 +104,8 @@ pub(super) fn bridge_order(account: Address, token: Address, deadline: u32) -> R
         status: OrderState::pending(&message),
         message,
         signature: None,
-        stage: Stage::Submitted,
-        figures: Figures {
+        stage: OrderStage::Submitted,
+        figures: OrderFigures {
             token_in: asset.clone(),
             token_out: asset,
             quoted_out: U256::from(5),

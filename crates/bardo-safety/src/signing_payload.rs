@@ -6,10 +6,10 @@ use std::sync::Arc;
 use alloy::primitives::{Address, B256, Bytes, U256};
 
 use super::account::AccountKind;
-use super::binding::Binding;
+use super::binding::BindingHash;
 use super::content;
-use super::permit::Bounds;
-use super::proposal::{Proposal, Purpose, SIGNATURE_BYTES};
+use super::permit::PermitBounds;
+use super::proposal::{LegPurpose, Proposal, SIGNATURE_BYTES};
 use super::typed::TypedMessage;
 
 /// Proposal in the form that one account would sign. Immutable and cheap to clone.
@@ -31,7 +31,7 @@ struct Inner {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadLeg {
     /// Role of the transaction in the plan.
-    pub purpose: Purpose,
+    pub purpose: LegPurpose,
     /// Account that sends the transaction.
     pub from: Address,
     /// Contract or account that is called.
@@ -258,14 +258,14 @@ impl SigningPayload {
 
     /// Returns the hash that a permit carries. It changes with anything that would be signed or that the checks relied
     /// on.
-    pub fn binding_hash(&self, policy_hash: B256, bounds: &Bounds) -> B256 {
+    pub fn binding_hash(&self, policy_hash: B256, bounds: &PermitBounds) -> B256 {
         content::bind(&content::signed(self, bounds), self.binding_rest(policy_hash, bounds))
     }
 
     /// Returns the hash of everything that a permit binds in addition to its
     /// [`SignedContent`](bardo_session::content::SignedContent): proposal, policy, fees.
-    pub fn binding_rest(&self, policy_hash: B256, bounds: &Bounds) -> B256 {
-        let mut binding = Binding::new();
+    pub fn binding_rest(&self, policy_hash: B256, bounds: &PermitBounds) -> B256 {
+        let mut binding = BindingHash::new();
         binding.framed(self);
         binding.hash_of(policy_hash);
         binding.bounds(bounds);

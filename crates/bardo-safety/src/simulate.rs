@@ -32,8 +32,10 @@ use bardo_base::error::Violation;
 use bardo_base::model::ActionClass;
 use bardo_base::model::RuleName;
 use bardo_base::text::SafeText;
-use golem_chain::evm::StandIn;
-use golem_chain::fork::{BalanceDelta, Call, Fees, Fork, ForkError, Options, Pinned, Simulation, Watch};
+use golem_chain::evm::SignaturePlaceholder;
+use golem_chain::fork::{
+    BalanceDelta, CallFees, Fork, ForkCall, ForkError, PinnedBlock, Simulation, SimulationOptions, WatchList,
+};
 use golem_chain::token::TokenId;
 
 pub use declared::{declared, spender_fault};
@@ -49,9 +51,9 @@ const HONEST: &str = "an action that does only what it declares";
 
 /// Effects of a signing payload.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Simulated {
+pub struct SimulatedEffects {
     /// Block that the simulation ran on.
-    pub pinned: Pinned,
+    pub pinned: PinnedBlock,
     /// Gas used by all transactions together, in gas units. An order's settlement is not included.
     pub gas_used: u64,
     /// Cost of that gas in wei, at the payload's maximum priority fee and the current base fee.
@@ -67,7 +69,7 @@ pub struct Simulated {
     /// simulation shows nothing else.
     pub takes_back: bool,
     /// Balance changes of the account, without gas.
-    pub moves: Vec<Move>,
+    pub moves: Vec<TokenMove>,
     /// Other addresses that own more of something afterwards.
     pub paid: Vec<Address>,
     /// Complete result of the fork.
@@ -76,7 +78,7 @@ pub struct Simulated {
 
 /// Balance of one token before and after, in raw units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Move {
+pub struct TokenMove {
     /// Token of the balance.
     pub token: TokenId,
     /// Balance before the action.
@@ -86,13 +88,13 @@ pub struct Move {
 }
 
 /// Returns true if the proposal declares an exit: the account receives an exit asset for a risky token or ETH.
-pub fn declares_exit(proposal: &Proposal, around: &Surroundings) -> bool {
+pub fn declares_exit(proposal: &Proposal, around: &JudgeContext) -> bool {
     class::declared_class(proposal, false, around) == ActionClass::ClosePosition
 }
 
 /// Context for judging a simulation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Surroundings {
+pub struct JudgeContext {
     /// Permit2 contract whose allowances a proposal may declare.
     pub permit2: Option<Address>,
     /// Contract that wraps the native token.
@@ -113,7 +115,7 @@ pub struct Surroundings {
     pub shifts: Vec<BalanceDelta>,
 }
 
-impl Surroundings {
+impl JudgeContext {
     /// Returns the amount that signed orders may still take through the allowance of `spender`, in raw units. Only
     /// Permit2 has such an amount.
     pub fn promised_to(&self, token: TokenId, spender: Address) -> U256 {
@@ -128,7 +130,7 @@ impl Surroundings {
 
 /// Difference between an action and its declaration, which blocks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct DeclarationFault {
     /// Rule that the action violates.
     pub rule: RuleName,
     /// Declared or required state.
@@ -139,7 +141,7 @@ pub struct Fault {
     pub would_pass: SafeText,
 }
 
-impl Fault {
+impl DeclarationFault {
     pub(super) fn new(rule: RuleName, declared: impl ToString, found: impl ToString) -> Self {
         let clean = |text: String| SafeText::clean(&text, MAX_FAULT);
         let would_pass = clean(HONEST.to_owned());
@@ -169,14 +171,14 @@ pub async fn run(
     framed: &SigningPayload,
     from: usize,
     nonce: u64,
-    around: &Surroundings,
+    around: &JudgeContext,
 ) -> Result<Simulation, ForkError> {
     let bound = framed.fees();
-    let fees = Fees::Dynamic { max_fee: bound.max_fee_per_gas, max_priority_fee: bound.max_priority_fee_per_gas };
-    let calls: Vec<Call> = (nonce..)
+    let fees = CallFees::Dynamic { max_fee: bound.max_fee_per_gas, max_priority_fee: bound.max_priority_fee_per_gas };
+    let calls: Vec<ForkCall> = (nonce..)
         .zip(framed.legs().iter().skip(from))
         .map(|(nonce, leg)| {
-            Call::new(leg.from, leg.to, leg.data.clone())
+            ForkCall::new(leg.from, leg.to, leg.data.clone())
                 .with_value(leg.value)
                 .with_gas_limit(leg.gas_limit)
                 .paid(nonce, fees)
@@ -185,20 +187,20 @@ pub async fn run(
     let mut calls = calls;
     let slots = framed.legs().iter().flat_map(|leg| &leg.slots);
     let chain_id = framed.proposal().chain_id;
-    let mut signatures: Vec<StandIn> =
-        slots.map(|slot| StandIn { digest: slot.message.digest(chain_id), signer: slot.signer }).collect();
+    let mut signatures: Vec<SignaturePlaceholder> =
+        slots.map(|slot| SignaturePlaceholder { digest: slot.message.digest(chain_id), signer: slot.signer }).collect();
     let unlikely = |error: order::SettlementError| ForkError::Machine(SafeText::clean(&error.to_string(), MAX_FAULT));
     if let Some(settlement) = order::worst(framed, &fork.next_block(), around).map_err(unlikely)? {
         calls.extend(settlement.calls);
         signatures.extend(settlement.signatures);
     }
     let shifts = around.shifts.clone();
-    let options = Options { watch: watch(framed), signatures, shifts, ..Options::default() };
+    let options = SimulationOptions { watch: watch(framed), signatures, shifts, ..SimulationOptions::default() };
     fork.simulate_with(&calls, &options).await
 }
 
 /// Watches every declared token and spender, and every exposed or receiving address.
-fn watch(framed: &SigningPayload) -> Watch {
+fn watch(framed: &SigningPayload) -> WatchList {
     let proposal = framed.proposal();
     let flows = proposal.outflows.iter().map(|flow| flow.token.id);
     let inflows = proposal.inflows.iter().map(|inflow| inflow.token.id);
@@ -214,7 +216,7 @@ fn watch(framed: &SigningPayload) -> Watch {
     let receivers = proposal.inflows.iter().map(|inflow| inflow.recipient).chain(proposal.recipients.iter().copied());
     let owners: BTreeSet<Address> = framed.exposed().into_iter().chain(receivers).collect();
     let spenders: BTreeSet<Address> = proposal.allowances.iter().map(|bound| bound.spender).collect();
-    Watch {
+    WatchList {
         tokens: tokens.into_iter().collect(),
         owners: owners.into_iter().collect(),
         spenders: spenders.into_iter().collect(),

@@ -3,10 +3,12 @@
 
 use alloy::primitives::{Address, B256};
 
-use super::ledger::{self, Breaker, LedgerError, Micros, Span, SpendCap, TokenKey, Usage, Window, token_name};
+use super::ledger::{
+    self, CapPeriod, FailureBreaker, LedgerError, LedgerUsage, MicroUsd, SpendCap, SpendWindow, TokenKey, token_name,
+};
 use super::operator_policy::OperatorPolicyEngine;
-use super::policy::{Change, Pending, Policy};
-use super::stop::InForce;
+use super::policy::{FieldChange, PendingPolicy, Policy};
+use super::stop::ActiveStop;
 use bardo_base::id::GolemId;
 use bardo_base::model::{Phase, Rule};
 use bardo_base::units::BasisPoints;
@@ -14,9 +16,9 @@ use bardo_store::Store;
 
 /// Usage of the rules by one account on one chain.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Status {
+pub struct RuleStatus {
     /// Stop in force, as read from the stop file.
-    pub stop: InForce,
+    pub stop: ActiveStop,
     /// Phase that the limits are computed for.
     pub phase: Phase,
     /// Display name of the policy.
@@ -26,7 +28,7 @@ pub struct Status {
     /// Hash of the policy's rules.
     pub policy_hash: B256,
     /// Changes in the looser policy that waits for a decision; `None` if none waits.
-    pub waiting: Option<Vec<Change>>,
+    pub waiting: Option<Vec<FieldChange>>,
     /// Every cap in dollars.
     pub caps: Vec<CapStatus>,
     /// Limit on trades in any 60 minutes.
@@ -36,13 +38,13 @@ pub struct Status {
     /// Time until the next trade may begin, in milliseconds. Exits need not wait.
     pub cooldown_left: u64,
     /// State of the failure breaker.
-    pub breaker: Breaker,
+    pub breaker: FailureBreaker,
     /// Number of consecutive failures that opens the failure breaker.
     pub breaker_limit: u32,
     /// High-water mark of the account; zero if nothing has been recorded.
-    pub high_water: Micros,
+    pub high_water: MicroUsd,
     /// Value from which the stop-loss lets only exits pass.
-    pub stops_at: Micros,
+    pub stops_at: MicroUsd,
     /// Stop-loss distance below the high-water mark.
     pub stop_loss: BasisPoints,
 }
@@ -53,13 +55,13 @@ pub struct CapStatus {
     /// Policy field of the cap.
     pub rule: Rule,
     /// Time span of the cap.
-    pub span: Span,
+    pub span: CapPeriod,
     /// Maximum spending in the span.
-    pub limit: Micros,
+    pub limit: MicroUsd,
     /// Spent or reserved in the span; zero for a cap on one action.
-    pub used: Micros,
+    pub used: MicroUsd,
     /// Remaining spending in the span.
-    pub left: Micros,
+    pub left: MicroUsd,
     /// Milliseconds until part of the usage leaves the window; `None` if that is not known, or if nothing is used.
     pub frees_in: Option<u64>,
 }
@@ -94,19 +96,19 @@ impl OperatorPolicyEngine {
         caller: &GolemId,
         phase: Phase,
         now: u64,
-    ) -> Result<Status, LedgerError> {
-        let waiting = self.pending().map(|Pending { changes, .. }| changes);
+    ) -> Result<RuleStatus, LedgerError> {
+        let waiting = self.pending().map(|PendingPolicy { changes, .. }| changes);
         let adopted = self.adopted();
         let usage = usage(self.store(), &adopted.policy, (chain_id, account, caller), phase, now)?;
         let caps = adopted.policy.caps(phase, false);
         let mut told: Vec<CapStatus> = caps.spend.iter().map(|cap| cap_status(cap, &usage)).collect();
         for (key, limits) in &caps.tokens {
             let used = usage.tokens.get(key).copied().unwrap_or_default();
-            told.extend(limits.once.map(|limit| token_status(*key, Span::Once, limit, Micros::ZERO)));
-            told.extend(limits.day.map(|limit| token_status(*key, Span::Day, limit, used)));
+            told.extend(limits.once.map(|limit| token_status(*key, CapPeriod::Once, limit, MicroUsd::ZERO)));
+            told.extend(limits.day.map(|limit| token_status(*key, CapPeriod::Day, limit, used)));
         }
         let free = usage.last_trade.map_or(0, |last| last.saturating_add(caps.cooldown));
-        Ok(Status {
+        Ok(RuleStatus {
             stop: self.stop_in_force(),
             phase,
             policy: adopted.policy.name(),
@@ -132,7 +134,7 @@ fn usage(
     (chain_id, account, caller): (u64, Address, &GolemId),
     phase: Phase,
     now: u64,
-) -> Result<Usage, LedgerError> {
+) -> Result<LedgerUsage, LedgerError> {
     let caps = policy.caps(phase, false);
     store.read(|connection| {
         let used = ledger::usage(connection, now, chain_id, account, caps.tokens.keys(), caps.cool_off)?;
@@ -140,8 +142,8 @@ fn usage(
     })
 }
 
-fn cap_status(cap: &SpendCap, usage: &Usage) -> CapStatus {
-    let Window { spent, frees_at } = usage.window(cap.span);
+fn cap_status(cap: &SpendCap, usage: &LedgerUsage) -> CapStatus {
+    let SpendWindow { spent, frees_at } = usage.window(cap.span);
     CapStatus {
         rule: cap.rule.into(),
         span: cap.span,
@@ -152,7 +154,7 @@ fn cap_status(cap: &SpendCap, usage: &Usage) -> CapStatus {
     }
 }
 
-fn token_status(key: TokenKey, span: Span, limit: Micros, used: Micros) -> CapStatus {
+fn token_status(key: TokenKey, span: CapPeriod, limit: MicroUsd, used: MicroUsd) -> CapStatus {
     let rule = Rule::token_caps(&token_name(key));
     CapStatus { rule, span, limit, used, left: limit.less(used), frees_in: None }
 }

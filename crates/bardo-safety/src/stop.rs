@@ -27,7 +27,7 @@ use bardo_base::private;
 use bardo_base::regular_file;
 use bardo_base::text::SafeText;
 
-pub use ladder::{Passage, lets_through, meaning, passage};
+pub use ladder::{StopCategory, lets_through, meaning, passage};
 
 /// File name in the data folder.
 pub const FILE: &str = "STOP";
@@ -69,7 +69,7 @@ pub struct Stop {
 
 /// Stop in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InForce {
+pub enum ActiveStop {
     /// No stop is set.
     None,
     /// This stop is in force.
@@ -81,7 +81,7 @@ pub enum InForce {
     },
 }
 
-impl InForce {
+impl ActiveStop {
     /// Returns the level; a halt if the file cannot be relied on.
     pub fn level(&self) -> Option<StopLevel> {
         match self {
@@ -108,16 +108,16 @@ impl InForce {
 
 /// All stops on disk: the stop file, and the stops beside it in files of their own.
 struct StopsOnDisk {
-    file: InForce,
-    beside: Vec<(PathBuf, InForce)>,
+    file: ActiveStop,
+    beside: Vec<(PathBuf, ActiveStop)>,
 }
 
 impl StopsOnDisk {
     /// Returns the highest stop. Of equal levels, a permanent stop wins, then the one above more stops, then the stop
     /// file's.
-    fn in_force(&self) -> &InForce {
+    fn in_force(&self) -> &ActiveStop {
         let beside = self.beside.iter().map(|(_, found)| found);
-        let rank = |found: &&InForce| (found.level(), !found.is_hold(), found.beneath().count());
+        let rank = |found: &&ActiveStop| (found.level(), !found.is_hold(), found.beneath().count());
         beside.chain([&self.file]).max_by_key(rank).unwrap_or(&self.file)
     }
 
@@ -125,7 +125,7 @@ impl StopsOnDisk {
     fn lasts(&self) -> Option<StopLevel> {
         let beside = self.beside.iter().filter(|(_, found)| !found.is_hold()).filter_map(|(_, found)| found.level());
         let file = match &self.file {
-            InForce::Stop(stop) if stop.hold => {
+            ActiveStop::Stop(stop) if stop.hold => {
                 self.file.beneath().find(|stop| !stop.hold).map(|earnest| earnest.level)
             }
             found => found.level(),
@@ -137,38 +137,38 @@ impl StopsOnDisk {
     fn lasting(&self, level: StopLevel) -> Option<&Stop> {
         let beside = self.beside.iter().map(|(_, found)| found);
         let mut all = beside.chain([&self.file]).filter_map(|found| match found {
-            InForce::Stop(stop) if !stop.hold => Some(stop),
-            InForce::Stop(_) => found.beneath().find(|stop| !stop.hold),
-            InForce::None | InForce::Garbled { .. } => None,
+            ActiveStop::Stop(stop) if !stop.hold => Some(stop),
+            ActiveStop::Stop(_) => found.beneath().find(|stop| !stop.hold),
+            ActiveStop::None | ActiveStop::Garbled { .. } => None,
         });
         all.find(|stop| stop.level == level).filter(|_| self.lasts() == Some(level))
     }
 
     /// True if a hold above `stop` would hide it, and releasing that hold would remove it.
-    fn would_swallow(&self, stop: &Stop) -> bool {
+    fn would_hide(&self, stop: &Stop) -> bool {
         let in_force = self.in_force();
         !stop.hold && in_force.is_hold() && in_force.level() > Some(stop.level) && self.lasts() < Some(stop.level)
     }
 
     /// True if the file may be overwritten by a stop that includes the one in force.
     fn may_be_written_over(&self) -> bool {
-        self.file == InForce::None || self.file == *self.in_force()
+        self.file == ActiveStop::None || self.file == *self.in_force()
     }
 }
 
 /// Outcome of a Golem's emergency halt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Emergency {
+pub enum EmergencyOutcome {
     /// All signing is stopped; this stop is in force.
-    Raised(InForce),
+    Raised(ActiveStop),
     /// The operator's flatten stays in force: a halt above it would end the operator's liquidation.
     Spared(Stop),
 }
 
 /// Prepared stop file that is not in force yet. Removed on drop unless it was renamed into place.
-struct Aside(PathBuf);
+struct PreparedStop(PathBuf);
 
-impl Drop for Aside {
+impl Drop for PreparedStop {
     fn drop(&mut self) {
         let _moved_already = fs::remove_file(&self.0);
     }
@@ -248,7 +248,7 @@ impl StopFile {
     }
 
     /// Reads the stop in force from disk. Nothing is cached between two reads.
-    pub fn read(&self) -> InForce {
+    pub fn read(&self) -> ActiveStop {
         let own = self.standing().in_force().clone();
         match self.read_outer() {
             Some(outer) if outer.level() > own.level() => outer,
@@ -257,7 +257,7 @@ impl StopFile {
     }
 
     /// Reads the outer folder's stop; `None` without an outer folder.
-    fn read_outer(&self) -> Option<InForce> {
+    fn read_outer(&self) -> Option<ActiveStop> {
         let path = self.outer.clone()?;
         Some(Self { path, outer: None }.read())
     }
@@ -268,17 +268,17 @@ impl StopFile {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(error) => vec![(
                 self.beside(),
-                InForce::Garbled { why: format!("{} cannot be read: {error}", self.beside().display()) },
+                ActiveStop::Garbled { why: format!("{} cannot be read: {error}", self.beside().display()) },
             )],
             Ok(entries) => {
                 let mut found: Vec<_> = entries
                     .map(|entry| match entry.map(|entry| entry.path()) {
                         Ok(path) => {
-                            let found = look(&path);
+                            let found = read_file(&path);
                             (path, found)
                         }
                         Err(error) => {
-                            (self.beside(), InForce::Garbled { why: format!("it cannot be listed: {error}") })
+                            (self.beside(), ActiveStop::Garbled { why: format!("it cannot be listed: {error}") })
                         }
                     })
                     .collect();
@@ -286,15 +286,15 @@ impl StopFile {
                 found
             }
         };
-        let mut standing = StopsOnDisk { file: look(&self.path), beside };
+        let mut standing = StopsOnDisk { file: read_file(&self.path), beside };
         if let Some(marked) = self.marked()
             && standing.in_force().level() < Some(marked)
         {
             // The stop and the marked level may have been lowered between the two reads.
-            standing.file = look(&self.path);
+            standing.file = read_file(&self.path);
             if self.marked().is_some_and(|marked| standing.in_force().level() < Some(marked)) {
                 let why = format!("{marked} was in force, but its file was removed or replaced without `bardo resume`");
-                standing.file = InForce::Garbled { why };
+                standing.file = ActiveStop::Garbled { why };
             }
         }
         standing
@@ -340,7 +340,7 @@ impl StopFile {
     /// # Errors
     /// [`StopError::File`] if the stop could not be written: nothing changed, or only a halt below the requested level
     /// could be set.
-    pub fn raise(&self, level: StopLevel, reason: &str, by: &str, now: u64) -> Result<InForce, StopError> {
+    pub fn raise(&self, level: StopLevel, reason: &str, by: &str, now: u64) -> Result<ActiveStop, StopError> {
         self.raise_own(level, reason, by, now).map(|(in_force, _)| in_force)
     }
 
@@ -354,7 +354,7 @@ impl StopFile {
         reason: &str,
         by: &str,
         now: u64,
-    ) -> Result<(InForce, Option<Stop>), StopError> {
+    ) -> Result<(ActiveStop, Option<Stop>), StopError> {
         self.set(Stop::new(level, reason, by, now))
     }
 
@@ -369,9 +369,9 @@ impl StopFile {
         by: &str,
         now: u64,
         is_the_operators: impl Fn(&Stop) -> bool,
-    ) -> Result<Emergency, StopError> {
+    ) -> Result<EmergencyOutcome, StopError> {
         if let Some(flatten) = self.lasting_flatten().filter(|flatten| is_the_operators(flatten)) {
-            return Ok(Emergency::Spared(flatten));
+            return Ok(EmergencyOutcome::Spared(flatten));
         }
         let (in_force, own) = self.raise_own(StopLevel::Halt, reason, by, now)?;
         // A flatten may have been set between the two reads; if this halt cannot be released, it stays.
@@ -379,8 +379,8 @@ impl StopFile {
         let flatten = over.and_then(|mut over| over.find(|stop| !stop.hold));
         let flatten = flatten.filter(|flatten| flatten.level == StopLevel::Flatten && is_the_operators(flatten));
         match (&own, flatten) {
-            (Some(own), Some(flatten)) if self.release(own).is_ok() => Ok(Emergency::Spared(flatten.clone())),
-            _ => Ok(Emergency::Raised(in_force)),
+            (Some(own), Some(flatten)) if self.release(own).is_ok() => Ok(EmergencyOutcome::Spared(flatten.clone())),
+            _ => Ok(EmergencyOutcome::Raised(in_force)),
         }
     }
 
@@ -405,13 +405,13 @@ impl StopFile {
     }
 
     /// Sets a stop. Returns what is in force afterwards, and the stop if it was set.
-    fn set(&self, stop: Stop) -> Result<(InForce, Option<Stop>), StopError> {
+    fn set(&self, stop: Stop) -> Result<(ActiveStop, Option<Stop>), StopError> {
         let mut tries = TRIES;
         loop {
             let standing = self.standing();
             let before = standing.in_force();
-            let beneath = standing.would_swallow(&stop);
-            let over = match rises_over(before, &stop) {
+            let beneath = standing.would_hide(&stop);
+            let over = match stop_below(before, &stop) {
                 Some(over) => over,
                 None if beneath => None,
                 None => return Ok((before.clone(), None)),
@@ -446,7 +446,7 @@ impl StopFile {
     }
 
     /// Creates an empty file if a stop cannot be written. It needs no disk space, and counts as a halt.
-    fn make_do(&self, level: StopLevel, why: std::io::Error) -> Result<InForce, StopError> {
+    fn make_do(&self, level: StopLevel, why: std::io::Error) -> Result<ActiveStop, StopError> {
         if self.read().level() < Some(level.min(StopLevel::Halt)) {
             let made = regular_file::open_with(private().truncate(true), &self.path);
             let _synced = made.and_then(|file| file.sync_all());
@@ -466,13 +466,13 @@ impl StopFile {
     /// - [`StopError::File`] if the change cannot be written.
     pub fn lower(
         &self,
-        shown: &InForce,
+        shown: &ActiveStop,
         level: Option<StopLevel>,
         reason: &str,
         by: &str,
         now: u64,
         proof: OperatorProof,
-    ) -> Result<InForce, StopError> {
+    ) -> Result<ActiveStop, StopError> {
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let _basis = proof.redeem_in(folder, &Authorisation::lower_stop(shown, level), now)?;
         // A shown hold hides the stop below it: if that one is higher than `level`, it stays.
@@ -480,7 +480,7 @@ impl StopFile {
         let kept = above.filter(|above| level.is_none_or(|level| above.level > level)).cloned();
         let stop = kept.or_else(|| level.map(|level| Stop::new(level, reason, by, now)));
         let lower = stop.as_ref().map(|stop| self.aside(stop)).transpose().map_err(|error| self.failed(error))?;
-        let alone = self.alone_to_loosen()?;
+        let alone = self.lock_to_lower()?;
         let standing = self.standing();
         let before = standing.in_force();
         if before != shown {
@@ -495,7 +495,7 @@ impl StopFile {
         let stays = stop.as_ref().map(|stop| stop.level).max(kept_beneath);
         self.mark_lower(stays).map_err(|error| self.failed(error))?;
         // A shown hold hides permanent stops below it, so they are kept.
-        let unseen = |found: &InForce| before.is_hold() && matches!(found, InForce::Stop(stop) if !stop.hold);
+        let unseen = |found: &ActiveStop| before.is_hold() && matches!(found, ActiveStop::Stop(stop) if !stop.hold);
         let placed = match (&stop, &lower) {
             (Some(stop), Some(aside)) if unseen(&standing.file) => self.put_beside(aside, stop),
             _ if unseen(&standing.file) => Ok(()),
@@ -513,15 +513,15 @@ impl StopFile {
     #[cfg(test)]
     pub(crate) fn lower_in_tests(
         &self,
-        shown: &InForce,
+        shown: &ActiveStop,
         level: Option<StopLevel>,
         reason: &str,
         by: &str,
         now: u64,
-    ) -> Result<InForce, StopError> {
-        use crate::operator_proof::Basis;
+    ) -> Result<ActiveStop, StopError> {
+        use crate::operator_proof::ProofBasis;
         let folder = self.path.parent().unwrap_or(Path::new(""));
-        let proof = OperatorProof::issue(Authorisation::lower_stop(shown, level), Basis::NoKeys, folder, now);
+        let proof = OperatorProof::issue(Authorisation::lower_stop(shown, level), ProofBasis::NoKeys, folder, now);
         self.lower(shown, level, reason, by, now, proof)
     }
 
@@ -532,22 +532,22 @@ impl StopFile {
     /// - [`StopError::NotYours`] if another stop is in force.
     /// - [`StopError::Busy`] or [`StopError::Lock`] if the lock cannot be acquired.
     /// - [`StopError::File`] if the change cannot be written.
-    pub fn release(&self, own: &Stop) -> Result<InForce, StopError> {
+    pub fn release(&self, own: &Stop) -> Result<ActiveStop, StopError> {
         let over = own.over.as_deref().map(|over| self.aside(over)).transpose();
         let over = over.map_err(|error| self.failed(error))?;
-        let alone = self.alone_to_loosen()?;
+        let alone = self.lock_to_lower()?;
         let standing = self.standing();
         match standing.in_force() {
-            InForce::None => return Ok(InForce::None),
-            InForce::Stop(found) if found == own => {}
-            InForce::Stop(other) => {
+            ActiveStop::None => return Ok(ActiveStop::None),
+            ActiveStop::Stop(found) if found == own => {}
+            ActiveStop::Stop(other) => {
                 return Err(StopError::NotYours { level: other.level, by: Some(other.by.clone()) });
             }
-            InForce::Garbled { .. } => return Err(StopError::NotYours { level: StopLevel::Halt, by: None }),
+            ActiveStop::Garbled { .. } => return Err(StopError::NotYours { level: StopLevel::Halt, by: None }),
         }
-        let is_own = |found: &InForce| matches!(found, InForce::Stop(stop) if stop == own);
+        let is_own = |found: &ActiveStop| matches!(found, ActiveStop::Stop(stop) if stop == own);
         let others = standing.beside.iter().map(|(_, found)| found).chain([&standing.file]);
-        let others = others.filter(|found| !is_own(found)).filter_map(InForce::level).max();
+        let others = others.filter(|found| !is_own(found)).filter_map(ActiveStop::level).max();
         let stays = own.over.as_deref().map(|over| over.level).max(others);
         self.mark_lower(stays).map_err(|error| self.failed(error))?;
         let mut released = if is_own(&standing.file) { self.put(over.as_ref()) } else { Ok(()) };
@@ -583,7 +583,7 @@ impl StopFile {
     }
 
     /// Acquires the lock for lowering the stop, which must not happen without it.
-    fn alone_to_loosen(&self) -> Result<fs::File, StopError> {
+    fn lock_to_lower(&self) -> Result<fs::File, StopError> {
         let alone = self.alone(PATIENT).map_err(|reason| StopError::Lock { path: self.lock(), reason })?;
         alone.ok_or(StopError::Busy)
     }
@@ -599,13 +599,13 @@ impl StopFile {
     }
 
     /// Writes a complete stop to disk. Renaming it into place is then quick, and no reader sees half of it.
-    fn aside(&self, stop: &Stop) -> std::io::Result<Aside> {
+    fn aside(&self, stop: &Stop) -> std::io::Result<PreparedStop> {
         if let Some(folder) = self.path.parent() {
             private::make(folder)?;
         }
         let path = self.path.with_extension(format!("{:016x}.new", rand::random::<u64>()));
         let mut file = private().create_new(true).open(&path)?;
-        let aside = Aside(path);
+        let aside = PreparedStop(path);
         serde_json::to_writer_pretty(&mut file, stop)?;
         file.write_all(b"\n")?;
         file.sync_all()?;
@@ -613,7 +613,7 @@ impl StopFile {
     }
 
     /// Moves a prepared stop into the folder beside the file, under its own id.
-    fn put_beside(&self, aside: &Aside, stop: &Stop) -> std::io::Result<()> {
+    fn put_beside(&self, aside: &PreparedStop, stop: &Stop) -> std::io::Result<()> {
         let folder = self.beside();
         private::make(&folder)?;
         fs::rename(&aside.0, folder.join(stop.id.as_str()))?;
@@ -621,7 +621,7 @@ impl StopFile {
     }
 
     /// Renames a prepared stop to the stop file's path, or removes the stop file.
-    fn put(&self, stop: Option<&Aside>) -> std::io::Result<()> {
+    fn put(&self, stop: Option<&PreparedStop>) -> std::io::Result<()> {
         match stop {
             Some(aside) => fs::rename(&aside.0, &self.path),
             None => gone(&self.path),
@@ -663,40 +663,40 @@ impl Stop {
 }
 
 /// Returns the stop that `stop` would be placed above; the outer `None` means that it changes nothing.
-fn rises_over(before: &InForce, stop: &Stop) -> Option<Option<Stop>> {
+fn stop_below(before: &ActiveStop, stop: &Stop) -> Option<Option<Stop>> {
     match before {
-        InForce::None => Some(None),
-        InForce::Stop(before) if before.level < stop.level => Some(Some(before.clone())),
+        ActiveStop::None => Some(None),
+        ActiveStop::Stop(before) if before.level < stop.level => Some(Some(before.clone())),
         // Each owner releases their own hold, so a stop that must stay cannot depend on it.
-        InForce::Stop(before) if before.level == stop.level && before.hold => match stop.hold {
+        ActiveStop::Stop(before) if before.level == stop.level && before.hold => match stop.hold {
             true => Some(Some(before.clone())),
             false => Some(before.over.as_deref().cloned()),
         },
-        InForce::Stop(_) => None,
-        InForce::Garbled { why } if stop.level > StopLevel::Halt => {
+        ActiveStop::Stop(_) => None,
+        ActiveStop::Garbled { why } if stop.level > StopLevel::Halt => {
             Some(Some(Stop::new(StopLevel::Halt, why, "an unreadable stop file", stop.at)))
         }
-        InForce::Garbled { .. } => None,
+        ActiveStop::Garbled { .. } => None,
     }
 }
 
 /// Reads the stop in one file.
-fn look(path: &Path) -> InForce {
+fn read_file(path: &Path) -> ActiveStop {
     // A symbolic link counts by its target; one without a target still counts as a file.
     match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return InForce::None,
-        Err(error) => return InForce::Garbled { why: format!("it cannot be checked: {error}") },
+        Err(error) if error.kind() == ErrorKind::NotFound => return ActiveStop::None,
+        Err(error) => return ActiveStop::Garbled { why: format!("it cannot be checked: {error}") },
         Ok(_) => {}
     }
     match regular_file::read_text(path, MOST_BYTES) {
         // It was moved or lifted during the read.
-        Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => InForce::None,
-        Err(error) => InForce::Garbled { why: format!("it cannot be read: {error}") },
+        Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => ActiveStop::None,
+        Err(error) => ActiveStop::Garbled { why: format!("it cannot be read: {error}") },
         Ok(text) => serde_json::from_str(&text).map_or_else(
-            |error| InForce::Garbled {
+            |error| ActiveStop::Garbled {
                 why: SafeText::clean(&format!("it is not a valid stop: {error}"), 200).to_string(),
             },
-            InForce::Stop,
+            ActiveStop::Stop,
         ),
     }
 }

@@ -6,9 +6,9 @@ use alloy::{
 };
 
 use bardo_abi::permit2::typed::{PermitSingle, PermitTransferFrom};
-use golem_chain::permit2::Domain;
-use golem_protocols::intents::Intent;
-use golem_protocols::uniswap::order::Order;
+use golem_chain::permit2::Permit2Domain;
+use golem_protocols::intents::CrossChainIntent;
+use golem_protocols::uniswap::order::UniswapXOrder;
 
 /// Decoded typed data of a known kind ([EIP-712](https://eips.ethereum.org/EIPS/eip-712)).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,20 +33,20 @@ pub enum TypedMessage {
         /// Address of the Permit2 contract.
         permit2: Address,
         /// UniswapX order to sign.
-        order: Box<Order>,
+        order: Box<UniswapXOrder>,
     },
     /// ERC-7683 order: a single Permit2 transfer for the origin settler, with the order as its witness.
     CrossChainOrder {
         /// Address of the Permit2 contract.
         permit2: Address,
         /// Cross-chain order to sign.
-        intent: Box<Intent>,
+        intent: Box<CrossChainIntent>,
     },
 }
 
 /// Amount that a signature lets its holder take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Takes {
+pub struct TakeableAmount {
     /// Contract of the token.
     pub token: Address,
     /// Address that may take it.
@@ -71,9 +71,11 @@ impl TypedMessage {
             Self::Permit2Transfer { permit2, permit } => {
                 permit.eip712_signing_hash(&permit2_domain(*permit2, chain_id))
             }
-            Self::UniswapxOrder { permit2, order } => order.permit().digest(&Domain { chain_id, permit2: *permit2 }),
+            Self::UniswapxOrder { permit2, order } => {
+                order.permit().digest(&Permit2Domain { chain_id, permit2: *permit2 })
+            }
             Self::CrossChainOrder { permit2, intent } => {
-                intent.permit().digest(&Domain { chain_id, permit2: *permit2 })
+                intent.permit().digest(&Permit2Domain { chain_id, permit2: *permit2 })
             }
         }
     }
@@ -89,9 +91,9 @@ impl TypedMessage {
     }
 
     /// Returns what the signature lets others take. Times beyond 64 bits are cut to the maximum.
-    pub fn takes(&self) -> Vec<Takes> {
+    pub fn takes(&self) -> Vec<TakeableAmount> {
         let takes = match self {
-            Self::Permit2Allowance { permit, .. } => Takes {
+            Self::Permit2Allowance { permit, .. } => TakeableAmount {
                 token: permit.details.token,
                 spender: permit.spender,
                 amount: U256::from(permit.details.amount),
@@ -99,7 +101,7 @@ impl TypedMessage {
                 holds_until: permit.details.expiration.to::<u64>(),
                 ordered: true,
             },
-            Self::Permit2Transfer { permit, .. } => Takes {
+            Self::Permit2Transfer { permit, .. } => TakeableAmount {
                 token: permit.permitted.token,
                 spender: permit.spender,
                 amount: permit.permitted.amount,
@@ -107,7 +109,7 @@ impl TypedMessage {
                 holds_until: permit.deadline.saturating_to(),
                 ordered: false,
             },
-            Self::UniswapxOrder { order, .. } => Takes {
+            Self::UniswapxOrder { order, .. } => TakeableAmount {
                 token: order.token_in(),
                 spender: order.info().reactor,
                 amount: order.most_in(),
@@ -115,7 +117,7 @@ impl TypedMessage {
                 holds_until: order.info().deadline.saturating_to(),
                 ordered: false,
             },
-            Self::CrossChainOrder { intent, .. } => Takes {
+            Self::CrossChainOrder { intent, .. } => TakeableAmount {
                 token: intent.data.inputToken,
                 spender: intent.origin_settler,
                 amount: intent.data.inputAmount,

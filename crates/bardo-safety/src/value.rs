@@ -1,5 +1,5 @@
 //! Dollar values of an action: outflows at the highest known price, inflows at the lowest. A value that is not known is
-//! a [`Doubt`], never zero.
+//! a [`UnknownValue`], never zero.
 //!
 //! Exchanges are also valued by the price sources that follow a fall: feeds, and the last half minute of pools. Exits
 //! are checked against these (`checks::slippage`).
@@ -11,12 +11,12 @@ use std::fmt;
 
 use alloy::primitives::{Address, U256, U512};
 
-use super::proposal::{AllowanceBound, AllowanceKind, Proposal, Trade};
+use super::proposal::{AllowanceBound, AllowanceKind, Proposal, TradeFigures};
 use super::signing_payload::SigningPayload;
-use super::simulate::Surroundings;
+use super::simulate::JudgeContext;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Bit length from which an allowance counts as unlimited: Permit2 never decreases such an allowance, and no token has
 /// that many units.
@@ -27,14 +27,14 @@ const MAX_REASON: usize = 300;
 
 /// Dollar values of an action.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Values {
+pub struct ActionValues {
     /// Declared outflows, at the highest price.
-    pub outflows: Vec<Valued>,
+    pub outflows: Vec<ValuedAmount>,
     /// Least declared inflows to the account itself, at the lowest price.
-    pub inflows: Vec<Valued>,
+    pub inflows: Vec<ValuedAmount>,
     /// Amounts that the remaining allowances let others take, at the highest price. Amounts of signed orders are left
     /// out: each was counted with its order.
-    pub takeable: Vec<Valued>,
+    pub takeable: Vec<ValuedAmount>,
     /// Amounts that open orders may still take through Permit2, by token, in raw units. A trade leaves them in place;
     /// each was counted with its order.
     pub promised: BTreeMap<TokenId, U256>,
@@ -45,11 +45,11 @@ pub struct Values {
     /// Sum of all inflows.
     pub received: Usd,
     /// Exchange at the prices of sources that do not lag; `None` if one is missing.
-    pub present: Option<Exchange>,
+    pub present: Option<ExchangeValue>,
     /// Exchange at the prices of feeds and the quote; `None` if a token has no feed.
-    pub by_feed: Option<Exchange>,
+    pub by_feed: Option<ExchangeValue>,
     /// Exchange at all prices except the quote's; `None` if a price is missing.
-    pub unquoted: Option<Exchange>,
+    pub unquoted: Option<ExchangeValue>,
     /// Price problems of the exchanged tokens that the operator must know.
     pub concerns: Vec<PriceConcern>,
     /// True if two or more pools price one of these tokens.
@@ -77,14 +77,14 @@ pub enum PriceConcern {
 
 /// Dollars given and received by an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exchange {
+pub struct ExchangeValue {
     /// Outflow at the highest price.
     pub given: Usd,
     /// Least inflow at the lowest price.
     pub received: Usd,
 }
 
-impl Values {
+impl ActionValues {
     /// Dollars of what leaves the wallet, without gas, at the highest price; `None` where nothing leaves.
     pub fn leaves(&self) -> Option<Usd> {
         let out = self.outflows.iter().filter(|valued| !valued.amount.is_zero());
@@ -95,9 +95,9 @@ impl Values {
     /// Dollars given and received: all outflows at the highest price, and the least inflow at the lowest.
     ///
     /// # Errors
-    /// [`Doubt`] if the sum is out of range.
-    pub fn exchange(&self) -> Result<Exchange, Doubt> {
-        Ok(Exchange { given: sum(&self.outflows)?, received: self.received })
+    /// [`UnknownValue`] if the sum is out of range.
+    pub fn exchange(&self) -> Result<ExchangeValue, UnknownValue> {
+        Ok(ExchangeValue { given: sum(&self.outflows)?, received: self.received })
     }
 
     /// Returns the possible loss of a fair exit without gas: the outflow at the highest price less the least inflow at
@@ -105,10 +105,10 @@ impl Values {
     /// price fair.
     ///
     /// # Errors
-    /// [`Doubt`] if the sum is out of range.
-    pub fn exit_loss(&self) -> Result<Usd, Doubt> {
-        let loss = |one: Exchange| match one.received < one.given {
-            true => one.given.checked_sub(one.received).map_err(Doubt::because),
+    /// [`UnknownValue`] if the sum is out of range.
+    pub fn exit_loss(&self) -> Result<Usd, UnknownValue> {
+        let loss = |one: ExchangeValue| match one.received < one.given {
+            true => one.given.checked_sub(one.received).map_err(UnknownValue::because),
             false => Ok(Usd::ZERO),
         };
         let by_all = loss(self.exchange()?)?;
@@ -128,10 +128,10 @@ impl Values {
     /// Adds the value that arrives on another chain.
     ///
     /// # Errors
-    /// [`Doubt`] if the sum is out of range.
-    pub fn arriving(mut self, arrival: Option<Valued>) -> Result<Self, Doubt> {
+    /// [`UnknownValue`] if the sum is out of range.
+    pub fn arriving(mut self, arrival: Option<ValuedAmount>) -> Result<Self, UnknownValue> {
         if let Some(arrival) = arrival {
-            self.received = self.received.checked_add(arrival.usd).map_err(Doubt::because)?;
+            self.received = self.received.checked_add(arrival.usd).map_err(UnknownValue::because)?;
             self.inflows.push(arrival);
             // A bridge is not an exit, so all price sources count.
             (self.present, self.by_feed, self.unquoted) = (None, None, None);
@@ -142,9 +142,9 @@ impl Values {
 
 /// Amount of a token with its dollar value.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Valued {
+pub struct ValuedAmount {
     /// Token that is valued.
-    pub token: Token,
+    pub token: TokenInfo,
     /// Amount in raw units.
     pub amount: U256,
     /// Value in dollars.
@@ -154,12 +154,12 @@ pub struct Valued {
 /// Reason why a value is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", reasons.iter().map(|reason| reason.as_str()).collect::<Vec<_>>().join("; "))]
-pub struct Doubt {
+pub struct UnknownValue {
     /// One sentence for each figure that is not known.
     pub reasons: Vec<SafeText>,
 }
 
-impl Doubt {
+impl UnknownValue {
     /// Creates a doubt with one reason.
     pub fn because(reason: impl fmt::Display) -> Self {
         Self { reasons: vec![SafeText::clean(&reason.to_string(), MAX_REASON)] }
@@ -168,14 +168,14 @@ impl Doubt {
 
 /// Highest and lowest price of one whole token in dollars, by some price sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Band {
+pub struct PriceBand {
     /// Price for outflows.
     pub highest: Usd,
     /// Price for inflows.
     pub lowest: Usd,
 }
 
-impl Band {
+impl PriceBand {
     /// Creates the band of one or two prices.
     pub fn of(first: Usd, second: Option<Usd>) -> Self {
         let second = second.unwrap_or(first);
@@ -185,12 +185,12 @@ impl Band {
 
 /// Prices of one token by its price sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spread {
+pub struct PriceSpread {
     /// All sources: the feed, and the half-hour mean of pools, which lags behind a fall.
-    pub all: Band,
+    pub all: PriceBand,
     /// Sources that do not lag: the feed, and the last half minute of the pools. `None` without a feed; the feed alone
     /// if a pool's recent price is missing or too far from it.
-    pub present: Option<Band>,
+    pub present: Option<PriceBand>,
     /// Price by the feed alone; `None` without a feed.
     pub feed: Option<Usd>,
     /// Price of a single pool that is too far from the feed to count.
@@ -199,15 +199,15 @@ pub struct Spread {
     pub several_pools: bool,
 }
 
-impl Spread {
+impl PriceSpread {
     /// Creates a spread without a feed and without current prices.
-    pub fn lagging(all: Band) -> Self {
+    pub fn lagging(all: PriceBand) -> Self {
         Self { all, present: None, feed: None, outvoted: None, several_pools: false }
     }
 
     /// Creates a spread from a feed alone.
     pub fn fed(feed: Usd) -> Self {
-        let alone = Band::of(feed, None);
+        let alone = PriceBand::of(feed, None);
         Self { all: alone, present: Some(alone), feed: Some(feed), outvoted: None, several_pools: false }
     }
 
@@ -220,18 +220,18 @@ impl Spread {
 
 /// Price sources of an exchange, in addition to the quote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Witnesses {
+enum ExchangePrices {
     All,
     Present,
     Feed,
 }
 
-impl Witnesses {
-    fn of(self, spread: Spread) -> Option<Band> {
+impl ExchangePrices {
+    fn of(self, spread: PriceSpread) -> Option<PriceBand> {
         match self {
             Self::All => Some(spread.all),
             Self::Present => spread.present,
-            Self::Feed => spread.feed.map(|feed| Band::of(feed, None)),
+            Self::Feed => spread.feed.map(|feed| PriceBand::of(feed, None)),
         }
     }
 }
@@ -239,34 +239,34 @@ impl Witnesses {
 /// Prices of every queried token contract, or the reason why there is none. The native token is listed by its wrapping
 /// contract.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Spreads {
+pub struct PriceSpreads {
     /// Prices by token contract.
-    pub of: BTreeMap<Address, Result<Spread, SafeText>>,
+    pub of: BTreeMap<Address, Result<PriceSpread, SafeText>>,
     /// Contract that wraps the native token, if known.
     pub wrapped: Option<Address>,
 }
 
-impl Spreads {
+impl PriceSpreads {
     /// Returns the prices of a token.
     ///
     /// # Errors
-    /// [`Doubt`] with the reason if there is no price.
-    pub fn get(&self, token: TokenId) -> Result<Spread, Doubt> {
+    /// [`UnknownValue`] with the reason if there is no price.
+    pub fn get(&self, token: TokenId) -> Result<PriceSpread, UnknownValue> {
         let contract = match token {
-            TokenId::Native => self.wrapped.ok_or_else(|| Doubt::because("the native token has no price"))?,
+            TokenId::Native => self.wrapped.ok_or_else(|| UnknownValue::because("the native token has no price"))?,
             TokenId::Erc20(address) => address,
         };
         match self.of.get(&contract) {
             Some(Ok(spread)) => Ok(*spread),
-            Some(Err(reason)) => Err(Doubt { reasons: vec![reason.clone()] }),
-            None => Err(Doubt::because(format_args!("no price was requested for {contract}"))),
+            Some(Err(reason)) => Err(UnknownValue { reasons: vec![reason.clone()] }),
+            None => Err(UnknownValue::because(format_args!("no price was requested for {contract}"))),
         }
     }
 }
 
 /// Treatment of inflows and gas without a price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unpriced {
+pub enum UnpricedRule {
     /// Unknown value, as for any outflow.
     Doubt,
     /// Counts as zero. For revocations only: they give nothing for their inflows, and an allowance that stays can cost
@@ -278,19 +278,19 @@ pub enum Unpriced {
 /// account's balances, for unlimited allowances; `around` has the amounts that signed orders may take.
 ///
 /// # Errors
-/// [`Doubt`] with every figure that is not known.
+/// [`UnknownValue`] with every figure that is not known.
 pub fn values(
     framed: &SigningPayload,
-    tokens: &BTreeMap<TokenId, Token>,
-    spreads: &Spreads,
+    tokens: &BTreeMap<TokenId, TokenInfo>,
+    spreads: &PriceSpreads,
     held: &BTreeMap<TokenId, U256>,
-    around: &Surroundings,
-    incoming: Unpriced,
-) -> Result<Values, Doubt> {
+    around: &JudgeContext,
+    incoming: UnpricedRule,
+) -> Result<ActionValues, UnknownValue> {
     let proposal = framed.proposal();
-    let pricing = Pricing { tokens, spreads, trade: proposal.trade.as_ref(), witnesses: Witnesses::All };
+    let pricing = Pricing { tokens, spreads, trade: proposal.trade.as_ref(), witnesses: ExchangePrices::All };
     let mut doubts: Vec<SafeText> = Vec::new();
-    let mut keep = |result: Result<Valued, Doubt>| match result {
+    let mut keep = |result: Result<ValuedAmount, UnknownValue>| match result {
         Ok(valued) => Some(valued),
         Err(doubt) => {
             // A token without a price leaves several figures unknown, for the same reason.
@@ -302,18 +302,18 @@ pub fn values(
             None
         }
     };
-    let outflows: Vec<Valued> =
+    let outflows: Vec<ValuedAmount> =
         proposal.outflows.iter().filter_map(|flow| keep(pricing.outgoing(flow.token.id, flow.amount))).collect();
-    let inflows: Vec<Valued> = proposal
+    let inflows: Vec<ValuedAmount> = proposal
         .inflows
         .iter()
         .filter(|inflow| inflow.recipient == proposal.account)
         .filter_map(|inflow| match (pricing.incoming(inflow.token.id, inflow.at_least), incoming) {
-            (Err(_), Unpriced::Nothing) => None,
-            (valued, Unpriced::Doubt | Unpriced::Nothing) => keep(valued),
+            (Err(_), UnpricedRule::Nothing) => None,
+            (valued, UnpricedRule::Doubt | UnpricedRule::Nothing) => keep(valued),
         })
         .collect();
-    let takeable: Vec<Valued> = proposal
+    let takeable: Vec<ValuedAmount> = proposal
         .allowances
         .iter()
         .filter_map(|bound| match counted_once(bound, proposal, held, around) {
@@ -323,23 +323,23 @@ pub fn values(
         })
         .collect();
     let gas = match (pricing.outgoing(TokenId::Native, framed.worst_gas()), incoming) {
-        (Err(_), Unpriced::Nothing) => Some(Usd::ZERO),
-        (valued, Unpriced::Doubt | Unpriced::Nothing) => keep(valued).map(|valued| valued.usd),
+        (Err(_), UnpricedRule::Nothing) => Some(Usd::ZERO),
+        (valued, UnpricedRule::Doubt | UnpricedRule::Nothing) => keep(valued).map(|valued| valued.usd),
     };
     let sums = sum(&outflows).and_then(|out| Ok((out, sum(&takeable)?, sum(&inflows)?)));
     let (Some(gas), Ok((out, left, received))) = (gas, sums) else {
         if doubts.is_empty() {
             doubts.push(SafeText::clean("the sum of all values is too large", MAX_REASON));
         }
-        return Err(Doubt { reasons: doubts });
+        return Err(UnknownValue { reasons: doubts });
     };
     if !doubts.is_empty() {
-        return Err(Doubt { reasons: doubts });
+        return Err(UnknownValue { reasons: doubts });
     }
-    let spent = out.checked_add(left).and_then(|spent| spent.checked_add(gas)).map_err(Doubt::because)?;
+    let spent = out.checked_add(left).and_then(|spent| spent.checked_add(gas)).map_err(UnknownValue::because)?;
     // These are optional: nothing depends on them if a source has no price.
-    let present = exchanged(framed, &Pricing { witnesses: Witnesses::Present, ..pricing }).ok();
-    let by_feed = exchanged(framed, &Pricing { witnesses: Witnesses::Feed, ..pricing }).ok();
+    let present = exchanged(framed, &Pricing { witnesses: ExchangePrices::Present, ..pricing }).ok();
+    let by_feed = exchanged(framed, &Pricing { witnesses: ExchangePrices::Feed, ..pricing }).ok();
     let unquoted = exchanged(framed, &Pricing { trade: None, ..pricing }).ok();
     let (concerns, several_pools) = concerns(framed, spreads);
     let promised = |bound: &AllowanceBound| match bound.kind {
@@ -347,7 +347,7 @@ pub fn values(
         AllowanceKind::Permit2 { .. } => (bound.token.id, U256::ZERO),
     };
     let promised = proposal.allowances.iter().filter(|_| proposal.is_trade()).map(promised);
-    Ok(Values {
+    Ok(ActionValues {
         outflows,
         inflows,
         takeable,
@@ -364,7 +364,7 @@ pub fn values(
 }
 
 /// Returns price problems of the exchanged tokens, and whether several pools price one of them.
-fn concerns(framed: &SigningPayload, spreads: &Spreads) -> (Vec<PriceConcern>, bool) {
+fn concerns(framed: &SigningPayload, spreads: &PriceSpreads) -> (Vec<PriceConcern>, bool) {
     let proposal = framed.proposal();
     let own = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account);
     let given = proposal.outflows.iter().map(|flow| flow.token.id);
@@ -388,14 +388,14 @@ fn concerns(framed: &SigningPayload, spreads: &Spreads) -> (Vec<PriceConcern>, b
 }
 
 /// Returns the dollars that the account gives and receives, by these price sources.
-fn exchanged(framed: &SigningPayload, pricing: &Pricing<'_>) -> Result<Exchange, Doubt> {
+fn exchanged(framed: &SigningPayload, pricing: &Pricing<'_>) -> Result<ExchangeValue, UnknownValue> {
     let proposal = framed.proposal();
     let given = proposal.outflows.iter().map(|flow| pricing.outgoing(flow.token.id, flow.amount));
     let own = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account);
     let received = own.map(|inflow| pricing.incoming(inflow.token.id, inflow.at_least));
     let given = given.collect::<Result<Vec<_>, _>>()?;
     let received = received.collect::<Result<Vec<_>, _>>()?;
-    Ok(Exchange { given: sum(&given)?, received: sum(&received)? })
+    Ok(ExchangeValue { given: sum(&given)?, received: sum(&received)? })
 }
 
 /// Returns the amount that an allowance lets others take: its amount, or the current balance if it is unlimited. Later
@@ -408,8 +408,8 @@ fn takeable(
     bound: &AllowanceBound,
     is_trade: bool,
     held: &BTreeMap<TokenId, U256>,
-    around: &Surroundings,
-) -> Result<U256, Doubt> {
+    around: &JudgeContext,
+) -> Result<U256, UnknownValue> {
     if !is_unlimited(bound.at_most) {
         let counted = match bound.kind {
             AllowanceKind::Erc20 if is_trade => around.promised_to(bound.token.id, bound.spender),
@@ -419,7 +419,7 @@ fn takeable(
     }
     held.get(&bound.token.id)
         .copied()
-        .ok_or_else(|| Doubt::because(format_args!("the balance of {} could not be read", bound.token.symbol)))
+        .ok_or_else(|| UnknownValue::because(format_args!("the balance of {} could not be read", bound.token.symbol)))
 }
 
 /// Returns the amount of an allowance that counts as spending, in raw units: [`takeable`], with the two allowances of
@@ -429,8 +429,8 @@ fn counted_once(
     bound: &AllowanceBound,
     proposal: &Proposal,
     held: &BTreeMap<TokenId, U256>,
-    around: &Surroundings,
-) -> Result<U256, Doubt> {
+    around: &JudgeContext,
+) -> Result<U256, UnknownValue> {
     let is_trade = proposal.is_trade();
     let amount = takeable(bound, is_trade, held, around)?;
     if bound.kind != AllowanceKind::Erc20 || around.permit2 != Some(bound.spender) {
@@ -441,7 +441,7 @@ fn counted_once(
     let through = proposal.allowances.iter().filter(inside);
     let through = through
         .map(|one| takeable(one, is_trade, held, around))
-        .try_fold(U256::ZERO, |sum, one| Ok::<_, Doubt>(sum.saturating_add(one?)))?;
+        .try_fold(U256::ZERO, |sum, one| Ok::<_, UnknownValue>(sum.saturating_add(one?)))?;
     Ok(amount.saturating_sub(through))
 }
 
@@ -450,20 +450,20 @@ pub fn is_unlimited(amount: U256) -> bool {
     amount.bit_len() >= UNLIMITED_BITS
 }
 
-fn sum(values: &[Valued]) -> Result<Usd, Doubt> {
-    values.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd)).map_err(Doubt::because)
+fn sum(values: &[ValuedAmount]) -> Result<Usd, UnknownValue> {
+    values.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd)).map_err(UnknownValue::because)
 }
 
 struct Pricing<'a> {
-    tokens: &'a BTreeMap<TokenId, Token>,
-    spreads: &'a Spreads,
-    trade: Option<&'a Trade>,
-    witnesses: Witnesses,
+    tokens: &'a BTreeMap<TokenId, TokenInfo>,
+    spreads: &'a PriceSpreads,
+    trade: Option<&'a TradeFigures>,
+    witnesses: ExchangePrices,
 }
 
 impl Pricing<'_> {
     /// Values an outflow at the highest of its own prices and the quote's.
-    fn outgoing(&self, id: TokenId, amount: U256) -> Result<Valued, Doubt> {
+    fn outgoing(&self, id: TokenId, amount: U256) -> Result<ValuedAmount, UnknownValue> {
         let token = self.token(id)?;
         let own = self.own(&token, amount, |band| band.highest, Rounding::Up)?;
         let by_quote = match self.trade.filter(|trade| trade.token_in.id == id && !amount.is_zero()) {
@@ -475,11 +475,11 @@ impl Pricing<'_> {
             }
             None => None,
         };
-        Ok(Valued { token, amount, usd: by_quote.map_or(own, |quoted| own.max(quoted)) })
+        Ok(ValuedAmount { token, amount, usd: by_quote.map_or(own, |quoted| own.max(quoted)) })
     }
 
     /// Values an inflow at the lowest of its own prices and the quote's.
-    fn incoming(&self, id: TokenId, amount: U256) -> Result<Valued, Doubt> {
+    fn incoming(&self, id: TokenId, amount: U256) -> Result<ValuedAmount, UnknownValue> {
         let token = self.token(id)?;
         let own = self.own(&token, amount, |band| band.lowest, Rounding::Down)?;
         let by_quote = match self.trade.filter(|trade| trade.token_out.id == id && !amount.is_zero()) {
@@ -490,37 +490,43 @@ impl Pricing<'_> {
             }
             None => None,
         };
-        Ok(Valued { token, amount, usd: by_quote.map_or(own, |quoted| own.min(quoted)) })
+        Ok(ValuedAmount { token, amount, usd: by_quote.map_or(own, |quoted| own.min(quoted)) })
     }
 
-    fn token(&self, id: TokenId) -> Result<Token, Doubt> {
-        self.tokens.get(&id).cloned().ok_or_else(|| Doubt::because("a token could not be read on the chain"))
+    fn token(&self, id: TokenId) -> Result<TokenInfo, UnknownValue> {
+        self.tokens.get(&id).cloned().ok_or_else(|| UnknownValue::because("a token could not be read on the chain"))
     }
 
-    fn own(&self, token: &Token, amount: U256, side: fn(Band) -> Usd, rounding: Rounding) -> Result<Usd, Doubt> {
-        let amount = TokenAmount::new(amount, token.decimals).map_err(Doubt::because)?;
+    fn own(
+        &self,
+        token: &TokenInfo,
+        amount: U256,
+        side: fn(PriceBand) -> Usd,
+        rounding: Rounding,
+    ) -> Result<Usd, UnknownValue> {
+        let amount = TokenAmount::new(amount, token.decimals).map_err(UnknownValue::because)?;
         // Zero units need no price.
         if amount.raw().is_zero() {
             return Ok(Usd::ZERO);
         }
         let band = self.witnesses.of(self.spreads.get(token.id)?);
-        let band = band.ok_or_else(|| Doubt::because(format_args!("{} has no current price", token.symbol)))?;
+        let band = band.ok_or_else(|| UnknownValue::because(format_args!("{} has no current price", token.symbol)))?;
         let price = side(band);
         Usd::value_of(amount, price, rounding)
-            .map_err(|error| Doubt::because(format_args!("the value of {amount} {}: {error}", token.symbol)))
+            .map_err(|error| UnknownValue::because(format_args!("the value of {amount} {}: {error}", token.symbol)))
     }
 }
 
 /// Computes `amount · part / whole`.
-fn scaled(amount: U256, part: U256, whole: U256, rounding: Rounding) -> Result<U256, Doubt> {
+fn scaled(amount: U256, part: U256, whole: U256, rounding: Rounding) -> Result<U256, UnknownValue> {
     if whole.is_zero() {
-        return Err(Doubt::because("the quote has an amount of zero"));
+        return Err(UnknownValue::because("the quote has an amount of zero"));
     }
     let (quotient, remainder) = (U512::from(amount) * U512::from(part)).div_rem(U512::from(whole));
     let round_up = rounding == Rounding::Up && !remainder.is_zero();
     let scaled = quotient + U512::from(u8::from(round_up));
     if scaled > U512::from(U256::MAX) {
-        return Err(Doubt::because("the quote's amounts are out of proportion"));
+        return Err(UnknownValue::because("the quote's amounts are out of proportion"));
     }
     Ok(U256::from(scaled))
 }

@@ -6,7 +6,7 @@ use alloy::consensus::TxEip1559;
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
 
 use super::error::SandboxError;
-use super::keys::{KeyError, Party};
+use super::keys::{DevnetAccount, KeyError};
 use golem_chain::devnet::{Chain, ChainTransaction};
 
 /// Priority fee of an actor, in wei per gas: below any user's tip, so that users come first.
@@ -14,7 +14,7 @@ pub const TIP: u128 = 1_000_000;
 
 /// Role of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Role {
+pub enum ActorRole {
     /// Deploys all contracts and owns the pools' liquidity.
     Treasury,
     /// Moves pools to the market's price.
@@ -43,7 +43,7 @@ pub enum Role {
     ThirdRelayer,
 }
 
-impl Role {
+impl ActorRole {
     /// All roles of actors.
     pub const ALL: [Self; 13] = [
         Self::Treasury,
@@ -84,20 +84,20 @@ impl Role {
 /// Keys of all actors.
 #[derive(Debug, Clone)]
 pub struct Actors {
-    treasury: Party,
-    arbitrageur: Party,
-    first_trader: Party,
-    second_trader: Party,
-    keeper: Party,
-    faucet: Party,
-    messenger: Party,
-    first_filler: Party,
-    second_filler: Party,
-    third_filler: Party,
-    first_relayer: Party,
-    second_relayer: Party,
-    third_relayer: Party,
-    cosigner: Party,
+    treasury: DevnetAccount,
+    arbitrageur: DevnetAccount,
+    first_trader: DevnetAccount,
+    second_trader: DevnetAccount,
+    keeper: DevnetAccount,
+    faucet: DevnetAccount,
+    messenger: DevnetAccount,
+    first_filler: DevnetAccount,
+    second_filler: DevnetAccount,
+    third_filler: DevnetAccount,
+    first_relayer: DevnetAccount,
+    second_relayer: DevnetAccount,
+    third_relayer: DevnetAccount,
+    cosigner: DevnetAccount,
 }
 
 impl Actors {
@@ -106,60 +106,60 @@ impl Actors {
     /// # Errors
     /// [`KeyError`] if a key cannot be derived.
     pub fn new() -> Result<Self, KeyError> {
-        let party = |role: Role| Party::inhabitant(role.label());
+        let party = |role: ActorRole| DevnetAccount::inhabitant(role.label());
         Ok(Self {
-            treasury: party(Role::Treasury)?,
-            arbitrageur: party(Role::Arbitrageur)?,
-            first_trader: party(Role::FirstTrader)?,
-            second_trader: party(Role::SecondTrader)?,
-            keeper: party(Role::Keeper)?,
-            faucet: party(Role::Faucet)?,
-            messenger: party(Role::Messenger)?,
-            first_filler: party(Role::FirstFiller)?,
-            second_filler: party(Role::SecondFiller)?,
-            third_filler: party(Role::ThirdFiller)?,
-            first_relayer: party(Role::FirstRelayer)?,
-            second_relayer: party(Role::SecondRelayer)?,
-            third_relayer: party(Role::ThirdRelayer)?,
-            cosigner: Party::inhabitant("order cosigner")?,
+            treasury: party(ActorRole::Treasury)?,
+            arbitrageur: party(ActorRole::Arbitrageur)?,
+            first_trader: party(ActorRole::FirstTrader)?,
+            second_trader: party(ActorRole::SecondTrader)?,
+            keeper: party(ActorRole::Keeper)?,
+            faucet: party(ActorRole::Faucet)?,
+            messenger: party(ActorRole::Messenger)?,
+            first_filler: party(ActorRole::FirstFiller)?,
+            second_filler: party(ActorRole::SecondFiller)?,
+            third_filler: party(ActorRole::ThirdFiller)?,
+            first_relayer: party(ActorRole::FirstRelayer)?,
+            second_relayer: party(ActorRole::SecondRelayer)?,
+            third_relayer: party(ActorRole::ThirdRelayer)?,
+            cosigner: DevnetAccount::inhabitant("order cosigner")?,
         })
     }
 
     /// The actor in `role`.
-    pub fn party(&self, role: Role) -> &Party {
+    pub fn party(&self, role: ActorRole) -> &DevnetAccount {
         match role {
-            Role::Treasury => &self.treasury,
-            Role::Arbitrageur => &self.arbitrageur,
-            Role::FirstTrader => &self.first_trader,
-            Role::SecondTrader => &self.second_trader,
-            Role::Keeper => &self.keeper,
-            Role::Faucet => &self.faucet,
-            Role::Messenger => &self.messenger,
-            Role::FirstFiller => &self.first_filler,
-            Role::SecondFiller => &self.second_filler,
-            Role::ThirdFiller => &self.third_filler,
-            Role::FirstRelayer => &self.first_relayer,
-            Role::SecondRelayer => &self.second_relayer,
-            Role::ThirdRelayer => &self.third_relayer,
+            ActorRole::Treasury => &self.treasury,
+            ActorRole::Arbitrageur => &self.arbitrageur,
+            ActorRole::FirstTrader => &self.first_trader,
+            ActorRole::SecondTrader => &self.second_trader,
+            ActorRole::Keeper => &self.keeper,
+            ActorRole::Faucet => &self.faucet,
+            ActorRole::Messenger => &self.messenger,
+            ActorRole::FirstFiller => &self.first_filler,
+            ActorRole::SecondFiller => &self.second_filler,
+            ActorRole::ThirdFiller => &self.third_filler,
+            ActorRole::FirstRelayer => &self.first_relayer,
+            ActorRole::SecondRelayer => &self.second_relayer,
+            ActorRole::ThirdRelayer => &self.third_relayer,
         }
     }
 
     /// The order service's cosigner, which sends no transactions.
-    pub fn cosigner(&self) -> &Party {
+    pub fn cosigner(&self) -> &DevnetAccount {
         &self.cosigner
     }
 
     /// Address of the actor in `role`.
-    pub fn address(&self, role: Role) -> Address {
+    pub fn address(&self, role: ActorRole) -> Address {
         self.party(role).address()
     }
 }
 
 /// A transaction that an actor will send.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Order {
+pub struct ActorTransaction {
     /// Role of the sender.
-    pub role: Role,
+    pub role: ActorRole,
     /// Target of the transaction, or a contract creation.
     pub to: TxKind,
     /// Value to transfer, in wei.
@@ -174,9 +174,9 @@ pub struct Order {
     pub step: &'static str,
 }
 
-impl Order {
+impl ActorTransaction {
     /// Creates a call without value.
-    pub fn call(role: Role, to: Address, input: Vec<u8>, gas: u64, step: &'static str) -> Self {
+    pub fn call(role: ActorRole, to: Address, input: Vec<u8>, gas: u64, step: &'static str) -> Self {
         Self { role, to: TxKind::Call(to), value: U256::ZERO, input: input.into(), gas, tip: TIP, step }
     }
 }
@@ -185,7 +185,7 @@ impl Order {
 ///
 /// # Errors
 /// A [`SandboxError`] if signing fails or the chain refuses the transaction.
-pub fn send(chain: &mut Chain, actors: &Actors, order: Order) -> Result<B256, SandboxError> {
+pub fn send(chain: &mut Chain, actors: &Actors, order: ActorTransaction) -> Result<B256, SandboxError> {
     let party = actors.party(order.role);
     let step = order.step;
     let transaction = TxEip1559 {

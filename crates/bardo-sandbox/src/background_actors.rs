@@ -8,15 +8,15 @@ use std::sync::{Arc, OnceLock};
 use alloy::primitives::{Address, B256};
 use parking_lot::Mutex;
 
-use super::actors::{Actors, Order, Role, send};
+use super::actors::{ActorRole, ActorTransaction, Actors, send};
 use super::error::SandboxError;
-use super::faucet::{self, Gift};
+use super::faucet::{self, FaucetAsset};
 use super::genesis::Deployment;
 use super::keeper::{self, FeedFault};
-use super::market::{self, Moment};
+use super::market::{self, MarketBlock};
 use super::order_service::OrderService;
 use super::relayers::Relayers;
-use super::target::{Asset, PriceE8, Prices, Shock, price_at};
+use super::target::{AssetPrices, PriceE8, PriceShock, PricedAsset, price_at};
 use golem_chain::devnet::Chain;
 use golem_protocols::uniswap::gateway::BestBid;
 
@@ -36,12 +36,12 @@ pub enum MarketMode {
 
 /// Settings of a chain's actors.
 #[derive(Debug, Default)]
-struct Instructions {
+struct ActorSettings {
     frozen_at: Option<(u64, u64)>,
     keeper_rests: bool,
-    shocks: Vec<Shock>,
-    silent_feeds: BTreeSet<Asset>,
-    orders: Vec<Order>,
+    shocks: Vec<PriceShock>,
+    silent_feeds: BTreeSet<PricedAsset>,
+    orders: Vec<ActorTransaction>,
 }
 
 /// Background actors of one chain. Clones share their state.
@@ -52,7 +52,7 @@ pub struct BackgroundActors {
     began: u64,
     deployment: Arc<Deployment>,
     actors: Actors,
-    instructions: Arc<Mutex<Instructions>>,
+    instructions: Arc<Mutex<ActorSettings>>,
     order_service: OrderService,
     relayers: Arc<OnceLock<Relayers>>,
 }
@@ -86,7 +86,7 @@ impl BackgroundActors {
     }
 
     /// Address of the actor in `role`.
-    pub fn address(&self, role: Role) -> Address {
+    pub fn address(&self, role: ActorRole) -> Address {
         self.actors.address(role)
     }
 
@@ -105,14 +105,14 @@ impl BackgroundActors {
     }
 
     /// Adds a price shock.
-    pub fn shock(&self, shock: Shock) {
+    pub fn shock(&self, shock: PriceShock) {
         self.instructions.lock().shocks.push(shock);
     }
 
     /// Lowers all prices except stablecoins by `parts_per_million` over `blocks` from the next block on, permanently.
     pub fn crash(&self, chain: &Chain, parts_per_million: u32, blocks: u64) {
         let fall = i32::try_from(parts_per_million.min(990_000)).unwrap_or_default();
-        self.shock(Shock {
+        self.shock(PriceShock {
             asset: None,
             parts_per_million: -fall,
             from_block: chain.next_context().number,
@@ -124,7 +124,7 @@ impl BackgroundActors {
     /// Raises all prices except stablecoins by `parts_per_million` over `blocks` from the next block on, and lowers
     /// them again over as many blocks.
     pub fn spike(&self, chain: &Chain, parts_per_million: u32, blocks: u64) {
-        self.shock(Shock {
+        self.shock(PriceShock {
             asset: None,
             parts_per_million: i32::try_from(parts_per_million).unwrap_or(i32::MAX),
             from_block: chain.next_context().number,
@@ -134,7 +134,7 @@ impl BackgroundActors {
     }
 
     /// Stops or resumes the updates of a feed.
-    pub fn silence(&self, asset: Asset, silent: bool) {
+    pub fn silence(&self, asset: PricedAsset, silent: bool) {
         let mut instructions = self.instructions.lock();
         if silent {
             instructions.silent_feeds.insert(asset);
@@ -144,7 +144,7 @@ impl BackgroundActors {
     }
 
     /// Sets a feed's fault mode in the next block.
-    pub fn set_fault(&self, asset: Asset, fault: FeedFault) {
+    pub fn set_fault(&self, asset: PricedAsset, fault: FeedFault) {
         if let Some(order) = keeper::fault_order(&self.deployment, asset, fault) {
             self.instructions.lock().orders.push(order);
         }
@@ -154,7 +154,7 @@ impl BackgroundActors {
     ///
     /// # Errors
     /// A [`SandboxError`] if the token does not exist or the chain refuses a transaction.
-    pub fn give(&self, chain: &mut Chain, to: Address, gift: Gift) -> Result<Option<B256>, SandboxError> {
+    pub fn give(&self, chain: &mut Chain, to: Address, gift: FaucetAsset) -> Result<Option<B256>, SandboxError> {
         let mut last = None;
         for order in faucet::orders(&self.deployment, to, gift)? {
             last = Some(send(chain, &self.actors, order)?);
@@ -163,7 +163,7 @@ impl BackgroundActors {
     }
 
     /// Market price of `asset` in the chain's next block, in dollars with eight decimals.
-    pub fn price(&self, chain: &Chain, asset: Asset) -> PriceE8 {
+    pub fn price(&self, chain: &Chain, asset: PricedAsset) -> PriceE8 {
         let next = chain.next_context();
         let instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
@@ -199,11 +199,11 @@ impl BackgroundActors {
     }
 
     /// Market prices of all assets in the chain's next block.
-    pub(super) fn prices(&self, chain: &Chain) -> Prices {
+    pub(super) fn prices(&self, chain: &Chain) -> AssetPrices {
         let next = chain.next_context();
         let instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
-        Prices::at(self.seed, self.age(timestamp), block, &instructions.shocks)
+        AssetPrices::at(self.seed, self.age(timestamp), block, &instructions.shocks)
     }
 
     /// Age of the market at this time, in seconds.
@@ -211,14 +211,14 @@ impl BackgroundActors {
         timestamp.saturating_sub(self.began)
     }
 
-    fn decide(&self, chain: &Chain) -> Vec<Order> {
+    fn decide(&self, chain: &Chain) -> Vec<ActorTransaction> {
         let next = chain.next_context();
         let mut instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
-        let prices = Prices::at(self.seed, self.age(timestamp), block, &instructions.shocks);
+        let prices = AssetPrices::at(self.seed, self.age(timestamp), block, &instructions.shocks);
         let mut decided = Vec::new();
         if instructions.frozen_at.is_none() {
-            let moment = Moment {
+            let moment = MarketBlock {
                 seed: self.seed,
                 block: next.number,
                 timestamp: next.timestamp,

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
 
-use super::actors::{Actors, Order, Role, TIP, send};
-use super::contracts::{self, Contract};
+use super::actors::{ActorRole, ActorTransaction, Actors, TIP, send};
+use super::contracts::{self, BundledContract};
 use super::error::SandboxError;
 use golem_chain::devnet::Chain;
 use golem_chain::evm::TRANSACTION_GAS_CAP;
@@ -24,7 +24,7 @@ impl<'a> BlockBuilder<'a> {
         Self { chain, actors, steps: BTreeMap::new() }
     }
 
-    pub(super) fn send(&mut self, order: Order) -> Result<(), SandboxError> {
+    pub(super) fn send(&mut self, order: ActorTransaction) -> Result<(), SandboxError> {
         let step = order.step;
         let hash = send(self.chain, self.actors, order)?;
         self.steps.insert(hash, step);
@@ -33,39 +33,47 @@ impl<'a> BlockBuilder<'a> {
 
     pub(super) fn call(
         &mut self,
-        role: Role,
+        role: ActorRole,
         to: Address,
         input: Vec<u8>,
         gas: u64,
         step: &'static str,
     ) -> Result<(), SandboxError> {
-        self.send(Order::call(role, to, input, gas, step))
+        self.send(ActorTransaction::call(role, to, input, gas, step))
     }
 
     /// Sends a contract creation by the treasury; returns the future address.
-    pub(super) fn create(&mut self, contract: Contract, arguments: &[u8]) -> Result<Address, SandboxError> {
+    pub(super) fn create(&mut self, contract: BundledContract, arguments: &[u8]) -> Result<Address, SandboxError> {
         self.create_code(contract.creation(arguments)?, contract.name())
     }
 
     pub(super) fn create_code(&mut self, input: Bytes, step: &'static str) -> Result<Address, SandboxError> {
-        let treasury = self.actors.address(Role::Treasury);
+        let treasury = self.actors.address(ActorRole::Treasury);
         let address = treasury.create(self.chain.pending_nonce(treasury));
         let gas = deployment_gas(input.len());
-        self.send(Order { role: Role::Treasury, to: TxKind::Create, value: U256::ZERO, input, gas, tip: TIP, step })?;
+        self.send(ActorTransaction {
+            role: ActorRole::Treasury,
+            to: TxKind::Create,
+            value: U256::ZERO,
+            input,
+            gas,
+            tip: TIP,
+            step,
+        })?;
         Ok(address)
     }
 
     /// Creates a contract through the deployment proxy, at an address that depends on salt, code and arguments only.
     pub(super) fn create2(
         &mut self,
-        contract: Contract,
+        contract: BundledContract,
         arguments: &[u8],
         salt: B256,
     ) -> Result<Address, SandboxError> {
         let code = contract.creation(arguments)?;
         let gas = deployment_gas(code.len());
         let input = [salt.as_slice(), code.as_ref()].concat();
-        self.call(Role::Treasury, contracts::DEPLOYMENT_PROXY, input, gas, contract.name())?;
+        self.call(ActorRole::Treasury, contracts::DEPLOYMENT_PROXY, input, gas, contract.name())?;
         Ok(contracts::DEPLOYMENT_PROXY.create2_from_code(salt, code))
     }
 

@@ -9,17 +9,17 @@ use alloy::primitives::Address;
 use super::actors::Actors;
 use super::background_actors::{BackgroundActors, MarketMode};
 use super::error::SandboxError;
-use super::genesis::{Deployment, Stage};
+use super::genesis::{Deployment, StartStage};
 use super::keep::{KeptFolder, KeptRecord};
-use super::keys::Party;
-use super::plan::{CHAINS, ChainPlan};
+use super::keys::DevnetAccount;
+use super::plan::{CHAINS, ChainSetup};
 use super::relayers::Relayers;
-use super::snapshot::{self, Furnished};
+use super::snapshot::{self, PopulatedChain};
 use bardo_base::clock::Clock;
 use bardo_base::id::InstanceId;
 use golem_chain::devnet::keep::KeptChain;
-use golem_chain::devnet::{Chain, Devnet, HookPolicy, Mining, RunningConfig};
-use golem_chain::network::{ChainDescription, DescribedFeed, DescribedToken, Description};
+use golem_chain::devnet::{Chain, Devnet, HookPolicy, MiningMode, RunningConfig};
+use golem_chain::network::{ChainDescription, DescribedFeed, DescribedToken, NetworkDescription};
 
 /// Duration of the market history before the start, in seconds.
 pub const PAST_SECONDS: u64 = 7_200;
@@ -35,7 +35,7 @@ const LATEST_GENESIS: u64 = snapshot::GENESIS_TIME + 3_600;
 
 /// Mode of block production after the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum BlockPace {
     /// By interval: ethereum every 2 s, base every second.
     Live,
     /// By a custom interval.
@@ -54,7 +54,7 @@ pub struct SandboxConfig {
     /// Timestamp of the last history block, in seconds since the Unix epoch. Later blocks follow the clock.
     pub start_time: u64,
     /// Mode of block production.
-    pub pace: Pace,
+    pub pace: BlockPace,
     /// Source of timestamps; with `None` each block is one second later, which is reproducible.
     pub clock: Option<Arc<dyn Clock>>,
     /// Mode of the market after the start.
@@ -65,11 +65,11 @@ pub struct SandboxConfig {
 
 /// Progress report of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct StartProgress {
     /// Name of the chain.
     pub chain: &'static str,
     /// Stage that it has reached.
-    pub stage: Stage,
+    pub stage: StartStage,
 }
 
 /// One chain of the devnet.
@@ -93,7 +93,7 @@ pub struct Sandbox {
 }
 
 /// A chain before its thread starts.
-struct Built {
+struct BuiltChain {
     chain: Chain,
     background_actors: BackgroundActors,
     kept: Option<KeptChain>,
@@ -104,7 +104,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// A [`SandboxError`] if a chain cannot be built or started.
-    pub fn boot(config: &SandboxConfig, report: &(dyn Fn(Progress) + Sync)) -> Result<Self, SandboxError> {
+    pub fn boot(config: &SandboxConfig, report: &(dyn Fn(StartProgress) + Sync)) -> Result<Self, SandboxError> {
         let actors = Actors::new()?;
         let built = build_all(config, &actors, report)?;
         Self::start(config, actors, InstanceId::random(), config.seed, built, report)
@@ -118,7 +118,7 @@ impl Sandbox {
     pub fn boot_kept(
         config: &SandboxConfig,
         folder: &KeptFolder,
-        report: &(dyn Fn(Progress) + Sync),
+        report: &(dyn Fn(StartProgress) + Sync),
     ) -> Result<Self, SandboxError> {
         let actors = Actors::new()?;
         if let Some(record) = folder.record()? {
@@ -143,8 +143,8 @@ impl Sandbox {
         actors: Actors,
         instance: InstanceId,
         seed: u64,
-        built: Vec<Built>,
-        report: &(dyn Fn(Progress) + Sync),
+        built: Vec<BuiltChain>,
+        report: &(dyn Fn(StartProgress) + Sync),
     ) -> Result<Self, SandboxError> {
         let is_kept = built.iter().any(|built| built.kept.is_some());
         let relayers =
@@ -153,10 +153,10 @@ impl Sandbox {
         for built in built {
             let chain = run(config, built)?;
             chain.background_actors.join(relayers.clone());
-            report(Progress { chain: chain.deployment.plan.name, stage: Stage::Ready });
+            report(StartProgress { chain: chain.deployment.plan.name, stage: StartStage::Ready });
             chains.push(chain);
         }
-        let accounts = Party::development_accounts()?.iter().map(Party::address).collect();
+        let accounts = DevnetAccount::development_accounts()?.iter().map(DevnetAccount::address).collect();
         Ok(Self { instance, chains, accounts, is_kept })
     }
 
@@ -189,8 +189,8 @@ impl Sandbox {
     }
 
     /// Self-description of the devnet. The server fills in its URLs.
-    pub fn description(&self) -> Description {
-        Description {
+    pub fn description(&self) -> NetworkDescription {
+        NetworkDescription {
             chains: self.chains.iter().map(|chain| describe(&chain.deployment, &self.accounts)).collect(),
             instance: Some(self.instance),
             order_service: None,
@@ -206,13 +206,13 @@ impl Sandbox {
 /// A [`SandboxError`] if the snapshot cannot be used or an actor's transaction fails.
 pub fn build_chain(
     seed: u64,
-    plan: &'static ChainPlan,
+    plan: &'static ChainSetup,
     actors: &Actors,
     began: u64,
-    report: &dyn Fn(Stage),
+    report: &dyn Fn(StartStage),
 ) -> Result<(Chain, BackgroundActors), SandboxError> {
-    report(Stage::Snapshot);
-    let Furnished { mut chain, deployment } = snapshot::furnished(plan)?;
+    report(StartStage::Snapshot);
+    let PopulatedChain { mut chain, deployment } = snapshot::furnished(plan)?;
     let background_actors = BackgroundActors::new(seed, began, Arc::new(deployment), actors.clone());
     live_through_the_past(&mut chain, &background_actors, began, report)?;
     chain.set_next_base_fee(plan.base_fee);
@@ -223,17 +223,17 @@ pub fn build_chain(
 fn build_all(
     config: &SandboxConfig,
     actors: &Actors,
-    report: &(dyn Fn(Progress) + Sync),
-) -> Result<Vec<Built>, SandboxError> {
+    report: &(dyn Fn(StartProgress) + Sync),
+) -> Result<Vec<BuiltChain>, SandboxError> {
     let began = config
         .start_time
         .checked_sub(PAST_SECONDS)
         .filter(|began| *began >= LATEST_GENESIS)
         .ok_or(SandboxError::StartTooEarly { start: config.start_time, earliest: LATEST_GENESIS + PAST_SECONDS })?;
     on_threads(|plan| {
-        let tell = |stage| report(Progress { chain: plan.name, stage });
+        let tell = |stage| report(StartProgress { chain: plan.name, stage });
         let (chain, background_actors) = build_chain(config.seed, plan, actors, began, &tell)?;
-        Ok(Built { chain, background_actors, kept: None })
+        Ok(BuiltChain { chain, background_actors, kept: None })
     })
 }
 
@@ -242,19 +242,19 @@ fn resume_all(
     record: &KeptRecord,
     folder: &KeptFolder,
     actors: &Actors,
-    report: &(dyn Fn(Progress) + Sync),
-) -> Result<Vec<Built>, SandboxError> {
+    report: &(dyn Fn(StartProgress) + Sync),
+) -> Result<Vec<BuiltChain>, SandboxError> {
     on_threads(|plan| {
-        report(Progress { chain: plan.name, stage: Stage::Kept });
+        report(StartProgress { chain: plan.name, stage: StartStage::Kept });
         let (kept, chain, deployment) = folder.resume(record, plan)?;
         let background_actors = BackgroundActors::new(record.seed, record.began, Arc::new(deployment), actors.clone());
-        Ok(Built { chain, background_actors, kept: Some(kept) })
+        Ok(BuiltChain { chain, background_actors, kept: Some(kept) })
     })
 }
 
 fn on_threads(
-    build: impl Fn(&'static ChainPlan) -> Result<Built, SandboxError> + Sync,
-) -> Result<Vec<Built>, SandboxError> {
+    build: impl Fn(&'static ChainSetup) -> Result<BuiltChain, SandboxError> + Sync,
+) -> Result<Vec<BuiltChain>, SandboxError> {
     let build = &build;
     std::thread::scope(|scope| {
         let builders: Vec<_> = CHAINS.into_iter().map(|plan| scope.spawn(move || build(plan))).collect();
@@ -264,8 +264,8 @@ fn on_threads(
 }
 
 /// Starts a chain's thread with its background actors.
-fn run(config: &SandboxConfig, built: Built) -> Result<SandboxChain, SandboxError> {
-    let Built { chain, background_actors, kept } = built;
+fn run(config: &SandboxConfig, built: BuiltChain) -> Result<SandboxChain, SandboxError> {
+    let BuiltChain { chain, background_actors, kept } = built;
     let deployment = Arc::clone(background_actors.deployment());
     let plan = deployment.plan;
     if config.market == MarketMode::Off {
@@ -280,10 +280,10 @@ fn run(config: &SandboxConfig, built: Built) -> Result<SandboxChain, SandboxErro
         }
     };
     let mining = match config.pace {
-        Pace::Live => Mining::Interval(Duration::from_millis(plan.block_millis)),
-        Pace::Every(interval) => Mining::Interval(interval),
-        Pace::OnTransaction => Mining::OnTransaction,
-        Pace::Manual => Mining::Manual,
+        BlockPace::Live => MiningMode::Interval(Duration::from_millis(plan.block_millis)),
+        BlockPace::Every(interval) => MiningMode::Interval(interval),
+        BlockPace::OnTransaction => MiningMode::OnTransaction,
+        BlockPace::Manual => MiningMode::Manual,
     };
     let running = RunningConfig {
         mining,
@@ -301,7 +301,7 @@ fn live_through_the_past(
     chain: &mut Chain,
     background_actors: &BackgroundActors,
     began: u64,
-    report: &dyn Fn(Stage),
+    report: &dyn Fn(StartStage),
 ) -> Result<(), SandboxError> {
     let of = PAST_SECONDS / PAST_BLOCK_SECONDS;
     for done in 1..=of {
@@ -312,7 +312,7 @@ fn live_through_the_past(
         if let Some(failure) = block.receipts.iter().find_map(|receipt| receipt.failure.clone()) {
             return Err(SandboxError::Failed { step: "the market's history", failure });
         }
-        report(Stage::Past { done, of });
+        report(StartStage::Past { done, of });
     }
     Ok(())
 }

@@ -28,11 +28,11 @@ macro_rules! bundle {
     ($($(#[$meta:meta])* $variant:ident = $name:literal,)+) => {
         /// A contract of the bundle.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Contract {
+        pub enum BundledContract {
             $($(#[$meta])* $variant,)+
         }
 
-        impl Contract {
+        impl BundledContract {
             /// All contracts of the bundle, in the manifest's order.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
@@ -203,11 +203,11 @@ pub const V2_PAIR_INIT_HASH: B256 = b256!("0x96e8ac4277198ff8b6f785478aa9a39f403
 /// Hash of the V3 pool's creation code, which determines every pool's address.
 pub const V3_POOL_INIT_HASH: B256 = b256!("0xe34f199b19b2b4f47f68442619d555527d244f78a3297ea89325f843f87b8b54");
 
-/// Offset of the address of [`Contract::NFTDescriptor`] in the descriptor's creation code.
+/// Offset of the address of [`BundledContract::NFTDescriptor`] in the descriptor's creation code.
 const DESCRIPTOR_LINK_OFFSET: usize = 1681;
 
-impl Contract {
-    /// Code of the contract: creation code without constructor arguments, except for [`Contract::Multicall3`], which is
+impl BundledContract {
+    /// Code of the contract: creation code without constructor arguments, except for [`BundledContract::Multicall3`], which is
     /// bundled as runtime code.
     ///
     /// # Errors
@@ -229,12 +229,12 @@ impl Contract {
     }
 }
 
-/// Creation code of [`Contract::NonfungibleTokenPositionDescriptor`] with the library's address in its slot.
+/// Creation code of [`BundledContract::NonfungibleTokenPositionDescriptor`] with the library's address in its slot.
 ///
 /// # Errors
 /// [`ContractError`] if the bundled file is damaged.
 pub fn link_descriptor(library: Address) -> Result<Bytes, ContractError> {
-    let mut code = Contract::NonfungibleTokenPositionDescriptor.code()?.to_vec();
+    let mut code = BundledContract::NonfungibleTokenPositionDescriptor.code()?.to_vec();
     let length = code.len();
     let slot = code
         .get_mut(DESCRIPTOR_LINK_OFFSET..DESCRIPTOR_LINK_OFFSET + Address::len_bytes())
@@ -254,15 +254,15 @@ mod tests {
         manifest["contracts"].as_array().unwrap().clone()
     }
 
-    fn entry(contract: Contract) -> Value {
+    fn entry(contract: BundledContract) -> Value {
         manifest().into_iter().find(|entry| entry["name"] == contract.name()).unwrap()
     }
 
     #[test]
     fn every_file_has_the_hash_its_manifest_entry_states() {
         let manifest = manifest();
-        assert_eq!(manifest.len(), Contract::ALL.len());
-        for (contract, entry) in Contract::ALL.iter().zip(&manifest) {
+        assert_eq!(manifest.len(), BundledContract::ALL.len());
+        for (contract, entry) in BundledContract::ALL.iter().zip(&manifest) {
             let code = contract.code().unwrap();
             assert_eq!(entry["name"], contract.name());
             assert_eq!(entry["file"], format!("{}.hex", contract.name()));
@@ -279,22 +279,23 @@ mod tests {
 
     #[test]
     fn creation_code_is_within_the_limit_of_eip_3860() {
-        for contract in Contract::ALL {
+        for contract in BundledContract::ALL {
             assert!(contract.code().unwrap().len() <= 49_152 - 1_024, "{}", contract.name());
         }
     }
 
     #[test]
     fn the_factories_hold_the_canonical_pair_and_pool() {
-        assert_eq!(entry(Contract::UniswapV2Factory)["embeds"][0]["keccak256"], V2_PAIR_INIT_HASH.to_string());
-        assert_eq!(entry(Contract::UniswapV3Factory)["embeds"][0]["keccak256"], V3_POOL_INIT_HASH.to_string());
+        assert_eq!(entry(BundledContract::UniswapV2Factory)["embeds"][0]["keccak256"], V2_PAIR_INIT_HASH.to_string());
+        assert_eq!(entry(BundledContract::UniswapV3Factory)["embeds"][0]["keccak256"], V3_POOL_INIT_HASH.to_string());
     }
 
     #[test]
     fn create2_puts_permit2_and_the_entry_point_at_their_canonical_addresses() {
-        for (contract, salt, expected) in
-            [(Contract::Permit2, PERMIT2_SALT, PERMIT2), (Contract::EntryPoint, ENTRY_POINT_SALT, ENTRY_POINT)]
-        {
+        for (contract, salt, expected) in [
+            (BundledContract::Permit2, PERMIT2_SALT, PERMIT2),
+            (BundledContract::EntryPoint, ENTRY_POINT_SALT, ENTRY_POINT),
+        ] {
             assert_eq!(DEPLOYMENT_PROXY.create2_from_code(salt, contract.code().unwrap()), expected);
         }
     }
@@ -302,7 +303,7 @@ mod tests {
     #[test]
     fn preset_codes_have_the_hashes_they_have_on_mainnet() {
         assert_eq!(
-            keccak256(Contract::Multicall3.code().unwrap()),
+            keccak256(BundledContract::Multicall3.code().unwrap()),
             b256!("0xd5c15df687b16f2ff992fc8d767b4216323184a2bbc6ee2f9c398c318e770891")
         );
         assert_eq!(
@@ -314,18 +315,20 @@ mod tests {
     #[test]
     fn linking_fills_exactly_the_slot_the_manifest_lists() {
         let library = address!("0x10112233445566778899aabbccddeeff01112233");
-        let links = entry(Contract::NonfungibleTokenPositionDescriptor)["links"].clone();
+        let links = entry(BundledContract::NonfungibleTokenPositionDescriptor)["links"].clone();
         assert_eq!(links.as_array().unwrap().len(), 1);
         assert_eq!(links[0]["library"], "NFTDescriptor");
         assert_eq!(links[0]["offset"], DESCRIPTOR_LINK_OFFSET);
         assert_eq!(links[0]["length"], 20);
 
-        let before = Contract::NonfungibleTokenPositionDescriptor.code().unwrap();
+        let before = BundledContract::NonfungibleTokenPositionDescriptor.code().unwrap();
         let after = link_descriptor(library).unwrap();
         assert_eq!(after[DESCRIPTOR_LINK_OFFSET..DESCRIPTOR_LINK_OFFSET + 20], library[..]);
         let changed = (0..before.len()).filter(|&at| before[at] != after[at]).count();
         assert_eq!(changed, 20);
-        for contract in Contract::ALL.iter().filter(|c| **c != Contract::NonfungibleTokenPositionDescriptor) {
+        for contract in
+            BundledContract::ALL.iter().filter(|c| **c != BundledContract::NonfungibleTokenPositionDescriptor)
+        {
             assert_eq!(entry(*contract)["links"].as_array().unwrap().len(), 0, "{}", contract.name());
         }
     }

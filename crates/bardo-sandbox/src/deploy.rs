@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use alloy::primitives::{Address, B256, Bytes, U256, aliases::I24, aliases::U24, keccak256};
 use alloy::sol_types::{SolCall, SolValue};
 
-use super::actors::Role;
+use super::actors::ActorRole;
 use super::block_builder::BlockBuilder;
-use super::contracts::{self, Contract};
+use super::contracts::{self, BundledContract};
 use super::error::SandboxError;
-use super::genesis::{Deployment, Pool, TokenAt};
-use super::plan::{CHAINS, ChainPlan, PoolPlan, Token, Venue};
-use super::target::Asset;
+use super::genesis::{DeployedToken, Deployment, GenesisPool};
+use super::plan::{CHAINS, ChainSetup, PoolSetup, SandboxToken, Venue};
+use super::target::PricedAsset;
 use bardo_abi::erc7683::OriginSettler;
 use bardo_abi::uniswap_v3::UniswapV3Factory;
 
@@ -25,14 +25,14 @@ pub const REFUND_DELAY_SECONDS: u32 = 30;
 const ABSENT: Address = Address::ZERO;
 
 /// Sends all deployments and returns the future addresses.
-pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainPlan) -> Result<Deployment, SandboxError> {
-    let treasury = builder.actors.address(Role::Treasury);
+pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainSetup) -> Result<Deployment, SandboxError> {
+    let treasury = builder.actors.address(ActorRole::Treasury);
 
-    let weth = builder.create(Contract::Weth9, &[])?;
-    builder.create2(Contract::Permit2, &[], contracts::PERMIT2_SALT)?;
-    builder.create2(Contract::EntryPoint, &[], contracts::ENTRY_POINT_SALT)?;
+    let weth = builder.create(BundledContract::Weth9, &[])?;
+    builder.create2(BundledContract::Permit2, &[], contracts::PERMIT2_SALT)?;
+    builder.create2(BundledContract::EntryPoint, &[], contracts::ENTRY_POINT_SALT)?;
 
-    let Uniswap {
+    let UniswapAddresses {
         v2_factory,
         v2_router,
         v3_factory,
@@ -44,10 +44,10 @@ pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainPlan) -
     } = uniswap(builder, weth)?;
 
     let reactor = (contracts::PERMIT2, treasury).abi_encode_params();
-    let dutch_v2 = builder.create(Contract::V2DutchOrderReactor, &reactor)?;
-    let dutch_v3 = builder.create(Contract::V3DutchOrderReactor, &reactor)?;
-    let priority = builder.create(Contract::PriorityOrderReactor, &reactor)?;
-    let order_quoter = builder.create(Contract::OrderQuoter, &[])?;
+    let dutch_v2 = builder.create(BundledContract::V2DutchOrderReactor, &reactor)?;
+    let dutch_v3 = builder.create(BundledContract::V3DutchOrderReactor, &reactor)?;
+    let priority = builder.create(BundledContract::PriorityOrderReactor, &reactor)?;
+    let order_quoter = builder.create(BundledContract::OrderQuoter, &[])?;
 
     let (manager, delegator, enforcers) = delegation(builder)?;
 
@@ -56,7 +56,7 @@ pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainPlan) -
     let tokens = tokens(builder, plan, weth)?;
 
     // Deployed after the tokens, so that earlier addresses do not change.
-    let cage = builder.create(Contract::PolicyCage, &(manager,).abi_encode_params())?;
+    let cage = builder.create(BundledContract::PolicyCage, &(manager,).abi_encode_params())?;
 
     let (origin_settler, destination_settler) = settlers(builder, plan)?;
 
@@ -106,7 +106,7 @@ pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainPlan) -
 }
 
 /// Addresses of Uniswap's contracts.
-struct Uniswap {
+struct UniswapAddresses {
     v2_factory: Address,
     v2_router: Address,
     v3_factory: Address,
@@ -118,26 +118,26 @@ struct Uniswap {
 }
 
 /// Deploys Uniswap V2 and V3 with their routers.
-fn uniswap(builder: &mut BlockBuilder<'_>, weth: Address) -> Result<Uniswap, SandboxError> {
-    let treasury = builder.actors.address(Role::Treasury);
-    let v2_factory = builder.create(Contract::UniswapV2Factory, &(treasury,).abi_encode_params())?;
-    let v2_router = builder.create(Contract::UniswapV2Router02, &(v2_factory, weth).abi_encode_params())?;
-    let v3_factory = builder.create(Contract::UniswapV3Factory, &[])?;
+fn uniswap(builder: &mut BlockBuilder<'_>, weth: Address) -> Result<UniswapAddresses, SandboxError> {
+    let treasury = builder.actors.address(ActorRole::Treasury);
+    let v2_factory = builder.create(BundledContract::UniswapV2Factory, &(treasury,).abi_encode_params())?;
+    let v2_router = builder.create(BundledContract::UniswapV2Router02, &(v2_factory, weth).abi_encode_params())?;
+    let v3_factory = builder.create(BundledContract::UniswapV3Factory, &[])?;
     let tier = UniswapV3Factory::enableFeeAmountCall { fee: U24::from(100), tickSpacing: I24::ONE };
-    builder.call(Role::Treasury, v3_factory, tier.abi_encode(), 100_000, "enabling the 0.01 % tier")?;
+    builder.call(ActorRole::Treasury, v3_factory, tier.abi_encode(), 100_000, "enabling the 0.01 % tier")?;
 
-    let library = builder.create(Contract::NFTDescriptor, &[])?;
+    let library = builder.create(BundledContract::NFTDescriptor, &[])?;
     let label = B256::right_padding_from(b"ETH");
     let code = [contracts::link_descriptor(library)?.as_ref(), &(weth, label).abi_encode_params()].concat();
-    let descriptor = builder.create_code(code.into(), Contract::NonfungibleTokenPositionDescriptor.name())?;
-    let position_manager =
-        builder.create(Contract::NonfungiblePositionManager, &(v3_factory, weth, descriptor).abi_encode_params())?;
-    let quoter = builder.create(Contract::QuoterV2, &(v3_factory, weth).abi_encode_params())?;
-    let tick_lens = builder.create(Contract::TickLens, &[])?;
+    let descriptor = builder.create_code(code.into(), BundledContract::NonfungibleTokenPositionDescriptor.name())?;
+    let position_manager = builder
+        .create(BundledContract::NonfungiblePositionManager, &(v3_factory, weth, descriptor).abi_encode_params())?;
+    let quoter = builder.create(BundledContract::QuoterV2, &(v3_factory, weth).abi_encode_params())?;
+    let tick_lens = builder.create(BundledContract::TickLens, &[])?;
     let swap_router = builder
-        .create(Contract::SwapRouter02, &(v2_factory, v3_factory, position_manager, weth).abi_encode_params())?;
+        .create(BundledContract::SwapRouter02, &(v2_factory, v3_factory, position_manager, weth).abi_encode_params())?;
     let universal_router = builder.create(
-        Contract::UniversalRouter,
+        BundledContract::UniversalRouter,
         &(
             contracts::PERMIT2,
             weth,
@@ -152,7 +152,7 @@ fn uniswap(builder: &mut BlockBuilder<'_>, weth: Address) -> Result<Uniswap, San
         )
             .abi_encode_params(),
     )?;
-    Ok(Uniswap {
+    Ok(UniswapAddresses {
         v2_factory,
         v2_router,
         v3_factory,
@@ -169,16 +169,16 @@ fn uniswap(builder: &mut BlockBuilder<'_>, weth: Address) -> Result<Uniswap, San
 fn delegation(
     builder: &mut BlockBuilder<'_>,
 ) -> Result<(Address, Address, BTreeMap<&'static str, Address>), SandboxError> {
-    let treasury = builder.actors.address(Role::Treasury);
-    let manager = builder.create(Contract::DelegationManager, &(treasury,).abi_encode_params())?;
-    let delegator =
-        builder.create(Contract::Eip7702StatelessDeleGator, &(manager, contracts::ENTRY_POINT).abi_encode_params())?;
+    let treasury = builder.actors.address(ActorRole::Treasury);
+    let manager = builder.create(BundledContract::DelegationManager, &(treasury,).abi_encode_params())?;
+    let delegator = builder
+        .create(BundledContract::Eip7702StatelessDeleGator, &(manager, contracts::ENTRY_POINT).abi_encode_params())?;
     let mut enforcers = BTreeMap::new();
     for &contract in ENFORCERS {
-        let equality = enforcers.get(Contract::ArgsEqualityCheckEnforcer.name()).copied().unwrap_or_default();
+        let equality = enforcers.get(BundledContract::ArgsEqualityCheckEnforcer.name()).copied().unwrap_or_default();
         let arguments = match contract {
-            Contract::NativeTokenPaymentEnforcer => (manager, equality).abi_encode_params(),
-            Contract::LogicalOrWrapperEnforcer => (manager,).abi_encode_params(),
+            BundledContract::NativeTokenPaymentEnforcer => (manager, equality).abi_encode_params(),
+            BundledContract::LogicalOrWrapperEnforcer => (manager,).abi_encode_params(),
             _ => Vec::new(),
         };
         enforcers.insert(contract.name(), builder.create(contract, &arguments)?);
@@ -187,14 +187,14 @@ fn delegation(
 }
 
 /// Deploys the contract that updates prices, and a feed for each asset that has one.
-fn price_feeds(builder: &mut BlockBuilder<'_>) -> Result<(Address, BTreeMap<Asset, Address>), SandboxError> {
-    let keeper = builder.actors.address(Role::Keeper);
-    let feed_keeper = builder.create(Contract::FeedKeeper, &(keeper,).abi_encode_params())?;
+fn price_feeds(builder: &mut BlockBuilder<'_>) -> Result<(Address, BTreeMap<PricedAsset, Address>), SandboxError> {
+    let keeper = builder.actors.address(ActorRole::Keeper);
+    let feed_keeper = builder.create(BundledContract::FeedKeeper, &(keeper,).abi_encode_params())?;
     let mut feeds = BTreeMap::new();
-    for asset in Asset::FED {
+    for asset in PricedAsset::FED {
         let description = format!("{} / USD", asset.ticker());
         let arguments = (description, U256::from(8), feed_keeper).abi_encode_params();
-        feeds.insert(asset, builder.create(Contract::PriceFeed, &arguments)?);
+        feeds.insert(asset, builder.create(BundledContract::PriceFeed, &arguments)?);
     }
     Ok((feed_keeper, feeds))
 }
@@ -202,16 +202,16 @@ fn price_feeds(builder: &mut BlockBuilder<'_>) -> Result<(Address, BTreeMap<Asse
 /// Deploys the tokens of a chain.
 fn tokens(
     builder: &mut BlockBuilder<'_>,
-    plan: &ChainPlan,
+    plan: &ChainSetup,
     weth: Address,
-) -> Result<BTreeMap<Token, Address>, SandboxError> {
-    let mut tokens = BTreeMap::from([(Token::Weth, weth)]);
+) -> Result<BTreeMap<SandboxToken, Address>, SandboxError> {
+    let mut tokens = BTreeMap::from([(SandboxToken::Weth, weth)]);
     for &token in plan.tokens {
         let made = token.plan();
         let decimals = U256::from(made.decimals);
         let arguments = match made.contract {
-            Contract::Weth9 => continue,
-            Contract::MockERC20 => (made.name.to_owned(), made.symbol.to_owned(), decimals).abi_encode_params(),
+            BundledContract::Weth9 => continue,
+            BundledContract::MockERC20 => (made.name.to_owned(), made.symbol.to_owned(), decimals).abi_encode_params(),
             _ => (Bytes::from(made.name), Bytes::from(made.symbol), decimals).abi_encode_params(),
         };
         tokens.insert(token, builder.create(made.contract, &arguments)?);
@@ -220,64 +220,64 @@ fn tokens(
 }
 
 /// Deploys the settlers of cross-chain intents at the same addresses on both chains, so that each knows the other's.
-fn settlers(builder: &mut BlockBuilder<'_>, plan: &ChainPlan) -> Result<(Address, Address), SandboxError> {
-    let (owner, attester) = (builder.actors.address(Role::Treasury), builder.actors.address(Role::Messenger));
+fn settlers(builder: &mut BlockBuilder<'_>, plan: &ChainSetup) -> Result<(Address, Address), SandboxError> {
+    let (owner, attester) = (builder.actors.address(ActorRole::Treasury), builder.actors.address(ActorRole::Messenger));
     let arguments = (contracts::PERMIT2, owner, attester, REFUND_DELAY_SECONDS).abi_encode_params();
-    let origin = builder.create2(Contract::OriginSettler, &arguments, B256::ZERO)?;
-    let destination = builder.create2(Contract::DestinationSettler, &[], B256::ZERO)?;
+    let origin = builder.create2(BundledContract::OriginSettler, &arguments, B256::ZERO)?;
+    let destination = builder.create2(BundledContract::DestinationSettler, &[], B256::ZERO)?;
     for other in CHAINS.into_iter().filter(|other| other.chain_id != plan.chain_id) {
         let call =
             OriginSettler::setDestinationCall { chainId: U256::from(other.chain_id), settler: destination.into_word() };
-        builder.call(Role::Treasury, origin, call.abi_encode(), 100_000, "naming the destination of intents")?;
+        builder.call(ActorRole::Treasury, origin, call.abi_encode(), 100_000, "naming the destination of intents")?;
     }
     Ok((origin, destination))
 }
 
 /// All enforcers; those that others depend on come first.
-const ENFORCERS: &[Contract] = &[
-    Contract::ArgsEqualityCheckEnforcer,
-    Contract::AllowedCalldataEnforcer,
-    Contract::AllowedMethodsEnforcer,
-    Contract::AllowedTargetsEnforcer,
-    Contract::ApprovalRevocationEnforcer,
-    Contract::BlockNumberEnforcer,
-    Contract::DeployedEnforcer,
-    Contract::ERC1155BalanceChangeEnforcer,
-    Contract::ERC20BalanceChangeEnforcer,
-    Contract::ERC20PeriodTransferEnforcer,
-    Contract::ERC20StreamingEnforcer,
-    Contract::ERC20TransferAmountEnforcer,
-    Contract::ERC721BalanceChangeEnforcer,
-    Contract::ERC721TransferEnforcer,
-    Contract::ExactCalldataBatchEnforcer,
-    Contract::ExactCalldataEnforcer,
-    Contract::ExactExecutionBatchEnforcer,
-    Contract::ExactExecutionEnforcer,
-    Contract::IdEnforcer,
-    Contract::LimitedCallsEnforcer,
-    Contract::LogicalOrWrapperEnforcer,
-    Contract::MultiTokenPeriodEnforcer,
-    Contract::NativeBalanceChangeEnforcer,
-    Contract::NativeTokenPaymentEnforcer,
-    Contract::NativeTokenPeriodTransferEnforcer,
-    Contract::NativeTokenStreamingEnforcer,
-    Contract::NativeTokenTransferAmountEnforcer,
-    Contract::NonceEnforcer,
-    Contract::OwnershipTransferEnforcer,
-    Contract::RedeemerEnforcer,
-    Contract::SpecificActionERC20TransferBatchEnforcer,
-    Contract::TimestampEnforcer,
-    Contract::ValueLteEnforcer,
+const ENFORCERS: &[BundledContract] = &[
+    BundledContract::ArgsEqualityCheckEnforcer,
+    BundledContract::AllowedCalldataEnforcer,
+    BundledContract::AllowedMethodsEnforcer,
+    BundledContract::AllowedTargetsEnforcer,
+    BundledContract::ApprovalRevocationEnforcer,
+    BundledContract::BlockNumberEnforcer,
+    BundledContract::DeployedEnforcer,
+    BundledContract::ERC1155BalanceChangeEnforcer,
+    BundledContract::ERC20BalanceChangeEnforcer,
+    BundledContract::ERC20PeriodTransferEnforcer,
+    BundledContract::ERC20StreamingEnforcer,
+    BundledContract::ERC20TransferAmountEnforcer,
+    BundledContract::ERC721BalanceChangeEnforcer,
+    BundledContract::ERC721TransferEnforcer,
+    BundledContract::ExactCalldataBatchEnforcer,
+    BundledContract::ExactCalldataEnforcer,
+    BundledContract::ExactExecutionBatchEnforcer,
+    BundledContract::ExactExecutionEnforcer,
+    BundledContract::IdEnforcer,
+    BundledContract::LimitedCallsEnforcer,
+    BundledContract::LogicalOrWrapperEnforcer,
+    BundledContract::MultiTokenPeriodEnforcer,
+    BundledContract::NativeBalanceChangeEnforcer,
+    BundledContract::NativeTokenPaymentEnforcer,
+    BundledContract::NativeTokenPeriodTransferEnforcer,
+    BundledContract::NativeTokenStreamingEnforcer,
+    BundledContract::NativeTokenTransferAmountEnforcer,
+    BundledContract::NonceEnforcer,
+    BundledContract::OwnershipTransferEnforcer,
+    BundledContract::RedeemerEnforcer,
+    BundledContract::SpecificActionERC20TransferBatchEnforcer,
+    BundledContract::TimestampEnforcer,
+    BundledContract::ValueLteEnforcer,
 ];
 
 /// Address of a planned pool by the factories' CREATE2 rules.
 fn locate(
     deployment: &Deployment,
-    plan: &PoolPlan,
+    plan: &PoolSetup,
     v2_factory: Address,
     v3_factory: Address,
-) -> Result<Pool, SandboxError> {
-    let at = |token| deployment.token(token).map(|address| TokenAt { token, address });
+) -> Result<GenesisPool, SandboxError> {
+    let at = |token| deployment.token(token).map(|address| DeployedToken { token, address });
     let (a, b) = (at(plan.a)?, at(plan.b)?);
     let (token0, token1) = if a.address < b.address { (a, b) } else { (b, a) };
     let address = match plan.venue {
@@ -290,5 +290,5 @@ fn locate(
             v3_factory.create2(salt, contracts::V3_POOL_INIT_HASH)
         }
     };
-    Ok(Pool { address, venue: plan.venue, token0, token1, dollars: plan.dollars })
+    Ok(GenesisPool { address, venue: plan.venue, token0, token1, dollars: plan.dollars })
 }

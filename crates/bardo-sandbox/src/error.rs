@@ -4,7 +4,7 @@ use alloy::primitives::{Address, B256};
 
 use super::contracts::ContractError;
 use super::keys::KeyError;
-use golem_chain::devnet::Failure;
+use golem_chain::devnet::ExecutionFailure;
 use golem_chain::devnet::error::{SubmitError, TimestampError};
 
 /// Error of building a devnet or of one of its actors.
@@ -33,7 +33,7 @@ pub enum SandboxError {
         /// Purpose of the transaction.
         step: &'static str,
         /// Reason of the failure.
-        failure: Failure,
+        failure: ExecutionFailure,
     },
     /// Genesis transactions were not included in any block.
     #[error("{waiting} genesis transactions did not fit into any block; the first is {first}")]

@@ -3,33 +3,33 @@
 use alloy::primitives::{Address, TxKind, U256};
 use alloy::sol_types::SolCall;
 
-use super::actors::{Order, Role, TIP};
+use super::actors::{ActorRole, ActorTransaction, TIP};
 use super::error::SandboxError;
 use super::genesis::Deployment;
-use super::plan::Token;
+use super::plan::SandboxToken;
 use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
 
 /// Assets that the faucet sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gift {
+pub enum FaucetAsset {
     /// Amount of ether, in wei.
     Ether(U256),
     /// Token with an amount in raw units.
-    Token(Token, U256),
+    Token(SandboxToken, U256),
 }
 
 /// Transactions that send `gift` to `to`, in order.
 ///
 /// # Errors
 /// [`SandboxError::NoSuchToken`] if the chain does not have the token.
-pub fn orders(deployment: &Deployment, to: Address, gift: Gift) -> Result<Vec<Order>, SandboxError> {
-    let call = |target, input| Order::call(Role::Faucet, target, input, 150_000, "a faucet transfer");
+pub fn orders(deployment: &Deployment, to: Address, gift: FaucetAsset) -> Result<Vec<ActorTransaction>, SandboxError> {
+    let call = |target, input| ActorTransaction::call(ActorRole::Faucet, target, input, 150_000, "a faucet transfer");
     Ok(match gift {
-        Gift::Ether(value) => {
+        FaucetAsset::Ether(value) => {
             // The gas suffices for a recipient with code.
             let step = "a faucet transfer";
-            vec![Order {
-                role: Role::Faucet,
+            vec![ActorTransaction {
+                role: ActorRole::Faucet,
                 to: TxKind::Call(to),
                 value,
                 input: Default::default(),
@@ -38,11 +38,11 @@ pub fn orders(deployment: &Deployment, to: Address, gift: Gift) -> Result<Vec<Or
                 step,
             }]
         }
-        Gift::Token(Token::Weth, value) => vec![
-            Order { value, ..call(deployment.weth, Weth9::depositCall {}.abi_encode()) },
+        FaucetAsset::Token(SandboxToken::Weth, value) => vec![
+            ActorTransaction { value, ..call(deployment.weth, Weth9::depositCall {}.abi_encode()) },
             call(deployment.weth, Erc20::transferCall { to, value }.abi_encode()),
         ],
-        Gift::Token(token, value) => {
+        FaucetAsset::Token(token, value) => {
             vec![call(deployment.token(token)?, OpenMint::mintCall { to, value }.abi_encode())]
         }
     })

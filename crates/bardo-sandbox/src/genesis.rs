@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 
-use super::actors::{Actors, Role};
+use super::actors::{ActorRole, Actors};
 use super::block_builder::BlockBuilder;
-use super::contracts::{self, Contract};
+use super::contracts::{self, BundledContract};
 use super::deploy::deploy;
 use super::error::SandboxError;
-use super::keys::Party;
+use super::keys::DevnetAccount;
 use super::liquidity::{fill_pools, fund, make_pools};
-use super::math::Quoted;
-use super::plan::{ChainPlan, Token, Venue};
-use super::target::{Asset, Prices};
+use super::math::PricedToken;
+use super::plan::{ChainSetup, SandboxToken, Venue};
+use super::target::{AssetPrices, PricedAsset};
 use golem_chain::devnet::{Chain, ChainConfig};
 use golem_chain::evm::ChainRules;
 
@@ -32,7 +32,7 @@ const DEVELOPMENT_ETHER: u64 = 1_000;
 
 /// Progress of a chain's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum StartStage {
     /// Reads the chain from the genesis snapshot.
     Snapshot,
     /// Reads the chain from its storage folder.
@@ -58,24 +58,24 @@ pub enum Stage {
 
 /// A token deployed on a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TokenAt {
+pub struct DeployedToken {
     /// The token in the plan.
-    pub token: Token,
+    pub token: SandboxToken,
     /// Address of the token contract.
     pub address: Address,
 }
 
 /// A pool on a chain, with its tokens in the order of their addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pool {
+pub struct GenesisPool {
     /// Address of the pool contract.
     pub address: Address,
     /// V2, or V3 with its fee.
     pub venue: Venue,
     /// Token with the lower address.
-    pub token0: TokenAt,
+    pub token0: DeployedToken,
     /// Token with the higher address.
-    pub token1: TokenAt,
+    pub token1: DeployedToken,
     /// Initial liquidity, in dollars.
     pub dollars: u64,
 }
@@ -84,17 +84,17 @@ pub struct Pool {
 #[derive(Debug, Clone)]
 pub struct Deployment {
     /// Plan of the chain.
-    pub plan: &'static ChainPlan,
+    pub plan: &'static ChainSetup,
     /// Contracts by their keys in the address book.
     pub contracts: BTreeMap<&'static str, Address>,
     /// Caveat enforcers by contract name.
     pub enforcers: BTreeMap<&'static str, Address>,
     /// Token contracts by token.
-    pub tokens: BTreeMap<Token, Address>,
+    pub tokens: BTreeMap<SandboxToken, Address>,
     /// Price feed contracts by asset.
-    pub feeds: BTreeMap<Asset, Address>,
+    pub feeds: BTreeMap<PricedAsset, Address>,
     /// Pools, in the plan's order.
-    pub pools: Vec<Pool>,
+    pub pools: Vec<GenesisPool>,
     /// Address of the wrapped ether contract.
     pub weth: Address,
     /// Address of SwapRouter02.
@@ -118,7 +118,7 @@ impl Deployment {
     ///
     /// # Errors
     /// [`SandboxError::NoSuchToken`] if the chain does not have it.
-    pub fn token(&self, token: Token) -> Result<Address, SandboxError> {
+    pub fn token(&self, token: SandboxToken) -> Result<Address, SandboxError> {
         self.tokens
             .get(&token)
             .copied()
@@ -131,16 +131,16 @@ impl Deployment {
 /// # Errors
 /// A [`SandboxError`] if genesis code is invalid.
 pub fn empty_chain(
-    plan: &ChainPlan,
+    plan: &ChainSetup,
     actors: &Actors,
-    accounts: &[Party],
+    accounts: &[DevnetAccount],
     genesis_time: u64,
 ) -> Result<Chain, SandboxError> {
     let ether = |whole: u64| U256::from(whole) * U256::from(10).pow(U256::from(18));
     let development = accounts.iter().enumerate().map(|(index, account)| {
         (account.address(), if index == 0 { plan.demo_ether } else { ether(DEVELOPMENT_ETHER) })
     });
-    let inhabitants = Role::ALL.iter().map(|role| (actors.address(*role), ether(INHABITANT_ETHER)));
+    let inhabitants = ActorRole::ALL.iter().map(|role| (actors.address(*role), ether(INHABITANT_ETHER)));
     Ok(Chain::new(ChainConfig {
         rules: ChainRules::osaka(plan.chain_id),
         genesis_time,
@@ -150,7 +150,7 @@ pub fn empty_chain(
         balances: development.chain(inhabitants).collect(),
         codes: vec![
             (contracts::DEPLOYMENT_PROXY, Bytes::from_static(contracts::DEPLOYMENT_PROXY_CODE)),
-            (contracts::MULTICALL3, Contract::Multicall3.code()?),
+            (contracts::MULTICALL3, BundledContract::Multicall3.code()?),
         ],
         ..ChainConfig::default()
     })?)
@@ -162,16 +162,17 @@ pub fn empty_chain(
 /// A [`SandboxError`] that names the failed step.
 pub fn furnish(
     chain: &mut Chain,
-    plan: &'static ChainPlan,
+    plan: &'static ChainSetup,
     actors: &Actors,
     demo: Address,
-    prices: &Prices,
-    report: &dyn Fn(Stage),
+    prices: &AssetPrices,
+    report: &dyn Fn(StartStage),
 ) -> Result<Deployment, SandboxError> {
     let mut builder = BlockBuilder::new(chain, actors);
-    let quoted = |token: Token| Quoted { price: prices.of(token.plan().asset), decimals: token.plan().decimals };
+    let quoted =
+        |token: SandboxToken| PricedToken { price: prices.of(token.plan().asset), decimals: token.plan().decimals };
 
-    report(Stage::Contracts);
+    report(StartStage::Contracts);
     let mut deployment = deploy(&mut builder, plan)?;
     builder.seal()?;
     for name in SETTLING {
@@ -179,13 +180,13 @@ pub fn furnish(
             deployment.code_hashes.insert(name, builder.chain.state().code_hash(*address));
         }
     }
-    report(Stage::Pools);
+    report(StartStage::Pools);
     make_pools(&mut builder, &deployment, &quoted)?;
     builder.seal()?;
-    report(Stage::Funds);
+    report(StartStage::Funds);
     fund(&mut builder, &deployment, demo, &quoted)?;
     builder.seal()?;
-    report(Stage::Liquidity);
+    report(StartStage::Liquidity);
     fill_pools(&mut builder, &deployment, &quoted)?;
     builder.seal()?;
 

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::SandboxError;
 use super::genesis::Deployment;
-use super::plan::ChainPlan;
-use super::snapshot::AddressBook;
+use super::plan::ChainSetup;
+use super::snapshot::BookFile;
 use bardo_base::id::InstanceId;
 use bardo_base::{private, regular_file};
 use golem_chain::devnet::Chain;
@@ -77,7 +77,7 @@ pub struct KeptRecord {
     pub seed: u64,
     /// Begin of the market, in seconds since the Unix epoch.
     pub began: u64,
-    books: BTreeMap<String, AddressBook>,
+    books: BTreeMap<String, BookFile>,
     /// The live network that it was forked from; absent for a devnet of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<KeptFork>,
@@ -144,7 +144,7 @@ impl KeptFolder {
         let mut books = BTreeMap::new();
         for (chain, deployment) in chains {
             kept.push(KeptChain::begin(&self.path, deployment.plan.name, chain, Arc::clone(&self.lock))?);
-            books.insert(deployment.plan.name.to_owned(), AddressBook::of(deployment));
+            books.insert(deployment.plan.name.to_owned(), BookFile::of(deployment));
         }
         let path = self.path.join(RECORD);
         let record = KeptRecord { version: VERSION, instance, seed, began, books, fork: None };
@@ -181,7 +181,7 @@ impl KeptFolder {
     pub(super) fn resume(
         &self,
         record: &KeptRecord,
-        plan: &'static ChainPlan,
+        plan: &'static ChainSetup,
     ) -> Result<(KeptChain, Chain, Deployment), SandboxError> {
         let foreign = |reason: String| KeptError::Record { path: self.path.join(RECORD), reason };
         if let Some(fork) = &record.fork {

@@ -7,11 +7,11 @@ use alloy::primitives::aliases::I192;
 use alloy::primitives::{Address, U256, keccak256};
 use alloy::sol_types::{SolCall, SolValue};
 
-use super::actors::{Order, Role};
+use super::actors::{ActorRole, ActorTransaction};
 use super::genesis::Deployment;
-use super::target::{Asset, PriceE8, Prices};
+use super::target::{AssetPrices, PriceE8, PricedAsset};
 use bardo_abi::feed::{FeedKeeper, PriceFeed};
-use golem_chain::devnet::State;
+use golem_chain::devnet::WorldState;
 
 /// Maximum interval between two updates of a feed, in seconds.
 pub const HEARTBEAT_SECONDS: u64 = 300;
@@ -38,7 +38,7 @@ pub enum FeedFault {
 
 /// Stored values of a feed, independent of its fault mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Written {
+struct StoredFeed {
     answer: U256,
     updated_at: u64,
 }
@@ -47,11 +47,11 @@ struct Written {
 /// returns true for feeds whose updates are stopped.
 pub fn orders(
     deployment: &Deployment,
-    state: &State,
+    state: &WorldState,
     timestamp: u64,
-    prices: &Prices,
-    silent: impl Fn(Asset) -> bool,
-) -> Option<Order> {
+    prices: &AssetPrices,
+    silent: impl Fn(PricedAsset) -> bool,
+) -> Option<ActorTransaction> {
     let (mut feeds, mut answers) = (Vec::new(), Vec::new());
     for (&asset, &feed) in &deployment.feeds {
         let price = prices.of(asset);
@@ -65,11 +65,11 @@ pub fn orders(
     }
     let gas = 100_000 + 120_000 * u64::try_from(feeds.len()).unwrap_or(u64::MAX);
     let call = FeedKeeper::pushCall { feeds, answers }.abi_encode();
-    Some(Order::call(Role::Keeper, deployment.feed_keeper, call, gas, "writing the price feeds"))
+    Some(ActorTransaction::call(ActorRole::Keeper, deployment.feed_keeper, call, gas, "writing the price feeds"))
 }
 
 /// Creates the transaction that sets a feed's fault switch; `None` if the asset has no feed.
-pub fn fault_order(deployment: &Deployment, asset: Asset, fault: FeedFault) -> Option<Order> {
+pub fn fault_order(deployment: &Deployment, asset: PricedAsset, fault: FeedFault) -> Option<ActorTransaction> {
     let feed = *deployment.feeds.get(&asset)?;
     let (switch, answer) = match fault {
         FeedFault::None => (PriceFeed::Fault::None, 0),
@@ -79,18 +79,27 @@ pub fn fault_order(deployment: &Deployment, asset: Asset, fault: FeedFault) -> O
     };
     let forced = I192::try_from(answer).unwrap_or(I192::ZERO);
     let call = FeedKeeper::setFaultCall { feed, fault: switch as u8, forcedAnswer: forced }.abi_encode();
-    Some(Order::call(Role::Keeper, deployment.feed_keeper, call, 150_000, "setting a price feed's fault"))
+    Some(ActorTransaction::call(
+        ActorRole::Keeper,
+        deployment.feed_keeper,
+        call,
+        150_000,
+        "setting a price feed's fault",
+    ))
 }
 
-fn is_due(written: Written, price: PriceE8, timestamp: u64) -> bool {
+fn is_due(written: StoredFeed, price: PriceE8, timestamp: u64) -> bool {
     let moved = U256::from(price).abs_diff(written.answer) * U256::from(1_000_000);
     timestamp.saturating_sub(written.updated_at) >= HEARTBEAT_SECONDS
         || moved >= written.answer * U256::from(DEVIATION_PARTS_PER_MILLION)
 }
 
-fn written(state: &State, feed: Address) -> Written {
+fn written(state: &WorldState, feed: Address) -> StoredFeed {
     let round = (state.storage_at(feed, U256::from(ROUND_SLOT)) >> 8_usize) & ((U256::ONE << 80_usize) - U256::ONE);
     let slot = keccak256((round, U256::from(ROUNDS_SLOT)).abi_encode());
     let word = state.storage_at(feed, slot.into());
-    Written { answer: word & ((U256::ONE << 192_usize) - U256::ONE), updated_at: (word >> 192_usize).saturating_to() }
+    StoredFeed {
+        answer: word & ((U256::ONE << 192_usize) - U256::ONE),
+        updated_at: (word >> 192_usize).saturating_to(),
+    }
 }

@@ -35,11 +35,11 @@ pub enum KeyError {
 
 /// An account on the devnet with its key.
 #[derive(Clone)]
-pub struct Party {
+pub struct DevnetAccount {
     signer: PrivateKeySigner,
 }
 
-impl Party {
+impl DevnetAccount {
     /// Derives the actor's key from its label. It is the same on every devnet, so addresses do not depend on the seed.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Party {
     }
 }
 
-impl std::fmt::Debug for Party {
+impl std::fmt::Debug for DevnetAccount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Party({})", self.address())
     }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn development_accounts_are_the_well_known_ones() {
-        let accounts = Party::development_accounts().unwrap();
+        let accounts = DevnetAccount::development_accounts().unwrap();
         assert_eq!(accounts.len(), 10);
         assert_eq!(accounts[0].address(), address!("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"));
         assert_eq!(accounts[1].address(), address!("0x70997970C51812dc3A010C7d01b50e0d17dc79C8"));
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn a_key_signs_for_the_devnet_and_refuses_every_other_chain() {
-        let mut parties = Party::development_accounts().unwrap();
-        parties.push(Party::inhabitant("test").unwrap());
+        let mut parties = DevnetAccount::development_accounts().unwrap();
+        parties.push(DevnetAccount::inhabitant("test").unwrap());
         for party in parties {
             for chain_id in SANDBOX_CHAIN_IDS {
                 let signed = party.sign(TxEip1559 { chain_id, ..Default::default() }).unwrap();
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn debug_shows_an_address_and_no_secret() {
-        let party = Party::inhabitant("test").unwrap();
+        let party = DevnetAccount::inhabitant("test").unwrap();
         assert_eq!(format!("{party:?}"), format!("Party({})", party.address()));
     }
 }

@@ -41,5 +41,5 @@ pub mod snapshot;
 pub mod target;
 
 pub use background_actors::{BackgroundActors, MarketMode};
-pub use boot::{Pace, Progress, Sandbox, SandboxChain, SandboxConfig};
+pub use boot::{BlockPace, Sandbox, SandboxChain, SandboxConfig, StartProgress};
 pub use error::SandboxError;

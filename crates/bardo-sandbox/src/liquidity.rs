@@ -5,13 +5,13 @@
 use alloy::primitives::{Address, Bytes, U256, aliases::I24, aliases::U24, aliases::U160};
 use alloy::sol_types::SolCall;
 
-use super::actors::{Order, Role};
+use super::actors::{ActorRole, ActorTransaction};
 use super::block_builder::BlockBuilder;
 use super::contracts;
 use super::error::SandboxError;
-use super::genesis::{Deployment, Pool};
-use super::math::{Quoted, amount_for, sqrt_price_x96};
-use super::plan::{OBSERVATIONS, STAIRS, Token, Venue, ranges_of};
+use super::genesis::{Deployment, GenesisPool};
+use super::math::{PricedToken, amount_for, sqrt_price_x96};
+use super::plan::{OBSERVATIONS, STAIRS, SandboxToken, Venue, ranges_of};
 use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
 use bardo_abi::multicall3::Multicall3;
 use bardo_abi::uniswap_v2::{UniswapV2Factory, UniswapV2Pair};
@@ -27,7 +27,7 @@ const TRADER_DOLLARS: u64 = 50_000_000;
 pub(super) fn make_pools(
     builder: &mut BlockBuilder<'_>,
     deployment: &Deployment,
-    quoted: &impl Fn(Token) -> Quoted,
+    quoted: &impl Fn(SandboxToken) -> PricedToken,
 ) -> Result<(), SandboxError> {
     let named = |name: &'static str| deployment.contracts.get(name).copied().unwrap_or_default();
     for pool in &deployment.pools {
@@ -36,7 +36,7 @@ pub(super) fn make_pools(
                 let create =
                     UniswapV2Factory::createPairCall { tokenA: pool.token0.address, tokenB: pool.token1.address };
                 builder.call(
-                    Role::Treasury,
+                    ActorRole::Treasury,
                     named("v2Factory"),
                     create.abi_encode(),
                     3_500_000,
@@ -52,12 +52,12 @@ pub(super) fn make_pools(
                     sqrtPriceX96: U160::saturating_from(price),
                 };
                 let manager = named("v3PositionManager");
-                builder.call(Role::Treasury, manager, create.abi_encode(), 6_000_000, "creating a V3 pool")?;
+                builder.call(ActorRole::Treasury, manager, create.abi_encode(), 6_000_000, "creating a V3 pool")?;
                 let grow =
                     UniswapV3Pool::increaseObservationCardinalityNextCall { observationCardinalityNext: OBSERVATIONS };
                 let gas = 100_000 + u64::from(OBSERVATIONS) * 23_000;
                 builder.call(
-                    Role::Treasury,
+                    ActorRole::Treasury,
                     pool.address,
                     grow.abi_encode(),
                     gas,
@@ -74,19 +74,19 @@ pub(super) fn fund(
     builder: &mut BlockBuilder<'_>,
     deployment: &Deployment,
     demo: Address,
-    quoted: &impl Fn(Token) -> Quoted,
+    quoted: &impl Fn(SandboxToken) -> PricedToken,
 ) -> Result<(), SandboxError> {
     let actors = builder.actors;
     let at = |role| actors.address(role);
-    let mut gifts: Vec<(Token, Address, U256)> = Vec::new();
+    let mut gifts: Vec<(SandboxToken, Address, U256)> = Vec::new();
     for &token in deployment.tokens.keys() {
         if !token.is_bad() {
-            gifts.push((token, at(Role::Arbitrageur), amount_for(ARBITRAGEUR_DOLLARS, quoted(token))));
-            for trader in [Role::FirstTrader, Role::SecondTrader] {
+            gifts.push((token, at(ActorRole::Arbitrageur), amount_for(ARBITRAGEUR_DOLLARS, quoted(token))));
+            for trader in [ActorRole::FirstTrader, ActorRole::SecondTrader] {
                 gifts.push((token, at(trader), amount_for(TRADER_DOLLARS, quoted(token))));
             }
             let pooled: u64 = deployment.plan.pools.iter().map(|pool| pool.dollars).sum();
-            gifts.push((token, at(Role::Treasury), amount_for(pooled, quoted(token))));
+            gifts.push((token, at(ActorRole::Treasury), amount_for(pooled, quoted(token))));
         }
     }
     gifts.extend(deployment.plan.demo_tokens.iter().map(|(token, amount)| (*token, demo, *amount)));
@@ -98,17 +98,23 @@ pub(super) fn fund(
         }
     }
 
-    let wrapped: U256 = gifts.iter().filter(|gift| gift.0 == Token::Weth).map(|gift| gift.2).sum();
-    builder.send(Order {
+    let wrapped: U256 = gifts.iter().filter(|gift| gift.0 == SandboxToken::Weth).map(|gift| gift.2).sum();
+    builder.send(ActorTransaction {
         value: wrapped,
-        ..Order::call(Role::Treasury, deployment.weth, Weth9::depositCall {}.abi_encode(), 100_000, "wrapping ether")
+        ..ActorTransaction::call(
+            ActorRole::Treasury,
+            deployment.weth,
+            Weth9::depositCall {}.abi_encode(),
+            100_000,
+            "wrapping ether",
+        )
     })?;
     let mut mints = Vec::new();
     for (token, to, value) in gifts {
-        if token == Token::Weth {
-            if to != at(Role::Treasury) {
+        if token == SandboxToken::Weth {
+            if to != at(ActorRole::Treasury) {
                 let transfer = Erc20::transferCall { to, value }.abi_encode();
-                builder.call(Role::Treasury, deployment.weth, transfer, 100_000, "distributing wrapped ether")?;
+                builder.call(ActorRole::Treasury, deployment.weth, transfer, 100_000, "distributing wrapped ether")?;
             }
         } else {
             mints.push(Multicall3::Call3 {
@@ -120,7 +126,7 @@ pub(super) fn fund(
     }
     let gas = 200_000 + 90_000 * u64::try_from(mints.len()).unwrap_or(u64::MAX);
     let mint = Multicall3::aggregate3Call { calls: mints }.abi_encode();
-    builder.call(Role::Treasury, contracts::MULTICALL3, mint, gas, "minting tokens")?;
+    builder.call(ActorRole::Treasury, contracts::MULTICALL3, mint, gas, "minting tokens")?;
 
     let manager = deployment.contracts.get("v3PositionManager").copied().unwrap_or_default();
     for (&token, &address) in &deployment.tokens {
@@ -128,12 +134,12 @@ pub(super) fn fund(
             continue;
         }
         for (role, spender) in [
-            (Role::Treasury, manager),
-            (Role::Arbitrageur, deployment.swap_router),
-            (Role::FirstTrader, deployment.swap_router),
-            (Role::FirstTrader, deployment.v2_router),
-            (Role::SecondTrader, deployment.swap_router),
-            (Role::SecondTrader, deployment.v2_router),
+            (ActorRole::Treasury, manager),
+            (ActorRole::Arbitrageur, deployment.swap_router),
+            (ActorRole::FirstTrader, deployment.swap_router),
+            (ActorRole::FirstTrader, deployment.v2_router),
+            (ActorRole::SecondTrader, deployment.swap_router),
+            (ActorRole::SecondTrader, deployment.v2_router),
         ] {
             let approve = Erc20::approveCall { spender, value: U256::MAX }.abi_encode();
             builder.call(role, address, approve, 80_000, "approving a router")?;
@@ -146,16 +152,16 @@ pub(super) fn fund(
 pub(super) fn fill_pools(
     builder: &mut BlockBuilder<'_>,
     deployment: &Deployment,
-    quoted: &impl Fn(Token) -> Quoted,
+    quoted: &impl Fn(SandboxToken) -> PricedToken,
 ) -> Result<(), SandboxError> {
-    let treasury = builder.actors.address(Role::Treasury);
+    let treasury = builder.actors.address(ActorRole::Treasury);
     let manager = deployment.contracts.get("v3PositionManager").copied().unwrap_or_default();
     for pool in &deployment.pools {
         match pool.venue {
             Venue::V2 => {
                 // The tokens have been transferred already; the pair uses its whole balance.
                 let mint = UniswapV2Pair::mintCall { to: treasury }.abi_encode();
-                builder.call(Role::Treasury, pool.address, mint, 300_000, "filling a V2 pair")?;
+                builder.call(ActorRole::Treasury, pool.address, mint, 300_000, "filling a V2 pair")?;
             }
             Venue::V3(fee) => {
                 let tick = v3_tick(builder.chain, pool.address);
@@ -165,7 +171,7 @@ pub(super) fn fill_pools(
                     .collect();
                 let gas = 200_000 + 550_000 * u64::try_from(positions.len()).unwrap_or(u64::MAX);
                 let fill = NonfungiblePositionManager::multicallCall { data: positions }.abi_encode();
-                builder.call(Role::Treasury, manager, fill, gas.min(TRANSACTION_GAS_CAP), "filling a V3 pool")?;
+                builder.call(ActorRole::Treasury, manager, fill, gas.min(TRANSACTION_GAS_CAP), "filling a V3 pool")?;
             }
         }
     }
@@ -183,11 +189,11 @@ fn v3_tick(chain: &Chain, pool: Address) -> i32 {
 /// Positions for a pool's liquidity: half of it around the price, a tenth over the whole range, and the rest in
 /// one-sided steps above and below.
 fn positions(
-    pool: &Pool,
+    pool: &GenesisPool,
     fee: u32,
     tick: i32,
     owner: Address,
-    quoted: &impl Fn(Token) -> Quoted,
+    quoted: &impl Fn(SandboxToken) -> PricedToken,
 ) -> Vec<NonfungiblePositionManager::MintParams> {
     let spacing = match fee {
         100 => 1,

@@ -8,14 +8,14 @@ use alloy::sol_types::SolCall;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::actors::{Actors, Order, Role};
-use super::genesis::{Deployment, Pool, TokenAt};
-use super::math::{Quoted, amount_for, pair_payment, pair_sqrt_price, shift, sqrt_price_x96};
-use super::plan::{Token, Venue};
-use super::target::Prices;
+use super::actors::{ActorRole, ActorTransaction, Actors};
+use super::genesis::{DeployedToken, Deployment, GenesisPool};
+use super::math::{PricedToken, amount_for, pair_payment, pair_sqrt_price, shift, sqrt_price_x96};
+use super::plan::{SandboxToken, Venue};
+use super::target::AssetPrices;
 use bardo_abi::uniswap_v2::UniswapV2Router02;
 use bardo_abi::uniswap_v3::SwapRouter02;
-use golem_chain::devnet::State;
+use golem_chain::devnet::WorldState;
 
 /// Maximum amount that the arbitrageur offers to one pool, in dollars. The pool uses the part needed to reach the
 /// price.
@@ -43,7 +43,7 @@ const SWAP_GAS: u64 = 400_000;
 
 /// Context of the block in which the market acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct MarketBlock {
     /// Seed of the market.
     pub seed: u64,
     /// Height of the next block.
@@ -55,9 +55,16 @@ pub struct Moment {
 }
 
 /// Creates the market's transactions for one block.
-pub fn orders(deployment: &Deployment, actors: &Actors, state: &State, moment: &Moment, prices: &Prices) -> Vec<Order> {
-    let quoted = |token: Token| Quoted { price: prices.of(token.plan().asset), decimals: token.plan().decimals };
-    let arbitrageur = |pool: &Pool| arbitrage(state, pool, &quoted);
+pub fn orders(
+    deployment: &Deployment,
+    actors: &Actors,
+    state: &WorldState,
+    moment: &MarketBlock,
+    prices: &AssetPrices,
+) -> Vec<ActorTransaction> {
+    let quoted =
+        |token: SandboxToken| PricedToken { price: prices.of(token.plan().asset), decimals: token.plan().decimals };
+    let arbitrageur = |pool: &GenesisPool| arbitrage(state, pool, &quoted);
     let swaps: Vec<_> = deployment.pools.iter().filter(|pool| is_sound(pool)).filter_map(arbitrageur).collect();
 
     let mut orders = Vec::new();
@@ -66,19 +73,19 @@ pub fn orders(deployment: &Deployment, actors: &Actors, state: &State, moment: &
         let deadline = U256::from(moment.timestamp.saturating_add(600));
         let call =
             SwapRouter02::multicallCall { deadline, data: swaps.into_iter().map(Into::into).collect() }.abi_encode();
-        orders.push(Order::call(Role::Arbitrageur, deployment.swap_router, call, gas, "arbitrage"));
+        orders.push(ActorTransaction::call(ActorRole::Arbitrageur, deployment.swap_router, call, gas, "arbitrage"));
     }
     orders.extend(trades(deployment, actors, moment, &quoted));
     orders
 }
 
 /// Returns true if neither token of the pool is a bad one.
-fn is_sound(pool: &Pool) -> bool {
+fn is_sound(pool: &GenesisPool) -> bool {
     !pool.token0.token.is_bad() && !pool.token1.token.is_bad()
 }
 
 /// Square-root price of a pool as Q64.96, read from its contract's storage.
-pub fn standing(state: &State, pool: &Pool) -> U256 {
+pub fn pool_sqrt_price(state: &WorldState, pool: &GenesisPool) -> U256 {
     match pool.venue {
         Venue::V2 => {
             let (reserve0, reserve1) = reserves(state, pool.address);
@@ -88,16 +95,16 @@ pub fn standing(state: &State, pool: &Pool) -> U256 {
     }
 }
 
-fn reserves(state: &State, pair: Address) -> (U256, U256) {
+fn reserves(state: &WorldState, pair: Address) -> (U256, U256) {
     let word = state.storage_at(pair, U256::from(PAIR_RESERVES_SLOT));
     let mask = (U256::ONE << 112_usize) - U256::ONE;
     (word & mask, (word >> 112_usize) & mask)
 }
 
 /// Creates the SwapRouter02 calldata of the swap that moves a pool's price into its fee band; `None` if it is inside.
-fn arbitrage(state: &State, pool: &Pool, quoted: &impl Fn(Token) -> Quoted) -> Option<Vec<u8>> {
+fn arbitrage(state: &WorldState, pool: &GenesisPool, quoted: &impl Fn(SandboxToken) -> PricedToken) -> Option<Vec<u8>> {
     let target = sqrt_price_x96(quoted(pool.token0.token), quoted(pool.token1.token));
-    let at = standing(state, pool);
+    let at = pool_sqrt_price(state, pool);
     if at.is_zero() {
         return None;
     }
@@ -146,14 +153,19 @@ fn arbitrage(state: &State, pool: &Pool, quoted: &impl Fn(Token) -> Quoted) -> O
 /// Recipient value that SwapRouter02 replaces by the sender.
 const RECIPIENT_SENDER: Address = Address::with_last_byte(1);
 
-fn trades(deployment: &Deployment, actors: &Actors, moment: &Moment, quoted: &impl Fn(Token) -> Quoted) -> Vec<Order> {
+fn trades(
+    deployment: &Deployment,
+    actors: &Actors,
+    moment: &MarketBlock,
+    quoted: &impl Fn(SandboxToken) -> PricedToken,
+) -> Vec<ActorTransaction> {
     let seed = keccak256(format!("market/{}/{}/{}", moment.seed, deployment.plan.chain_id, moment.block));
     let mut random = ChaCha8Rng::from_seed(seed.0);
-    let pools: Vec<&Pool> = deployment.pools.iter().filter(|pool| is_sound(pool)).collect();
+    let pools: Vec<&GenesisPool> = deployment.pools.iter().filter(|pool| is_sound(pool)).collect();
     let seconds = moment.timestamp.saturating_sub(moment.parent_timestamp);
 
     let mut orders = Vec::new();
-    for role in [Role::FirstTrader, Role::SecondTrader] {
+    for role in [ActorRole::FirstTrader, ActorRole::SecondTrader] {
         let chance = (seconds.saturating_mul(TRADES_IN_THOUSAND_SECONDS) / 2).min(LARGEST_CHANCE);
         if random.random_range(0..1_000) >= chance {
             continue;
@@ -172,20 +184,20 @@ fn trades(deployment: &Deployment, actors: &Actors, moment: &Moment, quoted: &im
 
 /// Parameters of a trader's swap.
 struct TraderSwap<'a> {
-    role: Role,
-    pool: &'a Pool,
-    give: TokenAt,
-    take: TokenAt,
+    role: ActorRole,
+    pool: &'a GenesisPool,
+    give: DeployedToken,
+    take: DeployedToken,
     dollars: u64,
 }
 
 fn trade(
     deployment: &Deployment,
     actors: &Actors,
-    moment: &Moment,
+    moment: &MarketBlock,
     wish: &TraderSwap<'_>,
-    quoted: &impl Fn(Token) -> Quoted,
-) -> Order {
+    quoted: &impl Fn(SandboxToken) -> PricedToken,
+) -> ActorTransaction {
     let TraderSwap { role, pool, give, take, dollars } = *wish;
     let amount = amount_for(dollars, quoted(give.token));
     let least = amount_for(dollars, quoted(take.token)) * U256::from(100 - TRADER_SLIPPAGE_PERCENT) / U256::from(100);
@@ -198,7 +210,7 @@ fn trade(
                 to: actors.address(role),
                 deadline: U256::from(moment.timestamp.saturating_add(600)),
             };
-            Order::call(role, deployment.v2_router, call.abi_encode(), SWAP_GAS, "a trade")
+            ActorTransaction::call(role, deployment.v2_router, call.abi_encode(), SWAP_GAS, "a trade")
         }
         Venue::V3(fee) => {
             let call = SwapRouter02::exactInputSingleCall {
@@ -212,7 +224,7 @@ fn trade(
                     sqrtPriceLimitX96: U160::ZERO,
                 },
             };
-            Order::call(role, deployment.swap_router, call.abi_encode(), SWAP_GAS, "a trade")
+            ActorTransaction::call(role, deployment.swap_router, call.abi_encode(), SWAP_GAS, "a trade")
         }
     }
 }

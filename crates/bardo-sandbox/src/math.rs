@@ -9,7 +9,7 @@ use super::target::PriceE8;
 
 /// Price and decimals of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quoted {
+pub struct PricedToken {
     /// Price of one whole token, in dollars with eight decimals.
     pub price: PriceE8,
     /// Decimals of the token.
@@ -17,14 +17,14 @@ pub struct Quoted {
 }
 
 /// Raw amount of a token that is worth `dollars`.
-pub fn amount_for(dollars: u64, token: Quoted) -> U256 {
+pub fn amount_for(dollars: u64, token: PricedToken) -> U256 {
     let unit = U256::from(10).pow(U256::from(token.decimals));
     U256::from(dollars) * U256::from(super::target::DOLLAR) * unit / U256::from(token.price.max(1))
 }
 
 /// √(raw amount of token 1 per raw amount of token 0) · 2^96, the price format of V3 pools.
-pub fn sqrt_price_x96(token0: Quoted, token1: Quoted) -> U256 {
-    let unit = |token: Quoted| U512::from(10).pow(U512::from(token.decimals));
+pub fn sqrt_price_x96(token0: PricedToken, token1: PricedToken) -> U256 {
+    let unit = |token: PricedToken| U512::from(10).pow(U512::from(token.decimals));
     let value0 = U512::from(token0.price) * unit(token1);
     let value1 = U512::from(token1.price.max(1)) * unit(token0);
     narrow(((value0 << 192_usize) / value1).root(2))
@@ -68,8 +68,8 @@ fn narrow(wide: U512) -> U256 {
 mod tests {
     use super::*;
 
-    const ETHER: Quoted = Quoted { price: 340_000_000_000, decimals: 18 };
-    const USDC: Quoted = Quoted { price: 100_000_000, decimals: 6 };
+    const ETHER: PricedToken = PricedToken { price: 340_000_000_000, decimals: 18 };
+    const USDC: PricedToken = PricedToken { price: 100_000_000, decimals: 6 };
 
     #[test]
     fn square_root_prices_agree_with_known_figures() {

@@ -4,12 +4,12 @@
 
 use alloy::primitives::{U256, uint};
 
-use super::contracts::Contract;
-use super::target::Asset;
+use super::contracts::BundledContract;
+use super::target::PricedAsset;
 
 /// A token of the devnet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Token {
+pub enum SandboxToken {
     /// Wrapped ether, 18 decimals.
     Weth,
     /// USDC with 6 decimals.
@@ -38,7 +38,7 @@ pub enum Token {
 
 /// Properties of a token.
 #[derive(Debug, Clone, Copy)]
-pub struct TokenPlan {
+pub struct TokenSetup {
     /// Name in the contract.
     pub name: &'static str,
     /// Symbol in the contract. That of a bad token may be hostile and must never be printed.
@@ -46,52 +46,54 @@ pub struct TokenPlan {
     /// Decimals of the token.
     pub decimals: u8,
     /// Asset that determines the token's price.
-    pub asset: Asset,
+    pub asset: PricedAsset,
     /// Contract that implements the token.
-    pub contract: Contract,
+    pub contract: BundledContract,
     /// Key in the devnet's description: the symbol for good tokens. Bad tokens are listed among the contracts instead,
     /// so that no address book treats them as known.
     pub key: &'static str,
 }
 
-impl Token {
+impl SandboxToken {
     /// Properties of this token.
-    pub const fn plan(self) -> TokenPlan {
-        use Contract::{FeeOnTransferToken, HostileSymbolToken, MockERC20, NoReturnToken, RevertingToken, Weth9};
+    pub const fn plan(self) -> TokenSetup {
+        use BundledContract::{
+            FeeOnTransferToken, HostileSymbolToken, MockERC20, NoReturnToken, RevertingToken, Weth9,
+        };
         const fn row(
             key: &'static str,
             symbol: &'static str,
             name: &'static str,
             decimals: u8,
-            asset: Asset,
-            contract: Contract,
-        ) -> TokenPlan {
-            TokenPlan { name, symbol, decimals, asset, contract, key }
+            asset: PricedAsset,
+            contract: BundledContract,
+        ) -> TokenSetup {
+            TokenSetup { name, symbol, decimals, asset, contract, key }
         }
         match self {
-            Self::Weth => row("WETH", "WETH", "Wrapped Ether", 18, Asset::Eth, Weth9),
-            Self::Usdc => row("USDC", "USDC", "USD Coin", 6, Asset::Usdc, MockERC20),
-            Self::Usdt => row("USDT", "USDT", "Tether USD", 6, Asset::Usdt, MockERC20),
-            Self::Dai => row("DAI", "DAI", "Dai Stablecoin", 18, Asset::Dai, MockERC20),
-            Self::Uni => row("UNI", "UNI", "Uniswap", 18, Asset::Uni, MockERC20),
-            Self::Link => row("LINK", "LINK", "ChainLink Token", 18, Asset::Link, MockERC20),
-            Self::Wbtc => row("WBTC", "WBTC", "Wrapped BTC", 8, Asset::Btc, MockERC20),
+            Self::Weth => row("WETH", "WETH", "Wrapped Ether", 18, PricedAsset::Eth, Weth9),
+            Self::Usdc => row("USDC", "USDC", "USD Coin", 6, PricedAsset::Usdc, MockERC20),
+            Self::Usdt => row("USDT", "USDT", "Tether USD", 6, PricedAsset::Usdt, MockERC20),
+            Self::Dai => row("DAI", "DAI", "Dai Stablecoin", 18, PricedAsset::Dai, MockERC20),
+            Self::Uni => row("UNI", "UNI", "Uniswap", 18, PricedAsset::Uni, MockERC20),
+            Self::Link => row("LINK", "LINK", "ChainLink Token", 18, PricedAsset::Link, MockERC20),
+            Self::Wbtc => row("WBTC", "WBTC", "Wrapped BTC", 8, PricedAsset::Btc, MockERC20),
             Self::FeeOnTransfer => {
-                row("badFeeOnTransferToken", "TOLL", "Toll Token", 18, Asset::Curio, FeeOnTransferToken)
+                row("badFeeOnTransferToken", "TOLL", "Toll Token", 18, PricedAsset::Curio, FeeOnTransferToken)
             }
-            Self::NoReturn => row("badNoReturnToken", "MUTE", "Mute Token", 6, Asset::Curio, NoReturnToken),
+            Self::NoReturn => row("badNoReturnToken", "MUTE", "Mute Token", 6, PricedAsset::Curio, NoReturnToken),
             Self::HostileSymbol => row(
                 "badHostileSymbolToken",
                 "\u{1b}[2J\u{1b}]0;owned\u{7}AD\u{202e}CDSU\u{200b}",
                 // The longest text for which a name has room.
                 "\u{1b}Approve unlimited: 0x00000000000000000000000000000000DeaDBeef\r\n",
                 18,
-                Asset::Curio,
+                PricedAsset::Curio,
                 HostileSymbolToken,
             ),
             // The last letter is U+0421, Cyrillic Es.
-            Self::Lookalike => row("badLookalikeToken", "USD\u{421}", "USD Coin", 6, Asset::Curio, MockERC20),
-            Self::Reverting => row("badRevertingToken", "HOTEL", "Hotel Token", 18, Asset::Curio, RevertingToken),
+            Self::Lookalike => row("badLookalikeToken", "USD\u{421}", "USD Coin", 6, PricedAsset::Curio, MockERC20),
+            Self::Reverting => row("badRevertingToken", "HOTEL", "Hotel Token", 18, PricedAsset::Curio, RevertingToken),
         }
     }
 
@@ -122,11 +124,11 @@ impl Venue {
 
 /// A planned pool with its liquidity.
 #[derive(Debug, Clone, Copy)]
-pub struct PoolPlan {
+pub struct PoolSetup {
     /// First token of the pair.
-    pub a: Token,
+    pub a: SandboxToken,
     /// Second token of the pair.
-    pub b: Token,
+    pub b: SandboxToken,
     /// V2, or V3 with its fee.
     pub venue: Venue,
     /// Total initial liquidity in dollars, half of it in each token.
@@ -135,7 +137,7 @@ pub struct PoolPlan {
 
 /// Contents of one chain of the devnet.
 #[derive(Debug, Clone, Copy)]
-pub struct ChainPlan {
+pub struct ChainSetup {
     /// Name of the chain.
     pub name: &'static str,
     /// EIP-155 id of the chain.
@@ -146,24 +148,26 @@ pub struct ChainPlan {
     /// gas would seem to be free in rehearsals.
     pub base_fee: u64,
     /// Tokens of the chain, wrapped ether first.
-    pub tokens: &'static [Token],
+    pub tokens: &'static [SandboxToken],
     /// Pools of the chain.
-    pub pools: &'static [PoolPlan],
+    pub pools: &'static [PoolSetup],
     /// Tokens of the demo wallet, with raw amounts.
-    pub demo_tokens: &'static [(Token, U256)],
+    pub demo_tokens: &'static [(SandboxToken, U256)],
     /// Ether of the demo wallet, in wei.
     pub demo_ether: U256,
 }
 
-const fn pool(a: Token, b: Token, venue: Venue, dollars: u64) -> PoolPlan {
-    PoolPlan { a, b, venue, dollars }
+const fn pool(a: SandboxToken, b: SandboxToken, venue: Venue, dollars: u64) -> PoolSetup {
+    PoolSetup { a, b, venue, dollars }
 }
 
-use Token::{Dai, FeeOnTransfer, HostileSymbol, Link, Lookalike, NoReturn, Reverting, Uni, Usdc, Usdt, Wbtc, Weth};
+use SandboxToken::{
+    Dai, FeeOnTransfer, HostileSymbol, Link, Lookalike, NoReturn, Reverting, Uni, Usdc, Usdt, Wbtc, Weth,
+};
 use Venue::{V2, V3};
 
 /// The devnet's `ethereum` chain.
-pub const ETHEREUM: ChainPlan = ChainPlan {
+pub const ETHEREUM: ChainSetup = ChainSetup {
     name: "ethereum",
     chain_id: 31337,
     block_millis: 2_000,
@@ -201,7 +205,7 @@ pub const ETHEREUM: ChainPlan = ChainPlan {
 };
 
 /// The devnet's `base` chain.
-pub const BASE: ChainPlan = ChainPlan {
+pub const BASE: ChainSetup = ChainSetup {
     name: "base",
     chain_id: 31338,
     block_millis: 1_000,
@@ -224,7 +228,7 @@ pub const BASE: ChainPlan = ChainPlan {
 };
 
 /// Both chains, ethereum first.
-pub const CHAINS: [&ChainPlan; 2] = [&ETHEREUM, &BASE];
+pub const CHAINS: [&ChainSetup; 2] = [&ETHEREUM, &BASE];
 
 /// Liquidity ranges by fee: half-widths of the positions around the price in ticks (a tick is a hundredth of a
 /// percent), narrowest first, and the width of one step above and below.
@@ -255,13 +259,13 @@ mod tests {
                 assert!(chain.tokens.contains(&pool.a) && chain.tokens.contains(&pool.b));
                 assert!(seen.insert((pool.a.min(pool.b), pool.a.max(pool.b), pool.venue)), "{pool:?}");
             }
-            assert_eq!(chain.tokens.first(), Some(&Token::Weth));
+            assert_eq!(chain.tokens.first(), Some(&SandboxToken::Weth));
         }
     }
 
     #[test]
     fn ether_against_usdc_is_twenty_million_deep() {
-        let depth = |chain: &ChainPlan| -> u64 {
+        let depth = |chain: &ChainSetup| -> u64 {
             chain.pools.iter().filter(|pool| (pool.a, pool.b) == (Weth, Usdc)).map(|pool| pool.dollars).sum()
         };
         assert_eq!(depth(&ETHEREUM), 20_000_000);

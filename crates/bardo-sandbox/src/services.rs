@@ -24,11 +24,11 @@ use super::Sandbox;
 use super::order_service::LocalOrders;
 use super::relayers::LocalRelayers;
 use bardo_base::service::ServiceError;
-use golem_protocols::intents::Intent;
+use golem_protocols::intents::CrossChainIntent;
 use golem_protocols::intents::gateway::{BidRequest, IntentGateway as _};
-use golem_protocols::intents::service::told;
+use golem_protocols::intents::service::bid_json;
 use golem_protocols::uniswap::gateway::ServiceReport;
-use golem_protocols::uniswap::order::{Order, OrderKind};
+use golem_protocols::uniswap::order::{OrderKind, UniswapXOrder};
 
 /// Maximum size of a request, in bytes; an encoded order is far smaller.
 const MAX_REQUEST: usize = 128 * 1024;
@@ -39,19 +39,19 @@ const MOST_CONNECTIONS: usize = 64;
 
 /// The running server, which stops when it is dropped.
 #[derive(Debug)]
-pub struct Services {
+pub struct ServiceServer {
     addr: SocketAddr,
     task: JoinHandle<()>,
 }
 
-impl Services {
+impl ServiceServer {
     /// Base URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 }
 
-impl Drop for Services {
+impl Drop for ServiceServer {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -61,7 +61,7 @@ impl Drop for Services {
 ///
 /// # Errors
 /// An [`io::Error`] if the port cannot be used.
-pub async fn serve(sandbox: &Sandbox, port: u16) -> io::Result<Services> {
+pub async fn serve(sandbox: &Sandbox, port: u16) -> io::Result<ServiceServer> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     let addr = listener.local_addr()?;
     let sandbox = sandbox.clone();
@@ -78,12 +78,12 @@ pub async fn serve(sandbox: &Sandbox, port: u16) -> io::Result<Services> {
             });
         }
     });
-    Ok(Services { addr, task })
+    Ok(ServiceServer { addr, task })
 }
 
 /// The relevant parts of a request.
 #[derive(Debug, PartialEq, Eq)]
-struct Request {
+struct HttpRequest {
     method: String,
     path: String,
     query: Vec<(String, String)>,
@@ -95,7 +95,7 @@ struct Request {
 }
 
 /// HTTP status and JSON body of a response.
-type Answer = (u16, Value);
+type HttpAnswer = (u16, Value);
 
 async fn exchange(sandbox: &Sandbox, mut stream: TcpStream) -> io::Result<()> {
     let (status, body) = match read(&mut stream).await? {
@@ -122,16 +122,16 @@ async fn exchange(sandbox: &Sandbox, mut stream: TcpStream) -> io::Result<()> {
     stream.shutdown().await
 }
 
-fn refused(status: u16, code: &str, detail: impl std::fmt::Display) -> Answer {
+fn refused(status: u16, code: &str, detail: impl std::fmt::Display) -> HttpAnswer {
     (status, json!({ "errorCode": code, "detail": detail.to_string() }))
 }
 
-fn invalid(detail: impl std::fmt::Display) -> Answer {
+fn invalid(detail: impl std::fmt::Display) -> HttpAnswer {
     refused(400, "RequestValidationError", detail)
 }
 
-async fn read(stream: &mut TcpStream) -> io::Result<Result<Request, Answer>> {
-    let mut reading = Reading::default();
+async fn read(stream: &mut TcpStream) -> io::Result<Result<HttpRequest, HttpAnswer>> {
+    let mut reading = PartialRequest::default();
     let mut piece = [0u8; 4096];
     loop {
         if let Some(request) = reading.request() {
@@ -151,11 +151,11 @@ async fn read(stream: &mut TcpStream) -> io::Result<Result<Request, Answer>> {
 /// A partially received request. Each byte is searched for the end of the head once, and the head is parsed once. The
 /// work is linear in the request's length, for any fragmentation.
 #[derive(Debug, Default)]
-struct Reading {
+struct PartialRequest {
     bytes: Vec<u8>,
     /// Position at which the search for the end of the head continues.
     searched: usize,
-    head: Option<Head>,
+    head: Option<RequestHead>,
     /// Number of bytes compared so far.
     #[cfg(test)]
     compared: usize,
@@ -163,14 +163,14 @@ struct Reading {
 
 /// The parsed head, and the range of the body.
 #[derive(Debug)]
-struct Head {
-    request: Request,
+struct RequestHead {
+    request: HttpRequest,
     body: std::ops::Range<usize>,
 }
 
-impl Reading {
+impl PartialRequest {
     /// Returns the request once it is complete.
-    fn request(&mut self) -> Option<Result<Request, Answer>> {
+    fn request(&mut self) -> Option<Result<HttpRequest, HttpAnswer>> {
         if self.head.is_none() {
             let rest = self.bytes.get(self.searched..)?;
             #[cfg(test)]
@@ -189,19 +189,19 @@ impl Reading {
             }
         }
         let body = self.bytes.get(self.head.as_ref()?.body.clone())?.to_vec();
-        let Head { request, .. } = self.head.take()?;
-        Some(Ok(Request { body, ..request }))
+        let RequestHead { request, .. } = self.head.take()?;
+        Some(Ok(HttpRequest { body, ..request }))
     }
 }
 
 /// Parses a complete request; `None` if it is incomplete.
 #[cfg(test)]
-fn parse(bytes: &[u8]) -> Option<Result<Request, Answer>> {
-    Reading { bytes: bytes.to_vec(), ..Reading::default() }.request()
+fn parse(bytes: &[u8]) -> Option<Result<HttpRequest, HttpAnswer>> {
+    PartialRequest { bytes: bytes.to_vec(), ..PartialRequest::default() }.request()
 }
 
 /// Parses a head whose body starts at `from`.
-fn head(bytes: &[u8], from: usize) -> Result<Head, Answer> {
+fn head(bytes: &[u8], from: usize) -> Result<RequestHead, HttpAnswer> {
     let Ok(head) = std::str::from_utf8(bytes) else { return Err(invalid("the header is not text")) };
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
@@ -230,7 +230,7 @@ fn head(bytes: &[u8], from: usize) -> Result<Head, Answer> {
     let body = from..from.saturating_add(length);
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let query = query.split('&').filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned()));
-    let request = Request {
+    let request = HttpRequest {
         method: method.to_owned(),
         path: path.to_owned(),
         query: query.collect(),
@@ -238,7 +238,7 @@ fn head(bytes: &[u8], from: usize) -> Result<Head, Answer> {
         key,
         router,
     };
-    Ok(Head { request, body })
+    Ok(RequestHead { request, body })
 }
 
 fn local(host: &str) -> bool {
@@ -246,7 +246,7 @@ fn local(host: &str) -> bool {
     matches!(name, "127.0.0.1" | "localhost" | "[::1]")
 }
 
-async fn answer(sandbox: &Sandbox, request: &Request) -> Answer {
+async fn answer(sandbox: &Sandbox, request: &HttpRequest) -> HttpAnswer {
     let body = || serde_json::from_slice::<Value>(&request.body).map_err(|_| invalid("the body is not JSON"));
     let result = match (request.method.as_str(), request.path.as_str()) {
         (_, "/quote" | "/check_approval" | "/swap" | "/swaps") if !request.key => {
@@ -288,29 +288,29 @@ fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(*name))
 }
 
-fn text<'a>(value: &'a Value, path: &[&str]) -> Result<&'a str, Answer> {
+fn text<'a>(value: &'a Value, path: &[&str]) -> Result<&'a str, HttpAnswer> {
     at(value, path).and_then(Value::as_str).ok_or_else(|| invalid(format_args!("\"{}\" is missing", path.join("."))))
 }
 
-fn number(value: &Value, path: &[&str]) -> Result<u64, Answer> {
+fn number(value: &Value, path: &[&str]) -> Result<u64, HttpAnswer> {
     at(value, path).and_then(Value::as_u64).ok_or_else(|| invalid(format_args!("\"{}\" is missing", path.join("."))))
 }
 
-fn bytes(value: &Value, path: &[&str]) -> Result<Bytes, Answer> {
+fn bytes(value: &Value, path: &[&str]) -> Result<Bytes, HttpAnswer> {
     Bytes::from_str(text(value, path)?).map_err(|_| invalid(format_args!("\"{}\" is not hexadecimal", path.join("."))))
 }
 
-fn address(value: &Value, name: &str) -> Result<Address, Answer> {
+fn address(value: &Value, name: &str) -> Result<Address, HttpAnswer> {
     Address::from_str(text(value, &[name])?).map_err(|_| invalid(format_args!("\"{name}\" is not an address")))
 }
 
-fn orders_of(sandbox: &Sandbox, chain_id: u64) -> Result<LocalOrders, Answer> {
+fn orders_of(sandbox: &Sandbox, chain_id: u64) -> Result<LocalOrders, HttpAnswer> {
     let chain = sandbox.chain(&chain_id.to_string());
     let chain = chain.ok_or_else(|| invalid(format_args!("chain {chain_id} is not a chain of this devnet")))?;
     Ok(LocalOrders::new(chain.devnet.clone(), chain.background_actors.clone()))
 }
 
-fn relayers_of(sandbox: &Sandbox, chain_id: u64) -> Result<LocalRelayers, Answer> {
+fn relayers_of(sandbox: &Sandbox, chain_id: u64) -> Result<LocalRelayers, HttpAnswer> {
     let chain = sandbox.chain(&chain_id.to_string());
     let found = chain.and_then(|chain| Some((chain, chain.background_actors.relayers()?.clone())));
     let (chain, relayers) =
@@ -322,12 +322,12 @@ fn request_id() -> String {
     format!("{:032x}", rand::random::<u128>())
 }
 
-async fn take_order(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
+async fn take_order(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, HttpAnswer> {
     let kind = text(body, &["routing"])?;
     let kind = OrderKind::named(kind).ok_or_else(|| invalid(format_args!("routing {kind} is not an order type")))?;
     let orders = orders_of(sandbox, number(body, &["quote", "orderInfo", "chainId"])?)?;
     let encoded = bytes(body, &["quote", "encodedOrder"])?;
-    let order = Order::decode(kind, &encoded).map_err(|error| invalid(&error))?;
+    let order = UniswapXOrder::decode(kind, &encoded).map_err(|error| invalid(&error))?;
     order_info::validate(at(body, &["quote", "orderInfo"]).unwrap_or(&Value::Null), &order).map_err(invalid)?;
     let taken = orders.submit_order(order, bytes(body, &["signature"])?).await;
     let taken = taken.map_err(|error| refused(503, "ServiceUnavailable", error))?;
@@ -335,7 +335,7 @@ async fn take_order(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
     Ok((201, json!({ "requestId": request_id(), "orderId": hash, "orderStatus": "open" })))
 }
 
-async fn show_orders(sandbox: &Sandbox, query: &[(String, String)]) -> Result<Answer, Answer> {
+async fn show_orders(sandbox: &Sandbox, query: &[(String, String)]) -> Result<HttpAnswer, HttpAnswer> {
     let of = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let asked =
         of("orderIds").or_else(|| of("orderId")).ok_or_else(|| invalid("\"orderId\" or \"orderIds\" is missing"))?;
@@ -357,7 +357,7 @@ async fn show_orders(sandbox: &Sandbox, query: &[(String, String)]) -> Result<An
     Ok((200, json!({ "requestId": request_id(), "orders": found })))
 }
 
-fn shown(chain_id: u64, hash: B256, order: &Order, signature: &Bytes, hearsay: &ServiceReport) -> Value {
+fn shown(chain_id: u64, hash: B256, order: &UniswapXOrder, signature: &Bytes, hearsay: &ServiceReport) -> Value {
     let mut shown = json!({
         "type": order.kind().service_name(),
         "encodedOrder": order.encode(),
@@ -385,14 +385,14 @@ fn shown(chain_id: u64, hash: B256, order: &Order, signature: &Bytes, hearsay: &
     shown
 }
 
-fn relayed(error: ServiceError) -> Answer {
+fn relayed(error: ServiceError) -> HttpAnswer {
     match error {
         ServiceError::Refused(why) => invalid(&why),
         other => refused(503, "ServiceUnavailable", other),
     }
 }
 
-async fn quote_intent(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
+async fn quote_intent(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, HttpAnswer> {
     let origin = number(body, &["originChainId"])?;
     let amount = U256::from_str(text(body, &["amountIn"])?).map_err(|_| invalid("\"amountIn\" is not a number"))?;
     let wish = BidRequest {
@@ -403,23 +403,23 @@ async fn quote_intent(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer>
         token_out: address(body, "tokenOut")?,
     };
     let bids = relayers_of(sandbox, origin)?.quote(&wish).await.map_err(relayed)?;
-    Ok((200, json!({ "requestId": request_id(), "bids": bids.iter().map(told).collect::<Vec<_>>() })))
+    Ok((200, json!({ "requestId": request_id(), "bids": bids.iter().map(bid_json).collect::<Vec<_>>() })))
 }
 
-async fn take_intent(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
-    let intent = Intent::decode(&bytes(body, &["encodedOrder"])?).map_err(|error| invalid(&error))?;
+async fn take_intent(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, HttpAnswer> {
+    let intent = CrossChainIntent::decode(&bytes(body, &["encodedOrder"])?).map_err(|error| invalid(&error))?;
     let relayers = relayers_of(sandbox, intent.origin_chain_id)?;
     let id = relayers.submit(&intent, &bytes(body, &["signature"])?).await.map_err(relayed)?;
     Ok((201, json!({ "requestId": request_id(), "intentId": id })))
 }
 
-async fn show_intent(sandbox: &Sandbox, path: &str) -> Result<Answer, Answer> {
+async fn show_intent(sandbox: &Sandbox, path: &str) -> Result<HttpAnswer, HttpAnswer> {
     let id = path.rsplit('/').next().unwrap_or_default();
     let id = B256::from_str(id).map_err(|_| invalid("the intent's id is not a hash"))?;
     for chain in sandbox.chains() {
         let bids = relayers_of(sandbox, chain.deployment.plan.chain_id)?.bids(id).await.map_err(relayed)?;
         if let Some(bids) = bids {
-            let bids: Vec<Value> = bids.iter().map(told).collect();
+            let bids: Vec<Value> = bids.iter().map(bid_json).collect();
             return Ok((200, json!({ "requestId": request_id(), "intentId": id, "bids": bids })));
         }
     }
@@ -433,7 +433,7 @@ mod tests {
         let body = "x".repeat(2_000);
         let filler = "y".repeat(20_000);
         let whole = format!("POST /quote HTTP/1.1\r\nx-filler: {filler}\r\ncontent-length: 2000\r\n\r\n{body}");
-        let mut reading = super::Reading::default();
+        let mut reading = super::PartialRequest::default();
         let mut found = None;
         for byte in whole.bytes() {
             reading.bytes.push(byte);
@@ -446,7 +446,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(text: &str) -> Option<Result<Request, Answer>> {
+    fn asked(text: &str) -> Option<Result<HttpRequest, HttpAnswer>> {
         parse(text.as_bytes())
     }
 

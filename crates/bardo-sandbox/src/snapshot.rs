@@ -18,14 +18,14 @@ use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 
 use super::actors::Actors;
-use super::contracts::Contract;
+use super::contracts::BundledContract;
 use super::error::SandboxError;
-use super::genesis::{Deployment, Pool, Stage, TokenAt, empty_chain, furnish};
-use super::keys::Party;
-use super::plan::{CHAINS, ChainPlan, OBSERVATIONS, STAIRS, Token, ranges_of};
-use super::target::{Asset, Prices};
+use super::genesis::{DeployedToken, Deployment, GenesisPool, StartStage, empty_chain, furnish};
+use super::keys::DevnetAccount;
+use super::plan::{CHAINS, ChainSetup, OBSERVATIONS, STAIRS, SandboxToken, ranges_of};
+use super::target::{AssetPrices, PricedAsset};
 use golem_chain::devnet::Chain;
-use golem_chain::devnet::bytes::{ReadError, Reader, Writer};
+use golem_chain::devnet::bytes::{ByteReader, ByteWriter, BytesError};
 use golem_chain::devnet::image::ImageError;
 
 /// Timestamp of block 0, in seconds since the Unix epoch: 14 November 2023. It is the same for every devnet, and so are
@@ -64,15 +64,15 @@ pub enum SnapshotError {
     AddressBook(String),
 }
 
-impl From<ReadError> for SnapshotError {
-    fn from(error: ReadError) -> Self {
+impl From<BytesError> for SnapshotError {
+    fn from(error: BytesError) -> Self {
         Self::Image(error.into())
     }
 }
 
 /// A chain after genesis, with its address book.
 #[derive(Clone)]
-pub struct Furnished {
+pub struct PopulatedChain {
     /// The chain after the last block of genesis.
     pub chain: Chain,
     /// Addresses of everything that genesis deployed.
@@ -83,8 +83,9 @@ pub struct Furnished {
 ///
 /// # Errors
 /// [`SandboxError::Snapshot`] if the file cannot be used.
-pub fn furnished(plan: &'static ChainPlan) -> Result<Furnished, SandboxError> {
-    static READ: [OnceLock<Result<Furnished, SnapshotError>>; CHAINS.len()] = [const { OnceLock::new() }; CHAINS.len()];
+pub fn furnished(plan: &'static ChainSetup) -> Result<PopulatedChain, SandboxError> {
+    static READ: [OnceLock<Result<PopulatedChain, SnapshotError>>; CHAINS.len()] =
+        [const { OnceLock::new() }; CHAINS.len()];
     let place = CHAINS.iter().position(|known| known.chain_id == plan.chain_id).and_then(|place| READ.get(place));
     let place = place.ok_or(SandboxError::Snapshot(SnapshotError::NoChain(plan.name)))?;
     place.get_or_init(|| read(FILE, plan)).clone().map_err(SandboxError::Snapshot)
@@ -94,7 +95,7 @@ pub fn furnished(plan: &'static ChainPlan) -> Result<Furnished, SandboxError> {
 ///
 /// # Errors
 /// [`SandboxError::Snapshot`] if the file cannot be used.
-pub fn furnished_from_file(plan: &'static ChainPlan) -> Result<Furnished, SandboxError> {
+pub fn furnished_from_file(plan: &'static ChainSetup) -> Result<PopulatedChain, SandboxError> {
     read(FILE, plan).map_err(SandboxError::Snapshot)
 }
 
@@ -102,12 +103,12 @@ pub fn furnished_from_file(plan: &'static ChainPlan) -> Result<Furnished, Sandbo
 ///
 /// # Errors
 /// A [`SandboxError`] that names the step that failed.
-pub fn run_genesis(plan: &'static ChainPlan, report: &dyn Fn(Stage)) -> Result<Furnished, SandboxError> {
-    let (actors, accounts) = (Actors::new()?, Party::development_accounts()?);
+pub fn run_genesis(plan: &'static ChainSetup, report: &dyn Fn(StartStage)) -> Result<PopulatedChain, SandboxError> {
+    let (actors, accounts) = (Actors::new()?, DevnetAccount::development_accounts()?);
     let mut chain = empty_chain(plan, &actors, &accounts, GENESIS_TIME)?;
-    let demo = accounts.first().map(Party::address).unwrap_or_default();
-    let deployment = furnish(&mut chain, plan, &actors, demo, &Prices::anchors(), report)?;
-    Ok(Furnished { chain, deployment })
+    let demo = accounts.first().map(DevnetAccount::address).unwrap_or_default();
+    let deployment = furnish(&mut chain, plan, &actors, demo, &AssetPrices::anchors(), report)?;
+    Ok(PopulatedChain { chain, deployment })
 }
 
 /// Creates the file's content by running genesis for both chains. The same program always creates the same bytes.
@@ -115,7 +116,7 @@ pub fn run_genesis(plan: &'static ChainPlan, report: &dyn Fn(Stage)) -> Result<F
 /// # Errors
 /// As for [`run_genesis`].
 pub fn build_snapshot() -> Result<Vec<u8>, SandboxError> {
-    let mut writer = Writer::default();
+    let mut writer = ByteWriter::default();
     writer.hash(plan_digest());
     writer.hash(contracts_digest()?);
     writer.length(CHAINS.len());
@@ -136,15 +137,15 @@ pub fn build_snapshot() -> Result<Vec<u8>, SandboxError> {
 /// A [`SandboxError`] for a damaged bundle or file.
 pub fn is_made_of_bundled_contracts() -> Result<bool, SandboxError> {
     let read = || -> Result<(B256, B256), SnapshotError> {
-        let mut reader = Reader::new(FILE.strip_prefix(MAGIC).ok_or(SnapshotError::Outdated)?);
+        let mut reader = ByteReader::new(FILE.strip_prefix(MAGIC).ok_or(SnapshotError::Outdated)?);
         Ok((reader.hash()?, reader.hash()?))
     };
     Ok(read().map_err(SandboxError::Snapshot)? == (plan_digest(), contracts_digest()?))
 }
 
 /// Section of the file for the chain of `plan`, with verified digest.
-fn section<'a>(file: &'a [u8], plan: &ChainPlan) -> Result<&'a [u8], SnapshotError> {
-    let mut reader = Reader::new(file.strip_prefix(MAGIC).ok_or(SnapshotError::Outdated)?);
+fn section<'a>(file: &'a [u8], plan: &ChainSetup) -> Result<&'a [u8], SnapshotError> {
+    let mut reader = ByteReader::new(file.strip_prefix(MAGIC).ok_or(SnapshotError::Outdated)?);
     let (made_of_plan, _contracts) = (reader.hash()?, reader.hash()?);
     if made_of_plan != plan_digest() {
         return Err(SnapshotError::Outdated);
@@ -159,9 +160,9 @@ fn section<'a>(file: &'a [u8], plan: &ChainPlan) -> Result<&'a [u8], SnapshotErr
 }
 
 /// Serialises the address book as JSON, followed by the chain's image.
-fn content(furnished: &Furnished) -> Result<Vec<u8>, SnapshotError> {
-    let book = serde_json::to_vec(&AddressBook::of(&furnished.deployment));
-    let mut writer = Writer::default();
+fn content(furnished: &PopulatedChain) -> Result<Vec<u8>, SnapshotError> {
+    let book = serde_json::to_vec(&BookFile::of(&furnished.deployment));
+    let mut writer = ByteWriter::default();
     writer.bytes(&book.map_err(|error| SnapshotError::AddressBook(error.to_string()))?);
     writer.bytes(&furnished.chain.to_image());
     Ok(writer.into_bytes())
@@ -180,14 +181,13 @@ fn unpack(section: &[u8]) -> Result<Vec<u8>, SnapshotError> {
     Ok(content)
 }
 
-fn read(file: &[u8], plan: &'static ChainPlan) -> Result<Furnished, SnapshotError> {
+fn read(file: &[u8], plan: &'static ChainSetup) -> Result<PopulatedChain, SnapshotError> {
     let content = unpack(section(file, plan)?)?;
-    let mut reader = Reader::new(&content);
+    let mut reader = ByteReader::new(&content);
     let (book, image) = (reader.bytes()?, reader.bytes()?);
     reader.finish()?;
-    let book: AddressBook =
-        serde_json::from_slice(book).map_err(|error| SnapshotError::AddressBook(error.to_string()))?;
-    Ok(Furnished { chain: Chain::from_image(image)?, deployment: book.deployment(plan)? })
+    let book: BookFile = serde_json::from_slice(book).map_err(|error| SnapshotError::AddressBook(error.to_string()))?;
+    Ok(PopulatedChain { chain: Chain::from_image(image)?, deployment: book.deployment(plan)? })
 }
 
 /// Digest of all inputs of genesis except the contracts' code: plans, tokens, prices, ranges and times.
@@ -204,7 +204,7 @@ fn plan_digest() -> B256 {
             add(format!("{:?}", ranges_of(pool.venue.fee())));
         }
     }
-    for asset in Asset::ALL {
+    for asset in PricedAsset::ALL {
         add(format!("{asset:?} {}", asset.anchor()));
     }
     hasher.finalize()
@@ -213,7 +213,7 @@ fn plan_digest() -> B256 {
 /// Digest of the names and codes of all bundled contracts.
 fn contracts_digest() -> Result<B256, SandboxError> {
     let mut hasher = Keccak256::new();
-    for contract in Contract::ALL {
+    for contract in BundledContract::ALL {
         hasher.update(contract.name().as_bytes());
         hasher.update(keccak256(contract.code()?));
     }
@@ -222,7 +222,7 @@ fn contracts_digest() -> Result<B256, SandboxError> {
 
 /// Serialised form of a [`Deployment`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct AddressBook {
+pub(super) struct BookFile {
     contracts: BTreeMap<String, Address>,
     enforcers: BTreeMap<String, Address>,
     /// Tokens by key.
@@ -239,7 +239,7 @@ pub(super) struct AddressBook {
     code_hashes: BTreeMap<String, B256>,
 }
 
-impl AddressBook {
+impl BookFile {
     pub(super) fn of(deployment: &Deployment) -> Self {
         fn named<T: Copy>(map: &BTreeMap<&'static str, T>) -> BTreeMap<String, T> {
             map.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
@@ -259,7 +259,7 @@ impl AddressBook {
         }
     }
 
-    pub(super) fn deployment(self, plan: &'static ChainPlan) -> Result<Deployment, SnapshotError> {
+    pub(super) fn deployment(self, plan: &'static ChainSetup) -> Result<Deployment, SnapshotError> {
         let unknown = |what: &str| SnapshotError::AddressBook(format!("{what} is unknown"));
         let mut tokens = BTreeMap::new();
         for (key, address) in self.tokens {
@@ -268,7 +268,7 @@ impl AddressBook {
         }
         let mut feeds = BTreeMap::new();
         for (ticker, address) in self.feeds {
-            let asset = Asset::ALL.into_iter().find(|asset| asset.ticker() == ticker);
+            let asset = PricedAsset::ALL.into_iter().find(|asset| asset.ticker() == ticker);
             feeds.insert(asset.ok_or_else(|| unknown(&ticker))?, address);
         }
         if self.pools.len() != plan.pools.len() {
@@ -276,13 +276,13 @@ impl AddressBook {
         }
         let mut pools = Vec::with_capacity(plan.pools.len());
         for (pool, address) in plan.pools.iter().zip(self.pools) {
-            let at = |token: Token| {
+            let at = |token: SandboxToken| {
                 let address = tokens.get(&token).ok_or_else(|| unknown(token.plan().key))?;
-                Ok::<_, SnapshotError>(TokenAt { token, address: *address })
+                Ok::<_, SnapshotError>(DeployedToken { token, address: *address })
             };
             let (a, b) = (at(pool.a)?, at(pool.b)?);
             let (token0, token1) = if a.address < b.address { (a, b) } else { (b, a) };
-            pools.push(Pool { address, venue: pool.venue, token0, token1, dollars: pool.dollars });
+            pools.push(GenesisPool { address, venue: pool.venue, token0, token1, dollars: pool.dollars });
         }
         Ok(Deployment {
             plan,
@@ -336,7 +336,8 @@ mod tests {
                 assert_eq!(left.nonce(address), right.nonce(address), "{address}");
                 assert_eq!(left.code(address), right.code(address), "{address}");
                 assert_eq!(left.code_hash(address), right.code_hash(address), "{address}");
-                let slots = |state: &golem_chain::devnet::State| -> BTreeMap<_, _> { state.storage(address).collect() };
+                let slots =
+                    |state: &golem_chain::devnet::WorldState| -> BTreeMap<_, _> { state.storage(address).collect() };
                 assert_eq!(slots(left), slots(right), "{address}");
             }
             assert_eq!(left.clone().root(), right.clone().root());

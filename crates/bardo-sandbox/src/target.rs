@@ -8,7 +8,7 @@ use alloy::primitives::keccak256;
 
 /// An asset with a dollar price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Asset {
+pub enum PricedAsset {
     /// Ether, wrapped or native.
     Eth,
     /// Bitcoin, as WBTC.
@@ -42,7 +42,7 @@ const WAVES: [(u64, i128); 3] = [(900, 5_000_000), (240, 2_000_000), (60, 1_000_
 /// Divisor of a stablecoin's amplitude.
 const STABLE_DIVISOR: i128 = 40;
 
-impl Asset {
+impl PricedAsset {
     /// All assets, in the order of their discriminants.
     pub const ALL: [Self; 8] =
         [Self::Eth, Self::Btc, Self::Uni, Self::Link, Self::Usdc, Self::Usdt, Self::Dai, Self::Curio];
@@ -87,9 +87,9 @@ impl Asset {
 
 /// A price change that starts at a block, in addition to the market's fluctuation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shock {
+pub struct PriceShock {
     /// The affected asset; `None` for all except stablecoins and bad tokens.
-    pub asset: Option<Asset>,
+    pub asset: Option<PricedAsset>,
     /// Change in parts per million of the price: −300 000 is a fall of 30 %.
     pub parts_per_million: i32,
     /// First affected block.
@@ -100,11 +100,11 @@ pub struct Shock {
     pub passes: bool,
 }
 
-impl Shock {
-    fn touches(&self, asset: Asset) -> bool {
+impl PriceShock {
+    fn touches(&self, asset: PricedAsset) -> bool {
         match self.asset {
             Some(only) => only == asset,
-            None => matches!(asset, Asset::Eth | Asset::Btc | Asset::Uni | Asset::Link),
+            None => matches!(asset, PricedAsset::Eth | PricedAsset::Btc | PricedAsset::Uni | PricedAsset::Link),
         }
     }
 
@@ -121,28 +121,28 @@ impl Shock {
 
 /// Prices of all assets at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prices([PriceE8; Asset::ALL.len()]);
+pub struct AssetPrices([PriceE8; PricedAsset::ALL.len()]);
 
-impl Prices {
+impl AssetPrices {
     /// All prices at `age` and `block`; see [`price_at`].
-    pub fn at(seed: u64, age: u64, block: u64, shocks: &[Shock]) -> Self {
-        Self(Asset::ALL.map(|asset| price_at(seed, asset, age, block, shocks)))
+    pub fn at(seed: u64, age: u64, block: u64, shocks: &[PriceShock]) -> Self {
+        Self(PricedAsset::ALL.map(|asset| price_at(seed, asset, age, block, shocks)))
     }
 
     /// The anchor prices, independent of the seed.
     pub fn anchors() -> Self {
-        Self(Asset::ALL.map(Asset::anchor))
+        Self(PricedAsset::ALL.map(PricedAsset::anchor))
     }
 
     /// Price of `asset`, in dollars with eight decimals.
-    pub fn of(&self, asset: Asset) -> PriceE8 {
+    pub fn of(&self, asset: PricedAsset) -> PriceE8 {
         // ALL lists the assets in the order of their discriminants, one entry each, which a test checks.
         self.0[asset as usize]
     }
 }
 
 /// Price of `asset` at `age` (seconds since the market began) and `block`, in dollars with eight decimals.
-pub fn price_at(seed: u64, asset: Asset, age: u64, block: u64, shocks: &[Shock]) -> PriceE8 {
+pub fn price_at(seed: u64, asset: PricedAsset, age: u64, block: u64, shocks: &[PriceShock]) -> PriceE8 {
     let deviation: i128 = WAVES
         .iter()
         .enumerate()
@@ -159,7 +159,7 @@ pub fn price_at(seed: u64, asset: Asset, age: u64, block: u64, shocks: &[Shock])
 }
 
 /// Smooth noise between ± one billion: random values at multiples of `length` seconds, with eased interpolation.
-fn wave(seed: u64, asset: Asset, number: usize, length: u64, age: u64) -> i128 {
+fn wave(seed: u64, asset: PricedAsset, number: usize, length: u64, age: u64) -> i128 {
     let step = age / length;
     let from = lattice(seed, asset, number, step);
     let to = lattice(seed, asset, number, step + 1);
@@ -168,7 +168,7 @@ fn wave(seed: u64, asset: Asset, number: usize, length: u64, age: u64) -> i128 {
     from + (to - from) * eased / 1_000_000
 }
 
-fn lattice(seed: u64, asset: Asset, number: usize, step: u64) -> i128 {
+fn lattice(seed: u64, asset: PricedAsset, number: usize, step: u64) -> i128 {
     let hash = keccak256(format!("{seed}/{}/{number}/{step}", asset.ticker()));
     let mut word = [0; 8];
     word.copy_from_slice(&hash[..8]);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn prices_swing_within_their_band_and_do_swing() {
-        for asset in [Asset::Eth, Asset::Btc, Asset::Uni, Asset::Link] {
+        for asset in [PricedAsset::Eth, PricedAsset::Btc, PricedAsset::Uni, PricedAsset::Link] {
             let prices: Vec<_> = (0..7_200).map(|second| price_at(7, asset, NOW + second, 0, &[])).collect();
             let (low, high) = (*prices.iter().min().unwrap(), *prices.iter().max().unwrap());
             assert!(low >= asset.anchor() * 992 / 1000 - 1 && high <= asset.anchor() * 1008 / 1000, "{asset:?}");
@@ -191,13 +191,13 @@ mod tests {
             // The price changes by less than 0.02 % per second.
             assert!(prices.windows(2).all(|pair| pair[0].abs_diff(pair[1]) < asset.anchor() / 5_000));
         }
-        assert!((0..900).all(|second| price_at(7, Asset::Usdc, NOW + second, 0, &[]) == DOLLAR));
+        assert!((0..900).all(|second| price_at(7, PricedAsset::Usdc, NOW + second, 0, &[]) == DOLLAR));
     }
 
     #[test]
     fn the_table_has_every_asset_in_its_place() {
-        let prices = Prices::at(7, NOW, 0, &[]);
-        for (index, asset) in Asset::ALL.into_iter().enumerate() {
+        let prices = AssetPrices::at(7, NOW, 0, &[]);
+        for (index, asset) in PricedAsset::ALL.into_iter().enumerate() {
             assert_eq!(asset as usize, index);
             assert_eq!(prices.of(asset), price_at(7, asset, NOW, 0, &[]));
         }
@@ -205,24 +205,25 @@ mod tests {
 
     #[test]
     fn the_seed_decides_and_nothing_else_does() {
-        let path = |seed| (0..50).map(|step| price_at(seed, Asset::Eth, NOW + 20 * step, 3, &[])).collect::<Vec<_>>();
+        let path =
+            |seed| (0..50).map(|step| price_at(seed, PricedAsset::Eth, NOW + 20 * step, 3, &[])).collect::<Vec<_>>();
         assert_eq!(path(1), path(1));
         assert_ne!(path(1), path(2));
     }
 
     #[test]
     fn a_crash_falls_and_stays_a_spike_passes() {
-        let fall = Shock { asset: None, parts_per_million: -300_000, from_block: 100, blocks: 10, passes: false };
-        let spike = Shock { asset: Some(Asset::Uni), parts_per_million: 500_000, passes: true, ..fall };
+        let fall = PriceShock { asset: None, parts_per_million: -300_000, from_block: 100, blocks: 10, passes: false };
+        let spike = PriceShock { asset: Some(PricedAsset::Uni), parts_per_million: 500_000, passes: true, ..fall };
         let plain = |asset| price_at(1, asset, NOW, 0, &[]);
-        let eth = |block| price_at(1, Asset::Eth, NOW, block, &[fall, spike]);
-        assert_eq!(eth(99), plain(Asset::Eth));
-        assert_eq!(eth(104), plain(Asset::Eth) * 85 / 100);
-        assert_eq!(eth(109), plain(Asset::Eth) * 70 / 100);
-        assert_eq!(eth(9_999), plain(Asset::Eth) * 70 / 100);
-        let uni = |block| price_at(1, Asset::Uni, NOW, block, &[spike]);
-        assert_eq!(uni(109), plain(Asset::Uni) * 150 / 100);
-        assert_eq!(uni(9_999), plain(Asset::Uni));
-        assert_eq!(price_at(1, Asset::Dai, NOW, 500, &[fall]), plain(Asset::Dai));
+        let eth = |block| price_at(1, PricedAsset::Eth, NOW, block, &[fall, spike]);
+        assert_eq!(eth(99), plain(PricedAsset::Eth));
+        assert_eq!(eth(104), plain(PricedAsset::Eth) * 85 / 100);
+        assert_eq!(eth(109), plain(PricedAsset::Eth) * 70 / 100);
+        assert_eq!(eth(9_999), plain(PricedAsset::Eth) * 70 / 100);
+        let uni = |block| price_at(1, PricedAsset::Uni, NOW, block, &[spike]);
+        assert_eq!(uni(109), plain(PricedAsset::Uni) * 150 / 100);
+        assert_eq!(uni(9_999), plain(PricedAsset::Uni));
+        assert_eq!(price_at(1, PricedAsset::Dai, NOW, 500, &[fall]), plain(PricedAsset::Dai));
     }
 }

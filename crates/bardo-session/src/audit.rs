@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Kind of an audit log entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum AuditKind {
     /// A permit for an action was issued.
     PermitIssued,
     /// An action was rejected after its permit was issued.
@@ -75,7 +75,7 @@ pub enum Kind {
     PasswordRefused,
 }
 
-impl Kind {
+impl AuditKind {
     /// All kinds, in the order of their declaration.
     pub const ALL: [Self; 34] = [
         Self::PermitIssued,
@@ -160,7 +160,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for AuditKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn each_kind_is_found_by_its_written_form() {
-        for kind in Kind::ALL {
-            assert_eq!(Kind::of(kind.as_str()), Some(kind));
+        for kind in AuditKind::ALL {
+            assert_eq!(AuditKind::of(kind.as_str()), Some(kind));
         }
-        assert_eq!(Kind::of("test:entry"), None);
+        assert_eq!(AuditKind::of("test:entry"), None);
     }
 }

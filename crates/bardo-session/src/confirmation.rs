@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Warning that must be read before an approval counts. It is identified by its text: a changed text must be read
 /// again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToRead {
+pub struct WarningToRead {
     /// Text of the warning.
     pub text: SafeText,
     /// Check that raised the warning, if it comes from one.
@@ -15,7 +15,7 @@ pub struct ToRead {
     pub check: Option<SafetyCheck>,
 }
 
-impl ToRead {
+impl WarningToRead {
     /// Creates a warning that comes from no check.
     pub fn plain(text: SafeText) -> Self {
         Self { text, check: None }
@@ -24,7 +24,7 @@ impl ToRead {
 
 /// Text that must be typed before an approval counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confirm {
+pub struct TypedConfirmation {
     /// Description of what to type.
     pub what: SafeText,
     /// Expected characters; letter case is ignored.
@@ -33,11 +33,11 @@ pub struct Confirm {
 
 /// Requirements that an approval must meet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Requirement {
+pub struct ApprovalRequirement {
     /// Warnings that must each be acknowledged.
-    pub to_read: Vec<ToRead>,
+    pub to_read: Vec<WarningToRead>,
     /// Characters that must be typed; `None` if there are none.
-    pub confirm: Option<Confirm>,
+    pub confirm: Option<TypedConfirmation>,
 }
 
 /// Actions of an operator before an answer.
@@ -62,7 +62,7 @@ pub enum Unconfirmed {
     NotTyped(SafeText),
 }
 
-impl Requirement {
+impl ApprovalRequirement {
     /// Checks that `given` meets the requirements. Letter case of the typed characters is ignored.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Requirement {
         if unread > 0 {
             return Err(Unconfirmed::Unread(unread));
         }
-        let Some(Confirm { what, expected }) = &self.confirm else { return Ok(()) };
+        let Some(TypedConfirmation { what, expected }) = &self.confirm else { return Ok(()) };
         let typed = given.typed.as_ref().map(|typed| typed.as_str().trim());
         // An empty text never confirms, even if nothing is expected.
         match typed.filter(|typed| !typed.is_empty() && typed.eq_ignore_ascii_case(expected.as_str())) {

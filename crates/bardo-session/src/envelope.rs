@@ -9,7 +9,7 @@ use bardo_base::id::CallId;
 /// Final status of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum CallStatus {
     /// The call succeeded.
     Success,
     /// The call was only simulated; nothing changed.
@@ -24,7 +24,7 @@ pub enum Status {
     Error,
 }
 
-impl Status {
+impl CallStatus {
     /// All statuses, in the order of their declaration.
     pub const ALL: [Self; 6] =
         [Self::Success, Self::Simulated, Self::Partial, Self::Blocked, Self::Rejected, Self::Error];
@@ -48,7 +48,7 @@ pub struct ToolResponse {
     /// Id of the call.
     pub call_id: CallId,
     /// Final status of the call.
-    pub status: Status,
+    pub status: CallStatus,
     /// Output of the tool, as defined by its schema; `None` without a result.
     pub data: Option<Value>,
     /// Error of the call; `None` if there is none.
@@ -61,7 +61,7 @@ pub struct ToolResponse {
 
 impl ToolResponse {
     /// Creates a response without a result. The explanation is the message of the error.
-    pub fn failed(call_id: CallId, status: Status, error: ToolError) -> Self {
+    pub fn failed(call_id: CallId, status: CallStatus, error: ToolError) -> Self {
         let explanation = Some(error.message().to_owned());
         Self { call_id, status, data: None, error: Some(error), decision_hints: None, explanation }
     }
@@ -78,7 +78,7 @@ mod tests {
     fn every_field_is_always_there() {
         let response = ToolResponse::failed(
             "00000000000000000000000001".parse().unwrap(),
-            Status::Error,
+            CallStatus::Error,
             ToolError::new(ErrorCode::TokenNotFound, "no token `FOO` on ethereum"),
         );
         let json = serde_json::to_value(&response).unwrap();

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::envelope::ToolResponse;
 use crate::isolation::Isolation;
-use crate::market::Update;
+use crate::market::MarketUpdate;
 use crate::questions::{Confirmation, OperatorAnswer, Question, QuestionKey};
 use bardo_base::fabric::Event;
 use bardo_base::id::{CallId, GolemId, PermitId};
@@ -26,8 +26,8 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
 pub use snapshot::{
-    AllowanceState, AllowancesState, BreakerState, ChainHoldings, GrantState, Holding, Limits, PolicyState,
-    SilentToken, Snapshot, SpendState, StopLossNow, StopState,
+    AllowanceState, AllowancesState, BreakerState, ChainHoldings, GrantState, HoldingRow, LimitUsage, PolicyState,
+    SessionSnapshot, SilentToken, SpendState, StopLossState, StopState,
 };
 
 /// Capacity of the news channel. When it is full, the forwarder waits; the console then misses events, and is notified.
@@ -38,17 +38,17 @@ pub const COMMANDS_WAITING: usize = 64;
 
 /// Command with the Golem that it is meant for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sent {
+pub struct AddressedCommand {
     /// Golem that the command concerns; `operator` if it concerns none.
     pub golem_id: GolemId,
     /// Command to carry out.
-    pub command: Command,
+    pub command: SessionCommand,
 }
 
 /// Command of an operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
-pub enum Command {
+pub enum SessionCommand {
     /// Calls a tool manually, through the same pipeline as every other call.
     Call {
         /// Number that identifies the reply; chosen by the caller.
@@ -64,7 +64,7 @@ pub enum Command {
         idempotency_key: Option<String>,
     },
     /// Previews a manual write and holds its offer. The reply is the simulated offer with its permit, followed by an
-    /// approval request. The offer lapses with that request, or when another one is made. A [`Command::Answer`] with
+    /// approval request. The offer lapses with that request, or when another one is made. A [`SessionCommand::Answer`] with
     /// its permit executes or withdraws it.
     Offer {
         /// Number that identifies the reply; chosen by the caller.
@@ -132,12 +132,12 @@ pub enum Command {
         /// Number of the standing approval in the snapshot.
         number: u64,
     },
-    /// Queries data; the reply is a [`News::Found`].
+    /// Queries data; the reply is a [`SessionNews::Found`].
     Look {
         /// Number that identifies the reply; chosen by the caller.
         ticket: u64,
         /// Data to query.
-        query: Query,
+        query: SessionQuery,
     },
     /// Controls the in-process devnet.
     Devnet(DevnetControl),
@@ -154,7 +154,7 @@ pub enum Command {
     Leave(LeaveMode),
 }
 
-impl Command {
+impl SessionCommand {
     /// Number that identifies the command's reply; `None` for a command without one.
     pub fn ticket_mut(&mut self) -> Option<&mut u64> {
         match self {
@@ -256,7 +256,7 @@ pub enum LeaveMode {
 /// Data that can be queried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "look_up", rename_all = "snake_case")]
-pub enum Query {
+pub enum SessionQuery {
     /// Entries of the audit log, oldest first.
     Audit {
         /// Number after which to start; 0 starts at the first entry.
@@ -283,7 +283,7 @@ pub enum Query {
 /// Result of a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "found", rename_all = "snake_case")]
-pub enum Found {
+pub enum QueryResult {
     /// Entries of the audit log, oldest first.
     Audit {
         /// Entries that match the query.
@@ -338,17 +338,17 @@ pub struct AuditEntry {
 /// Message from the session to the console.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "news", content = "of", rename_all = "snake_case")]
-pub enum News {
+pub enum SessionNews {
     /// State of chains and markets, and progress of the boot.
-    Market(Update),
+    Market(MarketUpdate),
     /// Description of the session, sent once when it is ready.
-    Ready(Box<Ready>),
+    Ready(Box<SessionInfo>),
     /// Events, in order.
     Events(Vec<Arc<Event>>),
     /// All open approval requests, oldest first; replaces the previous list.
     Questions(Arc<Vec<Question>>),
     /// Snapshot of what events do not report; replaces the previous one.
-    Snapshot(Arc<Snapshot>),
+    Snapshot(Arc<SessionSnapshot>),
     /// A manual action is held until its operator answers, under its permit.
     Offered {
         /// Ticket of the command that requested it; the reply to the call uses the same ticket.
@@ -375,7 +375,7 @@ pub enum News {
         /// Ticket of the command.
         ticket: u64,
         /// Result of the query.
-        found: Box<Found>,
+        found: Box<QueryResult>,
     },
     /// A command was carried out or not, with a message.
     #[serde(rename = "told")]
@@ -391,7 +391,7 @@ pub enum News {
     Left(Box<SessionSummary>),
 }
 
-impl News {
+impl SessionNews {
     /// Number of the command that a reply belongs to; `None` for news that are no reply.
     pub fn ticket_mut(&mut self) -> Option<&mut u64> {
         match self {
@@ -426,7 +426,7 @@ pub struct ReplayState {
 
 /// Description of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ready {
+pub struct SessionInfo {
     /// Id of the Golem of this session.
     pub golem_id: GolemId,
     /// Display name of the Golem.
@@ -542,23 +542,23 @@ pub struct SessionSummary {
 
 /// Console side of a session.
 #[derive(Debug)]
-pub struct Handle {
+pub struct SessionHandle {
     /// Sender of commands to the session.
-    pub commands: mpsc::Sender<Sent>,
+    pub commands: mpsc::Sender<AddressedCommand>,
     /// Receiver of news, in order. It closes when the session ends.
-    pub news: mpsc::Receiver<News>,
+    pub news: mpsc::Receiver<SessionNews>,
 }
 
 /// Session side, used by the real session, a replay, or a test.
 #[derive(Debug)]
 pub struct SessionEnd {
     /// Receiver of commands. It closes when the console is gone.
-    pub commands: mpsc::Receiver<Sent>,
+    pub commands: mpsc::Receiver<AddressedCommand>,
     /// Sender of news to the console.
-    pub news: mpsc::Sender<News>,
+    pub news: mpsc::Sender<SessionNews>,
 }
 
-impl Handle {
+impl SessionHandle {
     /// Creates both sides of a connection.
     pub fn pair() -> (Self, SessionEnd) {
         let (commands, orders) = mpsc::channel(COMMANDS_WAITING);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Isolation measure that depends on the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Measure {
+pub enum IsolationMeasure {
     /// Files, folders and terminals outside the allow-list are inaccessible.
     Files,
     /// Dangerous system calls are rejected.
@@ -16,7 +16,7 @@ pub enum Measure {
     Signals,
 }
 
-impl Measure {
+impl IsolationMeasure {
     /// Resources that the measure protects, and the required system feature.
     pub const fn describe(self) -> &'static str {
         match self {
@@ -30,7 +30,7 @@ impl Measure {
 /// Isolation that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Isolation {
-    missing: Vec<Measure>,
+    missing: Vec<IsolationMeasure>,
 }
 
 /// Level of the isolation.
@@ -38,7 +38,7 @@ pub struct Isolation {
 pub enum IsolationLevel {
     /// Every measure is in force.
     Full,
-    /// The brain cannot act as the operator, but can disturb Bardo: only [`Measure::Signals`] is missing.
+    /// The brain cannot act as the operator, but can disturb Bardo: only [`IsolationMeasure::Signals`] is missing.
     Partial,
     /// The brain could act as the operator.
     None,
@@ -46,15 +46,15 @@ pub enum IsolationLevel {
 
 impl Isolation {
     /// Creates an isolation in which these measures are missing.
-    pub fn without(missing: impl IntoIterator<Item = Measure>) -> Self {
-        let mut missing: Vec<Measure> = missing.into_iter().collect();
+    pub fn without(missing: impl IntoIterator<Item = IsolationMeasure>) -> Self {
+        let mut missing: Vec<IsolationMeasure> = missing.into_iter().collect();
         missing.sort_unstable();
         missing.dedup();
         Self { missing }
     }
 
     /// Measures that are not in force, sorted and without duplicates.
-    pub fn missing(&self) -> &[Measure] {
+    pub fn missing(&self) -> &[IsolationMeasure] {
         &self.missing
     }
 
@@ -62,7 +62,7 @@ impl Isolation {
     pub fn level(&self) -> IsolationLevel {
         if self.missing.is_empty() {
             IsolationLevel::Full
-        } else if self.missing.iter().all(|measure| *measure == Measure::Signals) {
+        } else if self.missing.iter().all(|measure| *measure == IsolationMeasure::Signals) {
             IsolationLevel::Partial
         } else {
             IsolationLevel::None

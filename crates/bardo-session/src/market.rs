@@ -11,7 +11,7 @@ use bardo_base::units::{TokenAmount, Usd};
 
 /// Kind of money that moves. Displays always show it in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Money {
+pub enum MoneyKind {
     /// Play money of the embedded devnet.
     Play,
     /// Play money of a rehearsal: a local copy of a live network.
@@ -26,9 +26,9 @@ pub enum Money {
     Replay,
 }
 
-impl Money {
+impl MoneyKind {
     /// Text of the badge.
-    pub const fn words(self) -> &'static str {
+    pub const fn describe(self) -> &'static str {
         match self {
             Self::Play => "PLAY MONEY",
             Self::Rehearsal => "REHEARSAL",
@@ -42,23 +42,23 @@ impl Money {
 
 /// Message of a market reader.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Update {
+pub enum MarketUpdate {
     /// Step of the boot, as it happens.
     Boot(BootStep),
     /// The network has started; blocks follow.
-    Started(Network),
+    Started(NetworkIdentity),
     /// State of a chain after a block.
     Chain(Box<ChainSnapshot>),
     /// Error of the network, or of one chain.
     Fault {
-        /// Index in [`Network::chains`]; `None` for the whole network.
+        /// Index in [`NetworkIdentity::chains`]; `None` for the whole network.
         chain: Option<usize>,
         /// Description of the error, and what to do.
         message: SafeText,
     },
     /// State of a chain's endpoints.
     Endpoints {
-        /// Index of the chain in [`Network::chains`].
+        /// Index of the chain in [`NetworkIdentity::chains`].
         chain: usize,
         /// Current state of the endpoints.
         state: EndpointsState,
@@ -96,11 +96,11 @@ pub struct BootStep {
 
 /// Network with its chains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Network {
+pub struct NetworkIdentity {
     /// Name of the network.
     pub name: SafeText,
     /// Kind of money on the network.
-    pub money: Money,
+    pub money: MoneyKind,
     /// Chains; other messages refer to them by their index.
     pub chains: Vec<ChainIdentity>,
     /// Wallet whose balances are shown.
@@ -121,7 +121,7 @@ pub struct ChainIdentity {
 /// State of a chain after a block, with what happened since the last snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChainSnapshot {
-    /// Index of the chain in [`Network::chains`].
+    /// Index of the chain in [`NetworkIdentity::chains`].
     pub chain: usize,
     /// Blocks since the last snapshot, oldest first. A block with a known number replaces that block and all later
     /// ones.
@@ -262,7 +262,7 @@ pub struct ActivityRow {
     pub at: u64,
     /// Number of the block.
     pub block: u64,
-    /// Index of the chain in [`Network::chains`].
+    /// Index of the chain in [`NetworkIdentity::chains`].
     pub chain: usize,
     /// Kind of the activity.
     pub kind: ActivityKind,

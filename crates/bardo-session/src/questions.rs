@@ -11,7 +11,7 @@ use std::fmt;
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
-use crate::market::Money;
+use crate::market::MoneyKind;
 use bardo_base::fabric::{AskReason, SafetyCheck};
 
 use bardo_base::id::{CallId, GolemId, PermitId};
@@ -23,7 +23,7 @@ use crate::content::SignedContent;
 
 pub use bardo_base::fabric::PolicyChange;
 
-pub use crate::confirmation::{Confirm, Confirmation, Requirement, ToRead};
+pub use crate::confirmation::{ApprovalRequirement, Confirmation, TypedConfirmation, WarningToRead};
 
 /// Identity of an approval request in its current state. A request that is issued again under a new permit has a new
 /// key.
@@ -72,7 +72,7 @@ pub struct Question {
     /// Dollar value of what leaves the wallet, without gas, at the highest price; `None` if nothing leaves.
     pub value: Option<Usd>,
     /// Kind of money that moves.
-    pub money: Money,
+    pub money: MoneyKind,
     /// Time of the first issue, in milliseconds since the Unix epoch.
     pub asked_at: u64,
     /// Time at which the request lapses, or passes without an answer, in milliseconds since the Unix epoch; `None` for
@@ -88,29 +88,29 @@ pub struct Question {
     #[serde(default)]
     pub revision: u32,
     /// Warnings that must be read before an approval counts.
-    pub to_read: Vec<ToRead>,
+    pub to_read: Vec<WarningToRead>,
     /// Text that must be typed before an approval counts.
-    pub confirm: Option<Confirm>,
+    pub confirm: Option<TypedConfirmation>,
     /// True if an approval needs the password of the account's key.
     #[serde(default)]
     pub needs_password: bool,
     /// All answers in their fixed order, each with the reason if it is not available.
-    pub answers: Vec<Offered>,
+    pub answers: Vec<AnswerOption>,
     /// Subject of the request.
-    pub about: About,
+    pub about: RequestSubject,
 }
 
 impl Question {
     /// Requirements that an approval must meet.
-    pub fn requirement(&self) -> Requirement {
-        Requirement { to_read: self.to_read.clone(), confirm: self.confirm.clone() }
+    pub fn requirement(&self) -> ApprovalRequirement {
+        ApprovalRequirement { to_read: self.to_read.clone(), confirm: self.confirm.clone() }
     }
 }
 
 /// Subject of an approval request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum About {
+pub enum RequestSubject {
     /// Action that would be signed.
     Action(Box<ActionRequest>),
     /// Policy that allows more than the current one.
@@ -171,7 +171,7 @@ pub struct ActionRequest {
     /// Block of the simulation.
     pub block: u64,
     /// Token balances that change.
-    pub changes: Vec<Change>,
+    pub changes: Vec<TokenChange>,
     /// Arrival of tokens on another chain.
     pub arrival: Option<ArrivalDetails>,
     /// Order message that would be signed for others to settle.
@@ -181,9 +181,9 @@ pub struct ActionRequest {
     /// `Ok` if the simulation shows that nothing else moves; else the reason why that is unknown.
     pub nothing_else: Result<(), SafeText>,
     /// Costs of the action.
-    pub costs: Costs,
+    pub costs: ActionCosts,
     /// Addresses that take part in the action.
-    pub places: Vec<Place>,
+    pub places: Vec<ActionAddress>,
     /// Verdicts of all checks.
     pub checks: Vec<SafetyCheck>,
     /// Permit of the action.
@@ -243,7 +243,7 @@ pub struct OpinionDetails {
 
 /// Change of one token's balance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct TokenChange {
     /// Symbol of the token.
     pub symbol: SafeText,
     /// Contract of the token; `None` for the native token.
@@ -321,7 +321,7 @@ pub struct AllowanceAfter {
 
 /// Costs of an action in dollars.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Costs {
+pub struct ActionCosts {
     /// Value spent, gas included.
     pub spent: Usd,
     /// Amount that counts toward the limits: for a fair exit its possible loss and gas. `None` in recordings of earlier
@@ -341,7 +341,7 @@ pub struct Costs {
 /// Part of an address in an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum AddressPart {
     /// Account whose assets are moved.
     From,
     /// Signer, if it is a different address.
@@ -356,9 +356,9 @@ pub enum Part {
 
 /// Address that takes part in an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ActionAddress {
     /// Part in the action.
-    pub part: Part,
+    pub part: AddressPart,
     /// Address in full.
     pub address: Address,
     /// Display name, if known.
@@ -439,7 +439,7 @@ impl AnswerKind {
 
 /// Answer of a request, and whether it is available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offered {
+pub struct AnswerOption {
     /// Kind of the answer.
     pub kind: AnswerKind,
     /// Reason why it is not available; `None` if it is.

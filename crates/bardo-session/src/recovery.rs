@@ -4,7 +4,7 @@ use std::fmt;
 
 /// State of unfinished work, according to ledger and chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Found {
+pub enum RecoveryState {
     /// The process that started it is still running.
     Owned,
     /// A nonce is assigned without stored signed bytes, and the process that took it has ended.
@@ -33,7 +33,7 @@ pub enum Found {
 
 /// Step that recovery takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum RecoveryStep {
     /// Does nothing: another process works on it.
     LeaveAlone,
     /// Assigns the nonce to the next transaction.
@@ -54,7 +54,7 @@ pub enum Step {
     CountNothing,
 }
 
-impl Found {
+impl RecoveryState {
     /// All states, in the order of their declaration.
     pub const ALL: [Self; 12] = [
         Self::Owned,
@@ -90,7 +90,7 @@ impl Found {
     }
 
     /// Description for display.
-    pub const fn words(self) -> &'static str {
+    pub const fn describe(self) -> &'static str {
         match self {
             Self::Owned => "its owner is still working on it",
             Self::LooseNonce => "a reserved nonce that is no longer needed",
@@ -113,7 +113,7 @@ impl Found {
     }
 }
 
-impl Step {
+impl RecoveryStep {
     /// All steps, in the order of their declaration.
     pub const ALL: [Self; 9] = [
         Self::LeaveAlone,
@@ -143,7 +143,7 @@ impl Step {
     }
 
     /// Description for display.
-    pub const fn words(self) -> &'static str {
+    pub const fn describe(self) -> &'static str {
         match self {
             Self::LeaveAlone => "it was left unchanged",
             Self::GiveBack => "the nonce goes to the next transaction",
@@ -163,13 +163,13 @@ impl Step {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for RecoveryState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for RecoveryStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -181,14 +181,20 @@ mod tests {
 
     #[test]
     fn every_word_is_found_again_and_told_as_something_of_its_own() {
-        for found in Found::ALL {
-            assert_eq!(Found::named(found.as_str()), Some(found));
+        for found in RecoveryState::ALL {
+            assert_eq!(RecoveryState::named(found.as_str()), Some(found));
         }
-        for step in Step::ALL {
-            assert_eq!(Step::named(step.as_str()), Some(step));
+        for step in RecoveryStep::ALL {
+            assert_eq!(RecoveryStep::named(step.as_str()), Some(step));
         }
-        let told = Found::ALL.map(Found::words).into_iter().chain(Step::ALL.map(Step::words));
-        assert_eq!(told.collect::<std::collections::BTreeSet<_>>().len(), Found::ALL.len() + Step::ALL.len());
-        assert_eq!((Found::named("lost"), Step::named("")), (None, None));
+        let told = RecoveryState::ALL
+            .map(RecoveryState::describe)
+            .into_iter()
+            .chain(RecoveryStep::ALL.map(RecoveryStep::describe));
+        assert_eq!(
+            told.collect::<std::collections::BTreeSet<_>>().len(),
+            RecoveryState::ALL.len() + RecoveryStep::ALL.len()
+        );
+        assert_eq!((RecoveryState::named("lost"), RecoveryStep::named("")), (None, None));
     }
 }

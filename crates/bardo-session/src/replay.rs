@@ -11,9 +11,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::handle::{
-    Command, Found, Handle, News, Query, Ready, ReplayControl, ReplayState, Sent, SessionEnd, SessionSummary,
+    AddressedCommand, QueryResult, ReplayControl, ReplayState, SessionCommand, SessionEnd, SessionHandle, SessionInfo,
+    SessionNews, SessionQuery, SessionSummary,
 };
-use crate::market::{ChainIdentity, Money, Network, Update};
+use crate::market::{ChainIdentity, MarketUpdate, MoneyKind, NetworkIdentity};
 use bardo_base::chains::{DEVNET_BASE, DEVNET_ETHEREUM};
 use bardo_base::fabric::{Event, EventKind, JournalError, read_journal};
 use bardo_base::id::GolemId;
@@ -36,7 +37,7 @@ const MOST_BYTES: u64 = 512 << 20;
 ///
 /// # Errors
 /// [`JournalError`] if the file cannot be read, is too large, or contains an invalid event.
-pub fn open(path: &Path, speed_percent: u32) -> Result<Handle, JournalError> {
+pub fn open(path: &Path, speed_percent: u32) -> Result<SessionHandle, JournalError> {
     let size = std::fs::metadata(path).map_or(0, |found| found.len());
     if size > MOST_BYTES {
         return Err(JournalError::Read {
@@ -46,19 +47,19 @@ pub fn open(path: &Path, speed_percent: u32) -> Result<Handle, JournalError> {
     }
     let events: Vec<Arc<Event>> =
         read_journal(path)?.map(|event| event.map(Arc::new)).collect::<Result<_, JournalError>>()?;
-    let (handle, end) = Handle::pair();
+    let (handle, end) = SessionHandle::pair();
     tokio::spawn(play(events, speed_percent.clamp(SLOWEST, FASTEST), end));
     Ok(handle)
 }
 
 /// State of the playback.
-struct Player {
+struct ReplayPlayer {
     events: Vec<Arc<Event>>,
     /// Number of events played.
     at: usize,
     speed: u32,
     paused: bool,
-    news: mpsc::Sender<News>,
+    news: mpsc::Sender<SessionNews>,
     chains: Vec<u64>,
     /// Time of the last automatic event, or of the last start. The next pause counts from it, whatever commands arrive.
     since: Instant,
@@ -67,14 +68,14 @@ struct Player {
 async fn play(events: Vec<Arc<Event>>, speed: u32, end: SessionEnd) {
     let SessionEnd { mut commands, news } = end;
     let chains = chains_of(&events);
-    let mut player = Player { at: 0, speed, paused: false, news, chains, events, since: Instant::now() };
+    let mut player = ReplayPlayer { at: 0, speed, paused: false, news, chains, events, since: Instant::now() };
     player.introduce().await;
     loop {
         let waiting = !player.paused && player.at < player.events.len();
         let due = player.since + player.pause();
         tokio::select! {
             sent = commands.recv() => {
-                let Some(Sent { command, .. }) = sent else { return };
+                let Some(AddressedCommand { command, .. }) = sent else { return };
                 if !player.command(command).await {
                     return;
                 }
@@ -98,8 +99,8 @@ fn chains_of(events: &[Arc<Event>]) -> Vec<u64> {
     all.into_iter().collect()
 }
 
-impl Player {
-    async fn tell(&self, news: News) {
+impl ReplayPlayer {
+    async fn publish(&self, news: SessionNews) {
         // A closed channel means that the console is gone.
         let _gone = self.news.send(news).await;
     }
@@ -118,17 +119,17 @@ impl Player {
                 (None, other) => SafeText::clean(&format!("chain {other}"), 40),
             };
         let identity = |id: &u64| ChainIdentity { name: name(*id), id: *id, interval_millis: None };
-        let network = Network {
+        let network = NetworkIdentity {
             name: SafeText::clean("a recorded run", 40),
-            money: Money::Replay,
+            money: MoneyKind::Replay,
             chains: self.chains.iter().map(identity).collect(),
             wallet: opened.and_then(|opened| opened.account).unwrap_or(Address::ZERO),
         };
-        self.tell(News::Market(Update::Started(network))).await;
+        self.publish(SessionNews::Market(MarketUpdate::Started(network))).await;
         let golem = self.events.iter().map(|event| &event.golem_id).find(|id| **id != GolemId::operator());
         let golem_id = golem.cloned().unwrap_or_else(GolemId::operator);
         let name = SafeText::clean(golem_id.as_str(), 40);
-        self.tell(News::Ready(Box::new(Ready {
+        self.publish(SessionNews::Ready(Box::new(SessionInfo {
             golem_id,
             name,
             role: SafeText::clean("recorded", 40),
@@ -141,14 +142,15 @@ impl Player {
             served: false,
         })))
         .await;
-        self.tell_place().await;
+        self.send_position().await;
     }
 
     /// Sends the position.
-    async fn tell_place(&self) {
+    async fn send_position(&self) {
         let count = |events: usize| u64::try_from(events).unwrap_or(u64::MAX);
         let (told, of) = (count(self.at), count(self.events.len()));
-        self.tell(News::Replay(ReplayState { paused: self.paused, speed_percent: self.speed, told, of })).await;
+        self.publish(SessionNews::Replay(ReplayState { paused: self.paused, speed_percent: self.speed, told, of }))
+            .await;
     }
 
     /// Time to wait before the next event at the current speed.
@@ -169,44 +171,44 @@ impl Player {
         let rest = self.events.get(self.at..).unwrap_or_default();
         let batch: Vec<_> = rest.iter().take_while(|event| event.at == first.at).take(most).cloned().collect();
         self.at += batch.len();
-        self.tell(News::Events(batch)).await;
-        self.tell_place().await;
+        self.publish(SessionNews::Events(batch)).await;
+        self.send_position().await;
         if self.at == self.events.len() {
-            self.say(true, "end of the recording").await;
+            self.send_event(true, "end of the recording").await;
         }
     }
 
-    async fn say(&self, done: bool, words: &str) {
-        self.tell(News::CommandResult { done, words: SafeText::clean(words, 200) }).await;
+    async fn send_event(&self, done: bool, words: &str) {
+        self.publish(SessionNews::CommandResult { done, words: SafeText::clean(words, 200) }).await;
     }
 
     /// Carries out a command. Returns false if the playback must end.
-    async fn command(&mut self, command: Command) -> bool {
+    async fn command(&mut self, command: SessionCommand) -> bool {
         match command {
-            Command::Leave(_) => {
-                self.tell(News::Left(Box::<SessionSummary>::default())).await;
+            SessionCommand::Leave(_) => {
+                self.publish(SessionNews::Left(Box::<SessionSummary>::default())).await;
                 return false;
             }
-            Command::Replay(control) => self.control(control).await,
-            Command::Look { ticket, query } => {
+            SessionCommand::Replay(control) => self.control(control).await,
+            SessionCommand::Look { ticket, query } => {
                 let found = match query {
-                    Query::History { .. } => self.whole(),
-                    Query::Audit { .. } | Query::AuditTail { .. } | Query::VerifyAudit => {
-                        Found::Nothing { why: SafeText::clean("a recording has no audit log", 60) }
+                    SessionQuery::History { .. } => self.whole(),
+                    SessionQuery::Audit { .. } | SessionQuery::AuditTail { .. } | SessionQuery::VerifyAudit => {
+                        QueryResult::Nothing { why: SafeText::clean("a recording has no audit log", 60) }
                     }
                 };
-                self.tell(News::Found { ticket, found: Box::new(found) }).await;
+                self.publish(SessionNews::Found { ticket, found: Box::new(found) }).await;
             }
-            _ => self.say(false, "this is a recording: commands have no effect").await,
+            _ => self.send_event(false, "this is a recording: commands have no effect").await,
         }
         true
     }
 
     /// History with all events up to the current position.
-    fn whole(&self) -> Found {
+    fn whole(&self) -> QueryResult {
         let events = self.events.get(..self.at).unwrap_or_default().to_vec();
         let last = events.last().map_or(0, |event| event.seq);
-        Found::History { events, last, complete: true }
+        QueryResult::History { events, last, complete: true }
     }
 
     async fn control(&mut self, control: ReplayControl) {
@@ -224,13 +226,13 @@ impl Player {
             ReplayControl::Seek { percent } => {
                 self.at = self.events.len().saturating_mul(usize::from(percent.min(100))) / 100;
                 self.since = Instant::now();
-                self.tell(News::Found { ticket: WHOLE_TICKET, found: Box::new(self.whole()) }).await;
+                self.publish(SessionNews::Found { ticket: WHOLE_TICKET, found: Box::new(self.whole()) }).await;
             }
         }
-        self.tell_place().await;
+        self.send_position().await;
         let state = if self.paused { "paused" } else { "playing" };
         let words = format!("{state} at {} % speed, event {} of {}", self.speed, self.at, self.events.len());
-        self.say(true, &words).await;
+        self.send_event(true, &words).await;
     }
 }
 

@@ -19,7 +19,7 @@ const SWAPS_KEPT: usize = 512;
 
 /// Counter of trades.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Trades {
+pub struct TradeCounter {
     /// Number of trades so far.
     pub count: u64,
     /// Total shortfall from the quotes, in hundredths of a basis point.
@@ -32,7 +32,7 @@ pub struct Trades {
     order: VecDeque<B256>,
 }
 
-impl Trades {
+impl TradeCounter {
     /// Applies an event. Returns true if it makes a call or an order a trade.
     pub fn take(&mut self, event: &Event) -> bool {
         match &event.kind {
@@ -66,13 +66,13 @@ impl Trades {
                     self.swaps.remove(&call);
                 }
                 let fill = order.fill.as_ref().filter(|_| order.status == OrderStatus::Filled);
-                let Some(fill) = fill.filter(|_| self.first_word_on(order.order_hash)) else { return false };
+                let Some(fill) = fill.filter(|_| self.is_first_trade_event(order.order_hash)) else { return false };
                 self.add(below(&fill.amount_out, &order.quoted_out));
                 true
             }
             EventKind::IntentUpdate(intent) => {
                 let got = intent.amount_out.as_ref().filter(|_| intent.status == IntentStatus::Filled);
-                if intent.status != IntentStatus::Filled || !self.first_word_on(intent.intent_id) {
+                if intent.status != IntentStatus::Filled || !self.is_first_trade_event(intent.intent_id) {
                     return false;
                 }
                 self.add(got.and_then(|got| below(got, &intent.estimated_output)));
@@ -96,7 +96,7 @@ impl Trades {
         }
     }
 
-    fn first_word_on(&mut self, hash: B256) -> bool {
+    fn is_first_trade_event(&mut self, hash: B256) -> bool {
         if !self.settled.insert(hash) {
             return false;
         }

@@ -40,7 +40,7 @@ pub use file_lock::{FileLock, FileLockError};
 pub use migrate::Migrations;
 
 use file_lock::FileLocks;
-use session::Session;
+use session::StoreSession;
 
 /// Interval between attempts to enable WAL on a file that another process is just creating.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
@@ -83,7 +83,7 @@ struct Inner {
     readers: Mutex<Vec<Connection>>,
     locks: FileLocks,
     /// Released last, when nothing more is written.
-    session: Session,
+    session: StoreSession,
 }
 
 /// Job for the writer thread.
@@ -106,7 +106,7 @@ impl Store {
         }
         connection.pragma_update(None, "synchronous", "full")?;
         migrate::run(&mut connection, rooms)?;
-        let session = Session::begin(&config.path)?;
+        let session = StoreSession::begin(&config.path)?;
         session.name_on(&connection)?;
         let (jobs, queue) = mpsc::channel::<Job>();
         let thread = std::thread::Builder::new().name("store".to_owned());

@@ -15,13 +15,13 @@ const OWN_NAME: &str = "CREATE TEMP TABLE store_session (id TEXT NOT NULL)";
 
 /// Session of one open store.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct StoreSession {
     folder: PathBuf,
     id: String,
     _held: File,
 }
 
-impl Session {
+impl StoreSession {
     /// Creates a session for the database at `path`, and removes the files of ended processes.
     pub(super) fn begin(path: &Path) -> Result<Self, StoreError> {
         let mut folder = path.as_os_str().to_owned();
@@ -31,7 +31,7 @@ impl Session {
         match Self::hold(&folder, &id) {
             Ok(held) => {
                 let session = Self { folder, id, _held: held };
-                session.clear_away();
+                session.remove_leftovers();
                 Ok(session)
             }
             Err(error) => Err(StoreError::Open { path: folder, reason: error.to_string() }),
@@ -84,7 +84,7 @@ impl Session {
         }
     }
 
-    fn clear_away(&self) {
+    fn remove_leftovers(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         for entry in entries.flatten() {
             if let Some(id) = entry.file_name().to_str() {
@@ -95,7 +95,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for StoreSession {
     fn drop(&mut self) {
         let _gone = fs::remove_file(self.folder.join(&self.id));
     }

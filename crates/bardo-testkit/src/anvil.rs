@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use alloy::primitives::B256;
 use alloy::providers::{DynProvider, Provider, ProviderBuilder};
-use golem_chain::devnet::State;
+use golem_chain::devnet::WorldState;
 use serde_json::{Map, Value, json};
 
 /// A running anvil, which ends on drop.
@@ -28,12 +28,12 @@ impl Drop for Anvil {
 }
 
 /// Starts anvil (`BARDO_ANVIL`, or the one on the path) with every account of `state`.
-pub async fn start(state: &State, timestamp: u64, chain_id: u64) -> (Anvil, DynProvider) {
+pub async fn start(state: &WorldState, timestamp: u64, chain_id: u64) -> (Anvil, DynProvider) {
     start_with(state, timestamp, chain_id, &[]).await
 }
 
 /// Same as [`start`] with additional arguments.
-pub async fn start_with(state: &State, timestamp: u64, chain_id: u64, more: &[&str]) -> (Anvil, DynProvider) {
+pub async fn start_with(state: &WorldState, timestamp: u64, chain_id: u64, more: &[&str]) -> (Anvil, DynProvider) {
     let mut alloc = Map::new();
     for address in state.addresses() {
         let storage: Map<String, Value> = state

@@ -4,34 +4,34 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bardo_base::clock::{Clock, SystemClock};
-use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::config::{Config, ConfigFlags, Environment};
 use bardo_base::fabric::Fabric;
 use bardo_base::id::GolemId;
 use bardo_runtime::SigningContext;
 use bardo_runtime::data::DataFolder;
 use bardo_safety::orders::Orders;
 use bardo_safety::policy_engine::PolicyEngine;
-use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo_sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use bardo_store::Store;
 use golem_tools::ALL_TOOL_DEFS;
-use golem_tools::engine::{Acting, Catalog, Executor, ExecutorConfig, World};
+use golem_tools::engine::{Catalog, Executor, ExecutorConfig, ToolEnvironment, WriteAccess};
 
 /// An executor with its chains and pipeline.
 pub struct Engine {
     pub executor: Executor,
-    pub world: Arc<World>,
+    pub world: Arc<ToolEnvironment>,
     pub orders: Option<Orders>,
     pub store: Store,
     pub rules: Arc<dyn PolicyEngine>,
     /// Signing context of the executor.
-    pub acting: Acting,
+    pub acting: WriteAccess,
     /// Devnet in this process, if any.
     pub sandbox: Option<Sandbox>,
 }
 
 impl Engine {
     /// Engine on the data directory and policy in `home`; `sandbox` configures an embedded devnet.
-    pub async fn open(home: &Path, flags: &Flags, sandbox: fn() -> SandboxConfig) -> Self {
+    pub async fn open(home: &Path, flags: &ConfigFlags, sandbox: fn() -> SandboxConfig) -> Self {
         let variables = [("BARDO_HOME".to_owned(), home.to_str().unwrap().to_owned())];
         let config = Config::load(&Environment::from_iter(variables), flags).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -65,7 +65,7 @@ pub fn still(seed: u64, keeper: bool) -> SandboxConfig {
     SandboxConfig {
         seed,
         start_time: SystemClock.now_seconds(),
-        pace: Pace::OnTransaction,
+        pace: BlockPace::OnTransaction,
         clock: Some(Arc::new(SystemClock)),
         market: MarketMode::Off,
         keeper,

@@ -11,7 +11,7 @@ use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall as _;
 use bardo_abi::erc20::{Erc20, OpenMint};
 use bardo_base::clock::{Clock, SystemClock};
-use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::config::{Config, ConfigFlags, Environment};
 use bardo_base::fabric::{Event, Fabric, Receiver};
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
@@ -19,20 +19,22 @@ use bardo_runtime::SigningContext;
 use bardo_runtime::data::{DataFolder, Ledger};
 use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::stop::StopFile;
-use bardo_sandbox::keys::Party;
-use bardo_sandbox::plan::Token;
-use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo_sandbox::keys::DevnetAccount;
+use bardo_sandbox::plan::SandboxToken;
+use bardo_sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use golem::agent_api::{AgentConfig, AgentSession};
 use golem::archetype::Archetypes;
 use golem::brain::Brain;
-use golem::life::{LifeConfig, Played, live};
+use golem::life::{LifeConfig, ScenarioProgress, live};
 use golem::memory::{Documents, Memory};
 use golem::phase::PhaseRules;
 use golem::scenario::Scenario;
 use golem_chain::price::PriceChain;
 use golem_protocols::uniswap::quote::QuoteSource;
 use golem_tools::ALL_TOOL_DEFS;
-use golem_tools::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, ToolResponse, World, WorldChain};
+use golem_tools::engine::{
+    ApprovalMode, Catalog, ConnectedChain, Executor, ExecutorConfig, ToolEnvironment, ToolResponse, WriteAccess,
+};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -44,9 +46,9 @@ pub struct GolemHarness {
     pub fabric: Fabric,
     pub stop: StopFile,
     pub phase: watch::Sender<Phase>,
-    pub acting: Acting,
+    pub acting: WriteAccess,
     pub rules: Arc<OperatorPolicyEngine>,
-    pub world: Arc<World>,
+    pub world: Arc<ToolEnvironment>,
     catalog: Catalog,
     roles: Arc<Archetypes>,
     ledger: Ledger,
@@ -63,14 +65,14 @@ pub struct Life {
     pub words: mpsc::Sender<SafeText>,
     pub leave: watch::Sender<bool>,
     pub stopped: watch::Sender<Option<StopLevel>>,
-    played: watch::Receiver<Played>,
+    played: watch::Receiver<ScenarioProgress>,
     pub running: JoinHandle<()>,
 }
 
 impl Life {
     /// Faults with which its brain ended; empty if there were none.
     pub async fn brains_end(&mut self) -> Vec<String> {
-        let over = self.played.wait_for(Played::is_over);
+        let over = self.played.wait_for(ScenarioProgress::is_over);
         tokio::time::timeout(Duration::from_secs(120), over).await.expect("the brain goes on").unwrap().missed.clone()
     }
 
@@ -129,7 +131,7 @@ impl GolemHarness {
         SandboxConfig {
             seed: 1,
             start_time: clock.now_seconds(),
-            pace: Pace::OnTransaction,
+            pace: BlockPace::OnTransaction,
             clock: Some(clock.clone()),
             market: MarketMode::Off,
             keeper: true,
@@ -169,12 +171,12 @@ impl GolemHarness {
             std::fs::write(folder.path().join("config.toml"), lines).unwrap();
         }
         let environment: Environment = [("BARDO_HOME", folder.path().to_str().unwrap())].into_iter().collect();
-        let config = Config::load(&environment, &Flags::default()).unwrap();
+        let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
         let mut opened = bardo_runtime::open(&config, move || sandbox, clock.clone()).await.unwrap();
         if let Some(prices) = prices {
             let chains = opened.world.chains().iter();
-            let chains = chains.map(|chain| WorldChain::new(chain.client.clone(), prices(chain.prices.clone())));
-            let mut told = World::new(clock.clone(), opened.world.account, chains.collect(), Vec::new());
+            let chains = chains.map(|chain| ConnectedChain::new(chain.client.clone(), prices(chain.prices.clone())));
+            let mut told = ToolEnvironment::new(clock.clone(), opened.world.account, chains.collect(), Vec::new());
             told.quotes = opened.world.quotes.clone();
             opened.world = told;
         }
@@ -248,7 +250,7 @@ impl GolemHarness {
         let (words, heard) = mpsc::channel(16);
         let (leave, leaving) = watch::channel(false);
         let (stopped, stop) = watch::channel(None);
-        let (told, played) = watch::channel(Played::default());
+        let (told, played) = watch::channel(ScenarioProgress::default());
         let agent = self.golem(name, role);
         let config = LifeConfig {
             agent: agent.clone(),
@@ -276,7 +278,7 @@ impl GolemHarness {
     }
 
     /// Mints this amount of a public test token for the wallet, from another account.
-    pub async fn give(&self, token: Token, raw: U256) {
+    pub async fn give(&self, token: SandboxToken, raw: U256) {
         let call = OpenMint::mintCall { to: self.world.account.unwrap(), value: raw };
         self.outside(TxKind::Call(self.address(token)), call.abi_encode().into()).await;
     }
@@ -288,7 +290,7 @@ impl GolemHarness {
 
     /// Sends a transaction from another account; returns the created contract, if any.
     pub async fn outside(&self, to: TxKind, input: Bytes) -> Option<Address> {
-        let party = Party::development_accounts().unwrap().swap_remove(9);
+        let party = DevnetAccount::development_accounts().unwrap().swap_remove(9);
         let provider = self.world.chains()[0].client.provider();
         let transaction = TxEip1559 {
             chain_id: 31_337,
@@ -326,7 +328,7 @@ impl GolemHarness {
     }
 
     /// Address of a devnet token.
-    pub fn address(&self, token: Token) -> Address {
+    pub fn address(&self, token: SandboxToken) -> Address {
         self.sandbox.as_ref().unwrap().chains()[0].deployment.token(token).unwrap()
     }
 

@@ -29,36 +29,41 @@ use bardo_base::model::{
 };
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Usd};
-use bardo_runtime::data::ROOMS;
+use bardo_runtime::data::ALL_MIGRATIONS;
 use bardo_safety::account::{Account, AccountKind, PayloadContext, SignError};
 use bardo_safety::approval::{ApprovalNeed, ApprovalQueue};
 use bardo_safety::audit::{self, AuditLog};
 use bardo_safety::chain_snapshot::SnapshotReader;
 use bardo_safety::checks::slippage::SlippageLimits;
 use bardo_safety::custody::development::DevelopmentAccount;
-use bardo_safety::ledger::MarkMoved;
-use bardo_safety::pipeline::{Capability, PhaseRequest, Pipeline, PipelineChain, PipelineConfig, Preview, Refusal};
-use bardo_safety::policy_engine::{End, PolicyEngine, Reservation, ReserveError};
+use bardo_safety::ledger::MarkChange;
+use bardo_safety::pipeline::{
+    Capability, PhaseRequest, Pipeline, PipelineChain, PipelineConfig, PipelineRefusal, Preview,
+};
+use bardo_safety::policy_engine::{ActionEnd, PolicyEngine, Reservation, ReserveError};
 use bardo_safety::proposal::{
-    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
+    AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent, SignatureSlot,
+    TradeFigures,
 };
 use bardo_safety::queue_key::QueueKey;
 use bardo_safety::typed::TypedMessage;
 use bardo_safety::{CheckInputs, PayloadError, SigningPayload, Verdict};
-use bardo_sandbox::keys::Party;
-use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo_sandbox::keys::DevnetAccount;
+use bardo_sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use bardo_store::{Migrations, Store, StoreConfig, StoreError};
 use futures::future::BoxFuture;
-use golem_chain::devnet::{Chain, State};
+use golem_chain::devnet::{Chain, WorldState};
 use golem_chain::evm::PLACEHOLDER_SIGNATURE;
-use golem_chain::network::{Contract, DataFees, Description, Network, NetworkKind};
+use golem_chain::network::{DataFees, KnownContract, Network, NetworkDescription, NetworkKind};
 use golem_chain::permit2::{PermitDetails, PermitSingle};
 use golem_chain::price::PriceChain;
 use golem_chain::provider::ChainClient;
-use golem_chain::sender::{Relay, Sender, SenderRules};
-use golem_chain::signed::Signed;
-use golem_chain::token::{self, Token};
-use golem_protocols::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version};
+use golem_chain::sender::{PrivateRelay, SenderRules, TxSender};
+use golem_chain::signed::SignedTransaction;
+use golem_chain::token::{self, TokenInfo};
+use golem_protocols::uniswap::router::{
+    CALLER, RouterCommand, RouterExecution, RouterVersion, SwapAmounts, SwapCommand, SwapPath, V3Path,
+};
 use rusqlite::Transaction;
 
 /// One devnet for all tests; each uses accounts of its own.
@@ -69,7 +74,7 @@ pub fn sandbox(seed: u64) -> Sandbox {
     let config = SandboxConfig {
         seed,
         start_time: SystemClock.now_seconds(),
-        pace: Pace::OnTransaction,
+        pace: BlockPace::OnTransaction,
         clock: Some(Arc::new(SystemClock)),
         market: MarketMode::Off,
         keeper: true,
@@ -83,7 +88,7 @@ pub fn devnet() -> &'static bardo_sandbox::SandboxChain {
 }
 
 /// The devnet's address book, only for the chain that all tests use.
-pub fn description() -> Description {
+pub fn description() -> NetworkDescription {
     let mut description = SANDBOX.description();
     description.chains.truncate(1);
     description
@@ -162,7 +167,7 @@ impl Hook {
 #[derive(Debug)]
 pub struct Wallet {
     account: DevelopmentAccount,
-    party: Party,
+    party: DevnetAccount,
     /// Modifies a transaction before it is signed; `None` for an honest account.
     pub falsify: Mutex<Option<fn(&mut TxEip1559)>>,
     pub on_sign: Mutex<Option<Hook>>,
@@ -178,11 +183,11 @@ impl Account for Wallet {
         self.account.kind()
     }
 
-    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
-        self.account.frame(proposal, context)
+    fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
+        self.account.prepare_payload(proposal, context)
     }
 
-    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<SignedTransaction, SignError>> {
         Box::pin(async move {
             self.signatures.fetch_add(1, Ordering::SeqCst);
             let falsify = *self.falsify.lock().unwrap();
@@ -216,7 +221,7 @@ impl Wallet {
     }
 
     /// Signs something else than the capability permits.
-    fn forge(&self, capability: Capability, falsify: fn(&mut TxEip1559)) -> Result<Signed, SignError> {
+    fn forge(&self, capability: Capability, falsify: fn(&mut TxEip1559)) -> Result<SignedTransaction, SignError> {
         let to_sign = capability.into_parts();
         let mut transaction = TxEip1559 {
             chain_id: to_sign.chain_id,
@@ -232,7 +237,7 @@ impl Wallet {
         falsify(&mut transaction);
         let refused = |error: &dyn std::fmt::Display| SignError::Refused(error.to_string());
         let signed = self.party.sign(transaction).map_err(|error| refused(&error))?;
-        Signed::new(signed).map_err(|error| refused(&error))
+        SignedTransaction::new(signed).map_err(|error| refused(&error))
     }
 }
 
@@ -254,7 +259,7 @@ pub struct Book {
     pub always: AtomicBool,
     /// Addresses that the rules know.
     pub acquaintances: Mutex<BTreeSet<Address>>,
-    pub ends: Mutex<Vec<End>>,
+    pub ends: Mutex<Vec<ActionEnd>>,
 }
 
 const BOOK: Migrations = Migrations {
@@ -326,7 +331,7 @@ impl PolicyEngine for Book {
         self.always.load(Ordering::SeqCst)
     }
 
-    fn goes_private(&self, _: &SigningPayload, _: &CheckInputs) -> bool {
+    fn needs_private_relay(&self, _: &SigningPayload, _: &CheckInputs) -> bool {
         self.private.load(Ordering::SeqCst)
     }
 
@@ -353,20 +358,20 @@ impl PolicyEngine for Book {
         transaction: &Transaction<'_>,
         _: u64,
         reservation: Reservation,
-        end: End,
+        end: ActionEnd,
     ) -> Result<(), ReserveError> {
         self.ends.lock().unwrap().push(end);
         let cents = match end {
-            End::Done { spent } | End::Partly { spent } => cents(spent),
-            End::Reverted { gas } => cents(gas),
-            End::NotSent | End::Withdrawn => 0,
-            End::Unclear => return Ok(()),
+            ActionEnd::Done { spent } | ActionEnd::Partly { spent } => cents(spent),
+            ActionEnd::Reverted { gas } => cents(gas),
+            ActionEnd::NotSent | ActionEnd::Withdrawn => 0,
+            ActionEnd::Unclear => return Ok(()),
         };
         transaction.execute("UPDATE book_held SET cents = ?2 WHERE id = ?1", (reservation.0, cents))?;
         Ok(())
     }
 
-    fn hold_again(
+    fn reserve_again(
         &self,
         transaction: &Transaction<'_>,
         _: u64,
@@ -380,7 +385,7 @@ impl PolicyEngine for Book {
         Ok(Reservation(transaction.last_insert_rowid()))
     }
 
-    fn arrived(&self, _: &Transaction<'_>, _: u64, _: Reservation) -> Result<Option<MarkMoved>, ReserveError> {
+    fn arrived(&self, _: &Transaction<'_>, _: u64, _: Reservation) -> Result<Option<MarkChange>, ReserveError> {
         Ok(None)
     }
 
@@ -412,8 +417,8 @@ pub struct TestHarness {
     pub store: Store,
     pub desk: ApprovalQueue,
     pub client: ChainClient,
-    pub usdc: Token,
-    pub weth: Token,
+    pub usdc: TokenInfo,
+    pub weth: TokenInfo,
     pub clock: Arc<Shifted>,
     sending: SenderRules,
     events: Mutex<Receiver>,
@@ -446,7 +451,7 @@ impl TestHarness {
         let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone()).unwrap();
         let usdc = token::resolve("USDC", client.network(), client.provider()).await.unwrap();
         let weth = token::resolve("WETH", client.network(), client.provider()).await.unwrap();
-        let party = Party::development_accounts().unwrap().swap_remove(account);
+        let party = DevnetAccount::development_accounts().unwrap().swap_remove(account);
         let folder = tempfile::tempdir().unwrap();
         let fabric = Fabric::in_memory(10_000, clock.clone());
         let dollars = |text: &str| text.parse::<Usd>().unwrap();
@@ -529,10 +534,10 @@ impl TestHarness {
     }
 
     /// The same pipeline over another client of the chain, with a private relay.
-    pub fn with_relay(&self, client: &ChainClient, relay: Relay) -> Pipeline {
+    pub fn with_relay(&self, client: &ChainClient, relay: PrivateRelay) -> Pipeline {
         let mut config = self.config(client);
         let (store, clock) = (self.store.clone(), self.clock.clone());
-        let sender = Sender::new(client.clone(), store, clock, Some(relay), self.sending);
+        let sender = TxSender::new(client.clone(), store, clock, Some(relay), self.sending);
         for chain in &mut config.chains {
             chain.sender = sender.clone();
         }
@@ -616,7 +621,7 @@ impl TestHarness {
     }
 
     /// State of the chain, timestamp of its latest block, and its id.
-    pub async fn state(&self) -> (State, u64, u64) {
+    pub async fn state(&self) -> (WorldState, u64, u64) {
         let look = |chain: &mut Chain| (chain.state().clone(), chain.head().header.timestamp, chain.rules().chain_id);
         SANDBOX.chains()[0].devnet.run(look).await.unwrap()
     }
@@ -671,7 +676,7 @@ impl TestHarness {
         C::abi_decode_returns(&output).unwrap()
     }
 
-    pub async fn balance(&self, token: &Token) -> U256 {
+    pub async fn balance(&self, token: &TokenInfo) -> U256 {
         let contract = token.contract(self.client.network()).unwrap();
         self.ask(contract, Erc20::balanceOfCall { owner: self.account() }).await
     }
@@ -685,11 +690,11 @@ impl TestHarness {
         self.ask(usdc, Erc20::allowanceCall { owner: self.account(), spender }).await
     }
 
-    pub fn contract(&self, contract: Contract) -> Address {
+    pub fn contract(&self, contract: KnownContract) -> Address {
         self.client.network().book.contract(contract).unwrap()
     }
 
-    pub fn contract_of(&self, token: &Token) -> Address {
+    pub fn contract_of(&self, token: &TokenInfo) -> Address {
         token.contract(self.client.network()).unwrap()
     }
 
@@ -715,7 +720,7 @@ impl TestHarness {
     /// Revokes the allowance that an earlier user of the account may have left: an action that only lowers an allowance
     /// needs no approval.
     pub async fn disallow(&self) {
-        let permit2 = self.contract(Contract::Permit2);
+        let permit2 = self.contract(KnownContract::Permit2);
         if !self.allowance(permit2).await.is_zero() {
             let nothing = Erc20::approveCall { spender: permit2, value: U256::ZERO };
             self.send(self.contract_of(&self.usdc), nothing).await;
@@ -731,11 +736,11 @@ impl TestHarness {
             fee: U24::from(FEE),
             sqrtPriceLimitX96: Default::default(),
         };
-        self.ask(self.contract(Contract::QuoterV2), QuoterV2::quoteExactInputSingleCall { params }).await.amountOut
+        self.ask(self.contract(KnownContract::QuoterV2), QuoterV2::quoteExactInputSingleCall { params }).await.amountOut
     }
 
     /// Plain proposal of these calls.
-    pub fn proposal(&self, intent: Intent, legs: Vec<Leg>) -> Proposal {
+    pub fn proposal(&self, intent: ProposalIntent, legs: Vec<PlanLeg>) -> Proposal {
         Proposal {
             chain_id: 31_337,
             tool: TOOL,
@@ -754,14 +759,14 @@ impl TestHarness {
         }
     }
 
-    pub fn approve(&self, purpose: Purpose, spender: Address, amount: U256) -> Leg {
+    pub fn approve(&self, purpose: LegPurpose, spender: Address, amount: U256) -> PlanLeg {
         let call = Erc20::approveCall { spender, value: amount };
         leg(purpose, self.contract_of(&self.usdc), call.abi_encode().into())
     }
 
     /// Exact allowance of USDC for Permit2.
     pub fn approval(&self, usdc: u64) -> Proposal {
-        let (permit2, amount) = (self.contract(Contract::Permit2), U256::from(usdc));
+        let (permit2, amount) = (self.contract(KnownContract::Permit2), U256::from(usdc));
         Proposal {
             allowances: vec![AllowanceBound {
                 token: self.usdc.clone(),
@@ -769,13 +774,13 @@ impl TestHarness {
                 kind: AllowanceKind::Erc20,
                 at_most: amount,
             }],
-            ..self.proposal(Intent::Approve, vec![self.approve(Purpose::Main, permit2, amount)])
+            ..self.proposal(ProposalIntent::Approve, vec![self.approve(LegPurpose::Main, permit2, amount)])
         }
     }
 
     /// Revocation of that allowance.
     pub fn revocation(&self) -> Proposal {
-        Proposal { intent: Intent::Revoke, ..self.approval(0) }
+        Proposal { intent: ProposalIntent::Revoke, ..self.approval(0) }
     }
 
     /// USDC for WETH in one pool: an exact allowance for Permit2, then the swap with a signed permit in it.
@@ -796,7 +801,7 @@ impl TestHarness {
         let expected = self.quote(amount).await - U256::from(1_000) * (parts - U256::from(1));
         let slippage = BasisPoints::new(50).unwrap();
         let least = slippage.minimum_out(expected).div_ceil(parts) * parts;
-        let (router, permit2) = (self.contract(Contract::UniversalRouter), self.contract(Contract::Permit2));
+        let (router, permit2) = (self.contract(KnownContract::UniversalRouter), self.contract(KnownContract::Permit2));
         let (from, to) = (self.contract_of(&self.usdc), self.contract_of(&self.weth));
         let now = self.clock.now_millis();
         // The shared chain is ahead of the system clock by a second for each block of one second.
@@ -814,25 +819,25 @@ impl TestHarness {
             spender: router,
             sigDeadline: U256::from(deadline),
         };
-        let part = Command::Swap(Swap {
-            path: Path::V3(V3Path::new(from, vec![(FEE, to)]).unwrap()),
-            exact: Exactness::In { amount: amount / parts, out_min: enforced.unwrap_or(least) / parts },
+        let part = RouterCommand::Swap(SwapCommand {
+            path: SwapPath::V3(V3Path::new(from, vec![(FEE, to)]).unwrap()),
+            exact: SwapAmounts::In { amount: amount / parts, out_min: enforced.unwrap_or(least) / parts },
             recipient: CALLER,
             payer_is_user: true,
             min_hop_prices: vec![],
         });
-        let permits = Command::Permit2Permit { permit: permit.clone(), signature: PLACEHOLDER_SIGNATURE.into() };
+        let permits = RouterCommand::Permit2Permit { permit: permit.clone(), signature: PLACEHOLDER_SIGNATURE.into() };
         let commands = std::iter::once(permits).chain(std::iter::repeat_n(part, parts.to())).collect();
-        let execution = Execution { commands, deadline: Some(U256::from(deadline)) };
+        let execution = RouterExecution { commands, deadline: Some(U256::from(deadline)) };
         let message = TypedMessage::Permit2Allowance { permit2, permit };
-        let offset = execution.signature_offset(Version::V2_0).unwrap();
-        let main = Leg {
+        let offset = execution.signature_offset(RouterVersion::V2_0).unwrap();
+        let main = PlanLeg {
             slots: vec![SignatureSlot { offset, message }],
-            ..leg(Purpose::Main, router, execution.encode(Version::V2_0))
+            ..leg(LegPurpose::Main, router, execution.encode(RouterVersion::V2_0))
         };
         let bound = |spender, kind| AllowanceBound { token: self.usdc.clone(), spender, kind, at_most: U256::ZERO };
         Proposal {
-            outflows: vec![Flow { token: self.usdc.clone(), amount }],
+            outflows: vec![Outflow { token: self.usdc.clone(), amount }],
             inflows: vec![Inflow { token: self.weth.clone(), at_least: least, expected, recipient: self.account() }],
             allowances: vec![
                 bound(permit2, AllowanceKind::Erc20),
@@ -846,11 +851,11 @@ impl TestHarness {
                 deadline,
             )),
             recipients: vec![self.account()],
-            ..self.proposal(Intent::Swap, vec![self.approve(Purpose::Approve, permit2, amount), main])
+            ..self.proposal(ProposalIntent::Swap, vec![self.approve(LegPurpose::Approve, permit2, amount), main])
         }
     }
 
-    pub async fn preview(&self, proposal: Proposal) -> Result<Preview, Refusal> {
+    pub async fn preview(&self, proposal: Proposal) -> Result<Preview, PipelineRefusal> {
         self.pipeline.preview(proposal, self.wallet.clone(), ASKED).await
     }
 
@@ -863,13 +868,13 @@ impl TestHarness {
 
 /// Trade of an exact input for the expected output, or at least the minimum.
 pub fn trade(
-    (token_in, amount_in): (Token, U256),
-    (token_out, expected_out, min_out): (Token, U256, U256),
+    (token_in, amount_in): (TokenInfo, U256),
+    (token_out, expected_out, min_out): (TokenInfo, U256, U256),
     slippage: BasisPoints,
     quoted_at: u64,
     deadline: u64,
-) -> Trade {
-    Trade {
+) -> TradeFigures {
+    TradeFigures {
         token_in,
         token_out,
         amount_in,
@@ -885,12 +890,12 @@ pub fn trade(
     }
 }
 
-pub fn leg(purpose: Purpose, to: Address, data: Bytes) -> Leg {
-    Leg { purpose, to, value: U256::ZERO, data, gas_limit: 300_000, slots: vec![] }
+pub fn leg(purpose: LegPurpose, to: Address, data: Bytes) -> PlanLeg {
+    PlanLeg { purpose, to, value: U256::ZERO, data, gas_limit: 300_000, slots: vec![] }
 }
 
 fn open(folder: &tempfile::TempDir) -> Store {
-    let rooms: Vec<Migrations> = ROOMS.iter().copied().chain([BOOK]).collect();
+    let rooms: Vec<Migrations> = ALL_MIGRATIONS.iter().copied().chain([BOOK]).collect();
     Store::open(StoreConfig::at(folder.path().join("ledger.db")), &rooms).unwrap()
 }
 
@@ -909,7 +914,7 @@ fn config(
     clock: Arc<dyn Clock>,
 ) -> PipelineConfig {
     let prices = PriceChain::for_chain(client, &Default::default(), clock.clone()).unwrap();
-    let sender = Sender::new(client.clone(), store.clone(), clock.clone(), None, sending);
+    let sender = TxSender::new(client.clone(), store.clone(), clock.clone(), None, sending);
     let reader = SnapshotReader::new(client.clone(), prices, "10000".parse().unwrap());
     PipelineConfig {
         chains: vec![PipelineChain { reader, sender }],

@@ -17,7 +17,7 @@ use alloy::sol_types::{SolCall, SolValue};
 use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
 use bardo_abi::uniswap_v2::{UniswapV2Factory, UniswapV2Pair};
 use bardo_abi::uniswap_v3::{NonfungiblePositionManager, UniswapV3Factory};
-use bardo_sandbox::contracts::{Contract, MULTICALL3};
+use bardo_sandbox::contracts::{BundledContract, MULTICALL3};
 use serde_json::{Value, json};
 
 pub const WETH: Address = address!("0xC02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2");
@@ -122,21 +122,21 @@ pub async fn start(anvil: &str, sidecar: &Path) -> Mainnet {
 async fn furnish(provider: &DynProvider, sidecar: &Path) {
     let me = provider.get_accounts().await.expect("accounts")[0];
     let desk = Desk { provider, me };
-    desk.lay(V3_FACTORY, &Contract::UniswapV3Factory.code().expect("code")).await;
-    desk.lay(V2_FACTORY, &Contract::UniswapV2Factory.creation(&me.abi_encode()).expect("code")).await;
-    desk.lay(WETH, &Contract::Weth9.code().expect("code")).await;
+    desk.lay(V3_FACTORY, &BundledContract::UniswapV3Factory.code().expect("code")).await;
+    desk.lay(V2_FACTORY, &BundledContract::UniswapV2Factory.creation(&me.abi_encode()).expect("code")).await;
+    desk.lay(WETH, &BundledContract::Weth9.code().expect("code")).await;
     for (symbol, (token, decimals, _)) in ["USDC", "USDT", "DAI", "WBTC"].into_iter().zip(&TOKENS[1..]) {
         let arguments = (symbol.to_owned(), symbol.to_owned(), U256::from(*decimals)).abi_encode_params();
-        desk.lay(*token, &Contract::MockERC20.creation(&arguments).expect("code")).await;
+        desk.lay(*token, &BundledContract::MockERC20.creation(&arguments).expect("code")).await;
     }
     for quoter in [QUOTER, VIEW_QUOTER] {
-        let creation = Contract::QuoterV2.creation(&(V3_FACTORY, WETH).abi_encode_params()).expect("code");
+        let creation = BundledContract::QuoterV2.creation(&(V3_FACTORY, WETH).abi_encode_params()).expect("code");
         desk.lay(quoter, &creation).await;
     }
     let arguments = (V3_FACTORY, WETH, me).abi_encode_params();
-    desk.lay(POSITIONS, &Contract::NonfungiblePositionManager.creation(&arguments).expect("code")).await;
+    desk.lay(POSITIONS, &BundledContract::NonfungiblePositionManager.creation(&arguments).expect("code")).await;
     desk.lay(INTERFACE_MULTICALL, &interface_multicall(sidecar)).await;
-    desk.code(MULTICALL3, &Contract::Multicall3.code().expect("code")).await;
+    desk.code(MULTICALL3, &BundledContract::Multicall3.code().expect("code")).await;
 
     let fee = UniswapV3Factory::enableFeeAmountCall { fee: U24::from(100), tickSpacing: I24::unchecked_from(1) };
     desk.send(V3_FACTORY, U256::ZERO, fee.abi_encode()).await;

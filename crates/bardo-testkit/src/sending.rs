@@ -11,14 +11,14 @@ use alloy::signers::local::PrivateKeySigner;
 use bardo_base::clock::SystemClock;
 use bardo_base::config::RpcUrl;
 use bardo_store::{Store, StoreConfig};
-use golem_chain::devnet::{ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig};
+use golem_chain::devnet::{ChainConfig, Devnet, DevnetConfig, MiningMode, RunningConfig};
 use golem_chain::network::{AddressBook, ChainPlan, Network};
 use golem_chain::provider::{ChainClient, ConnectRules};
 use golem_chain::sender::{
-    Fees, MIGRATIONS, NonceTicket, Relay, Route, SendOutcome, SendPermit, Sender, SenderError, SenderRules, TxStatus,
-    WaitRules,
+    MIGRATIONS, NonceReservation, PrivateRelay, SendOutcome, SendPermit, SendRoute, SenderError, SenderRules, TxFees,
+    TxSender, TxStatus, WaitRules,
 };
-use golem_chain::signed::Signed;
+use golem_chain::signed::SignedTransaction;
 
 pub const CHAIN_ID: u64 = 31_337;
 pub const GWEI: u128 = 1_000_000_000;
@@ -29,7 +29,7 @@ pub const PATIENT: WaitRules = WaitRules { patience: Duration::from_secs(60), re
 /// A single poll without waiting.
 pub const NO_PATIENCE: WaitRules = WaitRules { patience: Duration::ZERO, resend: false };
 /// Fees that every block here accepts.
-pub const PLENTY: Fees = Fees { max_fee_per_gas: 20 * GWEI, max_priority_fee_per_gas: GWEI };
+pub const PLENTY: TxFees = TxFees { max_fee_per_gas: 20 * GWEI, max_priority_fee_per_gas: GWEI };
 
 pub struct TestHarness {
     pub devnet: Devnet,
@@ -41,7 +41,7 @@ pub struct TestHarness {
 
 impl TestHarness {
     /// Chain on which the key owns ten ether.
-    pub fn new(mining: Mining) -> Self {
+    pub fn new(mining: MiningMode) -> Self {
         let key = PrivateKeySigner::random();
         let chain = ChainConfig { balances: vec![(key.address(), ether(10))], ..ChainConfig::default() };
         let running = RunningConfig { mining, clock: None, hook: None };
@@ -59,12 +59,12 @@ impl TestHarness {
     }
 
     /// View of one process: a store of its own on the shared file, and a sender.
-    pub fn sender(&self) -> Sender {
+    pub fn sender(&self) -> TxSender {
         self.sender_over(self.client.clone(), None)
     }
 
-    pub fn sender_over(&self, client: ChainClient, relay: Option<Relay>) -> Sender {
-        Sender::new(client, self.store(), Arc::new(SystemClock), relay, self.rules)
+    pub fn sender_over(&self, client: ChainClient, relay: Option<PrivateRelay>) -> TxSender {
+        TxSender::new(client, self.store(), Arc::new(SystemClock), relay, self.rules)
     }
 
     pub fn store(&self) -> Store {
@@ -78,23 +78,23 @@ impl TestHarness {
     }
 
     /// Signs a transfer of one wei to the sink with the ticket's nonce.
-    pub fn sign(&self, ticket: &NonceTicket, fees: Fees) -> Signed {
+    pub fn sign(&self, ticket: &NonceReservation, fees: TxFees) -> SignedTransaction {
         self.sign_as(&self.key, ticket.nonce, U256::from(1), fees)
     }
 
-    pub fn sign_as(&self, key: &PrivateKeySigner, nonce: u64, value: U256, fees: Fees) -> Signed {
+    pub fn sign_as(&self, key: &PrivateKeySigner, nonce: u64, value: U256, fees: TxFees) -> SignedTransaction {
         sign(key, CHAIN_ID, nonce, value, fees)
     }
 
     /// Takes a nonce, signs and stores, without sending.
-    pub async fn keep(&self, sender: &Sender, fees: Fees) -> SendPermit {
-        let ticket = sender.take_nonce(self.account()).await.unwrap();
+    pub async fn keep(&self, sender: &TxSender, fees: TxFees) -> SendPermit {
+        let ticket = sender.reserve_nonce(self.account()).await.unwrap();
         let signed = self.sign(&ticket, fees);
-        sender.keep(ticket, signed, Route::Public, None).await.unwrap()
+        sender.keep(ticket, signed, SendRoute::Public, None).await.unwrap()
     }
 
     /// Signs, stores and sends.
-    pub async fn send(&self, sender: &Sender) -> (B256, SendOutcome) {
+    pub async fn send(&self, sender: &TxSender) -> (B256, SendOutcome) {
         let kept = self.keep(sender, PLENTY).await;
         let hash = kept.hash();
         (hash, sender.send(kept).await.unwrap())
@@ -115,7 +115,7 @@ impl TestHarness {
     }
 }
 
-pub fn sign(key: &PrivateKeySigner, chain_id: u64, nonce: u64, value: U256, fees: Fees) -> Signed {
+pub fn sign(key: &PrivateKeySigner, chain_id: u64, nonce: u64, value: U256, fees: TxFees) -> SignedTransaction {
     let transaction = TxEip1559 {
         chain_id,
         nonce,
@@ -127,7 +127,7 @@ pub fn sign(key: &PrivateKeySigner, chain_id: u64, nonce: u64, value: U256, fees
         ..Default::default()
     };
     let signature = key.sign_hash_sync(&transaction.signature_hash()).unwrap();
-    Signed::new(transaction.into_signed(signature).into()).unwrap()
+    SignedTransaction::new(transaction.into_signed(signature).into()).unwrap()
 }
 
 pub fn ether(amount: u64) -> U256 {
@@ -150,7 +150,7 @@ pub async fn connect_all(urls: &[&str]) -> ChainClient {
     ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap()
 }
 
-pub async fn waited(sender: &Sender, hash: B256) -> TxStatus {
+pub async fn waited(sender: &TxSender, hash: B256) -> TxStatus {
     let standing = sender.wait(hash, PATIENT).await.unwrap();
     assert!(standing.settled, "{standing:?}");
     standing

@@ -7,10 +7,10 @@ use alloy::primitives::{Address, U256};
 use alloy::providers::Provider;
 use bardo_base::units::BasisPoints;
 use golem_chain::network::named;
-use golem_protocols::uniswap::discovery::{PoolReader, Reach};
-use golem_protocols::uniswap::pool::Exact;
-use golem_protocols::uniswap::quote::{Ask, NOBODY, OwnRouter, QuoteSource, Quoted};
-use golem_protocols::uniswap::router::Version;
+use golem_protocols::uniswap::discovery::{PoolReader, TickReach};
+use golem_protocols::uniswap::pool::FixedAmount;
+use golem_protocols::uniswap::quote::{LocalRouter, NOBODY, QuoteRequest, QuoteSource, QuotedRoute};
+use golem_protocols::uniswap::router::RouterVersion;
 use golem_protocols::uniswap::routing::{GasCost, RouteRequest};
 use golem_protocols::uniswap::sidecar::Sidecar;
 
@@ -19,10 +19,10 @@ use crate::mainnet::{DAI, Mainnet, USDC, USDT, WBTC, WETH};
 /// One request and both answers.
 pub struct Row {
     pub name: &'static str,
-    pub exact: Exact,
-    pub own: Quoted,
+    pub exact: FixedAmount,
+    pub own: QuotedRoute,
     pub own_time: Duration,
-    pub sidecar: Quoted,
+    pub sidecar: QuotedRoute,
     pub sidecar_time: Duration,
 }
 
@@ -32,22 +32,22 @@ pub async fn rows(mainnet: &Mainnet) -> Vec<Row> {
     let pools = PoolReader::new(mainnet.provider.clone(), network).expect("its book is whole");
     let sidecar = Sidecar::new(mainnet.socket.clone());
     let ether = |whole: u64| U256::from(whole) * U256::from(10).pow(U256::from(18));
-    let cases: [(&str, Address, Address, [u8; 2], Exact); 6] = [
-        ("1 WETH to USDC", WETH, USDC, [18, 6], Exact::In(ether(1))),
-        ("200 WETH to USDC", WETH, USDC, [18, 6], Exact::In(ether(200))),
-        ("10 WBTC to DAI", WBTC, DAI, [8, 18], Exact::In(U256::from(1_000_000_000_u64))),
-        ("250,000 USDC to USDT", USDC, USDT, [6, 6], Exact::In(U256::from(250_000_000_000_u64))),
-        ("500,000 DAI to WETH", DAI, WETH, [18, 18], Exact::In(ether(500_000))),
-        ("WETH for 1,000 USDC", WETH, USDC, [18, 6], Exact::Out(U256::from(1_000_000_000_u64))),
+    let cases: [(&str, Address, Address, [u8; 2], FixedAmount); 6] = [
+        ("1 WETH to USDC", WETH, USDC, [18, 6], FixedAmount::In(ether(1))),
+        ("200 WETH to USDC", WETH, USDC, [18, 6], FixedAmount::In(ether(200))),
+        ("10 WBTC to DAI", WBTC, DAI, [8, 18], FixedAmount::In(U256::from(1_000_000_000_u64))),
+        ("250,000 USDC to USDT", USDC, USDT, [6, 6], FixedAmount::In(U256::from(250_000_000_000_u64))),
+        ("500,000 DAI to WETH", DAI, WETH, [18, 18], FixedAmount::In(ether(500_000))),
+        ("WETH for 1,000 USDC", WETH, USDC, [18, 6], FixedAmount::Out(U256::from(1_000_000_000_u64))),
     ];
     let mut rows = Vec::new();
     for (name, token_in, token_out, decimals, exact) in cases {
         let mut request = RouteRequest::new(token_in, token_out, exact);
-        let snapshot = pools.pools(&[token_in, token_out], BlockId::latest(), Reach::Whole).await.expect("pools");
-        let open = if matches!(exact, Exact::In(_)) { token_out } else { token_in };
+        let snapshot = pools.pools(&[token_in, token_out], BlockId::latest(), TickReach::Whole).await.expect("pools");
+        let open = if matches!(exact, FixedAmount::In(_)) { token_out } else { token_in };
         let gas = mainnet.provider.get_gas_price().await.expect("a price");
         request.gas = snapshot.pools.token_per_native(WETH, open).and_then(|price| GasCost::new(gas, &price));
-        let ask = Ask {
+        let ask = QuoteRequest {
             pools: &pools,
             request: &request,
             coin: [false; 2],
@@ -58,10 +58,10 @@ pub async fn rows(mainnet: &Mainnet) -> Vec<Row> {
             slippage: BasisPoints::ZERO,
             permit2: None,
             routers: &[],
-            router_version: Version::V2_0,
+            router_version: RouterVersion::V2_0,
         };
         let started = Instant::now();
-        let own = OwnRouter.quote(&ask).await.expect("a route");
+        let own = LocalRouter.quote(&ask).await.expect("a route");
         let own_time = started.elapsed();
         let started = Instant::now();
         let said = sidecar.quote(&ask).await.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -77,9 +77,9 @@ pub fn table(rows: &[Row]) -> String {
         "", "own router", "sidecar", "bps", "own gas", "its gas", "own ms", "its ms"
     );
     for row in rows {
-        let open = |quoted: &Quoted| match row.exact {
-            Exact::In(_) => quoted.route.amount_out,
-            Exact::Out(_) => quoted.route.amount_in,
+        let open = |quoted: &QuotedRoute| match row.exact {
+            FixedAmount::In(_) => quoted.route.amount_out,
+            FixedAmount::Out(_) => quoted.route.amount_in,
         };
         let ahead = row.sidecar.told.as_ref().and_then(|told| told.ahead_bps).unwrap_or_default();
         text.push_str(&format!(

@@ -25,7 +25,7 @@ use revm::state::EvmState;
 
 pub use revm::primitives::hardfork::SpecId;
 pub(crate) use stand_in::Precompiles;
-pub use stand_in::{PLACEHOLDER_SIGNATURE, StandIn};
+pub use stand_in::{PLACEHOLDER_SIGNATURE, SignaturePlaceholder};
 
 /// Error type of every database under an [`Evm`]: the provider's own error, type-erased, so that the interpreter is
 /// instantiated once. `into_inner` returns the original for a downcast.
@@ -102,7 +102,7 @@ pub struct BlockContext {
 
 /// Strictness of the checks before a transaction runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Checks {
+pub enum CheckMode {
     /// All checks of a block producer.
     Transaction,
     /// All checks of a block producer except that the sender may be a contract, for impersonated senders.
@@ -135,15 +135,15 @@ pub enum RequestError {
 }
 
 /// Configuration environment for the chain `rules`, with `checks` applied to the transaction `tx`.
-pub fn cfg_env(rules: &ChainRules, checks: Checks, tx: &TxEnv) -> CfgEnv {
+pub fn cfg_env(rules: &ChainRules, checks: CheckMode, tx: &TxEnv) -> CfgEnv {
     let mut cfg = CfgEnv::new_with_spec(rules.spec).with_chain_id(rules.chain_id);
     let blobs = rules.blob_params();
     cfg.set_max_blobs_per_tx(blobs.max_blobs_per_tx);
     cfg.blob_base_fee_update_fraction = u64::try_from(blobs.update_fraction).ok();
     match checks {
-        Checks::Transaction => {}
-        Checks::Impersonated => cfg.disable_eip3607 = true,
-        Checks::Call => {
+        CheckMode::Transaction => {}
+        CheckMode::Impersonated => cfg.disable_eip3607 = true,
+        CheckMode::Call => {
             cfg.disable_eip3607 = true;
             cfg.disable_nonce_check = true;
             cfg.disable_block_gas_limit = true;
@@ -179,7 +179,7 @@ pub fn transact(
     database: &DynDatabase<'_>,
     rules: &ChainRules,
     block: &BlockContext,
-    checks: Checks,
+    checks: CheckMode,
     tx: TxEnv,
 ) -> Result<Execution, EvmError> {
     let mut evm: Evm<'_> = context(database, rules, block, checks, &tx).build_mainnet();
@@ -194,7 +194,7 @@ pub fn inspect<'a, Watch: Inspector<EvmContext<'a>>>(
     database: &'a DynDatabase<'a>,
     rules: &ChainRules,
     block: &BlockContext,
-    checks: Checks,
+    checks: CheckMode,
     tx: TxEnv,
     watch: Watch,
 ) -> Result<Execution, EvmError> {
@@ -214,7 +214,7 @@ pub fn system_call(
     contract: Address,
     data: Bytes,
 ) -> Result<Execution, EvmError> {
-    let mut evm: Evm<'_> = context(database, rules, block, Checks::Call, &TxEnv::default()).build_mainnet();
+    let mut evm: Evm<'_> = context(database, rules, block, CheckMode::Call, &TxEnv::default()).build_mainnet();
     evm.system_call(contract, data)
 }
 
@@ -222,7 +222,7 @@ fn context<'a>(
     database: &'a DynDatabase<'a>,
     rules: &ChainRules,
     block: &BlockContext,
-    checks: Checks,
+    checks: CheckMode,
     tx: &TxEnv,
 ) -> EvmContext<'a> {
     let mainnet: MainnetContext<EmptyDB> = Context::mainnet();
@@ -329,7 +329,7 @@ fn request_type(request: &TransactionRequest) -> TxType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devnet::state::State;
+    use crate::devnet::state::WorldState;
     use alloy::primitives::address;
     use alloy::rpc::types::TransactionInput;
 
@@ -356,9 +356,9 @@ mod tests {
         }
     }
 
-    fn call(state: &State, request: &TransactionRequest) -> Result<Execution, EvmError> {
+    fn call(state: &WorldState, request: &TransactionRequest) -> Result<Execution, EvmError> {
         let tx = call_env(request, &RULES, &block(), 30_000_000).expect("a sound request");
-        transact(state, &RULES, &block(), Checks::Call, tx)
+        transact(state, &RULES, &block(), CheckMode::Call, tx)
     }
 
     #[test]
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_plain_transfer_costs_21000() {
-        let mut state = State::default();
+        let mut state = WorldState::default();
         state.set_balance(SENDER, U256::from(10));
         let execution = call(&state, &TransactionRequest { value: Some(U256::from(3)), ..request() }).expect("runs");
         assert_eq!(execution.result.tx_gas_used(), 21_000);
@@ -385,26 +385,26 @@ mod tests {
     fn calldata_has_the_floor_price_of_eip_7623() {
         // 100 nonzero bytes are 400 tokens; the floor of 10 gas per token exceeds the usual 4 gas per token.
         let request = TransactionRequest { input: TransactionInput::new(vec![1; 100].into()), ..request() };
-        let execution = call(&State::default(), &request).expect("runs");
+        let execution = call(&WorldState::default(), &request).expect("runs");
         assert_eq!(execution.result.tx_gas_used(), 21_000 + 400 * 10);
     }
 
     #[test]
     fn a_call_must_still_cover_its_value() {
         let request = TransactionRequest { value: Some(U256::from(1)), ..request() };
-        let error = call(&State::default(), &request).expect_err("no balance");
+        let error = call(&WorldState::default(), &request).expect_err("no balance");
         assert!(matches!(error, EVMError::Transaction(InvalidTransaction::LackOfFundForMaxFee { .. })), "{error}");
     }
 
     #[test]
     fn transactions_are_capped_by_eip_7825_and_calls_are_not() {
-        let mut state = State::default();
+        let mut state = WorldState::default();
         state.set_balance(SENDER, U256::from(10).pow(U256::from(20)));
         let request = TransactionRequest { gas: Some(16_777_217), gas_price: Some(1_000_000_000), ..request() };
         let tx = call_env(&request, &RULES, &block(), 0).expect("a sound request");
-        let error = transact(&state, &RULES, &block(), Checks::Transaction, tx.clone()).expect_err("over the cap");
+        let error = transact(&state, &RULES, &block(), CheckMode::Transaction, tx.clone()).expect_err("over the cap");
         assert!(matches!(error, EVMError::Transaction(InvalidTransaction::TxGasLimitGreaterThanCap { .. })), "{error}");
-        assert!(transact(&state, &RULES, &block(), Checks::Call, tx).is_ok());
+        assert!(transact(&state, &RULES, &block(), CheckMode::Call, tx).is_ok());
     }
 
     #[test]
@@ -422,7 +422,7 @@ mod tests {
     fn system_calls_cost_nobody_anything() {
         // Stores the first word of the calldata at slot 0: PUSH0 CALLDATALOAD PUSH0 SSTORE STOP.
         let contract = Address::repeat_byte(0x22);
-        let mut state = State::default();
+        let mut state = WorldState::default();
         state.set_code(contract, Bytes::from_static(&[0x5f, 0x35, 0x5f, 0x55, 0x00])).expect("plain code");
         let data = Bytes::from(U256::from(5).to_be_bytes::<32>().to_vec());
         let execution = system_call(&state, &RULES, &block(), contract, data).expect("runs");

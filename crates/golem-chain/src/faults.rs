@@ -4,7 +4,7 @@ use crate::fork::ForkError;
 use crate::network::UnknownChain;
 use crate::price::PriceUnknown;
 use crate::provider::{ConnectError, ProviderError};
-use crate::token::{Candidate, TokenError};
+use crate::token::{TokenCandidate, TokenError};
 use bardo_base::error::{ErrorCode, ToolError};
 
 impl From<ProviderError> for ToolError {
@@ -102,7 +102,7 @@ impl From<ForkError> for ToolError {
     }
 }
 
-fn list(candidates: &[Candidate]) -> serde_json::Value {
+fn list(candidates: &[TokenCandidate]) -> serde_json::Value {
     candidates
         .iter()
         .map(|candidate| serde_json::json!({"symbol": candidate.symbol, "address": candidate.address}))

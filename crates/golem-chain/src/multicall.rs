@@ -17,24 +17,24 @@ const CALLS_PER_REQUEST: usize = 600;
 
 /// Calls to send in one batch.
 #[derive(Debug, Default)]
-pub struct Calls(Vec<Call3>);
+pub struct CallBatch(Vec<Call3>);
 
-/// Typed index of one call's result in [`Answers`].
+/// Typed index of one call's result in [`BatchResults`].
 #[derive(Debug)]
-pub struct Call<C> {
+pub struct CallIndex<C> {
     index: usize,
     kind: std::marker::PhantomData<C>,
 }
 
 /// Results of a batch of calls.
 #[derive(Debug)]
-pub struct Answers(Vec<IMulticall3::Result>);
+pub struct BatchResults(Vec<IMulticall3::Result>);
 
-impl Calls {
+impl CallBatch {
     /// Adds a call and returns the handle with which its result is read.
-    pub fn push<C: SolCall>(&mut self, target: Address, call: &C) -> Call<C> {
+    pub fn push<C: SolCall>(&mut self, target: Address, call: &C) -> CallIndex<C> {
         self.0.push(Call3 { target, allowFailure: true, callData: call.abi_encode().into() });
-        Call { index: self.0.len().saturating_sub(1), kind: std::marker::PhantomData }
+        CallIndex { index: self.0.len().saturating_sub(1), kind: std::marker::PhantomData }
     }
 
     /// Sends all calls at `block`, up to 600 per request, with the requests in parallel. Name the block by its hash if
@@ -47,9 +47,9 @@ impl Calls {
         provider: &DynProvider,
         multicall: Address,
         block: BlockId,
-    ) -> Result<Answers, ProviderError> {
+    ) -> Result<BatchResults, ProviderError> {
         let requests = self.0.chunks(CALLS_PER_REQUEST).map(|calls| ask(calls.to_vec(), provider, multicall, block));
-        Ok(Answers(try_join_all(requests).await?.into_iter().flatten().collect()))
+        Ok(BatchResults(try_join_all(requests).await?.into_iter().flatten().collect()))
     }
 }
 
@@ -70,15 +70,15 @@ async fn ask(
     )
 }
 
-impl<C: SolCall> Call<C> {
+impl<C: SolCall> CallIndex<C> {
     /// Decodes the result; `None` if the call failed, the target has no contract, or the data does not decode.
-    pub fn take(&self, answers: &Answers) -> Option<C::Return> {
+    pub fn take(&self, answers: &BatchResults) -> Option<C::Return> {
         let answer = answers.0.get(self.index).filter(|answer| answer.success)?;
         C::abi_decode_returns_validate(&answer.returnData).ok()
     }
 
     /// Returns true if the call succeeded with empty return data, as a call to an address without code does.
-    pub fn is_void(&self, answers: &Answers) -> bool {
+    pub fn is_void(&self, answers: &BatchResults) -> bool {
         answers.0.get(self.index).is_some_and(|answer| answer.success && answer.returnData.is_empty())
     }
 }

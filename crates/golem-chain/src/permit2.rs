@@ -27,14 +27,14 @@ pub const UNLIMITED: U160 = U160::MAX;
 
 /// A Permit2 contract on a chain; signatures are valid for this pair only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Domain {
+pub struct Permit2Domain {
     /// EIP-155 chain id.
     pub chain_id: u64,
     /// Address of the Permit2 contract.
     pub permit2: Address,
 }
 
-impl Domain {
+impl Permit2Domain {
     /// The EIP-712 domain: name, chain and contract, without version and salt.
     pub fn eip712(&self) -> Eip712Domain {
         Eip712Domain {
@@ -54,7 +54,7 @@ impl Domain {
 
 /// Extra data that a signed transfer commits to, such as an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Witness {
+pub struct PermitWitness {
     /// `hashStruct` of the witness.
     hash: B256,
     /// Part of the type string that follows `uint256 deadline,`: the witness member, then all referenced structs in
@@ -62,7 +62,7 @@ pub struct Witness {
     type_string: String,
 }
 
-impl Witness {
+impl PermitWitness {
     /// Creates a witness of the struct `name`. `definitions` are those of the struct itself and of all structs it
     /// refers to, such as `Order(address maker)`, in any order.
     pub fn new<'a>(name: &str, definitions: impl IntoIterator<Item = &'a str>, hash: B256) -> Self {
@@ -97,7 +97,7 @@ fn name_of(definition: &str) -> &str {
 
 /// A message that Permit2 accepts a signature over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Permit {
+pub enum Permit2Message {
     /// An allowance for one token.
     Allowance(PermitSingle),
     /// Allowances for several tokens and one spender.
@@ -109,7 +109,7 @@ pub enum Permit {
         /// Account that may execute the transfer.
         spender: Address,
         /// Extra data that the signature commits to.
-        witness: Option<Witness>,
+        witness: Option<PermitWitness>,
     },
     /// One transfer of several tokens.
     TransferBatch {
@@ -118,7 +118,7 @@ pub enum Permit {
         /// Account that may execute the transfer.
         spender: Address,
         /// Extra data that the signature commits to.
-        witness: Option<Witness>,
+        witness: Option<PermitWitness>,
     },
 }
 
@@ -134,7 +134,7 @@ pub struct DetailsMismatch {
     pub given: usize,
 }
 
-impl Permit {
+impl Permit2Message {
     /// Account that the permit authorises.
     pub fn spender(&self) -> Address {
         match self {
@@ -157,7 +157,7 @@ impl Permit {
 
     /// Type string of the permit in the encoding of EIP-712 (`encodeType`).
     pub fn type_string(&self) -> String {
-        let transfer = |name: &str, permitted: &str, witness: &Option<Witness>| {
+        let transfer = |name: &str, permitted: &str, witness: &Option<PermitWitness>| {
             let (kind, rest) = match witness {
                 None => ("", format!("){TOKEN_PERMISSIONS}")),
                 Some(witness) => ("Witness", format!(",{}", witness.type_string)),
@@ -181,13 +181,14 @@ impl Permit {
 
     /// EIP-712 `hashStruct` of the permit.
     pub fn struct_hash(&self) -> B256 {
-        let transfer = |permitted: B256, spender: Address, nonce: U256, deadline: U256, witness: &Option<Witness>| {
-            let fixed = (self.type_hash(), permitted, spender, nonce, deadline).abi_encode();
-            match witness {
-                None => keccak256(fixed),
-                Some(witness) => keccak256([fixed.as_slice(), witness.hash.as_slice()].concat()),
-            }
-        };
+        let transfer =
+            |permitted: B256, spender: Address, nonce: U256, deadline: U256, witness: &Option<PermitWitness>| {
+                let fixed = (self.type_hash(), permitted, spender, nonce, deadline).abi_encode();
+                match witness {
+                    None => keccak256(fixed),
+                    Some(witness) => keccak256([fixed.as_slice(), witness.hash.as_slice()].concat()),
+                }
+            };
         match self {
             Self::Allowance(permit) => permit.eip712_hash_struct(),
             Self::AllowanceBatch(permit) => permit.eip712_hash_struct(),
@@ -202,7 +203,7 @@ impl Permit {
     }
 
     /// EIP-712 digest to sign.
-    pub fn digest(&self, domain: &Domain) -> B256 {
+    pub fn digest(&self, domain: &Permit2Domain) -> B256 {
         keccak256([&[0x19, 0x01], domain.separator().as_slice(), self.struct_hash().as_slice()].concat())
     }
 
@@ -288,7 +289,7 @@ mod tests {
 
     #[test]
     fn calldata_refuses_another_number_of_transfers() {
-        let permit = Permit::Transfer {
+        let permit = Permit2Message::Transfer {
             permit: PermitTransferFrom {
                 permitted: TokenPermissions { token: Address::ZERO, amount: U256::from(1) },
                 nonce: U256::ZERO,

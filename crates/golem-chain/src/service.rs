@@ -98,15 +98,15 @@ impl RateLimiter {
 /// Error for an address or key that cannot be used for a service.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not the address of a service: {0}")]
-pub struct BadAddress(SafeText);
+pub struct ServiceUrlError(SafeText);
 
 impl JsonService {
     /// Creates a client for the service at `base`, such as `http://127.0.0.1:8547`.
     ///
     /// # Errors
-    /// [`BadAddress`] unless the address is HTTPS, or plain HTTP to this machine.
-    pub fn new(base: &str) -> Result<Self, BadAddress> {
-        let bad = |what: &dyn std::fmt::Display| BadAddress(SafeText::clean(&what.to_string(), MAX_TEXT));
+    /// [`ServiceUrlError`] unless the address is HTTPS, or plain HTTP to this machine.
+    pub fn new(base: &str) -> Result<Self, ServiceUrlError> {
+        let bad = |what: &dyn std::fmt::Display| ServiceUrlError(SafeText::clean(&what.to_string(), MAX_TEXT));
         let base = Url::parse(base).map_err(|error| bad(&error))?;
         let loopback = match base.host() {
             Some(url::Host::Ipv4(address)) => address.is_loopback(),
@@ -133,10 +133,11 @@ impl JsonService {
     /// Adds a key, which every request sends in the header `x-api-key`.
     ///
     /// # Errors
-    /// [`BadAddress`] for a key that no HTTP header can carry. The message does not contain the key.
-    pub fn with_key(mut self, key: &SecretString) -> Result<Self, BadAddress> {
-        let bad =
-            |_| BadAddress(SafeText::clean("the key contains characters that an HTTP header cannot carry", MAX_TEXT));
+    /// [`ServiceUrlError`] for a key that no HTTP header can carry. The message does not contain the key.
+    pub fn with_key(mut self, key: &SecretString) -> Result<Self, ServiceUrlError> {
+        let bad = |_| {
+            ServiceUrlError(SafeText::clean("the key contains characters that an HTTP header cannot carry", MAX_TEXT))
+        };
         let mut value = HeaderValue::from_str(key.expose_secret()).map_err(bad)?;
         value.set_sensitive(true);
         self.key = Some(value);

@@ -13,7 +13,7 @@ use bardo_base::signer::signer_of;
 
 /// A signed transaction with its sender and its encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signed {
+pub struct SignedTransaction {
     transaction: TxEnvelope,
     from: Address,
     raw: Bytes,
@@ -43,7 +43,7 @@ pub fn sender_of(transaction: &TxEnvelope) -> Option<Address> {
     signer_of(signature, &transaction.signature_hash())
 }
 
-impl Signed {
+impl SignedTransaction {
     /// Wraps a signed transaction and recovers its sender.
     ///
     /// # Errors
@@ -141,9 +141,9 @@ mod tests {
             // alloy's own recovery agrees in both cases.
             assert_eq!(good.recover_signer().ok(), Some(signer.address()));
             assert!(mirrored.recover_signer().is_err());
-            let read = Signed::decode(&good.encoded_2718()).unwrap();
+            let read = SignedTransaction::decode(&good.encoded_2718()).unwrap();
             assert_eq!((read.from(), read.hash()), (signer.address(), *good.tx_hash()));
-            assert_eq!(Signed::decode(&mirrored.encoded_2718()), Err(SignedError::Signature));
+            assert_eq!(SignedTransaction::decode(&mirrored.encoded_2718()), Err(SignedError::Signature));
         }
     }
 }

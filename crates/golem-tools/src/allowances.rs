@@ -5,15 +5,15 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall;
 
-use crate::engine::WorldChain;
+use crate::engine::ConnectedChain;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_safety::proposal::{Leg, Purpose};
-use golem_chain::fork::{Call as ForkCall, Fork, NextBlock, Source, Status};
-use golem_chain::multicall::Calls;
-use golem_chain::network::Contract;
-use golem_protocols::uniswap::router::Version;
+use bardo_safety::proposal::{LegPurpose, PlanLeg};
+use golem_chain::fork::{ExecutionStatus, Fork, ForkCall, ForkSource, NextBlock};
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::KnownContract;
+use golem_protocols::uniswap::router::RouterVersion;
 
 /// Gas limit of an approval. Tokens behind proxies need more gas than plain ones.
 pub(super) const APPROVAL_GAS: u64 = 120_000;
@@ -22,22 +22,22 @@ pub(super) const APPROVAL_GAS: u64 = 120_000;
 ///
 /// # Errors
 /// `CHAIN_UNSUPPORTED` if the address book has no Universal Router.
-pub(super) fn router(chain: &WorldChain) -> Result<(Address, Version), ToolError> {
+pub(super) fn router(chain: &ConnectedChain) -> Result<(Address, RouterVersion), ToolError> {
     let known = routers(chain).into_iter().next();
-    known.map_or_else(|| chain.contract(Contract::UniversalRouter).map(|router| (router, Version::V2_0)), Ok)
+    known.map_or_else(|| chain.contract(KnownContract::UniversalRouter).map(|router| (router, RouterVersion::V2_0)), Ok)
 }
 
 /// Lists the Universal Routers of the address book that spend through Permit2, with the version of their input
 /// encoding. Preferred routers come first.
-pub(super) fn routers(chain: &WorldChain) -> Vec<(Address, Version)> {
+pub(super) fn routers(chain: &ConnectedChain) -> Vec<(Address, RouterVersion)> {
     let book = &chain.network().book;
     let known = [
-        Contract::UniversalRouter,
-        Contract::UniversalRouterV211,
-        Contract::UniversalRouterV212,
-        Contract::UniversalRouterV220,
+        KnownContract::UniversalRouter,
+        KnownContract::UniversalRouterV211,
+        KnownContract::UniversalRouterV212,
+        KnownContract::UniversalRouterV220,
     ];
-    known.into_iter().filter_map(|router| Some((book.contract(router)?, Version::of(router)?))).collect()
+    known.into_iter().filter_map(|router| Some((book.contract(router)?, RouterVersion::of(router)?))).collect()
 }
 
 /// Balance and allowance of a token, read in one block. Raw units.
@@ -51,7 +51,7 @@ pub(super) struct TokenBalances {
 
 /// Permit2 allowance of one spender.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct InPermit2 {
+pub(super) struct SpenderAllowance {
     /// Allowed amount, in raw units.
     pub(super) amount: U256,
     /// Nonce that the next signed Permit2 message must carry.
@@ -64,18 +64,18 @@ pub(super) struct InPermit2 {
 /// `TOKEN_INVALID` if the token does not answer `balanceOf` or `allowance`. `CHAIN_INCONSISTENT` if Permit2 does not
 /// answer. `CHAIN_UNSUPPORTED` if `through` is not empty and the chain has no Permit2.
 pub(super) async fn read(
-    chain: &WorldChain,
+    chain: &ConnectedChain,
     token: Address,
     owner: Address,
     spender: Address,
     through: &[Address],
-) -> Result<(TokenBalances, Vec<InPermit2>), ToolError> {
-    let mut calls = Calls::default();
+) -> Result<(TokenBalances, Vec<SpenderAllowance>), ToolError> {
+    let mut calls = CallBatch::default();
     let balance = calls.push(token, &Erc20::balanceOfCall { owner });
     let of_token = calls.push(token, &Erc20::allowanceCall { owner, spender });
     let mut inside = Vec::with_capacity(through.len());
     if !through.is_empty() {
-        let permit2 = chain.contract(Contract::Permit2)?;
+        let permit2 = chain.contract(KnownContract::Permit2)?;
         for router in through {
             inside.push(calls.push(permit2, &Permit2::allowanceCall { owner, token, spender: *router }));
         }
@@ -96,14 +96,14 @@ pub(super) async fn read(
                 format_args!("cannot read the Permit2 allowances on {network}"),
             )
         })?;
-        Ok(InPermit2 { amount: U256::from(found.amount), nonce: found.nonce.to() })
+        Ok(SpenderAllowance { amount: U256::from(found.amount), nonce: found.nonce.to() })
     });
     Ok((standing, inside.collect::<Result<_, ToolError>>()?))
 }
 
 /// Builds the call that sets a token's allowance to exactly `amount`.
-pub(super) fn approve(purpose: Purpose, token: Address, spender: Address, amount: U256) -> Leg {
-    Leg {
+pub(super) fn approve(purpose: LegPurpose, token: Address, spender: Address, amount: U256) -> PlanLeg {
+    PlanLeg {
         purpose,
         to: token,
         value: U256::ZERO,
@@ -116,19 +116,19 @@ pub(super) fn approve(purpose: Purpose, token: Address, spender: Address, amount
 /// Returns true if the token rejects a change from one non-zero allowance to another, found by simulating the approval.
 /// Such tokens require a reset to zero first, as protection against the ERC-20 approval race.
 pub(super) async fn needs_zero_first(
-    chain: &WorldChain,
+    chain: &ConnectedChain,
     token: Address,
     owner: Address,
     spender: Address,
     amount: U256,
 ) -> Result<bool, ToolError> {
     let unread = |error: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnreachable, error);
-    let source = Source::of(&chain.client);
+    let source = ForkSource::of(&chain.client);
     let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
     let call = |amount| {
-        let leg = approve(Purpose::Approve, token, spender, amount);
+        let leg = approve(LegPurpose::Approve, token, spender, amount);
         ForkCall::new(owner, leg.to, leg.data).with_gas_limit(leg.gas_limit)
     };
     let direct = fork.simulate(&[call(amount)]).await.map_err(|error| unread(&error))?;
-    Ok(direct.outcomes.iter().any(|outcome| outcome.status != Status::Success))
+    Ok(direct.outcomes.iter().any(|outcome| outcome.status != ExecutionStatus::Success))
 }

@@ -4,24 +4,25 @@
 use alloy::primitives::{Address, B256, U256};
 
 use crate::allowances::{self, approve};
-use crate::engine::{CallContext, World};
-use crate::mev::{Measure, liquidity_share, size_advice};
+use crate::engine::{CallContext, ToolEnvironment};
+use crate::mev::{MevMeasure, liquidity_share, size_advice};
 use crate::orders::random_nonce;
 use crate::route::{impact_of, impact_reached, pools_of};
 use crate::shared::{insufficient, invalid};
-use crate::swap_ask::SwapAsk;
+use crate::swap_query::SwapQuery;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, TokenAmount};
 use bardo_safety::proposal::{
-    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignedOrder, Trade,
+    AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent, SignedOrder,
+    TradeFigures,
 };
 use bardo_safety::simulate::reactor_role;
 use bardo_safety::typed::TypedMessage;
-use golem_chain::network::Contract;
-use golem_chain::token::{Token, TokenId};
-use golem_protocols::uniswap::order::{Auction, Draft, Legs, OrderKind};
-use golem_protocols::uniswap::quote::{NOBODY, OrderAsk, OrderWord, QuoteError};
+use golem_chain::network::KnownContract;
+use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft, OrderKind};
+use golem_protocols::uniswap::quote::{NOBODY, OrderQuery, QuoteError, SourceAuction};
 use golem_protocols::uniswap::routing::Route;
 
 /// Margin of the start output above the pools' quote, in basis points.
@@ -37,7 +38,7 @@ const LEAD_BLOCKS: u64 = 3;
 pub(super) const STARTS_IN: u64 = 10;
 
 /// Values that the order tool keeps from preparation until its answer.
-pub struct Plan {
+pub struct AuctionPlan {
     pub(super) hash: B256,
     pub(super) kind: OrderKind,
     pub(super) deadline: u64,
@@ -46,7 +47,7 @@ pub struct Plan {
     pub(super) symbol: SafeText,
     pub(super) told: Vec<String>,
     /// Advice about the order size; `None` if none is needed or nothing could be measured.
-    pub(super) size: Option<Measure>,
+    pub(super) size: Option<MevMeasure>,
 }
 
 /// Parameters of an auction order.
@@ -62,7 +63,7 @@ pub(super) struct AuctionRequest<'a> {
 }
 
 /// Start and minimum output of an auction for the input of a route, in raw units of the output token.
-pub(super) struct Terms {
+pub(super) struct AuctionOutputs {
     /// Output at the start of the auction.
     pub(super) start_out: U256,
     /// Minimum output at the end of the auction.
@@ -77,24 +78,24 @@ pub(super) struct Terms {
 /// `CHAIN_UNSUPPORTED` if orders of this kind are not supported or a contract is missing from the address book. Errors
 /// of the quote source, and a start output that is too far above the pools, are passed on.
 pub(super) async fn terms(
-    world: &World,
-    ask: &SwapAsk<'_>,
+    world: &ToolEnvironment,
+    ask: &SwapQuery<'_>,
     route: &Route,
     kind: OrderKind,
     now: u64,
-) -> Result<Terms, ToolError> {
+) -> Result<AuctionOutputs, ToolError> {
     let chain = ask.chain;
     let unsupported = |what: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnsupported, what);
     let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not supported here")))?;
     let least_out = ask.slippage.minimum_out(route.amount_out);
     let hoped = points(HOPE_BPS)?.maximum_in(route.amount_out).map_err(|error| invalid("amount", &error))?;
-    let asked = OrderAsk {
+    let asked = OrderQuery {
         kind,
         chain_id: chain.network().chain_id,
         now,
         swapper: world.account.unwrap_or(NOBODY),
         reactor: chain.contract(role)?,
-        cosigner: chain.contract(Contract::OrderCosigner)?,
+        cosigner: chain.contract(KnownContract::OrderCosigner)?,
         token_in: ask.contract_in,
         token_out: match ask.token_out.id {
             TokenId::Erc20(address) => address,
@@ -110,7 +111,7 @@ pub(super) async fn terms(
         OrderKind::Priority => least_out,
         OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => start_of(name, hoped, least_out, said)?,
     };
-    Ok(Terms { start_out, least_out, heard: said.map(|said| heard(name, said, hoped)) })
+    Ok(AuctionOutputs { start_out, least_out, heard: said.map(|said| heard(name, said, hoped)) })
 }
 
 pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
@@ -122,7 +123,10 @@ pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
 /// # Errors
 /// `VALIDATION_FAILED` for parameters that do not fit, `CHAIN_UNSUPPORTED` where this kind of order cannot be placed,
 /// and the errors of routing, quoting and reading allowances.
-pub(super) async fn order(context: &CallContext, wish: &AuctionRequest<'_>) -> Result<(Proposal, Plan), ToolError> {
+pub(super) async fn order(
+    context: &CallContext,
+    wish: &AuctionRequest<'_>,
+) -> Result<(Proposal, AuctionPlan), ToolError> {
     let world = &context.world;
     let chain = world.chain(wish.chain)?;
     let account = world.account(None)?;
@@ -132,20 +136,20 @@ pub(super) async fn order(context: &CallContext, wish: &AuctionRequest<'_>) -> R
     let unsupported = |what: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnsupported, what);
     let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not supported here")))?;
     let reactor = chain.contract(role)?;
-    let cosigner = chain.contract(Contract::OrderCosigner)?;
-    let permit2 = chain.contract(Contract::Permit2)?;
+    let cosigner = chain.contract(KnownContract::OrderCosigner)?;
+    let permit2 = chain.contract(KnownContract::Permit2)?;
     let ask =
-        SwapAsk::new(world, chain, [wish.token_in, wish.token_out], wish.amount, false).await?.within(wish.slippage);
+        SwapQuery::new(world, chain, [wish.token_in, wish.token_out], wish.amount, false).await?.within(wish.slippage);
     let (token, wanted) = tokens(&ask)?;
     let quoted_at = world.clock.now_millis();
     let (route, snapshot, _) = ask.route(world).await?;
     let now = chain.moment(&*world.clock, snapshot.timestamp);
     let (terms, share) =
         futures::join!(terms(world, &ask, &route, kind, now), liquidity_share(chain, &route, &snapshot));
-    let Terms { start_out, least_out: least, heard } = terms?;
+    let AuctionOutputs { start_out, least_out: least, heard } = terms?;
     let deadline = now.saturating_add(wish.ends_in);
     let auction = decay(kind, wish, chain.network().block_millis, snapshot.block_number)?;
-    let draft = Draft {
+    let draft = OrderDraft {
         reactor,
         swapper: account,
         recipient: account,
@@ -154,13 +158,13 @@ pub(super) async fn order(context: &CallContext, wish: &AuctionRequest<'_>) -> R
         cosigner,
         token_in: token,
         token_out: wanted,
-        legs: Legs::ExactIn { amount_in: route.amount_in, start_out, least_out: least },
+        legs: OrderAmounts::ExactIn { amount_in: route.amount_in, start_out, least_out: least },
         auction,
     };
     let order = draft.order().map_err(|fault| ToolError::new(ErrorCode::ValidationFailed, fault))?;
     let (legs, bounds) = approvals(world, chain, &ask.token_in, route.amount_in, permit2).await?;
     let amount_in = TokenAmount::new(route.amount_in, ask.token_in.decimals)?;
-    let plan = Plan {
+    let plan = AuctionPlan {
         hash: order.hash(),
         kind,
         deadline,
@@ -183,9 +187,9 @@ pub(super) async fn order(context: &CallContext, wish: &AuctionRequest<'_>) -> R
         call_id: context.call_id(),
         golem_id: context.golem_id().clone(),
         account,
-        intent: Intent::PlaceOrder,
+        intent: ProposalIntent::PlaceOrder,
         legs,
-        outflows: vec![Flow { token: ask.token_in.clone(), amount: route.amount_in }],
+        outflows: vec![Outflow { token: ask.token_in.clone(), amount: route.amount_in }],
         inflows: vec![Inflow {
             token: ask.token_out.clone(),
             at_least: least,
@@ -193,7 +197,7 @@ pub(super) async fn order(context: &CallContext, wish: &AuctionRequest<'_>) -> R
             recipient: account,
         }],
         allowances: bounds,
-        trade: Some(Trade {
+        trade: Some(TradeFigures {
             token_in: ask.token_in.clone(),
             token_out: ask.token_out.clone(),
             amount_in: route.amount_in,
@@ -223,7 +227,7 @@ pub(super) async fn order(context: &CallContext, wish: &AuctionRequest<'_>) -> R
 ///
 /// # Errors
 /// `VALIDATION_FAILED` if the native token would be sold, or if both are the same.
-fn tokens(ask: &SwapAsk<'_>) -> Result<(Address, Address), ToolError> {
+fn tokens(ask: &SwapQuery<'_>) -> Result<(Address, Address), ToolError> {
     let TokenId::Erc20(sold) = ask.token_in.id else {
         return Err(invalid("token_in", &"an order cannot sell the native token: wrap it and name the wrapped token"));
     };
@@ -241,20 +245,20 @@ fn tokens(ask: &SwapAsk<'_>) -> Result<(Address, Address), ToolError> {
 ///
 /// # Errors
 /// `CHAIN_UNSUPPORTED` for a kind of order that has no cosigner.
-fn decay(kind: OrderKind, wish: &AuctionRequest<'_>, block_millis: u64, block: u64) -> Result<Auction, ToolError> {
+fn decay(kind: OrderKind, wish: &AuctionRequest<'_>, block_millis: u64, block: u64) -> Result<AuctionTerms, ToolError> {
     let millis = block_millis.max(1);
     match kind {
         OrderKind::Dutch => {
             Err(ToolError::new(ErrorCode::ChainUnsupported, "orders without a cosigner are not supported"))
         }
-        OrderKind::DutchV2 => Ok(Auction::CosignedTimes),
+        OrderKind::DutchV2 => Ok(AuctionTerms::CosignedTimes),
         OrderKind::DutchV3 => {
             let over = wish.ends_in.saturating_sub(STARTS_IN.min(wish.ends_in / 2)).saturating_mul(1_000) / millis;
             // The cosigner's lead precedes the decay; the curve must end before the order's deadline.
             let over = u16::try_from(over.saturating_sub(LEAD_BLOCKS).max(1)).unwrap_or(u16::MAX);
-            Ok(Auction::CosignedBlocks { over, base_fee: 0, per_gwei: U256::ZERO })
+            Ok(AuctionTerms::CosignedBlocks { over, base_fee: 0, per_gwei: U256::ZERO })
         }
-        OrderKind::Priority => Ok(Auction::PriorityFee {
+        OrderKind::Priority => Ok(AuctionTerms::PriorityFee {
             start_block: block.saturating_add(lead_blocks(wish.starts_in, millis)),
             baseline: 0,
             mps_per_wei: U256::from(1),
@@ -267,7 +271,7 @@ fn decay(kind: OrderKind, wish: &AuctionRequest<'_>, block_millis: u64, block: u
 ///
 /// # Errors
 /// `ROUTING_QUOTE_REFUSED` if the source's start output exceeds ours by more than [`MOST_ABOVE_BPS`].
-fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<OrderWord>) -> Result<U256, ToolError> {
+fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<SourceAuction>) -> Result<U256, ToolError> {
     let Some(said) = said else { return Ok(hoped) };
     let most = points(MOST_ABOVE_BPS)?.maximum_in(hoped).map_err(|error| invalid("amount", &error))?;
     if said.start_out > most {
@@ -278,7 +282,7 @@ fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<OrderWo
 }
 
 /// Formats the note about the quote source's order for the person who decides.
-fn heard(source: &str, said: OrderWord, hoped: U256) -> String {
+fn heard(source: &str, said: SourceAuction, hoped: U256) -> String {
     format!(
         "{source} quotes an order from {} down to {} (raw units); from the pools it would start at {hoped}",
         said.start_out, said.least_out
@@ -298,12 +302,12 @@ fn pools_with(route: &Route, token: Address) -> Address {
 /// `VALIDATION_FAILED` if the total overflows, an insufficient-balance error if the balance does not cover the total,
 /// and the errors of reading the allowance.
 pub(super) async fn approvals(
-    world: &World,
-    chain: &crate::engine::WorldChain,
-    token: &Token,
+    world: &ToolEnvironment,
+    chain: &crate::engine::ConnectedChain,
+    token: &TokenInfo,
     amount: U256,
     permit2: Address,
-) -> Result<(Vec<Leg>, Vec<AllowanceBound>), ToolError> {
+) -> Result<(Vec<PlanLeg>, Vec<AllowanceBound>), ToolError> {
     let TokenId::Erc20(contract) = token.id else { return Ok((Vec::new(), Vec::new())) };
     let account = world.account(None)?;
     let (standing, _) = allowances::read(chain, contract, account, permit2, &[]).await?;
@@ -318,9 +322,9 @@ pub(super) async fn approvals(
         if !standing.of_token.is_zero()
             && allowances::needs_zero_first(chain, contract, account, permit2, needed).await?
         {
-            legs.push(approve(Purpose::Approve, contract, permit2, U256::ZERO));
+            legs.push(approve(LegPurpose::Approve, contract, permit2, U256::ZERO));
         }
-        legs.push(approve(Purpose::Approve, contract, permit2, needed));
+        legs.push(approve(LegPurpose::Approve, contract, permit2, needed));
     }
     // The allowance left after the fill covers the other orders, or stays at the previous allowance minus this order.
     let at_most = promised.max(standing.of_token.saturating_sub(amount));
@@ -412,7 +416,7 @@ mod tests {
     fn a_source_moves_the_start_and_never_the_least() {
         let [hoped, least] = [10_010u64, 9_950].map(U256::from);
         let of = |start: u64| {
-            let word = OrderWord { start_out: U256::from(start), least_out: U256::from(1) };
+            let word = SourceAuction { start_out: U256::from(start), least_out: U256::from(1) };
             start_of("a source", hoped, least, Some(word))
         };
         assert_eq!(start_of("a source", hoped, least, None).unwrap(), hoped);

@@ -23,7 +23,7 @@ mod orders;
 mod route;
 pub mod safety;
 mod shared;
-mod swap_ask;
+mod swap_query;
 #[cfg(test)]
 mod tests;
 pub mod trading;

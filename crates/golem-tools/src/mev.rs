@@ -4,12 +4,12 @@
 use alloy::primitives::U256;
 use serde::Serialize;
 
-use crate::engine::{World, WorldChain};
+use crate::engine::{ConnectedChain, ToolEnvironment};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::dollars;
 use bardo_base::units::Usd;
-use golem_chain::multicall::Calls;
+use golem_chain::multicall::CallBatch;
 use golem_chain::sender;
 use golem_protocols::uniswap::discovery::PoolSnapshot;
 use golem_protocols::uniswap::order::OrderKind;
@@ -43,7 +43,7 @@ pub(super) struct RouteCriteria {
 
 impl RouteCriteria {
     /// Chooses the route type of the swap on a chain.
-    pub(super) fn way(self, world: &World, chain_id: u64) -> RouteChoice {
+    pub(super) fn way(self, world: &ToolEnvironment, chain_id: u64) -> RouteChoice {
         self.decided(world.auction(chain_id), world.auction_from())
     }
 
@@ -89,11 +89,11 @@ impl RouteCriteria {
 /// # Errors
 /// `TOKEN_INVALID` if a token does not answer `balanceOf` or a pool holds none of it, and the errors of the chain.
 pub(super) async fn liquidity_share(
-    chain: &WorldChain,
+    chain: &ConnectedChain,
     route: &Route,
     snapshot: &PoolSnapshot,
 ) -> Result<Ratio, ToolError> {
-    let mut calls = Calls::default();
+    let mut calls = CallBatch::default();
     let hops: Vec<_> = route.legs.iter().flat_map(|leg| &leg.hops).collect();
     let held: Vec<_> =
         hops.iter().map(|hop| calls.push(hop.token_out, &Erc20::balanceOfCall { owner: hop.pool })).collect();
@@ -114,7 +114,7 @@ pub(super) async fn liquidity_share(
 /// Subject of a protective measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Subject {
+pub(super) enum MeasureSubject {
     /// Minimum output of the trade.
     Slippage,
     /// Visibility of the trade before it settles.
@@ -127,22 +127,22 @@ pub(super) enum Subject {
 
 /// Measure that protects a trade, or advice for one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Measure {
+pub(super) struct MevMeasure {
     /// Subject of the measure.
-    pub about: Subject,
+    pub about: MeasureSubject,
     /// Sentence that describes the measure.
     pub words: String,
 }
 
-impl Measure {
-    fn of(about: Subject, words: impl Into<String>) -> Self {
+impl MevMeasure {
+    fn of(about: MeasureSubject, words: impl Into<String>) -> Self {
         Self { about, words: words.into() }
     }
 }
 
 /// Returns advice to split a trade that is large for its pools; `None` if it is small enough. Without the pools'
 /// balances, the price impact decides. It says less: a pool can be deep at the current price and still hold little.
-pub(super) fn size_advice(share: Option<&Ratio>, impact: &Ratio) -> Option<Measure> {
+pub(super) fn size_advice(share: Option<&Ratio>, impact: &Ratio) -> Option<MevMeasure> {
     let above = |part: &Ratio| Ratio::of(U256::from(SPLIT_ABOVE), U256::from(10_000)).is_none_or(|most| *part > most);
     let advice = "intel_assess_mev_risk shows how to split it";
     let words = match share {
@@ -154,7 +154,7 @@ pub(super) fn size_advice(share: Option<&Ratio>, impact: &Ratio) -> Option<Measu
         }
         Some(_) | None => return None,
     };
-    Some(Measure::of(Subject::Size, words))
+    Some(MevMeasure::of(MeasureSubject::Size, words))
 }
 
 /// Visibility of a trade before it settles.
@@ -165,31 +165,31 @@ pub(super) enum TradeVisibility {
     /// Order that was not submitted.
     Unplaced,
     /// Transaction sent by this route.
-    Sent(sender::Route),
+    Sent(sender::SendRoute),
     /// Nothing was sent.
     Nothing,
 }
 
 /// Lists all protective measures of a trade.
-pub(super) fn measures(sight: TradeVisibility, size: Option<&Measure>) -> Vec<Measure> {
+pub(super) fn measures(sight: TradeVisibility, size: Option<&MevMeasure>) -> Vec<MevMeasure> {
     let floor = match sight {
         TradeVisibility::Order | TradeVisibility::Unplaced => "the minimum output is signed in the order",
         TradeVisibility::Sent(_) | TradeVisibility::Nothing => "the minimum output is in the calldata",
     };
     let seen = match sight {
         TradeVisibility::Order => "the order goes to its service, not to a mempool",
-        TradeVisibility::Sent(sender::Route::Private) => {
+        TradeVisibility::Sent(sender::SendRoute::Private) => {
             "sent through the private relay only, because it is large for mainnet"
         }
-        TradeVisibility::Sent(sender::Route::Public) => {
+        TradeVisibility::Sent(sender::SendRoute::Public) => {
             "sent through the public mempool; on mainnet, a private relay is used above private_rpc_above_usd"
         }
         TradeVisibility::Nothing | TradeVisibility::Unplaced => "nothing was sent",
     };
     let told = [
-        Measure::of(Subject::Slippage, floor),
-        Measure::of(Subject::Sight, seen),
-        Measure::of(Subject::Deadline, "it cannot be settled later"),
+        MevMeasure::of(MeasureSubject::Slippage, floor),
+        MevMeasure::of(MeasureSubject::Sight, seen),
+        MevMeasure::of(MeasureSubject::Deadline, "it cannot be settled later"),
     ];
     told.into_iter().chain(size.cloned()).collect()
 }
@@ -249,7 +249,10 @@ mod tests {
         assert!(size_advice(None, &large).unwrap().words.contains("moves the price by 1.01 %"));
         let told = measures(TradeVisibility::Order, size_advice(Some(&large), &small).as_ref());
         let about: Vec<_> = told.iter().map(|one| one.about).collect();
-        assert_eq!(about, [Subject::Slippage, Subject::Sight, Subject::Deadline, Subject::Size]);
+        assert_eq!(
+            about,
+            [MeasureSubject::Slippage, MeasureSubject::Sight, MeasureSubject::Deadline, MeasureSubject::Size]
+        );
         assert_eq!(
             serde_json::to_value(&told[2]).unwrap(),
             serde_json::json!({ "about": "deadline", "words": "it cannot be settled later" })
@@ -260,13 +263,13 @@ mod tests {
     fn how_it_is_seen_is_told_as_it_is() {
         for (sight, words) in [
             (TradeVisibility::Order, "not to a mempool"),
-            (TradeVisibility::Sent(sender::Route::Private), "private relay only"),
-            (TradeVisibility::Sent(sender::Route::Public), "public mempool"),
+            (TradeVisibility::Sent(sender::SendRoute::Private), "private relay only"),
+            (TradeVisibility::Sent(sender::SendRoute::Public), "public mempool"),
             (TradeVisibility::Nothing, "nothing was sent"),
             (TradeVisibility::Unplaced, "nothing was sent"),
         ] {
             let told = measures(sight, None);
-            assert!(told.iter().any(|one| one.about == Subject::Sight && one.words.contains(words)), "{told:?}");
+            assert!(told.iter().any(|one| one.about == MeasureSubject::Sight && one.words.contains(words)), "{told:?}");
             let by_order = matches!(sight, TradeVisibility::Order | TradeVisibility::Unplaced);
             assert_eq!(told.iter().any(|one| one.words.contains("calldata")), !by_order, "{told:?}");
         }

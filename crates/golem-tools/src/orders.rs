@@ -6,15 +6,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, World};
+use crate::engine::{CallContext, ToolEnvironment};
 use crate::mev::TradeVisibility;
-use crate::shared::{Sent, invalid};
+use crate::shared::{PlanReceipt, invalid};
 use bardo_base::error::ToolError;
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
-use bardo_safety::orders::Record;
-use bardo_safety::pipeline::{Committed, State};
-use bardo_safety::proposal::{Intent, Leg, Proposal, Purpose};
+use bardo_safety::orders::OrderRecord;
+use bardo_safety::pipeline::{CommitOutcome, CommitState};
+use bardo_safety::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
 
 /// Checks for a signed order.
 pub(super) const CHECKS: &[Check] = &[
@@ -42,49 +42,53 @@ pub(super) fn hash(text: &str, parameter: &str) -> Result<B256, ToolError> {
 }
 
 /// Draws an unordered Permit2 nonce: 256 random bits.
-pub(super) fn random_nonce(world: &World) -> U256 {
+pub(super) fn random_nonce(world: &ToolEnvironment) -> U256 {
     U256::from_be_bytes(world.rng.word())
 }
 
 /// Returns the latest card of an order as JSON; without a card, only its status.
-pub(super) fn card(record: &Record) -> Value {
+pub(super) fn card(record: &OrderRecord) -> Value {
     let card = record.card.as_deref().and_then(|card| serde_json::from_str::<Value>(card).ok());
     card.unwrap_or_else(|| json!({"status": record.status}))
 }
 
 /// Returns the status that a tool reports for the order it signed.
-pub(super) fn status(state: &State, record: Option<&Record>) -> String {
+pub(super) fn status(state: &CommitState, record: Option<&OrderRecord>) -> String {
     match (state, record) {
-        (State::Placed, Some(record)) => record.status.to_string(),
-        (State::Simulated, _) => "simulated".to_owned(),
+        (CommitState::Placed, Some(record)) => record.status.to_string(),
+        (CommitState::Simulated, _) => "simulated".to_owned(),
         // The signature may be on disk or with the service, so the order can still be filled.
-        (State::Unclear, _) | (State::Placed, None) => "unclear".to_owned(),
-        (State::Done | State::Reverted | State::Stopped { .. }, _) => "error".to_owned(),
+        (CommitState::Unclear, _) | (CommitState::Placed, None) => "unclear".to_owned(),
+        (CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. }, _) => "error".to_owned(),
     }
 }
 
 /// Returns the visibility of an order, placed or not.
-pub(super) fn sight(state: &State) -> TradeVisibility {
+pub(super) fn sight(state: &CommitState) -> TradeVisibility {
     match state {
-        State::Placed | State::Unclear => TradeVisibility::Order,
-        State::Simulated | State::Done | State::Reverted | State::Stopped { .. } => TradeVisibility::Unplaced,
+        CommitState::Placed | CommitState::Unclear => TradeVisibility::Order,
+        CommitState::Simulated | CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. } => {
+            TradeVisibility::Unplaced
+        }
     }
 }
 
 /// Describes the outcome of a swap whose output is `amount`, made by a transaction or by an order.
-pub(super) fn swapped(state: &State, transaction: Option<B256>, order: Option<B256>, amount: &str) -> String {
+pub(super) fn swapped(state: &CommitState, transaction: Option<B256>, order: Option<B256>, amount: &str) -> String {
     match (state, transaction, order) {
-        (State::Done, Some(hash), _) => format!("Received {amount}, tx {hash}"),
-        (State::Simulated, _, _) => format!("Would receive {amount}; nothing was signed"),
-        (State::Reverted, Some(hash), _) => format!("The swap reverted and only gas was spent, tx {hash}"),
-        (State::Unclear, Some(hash), _) => format!("Sent and not settled yet: {amount} expected, tx {hash}"),
-        (State::Unclear | State::Placed, None, Some(hash)) => {
+        (CommitState::Done, Some(hash), _) => format!("Received {amount}, tx {hash}"),
+        (CommitState::Simulated, _, _) => format!("Would receive {amount}; nothing was signed"),
+        (CommitState::Reverted, Some(hash), _) => format!("The swap reverted and only gas was spent, tx {hash}"),
+        (CommitState::Unclear, Some(hash), _) => format!("Sent and not settled yet: {amount} expected, tx {hash}"),
+        (CommitState::Unclear | CommitState::Placed, None, Some(hash)) => {
             format!("Order {hash} may have been signed: do not swap again, check its status")
         }
-        (State::Unclear | State::Placed, _, _) => {
+        (CommitState::Unclear | CommitState::Placed, _, _) => {
             "The signed transaction is not settled yet: do not swap again before it is".to_owned()
         }
-        (State::Done | State::Reverted, None, _) | (State::Stopped { .. }, _, _) => "The swap was not made".to_owned(),
+        (CommitState::Done | CommitState::Reverted, None, _) | (CommitState::Stopped { .. }, _, _) => {
+            "The swap was not made".to_owned()
+        }
     }
 }
 
@@ -98,9 +102,9 @@ pub(super) fn field(card: &Value, name: &str) -> String {
 ///
 /// # Errors
 /// The error for an unknown order or an unreadable ledger.
-pub(super) async fn look(world: &World, hash: B256) -> Result<(Record, Option<String>), ToolError> {
+pub(super) async fn poll(world: &ToolEnvironment, hash: B256) -> Result<(OrderRecord, Option<String>), ToolError> {
     let orders = world.orders()?;
-    match orders.look(hash).await {
+    match orders.poll(hash).await {
         Ok(record) => Ok((record, None)),
         Err(error @ bardo_safety::orders::OrderError::Unknown(_)) => Err(error.into()),
         Err(error) => Ok((orders.record(hash)?, Some(error.to_string()))),
@@ -111,10 +115,10 @@ pub(super) async fn look(world: &World, hash: B256) -> Result<(Record, Option<St
 ///
 /// # Errors
 /// `VALIDATION_FAILED` for a malformed hash or an order of another account, and the errors of [`look`].
-pub(super) async fn own(context: &CallContext, text: &str, parameter: &str) -> Result<Record, ToolError> {
+pub(super) async fn own(context: &CallContext, text: &str, parameter: &str) -> Result<OrderRecord, ToolError> {
     let hash = hash(text, parameter)?;
     context.step("Reading chain state");
-    let (record, _) = look(&context.world, hash).await?;
+    let (record, _) = poll(&context.world, hash).await?;
     let account = context.world.account(None)?;
     if account != record.account {
         return Err(invalid(
@@ -129,12 +133,12 @@ pub(super) async fn own(context: &CallContext, text: &str, parameter: &str) -> R
 /// allowance.
 pub(super) fn taking_back(
     context: &CallContext,
-    record: &Record,
-    intent: Intent,
+    record: &OrderRecord,
+    intent: ProposalIntent,
     (to, data, gas_limit): (Address, Bytes, u64),
     expected: &str,
 ) -> Proposal {
-    let leg = Leg { purpose: Purpose::Main, to, value: U256::ZERO, data, gas_limit, slots: Vec::new() };
+    let leg = PlanLeg { purpose: LegPurpose::Main, to, value: U256::ZERO, data, gas_limit, slots: Vec::new() };
     Proposal {
         chain_id: record.chain_id,
         tool: *context.meta(),
@@ -155,7 +159,7 @@ pub(super) fn taking_back(
 
 /// Transaction that cancelled or refunded an order.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct TakenBack {
+pub struct CancelReceipt {
     /// Hash of the transaction; absent if none was sent.
     tx_hash: Option<String>,
     /// Number of its block; absent before inclusion.
@@ -166,14 +170,14 @@ pub struct TakenBack {
     explorer_url: Option<String>,
 }
 
-impl TakenBack {
+impl CancelReceipt {
     /// Returns the transaction, whether it is done, and a sentence on its outcome; `done` describes success.
     pub(super) fn of(
         context: &CallContext,
-        committed: &Committed,
+        committed: &CommitOutcome,
         done: &str,
     ) -> Result<(Self, bool, String), ToolError> {
-        let sent = Sent::of(context, committed)?;
+        let sent = PlanReceipt::of(context, committed)?;
         let said = sent.explain(done);
         let taken = Self {
             tx_hash: sent.tx_hash,
@@ -181,7 +185,7 @@ impl TakenBack {
             gas_used: sent.gas_used,
             explorer_url: sent.explorer_url,
         };
-        Ok((taken, committed.state == State::Done, said))
+        Ok((taken, committed.state == CommitState::Done, said))
     }
 }
 
@@ -189,28 +193,28 @@ impl TakenBack {
 mod tests {
     use super::*;
 
-    fn stopped() -> State {
-        State::Stopped { code: bardo_base::error::ErrorCode::Halted, why: "a stop".to_owned() }
+    fn stopped() -> CommitState {
+        CommitState::Stopped { code: bardo_base::error::ErrorCode::Halted, why: "a stop".to_owned() }
     }
 
     #[test]
     fn what_may_have_been_signed_is_never_told_as_not_done() {
         for (state, told) in [
-            (State::Simulated, "simulated"),
-            (State::Unclear, "unclear"),
-            (State::Placed, "unclear"),
-            (State::Done, "error"),
-            (State::Reverted, "error"),
+            (CommitState::Simulated, "simulated"),
+            (CommitState::Unclear, "unclear"),
+            (CommitState::Placed, "unclear"),
+            (CommitState::Done, "error"),
+            (CommitState::Reverted, "error"),
             (stopped(), "error"),
         ] {
             assert_eq!(status(&state, None), told, "{state:?}");
         }
         let order = B256::repeat_byte(0x0d);
         for (transaction, order) in [(None, Some(order)), (Some(B256::repeat_byte(1)), None), (None, None)] {
-            let said = swapped(&State::Unclear, transaction, order, "1 WETH");
+            let said = swapped(&CommitState::Unclear, transaction, order, "1 WETH");
             assert!(!said.contains("not made"), "{said}");
         }
-        let said = swapped(&State::Unclear, None, Some(order), "1 WETH");
+        let said = swapped(&CommitState::Unclear, None, Some(order), "1 WETH");
         assert!(said.contains(&order.to_string()) && said.contains("do not swap again"), "{said}");
         assert_eq!(swapped(&stopped(), None, Some(order), "1 WETH"), "The swap was not made");
     }

@@ -4,15 +4,15 @@ use alloy::eips::BlockNumberOrTag;
 use alloy::primitives::{B256, U256};
 use alloy::providers::Provider as _;
 
-use crate::engine::{CallContext, WorldChain};
+use crate::engine::{CallContext, ConnectedChain};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::grouped;
 use bardo_base::model::Check;
 use bardo_base::units::TokenAmount;
-use bardo_safety::pipeline::{Committed, State};
+use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use golem_chain::network::Network;
 use golem_chain::provider::ProviderError;
-use golem_chain::token::Token;
+use golem_chain::token::TokenInfo;
 
 /// Checks for a write that does not trade.
 pub(super) const CHECKS: &[Check] = &[
@@ -39,8 +39,8 @@ pub(super) fn explorer_url(network: &Network, hash: &B256) -> String {
 }
 
 /// Outcome of a plan that does not trade.
-pub(super) struct Sent {
-    state: State,
+pub(super) struct PlanReceipt {
+    state: CommitState,
     on_paper: bool,
     /// Hash of the last transaction; `None` if none was sent.
     pub(super) tx_hash: Option<String>,
@@ -52,12 +52,12 @@ pub(super) struct Sent {
     pub(super) explorer_url: Option<String>,
 }
 
-impl Sent {
+impl PlanReceipt {
     /// Reads the outcome of a committed plan.
     ///
     /// # Errors
     /// `CHAIN_UNKNOWN` or a connection error if the plan's chain is not available.
-    pub(super) fn of(context: &CallContext, committed: &Committed) -> Result<Self, ToolError> {
+    pub(super) fn of(context: &CallContext, committed: &CommitOutcome) -> Result<Self, ToolError> {
         let network = context.world.chain(&committed.framed.proposal().chain_id.to_string())?.network();
         let last = committed.legs.last();
         let gas = committed.legs.iter().filter_map(|leg| leg.gas_used).fold(0, u64::saturating_add);
@@ -74,12 +74,12 @@ impl Sent {
     /// Describes the outcome; `done` is the sentence for success.
     pub(super) fn explain(&self, done: &str) -> String {
         match &self.state {
-            State::Done | State::Placed => format!("{done}."),
-            State::Simulated if self.on_paper => format!("{done}, on paper."),
-            State::Simulated => format!("Dry run: {done}."),
-            State::Unclear => format!("Sent and not settled yet: {done}."),
-            State::Reverted => "The transaction reverted; only gas was spent.".to_owned(),
-            State::Stopped { why, .. } => format!("Stopped partway: {why}."),
+            CommitState::Done | CommitState::Placed => format!("{done}."),
+            CommitState::Simulated if self.on_paper => format!("{done}, on paper."),
+            CommitState::Simulated => format!("Dry run: {done}."),
+            CommitState::Unclear => format!("Sent and not settled yet: {done}."),
+            CommitState::Reverted => "The transaction reverted; only gas was spent.".to_owned(),
+            CommitState::Stopped { why, .. } => format!("Stopped partway: {why}."),
         }
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn invalid(parameter: &str, what: &dyn std::fmt::Display) -> ToolErro
 }
 
 /// Builds the error for a balance that does not cover an action together with the open orders. Amounts in raw units.
-pub(super) fn insufficient(token: &Token, [needed, held, promised]: [U256; 3]) -> Result<ToolError, ToolError> {
+pub(super) fn insufficient(token: &TokenInfo, [needed, held, promised]: [U256; 3]) -> Result<ToolError, ToolError> {
     let [needed, held, promised] = [needed, held, promised].map(|raw| TokenAmount::new(raw, token.decimals));
     let (needed, held, promised) = (needed?, held?, promised?);
     let [of_needed, of_held, of_promised] = [&needed, &held, &promised].map(|amount| grouped(&amount.to_string()));
@@ -111,7 +111,7 @@ pub(super) fn insufficient(token: &Token, [needed, held, promised]: [U256; 3]) -
 ///
 /// # Errors
 /// `CHAIN_INCONSISTENT` if there is no latest block, or the provider's error.
-pub(super) async fn head_time(chain: &WorldChain) -> Result<u64, ToolError> {
+pub(super) async fn head_time(chain: &ConnectedChain) -> Result<u64, ToolError> {
     let head =
         chain.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
     head.map(|block| block.header.timestamp).ok_or_else(|| {

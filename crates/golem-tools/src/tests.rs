@@ -10,7 +10,9 @@ use alloy::sol_types::{SolCall, SolValue};
 use serde_json::{Value, json};
 
 use super::ALL_TOOL_DEFS;
-use crate::engine::{Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, World, WorldChain};
+use crate::engine::{
+    CallStatus, Catalog, ConnectedChain, Executor, ExecutorConfig, ToolCall, ToolEnvironment, ToolInput, ToolResponse,
+};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::clock::{Clock, SystemClock};
@@ -18,8 +20,8 @@ use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{EventKind, Fabric, Receiver};
 use bardo_base::id::GolemId;
 use bardo_base::model::CapabilityTier;
-use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
-use golem_chain::network::Contract;
+use bardo_sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
+use golem_chain::network::KnownContract;
 use golem_chain::price::PriceChain;
 use golem_chain::provider::ChainClient;
 
@@ -28,7 +30,7 @@ static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
     let config = SandboxConfig {
         seed: 1,
         start_time: SystemClock.now_seconds(),
-        pace: Pace::OnTransaction,
+        pace: BlockPace::OnTransaction,
         clock: Some(Arc::new(SystemClock)),
         market: MarketMode::Off,
         keeper: true,
@@ -36,24 +38,24 @@ static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
     Sandbox::boot(&config, &|_| {}).unwrap()
 });
 
-struct Desk {
+struct ToolHarness {
     executor: Executor,
     events: Receiver,
-    world: Arc<World>,
+    world: Arc<ToolEnvironment>,
     _fabric: Fabric,
 }
 
 /// Creates a test bench with the devnet account of this index.
-fn desk(account: Option<usize>) -> Desk {
+fn desk(account: Option<usize>) -> ToolHarness {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let networks = SANDBOX.description().networks();
     let chains = networks.into_iter().zip(SANDBOX.chains()).map(|(network, chain)| {
         let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone()).unwrap();
         let prices = PriceChain::for_chain(&client, &Default::default(), clock.clone()).unwrap();
-        WorldChain::new(client, prices)
+        ConnectedChain::new(client, prices)
     });
     let account = account.map(|number| SANDBOX.accounts()[number]);
-    let world = Arc::new(World::new(clock.clone(), account, chains.collect(), vec![]));
+    let world = Arc::new(ToolEnvironment::new(clock.clone(), account, chains.collect(), vec![]));
     let fabric = Fabric::in_memory(1_000, clock);
     let events = fabric.subscribe(1_000);
     let executor = Executor::new(ExecutorConfig {
@@ -66,26 +68,26 @@ fn desk(account: Option<usize>) -> Desk {
         store: None,
         acting: None,
     });
-    Desk { executor, events, world, _fabric: fabric }
+    ToolHarness { executor, events, world, _fabric: fabric }
 }
 
-impl Desk {
+impl ToolHarness {
     async fn call(&self, tool: &str, params: Value) -> ToolResponse {
-        self.executor.call(Call::new(tool, Input::Json(params))).await
+        self.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await
     }
 
     async fn data(&self, tool: &str, params: Value) -> Value {
         let response = self.call(tool, params).await;
-        assert_eq!(response.status, Status::Success, "{:?}", response.error);
+        assert_eq!(response.status, CallStatus::Success, "{:?}", response.error);
         response.data.unwrap()
     }
 
-    async fn code(&self, tool: &str, params: Value) -> (Status, ErrorCode) {
+    async fn code(&self, tool: &str, params: Value) -> (CallStatus, ErrorCode) {
         let response = self.call(tool, params).await;
         (response.status, response.error.unwrap().code())
     }
 
-    fn ethereum(&self) -> &WorldChain {
+    fn ethereum(&self) -> &ConnectedChain {
         self.world.chain("ethereum").unwrap()
     }
 
@@ -110,7 +112,7 @@ impl Desk {
     async fn transact(&self, account: usize, to: alloy::primitives::TxKind, input: Vec<u8>) -> Option<Address> {
         let provider = self.ethereum().client.provider();
         let from = SANDBOX.accounts()[account];
-        let party = &bardo_sandbox::keys::Party::development_accounts().unwrap()[account];
+        let party = &bardo_sandbox::keys::DevnetAccount::development_accounts().unwrap()[account];
         let nonce = provider.get_transaction_count(from).await.unwrap();
         let transaction = alloy::consensus::TxEip1559 {
             chain_id: 31_337,
@@ -172,7 +174,7 @@ async fn every_example_works_on_the_devnet() {
             // Without a ledger the spent amounts are unknown, and the tool must not invent them.
             assert_eq!(response.error.unwrap().code(), ErrorCode::StoreUnavailable);
         } else if entry.def.meta.capability == CapabilityTier::Read {
-            assert_eq!(response.status, Status::Success, "{}: {:?}", entry.def.meta.name, response.error);
+            assert_eq!(response.status, CallStatus::Success, "{}: {:?}", entry.def.meta.name, response.error);
         } else {
             // The parameters are valid, but no account can sign.
             assert_eq!(response.error.unwrap().code(), ErrorCode::WalletNotConfigured, "{}", entry.def.meta.name);
@@ -184,8 +186,8 @@ async fn every_example_works_on_the_devnet() {
 async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
     use bardo_base::id::CallId;
     use bardo_base::model::{Phase, StopLevel};
-    use bardo_safety::ledger::{self, LedgerError, Micros, Outcome, Party, Request};
-    use bardo_safety::policy::{Keeper, parse};
+    use bardo_safety::ledger::{self, LedgerError, MicroUsd, Originator, ReservationOutcome, ReservationRequest};
+    use bardo_safety::policy::{PolicyKeeper, parse};
     use bardo_safety::stop::StopFile;
     use bardo_safety::{audit, operator_policy::OperatorPolicyEngine, permit, policy};
 
@@ -199,9 +201,13 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
     let caps = rules.caps(Phase::Thriving, false);
     let stop = StopFile::in_folder(folder.path());
     let networks: Vec<_> = desk.world.chains().iter().map(|chain| chain.network().clone()).collect();
-    let rules =
-        Arc::new(OperatorPolicyEngine::new(Arc::new(Keeper::fixed(rules)), stop.clone(), store.clone(), networks));
-    let world = Arc::new(World::clone(&desk.world).under(rules));
+    let rules = Arc::new(OperatorPolicyEngine::new(
+        Arc::new(PolicyKeeper::fixed(rules)),
+        stop.clone(),
+        store.clone(),
+        networks,
+    ));
+    let world = Arc::new(ToolEnvironment::clone(&desk.world).under(rules));
     desk.executor = Executor::new(ExecutorConfig {
         catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
         world: world.clone(),
@@ -214,19 +220,19 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
     });
     // One trade of 40 dollars is done, and one of 25 is pending.
     let now = SystemClock.now_millis();
-    let party = Party {
+    let party = Originator {
         call_id: CallId::new(now),
         golem_id: GolemId::operator(),
         chain_id: 31_337,
         account: SANDBOX.accounts()[0],
     };
-    let dollars = |whole: u64| Micros::new(whole * 1_000_000).unwrap();
+    let dollars = |whole: u64| MicroUsd::new(whole * 1_000_000).unwrap();
     let spent = store.write(move |tx| -> Result<(), LedgerError> {
         for whole in [40, 25] {
             let spend = dollars(whole);
             let equity = dollars(20_000);
             let tokens = Default::default();
-            let request = Request {
+            let request = ReservationRequest {
                 spend,
                 tokens,
                 trade: true,
@@ -241,7 +247,7 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
             };
             let id = ledger::reserve(tx, now, &caps, &party, &request)?;
             if whole == 40 {
-                ledger::settle(tx, now, id, Outcome::Done { spent: spend }, 9)?;
+                ledger::settle(tx, now, id, ReservationOutcome::Done { spent: spend }, 9)?;
             }
         }
         Ok(())
@@ -304,8 +310,8 @@ async fn an_allowance_is_what_the_spender_could_really_take() {
     let mut desk = desk(Some(3));
     let owner = SANDBOX.accounts()[3];
     let book = &desk.ethereum().network().book;
-    let permit2 = book.contract(Contract::Permit2).unwrap();
-    let router = book.contract(Contract::UniversalRouter).unwrap();
+    let permit2 = book.contract(KnownContract::Permit2).unwrap();
+    let router = book.contract(KnownContract::UniversalRouter).unwrap();
     let usdc = desk.token("USDC");
     let mint = bardo_abi::erc20::OpenMint::mintCall { to: owner, value: uint!(1_000_U256) };
     desk.send(3, usdc, mint).await;
@@ -363,10 +369,10 @@ async fn an_allowance_is_what_the_spender_could_really_take() {
 }
 
 /// Creates a test bench with any account.
-fn desk_of(account: Address) -> Desk {
+fn desk_of(account: Address) -> ToolHarness {
     let mut desk = desk(None);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let world = World::new(clock.clone(), Some(account), desk.world.chains().to_vec(), vec![]);
+    let world = ToolEnvironment::new(clock.clone(), Some(account), desk.world.chains().to_vec(), vec![]);
     desk.world = Arc::new(world);
     desk.executor = Executor::new(ExecutorConfig {
         catalog: desk.executor.catalog().clone(),
@@ -401,7 +407,7 @@ async fn tokens_are_found_and_imitations_are_named() {
     let found = search(&fake.to_string()).await;
     assert!(found["tokens"][0]["warning"].is_string(), "{found}");
     let denied = desk.code("get_token_price", json!({"token": fake.to_string(), "chain": "ethereum"})).await;
-    assert_eq!(denied, (Status::Blocked, ErrorCode::TokenLookalike));
+    assert_eq!(denied, (CallStatus::Blocked, ErrorCode::TokenLookalike));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -423,7 +429,7 @@ async fn prices_come_with_source_and_age_and_never_as_zero() {
     let unpriced = deployment.tokens.iter().find(|(token, _)| format!("{token:?}").contains("Fee")).unwrap().1;
     let response = desk.call("get_token_price", json!({"token": unpriced.to_string(), "chain": "ethereum"})).await;
     let error = response.error.unwrap();
-    assert_eq!((response.status, error.code()), (Status::Error, ErrorCode::PriceUnavailable));
+    assert_eq!((response.status, error.code()), (CallStatus::Error, ErrorCode::PriceUnavailable));
     assert!(error.details()["refusals"][0].is_string(), "{error}");
 }
 
@@ -457,17 +463,17 @@ async fn what_cannot_be_done_is_said_with_its_code() {
         (json!({"token": "WETH"}), ErrorCode::ValidationFailed),
         (json!({"token": "WETH", "chain": 31337}), ErrorCode::ValidationFailed),
     ] {
-        assert_eq!(desk.code("get_token_price", params.clone()).await, (Status::Error, code), "{params}");
+        assert_eq!(desk.code("get_token_price", params.clone()).await, (CallStatus::Error, code), "{params}");
     }
     let allowance = |spender: &str| json!({"token": "WETH", "chain": "ethereum", "spender": spender});
     let tool = "uniswap_check_allowance";
     let code = desk.code(tool, json!({"token": "WETH", "chain": "ethereum"})).await;
-    assert_eq!(code, (Status::Error, ErrorCode::WalletNotConfigured));
+    assert_eq!(code, (CallStatus::Error, ErrorCode::WalletNotConfigured));
     let desk = desk_of(SANDBOX.accounts()[0]);
     for spender in ["permit2", "0x0000000000000000000000000000000000000000"] {
         assert_eq!(
             desk.code(tool, allowance(spender)).await,
-            (Status::Error, ErrorCode::ValidationFailed),
+            (CallStatus::Error, ErrorCode::ValidationFailed),
             "{spender}"
         );
     }
@@ -480,7 +486,7 @@ async fn a_quote_is_what_the_quoter_contract_says() {
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"});
     let response = desk.call(tool, params).await;
     assert_eq!(desk.steps(), ["Resolving tokens 1/3", "Computing route 2/3", "Estimating gas 3/3"]);
-    assert_eq!(response.status, Status::Success, "{:?}", response.error);
+    assert_eq!(response.status, CallStatus::Success, "{:?}", response.error);
     let (data, hints) = (response.data.unwrap(), response.decision_hints.unwrap());
     // So small an amount is not split; the protocol's own quoter confirms its single path.
     let route = data["route"].as_array().unwrap();
@@ -497,11 +503,11 @@ async fn a_quote_is_what_the_quoter_contract_says() {
             sqrtPriceLimitX96: U160::ZERO,
         };
         let call = bardo_abi::uniswap_v3::QuoterV2::quoteExactInputSingleCall { params };
-        desk.ask(book.contract(Contract::QuoterV2).unwrap(), call).await.amountOut
+        desk.ask(book.contract(KnownContract::QuoterV2).unwrap(), call).await.amountOut
     } else {
         let path = vec![desk.token("WETH"), desk.token("USDC")];
         let call = bardo_abi::uniswap_v2::UniswapV2Router02::getAmountsOutCall { amountIn: amount_in, path };
-        *desk.ask(book.contract(Contract::V2Router).unwrap(), call).await.last().unwrap()
+        *desk.ask(book.contract(KnownContract::V2Router).unwrap(), call).await.last().unwrap()
     };
     assert_eq!(hints["amount_out_raw"], out.to_string());
     // floor(out × (1 − 0.5 %)), in whole tokens with six decimals.
@@ -538,7 +544,7 @@ async fn what_cannot_be_quoted_is_said_with_its_code() {
     let long = "9".repeat(80);
     for amount in ["0", "-1", "NaN", "1e400", &long, "١٢", "0.0000000000000000001", "", " ", "1,5", "0x10"] {
         let denied = desk.code("uniswap_get_quote", quote(amount)).await;
-        assert_eq!(denied, (Status::Error, ErrorCode::ValidationFailed), "{amount}");
+        assert_eq!(denied, (CallStatus::Error, ErrorCode::ValidationFailed), "{amount}");
     }
     let with = |name: &str, value: Value| {
         let mut params = quote("1");
@@ -548,7 +554,7 @@ async fn what_cannot_be_quoted_is_said_with_its_code() {
     let mut drained = with("amount", json!("1000000000"));
     drained["exact_output"] = json!(true);
     let arguments = ("Lonely Token".to_owned(), "LONE".to_owned(), U256::from(18)).abi_encode_params();
-    let creation = bardo_sandbox::contracts::Contract::MockERC20.creation(&arguments).unwrap();
+    let creation = bardo_sandbox::contracts::BundledContract::MockERC20.creation(&arguments).unwrap();
     let poolless = desk.transact(5, alloy::primitives::TxKind::Create, creation.to_vec()).await.unwrap();
     for (params, code) in [
         (drained, ErrorCode::RoutingInsufficientLiquidity),
@@ -559,11 +565,12 @@ async fn what_cannot_be_quoted_is_said_with_its_code() {
         (with("token_in", json!(poolless)), ErrorCode::RoutingNoRoute),
         (with("chain", json!("polygon")), ErrorCode::ChainUnknown),
     ] {
-        assert_eq!(desk.code("uniswap_get_quote", params.clone()).await, (Status::Error, code), "{params}");
+        assert_eq!(desk.code("uniswap_get_quote", params.clone()).await, (CallStatus::Error, code), "{params}");
     }
     let source = golem_protocols::uniswap::quote::AbsentSource { name: "the Trading API", why: "it is not built in" };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let world = World::new(clock.clone(), None, desk.world.chains().to_vec(), vec![]).quoting_from(Arc::new(source));
+    let world =
+        ToolEnvironment::new(clock.clone(), None, desk.world.chains().to_vec(), vec![]).quoting_from(Arc::new(source));
     let executor = Executor::new(ExecutorConfig {
         catalog: desk.executor.catalog().clone(),
         world: Arc::new(world),
@@ -574,7 +581,7 @@ async fn what_cannot_be_quoted_is_said_with_its_code() {
         store: None,
         acting: None,
     });
-    let response = executor.call(Call::new("uniswap_get_quote", Input::Json(quote("1")))).await;
+    let response = executor.call(ToolCall::new("uniswap_get_quote", ToolInput::Json(quote("1")))).await;
     assert_eq!(response.error.unwrap().code(), ErrorCode::SdkFallbackUnavailable);
 }
 
@@ -599,11 +606,11 @@ async fn pools_are_listed_with_what_they_hold() {
     let one = desk.data("get_pool_info", tier.clone()).await;
     assert_eq!((&one["pool_count"], &one["pools"][0]["fee_tier"]), (&json!(1), &json!(500)));
     tier["fee_tier"] = json!(123);
-    assert_eq!(desk.code("get_pool_info", tier).await, (Status::Error, ErrorCode::PoolNotFound));
+    assert_eq!(desk.code("get_pool_info", tier).await, (CallStatus::Error, ErrorCode::PoolNotFound));
 }
 
 /// Creates a test bench with another environment, such as another policy or other auctions.
-fn desk_in(world: World) -> Desk {
+fn desk_in(world: ToolEnvironment) -> ToolHarness {
     let mut desk = desk(None);
     desk.world = Arc::new(world);
     desk.executor = Executor::new(ExecutorConfig {
@@ -624,7 +631,7 @@ async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
     let account = SANDBOX.accounts()[6];
     let plain = desk_of(account);
     let offered = [(31_337, golem_protocols::uniswap::order::OrderKind::DutchV2)].into_iter().collect();
-    let desk = desk_in(World::clone(&plain.world).offering(offered));
+    let desk = desk_in(ToolEnvironment::clone(&plain.world).offering(offered));
     let params = |more: Value| {
         let mut params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.5", "chain": "ethereum"});
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -632,7 +639,7 @@ async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
     };
     let quote = async |more: Value| {
         let answer = desk.call("uniswap_get_quote", params(more)).await;
-        assert_eq!(answer.status, Status::Success, "{answer:?}");
+        assert_eq!(answer.status, CallStatus::Success, "{answer:?}");
         (answer.data.unwrap(), answer.decision_hints.unwrap(), answer.explanation.unwrap())
     };
     let raw = |text: &Value| bardo_base::units::TokenAmount::parse(text.as_str().unwrap(), 6).unwrap().raw();
@@ -657,7 +664,7 @@ async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
     // The filler pays for the fill: the wallet pays only for the Permit2 approval, and only if one is needed.
     assert!(hints["gas_units"].as_u64().unwrap() < pools_hints["gas_units"].as_u64().unwrap(), "{hints}");
     assert!(data["gas_estimate_usd"].as_f64().unwrap() > 0.0);
-    let permit2 = desk.ethereum().network().book.contract(Contract::Permit2).unwrap();
+    let permit2 = desk.ethereum().network().book.contract(KnownContract::Permit2).unwrap();
     let half = uint!(500_000_000_000_000_000_U256);
     desk.send(6, desk.token("WETH"), Erc20::approveCall { spender: permit2, value: half }).await;
     let (data, hints, _) = quote(json!({})).await;
@@ -673,31 +680,31 @@ async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_policys_tools_and_chains_bind_reads() {
-    use bardo_safety::policy::{Policy, Preset, parse};
+    use bardo_safety::policy::{Policy, PolicyPreset, parse};
 
     let plain = desk(Some(0));
     let under = |lines: &str| {
         let policy = parse(&format!("preset = \"demo\"\n{lines}"), std::path::Path::new("policy.toml")).unwrap();
-        desk_in(World::clone(&plain.world).bound_by(Arc::new(policy)))
+        desk_in(ToolEnvironment::clone(&plain.world).bound_by(Arc::new(policy)))
     };
     let price = |chain: &str| json!({"token": "WETH", "chain": chain});
     let refused = |answer: ToolResponse, rule: &str, value: &str| {
         let error = answer.error.unwrap();
-        assert_eq!((answer.status, error.code()), (Status::Blocked, ErrorCode::SafetyNotAllowed), "{error}");
+        assert_eq!((answer.status, error.code()), (CallStatus::Blocked, ErrorCode::SafetyNotAllowed), "{error}");
         let violation = &error.details()["violations"][0];
         assert_eq!((&violation["rule"], &violation["value"]), (&json!(rule), &json!(value)), "{violation}");
     };
 
     let desk = under("allowed_tools = [\"get_token_price\"]\n");
-    assert_eq!(desk.call("get_token_price", price("base")).await.status, Status::Success);
+    assert_eq!(desk.call("get_token_price", price("base")).await.status, CallStatus::Success);
     refused(desk.call("get_balances", json!({})).await, "allowed_tools", "get_balances");
 
     let desk = under("allowed_chains = [\"devnet-ethereum\"]\n");
-    assert_eq!(desk.call("get_token_price", price("ethereum")).await.status, Status::Success);
+    assert_eq!(desk.call("get_token_price", price("ethereum")).await.status, CallStatus::Success);
     for named in ["base", "31338"] {
         refused(desk.call("get_token_price", price(named)).await, "allowed_chains", "devnet-base");
     }
-    assert_eq!(desk.code("get_token_price", price("polygon")).await, (Status::Error, ErrorCode::ChainUnknown));
+    assert_eq!(desk.code("get_token_price", price("polygon")).await, (CallStatus::Error, ErrorCode::ChainUnknown));
     // A caller that names no chain gets the allowed ones, and an error if there are none.
     let all = desk.data("get_chain_status", json!({})).await;
     let names: Vec<_> = all["chains"].as_array().unwrap().iter().map(|chain| chain["chain"].clone()).collect();
@@ -708,9 +715,9 @@ async fn the_policys_tools_and_chains_bind_reads() {
     }
 
     // The read-only preset signs nothing and allows all reads.
-    let read_only = Arc::new(Policy::preset(Preset::ReadOnly));
-    let desk = desk_in(World::clone(&plain.world).bound_by(read_only));
-    assert_eq!(desk.call("get_token_price", price("base")).await.status, Status::Success);
+    let read_only = Arc::new(Policy::preset(PolicyPreset::ReadOnly));
+    let desk = desk_in(ToolEnvironment::clone(&plain.world).bound_by(read_only));
+    assert_eq!(desk.call("get_token_price", price("base")).await.status, CallStatus::Success);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -725,12 +732,12 @@ async fn a_whole_number_is_an_amount_and_one_with_a_fraction_is_not() {
     assert_eq!(number["amount_in"], "10");
     for lossy in ["0.1", "1e3", "18446744073709551616"] {
         let params = format!(r#"{{"token_in":"USDC","token_out":"WETH","amount":{lossy},"chain":"ethereum"}}"#);
-        let answer = desk.executor.call(Call::new("uniswap_get_quote", Input::Text(params))).await;
+        let answer = desk.executor.call(ToolCall::new("uniswap_get_quote", ToolInput::Text(params))).await;
         let error = answer.error.unwrap();
         assert_eq!(error.code(), ErrorCode::ValidationFailed);
         let (says, example) = ("is a JSON number", r#"use a string, such as "amount": "0.25""#);
         assert!(error.message().contains(says) && error.message().contains(example), "{error}");
     }
     let negative = desk.code("uniswap_get_quote", quote(json!(-1))).await;
-    assert_eq!(negative, (Status::Error, ErrorCode::ValidationFailed));
+    assert_eq!(negative, (CallStatus::Error, ErrorCode::ValidationFailed));
 }

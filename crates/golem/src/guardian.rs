@@ -16,16 +16,16 @@ use futures::future::BoxFuture;
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use bardo_safety::chain_snapshot::stables;
-use bardo_safety::guardian::{Case, Guardian, GuardianError, Opinion};
-use bardo_safety::policy::{self, Policy, Preset, TokenRef};
-use bardo_safety::proposal::Arrival;
+use bardo_safety::guardian::{Guardian, GuardianError, GuardianOpinion, ReviewCase};
+use bardo_safety::policy::{self, Policy, PolicyPreset, TokenRef};
+use bardo_safety::proposal::BridgeArrival;
 use bardo_safety::signing_payload::SigningPayload;
-use bardo_safety::simulate::{self, Surroundings};
-use golem_chain::fork::{BalanceDelta, Fork, NextBlock, Simulation, Source};
-use golem_chain::network::{Contract, Network};
+use bardo_safety::simulate::{self, JudgeContext};
+use golem_chain::fork::{BalanceDelta, Fork, ForkSource, NextBlock, Simulation};
+use golem_chain::network::{KnownContract, Network};
 use golem_chain::price::PriceChain;
 use golem_chain::provider::ChainClient;
-use golem_chain::token::{self, Token, TokenId};
+use golem_chain::token::{self, TokenId, TokenInfo};
 
 /// Tolerance between the guardian's and the pipeline's figures, in basis points. The pipeline values outflows at the
 /// highest of several prices.
@@ -33,30 +33,37 @@ const TOLERANCE_BPS: u32 = 300;
 
 /// Chain as the guardian reads it.
 #[derive(Debug, Clone)]
-struct Watched {
+struct GuardianChain {
     client: ChainClient,
-    source: Source,
+    source: ForkSource,
     prices: PriceChain,
 }
 
 /// Independent reviewer of large actions; see the module documentation.
 #[derive(Debug)]
 pub struct SafetyGuardian {
-    chains: Vec<Watched>,
+    chains: Vec<GuardianChain>,
     policy: PathBuf,
-    absent: Preset,
+    absent: PolicyPreset,
 }
 
 impl SafetyGuardian {
     /// Creates a guardian over these chains and price feeds. It reads the policy file at `policy`, and uses the preset
     /// `absent` if there is no file.
-    pub fn new(chains: impl IntoIterator<Item = (ChainClient, PriceChain)>, policy: PathBuf, absent: Preset) -> Self {
-        let watch =
-            |(client, prices): (ChainClient, PriceChain)| Watched { source: Source::of(&client), client, prices };
+    pub fn new(
+        chains: impl IntoIterator<Item = (ChainClient, PriceChain)>,
+        policy: PathBuf,
+        absent: PolicyPreset,
+    ) -> Self {
+        let watch = |(client, prices): (ChainClient, PriceChain)| GuardianChain {
+            source: ForkSource::of(&client),
+            client,
+            prices,
+        };
         Self { chains: chains.into_iter().map(watch).collect(), policy, absent }
     }
 
-    async fn look(&self, case: Case<'_>) -> Result<Opinion, GuardianError> {
+    async fn look(&self, case: ReviewCase<'_>) -> Result<GuardianOpinion, GuardianError> {
         let (framed, counted) = (case.framed, case.values.spent);
         let chain_id = framed.proposal().chain_id;
         let chain = self.chains.iter().find(|chain| chain.client.chain_id() == chain_id);
@@ -86,33 +93,33 @@ impl SafetyGuardian {
         objections.extend(too_large);
         let agrees = objections.is_empty();
         let said = if agrees { words } else { objections.join("; ") };
-        Ok(Opinion { agrees, why: SafeText::clean(&said, 400), left_to_operator })
+        Ok(GuardianOpinion { agrees, why: SafeText::clean(&said, 400), left_to_operator })
     }
 }
 
 impl Guardian for SafetyGuardian {
-    fn review<'a>(&'a self, case: Case<'a>) -> BoxFuture<'a, Result<Opinion, GuardianError>> {
+    fn review<'a>(&'a self, case: ReviewCase<'a>) -> BoxFuture<'a, Result<GuardianOpinion, GuardianError>> {
         Box::pin(self.look(case))
     }
 }
 
 /// Values computed from the guardian's own prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Own {
+struct GuardianValues {
     out: Usd,
     least_in: Usd,
     gas: Usd,
 }
 
-impl Watched {
+impl GuardianChain {
     /// Returns the chain's known contracts and stable tokens, from the guardian's own address book.
-    fn around(&self) -> Surroundings {
+    fn around(&self) -> JudgeContext {
         let network = self.client.network();
-        Surroundings {
-            permit2: network.book.contract(Contract::Permit2),
-            wrapped: network.book.contract(Contract::WrappedNative),
+        JudgeContext {
+            permit2: network.book.contract(KnownContract::Permit2),
+            wrapped: network.book.contract(KnownContract::WrappedNative),
             stables: stables(network),
-            ..Surroundings::default()
+            ..JudgeContext::default()
         }
     }
 
@@ -125,22 +132,22 @@ impl Watched {
         let count = self.client.agreed().get_transaction_count(framed.signer()).block_id(block);
         let nonce = count.await.map_err(|error| failed(&error))?;
         let (producer, shifts) = (Some(fork.next_block().coinbase), shifts.to_vec());
-        let around = Surroundings { producer, shifts, ..self.around() };
+        let around = JudgeContext { producer, shifts, ..self.around() };
         simulate::run(&fork, framed, 0, nonce, &around).await.map_err(|error| failed(&error))
     }
 
     /// Values outflows, minimum inflows and maximum gas at current prices. Returns them with a sentence about the
     /// prices.
-    async fn value(&self, framed: &SigningPayload) -> Result<(Own, String), GuardianError> {
+    async fn value(&self, framed: &SigningPayload) -> Result<(GuardianValues, String), GuardianError> {
         let proposal = framed.proposal();
-        let wrapped = self.client.network().book.contract(Contract::WrappedNative);
-        let contract = |token: &Token| match token.id {
+        let wrapped = self.client.network().book.contract(KnownContract::WrappedNative);
+        let contract = |token: &TokenInfo| match token.id {
             TokenId::Native => wrapped,
             TokenId::Erc20(address) => Some(address),
         };
         let mut words = Vec::new();
         let mut told: BTreeSet<TokenId> = BTreeSet::new();
-        let mut value = async |token: &Token, amount: U256, rounding: Rounding| {
+        let mut value = async |token: &TokenInfo, amount: U256, rounding: Rounding| {
             let unknown = || GuardianError(format!("it has no price of its own for {}", token.symbol));
             let price = self.prices.price(contract(token).ok_or_else(unknown)?).await;
             let price = price.map_err(|error| GuardianError(error.to_string()))?;
@@ -159,12 +166,12 @@ impl Watched {
         for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == framed.account()) {
             least_in = sum(least_in, value(&inflow.token, inflow.at_least, Rounding::Down).await?)?;
         }
-        let gas = value(&Token::native(self.client.network()), framed.worst_gas(), Rounding::Up).await?;
-        Ok((Own { out, least_in, gas }, words.join(", ")))
+        let gas = value(&TokenInfo::native(self.client.network()), framed.worst_gas(), Rounding::Up).await?;
+        Ok((GuardianValues { out, least_in, gas }, words.join(", ")))
     }
 
     /// Values the minimum that must arrive on this chain from another chain, at current prices.
-    async fn arriving(&self, arrival: &Arrival) -> Result<(Usd, String), GuardianError> {
+    async fn arriving(&self, arrival: &BridgeArrival) -> Result<(Usd, String), GuardianError> {
         let token = &arrival.token;
         let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
         let TokenId::Erc20(contract) = token.id else {
@@ -269,7 +276,7 @@ fn lists(framed: &SigningPayload, policy: &Policy, network: &Network) -> Vec<Str
 }
 
 /// Returns the objection to a token of a network, if the guardian's own reading of the policy does not allow it.
-fn off_list(token: &Token, policy: &Policy, network: &Network) -> Option<String> {
+fn off_list(token: &TokenInfo, policy: &Policy, network: &Network) -> Option<String> {
     let bundled = match token.id {
         TokenId::Native => true,
         TokenId::Erc20(address) => network.book.tokens().iter().any(|one| one.address == address),
@@ -294,7 +301,7 @@ fn allows_more(framed: &SigningPayload, simulation: &Simulation) -> bool {
 
 /// Returns the objection to the size by the guardian's own figures. An exit counts with its possible loss and its gas,
 /// as in the caps: a limit on purchases must not lock in a position.
-fn too_large(policy: &Policy, own: &Own, leaves: bool) -> Option<String> {
+fn too_large(policy: &Policy, own: &GuardianValues, leaves: bool) -> Option<String> {
     let most = policy.rules().max_single_trade_usd.0?;
     let lost = match leaves {
         true if own.least_in >= own.out => Ok(Usd::ZERO),
@@ -314,7 +321,7 @@ fn too_large(policy: &Policy, own: &Own, leaves: bool) -> Option<String> {
 }
 
 /// Returns objections to the price, and to differences from the pipeline's figures.
-fn worth(framed: &SigningPayload, policy: &Policy, own: &Own, counted: Usd) -> Vec<String> {
+fn worth(framed: &SigningPayload, policy: &Policy, own: &GuardianValues, counted: Usd) -> Vec<String> {
     let mut objections = Vec::new();
     let less = |whole: Usd, points: BasisPoints| share(whole, 10_000_u32.saturating_sub(points.get()));
     // Exchanges are trades, and orders that others settle on this or another chain.

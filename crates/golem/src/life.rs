@@ -14,20 +14,20 @@ use tokio::time::timeout;
 use planner::Planner;
 
 use super::agent_api::AgentSession;
-use super::brain::{AgentSignals, Brain, Breath, End, operator};
+use super::brain::{AgentSignals, Brain, BrainEnd, TextBudget, operator};
 use super::memory::Memory;
 use super::phase::{PhaseMachine, PhaseRules};
 use super::scenario::Scenario;
-use super::sprite::{Sprite, Trigger};
-use super::vitals::{Gauge, Terms};
-use bardo_base::clock::{Attendance, Clock};
+use super::sprite::{Sprite, SpriteEvent};
+use super::vitals::{LifeTerms, VitalsMeter};
+use bardo_base::clock::{Clock, ClockParticipation};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{EventKind, Fabric, GolemThought, PhaseChanged, Receiver, SpriteChanged, Vitals};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use golem_tools::engine::World;
+use golem_tools::engine::ToolEnvironment;
 
 /// Duration for which the sprite shows success or failure.
 const MOMENT: Duration = Duration::from_secs(3);
@@ -47,7 +47,7 @@ pub struct LifeConfig {
     /// Session for the eight tools.
     pub agent: AgentSession,
     /// Chains and accounts from which vitals are read.
-    pub world: Arc<World>,
+    pub world: Arc<ToolEnvironment>,
     /// Thresholds of the phases.
     pub phases: PhaseRules,
     /// Channel that reports the phase to the pipeline.
@@ -61,11 +61,11 @@ pub struct LifeConfig {
     /// Scenarios to play from now on.
     pub shows: mpsc::Receiver<Scenario>,
     /// Progress of the current scenario.
-    pub played: watch::Sender<Played>,
+    pub played: watch::Sender<ScenarioProgress>,
     /// Clock for vitals and scenario timing.
     pub clock: Arc<dyn Clock>,
     /// Attendance that keeps simulated time from advancing before the Golem runs.
-    pub attendance: Attendance,
+    pub attendance: ClockParticipation,
     /// Event Fabric that receives its events.
     pub fabric: Fabric,
     /// Id of the Golem.
@@ -80,7 +80,7 @@ pub struct LifeConfig {
 
 /// Progress of a scenario.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Played {
+pub struct ScenarioProgress {
     /// Start of the scenario on the clock's steady scale, in milliseconds; `None` before the start.
     pub begun: Option<u64>,
     /// Number of steps played to their end.
@@ -99,7 +99,7 @@ pub struct Played {
     pub settled: bool,
 }
 
-impl Played {
+impl ScenarioProgress {
     /// True if nothing of the scenario is left to come.
     pub fn is_over(&self) -> bool {
         self.done && self.cued
@@ -108,7 +108,7 @@ impl Played {
 
 /// Event output shared by the three parts.
 #[derive(Debug, Clone)]
-pub(super) struct Voice {
+pub(super) struct EventOutput {
     fabric: Fabric,
     golem_id: GolemId,
     shown: Arc<Mutex<Sprite>>,
@@ -116,19 +116,19 @@ pub(super) struct Voice {
     vitals: Arc<Mutex<Option<Vitals>>>,
 }
 
-impl Voice {
+impl EventOutput {
     /// Updates the sprite and reports its new state.
-    fn react(&self, call: Option<CallId>, trigger: Trigger) {
+    fn react(&self, call: Option<CallId>, trigger: SpriteEvent) {
         let (from, to) = {
             let mut sprite = self.shown.lock();
             (sprite.state(), sprite.take(call, trigger))
         };
         if let Some(to) = to {
-            self.say(EventKind::SpriteChanged(SpriteChanged { from, to }));
+            self.emit(EventKind::SpriteChanged(SpriteChanged { from, to }));
         }
     }
 
-    pub(super) fn say(&self, kind: EventKind) {
+    pub(super) fn emit(&self, kind: EventKind) {
         if let EventKind::Vitals(vitals) = &kind {
             *self.vitals.lock() = Some((**vitals).clone());
         }
@@ -148,21 +148,22 @@ impl Voice {
 pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolError> {
     let memory = config.agent.memory().clone();
     let life = memory.life(&*config.clock).await?;
-    let voice = Voice {
+    let voice = EventOutput {
         fabric: config.fabric.clone(),
         golem_id: config.golem_id.clone(),
         shown: Arc::default(),
         vitals: Arc::default(),
     };
     config.agent.beats(life.born_at, config.heartbeat);
-    let terms = Terms { born_at: life.born_at, high_water: life.high_water, lifespan_seconds: config.lifespan_seconds };
+    let terms =
+        LifeTerms { born_at: life.born_at, high_water: life.high_water, lifespan_seconds: config.lifespan_seconds };
     if life.died_at.is_some() {
         // Death is final: neither another phase nor another start reverses it.
         config.phase.send_replace(Phase::Terminal);
         return Err(dead(life.last_words));
     }
     let health_monitor = HealthMonitor {
-        gauge: Gauge::new(Arc::clone(&config.world), terms)?,
+        gauge: VitalsMeter::new(Arc::clone(&config.world), terms)?,
         kept: life.high_water,
         machine: PhaseMachine::new(config.phases),
         phase: config.phase.clone(),
@@ -182,7 +183,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         words: config.words,
         phase: config.phase.subscribe(),
         thought: 0,
-        breath: Breath::default(),
+        breath: TextBudget::default(),
     };
     let brain = config.brain;
     let (mut shows, played, clock, attendance) = (config.shows, config.played.clone(), config.clock, config.attendance);
@@ -193,7 +194,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     }
     let planner = async move {
         let (ended, scenario, mut under_way) = match brain {
-            None => (None, scenario, operator::UnderWay::none(&signals.voice)),
+            None => (None, scenario, operator::RunningCommands::none(&signals.voice)),
             Some(brain) => {
                 let (missed, scenario, under_way) = led_by(brain, &mut signals).await;
                 (Some(missed), scenario, under_way)
@@ -226,19 +227,19 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         let mut play = std::pin::pin!(planner.play(scenario));
         tokio::select! {
             () = &mut play => {
-                if timeout(SETTLING, under_way.tell()).await.is_err() {
+                if timeout(SETTLING, under_way.report_ends()).await.is_err() {
                     // Commits that are still being signed continue by themselves.
-                    all.take_back_all().await;
+                    all.withdraw_offers().await;
                 }
             }
-            () = under_way.tell() => play.await,
+            () = under_way.report_ends() => play.await,
         }
     };
     tokio::select! {
         () = planner => {}
         () = health_monitor.beat(config.heartbeat) => {
-            agent.take_back_all().await;
-            last_words.react(None, Trigger::Dies);
+            agent.withdraw_offers().await;
+            last_words.react(None, SpriteEvent::Dies);
         }
         () = body => {}
     }
@@ -254,39 +255,42 @@ fn dead(last_words: Option<SafeText>) -> ToolError {
 
 /// Lets a brain decide until it ends, beside the operator's words. Returns what went wrong, the scenario after it, and
 /// what the operator asked for that is not done yet.
-async fn led_by(brain: Box<dyn Brain>, signals: &mut AgentSignals) -> (Vec<String>, Scenario, operator::UnderWay) {
+async fn led_by(
+    brain: Box<dyn Brain>,
+    signals: &mut AgentSignals,
+) -> (Vec<String>, Scenario, operator::RunningCommands) {
     let (passed_on, unheard) = mpsc::channel(PASSED_ON);
     let words = std::mem::replace(&mut signals.words, unheard);
-    let mut hearing = operator::Hearing::of(words, &signals.agent, &signals.voice);
-    let End { well, why } = tokio::select! {
+    let mut hearing = operator::OperatorInbox::of(words, &signals.agent, &signals.voice);
+    let BrainEnd { well, why } = tokio::select! {
         end = brain.live(signals) => end,
-        never = hearing.hear(passed_on) => match never {},
+        never = hearing.receive(passed_on) => match never {},
     };
     let (words, under_way) = hearing.end();
     signals.words = words;
     // All of the brain's open offers are withdrawn. The operator's messages and running commands continue.
-    signals.agent.take_back_own().await;
+    signals.agent.withdraw_own().await;
     let words = format!("My brain has stopped: {why}. I still listen to you.");
     // Report this before the run is marked as over: observers may leave at once.
     signals.thought += 1;
     let (thought, text) = (signals.thought, SafeText::clean(&words, LAST_WORD));
-    signals.voice.say(EventKind::GolemThought(GolemThought { thought, text, more: false }));
+    signals.voice.emit(EventKind::GolemThought(GolemThought { thought, text, more: false }));
     let missed = if well { Vec::new() } else { vec![words.clone()] };
     (missed, Scenario { steps: Vec::new(), ..Scenario::quiet(&words) }, under_way)
 }
 
 /// Health monitor: measures the vitals and sets the phase.
 struct HealthMonitor {
-    gauge: Gauge,
+    gauge: VitalsMeter,
     /// High-water mark stored in memory.
     kept: Option<Usd>,
     machine: PhaseMachine,
     phase: watch::Sender<Phase>,
     clock: Arc<dyn Clock>,
-    voice: Voice,
+    voice: EventOutput,
     memory: Memory,
-    played: watch::Sender<Played>,
-    _attendance: Attendance,
+    played: watch::Sender<ScenarioProgress>,
+    _attendance: ClockParticipation,
 }
 
 impl HealthMonitor {
@@ -321,9 +325,9 @@ impl HealthMonitor {
                 self.phase.send_replace(change.to);
                 let why = SafeText::clean(&change.why, 200);
                 self.played.send_modify(|played| played.phases.push(change.to));
-                self.voice.say(EventKind::PhaseChanged(PhaseChanged { from: change.from, to: change.to, why }));
+                self.voice.emit(EventKind::PhaseChanged(PhaseChanged { from: change.from, to: change.to, why }));
             }
-            self.voice.say(EventKind::Vitals(Box::new(self.gauge.told(&self.machine, &reading, &worth))));
+            self.voice.emit(EventKind::Vitals(Box::new(self.gauge.to_event(&self.machine, &reading, &worth))));
             if self.machine.phase() == Phase::Terminal {
                 let words = SafeText::clean(&format!("I end here: {}.", self.machine.why()), 300);
                 if let Err(error) = self.memory.die(words, now).await {
@@ -355,7 +359,7 @@ async fn until(clock: &dyn Clock, due: u64) {
 }
 
 /// Animates the sprite until the event stream ends.
-async fn body(voice: Voice, mut events: Receiver, agent: AgentSession, clock: Arc<dyn Clock>) {
+async fn body(voice: EventOutput, mut events: Receiver, agent: AgentSession, clock: Arc<dyn Clock>) {
     let _attendance = clock.attend();
     let mut batch = Vec::new();
     let rest = || clock.steady_millis().saturating_add(millis(MOMENT));
@@ -371,14 +375,14 @@ async fn body(voice: Voice, mut events: Receiver, agent: AgentSession, clock: Ar
             Some(true) => {
                 for event in batch.drain(..).filter(|event| event.golem_id == voice.golem_id) {
                     let sprite_of = |tool: &str| agent.catalog().get(tool).map(|entry| entry.def.meta.sprite_trigger);
-                    if let Some(trigger) = Trigger::of(&event.kind, sprite_of) {
+                    if let Some(trigger) = SpriteEvent::of(&event.kind, sprite_of) {
                         voice.react(event.call_id, trigger);
                         rests = rest();
                     }
                 }
             }
             None => {
-                voice.react(None, Trigger::Rests);
+                voice.react(None, SpriteEvent::Rests);
                 rests = rest();
             }
         }

@@ -26,14 +26,14 @@ const WHOLE: u64 = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseRules {
     /// Thresholds for each phase below Thriving, in the order of the phases.
-    pub rows: [Row; 4],
+    pub rows: [PhaseThresholds; 4],
     /// Dwell before an improvement or before Terminal, in milliseconds.
     pub dwell_millis: u64,
 }
 
 /// Thresholds of one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct PhaseThresholds {
     /// Phase that these thresholds trigger.
     pub phase: Phase,
     /// Minimum loss from the high-water mark, in basis points.
@@ -50,28 +50,34 @@ impl PhaseRules {
     /// Thresholds of the table above, with a dwell of one minute.
     pub const DEFAULT: Self = Self {
         rows: [
-            Row {
+            PhaseThresholds {
                 phase: Phase::Cautious,
                 drawdown_bps: 300,
                 runway_seconds: 3 * 86_400,
                 failures_left: Some(1),
                 age_bps: 8_000,
             },
-            Row {
+            PhaseThresholds {
                 phase: Phase::Defensive,
                 drawdown_bps: 600,
                 runway_seconds: 86_400,
                 failures_left: Some(0),
                 age_bps: 9_000,
             },
-            Row {
+            PhaseThresholds {
                 phase: Phase::Survival,
                 drawdown_bps: 900,
                 runway_seconds: 6 * 3_600,
                 failures_left: None,
                 age_bps: 9_500,
             },
-            Row { phase: Phase::Terminal, drawdown_bps: 1_500, runway_seconds: 0, failures_left: None, age_bps: WHOLE },
+            PhaseThresholds {
+                phase: Phase::Terminal,
+                drawdown_bps: 1_500,
+                runway_seconds: 0,
+                failures_left: None,
+                age_bps: WHOLE,
+            },
         ],
         dwell_millis: 60_000,
     };
@@ -92,7 +98,7 @@ impl Default for PhaseRules {
 
 /// Measurements of a Golem at one moment. Unknown values are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct PhaseReading {
     /// Loss from the high-water mark, in basis points.
     pub drawdown_bps: Option<u64>,
     /// True if every price behind the loss came from a feed.
@@ -122,7 +128,7 @@ pub enum Runway {
 
 /// Measure that can trigger a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Measure {
+pub enum PhaseMeasure {
     /// Loss from the high-water mark.
     Drawdown,
     /// Time until the gas is used up.
@@ -133,12 +139,12 @@ pub enum Measure {
     Age,
 }
 
-impl Measure {
+impl PhaseMeasure {
     /// All measures, in the order in which they are checked.
     pub const ALL: [Self; 4] = [Self::Drawdown, Self::Runway, Self::Failures, Self::Age];
 
     /// Describes this measure of a reading as a sentence fragment.
-    pub fn words(self, reading: &Reading) -> String {
+    pub fn words(self, reading: &PhaseReading) -> String {
         match self {
             Self::Drawdown => match reading.drawdown_bps {
                 Some(points) => format!("{}.{:02} % below its peak", points / 100, points % 100),
@@ -170,7 +176,7 @@ fn span(seconds: u64) -> String {
 
 /// State of one measure relative to one phase's thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Says {
+enum MeasureVerdict {
     /// Threshold of the phase reached.
     Enters,
     /// Threshold not reached, but not enough improvement to leave the phase.
@@ -181,42 +187,42 @@ enum Says {
     Unknown,
 }
 
-fn says(measure: Measure, row: &Row, reading: &Reading) -> Says {
+fn says(measure: PhaseMeasure, row: &PhaseThresholds, reading: &PhaseReading) -> MeasureVerdict {
     let place = |enters: bool, holds: bool| match (enters, holds) {
-        (true, _) => Says::Enters,
-        (false, true) => Says::Holds,
-        (false, false) => Says::Clear,
+        (true, _) => MeasureVerdict::Enters,
+        (false, true) => MeasureVerdict::Holds,
+        (false, false) => MeasureVerdict::Clear,
     };
     match measure {
-        Measure::Drawdown => match reading.drawdown_bps {
+        PhaseMeasure::Drawdown => match reading.drawdown_bps {
             Some(lost) => place(lost >= row.drawdown_bps, lost.saturating_mul(2) > row.drawdown_bps),
-            None => Says::Unknown,
+            None => MeasureVerdict::Unknown,
         },
-        Measure::Runway => match reading.runway {
+        PhaseMeasure::Runway => match reading.runway {
             Runway::Seconds(left) => place(left <= row.runway_seconds, left < row.runway_seconds.saturating_mul(2)),
-            Runway::Unused => Says::Clear,
-            Runway::Unknown => Says::Unknown,
+            Runway::Unused => MeasureVerdict::Clear,
+            Runway::Unknown => MeasureVerdict::Unknown,
         },
-        Measure::Failures => match row.failures_left {
+        PhaseMeasure::Failures => match row.failures_left {
             Some(left) => {
                 let at = reading.failures_limit.saturating_sub(left).max(1);
                 place(reading.failures >= at, reading.failures.saturating_mul(2) >= at)
             }
-            None => Says::Clear,
+            None => MeasureVerdict::Clear,
         },
-        Measure::Age => match reading.lifespan_seconds {
+        PhaseMeasure::Age => match reading.lifespan_seconds {
             Some(given) => {
                 let lived = u128::from(reading.age_seconds) * u128::from(WHOLE);
                 place(lived >= u128::from(given) * u128::from(row.age_bps), false)
             }
-            None => Says::Clear,
+            None => MeasureVerdict::Clear,
         },
     }
 }
 
 /// Change of the phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct PhaseTransition {
     /// Phase before the change.
     pub from: Phase,
     /// Phase after the change.
@@ -262,7 +268,7 @@ impl PhaseMachine {
     }
 
     /// Processes a reading made at `now`, in milliseconds. A clock that goes backwards restarts every dwell.
-    pub fn observe(&mut self, reading: &Reading, now: u64) -> Option<Change> {
+    pub fn observe(&mut self, reading: &PhaseReading, now: u64) -> Option<PhaseTransition> {
         if self.phase == Phase::Terminal {
             return None;
         }
@@ -284,12 +290,9 @@ impl PhaseMachine {
         if self.phase == Phase::Thriving {
             return None;
         }
-        let held = self
-            .rules
-            .rows
-            .iter()
-            .find(|row| row.phase == self.phase)
-            .and_then(|row| Measure::ALL.into_iter().find(|measure| says(*measure, row, reading) != Says::Clear));
+        let held = self.rules.rows.iter().find(|row| row.phase == self.phase).and_then(|row| {
+            PhaseMeasure::ALL.into_iter().find(|measure| says(*measure, row, reading) != MeasureVerdict::Clear)
+        });
         if let Some(measure) = held {
             self.why = measure.words(reading);
             self.better_since = None;
@@ -305,20 +308,22 @@ impl PhaseMachine {
     }
 
     /// Returns the worst phase up to Survival that a measure triggers, with that measure.
-    fn asked(&self, reading: &Reading) -> Option<(Phase, Measure)> {
+    fn asked(&self, reading: &PhaseReading) -> Option<(Phase, PhaseMeasure)> {
         let rows = self.rules.rows.iter().rev();
         rows.filter_map(|row| {
-            let measure = Measure::ALL.into_iter().find(|measure| says(*measure, row, reading) == Says::Enters)?;
+            let measure =
+                PhaseMeasure::ALL.into_iter().find(|measure| says(*measure, row, reading) == MeasureVerdict::Enters)?;
             Some((row.phase.min(Phase::Survival), measure))
         })
         .next()
     }
 
     /// Returns the reason for entering Terminal, once its dwell is over.
-    fn dying(&mut self, reading: &Reading, now: u64) -> Option<String> {
+    fn dying(&mut self, reading: &PhaseReading, now: u64) -> Option<String> {
         let row = self.rules.rows.iter().find(|row| row.phase == Phase::Terminal)?;
-        let asks = Measure::ALL.into_iter().find(|measure| {
-            says(*measure, row, reading) == Says::Enters && (*measure != Measure::Drawdown || reading.feed_grade)
+        let asks = PhaseMeasure::ALL.into_iter().find(|measure| {
+            says(*measure, row, reading) == MeasureVerdict::Enters
+                && (*measure != PhaseMeasure::Drawdown || reading.feed_grade)
         });
         let Some(measure) = asks else {
             self.dying_since = None;
@@ -328,11 +333,11 @@ impl PhaseMachine {
         (now.saturating_sub(since) >= self.rules.dwell_millis).then(|| measure.words(reading))
     }
 
-    fn go(&mut self, to: Phase, why: String) -> Change {
+    fn go(&mut self, to: Phase, why: String) -> PhaseTransition {
         let from = std::mem::replace(&mut self.phase, to);
         self.better_since = None;
         self.why.clone_from(&why);
-        Change { from, to, why }
+        PhaseTransition { from, to, why }
     }
 }
 

@@ -31,9 +31,9 @@
 //! at = 30                    # seconds after the previous step
 //! ```
 
+mod condition;
 mod event;
 mod flaw;
-mod when;
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -42,9 +42,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use event::{EventEffect, Reply, ScenarioEvent};
-pub use flaw::Flaw;
-pub use when::{PlayedStep, When};
+pub use condition::{PlayedStep, StepCondition};
+pub use event::{EventEffect, ScenarioEvent, ScriptedReply};
+pub use flaw::ScenarioFlaw;
 
 use super::agent_api::AGENT_TOOLS;
 use bardo_base::model::Phase;
@@ -85,7 +85,7 @@ pub struct Scenario {
     pub about: String,
     /// Answer to approval requests where no person decides.
     #[serde(default)]
-    pub operator: Operator,
+    pub operator: ScriptedOperator,
     /// Step of simulated time, in seconds. A scenario with a tick runs on its own simulated time, even on a screen.
     #[serde(default)]
     pub tick: Option<u64>,
@@ -106,7 +106,7 @@ pub struct Scenario {
 /// Answer to approval requests where no person decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Operator {
+pub enum ScriptedOperator {
     /// No answer: requests expire.
     #[default]
     Wait,
@@ -123,7 +123,7 @@ pub struct ScenarioStep {
     /// Seconds since the start; for repeated steps, seconds after the previous one.
     pub at: u64,
     /// Condition for playing the step; `None` for always.
-    pub when: Option<When>,
+    pub when: Option<StepCondition>,
     /// Name by which later steps refer to the result.
     pub name: Option<String>,
     /// Caption for viewers.
@@ -180,7 +180,7 @@ pub enum ScenarioError {
         /// Line or step, if known.
         at: String,
         /// Description of the problem.
-        what: Flaw,
+        what: ScenarioFlaw,
     },
 }
 
@@ -219,21 +219,21 @@ pub fn find(asked: &str) -> Result<Scenario, ScenarioError> {
 /// # Errors
 /// [`ScenarioError::Wrong`], with the line or step.
 pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
-    let wrong = |at: String, what: Flaw| ScenarioError::Wrong { from: from.to_owned(), at, what };
+    let wrong = |at: String, what: ScenarioFlaw| ScenarioError::Wrong { from: from.to_owned(), at, what };
     let scenario: Scenario = toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
-        wrong(format!(", line {line}"), Flaw::Syntax(SafeText::clean(error.message(), 300)))
+        wrong(format!(", line {line}"), ScenarioFlaw::Syntax(SafeText::clean(error.message(), 300)))
     })?;
     if let Some(tick) = scenario.tick.filter(|tick| *tick == 0 || *tick > LONGEST_TICK) {
-        return Err(wrong(String::new(), Flaw::Tick(tick)));
+        return Err(wrong(String::new(), ScenarioFlaw::Tick(tick)));
     }
     let mut last = 0;
     let mut named = Vec::new();
     for (number, beat) in (1..).zip(&scenario.steps) {
         let at = format!(", beat {number}");
         if beat.at < last {
-            return Err(wrong(at, Flaw::Order { at: beat.at, last }));
+            return Err(wrong(at, ScenarioFlaw::Order { at: beat.at, last }));
         }
         last = beat.at;
         check(beat, &named).map_err(|what| wrong(at, what))?;
@@ -243,7 +243,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
     for (number, cue) in (1..).zip(&scenario.events) {
         let at = format!(", cue {number}");
         if cue.at < last {
-            return Err(wrong(at, Flaw::Order { at: cue.at, last }));
+            return Err(wrong(at, ScenarioFlaw::Order { at: cue.at, last }));
         }
         last = cue.at;
         cue.check().map_err(|what| wrong(at, what))?;
@@ -251,7 +251,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
     for (number, beat) in (1..).zip(&scenario.later) {
         let at = format!(", later {number}");
         if beat.at == 0 {
-            return Err(wrong(at, Flaw::NoPause));
+            return Err(wrong(at, ScenarioFlaw::NoPause));
         }
         check(beat, &named).map_err(|what| wrong(at, what))?;
         named.extend(beat.name.as_deref().filter(|_| beat.does.is_some()));
@@ -260,21 +260,21 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// Checks a step. `named` are the names of the earlier steps that call a tool.
-fn check(beat: &ScenarioStep, named: &[&str]) -> Result<(), Flaw> {
+fn check(beat: &ScenarioStep, named: &[&str]) -> Result<(), ScenarioFlaw> {
     if let Some(when) = &beat.when {
         when.check(named)?;
     }
     let Some(does) = &beat.does else {
         return match beat.expect.is_empty() && beat.want.is_empty() && beat.says.is_none() {
             true => Ok(()),
-            false => Err(Flaw::IdleExpectation),
+            false => Err(ScenarioFlaw::IdleExpectation),
         };
     };
     let known = || AGENT_TOOLS.iter().map(|tool| tool.name).chain([ACT]);
     if known().any(|one| one == does) {
         return Ok(());
     }
-    Err(Flaw::UnknownTool { name: SafeText::clean(does, 40), near: nearest(does, known()) })
+    Err(ScenarioFlaw::UnknownTool { name: SafeText::clean(does, 40), near: nearest(does, known()) })
 }
 
 impl Scenario {
@@ -296,7 +296,7 @@ impl Scenario {
             says: None,
         };
         let (name, about) = ("quiet".to_owned(), "Nothing happens.".to_owned());
-        let (steps, operator) = (vec![words], Operator::Wait);
+        let (steps, operator) = (vec![words], ScriptedOperator::Wait);
         Self { name, about, operator, tick: None, phases: Vec::new(), steps, events: Vec::new(), later: Vec::new() }
     }
 
@@ -420,18 +420,18 @@ mod tests {
     fn what_came_is_held_against_what_was_expected() {
         use bardo_base::error::{ErrorCode, ToolError};
         use bardo_base::id::CallId;
-        use golem_tools::engine::Status;
+        use golem_tools::engine::CallStatus;
         let text =
             "name = \"a\"\nabout = \"b\"\n[[beat]]\nat = 1\ndo = \"act\"\nexpect = [\"blocked\", \"TOOL_UNKNOWN\"]\n";
         let scenario = parse("x", text).unwrap();
         let came = |status, code| ToolResponse::failed(CallId::new(1), status, ToolError::new(code, "no"));
         let beat = &scenario.steps[0];
-        assert_eq!(beat.missed(&came(Status::Blocked, ErrorCode::Halted)), None);
-        assert_eq!(beat.missed(&came(Status::Error, ErrorCode::ToolUnknown)), None);
-        let missed = beat.missed(&came(Status::Error, ErrorCode::Halted)).unwrap();
+        assert_eq!(beat.missed(&came(CallStatus::Blocked, ErrorCode::Halted)), None);
+        assert_eq!(beat.missed(&came(CallStatus::Error, ErrorCode::ToolUnknown)), None);
+        let missed = beat.missed(&came(CallStatus::Error, ErrorCode::Halted)).unwrap();
         assert_eq!(missed, "expected blocked or TOOL_UNKNOWN, found error HALTED (no)");
         let says = |words: &str| parse("x", &format!("{text}says = \"{words}\"\n")).unwrap().steps.remove(0);
-        let blocked = came(Status::Blocked, ErrorCode::Halted);
+        let blocked = came(CallStatus::Blocked, ErrorCode::Halted);
         assert_eq!(says("HALTED").missed(&blocked), None);
         assert_eq!(says("approve").missed(&blocked).unwrap(), "expected the answer to contain `approve`");
     }

@@ -20,7 +20,7 @@ use bardo_base::model::{Phase, SpriteTrigger, StopLevel};
 
 /// Trigger of the sprite's state machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Trigger {
+pub enum SpriteEvent {
     /// A read or a thought begins.
     Reads,
     /// A write begins.
@@ -43,7 +43,7 @@ pub enum Trigger {
     Dies,
 }
 
-impl Trigger {
+impl SpriteEvent {
     /// All triggers, in the order of the table's columns.
     pub const ALL: [Self; 10] = [
         Self::Reads,
@@ -105,9 +105,9 @@ impl Trigger {
 }
 
 /// Returns the state after `trigger`.
-pub const fn next(state: SpriteState, trigger: Trigger) -> SpriteState {
+pub const fn next(state: SpriteState, trigger: SpriteEvent) -> SpriteState {
+    use SpriteEvent as T;
     use SpriteState as S;
-    use Trigger as T;
     match (state, trigger) {
         (S::Dead, _) | (_, T::Dies) => S::Dead,
         (S::Halted, T::Released) => S::Idle,
@@ -150,35 +150,38 @@ impl Sprite {
     }
 
     /// Applies a trigger of `call` and returns the new state, if it changed.
-    pub fn take(&mut self, call: Option<CallId>, trigger: Trigger) -> Option<SpriteState> {
+    pub fn take(&mut self, call: Option<CallId>, trigger: SpriteEvent) -> Option<SpriteState> {
         if let Some(call) = call {
             let forget = |calls: &mut Vec<CallId>| calls.retain(|one| *one != call);
             match trigger {
-                Trigger::Reads | Trigger::Acts if !self.open.contains(&call) => self.open.push(call),
-                Trigger::Asks if !self.asking.contains(&call) => self.asking.push(call),
-                Trigger::Answered => forget(&mut self.asking),
-                Trigger::Succeeded | Trigger::Failed => {
+                SpriteEvent::Reads | SpriteEvent::Acts if !self.open.contains(&call) => self.open.push(call),
+                SpriteEvent::Asks if !self.asking.contains(&call) => self.asking.push(call),
+                SpriteEvent::Answered => forget(&mut self.asking),
+                SpriteEvent::Succeeded | SpriteEvent::Failed => {
                     forget(&mut self.open);
                     forget(&mut self.asking);
                 }
-                Trigger::Reads
-                | Trigger::Acts
-                | Trigger::Asks
-                | Trigger::Rests
-                | Trigger::Stopped
-                | Trigger::Released
-                | Trigger::Dies => {}
+                SpriteEvent::Reads
+                | SpriteEvent::Acts
+                | SpriteEvent::Asks
+                | SpriteEvent::Rests
+                | SpriteEvent::Stopped
+                | SpriteEvent::Released
+                | SpriteEvent::Dies => {}
             }
         }
         let busy = !self.open.is_empty();
         let hidden = match trigger {
             // While another call runs or waits for approval, the end of one call neither rests the sprite nor hides the
             // request.
-            Trigger::Rests => busy,
-            Trigger::Succeeded | Trigger::Failed | Trigger::Answered => !self.asking.is_empty(),
-            Trigger::Reads | Trigger::Acts | Trigger::Asks | Trigger::Stopped | Trigger::Released | Trigger::Dies => {
-                false
-            }
+            SpriteEvent::Rests => busy,
+            SpriteEvent::Succeeded | SpriteEvent::Failed | SpriteEvent::Answered => !self.asking.is_empty(),
+            SpriteEvent::Reads
+            | SpriteEvent::Acts
+            | SpriteEvent::Asks
+            | SpriteEvent::Stopped
+            | SpriteEvent::Released
+            | SpriteEvent::Dies => false,
         };
         if hidden {
             return None;
@@ -199,7 +202,7 @@ mod tests {
     use super::*;
 
     /// Parses the table in this file's module documentation: rows, then columns.
-    fn table() -> BTreeMap<(SpriteState, Trigger), SpriteState> {
+    fn table() -> BTreeMap<(SpriteState, SpriteEvent), SpriteState> {
         let name = |word: &str| match word {
             "Idle" => Some(SpriteState::Idle),
             "Thinking" => Some(SpriteState::Thinking),
@@ -215,7 +218,7 @@ mod tests {
         for line in include_str!("sprite.rs").lines().filter_map(|line| line.strip_prefix("//! | ")) {
             let cells: Vec<_> = line.trim_end_matches('|').split('|').map(str::trim).collect();
             let Some(state) = name(cells[0]) else { continue };
-            for (trigger, cell) in Trigger::ALL.into_iter().zip(&cells[1..]) {
+            for (trigger, cell) in SpriteEvent::ALL.into_iter().zip(&cells[1..]) {
                 read.insert((state, trigger), if *cell == "·" { state } else { name(cell).unwrap() });
             }
         }
@@ -225,7 +228,7 @@ mod tests {
     #[test]
     fn every_transition_is_the_table_s() {
         let table = table();
-        assert_eq!(table.len(), SpriteState::ALL.len() * Trigger::ALL.len());
+        assert_eq!(table.len(), SpriteState::ALL.len() * SpriteEvent::ALL.len());
         for ((state, trigger), after) in table {
             assert_eq!(next(state, trigger), after, "{state:?} after {trigger:?}");
         }
@@ -235,19 +238,19 @@ mod tests {
     fn two_calls_at_once_hide_neither_question_nor_work() {
         let (one, other) = (CallId::new(1), CallId::new(2));
         let mut sprite = Sprite::default();
-        assert_eq!(sprite.take(Some(one), Trigger::Acts), Some(SpriteState::Executing));
-        assert_eq!(sprite.take(Some(one), Trigger::Asks), Some(SpriteState::AwaitingApproval));
-        assert_eq!(sprite.take(Some(other), Trigger::Reads), None);
-        assert_eq!(sprite.take(Some(other), Trigger::Succeeded), None, "the question is still open");
-        assert_eq!(sprite.take(None, Trigger::Rests), None);
-        assert_eq!(sprite.take(Some(one), Trigger::Answered), Some(SpriteState::Executing));
-        assert_eq!(sprite.take(None, Trigger::Rests), None, "it is still acting");
-        assert_eq!(sprite.take(Some(one), Trigger::Succeeded), Some(SpriteState::Success));
-        assert_eq!(sprite.take(None, Trigger::Rests), Some(SpriteState::Idle));
-        assert_eq!(sprite.take(None, Trigger::Stopped), Some(SpriteState::Halted));
-        assert_eq!(sprite.take(Some(other), Trigger::Acts), None);
-        assert_eq!(sprite.take(None, Trigger::Released), Some(SpriteState::Idle));
-        assert_eq!(sprite.take(None, Trigger::Dies), Some(SpriteState::Dead));
-        assert_eq!(sprite.take(None, Trigger::Released), None);
+        assert_eq!(sprite.take(Some(one), SpriteEvent::Acts), Some(SpriteState::Executing));
+        assert_eq!(sprite.take(Some(one), SpriteEvent::Asks), Some(SpriteState::AwaitingApproval));
+        assert_eq!(sprite.take(Some(other), SpriteEvent::Reads), None);
+        assert_eq!(sprite.take(Some(other), SpriteEvent::Succeeded), None, "the question is still open");
+        assert_eq!(sprite.take(None, SpriteEvent::Rests), None);
+        assert_eq!(sprite.take(Some(one), SpriteEvent::Answered), Some(SpriteState::Executing));
+        assert_eq!(sprite.take(None, SpriteEvent::Rests), None, "it is still acting");
+        assert_eq!(sprite.take(Some(one), SpriteEvent::Succeeded), Some(SpriteState::Success));
+        assert_eq!(sprite.take(None, SpriteEvent::Rests), Some(SpriteState::Idle));
+        assert_eq!(sprite.take(None, SpriteEvent::Stopped), Some(SpriteState::Halted));
+        assert_eq!(sprite.take(Some(other), SpriteEvent::Acts), None);
+        assert_eq!(sprite.take(None, SpriteEvent::Released), Some(SpriteState::Idle));
+        assert_eq!(sprite.take(None, SpriteEvent::Dies), Some(SpriteState::Dead));
+        assert_eq!(sprite.take(None, SpriteEvent::Released), None);
     }
 }

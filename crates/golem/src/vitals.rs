@@ -13,7 +13,7 @@ use std::sync::Arc;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::bindings::IMulticall3;
 
-use super::phase::{PhaseMachine, Reading, Runway};
+use super::phase::{PhaseMachine, PhaseReading, Runway};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
 use bardo_base::error::{ErrorCode, ToolError};
@@ -22,12 +22,12 @@ use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_safety::typed::TypedMessage;
-use golem_chain::multicall::Calls;
-use golem_chain::network::Contract;
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::KnownContract;
 use golem_chain::price::PriceOrigin;
 use golem_chain::token::TokenId;
-use golem_protocols::intents::Intent;
-use golem_tools::engine::{World, WorldChain};
+use golem_protocols::intents::CrossChainIntent;
+use golem_tools::engine::{ConnectedChain, ToolEnvironment};
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +47,7 @@ const MARK_DWELL: u64 = 60_000;
 
 /// Holdings of the account, valued by price feeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Worth {
+pub struct AccountValue {
     /// Total value; `None` if any holding has no live feed.
     pub equity: Option<Usd>,
     /// Native tokens on all chains, in wei; `None` if a chain did not answer.
@@ -56,25 +56,25 @@ pub struct Worth {
 
 /// Vitals meter of a Golem.
 #[derive(Debug)]
-pub struct Gauge {
-    world: Arc<World>,
+pub struct VitalsMeter {
+    world: Arc<ToolEnvironment>,
     account: Address,
     born_at: u64,
     lifespan_seconds: Option<u64>,
-    mark: Mark,
+    mark: HighWaterMark,
     failures: u32,
     gas: VecDeque<(u64, U256)>,
 }
 
 /// High-water mark, with the recent holdings.
 #[derive(Debug)]
-struct Mark {
+struct HighWaterMark {
     high: Option<Usd>,
     /// Uninterrupted readings, oldest first, starting with the last one before the dwell.
     recent: VecDeque<(u64, Usd)>,
 }
 
-impl Mark {
+impl HighWaterMark {
     fn new(high: Option<Usd>) -> Self {
         Self { high, recent: VecDeque::new() }
     }
@@ -102,7 +102,7 @@ impl Mark {
 
 /// Fixed terms of a life.
 #[derive(Debug, Clone, Copy)]
-pub struct Terms {
+pub struct LifeTerms {
     /// Birth, in milliseconds since the Unix epoch.
     pub born_at: u64,
     /// High-water mark from earlier runs; `None` for a new life.
@@ -111,15 +111,15 @@ pub struct Terms {
     pub lifespan_seconds: Option<u64>,
 }
 
-impl Gauge {
+impl VitalsMeter {
     /// Creates a meter for the wallet.
     ///
     /// # Errors
     /// `WALLET_NOT_CONFIGURED` without a wallet.
-    pub fn new(world: Arc<World>, terms: Terms) -> Result<Self, ToolError> {
+    pub fn new(world: Arc<ToolEnvironment>, terms: LifeTerms) -> Result<Self, ToolError> {
         let account = world.account(None)?;
-        let Terms { born_at, high_water, lifespan_seconds } = terms;
-        let (mark, failures, gas) = (Mark::new(high_water), 0, VecDeque::new());
+        let LifeTerms { born_at, high_water, lifespan_seconds } = terms;
+        let (mark, failures, gas) = (HighWaterMark::new(high_water), 0, VecDeque::new());
         Ok(Self { world, account, born_at, lifespan_seconds, mark, failures, gas })
     }
 
@@ -145,15 +145,15 @@ impl Gauge {
 
     /// Resets the high-water mark at the operator's request; the next reading sets a new one.
     pub fn forget_high_water(&mut self) {
-        self.mark = Mark::new(None);
+        self.mark = HighWaterMark::new(None);
     }
 
     /// Measures the vitals at `now`, in milliseconds since the Unix epoch.
-    pub async fn read(&mut self, now: u64) -> (Reading, Worth) {
-        let worth = self.worth().await.unwrap_or(Worth { equity: None, gas_wei: None });
+    pub async fn read(&mut self, now: u64) -> (PhaseReading, AccountValue) {
+        let worth = self.worth().await.unwrap_or(AccountValue { equity: None, gas_wei: None });
         self.mark.note(now, worth.equity);
         self.count_failures();
-        let reading = Reading {
+        let reading = PhaseReading {
             drawdown_bps: worth.equity.zip(self.mark.high).and_then(|(equity, high)| drawdown(equity, high)),
             // Prices come only from feeds.
             feed_grade: worth.equity.is_some(),
@@ -167,7 +167,7 @@ impl Gauge {
     }
 
     /// Values the holdings on all chains and bridges; `None` if a chain or the ledger cannot be read.
-    async fn worth(&self) -> Option<Worth> {
+    async fn worth(&self) -> Option<AccountValue> {
         if !self.world.lost().is_empty() {
             return None;
         }
@@ -175,7 +175,7 @@ impl Gauge {
         let asked = self.world.chains().iter().map(|chain| held(&self.world, chain, self.account, &bridges));
         let chains = futures::future::try_join_all(asked).await.ok()?;
         let delivered: BTreeSet<B256> = chains.iter().flat_map(|held| held.delivered.iter().copied()).collect();
-        let mut worth = Worth { equity: Some(Usd::ZERO), gas_wei: Some(U256::ZERO) };
+        let mut worth = AccountValue { equity: Some(Usd::ZERO), gas_wei: Some(U256::ZERO) };
         for held in chains {
             let locked = held.locked.iter().filter(|(id, _)| !delivered.contains(id)).map(|(_, value)| *value);
             for value in std::iter::once(held.value).chain(locked) {
@@ -211,7 +211,7 @@ impl Gauge {
     }
 
     /// Converts the measurements to the event for observers.
-    pub fn told(&self, machine: &PhaseMachine, reading: &Reading, worth: &Worth) -> Vitals {
+    pub fn to_event(&self, machine: &PhaseMachine, reading: &PhaseReading, worth: &AccountValue) -> Vitals {
         Vitals {
             phase: machine.phase(),
             why: SafeText::clean(machine.why(), 200),
@@ -233,7 +233,7 @@ impl Gauge {
 }
 
 /// Returns the account's open bridge orders in this ledger; `None` if the ledger cannot be read.
-fn bridges(world: &World, account: Address) -> Option<Vec<(B256, Intent)>> {
+fn bridges(world: &ToolEnvironment, account: Address) -> Option<Vec<(B256, CrossChainIntent)>> {
     let Some(orders) = &world.orders else { return Some(Vec::new()) };
     let own = orders.live().ok()?.into_iter().filter(|record| record.account == account);
     let bridge = own.filter_map(|record| match record.message {
@@ -247,7 +247,7 @@ fn bridges(world: &World, account: Address) -> Option<Vec<(B256, Intent)>> {
 
 /// Holdings on one chain, valued by feeds. A value is `None` if a holding has no live feed.
 #[derive(Debug)]
-struct Held {
+struct ChainValue {
     /// Value in the wallet, in dollars.
     value: Option<Usd>,
     /// Native tokens in the wallet, in wei.
@@ -262,15 +262,15 @@ struct Held {
 const LOCKED: u8 = 1;
 
 async fn held(
-    world: &World,
-    chain: &WorldChain,
+    world: &ToolEnvironment,
+    chain: &ConnectedChain,
     account: Address,
-    bridges: &[(B256, Intent)],
-) -> Result<Held, ToolError> {
+    bridges: &[(B256, CrossChainIntent)],
+) -> Result<ChainValue, ToolError> {
     let network = chain.network();
-    let multicall = chain.contract(Contract::Multicall3)?;
-    let wrapped = chain.contract(Contract::WrappedNative)?;
-    let mut calls = Calls::default();
+    let multicall = chain.contract(KnownContract::Multicall3)?;
+    let wrapped = chain.contract(KnownContract::WrappedNative)?;
+    let mut calls = CallBatch::default();
     let coin = calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: account });
     let listed: Vec<_> = network
         .book
@@ -284,7 +284,7 @@ async fn held(
     let leaving: Vec<_> = leaving
         .map(|(id, intent)| (*id, calls.push(intent.origin_settler, &OriginSettler::depositsCall { orderId: *id })))
         .collect();
-    let settler = network.book.contract(Contract::DestinationSettler);
+    let settler = network.book.contract(KnownContract::DestinationSettler);
     let arriving = bridges.iter().filter(|(_, intent)| intent.data.destinationChainId == U256::from(network.chain_id));
     let arriving: Vec<_> = arriving
         .filter_map(|(id, _)| Some((*id, calls.push(settler?, &DestinationSettler::filledForCall { orderId: *id }))))
@@ -339,7 +339,7 @@ async fn held(
             None => value = value.zip(worth).and_then(|(sum, worth)| sum.checked_add(worth).ok()),
         }
     }
-    Ok(Held { value, coin, locked, delivered })
+    Ok(ChainValue { value, coin, locked, delivered })
 }
 
 /// Returns the shortfall of `equity` below `high` in basis points, rounded down; zero above the mark, `None` if the

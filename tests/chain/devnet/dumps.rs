@@ -7,11 +7,11 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::providers::DynProvider;
 use alloy::sol_types::SolCall;
 use bardo::abi::uniswap_v3::QuoterV2;
-use bardo::chain::devnet::{Chain, ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig, State};
+use bardo::chain::devnet::{Chain, ChainConfig, Devnet, DevnetConfig, MiningMode, RunningConfig, WorldState};
 use bardo::sandbox::actors::Actors;
 use bardo::sandbox::boot::build_chain;
-use bardo::sandbox::keys::Party;
-use bardo::sandbox::plan::{ETHEREUM, Token};
+use bardo::sandbox::keys::DevnetAccount;
+use bardo::sandbox::plan::{ETHEREUM, SandboxToken};
 use serde_json::{Value, json};
 
 use super::differential::{ask, ask_all, assert_same};
@@ -30,7 +30,7 @@ const COUNTER: Address = Address::repeat_byte(0x13);
 const DELEGATED: Address = Address::repeat_byte(0x14);
 
 fn adopted(chain: Chain) -> Devnet {
-    let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+    let running = RunningConfig { mining: MiningMode::Manual, clock: None, hook: None };
     Devnet::adopt(chain, running).expect("spawns")
 }
 
@@ -67,7 +67,7 @@ fn about_accounts(addresses: impl Iterator<Item = Address>, block: &Value) -> Ve
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs anvil: run by .ci/run"]
 async fn anvil_loads_the_devnets_state_and_goes_on_as_it_does() {
-    let accounts = Party::development_accounts().expect("accounts");
+    let accounts = DevnetAccount::development_accounts().expect("accounts");
     let actors = Actors::new().expect("keys");
     let (chain, background_actors) =
         build_chain(1, &ETHEREUM, &actors, GENESIS_TIME, &|_| {}).expect("a furnished chain");
@@ -79,7 +79,7 @@ async fn anvil_loads_the_devnets_state_and_goes_on_as_it_does() {
         .collect();
     let devnet = adopted(chain);
     let ours = devnet.provider();
-    let (_anvil, theirs) = start(&State::default(), GENESIS_TIME, CHAIN_ID).await;
+    let (_anvil, theirs) = start(&WorldState::default(), GENESIS_TIME, CHAIN_ID).await;
     let dump = ask(&ours, "anvil_dumpState", json!([])).await;
     assert_eq!(ask(&theirs, "anvil_loadState", json!([dump])).await, json!(true));
 
@@ -94,7 +94,7 @@ async fn anvil_loads_the_devnets_state_and_goes_on_as_it_does() {
     for (amount, fee) in [(1_u64, 100_u32), (5, 500), (50, 3_000), (3, 10_000)] {
         let params = QuoterV2::QuoteExactInputSingleParams {
             tokenIn: deployment.weth,
-            tokenOut: deployment.token(Token::Usdc).expect("there"),
+            tokenOut: deployment.token(SandboxToken::Usdc).expect("there"),
             amountIn: U256::from(amount) * U256::from(10).pow(U256::from(18)),
             fee: U24::from(fee),
             sqrtPriceLimitX96: U160::ZERO,
@@ -191,12 +191,12 @@ async fn live(theirs: &DynProvider) -> BTreeSet<Address> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs anvil: run by .ci/run"]
 async fn the_devnet_loads_anvils_state_blocks_and_earlier_states() {
-    let (_anvil, theirs) = start(&State::default(), GENESIS_TIME, CHAIN_ID).await;
+    let (_anvil, theirs) = start(&WorldState::default(), GENESIS_TIME, CHAIN_ID).await;
     ask(&theirs, "anvil_setBalance", json!([ALICE, "0x56bc75e2d63100000"])).await;
     let addresses = live(&theirs).await;
     let dump = ask(&theirs, "anvil_dumpState", json!([true])).await;
     let chain = ChainConfig { genesis_time: 1, ..ChainConfig::default() };
-    let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+    let running = RunningConfig { mining: MiningMode::Manual, clock: None, hook: None };
     let devnet = Devnet::spawn(DevnetConfig { chain, running }).expect("spawns");
     let ours = devnet.provider();
     assert_eq!(ask(&ours, "anvil_loadState", json!([dump])).await, json!(true));
@@ -225,7 +225,7 @@ async fn the_devnet_loads_anvils_state_blocks_and_earlier_states() {
         }
     }
     // Another anvil loads the dump that the devnet writes.
-    let (_third, third) = start(&State::default(), GENESIS_TIME, CHAIN_ID).await;
+    let (_third, third) = start(&WorldState::default(), GENESIS_TIME, CHAIN_ID).await;
     let again = ask(&ours, "anvil_dumpState", json!([true])).await;
     assert_eq!(ask(&third, "anvil_loadState", json!([again])).await, json!(true));
     // Anvil itself does not load block hashes for BLOCKHASH in the newest state.

@@ -12,7 +12,7 @@ use alloy::signers::local::MnemonicBuilder;
 use alloy_trie::TrieAccount;
 use alloy_trie::root::{state_root_unhashed, storage_root_unhashed};
 use bardo::chain::devnet::rpc::{methods, served_names};
-use bardo::chain::devnet::{ChainConfig, Devnet, DevnetConfig, MNEMONIC, Mining, RunningConfig};
+use bardo::chain::devnet::{ChainConfig, Devnet, DevnetConfig, MNEMONIC, MiningMode, RunningConfig};
 use serde_json::{Value, json};
 
 use crate::devnet::differential::{CHAIN_ID, GENESIS_TIME, SLOTS, ask, ask_all};
@@ -194,7 +194,7 @@ impl Pair {
         let ether = U256::from(10_000) * U256::from(10).pow(U256::from(18));
         let balances = accounts.iter().map(|account| (*account, ether)).collect();
         let chain = ChainConfig { genesis_time: GENESIS_TIME, balances, ..Default::default() };
-        let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+        let running = RunningConfig { mining: MiningMode::Manual, clock: None, hook: None };
         let devnet = Devnet::spawn(DevnetConfig { chain, running }).expect("spawns");
         let state = devnet.run(|chain| chain.state().clone()).await.expect("alive");
         // anvil records steps only on request, and would deploy a contract that is not in the state.

@@ -8,7 +8,7 @@ use alloy::primitives::{B256, U256};
 use alloy::providers::{Provider, ProviderBuilder, WsConnect};
 use alloy::rpc::types::{Filter, TransactionRequest};
 use alloy::signers::local::PrivateKeySigner;
-use bardo::chain::devnet::Mining;
+use bardo::chain::devnet::MiningMode;
 use bardo::chain::devnet::server::{ServeError, serve};
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ fn key() -> PrivateKeySigner {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn http_clients_send_and_read() {
-    let server = serve(devnet(Mining::OnTransaction), 0).await.expect("serves");
+    let server = serve(devnet(MiningMode::OnTransaction), 0).await.expect("serves");
     assert!(server.addr().ip().is_loopback());
     let provider =
         ProviderBuilder::new().wallet(EthereumWallet::from(key())).connect_http(server.url().parse().expect("a URL"));
@@ -83,7 +83,7 @@ async fn soon<T>(next: impl Future<Output = Option<T>>) -> Option<T> {
 
 /// Heads and logs that one client receives over a block and its replacement; `None` if one is missing.
 async fn told_of_heads_logs_and_what_was_undone() -> Option<()> {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     let server = serve(devnet.clone(), 0).await.expect("serves");
     let provider = ProviderBuilder::new()
         .wallet(EthereumWallet::from(key()))
@@ -121,7 +121,7 @@ async fn websocket_clients_are_told_of_heads_logs_and_what_was_undone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn raw_requests_get_well_formed_answers() {
-    let server = serve(devnet(Mining::Manual), 0).await.expect("serves");
+    let server = serve(devnet(MiningMode::Manual), 0).await.expect("serves");
     let host = server.addr().to_string();
     let ask = async |body: Value| {
         let (status, text) = post(server.addr(), &host, body.to_string()).await;
@@ -146,7 +146,7 @@ async fn raw_requests_get_well_formed_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_and_floods_are_refused() {
-    let server = serve(devnet(Mining::Manual), 0).await.expect("serves");
+    let server = serve(devnet(MiningMode::Manual), 0).await.expect("serves");
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId" }).to_string();
     // A page whose domain resolves to this machine still sends its own host name.
     let (status, _) = post(server.addr(), "attacker.example:8545", body).await;
@@ -161,7 +161,7 @@ async fn strangers_and_floods_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_of_other_machines_are_refused() {
-    let server = serve(devnet(Mining::Manual), 0).await.expect("serves");
+    let server = serve(devnet(MiningMode::Manual), 0).await.expect("serves");
     let addr = server.addr();
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId" }).to_string();
     let asked = async |origins: &[&str]| {
@@ -197,7 +197,7 @@ async fn pages_of_other_machines_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_taken_port_is_named_and_a_stopped_server_frees_it() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     let first = serve(devnet.clone(), 0).await.expect("serves");
     let port = first.addr().port();
     let error = serve(devnet.clone(), port).await.expect_err("taken");
@@ -210,7 +210,7 @@ async fn a_taken_port_is_named_and_a_stopped_server_frees_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unknown_hashes_are_null_over_the_wire() {
-    let server = serve(devnet(Mining::Manual), 0).await.expect("serves");
+    let server = serve(devnet(MiningMode::Manual), 0).await.expect("serves");
     let provider = ProviderBuilder::new().connect_http(server.url().parse().expect("a URL"));
     assert!(provider.get_transaction_receipt(B256::ZERO).await.expect("answered").is_none());
     assert!(provider.get_block_by_number(9.into()).await.expect("answered").is_none());

@@ -7,9 +7,11 @@ use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
-use bardo::chain::devnet::{Mining, server};
+use bardo::chain::devnet::{MiningMode, server};
 use bardo::chain::provider::HttpLimits;
-use bardo::chain::sender::{Relay, RelayStatus, Route, SendFault, SenderError, Treatment, TxState, WaitRules};
+use bardo::chain::sender::{
+    FaultTreatment, PrivateRelay, RelayStatus, SendFault, SendRoute, SendState, SenderError, WaitRules,
+};
 use serde_json::{Value, json};
 
 use bardo_testkit::rpc_proxy::{Fate, Proxy};
@@ -19,8 +21,8 @@ const SEND: &str = "eth_sendRawTransaction";
 const RECEIPT: &str = "eth_getTransactionReceipt";
 
 /// Test chain whose sender connects through a proxy.
-async fn behind(fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> (TestHarness, Proxy, server::Server) {
-    let world = TestHarness::new(Mining::OnTransaction);
+async fn behind(fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> (TestHarness, Proxy, server::RpcServer) {
+    let world = TestHarness::new(MiningMode::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let proxy = Proxy::start(served.url(), fate).await;
     (world, proxy, served)
@@ -34,12 +36,12 @@ async fn a_lost_answer_never_becomes_a_second_transaction() {
             behind(move |method, before| if method == SEND && before == 0 { fate.clone() } else { Fate::Pass }).await;
         let sender = world.sender_over(connect(&proxy.url).await, None);
         let (hash, outcome) = world.send(&sender).await;
-        assert_eq!((outcome.state, outcome.treatment), (TxState::Unclear, Treatment::AskTheChain), "{lost:?}");
+        assert_eq!((outcome.state, outcome.treatment), (SendState::Unclear, FaultTreatment::AskTheChain), "{lost:?}");
         assert_eq!(outcome.fault.unwrap().0, SendFault::OutcomeUnknown);
         assert_eq!(proxy.count(SEND), 1, "nothing sends it again by itself");
-        assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 1, "its nonce stays its own");
+        assert_eq!(sender.reserve_nonce(world.account()).await.unwrap().nonce, 1, "its nonce stays its own");
         let standing = waited(&sender, hash).await;
-        assert_eq!(standing.record.state, TxState::Included, "{lost:?}");
+        assert_eq!(standing.record.state, SendState::Included, "{lost:?}");
         let sent = proxy.first_params(SEND);
         assert!(sent.iter().all(|raw| *raw == json!(sender.record(hash).unwrap().signed.raw())), "the same bytes");
         assert_eq!((world.chain_nonce().await, world.received().await), (1, U256::from(1)), "{lost:?}");
@@ -51,7 +53,7 @@ async fn what_no_endpoint_has_taken_is_sent_again_soon_and_what_one_has_is_given
     let long = Duration::from_secs(600);
     for (fate, sends) in [(Fate::LoseRequest, 2), (Fate::Pass, 1)] {
         let (first, pass) = (fate.clone(), fate == Fate::Pass);
-        let mut world = TestHarness::new(if pass { Mining::Manual } else { Mining::OnTransaction });
+        let mut world = TestHarness::new(if pass { MiningMode::Manual } else { MiningMode::OnTransaction });
         (world.rules.resend_after, world.rules.resend_unclear) = (long, Duration::from_millis(25));
         let served = server::serve(world.devnet.clone(), 0).await.unwrap();
         let told = move |method: &str, before| if method == SEND && before == 0 { first.clone() } else { Fate::Pass };
@@ -67,20 +69,50 @@ async fn what_no_endpoint_has_taken_is_sent_again_soon_and_what_one_has_is_given
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusals_are_treated_by_their_class() {
     for (fate, class, treatment, state) in [
-        (Fate::Refuse(-32000, "already known"), SendFault::AlreadyKnown, Treatment::WaitForReceipt, TxState::Sent),
-        (Fate::Refuse(-32000, "nonce too low"), SendFault::NonceTooLow, Treatment::AskTheChain, TxState::Unclear),
-        (Fate::Refuse(-32000, "nonce too high"), SendFault::NonceTooHigh, Treatment::SendAgain, TxState::Stored),
-        (Fate::Refuse(-32000, "transaction underpriced"), SendFault::Underpriced, Treatment::Outbid, TxState::Stored),
+        (
+            Fate::Refuse(-32000, "already known"),
+            SendFault::AlreadyKnown,
+            FaultTreatment::WaitForReceipt,
+            SendState::Sent,
+        ),
+        (
+            Fate::Refuse(-32000, "nonce too low"),
+            SendFault::NonceTooLow,
+            FaultTreatment::AskTheChain,
+            SendState::Unclear,
+        ),
+        (Fate::Refuse(-32000, "nonce too high"), SendFault::NonceTooHigh, FaultTreatment::SendAgain, SendState::Stored),
+        (
+            Fate::Refuse(-32000, "transaction underpriced"),
+            SendFault::Underpriced,
+            FaultTreatment::Outbid,
+            SendState::Stored,
+        ),
         (
             Fate::Refuse(-32000, "intrinsic gas too low"),
             SendFault::Invalid,
-            Treatment::DropAndReleaseNonce,
-            TxState::Dropped,
+            FaultTreatment::DropAndReleaseNonce,
+            SendState::Dropped,
         ),
-        (Fate::Refuse(3, "execution reverted"), SendFault::Reverted, Treatment::DropAndReleaseNonce, TxState::Dropped),
-        (Fate::Refuse(-32000, "txpool is full"), SendFault::Busy, Treatment::SendAgain, TxState::Stored),
-        (Fate::Refuse(-32000, "mercury rises"), SendFault::Unrecognised, Treatment::AskTheChain, TxState::Unclear),
-        (Fate::Claim(json!(B256::repeat_byte(9))), SendFault::Unrecognised, Treatment::AskTheChain, TxState::Unclear),
+        (
+            Fate::Refuse(3, "execution reverted"),
+            SendFault::Reverted,
+            FaultTreatment::DropAndReleaseNonce,
+            SendState::Dropped,
+        ),
+        (Fate::Refuse(-32000, "txpool is full"), SendFault::Busy, FaultTreatment::SendAgain, SendState::Stored),
+        (
+            Fate::Refuse(-32000, "mercury rises"),
+            SendFault::Unrecognised,
+            FaultTreatment::AskTheChain,
+            SendState::Unclear,
+        ),
+        (
+            Fate::Claim(json!(B256::repeat_byte(9))),
+            SendFault::Unrecognised,
+            FaultTreatment::AskTheChain,
+            SendState::Unclear,
+        ),
     ] {
         let told = fate.clone();
         let (world, proxy, _served) =
@@ -91,8 +123,8 @@ async fn refusals_are_treated_by_their_class() {
         assert_eq!(outcome.fault.unwrap().0, class, "{fate:?}");
         // In every case the lane drains: given up, or included in the end.
         match state {
-            TxState::Dropped => assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 0),
-            _ => assert_eq!(waited(&sender, hash).await.record.state, TxState::Included, "{fate:?}"),
+            SendState::Dropped => assert_eq!(sender.reserve_nonce(world.account()).await.unwrap().nonce, 0),
+            _ => assert_eq!(waited(&sender, hash).await.record.state, SendState::Included, "{fate:?}"),
         }
     }
 }
@@ -107,11 +139,11 @@ async fn what_never_left_stays_to_be_sent() {
     drop(proxy);
     let outcome = sender.send(kept).await.unwrap();
     // Without a listener nothing was sent; a lingering listener may have accepted it.
-    assert!(matches!(outcome.treatment, Treatment::SendAgain | Treatment::AskTheChain), "{outcome:?} {url}");
-    assert_ne!(outcome.state, TxState::Dropped);
+    assert!(matches!(outcome.treatment, FaultTreatment::SendAgain | FaultTreatment::AskTheChain), "{outcome:?} {url}");
+    assert_ne!(outcome.state, SendState::Dropped);
     let sender = world.sender_over(connect(&served.url()).await, None);
     sender.resend(hash).await.unwrap();
-    assert_eq!(waited(&sender, hash).await.record.state, TxState::Included);
+    assert_eq!(waited(&sender, hash).await.record.state, SendState::Included);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,9 +162,9 @@ async fn a_receipt_of_something_else_is_not_believed() {
     .await;
     let sender = world.sender_over(connect(&liar.url).await, None);
     let (hash, _) = world.send(&sender).await;
-    let refused = sender.look(hash).await.unwrap_err();
+    let refused = sender.poll(hash).await.unwrap_err();
     assert!(matches!(refused, SenderError::Nonsense { .. }), "{refused}");
-    assert_eq!(sender.record(hash).unwrap().state, TxState::Unclear);
+    assert_eq!(sender.record(hash).unwrap().state, SendState::Unclear);
 }
 
 /// An endpoint whose receipt differs in one field from the genuine one.
@@ -141,7 +173,7 @@ async fn a_receipt_with_a_forged_field_settles_nothing() {
     let (other, block) = (Address::repeat_byte(7), B256::repeat_byte(7));
     for (field, value) in [("from", json!(other)), ("blockHash", json!(null)), ("blockHash", json!(block))] {
         let what = format!("{field}: {value}");
-        let mut world = TestHarness::new(Mining::OnTransaction);
+        let mut world = TestHarness::new(MiningMode::OnTransaction);
         world.rules.confirmations = 2;
         let served = server::serve(world.devnet.clone(), 0).await.unwrap();
         let forged: Arc<Mutex<Option<Value>>> = Arc::default();
@@ -157,15 +189,15 @@ async fn a_receipt_with_a_forged_field_settles_nothing() {
         let mut receipt: Value = world.client.provider().raw_request(RECEIPT.into(), [hash]).await.unwrap();
         receipt[field] = value;
         *forged.lock().unwrap() = Some(receipt);
-        match sender.look(hash).await {
+        match sender.poll(hash).await {
             // The chain has no such block: the receipt is treated as reorganised away.
             Ok(standing) => assert!(field == "blockHash" && standing.mined.is_none() && !standing.settled, "{what}"),
             Err(refused) => assert!(matches!(refused, SenderError::Nonsense { .. }), "{what}: {refused}"),
         }
         let record = sender.record(hash).unwrap();
-        assert_eq!((record.state, record.settled_at), (TxState::Sent, None), "{what}");
+        assert_eq!((record.state, record.settled_at), (SendState::Sent, None), "{what}");
         *forged.lock().unwrap() = None;
-        assert_eq!(waited(&sender, hash).await.record.state, TxState::Included, "{what}");
+        assert_eq!(waited(&sender, hash).await.record.state, SendState::Included, "{what}");
     }
 }
 
@@ -177,14 +209,14 @@ async fn an_endpoint_that_is_behind_undoes_nothing_that_is_final() {
     let (hash, _) = world.send(&honest).await;
     let final_at = waited(&honest, hash).await.record.settled_at;
     assert!(final_at.is_some());
-    let standing = world.sender_over(connect(&proxy.url).await, None).look(hash).await.unwrap();
-    assert_eq!((standing.record.state, standing.record.settled_at), (TxState::Included, final_at));
+    let standing = world.sender_over(connect(&proxy.url).await, None).poll(hash).await.unwrap();
+    assert_eq!((standing.record.state, standing.record.settled_at), (SendState::Included, final_at));
 }
 
-fn relay(proxy: &Proxy, status: bool) -> Relay {
+fn relay(proxy: &Proxy, status: bool) -> PrivateRelay {
     let url = RpcUrl::parse(&proxy.url).unwrap();
     let status = status.then(|| RpcUrl::parse(&format!("{}/tx", proxy.url)).unwrap());
-    Relay::new(url, status, CHAIN_ID, HttpLimits::default(), Arc::new(SystemClock)).unwrap()
+    PrivateRelay::new(url, status, CHAIN_ID, HttpLimits::default(), Arc::new(SystemClock)).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -197,16 +229,16 @@ async fn a_private_transaction_is_shown_to_the_relay_alone() {
     .await;
     let client = connect(&public.url).await;
     let without = world.sender_over(client.clone(), None);
-    let ticket = without.take_nonce(world.account()).await.unwrap();
+    let ticket = without.reserve_nonce(world.account()).await.unwrap();
     let signed = world.sign(&ticket, PLENTY);
-    let kept = without.keep(ticket, signed, Route::Private, None).await.unwrap();
+    let kept = without.keep(ticket, signed, SendRoute::Private, None).await.unwrap();
     let hash = kept.hash();
     assert_eq!(without.send(kept).await.unwrap_err(), SenderError::NoRelay(hash));
 
     let sender = world.sender_over(client, Some(relay(&private, false)));
-    assert_eq!(sender.resend(hash).await.unwrap().state, TxState::Unclear);
+    assert_eq!(sender.resend(hash).await.unwrap().state, SendState::Unclear);
     let standing = waited(&sender, hash).await;
-    assert_eq!(standing.record.state, TxState::Included);
+    assert_eq!(standing.record.state, SendState::Included);
     assert_eq!(public.count(SEND), 0, "nobody else has seen it wait");
     assert!(private.count(SEND) >= 2);
 }
@@ -225,9 +257,9 @@ async fn the_relays_status_is_asked_by_hash() {
         let status = bardo_testkit::rpc_proxy::status_page(said).await;
         let relay = relay(&status, true);
         let sender = world.sender_over(connect(&public.url).await, Some(relay.clone()));
-        let ticket = sender.take_nonce(world.account()).await.unwrap();
+        let ticket = sender.reserve_nonce(world.account()).await.unwrap();
         let signed = world.sign(&ticket, PLENTY);
-        let hash = sender.keep(ticket, signed, Route::Private, None).await.unwrap().hash();
+        let hash = sender.keep(ticket, signed, SendRoute::Private, None).await.unwrap().hash();
         let standing = sender.wait(hash, NO_PATIENCE).await.unwrap();
         assert_eq!(standing.relay, Some(expected), "{said}");
         assert_eq!(expected.has_ended(), ["FAILED", "CANCELLED"].contains(&said));

@@ -9,10 +9,10 @@ use alloy::primitives::U256;
 use alloy::providers::Provider as _;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
-use bardo::chain::devnet::{Mining, server};
+use bardo::chain::devnet::{MiningMode, server};
 use bardo::chain::network::{AddressBook, ChainPlan, Network};
 use bardo::chain::provider::{ChainClient, ConnectRules};
-use bardo::chain::sender::{self, Fees, Route, Sender, TxState};
+use bardo::chain::sender::{self, SendRoute, SendState, TxFees, TxSender};
 use serde_json::json;
 
 use bardo_testkit::rpc_proxy::{Fate, Proxy};
@@ -21,8 +21,8 @@ use bardo_testkit::sending::{CHAIN_ID, GWEI, PLENTY, TestHarness, connect, is_ah
 const SEND: &str = "eth_sendRawTransaction";
 
 /// Test chain whose endpoint rejects the first transaction.
-async fn refusing() -> (TestHarness, Sender, Proxy, server::Server) {
-    let world = TestHarness::new(Mining::OnTransaction);
+async fn refusing() -> (TestHarness, TxSender, Proxy, server::RpcServer) {
+    let world = TestHarness::new(MiningMode::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let fate = |method: &str, before| match method {
         SEND if before == 0 => Fate::Refuse(-32000, "insufficient funds for gas * price + value"),
@@ -34,7 +34,7 @@ async fn refusing() -> (TestHarness, Sender, Proxy, server::Server) {
 }
 
 /// Sends the same bytes past the sender, as the rejecting endpoint could.
-async fn passed_on(world: &TestHarness, sender: &Sender, hash: alloy::primitives::B256) {
+async fn passed_on(world: &TestHarness, sender: &TxSender, hash: alloy::primitives::B256) {
     let raw = sender.record(hash).unwrap().signed.raw().clone();
     assert_eq!(*world.client.provider().send_raw_transaction(&raw).await.unwrap().tx_hash(), hash);
 }
@@ -43,13 +43,13 @@ async fn passed_on(world: &TestHarness, sender: &Sender, hash: alloy::primitives
 async fn what_was_refused_and_is_in_a_block_is_ours() {
     let (world, sender, _proxy, _served) = refusing().await;
     let (hash, outcome) = world.send(&sender).await;
-    assert_eq!(outcome.state, TxState::Dropped);
+    assert_eq!(outcome.state, SendState::Dropped);
     assert!(world.store().read(sender::late_inclusions).unwrap().is_empty());
     passed_on(&world, &sender, hash).await;
     // Its nonce is used, by a transaction of this ledger.
-    assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 1);
+    assert_eq!(sender.reserve_nonce(world.account()).await.unwrap().nonce, 1);
     let record = sender.record(hash).unwrap();
-    assert_eq!((record.state, record.settled_at.is_some()), (TxState::Included, true));
+    assert_eq!((record.state, record.settled_at.is_some()), (SendState::Included, true));
     assert_eq!(world.store().read(sender::late_inclusions).unwrap(), [hash]);
 }
 
@@ -58,27 +58,27 @@ async fn somebody_elses_transaction_is_still_somebody_elses() {
     let (world, sender, _proxy, _served) = refusing().await;
     world.send(&sender).await;
     world.send_outside(0, U256::from(7)).await;
-    assert!(is_ahead(&sender.take_nonce(world.account()).await.unwrap_err()));
+    assert!(is_ahead(&sender.reserve_nonce(world.account()).await.unwrap_err()));
 }
 
 /// A pending transaction, and its replacement that was rejected for lack of balance.
 async fn refused_replacement(
     world: &TestHarness,
-    sender: &Sender,
+    sender: &TxSender,
 ) -> (alloy::primitives::B256, alloy::primitives::B256) {
-    let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
+    let low = TxFees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
     let kept = world.keep(sender, low).await;
     let first = kept.hash();
-    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
+    assert_eq!(sender.send(kept).await.unwrap().state, SendState::Sent);
     let kept = sender.store_replacement(first, world.sign_as(&world.key, 0, U256::from(1), PLENTY)).await.unwrap();
     let second = kept.hash();
-    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Dropped);
+    assert_eq!(sender.send(kept).await.unwrap().state, SendState::Dropped);
     (first, second)
 }
 
 /// Test chain whose endpoint rejects the second transaction.
-async fn refusing_the_second() -> (TestHarness, Sender, Proxy, server::Server) {
-    let world = TestHarness::new(Mining::Manual);
+async fn refusing_the_second() -> (TestHarness, TxSender, Proxy, server::RpcServer) {
+    let world = TestHarness::new(MiningMode::Manual);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let fate = |method: &str, before| match method {
         SEND if before == 1 => Fate::Refuse(-32000, "insufficient funds for gas * price + value"),
@@ -97,7 +97,7 @@ async fn a_refused_replacement_that_is_in_a_block_was_never_given_up() {
     world.devnet.mine().await.unwrap();
     let standing = waited(&sender, second).await;
     assert_eq!(standing.mined.unwrap().hash, second, "what pays more is in the block");
-    assert_eq!(sender.record(first).unwrap().state, TxState::Replaced);
+    assert_eq!(sender.record(first).unwrap().state, SendState::Replaced);
     // Nothing was released, so nothing must be reserved again.
     assert!(world.store().read(sender::late_inclusions).unwrap().is_empty());
 }
@@ -125,7 +125,7 @@ async fn where_a_replacement_was_refused_what_it_was_to_replace_goes_on() {
     // The same for a transaction that no process waits for.
     world.devnet.run(move |chain| chain.drop_transaction(first)).await.unwrap();
     let again = sender.resend(second).await.unwrap();
-    assert_eq!((again.state, sender.record(second).unwrap().state), (TxState::Sent, TxState::Dropped));
+    assert_eq!((again.state, sender.record(second).unwrap().state), (SendState::Sent, SendState::Dropped));
     assert_eq!(world.store().read(|connection| sender::sendable(connection, second)).unwrap().unwrap().hash(), first);
     // Another one may be signed in its place.
     let plan = sender.outbid(second, PLENTY).await.unwrap();
@@ -142,7 +142,7 @@ async fn where_a_replacement_was_refused_what_it_was_to_replace_goes_on() {
 /// a receipt or the block.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_without_the_transaction_that_made_it_frees_nothing() {
-    let world = TestHarness::new(Mining::Manual);
+    let world = TestHarness::new(MiningMode::Manual);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let early = Arc::new(AtomicBool::new(false));
     let tells = Arc::clone(&early);
@@ -155,19 +155,19 @@ async fn a_count_without_the_transaction_that_made_it_frees_nothing() {
     world.devnet.mine().await.unwrap();
     let (hash, _) = world.send(&sender).await;
     early.store(true, Ordering::SeqCst);
-    let standing = sender.look(hash).await.unwrap();
-    assert_eq!((standing.record.state, standing.settled), (TxState::Sent, false), "{standing:?}");
+    let standing = sender.poll(hash).await.unwrap();
+    assert_eq!((standing.record.state, standing.settled), (SendState::Sent, false), "{standing:?}");
     early.store(false, Ordering::SeqCst);
     world.devnet.mine().await.unwrap();
     let standing = waited(&sender, hash).await;
-    assert_eq!(standing.record.state, TxState::Included);
+    assert_eq!(standing.record.state, SendState::Included);
     // A nonce that another transaction used is reported with that transaction.
     let (second, _) = world.send(&sender).await;
     world.devnet.run(move |chain| chain.drop_transaction(second)).await.unwrap();
     world.send_outside(1, U256::from(7)).await;
     world.devnet.mine().await.unwrap();
     let standing = waited(&sender, second).await;
-    assert_eq!(standing.record.state, TxState::Dropped, "{standing:?}");
+    assert_eq!(standing.record.state, SendState::Dropped, "{standing:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,24 +175,24 @@ async fn what_took_the_nonce_since_is_not_done_by_it() {
     let (world, sender, _proxy, _served) = refusing().await;
     let (first, _) = world.send(&sender).await;
     // Another plan signs with the freed nonce.
-    let ticket = sender.take_nonce(world.account()).await.unwrap();
+    let ticket = sender.reserve_nonce(world.account()).await.unwrap();
     assert_eq!(ticket.nonce, 0);
     let signed = world.sign_as(&world.key, 0, U256::from(5), PLENTY);
-    let kept = sender.keep(ticket, signed, Route::Public, None).await.unwrap();
+    let kept = sender.keep(ticket, signed, SendRoute::Public, None).await.unwrap();
     let second = kept.hash();
     passed_on(&world, &sender, first).await;
     sender.send(kept).await.unwrap();
     let standing = waited(&sender, second).await;
     assert!(standing.mined.is_none(), "{standing:?}");
-    assert_eq!(standing.record.state, TxState::Dropped);
-    assert_eq!(sender.record(first).unwrap().state, TxState::Included);
+    assert_eq!(standing.record.state, SendState::Dropped);
+    assert_eq!(sender.record(first).unwrap().state, SendState::Included);
     assert_eq!(world.received().await, U256::from(1), "the first one's wei");
-    assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 1);
+    assert_eq!(sender.reserve_nonce(world.account()).await.unwrap().nonce, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_endpoints_tip_is_not_paid_where_another_says_less() {
-    let world = TestHarness::new(Mining::OnTransaction);
+    let world = TestHarness::new(MiningMode::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let saying = async |tip: u128| {
         let history = json!({

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use alloy::primitives::{B256, U256};
-use bardo::chain::devnet::{Mining, server};
+use bardo::chain::devnet::{MiningMode, server};
 use bardo::chain::provider::RetryRules;
-use bardo::chain::sender::{Sender, SenderError, TxState};
+use bardo::chain::sender::{SendState, SenderError, TxSender};
 use serde_json::{Value, json};
 
 use bardo_testkit::rpc_proxy::{Fate, Proxy};
@@ -25,7 +25,7 @@ type Said = Arc<Mutex<Option<Fate>>>;
 /// about the latest state, and about states that it has not kept.
 struct LongAgo {
     world: TestHarness,
-    sender: Sender,
+    sender: TxSender,
     hash: B256,
     latest: Said,
     old: Said,
@@ -33,7 +33,7 @@ struct LongAgo {
     /// Number of requests about old states that are answered untruthfully.
     troubles: Arc<AtomicUsize>,
     _proxy: Proxy,
-    _served: server::Server,
+    _served: server::RpcServer,
 }
 
 impl LongAgo {
@@ -54,7 +54,7 @@ impl LongAgo {
     /// Chain on which the nonce is still unused and no block was made; `beside`: with another endpoint that keeps all
     /// states.
     async fn begun(beside: bool) -> Self {
-        let world = TestHarness::new(Mining::Manual);
+        let world = TestHarness::new(MiningMode::Manual);
         let served = server::serve(world.devnet.clone(), 0).await.unwrap();
         let (latest, old, receipts): (Said, Said, Said) = Default::default();
         let troubles = Arc::new(AtomicUsize::new(usize::MAX));
@@ -102,8 +102,8 @@ impl LongAgo {
     }
 
     /// State after one poll.
-    async fn looked(&self) -> (TxState, bool) {
-        let standing = self.sender.look(self.hash).await.unwrap();
+    async fn looked(&self) -> (SendState, bool) {
+        let standing = self.sender.poll(self.hash).await.unwrap();
         (standing.record.state, standing.settled)
     }
 }
@@ -123,18 +123,18 @@ async fn trouble_of_an_endpoint_says_nothing_of_a_state_long_ago() {
     chain.pass(200, 2 * HOUR).await;
     for trouble in [Fate::Status(503), Fate::Status(429), Fate::LoseAnswer] {
         chain.refuses(Some(trouble.clone()));
-        let untold = chain.sender.look(chain.hash).await.expect_err(&format!("{trouble:?}"));
+        let untold = chain.sender.poll(chain.hash).await.expect_err(&format!("{trouble:?}"));
         assert!(matches!(untold, SenderError::Provider(_)), "{trouble:?}: {untold:?}");
         let record = chain.sender.record(chain.hash).unwrap();
-        assert_eq!((record.state, record.settled_at), (TxState::Sent, None), "{trouble:?}");
+        assert_eq!((record.state, record.settled_at), (SendState::Sent, None), "{trouble:?}");
     }
     for words in TROUBLE {
         chain.refuses(Some(words.clone()));
-        assert_eq!(chain.looked().await, (TxState::Sent, false), "{words:?}");
+        assert_eq!(chain.looked().await, (SendState::Sent, false), "{words:?}");
     }
     // The endpoint answers truthfully again: the other transaction is found in its block.
     chain.refuses(None);
-    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+    assert_eq!(chain.looked().await, (SendState::Dropped, true));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -143,11 +143,11 @@ async fn trouble_that_has_lasted_for_an_hour_of_blocks_is_a_state_that_nobody_ke
         let chain = LongAgo::new().await;
         chain.refuses(Some(words.clone()));
         chain.pass(200, 60).await;
-        assert_eq!(chain.looked().await, (TxState::Sent, false), "{words:?}");
+        assert_eq!(chain.looked().await, (SendState::Sent, false), "{words:?}");
         chain.pass(58, 60).await;
-        assert_eq!(chain.looked().await, (TxState::Sent, false), "{words:?}");
+        assert_eq!(chain.looked().await, (SendState::Sent, false), "{words:?}");
         chain.pass(4, 60).await;
-        assert_eq!(chain.looked().await, (TxState::Dropped, true), "{words:?}");
+        assert_eq!(chain.looked().await, (SendState::Dropped, true), "{words:?}");
     }
 }
 
@@ -163,12 +163,12 @@ async fn trouble_that_two_looks_happened_to_meet_frees_nothing() {
         chain.pass(minutes, 60).await;
         // As often as one request is repeated before its rejection counts.
         chain.troubles.store(RetryRules::default().rounds as usize, Ordering::SeqCst);
-        assert_eq!(chain.looked().await, (TxState::Sent, false), "{minutes}");
+        assert_eq!(chain.looked().await, (SendState::Sent, false), "{minutes}");
         assert_eq!(chain.troubles.load(Ordering::SeqCst), 0, "it was met");
     }
     // The receipt is available again.
     *chain.receipts.lock().unwrap() = None;
-    assert_eq!(chain.looked().await, (TxState::Included, true));
+    assert_eq!(chain.looked().await, (SendState::Included, true));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -177,10 +177,10 @@ async fn states_that_nobody_keeps_are_long_ago_after_an_hour_of_blocks() {
     chain.refuses(Some(PRUNED));
     // The oldest available state, 63 blocks back, is 63 seconds old.
     chain.pass(200, 1).await;
-    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    assert_eq!(chain.looked().await, (SendState::Sent, false));
     // An hour and seven minutes later it is as far back as before, and slightly more than an hour has passed.
     chain.pass(100, 40).await;
-    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+    assert_eq!(chain.looked().await, (SendState::Dropped, true));
 }
 
 /// One endpoint has the old states and the other does not: they contradict each other about each of them.
@@ -189,9 +189,9 @@ async fn states_that_one_of_two_keeps_are_long_ago_after_an_hour_of_blocks() {
     let chain = LongAgo::begun(true).await.spent().await;
     chain.refuses(Some(PRUNED));
     chain.pass(200, 1).await;
-    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    assert_eq!(chain.looked().await, (SendState::Sent, false));
     chain.pass(100, 40).await;
-    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+    assert_eq!(chain.looked().await, (SendState::Dropped, true));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -199,15 +199,15 @@ async fn an_hour_begins_anew_where_the_nonce_was_not_spent_in_between() {
     let chain = LongAgo::new().await;
     chain.refuses(Some(PRUNED));
     chain.pass(200, 1).await;
-    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    assert_eq!(chain.looked().await, (SendState::Sent, false));
     *chain.latest.lock().unwrap() = Some(Fate::Claim(json!("0x0")));
-    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    assert_eq!(chain.looked().await, (SendState::Sent, false));
     *chain.latest.lock().unwrap() = None;
     chain.pass(100, 40).await;
     // 63 blocks of 40 seconds.
-    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    assert_eq!(chain.looked().await, (SendState::Sent, false));
     chain.pass(40, 40).await;
-    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+    assert_eq!(chain.looked().await, (SendState::Dropped, true));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -216,5 +216,5 @@ async fn what_was_spent_hours_ago_by_the_blocks_needs_no_second_look() {
     chain.refuses(Some(PRUNED));
     chain.pass(200, 60).await;
     // 63 blocks of a minute.
-    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+    assert_eq!(chain.looked().await, (SendState::Dropped, true));
 }

@@ -6,19 +6,20 @@ use std::time::Duration;
 use alloy::primitives::U256;
 use alloy::providers::Provider;
 use bardo::base::clock::SystemClock;
-use bardo::chain::devnet::{ChainConfig, ChainTransaction, Devnet, DevnetConfig, Mining, RunningConfig};
+use bardo::chain::devnet::{ChainConfig, ChainTransaction, Devnet, DevnetConfig, MiningMode, RunningConfig};
 use bardo::chain::evm::ChainRules;
 use bardo::chain::network::{AddressBook, Network};
 use bardo::chain::provider::ChainClient;
 use bardo::chain::sender::{
-    FeeError, Fees, RecordError, Replacement, Route, SendFault, SenderError, Treatment, TxState, WaitRules,
+    FaultTreatment, FeeError, RecordError, SendFault, SendRoute, SendState, SenderError, TxFees, TxReplacement,
+    WaitRules,
 };
 
 use bardo_testkit::sending::{CHAIN_ID, GWEI, NO_PATIENCE, PLENTY, TestHarness, ether, sign, waited};
 
 #[tokio::test]
 async fn a_restart_sends_the_same_bytes_and_never_a_second_transaction() {
-    let world = TestHarness::new(Mining::OnTransaction);
+    let world = TestHarness::new(MiningMode::OnTransaction);
     let sender = world.sender();
     let hash = world.keep(&sender, PLENTY).await.hash();
     let raw = sender.record(hash).unwrap().signed.raw().clone();
@@ -28,41 +29,41 @@ async fn a_restart_sends_the_same_bytes_and_never_a_second_transaction() {
     let sender = world.sender();
     let pending = sender.pending().unwrap();
     assert_eq!(pending.len(), 1);
-    assert_eq!((pending[0].hash(), pending[0].state, pending[0].signed.raw()), (hash, TxState::Stored, &raw));
-    assert_eq!(sender.resend(hash).await.unwrap().treatment, Treatment::WaitForReceipt);
+    assert_eq!((pending[0].hash(), pending[0].state, pending[0].signed.raw()), (hash, SendState::Stored, &raw));
+    assert_eq!(sender.resend(hash).await.unwrap().treatment, FaultTreatment::WaitForReceipt);
     // It ends again before it receives the answer, twice.
     drop(sender);
     let sender = world.sender();
     for _ in 0..2 {
         let again = sender.resend(hash).await.unwrap();
-        assert_ne!(again.treatment, Treatment::DropAndReleaseNonce, "{again:?}");
+        assert_ne!(again.treatment, FaultTreatment::DropAndReleaseNonce, "{again:?}");
     }
     let standing = waited(&sender, hash).await;
-    assert_eq!(standing.record.state, TxState::Included);
+    assert_eq!(standing.record.state, SendState::Included);
     assert_eq!(standing.mined.unwrap().hash, hash);
     assert_eq!((world.chain_nonce().await, world.received().await), (1, U256::from(1)));
     assert!(sender.pending().unwrap().is_empty());
     let after = sender.resend(hash).await.unwrap();
-    assert_eq!((after.state, sender.record(hash).unwrap().sends), (TxState::Included, 3), "the end is the end");
+    assert_eq!((after.state, sender.record(hash).unwrap().sends), (SendState::Included, 3), "the end is the end");
 }
 
 #[tokio::test]
 async fn a_certain_refusal_gives_the_nonce_to_the_next() {
-    let world = TestHarness::new(Mining::OnTransaction);
+    let world = TestHarness::new(MiningMode::OnTransaction);
     let sender = world.sender();
-    let ticket = sender.take_nonce(world.account()).await.unwrap();
+    let ticket = sender.reserve_nonce(world.account()).await.unwrap();
     let too_much = world.sign_as(&world.key, ticket.nonce, ether(11), PLENTY);
-    let kept = sender.keep(ticket, too_much.clone(), Route::Public, None).await.unwrap();
+    let kept = sender.keep(ticket, too_much.clone(), SendRoute::Public, None).await.unwrap();
     let refused = sender.send(kept).await.unwrap();
-    assert_eq!((refused.state, refused.treatment), (TxState::Dropped, Treatment::DropAndReleaseNonce));
+    assert_eq!((refused.state, refused.treatment), (SendState::Dropped, FaultTreatment::DropAndReleaseNonce));
     assert_eq!(refused.fault.unwrap().0, SendFault::InsufficientFunds);
     assert!(sender.pending().unwrap().is_empty());
 
     // The same transaction can be signed again, with the same bytes.
-    let ticket = sender.take_nonce(world.account()).await.unwrap();
+    let ticket = sender.reserve_nonce(world.account()).await.unwrap();
     assert_eq!(ticket.nonce, 0);
-    let kept = sender.keep(ticket, too_much, Route::Public, None).await.unwrap();
-    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Dropped);
+    let kept = sender.keep(ticket, too_much, SendRoute::Public, None).await.unwrap();
+    assert_eq!(sender.send(kept).await.unwrap().state, SendState::Dropped);
     let (hash, _) = world.send(&sender).await;
     assert_eq!(sender.record(hash).unwrap().signed.nonce(), 0);
     waited(&sender, hash).await;
@@ -70,53 +71,53 @@ async fn a_certain_refusal_gives_the_nonce_to_the_next() {
 
 #[tokio::test]
 async fn after_a_restart_no_refusal_frees_a_nonce() {
-    let world = TestHarness::new(Mining::Manual);
+    let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
-    let ticket = sender.take_nonce(world.account()).await.unwrap();
+    let ticket = sender.reserve_nonce(world.account()).await.unwrap();
     let too_much = world.sign_as(&world.key, ticket.nonce, ether(11), PLENTY);
-    let hash = sender.keep(ticket, too_much, Route::Public, None).await.unwrap().hash();
+    let hash = sender.keep(ticket, too_much, SendRoute::Public, None).await.unwrap().hash();
     drop(sender);
     let sender = world.sender();
     let refused = sender.resend(hash).await.unwrap();
-    assert_eq!((refused.state, refused.treatment), (TxState::Unclear, Treatment::AskTheChain));
-    assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 1, "nonce 0 stays with what was signed");
+    assert_eq!((refused.state, refused.treatment), (SendState::Unclear, FaultTreatment::AskTheChain));
+    assert_eq!(sender.reserve_nonce(world.account()).await.unwrap().nonce, 1, "nonce 0 stays with what was signed");
 }
 
 #[tokio::test]
 async fn a_reverted_transaction_has_come_to_its_end() {
-    let world = TestHarness::new(Mining::OnTransaction);
+    let world = TestHarness::new(MiningMode::OnTransaction);
     let sender = world.sender();
     let address = alloy::primitives::Address::repeat_byte(0x42);
     // INVALID: every call fails.
     world.devnet.run(move |chain| chain.set_code(address, [0xfe].into())).await.unwrap().unwrap();
-    let ticket = sender.take_nonce(world.account()).await.unwrap();
+    let ticket = sender.reserve_nonce(world.account()).await.unwrap();
     let signed = world.sign(&ticket, PLENTY);
-    let kept = sender.keep(ticket, signed, Route::Public, None).await.unwrap();
+    let kept = sender.keep(ticket, signed, SendRoute::Public, None).await.unwrap();
     let hash = kept.hash();
     sender.send(kept).await.unwrap();
     let standing = waited(&sender, hash).await;
-    assert_eq!(standing.record.state, TxState::Reverted);
+    assert_eq!(standing.record.state, SendState::Reverted);
     assert!(!standing.mined.unwrap().receipt.status());
 }
 
 #[tokio::test]
 async fn a_replacement_takes_the_same_nonce_and_both_ends_are_known() {
-    let world = TestHarness::new(Mining::Manual);
+    let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
-    let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
+    let low = TxFees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
     let kept = world.keep(&sender, low).await;
     let old = kept.hash();
     sender.send(kept).await.unwrap();
 
-    let capped = sender.outbid(old, Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI }).await;
+    let capped = sender.outbid(old, TxFees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI }).await;
     assert!(matches!(capped, Err(SenderError::Fees(FeeError::AboveCap { .. }))), "{capped:?}");
     let plan = sender.outbid(old, PLENTY).await.unwrap();
-    let Replacement { replaces, nonce, fees, value, .. } = plan.clone();
+    let TxReplacement { replaces, nonce, fees, value, .. } = plan.clone();
     assert_eq!((replaces, nonce, value), (old, 0, U256::from(1)));
     assert!(fees.max_fee_per_gas * 10 >= low.max_fee_per_gas * 11, "{fees:?}");
     assert!(fees.max_priority_fee_per_gas * 10 >= low.max_priority_fee_per_gas * 11, "{fees:?}");
 
-    let cheap = Fees { max_fee_per_gas: low.max_fee_per_gas + 1, ..low };
+    let cheap = TxFees { max_fee_per_gas: low.max_fee_per_gas + 1, ..low };
     let refused = sender.store_replacement(old, world.sign_as(&world.key, 0, value, cheap)).await.unwrap_err();
     assert_eq!(refused, SenderError::Record(RecordError::TooCheap));
     let other_nonce = sender.store_replacement(old, world.sign_as(&world.key, 1, value, fees)).await.unwrap_err();
@@ -124,15 +125,15 @@ async fn a_replacement_takes_the_same_nonce_and_both_ends_are_known() {
 
     let kept = sender.store_replacement(old, world.sign_as(&world.key, nonce, value, fees)).await.unwrap();
     let new = kept.hash();
-    assert_eq!(sender.record(old).unwrap().state, TxState::Sent, "nothing has replaced it yet");
-    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
-    assert_eq!(sender.record(old).unwrap().state, TxState::Replaced);
+    assert_eq!(sender.record(old).unwrap().state, SendState::Sent, "nothing has replaced it yet");
+    assert_eq!(sender.send(kept).await.unwrap().state, SendState::Sent);
+    assert_eq!(sender.record(old).unwrap().state, SendState::Replaced);
     world.devnet.mine().await.unwrap();
 
     let standing = waited(&sender, old).await;
     assert_eq!(standing.mined.unwrap().hash, new, "who asks for the old one hears of the new one");
-    assert_eq!(sender.record(new).unwrap().state, TxState::Included);
-    assert_eq!(sender.record(old).unwrap().state, TxState::Replaced);
+    assert_eq!(sender.record(new).unwrap().state, SendState::Included);
+    assert_eq!(sender.record(old).unwrap().state, SendState::Replaced);
     assert!(sender.pending().unwrap().is_empty());
     assert_eq!(world.received().await, U256::from(1), "paid once");
     assert!(matches!(sender.outbid(new, PLENTY).await, Err(SenderError::Record(RecordError::Ended { .. }))));
@@ -140,14 +141,14 @@ async fn a_replacement_takes_the_same_nonce_and_both_ends_are_known() {
 
 #[tokio::test]
 async fn a_replaced_transaction_that_is_mined_after_all_counts() {
-    let world = TestHarness::new(Mining::Manual);
+    let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let kept = world.keep(&sender, PLENTY).await;
     let old = kept.hash();
     sender.send(kept).await.unwrap();
     let raw = sender.record(old).unwrap().signed;
-    let cap = Fees { max_fee_per_gas: 50 * GWEI, max_priority_fee_per_gas: 5 * GWEI };
-    let Replacement { fees, .. } = sender.cancel(old, cap).await.unwrap();
+    let cap = TxFees { max_fee_per_gas: 50 * GWEI, max_priority_fee_per_gas: 5 * GWEI };
+    let TxReplacement { fees, .. } = sender.cancel(old, cap).await.unwrap();
     let kept = sender.store_replacement(old, world.sign_as(&world.key, 0, U256::ZERO, fees)).await.unwrap();
     let new = kept.hash();
     sender.send(kept).await.unwrap();
@@ -163,41 +164,41 @@ async fn a_replaced_transaction_that_is_mined_after_all_counts() {
         .unwrap();
     let standing = waited(&sender, new).await;
     assert_eq!(standing.mined.unwrap().hash, old);
-    assert_eq!(sender.record(old).unwrap().state, TxState::Included);
-    assert_eq!(sender.record(new).unwrap().state, TxState::Replaced);
+    assert_eq!(sender.record(old).unwrap().state, SendState::Included);
+    assert_eq!(sender.record(new).unwrap().state, SendState::Replaced);
 }
 
 #[tokio::test]
 async fn what_pays_too_little_is_to_be_signed_anew() {
-    let world = TestHarness::new(Mining::Manual);
+    let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
-    let cheap = Fees { max_fee_per_gas: GWEI / 2, max_priority_fee_per_gas: 1 };
+    let cheap = TxFees { max_fee_per_gas: GWEI / 2, max_priority_fee_per_gas: 1 };
     let kept = world.keep(&sender, cheap).await;
     let hash = kept.hash();
     let outcome = sender.send(kept).await.unwrap();
-    assert_eq!((outcome.state, outcome.treatment), (TxState::Stored, Treatment::Outbid));
+    assert_eq!((outcome.state, outcome.treatment), (SendState::Stored, FaultTreatment::Outbid));
     let plan = sender.outbid(hash, PLENTY).await.unwrap();
     let signed = world.sign_as(&world.key, plan.nonce, plan.value, plan.fees);
     let kept = sender.store_replacement(hash, signed).await.unwrap();
-    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
+    assert_eq!(sender.send(kept).await.unwrap().state, SendState::Sent);
     world.devnet.mine().await.unwrap();
     assert!(waited(&sender, hash).await.mined.unwrap().receipt.status());
 }
 
 #[tokio::test]
 async fn a_block_that_leaves_takes_its_transactions_back() {
-    let mut world = TestHarness::new(Mining::Manual);
+    let mut world = TestHarness::new(MiningMode::Manual);
     world.rules.confirmations = 3;
     let sender = world.sender();
     let (hash, _) = world.send(&sender).await;
     world.devnet.mine().await.unwrap();
-    let standing = sender.look(hash).await.unwrap();
-    assert_eq!((standing.record.state, standing.settled), (TxState::Included, false));
+    let standing = sender.poll(hash).await.unwrap();
+    assert_eq!((standing.record.state, standing.settled), (SendState::Included, false));
     assert_eq!(standing.mined.unwrap().confirmations, 1);
 
     world.devnet.run(|chain| chain.reorg(1, Vec::new()).unwrap()).await.unwrap();
-    let standing = sender.look(hash).await.unwrap();
-    assert_eq!((standing.record.state, standing.record.block), (TxState::Sent, None));
+    let standing = sender.poll(hash).await.unwrap();
+    assert_eq!((standing.record.state, standing.record.block), (SendState::Sent, None));
     assert!(standing.mined.is_none());
 
     // The wait itself resends the transaction.
@@ -213,40 +214,40 @@ async fn a_block_that_leaves_takes_its_transactions_back() {
         world.devnet.mine().await.unwrap();
     }
     let standing = waiting.await.unwrap();
-    assert_eq!(standing.record.state, TxState::Included);
+    assert_eq!(standing.record.state, SendState::Included);
     assert_eq!(standing.mined.unwrap().confirmations, 3);
     assert_eq!(world.received().await, U256::from(1));
 }
 
 #[tokio::test]
 async fn a_spent_nonce_counts_only_as_deep_as_a_final_block() {
-    let mut world = TestHarness::new(Mining::Manual);
+    let mut world = TestHarness::new(MiningMode::Manual);
     world.rules.confirmations = 2;
     let sender = world.sender();
     let ours = world.keep(&sender, PLENTY).await.hash();
     world.send_outside(0, U256::from(5)).await;
     world.devnet.mine().await.unwrap();
-    assert_eq!(sender.look(ours).await.unwrap().record.state, TxState::Stored, "that block may leave yet");
+    assert_eq!(sender.poll(ours).await.unwrap().record.state, SendState::Stored, "that block may leave yet");
     world.devnet.mine().await.unwrap();
-    let standing = sender.look(ours).await.unwrap();
-    assert_eq!((standing.record.state, standing.settled), (TxState::Dropped, true));
+    let standing = sender.poll(ours).await.unwrap();
+    assert_eq!((standing.record.state, standing.settled), (SendState::Dropped, true));
 }
 
 #[tokio::test]
 async fn under_a_halt_waiting_sends_nothing() {
-    let world = TestHarness::new(Mining::Manual);
+    let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let hash = world.keep(&sender, PLENTY).await.hash();
     let rules = WaitRules { patience: Duration::from_millis(300), resend: false };
     let standing = sender.wait(hash, rules).await.unwrap();
-    assert_eq!((standing.record.state, standing.record.sends, standing.settled), (TxState::Stored, 0, false));
+    assert_eq!((standing.record.state, standing.record.sends, standing.settled), (SendState::Stored, 0, false));
     assert!(world.client.provider().get_transaction_by_hash(hash).await.unwrap().is_none());
     assert!(!sender.wait(hash, NO_PATIENCE).await.unwrap().settled);
 }
 
 #[tokio::test]
 async fn fees_come_from_the_chain_and_stay_under_the_cap() {
-    let world = TestHarness::new(Mining::OnTransaction);
+    let world = TestHarness::new(MiningMode::OnTransaction);
     let sender = world.sender();
     let quote = sender.fee_quote().await.unwrap();
     // The chain begins at one gwei, and its first block was empty.
@@ -255,15 +256,15 @@ async fn fees_come_from_the_chain_and_stay_under_the_cap() {
     waited(&sender, hash).await;
     let quote = sender.fee_quote().await.unwrap();
     assert_eq!(quote.tip, GWEI, "what the only transaction paid");
-    assert!(quote.within(Fees { max_fee_per_gas: GWEI, max_priority_fee_per_gas: GWEI }).is_err());
+    assert!(quote.within(TxFees { max_fee_per_gas: GWEI, max_priority_fee_per_gas: GWEI }).is_err());
     assert_eq!(quote.within(PLENTY).unwrap().max_priority_fee_per_gas, GWEI);
 }
 
 #[tokio::test]
 async fn only_what_waits_is_replaced_and_only_by_its_own_account_on_its_own_chain() {
-    let world = TestHarness::new(Mining::Manual);
+    let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
-    let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
+    let low = TxFees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
     let kept = world.keep(&sender, low).await;
     let old = kept.hash();
     sender.send(kept).await.unwrap();
@@ -285,22 +286,22 @@ async fn only_what_waits_is_replaced_and_only_by_its_own_account_on_its_own_chai
     let again = sender.store_replacement(old, right.clone()).await.unwrap_err();
     assert_eq!(again, SenderError::Record(RecordError::Twice(right.hash())));
     // A replaced transaction is not pending any more, nor is an included one.
-    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
-    let dearer = Fees { max_fee_per_gas: 100 * GWEI, max_priority_fee_per_gas: 10 * GWEI };
+    assert_eq!(sender.send(kept).await.unwrap().state, SendState::Sent);
+    let dearer = TxFees { max_fee_per_gas: 100 * GWEI, max_priority_fee_per_gas: 10 * GWEI };
     let late = sign(&world.key, CHAIN_ID, 0, U256::from(1), dearer);
     let ended = |hash, state| SenderError::Record(RecordError::Ended { hash, state });
     let refused = sender.store_replacement(old, late.clone()).await.unwrap_err();
-    assert_eq!(refused, ended(old, TxState::Replaced));
+    assert_eq!(refused, ended(old, SendState::Replaced));
     world.devnet.mine().await.unwrap();
     waited(&sender, right.hash()).await;
     let refused = sender.store_replacement(right.hash(), late).await.unwrap_err();
-    assert_eq!(refused, ended(right.hash(), TxState::Included));
+    assert_eq!(refused, ended(right.hash(), SendState::Included));
     assert_eq!((world.received().await, world.chain_nonce().await), (U256::from(1), 1));
 }
 
 #[tokio::test]
 async fn a_transaction_is_neither_sent_to_nor_looked_for_on_another_chain() {
-    let world = TestHarness::new(Mining::OnTransaction);
+    let world = TestHarness::new(MiningMode::OnTransaction);
     let here = world.sender();
     let kept = world.keep(&here, PLENTY).await;
     let hash = kept.hash();
@@ -311,37 +312,37 @@ async fn a_transaction_is_neither_sent_to_nor_looked_for_on_another_chain() {
     let client = ChainClient::devnet(network, devnet, Arc::new(SystemClock)).unwrap();
     let elsewhere = world.sender_over(client, None);
     let other = SenderError::OtherChain { hash, found: CHAIN_ID, own: 31_338 };
-    assert_eq!(elsewhere.look(hash).await.unwrap_err(), other);
+    assert_eq!(elsewhere.poll(hash).await.unwrap_err(), other);
     assert_eq!(elsewhere.resend(hash).await.unwrap_err(), other);
     assert_eq!(elsewhere.send(kept).await.unwrap_err(), other);
     assert_eq!(here.record(hash).unwrap().sends, 0, "nobody was shown it");
     // On its own chain it continues.
     here.resend(hash).await.unwrap();
-    assert_eq!(waited(&here, hash).await.record.state, TxState::Included);
+    assert_eq!(waited(&here, hash).await.record.state, SendState::Included);
 }
 
 #[tokio::test]
 async fn a_replacement_that_is_refused_frees_nothing_of_what_it_was_to_replace() {
-    let world = TestHarness::new(Mining::Manual);
+    let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let (old, _) = world.send(&sender).await;
     // A gas price of a million gwei: more than the account's balance for the whole transaction.
-    let dear = Fees { max_fee_per_gas: 1_000_000 * GWEI, max_priority_fee_per_gas: 2 * GWEI };
+    let dear = TxFees { max_fee_per_gas: 1_000_000 * GWEI, max_priority_fee_per_gas: 2 * GWEI };
     let kept = sender.store_replacement(old, world.sign_as(&world.key, 0, U256::from(1), dear)).await.unwrap();
     let refused = sender.send(kept).await.unwrap();
-    assert_eq!((refused.state, refused.fault.unwrap().0), (TxState::Dropped, SendFault::InsufficientFunds));
+    assert_eq!((refused.state, refused.fault.unwrap().0), (SendState::Dropped, SendFault::InsufficientFunds));
     let first = sender.record(old).unwrap();
-    assert_eq!((first.state, first.settled_at), (TxState::Sent, None), "the first one waits as before");
-    assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 1, "and its nonce is its own");
+    assert_eq!((first.state, first.settled_at), (SendState::Sent, None), "the first one waits as before");
+    assert_eq!(sender.reserve_nonce(world.account()).await.unwrap().nonce, 1, "and its nonce is its own");
     world.devnet.mine().await.unwrap();
-    assert_eq!(waited(&sender, old).await.record.state, TxState::Included);
+    assert_eq!(waited(&sender, old).await.record.state, SendState::Included);
 }
 
 #[tokio::test]
 async fn the_first_one_sent_again_does_not_replace_what_was_signed_to_replace_it() {
-    let world = TestHarness::new(Mining::Manual);
+    let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
-    let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
+    let low = TxFees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
     let kept = world.keep(&sender, low).await;
     let old = kept.hash();
     sender.send(kept).await.unwrap();
@@ -350,9 +351,9 @@ async fn the_first_one_sent_again_does_not_replace_what_was_signed_to_replace_it
     sender.resend(old).await.unwrap();
     assert_eq!(
         (sender.record(old).unwrap().state, sender.record(new).unwrap().state),
-        (TxState::Sent, TxState::Stored)
+        (SendState::Sent, SendState::Stored)
     );
-    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
+    assert_eq!(sender.send(kept).await.unwrap().state, SendState::Sent);
     world.devnet.mine().await.unwrap();
     assert_eq!(waited(&sender, new).await.mined.unwrap().hash, new);
 }

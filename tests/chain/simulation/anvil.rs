@@ -4,7 +4,7 @@
 use alloy::eips::{BlockId, Encodable2718};
 use alloy::primitives::{Bytes, U256};
 use alloy::providers::{DynProvider, Provider};
-use bardo::chain::fork::{Call, Fork, Remote, RemoteLimits, Source, Status};
+use bardo::chain::fork::{ExecutionStatus, Fork, ForkCall, ForkSource, RemoteLimits, RemoteState};
 use serde_json::{Value, json};
 
 use crate::simulation::execution::{Exchange, next_block, seed};
@@ -24,12 +24,12 @@ async fn a_hundred_simulated_over_anvil_do_the_same_on_both() {
         .await
         .expect("a chain");
     let (_anvil, provider) = start(&state, timestamp, rules.chain_id).await;
-    let source = Source::Remote(Remote::new(provider.clone(), rules, RemoteLimits::default()));
+    let source = ForkSource::Remote(RemoteState::new(provider.clone(), rules, RemoteLimits::default()));
     for _ in 0..110 {
         let next = next_block(&exchange).await;
         let attempt = exchange.attempt().await;
         let fork = Fork::pin(&source, BlockId::latest(), next).await.expect("a fork");
-        let call = Call::from_signed(&attempt.envelope).expect("a call");
+        let call = ForkCall::from_signed(&attempt.envelope).expect("a call");
         let simulation = fork.simulate(&[call]).await.unwrap_or_else(|error| panic!("{}: {error}", attempt.what));
 
         let what = attempt.what.clone();
@@ -46,7 +46,7 @@ async fn a_hundred_simulated_over_anvil_do_the_same_on_both() {
             .expect("a receipt")
             .unwrap_or_else(|| panic!("not in the block: {what}"));
         let outcome = &simulation.outcomes[0];
-        assert_eq!(receipt.status(), outcome.status == Status::Success, "{what}: {:?}", outcome.status);
+        assert_eq!(receipt.status(), outcome.status == ExecutionStatus::Success, "{what}: {:?}", outcome.status);
         assert_eq!(receipt.gas_used, outcome.gas_used, "{what}");
         let logs: Vec<_> = receipt.logs().iter().map(|log| log.inner.clone()).collect();
         assert_eq!(logs, outcome.logs, "{what}");

@@ -13,13 +13,13 @@ use bardo::abi::erc4337::EntryPointNonces;
 use bardo::abi::nft::Erc721;
 use bardo::abi::permit2::Permit2;
 use bardo::abi::uniswap_v3::NonfungiblePositionManager;
-use bardo::chain::devnet::State;
-use bardo::chain::evm::{self, Checks};
+use bardo::chain::devnet::WorldState;
+use bardo::chain::evm::{self, CheckMode};
 use bardo::chain::fork::{
-    Call, Change, Delegation, Explained, Failure, Fees, ForkError, Gap, Limits, Options, Payment, Permit2Allowance,
-    Reason, Status, Watch,
+    CallFees, CodeDelegation, DetectionGap, DetectionLimits, ExecutionStatus, ForkCall, ForkError, GasPayment,
+    Permit2Allowance, QueryFailure, RevertReason, SimulationOptions, ValueChange, WatchList, WriteExplanation,
 };
-use bardo::sandbox::contracts::{Contract, ENTRY_POINT};
+use bardo::sandbox::contracts::{BundledContract, ENTRY_POINT};
 use revm::context::TxEnv;
 
 use futures::FutureExt as _;
@@ -49,14 +49,14 @@ fn number(n: u64) -> U256 {
     U256::from(n)
 }
 
-fn moved<T>(before: T, after: T) -> Change<T> {
-    Change { before, after }
+fn moved<T>(before: T, after: T) -> ValueChange<T> {
+    ValueChange { before, after }
 }
 
 /// Well-behaved token, with 1000 units held by the first account.
 fn token(world: &mut TestHarness) -> Address {
     let arguments = ("Mock".to_string(), "MOCK".to_string(), U256::from(18)).abi_encode_params();
-    let token = world.deploy(Contract::MockERC20.creation(&arguments).expect("bundled"));
+    let token = world.deploy(BundledContract::MockERC20.creation(&arguments).expect("bundled"));
     world.send(ALICE, token, OpenMint::mintCall { to: ALICE, value: number(1000) });
     token
 }
@@ -121,7 +121,7 @@ fn minting_raises_the_supply() {
 #[test]
 fn wrapping_turns_native_balance_into_tokens() {
     let mut world = TestHarness::new();
-    let weth = world.deploy(Contract::Weth9.code().expect("bundled"));
+    let weth = world.deploy(BundledContract::Weth9.code().expect("bundled"));
     let simulation = world.simulate(&[call(ALICE, weth, Weth9::depositCall {}).with_value(ether(3))]);
     let changes = &simulation.changes;
     assert_eq!(changes.balance(weth, ALICE), Some(moved(number(0), ether(3))));
@@ -134,7 +134,7 @@ fn wrapping_turns_native_balance_into_tokens() {
 fn permit2_allowances_and_nonces_are_read() {
     let mut world = TestHarness::new();
     let token = token(&mut world);
-    let permit2 = world.deploy(Contract::Permit2.code().expect("bundled"));
+    let permit2 = world.deploy(BundledContract::Permit2.code().expect("bundled"));
     let approve =
         Permit2::approveCall { token, spender: BOB, amount: U160::from(77), expiration: U48::from(1_900_000_000) };
     let cancel = Permit2::invalidateUnorderedNoncesCall { wordPos: number(5), mask: number(0b101) };
@@ -154,7 +154,7 @@ fn permit2_allowances_and_nonces_are_read() {
 fn operators_of_the_position_manager_are_read() {
     let mut world = TestHarness::new();
     let arguments = (Address::repeat_byte(1), Address::repeat_byte(2), Address::repeat_byte(3)).abi_encode_params();
-    let positions = world.deploy(Contract::NonfungiblePositionManager.creation(&arguments).expect("bundled"));
+    let positions = world.deploy(BundledContract::NonfungiblePositionManager.creation(&arguments).expect("bundled"));
     let approve = Erc721::setApprovalForAllCall { operator: BOB, approved: true };
     let simulation = world.simulate(&[call(ALICE, positions, approve)]);
     let [operator] = simulation.changes.operators.as_slice() else { panic!("{:?}", simulation.changes) };
@@ -245,7 +245,8 @@ fn balances_kept_elsewhere_are_found() {
 
 #[test]
 fn a_token_that_does_not_answer_makes_the_report_incomplete() {
-    for (manner, failure) in [(0u64, Failure::Reverted), (1, Failure::OutOfGas), (2, Failure::Malformed)] {
+    for (manner, failure) in [(0u64, QueryFailure::Reverted), (1, QueryFailure::OutOfGas), (2, QueryFailure::Malformed)]
+    {
         let mut world = TestHarness::new();
         let token = world.deploy(odd!("MuteToken", (number(manner),).abi_encode_params()));
         let changes = world.simulate(&[call(ALICE, token, Erc20::transferCall { to: BOB, value: number(4) })]).changes;
@@ -258,7 +259,7 @@ fn a_token_that_does_not_answer_makes_the_report_incomplete() {
 }
 
 /// Simulates one call with a silent contract: completeness of the report, and unanswered requests.
-fn silence(world: &TestHarness, call: Call) -> (bool, Vec<String>) {
+fn silence(world: &TestHarness, call: ForkCall) -> (bool, Vec<String>) {
     let simulation = world.simulate(&[call]);
     assert!(simulation.succeeded(), "{:?}", simulation.failure());
     let changes = simulation.changes;
@@ -288,8 +289,10 @@ fn a_write_about_an_account_that_its_contract_does_not_speak_of_makes_the_report
     assert_eq!(silence(&world, call(ALICE, register, lend)), (true, vec![]));
     // A declared owner counts even if it is a contract.
     let lend = call(ALICE, register, Odd::lendCall { owner: token, to: BOB, value: number(5) });
-    let watch = Watch { owners: vec![token], ..Watch::default() };
-    assert!(!world.simulate_with(&[lend], &Options { watch, ..Options::default() }).changes.complete());
+    let watch = WatchList { owners: vec![token], ..WatchList::default() };
+    assert!(
+        !world.simulate_with(&[lend], &SimulationOptions { watch, ..SimulationOptions::default() }).changes.complete()
+    );
     // An account with delegated code still belongs to a person.
     world.state.set_code(CAROL, [&[0xef, 0x01, 0x00], token.as_slice()].concat().into()).expect("a designator");
     let lend = Odd::lendCall { owner: CAROL, to: BOB, value: number(5) };
@@ -384,8 +387,8 @@ fn a_slot_written_without_a_hash_is_tied_to_its_holder_or_left_unexplained() {
     // BOB sends and ALICE is not involved: the slot's owner is unknown, so it is reported unnamed.
     assert_eq!(changes.unexplained().count(), 1);
     // With ALICE declared it has a name.
-    let watch = Watch { tokens: vec![token], owners: vec![ALICE, CAROL], spenders: vec![] };
-    let options = Options { watch, ..Options::default() };
+    let watch = WatchList { tokens: vec![token], owners: vec![ALICE, CAROL], spenders: vec![] };
+    let options = SimulationOptions { watch, ..SimulationOptions::default() };
     let changes = world.simulate_with(&[call(BOB, token, Odd::pokeCall { slot, value: number(1) })], &options).changes;
     assert_eq!(changes.balance(token, ALICE), Some(moved(number(10), number(1))));
     assert_eq!(changes.unexplained().count(), 0);
@@ -398,7 +401,7 @@ fn a_slot_written_without_a_hash_is_tied_to_its_holder_or_left_unexplained() {
     let slot = U256::from_be_bytes(ALICE.into_word().0);
     let changes = world.simulate(&[call(BOB, token, Odd::pokeCall { slot, value: number(1) })]).changes;
     let [write] = changes.writes.as_slice() else { panic!("{changes:?}") };
-    assert_eq!(write.explained, Explained::No);
+    assert_eq!(write.explained, WriteExplanation::No);
     assert!(write.concerns(ALICE) && write.concerns(token) && !write.concerns(CAROL));
 }
 
@@ -408,7 +411,7 @@ fn a_balance_that_is_not_the_slot_explains_only_partly() {
     let token = world.deploy(odd!("ScaledToken", (ALICE, number(100)).abi_encode_params()));
     let changes = world.simulate(&[call(ALICE, token, Erc20::transferCall { to: BOB, value: number(40) })]).changes;
     assert_eq!(changes.balance(token, ALICE), Some(moved(number(50), number(30))));
-    assert!(changes.writes.iter().all(|write| write.explained == Explained::Partly));
+    assert!(changes.writes.iter().all(|write| write.explained == WriteExplanation::Partly));
     assert_eq!(changes.unexplained().count(), 2);
 }
 
@@ -454,7 +457,7 @@ fn kinds_of_tokens_and_permit_nonces_are_followed_without_events() {
 #[test]
 fn nonces_at_the_entry_point_leave_the_report_complete_and_those_of_a_lookalike_do_not() {
     let mut world = TestHarness::new();
-    let lookalike = world.deploy(Contract::EntryPoint.creation(&[]).expect("bundled"));
+    let lookalike = world.deploy(BundledContract::EntryPoint.creation(&[]).expect("bundled"));
     let code = world.state.code(lookalike);
     world.state.set_code(ENTRY_POINT, code).expect("sound code");
     // A 192-bit key that is not an address, and the usual key.
@@ -479,28 +482,32 @@ fn nonces_at_the_entry_point_leave_the_report_complete_and_those_of_a_lookalike_
 fn reasons_are_decoded() {
     let mut world = TestHarness::new();
     let failing = world.deploy(odd!("Failing", []));
-    let status = |call: Call| {
+    let status = |call: ForkCall| {
         let mut simulation = world.simulate(&[call]);
         assert!(!simulation.succeeded());
         assert!(simulation.changes.writes.is_empty());
         simulation.outcomes.remove(0).status
     };
-    let Status::Reverted(Reason::Message(message)) = status(call(ALICE, failing, Odd::messageCall {})) else {
+    let ExecutionStatus::Reverted(RevertReason::Message(message)) = status(call(ALICE, failing, Odd::messageCall {}))
+    else {
         panic!("a message")
     };
     assert_eq!(message.as_str(), "Too little received");
-    let Status::Reverted(Reason::Panic { code, .. }) = status(call(ALICE, failing, Odd::divideCall {})) else {
+    let ExecutionStatus::Reverted(RevertReason::Panic { code, .. }) = status(call(ALICE, failing, Odd::divideCall {}))
+    else {
         panic!("a panic")
     };
     assert_eq!(code, number(0x12));
-    let Status::Reverted(reason) = status(call(ALICE, failing, Odd::customCall {})) else { panic!("a custom error") };
+    let ExecutionStatus::Reverted(reason) = status(call(ALICE, failing, Odd::customCall {})) else {
+        panic!("a custom error")
+    };
     let told = format!(
         "the balance is below the amount; by the contract: ERC20InsufficientBalance(sender: {ALICE}, balance: 1, \
          needed: 2)"
     );
     assert_eq!(reason.to_string(), told);
     let halted = status(call(ALICE, failing, Odd::loopCall {}).with_gas_limit(100_000));
-    assert!(matches!(halted, Status::Halted(_)), "{halted:?}");
+    assert!(matches!(halted, ExecutionStatus::Halted(_)), "{halted:?}");
 }
 
 #[test]
@@ -508,16 +515,16 @@ fn what_no_block_would_include_is_an_error() {
     let mut world = TestHarness::new();
     let token = token(&mut world);
     let plain = call(ALICE, token, Erc20::transferCall { to: BOB, value: number(1) });
-    let fees = Fees::Dynamic { max_fee: 2_000_000_000, max_priority_fee: 1 };
+    let fees = CallFees::Dynamic { max_fee: 2_000_000_000, max_priority_fee: 1 };
     let nonce = world.state.nonce(ALICE);
     let wrong = [
         ("a nonce that is not next", plain.clone().paid(nonce + 1, fees)),
-        ("a fee below the base fee", plain.clone().paid(nonce, Fees::Legacy { gas_price: 1 })),
+        ("a fee below the base fee", plain.clone().paid(nonce, CallFees::Legacy { gas_price: 1 })),
         ("more value than the account has", plain.clone().with_value(ether(1000)).paid(nonce, fees)),
         ("more value than the account has, gas being free", plain.clone().with_value(ether(1000))),
         ("more gas than EIP-7825 allows", plain.clone().with_gas_limit(20_000_000).paid(nonce, fees)),
         ("less gas than the transaction costs before it runs", plain.clone().with_gas_limit(21_000)),
-        ("a sender that is a contract", Call { from: token, ..plain.clone() }.paid(1, fees)),
+        ("a sender that is a contract", ForkCall { from: token, ..plain.clone() }.paid(1, fees)),
     ];
     for (what, call) in wrong {
         let result = block_on(world.fork().simulate(&[call]));
@@ -534,7 +541,7 @@ fn an_exact_transaction_costs_what_the_chain_charges() {
     let mut world = TestHarness::new();
     let token = token(&mut world);
     let nonce = world.state.nonce(ALICE);
-    let fees = Fees::Dynamic { max_fee: 3_000_000_000, max_priority_fee: 500_000_000 };
+    let fees = CallFees::Dynamic { max_fee: 3_000_000_000, max_priority_fee: 500_000_000 };
     let transfer =
         call(ALICE, token, Erc20::transferCall { to: BOB, value: number(1) }).with_gas_limit(90_000).paid(nonce, fees);
     let simulation = world.simulate(std::slice::from_ref(&transfer));
@@ -551,7 +558,7 @@ fn an_exact_transaction_costs_what_the_chain_charges() {
         chain_id: Some(RULES.chain_id),
         ..TxEnv::default()
     };
-    let execution = evm::transact(&world.state, &RULES, &world.block, Checks::Transaction, tx).expect("sound");
+    let execution = evm::transact(&world.state, &RULES, &world.block, CheckMode::Transaction, tx).expect("sound");
     assert_eq!(simulation.outcomes[0].gas_used, execution.result.tx_gas_used());
     assert_eq!(simulation.outcomes[0].logs, execution.result.into_logs());
     // Base fee 1 gwei, tip 0.5 gwei.
@@ -561,7 +568,7 @@ fn an_exact_transaction_costs_what_the_chain_charges() {
     assert_eq!(sender.balance.before - sender.balance.after, gas * price);
     let coinbase = simulation.changes.account(world.block.coinbase).expect("earned");
     assert_eq!(coinbase.balance.after, gas * number(500_000_000));
-    let mut after: State = world.state.clone();
+    let mut after: WorldState = world.state.clone();
     after.apply(execution.state);
     for account in &simulation.changes.accounts {
         assert_eq!(account.balance.after, after.balance(account.account));
@@ -578,15 +585,15 @@ fn creations_and_delegations_are_changes_of_code() {
     let mut world = TestHarness::new();
     let code = world.deploy(odd!("Failing", []));
     let created = ALICE.create(world.state.nonce(ALICE));
-    let simulation = world.simulate(&[Call::create(ALICE, odd!("Failing", []))]);
+    let simulation = world.simulate(&[ForkCall::create(ALICE, odd!("Failing", []))]);
     assert_eq!(simulation.outcomes[0].created, Some(created));
     let change = simulation.changes.account(created).expect("created");
     assert_eq!(change.code_hash, moved(KECCAK256_EMPTY, world.state.code_hash(code)));
     assert_eq!(change.nonce, moved(0, 1));
 
     let authorization = Authorization { chain_id: number(RULES.chain_id), address: code, nonce: 0 };
-    let mut delegate = Call::new(ALICE, CAROL, []);
-    delegate.authorizations = vec![Delegation::Unsigned { authority: BOB, authorization }];
+    let mut delegate = ForkCall::new(ALICE, CAROL, []);
+    delegate.authorizations = vec![CodeDelegation::Unsigned { authority: BOB, authorization }];
     let simulation = world.simulate(&[delegate]);
     let change = simulation.changes.account(BOB).expect("delegated");
     assert_eq!(change.delegation, moved(None, Some(code)));
@@ -598,8 +605,8 @@ fn creations_and_delegations_are_changes_of_code() {
     let mut with_delegate = TestHarness { state: world.state.clone(), block: world.block };
     with_delegate.state.set_code(BOB, [&[0xef, 0x01, 0x00], code.as_slice()].concat().into()).expect("a designator");
     let authorization = Authorization { chain_id: number(RULES.chain_id), address: Address::ZERO, nonce: 0 };
-    let mut clear = Call::new(ALICE, CAROL, []);
-    clear.authorizations = vec![Delegation::Unsigned { authority: BOB, authorization }];
+    let mut clear = ForkCall::new(ALICE, CAROL, []);
+    clear.authorizations = vec![CodeDelegation::Unsigned { authority: BOB, authorization }];
     let simulation = with_delegate.simulate(&[clear]);
     assert_eq!(simulation.changes.account(BOB).expect("cleared").delegation, moved(Some(code), None));
 }
@@ -609,14 +616,19 @@ fn bounds_are_never_silent() {
     let mut world = TestHarness::new();
     let token = token(&mut world);
     let transfer = call(ALICE, token, Erc20::transferCall { to: BOB, value: number(1) });
-    let few = Limits { questions: 1, ..Limits::default() };
-    let changes =
-        world.simulate_with(std::slice::from_ref(&transfer), &Options { limits: few, ..Options::default() }).changes;
-    assert!(matches!(changes.gaps.as_slice(), [Gap::Questions(_)]));
+    let few = DetectionLimits { questions: 1, ..DetectionLimits::default() };
+    let changes = world
+        .simulate_with(
+            std::slice::from_ref(&transfer),
+            &SimulationOptions { limits: few, ..SimulationOptions::default() },
+        )
+        .changes;
+    assert!(matches!(changes.gaps.as_slice(), [DetectionGap::Questions(_)]));
     assert!(!changes.complete());
-    let poor = Limits { total_gas: 10, ..Limits::default() };
-    let changes = world.simulate_with(&[transfer], &Options { limits: poor, ..Options::default() }).changes;
-    assert!(changes.gaps.iter().any(|gap| matches!(gap, Gap::Gas(_))), "{:?}", changes.gaps);
+    let poor = DetectionLimits { total_gas: 10, ..DetectionLimits::default() };
+    let changes =
+        world.simulate_with(&[transfer], &SimulationOptions { limits: poor, ..SimulationOptions::default() }).changes;
+    assert!(changes.gaps.iter().any(|gap| matches!(gap, DetectionGap::Gas(_))), "{:?}", changes.gaps);
     assert!(!changes.complete());
 }
 
@@ -649,7 +661,7 @@ fn the_plan_sees_its_own_contracts() {
     let world = TestHarness::new();
     let created = ALICE.create(0);
     let plan = [
-        Call::create(ALICE, odd!("SilentToken", (ALICE, number(10)).abi_encode_params())),
+        ForkCall::create(ALICE, odd!("SilentToken", (ALICE, number(10)).abi_encode_params())),
         call(ALICE, created, Erc20::transferCall { to: BOB, value: number(4) }),
     ];
     let simulation = world.simulate(&plan);
@@ -659,5 +671,5 @@ fn the_plan_sees_its_own_contracts() {
     assert_eq!(changes.balance(created, BOB), Some(moved(number(0), number(4))));
     assert_eq!(changes.unexplained().count(), 0);
     assert_eq!(simulation.pinned.hash, B256::repeat_byte(0x11));
-    assert_eq!(plan[0].payment, Payment::Free);
+    assert_eq!(plan[0].payment, GasPayment::Free);
 }

@@ -11,7 +11,7 @@ use alloy::rpc::client::RpcClient;
 use alloy::rpc::json_rpc::{RequestPacket, ResponsePacket};
 use alloy::rpc::types::Header;
 use alloy::transports::{TransportError, TransportErrorKind, TransportFut};
-use bardo::chain::devnet::State;
+use bardo::chain::devnet::WorldState;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tower::Service;
@@ -46,7 +46,7 @@ pub struct Endpoint {
 
 #[derive(Debug)]
 struct Shared {
-    state: State,
+    state: WorldState,
     header: Header,
     fault: Fault,
     /// Number of further packets before the block is replaced.

@@ -20,12 +20,14 @@ use bardo::abi::erc20::{Erc20, OpenMint, Weth9};
 use bardo::abi::permit2::Permit2;
 use bardo::abi::uniswap_v2::UniswapV2Router02;
 use bardo::abi::uniswap_v3::SwapRouter02;
-use bardo::chain::devnet::{Block, ChainTransaction, Devnet, Snapshot, State};
-use bardo::chain::evm::{self, Checks};
-use bardo::chain::fork::{Call, Changes, Fork, NextBlock, Remote, RemoteLimits, Simulation, Source, Status};
-use bardo::sandbox::genesis::{Deployment, Pool};
+use bardo::chain::devnet::{Block, ChainTransaction, Devnet, ForkPoint, WorldState};
+use bardo::chain::evm::{self, CheckMode};
+use bardo::chain::fork::{
+    ExecutionStatus, Fork, ForkCall, ForkSource, NextBlock, RemoteLimits, RemoteState, Simulation, StateChanges,
+};
+use bardo::sandbox::genesis::{Deployment, GenesisPool};
 use bardo::sandbox::plan::Venue;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -63,7 +65,7 @@ impl Exchange {
         let config = SandboxConfig {
             seed,
             start_time: 1_800_000_000,
-            pace: Pace::Manual,
+            pace: BlockPace::Manual,
             clock: None,
             market: MarketMode::Off,
             keeper: false,
@@ -214,8 +216,8 @@ impl Exchange {
         }
     }
 
-    fn pool(&mut self, wanted: fn(&Pool) -> bool) -> Pool {
-        let pools: Vec<Pool> = self.deployment.pools.iter().copied().filter(wanted).collect();
+    fn pool(&mut self, wanted: fn(&GenesisPool) -> bool) -> GenesisPool {
+        let pools: Vec<GenesisPool> = self.deployment.pools.iter().copied().filter(wanted).collect();
         *pools.choose(&mut self.random).expect("a pool")
     }
 
@@ -340,13 +342,13 @@ impl Exchange {
         Attempt { envelope, what }
     }
 
-    fn sides(&mut self, pool: &Pool) -> (Address, Address) {
+    fn sides(&mut self, pool: &GenesisPool) -> (Address, Address) {
         let (left, right) = (pool.token0.address, pool.token1.address);
         if self.random.random_bool(0.5) { (left, right) } else { (right, left) }
     }
 
     /// Sends the transaction and makes the block; returns the states before and after, with the block.
-    pub async fn execute(&self, envelope: TxEnvelope) -> (Snapshot, Block, State) {
+    pub async fn execute(&self, envelope: TxEnvelope) -> (ForkPoint, Block, WorldState) {
         self.devnet
             .run(move |chain| {
                 let before = chain.snapshot(BlockId::latest()).expect("the head");
@@ -365,7 +367,7 @@ impl Exchange {
         let (before, block, after) = self.execute(envelope).await;
         let [receipt] = block.receipts.as_slice() else { panic!("one transaction in the block: {what}") };
         let [outcome] = simulation.outcomes.as_slice() else { panic!("one outcome: {what}") };
-        let succeeded = outcome.status == Status::Success;
+        let succeeded = outcome.status == ExecutionStatus::Success;
         assert_eq!(succeeded, receipt.is_success(), "{what}: {:?}", outcome.status);
         assert_eq!(outcome.gas_used, receipt.gas_used, "{what}");
         assert_eq!(outcome.logs.as_slice(), receipt.logs(), "{what}");
@@ -416,7 +418,7 @@ impl Exchange {
 }
 
 /// Applies a simulation's report. Code is taken from `after`, where its hash must equal the reported one.
-fn apply(changes: &Changes, state: &mut State, after: &State) {
+fn apply(changes: &StateChanges, state: &mut WorldState, after: &WorldState) {
     for write in &changes.writes {
         assert_eq!(state.storage_at(write.account, write.slot), write.value.before);
         state.set_storage_at(write.account, write.slot, write.value.after);
@@ -434,7 +436,7 @@ fn apply(changes: &Changes, state: &mut State, after: &State) {
 }
 
 /// One word that `contract` returns on `state`.
-fn read(state: &State, at: &Snapshot, contract: Address, call: &[u8]) -> U256 {
+fn read(state: &WorldState, at: &ForkPoint, contract: Address, call: &[u8]) -> U256 {
     let tx = TxEnv {
         kind: TxKind::Call(contract),
         data: Bytes::copy_from_slice(call),
@@ -443,18 +445,18 @@ fn read(state: &State, at: &Snapshot, contract: Address, call: &[u8]) -> U256 {
         chain_id: Some(at.rules.chain_id),
         ..TxEnv::default()
     };
-    let execution = evm::transact(state, &at.rules, &at.next, Checks::Call, tx).expect("a sound call");
+    let execution = evm::transact(state, &at.rules, &at.next, CheckMode::Call, tx).expect("a sound call");
     U256::from_be_slice(execution.result.output().expect("an answer"))
 }
 
 /// Describes the differences of two states.
-fn difference(left: &State, right: &State) -> String {
+fn difference(left: &WorldState, right: &WorldState) -> String {
     let mut text = String::new();
     let mut addresses: Vec<Address> = left.addresses().chain(right.addresses()).collect();
     addresses.sort_unstable();
     addresses.dedup();
     for address in addresses {
-        let info = |state: &State| (state.balance(address), state.nonce(address), state.code_hash(address));
+        let info = |state: &WorldState| (state.balance(address), state.nonce(address), state.code_hash(address));
         if info(left) != info(right) {
             let _ = writeln!(text, "{address}: {:?} and {:?}", info(left), info(right));
         }
@@ -480,15 +482,15 @@ pub async fn next_block(exchange: &Exchange) -> NextBlock {
 }
 
 /// Pins, simulates, executes and compares; returns how many of `count` succeeded.
-async fn run(exchange: &mut Exchange, source: &Source, count: usize) -> usize {
+async fn run(exchange: &mut Exchange, source: &ForkSource, count: usize) -> usize {
     let mut succeeded = 0;
     for _ in 0..count {
         let attempt = exchange.attempt().await;
         // A fork of the devnet itself needs no declared owners.
-        let on_devnet = matches!(source, Source::Devnet(_));
+        let on_devnet = matches!(source, ForkSource::Devnet(_));
         let next = if on_devnet { NextBlock::default() } else { next_block(exchange).await };
         let fork = Fork::pin(source, BlockId::latest(), next).await.expect("a fork");
-        let call = Call::from_signed(&attempt.envelope).expect("a call");
+        let call = ForkCall::from_signed(&attempt.envelope).expect("a call");
         let simulation = fork.simulate(&[call]).await.unwrap_or_else(|error| panic!("{}: {error}", attempt.what));
         succeeded += usize::from(exchange.compare(attempt, &simulation).await);
     }
@@ -498,7 +500,7 @@ async fn run(exchange: &mut Exchange, source: &Source, count: usize) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_random_transactions_do_what_was_simulated() {
     let mut exchange = Exchange::open(seed(20)).await;
-    let source = Source::Devnet(exchange.devnet.clone());
+    let source = ForkSource::Devnet(exchange.devnet.clone());
     let succeeded = run(&mut exchange, &source, 1_000).await;
     assert!((500..1_000).contains(&succeeded), "{succeeded} succeeded: most should, and some should not");
 }
@@ -509,7 +511,7 @@ async fn the_same_over_http() {
     let server = bardo::chain::devnet::server::serve(exchange.devnet.clone(), 0).await.expect("a server");
     let provider = ProviderBuilder::default().connect_http(server.url().parse().expect("a URL")).erased();
     let rules = exchange.devnet.run(|chain| *chain.rules()).await.expect("a chain");
-    let source = Source::Remote(Remote::new(provider, rules, RemoteLimits::default()));
+    let source = ForkSource::Remote(RemoteState::new(provider, rules, RemoteLimits::default()));
     let succeeded = run(&mut exchange, &source, 120).await;
     assert!((60..120).contains(&succeeded), "{succeeded} succeeded: most should, and some should not");
     server.stop().await;

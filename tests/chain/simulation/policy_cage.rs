@@ -9,7 +9,7 @@ use bardo::abi::feed::PriceFeed;
 use bardo::abi::permit2::Permit2;
 use bardo::abi::policy_cage::PolicyCage;
 use bardo::abi::policy_cage::PolicyCage::{AssetRule, CallRule, PolicyCageErrors as Refused, Rules};
-use bardo::sandbox::contracts::Contract;
+use bardo::sandbox::contracts::BundledContract;
 
 use crate::simulation::world::{ALICE, BOB, CAROL, TestHarness};
 
@@ -60,16 +60,16 @@ impl Cage {
 
     fn without_rules() -> Self {
         let mut world = TestHarness::new();
-        let code = |contract: Contract, arguments: Vec<u8>| contract.creation(&arguments).expect("bundled");
-        let cage = world.deploy(code(Contract::PolicyCage, (MANAGER,).abi_encode_params()));
+        let code = |contract: BundledContract, arguments: Vec<u8>| contract.creation(&arguments).expect("bundled");
+        let cage = world.deploy(code(BundledContract::PolicyCage, (MANAGER,).abi_encode_params()));
         let token = |world: &mut TestHarness, name: &str, decimals: u8| {
             let arguments = (name.to_owned(), name.to_owned(), U256::from(decimals)).abi_encode_params();
-            world.deploy(code(Contract::MockERC20, arguments))
+            world.deploy(code(BundledContract::MockERC20, arguments))
         };
         let (usdc_at, weth_at) = (token(&mut world, "USDC", 6), token(&mut world, "WETH", 18));
         let feeds = ["USDC / USD", "WETH / USD"].map(|name| {
             let arguments = (name.to_owned(), U256::from(8), ALICE).abi_encode_params();
-            world.deploy(code(Contract::PriceFeed, arguments))
+            world.deploy(code(BundledContract::PriceFeed, arguments))
         });
         let mut made = Self { world, cage, usdc: usdc_at, weth: weth_at, feeds };
         made.price(1, 2_000);
@@ -337,7 +337,7 @@ fn value_may_be_lost_up_to_the_bound() {
     refuses!(cage.swap((cage.weth, weth(1)), (cage.usdc, U256::ZERO)), Refused::LossTooLarge(_));
     // Bought a token that is not an allowed asset: no allowed inflow.
     let arguments = ("X".to_owned(), "X".to_owned(), U256::from(18)).abi_encode_params();
-    let other = cage.world.deploy(Contract::MockERC20.creation(&arguments).expect("bundled"));
+    let other = cage.world.deploy(BundledContract::MockERC20.creation(&arguments).expect("bundled"));
     refuses!(cage.swap((cage.usdc, usdc(100)), (other, weth(500))), Refused::LossTooLarge(_));
 }
 
@@ -472,7 +472,7 @@ impl Cage {
         into: (Address, U256),
     ) -> Vec<bardo::base::error::Violation> {
         use bardo::chain::token::TokenId;
-        use bardo::safety::onchain_policy::{OnchainAsset, OnchainPolicy as Judge, Plan};
+        use bardo::safety::onchain_policy::{OnchainAsset, OnchainPolicy as Judge, PlanEffects};
         let rules: Rules = self.ask(self.cage, PolicyCage::rulesOfCall { owner: OWNER });
         let standing = self.ask(self.cage, PolicyCage::standingCall { owner: OWNER });
         let assets = rules.assets.iter().map(|rule| {
@@ -501,7 +501,7 @@ impl Cage {
             rules,
         };
         let some = |(_, amount): &(Address, U256)| !amount.is_zero();
-        let plan = Plan {
+        let plan = PlanEffects {
             calls: vec![(target, U256::ZERO, data)],
             out: Some(out).filter(some).map(|(token, amount)| (TokenId::Erc20(token), amount)).into_iter().collect(),
             into: Some(into)
@@ -514,7 +514,7 @@ impl Cage {
     }
 
     fn ask<C: SolCall>(&self, to: Address, call: C) -> C::Return {
-        let simulation = self.world.simulate(&[bardo::chain::fork::Call::new(BOB, to, call.abi_encode())]);
+        let simulation = self.world.simulate(&[bardo::chain::fork::ForkCall::new(BOB, to, call.abi_encode())]);
         C::abi_decode_returns(&simulation.outcomes[0].output).expect("an answer")
     }
 }

@@ -7,7 +7,8 @@ use alloy::sol;
 use alloy::sol_types::SolValue;
 use bardo::abi::erc20::Erc20;
 use bardo::chain::fork::{
-    Call, Fork, ForkError, Gap, Hints, Limits, NextBlock, Options, Remote, RemoteLimits, Simulation,
+    DetectionGap, DetectionLimits, Fork, ForkCall, ForkError, NextBlock, PrefetchHints, RemoteLimits, RemoteState,
+    Simulation, SimulationOptions,
 };
 use std::sync::Arc;
 
@@ -20,16 +21,16 @@ sol! {
     }
 }
 
-fn remote(endpoint: &Endpoint) -> Arc<Remote> {
-    Remote::new(endpoint.provider(), RULES, RemoteLimits::default())
+fn remote(endpoint: &Endpoint) -> Arc<RemoteState> {
+    RemoteState::new(endpoint.provider(), RULES, RemoteLimits::default())
 }
 
-async fn pin(remote: &Arc<Remote>) -> Result<Fork, ForkError> {
+async fn pin(remote: &Arc<RemoteState>) -> Result<Fork, ForkError> {
     remote.pin(BlockId::latest(), NextBlock::default()).await
 }
 
 /// Parts that do not depend on the block's hash, for comparison with a fork of the state itself.
-fn comparable(simulation: &Simulation) -> (&[bardo::chain::fork::Outcome], &bardo::chain::fork::Changes) {
+fn comparable(simulation: &Simulation) -> (&[bardo::chain::fork::SimulatedOutcome], &bardo::chain::fork::StateChanges) {
     (&simulation.outcomes, &simulation.changes)
 }
 
@@ -43,7 +44,8 @@ fn the_same_as_on_the_state_itself_in_at_most_six_round_trips() {
     for hinted in [false, true] {
         let remote = remote(&endpoint);
         let accounts = if hinted { vec![market.pool, market.weth] } else { vec![] };
-        let options = Options { hints: Hints { accounts, slots: vec![] }, ..Options::default() };
+        let options =
+            SimulationOptions { hints: PrefetchHints { accounts, slots: vec![] }, ..SimulationOptions::default() };
         let (simulation, again) = block_on(async {
             let fork = pin(&remote).await.expect("a fork");
             assert_eq!(fork.pinned().hash, endpoint.hash());
@@ -171,7 +173,7 @@ fn a_check_speaks_for_everything_read_before_it_and_for_nothing_after() {
         assert_eq!(remote.round_trips(), after_first, "checked already");
         // Another simulation reads more, from a block that has been replaced.
         endpoint.reorg_in(0);
-        let error = fork.simulate(&[Call::new(ALICE, BOB, [])]).await.expect_err("the block is gone");
+        let error = fork.simulate(&[ForkCall::new(ALICE, BOB, [])]).await.expect_err("the block is gone");
         assert!(matches!(error, ForkError::Reorganised { .. }), "{error}");
     });
 }
@@ -247,7 +249,7 @@ fn a_chase_through_storage_ends_in_an_error() {
     let endpoint = Endpoint::new(&world);
     let follow = |steps: u64| {
         let data = [alloy::primitives::keccak256("follow(uint256)")[..4].to_vec(), U256::from(steps).abi_encode()];
-        [Call::new(ALICE, chase, data.concat())]
+        [ForkCall::new(ALICE, chase, data.concat())]
     };
     let remote = remote(&endpoint);
     block_on(async {
@@ -255,7 +257,7 @@ fn a_chase_through_storage_ends_in_an_error() {
         let error = fork.simulate(&follow(40)).await.expect_err("too far");
         assert!(matches!(error, ForkError::NotConverging { rounds: 24 }), "{error}");
         // A shorter chain ends.
-        let fork = Remote::new(endpoint.provider(), RULES, RemoteLimits::default());
+        let fork = RemoteState::new(endpoint.provider(), RULES, RemoteLimits::default());
         let fork = pin(&fork).await.expect("a fork");
         assert!(fork.simulate(&follow(5)).await.expect("a simulation").succeeded());
     });
@@ -274,16 +276,16 @@ fn questions_share_one_budget_over_all_rounds() {
     let plan = [
         call(ALICE, mute, Erc20::transferCall { to: BOB, value: U256::from(4) }),
         // The reads are not known in advance, so one run is not enough.
-        Call::new(ALICE, chase, follow),
+        ForkCall::new(ALICE, chase, follow),
     ];
     // Two holders are queried at three points in time, and each answer burns a million gas: six million per run.
-    let limits = Limits { total_gas: 10_000_000, ..Limits::default() };
-    let options = Options { limits, ..Options::default() };
+    let limits = DetectionLimits { total_gas: 10_000_000, ..DetectionLimits::default() };
+    let options = SimulationOptions { limits, ..SimulationOptions::default() };
     let remote = remote(&endpoint);
     block_on(async {
         let fork = pin(&remote).await.expect("a fork");
         let cold = fork.simulate_with(&plan, &options).await.expect("a simulation").changes;
-        assert!(cold.gaps.iter().any(|gap| matches!(gap, Gap::Gas(_))), "{:?}", cold.gaps);
+        assert!(cold.gaps.iter().any(|gap| matches!(gap, DetectionGap::Gas(_))), "{:?}", cold.gaps);
         // With everything cached one run is enough, and each simulation has its own budget.
         let warm = fork.simulate_with(&plan, &options).await.expect("a simulation").changes;
         assert!(warm.gaps.is_empty(), "{:?}", warm.gaps);
@@ -297,7 +299,7 @@ fn batches_are_cut_and_still_count_once() {
     let expected = world.simulate(&swap);
     let endpoint = Endpoint::new(&world);
     let limits = RemoteLimits { batch: 7, ..RemoteLimits::default() };
-    let remote = Remote::new(endpoint.provider(), RULES, limits);
+    let remote = RemoteState::new(endpoint.provider(), RULES, limits);
     let simulation =
         block_on(async { pin(&remote).await.expect("a fork").simulate(&swap).await.expect("a simulation") });
     assert_eq!(comparable(&simulation), comparable(&expected));
@@ -313,8 +315,8 @@ fn accounts_that_are_not_there_read_as_on_the_chain() {
     let nobody = Address::repeat_byte(0x99);
     let plan = [
         call(ALICE, token, Erc20::transferCall { to: nobody, value: U256::from(1) }),
-        Call::new(ALICE, nobody, []).with_value(U256::from(5)),
-        Call::new(BOB, nobody, [1, 2, 3]),
+        ForkCall::new(ALICE, nobody, []).with_value(U256::from(5)),
+        ForkCall::new(BOB, nobody, [1, 2, 3]),
     ];
     let expected = world.simulate(&plan);
     let endpoint = Endpoint::new(&world);

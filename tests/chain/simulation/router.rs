@@ -13,15 +13,19 @@ use alloy::sol_types::SolCall;
 use bardo::abi::erc20::Erc20;
 use bardo::base::units::BasisPoints;
 use bardo::chain::devnet::{Block, ChainTransaction, Devnet};
-use bardo::chain::evm::{PLACEHOLDER_SIGNATURE, StandIn};
-use bardo::chain::fork::{Call, Fees, Fork, NextBlock, Options, Simulation, Source, Status};
-use bardo::chain::permit2::{Domain, Permit, PermitDetails, PermitSingle};
+use bardo::chain::evm::{PLACEHOLDER_SIGNATURE, SignaturePlaceholder};
+use bardo::chain::fork::{
+    CallFees, ExecutionStatus, Fork, ForkCall, ForkSource, NextBlock, Simulation, SimulationOptions,
+};
+use bardo::chain::permit2::{Permit2Domain, Permit2Message, PermitDetails, PermitSingle};
 use bardo::sandbox::genesis::Deployment;
-use bardo::sandbox::plan::Token;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
-use bardo::uniswap::discovery::{PoolReader, Reach};
-use bardo::uniswap::pool::{Exact, Version as PoolVersion};
-use bardo::uniswap::router::{Command, Execution, Path, Recipient, SwapRequest, Trade, Version, plan};
+use bardo::sandbox::plan::SandboxToken;
+use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
+use bardo::uniswap::discovery::{PoolReader, TickReach};
+use bardo::uniswap::pool::{FixedAmount, ProtocolVersion as PoolVersion};
+use bardo::uniswap::router::{
+    OutputRecipient, RouterCommand, RouterExecution, RouterTrade, RouterVersion, SwapPath, SwapRequest, plan,
+};
 use bardo::uniswap::routing::{PoolSet, Route, RouteRequest, best_route};
 
 const CHAIN: u64 = 31337;
@@ -40,7 +44,7 @@ impl Floor {
         let config = SandboxConfig {
             seed: 7,
             start_time: 1_800_000_000,
-            pace: Pace::Manual,
+            pace: BlockPace::Manual,
             clock: None,
             market: MarketMode::Off,
             keeper: false,
@@ -58,7 +62,7 @@ impl Floor {
         Self { devnet: chain.devnet.clone(), deployment: Arc::clone(&chain.deployment), reader, trader }
     }
 
-    fn token(&self, token: Token) -> Address {
+    fn token(&self, token: SandboxToken) -> Address {
         self.deployment.tokens[&token]
     }
 
@@ -103,7 +107,7 @@ impl Floor {
     /// Best route through the pools that `keep` selects, at the head.
     async fn route(&self, request: &RouteRequest, keep: fn(PoolVersion) -> bool) -> Route {
         let tokens = [request.token_in, request.token_out];
-        let found = self.reader.pools(&tokens, BlockId::latest(), Reach::Whole).await.expect("pools");
+        let found = self.reader.pools(&tokens, BlockId::latest(), TickReach::Whole).await.expect("pools");
         let kept = found.pools.pools().iter().filter(|pool| keep(pool.version())).cloned();
         best_route(&PoolSet::new(kept), request).expect("a route")
     }
@@ -121,32 +125,32 @@ impl Floor {
         }
     }
 
-    fn domain(&self) -> Domain {
-        Domain { chain_id: CHAIN, permit2: self.contract("permit2") }
+    fn domain(&self) -> Permit2Domain {
+        Permit2Domain { chain_id: CHAIN, permit2: self.contract("permit2") }
     }
 
-    fn stand_in(&self, permit: &PermitSingle) -> StandIn {
-        let digest = Permit::Allowance(permit.clone()).digest(&self.domain());
-        StandIn { digest, signer: self.trader.address() }
+    fn stand_in(&self, permit: &PermitSingle) -> SignaturePlaceholder {
+        let digest = Permit2Message::Allowance(permit.clone()).digest(&self.domain());
+        SignaturePlaceholder { digest, signer: self.trader.address() }
     }
 
-    async fn simulate(&self, trade: &Trade, data: Bytes, signatures: Vec<StandIn>) -> Simulation {
-        let source = Source::Devnet(self.devnet.clone());
+    async fn simulate(&self, trade: &RouterTrade, data: Bytes, signatures: Vec<SignaturePlaceholder>) -> Simulation {
+        let source = ForkSource::Devnet(self.devnet.clone());
         let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.expect("a fork");
-        let call = Call::new(self.trader.address(), self.contract("universalRouter"), data)
+        let call = ForkCall::new(self.trader.address(), self.contract("universalRouter"), data)
             .with_value(trade.value)
             .with_gas_limit(GAS)
-            .paid(self.nonce().await, Fees::Dynamic { max_fee: 10 * GWEI, max_priority_fee: GWEI });
-        let options = Options { signatures, ..Options::default() };
+            .paid(self.nonce().await, CallFees::Dynamic { max_fee: 10 * GWEI, max_priority_fee: GWEI });
+        let options = SimulationOptions { signatures, ..SimulationOptions::default() };
         fork.simulate_with(&[call], &options).await.expect("a simulation")
     }
 
     async fn balance(&self, token: Option<Address>, holder: Address) -> U256 {
         let state = self.devnet.run(|chain| chain.state().clone()).await.expect("a chain");
         let Some(token) = token else { return state.balance(holder) };
-        let source = Source::Devnet(self.devnet.clone());
+        let source = ForkSource::Devnet(self.devnet.clone());
         let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.expect("a fork");
-        let call = Call::new(holder, token, Erc20::balanceOfCall { owner: holder }.abi_encode());
+        let call = ForkCall::new(holder, token, Erc20::balanceOfCall { owner: holder }.abi_encode());
         let simulation = fork.simulate(&[call]).await.expect("a simulation");
         U256::from_be_slice(&simulation.outcomes[0].output)
     }
@@ -160,22 +164,22 @@ fn signed(data: &Bytes, at: usize, signature: &[u8]) -> Bytes {
 
 struct Case {
     name: &'static str,
-    token_in: Option<Token>,
-    token_out: Option<Token>,
-    exact: Exact,
+    token_in: Option<SandboxToken>,
+    token_out: Option<SandboxToken>,
+    exact: FixedAmount,
     keep: fn(PoolVersion) -> bool,
     most_legs: usize,
     /// Checks that the trade's commands are those of the case.
-    shape: fn(&Execution) -> bool,
+    shape: fn(&RouterExecution) -> bool,
 }
 
 fn units(amount: u64, decimals: u64) -> U256 {
     U256::from(amount) * U256::from(10).pow(U256::from(decimals))
 }
 
-fn swaps(execution: &Execution) -> Vec<&bardo::uniswap::router::Swap> {
+fn swaps(execution: &RouterExecution) -> Vec<&bardo::uniswap::router::SwapCommand> {
     let swaps = execution.commands.iter().filter_map(|command| match command {
-        Command::Swap(swap) => Some(swap),
+        RouterCommand::Swap(swap) => Some(swap),
         _ => None,
     });
     swaps.collect()
@@ -194,26 +198,26 @@ fn cases() -> Vec<Case> {
         most_legs,
         shape,
     };
-    let is_v2 = |e: &Execution| swaps(e).iter().all(|swap| matches!(swap.path, Path::V2(_)));
-    let is_v3 = |e: &Execution| swaps(e).iter().all(|swap| matches!(swap.path, Path::V3(_)));
-    let hops = |e: &Execution| matches!(&swaps(e)[0].path, Path::V3(path) if path.steps().len() > 1);
-    let split = |e: &Execution| swaps(e).len() > 1;
-    let (usdc, weth, link) = (Some(Token::Usdc), Some(Token::Weth), Some(Token::Link));
+    let is_v2 = |e: &RouterExecution| swaps(e).iter().all(|swap| matches!(swap.path, SwapPath::V2(_)));
+    let is_v3 = |e: &RouterExecution| swaps(e).iter().all(|swap| matches!(swap.path, SwapPath::V3(_)));
+    let hops = |e: &RouterExecution| matches!(&swaps(e)[0].path, SwapPath::V3(path) if path.steps().len() > 1);
+    let split = |e: &RouterExecution| swaps(e).len() > 1;
+    let (usdc, weth, link) = (Some(SandboxToken::Usdc), Some(SandboxToken::Weth), Some(SandboxToken::Link));
     vec![
-        case("V2 in", usdc, weth, Exact::In(units(100, 6)), v2, 1, is_v2),
-        case("V2 out", usdc, weth, Exact::Out(units(1, 16)), v2, 1, is_v2),
-        case("V3 in", weth, usdc, Exact::In(units(1, 17)), v3, 1, is_v3),
-        case("V3 out", usdc, weth, Exact::Out(units(1, 16)), v3, 1, is_v3),
-        case("V3 hops in", usdc, link, Exact::In(units(100, 6)), v3, 1, hops),
-        case("V3 hops out", usdc, link, Exact::Out(units(3, 18)), v3, 1, hops),
-        case("split in", None, usdc, Exact::In(units(900, 18)), any, 2, split),
-        case("split of many in", None, usdc, Exact::In(units(2_000, 18)), any, 4, split),
-        case("split out", None, usdc, Exact::Out(units(2_000_000, 6)), any, 4, split),
-        case("coin in", None, link, Exact::In(units(1, 17)), any, 1, |_| true),
-        case("coin in, exact out", None, usdc, Exact::Out(units(50, 6)), v3, 1, is_v3),
-        case("coin in, exact out, V2", None, usdc, Exact::Out(units(50, 6)), v2, 1, is_v2),
-        case("coin out", usdc, None, Exact::In(units(75, 6)), any, 1, |_| true),
-        case("coin out, exact", usdc, None, Exact::Out(units(1, 16)), v3, 1, is_v3),
+        case("V2 in", usdc, weth, FixedAmount::In(units(100, 6)), v2, 1, is_v2),
+        case("V2 out", usdc, weth, FixedAmount::Out(units(1, 16)), v2, 1, is_v2),
+        case("V3 in", weth, usdc, FixedAmount::In(units(1, 17)), v3, 1, is_v3),
+        case("V3 out", usdc, weth, FixedAmount::Out(units(1, 16)), v3, 1, is_v3),
+        case("V3 hops in", usdc, link, FixedAmount::In(units(100, 6)), v3, 1, hops),
+        case("V3 hops out", usdc, link, FixedAmount::Out(units(3, 18)), v3, 1, hops),
+        case("split in", None, usdc, FixedAmount::In(units(900, 18)), any, 2, split),
+        case("split of many in", None, usdc, FixedAmount::In(units(2_000, 18)), any, 4, split),
+        case("split out", None, usdc, FixedAmount::Out(units(2_000_000, 6)), any, 4, split),
+        case("coin in", None, link, FixedAmount::In(units(1, 17)), any, 1, |_| true),
+        case("coin in, exact out", None, usdc, FixedAmount::Out(units(50, 6)), v3, 1, is_v3),
+        case("coin in, exact out, V2", None, usdc, FixedAmount::Out(units(50, 6)), v2, 1, is_v2),
+        case("coin out", usdc, None, FixedAmount::In(units(75, 6)), any, 1, |_| true),
+        case("coin out, exact", usdc, None, FixedAmount::Out(units(1, 16)), v3, 1, is_v3),
     ]
 }
 
@@ -222,19 +226,19 @@ async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
     let floor = Floor::open().await;
     let trader = floor.trader.address();
     floor.devnet.run(move |chain| chain.set_balance(trader, units(10_000, 18))).await.expect("a chain");
-    for token in [Token::Usdc, Token::Weth] {
+    for token in [SandboxToken::Usdc, SandboxToken::Weth] {
         floor.approve_permit2(floor.token(token)).await;
     }
     let mut nonces = std::collections::BTreeMap::<Address, u64>::new();
     for case in cases() {
         let name = case.name;
-        let side = |token: Option<Token>| floor.token(token.unwrap_or(Token::Weth));
+        let side = |token: Option<SandboxToken>| floor.token(token.unwrap_or(SandboxToken::Weth));
         let mut asked = RouteRequest::new(side(case.token_in), side(case.token_out), case.exact);
         asked.max_legs = case.most_legs;
         asked.mixed_paths = false;
         let route = floor.route(&asked, case.keep).await;
         let slippage = BasisPoints::new(50).expect("a share");
-        let most = if matches!(case.exact, Exact::In(_)) {
+        let most = if matches!(case.exact, FixedAmount::In(_)) {
             route.amount_in
         } else {
             slippage.maximum_in(route.amount_in).expect("fits")
@@ -250,7 +254,7 @@ async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
             native_in: case.token_in.is_none(),
             native_out: case.token_out.is_none(),
             slippage,
-            recipient: Recipient::Account(trader),
+            recipient: OutputRecipient::Account(trader),
             permit: permit.clone().map(|permit| (permit, Bytes::from(PLACEHOLDER_SIGNATURE))),
             portion: None,
             one_bound: true,
@@ -258,24 +262,24 @@ async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
         })
         .expect("a plan");
         assert!((case.shape)(&trade.execution), "{name}: {:?}", trade.execution);
-        let data = trade.execution.encode(Version::V2_0);
-        assert_eq!(Execution::decode(&data, Version::V2_0).as_ref(), Ok(&trade.execution), "{name}");
+        let data = trade.execution.encode(RouterVersion::V2_0);
+        assert_eq!(RouterExecution::decode(&data, RouterVersion::V2_0).as_ref(), Ok(&trade.execution), "{name}");
 
-        let stand_ins: Vec<StandIn> = permit.iter().map(|permit| floor.stand_in(permit)).collect();
+        let stand_ins: Vec<SignaturePlaceholder> = permit.iter().map(|permit| floor.stand_in(permit)).collect();
         let simulation = floor.simulate(&trade, data.clone(), stand_ins.clone()).await;
         let outcome = &simulation.outcomes[0];
-        assert_eq!(outcome.status, Status::Success, "{name}: {} gas, {:?}", outcome.gas_used, trade.execution);
+        assert_eq!(outcome.status, ExecutionStatus::Success, "{name}: {} gas, {:?}", outcome.gas_used, trade.execution);
         if permit.is_some() {
             // Without the stand-in, or with one for another digest, there is no valid signature.
-            let other = StandIn { digest: Default::default(), ..stand_ins[0] };
+            let other = SignaturePlaceholder { digest: Default::default(), ..stand_ins[0] };
             for wrong in [Vec::new(), vec![other]] {
                 let refused = floor.simulate(&trade, data.clone(), wrong).await;
-                assert!(matches!(refused.outcomes[0].status, Status::Reverted(_)), "{name}");
+                assert!(matches!(refused.outcomes[0].status, ExecutionStatus::Reverted(_)), "{name}");
             }
         }
 
         let mut zeros = 0;
-        let sent = match trade.execution.signature_offset(Version::V2_0) {
+        let sent = match trade.execution.signature_offset(RouterVersion::V2_0) {
             None => data,
             Some(at) => {
                 let signature = floor.trader.sign_hash_sync(&stand_ins[0].digest).expect("signs").as_bytes();
@@ -306,7 +310,7 @@ async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
         let got = after[1] + gas_of(token_out.is_none()) - before[1];
         assert_eq!(paid, route.amount_in, "{name}");
         // The input to V2 is rounded up, and this router forwards everything that the payment buys.
-        let exact_from_v2 = matches!(case.exact, Exact::Out(_))
+        let exact_from_v2 = matches!(case.exact, FixedAmount::Out(_))
             && route.legs.iter().flat_map(|leg| &leg.hops).any(|hop| hop.version == PoolVersion::V2);
         let more = got - route.amount_out;
         assert!(
@@ -331,40 +335,41 @@ async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_placeholder_is_worth_nothing_on_a_chain() {
     let floor = Floor::open().await;
-    let usdc = floor.token(Token::Usdc);
+    let usdc = floor.token(SandboxToken::Usdc);
     let permit = floor.permit(usdc, U256::from(1_000_000), 0);
-    let call = Permit::Allowance(permit.clone());
+    let call = Permit2Message::Allowance(permit.clone());
     let owner = floor.trader.address();
     let permit2 = floor.contract("permit2");
     let data = call.calldata(owner, &[], Bytes::from(PLACEHOLDER_SIGNATURE)).expect("calldata");
     // A simulation with a stand-in leaves no trace: the same bytes then fail on the chain.
-    let source = Source::Devnet(floor.devnet.clone());
+    let source = ForkSource::Devnet(floor.devnet.clone());
     let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.expect("a fork");
-    let options = Options { signatures: vec![floor.stand_in(&permit)], ..Options::default() };
-    let calls = [Call::new(owner, permit2, data.clone())];
+    let options = SimulationOptions { signatures: vec![floor.stand_in(&permit)], ..SimulationOptions::default() };
+    let calls = [ForkCall::new(owner, permit2, data.clone())];
     let simulation = fork.simulate_with(&calls, &options).await.expect("a simulation");
-    assert_eq!(simulation.outcomes[0].status, Status::Success);
+    assert_eq!(simulation.outcomes[0].status, ExecutionStatus::Success);
     let again = fork.clone().simulate(&calls).await.expect("a simulation");
-    assert!(matches!(again.outcomes[0].status, Status::Reverted(_)));
+    assert!(matches!(again.outcomes[0].status, ExecutionStatus::Reverted(_)));
     assert!(!floor.send(permit2, U256::ZERO, data).await.receipts[0].is_success());
 
     // A real signature works beside a stand-in.
     let signature = floor.trader.sign_hash_sync(&call.digest(&floor.domain())).expect("signs").as_bytes();
     let real = call.calldata(owner, &[], Bytes::copy_from_slice(&signature)).expect("calldata");
     let other = floor.permit(usdc, U256::from(5), 1);
-    let second = Permit::Allowance(other.clone()).calldata(owner, &[], Bytes::from(PLACEHOLDER_SIGNATURE));
-    let calls = [Call::new(owner, permit2, real), Call::new(owner, permit2, second.expect("calldata"))];
-    let options = Options { signatures: vec![floor.stand_in(&other)], ..Options::default() };
+    let second = Permit2Message::Allowance(other.clone()).calldata(owner, &[], Bytes::from(PLACEHOLDER_SIGNATURE));
+    let calls = [ForkCall::new(owner, permit2, real), ForkCall::new(owner, permit2, second.expect("calldata"))];
+    let options = SimulationOptions { signatures: vec![floor.stand_in(&other)], ..SimulationOptions::default() };
     let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.expect("a fork");
     let simulation = fork.simulate_with(&calls, &options).await.expect("a simulation");
-    assert!(simulation.outcomes.iter().all(|outcome| outcome.status == Status::Success));
+    assert!(simulation.outcomes.iter().all(|outcome| outcome.status == ExecutionStatus::Success));
 
     // The stand-in applies to its signer only: another account's permit with the same digest is rejected.
     let thief = Address::repeat_byte(0x77);
     let stolen = call.calldata(thief, &[], Bytes::from(PLACEHOLDER_SIGNATURE)).expect("calldata");
-    let options = Options { signatures: vec![floor.stand_in(&permit)], ..Options::default() };
-    let simulation = fork.simulate_with(&[Call::new(thief, permit2, stolen)], &options).await.expect("a simulation");
-    assert!(matches!(simulation.outcomes[0].status, Status::Reverted(_)));
+    let options = SimulationOptions { signatures: vec![floor.stand_in(&permit)], ..SimulationOptions::default() };
+    let simulation =
+        fork.simulate_with(&[ForkCall::new(thief, permit2, stolen)], &options).await.expect("a simulation");
+    assert!(matches!(simulation.outcomes[0].status, ExecutionStatus::Reverted(_)));
 }
 
 /// Swaps of misbehaving tokens: a refusal with its reason, or exactly the amount that arrived.
@@ -373,17 +378,17 @@ async fn swaps_of_bad_tokens_are_refused_or_told_as_they_are() {
     let floor = Floor::open().await;
     let trader = floor.trader.address();
     let router = floor.contract("universalRouter");
-    let weth = floor.token(Token::Weth);
+    let weth = floor.token(SandboxToken::Weth);
     floor.approve_permit2(weth).await;
     let mut nonce = 0;
-    let mut buy = async |token: Token, slippage: u32| {
-        let asked = RouteRequest::new(weth, floor.token(token), Exact::In(units(1, 16)));
+    let mut buy = async |token: SandboxToken, slippage: u32| {
+        let asked = RouteRequest::new(weth, floor.token(token), FixedAmount::In(units(1, 16)));
         let route = floor.route(&asked, |_| true).await;
         let permit = floor.permit(weth, route.amount_in, nonce);
         let trade = floor.trade(&route, &permit, slippage);
-        let data = trade.execution.encode(Version::V2_0);
+        let data = trade.execution.encode(RouterVersion::V2_0);
         let simulated = floor.simulate(&trade, data.clone(), vec![floor.stand_in(&permit)]).await;
-        let at = trade.execution.signature_offset(Version::V2_0).expect("a permit");
+        let at = trade.execution.signature_offset(RouterVersion::V2_0).expect("a permit");
         let digest = floor.stand_in(&permit).digest;
         let signature = floor.trader.sign_hash_sync(&digest).expect("signs").as_bytes();
         let before = floor.balance(Some(floor.token(token)), trader).await;
@@ -392,7 +397,7 @@ async fn swaps_of_bad_tokens_are_refused_or_told_as_they_are() {
         let done = block.receipts[0].is_success();
         nonce += u64::from(done);
         let status = simulated.outcomes[0].status.clone();
-        assert_eq!(done, status == Status::Success, "{token:?}: {status:?}");
+        assert_eq!(done, status == ExecutionStatus::Success, "{token:?}: {status:?}");
         let foreseen = simulated.changes.balance(floor.token(token), trader);
         assert_eq!(foreseen.map_or(U256::ZERO, |change| change.after - change.before), got, "{token:?}");
         (status, got, route.amount_out)
@@ -400,34 +405,34 @@ async fn swaps_of_bad_tokens_are_refused_or_told_as_they_are() {
 
     // It delivers one percent less than the pool sends: refused with half a percent of slippage, reported exactly with
     // two.
-    let (status, got, _) = buy(Token::FeeOnTransfer, 50).await;
+    let (status, got, _) = buy(SandboxToken::FeeOnTransfer, 50).await;
     assert!(format!("{status:?}").contains("V2TooLittleReceived"), "{status:?}");
     assert_eq!(got, U256::ZERO);
-    let (status, got, quoted) = buy(Token::FeeOnTransfer, 200).await;
-    assert_eq!(status, Status::Success);
+    let (status, got, quoted) = buy(SandboxToken::FeeOnTransfer, 200).await;
+    assert_eq!(status, ExecutionStatus::Success);
     assert_eq!(got, quoted - quoted / U256::from(100));
 
     // It returns no bool, or has a misleading name: it trades like any other.
-    for token in [Token::NoReturn, Token::HostileSymbol, Token::Lookalike] {
+    for token in [SandboxToken::NoReturn, SandboxToken::HostileSymbol, SandboxToken::Lookalike] {
         let (status, got, quoted) = buy(token, 50).await;
-        assert_eq!((status, got), (Status::Success, quoted), "{token:?}");
+        assert_eq!((status, got), (ExecutionStatus::Success, quoted), "{token:?}");
     }
 
     // It cannot be bought, and the reason is reported.
-    let (status, got, _) = buy(Token::Reverting, 50).await;
-    assert!(matches!(status, Status::Reverted(_)), "{status:?}");
+    let (status, got, _) = buy(SandboxToken::Reverting, 50).await;
+    assert!(matches!(status, ExecutionStatus::Reverted(_)), "{status:?}");
     assert_eq!(got, U256::ZERO);
 }
 
 impl Floor {
     /// Call that trades `route` for the trader, with the signed allowance in it.
-    fn trade(&self, route: &Route, permit: &PermitSingle, slippage: u32) -> Trade {
+    fn trade(&self, route: &Route, permit: &PermitSingle, slippage: u32) -> RouterTrade {
         plan(&SwapRequest {
             route,
             native_in: false,
             native_out: false,
             slippage: BasisPoints::new(slippage).expect("a share"),
-            recipient: Recipient::Account(self.trader.address()),
+            recipient: OutputRecipient::Account(self.trader.address()),
             permit: Some((permit.clone(), Bytes::from(PLACEHOLDER_SIGNATURE))),
             portion: None,
             one_bound: true,

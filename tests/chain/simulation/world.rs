@@ -5,10 +5,10 @@ use alloy::primitives::{Address, B256, Bytes, TxKind, U256, address, hex};
 use alloy::sol_types::{SolCall, SolValue};
 use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::abi::uniswap_v3::{NonfungiblePositionManager, SwapRouter02, UniswapV3Factory};
-use bardo::chain::devnet::{Snapshot, State};
-use bardo::chain::evm::{self, BlockContext, ChainRules, Checks};
-use bardo::chain::fork::{Call, Fork, Options, Simulation};
-use bardo::sandbox::contracts::Contract;
+use bardo::chain::devnet::{ForkPoint, WorldState};
+use bardo::chain::evm::{self, BlockContext, ChainRules, CheckMode};
+use bardo::chain::fork::{Fork, ForkCall, Simulation, SimulationOptions};
+use bardo::sandbox::contracts::BundledContract;
 use revm::context::TxEnv;
 use revm::context::result::{ExecutionResult, Output};
 
@@ -39,13 +39,13 @@ pub fn ether(amount: u64) -> U256 {
 }
 
 pub struct TestHarness {
-    pub state: State,
+    pub state: WorldState,
     pub block: BlockContext,
 }
 
 impl TestHarness {
     pub fn new() -> Self {
-        let mut state = State::default();
+        let mut state = WorldState::default();
         for account in [ALICE, BOB, CAROL] {
             state.set_balance(account, ether(100));
         }
@@ -95,7 +95,8 @@ impl TestHarness {
             chain_id: Some(RULES.chain_id),
             ..TxEnv::default()
         };
-        let execution = evm::transact(&self.state, &RULES, &self.block, Checks::Call, tx).expect("a sound transaction");
+        let execution =
+            evm::transact(&self.state, &RULES, &self.block, CheckMode::Call, tx).expect("a sound transaction");
         self.state.apply(execution.state);
         execution.result
     }
@@ -103,14 +104,14 @@ impl TestHarness {
     pub fn fork(&self) -> Fork {
         let hash = B256::repeat_byte(0x11);
         let block = BlockContext { number: self.block.number - 1, timestamp: self.block.timestamp - 12, ..self.block };
-        Fork::on_devnet(Snapshot { rules: RULES, state: self.state.clone(), block, hash, next: self.block })
+        Fork::on_devnet(ForkPoint { rules: RULES, state: self.state.clone(), block, hash, next: self.block })
     }
 
-    pub fn simulate(&self, calls: &[Call]) -> Simulation {
-        self.simulate_with(calls, &Options::default())
+    pub fn simulate(&self, calls: &[ForkCall]) -> Simulation {
+        self.simulate_with(calls, &SimulationOptions::default())
     }
 
-    pub fn simulate_with(&self, calls: &[Call], options: &Options) -> Simulation {
+    pub fn simulate_with(&self, calls: &[ForkCall], options: &SimulationOptions) -> Simulation {
         block_on(self.fork().simulate_with(calls, options)).expect("a simulation")
     }
 }
@@ -130,17 +131,17 @@ const FEE: u32 = 3_000;
 impl TestHarness {
     pub fn with_market() -> (Self, Market) {
         let mut world = Self::new();
-        let bundled = |contract: Contract, arguments: Vec<u8>| contract.creation(&arguments).expect("bundled");
-        let weth = world.deploy(bundled(Contract::Weth9, vec![]));
-        let factory = world.deploy(bundled(Contract::UniswapV3Factory, vec![]));
+        let bundled = |contract: BundledContract, arguments: Vec<u8>| contract.creation(&arguments).expect("bundled");
+        let weth = world.deploy(bundled(BundledContract::Weth9, vec![]));
+        let factory = world.deploy(bundled(BundledContract::UniswapV3Factory, vec![]));
         let nowhere = Address::repeat_byte(0xde);
-        let positions =
-            world.deploy(bundled(Contract::NonfungiblePositionManager, (factory, weth, nowhere).abi_encode_params()));
-        let router =
-            world.deploy(bundled(Contract::SwapRouter02, (nowhere, factory, positions, weth).abi_encode_params()));
+        let positions = world
+            .deploy(bundled(BundledContract::NonfungiblePositionManager, (factory, weth, nowhere).abi_encode_params()));
+        let router = world
+            .deploy(bundled(BundledContract::SwapRouter02, (nowhere, factory, positions, weth).abi_encode_params()));
         let mut tokens = ["ONE", "TWO"].map(|symbol| {
             let arguments = (symbol.to_string(), symbol.to_string(), U256::from(18)).abi_encode_params();
-            world.deploy(bundled(Contract::MockERC20, arguments))
+            world.deploy(bundled(BundledContract::MockERC20, arguments))
         });
         tokens.sort_unstable();
         for token in tokens {
@@ -184,7 +185,7 @@ impl TestHarness {
             );
         }
         let find = UniswapV3Factory::getPoolCall { tokenA: token0, tokenB: token1, fee };
-        let found = world.simulate(&[Call::new(ALICE, factory, find.abi_encode())]);
+        let found = world.simulate(&[ForkCall::new(ALICE, factory, find.abi_encode())]);
         let pool = Address::abi_decode(&found.outcomes[0].output).expect("an address");
         (world, Market { weth, router, positions, pool, tokens })
     }
@@ -192,7 +193,7 @@ impl TestHarness {
 
 impl Market {
     /// Swap of the first token for the second by `trader`.
-    pub fn swap(&self, trader: Address, amount_in: U256) -> Call {
+    pub fn swap(&self, trader: Address, amount_in: U256) -> ForkCall {
         let [token_in, token_out] = self.tokens;
         let params = SwapRouter02::ExactInputSingleParams {
             tokenIn: token_in,
@@ -212,8 +213,8 @@ impl Market {
     }
 }
 
-pub fn call(from: Address, to: Address, call: impl SolCall) -> Call {
-    Call::new(from, to, call.abi_encode())
+pub fn call(from: Address, to: Address, call: impl SolCall) -> ForkCall {
+    ForkCall::new(from, to, call.abi_encode())
 }
 
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::clients::process::tool;
-use bardo::uniswap::pool::Exact;
+use bardo::uniswap::pool::FixedAmount;
 use bardo_testkit::{mainnet, side_by_side};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,8 +20,8 @@ async fn the_smart_order_router_and_ours_quote_the_same_pools() {
     for row in &rows {
         let (route, told) = (&row.sidecar.route, row.sidecar.told.as_ref().unwrap());
         let counted = match row.exact {
-            Exact::In(_) => route.amount_out,
-            Exact::Out(_) => route.amount_in,
+            FixedAmount::In(_) => route.amount_out,
+            FixedAmount::Out(_) => route.amount_in,
         };
         // Its figures come from the quoter contract, Bardo's from its own arithmetic on the pools' state.
         assert_eq!(told.claimed, counted, "{}", row.name);

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bardo::base::service::ServiceError;
 use bardo::base::text::SafeText;
-use bardo::chain::sender::{Sender, SenderRules};
-use bardo::engine::{Catalog, Executor, Paper};
-use bardo::intents::Intent;
+use bardo::chain::sender::{SenderRules, TxSender};
+use bardo::engine::{Catalog, Executor, PaperMode};
+use bardo::intents::CrossChainIntent;
 use bardo::intents::gateway::{BidRequest, IntentGateway, RelayerBid};
-use bardo::runtime::data::ROOMS;
+use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::safety::approval::ApprovalQueue;
 use bardo::safety::chain_snapshot::SnapshotReader;
 use bardo::safety::pipeline::{PipelineChain, PipelineConfig};
@@ -72,7 +72,11 @@ impl IntentGateway for Network {
         })
     }
 
-    fn submit<'a>(&'a self, intent: &'a Intent, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>> {
+    fn submit<'a>(
+        &'a self,
+        intent: &'a CrossChainIntent,
+        signature: &'a Bytes,
+    ) -> BoxFuture<'a, Result<B256, ServiceError>> {
         self.handed_in.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
             match self.manner {
@@ -125,7 +129,7 @@ impl Lied {
         let inner = bridge.orders.chain(31_337).unwrap().bridges.clone().unwrap();
         let network = Arc::new(Network { inner, manner, handed_in: AtomicUsize::new(0) });
         // A session of its own on the ledger, as another process has: no recovery takes its actions for unfinished ones.
-        let store = Store::open(StoreConfig::at(bridge.store.path()), ROOMS).unwrap();
+        let store = Store::open(StoreConfig::at(bridge.store.path()), ALL_MIGRATIONS).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let fabric = Fabric::in_memory(100, clock.clone());
         let connected =
@@ -143,7 +147,7 @@ impl Lied {
             let rules = SenderRules::for_network(network.kind, network.block_millis);
             PipelineChain {
                 reader: SnapshotReader::new(client.clone(), chain.prices.clone(), "10000".parse().unwrap()),
-                sender: Sender::new(client, store.clone(), clock.clone(), None, rules),
+                sender: TxSender::new(client, store.clone(), clock.clone(), None, rules),
             }
         };
         let pipeline = Pipeline::new(PipelineConfig {
@@ -160,12 +164,12 @@ impl Lied {
         });
         pipeline.connect_orders(orders.clone());
         let (sender, phase) = watch::channel(Phase::Thriving);
-        let acting = Acting {
+        let acting = WriteAccess {
             pipeline,
             account: bridge.signer.clone(),
             phase,
             approve: ApprovalMode::Always,
-            paper: Paper::default(),
+            paper: PaperMode::default(),
         };
         let world = (*bridge.world).clone().with_orders(Some(orders.clone()));
         let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
@@ -174,7 +178,7 @@ impl Lied {
     }
 
     async fn call(&self, tool: &str, params: Value) -> ToolResponse {
-        self.executor.call(Call::new(tool, Input::Json(params))).await
+        self.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await
     }
 
     async fn send(&self) -> ToolResponse {
@@ -212,13 +216,13 @@ async fn whatever_a_filler_network_says_of_an_intent_the_chain_decides_and_nothi
     for ((manner, says), placed) in mannered.into_iter().zip(1..) {
         let lied = Lied::to(&bridge, manner);
         let sent = lied.send().await;
-        assert_eq!(sent.status, Status::Partial, "{manner:?}: {sent:#?}");
+        assert_eq!(sent.status, CallStatus::Partial, "{manner:?}: {sent:#?}");
         let id = id_of(&sent);
         assert!(sent.explanation.as_deref().unwrap_or_default().contains(says), "{manner:?}: {sent:#?}");
         for _ in 0..3 {
             bridge.chain("ethereum").devnet.mine().await.unwrap();
             bridge.chain("base").devnet.mine().await.unwrap();
-            let record = lied.orders.look(id).await.unwrap();
+            let record = lied.orders.poll(id).await.unwrap();
             // Nobody has locked anything, so it waits; its possible input stays reserved.
             assert_eq!(record.status.as_str(), "pending", "{manner:?}: {record:#?}");
             let card = card(&record);
@@ -233,14 +237,14 @@ async fn whatever_a_filler_network_says_of_an_intent_the_chain_decides_and_nothi
         assert_eq!(status.data.unwrap()["status"], "pending", "{manner:?}");
         // Cancelling does not depend on the network.
         let void = lied.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
-        assert_eq!(void.status, Status::Success, "{manner:?}: {void:#?}");
+        assert_eq!(void.status, CallStatus::Success, "{manner:?}: {void:#?}");
         bridge.chain("ethereum").devnet.mine().await.unwrap();
     }
     // A cancelled order frees its money once it can no longer be locked.
     bridge.pass(601).await;
     for record in bridge.orders.every().unwrap() {
-        let record = bridge.orders.look(record.hash).await.unwrap();
-        assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "expired"), "{record:#?}");
+        let record = bridge.orders.poll(record.hash).await.unwrap();
+        assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "expired"), "{record:#?}");
     }
     assert_eq!((bridge.purses().await, held(&bridge)), (had, 0));
 }
@@ -252,18 +256,18 @@ async fn an_intent_that_was_taken_without_a_word_is_found_by_its_lock_and_not_ha
     for _ in 0..4 {
         let lied = Lied::to(&bridge, Manner::TakesAndMumbles);
         let sent = lied.send().await;
-        assert_eq!(sent.status, Status::Partial, "{sent:#?}");
+        assert_eq!(sent.status, CallStatus::Partial, "{sent:#?}");
         assert!(sent.explanation.as_deref().unwrap_or_default().contains("response is unclear"), "{sent:#?}");
         let id = id_of(&sent);
         let seen = bridge.blocks_until(id, &["ethereum"], "filling").await;
-        assert_eq!(lied.orders.hand_in_stored().await.unwrap(), 0, "its fate is the chain's to tell");
+        assert_eq!(lied.orders.submit_stored().await.unwrap(), 0, "its fate is the chain's to tell");
         assert_eq!(lied.network.handed_in.load(Ordering::SeqCst), 1);
         if let Some(record) = seen {
             assert!(card(&record)["locked"].is_object(), "{record:#?}");
             return;
         }
         let void = lied.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
-        assert_eq!(void.status, Status::Success, "{void:#?}");
+        assert_eq!(void.status, CallStatus::Success, "{void:#?}");
     }
     panic!("no relayer locks anything");
 }
@@ -273,7 +277,7 @@ async fn a_quote_far_below_what_is_given_is_not_signed() {
     let bridge = Bridge::open().await;
     let lied = Lied::to(&bridge, Manner::Lowballs);
     let sent = lied.send().await;
-    assert_eq!(sent.status, Status::Blocked, "{sent:#?}");
+    assert_eq!(sent.status, CallStatus::Blocked, "{sent:#?}");
     assert_eq!(code(&sent), Some(ErrorCode::SafetySlippage), "{sent:#?}");
     assert_eq!((bridge.orders.every().unwrap().len(), held(&bridge)), (0, 0));
     assert_eq!(lied.network.handed_in.load(Ordering::SeqCst), 0);
@@ -285,7 +289,7 @@ async fn fillers_that_all_overbid_do_not_raise_what_an_order_asks_above_the_feed
     let bridge = Bridge::open().await;
     let lied = Lied::to(&bridge, Manner::Overbids);
     let sent = lied.send().await;
-    assert_eq!(sent.status, Status::Partial, "{sent:#?}");
+    assert_eq!(sent.status, CallStatus::Partial, "{sent:#?}");
     let record = lied.orders.record(id_of(&sent)).unwrap();
     let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
     let asked = intent.data.outputAmount;

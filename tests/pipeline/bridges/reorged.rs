@@ -12,10 +12,10 @@ use alloy::sol_types::SolEvent as _;
 use bardo::abi::erc7683::{DestinationSettler, OriginSettler};
 use bardo::abi::uniswapx::Reactor;
 use bardo::chain::devnet::{Chain, ChainTransaction};
-use bardo::chain::network::Contract;
-use bardo::runtime::data::ROOMS;
+use bardo::chain::network::KnownContract;
+use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::safety::operator_policy::OperatorPolicyEngine;
-use bardo::safety::policy::{Keeper, parse};
+use bardo::safety::policy::{PolicyKeeper, parse};
 use bardo::safety::stop::StopFile;
 use bardo::store::{StoreConfig, StoreError};
 
@@ -32,7 +32,7 @@ impl Bridge {
         let path = folder.path().join("ledger.db");
         let copy = path.to_str().unwrap().to_owned();
         rusqlite::Connection::open(self.store.path()).unwrap().execute("VACUUM INTO ?1", [copy]).unwrap();
-        let store = Store::open(StoreConfig::at(path), ROOMS).unwrap();
+        let store = Store::open(StoreConfig::at(path), ALL_MIGRATIONS).unwrap();
         let chain = |name| {
             let client = self.world.chain(name).unwrap().client.clone();
             OrderChain { client, kind: OrderKind::DutchV2, auctions: None, bridges: None, confirmations: Some(DEEP) }
@@ -40,7 +40,7 @@ impl Bridge {
         let policy = parse(POLICY, Path::new("policy.toml")).unwrap();
         let networks = ["ethereum", "base"].map(|name| self.world.chain(name).unwrap().network().clone());
         let stop = StopFile::in_folder(folder.path());
-        let rules = OperatorPolicyEngine::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks);
+        let rules = OperatorPolicyEngine::new(Arc::new(PolicyKeeper::fixed(policy)), stop, store.clone(), networks);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let config = OrdersConfig {
             chains: vec![chain("ethereum"), chain("base")],
@@ -95,7 +95,7 @@ impl Bridge {
     async fn brought_back(&self, id: B256, what: &str) {
         for _ in 0..12 {
             let back = self.refund(id).await;
-            if back.status == Status::Success {
+            if back.status == CallStatus::Success {
                 return;
             }
             // The endpoint may not know the newest blocks yet.
@@ -114,7 +114,7 @@ impl Bridge {
         let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "250", "chain": "ethereum",
                             "decay_end_time": 40});
         let response = self.call("uniswap_submit_uniswapx_order", params).await;
-        assert_eq!(response.status, Status::Partial, "{response:#?}");
+        assert_eq!(response.status, CallStatus::Partial, "{response:#?}");
         response.data.unwrap()["order_hash"].as_str().unwrap().parse().unwrap()
     }
 }
@@ -139,14 +139,14 @@ impl Patient {
 
     /// Status of an open order, and its number of reservations.
     async fn live(&self, id: B256, what: &str) -> (String, u64) {
-        let record = self.orders.look(id).await.unwrap();
-        assert_eq!(record.stage, Stage::Submitted, "{what}: {record:#?}");
+        let record = self.orders.poll(id).await.unwrap();
+        assert_eq!(record.stage, OrderStage::Submitted, "{what}: {record:#?}");
         (record.status.to_string(), self.held(id))
     }
 
-    async fn ended(&self, id: B256, what: &str) -> Record {
-        let record = self.orders.look(id).await.unwrap();
-        assert_eq!(record.stage, Stage::Ended, "{what}: {record:#?}");
+    async fn ended(&self, id: B256, what: &str) -> OrderRecord {
+        let record = self.orders.poll(id).await.unwrap();
+        assert_eq!(record.stage, OrderStage::Ended, "{what}: {record:#?}");
         assert_eq!(self.held(id), 0, "{what}: nothing is held any more");
         record
     }
@@ -164,7 +164,7 @@ async fn a_fill_that_leaves_the_chain_was_none() {
         for _ in 0..6 {
             let bridge = Bridge::open().await;
             let book = &bridge.world.chain("ethereum").unwrap().network().book;
-            let reactor = book.contract(Contract::V2DutchReactor).unwrap();
+            let reactor = book.contract(KnownContract::V2DutchReactor).unwrap();
             let before = bridge.usdc("ethereum", bridge.account).await;
             let id = bridge.auctioned().await;
             let patient = bridge.patient().await;

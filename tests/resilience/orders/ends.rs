@@ -4,16 +4,16 @@
 use super::*;
 
 impl Desk {
-    fn look(&self, hash: &str) -> Command {
+    fn poll(&self, hash: &str) -> Command {
         self.call("uniswap_get_uniswapx_order_status", &json!({ "order_hash": hash }), "", false)
     }
 
     /// Kills the process that stores the order's end inside the transaction, and the next one right after it.
     fn killed_at_the_end(&self, hash: &str, word: &str) {
-        self.killed(self.look(hash), Failpoint::OrderInsideEnd.name());
+        self.killed(self.poll(hash), Failpoint::OrderInsideEnd.name());
         assert_ne!(self.stage(hash).0, "ended", "{word}: nothing of it was written");
         assert_eq!(self.held(hash), 1, "{word}: it is still held");
-        self.killed(self.look(hash), Failpoint::OrderEnded.name());
+        self.killed(self.poll(hash), Failpoint::OrderEnded.name());
         assert_eq!(self.stage(hash), ("ended".to_owned(), word.to_owned()));
         assert_eq!(self.held(hash), 0, "{word}: it is free, once");
         let told = self.status(hash).answer.unwrap();

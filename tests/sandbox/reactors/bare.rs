@@ -9,9 +9,9 @@ use alloy::sol_types::{SolCall, SolValue};
 use bardo::abi::uniswapx::{OrderQuoter, Reactor, ResolvedOrder, SignedOrder};
 use bardo::chain::devnet::Receipt;
 use bardo::chain::devnet::error::CallError;
-use bardo::chain::permit2::Domain;
-use bardo::sandbox::contracts::{Contract, PERMIT2};
-use bardo::uniswap::order::{At, Order, OrderKind};
+use bardo::chain::permit2::Permit2Domain;
+use bardo::sandbox::contracts::{BundledContract, PERMIT2};
+use bardo::uniswap::order::{OrderKind, ResolutionPoint, UniswapXOrder};
 
 use super::ground::{Ground, PLENTY, key};
 
@@ -33,9 +33,13 @@ impl Bare {
         let (swapper, filler, cosigner) = (key(1), key(2), key(3));
         let mut ground = Ground::new(CHAIN_ID, &[swapper.address(), filler.address()]);
         let arguments = (PERMIT2, ground.builder.address()).abi_encode_params();
-        let reactors = [Contract::V2DutchOrderReactor, Contract::V3DutchOrderReactor, Contract::PriorityOrderReactor]
-            .map(|reactor| ground.create(reactor, &arguments));
-        let quoter = ground.create(Contract::OrderQuoter, &[]);
+        let reactors = [
+            BundledContract::V2DutchOrderReactor,
+            BundledContract::V3DutchOrderReactor,
+            BundledContract::PriorityOrderReactor,
+        ]
+        .map(|reactor| ground.create(reactor, &arguments));
+        let quoter = ground.create(BundledContract::OrderQuoter, &[]);
         let (token_in, token_out) = (ground.token("IN", 18), ground.token("OUT", 6));
         for signer in [&swapper, &filler] {
             for token in [token_in, token_out] {
@@ -55,20 +59,20 @@ impl Bare {
     }
 
     /// The order with the cosigner's signature over its cosigner data.
-    pub fn cosigned(&self, order: Order) -> Order {
+    pub fn cosigned(&self, order: UniswapXOrder) -> UniswapXOrder {
         let digest = order.cosigner_digest(CHAIN_ID).unwrap();
         let signature = self.cosigner.sign_hash_sync(&digest).unwrap();
         order.with_cosignature(signature.as_bytes().into())
     }
 
     /// The swapper's Permit2 signature.
-    pub fn signature(&self, order: &Order) -> Bytes {
-        let domain = Domain { chain_id: CHAIN_ID, permit2: PERMIT2 };
+    pub fn signature(&self, order: &UniswapXOrder) -> Bytes {
+        let domain = Permit2Domain { chain_id: CHAIN_ID, permit2: PERMIT2 };
         self.swapper.sign_hash_sync(&order.permit().digest(&domain)).unwrap().as_bytes().into()
     }
 
     /// OrderQuoter's answer at a moment; the filler is the quoter.
-    pub fn quote(&self, order: &Order, at: &At) -> Result<ResolvedOrder, Bytes> {
+    pub fn quote(&self, order: &UniswapXOrder, at: &ResolutionPoint) -> Result<ResolvedOrder, Bytes> {
         let quote = OrderQuoter::quoteCall { order: order.encode(), sig: self.signature(order) };
         let surroundings = BlockOverrides {
             number: Some(U256::from(at.block)),
@@ -92,7 +96,7 @@ impl Bare {
     }
 
     /// Fills an order with the filler's own tokens.
-    pub fn fill(&mut self, order: &Order, tip: u128) -> Receipt {
+    pub fn fill(&mut self, order: &UniswapXOrder, tip: u128) -> Receipt {
         let signed = SignedOrder { order: order.encode(), sig: self.signature(order) };
         self.ground.call(&self.filler, order.info().reactor, &Reactor::executeCall { order: signed }, tip)
     }

@@ -8,10 +8,10 @@ use alloy::signers::SignerSync;
 use alloy::signers::local::PrivateKeySigner;
 use alloy::sol_types::{SolCall, SolValue};
 use bardo::abi::erc7683::{AcrossOrderData, DestinationSettler, OnchainCrossChainOrder, OriginSettler};
-use bardo::chain::devnet::{Failure, Receipt};
-use bardo::chain::permit2::Domain;
-use bardo::intents::{Expectation, Intent, Opened};
-use bardo::sandbox::contracts::{Contract, PERMIT2};
+use bardo::chain::devnet::{ExecutionFailure, Receipt};
+use bardo::chain::permit2::Permit2Domain;
+use bardo::intents::{CrossChainIntent, IntentExpectation, OpenedIntent};
+use bardo::sandbox::contracts::{BundledContract, PERMIT2};
 use proptest::prelude::*;
 
 use super::ground::{Ground, key};
@@ -28,7 +28,7 @@ const REPAID: u8 = 2;
 const REFUNDED: u8 = 3;
 
 /// Change of an intent, before or after it was signed.
-type Change = fn(&mut Intent);
+type Change = fn(&mut CrossChainIntent);
 
 struct Bridge {
     origin: Ground,
@@ -47,10 +47,10 @@ impl Bridge {
         let (user, relayers, attester) = (key(1), [key(2), key(3)], key(4));
         let people = [&user, &relayers[0], &relayers[1], &attester].map(PrivateKeySigner::address);
         let (mut origin, mut destination) = (Ground::new(ORIGIN, &people), Ground::new(DESTINATION, &people));
-        let destination_settler = destination.create(Contract::DestinationSettler, &[]);
+        let destination_settler = destination.create(BundledContract::DestinationSettler, &[]);
         let owner = origin.builder.address();
         let arguments = (PERMIT2, owner, attester.address(), REFUND_DELAY).abi_encode_params();
-        let origin_settler = origin.create(Contract::OriginSettler, &arguments);
+        let origin_settler = origin.create(BundledContract::OriginSettler, &arguments);
         let call = OriginSettler::setDestinationCall {
             chainId: U256::from(DESTINATION),
             settler: destination_settler.into_word(),
@@ -64,9 +64,9 @@ impl Bridge {
         Self { origin, destination, user, relayers, attester, token_in, token_out, origin_settler, destination_settler }
     }
 
-    fn intent(&self, nonce: u64, amount_in: u64, amount_out: u64, seconds: u32) -> Intent {
+    fn intent(&self, nonce: u64, amount_in: u64, amount_out: u64, seconds: u32) -> CrossChainIntent {
         let now = u32::try_from(self.origin.now().max(self.destination.now())).unwrap();
-        let intent = Intent {
+        let intent = CrossChainIntent {
             origin_settler: self.origin_settler,
             user: self.user.address(),
             nonce: U256::from(nonce),
@@ -90,8 +90,8 @@ impl Bridge {
         intent
     }
 
-    fn expectation(&self) -> Expectation {
-        Expectation {
+    fn expectation(&self) -> IntentExpectation {
+        IntentExpectation {
             now: self.origin.now(),
             origin_chain_id: ORIGIN,
             destination_chain_id: DESTINATION,
@@ -101,18 +101,18 @@ impl Bridge {
         }
     }
 
-    fn signature(&self, intent: &Intent) -> Bytes {
-        let domain = Domain { chain_id: ORIGIN, permit2: PERMIT2 };
+    fn signature(&self, intent: &CrossChainIntent) -> Bytes {
+        let domain = Permit2Domain { chain_id: ORIGIN, permit2: PERMIT2 };
         self.user.sign_hash_sync(&intent.permit().digest(&domain)).unwrap().as_bytes().into()
     }
 
     /// A relayer opens the user's intent.
-    fn open_for(&mut self, relayer: usize, intent: &Intent, signature: Bytes) -> Receipt {
+    fn open_for(&mut self, relayer: usize, intent: &CrossChainIntent, signature: Bytes) -> Receipt {
         let call = OriginSettler::openForCall { order: intent.order(), signature, originFillerData: Bytes::new() };
         self.origin.call(&self.relayers[relayer], self.origin_settler, &call, 1)
     }
 
-    fn fill(&mut self, relayer: usize, intent: &Intent, id: B256) -> Receipt {
+    fn fill(&mut self, relayer: usize, intent: &CrossChainIntent, id: B256) -> Receipt {
         let told = intent.relay(intent.deposit_id()).abi_encode().into();
         let call = DestinationSettler::fillCall { orderId: id, originData: told, fillerData: Bytes::new() };
         self.destination.call(&self.relayers[relayer], self.destination_settler, &call, 1)
@@ -160,7 +160,7 @@ impl Bridge {
 
 /// Name of the settlers' error with which a call failed.
 fn refusal(receipt: &Receipt) -> String {
-    let Some(Failure::Reverted(data)) = &receipt.failure else { panic!("{receipt:?}") };
+    let Some(ExecutionFailure::Reverted(data)) = &receipt.failure else { panic!("{receipt:?}") };
     let names = [
         "AlreadyOpened()",
         "AlreadyFilled()",
@@ -196,7 +196,7 @@ fn an_intent_is_opened_filled_and_repaid() {
     let signature = bridge.signature(&intent);
     let receipt = bridge.open_for(0, &intent, signature.clone());
     assert!(receipt.is_success(), "{}", refusal(&receipt));
-    let opened = receipt.logs().iter().find_map(|log| Opened::decode(log).ok()).unwrap();
+    let opened = receipt.logs().iter().find_map(|log| OpenedIntent::decode(log).ok()).unwrap();
     assert_eq!(opened.indexed_id, id);
     assert_eq!(opened.order, intent.resolve(intent.deposit_id(), bridge.destination_settler.into_word()));
     assert_eq!(bridge.status(id), OPEN);
@@ -236,7 +236,7 @@ fn an_intent_that_nobody_fills_is_refunded_after_its_deadline_and_not_before() {
 /// A token that keeps a hundredth of every transfer.
 fn toll(ground: &mut Ground) -> Address {
     let name = Bytes::from_static(b"TOLL");
-    ground.create(Contract::FeeOnTransferToken, &(name.clone(), name, U256::from(6)).abi_encode_params())
+    ground.create(BundledContract::FeeOnTransferToken, &(name.clone(), name, U256::from(6)).abi_encode_params())
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_token_that_keeps_a_toll_is_neither_locked_nor_delivered() {
     assert_eq!(refusal(&bridge.open_for(0, &intent, signature)), "NotExact()");
     let order = OnchainCrossChainOrder {
         fillDeadline: intent.fill_deadline,
-        orderDataType: Intent::data_type(),
+        orderDataType: CrossChainIntent::data_type(),
         orderData: intent.data.abi_encode().into(),
     };
     let open = OriginSettler::openCall { order };
@@ -282,13 +282,13 @@ fn the_user_can_open_an_order_without_anybody() {
     let data = bridge.intent(1, 700, 690, 300).data;
     let order = OnchainCrossChainOrder {
         fillDeadline: u32::try_from(bridge.origin.now()).unwrap() + 600,
-        orderDataType: Intent::data_type(),
+        orderDataType: CrossChainIntent::data_type(),
         orderData: data.abi_encode().into(),
     };
     let open = OriginSettler::openCall { order: order.clone() };
     let receipt = bridge.origin.call(&bridge.user, bridge.origin_settler, &open, 1);
     assert!(receipt.is_success(), "{}", refusal(&receipt));
-    let opened = receipt.logs().iter().find_map(|log| Opened::decode(log).ok()).unwrap().order;
+    let opened = receipt.logs().iter().find_map(|log| OpenedIntent::decode(log).ok()).unwrap().order;
     assert_eq!((opened.user, opened.openDeadline), (bridge.user.address(), u32::MAX));
     let fill = DestinationSettler::fillCall {
         orderId: opened.orderId,
@@ -440,7 +440,7 @@ proptest! {
     fn no_token_is_made_or_lost_whatever_is_tried(actions in prop::collection::vec(action(), 1..40)) {
         let mut bridge = Bridge::new();
         let all = bridge.totals();
-        let mut intents: Vec<Intent> = Vec::new();
+        let mut intents: Vec<CrossChainIntent> = Vec::new();
         let mut book: BTreeMap<usize, Entry> = BTreeMap::new();
         for action in actions {
             match action {
@@ -500,11 +500,11 @@ proptest! {
         }
 
         // The settler holds the open intents' funds, and everyone has the model's balance.
-        let sum = |counts: &dyn Fn(&Entry) -> bool, amount: &dyn Fn(&Intent) -> U256| {
+        let sum = |counts: &dyn Fn(&Entry) -> bool, amount: &dyn Fn(&CrossChainIntent) -> U256| {
             let counted = book.iter().filter(|(_, entry)| counts(entry));
             counted.map(|(which, _)| amount(&intents[*which])).fold(U256::ZERO, |sum, amount| sum + amount)
         };
-        let (paid_in, paid_out) = (|intent: &Intent| intent.data.inputAmount, |intent: &Intent| intent.data.outputAmount);
+        let (paid_in, paid_out) = (|intent: &CrossChainIntent| intent.data.inputAmount, |intent: &CrossChainIntent| intent.data.outputAmount);
         let held = bridge.origin.balance(bridge.token_in, bridge.origin_settler);
         prop_assert_eq!(held, sum(&|entry| entry.opened && !entry.repaid && !entry.refunded, &paid_in));
         let user = bridge.origin.balance(bridge.token_in, bridge.user.address());
@@ -524,5 +524,5 @@ fn calls_are_encoded_as_the_contract_reads_them() {
     let intent = bridge.intent(1, 5, 4, 300);
     let calldata = intent.open_for(Bytes::from_static(b"signature"), Bytes::new());
     let call = OriginSettler::openForCall::abi_decode(&calldata).unwrap();
-    assert_eq!(Intent::read(&call.order), Ok(intent));
+    assert_eq!(CrossChainIntent::read(&call.order), Ok(intent));
 }

@@ -7,7 +7,9 @@ use bardo::abi::uniswapx::Reactor;
 use bardo::chain::devnet::Receipt;
 use bardo::chain::permit2::nonce_position;
 use bardo::sandbox::contracts::PERMIT2;
-use bardo::uniswap::order::{At, Auction, Draft, Expectation, Legs, Order, OrderKind};
+use bardo::uniswap::order::{
+    AuctionTerms, OrderAmounts, OrderDraft, OrderExpectation, OrderKind, ResolutionPoint, UniswapXOrder,
+};
 
 use super::bare::{Bare, CHAIN_ID};
 
@@ -15,8 +17,8 @@ const MOST: u64 = 2_600_000_007;
 const LEAST: u64 = 2_399_999_989;
 
 /// Expectations of the bare chain's order service.
-fn expectation(bare: &Bare, kind: OrderKind) -> Expectation {
-    Expectation {
+fn expectation(bare: &Bare, kind: OrderKind) -> OrderExpectation {
+    OrderExpectation {
         chain_id: CHAIN_ID,
         now: bare.ground.chain.head().header.timestamp,
         reactor: bare.reactor(kind),
@@ -27,18 +29,22 @@ fn expectation(bare: &Bare, kind: OrderKind) -> Expectation {
 }
 
 /// A valid, cosigned order of this kind: its decay starts after three blocks or ten seconds.
-fn sound(bare: &Bare, kind: OrderKind, exact_in: bool, nonce: u64) -> Order {
+fn sound(bare: &Bare, kind: OrderKind, exact_in: bool, nonce: u64) -> UniswapXOrder {
     let legs = if exact_in {
-        Legs::ExactIn {
+        OrderAmounts::ExactIn {
             amount_in: U256::from(10).pow(U256::from(18)),
             start_out: U256::from(MOST),
             least_out: U256::from(LEAST),
         }
     } else {
-        Legs::ExactOut { amount_out: U256::from(1_000_003), start_in: U256::from(LEAST), most_in: U256::from(MOST) }
+        OrderAmounts::ExactOut {
+            amount_out: U256::from(1_000_003),
+            start_in: U256::from(LEAST),
+            most_in: U256::from(MOST),
+        }
     };
     let (now, block) = (bare.ground.chain.head().header.timestamp, bare.ground.chain.number());
-    let draft = Draft {
+    let draft = OrderDraft {
         reactor: bare.reactor(kind),
         swapper: bare.swapper.address(),
         recipient: bare.swapper.address(),
@@ -49,26 +55,26 @@ fn sound(bare: &Bare, kind: OrderKind, exact_in: bool, nonce: u64) -> Order {
         token_out: bare.token_out,
         legs,
         auction: match kind {
-            OrderKind::Dutch => Auction::Times { from: now + 10, until: now + 70 },
-            OrderKind::DutchV2 => Auction::CosignedTimes,
+            OrderKind::Dutch => AuctionTerms::Times { from: now + 10, until: now + 70 },
+            OrderKind::DutchV2 => AuctionTerms::CosignedTimes,
             OrderKind::DutchV3 => {
-                Auction::CosignedBlocks { over: 7, base_fee: 3_000_000_000, per_gwei: U256::from(977) }
+                AuctionTerms::CosignedBlocks { over: 7, base_fee: 3_000_000_000, per_gwei: U256::from(977) }
             }
             OrderKind::Priority => {
-                Auction::PriorityFee { start_block: block + 2, baseline: 1_000, mps_per_wei: U256::from(1) }
+                AuctionTerms::PriorityFee { start_block: block + 2, baseline: 1_000, mps_per_wei: U256::from(1) }
             }
         },
     };
     let mut order = draft.order().unwrap();
     assert_eq!(order.faults(&expectation(bare, kind)), []);
     match &mut order {
-        Order::Dutch(_) => {}
-        Order::DutchV2(order) => {
+        UniswapXOrder::Dutch(_) => {}
+        UniswapXOrder::DutchV2(order) => {
             order.cosignerData.decayStartTime = U256::from(now + 10);
             order.cosignerData.decayEndTime = U256::from(now + 70);
         }
-        Order::DutchV3(order) => order.cosignerData.decayStartBlock = U256::from(block + 3),
-        Order::Priority(order) => order.cosignerData.auctionTargetBlock = U256::from(block + 1),
+        UniswapXOrder::DutchV3(order) => order.cosignerData.decayStartBlock = U256::from(block + 3),
+        UniswapXOrder::Priority(order) => order.cosignerData.auctionTargetBlock = U256::from(block + 1),
     }
     let order = bare.cosigned(order);
     assert_eq!(order.cosigner_faults(CHAIN_ID), []);
@@ -83,12 +89,12 @@ fn balances(bare: &Bare) -> [U256; 4] {
 }
 
 /// Fills in the next block and compares the flows with the order's amounts for that block.
-fn fill_and_compare(bare: &mut Bare, order: &Order, tip: u128) -> (U256, U256) {
+fn fill_and_compare(bare: &mut Bare, order: &UniswapXOrder, tip: u128) -> (U256, U256) {
     let before = balances(bare);
     let receipt = bare.fill(order, tip);
     assert!(receipt.is_success(), "{:?}", receipt.failure);
     let header = &bare.ground.chain.head().header;
-    let at = At {
+    let at = ResolutionPoint {
         chain_id: CHAIN_ID,
         timestamp: header.timestamp,
         block: header.number,
@@ -172,7 +178,7 @@ fn a_priority_fill_moves_what_its_fee_says() {
 }
 
 /// Asserts that both the chain and the order reject, and nothing moves.
-fn refused(bare: &mut Bare, order: &Order) -> Receipt {
+fn refused(bare: &mut Bare, order: &UniswapXOrder) -> Receipt {
     let before = balances(bare);
     let receipt = bare.fill(order, 1);
     assert!(!receipt.is_success());
@@ -206,14 +212,14 @@ fn an_order_fills_once_and_not_after_its_nonce_was_used_up_or_its_deadline_has_p
 fn a_cosigner_can_only_improve_an_order() {
     let mut bare = Bare::new();
     let mut order = sound(&bare, OrderKind::DutchV2, true, 1);
-    let Order::DutchV2(inner) = &mut order else { panic!("{order:?}") };
+    let UniswapXOrder::DutchV2(inner) = &mut order else { panic!("{order:?}") };
     inner.cosignerData.outputAmounts = vec![U256::from(MOST - 1)];
     let lowered = bare.cosigned(order.clone());
     assert_eq!(lowered.cosigner_faults(CHAIN_ID).len(), 1);
     refused(&mut bare, &lowered);
 
     // Improved, but without a new cosignature.
-    let Order::DutchV2(inner) = &mut order else { panic!("{order:?}") };
+    let UniswapXOrder::DutchV2(inner) = &mut order else { panic!("{order:?}") };
     inner.cosignerData.outputAmounts = vec![U256::from(MOST + 5)];
     assert_eq!(order.cosigner_faults(CHAIN_ID).len(), 1);
     refused(&mut bare, &order);

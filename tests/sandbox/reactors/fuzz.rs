@@ -194,7 +194,7 @@ fn no_answer_breaks_its_readers() {
 #[test]
 fn no_quote_breaks_its_readers() {
     use alloy::primitives::{Address, B256, U256};
-    use bardo::uniswap::order::{Auction, Draft, Legs};
+    use bardo::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft};
     use serde_json::json;
 
     let [one, two] = [1, 2].map(|byte| json!({"address": Address::repeat_byte(byte), "chainId": 1}));
@@ -225,16 +225,16 @@ fn no_quote_breaks_its_readers() {
         "0x24856bc3000000000000000000000000000000000000000000000000000000000000004000000000000000000000000000000000000000000000000000000000000000600000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"}});
     let swaps = json!({"swaps": [{"txHash": B256::repeat_byte(4), "status": "PENDING", "swapType": "CLASSIC"}]});
     let auctions = [
-        Auction::CosignedTimes,
-        Auction::CosignedBlocks { over: 20, base_fee: 0, per_gwei: U256::ZERO },
-        Auction::PriorityFee { start_block: 5, baseline: 0, mps_per_wei: U256::from(1) },
+        AuctionTerms::CosignedTimes,
+        AuctionTerms::CosignedBlocks { over: 20, base_fee: 0, per_gwei: U256::ZERO },
+        AuctionTerms::PriorityFee { start_block: 5, baseline: 0, mps_per_wei: U256::from(1) },
     ];
     let orders = auctions.map(|auction| {
         let (start_out, least_out) = match auction {
-            Auction::PriorityFee { .. } => (U256::from(1_900), U256::from(1_900)),
+            AuctionTerms::PriorityFee { .. } => (U256::from(1_900), U256::from(1_900)),
             _ => (U256::from(2_000), U256::from(1_900)),
         };
-        let draft = Draft {
+        let draft = OrderDraft {
             reactor: Address::repeat_byte(6),
             swapper: me,
             recipient: me,
@@ -243,7 +243,7 @@ fn no_quote_breaks_its_readers() {
             cosigner: Address::repeat_byte(5),
             token_in: Address::repeat_byte(1),
             token_out: Address::repeat_byte(2),
-            legs: Legs::ExactIn { amount_in: U256::from(1_000), start_out, least_out },
+            legs: OrderAmounts::ExactIn { amount_in: U256::from(1_000), start_out, least_out },
             auction,
         };
         let order = draft.order().unwrap();
@@ -263,8 +263,9 @@ fn no_quote_breaks_its_readers() {
 /// The unmodified real encodings are parsed, so the entries above do not only reject.
 #[test]
 fn the_seeds_of_orders_are_orders() {
-    use bardo::uniswap::order::{Order, OrderKind};
+    use bardo::uniswap::order::{OrderKind, UniswapXOrder};
     let seeds = seeds("uniswapx.json");
-    let read = seeds.iter().filter(|seed| OrderKind::ALL.into_iter().any(|kind| Order::decode(kind, seed).is_ok()));
+    let read =
+        seeds.iter().filter(|seed| OrderKind::ALL.into_iter().any(|kind| UniswapXOrder::decode(kind, seed).is_ok()));
     assert!(read.count() >= 10);
 }

@@ -10,7 +10,7 @@ use alloy::sol_types::{SolCall, SolValue};
 use bardo::abi::erc20::Erc20;
 use bardo::chain::devnet::{Chain, ChainConfig, ChainTransaction, Receipt};
 use bardo::chain::evm::ChainRules;
-use bardo::sandbox::contracts::{Contract, DEPLOYMENT_PROXY, DEPLOYMENT_PROXY_CODE, PERMIT2_SALT};
+use bardo::sandbox::contracts::{BundledContract, DEPLOYMENT_PROXY, DEPLOYMENT_PROXY_CODE, PERMIT2_SALT};
 
 pub const GENESIS_TIME: u64 = 1_800_000_000;
 /// Amount of a token that a minter gets.
@@ -44,7 +44,7 @@ impl Ground {
         })
         .unwrap();
         let mut ground = Self { chain, builder };
-        let permit2 = [PERMIT2_SALT.as_slice(), &Contract::Permit2.code().unwrap()].concat();
+        let permit2 = [PERMIT2_SALT.as_slice(), &BundledContract::Permit2.code().unwrap()].concat();
         ground.build(TxKind::Call(DEPLOYMENT_PROXY), permit2.into());
         ground
     }
@@ -57,13 +57,13 @@ impl Ground {
         self.chain.head().header.timestamp
     }
 
-    pub fn create(&mut self, contract: Contract, arguments: &[u8]) -> Address {
+    pub fn create(&mut self, contract: BundledContract, arguments: &[u8]) -> Address {
         self.build(TxKind::Create, contract.creation(arguments).unwrap()).contract_address.unwrap()
     }
 
     pub fn token(&mut self, name: &str, decimals: u64) -> Address {
         let arguments = (name.to_owned(), name.to_owned(), U256::from(decimals)).abi_encode_params();
-        self.create(Contract::MockERC20, &arguments)
+        self.create(BundledContract::MockERC20, &arguments)
     }
 
     /// Gives `amount` of a token to `owner`, who grants allowances to all `spenders`.

@@ -2,7 +2,7 @@
 
 use alloy::primitives::{B256, Bytes, U256, keccak256};
 use bardo::abi::uniswapx::ResolvedOrder;
-use bardo::uniswap::order::{Amount, At, Order, OrderKind, Resolved, Revert};
+use bardo::uniswap::order::{OrderKind, OutputAmount, ReactorRevert, ResolutionPoint, ResolvedAmounts, UniswapXOrder};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -31,7 +31,7 @@ fn agree(kind: OrderKind) {
 }
 
 /// Compares both answers; returns their kind.
-fn compare(bare: &Bare, order: &Order, at: &At) -> String {
+fn compare(bare: &Bare, order: &UniswapXOrder, at: &ResolutionPoint) -> String {
     match (order.resolve(at), bare.quote(order, at)) {
         (Ok(ours), Ok(theirs)) => {
             assert_eq!(ours, resolved(&theirs), "{order:?} at {at:?}");
@@ -46,13 +46,13 @@ fn compare(bare: &Bare, order: &Order, at: &At) -> String {
     }
 }
 
-fn resolved(theirs: &ResolvedOrder) -> Resolved {
-    let amount = |output: &bardo::abi::uniswapx::OutputToken| Amount {
+fn resolved(theirs: &ResolvedOrder) -> ResolvedAmounts {
+    let amount = |output: &bardo::abi::uniswapx::OutputToken| OutputAmount {
         token: output.token,
         amount: output.amount,
         recipient: output.recipient,
     };
-    Resolved {
+    ResolvedAmounts {
         token_in: theirs.input.token,
         amount_in: theirs.input.amount,
         most_in: theirs.input.maxAmount,
@@ -60,30 +60,30 @@ fn resolved(theirs: &ResolvedOrder) -> Resolved {
     }
 }
 
-fn name_of(revert: Revert) -> String {
+fn name_of(revert: ReactorRevert) -> String {
     format!("{revert:?}")
 }
 
 /// Variant whose error selector the chain returned.
 fn name_in(data: &Bytes) -> String {
     let named = [
-        Revert::DeadlineBeforeEndTime,
-        Revert::EndTimeBeforeStartTime,
-        Revert::IncorrectAmounts,
-        Revert::InputAndOutputDecay,
-        Revert::InvalidDecayCurve,
-        Revert::InvalidCosignature,
-        Revert::InvalidCosignerInput,
-        Revert::InvalidCosignerOutput,
-        Revert::NoExclusiveOverride,
-        Revert::SignatureExpired,
-        Revert::DeadlineReached,
-        Revert::InvalidDeadline,
-        Revert::OrderNotFillable,
-        Revert::InputOutputScaling,
+        ReactorRevert::DeadlineBeforeEndTime,
+        ReactorRevert::EndTimeBeforeStartTime,
+        ReactorRevert::IncorrectAmounts,
+        ReactorRevert::InputAndOutputDecay,
+        ReactorRevert::InvalidDecayCurve,
+        ReactorRevert::InvalidCosignature,
+        ReactorRevert::InvalidCosignerInput,
+        ReactorRevert::InvalidCosignerOutput,
+        ReactorRevert::NoExclusiveOverride,
+        ReactorRevert::SignatureExpired,
+        ReactorRevert::DeadlineReached,
+        ReactorRevert::InvalidDeadline,
+        ReactorRevert::OrderNotFillable,
+        ReactorRevert::InputOutputScaling,
     ];
-    let selector = |revert: &Revert| -> [u8; 4] {
-        let arguments = if *revert == Revert::SignatureExpired { "uint256" } else { "" };
+    let selector = |revert: &ReactorRevert| -> [u8; 4] {
+        let arguments = if *revert == ReactorRevert::SignatureExpired { "uint256" } else { "" };
         let hash: B256 = keccak256(format!("{revert:?}({arguments})"));
         [hash[0], hash[1], hash[2], hash[3]]
     };

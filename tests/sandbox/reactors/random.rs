@@ -7,7 +7,7 @@ use bardo::abi::uniswapx::{
     V3DutchOutput,
 };
 use bardo::uniswap::order::decay::curve;
-use bardo::uniswap::order::{At, Order, OrderKind};
+use bardo::uniswap::order::{OrderKind, ResolutionPoint, UniswapXOrder};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
@@ -16,7 +16,7 @@ use super::bare::{Bare, CHAIN_ID, STRANGER};
 const START: u64 = 1_800_001_000;
 const BLOCK: u64 = 5_000;
 
-pub fn order(random: &mut ChaCha8Rng, bare: &Bare, kind: OrderKind, nonce: u64) -> Order {
+pub fn order(random: &mut ChaCha8Rng, bare: &Bare, kind: OrderKind, nonce: u64) -> UniswapXOrder {
     let info = OrderInfo {
         reactor: bare.reactor(kind),
         swapper: bare.swapper.address(),
@@ -44,7 +44,7 @@ pub fn order(random: &mut ChaCha8Rng, bare: &Bare, kind: OrderKind, nonce: u64) 
                 inputAmount: lowered(random, input.0),
                 outputAmounts: outputs.iter().map(|output| raised(random, output.startAmount)).collect(),
             };
-            Order::DutchV2(EncodedV2DutchOrder {
+            UniswapXOrder::DutchV2(EncodedV2DutchOrder {
                 info,
                 cosigner,
                 baseInput: DutchInput { token: bare.token_in, startAmount: input.0, endAmount: input.1 },
@@ -56,7 +56,7 @@ pub fn order(random: &mut ChaCha8Rng, bare: &Bare, kind: OrderKind, nonce: u64) 
         OrderKind::DutchV3 => {
             let (start, most) = range(random, true);
             let outputs: Vec<_> = (0..outputs).map(|_| v3_output(random, bare)).collect();
-            Order::DutchV3(EncodedV3DutchOrder {
+            UniswapXOrder::DutchV3(EncodedV3DutchOrder {
                 info,
                 cosigner,
                 startingBaseFee: U256::from(random.random_range(0..40_000_000_000_u64)),
@@ -84,7 +84,7 @@ pub fn order(random: &mut ChaCha8Rng, bare: &Bare, kind: OrderKind, nonce: u64) 
             let mps = |random: &mut ChaCha8Rng, scales: bool| {
                 U256::from(if scales || both { random.random_range(0..5_u64) } else { 0 })
             };
-            Order::Priority(EncodedPriorityOrder {
+            UniswapXOrder::Priority(EncodedPriorityOrder {
                 info,
                 cosigner: if random.random_range(0..4) == 0 { Address::ZERO } else { cosigner },
                 auctionStartBlock: U256::from(BLOCK + 20),
@@ -112,8 +112,8 @@ pub fn order(random: &mut ChaCha8Rng, bare: &Bare, kind: OrderKind, nonce: u64) 
 }
 
 /// Moments before, in and after all phases of these orders.
-pub fn moment(random: &mut ChaCha8Rng, bare: &Bare) -> At {
-    At {
+pub fn moment(random: &mut ChaCha8Rng, bare: &Bare) -> ResolutionPoint {
+    ResolutionPoint {
         chain_id: CHAIN_ID,
         timestamp: START + random.random_range(0..450),
         block: if random.random_range(0..20) == 0 { BLOCK + 70_000 } else { BLOCK + random.random_range(0..160) },

@@ -18,20 +18,20 @@ use super::Clock;
 /// A clock that is advanced explicitly. A clone shows the same time.
 #[derive(Debug, Clone)]
 pub struct SimulatedClock {
-    shared: Arc<Shared>,
+    shared: Arc<ClockState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ClockState {
     millis: AtomicU64,
-    hall: Mutex<Hall>,
+    hall: Mutex<Participants>,
     /// True while every participant rests in the present tick.
     rested: watch::Sender<bool>,
 }
 
 /// Participants, and those of them that have nothing more to do in this tick.
 #[derive(Debug, Default)]
-struct Hall {
+struct Participants {
     attending: usize,
     /// Participants that rest until the next tick, in the order in which they began to.
     resting: VecDeque<Sleeper>,
@@ -47,7 +47,7 @@ struct Sleeper {
     wake: oneshot::Sender<()>,
 }
 
-impl Hall {
+impl Participants {
     fn wake_all(&mut self) {
         for sleeper in self.waking.drain(..) {
             // A receiver that is gone has also left the queue, so the send may fail.
@@ -56,13 +56,13 @@ impl Hall {
     }
 }
 
-impl Shared {
-    fn hall(&self) -> MutexGuard<'_, Hall> {
+impl ClockState {
+    fn hall(&self) -> MutexGuard<'_, Participants> {
         self.hall.lock()
     }
 
     /// Wakes the next participant if none is busy, and publishes whether all of them rest.
-    fn tell(&self, hall: &mut Hall) {
+    fn wake_next(&self, hall: &mut Participants) {
         while hall.resting.len() + hall.waking.len() >= hall.attending
             && let Some(next) = hall.waking.pop_front()
         {
@@ -75,45 +75,45 @@ impl Shared {
 
 /// Registration of a participant in simulated time; see [`Clock::attend`]. Empty for real clocks.
 #[derive(Debug, Default)]
-pub struct Attendance(Option<Arc<Shared>>);
+pub struct ClockParticipation(Option<Arc<ClockState>>);
 
-impl Drop for Attendance {
+impl Drop for ClockParticipation {
     fn drop(&mut self) {
         if let Some(shared) = &self.0 {
             let mut hall = shared.hall();
             hall.attending = hall.attending.saturating_sub(1);
-            shared.tell(&mut hall);
+            shared.wake_next(&mut hall);
         }
     }
 }
 
 /// A participant that rests until the next tick.
-struct Rest {
-    shared: Arc<Shared>,
+struct RestingParticipant {
+    shared: Arc<ClockState>,
     number: u64,
     woken: oneshot::Receiver<()>,
 }
 
-impl Rest {
-    fn begin(shared: &Arc<Shared>) -> Self {
+impl RestingParticipant {
+    fn begin(shared: &Arc<ClockState>) -> Self {
         let mut hall = shared.hall();
         let (wake, woken) = oneshot::channel();
         let number = hall.number;
         hall.number += 1;
         hall.resting.push_back(Sleeper { number, wake });
-        shared.tell(&mut hall);
+        shared.wake_next(&mut hall);
         drop(hall);
         Self { shared: Arc::clone(shared), number, woken }
     }
 }
 
-impl Drop for Rest {
+impl Drop for RestingParticipant {
     /// A participant that stops resting before it is woken counts as busy again.
     fn drop(&mut self) {
         let mut hall = self.shared.hall();
         hall.resting.retain(|sleeper| sleeper.number != self.number);
         hall.waking.retain(|sleeper| sleeper.number != self.number);
-        self.shared.tell(&mut hall);
+        self.shared.wake_next(&mut hall);
     }
 }
 
@@ -121,7 +121,7 @@ impl SimulatedClock {
     /// Creates a clock that shows `millis` milliseconds since the Unix epoch.
     pub fn at(millis: u64) -> Self {
         let shared =
-            Shared { millis: AtomicU64::new(millis), hall: Mutex::default(), rested: watch::Sender::new(true) };
+            ClockState { millis: AtomicU64::new(millis), hall: Mutex::default(), rested: watch::Sender::new(true) };
         Self { shared: Arc::new(shared) }
     }
 
@@ -137,14 +137,14 @@ impl SimulatedClock {
         let resting = std::mem::take(&mut hall.resting);
         hall.waking.extend(resting);
         self.shared.rested.send_replace(false);
-        self.shared.tell(&mut hall);
+        self.shared.wake_next(&mut hall);
     }
 
     /// Wakes at once all participants that the present tick has yet to wake: a busy one may be waiting for one of them.
     pub fn wake_all(&self) {
         let mut hall = self.shared.hall();
         hall.wake_all();
-        self.shared.tell(&mut hall);
+        self.shared.wake_next(&mut hall);
     }
 
     /// Waits until no participant is busy. A participant that waits for anything other than time counts as busy, so
@@ -168,17 +168,17 @@ impl Clock for SimulatedClock {
     fn pause(&self, _: Duration) -> BoxFuture<'static, ()> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
-            let mut rest = Rest::begin(&shared);
+            let mut rest = RestingParticipant::begin(&shared);
             // The sender stays in the hall until it is used.
             let _woken = (&mut rest.woken).await;
         })
     }
 
-    fn attend(&self) -> Attendance {
+    fn attend(&self) -> ClockParticipation {
         let mut hall = self.shared.hall();
         hall.attending += 1;
-        self.shared.tell(&mut hall);
-        Attendance(Some(Arc::clone(&self.shared)))
+        self.shared.wake_next(&mut hall);
+        ClockParticipation(Some(Arc::clone(&self.shared)))
     }
 }
 

@@ -23,8 +23,8 @@ use super::golem::{LIFESPAN_MINUTES, MODEL_STYLES, MOST_GOAL, NUMBERS, golem_id}
 use super::quotes::choices;
 use super::safety::SECONDS;
 use super::{
-    ChainSettings, ConfigError, FileProblem, GolemSettings, LogFormat, MOST_INTENT_MARGIN, Origin, QuoteChoice,
-    QuoteSettings, RpcUrl, SafetySettings, Setting, UnknownLogFormat, paths,
+    ChainSettings, ConfigError, FileProblem, GolemSettings, LogFormat, MOST_INTENT_MARGIN, QuoteChoice, QuoteSettings,
+    RpcUrl, SafetySettings, Setting, SettingOrigin, UnknownLogFormat, paths,
 };
 use crate::{
     model::{OnDeath, UnknownName},
@@ -596,8 +596,8 @@ impl Source<'_> {
         Setting { value, origin: self.origin(at.span()) }
     }
 
-    fn origin(&self, span: Range<usize>) -> Origin {
-        Origin::File { line: self.line(span) }
+    fn origin(&self, span: Range<usize>) -> SettingOrigin {
+        SettingOrigin::File { line: self.line(span) }
     }
 
     /// Line on which `span` starts, counted from 1.

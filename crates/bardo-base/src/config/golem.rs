@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
-use super::{Environment, Flags, Origin, RpcUrl, Setting};
-use crate::id::{BadId, GolemId};
+use super::{ConfigFlags, Environment, RpcUrl, Setting, SettingOrigin};
+use crate::id::{GolemId, IdError};
 use crate::text::SafeText;
 
 /// Default of the brain setting.
@@ -80,8 +80,8 @@ pub struct GolemSettings {
 impl Default for GolemSettings {
     fn default() -> Self {
         let [tick_seconds, patience_seconds, calls, model_tokens, model_reply_tokens] =
-            NUMBERS.map(|(_, number, ..)| Setting { value: number, origin: Origin::Default });
-        let text = |value: &str| Setting { value: value.to_owned(), origin: Origin::Default };
+            NUMBERS.map(|(_, number, ..)| Setting { value: number, origin: SettingOrigin::Default });
+        let text = |value: &str| Setting { value: value.to_owned(), origin: SettingOrigin::Default };
         Self {
             name: text(DEFAULT_NAME),
             goal: None,
@@ -96,11 +96,11 @@ impl Default for GolemSettings {
             model_url: None,
             model_name: None,
             model_style: text(MODEL_STYLES[0]),
-            read: Setting { value: Vec::new(), origin: Origin::Default },
-            write: Setting { value: Vec::new(), origin: Origin::Default },
-            environment: Setting { value: Vec::new(), origin: Origin::Default },
-            network: Setting { value: true, origin: Origin::Default },
-            allow_unisolated_brain: Setting { value: false, origin: Origin::Default },
+            read: Setting { value: Vec::new(), origin: SettingOrigin::Default },
+            write: Setting { value: Vec::new(), origin: SettingOrigin::Default },
+            environment: Setting { value: Vec::new(), origin: SettingOrigin::Default },
+            network: Setting { value: true, origin: SettingOrigin::Default },
+            allow_unisolated_brain: Setting { value: false, origin: SettingOrigin::Default },
             model_key: None,
         }
     }
@@ -108,7 +108,7 @@ impl Default for GolemSettings {
 
 impl GolemSettings {
     /// Lists every setting for display: key, value, origin. The API key appears only as present.
-    pub fn shown(&self) -> Vec<(&'static str, String, &Origin)> {
+    pub fn shown(&self) -> Vec<(&'static str, String, &SettingOrigin)> {
         let mut shown = vec![
             ("name", self.name.value.clone(), &self.name.origin),
             ("brain", self.brain.value.clone(), &self.brain.origin),
@@ -184,16 +184,16 @@ impl GolemSettings {
     }
 
     /// Applies environment variables and flags over the settings of the file.
-    pub(super) fn under(mut self, environment: &Environment, flags: &Flags) -> Self {
-        let from = |name: &str| environment.get(name).map(|value| (value, Origin::Environment(name.to_owned())));
+    pub(super) fn under(mut self, environment: &Environment, flags: &ConfigFlags) -> Self {
+        let from = |name: &str| environment.get(name).map(|value| (value, SettingOrigin::Environment(name.to_owned())));
         if let Some((value, origin)) = from("BARDO_BRAIN") {
             self.brain = Setting { value: value.to_owned(), origin };
         }
         if let Some(brain) = &flags.brain {
-            self.brain = Setting { value: brain.clone(), origin: Origin::Flag("--brain") };
+            self.brain = Setting { value: brain.clone(), origin: SettingOrigin::Flag("--brain") };
         }
         if let Some(archetype) = &flags.archetype {
-            self.archetype = Setting { value: archetype.clone(), origin: Origin::Flag("--archetype") };
+            self.archetype = Setting { value: archetype.clone(), origin: SettingOrigin::Flag("--archetype") };
         }
         if let Some((value, origin)) = from(MODEL_KEY) {
             self.model_key = Some(Setting { value: SecretString::from(value.trim().to_owned()), origin });
@@ -207,7 +207,7 @@ impl GolemSettings {
 pub(super) enum GolemNameError {
     /// It does not have the form of an id.
     #[error("{0}; use a name such as Ada")]
-    Form(BadId),
+    Form(IdError),
     /// It is the operator's id.
     #[error("`operator` is reserved for you, the operator; use a name such as Ada")]
     Operator,

@@ -22,7 +22,7 @@ pub use file::{KEYS, TEMPLATE};
 pub use fork::{ForkError, ForkSettings};
 pub use golem::{DEFAULT_ARCHETYPE, DEFAULT_BRAIN, GolemSettings, MODEL_KEY, MODEL_STYLES};
 pub use log_format::{LogFormat, UnknownLogFormat};
-pub use paths::Paths;
+pub use paths::ConfigPaths;
 pub use quotes::{QuoteChoice, QuoteSettings};
 pub use rpc_url::{RpcUrl, RpcUrlError};
 pub use safety::SafetySettings;
@@ -130,12 +130,12 @@ pub struct Setting<T> {
     /// Value of the setting.
     pub value: T,
     /// Source that set the value.
-    pub origin: Origin,
+    pub origin: SettingOrigin,
 }
 
 /// Origin of a setting, the weakest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum SettingOrigin {
     /// Default that is built in.
     Default,
     /// Line of the configuration file.
@@ -149,7 +149,7 @@ pub enum Origin {
     Flag(&'static str),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -274,7 +274,7 @@ pub enum FileProblem {
 
 /// Command-line flags that override the configuration.
 #[derive(Debug, Clone, Default)]
-pub struct Flags {
+pub struct ConfigFlags {
     /// `--network NAME`.
     pub network: Option<String>,
     /// `--rpc CHAIN=URL`, as typed; several for one chain are tried in this order.
@@ -341,40 +341,40 @@ impl Config {
     ///
     /// # Errors
     /// A [`ConfigError`] that names the line, variable or flag and the correction. A missing file is not an error.
-    pub fn load(environment: &Environment, flags: &Flags) -> Result<Self, ConfigError> {
-        let Paths { config_file, data_dir } = Paths::find(environment)?;
+    pub fn load(environment: &Environment, flags: &ConfigFlags) -> Result<Self, ConfigError> {
+        let ConfigPaths { config_file, data_dir } = ConfigPaths::find(environment)?;
         let file = file::read(&config_file)?;
         let file_exists = file.is_some();
         let file = file.unwrap_or_default();
         let from = |name: &str| {
             environment
                 .get(name)
-                .map(|value| Setting { value: value.to_owned(), origin: Origin::Environment(name.to_owned()) })
+                .map(|value| Setting { value: value.to_owned(), origin: SettingOrigin::Environment(name.to_owned()) })
         };
         let network = flags
             .network
             .clone()
-            .map(|value| Setting { value, origin: Origin::Flag("--network") })
+            .map(|value| Setting { value, origin: SettingOrigin::Flag("--network") })
             .or_else(|| from("BARDO_NETWORK"))
             .or(file.network)
-            .unwrap_or_else(|| Setting { value: DEFAULT_NETWORK.into(), origin: Origin::Default });
+            .unwrap_or_else(|| Setting { value: DEFAULT_NETWORK.into(), origin: SettingOrigin::Default });
         let book = flags
             .book
             .clone()
-            .map(|value| Setting { value, origin: Origin::Flag("--book") })
+            .map(|value| Setting { value, origin: SettingOrigin::Flag("--book") })
             .or_else(|| from("BARDO_BOOK").map(|book| Setting { value: book.value.into(), origin: book.origin }))
             .or(file.book);
         let account = flags
             .account
             .clone()
-            .map(|value| Setting { value, origin: Origin::Flag("--key") })
+            .map(|value| Setting { value, origin: SettingOrigin::Flag("--key") })
             .or_else(|| from("BARDO_ACCOUNT"))
             .or(file.account);
         let log = from("BARDO_LOG")
             .or(file.log)
-            .unwrap_or_else(|| Setting { value: DEFAULT_LOG.into(), origin: Origin::Default });
+            .unwrap_or_else(|| Setting { value: DEFAULT_LOG.into(), origin: SettingOrigin::Default });
         let log_format = match (flags.log_format, from("BARDO_LOG_FORMAT")) {
-            (Some(value), _) => Setting { value, origin: Origin::Flag("--log-format") },
+            (Some(value), _) => Setting { value, origin: SettingOrigin::Flag("--log-format") },
             (None, Some(given)) => {
                 let read = given.value.parse().map_err(|error: UnknownLogFormat| ConfigError::Environment {
                     name: "BARDO_LOG_FORMAT".into(),
@@ -382,7 +382,9 @@ impl Config {
                 });
                 Setting { value: read?, origin: given.origin }
             }
-            (None, None) => file.log_format.unwrap_or(Setting { value: LogFormat::default(), origin: Origin::Default }),
+            (None, None) => {
+                file.log_format.unwrap_or(Setting { value: LogFormat::default(), origin: SettingOrigin::Default })
+            }
         };
 
         let data_dir = match from("BARDO_DATA_DIR") {
@@ -393,7 +395,7 @@ impl Config {
                 })?;
                 Setting { value, origin: given.origin }
             }
-            None => file.data_dir.unwrap_or(Setting { value: data_dir, origin: Origin::Default }),
+            None => file.data_dir.unwrap_or(Setting { value: data_dir, origin: SettingOrigin::Default }),
         };
 
         let mut chains = file.chains;
@@ -419,12 +421,12 @@ impl Config {
             chains,
             prices: file.prices,
             account,
-            on_death: file.on_death.unwrap_or(Setting { value: OnDeath::Ask, origin: Origin::Default }),
+            on_death: file.on_death.unwrap_or(Setting { value: OnDeath::Ask, origin: SettingOrigin::Default }),
             safety: file.safety,
             order_types: file.order_types,
             intent_margin: file
                 .intent_margin
-                .unwrap_or(Setting { value: DEFAULT_INTENT_MARGIN, origin: Origin::Default }),
+                .unwrap_or(Setting { value: DEFAULT_INTENT_MARGIN, origin: SettingOrigin::Default }),
             quotes: file.quotes.over(environment)?,
             golem: file.golem.under(environment, flags),
             attention: file.attention,
@@ -446,9 +448,9 @@ impl Config {
     /// A [`ConfigError`] for an endpoint without encryption over a network.
     pub fn live_of(&self, fork: &ForkSettings) -> Result<Self, ConfigError> {
         let mut live = Self { fork: None, ..self.clone() };
-        live.network = Setting { value: fork.network.clone(), origin: Origin::Flag("--fork") };
+        live.network = Setting { value: fork.network.clone(), origin: SettingOrigin::Flag("--fork") };
         if let Some(url) = &fork.url {
-            let rpc = Setting { value: vec![url.clone()], origin: Origin::Flag("--fork") };
+            let rpc = Setting { value: vec![url.clone()], origin: SettingOrigin::Flag("--fork") };
             set_endpoints(&mut live.chains, fork.network.clone(), rpc);
             let own = live.chains.iter().filter(|(name, _)| **name == fork.network);
             encrypted(&own.map(|(name, settings)| (name.clone(), settings.clone())).collect(), false)?;
@@ -479,7 +481,7 @@ fn environment_endpoints(environment: &Environment) -> Result<BTreeMap<String, S
             value.split([',', ' ']).filter(|url| !url.is_empty()).map(RpcUrl::parse).collect();
         let value = urls.map_err(|error| fail(error.to_string()))?;
         let chain = chain.to_lowercase().replace('_', "-");
-        found.insert(chain, Setting { value, origin: Origin::Environment(name.clone()) });
+        found.insert(chain, Setting { value, origin: SettingOrigin::Environment(name.clone()) });
     }
     Ok(found)
 }
@@ -496,7 +498,7 @@ fn flag_endpoints(given: &[String]) -> Result<BTreeMap<String, Setting<Vec<RpcUr
         let url = RpcUrl::parse(url).map_err(|error| fail(error.to_string()))?;
         found
             .entry(chain.to_lowercase())
-            .or_insert_with(|| Setting { value: Vec::new(), origin: Origin::Flag("--rpc") })
+            .or_insert_with(|| Setting { value: Vec::new(), origin: SettingOrigin::Flag("--rpc") })
             .value
             .push(url);
     }

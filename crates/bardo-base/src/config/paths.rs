@@ -8,14 +8,14 @@ use super::{ConfigError, Environment};
 
 /// Locations of the configuration and the data, as absolute paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paths {
+pub struct ConfigPaths {
     /// Path of the configuration file.
     pub config_file: PathBuf,
     /// Data directory: logs, keys and ledgers.
     pub data_dir: PathBuf,
 }
 
-impl Paths {
+impl ConfigPaths {
     /// Returns `$BARDO_HOME/config.toml` and `$BARDO_HOME/data`, or the platform's defaults (XDG on Linux). The
     /// configuration may move the data directory elsewhere.
     ///

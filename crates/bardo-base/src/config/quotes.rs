@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
-use super::{ConfigError, Environment, Origin, Setting, paths};
+use super::{ConfigError, Environment, Setting, SettingOrigin, paths};
 
 /// Environment variable that holds the API key of Uniswap's Trading API.
 const KEY: &str = "BARDO_UNISWAP_API_KEY";
@@ -66,8 +66,9 @@ impl QuoteSettings {
 
     /// Applies environment variables over the settings of the file.
     pub(super) fn over(mut self, environment: &Environment) -> Result<Self, ConfigError> {
-        let from =
-            |name: &str| environment.get(name).map(|value| (value.to_owned(), Origin::Environment(name.to_owned())));
+        let from = |name: &str| {
+            environment.get(name).map(|value| (value.to_owned(), SettingOrigin::Environment(name.to_owned())))
+        };
         let bad = |name: &str, reason: String| ConfigError::Environment { name: name.to_owned(), reason };
         if let Some((word, origin)) = from("BARDO_QUOTE_SOURCE") {
             let value = QuoteChoice::of_word(&word).ok_or_else(|| bad("BARDO_QUOTE_SOURCE", choices()))?;

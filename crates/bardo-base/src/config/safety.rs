@@ -1,7 +1,7 @@
 //! Settings of the safety pipeline: its timeouts, and the depth a pool needs to count as a price source. The policy
 //! limits the actions themselves.
 
-use super::{Origin, Setting};
+use super::{Setting, SettingOrigin};
 use crate::units::Usd;
 
 /// Settings in seconds: key, default, minimum, maximum.
@@ -31,13 +31,13 @@ pub struct SafetySettings {
 impl Default for SafetySettings {
     fn default() -> Self {
         let [permit, approval, patience] =
-            SECONDS.map(|(_, seconds, ..)| Setting { value: seconds, origin: Origin::Default });
+            SECONDS.map(|(_, seconds, ..)| Setting { value: seconds, origin: SettingOrigin::Default });
         let depth = Usd::whole(MINIMUM_DEPTH);
         Self {
             permit_seconds: permit,
             approval_timeout_seconds: approval,
             receipt_patience_seconds: patience,
-            minimum_pool_depth_usd: Setting { value: depth, origin: Origin::Default },
+            minimum_pool_depth_usd: Setting { value: depth, origin: SettingOrigin::Default },
         }
     }
 }

@@ -1,7 +1,8 @@
 use std::path::Path;
 
 use super::{
-    Config, ConfigError, Environment, FileProblem, Flags, KEYS, LogFormat, Origin, RpcUrl, RpcUrlError, TEMPLATE,
+    Config, ConfigError, ConfigFlags, Environment, FileProblem, KEYS, LogFormat, RpcUrl, RpcUrlError, SettingOrigin,
+    TEMPLATE,
 };
 
 /// Creates a temporary folder with this configuration file.
@@ -18,7 +19,7 @@ fn with(dir: &Path, more: &[(&str, &str)]) -> Environment {
 
 fn problem(file: &str) -> (usize, FileProblem, String) {
     let (_dir, environment) = home(file);
-    let error = Config::load(&environment, &Flags::default()).unwrap_err();
+    let error = Config::load(&environment, &ConfigFlags::default()).unwrap_err();
     let message = error.to_string();
     match error {
         ConfigError::File { line, problem, .. } => (line, *problem, message),
@@ -29,8 +30,8 @@ fn problem(file: &str) -> (usize, FileProblem, String) {
 #[test]
 fn without_a_file_the_defaults_hold() {
     let dir = tempfile::tempdir().unwrap();
-    let config = Config::load(&with(dir.path(), &[]), &Flags::default()).unwrap();
-    assert_eq!((config.network.value.as_str(), config.network.origin), ("devnet", Origin::Default));
+    let config = Config::load(&with(dir.path(), &[]), &ConfigFlags::default()).unwrap();
+    assert_eq!((config.network.value.as_str(), config.network.origin), ("devnet", SettingOrigin::Default));
     assert!(!config.file_exists);
     assert!(config.chains.is_empty());
     assert_eq!(config.data_dir.value, dir.path().join("data"));
@@ -40,9 +41,9 @@ fn without_a_file_the_defaults_hold() {
 fn flags_beat_environment_beats_file() {
     let file = "network = \"base\"\n[chains.sepolia]\nrpc = [\"https://file.example\"]\nchain_id = 11155111\n";
     let (dir, environment) = home(file);
-    let config = Config::load(&environment, &Flags::default()).unwrap();
-    assert_eq!((config.network.value.as_str(), config.network.origin), ("base", Origin::File { line: 1 }));
-    assert_eq!(config.chains["sepolia"].rpc.origin, Origin::File { line: 3 });
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
+    assert_eq!((config.network.value.as_str(), config.network.origin), ("base", SettingOrigin::File { line: 1 }));
+    assert_eq!(config.chains["sepolia"].rpc.origin, SettingOrigin::File { line: 3 });
 
     let environment = with(
         dir.path(),
@@ -52,22 +53,22 @@ fn flags_beat_environment_beats_file() {
             ("BARDO_RPC_BASE_SEPOLIA", "wss://three.example"),
         ],
     );
-    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
     assert_eq!(config.network.value, "sepolia");
     assert_eq!(config.chains["sepolia"].rpc.value.len(), 2);
     assert_eq!(config.chains["sepolia"].chain_id.as_ref().unwrap().value, 11_155_111);
-    assert_eq!(config.chains["base-sepolia"].rpc.origin, Origin::Environment("BARDO_RPC_BASE_SEPOLIA".into()));
+    assert_eq!(config.chains["base-sepolia"].rpc.origin, SettingOrigin::Environment("BARDO_RPC_BASE_SEPOLIA".into()));
 
-    let flags = Flags {
+    let flags = ConfigFlags {
         network: Some("devnet".into()),
         rpc: vec!["Sepolia=https://flag.example".into(), "sepolia=https://second.example".into()],
         book: None,
-        ..Flags::default()
+        ..ConfigFlags::default()
     };
     let config = Config::load(&environment, &flags).unwrap();
-    assert_eq!((config.network.value.as_str(), config.network.origin), ("devnet", Origin::Flag("--network")));
+    assert_eq!((config.network.value.as_str(), config.network.origin), ("devnet", SettingOrigin::Flag("--network")));
     let rpc = &config.chains["sepolia"].rpc;
-    assert_eq!(rpc.origin, Origin::Flag("--rpc"));
+    assert_eq!(rpc.origin, SettingOrigin::Flag("--rpc"));
     assert_eq!(
         rpc.value.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["https://flag.example", "https://second.example"]
@@ -149,12 +150,12 @@ fn no_error_repeats_a_credential() {
         let (_, problem, message) = problem(file);
         assert!(!message.contains("hunter2") && !format!("{problem:?}").contains("hunter2"), "{message}");
     }
-    let flags = Flags { rpc: vec!["https://host.example/hunter2".into()], ..Flags::default() };
+    let flags = ConfigFlags { rpc: vec!["https://host.example/hunter2".into()], ..ConfigFlags::default() };
     let dir = tempfile::tempdir().unwrap();
     let error = Config::load(&with(dir.path(), &[]), &flags).unwrap_err();
     assert_eq!(error.to_string(), "--rpc: no chain named: write CHAIN=URL, such as ethereum=http://127.0.0.1:8545");
     let environment = with(dir.path(), &[("BARDO_RPC_BASE", "hunter2")]);
-    let error = Config::load(&environment, &Flags::default()).unwrap_err();
+    let error = Config::load(&environment, &ConfigFlags::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "environment variable BARDO_RPC_BASE: not a URL: write one such as http://127.0.0.1:8545"
@@ -167,7 +168,7 @@ fn what_only_looks_like_this_machine_is_not_reached_without_encryption() {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config.toml"), file).unwrap();
         let environment = [("BARDO_HOME", home.path().to_str().unwrap()), ("BARDO_RPC_BASE", url)];
-        Config::load(&environment.into_iter().collect(), &Flags::default())
+        Config::load(&environment.into_iter().collect(), &ConfigFlags::default())
     };
     for url in [
         "http://rpc.example",
@@ -234,7 +235,7 @@ fn a_file_that_is_no_text_or_far_too_long_is_refused() {
     let path = dir.path().join("config.toml");
     for bytes in [vec![0xff, 0xfe], vec![b'#'; (1 << 20) + 1]] {
         std::fs::write(&path, bytes).unwrap();
-        let error = Config::load(&with(dir.path(), &[]), &Flags::default()).unwrap_err();
+        let error = Config::load(&with(dir.path(), &[]), &ConfigFlags::default()).unwrap_err();
         assert!(matches!(error, ConfigError::Unreadable { .. }));
     }
 }
@@ -242,7 +243,7 @@ fn a_file_that_is_no_text_or_far_too_long_is_refused() {
 #[test]
 fn the_template_sets_nothing_and_its_examples_are_valid_and_complete() {
     let (_dir, environment) = home(TEMPLATE);
-    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
     assert!(config.chains.is_empty() && config.prices.is_empty());
 
     let examples: String = TEMPLATE
@@ -252,7 +253,7 @@ fn the_template_sets_nothing_and_its_examples_are_valid_and_complete() {
         .map(|line| format!("{line}\n"))
         .collect();
     let (_dir, environment) = home(&examples);
-    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
     assert_eq!(config.chains["sepolia"].rpc.value.len(), 2);
     assert_eq!(config.prices["sepolia"].value["ETH"].to_string(), "3400");
     for (key, _) in KEYS {
@@ -264,7 +265,7 @@ fn the_template_sets_nothing_and_its_examples_are_valid_and_complete() {
 #[test]
 fn the_safety_pipelines_settings_have_defaults_and_bounds() {
     let (_dir, environment) = home("");
-    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
     let seconds = config.safety.seconds().map(|(_, setting)| setting.value);
     assert_eq!(seconds, [60, 300, 60], "SPEC, section 14");
     assert_eq!(config.safety.minimum_pool_depth_usd.value.to_string(), "50000");
@@ -275,18 +276,18 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
          [chains.ethereum]\nrelay = \"https://relay.example/secret\"\nrelay_status = \"https://status.example/tx\"\n\
          confirmations = 12\n",
     );
-    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
     assert_eq!(config.safety.permit_seconds.value, 30);
-    assert_eq!(config.safety.permit_seconds.origin, Origin::File { line: 3 });
+    assert_eq!(config.safety.permit_seconds.origin, SettingOrigin::File { line: 3 });
     assert_eq!(config.safety.minimum_pool_depth_usd.value.to_string(), "2500.5");
     let relay = config.chains["ethereum"].relay.as_ref().unwrap();
     assert_eq!(relay.value.to_string(), "https://relay.example/…", "a relay's path may be a credential");
     let depth = config.chains["ethereum"].confirmations.as_ref().unwrap();
-    assert_eq!((depth.value, &depth.origin), (12, &Origin::File { line: 8 }));
+    assert_eq!((depth.value, &depth.origin), (12, &SettingOrigin::File { line: 8 }));
     assert_eq!(config.account.as_ref().unwrap().value, "trading");
-    let by_flag = Flags { account: Some("other".to_owned()), ..Flags::default() };
+    let by_flag = ConfigFlags { account: Some("other".to_owned()), ..ConfigFlags::default() };
     let more = with(dir.path(), &[("BARDO_ACCOUNT", "third")]);
-    assert_eq!(Config::load(&more, &Flags::default()).unwrap().account.unwrap().value, "third");
+    assert_eq!(Config::load(&more, &ConfigFlags::default()).unwrap().account.unwrap().value, "third");
     assert_eq!(Config::load(&more, &by_flag).unwrap().account.unwrap().value, "other");
 
     for (file, says) in [
@@ -316,19 +317,19 @@ fn quotes_come_from_the_first_that_is_set_up_unless_one_is_named() {
     use secrecy::ExposeSecret as _;
 
     let (dir, environment) = home("[quotes]\nsidecar_socket = \"/run/side.sock\"\n");
-    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
     assert_eq!(config.quotes.choice(), QuoteChoice::Sidecar);
     let with_key = with(dir.path(), &[("BARDO_UNISWAP_API_KEY", "key-secret-9")]);
-    let config = Config::load(&with_key, &Flags::default()).unwrap();
+    let config = Config::load(&with_key, &ConfigFlags::default()).unwrap();
     assert_eq!(config.quotes.choice(), QuoteChoice::TradingApi);
     assert_eq!(config.quotes.api_key.as_ref().unwrap().value.expose_secret(), "key-secret-9");
     assert!(!format!("{config:?} {with_key:?}").contains("key-secret"), "no Debug shows it");
     let named = with(dir.path(), &[("BARDO_UNISWAP_API_KEY", "key"), ("BARDO_QUOTE_SOURCE", "own")]);
-    assert_eq!(Config::load(&named, &Flags::default()).unwrap().quotes.choice(), QuoteChoice::Own);
+    assert_eq!(Config::load(&named, &ConfigFlags::default()).unwrap().quotes.choice(), QuoteChoice::Own);
     for (name, value) in
         [("BARDO_QUOTE_SOURCE", "best"), ("BARDO_UNISWAP_API_KEY", "two words"), ("BARDO_UNISWAP_API_KEY", "a\nb")]
     {
-        let error = Config::load(&with(dir.path(), &[(name, value)]), &Flags::default()).unwrap_err().to_string();
+        let error = Config::load(&with(dir.path(), &[(name, value)]), &ConfigFlags::default()).unwrap_err().to_string();
         assert!(error.contains(name) && !error.contains(value), "{error}");
     }
     for (file, says) in [
@@ -344,23 +345,23 @@ fn quotes_come_from_the_first_that_is_set_up_unless_one_is_named() {
 #[test]
 fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
     let (_dir, environment) = home("");
-    let golem = Config::load(&environment, &Flags::default()).unwrap().golem;
-    assert_eq!((golem.brain.value.as_str(), golem.brain.origin.clone()), ("scenario", Origin::Default));
+    let golem = Config::load(&environment, &ConfigFlags::default()).unwrap().golem;
+    assert_eq!((golem.brain.value.as_str(), golem.brain.origin.clone()), ("scenario", SettingOrigin::Default));
     assert!(golem.model_key.is_none() && golem.model_url.is_none());
 
     let (dir, _) = home("[golem]\nbrain = \"model\"\ncalls = 7\nmodel_url = \"https://u:pw@model.example/v1?k=1\"\n");
     let environment = with(dir.path(), &[("BARDO_MODEL_KEY", "sk-very-secret"), ("BARDO_BRAIN", "process:x")]);
-    let flags = Flags { brain: Some("scenario".into()), ..Flags::default() };
+    let flags = ConfigFlags { brain: Some("scenario".into()), ..ConfigFlags::default() };
     let config = Config::load(&environment, &flags).unwrap();
-    assert_eq!(config.golem.brain.origin, Origin::Flag("--brain"));
-    assert_eq!((config.golem.calls.value, &config.golem.calls.origin), (7, &Origin::File { line: 3 }));
+    assert_eq!(config.golem.brain.origin, SettingOrigin::Flag("--brain"));
+    assert_eq!((config.golem.calls.value, &config.golem.calls.origin), (7, &SettingOrigin::File { line: 3 }));
     let told = format!("{config:?} {:?}", config.golem.shown());
     assert!(told.contains("set, hidden") && !told.contains("very-secret") && !told.contains("pw@"), "{told}");
 
     assert_eq!(problem("[golem]\ncalls = 0\n").0, 2);
     // Files, variables and network that a brain process may access.
     let (_dir, environment) = home("[golem]\nread = [\"/opt/a\"]\nenvironment = [\"X\"]\nnetwork = false\n");
-    let open = Config::load(&environment, &Flags::default()).unwrap().golem;
+    let open = Config::load(&environment, &ConfigFlags::default()).unwrap().golem;
     assert_eq!(open.read.value, [std::path::PathBuf::from("/opt/a")]);
     assert_eq!((open.environment.value, open.network.value), (vec!["X".to_owned()], false));
     assert!(golem.network.value && !golem.allow_unisolated_brain.value && golem.write.value.is_empty());
@@ -369,18 +370,18 @@ fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
     }
     // The archetype: flag over file over default, displayed like the other settings.
     let role = |golem: &super::GolemSettings| (golem.archetype.value.clone(), golem.archetype.origin.clone());
-    assert_eq!(role(&golem), ("golem-instance".to_owned(), Origin::Default));
+    assert_eq!(role(&golem), ("golem-instance".to_owned(), SettingOrigin::Default));
     let (_dir, environment) = home("[golem]\narchetype = \"pool-researcher\"\n");
-    let written = Config::load(&environment, &Flags::default()).unwrap().golem;
-    assert_eq!(role(&written), ("pool-researcher".to_owned(), Origin::File { line: 2 }));
+    let written = Config::load(&environment, &ConfigFlags::default()).unwrap().golem;
+    assert_eq!(role(&written), ("pool-researcher".to_owned(), SettingOrigin::File { line: 2 }));
     assert!(written.shown().iter().any(|(key, value, _)| (*key, value.as_str()) == ("archetype", "pool-researcher")));
-    let flags = Flags { archetype: Some("trade-executor".into()), ..Flags::default() };
+    let flags = ConfigFlags { archetype: Some("trade-executor".into()), ..ConfigFlags::default() };
     let named = Config::load(&environment, &flags).unwrap().golem;
-    assert_eq!(role(&named), ("trade-executor".to_owned(), Origin::Flag("--archetype")));
+    assert_eq!(role(&named), ("trade-executor".to_owned(), SettingOrigin::Flag("--archetype")));
     // No lifespan by default; a configured one is in minutes and displayed as given.
     assert_eq!((golem.lifespan_seconds(), golem.shown().iter().any(|one| one.0 == "lifespan_minutes")), (None, false));
     let (_dir, environment) = home("[golem]\nlifespan_minutes = 120\n");
-    let given = Config::load(&environment, &Flags::default()).unwrap().golem;
+    let given = Config::load(&environment, &ConfigFlags::default()).unwrap().golem;
     assert_eq!(given.lifespan_seconds(), Some(7_200));
     assert!(given.shown().iter().any(|(key, value, _)| (*key, value.as_str()) == ("lifespan_minutes", "120")));
     for bad in ["0", "5256001", "\"2h\""] {
@@ -395,27 +396,30 @@ fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
 fn the_margin_of_intents_is_a_setting_with_a_bound() {
     let margin = |file: &str| {
         let (_dir, environment) = home(file);
-        Config::load(&environment, &Flags::default()).unwrap().intent_margin
+        Config::load(&environment, &ConfigFlags::default()).unwrap().intent_margin
     };
-    assert_eq!((margin("").value.get(), margin("").origin), (10, Origin::Default));
+    assert_eq!((margin("").value.get(), margin("").origin), (10, SettingOrigin::Default));
     let set = margin("[intents]\nmargin_bps = 0\n");
-    assert_eq!((set.value.get(), set.origin), (0, Origin::File { line: 2 }));
+    assert_eq!((set.value.get(), set.origin), (0, SettingOrigin::File { line: 2 }));
     assert_eq!(margin("[intents]\nmargin_bps = 100\n").value.get(), 100);
 }
 
 #[test]
 fn the_log_format_is_set_by_flag_environment_or_file_and_nothing_else_is_one() {
     let (dir, environment) = home("log_format = \"json\"\n");
-    let config = Config::load(&environment, &Flags::default()).unwrap();
-    assert_eq!((config.log_format.value, config.log_format.origin), (LogFormat::Json, Origin::File { line: 1 }));
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
+    assert_eq!((config.log_format.value, config.log_format.origin), (LogFormat::Json, SettingOrigin::File { line: 1 }));
     let environment = with(dir.path(), &[("BARDO_LOG_FORMAT", "text")]);
-    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
     assert_eq!(config.log_format.value, LogFormat::Text);
-    let flags = Flags { log_format: Some(LogFormat::Json), ..Flags::default() };
+    let flags = ConfigFlags { log_format: Some(LogFormat::Json), ..ConfigFlags::default() };
     let config = Config::load(&environment, &flags).unwrap();
-    assert_eq!((config.log_format.value, config.log_format.origin), (LogFormat::Json, Origin::Flag("--log-format")));
+    assert_eq!(
+        (config.log_format.value, config.log_format.origin),
+        (LogFormat::Json, SettingOrigin::Flag("--log-format"))
+    );
 
-    let error = Config::load(&with(dir.path(), &[("BARDO_LOG_FORMAT", "xml")]), &Flags::default()).unwrap_err();
+    let error = Config::load(&with(dir.path(), &[("BARDO_LOG_FORMAT", "xml")]), &ConfigFlags::default()).unwrap_err();
     assert_eq!(error.to_string(), "environment variable BARDO_LOG_FORMAT: not a log format: use text or json");
     let (line, problem, _) = problem("network = \"devnet\"\nlog_format = \"xml\"\n");
     assert!(line == 2 && matches!(problem, FileProblem::BadValue { .. }), "{problem:?}");

@@ -90,7 +90,7 @@ impl AskReason {
     }
 
     /// Sentence of the reason, cleaned and truncated.
-    pub fn words(&self) -> SafeText {
+    pub fn describe(&self) -> SafeText {
         SafeText::clean(&self.to_string(), MAX_SENTENCE)
     }
 
@@ -155,12 +155,12 @@ impl fmt::Display for AskReason {
 impl Serialize for AskReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Written<'a> {
+        struct AskReasonForm<'a> {
             #[serde(flatten, serialize_with = "AskReason::serialize")]
             reason: &'a AskReason,
             words: SafeText,
         }
-        Written { reason: self, words: self.words() }.serialize(serializer)
+        AskReasonForm { reason: self, words: self.describe() }.serialize(serializer)
     }
 }
 

@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 use super::event::{Event, EventKind, FabricFault, FabricGap};
-use super::journal::{self, Journal, JournalError};
+use super::journal::{self, JournalError, JournalFile};
 use crate::clock::Clock;
 use crate::id::{CallId, GolemId};
 use crate::text::SafeText;
@@ -42,7 +42,7 @@ pub struct Fabric {
 
 /// Events after a given one, as far as they are still available.
 #[derive(Debug, Clone)]
-pub struct History {
+pub struct EventHistory {
     /// The events, in order and without gaps.
     pub events: Vec<Arc<Event>>,
     /// Last sequence number that this history covers: drop later deliveries at or below it.
@@ -99,7 +99,7 @@ impl Fabric {
     /// # Errors
     /// A [`JournalError`] if the journal cannot be created or its thread cannot be started.
     pub fn new(config: FabricConfig) -> Result<Self, JournalError> {
-        match config.journal.as_deref().map(Journal::create).transpose()? {
+        match config.journal.as_deref().map(JournalFile::create).transpose()? {
             None => Ok(Self::in_memory(config.ring, config.clock)),
             Some(journal) => Self::journaled(config.ring, config.clock, journal),
         }
@@ -110,7 +110,7 @@ impl Fabric {
         Self { inner: Arc::new(Inner { shared: Arc::new(Shared::new(ring, None)), clock, writer: None }) }
     }
 
-    pub(super) fn journaled(ring: usize, clock: Arc<dyn Clock>, journal: Journal) -> Result<Self, JournalError> {
+    pub(super) fn journaled(ring: usize, clock: Arc<dyn Clock>, journal: JournalFile) -> Result<Self, JournalError> {
         let path = journal.path().to_owned();
         let shared = Arc::new(Shared::new(ring, Some(path.clone())));
         let thread = std::thread::Builder::new().name("journal".to_owned());
@@ -164,7 +164,7 @@ impl Fabric {
     ///
     /// # Errors
     /// A [`JournalError`] if the journal cannot be written or read.
-    pub fn history(&self, after: u64) -> Result<History, JournalError> {
+    pub fn history(&self, after: u64) -> Result<EventHistory, JournalError> {
         let shared = &*self.inner.shared;
         let (ring, last, offset) = {
             let state = shared.state.lock();
@@ -172,14 +172,14 @@ impl Fabric {
             let ring: Vec<_> = state.ring.iter().filter(|event| event.seq > after).cloned().collect();
             let last = state.next - 1;
             if after.saturating_add(1) >= first {
-                return Ok(History { events: ring, last, complete: true });
+                return Ok(EventHistory { events: ring, last, complete: true });
             }
             // Last index entry at or before the first requested event.
             let before = state.index.partition_point(|(seq, _)| *seq <= after + 1);
             (ring, last, before.checked_sub(1).and_then(|at| state.index.get(at)).map_or(0, |(_, offset)| *offset))
         };
         let Some(path) = &shared.journal_path else {
-            return Ok(History { events: ring, last, complete: false });
+            return Ok(EventHistory { events: ring, last, complete: false });
         };
         self.flush()?;
         let until = ring.first().map_or(last, |event| event.seq - 1);
@@ -195,7 +195,7 @@ impl Fabric {
         }
         let complete = events.first().is_some_and(|event| event.seq == after + 1);
         events.extend(ring);
-        Ok(History { events, last, complete })
+        Ok(EventHistory { events, last, complete })
     }
 
     /// Blocks until all earlier events are on disk.
@@ -253,23 +253,23 @@ impl Receiver {
             let shared = self.shared.clone();
             let arrived = shared.arrived.notified();
             match self.take(into, limit) {
-                Taken::Some => return true,
-                Taken::Closed => return false,
-                Taken::Nothing => arrived.await,
+                QueueRead::Some => return true,
+                QueueRead::Closed => return false,
+                QueueRead::Nothing => arrived.await,
             }
         }
     }
 
     /// Same as [`Self::receive`] without waiting: false if no event is available.
     pub fn try_receive(&mut self, into: &mut Vec<Arc<Event>>, limit: usize) -> bool {
-        matches!(self.take(into, limit), Taken::Some)
+        matches!(self.take(into, limit), QueueRead::Some)
     }
 
-    fn take(&mut self, into: &mut Vec<Arc<Event>>, limit: usize) -> Taken {
+    fn take(&mut self, into: &mut Vec<Arc<Event>>, limit: usize) -> QueueRead {
         let state = self.shared.state.lock();
         let behind = state.next - self.next;
         if behind == 0 {
-            return if state.closed { Taken::Closed } else { Taken::Nothing };
+            return if state.closed { QueueRead::Closed } else { QueueRead::Nothing };
         }
         let newest = state.ring.back();
         if behind > self.window {
@@ -285,18 +285,18 @@ impl Receiver {
                 }));
             }
             self.next = state.next;
-            return Taken::Some;
+            return QueueRead::Some;
         }
         // `behind` is at most the window, and the window at most the ring, so the ring holds all of it.
         let skip = state.ring.len().saturating_sub(behind as usize);
         let before = into.len();
         into.extend(state.ring.iter().skip(skip).take(limit.max(1)).cloned());
         self.next += (into.len() - before) as u64;
-        Taken::Some
+        QueueRead::Some
     }
 }
 
-enum Taken {
+enum QueueRead {
     Some,
     Nothing,
     Closed,
@@ -340,7 +340,7 @@ impl State {
 }
 
 /// Main loop of the journal's thread: writes pending events and syncs on request, until the fabric is closed.
-fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
+fn write_journal(shared: &Shared, mut journal: JournalFile, clock: &dyn Clock) {
     let mut batch = Vec::new();
     loop {
         let closed = {
@@ -355,7 +355,7 @@ fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
             state.closed
         };
         shared.progress.notify_all();
-        let sync = |journal: &mut Journal| {
+        let sync = |journal: &mut JournalFile| {
             let (wanted, upto) = {
                 let state = shared.state.lock();
                 (state.sync_wanted > state.synced, state.next - 1 - state.pending.len() as u64)
@@ -382,7 +382,7 @@ fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
 }
 
 /// Handles a failure of the journal: queues no more events for it and emits `fabric:fault`.
-fn give_up(shared: &Shared, journal: &Journal, batch: &[Arc<Event>], reason: &std::io::Error, clock: &dyn Clock) {
+fn give_up(shared: &Shared, journal: &JournalFile, batch: &[Arc<Event>], reason: &std::io::Error, clock: &dyn Clock) {
     let mut state = shared.state.lock();
     let first_lost = batch.first().or(state.pending.first()).map_or(state.next, |event| event.seq);
     let error = JournalError::Write { path: journal.path().to_owned(), reason: reason.to_string(), first_lost };

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::ask_reason::AskReason;
 use super::finding::{SafetyCheck, checks_of_earlier_versions};
-use super::redact::Redacted;
+use super::redact::RedactedParams;
 use super::tool_facts::ToolFacts;
 use crate::error::{ErrorCode, ToolError};
 use crate::id::{CallId, GolemId, PermitId};
@@ -24,14 +24,14 @@ use crate::text::SafeText;
 use crate::units::Usd;
 
 pub use life::{
-    Caption, DirectiveChanged, GolemNow, GolemThought, MemoryHits, PhaseChanged, SpriteChanged, SpriteState, Vitals,
+    Caption, DirectiveChanged, GolemState, GolemThought, MemoryHits, PhaseChanged, SpriteChanged, SpriteState, Vitals,
 };
 pub use limits::{
-    BreakerState, ChainOpened, Limits, LimitsChanged, PolicyState, SessionOpened, SpendState, StopLossNow,
+    BreakerState, ChainOpened, LimitUsage, LimitsChanged, PolicyState, SessionOpened, SpendState, StopLossState,
 };
 pub use trade::{
-    Asset, Bid, DecayCurve, DecayUnit, Exclusivity, IntentStatus, IntentUpdate, OrderFill, OrderStatus, OrderUpdate,
-    TxPlace,
+    CardToken, DecayCurve, DecayUnit, Exclusivity, FillerOffer, IntentStatus, IntentUpdate, OrderFill, OrderStatus,
+    OrderUpdate, TxPlace,
 };
 
 /// Maximum length of a step's name, in characters.
@@ -137,7 +137,7 @@ pub enum EventKind {
     SpriteChanged(SpriteChanged),
     /// Present and next activity of the Golem.
     #[serde(rename = "golem:now")]
-    GolemNow(GolemNow),
+    GolemNow(GolemState),
     /// A thought of the Golem, in its own words.
     #[serde(rename = "golem:thought")]
     GolemThought(GolemThought),
@@ -164,7 +164,7 @@ pub struct ToolStart {
     /// Name of the tool.
     pub tool_name: Cow<'static, str>,
     /// Parameters for display, with secrets removed.
-    pub params: Redacted,
+    pub params: RedactedParams,
     /// Hash of all parameters, see [`super::params_hash`].
     pub params_hash: B256,
     /// Heartbeat that the call belongs to, if one runs.
@@ -272,12 +272,12 @@ pub struct ToolEnd {
     pub result_summary: Value,
     /// Full result, if a widget draws it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub card: Option<Card>,
+    pub card: Option<ResultCard>,
 }
 
 /// A result and the widget that draws it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Card {
+pub struct ResultCard {
     /// Widget that draws the result.
     pub widget: CardKind,
     /// Output of the tool.
@@ -541,7 +541,7 @@ pub struct PolicyChanged {
 
 /// A changed field of a policy. Recordings before version 3 of the journal have a line `field: from → to`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "WrittenChange")]
+#[serde(from = "PolicyChangeForm")]
 pub struct PolicyChange {
     /// Name of the field.
     pub field: SafeText,
@@ -555,17 +555,17 @@ pub struct PolicyChange {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum WrittenChange {
+enum PolicyChangeForm {
     Line(String),
     Fields { field: SafeText, from: SafeText, to: SafeText, tighter: bool },
 }
 
-impl From<WrittenChange> for PolicyChange {
-    fn from(written: WrittenChange) -> Self {
+impl From<PolicyChangeForm> for PolicyChange {
+    fn from(written: PolicyChangeForm) -> Self {
         let text = |part: &str| SafeText::clean(part, MAX_MESSAGE);
         match written {
-            WrittenChange::Fields { field, from, to, tighter } => Self { field, from, to, tighter },
-            WrittenChange::Line(line) => {
+            PolicyChangeForm::Fields { field, from, to, tighter } => Self { field, from, to, tighter },
+            PolicyChangeForm::Line(line) => {
                 let (field, values) = line.split_once(": ").unwrap_or((&line, ""));
                 let (from, to) = values.split_once(" → ").unwrap_or(("", values));
                 Self { field: text(field), from: text(from), to: text(to), tighter: false }

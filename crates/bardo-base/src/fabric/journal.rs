@@ -86,14 +86,14 @@ pub enum JournalError {
 /// First line of a journal.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Header {
+struct JournalHeader {
     /// Version of the format, see [`VERSION`].
     journal: u32,
 }
 
 /// A journal file that is being written.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(super) struct JournalFile {
     path: PathBuf,
     file: File,
     buffer: Vec<u8>,
@@ -103,7 +103,7 @@ pub(super) struct Journal {
     index: Vec<(u64, u64)>,
 }
 
-impl Journal {
+impl JournalFile {
     /// Creates the file, readable by its owner only. An existing file is an error and is not overwritten.
     pub(super) fn create(path: &Path) -> Result<Self, JournalError> {
         let create = |reason: io::Error| JournalError::Create { path: path.to_owned(), reason: reason.to_string() };
@@ -135,7 +135,7 @@ impl Journal {
     pub(super) fn append(&mut self, batch: &[Arc<Event>]) -> io::Result<Vec<(u64, u64)>> {
         let mut entries = Vec::new();
         if self.written == 0 && self.buffer.is_empty() {
-            serde_json::to_writer(&mut self.buffer, &Header { journal: VERSION })?;
+            serde_json::to_writer(&mut self.buffer, &JournalHeader { journal: VERSION })?;
             self.buffer.push(b'\n');
         }
         for event in batch {
@@ -205,7 +205,7 @@ pub(super) fn read_from(
         // An offset points to an event, so only a read from the start can meet the header.
         if line == 1
             && offset == 0
-            && let Ok(Header { journal: found }) = serde_json::from_slice(&text)
+            && let Ok(JournalHeader { journal: found }) = serde_json::from_slice(&text)
         {
             if found > VERSION {
                 over = true;

@@ -2,8 +2,8 @@
 //! that money depends on is stored here: ledger, permits and approvals have their own stores.
 //!
 //! An event gets a sequence number, enters a bounded ring and the journal, and wakes the receivers. A receiver that
-//! falls behind gets the number of events it missed. It then reads the [`History`] and drops deliveries at or below
-//! [`History::last`].
+//! falls behind gets the number of events it missed. It then reads the [`EventHistory`] and drops deliveries at or below
+//! [`EventHistory::last`].
 
 mod ask_reason;
 mod bus;
@@ -16,17 +16,17 @@ mod tests;
 mod tool_facts;
 
 pub use ask_reason::AskReason;
-pub use bus::{Fabric, FabricConfig, History, Receiver};
+pub use bus::{EventHistory, Fabric, FabricConfig, Receiver};
 pub use event::{
-    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Asset, Bid, BreakerState, Caption, Card, ChainBlock,
-    ChainHealth, ChainOpened, ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, EndState, Event,
-    EventKind, Exclusivity, FabricFault, FabricGap, GolemNow, GolemThought, HaltChanged, IntentStatus, IntentUpdate,
-    LeastOut, Limits, LimitsChanged, MemoryHits, OrderFill, OrderStatus, OrderUpdate, PermitIssued, PermitRefused,
-    PermitUsed, PhaseChanged, PolicyChange, PolicyChanged, PolicyState, SessionOpened, SimulatedChange, SpendState,
-    SpriteChanged, SpriteState, StopLossNow, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified,
-    TxPlace, TxState, TxUpdate, Vitals,
+    ApprovalOutcome, ApprovalRequested, ApprovalResolved, BreakerState, Caption, CardToken, ChainBlock, ChainHealth,
+    ChainOpened, ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, EndState, Event, EventKind,
+    Exclusivity, FabricFault, FabricGap, FillerOffer, GolemState, GolemThought, HaltChanged, IntentStatus,
+    IntentUpdate, LeastOut, LimitUsage, LimitsChanged, MemoryHits, OrderFill, OrderStatus, OrderUpdate, PermitIssued,
+    PermitRefused, PermitUsed, PhaseChanged, PolicyChange, PolicyChanged, PolicyState, ResultCard, SessionOpened,
+    SimulatedChange, SpendState, SpriteChanged, SpriteState, StopLossState, ToolEnd, ToolFailed, ToolOverrun,
+    ToolStart, ToolUpdate, ToolVerified, TxPlace, TxState, TxUpdate, Vitals,
 };
 pub use finding::{Finding, SafetyCheck};
 pub use journal::{JournalError, read as read_journal};
-pub use redact::{Redacted, hash as params_hash};
+pub use redact::{RedactedParams, hash as params_hash};
 pub use tool_facts::ToolFacts;

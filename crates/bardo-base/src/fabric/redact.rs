@@ -51,9 +51,9 @@ const HASH_WORDS: &[&str] = &["hash", "hashes", "digest", "root", "salt", "topic
 /// Parameters for display: created only by the functions here, or read from a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Redacted(Value);
+pub struct RedactedParams(Value);
 
-impl Redacted {
+impl RedactedParams {
     /// Removes the value of every field whose name indicates a secret or is in `secret_fields` (those that a schema
     /// marks), at any depth.
     ///
@@ -66,7 +66,7 @@ impl Redacted {
 
     /// Same as [`Self::new`], limited to the top-level fields `only` unless that is empty.
     pub fn selected(params: &Value, secret_fields: &[String], only: &[&str]) -> Self {
-        let mut showing = Showing { secret_fields, left: MOST_VALUES };
+        let mut showing = RedactionState { secret_fields, left: MOST_VALUES };
         Self(match params {
             Value::Object(fields) if !only.is_empty() => {
                 let chosen = fields.iter().filter(|(name, _)| only.contains(&name.as_str()));
@@ -151,13 +151,13 @@ fn push_text(text: &str, out: &mut String) {
 }
 
 /// State while parameters are prepared for an event.
-struct Showing<'a> {
+struct RedactionState<'a> {
     secret_fields: &'a [String],
     /// Number of values that may still be included.
     left: usize,
 }
 
-impl Showing<'_> {
+impl RedactionState<'_> {
     fn value(&mut self, value: &Value, name: &str) -> Value {
         self.left = self.left.saturating_sub(1);
         match value {
@@ -284,7 +284,7 @@ mod tests {
             "nested": [{"private_key": "0xabc", "note": MNEMONIC, "keystorePassword": {"a": 1}}],
             "pin": "4711",
         });
-        let shown = Redacted::new(&params, &["pin".to_owned()]);
+        let shown = RedactedParams::new(&params, &["pin".to_owned()]);
         assert_eq!(
             *shown.value(),
             json!({
@@ -299,15 +299,15 @@ mod tests {
     #[test]
     fn ordinary_fields_stay() {
         let params = json!({"token": "USDC", "amount": "1.5", "deep": {"spender": "0x01", "n": 3}});
-        assert_eq!(*Redacted::new(&params, &[]).value(), params);
-        let chosen = Redacted::selected(&params, &[], &["token", "absent"]);
+        assert_eq!(*RedactedParams::new(&params, &[]).value(), params);
+        let chosen = RedactedParams::selected(&params, &[], &["token", "absent"]);
         assert_eq!(*chosen.value(), json!({"token": "USDC"}));
     }
 
     #[test]
     fn texts_are_cleaned_and_shortened() {
         let params = json!({"reason": format!("a\u{202e}b{}", "x".repeat(5_000))});
-        let shown = Redacted::new(&params, &[]);
+        let shown = RedactedParams::new(&params, &[]);
         let text = shown.value()["reason"].as_str().unwrap();
         assert!(!text.contains('\u{202e}') && text.chars().count() <= TEXT_CHARS + 1, "{}", text.chars().count());
     }
@@ -334,7 +334,7 @@ mod tests {
             "list": [numbered, KEY],
             format!("0x{KEY}"): 1,
         });
-        let shown = Redacted::new(&params, &[]);
+        let shown = RedactedParams::new(&params, &[]);
         assert_eq!(
             *shown.value(),
             json!({
@@ -356,27 +356,27 @@ mod tests {
             "pool": "0x0000000000000000000000000000000000000001",
             "reason": "about over these words that are also on the list: able above absent, and then more words come",
         });
-        assert_eq!(*Redacted::new(&params, &[]).value(), params);
+        assert_eq!(*RedactedParams::new(&params, &[]).value(), params);
     }
 
     #[test]
     fn an_event_carries_so_many_values_and_no_more() {
-        let wide = Redacted::new(&json!({"list": vec![1; 5_000]}), &[]);
+        let wide = RedactedParams::new(&json!({"list": vec![1; 5_000]}), &[]);
         let list = wide.value()["list"].as_array().unwrap();
         // The object and the list count as values, too.
         assert_eq!((list.len(), list.last()), (MOST_VALUES - 2 + 1, Some(&json!(LEFT_OUT))));
         let many: Map<_, _> = (0..5_000).map(|at| (format!("f{at}"), json!([[]]))).collect();
-        let text = Redacted::new(&Value::Object(many.clone()), &[]).value().to_string();
+        let text = RedactedParams::new(&Value::Object(many.clone()), &[]).value().to_string();
         assert!(text.len() < 4_000 && text.contains(LEFT_OUT), "{text}");
-        let names = Redacted::names(&Value::Object(many));
+        let names = RedactedParams::names(&Value::Object(many));
         assert_eq!(names.value().as_object().unwrap().len(), MOST_VALUES + 1);
     }
 
     #[test]
     fn of_what_fits_no_schema_only_names_are_kept() {
-        let names = Redacted::names(&json!({"amuont": "1", "pin": "4711", KEY: {"deep": MNEMONIC}}));
+        let names = RedactedParams::names(&json!({"amuont": "1", "pin": "4711", KEY: {"deep": MNEMONIC}}));
         assert_eq!(*names.value(), json!({"amuont": UNTOLD, "pin": UNTOLD, REMOVED: UNTOLD}));
-        assert_eq!(*Redacted::names(&json!([MNEMONIC])).value(), Value::Null);
+        assert_eq!(*RedactedParams::names(&json!([MNEMONIC])).value(), Value::Null);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use alloy_primitives::B256;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::journal::Journal;
+use super::journal::JournalFile;
 use super::*;
 use crate::clock::{Clock, SystemClock};
 use crate::id::{CallId, GolemId};
@@ -31,7 +31,7 @@ fn call(number: u64) -> CallId {
 fn start() -> EventKind {
     EventKind::ToolStart(ToolStart {
         tool_name: "uniswap_get_quote".into(),
-        params: Redacted::new(&json!({"token_in": "WETH"}), &[]),
+        params: RedactedParams::new(&json!({"token_in": "WETH"}), &[]),
         params_hash: B256::ZERO,
         tick: None,
         facts: None,
@@ -297,7 +297,7 @@ fn a_journal_names_its_version_and_one_of_a_later_version_is_refused() {
 fn a_full_disk_is_said_and_stops_nobody() {
     let path = Path::new("/dev/full");
     let file = OpenOptions::new().write(true).open(path).unwrap();
-    let fabric = Fabric::journaled(1_000, Arc::new(Fixed), Journal::over(path, file)).unwrap();
+    let fabric = Fabric::journaled(1_000, Arc::new(Fixed), JournalFile::over(path, file)).unwrap();
     let mut receiver = fabric.subscribe(1_000);
     fabric.emit(&GolemId::operator(), None, start());
     let error = fabric.flush().unwrap_err().to_string();
@@ -317,7 +317,7 @@ fn a_journal_ends_at_its_size_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.jsonl");
     let file = OpenOptions::new().write(true).create_new(true).open(&path).unwrap();
-    let fabric = Fabric::journaled(1_000, Arc::new(Fixed), Journal::over(&path, file).at_most(2_000)).unwrap();
+    let fabric = Fabric::journaled(1_000, Arc::new(Fixed), JournalFile::over(&path, file).at_most(2_000)).unwrap();
     for _ in 0..100 {
         fabric.emit(&GolemId::operator(), None, start());
         // One batch each, so that the size limit falls between two of them. The error is expected and checked below.

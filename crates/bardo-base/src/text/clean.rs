@@ -16,7 +16,7 @@ pub(super) fn window(max_chars: usize) -> usize {
 }
 
 /// Treatment of one character.
-enum Fate {
+enum CharTreatment {
     Keep,
     Space,
     Replace,
@@ -43,19 +43,19 @@ fn by_rules(raw: &str, max_chars: usize) -> String {
         let is_mark = is_mark(found);
         marks = if is_mark { marks + 1 } else { 0 };
         let fate = match fate(found) {
-            Fate::Keep if is_mark && (marks > MAX_MARKS || !carries_marks(previous)) => Fate::Replace,
-            Fate::Drop if !previous.is_some_and(is_pictograph) => Fate::Replace,
+            CharTreatment::Keep if is_mark && (marks > MAX_MARKS || !carries_marks(previous)) => CharTreatment::Replace,
+            CharTreatment::Drop if !previous.is_some_and(is_pictograph) => CharTreatment::Replace,
             fate => fate,
         };
         match fate {
             // Runs of spaces collapse: they could push important words off the screen.
-            Fate::Space if text.ends_with(' ') => {}
-            Fate::Keep => text.push(found),
-            Fate::Space => text.push(' '),
+            CharTreatment::Space if text.ends_with(' ') => {}
+            CharTreatment::Keep => text.push(found),
+            CharTreatment::Space => text.push(' '),
             // Runs of removed characters collapse into one replacement, which is visible but cannot flood the screen.
-            Fate::Replace if text.ends_with(REPLACEMENT) => {}
-            Fate::Replace => text.push(REPLACEMENT),
-            Fate::Drop => {}
+            CharTreatment::Replace if text.ends_with(REPLACEMENT) => {}
+            CharTreatment::Replace => text.push(REPLACEMENT),
+            CharTreatment::Drop => {}
         }
     }
     // Composes again: a replacement may have separated characters, or a dropped selector may have joined some.
@@ -96,28 +96,28 @@ fn shorten(text: &str, max_chars: usize, more_unseen: bool) -> String {
     kept
 }
 
-fn fate(found: char) -> Fate {
+fn fate(found: char) -> CharTreatment {
     use GeneralCategory as Category;
     match found {
         // Most characters of most texts.
-        '!'..='~' => return Fate::Keep,
-        ' ' | '\t' | '\n' | '\r' | '\u{0b}' | '\u{0c}' | '\u{85}' => return Fate::Space,
+        '!'..='~' => return CharTreatment::Keep,
+        ' ' | '\t' | '\n' | '\r' | '\u{0b}' | '\u{0c}' | '\u{85}' => return CharTreatment::Space,
         // Blank braille cell, which looks like a space.
-        '\u{2800}' => return Fate::Space,
+        '\u{2800}' => return CharTreatment::Space,
         // Text and emoji presentation selectors.
-        '\u{fe0e}' | '\u{fe0f}' => return Fate::Drop,
-        _ if is_invisible(found) || is_giant(found) => return Fate::Replace,
+        '\u{fe0e}' | '\u{fe0f}' => return CharTreatment::Drop,
+        _ if is_invisible(found) || is_giant(found) => return CharTreatment::Replace,
         _ => {}
     }
     match found.general_category() {
         Category::Control | Category::Format | Category::Surrogate | Category::PrivateUse | Category::Unassigned => {
-            Fate::Replace
+            CharTreatment::Replace
         }
-        Category::LineSeparator | Category::ParagraphSeparator | Category::SpaceSeparator => Fate::Space,
+        Category::LineSeparator | Category::ParagraphSeparator | Category::SpaceSeparator => CharTreatment::Space,
         // A ring or a "forbidden" bar around the base: it can cover the base character.
-        Category::EnclosingMark => Fate::Replace,
-        Category::NonspacingMark if is_overlay(found) => Fate::Replace,
-        _ => Fate::Keep,
+        Category::EnclosingMark => CharTreatment::Replace,
+        Category::NonspacingMark if is_overlay(found) => CharTreatment::Replace,
+        _ => CharTreatment::Keep,
     }
 }
 

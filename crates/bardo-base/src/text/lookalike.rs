@@ -15,12 +15,12 @@ pub struct Lookalike {
     /// Known symbol that it can be mistaken for, if any.
     pub of: Option<String>,
     /// Reason of the match.
-    pub why: Why,
+    pub why: LookalikeReason,
 }
 
 /// Reason that a symbol is a lookalike, the gravest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum LookalikeReason {
     /// Identical to the symbol of another token.
     SameSymbol,
     /// Contained invisible characters.
@@ -33,9 +33,9 @@ pub enum Why {
     SmallDifference,
 }
 
-impl Why {
+impl LookalikeReason {
     /// Predicate that follows "this symbol" in a sentence.
-    pub fn words(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::SameSymbol => "is the same symbol",
             Self::HiddenCharacters => "contains invisible characters",
@@ -49,8 +49,8 @@ impl Why {
 impl std::fmt::Display for Lookalike {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.of {
-            Some(known) => write!(f, "can be mistaken for {known}: it {}", self.why.words()),
-            None => f.write_str(self.why.words()),
+            Some(known) => write!(f, "can be mistaken for {known}: it {}", self.why.describe()),
+            None => f.write_str(self.why.describe()),
         }
     }
 }
@@ -71,13 +71,13 @@ pub fn lookalike<'a>(symbol: &SafeText, known: impl IntoIterator<Item = &'a str>
         }
     }
     let why = if symbol.altered() && (of.is_some() || text.contains(super::REPLACEMENT)) {
-        Why::HiddenCharacters
+        LookalikeReason::HiddenCharacters
     } else if !text.is_single_script() {
-        Why::MixedScripts
+        LookalikeReason::MixedScripts
     } else if of.is_some_and(|known| plain(known) == plain(text)) {
-        Why::SmallDifference
+        LookalikeReason::SmallDifference
     } else if of.is_some() {
-        Why::ConfusableLetters
+        LookalikeReason::ConfusableLetters
     } else {
         return None;
     };

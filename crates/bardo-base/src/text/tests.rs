@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use unicode_normalization::is_nfc;
 
-use super::{Lookalike, REPLACEMENT, SafeText, corpus, fit, lookalike::Why, width};
+use super::{Lookalike, REPLACEMENT, SafeText, corpus, fit, lookalike::LookalikeReason, width};
 
 /// Reason that `text` must not be drawn, judged by ranges written out from the Unicode charts.
 fn offence(text: &str) -> Option<String> {
@@ -142,7 +142,7 @@ const KNOWN: [&str; 7] = ["USDC", "USDT", "DAI", "WBTC", "WETH", "UNI", "LINK"];
 
 #[test]
 fn imitations_are_recognised() {
-    use Why::{ConfusableLetters, HiddenCharacters, MixedScripts, SmallDifference};
+    use LookalikeReason::{ConfusableLetters, HiddenCharacters, MixedScripts, SmallDifference};
     for (raw, of, why) in [
         ("USD\u{421}", "USDC", MixedScripts),
         ("WET\u{41d}", "WETH", MixedScripts),

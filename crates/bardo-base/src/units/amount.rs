@@ -17,7 +17,7 @@ const MAX_NUMERAL: usize = 160;
 ///
 /// The token itself is not part of the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "Written", try_from = "Written")]
+#[serde(into = "AmountForm", try_from = "AmountForm")]
 pub struct TokenAmount {
     raw: U256,
     decimals: u8,
@@ -25,21 +25,21 @@ pub struct TokenAmount {
 
 /// Serialised form, validated when it is read.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct AmountForm {
     raw: U256,
     decimals: u8,
 }
 
-impl From<TokenAmount> for Written {
+impl From<TokenAmount> for AmountForm {
     fn from(TokenAmount { raw, decimals }: TokenAmount) -> Self {
         Self { raw, decimals }
     }
 }
 
-impl TryFrom<Written> for TokenAmount {
+impl TryFrom<AmountForm> for TokenAmount {
     type Error = AmountError;
 
-    fn try_from(Written { raw, decimals }: Written) -> Result<Self, AmountError> {
+    fn try_from(AmountForm { raw, decimals }: AmountForm) -> Result<Self, AmountError> {
         Self::new(raw, decimals)
     }
 }
@@ -68,19 +68,19 @@ pub enum AmountError {
 
 /// An amount truncated for display: rounded toward zero, ending in `…` if digits were cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shortened {
+pub struct TruncatedAmount {
     text: String,
     cut: bool,
 }
 
-impl Shortened {
+impl TruncatedAmount {
     /// True if digits other than zero were cut off.
     pub fn is_cut(&self) -> bool {
         self.cut
     }
 }
 
-impl fmt::Display for Shortened {
+impl fmt::Display for TruncatedAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
     }
@@ -137,7 +137,7 @@ impl TokenAmount {
     }
 
     /// Truncates to at most `fraction_digits` decimals; the result marks lost digits.
-    pub fn shortened(&self, fraction_digits: usize) -> Shortened {
+    pub fn shortened(&self, fraction_digits: usize) -> TruncatedAmount {
         let (whole, fraction) = self.digits();
         let kept = fraction.get(..fraction_digits).unwrap_or(&fraction);
         let cut = kept.len() < fraction.len();
@@ -149,7 +149,7 @@ impl TokenAmount {
         if cut {
             text.push('…');
         }
-        Shortened { text, cut }
+        TruncatedAmount { text, cut }
     }
 
     /// Digits before the point, and those after it without trailing zeros.

@@ -6,7 +6,7 @@ mod amount;
 mod bps;
 mod usd;
 
-pub use amount::{AmountError, MAX_DECIMALS, Shortened, TokenAmount};
+pub use amount::{AmountError, MAX_DECIMALS, TokenAmount, TruncatedAmount};
 pub use bps::{BasisPoints, BasisPointsError};
 pub use usd::{Usd, UsdError};
 

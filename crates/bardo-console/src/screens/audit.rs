@@ -22,7 +22,7 @@ use crate::theme::{Role, Theme};
 use crate::widgets::paint::{self, Row, cut, wrapped};
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{AuditEntry, Command, Found, GrantState, Query};
+use bardo_session::handle::{AuditEntry, GrantState, QueryResult, SessionCommand, SessionQuery};
 
 /// Maximum number of audit log entries per query, and kept here.
 const ENTRIES: u32 = 500;
@@ -100,8 +100,8 @@ impl Default for Audit {
     }
 }
 
-fn ask(count: u32, query: Query) -> ScreenRequest {
-    ScreenRequest::Send(Box::new(Command::Look { ticket: ticket(ScreenId::Audit, count), query }))
+fn ask(count: u32, query: SessionQuery) -> ScreenRequest {
+    ScreenRequest::Send(Box::new(SessionCommand::Look { ticket: ticket(ScreenId::Audit, count), query }))
 }
 
 /// Calls with a decided approval request, newest first.
@@ -121,7 +121,7 @@ impl Audit {
 
     /// Entries that contain every word of the filter, newest first.
     fn fitting(&self) -> Vec<&AuditRow> {
-        let words: Vec<String> = self.filter.words().collect();
+        let words: Vec<String> = self.filter.describe().collect();
         let fits = |told: &&AuditRow| words.iter().all(|word| told.text.contains(word.as_str()));
         self.entries.iter().rev().filter(fits).collect()
     }
@@ -142,7 +142,7 @@ impl Audit {
     fn append(&mut self, more: Vec<AuditEntry>) -> Vec<ScreenRequest> {
         // A full reply may leave a gap to the newest entries, so the newest ones are queried instead.
         if more.len() >= ENTRIES as usize {
-            return vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })];
+            return vec![ask(TRAIL, SessionQuery::AuditTail { most: ENTRIES })];
         }
         let newest = self.newest();
         self.change(|entries| {
@@ -405,11 +405,11 @@ impl ScreenView for Audit {
             Action::Follow => {
                 let [.., at] = &mut self.at;
                 *at = 0;
-                return Some(vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]);
+                return Some(vec![ask(TRAIL, SessionQuery::AuditTail { most: ENTRIES })]);
             }
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::Back if self.zoomed => self.zoomed = false,
-            Action::Verify => return Some(vec![ask(VERIFY, Query::VerifyAudit)]),
+            Action::Verify => return Some(vec![ask(VERIFY, SessionQuery::VerifyAudit)]),
             Action::Open => return Some(self.open(known)),
             Action::CancelSelected if self.panel == AuditPanel::Grants && known.watch_only => {
                 return Some(vec![ScreenRequest::Notice(SafeText::clean("this console is read-only", 60))]);
@@ -419,7 +419,7 @@ impl ScreenView for Audit {
                 let title = format!("Revoke the standing approval for {}?", word(grant.tool.as_str()));
                 return Some(vec![ScreenRequest::Confirm {
                     title: SafeText::clean(&title, 200),
-                    command: Box::new(Command::RevokeGrant { number: grant.number }),
+                    command: Box::new(SessionCommand::RevokeGrant { number: grant.number }),
                 }]);
             }
             Action::Export => {
@@ -479,7 +479,7 @@ impl ScreenView for Audit {
 
     fn shown(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         (self.seen, self.due) = (known.feed.last, None);
-        vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]
+        vec![ask(TRAIL, SessionQuery::AuditTail { most: ENTRIES })]
     }
 
     /// Every audit log entry has an event, so new events trigger a query for new entries.
@@ -496,7 +496,7 @@ impl ScreenView for Audit {
         if self.due.take_if(|due| *due <= known.machine_millis).is_none() {
             return Vec::new();
         }
-        vec![ask(MORE, Query::Audit { after: self.newest(), call: None, most: ENTRIES })]
+        vec![ask(MORE, SessionQuery::Audit { after: self.newest(), call: None, most: ENTRIES })]
     }
 
     fn wakes_at(&self) -> Option<u64> {
@@ -506,13 +506,13 @@ impl ScreenView for Audit {
     fn hear(&mut self, count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         if let CommandReply::Found(found) = heard {
             match (count, *found) {
-                (TRAIL, Found::Audit { entries }) => {
+                (TRAIL, QueryResult::Audit { entries }) => {
                     self.follows = true;
                     self.change(|known| *known = entries.into_iter().map(AuditRow::new).collect());
                 }
-                (MORE, Found::Audit { entries }) => return self.append(entries),
+                (MORE, QueryResult::Audit { entries }) => return self.append(entries),
                 // Uses the words of `bardo log verify`.
-                (VERIFY, Found::Verified { good, entries, head, faults }) => {
+                (VERIFY, QueryResult::Verified { good, entries, head, faults }) => {
                     let more = match faults.len() {
                         0 | 1 => String::new(),
                         many => format!("; and {} more", many - 1),
@@ -526,7 +526,7 @@ impl ScreenView for Audit {
                     };
                     self.verdict = Some((good, SafeText::clean(&words, 200)));
                 }
-                (asked, Found::Nothing { why }) => {
+                (asked, QueryResult::Nothing { why }) => {
                     self.follows &= asked == VERIFY;
                     return vec![ScreenRequest::Notice(why)];
                 }

@@ -19,11 +19,11 @@ use crate::painter::Painter;
 use crate::state::model::*;
 use crate::theme::Theme;
 use crate::widgets::samples::{self, START_MILLIS};
-use bardo_base::fabric::{DecayUnit, Event, EventKind, IntentStatus, Redacted, ToolStart, TxState, TxUpdate};
+use bardo_base::fabric::{DecayUnit, Event, EventKind, IntentStatus, RedactedParams, ToolStart, TxState, TxUpdate};
 use bardo_base::id::{CallId, PermitId};
 use bardo_base::text::{SafeText, corpus};
-use bardo_session::envelope::{Status, ToolResponse};
-use bardo_session::handle::{Command, DevnetControl, Found};
+use bardo_session::envelope::{CallStatus, ToolResponse};
+use bardo_session::handle::{DevnetControl, QueryResult, SessionCommand};
 
 mod asking;
 mod audit;
@@ -63,11 +63,11 @@ fn typed(screen: &mut dyn ScreenView, world: &TestHarness, words: &str) -> Vec<S
 fn calls(requests: &[ScreenRequest]) -> Vec<(u32, String, Value, bool)> {
     let of = |request: &ScreenRequest| match request {
         ScreenRequest::Send(command) => match command.as_ref() {
-            Command::Call { ticket, tool, params, dry_run, .. } => {
+            SessionCommand::Call { ticket, tool, params, dry_run, .. } => {
                 Some((holder(*ticket).unwrap().1, tool.clone(), params.clone(), *dry_run))
             }
             // A write of the trade screen signs nothing before it is committed.
-            Command::Offer { ticket, tool, params } => {
+            SessionCommand::Offer { ticket, tool, params } => {
                 Some((holder(*ticket).unwrap().1, tool.clone(), params.clone(), true))
             }
             _ => None,
@@ -267,7 +267,7 @@ fn the_catalog_runs_what_reads_and_nothing_that_signs() {
     let call_id = CallId::new(START_MILLIS);
     let reply = ToolResponse {
         call_id,
-        status: Status::Success,
+        status: CallStatus::Success,
         data: Some(json!({"total_usd": "24979.76"})),
         error: None,
         decision_hints: None,
@@ -296,12 +296,12 @@ fn the_devnet_is_controlled_where_there_is_one_and_nowhere_else() {
     let requests = screen.act(Action::Open, &world.known(), AREA).unwrap();
     let mine = DevnetControl::Mine { chain_id: 31_337, blocks: 1 };
     assert!(
-        requests
-            .iter()
-            .any(|request| matches!(request, ScreenRequest::Send(command) if **command == Command::Devnet(mine)))
+        requests.iter().any(
+            |request| matches!(request, ScreenRequest::Send(command) if **command == SessionCommand::Devnet(mine))
+        )
     );
     let Some(network) = &mut world.page.network else { panic!() };
-    network.money = Money::Real;
+    network.money = MoneyKind::Real;
     let requests = screen.act(Action::Open, &world.known(), AREA).unwrap();
     assert!(!requests.iter().any(|request| matches!(request, ScreenRequest::Send(_))), "{requests:?}");
     assert!(!drawn(&screen, &world, AREA).contains("mine 1 block"));
@@ -318,7 +318,7 @@ fn health_and_latency_are_those_of_the_answer() {
     let call_id = CallId::new(START_MILLIS);
     let reply = ToolResponse {
         call_id,
-        status: Status::Success,
+        status: CallStatus::Success,
         data: Some(data),
         error: None,
         decision_hints: None,
@@ -346,7 +346,7 @@ fn screens() -> Vec<Box<dyn ScreenView>> {
 fn open(screen: &mut dyn ScreenView, world: &TestHarness) -> Vec<ScreenRequest> {
     let requests = screen.shown(&world.known());
     if screen.id() == ScreenId::Audit {
-        let found = Found::Audit { entries: world.entries.clone() };
+        let found = QueryResult::Audit { entries: world.entries.clone() };
         screen.hear(1, CommandReply::Found(Box::new(found)), &world.known());
     }
     requests
@@ -383,8 +383,8 @@ fn a_console_that_only_watches_changes_nothing_from_any_screen() {
             if let ScreenRequest::Send(command) = request {
                 let reads = ["uniswap_get_quote", "get_chain_status", "get_balances"];
                 let harmless = match command.as_ref() {
-                    Command::Call { tool, .. } => reads.contains(&tool.as_str()),
-                    Command::Look { .. } => true,
+                    SessionCommand::Call { tool, .. } => reads.contains(&tool.as_str()),
+                    SessionCommand::Look { .. } => true,
                     _ => false,
                 };
                 assert!(harmless, "{command:?}");

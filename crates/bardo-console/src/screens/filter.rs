@@ -38,14 +38,14 @@ impl Filter {
     }
 
     /// Words of the filter, in lower case.
-    pub(super) fn words(&self) -> impl Iterator<Item = String> + '_ {
+    pub(super) fn describe(&self) -> impl Iterator<Item = String> + '_ {
         self.field.text().split_whitespace().map(str::to_lowercase)
     }
 
     /// Returns true if the text contains every word, in any case.
     pub(super) fn lets(&self, text: &str) -> bool {
         let text = text.to_lowercase();
-        self.words().all(|word| text.contains(word.as_str()))
+        self.describe().all(|word| text.contains(word.as_str()))
     }
 
     /// Label for the frame of the list, with the cursor while the filter is edited.

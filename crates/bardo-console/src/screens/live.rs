@@ -110,7 +110,7 @@ pub(super) struct ActivityList<'a> {
 impl Live {
     /// Calls that match the filter, newest first.
     fn calls<'a>(&self, known: &ScreenContext<'a>) -> Vec<&'a CallSeen> {
-        let words: Vec<String> = self.filter.words().collect();
+        let words: Vec<String> = self.filter.describe().collect();
         known.feed.activity().filter(|call| words.iter().all(|word| fits(call, word, known.now_millis))).collect()
     }
 
@@ -321,7 +321,7 @@ impl ScreenView for Live {
             Action::CancelSelected => {
                 let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;
                 let words = format!("Cancel {}? This works only until signing begins.", named(call));
-                let command = bardo_session::handle::Command::Cancel { call_id: call.call_id };
+                let command = bardo_session::handle::SessionCommand::Cancel { call_id: call.call_id };
                 return Some(vec![ScreenRequest::Confirm {
                     title: SafeText::clean(&words, 200),
                     command: Box::new(command),

@@ -51,7 +51,7 @@ pub(super) const fn role(level: LogLevel) -> Role {
 impl Logs {
     /// Returns true if a line matches every word of the filter. `kind:`, `call:` and `level:` match those parts.
     fn fits(&self, line: &LogLine) -> bool {
-        self.filter.words().all(|word| match word.split_once(':') {
+        self.filter.describe().all(|word| match word.split_once(':') {
             Some(("kind", kind)) => line.kind.contains(kind),
             Some(("call", call)) => line.call_id.is_some_and(|id| id.to_string().to_lowercase().contains(call)),
             Some(("level", level)) => line.level.word() == level,

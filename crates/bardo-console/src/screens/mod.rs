@@ -29,11 +29,11 @@ pub use super::screen_id::ScreenId;
 use super::state::away::Summary;
 use super::state::call_details;
 use super::state::feed::{CallSeen, Feed};
-use super::state::model::{Money, Page};
+use super::state::model::{MoneyKind, Page};
 use super::widgets::Moment;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Command, Found, Limits, PolicyState, Ready, Snapshot};
+use bardo_session::handle::{LimitUsage, PolicyState, QueryResult, SessionCommand, SessionInfo, SessionSnapshot};
 use bardo_session::questions::Question;
 
 impl ScreenId {
@@ -104,7 +104,7 @@ pub struct ScreenContext<'a> {
     /// False if nothing may move by itself.
     pub motion: bool,
     /// Kind of money that moves, including paper trading. Never frozen.
-    pub money: Option<Money>,
+    pub money: Option<MoneyKind>,
     /// Chains, pools, prices and blocks.
     pub page: &'a Page,
     /// State built from events. Frozen with the view.
@@ -116,9 +116,9 @@ pub struct ScreenContext<'a> {
     /// Manual action whose offer is held until it is answered. Never frozen.
     pub offer: Option<&'a Question>,
     /// Latest snapshot of holdings, allowances and limits. `None` until the session is ready.
-    pub snapshot: Option<&'a Snapshot>,
+    pub snapshot: Option<&'a SessionSnapshot>,
     /// Description of the session: Golem, tools, chains. `None` until the session is ready.
-    pub ready: Option<&'a Ready>,
+    pub ready: Option<&'a SessionInfo>,
     /// True in read-only mode, where the operator can stop new signatures and change nothing else.
     pub watch_only: bool,
     /// Summary of the operator's absence, if there is an unread one.
@@ -128,12 +128,12 @@ pub struct ScreenContext<'a> {
 impl<'a> ScreenContext<'a> {
     /// Returns true if a recording is being played.
     pub fn replayed(&self) -> bool {
-        self.money == Some(Money::Replay)
+        self.money == Some(MoneyKind::Replay)
     }
 
     /// Usage of the limits from the snapshot. Without a snapshot, as in a recording, it comes from the latest
     /// `limits:changed` event. `None` if unknown.
-    pub fn limits(&self) -> Option<&'a Limits> {
+    pub fn limits(&self) -> Option<&'a LimitUsage> {
         match self.snapshot {
             Some(snapshot) => snapshot.limits.as_ref(),
             None => self.feed.limits.as_ref().map(|told| &told.limits),
@@ -173,7 +173,7 @@ impl<'a> ScreenContext<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScreenRequest {
     /// Sends a command. A ticket in it is made with [`ticket`].
-    Send(Box<Command>),
+    Send(Box<SessionCommand>),
     /// Copies text to the clipboard.
     Copy(String),
     /// Opens the approval request with this number.
@@ -189,7 +189,7 @@ pub enum ScreenRequest {
         /// Title of the confirmation dialog.
         title: SafeText,
         /// Command that a confirmation sends.
-        command: Box<Command>,
+        command: Box<SessionCommand>,
     },
     /// Writes text to a new file in the current directory.
     Write {
@@ -214,7 +214,7 @@ pub enum CommandReply {
     /// The call ended with this response.
     Reply(Box<bardo_session::envelope::ToolResponse>),
     /// Result of a query.
-    Found(Box<Found>),
+    Found(Box<QueryResult>),
 }
 
 /// Notice about the end of a call, for screens that keep no other record of it. Empty for other replies.

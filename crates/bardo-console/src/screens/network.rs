@@ -13,13 +13,13 @@ use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, li
 use crate::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed_percent, sparkline};
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line, styled_width};
-use crate::state::model::{ChainPage, FeedPrice, Money, PoolRow, PoolVersion, Trend};
+use crate::state::model::{ChainPage, FeedPrice, MoneyKind, PoolRow, PoolVersion, Trend};
 use crate::theme::{Role, Theme};
 use crate::widgets::figure::text;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::table::Column;
 use bardo_base::text::{SafeText, width};
-use bardo_session::handle::{Command, DevnetControl};
+use bardo_session::handle::{DevnetControl, SessionCommand};
 
 /// Width from which chains and pools stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 110;
@@ -94,7 +94,7 @@ fn mark_of(condition: &str) -> (&'static str, Role) {
 
 /// Controls of the devnet: label and command. Empty on any other network.
 fn controls(known: &ScreenContext<'_>) -> Vec<(String, DevnetControl)> {
-    let Some(network) = known.page.network.as_ref().filter(|network| network.money == Money::Play) else {
+    let Some(network) = known.page.network.as_ref().filter(|network| network.money == MoneyKind::Play) else {
         return Vec::new();
     };
     let mut all = Vec::new();
@@ -193,7 +193,7 @@ impl NetworkScreen {
         }
         self.asked_at = known.machine_millis;
         self.sent = self.sent.wrapping_add(1);
-        vec![ScreenRequest::Send(Box::new(Command::Call {
+        vec![ScreenRequest::Send(Box::new(SessionCommand::Call {
             ticket: ticket(ScreenId::Network, self.sent),
             tool: "get_chain_status".to_owned(),
             params: json!({}),
@@ -238,7 +238,7 @@ impl NetworkScreen {
         let all = controls(known);
         match all.get(self.control.min(all.len().saturating_sub(1))) {
             Some((words, control)) => {
-                let mut requests = vec![ScreenRequest::Send(Box::new(Command::Devnet(*control)))];
+                let mut requests = vec![ScreenRequest::Send(Box::new(SessionCommand::Devnet(*control)))];
                 requests.extend(notice(words));
                 requests
             }
@@ -654,7 +654,7 @@ impl ScreenView for NetworkScreen {
     /// Queries health again while the screen is in front; without motion only a key does. A recording has no chains to
     /// query.
     fn tick(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        if known.motion && known.money != Some(Money::Replay) { self.ask(known) } else { Vec::new() }
+        if known.motion && known.money != Some(MoneyKind::Replay) { self.ask(known) } else { Vec::new() }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::widgets::paint::{Row, one_line, rows, wrapped};
 use crate::widgets::{self, CardKeys, CardView, CrossChainProgress, Moment, OrderCard};
 use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderUpdate, TxPlace};
 use bardo_base::text::SafeText;
-use bardo_session::handle::Command;
+use bardo_session::handle::SessionCommand;
 
 /// Width from which list and card stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 110;
@@ -74,7 +74,7 @@ impl OrderRow<'_> {
     }
 
     /// Text that the filter searches.
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Auction(_, order) => format!(
                 "auction {} {} {} {} token:{} token:{} status:{}",
@@ -169,13 +169,13 @@ enum Unavailable {
 impl Orders {
     /// Entries that match the filter: open ones first, each group newest first.
     fn entries<'k>(&self, known: &ScreenContext<'k>) -> Vec<OrderRow<'k>> {
-        let wanted: Vec<String> = self.filter.words().collect();
+        let wanted: Vec<String> = self.filter.describe().collect();
         let auctions = known.feed.orders.iter().map(|(at, order)| OrderRow::Auction(*at, order));
         let bridges = known.feed.intents.iter().map(|(at, intent)| OrderRow::Bridge(*at, intent));
         // The texts are built only if there is a filter.
         let fits = |entry: &OrderRow<'_>| {
             wanted.is_empty() || {
-                let words = entry.words().to_lowercase();
+                let words = entry.describe().to_lowercase();
                 wanted.iter().all(|word| match word.strip_prefix("since:") {
                     Some(span) => since(span).is_none_or(|span| entry.at() >= known.now_millis.saturating_sub(span)),
                     None => words.contains(word.as_str()),
@@ -343,7 +343,7 @@ impl Orders {
             DialogOutcome::Do((tool, params)) => {
                 self.ask = None;
                 self.sent = self.sent.wrapping_add(1);
-                vec![ScreenRequest::Send(Box::new(Command::Call {
+                vec![ScreenRequest::Send(Box::new(SessionCommand::Call {
                     ticket: ticket(ScreenId::Orders, self.sent),
                     tool: tool.to_owned(),
                     params,

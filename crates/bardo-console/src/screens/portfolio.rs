@@ -23,7 +23,7 @@ use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, width};
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_session::handle::{AllowanceState, AllowancesState, Command, SilentToken, Snapshot};
+use bardo_session::handle::{AllowanceState, AllowancesState, SessionCommand, SessionSnapshot, SilentToken};
 
 /// Height of the spending panel if only gas costs fit, in lines with the frame.
 const LEAST_SPENT: u16 = 4;
@@ -126,7 +126,7 @@ impl Portfolio {
     }
 
     /// Holdings that match the filter, below the heading of their chain.
-    fn holdings<'k>(&self, snapshot: &'k Snapshot) -> Vec<HoldingRow<'k>> {
+    fn holdings<'k>(&self, snapshot: &'k SessionSnapshot) -> Vec<HoldingRow<'k>> {
         let mut chain = String::new();
         let mut kept: Vec<HoldingRow<'k>> = Vec::new();
         for row in holding_rows(snapshot) {
@@ -178,7 +178,7 @@ impl Portfolio {
             DialogOutcome::Do(params) => {
                 self.ask = None;
                 self.sent = self.sent.wrapping_add(1);
-                let command = Command::Call {
+                let command = SessionCommand::Call {
                     ticket: ticket(ScreenId::Portfolio, self.sent),
                     tool: "token_revoke".to_owned(),
                     params,
@@ -237,7 +237,7 @@ enum HoldingRow<'s> {
     Token(&'s SafeText, TokenAmount, Option<Usd>),
 }
 
-fn holding_rows(snapshot: &Snapshot) -> Vec<HoldingRow<'_>> {
+fn holding_rows(snapshot: &SessionSnapshot) -> Vec<HoldingRow<'_>> {
     let mut all = Vec::new();
     for chain in &snapshot.holdings {
         let mut priced = chain.rows.iter().filter_map(|row| row.value);
@@ -285,7 +285,7 @@ impl Widget for CurvePanel<'_> {
             return;
         }
         let model = super::live::equity_model(known, screen.range);
-        let title = format!("Equity {}  [ ] range", screen.range.words());
+        let title = format!("Equity {}  [ ] range", screen.range.describe());
         let newest = model.newest(moment(known));
         let inner = list::framed(painter, area, screen.focus == PortfolioPanel::Curve, &title, &newest);
         painter.render(LineChart::new(&model, painter.theme, moment(known)), inner);

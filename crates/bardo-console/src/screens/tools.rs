@@ -20,7 +20,7 @@ use crate::widgets::words::check_word;
 use bardo_base::model::{CapabilityTier, Phase, Profile, RiskTier};
 use bardo_base::text::SafeText;
 use bardo_session::envelope::ToolResponse;
-use bardo_session::handle::{Command, ToolInfo};
+use bardo_session::handle::{SessionCommand, ToolInfo};
 
 /// Width from which list and details stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 90;
@@ -119,7 +119,7 @@ impl Tools {
                 self.asking = true;
                 self.offset = 0;
                 self.sent = self.sent.wrapping_add(1);
-                vec![ScreenRequest::Send(Box::new(Command::Call {
+                vec![ScreenRequest::Send(Box::new(SessionCommand::Call {
                     ticket: ticket(ScreenId::Tools, self.sent),
                     tool: form.tool.clone(),
                     params,

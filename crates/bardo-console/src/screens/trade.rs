@@ -21,7 +21,7 @@ use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, co
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
 use crate::state::feed::CallSeen;
-use crate::state::model::Money;
+use crate::state::model::MoneyKind;
 use crate::theme::{Role, Theme};
 use crate::widgets;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
@@ -29,8 +29,8 @@ use crate::widgets::quote::QuoteModel;
 use bardo_base::id::CallId;
 use bardo_base::model::{CapabilityTier, Category};
 use bardo_base::text::{SafeText, width};
-use bardo_session::envelope::{Status, ToolResponse};
-use bardo_session::handle::{Command, ToolInfo};
+use bardo_session::envelope::{CallStatus, ToolResponse};
+use bardo_session::handle::{SessionCommand, ToolInfo};
 use bardo_session::questions::QuestionKey;
 
 /// Width from which form and answer stand side by side, in columns.
@@ -61,7 +61,7 @@ struct Preview {
     params: Value,
     response: Box<ToolResponse>,
     /// Kind of money in use when the preview was requested.
-    money: Option<Money>,
+    money: Option<MoneyKind>,
 }
 
 impl Preview {
@@ -90,7 +90,7 @@ pub struct Trade {
     last_quote_millis: u64,
     preview: Option<Preview>,
     /// Pending preview: its count, its parameters, and the kind of money.
-    previewing: Option<(u32, Value, Option<Money>)>,
+    previewing: Option<(u32, Value, Option<MoneyKind>)>,
     /// Call that carries out an offer, and the count of the command that previewed it.
     deed: Option<(CallId, u32)>,
     deed_response: Option<Box<ToolResponse>>,
@@ -172,7 +172,13 @@ impl Trade {
     /// Command for a dry-run call of a tool, which signs nothing.
     fn call(&mut self, purpose: Purpose, tool: &str, params: Value) -> ScreenRequest {
         let (ticket, tool) = (self.next_ticket(purpose), tool.to_owned());
-        ScreenRequest::Send(Box::new(Command::Call { ticket, tool, params, dry_run: true, idempotency_key: None }))
+        ScreenRequest::Send(Box::new(SessionCommand::Call {
+            ticket,
+            tool,
+            params,
+            dry_run: true,
+            idempotency_key: None,
+        }))
     }
 
     /// Performs the next step: calls a read tool, previews a write, or opens the approval dialog for a matching
@@ -219,7 +225,7 @@ impl Trade {
             self.call(Purpose::Preview, tool, params.clone())
         } else {
             let (ticket, tool) = (self.next_ticket(Purpose::Preview), tool.to_owned());
-            ScreenRequest::Send(Box::new(Command::Offer { ticket, tool, params: params.clone() }))
+            ScreenRequest::Send(Box::new(SessionCommand::Offer { ticket, tool, params: params.clone() }))
         };
         self.previewing = Some((self.sent, params, known.money));
         request
@@ -263,7 +269,7 @@ impl Trade {
         let holds = permit(&preview.response).and_then(|permit| permit.get("expires_at")).and_then(Value::as_u64);
         preview.params == *params
             && preview.money == known.money
-            && preview.response.status == Status::Simulated
+            && preview.response.status == CallStatus::Simulated
             && holds.is_some_and(|until| until > known.live_millis)
             && self.is_held(known)
     }

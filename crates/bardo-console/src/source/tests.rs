@@ -15,7 +15,7 @@ use bardo_base::clock::Clock;
 use bardo_base::fabric::*;
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{CardKind, Phase, StopLevel};
-use bardo_session::handle::{Command, ReplayControl, Sent};
+use bardo_session::handle::{AddressedCommand, ReplayControl, SessionCommand};
 
 /// Start of the recorded run, in milliseconds since the Unix epoch; long before the machine's clock.
 const BEGAN: u64 = 1_700_000_000_000;
@@ -70,9 +70,9 @@ fn journal(path: &Path, rounds: u64) -> usize {
             _ => EventKind::HaltLowered(stop(None)),
         };
         let changed = PhaseChanged { from: Phase::Thriving, to: Phase::Cautious, why: text(&format!("fall {round}")) };
-        let now = GolemNow { now: text(&format!("Round {round}.")), next: text(""), step: None, delegation: vec![] };
+        let now = GolemState { now: text(&format!("Round {round}.")), next: text(""), step: None, delegation: vec![] };
         let said = GolemThought { thought: round, text: text("I think."), more: round % 2 == 0 };
-        let card = Card { widget: CardKind::Swap, data: json!({ "amount_out": "9" }), hints: None };
+        let card = ResultCard { widget: CardKind::Swap, data: json!({ "amount_out": "9" }), hints: None };
         let kinds = [
             (None, block(31_337, round)),
             (None, block(31_338, round * 2)),
@@ -80,7 +80,7 @@ fn journal(path: &Path, rounds: u64) -> usize {
                 Some(call),
                 EventKind::ToolStart(ToolStart {
                     tool_name: "uniswap_execute_swap".into(),
-                    params: Redacted::new(&samples::swap_params(), &[]),
+                    params: RedactedParams::new(&samples::swap_params(), &[]),
                     params_hash: B256::ZERO,
                     tick: None,
                     facts: None,
@@ -116,7 +116,7 @@ fn journal(path: &Path, rounds: u64) -> usize {
 
 /// State of a console that plays a recording.
 struct TestConsole {
-    handle: Handle,
+    handle: SessionHandle,
     state: State,
 }
 
@@ -141,7 +141,7 @@ impl TestConsole {
         self.steer(ReplayControl::Seek { percent: 0 }).await;
         loop {
             let news = self.handle.news.recv().await.unwrap();
-            let sought = matches!(news, News::Found { .. });
+            let sought = matches!(news, SessionNews::Found { .. });
             self.state.update(Input::News(Box::new(news)));
             if sought {
                 return self.until(0).await;
@@ -150,8 +150,8 @@ impl TestConsole {
     }
 
     async fn steer(&self, control: ReplayControl) {
-        let command = Command::Replay(control);
-        self.handle.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+        let command = SessionCommand::Replay(control);
+        self.handle.commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 }
 
@@ -208,7 +208,7 @@ async fn a_recording_without_a_block_is_shown_and_waits_for_none() {
     let fabric = Fabric::new(FabricConfig { ring: 8, journal: Some(path.clone()), clock }).unwrap();
     let start = ToolStart {
         tool_name: "token_approve".into(),
-        params: Redacted::new(&json!({ "token": "WETH" }), &[]),
+        params: RedactedParams::new(&json!({ "token": "WETH" }), &[]),
         params_hash: B256::ZERO,
         tick: None,
         facts: None,

@@ -6,9 +6,9 @@ use crate::widgets::figure::readable;
 use crate::widgets::words::grouped_cents;
 use bardo_base::format::short_hash;
 use bardo_base::text::SafeText;
-use bardo_session::audit::Kind;
+use bardo_session::audit::AuditKind;
 use bardo_session::handle::AuditEntry;
-use bardo_session::recovery::{Found, Step};
+use bardo_session::recovery::{RecoveryState, RecoveryStep};
 
 /// Maximum length of a line, in characters.
 const LONGEST: usize = 400;
@@ -25,17 +25,17 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         if value.is_empty() { String::new() } else { format!(": {value}") }
     };
     let dollars = |field: &str| format!("${}", grouped_cents(&text(field)));
-    let Some(kind) = Kind::of(entry.kind.as_str()) else {
+    let Some(kind) = AuditKind::of(entry.kind.as_str()) else {
         return SafeText::clean(&readable(&fields(body), PLACES), LONGEST);
     };
     let told = match kind {
-        Kind::PermitIssued => match text("needs").as_str() {
+        AuditKind::PermitIssued => match text("needs").as_str() {
             "approval" => format!("simulated, needs your approval: {}", text("expected_outcome")),
             "delay" => format!("simulated, goes ahead unless you refuse: {}", text("expected_outcome")),
             "notify" => format!("simulated, you are notified afterwards: {}", text("expected_outcome")),
             _ => format!("simulated {}", text("expected_outcome")),
         },
-        Kind::PermitConsumed => {
+        AuditKind::PermitConsumed => {
             let consent = match text("consent").as_str() {
                 "none" => "within the limits".to_owned(),
                 "always" => "by --approve always".to_owned(),
@@ -43,69 +43,75 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             };
             format!("signing started, {consent}; nonce {}", text("nonce"))
         }
-        Kind::PermitRehearsed => format!("dry run, nothing was signed: {}", text("expected_outcome")),
-        Kind::PermitRefused => format!("the offer was refused: {}", text("why")),
-        Kind::ActionRefused => format!("✕ {} refused: {}", text("wanted"), text("why")),
-        Kind::ActionOvertaken => "overtaken by another action; prepared again".to_owned(),
-        Kind::ActionReserved => format!("{} counted as spent for {}", dollars("spend"), text("expected_outcome")),
-        Kind::ActionSettled => format!("{}, {} spent", text("state"), dollars("spent")),
-        Kind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
-        Kind::ActionVerified => format!("chain disagrees ✕{}", said("mismatches")),
-        Kind::ApprovalRequested if text("passes_by_itself") == "true" => {
+        AuditKind::PermitRehearsed => format!("dry run, nothing was signed: {}", text("expected_outcome")),
+        AuditKind::PermitRefused => format!("the offer was refused: {}", text("why")),
+        AuditKind::ActionRefused => format!("✕ {} refused: {}", text("wanted"), text("why")),
+        AuditKind::ActionOvertaken => "overtaken by another action; prepared again".to_owned(),
+        AuditKind::ActionReserved => format!("{} counted as spent for {}", dollars("spend"), text("expected_outcome")),
+        AuditKind::ActionSettled => format!("{}, {} spent", text("state"), dollars("spent")),
+        AuditKind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
+        AuditKind::ActionVerified => format!("chain disagrees ✕{}", said("mismatches")),
+        AuditKind::ApprovalRequested if text("passes_by_itself") == "true" => {
             format!("you were asked; it goes ahead unless you refuse: {}", text("asked"))
         }
-        Kind::ApprovalRequested => format!("you were asked: {}", text("asked")),
-        Kind::ApprovalResolved => {
+        AuditKind::ApprovalRequested => format!("you were asked: {}", text("asked")),
+        AuditKind::ApprovalResolved => {
             format!("{}{}", answered(&text("outcome"), &text("amount")), said("reason"))
         }
-        Kind::TxSigned => {
+        AuditKind::TxSigned => {
             let by = text("by").replace('_', " ");
             format!("signed {}, {} of {}, by {by}", short(&text("hash")), text("leg"), text("of"))
         }
-        Kind::TxOutbid => {
+        AuditKind::TxOutbid => {
             format!("replaced {} by {}, with a higher fee", short(&text("replaces")), short(&text("hash")))
         }
-        Kind::OrderSigned => format!("order signed by {}: {}", text("by").replace('_', " "), text("expected_outcome")),
-        Kind::OrderEnded => {
+        AuditKind::OrderSigned => {
+            format!("order signed by {}: {}", text("by").replace('_', " "), text("expected_outcome"))
+        }
+        AuditKind::OrderEnded => {
             let agrees = if text("matched") == "false" { "; not as declared ✕" } else { "" };
             format!("order {}: {}{agrees}", text("status").replace('_', " "), short_words(&text("actual_outcome")))
         }
-        Kind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), said("reason")),
-        Kind::HaltLowered => format!("stop ladder lowered to {} by {}", none_or(&text("level")), text("by")),
-        Kind::KeysRevoked => format!("the Golem's session keys were revoked by {}{}", text("by"), said("reason")),
-        Kind::PolicyAdopted => format!("policy {} in force", text("name")),
-        Kind::PolicyTightened | Kind::PolicyAccepted => format!("policy {} changed{}", text("name"), said("changes")),
-        Kind::PolicyRefused => format!("a looser policy was refused by {}", text("by")),
-        Kind::BreakerReset => format!("failure breaker closed by {}", text("by")),
-        Kind::RecoveryStep => {
+        AuditKind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), said("reason")),
+        AuditKind::HaltLowered => format!("stop ladder lowered to {} by {}", none_or(&text("level")), text("by")),
+        AuditKind::KeysRevoked => format!("the Golem's session keys were revoked by {}{}", text("by"), said("reason")),
+        AuditKind::PolicyAdopted => format!("policy {} in force", text("name")),
+        AuditKind::PolicyTightened | AuditKind::PolicyAccepted => {
+            format!("policy {} changed{}", text("name"), said("changes"))
+        }
+        AuditKind::PolicyRefused => format!("a looser policy was refused by {}", text("by")),
+        AuditKind::BreakerReset => format!("failure breaker closed by {}", text("by")),
+        AuditKind::RecoveryStep => {
             let (found, step, nonce) = (text("found"), text("step"), text("nonce"));
-            let found = Found::named(&found).map_or(found.as_str(), |found| found.words());
-            let step = Step::named(&step).map_or(step.as_str(), |step| step.words());
+            let found = RecoveryState::named(&found).map_or(found.as_str(), |found| found.describe());
+            let step = RecoveryStep::named(&step).map_or(step.as_str(), |step| step.describe());
             let which = if nonce.is_empty() { String::new() } else { format!(" ({nonce})") };
             format!("recovery found {found}{which}: {step}")
         }
-        Kind::ApprovalAnswered => {
+        AuditKind::ApprovalAnswered => {
             format!("another console answered: {}, by {}", text("answer").replace('_', " "), text("by"))
         }
-        Kind::ApprovalForged => {
+        AuditKind::ApprovalForged => {
             format!("a row of the shared queue failed authentication: {}", text("why").replace('_', " "))
         }
-        Kind::ActionHeldAgain => {
+        AuditKind::ActionHeldAgain => {
             format!("reserved again as {}, in place of {}", text("reservation"), text("before"))
         }
-        Kind::TxLate => format!("{} is in a block after all; its spending is reserved again", short(&text("hash"))),
-        Kind::HighWaterReset => format!("high-water marks of {} reset by {}", text("account"), text("by")),
-        Kind::LiquidationPlanned => format!("sale of holdings planned, by {}: {}", text("by"), text("holdings")),
-        Kind::LiquidationEnded => format!("sale of {} ended{}", text("holding"), said("told")),
-        Kind::AccountReconciled => format!(
+        AuditKind::TxLate => {
+            format!("{} is in a block after all; its spending is reserved again", short(&text("hash")))
+        }
+        AuditKind::HighWaterReset => format!("high-water marks of {} reset by {}", text("account"), text("by")),
+        AuditKind::LiquidationPlanned => format!("sale of holdings planned, by {}: {}", text("by"), text("holdings")),
+        AuditKind::LiquidationEnded => format!("sale of {} ended{}", text("holding"), said("told")),
+        AuditKind::AccountReconciled => format!(
             "{} continues at the chain's nonce {} instead of {}, by {}",
             text("account"),
             text("chain_next"),
             text("ledger_next"),
             text("by")
         ),
-        Kind::GolemDied => died(body),
-        Kind::PasswordRefused => {
+        AuditKind::GolemDied => died(body),
+        AuditKind::PasswordRefused => {
             format!("password refused for {}, by {}: {}", text("authorises").replace('_', " "), text("by"), text("why"))
         }
     };
@@ -225,10 +231,10 @@ mod tests {
     #[test]
     fn a_step_of_recovery_is_told_in_words() {
         let step = |found: &str, step: &str| told("recovery:step", json!({ "found": found, "step": step }));
-        for found in Found::ALL {
-            for next in Step::ALL {
+        for found in RecoveryState::ALL {
+            for next in RecoveryStep::ALL {
                 let told = step(found.as_str(), next.as_str());
-                assert_eq!(told, format!("recovery found {}: {}", found.words(), next.words()));
+                assert_eq!(told, format!("recovery found {}: {}", found.describe(), next.describe()));
             }
         }
         let nonce = json!({ "found": "loose_nonce", "step": "give_back", "nonce": 7, "chain_id": 1 });
@@ -243,7 +249,7 @@ mod tests {
     fn each_kind_that_is_written_has_words_of_its_own() {
         // No real body has a field of this name. Where it appears, the fields were listed instead of described.
         let body = json!({ "a_field_of_none": 3, "by": "operator", "hash": B256::repeat_byte(1), "outcome": "lapsed" });
-        for kind in Kind::ALL {
+        for kind in AuditKind::ALL {
             let told = told(kind.as_str(), body.clone());
             assert!(!told.is_empty() && !told.contains("a field of none"), "{kind}: {told}");
         }

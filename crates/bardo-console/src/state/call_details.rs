@@ -6,12 +6,12 @@ use alloy_primitives::B256;
 use serde_json::json;
 
 use super::feed::{CallSeen, Feed};
-use super::model::{Money, Page};
+use super::model::{MoneyKind, Page};
 use crate::keymap::Action;
 use crate::widgets::plain::tool_word;
 use bardo_base::chains;
 use bardo_base::id::CallId;
-use bardo_session::handle::Found;
+use bardo_session::handle::QueryResult;
 
 /// State of the details page of one call.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ pub struct CallDetails {
     /// Number of lines scrolled past.
     pub offset: usize,
     /// Reply with its audit log entries; `None` until it arrives.
-    pub trail: Option<Box<Found>>,
+    pub trail: Option<Box<QueryResult>>,
 }
 
 impl CallDetails {
@@ -90,7 +90,8 @@ pub fn link(call: &CallSeen, page: &Page) -> Option<String> {
 
 /// Address of a transaction in its block explorer, or in the console if there is none.
 pub fn transaction_link(chain_id: u64, hash: B256, page: &Page) -> String {
-    let devnet = page.network.as_ref().is_none_or(|network| matches!(network.money, Money::Play | Money::Rehearsal));
+    let devnet =
+        page.network.as_ref().is_none_or(|network| matches!(network.money, MoneyKind::Play | MoneyKind::Rehearsal));
     let outside = chains::known(chain_id).filter(|_| !devnet).map(|chain| chain.explorer);
     match outside {
         Some(explorer) => format!("{explorer}/tx/{hash}"),

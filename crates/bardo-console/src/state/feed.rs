@@ -18,14 +18,14 @@ use crate::widgets::chart::ChartMark;
 use crate::widgets::reasons::Reasons;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
-    Caption, ChainOpened, Event, EventKind, GolemNow, GolemThought, HaltChanged, IntentUpdate, LimitsChanged,
+    Caption, ChainOpened, Event, EventKind, GolemState, GolemThought, HaltChanged, IntentUpdate, LimitsChanged,
     MemoryHits, OrderUpdate, SafetyCheck, SpriteState, ToolEnd, TxUpdate, Vitals,
 };
 use bardo_base::id::CallId;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use bardo_session::trades::Trades;
+use bardo_session::trades::TradeCounter;
 
 /// Maximum number of calls kept.
 pub const CALLS_KEPT: usize = 512;
@@ -95,7 +95,7 @@ pub struct Feed {
     /// Bridge orders with the time of their last update, in order of arrival.
     pub intents: VecDeque<(u64, IntentUpdate)>,
     /// Current and next activity of the Golem.
-    pub now: Option<GolemNow>,
+    pub now: Option<GolemState>,
     /// Result of the last memory search.
     pub memory: Option<MemoryHits>,
     /// Thoughts of the Golem, oldest first.
@@ -124,7 +124,7 @@ pub struct Feed {
     aside: BTreeSet<CallId>,
     /// Counts of outcomes so far.
     pub counts: Counts,
-    trades: Trades,
+    trades: TradeCounter,
     /// Number of missed events that were not queried yet.
     pub missed: u64,
     /// Names of the chains by chain id.

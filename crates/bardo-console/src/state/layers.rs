@@ -18,8 +18,8 @@ use crate::widgets::text_field::TextField;
 use bardo_base::id::CallId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Command, LeaveMode, Query, ReplayControl, ReplayState};
-use bardo_session::market::Money;
+use bardo_session::handle::{LeaveMode, ReplayControl, ReplayState, SessionCommand, SessionQuery};
+use bardo_session::market::MoneyKind;
 use bardo_session::questions::OFFER_NUMBER;
 
 /// Part of a recording that an arrow key skips, in percent.
@@ -67,7 +67,7 @@ pub enum Layer {
         /// Text that asks for the confirmation.
         title: SafeText,
         /// Command that a confirmation sends.
-        command: Box<Command>,
+        command: Box<SessionCommand>,
         /// Time of opening or of the last key, in milliseconds of the machine's clock.
         since: u64,
         /// Set when the confirmation is chosen.
@@ -226,7 +226,7 @@ impl State {
                     })),
                 };
             }
-            Action::Pause if self.replaying() => return vec![self.send(Command::Replay(ReplayControl::Toggle))],
+            Action::Pause if self.replaying() => return vec![self.send(SessionCommand::Replay(ReplayControl::Toggle))],
             Action::Pause => return self.pause(),
             Action::ReplayStep | Action::ReplayFaster | Action::ReplaySlower if self.replaying() => {
                 let control = match action {
@@ -234,7 +234,7 @@ impl State {
                     Action::ReplayFaster => ReplayControl::Faster,
                     _ => ReplayControl::Slower,
                 };
-                return vec![self.send(Command::Replay(control))];
+                return vec![self.send(SessionCommand::Replay(control))];
             }
             Action::Left | Action::Right => return self.scrub(action == Action::Right),
             Action::Back => self.operator.away.dismiss(),
@@ -252,7 +252,7 @@ impl State {
             true => (now.saturating_add(SCRUB_PERCENT)..=100).find(|percent| place(*percent) > told).unwrap_or(100),
             false => (0..=now.saturating_sub(SCRUB_PERCENT)).rev().find(|percent| place(*percent) < told).unwrap_or(0),
         };
-        vec![self.send(Command::Replay(ReplayControl::Seek { percent }))]
+        vec![self.send(SessionCommand::Replay(ReplayControl::Seek { percent }))]
     }
 
     /// Effect that writes all trades to a CSV file.
@@ -263,7 +263,7 @@ impl State {
 
     /// Returns true while a recording is played.
     pub(crate) fn replaying(&self) -> bool {
-        self.session.page.network.as_ref().is_some_and(|network| network.money == Money::Replay)
+        self.session.page.network.as_ref().is_some_and(|network| network.money == MoneyKind::Replay)
     }
 
     /// Pauses the Golem at once. Resuming requires an approval.
@@ -275,9 +275,9 @@ impl State {
         match self.stop() {
             None => {
                 let reason = SafeText::clean("paused by the operator", 60);
-                vec![self.send(Command::Raise { level: StopLevel::Pause, reason })]
+                vec![self.send(SessionCommand::Raise { level: StopLevel::Pause, reason })]
             }
-            Some(_) => vec![self.send(Command::AskToLower { level: None })],
+            Some(_) => vec![self.send(SessionCommand::AskToLower { level: None })],
         }
     }
 
@@ -291,7 +291,7 @@ impl State {
                 if !self.display.layers.iter().any(|layer| matches!(layer, Layer::Hold { .. })) {
                     self.display.layers.push(Layer::Hold { since: self.clock.now_millis, told: None });
                 }
-                vec![self.send(Command::Hold)]
+                vec![self.send(SessionCommand::Hold)]
             }
             Action::Redraw => vec![Effect::Redraw],
             Action::Suspend if self.options.may_suspend => vec![Effect::Suspend],
@@ -390,10 +390,10 @@ impl State {
         match command {
             PromptCommand::Nothing => Vec::new(),
             PromptCommand::Send(command) => {
-                if let Command::Scenario { name } = &*command {
+                if let SessionCommand::Scenario { name } = &*command {
                     self.operator.requested_scenario = Some(name.clone());
                 }
-                if let Command::Say { .. } = &*command {
+                if let SessionCommand::Say { .. } = &*command {
                     self.operator.said_at = Some(self.clock.now_millis);
                     self.say("said");
                 }
@@ -410,7 +410,7 @@ impl State {
                 Vec::new()
             }
             PromptCommand::Again => match self.show() {
-                Some(name) => vec![self.send(Command::Scenario { name })],
+                Some(name) => vec![self.send(SessionCommand::Scenario { name })],
                 None => {
                     self.say("no scenario is running: `scenario` lists them");
                     Vec::new()
@@ -509,12 +509,12 @@ impl State {
                 }
                 let reason = SafeText::clean("stopped by the operator", 60);
                 let effects = match action {
-                    Action::HoldHalt => vec![self.send(Command::Raise { level: StopLevel::Halt, reason })],
+                    Action::HoldHalt => vec![self.send(SessionCommand::Raise { level: StopLevel::Halt, reason })],
                     // The session switches in one step, so that nothing passes between the hold and exit-only.
                     Action::HoldExitOnly => {
-                        vec![self.send(Command::Raise { level: StopLevel::ExitOnly, reason })]
+                        vec![self.send(SessionCommand::Raise { level: StopLevel::ExitOnly, reason })]
                     }
-                    Action::HoldRelease => vec![self.send(Command::ReleaseHold)],
+                    Action::HoldRelease => vec![self.send(SessionCommand::ReleaseHold)],
                     _ => return Vec::new(),
                 };
                 self.display.layers.pop();
@@ -615,7 +615,7 @@ impl State {
                 };
                 match shown {
                     Some((key, confirmation, password)) => {
-                        vec![self.send(Command::Answer { key, answer, confirmation, password })]
+                        vec![self.send(SessionCommand::Answer { key, answer, confirmation, password })]
                     }
                     None => Vec::new(),
                 }
@@ -625,8 +625,8 @@ impl State {
 
     pub(super) fn open_story(&mut self, call_id: CallId) -> Vec<Effect> {
         self.display.layers.push(Layer::CallDetails(Box::new(CallDetails::new(call_id))));
-        let query = Query::Audit { after: 0, call: Some(call_id), most: STORY_ENTRIES };
-        vec![self.send(Command::Look { ticket: STORY_TICKET, query })]
+        let query = SessionQuery::Audit { after: 0, call: Some(call_id), most: STORY_ENTRIES };
+        vec![self.send(SessionCommand::Look { ticket: STORY_TICKET, query })]
     }
 
     /// Palette entries that match the search text.

@@ -28,7 +28,9 @@ use crate::widgets::text_field::TextField;
 pub use away::Away;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Command, LeaveMode, News, Ready, ReplayState, Sent, SessionSummary, Snapshot};
+use bardo_session::handle::{
+    AddressedCommand, LeaveMode, ReplayState, SessionCommand, SessionInfo, SessionNews, SessionSnapshot, SessionSummary,
+};
 use bardo_session::questions::Question;
 pub use complete::Candidate;
 use feed::Feed;
@@ -89,7 +91,7 @@ pub enum Input {
     /// one, or if it cannot be answered.
     Drawn(Option<VisiblePart>),
     /// The session sent news.
-    News(Box<News>),
+    News(Box<SessionNews>),
     /// The session ended without a summary.
     SessionGone,
     /// The process has to end.
@@ -123,7 +125,7 @@ pub enum Effect {
     /// Suspends the process.
     Suspend,
     /// Sends a command to the session.
-    Send(Sent),
+    Send(AddressedCommand),
     /// Copies text to the clipboard.
     Copy(String),
     /// Calls for the operator's attention.
@@ -168,7 +170,7 @@ pub struct Frozen {
     /// Feed at that time.
     pub feed: Feed,
     /// Snapshot at that time.
-    pub snapshot: Option<Arc<Snapshot>>,
+    pub snapshot: Option<Arc<SessionSnapshot>>,
     /// Time of freezing, by the session's clock.
     pub at: u64,
     /// Number of events since then.
@@ -228,9 +230,9 @@ pub struct SessionData {
     /// State folded from events.
     pub feed: Feed,
     /// Latest snapshot of holdings, allowances and limits.
-    pub snapshot: Option<Arc<Snapshot>>,
+    pub snapshot: Option<Arc<SessionSnapshot>>,
     /// Description of the session: Golem, tools, chains.
-    pub ready: Option<Box<Ready>>,
+    pub ready: Option<Box<SessionInfo>>,
     /// Position in the recording, if one is played.
     pub replay: Option<ReplayState>,
     /// Open approval requests, oldest first. The operator's own comes last, once its dialog was opened.
@@ -508,9 +510,9 @@ impl State {
         }
     }
 
-    fn send(&self, command: Command) -> Effect {
+    fn send(&self, command: SessionCommand) -> Effect {
         let golem_id = self.session.ready.as_ref().map_or_else(GolemId::operator, |ready| ready.golem_id.clone());
-        Effect::Send(Sent { golem_id, command })
+        Effect::Send(AddressedCommand { golem_id, command })
     }
 
     fn go_to(&mut self, screen: ScreenId) -> Vec<Effect> {
@@ -530,6 +532,6 @@ impl State {
         let mode = if self.session.leaving { LeaveMode::Now } else { mode };
         self.session.leaving = true;
         self.display.layers.retain(|layer| !matches!(layer, Layer::Quit { .. }));
-        vec![self.send(Command::Leave(mode))]
+        vec![self.send(SessionCommand::Leave(mode))]
     }
 }

@@ -9,7 +9,7 @@ use bardo_base::units::{Rounding, Usd};
 
 pub use bardo_session::market::{
     ActivityKind, ActivityRow, BalanceRow, BlockRow, BootStep, ChainIdentity, ChainSnapshot, EndpointsState, FeedPrice,
-    Money, Network, PoolRow, PoolVersion, TokenRow, Update,
+    MarketUpdate, MoneyKind, NetworkIdentity, PoolRow, PoolVersion, TokenRow,
 };
 
 /// Maximum number of blocks kept per chain; more than any screen or sparkline shows.
@@ -58,10 +58,10 @@ pub struct ChainPage {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Page {
     /// Network description; `None` until the network has started.
-    pub network: Option<Network>,
+    pub network: Option<NetworkIdentity>,
     /// Progress of the boot, oldest first.
     pub boot: VecDeque<BootStep>,
-    /// Data of each chain, in the order of [`Network::chains`].
+    /// Data of each chain, in the order of [`NetworkIdentity::chains`].
     pub chains: Vec<ChainPage>,
     /// Activity rows, newest first.
     pub activity: VecDeque<ActivityRow>,
@@ -71,26 +71,26 @@ pub struct Page {
 
 impl Page {
     /// Applies a message of the market reader.
-    pub fn apply(&mut self, update: Update) {
+    pub fn apply(&mut self, update: MarketUpdate) {
         match update {
-            Update::Boot(step) => {
+            MarketUpdate::Boot(step) => {
                 let same = |known: &&mut BootStep| known.chain == step.chain && known.step == step.step;
                 match self.boot.iter_mut().find(same) {
                     Some(known) => *known = step,
                     None => push_bounded(&mut self.boot, step, BOOT_STEPS_KEPT),
                 }
             }
-            Update::Started(network) => {
+            MarketUpdate::Started(network) => {
                 self.chains = network.chains.iter().map(|_| ChainPage::default()).collect();
                 self.activity.clear();
                 self.network = Some(network);
             }
-            Update::Chain(snapshot) => self.apply_chain(*snapshot),
-            Update::Fault { chain, message } => match chain.and_then(|chain| self.chains.get_mut(chain)) {
+            MarketUpdate::Chain(snapshot) => self.apply_chain(*snapshot),
+            MarketUpdate::Fault { chain, message } => match chain.and_then(|chain| self.chains.get_mut(chain)) {
                 Some(chain) => chain.fault = Some(message),
                 None => self.fault = Some(message),
             },
-            Update::Endpoints { chain, state } => {
+            MarketUpdate::Endpoints { chain, state } => {
                 if let Some(chain) = self.chains.get_mut(chain) {
                     chain.endpoints = state;
                 }

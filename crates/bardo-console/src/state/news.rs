@@ -8,8 +8,8 @@ use super::{Effect, HeldOffer, Layer, OWN_TIME_MILLIS, STORY_TICKET, State};
 use crate::screens::{CommandReply, holder};
 use crate::widgets::decision::Decision;
 use bardo_base::fabric::{Event, EventKind};
-use bardo_session::handle::{Command, Found, News, Query};
-use bardo_session::market::Update;
+use bardo_session::handle::{QueryResult, SessionCommand, SessionNews, SessionQuery};
+use bardo_session::market::MarketUpdate;
 use bardo_session::questions::{OFFER_NUMBER, Question};
 
 /// Number of events requested after a gap; as many as the screens can show.
@@ -18,20 +18,20 @@ const HISTORY_EVENTS: u64 = 20_000;
 const HISTORY_TICKET: u64 = 1;
 
 impl State {
-    pub(super) fn news(&mut self, news: News) -> Vec<Effect> {
+    pub(super) fn news(&mut self, news: SessionNews) -> Vec<Effect> {
         let mut effects = Vec::new();
         match news {
-            News::Market(update) => {
-                if let Update::Started(network) = &update {
+            SessionNews::Market(update) => {
+                if let MarketUpdate::Started(network) = &update {
                     self.session.feed.chains = network.chains.iter().map(|one| (one.id, one.name.clone())).collect();
                 }
                 self.session.page.apply(update);
                 self.note_price();
                 self.note_time();
             }
-            News::Ready(ready) => self.session.ready = Some(ready),
-            News::Events(events) => return self.events(&events),
-            News::Questions(questions) => {
+            SessionNews::Ready(ready) => self.session.ready = Some(ready),
+            SessionNews::Events(events) => return self.events(&events),
+            SessionNews::Questions(questions) => {
                 let more =
                     questions.iter().any(|one| !self.session.questions.iter().any(|known| known.number == one.number));
                 self.session.questions = questions;
@@ -45,7 +45,7 @@ impl State {
                 }
                 self.follow_question();
             }
-            News::Snapshot(snapshot) => {
+            SessionNews::Snapshot(snapshot) => {
                 let before = self.operator.alerts.back().cloned();
                 self.watch_caps(&snapshot);
                 if self.operator.alerts.back() != before.as_ref() {
@@ -57,44 +57,44 @@ impl State {
                     self.session.feed.stop = None;
                 }
             }
-            News::Offered { ticket, question } => {
+            SessionNews::Offered { ticket, question } => {
                 let opened =
                     self.session.offer.take().is_some_and(|held| held.opened && held.question.key == question.key);
                 self.session.offer = Some(HeldOffer { ticket, question, opened });
                 self.follow_question();
             }
-            News::Began { ticket, call_id } => {
+            SessionNews::Began { ticket, call_id } => {
                 self.forget_offer(ticket);
                 return self.hear(ticket, CommandReply::Began(call_id));
             }
-            News::Reply { ticket, response } => {
+            SessionNews::Reply { ticket, response } => {
                 self.forget_offer(ticket);
                 return self.hear(ticket, CommandReply::Reply(response));
             }
-            News::Found { ticket: HISTORY_TICKET, found } => {
+            SessionNews::Found { ticket: HISTORY_TICKET, found } => {
                 self.operator.history_asked = false;
-                if let Found::History { events, last, .. } = *found {
+                if let QueryResult::History { events, last, .. } = *found {
                     match self.replaying() {
                         true => self.tell_anew(&events),
                         false => self.session.feed.take_history(&events, last),
                     }
                 }
             }
-            News::Found { ticket: STORY_TICKET, found } => {
+            SessionNews::Found { ticket: STORY_TICKET, found } => {
                 if let Some(Layer::CallDetails(call_details)) = self.display.layers.last_mut() {
                     call_details.trail = Some(found);
                 }
             }
-            News::Found { ticket, found } => return self.hear(ticket, CommandReply::Found(found)),
-            News::CommandResult { done, words } => {
+            SessionNews::Found { ticket, found } => return self.hear(ticket, CommandReply::Found(found)),
+            SessionNews::CommandResult { done, words } => {
                 if let (false, Some(Layer::Hold { told, .. })) = (done, self.display.layers.last_mut()) {
                     *told = Some(words.clone());
                 }
                 let mark = if done { "" } else { "not done: " };
                 self.say(&format!("{mark}{words}"));
             }
-            News::Replay(now) => self.session.replay = Some(now),
-            News::Left(session_summary) => {
+            SessionNews::Replay(now) => self.session.replay = Some(now),
+            SessionNews::Left(session_summary) => {
                 self.session.summary = Some(session_summary);
                 return vec![Effect::Quit];
             }
@@ -111,8 +111,11 @@ impl State {
         }
         if self.session.feed.missed > 0 && !self.operator.history_asked {
             self.operator.history_asked = true;
-            let query = Query::History { after: self.session.feed.last.saturating_sub(HISTORY_EVENTS) };
-            return called.into_iter().chain([self.send(Command::Look { ticket: HISTORY_TICKET, query })]).collect();
+            let query = SessionQuery::History { after: self.session.feed.last.saturating_sub(HISTORY_EVENTS) };
+            return called
+                .into_iter()
+                .chain([self.send(SessionCommand::Look { ticket: HISTORY_TICKET, query })])
+                .collect();
         }
         called.into_iter().collect()
     }
@@ -157,7 +160,7 @@ impl State {
         };
         let (tokens, pools, balances, activity) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let blocks = vec![row];
-        self.session.page.apply(Update::Chain(Box::new(ChainSnapshot {
+        self.session.page.apply(MarketUpdate::Chain(Box::new(ChainSnapshot {
             chain,
             blocks,
             tokens,

@@ -5,7 +5,7 @@ use crate::screens::ScreenId;
 use bardo_base::chains::{DEVNET_BASE, DEVNET_ETHEREUM};
 use bardo_base::model::StopLevel;
 use bardo_base::text::{SafeText, nearest};
-use bardo_session::handle::{Command, DevnetControl, ReplayControl};
+use bardo_session::handle::{DevnetControl, ReplayControl, SessionCommand};
 
 /// Meaning of a typed line.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +13,7 @@ pub enum PromptCommand {
     /// Line without any text.
     Nothing,
     /// Command for the session.
-    Send(Box<Command>),
+    Send(Box<SessionCommand>),
     /// Switches to a screen.
     GoTo(ScreenId),
     /// Action of a key.
@@ -91,7 +91,7 @@ pub fn parse(line: &str) -> PromptCommand {
     let send = |command| PromptCommand::Send(Box::new(command));
     let raise = |level, why: &[&str]| {
         let reason = if why.is_empty() { "typed by the operator".to_owned() } else { why.join(" ") };
-        send(Command::Raise { level, reason: SafeText::clean(&reason, 300) })
+        send(SessionCommand::Raise { level, reason: SafeText::clean(&reason, 300) })
     };
     match (verb.as_str(), rest.as_slice()) {
         // Session keys stay revoked until a restart, so this step must be typed in full.
@@ -106,28 +106,28 @@ pub fn parse(line: &str) -> PromptCommand {
              allowance, select it and press x"
                 .to_owned(),
         ),
-        ("resume", []) => send(Command::AskToLower { level: None }),
-        ("paper", [] | ["on"]) => send(Command::EnterPaper),
-        ("paper", ["off"]) => send(Command::AskToLeavePaper),
-        ("breaker", ["reset"]) => send(Command::AskToResetBreaker),
-        ("step", []) => send(Command::Step),
+        ("resume", []) => send(SessionCommand::AskToLower { level: None }),
+        ("paper", [] | ["on"]) => send(SessionCommand::EnterPaper),
+        ("paper", ["off"]) => send(SessionCommand::AskToLeavePaper),
+        ("breaker", ["reset"]) => send(SessionCommand::AskToResetBreaker),
+        ("step", []) => send(SessionCommand::Step),
         ("scenario", []) => PromptCommand::Shows,
         ("restart", []) => PromptCommand::Again,
-        ("scenario", name) => send(Command::Scenario { name: name.join(" ") }),
+        ("scenario", name) => send(SessionCommand::Scenario { name: name.join(" ") }),
         ("mine", rest) => devnet(rest, "1", |chain_id, count| DevnetControl::Mine { chain_id, blocks: count }),
         ("advance", rest) => {
             devnet(rest, "60", |chain_id, seconds| DevnetControl::Advance { chain_id, seconds: seconds.into() })
         }
-        ("market", ["on"]) => send(Command::Devnet(DevnetControl::Market { on: true })),
-        ("market", ["off"]) => send(Command::Devnet(DevnetControl::Market { on: false })),
+        ("market", ["on"]) => send(SessionCommand::Devnet(DevnetControl::Market { on: true })),
+        ("market", ["off"]) => send(SessionCommand::Devnet(DevnetControl::Market { on: false })),
         ("crash", [bps]) => shock(bps, |bps| DevnetControl::Crash { bps }),
         ("spike", [bps]) => shock(bps, |bps| DevnetControl::Spike { bps }),
         ("seek", [percent]) => match percent.trim_end_matches('%').parse() {
-            Ok(percent @ 0..=100) => send(Command::Replay(ReplayControl::Seek { percent })),
+            Ok(percent @ 0..=100) => send(SessionCommand::Replay(ReplayControl::Seek { percent })),
             _ => PromptCommand::Wrong(format!("`{percent}` is not a percentage from 0 to 100")),
         },
-        ("blocks", ["on"]) => send(Command::Devnet(DevnetControl::Blocks { running: true })),
-        ("blocks", ["off"]) => send(Command::Devnet(DevnetControl::Blocks { running: false })),
+        ("blocks", ["on"]) => send(SessionCommand::Devnet(DevnetControl::Blocks { running: true })),
+        ("blocks", ["off"]) => send(SessionCommand::Devnet(DevnetControl::Blocks { running: false })),
         ("export", [] | ["trades"]) => PromptCommand::Act(Action::Export),
         ("help", []) => PromptCommand::Act(Action::Help),
         ("quit" | "q", []) => PromptCommand::Act(Action::AskToQuit),
@@ -150,7 +150,7 @@ pub fn parse(line: &str) -> PromptCommand {
 }
 
 fn say(line: &str) -> PromptCommand {
-    PromptCommand::Send(Box::new(Command::Say { words: SafeText::clean(line, 400) }))
+    PromptCommand::Send(Box::new(SessionCommand::Say { words: SafeText::clean(line, 400) }))
 }
 
 /// Command closest to a single mistyped word. A mistyped stop must not become a message to the Golem.
@@ -164,14 +164,14 @@ fn devnet(rest: &[&str], usual: &str, control: impl FnOnce(u64, u32) -> DevnetCo
     let chain = if rest.contains(&"base") { DEVNET_BASE } else { DEVNET_ETHEREUM };
     let count = rest.iter().find(|word| **word != "base" && **word != "ethereum").copied().unwrap_or(usual);
     match count.parse() {
-        Ok(count) => PromptCommand::Send(Box::new(Command::Devnet(control(chain, count)))),
+        Ok(count) => PromptCommand::Send(Box::new(SessionCommand::Devnet(control(chain, count)))),
         Err(_) => PromptCommand::Wrong(format!("`{count}` is not a number")),
     }
 }
 
 fn shock(bps: &str, control: impl FnOnce(u32) -> DevnetControl) -> PromptCommand {
     match bps.parse() {
-        Ok(bps @ 1..=9_900) => PromptCommand::Send(Box::new(Command::Devnet(control(bps)))),
+        Ok(bps @ 1..=9_900) => PromptCommand::Send(Box::new(SessionCommand::Devnet(control(bps)))),
         _ => PromptCommand::Wrong(format!("`{bps}` is not a number of basis points from 1 to 9900")),
     }
 }
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn what_is_no_command_is_said_to_the_golem() {
         let PromptCommand::Send(said) = parse("wait for gas, please") else { panic!() };
-        assert_eq!(*said, Command::Say { words: SafeText::clean("wait for gas, please", 400) });
+        assert_eq!(*said, SessionCommand::Say { words: SafeText::clean("wait for gas, please", 400) });
         assert_eq!(parse("  "), PromptCommand::Nothing);
     }
 
@@ -241,7 +241,7 @@ mod tests {
     fn a_stop_with_words_behind_it_stops() {
         let raised = |line: &str| match parse(line) {
             PromptCommand::Send(command) => match *command {
-                Command::Raise { level, reason } => Some((level, reason.to_string())),
+                SessionCommand::Raise { level, reason } => Some((level, reason.to_string())),
                 _ => None,
             },
             _ => None,
@@ -267,23 +267,25 @@ mod tests {
             assert!(matches!(parse(line), PromptCommand::Wrong(_)), "{line}: {:?}", parse(line));
         }
         for line in ["wait for gas, please", "sell half of the UNI", "why did you stop?"] {
-            let said = matches!(parse(line), PromptCommand::Send(command) if matches!(*command, Command::Say { .. }));
+            let said =
+                matches!(parse(line), PromptCommand::Send(command) if matches!(*command, SessionCommand::Say { .. }));
             assert!(said, "{line}");
         }
     }
 
     #[test]
     fn what_loosens_only_asks() {
-        assert_eq!(parse("resume"), PromptCommand::Send(Box::new(Command::AskToLower { level: None })));
-        assert_eq!(parse("paper off"), PromptCommand::Send(Box::new(Command::AskToLeavePaper)));
-        assert_eq!(parse("breaker reset"), PromptCommand::Send(Box::new(Command::AskToResetBreaker)));
+        assert_eq!(parse("resume"), PromptCommand::Send(Box::new(SessionCommand::AskToLower { level: None })));
+        assert_eq!(parse("paper off"), PromptCommand::Send(Box::new(SessionCommand::AskToLeavePaper)));
+        assert_eq!(parse("breaker reset"), PromptCommand::Send(Box::new(SessionCommand::AskToResetBreaker)));
     }
 
     #[test]
     fn every_entry_of_the_palette_means_something() {
         for (name, _) in ENTRIES {
             assert!(!matches!(parse(name), PromptCommand::Wrong(_) | PromptCommand::Nothing), "{name}");
-            let said = matches!(parse(name), PromptCommand::Send(command) if matches!(*command, Command::Say { .. }));
+            let said =
+                matches!(parse(name), PromptCommand::Send(command) if matches!(*command, SessionCommand::Say { .. }));
             assert!(!said, "{name}");
         }
     }
@@ -303,7 +305,7 @@ mod tests {
             find("scenario ", &shows).into_iter().filter(|one| one.name.contains(' ')).collect();
         let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["scenario first-tour", "scenario price-moved"]);
-        let play = Command::Scenario { name: "price-moved".to_owned() };
+        let play = SessionCommand::Scenario { name: "price-moved".to_owned() };
         assert_eq!(all[1].command, PromptCommand::Send(Box::new(play)));
         for word in ["scenario", "restart", "step"] {
             assert!(names_of_commands().contains(&word), "Tab does not know {word}");

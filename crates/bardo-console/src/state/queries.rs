@@ -12,9 +12,9 @@ use crate::widgets::bridge::is_over;
 use crate::widgets::figure::paid;
 use bardo_base::fabric::ApprovalResolved;
 use bardo_base::model::StopLevel;
-use bardo_session::handle::Snapshot;
-use bardo_session::market::Money;
-use bardo_session::questions::{About, Question};
+use bardo_session::handle::SessionSnapshot;
+use bardo_session::market::MoneyKind;
+use bardo_session::questions::{Question, RequestSubject};
 
 /// Interval between frames of a moving element, in milliseconds.
 const MOVING_MILLIS: u64 = 120;
@@ -40,7 +40,7 @@ impl State {
 
     /// Resolution of an approval request about an action; `None` while it waits, or if no event reports it.
     pub fn outcome_of(&self, question: &Question) -> Option<&ApprovalResolved> {
-        let About::Action(action) = &question.about else { return None };
+        let RequestSubject::Action(action) = &question.about else { return None };
         let resolved = self.session.feed.call(question.call_id?)?.resolved.as_ref()?;
         (resolved.permit_id == action.permit).then_some(resolved)
     }
@@ -56,7 +56,7 @@ impl State {
     }
 
     /// Snapshot to draw: the frozen one, else the live one.
-    pub fn shown_snapshot(&self) -> Option<&Snapshot> {
+    pub fn shown_snapshot(&self) -> Option<&SessionSnapshot> {
         self.display.frozen.as_ref().map_or(&self.session.snapshot, |frozen| &frozen.snapshot).as_deref()
     }
 
@@ -97,10 +97,10 @@ impl State {
     }
 
     /// Kind of money that moves, including paper trading. `None` until the network is known.
-    pub fn money(&self) -> Option<Money> {
+    pub fn money(&self) -> Option<MoneyKind> {
         let paper = self.session.snapshot.as_ref().is_some_and(|snapshot| snapshot.paper);
         let money = self.session.page.network.as_ref()?.money;
-        Some(if paper && money != Money::Replay { Money::Paper } else { money })
+        Some(if paper && money != MoneyKind::Replay { MoneyKind::Paper } else { money })
     }
 
     /// Current stop level: that of the snapshot, else that of the newest event. `None` if there is no stop.

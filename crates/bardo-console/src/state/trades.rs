@@ -240,7 +240,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use bardo_base::fabric::{Card, Redacted, ToolEnd, ToolStart, TxUpdate};
+    use bardo_base::fabric::{RedactedParams, ResultCard, ToolEnd, ToolStart, TxUpdate};
     use bardo_base::id::{CallId, GolemId};
     use bardo_base::model::CardKind;
 
@@ -258,7 +258,7 @@ mod tests {
             json!({ "quoted_out": "848.5", "transactions": [{ "gas_cost_wei": "21000" }, { "gas_cost_wei": "9" }] });
         let start = ToolStart {
             tool_name: "uniswap_execute_swap".into(),
-            params: Redacted::new(&params, &[]),
+            params: RedactedParams::new(&params, &[]),
             params_hash: B256::ZERO,
             tick: None,
             facts: None,
@@ -271,7 +271,7 @@ mod tests {
             state: TxState::Confirmed,
             block: Some(9),
         };
-        let card = Some(Card { widget: CardKind::Swap, data, hints: Some(hints) });
+        let card = Some(ResultCard { widget: CardKind::Swap, data, hints: Some(hints) });
         let end = ToolEnd { success: true, state: None, duration_ms: 1, result_summary: Value::Null, card };
         let mut kinds = vec![EventKind::ToolStart(start)];
         kinds.extend(signed.then_some(EventKind::TxUpdate(update)));
@@ -373,12 +373,12 @@ mod tests {
         let (data, hints) = (json!({ field: hash }), json!({ "transactions": transactions }));
         let start = ToolStart {
             tool_name: tool.into(),
-            params: Redacted::new(&params, &[]),
+            params: RedactedParams::new(&params, &[]),
             params_hash: B256::ZERO,
             tick: None,
             facts: None,
         };
-        let card = Some(Card { widget: CardKind::Order, data, hints: Some(hints) });
+        let card = Some(ResultCard { widget: CardKind::Order, data, hints: Some(hints) });
         let end = ToolEnd { success: true, state: None, duration_ms: 1, result_summary: Value::Null, card };
         // One id for both events: each new one is different.
         let id = CallId::new(at);

@@ -9,7 +9,7 @@ use crate::widgets::words::policy_line;
 use bardo_base::fabric::{ChainState, EndState, Event, EventKind};
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, Usd};
-use bardo_session::handle::{Limits, Snapshot, SpendState};
+use bardo_session::handle::{LimitUsage, SessionSnapshot, SpendState};
 
 /// Time after the operator's message in which the agent's first thought counts as its answer, in milliseconds.
 const ANSWER_MILLIS: u64 = 20_000;
@@ -19,7 +19,7 @@ fn scaled(value: Usd) -> Option<u128> {
 }
 
 /// Watched limits: whether at least 80 % is used, and the name of the limit.
-fn filled(limits: &Limits) -> [(bool, &'static str); 4] {
+fn filled(limits: &LimitUsage) -> [(bool, &'static str); 4] {
     let dollars = |now: SpendState| {
         let (used, limit) = (scaled(now.used)?, scaled(now.limit?)?);
         Some(used.checked_mul(100)? >= limit.checked_mul(80)?)
@@ -151,12 +151,12 @@ impl State {
     }
 
     /// Raises an alert when a limit passes 80 % of use, or when the breaker opens.
-    pub(super) fn watch_caps(&mut self, next: &Snapshot) {
+    pub(super) fn watch_caps(&mut self, next: &SessionSnapshot) {
         use bardo_session::handle::BreakerState;
         let Some(limits) = &next.limits else { return };
         let before = self.session.snapshot.as_ref().and_then(|snapshot| snapshot.limits.as_ref());
         let (was, is) = (before.map(filled), filled(limits));
-        let open = |limits: &bardo_session::handle::Limits| !matches!(limits.breaker, BreakerState::Closed { .. });
+        let open = |limits: &bardo_session::handle::LimitUsage| !matches!(limits.breaker, BreakerState::Closed { .. });
         let opened = open(limits) && !before.is_some_and(open);
         for (at, (full, words)) in is.into_iter().enumerate() {
             let known = was.and_then(|was| was.get(at).copied()).is_some_and(|(full, _)| full);
@@ -164,7 +164,7 @@ impl State {
                 self.alert(next.at, &format!("80 % of {words} is used"));
             }
         }
-        let left = |snapshot: &Snapshot, number: u64| {
+        let left = |snapshot: &SessionSnapshot, number: u64| {
             snapshot.grants.iter().find(|grant| grant.number == number).and_then(|grant| scaled(grant.left))
         };
         for grant in &next.grants {

@@ -8,7 +8,7 @@ use crate::painter::{Painter, line};
 use crate::state::State;
 use crate::theme::{Role, Theme};
 use crate::widgets::paint::{Row, rows, wrapped};
-use bardo_session::market::Money;
+use bardo_session::market::MoneyKind;
 
 const SPINNER: [&str; 8] = ["⣷", "⣯", "⣟", "⡿", "⢿", "⣻", "⣽", "⣾"];
 
@@ -36,14 +36,14 @@ impl Widget for BootView<'_> {
                 "Nothing leaves this machine, and nothing costs real money.",
             ),
             None => ("Starting.", ""),
-            Some(Money::Play) => ("Connecting to the devnet.", "Nothing costs real money."),
-            Some(Money::Rehearsal) => {
+            Some(MoneyKind::Play) => ("Connecting to the devnet.", "Nothing costs real money."),
+            Some(MoneyKind::Rehearsal) => {
                 ("Opening the rehearsal.", "A local copy of a live network: nothing is sent there.")
             }
-            Some(Money::Test) => ("Connecting to the test network.", "Test tokens only."),
-            Some(Money::Real) => ("Connecting to the network.", "Actions move real money."),
-            Some(Money::Paper) => ("Connecting to the network.", "On paper: nothing is signed."),
-            Some(Money::Replay) => ("Opening the recording.", "A recording, not live."),
+            Some(MoneyKind::Test) => ("Connecting to the test network.", "Test tokens only."),
+            Some(MoneyKind::Real) => ("Connecting to the network.", "Actions move real money."),
+            Some(MoneyKind::Paper) => ("Connecting to the network.", "On paper: nothing is signed."),
+            Some(MoneyKind::Replay) => ("Opening the recording.", "A recording, not live."),
         };
         let told = vec![Row::new(begins, Role::TextStrong), Row::new(costs, Role::TextDim)];
         let told = wrapped(told, usize::from(body.width));

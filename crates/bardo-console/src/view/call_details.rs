@@ -20,7 +20,7 @@ use crate::widgets::words::{self, check_word, failure_words, found, outcome_word
 use crate::widgets::{CardKeys, Moment, all_rows};
 use bardo_base::fabric::{CheckOutcome, SimulatedChange};
 use bardo_base::text::SafeText;
-use bardo_session::handle::Found;
+use bardo_session::handle::QueryResult;
 
 /// Page with the details of a call.
 pub(super) struct CallDetailsPage<'a> {
@@ -220,17 +220,17 @@ fn verified_rows(rows: &mut Vec<Row>, call: &CallSeen) {
 fn trail_rows(rows: &mut Vec<Row>, call_details: &CallDetails) {
     match call_details.trail.as_deref() {
         None => rows.push(Row::new("reading…", Role::TextDim)),
-        Some(Found::Audit { entries }) if entries.is_empty() => {
+        Some(QueryResult::Audit { entries }) if entries.is_empty() => {
             rows.push(Row::new("no entries: only reservations and decisions are logged", Role::TextDim));
         }
-        Some(Found::Audit { entries }) => {
+        Some(QueryResult::Audit { entries }) => {
             for entry in entries {
                 let words = format!("#{} {} {}", entry.seq, time_of_day(entry.at / 1000), entry.kind);
                 let text = audit_log::words(entry);
                 rows.push(Row::new(words, Role::TextDim).then(format!("  {text}"), Role::Text));
             }
         }
-        Some(Found::Nothing { why }) => rows.push(Row::new(why.as_str(), Role::StateCare)),
-        Some(Found::Verified { .. } | Found::History { .. }) => {}
+        Some(QueryResult::Nothing { why }) => rows.push(Row::new(why.as_str(), Role::StateCare)),
+        Some(QueryResult::Verified { .. } | QueryResult::History { .. }) => {}
     }
 }

@@ -8,7 +8,7 @@ use crate::keymap::{self, Action, Context};
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::PaletteEntry;
 use crate::state::State;
-use crate::state::model::Money;
+use crate::state::model::MoneyKind;
 use crate::theme::{Role, Theme};
 use crate::widgets::dialog::{middle, open};
 use crate::widgets::paint::{self, Row};
@@ -171,14 +171,14 @@ impl Widget for QuitDialog<'_> {
             rows.extend(flying.into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)));
         }
         match state.money() {
-            Some(Money::Play) => rows.push(Row::new("The devnet and its chains end with Bardo.", Role::TextDim)),
-            Some(Money::Rehearsal) => {
+            Some(MoneyKind::Play) => rows.push(Row::new("The devnet and its chains end with Bardo.", Role::TextDim)),
+            Some(MoneyKind::Rehearsal) => {
                 rows.push(Row::new("The rehearsal ends with Bardo, unless it is kept.", Role::TextDim));
             }
-            Some(Money::Real | Money::Test) => {
+            Some(MoneyKind::Real | MoneyKind::Test) => {
                 rows.push(Row::new("Open orders can still fill while Bardo is not running.", Role::StateCare));
             }
-            Some(Money::Paper | Money::Replay) | None => {}
+            Some(MoneyKind::Paper | MoneyKind::Replay) | None => {}
         }
         if picked {
             rows.push(Row::new("Picked: cancel orders and quit. Enter confirms.", Role::StateCare).kept());

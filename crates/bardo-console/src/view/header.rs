@@ -70,7 +70,7 @@ fn groups(state: &State) -> Vec<Group> {
     let mut groups = Vec::new();
     match state.money() {
         Some(money) => {
-            let pieces = vec![(" ".to_owned(), Role::Header), (format!("▐ {} ▌", money.words()), badge(money))];
+            let pieces = vec![(" ".to_owned(), Role::Header), (format!("▐ {} ▌", money.describe()), badge(money))];
             groups.push(Group { rank: 0, pieces });
         }
         None => groups.push(Group { rank: 0, pieces: vec![(" BARDO".to_owned(), Role::Title)] }),

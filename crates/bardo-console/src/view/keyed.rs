@@ -17,11 +17,11 @@ use crate::screens::{ScreenId, sample_tool, ticket};
 use crate::state::{Effect, Input, Layer, State};
 use crate::theme::{Role, Theme};
 use crate::widgets::samples;
-use bardo_base::fabric::{Card, DecayUnit, EventKind, ToolEnd, TxState, TxUpdate};
+use bardo_base::fabric::{DecayUnit, EventKind, ResultCard, ToolEnd, TxState, TxUpdate};
 use bardo_base::id::CallId;
 use bardo_base::model::{CapabilityTier, CardKind};
-use bardo_session::handle::{AllowanceState, AuditEntry, Found, GrantState, News};
-use bardo_session::market::Money;
+use bardo_session::handle::{AllowanceState, AuditEntry, GrantState, QueryResult, SessionNews};
+use bardo_session::market::MoneyKind;
 
 fn press(state: &mut State, key: Key) -> Vec<Effect> {
     state.update(Input::Time(state.clock.now_millis + 1_000));
@@ -112,7 +112,7 @@ fn full(width: u16, height: u16) -> State {
         left: "100".parse().unwrap(),
         lasts_millis: 60_000,
     }];
-    news(&mut state, News::Snapshot(std::sync::Arc::new(with)));
+    news(&mut state, SessionNews::Snapshot(std::sync::Arc::new(with)));
     let entry = |seq| AuditEntry {
         seq,
         at: samples::START_MILLIS,
@@ -122,8 +122,8 @@ fn full(width: u16, height: u16) -> State {
         body: serde_json::Value::Null,
         hash: alloy_primitives::B256::ZERO,
     };
-    let found = Box::new(Found::Audit { entries: (1..60).map(entry).collect() });
-    news(&mut state, News::Found { ticket: ticket(ScreenId::Audit, 1), found });
+    let found = Box::new(QueryResult::Audit { entries: (1..60).map(entry).collect() });
+    news(&mut state, SessionNews::Found { ticket: ticket(ScreenId::Audit, 1), found });
     state.session.feed.orders.push_back((samples::START_MILLIS, samples::order(DecayUnit::Seconds)));
     let mut late = samples::intent();
     (late.status, late.refund_from) = (bardo_base::fabric::IntentStatus::Expired, None);
@@ -193,7 +193,7 @@ fn with_nothing_chosen_the_keys_of_live_are_about_the_card_that_is_drawn() {
 }
 
 /// Console on a network with this kind of money, with a transaction sent on `chain_id`.
-fn sent(money: Money, chain_id: u64) -> State {
+fn sent(money: MoneyKind, chain_id: u64) -> State {
     let mut state = running(120, 40, &text("Selling."));
     if let Some(network) = &mut state.session.page.network {
         network.money = money;
@@ -209,9 +209,9 @@ fn sent(money: Money, chain_id: u64) -> State {
 fn a_transaction_is_looked_at_on_its_networks_explorer_and_a_devnets_here() {
     let hash = "0x8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c";
     for (money, chain, link) in [
-        (Money::Real, 1, format!("https://etherscan.io/tx/{hash}")),
-        (Money::Real, 8_453, format!("https://basescan.org/tx/{hash}")),
-        (Money::Test, 11_155_111, format!("https://sepolia.etherscan.io/tx/{hash}")),
+        (MoneyKind::Real, 1, format!("https://etherscan.io/tx/{hash}")),
+        (MoneyKind::Real, 8_453, format!("https://basescan.org/tx/{hash}")),
+        (MoneyKind::Test, 11_155_111, format!("https://sepolia.etherscan.io/tx/{hash}")),
     ] {
         let mut state = sent(money, chain);
         assert_eq!(press(&mut state, Key::char('o')), [Effect::Copy(link.clone())]);
@@ -223,7 +223,7 @@ fn a_transaction_is_looked_at_on_its_networks_explorer_and_a_devnets_here() {
     }
     // A devnet can copy a public chain, chain id included. Its transactions are in no explorer.
     for chain in [31_337, 1] {
-        let mut state = sent(Money::Play, chain);
+        let mut state = sent(MoneyKind::Play, chain);
         assert!(press(&mut state, Key::char('o')).iter().all(|effect| !matches!(effect, Effect::Copy(_))));
         assert_eq!(state.display.notice, Some(text(&format!("bardo://tx/{hash}"))));
     }
@@ -366,7 +366,7 @@ fn paid_gas(state: &mut State, call: u64, chain_id: u64, wei: &[u64]) {
     let hash = alloy_primitives::B256::repeat_byte(0x21);
     let tx = TxUpdate { chain_id, hash, leg: 1, of: 1, state: TxState::Confirmed, block: Some(9) };
     let costs: Vec<_> = wei.iter().map(|wei| json!({ "gas_cost_wei": wei.to_string() })).collect();
-    let card = Card {
+    let card = ResultCard {
         widget: CardKind::Swap,
         data: json!({ "amount_in": "0.25", "amount_out": "852.375611119999" }),
         hints: Some(json!({ "quoted_out": "852.546103", "transactions": costs })),

@@ -149,7 +149,7 @@ impl Widget for TooSmallView<'_> {
         let painter = &mut Painter { buffer, theme };
         let mut lines: Vec<StyledText> = Vec::new();
         if let Some(money) = state.money() {
-            lines.push((money.words().to_owned(), badge(money)));
+            lines.push((money.describe().to_owned(), badge(money)));
         }
         match state.display.layers.last() {
             Some(Layer::Quit { .. }) => lines.push(("quit? f / Esc".to_owned(), Role::StateCare)),

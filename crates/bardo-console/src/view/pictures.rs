@@ -25,9 +25,11 @@ use bardo_base::id::{CallId, PermitId};
 use bardo_base::model::{CardKind, Check, Phase, StopLevel};
 use bardo_base::text::{REPLACEMENT, SafeText, corpus, width};
 use bardo_base::units::TokenAmount;
-use bardo_session::handle::{ChainHoldings, Command, GrantState, Holding, News, ReplayState, Snapshot};
-use bardo_session::market::{BootStep, Money, Update};
-use bardo_session::questions::{About, PolicyChange, PolicyRequest, Question};
+use bardo_session::handle::{
+    ChainHoldings, GrantState, HoldingRow, ReplayState, SessionCommand, SessionNews, SessionSnapshot,
+};
+use bardo_session::market::{BootStep, MarketUpdate, MoneyKind};
+use bardo_session::questions::{PolicyChange, PolicyRequest, Question, RequestSubject};
 
 /// Terminal emulator that has received every frame so far.
 struct Picture {
@@ -98,7 +100,7 @@ fn the_picture_of_a_hostile_world_is_what_was_drawn() {
             };
             told(&deciding(columns, rows, words), &mut shown);
             let mut state = running(columns, rows, words);
-            news(&mut state, News::Questions(Arc::new(vec![question(words)])));
+            news(&mut state, SessionNews::Questions(Arc::new(vec![question(words)])));
             told(&state, &mut shown);
             let screen = ScreenId::ALL[at % ScreenId::ALL.len()];
             state.update(Input::Key(Key::char(screen.digit())));
@@ -112,7 +114,8 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
     let mut state = running(columns, rows, &text("Selling 0.25 WETH for USDC, to bring WETH under its share."));
     news(&mut state, ready());
     let amount = |units: u64, decimals| TokenAmount::new(U256::from(units), decimals).unwrap();
-    let held = |symbol: &str, amount, value: &str| Holding { symbol: text(symbol), amount, value: value.parse().ok() };
+    let held =
+        |symbol: &str, amount, value: &str| HoldingRow { symbol: text(symbol), amount, value: value.parse().ok() };
     let holdings = vec![ChainHoldings {
         chain: text("ethereum"),
         chain_id: 31_337,
@@ -123,7 +126,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
             held("USDC", amount(6_120_000_000, 6), "6120"),
         ],
     }];
-    news(&mut state, News::Snapshot(Arc::new(Snapshot { holdings, ..snapshot() })));
+    news(&mut state, SessionNews::Snapshot(Arc::new(SessionSnapshot { holdings, ..snapshot() })));
     for at in 0..170 {
         let wave = i64::try_from(at * 7_919 % 97).unwrap() - 48;
         let millis = samples::START_MILLIS - 850_000 + at * 5_000;
@@ -144,7 +147,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
         age_seconds: 2_460,
         lifespan_seconds: Some(7_200),
     };
-    let words = |now: &str, next: &str| GolemNow {
+    let words = |now: &str, next: &str| GolemState {
         now: text(now),
         next: text(next),
         step: Some((2, 4)),
@@ -162,7 +165,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
         vec![EventKind::Vitals(Box::new(vitals)), EventKind::GolemNow(now), EventKind::GolemThought(thought)],
     );
     let end = |widget, (data, hints)| {
-        let card = Some(Card { widget, data, hints: Some(hints) });
+        let card = Some(ResultCard { widget, data, hints: Some(hints) });
         EventKind::ToolEnd(ToolEnd {
             success: true,
             state: None,
@@ -253,7 +256,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
 }
 
 /// Two approval requests: a swap above the limit, and a looser policy.
-pub(super) fn asked() -> News {
+pub(super) fn asked() -> SessionNews {
     let swap = Question { of: 2, ..samples::question() };
     let change =
         PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
@@ -266,10 +269,10 @@ pub(super) fn asked() -> News {
         value: None,
         ends_at: None,
         reasons: vec![AskReason::LoosensPolicy],
-        about: About::Policy(policy),
+        about: RequestSubject::Policy(policy),
         ..samples::question()
     };
-    News::Questions(Arc::new(vec![swap, looser]))
+    SessionNews::Questions(Arc::new(vec![swap, looser]))
 }
 
 /// Screen as text.
@@ -313,12 +316,12 @@ fn screens_and_layers_as_pictures() {
         for (chain, step, done) in [("ethereum", "deploying Uniswap", true), ("base", "moving the market", false)] {
             let told =
                 BootStep { chain: text(chain), step: text(step), detail: text("2 of 9"), done, rehearses: false };
-            news(&mut state, News::Market(Update::Boot(told)));
+            news(&mut state, SessionNews::Market(MarketUpdate::Boot(told)));
         }
         pictured("boot", &state);
         let mut state = lively(columns, rows);
         let title = text("Revoke the standing approval for Swap?");
-        let command = Box::new(Command::RevokeGrant { number: 1 });
+        let command = Box::new(SessionCommand::RevokeGrant { number: 1 });
         let since = state.clock.now_millis;
         state.display.layers.push(Layer::Confirm { title, command, since, picked: false });
         pictured("confirm", &state);
@@ -354,10 +357,10 @@ fn where_nothing_may_move_time_and_what_is_told_again_change_no_screen() {
                 let vitals = Vitals { age_seconds: vitals.age_seconds + after / 1_000, ..vitals.clone() };
                 tell(state, None, vec![EventKind::Vitals(Box::new(vitals))]);
                 let grants = vec![GrantState { lasts_millis: grant.lasts_millis - after, ..grant.clone() }];
-                let next = Snapshot { at: start + after, grants, ..known.clone() };
+                let next = SessionSnapshot { at: start + after, grants, ..known.clone() };
                 // The session does not send a snapshot that equals the previous one.
-                if !state.session.snapshot.as_ref().is_some_and(|known| known.says_the_same(&next)) {
-                    news(state, News::Snapshot(Arc::new(next)));
+                if !state.session.snapshot.as_ref().is_some_and(|known| known.same_content(&next)) {
+                    news(state, SessionNews::Snapshot(Arc::new(next)));
                 }
                 state.update(crate::view::drawn(state));
             };
@@ -389,7 +392,7 @@ fn states_that_are_rare_as_pictures() {
         };
         pictured("frozen", &|state| {
             press(state, Key::char(' '));
-            let now = GolemNow { now: text("Later."), next: text(""), step: None, delegation: Vec::new() };
+            let now = GolemState { now: text("Later."), next: text(""), step: None, delegation: Vec::new() };
             tell(state, None, vec![EventKind::GolemNow(now)]);
         });
         pictured("away", &|state| {
@@ -401,18 +404,20 @@ fn states_that_are_rare_as_pictures() {
         pictured("story", &|state| press(state, Key::plain(KeyCode::Enter)));
         pictured("fault", &|state| {
             let message = text("base: no endpoint answers");
-            news(state, News::Market(Update::Fault { chain: None, message }));
+            news(state, SessionNews::Market(MarketUpdate::Fault { chain: None, message }));
         });
-        pictured("halted", &|state| news(state, News::Snapshot(Arc::new(stopped(StopLevel::Halt, false)))));
+        pictured("halted", &|state| news(state, SessionNews::Snapshot(Arc::new(stopped(StopLevel::Halt, false)))));
         pictured("held", &|state| {
             press(state, Key { code: KeyCode::Char('x'), modifiers: KeyModifiers::CONTROL });
-            news(state, News::Snapshot(Arc::new(stopped(StopLevel::Halt, true))));
+            news(state, SessionNews::Snapshot(Arc::new(stopped(StopLevel::Halt, true))));
         });
         pictured("watch", &|state| state.options.watch_only = true);
-        pictured("paper", &|state| news(state, News::Snapshot(Arc::new(Snapshot { paper: true, ..snapshot() }))));
+        pictured("paper", &|state| {
+            news(state, SessionNews::Snapshot(Arc::new(SessionSnapshot { paper: true, ..snapshot() })))
+        });
         pictured("replay", &|state| {
-            network(state, Money::Replay);
-            news(state, News::Replay(ReplayState { paused: true, speed_percent: 200, told: 1_234, of: 5_678 }));
+            network(state, MoneyKind::Replay);
+            news(state, SessionNews::Replay(ReplayState { paused: true, speed_percent: 200, told: 1_234, of: 5_678 }));
         });
         pictured("caption", &|state| {
             let line = "A decision: this swap is above your limit, so the Golem waits for you.";

@@ -12,8 +12,11 @@ use crate::keymap::Key;
 use crate::state::{Input, Layer, State};
 use bardo_base::fabric::{CheckOutcome, Finding, SafetyCheck};
 use bardo_base::model::Check;
-use bardo_session::handle::News;
-use bardo_session::questions::{About, AllowanceAfter, Change, OrderDetails, Part, Place, Question, RawCall, ToRead};
+use bardo_session::handle::SessionNews;
+use bardo_session::questions::{
+    ActionAddress, AddressPart, AllowanceAfter, OrderDetails, Question, RawCall, RequestSubject, TokenChange,
+    WarningToRead,
+};
 
 /// Number of items in each part of a request.
 #[derive(Debug, Clone)]
@@ -56,8 +59,8 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
     let mut question = question(&text("Buy UNI"));
     let (mut told, mut raw) = (Vec::new(), Vec::new());
     let seed = |base: u8, at: usize| Address::repeat_byte(base.wrapping_add(u8::try_from(at).unwrap()));
-    let About::Action(action) = &mut question.about else { panic!() };
-    let change = |at: usize| Change {
+    let RequestSubject::Action(action) = &mut question.about else { panic!() };
+    let change = |at: usize| TokenChange {
         symbol: text(&name("sym", at, sizes.long)),
         address: None,
         expected: format!("+{}.25", 1_000 + at),
@@ -72,8 +75,8 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
         told.extend([one.symbol.to_string(), one.expected.clone(), one.before.clone(), one.after.clone()]);
         told.extend(one.worst.clone());
     }
-    let parts = [Part::From, Part::Calls, Part::Spender, Part::Receiver];
-    let place = |at: usize| Place {
+    let parts = [AddressPart::From, AddressPart::Calls, AddressPart::Spender, AddressPart::Receiver];
+    let place = |at: usize| ActionAddress {
         part: parts[at % parts.len()],
         address: seed(0x10, at),
         label: at.is_multiple_of(2).then(|| text(&name("label", at, sizes.long))),
@@ -94,7 +97,7 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
     };
     action.checks = (0..sizes.checks).map(check).collect();
     told.extend(action.checks.iter().map(|one| crate::widgets::words::check_word(one.check).to_owned()));
-    question.to_read = (0..sizes.to_read).map(|at| ToRead::plain(text(&name("read", at, sizes.long)))).collect();
+    question.to_read = (0..sizes.to_read).map(|at| WarningToRead::plain(text(&name("read", at, sizes.long)))).collect();
     told.extend(question.to_read.iter().map(|one| one.text.to_string()));
     let allowance = |at: usize| AllowanceAfter {
         symbol: text(&name("may", at, sizes.long)),
@@ -207,7 +210,7 @@ proptest! {
     ) {
         let (question, told, raw) = asked(&sizes);
         let mut state = running(width, height, &text("Selling."));
-        news(&mut state, News::Questions(Arc::new(vec![question])));
+        news(&mut state, SessionNews::Questions(Arc::new(vec![question])));
         state.update(Input::Key(Key::char('a')));
         if full {
             state.update(Input::Key(Key::char('z')));

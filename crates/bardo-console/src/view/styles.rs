@@ -15,9 +15,9 @@ use crate::state::{Input, State};
 use crate::theme::{Role, Theme};
 use bardo_base::model::StopLevel;
 use bardo_base::text::width;
-use bardo_session::handle::{AllowanceState, News, Snapshot};
-use bardo_session::market::Money;
-use bardo_session::questions::{About, OpinionDetails};
+use bardo_session::handle::{AllowanceState, SessionNews, SessionSnapshot};
+use bardo_session::market::MoneyKind;
+use bardo_session::questions::{OpinionDetails, RequestSubject};
 
 const THEMES: [&str; 4] = ["dark", "light", "bardo", "sixteen"];
 
@@ -47,27 +47,27 @@ fn is_drawn_as(state: &State, words: &str, role: Role) {
 #[test]
 fn the_badge_has_the_colour_of_its_money_in_the_header_and_in_a_decision() {
     let badges = [
-        (Money::Play, Role::BadgePlay),
-        (Money::Rehearsal, Role::BadgePlay),
-        (Money::Test, Role::BadgeTest),
-        (Money::Real, Role::BadgeReal),
-        (Money::Paper, Role::BadgePaper),
-        (Money::Replay, Role::BadgeReplay),
+        (MoneyKind::Play, Role::BadgePlay),
+        (MoneyKind::Rehearsal, Role::BadgePlay),
+        (MoneyKind::Test, Role::BadgeTest),
+        (MoneyKind::Real, Role::BadgeReal),
+        (MoneyKind::Paper, Role::BadgePaper),
+        (MoneyKind::Replay, Role::BadgeReplay),
     ];
     for (money, role) in badges {
         let mut state = running(120, 50, &text("Selling."));
         state.session.page.network.as_mut().unwrap().money = money;
-        is_drawn_as(&state, &format!("▐ {} ▌", money.words()), role);
+        is_drawn_as(&state, &format!("▐ {} ▌", money.describe()), role);
         let mut asked = question(&text("Buy UNI"));
         asked.money = money;
-        news(&mut state, News::Questions(Arc::new(vec![asked])));
-        state.session.page.network.as_mut().unwrap().money = Money::Play;
+        news(&mut state, SessionNews::Questions(Arc::new(vec![asked])));
+        state.session.page.network.as_mut().unwrap().money = MoneyKind::Play;
         state.update(Input::Key(Key::char('a')));
         // The dialog's own badge, after its number.
-        is_drawn_as(&state, &format!("▐ {} ▌ devnet ethereum", money.words()), role);
+        is_drawn_as(&state, &format!("▐ {} ▌ devnet ethereum", money.describe()), role);
     }
     let mut state = running(120, 40, &text("Selling."));
-    news(&mut state, News::Snapshot(Arc::new(Snapshot { paper: true, ..snapshot() })));
+    news(&mut state, SessionNews::Snapshot(Arc::new(SessionSnapshot { paper: true, ..snapshot() })));
     is_drawn_as(&state, "▐ PAPER ▌", Role::BadgePaper);
 }
 
@@ -75,12 +75,12 @@ fn the_badge_has_the_colour_of_its_money_in_the_header_and_in_a_decision() {
 fn what_runs_is_good_and_what_is_stopped_is_bad() {
     let mut state = running(120, 40, &text("Selling."));
     is_drawn_as(&state, "● RUNNING", Role::StateGood);
-    news(&mut state, News::Snapshot(Arc::new(stopped(StopLevel::Halt, false))));
+    news(&mut state, SessionNews::Snapshot(Arc::new(stopped(StopLevel::Halt, false))));
     is_drawn_as(&state, "■ HALTED", Role::StateBad);
-    news(&mut state, News::Snapshot(Arc::new(stopped(StopLevel::Halt, true))));
+    news(&mut state, SessionNews::Snapshot(Arc::new(stopped(StopLevel::Halt, true))));
     is_drawn_as(&state, "■ HELD", Role::StateBad);
     let mut state = running(120, 40, &text("Selling."));
-    news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
     is_drawn_as(&state, "‼ 1 WAITS FOR YOU", Role::StateCare);
 }
 
@@ -88,11 +88,11 @@ fn what_runs_is_good_and_what_is_stopped_is_bad() {
 fn what_a_decision_warns_of_is_drawn_as_a_warning() {
     let mut asked = question(&text("Buy UNI"));
     asked.passes_by_itself = true;
-    if let About::Action(action) = &mut asked.about {
+    if let RequestSubject::Action(action) = &mut asked.about {
         action.opinion = Some(OpinionDetails { agrees: false, why: text("own UNI price $7.83") });
     }
     let mut state = running(120, 60, &text("Selling."));
-    news(&mut state, News::Questions(Arc::new(vec![asked.clone()])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![asked.clone()])));
     state.update(Input::Key(Key::char('a')));
     for (words, role) in [
         ("0x2222222222222222222222222222222222222222 may take WITHOUT LIMIT", Role::StateBad),
@@ -105,10 +105,10 @@ fn what_a_decision_warns_of_is_drawn_as_a_warning() {
     ] {
         is_drawn_as(&state, words, role);
     }
-    if let About::Action(action) = &mut asked.about {
+    if let RequestSubject::Action(action) = &mut asked.about {
         action.opinion = Some(OpinionDetails { agrees: true, why: text("own UNI price $7.83") });
     }
-    news(&mut state, News::Questions(Arc::new(vec![asked])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![asked])));
     is_drawn_as(&state, " › safety-guardian (agrees", Role::StateGood);
 }
 
@@ -134,7 +134,7 @@ fn chips_gauges_and_levels_are_drawn_as_what_they_say() {
     if let Some(limits) = &mut with.limits {
         limits.day.used = "5000".parse().unwrap();
     }
-    news(&mut state, News::Snapshot(Arc::new(with)));
+    news(&mut state, SessionNews::Snapshot(Arc::new(with)));
     is_drawn_as(&state, "$5,000/$5,000", Role::StateBad);
     is_drawn_as(&state, "✕ Swap", Role::StateBad);
     state.update(Input::Key(Key::char('4')));

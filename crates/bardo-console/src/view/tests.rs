@@ -12,15 +12,15 @@ use crate::keymap::Key;
 use crate::screens::ScreenId;
 use crate::state::{Input, State};
 use crate::theme::Theme;
-use bardo_base::fabric::{AskReason, CheckOutcome, Event, EventKind, Finding, GolemNow, GolemThought, SafetyCheck};
+use bardo_base::fabric::{AskReason, CheckOutcome, Event, EventKind, Finding, GolemState, GolemThought, SafetyCheck};
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::text::{SafeText, corpus};
 use bardo_base::units::Usd;
-use bardo_session::handle::News;
-use bardo_session::market::{BlockRow, ChainIdentity, ChainSnapshot, Money, Network, Update};
+use bardo_session::handle::SessionNews;
+use bardo_session::market::{BlockRow, ChainIdentity, ChainSnapshot, MarketUpdate, MoneyKind, NetworkIdentity};
 use bardo_session::questions::{
-    About, ActionRequest, AllowanceAfter, AnswerKind, ArrivalDetails, Change, Costs, Offered, OrderDetails, Part,
-    Place, Question, QuestionKey, RawCall, ToRead,
+    ActionAddress, ActionCosts, ActionRequest, AddressPart, AllowanceAfter, AnswerKind, AnswerOption, ArrivalDetails,
+    OrderDetails, Question, QuestionKey, RawCall, RequestSubject, TokenChange, WarningToRead,
 };
 
 pub(super) fn text(words: &str) -> SafeText {
@@ -31,7 +31,7 @@ fn usd(figure: &str) -> Usd {
     figure.parse().unwrap()
 }
 
-pub(super) fn news(state: &mut State, news: News) {
+pub(super) fn news(state: &mut State, news: SessionNews) {
     state.update(Input::News(Box::new(news)));
 }
 
@@ -39,9 +39,13 @@ pub(super) fn news(state: &mut State, news: News) {
 pub(super) fn running(width: u16, height: u16, words: &SafeText) -> State {
     let mut state = State::new(Size { width, height }, 1_700_000_000_000, true);
     let chain = ChainIdentity { name: text("ethereum"), id: 31337, interval_millis: Some(2000) };
-    let network =
-        Network { name: text("devnet"), money: Money::Play, chains: vec![chain], wallet: Address::repeat_byte(7) };
-    news(&mut state, News::Market(Update::Started(network)));
+    let network = NetworkIdentity {
+        name: text("devnet"),
+        money: MoneyKind::Play,
+        chains: vec![chain],
+        wallet: Address::repeat_byte(7),
+    };
+    news(&mut state, SessionNews::Market(MarketUpdate::Started(network)));
     let block = BlockRow {
         number: 1284,
         timestamp: 1_700_000_000,
@@ -58,23 +62,23 @@ pub(super) fn running(width: u16, height: u16, words: &SafeText) -> State {
         balances: vec![],
         activity: vec![],
     };
-    news(&mut state, News::Market(Update::Chain(Box::new(snapshot))));
+    news(&mut state, SessionNews::Market(MarketUpdate::Chain(Box::new(snapshot))));
     let golem_id: GolemId = "ada".parse().unwrap();
-    let now = GolemNow { now: words.clone(), next: words.clone(), step: Some((2, 4)), delegation: vec![] };
+    let now = GolemState { now: words.clone(), next: words.clone(), step: Some((2, 4)), delegation: vec![] };
     let kinds = [
         EventKind::GolemNow(now),
         EventKind::GolemThought(GolemThought { thought: 1, text: words.clone(), more: false }),
     ];
     let event =
         |(seq, kind)| Arc::new(Event { seq, at: 1_700_000_000_000, golem_id: golem_id.clone(), call_id: None, kind });
-    news(&mut state, News::Events((1..).zip(kinds).map(event).collect()));
+    news(&mut state, SessionNews::Events((1..).zip(kinds).map(event).collect()));
     state
 }
 
 /// Approval request with content in every part.
 pub(super) fn question(words: &SafeText) -> Question {
     let from = Address::repeat_byte(0xf3);
-    let place = |part, address| Place {
+    let place = |part, address| ActionAddress {
         part,
         address,
         label: Some(words.clone()),
@@ -94,7 +98,7 @@ pub(super) fn question(words: &SafeText) -> Question {
         words: Some(words.clone()),
         quoted_at: Some(1_699_999_979_000),
         block: 1286,
-        changes: vec![Change {
+        changes: vec![TokenChange {
             symbol: text("UNI"),
             address: Some(Address::repeat_byte(1)),
             expected: "+259.8297".to_owned(),
@@ -130,7 +134,7 @@ pub(super) fn question(words: &SafeText) -> Question {
             until_settled: None,
         }],
         nothing_else: Ok(()),
-        costs: Costs {
+        costs: ActionCosts {
             spent: usd("2047.53"),
             counted: None,
             received: usd("2030"),
@@ -138,7 +142,7 @@ pub(super) fn question(words: &SafeText) -> Question {
             worst_loss_bps: Some(100),
             expected_loss: Some((usd("10.47"), 51)),
         },
-        places: vec![place(Part::From, from), place(Part::Receiver, Address::repeat_byte(0xab))],
+        places: vec![place(AddressPart::From, from), place(AddressPart::Receiver, Address::repeat_byte(0xab))],
         checks: vec![SafetyCheck {
             check: bardo_base::model::Check::Simulation,
             outcome: CheckOutcome::Passed,
@@ -167,7 +171,7 @@ pub(super) fn question(words: &SafeText) -> Question {
         of: 1,
         title: words.clone(),
         value: Some(usd("2047.53")),
-        money: Money::Play,
+        money: MoneyKind::Play,
         asked_at: 1,
         ends_at: Some(1_700_000_300_000),
         passes_by_itself: false,
@@ -175,10 +179,10 @@ pub(super) fn question(words: &SafeText) -> Question {
         reasons: vec![AskReason::Said { text: words.clone() }],
         changed: vec![],
         revision: 0,
-        to_read: vec![ToRead::plain(text("first buy of UNI"))],
+        to_read: vec![WarningToRead::plain(text("first buy of UNI"))],
         confirm: None,
-        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
-        about: About::Action(Box::new(action)),
+        answers: AnswerKind::ALL.into_iter().map(|kind| AnswerOption { kind, why_not: None }).collect(),
+        about: RequestSubject::Action(Box::new(action)),
     }
 }
 
@@ -194,7 +198,7 @@ pub(super) fn drawn(state: &State) -> Vec<String> {
 /// Console of [`running`] with that request open.
 pub(super) fn deciding(width: u16, height: u16, words: &SafeText) -> State {
     let mut state = running(width, height, words);
-    news(&mut state, News::Questions(Arc::new(vec![question(words)])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question(words)])));
     state.update(Input::Key(Key::char('a')));
     state.update(crate::view::drawn(&state));
     state
@@ -204,7 +208,7 @@ pub(super) fn deciding(width: u16, height: u16, words: &SafeText) -> State {
 fn the_badge_and_the_waiting_decision_never_collapse() {
     for (width, height) in [(40, 10), (60, 16), (80, 24), (100, 30), (120, 40), (200, 50)] {
         let mut state = running(width, height, &text("Selling."));
-        news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+        news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
         let shown = drawn(&state).join("\n");
         assert!(shown.contains("PLAY MONEY"), "{width}×{height}\n{shown}");
         assert!(shown.contains("WAITS FOR YOU"), "{width}×{height}\n{shown}");
@@ -255,7 +259,7 @@ fn click(state: &mut State, words: &str) -> Vec<crate::state::Effect> {
 fn a_mouse_alone_opens_reads_picks_and_answers() {
     for (width, height) in [(80, 50), (120, 50), (200, 50)] {
         let mut state = running(width, height, &text("Selling."));
-        news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+        news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
         click(&mut state, "WAITS FOR YOU");
         click(&mut state, "! [ ]");
         assert!(drawn(&state).join("\n").contains("! [x]"));
@@ -352,7 +356,7 @@ fn a_click_marks_nothing_as_read_that_is_not_on_the_screen() {
 #[test]
 fn what_waits_is_opened_by_its_words_and_not_by_what_stands_below_them() {
     let mut state = running(120, 40, &text("Selling."));
-    news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
     let (column, _) = place(&state, "WAITS FOR YOU");
     for row in 30..36 {
         state.update(Input::Time(state.clock.now_millis + 1_000));
@@ -364,7 +368,7 @@ fn what_waits_is_opened_by_its_words_and_not_by_what_stands_below_them() {
 #[test]
 fn on_a_terminal_that_is_too_small_no_click_leaves() {
     let mut state = running(39, 20, &text("Selling."));
-    news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
     state.update(Input::Key(Key {
         code: crossterm::event::KeyCode::Char('c'),
         modifiers: crossterm::event::KeyModifiers::CONTROL,
@@ -380,7 +384,7 @@ fn on_a_terminal_that_is_too_small_no_click_leaves() {
 #[test]
 fn the_click_that_brings_the_terminal_to_the_front_presses_nothing() {
     let mut state = running(120, 40, &text("Selling."));
-    news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
     state.update(Input::Focus(true));
     let column = drawn(&state)[0].find("‼").map(|at| drawn(&state)[0][..at].chars().count()).unwrap();
     let click = crate::view::click(&state, u16::try_from(column).unwrap(), 0);
@@ -411,7 +415,7 @@ fn a_waiting_decision_calls_only_where_that_is_wanted() {
     for (attention, called) in [(Attention::None, 0), (Attention::Bell, 1), (Attention::Notify, 1)] {
         let mut state = running(120, 40, &text("Selling."));
         state.options.attention = attention;
-        let asked = News::Questions(Arc::new(vec![question(&text("Buy UNI"))]));
+        let asked = SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))]));
         let effects = state.update(Input::News(Box::new(asked.clone())));
         assert_eq!(effects.iter().filter(|one| **one == Effect::Attention(attention)).count(), called);
         // The same request sent again is not a new one.
@@ -434,9 +438,10 @@ fn every_other_screen_is_drawn_or_said_to_be_absent() {
 fn at_own_time(now: u64, event: u64, block: u64) -> State {
     let mut state = running(120, 40, &text("Selling."));
     state.update(Input::Time(now));
-    let kind = EventKind::GolemNow(GolemNow { now: text("Selling."), next: text(""), step: None, delegation: vec![] });
+    let kind =
+        EventKind::GolemNow(GolemState { now: text("Selling."), next: text(""), step: None, delegation: vec![] });
     let event = Event { seq: 10, at: event, golem_id: "ada".parse().unwrap(), call_id: None, kind };
-    news(&mut state, News::Events(vec![Arc::new(event)]));
+    news(&mut state, SessionNews::Events(vec![Arc::new(event)]));
     let blocks = vec![BlockRow {
         number: 1285,
         timestamp: block / 1000,
@@ -447,7 +452,7 @@ fn at_own_time(now: u64, event: u64, block: u64) -> State {
     }];
     let (tokens, pools, balances, activity) = (vec![], vec![], vec![], vec![]);
     let snapshot = ChainSnapshot { chain: 0, blocks, tokens, pools, balances, activity };
-    news(&mut state, News::Market(Update::Chain(Box::new(snapshot))));
+    news(&mut state, SessionNews::Market(MarketUpdate::Chain(Box::new(snapshot))));
     state
 }
 
@@ -468,8 +473,8 @@ fn what_is_shown_is_told_by_the_sessions_own_time_where_it_has_one() {
     // A recording made a minute ago is displayed in its own time too.
     let mut state = at_own_time(machine, machine - 60_000, machine - 58_000);
     assert_eq!(state.told_millis(), machine);
-    state.session.page.network.as_mut().unwrap().money = Money::Replay;
-    news(&mut state, News::Events(vec![]));
+    state.session.page.network.as_mut().unwrap().money = MoneyKind::Replay;
+    news(&mut state, SessionNews::Events(vec![]));
     assert_eq!(state.told_millis(), machine - 58_000);
     // An advanced chain or a night without events does not make another time.
     for (event, block) in [(machine - 1_000, machine + 3 * day), (machine - day, machine - 1_000)] {
@@ -480,7 +485,7 @@ fn what_is_shown_is_told_by_the_sessions_own_time_where_it_has_one() {
 #[test]
 fn a_key_typed_ahead_cancels_no_orders_on_leaving() {
     let mut state = running(120, 40, &text("Selling."));
-    news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
     state.update(Input::Key(Key {
         code: crossterm::event::KeyCode::Char('c'),
         modifiers: crossterm::event::KeyModifiers::CONTROL,

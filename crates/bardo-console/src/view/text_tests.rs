@@ -18,9 +18,10 @@ use bardo_base::id::{CallId, PermitId};
 use bardo_base::model::{Check, Phase, StopLevel};
 use bardo_base::units::Usd;
 use bardo_session::handle::{
-    AllowanceState, AllowancesState, Command, GrantState, News, Ready, ReplayControl, ReplayState, Snapshot, StopState,
+    AllowanceState, AllowancesState, GrantState, ReplayControl, ReplayState, SessionCommand, SessionInfo, SessionNews,
+    SessionSnapshot, StopState,
 };
-use bardo_session::market::{BootStep, Money, Network, Update};
+use bardo_session::market::{BootStep, MarketUpdate, MoneyKind, NetworkIdentity};
 
 mod decisions;
 mod dialogs;
@@ -63,13 +64,13 @@ pub(super) fn tell(state: &mut State, call: Option<CallId>, kinds: Vec<EventKind
     let first = state.session.feed.last + 1;
     let at = state.clock.now_millis;
     let event = |(seq, kind)| Arc::new(Event { seq, at, golem_id: "ada".parse().unwrap(), call_id: call, kind });
-    news(state, News::Events((first..).zip(kinds).map(event).collect()));
+    news(state, SessionNews::Events((first..).zip(kinds).map(event).collect()));
 }
 
 pub(super) fn start(tool: &'static str, params: Value) -> EventKind {
     EventKind::ToolStart(ToolStart {
         tool_name: tool.into(),
-        params: Redacted::new(&params, &[]),
+        params: RedactedParams::new(&params, &[]),
         params_hash: B256::ZERO,
         tick: None,
         facts: None,
@@ -85,16 +86,16 @@ fn usd(figure: &str) -> Usd {
     figure.parse().unwrap()
 }
 
-pub(super) fn snapshot() -> Snapshot {
+pub(super) fn snapshot() -> SessionSnapshot {
     let spend = |used, limit| SpendState { used: usd(used), limit: Some(usd(limit)) };
-    Snapshot {
+    SessionSnapshot {
         golem_id: "ada".parse().unwrap(),
         at: samples::START_MILLIS,
         account: Some(alloy_primitives::Address::repeat_byte(7)),
         paper: false,
         phase: Phase::Thriving,
         policy: PolicyState { name: text("demo"), version: 3, hash: B256::ZERO },
-        limits: Some(Limits {
+        limits: Some(LimitUsage {
             day: spend("1966.02", "5000"),
             month: spend("1966.02", "50000"),
             one: Some(usd("2500")),
@@ -120,13 +121,13 @@ pub(super) fn snapshot() -> Snapshot {
     }
 }
 
-pub(super) fn stopped(level: StopLevel, own_hold: bool) -> Snapshot {
+pub(super) fn stopped(level: StopLevel, own_hold: bool) -> SessionSnapshot {
     let stop = StopState { level, by: text("operator"), reason: text("price"), at: 1, own_hold };
-    Snapshot { stop: Some(stop), ..snapshot() }
+    SessionSnapshot { stop: Some(stop), ..snapshot() }
 }
 
-pub(super) fn ready() -> News {
-    News::Ready(Box::new(Ready {
+pub(super) fn ready() -> SessionNews {
+    SessionNews::Ready(Box::new(SessionInfo {
         golem_id: "ada".parse().unwrap(),
         name: text("Ada"),
         role: text("golem-instance"),

@@ -13,7 +13,7 @@ use super::{CardView, Moment};
 use crate::format::{short_address, time_of_day};
 use crate::painter::StyledText;
 use crate::theme::Role;
-use bardo_base::contracts::Contract;
+use bardo_base::contracts::KnownContract;
 use bardo_base::fabric::{EventKind, TxState};
 use bardo_base::text::SafeText;
 
@@ -122,7 +122,7 @@ impl Allowance {
 
 /// Display name of a contract key of the address book; any other label is unchanged.
 fn label_words(label: &str) -> String {
-    Contract::from_key(label).map_or_else(|| label.to_owned(), |contract| contract.name().to_owned())
+    KnownContract::from_key(label).map_or_else(|| label.to_owned(), |contract| contract.name().to_owned())
 }
 
 impl AllowanceModel {

@@ -10,7 +10,7 @@ use super::{CardKeys, CardView, Moment, keyed};
 use crate::format::{grouped, short_address, short_hash, time_of_day};
 use crate::painter::StyledText;
 use crate::theme::Role;
-use bardo_base::fabric::{Bid, EventKind, IntentStatus, IntentUpdate, TxPlace};
+use bardo_base::fabric::{EventKind, FillerOffer, IntentStatus, IntentUpdate, TxPlace};
 use bardo_base::text::width;
 
 /// Age of the last update from which an open order is shown as stale, in milliseconds.
@@ -322,7 +322,7 @@ fn bid_rows(intent: &IntentUpdate) -> Vec<Row> {
     let over = never_delivered(intent);
     let shown = intent.bids.iter().take(MOST_BIDS);
     let names = shown.map(|bid| width(&bidder(bid.name.as_ref(), bid.filler))).max().unwrap_or(0).max(10);
-    let row = |bid: &Bid| {
+    let row = |bid: &FillerOffer| {
         // A bidder that was chosen but did not deliver is not marked as chosen.
         let chosen = bid.chosen && !over;
         let who = bidder(bid.name.as_ref(), bid.filler);

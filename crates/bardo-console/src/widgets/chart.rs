@@ -158,7 +158,7 @@ pub enum TimeRange {
 
 impl TimeRange {
     /// Display text of the range.
-    pub const fn words(self) -> &'static str {
+    pub const fn describe(self) -> &'static str {
         match self {
             Self::Quarter => "15 min",
             Self::Hour => "1 h",

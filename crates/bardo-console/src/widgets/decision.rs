@@ -27,8 +27,8 @@ use bardo_base::format::nearest_cent;
 use bardo_base::id::GolemId;
 use bardo_base::text::{SafeText, fit as shortened, width as width_of};
 use bardo_base::units::{Rounding, Usd};
-use bardo_session::market::Money;
-use bardo_session::questions::{About, ActionRequest, AnswerKind, OFFER_NUMBER, Question};
+use bardo_session::market::MoneyKind;
+use bardo_session::questions::{ActionRequest, AnswerKind, OFFER_NUMBER, Question, RequestSubject};
 
 /// Maximum width of the dialog unless it fills the screen, in columns.
 const WIDEST: u16 = 98;
@@ -112,13 +112,13 @@ pub struct DecisionModel<'a> {
 }
 
 /// Role of the badge for a kind of money.
-pub(crate) fn badge(money: Money) -> Role {
+pub(crate) fn badge(money: MoneyKind) -> Role {
     match money {
-        Money::Play | Money::Rehearsal => Role::BadgePlay,
-        Money::Test => Role::BadgeTest,
-        Money::Real => Role::BadgeReal,
-        Money::Paper => Role::BadgePaper,
-        Money::Replay => Role::BadgeReplay,
+        MoneyKind::Play | MoneyKind::Rehearsal => Role::BadgePlay,
+        MoneyKind::Test => Role::BadgeTest,
+        MoneyKind::Real => Role::BadgeReal,
+        MoneyKind::Paper => Role::BadgePaper,
+        MoneyKind::Replay => Role::BadgeReplay,
     }
 }
 
@@ -143,13 +143,15 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<DialogLayout> {
     if !on_edge {
         let cut = styled_width(&title) + EDGE > usize::from(width);
         let place = match &question.about {
-            About::Action(action) if cut => vec![(format!("{} {}", action.chain, action.chain_id), Role::TextDim)],
-            About::Action(_)
-            | About::Policy(_)
-            | About::Lower { .. }
-            | About::LeavePaper
-            | About::ResetBreaker { .. }
-            | About::SellHoldings => Vec::new(),
+            RequestSubject::Action(action) if cut => {
+                vec![(format!("{} {}", action.chain, action.chain_id), Role::TextDim)]
+            }
+            RequestSubject::Action(_)
+            | RequestSubject::Policy(_)
+            | RequestSubject::Lower { .. }
+            | RequestSubject::LeavePaper
+            | RequestSubject::ResetBreaker { .. }
+            | RequestSubject::SellHoldings => Vec::new(),
         };
         first.insert(0, Row { left: place, right: validity.clone(), keep: true });
     }
@@ -384,11 +386,11 @@ fn title(question: &Question, network: Option<&str>, ended: bool) -> Vec<StyledT
         (false, OFFER_NUMBER) => "YOUR DECISION · ".to_owned(),
         (false, _) => format!("DECISION {} of {} · ", question.place, question.of),
     };
-    let mut pieces = vec![(place, Role::Title), (format!("▐ {} ▌", question.money.words()), badge(question.money))];
+    let mut pieces = vec![(place, Role::Title), (format!("▐ {} ▌", question.money.describe()), badge(question.money))];
     if let Some(network) = network {
         pieces.push((format!(" {network}"), Role::TextDim));
     }
-    if let About::Action(action) = &question.about {
+    if let RequestSubject::Action(action) = &question.about {
         pieces.push((format!(" {} {}", action.chain, action.chain_id), Role::TextDim));
     }
     pieces
@@ -398,7 +400,7 @@ fn title(question: &Question, network: Option<&str>, ended: bool) -> Vec<StyledT
 const LONGEST_VALIDITY: usize = 22;
 
 fn validity(now: Moment, question: &Question) -> Vec<StyledText> {
-    let About::Action(action) = &question.about else {
+    let RequestSubject::Action(action) = &question.about else {
         return vec![("no deadline".to_owned(), Role::TextDim)];
     };
     if !now.motion {
@@ -463,11 +465,11 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
     }
     rows.push(why);
     rows.extend(silence(model.now, question));
-    if let (Money::Paper, About::Action(_)) = (question.money, &question.about) {
+    if let (MoneyKind::Paper, RequestSubject::Action(_)) = (question.money, &question.about) {
         let words = "nothing is signed or sent: only paper balances and limits change";
         rows.push(Row::new("On paper       ", Role::TextDim).then(words, Role::StateCare).kept());
     }
-    if let About::Action(action) = &question.about {
+    if let RequestSubject::Action(action) = &question.about {
         let operator = question.golem_id == GolemId::operator();
         let own = if operator { "you".to_owned() } else { question.golem_id.to_string() };
         let mut by = vec![name.map_or(own, str::to_owned)];
@@ -505,12 +507,16 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
 
 fn body_title(question: &Question, decision: &Decision) -> &'static str {
     match (&question.about, decision.raw) {
-        (About::Action(_), true) => "Exact calls to sign (d goes back)",
-        (About::Action(_), false) => "What changes, where it goes, checks",
-        (About::Policy(_), _) => "What changes",
-        (About::Lower { .. } | About::LeavePaper | About::ResetBreaker { .. } | About::SellHoldings, _) => {
-            "What it means"
-        }
+        (RequestSubject::Action(_), true) => "Exact calls to sign (d goes back)",
+        (RequestSubject::Action(_), false) => "What changes, where it goes, checks",
+        (RequestSubject::Policy(_), _) => "What changes",
+        (
+            RequestSubject::Lower { .. }
+            | RequestSubject::LeavePaper
+            | RequestSubject::ResetBreaker { .. }
+            | RequestSubject::SellHoldings,
+            _,
+        ) => "What it means",
     }
 }
 
@@ -632,10 +638,10 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         if let (Some(confirm), Some(AnswerKind::Once | AnswerKind::Similar)) = (&question.confirm, decision.picked) {
             rows.push(Row::new(format!("to confirm, type {}", confirm.what), Role::StateCare));
         }
-        if let (Some(AnswerKind::Similar), About::Action(action)) = (decision.picked, &question.about) {
+        if let (Some(AnswerKind::Similar), RequestSubject::Action(action)) = (decision.picked, &question.about) {
             rows.extend(scope_rows(model, action));
         }
-        if let (Some(AnswerKind::Smaller), About::Action(action)) = (decision.picked, &question.about)
+        if let (Some(AnswerKind::Smaller), RequestSubject::Action(action)) = (decision.picked, &question.about)
             && let Some((amount, symbol)) = &action.amount
         {
             rows.push(Row::new(format!("less than {amount} {symbol}; it is prepared and asked again"), Role::TextDim));
@@ -685,7 +691,7 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         rows.push(Row::of(row));
     }
     let ids = match &question.about {
-        About::Action(action) if ids_below(columns) => vec![(ids(action), Role::TextDim)],
+        RequestSubject::Action(action) if ids_below(columns) => vec![(ids(action), Role::TextDim)],
         _ => Vec::new(),
     };
     match said(model) {

@@ -14,7 +14,7 @@ use super::{CardKeys, CardView, Moment, keyed};
 use crate::format::{age, grouped, gwei, short_address, short_hash};
 use crate::painter::StyledText;
 use crate::theme::Role;
-use bardo_base::fabric::{Bid, DecayUnit, EventKind, OrderFill, OrderStatus, OrderUpdate};
+use bardo_base::fabric::{DecayUnit, EventKind, FillerOffer, OrderFill, OrderStatus, OrderUpdate};
 use bardo_base::text::{SafeText, width};
 
 /// Age of the last update from which an open order is shown as stale, in milliseconds.
@@ -71,7 +71,7 @@ fn filler_words(name: Option<&SafeText>, filler: alloy_primitives::Address) -> S
     name.map_or_else(|| short_address(filler), ToString::to_string)
 }
 
-fn bid_name(bid: &Bid) -> String {
+fn bid_name(bid: &FillerOffer) -> String {
     filler_words(bid.name.as_ref(), bid.filler)
 }
 

@@ -52,12 +52,12 @@ fn text(raw: &str) -> SafeText {
 }
 
 /// Sample token whose symbol stands for outside text; tests replace it by hostile text.
-pub fn asset(symbol: &str, seed: u8, decimals: u8) -> Asset {
-    Asset { symbol: text(symbol), address: Address::repeat_byte(seed), decimals }
+pub fn asset(symbol: &str, seed: u8, decimals: u8) -> CardToken {
+    CardToken { symbol: text(symbol), address: Address::repeat_byte(seed), decimals }
 }
 
 fn end(success: bool, millis: u64, widget: CardKind, data: Value, hints: Value) -> EventKind {
-    let card = success.then_some(Card { widget, data, hints: Some(hints) });
+    let card = success.then_some(ResultCard { widget, data, hints: Some(hints) });
     EventKind::ToolEnd(ToolEnd { success, state: None, duration_ms: millis, result_summary: Value::Null, card })
 }
 

@@ -30,7 +30,7 @@ use bardo_base::error::ErrorCode;
 use bardo_base::fabric::*;
 use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, corpus};
-use bardo_session::questions::About;
+use bardo_session::questions::RequestSubject;
 
 mod hostile;
 mod swaps;
@@ -486,7 +486,7 @@ fn a_text_field_as_a_picture_in_its_states() {
 #[test]
 fn what_is_signed_is_told_with_times_and_units_and_raw_on_demand() {
     let mut question = samples::question();
-    let About::Action(action) = &mut question.about else { panic!("{:?}", question.about) };
+    let RequestSubject::Action(action) = &mut question.about else { panic!("{:?}", question.about) };
     let fields = [
         "PermitSingle, verified by 0x22",
         "amount: 600000000000000000",

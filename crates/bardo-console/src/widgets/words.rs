@@ -10,7 +10,7 @@ use bardo_base::format::nearest_cent;
 use bardo_base::model::{Check, Rule, RuleName};
 use bardo_base::text::width;
 use bardo_base::units::{Rounding, Usd};
-use bardo_session::questions::ToRead;
+use bardo_session::questions::WarningToRead;
 
 /// Display name of a check.
 pub fn check_word(check: Check) -> &'static str {
@@ -314,7 +314,7 @@ pub fn reason(why: &AskReason) -> String {
     let Some((limit, field)) = limit_of(why) else {
         return match why {
             AskReason::HotLane => "above your limit without second opinion".to_owned(),
-            other => other.words().to_string(),
+            other => other.describe().to_string(),
         };
     };
     match (field, tool_of(field)) {
@@ -352,7 +352,7 @@ pub fn reason_in(why: &AskReason, columns: usize) -> String {
 }
 
 /// Warning that must be read before an approval. A check's warning has the display name of the check.
-pub fn warning(one: &ToRead) -> String {
+pub fn warning(one: &WarningToRead) -> String {
     match &one.check {
         Some(check) => format!("{}: {}", check_word(check.check), found(&check.finding)),
         None => one.text.to_string(),
@@ -548,11 +548,11 @@ mod tests {
     fn what_must_be_read_is_told_in_the_screens_words() {
         let check = SafetyCheck { check: Check::SlippageGuard, outcome: CheckOutcome::Warned, finding: slippage() };
         let text = SafeText::clean("slippage_guard: slippage 50 bps, impact 2 bps", 100);
-        assert_eq!(warning(&ToRead { text, check: Some(check) }), "slippage: 50 bps, impact 2 bps");
+        assert_eq!(warning(&WarningToRead { text, check: Some(check) }), "slippage: 50 bps, impact 2 bps");
         for other in
             ["first payment from this account to 0xabAbAbab", "slippage_guard: a text that only looks like a check's"]
         {
-            assert_eq!(warning(&ToRead::plain(SafeText::clean(other, 100))), other);
+            assert_eq!(warning(&WarningToRead::plain(SafeText::clean(other, 100))), other);
         }
     }
 

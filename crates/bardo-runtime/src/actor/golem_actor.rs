@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{Actor, ActorContext, Script};
+use super::{Actor, ActorContext, ActorScript};
 use crate::data::DataFolder;
 use bardo_base::error::ToolError;
 use bardo_base::fabric::{EventKind, GolemThought};
@@ -15,7 +15,7 @@ use bardo_base::text::SafeText;
 use golem::agent_api::{AgentConfig, AgentSession};
 use golem::archetype::ArchetypeError;
 use golem::brain::Brain;
-use golem::life::{LifeConfig, Played, live};
+use golem::life::{LifeConfig, ScenarioProgress, live};
 use golem::memory::{Documents, Memory, network_key};
 use golem::phase::PhaseRules;
 use golem::scenario::Scenario;
@@ -33,7 +33,7 @@ pub struct GolemActor {
     scenario: Scenario,
     /// True if `scenario` is played, rather than only a message.
     plays: bool,
-    played: watch::Sender<Played>,
+    played: watch::Sender<ScenarioProgress>,
     brain: Mutex<Option<Box<dyn Brain>>>,
     lifespan_seconds: Option<u64>,
     goal: Option<SafeText>,
@@ -42,7 +42,7 @@ pub struct GolemActor {
 impl GolemActor {
     /// Golem that plays this scenario and lives on.
     pub fn playing(scenario: Scenario) -> Self {
-        let (played, brain) = (watch::Sender::new(Played::default()), Mutex::new(None));
+        let (played, brain) = (watch::Sender::new(ScenarioProgress::default()), Mutex::new(None));
         Self { scenario, plays: true, played, brain, lifespan_seconds: None, goal: None }
     }
 
@@ -71,16 +71,16 @@ impl GolemActor {
     }
 
     /// Progress of the scenario, from now on.
-    pub fn played(&self) -> watch::Receiver<Played> {
+    pub fn played(&self) -> watch::Receiver<ScenarioProgress> {
         self.played.subscribe()
     }
 }
 
 impl Actor for GolemActor {
-    fn script(&self) -> Option<Script> {
+    fn script(&self) -> Option<ActorScript> {
         // A brain has no cues.
         let plays = self.brain.lock().is_none();
-        plays.then(|| Script { scenario: self.scenario.clone(), played: self.played.clone(), asked_at: 0 })
+        plays.then(|| ActorScript { scenario: self.scenario.clone(), played: self.played.clone(), asked_at: 0 })
     }
 
     fn live(self: Box<Self>, context: ActorContext) -> BoxFuture<'static, ()> {
@@ -171,16 +171,16 @@ impl GolemActor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use golem::brain::{AgentSignals, End};
+    use golem::brain::{AgentSignals, BrainEnd};
     use golem::scenario;
 
     /// Brain that decides nothing.
     #[derive(Debug)]
-    struct Empty;
+    struct IdleBrain;
 
-    impl Brain for Empty {
-        fn live<'a>(self: Box<Self>, _: &'a mut AgentSignals) -> BoxFuture<'a, End> {
-            Box::pin(async { End { well: true, why: SafeText::clean("", 1) } })
+    impl Brain for IdleBrain {
+        fn live<'a>(self: Box<Self>, _: &'a mut AgentSignals) -> BoxFuture<'a, BrainEnd> {
+            Box::pin(async { BrainEnd { well: true, why: SafeText::clean("", 1) } })
         }
     }
 
@@ -188,7 +188,7 @@ mod tests {
     fn only_a_show_dwells_ten_seconds_and_everybody_else_a_minute() {
         let show = || GolemActor::playing(scenario::find(scenario::DEFAULT).unwrap());
         assert_eq!(show().phases().dwell_millis, 10_000);
-        assert_eq!(show().led_by(Some(Box::new(Empty))).phases().dwell_millis, 60_000);
+        assert_eq!(show().led_by(Some(Box::new(IdleBrain))).phases().dwell_millis, 60_000);
         assert_eq!(GolemActor::listening(&"nothing is played").phases().dwell_millis, 60_000);
         // The other rules are the same for all.
         assert_eq!(show().phases().rows, PhaseRules::DEFAULT.rows);

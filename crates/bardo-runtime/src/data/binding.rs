@@ -9,12 +9,12 @@ use rusqlite::{OptionalExtension, params};
 use serde_json::value::RawValue;
 
 use super::{DataError, LedgerKind};
-use crate::OpenWorld;
+use crate::OpenEnvironment;
 use bardo_base::id::InstanceId;
 use bardo_store::{Migrations, Store, StoreError};
-use golem_chain::network::{Description, NetworkKind};
+use golem_chain::network::{NetworkDescription, NetworkKind};
 use golem_chain::provider::ProviderError;
-use golem_tools::engine::WorldChain;
+use golem_tools::engine::ConnectedChain;
 
 /// Folder of the ledger that all real networks share.
 pub(super) const REAL: &str = "real";
@@ -31,7 +31,7 @@ pub(super) const MIGRATIONS: Migrations = Migrations {
 
 /// Identity of a set of chains.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct ChainSetIdentity {
     pub(super) kind: LedgerKind,
     /// Name of the ledger's folder.
     pub(super) folder: String,
@@ -41,7 +41,7 @@ pub(super) struct Identity {
     pub(super) genesis: BTreeMap<u64, (String, B256)>,
 }
 
-impl Identity {
+impl ChainSetIdentity {
     /// Identity of all real networks together; the name is used for a new ledger.
     pub(super) fn real() -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Identity {
         }
     }
 
-    pub(super) async fn of(opened: &OpenWorld) -> Result<Self, DataError> {
+    pub(super) async fn of(opened: &OpenEnvironment) -> Result<Self, DataError> {
         let world = &opened.world;
         let chains = world.chains();
         let devnet = chains.iter().find(|chain| chain.network().kind == NetworkKind::Devnet);
@@ -93,7 +93,7 @@ impl Identity {
 }
 
 /// Reads the hash of a chain's first block.
-async fn first_block(chain: &WorldChain) -> Result<B256, DataError> {
+async fn first_block(chain: &ConnectedChain) -> Result<B256, DataError> {
     let failed = |reason| DataError::Unidentified { chain: chain.network().to_string(), reason };
     let read = |provider: DynProvider| async move {
         let block = provider.get_block_by_number(BlockNumberOrTag::Earliest).await?;
@@ -105,13 +105,13 @@ async fn first_block(chain: &WorldChain) -> Result<B256, DataError> {
 }
 
 /// Reads the id of the devnet that the chains belong to, if it has one.
-async fn instance(chains: &[WorldChain]) -> Result<Option<InstanceId>, DataError> {
+async fn instance(chains: &[ConnectedChain]) -> Result<Option<InstanceId>, DataError> {
     let mut named: Option<(String, Option<InstanceId>)> = None;
     for chain in chains {
         let provider = chain.client.provider();
         let answer = provider.raw_request::<_, Box<RawValue>>("bardo_describe".into(), [(); 0]).await;
         let found = match answer.map_err(ProviderError::from) {
-            Ok(answer) => Description::parse(answer.get()).ok().and_then(|description| description.instance),
+            Ok(answer) => NetworkDescription::parse(answer.get()).ok().and_then(|description| description.instance),
             // A node without this method has no id.
             Err(ProviderError::Rpc { .. }) => None,
             Err(reason) => {
@@ -131,7 +131,7 @@ async fn instance(chains: &[WorldChain]) -> Result<Option<InstanceId>, DataError
 }
 
 /// Initialises the ledger for these chains, or checks that it belongs to them; returns its name.
-pub(super) async fn bind(store: &Store, identity: &Identity) -> Result<String, DataError> {
+pub(super) async fn bind(store: &Store, identity: &ChainSetIdentity) -> Result<String, DataError> {
     let path = store.path().to_owned();
     let name = identity.name.clone();
     let genesis = identity.genesis.clone();

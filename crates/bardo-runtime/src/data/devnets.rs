@@ -52,16 +52,16 @@ pub struct DevnetName(String);
 #[error(
     "{0:?} is not a valid name: use 1 to 40 lower-case letters, digits, `-` or `_`, beginning with a letter or a digit"
 )]
-pub struct BadDevnetName(SafeText);
+pub struct DevnetNameError(SafeText);
 
 impl FromStr for DevnetName {
-    type Err = BadDevnetName;
+    type Err = DevnetNameError;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let begins = given.bytes().next().is_some_and(plain);
         let fits = given.len() <= LONGEST_NAME && given.bytes().all(|byte| plain(byte) || matches!(byte, b'-' | b'_'));
-        if begins && fits { Ok(Self(given.to_owned())) } else { Err(BadDevnetName(SafeText::clean(given, 60))) }
+        if begins && fits { Ok(Self(given.to_owned())) } else { Err(DevnetNameError(SafeText::clean(given, 60))) }
     }
 }
 
@@ -256,7 +256,7 @@ impl DataFolder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             read => read.map_err(failed(&marker))?,
         };
-        let bad = |error: BadDevnetName| failed(&marker)(io::Error::other(error.to_string()));
+        let bad = |error: DevnetNameError| failed(&marker)(io::Error::other(error.to_string()));
         let source = path.join(SNAPSHOTS).join(label.parse::<DevnetName>().map_err(bad)?.0);
         let _alone = self.ledger_of(&path).map(|ledger| self.alone(name, &ledger)).transpose()?;
         for file in files(&source)? {

@@ -26,7 +26,7 @@ pub(super) fn create(path: &Path) -> Result<(), DataError> {
 }
 
 /// Marks the folder as in use until the returned file is closed.
-pub(super) fn hold(folder: &Path) -> Result<File, DataError> {
+pub(super) fn mark_in_use(folder: &Path) -> Result<File, DataError> {
     let path = folder.join(LOCK);
     let file = open_lock(&path).map_err(folder_error(&path))?;
     // Only the cleanup takes the exclusive lock, briefly.
@@ -40,7 +40,7 @@ pub(super) fn open_lock(path: &Path) -> std::io::Result<File> {
 
 /// Removes ledgers of ended devnets, except the newest, `own` and those of kept devnets. Ledgers that cannot be removed
 /// stay.
-pub(super) fn clear_away(ledgers: &Path, own: &Path, kept: &BTreeSet<String>, now: Duration) {
+pub(super) fn remove_leftovers(ledgers: &Path, own: &Path, kept: &BTreeSet<String>, now: Duration) {
     let (mut embedded, mut others) = (Vec::new(), Vec::new());
     for (folder, at) in folders(ledgers).unwrap_or_default() {
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -35,7 +35,7 @@ use bardo_base::clock::Clock;
 use bardo_base::config::Config;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{GolemId, InstanceId};
-use bardo_safety::audit::Anchor;
+use bardo_safety::audit::LogAnchor;
 use bardo_safety::paper::{self, PaperLedger};
 use bardo_safety::stop::StopFile;
 use bardo_safety::{audit, ledger, permit, policy};
@@ -45,12 +45,12 @@ use golem_chain::provider::{ConnectError, ProviderError};
 use golem_chain::sender;
 use golem_tools::engine;
 
-use super::OpenWorld;
-use super::questions::shared::{self, Shared};
-use binding::Identity;
+use super::OpenEnvironment;
+use super::questions::shared::{self, SharedQueue};
+use binding::ChainSetIdentity;
 
 /// Migrations of all tables in a ledger.
-pub const ROOMS: &[Migrations] = &[
+pub const ALL_MIGRATIONS: &[Migrations] = &[
     binding::MIGRATIONS,
     engine::MIGRATIONS,
     sender::MIGRATIONS,
@@ -95,7 +95,7 @@ pub struct Ledger {
     /// Kind of network that it belongs to.
     pub kind: LedgerKind,
     /// Approval requests of all processes on this ledger.
-    pub queue: Shared,
+    pub queue: SharedQueue,
     id: Arc<str>,
     _in_use: Arc<File>,
 }
@@ -261,8 +261,8 @@ impl DataFolder {
     ///
     /// # Errors
     /// A [`DataError`] that names the chain or file at fault.
-    pub async fn open_ledger(&self, opened: &OpenWorld) -> Result<Ledger, DataError> {
-        let ledger = self.open(Identity::of(opened).await?, opened.world.clock.now_millis()).await?;
+    pub async fn open_ledger(&self, opened: &OpenEnvironment) -> Result<Ledger, DataError> {
+        let ledger = self.open(ChainSetIdentity::of(opened).await?, opened.world.clock.now_millis()).await?;
         if let Some(sandbox) = opened.sandbox.as_ref().filter(|sandbox| sandbox.is_kept()) {
             let chains =
                 sandbox.chains().iter().map(|chain| (chain.deployment.plan.name.to_owned(), chain.devnet.clone()));
@@ -281,10 +281,10 @@ impl DataFolder {
     /// # Errors
     /// A [`DataError`] that names the file at fault.
     pub async fn open_real_ledger(&self, now_millis: u64) -> Result<Ledger, DataError> {
-        self.open(Identity::real(), now_millis).await
+        self.open(ChainSetIdentity::real(), now_millis).await
     }
 
-    async fn open(&self, identity: Identity, now_millis: u64) -> Result<Ledger, DataError> {
+    async fn open(&self, identity: ChainSetIdentity, now_millis: u64) -> Result<Ledger, DataError> {
         let folder = self.root.join(LEDGERS).join(&identity.folder);
         let now = Duration::from_millis(now_millis);
         let root = self.root.clone();
@@ -293,17 +293,17 @@ impl DataFolder {
             tokio::task::spawn_blocking(move || {
                 folders::create(&root)?;
                 folders::create(&folder)?;
-                let in_use = folders::hold(&folder)?;
-                folders::clear_away(&root.join(LEDGERS), &folder, &DataFolder::kept_ledgers(&root), now);
-                queue_secret::clear_away(&root);
-                let store = Store::open(StoreConfig::at(folder.join(DATABASE)), ROOMS)?;
-                Anchor::begin(&store);
+                let in_use = folders::mark_in_use(&folder)?;
+                folders::remove_leftovers(&root.join(LEDGERS), &folder, &DataFolder::kept_ledgers(&root), now);
+                queue_secret::remove_leftovers(&root);
+                let store = Store::open(StoreConfig::at(folder.join(DATABASE)), ALL_MIGRATIONS)?;
+                LogAnchor::begin(&store);
                 Ok::<_, DataError>((store, in_use))
             })
         };
         let (store, in_use) = opening.await.map_err(|_| StoreError::Interrupted)??;
         let id = binding::bind(&store, &identity).await?;
-        let queue = Shared::new(store.clone());
+        let queue = SharedQueue::new(store.clone());
         Ok(Ledger { store, kind: identity.kind, queue, id: id.into(), _in_use: Arc::new(in_use) })
     }
 
@@ -342,7 +342,7 @@ impl DataFolder {
     /// [`DataError::Folder`], or [`DataError::Store`] for a database that cannot be opened.
     pub fn newest_store(&self) -> Result<Option<Store>, DataError> {
         let Some(database) = self.newest_ledger()? else { return Ok(None) };
-        Ok(Some(Store::open(StoreConfig::at(database), ROOMS)?))
+        Ok(Some(Store::open(StoreConfig::at(database), ALL_MIGRATIONS)?))
     }
 }
 
@@ -351,7 +351,7 @@ impl DataFolder {
 /// # Errors
 /// A [`StoreError`] if the database cannot be opened.
 pub fn open_paper(path: &Path) -> Result<Store, StoreError> {
-    let rooms: Vec<Migrations> = ROOMS.iter().copied().chain([paper::MIGRATIONS]).collect();
+    let rooms: Vec<Migrations> = ALL_MIGRATIONS.iter().copied().chain([paper::MIGRATIONS]).collect();
     Store::open(StoreConfig::at(path), &rooms)
 }
 

@@ -130,7 +130,7 @@ fn read(path: &Path, file: File) -> Result<QueueSecret, QueueSecretError> {
 }
 
 /// Removes secrets of devnets whose ledgers are gone. Files that cannot be removed stay.
-pub(super) fn clear_away(root: &Path) {
+pub(super) fn remove_leftovers(root: &Path) {
     let Ok(entries) = fs::read_dir(root.join(QUEUE_SECRETS)) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();

@@ -38,7 +38,7 @@ impl ScenarioFolder {
         let beginning = shows.join(LOCK);
         let alone = open_lock(&beginning).map_err(folder_error(&beginning))?;
         alone.lock().map_err(folder_error(&beginning))?;
-        clear_away(&shows);
+        remove_leftovers(&shows);
         let path = shows.join(InstanceId::random().to_string());
         create(&path)?;
         let lock = path.join(LOCK);
@@ -68,7 +68,7 @@ impl Drop for ScenarioFolder {
 }
 
 /// Removes the directories of killed runs. One without a lock file was kept on purpose.
-fn clear_away(shows: &Path) {
+fn remove_leftovers(shows: &Path) {
     let Ok(entries) = fs::read_dir(shows) else { return };
     for folder in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
         let Ok(lock) = regular_file::open(&folder.join(LOCK)) else { continue };

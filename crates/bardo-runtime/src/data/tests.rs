@@ -3,25 +3,25 @@ use std::time::Duration;
 
 use alloy::primitives::B256;
 
-use super::binding::Identity;
+use super::binding::ChainSetIdentity;
 use super::scenario_folder::ScenarioFolder;
 use super::*;
 use bardo_base::clock::SystemClock;
-use bardo_base::config::{Environment, Flags};
+use bardo_base::config::{ConfigFlags, Environment};
 use bardo_store::StoreError;
 use golem_chain::devnet::{ChainConfig, Devnet, DevnetConfig, RunningConfig};
 use golem_chain::network::{AddressBook, Network, NetworkKind};
 use golem_chain::price::PriceChain;
 use golem_chain::provider::ChainClient;
-use golem_tools::engine::{World, WorldChain};
+use golem_tools::engine::{ConnectedChain, ToolEnvironment};
 
 fn folder(home: &tempfile::TempDir) -> DataFolder {
     let environment = Environment::from_iter([("BARDO_HOME", home.path().to_str().unwrap())]);
-    DataFolder::of(&Config::load(&environment, &Flags::default()).unwrap())
+    DataFolder::of(&Config::load(&environment, &ConfigFlags::default()).unwrap())
 }
 
 /// World of bare chains in this process; the tests choose the kind of each network.
-fn world(chains: &[(u64, NetworkKind)]) -> OpenWorld {
+fn world(chains: &[(u64, NetworkKind)]) -> OpenEnvironment {
     let clock: Arc<SystemClock> = Arc::new(SystemClock);
     let chains = chains.iter().map(|(chain_id, kind)| {
         let mut chain = ChainConfig::default();
@@ -31,9 +31,13 @@ fn world(chains: &[(u64, NetworkKind)]) -> OpenWorld {
         network.kind = *kind;
         let client = ChainClient::devnet(network, devnet, clock.clone()).unwrap();
         let prices = PriceChain::for_chain(&client, &Default::default(), clock.clone()).unwrap();
-        WorldChain::new(client, prices)
+        ConnectedChain::new(client, prices)
     });
-    OpenWorld { world: World::new(clock.clone(), None, chains.collect(), Vec::new()), sandbox: None, rehearsal: None }
+    OpenEnvironment {
+        world: ToolEnvironment::new(clock.clone(), None, chains.collect(), Vec::new()),
+        sandbox: None,
+        rehearsal: None,
+    }
 }
 
 #[tokio::test]
@@ -53,7 +57,7 @@ async fn a_ledger_is_opened_again_under_its_name_and_by_its_own_chains_alone() {
     assert_eq!(data.newest_ledger().unwrap().as_deref(), Some(first.store.path()));
 
     // Another chain that claims the same name.
-    let mut identity = Identity::of(&opened).await.unwrap();
+    let mut identity = ChainSetIdentity::of(&opened).await.unwrap();
     identity.genesis.values_mut().for_each(|(_, hash)| *hash = B256::repeat_byte(7));
     let refused = binding::bind(&first.store, &identity).await.unwrap_err();
     assert!(matches!(&refused, DataError::OtherGenesis { found, .. } if *found == B256::repeat_byte(7)), "{refused}");
@@ -100,7 +104,7 @@ fn ended_devnets_are_cleared_away_and_nothing_else() {
     let held = make("devnet-held", 9 * 24 * 3_600);
     make("real", 400 * 24 * 3_600);
     std::fs::create_dir(ledgers.join("embedded-without-database")).unwrap();
-    let holding = folders::hold(&held).unwrap();
+    let holding = folders::mark_in_use(&held).unwrap();
     make("devnet-kept", 99 * 24 * 3_600);
     let kept_devnets = std::collections::BTreeSet::from(["devnet-kept".to_owned()]);
 
@@ -112,12 +116,12 @@ fn ended_devnets_are_cleared_away_and_nothing_else() {
         names.sort_unstable();
         names
     };
-    folders::clear_away(ledgers, &own, &kept_devnets, now);
+    folders::remove_leftovers(ledgers, &own, &kept_devnets, now);
     let kept = ["embedded-1", "embedded-2", "embedded-3", "embedded-4", "embedded-own", "embedded-without-database"];
     assert_eq!(left(), [&["devnet-held", "devnet-kept", "devnet-young"], &kept[..], &["real"]].concat());
     assert_eq!(folders::newest(&[ledgers.to_owned()]).unwrap(), Some(ledgers.join("embedded-1").join(DATABASE)));
     drop(holding);
-    folders::clear_away(ledgers, &own, &kept_devnets, now);
+    folders::remove_leftovers(ledgers, &own, &kept_devnets, now);
     assert_eq!(left(), [&["devnet-kept", "devnet-young"], &kept[..], &["real"]].concat());
 }
 
@@ -150,7 +154,7 @@ async fn ledgers_are_found_beside_the_lock_of_the_shows() {
     let opened = world(&[(31_337, NetworkKind::Devnet)]);
     let ledger = data.open_ledger(&opened).await.unwrap();
     let environment = Environment::from_iter([("BARDO_HOME", home.path().to_str().unwrap())]);
-    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
     let (show, _) = ScenarioFolder::begin(&config, false).unwrap();
     drop(show);
     assert!(data.root().join("shows").join(LOCK).is_file(), "the lock of all shows stays");

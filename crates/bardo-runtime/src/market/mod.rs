@@ -5,14 +5,14 @@ mod activity;
 mod arithmetic;
 pub mod reader;
 
-use bardo_sandbox::genesis::{Deployment, Pool};
+use bardo_sandbox::genesis::{Deployment, GenesisPool};
 use bardo_sandbox::plan::Venue;
 use bardo_session::market::PoolVersion;
 use reader::PoolPlace;
 
 /// Pools that a devnet was created with.
 pub fn pools_of(deployment: &Deployment) -> Vec<PoolPlace> {
-    let place = |pool: &Pool| PoolPlace {
+    let place = |pool: &GenesisPool| PoolPlace {
         address: pool.address,
         version: match pool.venue {
             Venue::V2 => PoolVersion::V2,

@@ -25,9 +25,9 @@ use bardo_base::clock::SystemClock;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_session::market::{BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, TokenRow};
-use golem_chain::network::{BookToken, Contract, Network};
+use golem_chain::network::{BookToken, KnownContract, Network};
 use golem_chain::price::{FeedPrices, PriceSource, feed_specs};
-use golem_tools::engine::Paper;
+use golem_tools::engine::PaperMode;
 
 /// Maximum number of blocks per reading, for the first reading and after a long pause.
 const MOST_BLOCKS: usize = 64;
@@ -62,7 +62,7 @@ pub(super) struct KnownPool {
 
 /// Errors of reading a chain.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum MarketReadError {
     /// The chain did not answer.
     #[error("the chain does not respond: {0}")]
     Silent(SafeText),
@@ -90,7 +90,7 @@ pub struct ChainReader {
     /// Hashes of the newest blocks that were read, to detect reorganisations.
     known: BTreeMap<u64, B256>,
     /// Paper mode: while it is on, the wallet's balances are the paper balances.
-    paper: Option<Paper>,
+    paper: Option<PaperMode>,
 }
 
 impl ChainReader {
@@ -98,16 +98,16 @@ impl ChainReader {
     /// because their symbols are untrusted.
     ///
     /// # Errors
-    /// [`ReadError::NoMulticall`] if the network has none.
+    /// [`MarketReadError::NoMulticall`] if the network has none.
     pub fn new(
         chain: usize,
         network: Network,
         provider: DynProvider,
         wallet: Address,
         pools: Vec<PoolPlace>,
-    ) -> Result<Self, ReadError> {
-        let missing = || ReadError::NoMulticall(SafeText::clean(&network.name, 40));
-        let multicall = network.book.contract(Contract::Multicall3).ok_or_else(missing)?;
+    ) -> Result<Self, MarketReadError> {
+        let missing = || MarketReadError::NoMulticall(SafeText::clean(&network.name, 40));
+        let multicall = network.book.contract(KnownContract::Multicall3).ok_or_else(missing)?;
         let token = |address: Address| network.book.tokens().iter().find(|token| token.address == address).cloned();
         let mut known: Vec<KnownPool> = pools
             .into_iter()
@@ -129,15 +129,15 @@ impl ChainReader {
 
     /// Shows the paper balances of the wallet while paper mode is on.
     #[must_use]
-    pub fn with_paper(self, paper: Option<Paper>) -> Self {
+    pub fn with_paper(self, paper: Option<PaperMode>) -> Self {
         Self { paper, ..self }
     }
 
     /// Reads the new blocks up to `head`, and the chain's state after them.
     ///
     /// # Errors
-    /// A [`ReadError`]; the next reading starts at the same block.
-    pub async fn read(&mut self, head: u64) -> Result<ChainSnapshot, ReadError> {
+    /// A [`MarketReadError`]; the next reading starts at the same block.
+    pub async fn read(&mut self, head: u64) -> Result<ChainSnapshot, MarketReadError> {
         let fresh = self.fresh_blocks(head).await?;
         self.snapshot(head, fresh).await
     }
@@ -145,12 +145,12 @@ impl ChainReader {
     /// Reads the state again after a block that was already read: paper balances change without a block.
     ///
     /// # Errors
-    /// A [`ReadError`] if the chain does not answer or the answer is invalid.
-    pub async fn read_again(&mut self, head: u64) -> Result<ChainSnapshot, ReadError> {
+    /// A [`MarketReadError`] if the chain does not answer or the answer is invalid.
+    pub async fn read_again(&mut self, head: u64) -> Result<ChainSnapshot, MarketReadError> {
         self.snapshot(head, Vec::new()).await
     }
 
-    async fn snapshot(&mut self, head: u64, fresh: Vec<Block>) -> Result<ChainSnapshot, ReadError> {
+    async fn snapshot(&mut self, head: u64, fresh: Vec<Block>) -> Result<ChainSnapshot, MarketReadError> {
         let mut activity = Vec::new();
         for block in &fresh {
             let number = block.header.number();
@@ -184,13 +184,13 @@ impl ChainReader {
     }
 
     /// Walks from `head` back to a block whose parent is known; returns the oldest first.
-    async fn fresh_blocks(&mut self, head: u64) -> Result<Vec<Block>, ReadError> {
+    async fn fresh_blocks(&mut self, head: u64) -> Result<Vec<Block>, MarketReadError> {
         let mut fresh = Vec::new();
         let mut number = head;
         loop {
             let tag = BlockNumberOrTag::Number(number);
             let block = self.provider.get_block_by_number(tag).full().await.map_err(silent)?;
-            let block = block.ok_or(ReadError::NoBlock(number))?;
+            let block = block.ok_or(MarketReadError::NoBlock(number))?;
             let parent = block.header.parent_hash();
             fresh.push(block);
             let Some(before) = number.checked_sub(1) else { break };
@@ -211,7 +211,7 @@ impl ChainReader {
         &self,
         block: u64,
         prices: &BTreeMap<Address, Usd>,
-    ) -> Result<(Vec<PoolRow>, Vec<BalanceRow>), ReadError> {
+    ) -> Result<(Vec<PoolRow>, Vec<BalanceRow>), MarketReadError> {
         let mut calls = Vec::new();
         for pool in &self.pools {
             let address = pool.place.address;
@@ -229,14 +229,15 @@ impl ChainReader {
         let input = IMulticall3::aggregate3Call { calls }.abi_encode();
         let request = TransactionRequest::default().with_to(self.multicall).with_input(input);
         let output: Bytes = self.provider.call(request).block(BlockId::number(block)).await.map_err(silent)?;
-        let answers = IMulticall3::aggregate3Call::abi_decode_returns(&output).map_err(|_| ReadError::NoAnswer)?;
+        let answers =
+            IMulticall3::aggregate3Call::abi_decode_returns(&output).map_err(|_| MarketReadError::NoAnswer)?;
         let mut answers = answers.into_iter().map(|answer| answer.success.then_some(answer.returnData));
         let pools = self.pools.iter().map(|pool| pool_row(pool, &mut answers, prices)).collect();
-        let wrapped = self.network.book.contract(Contract::WrappedNative);
+        let wrapped = self.network.book.contract(KnownContract::WrappedNative);
         let native = wrapped.and_then(|wrapped| prices.get(&wrapped)).copied();
         let coin = SafeText::clean(self.network.native_symbol, 16);
         let mut balances = Vec::new();
-        let shifts = match self.paper.as_ref().and_then(Paper::in_force) {
+        let shifts = match self.paper.as_ref().and_then(PaperMode::in_force) {
             Some(paper) => paper.ledger.shifts(self.network.chain_id, self.wallet).map_err(silent)?,
             None => Vec::new(),
         };
@@ -267,8 +268,8 @@ pub(super) fn symbol(token: &BookToken) -> SafeText {
     SafeText::clean(&token.symbol, 16)
 }
 
-fn silent(error: impl std::fmt::Display) -> ReadError {
-    ReadError::Silent(SafeText::clean(&error.to_string(), 120))
+fn silent(error: impl std::fmt::Display) -> MarketReadError {
+    MarketReadError::Silent(SafeText::clean(&error.to_string(), 120))
 }
 
 fn call<C: SolCall>(target: Address, call: &C) -> Call3 {

@@ -17,22 +17,22 @@ use bardo_abi::uniswap_v2::UniswapV2Pair;
 use bardo_abi::uniswap_v3::UniswapV3Pool;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::units::Usd;
-use bardo_sandbox::genesis::Pool;
-use bardo_sandbox::keys::Party;
+use bardo_sandbox::genesis::GenesisPool;
+use bardo_sandbox::keys::DevnetAccount;
 use bardo_sandbox::plan::Venue;
-use bardo_sandbox::target::Asset;
-use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxChain, SandboxConfig};
+use bardo_sandbox::target::PricedAsset;
+use bardo_sandbox::{BlockPace, MarketMode, Sandbox, SandboxChain, SandboxConfig};
 use bardo_session::market::{ActivityKind, BlockRow, ChainSnapshot, FeedPrice};
 use golem_chain::devnet::{Block, ChainTransaction};
 
-const ASSETS: [(&str, Asset); 7] = [
-    ("DAI", Asset::Dai),
-    ("LINK", Asset::Link),
-    ("UNI", Asset::Uni),
-    ("USDC", Asset::Usdc),
-    ("USDT", Asset::Usdt),
-    ("WBTC", Asset::Btc),
-    ("WETH", Asset::Eth),
+const ASSETS: [(&str, PricedAsset); 7] = [
+    ("DAI", PricedAsset::Dai),
+    ("LINK", PricedAsset::Link),
+    ("UNI", PricedAsset::Uni),
+    ("USDC", PricedAsset::Usdc),
+    ("USDT", PricedAsset::Usdt),
+    ("WBTC", PricedAsset::Btc),
+    ("WETH", PricedAsset::Eth),
 ];
 
 async fn ask<C: SolCall>(chain: &SandboxChain, to: Address, call: C) -> C::Return {
@@ -104,7 +104,7 @@ async fn prices_are_true(chain: &SandboxChain, snapshot: &ChainSnapshot) {
 
 async fn pools_are_true(chain: &SandboxChain, snapshot: &ChainSnapshot) {
     let on_page = |address| snapshot.tokens.iter().any(|token| token.address == address);
-    let both = |pool: &&Pool| on_page(pool.token0.address) && on_page(pool.token1.address);
+    let both = |pool: &&GenesisPool| on_page(pool.token0.address) && on_page(pool.token1.address);
     assert_eq!(snapshot.pools.len(), chain.deployment.pools.iter().filter(both).count());
     for row in &snapshot.pools {
         let pool = chain.deployment.pools.iter().find(|pool| pool.address == row.address).unwrap();
@@ -240,7 +240,7 @@ async fn activity_is_true(chain: &SandboxChain, snapshot: &ChainSnapshot) -> usi
 
 /// Transactions of the wallet in one block: a payment, a transfer, an allowance and a failing transfer.
 async fn act(chain: &SandboxChain, usdc: Address, friend: Address, spender: Address) -> Vec<B256> {
-    let wallet = Party::development_accounts().unwrap().remove(0);
+    let wallet = DevnetAccount::development_accounts().unwrap().remove(0);
     let transfer = |whole: u64| Erc20::transferCall { to: friend, value: U256::from(whole) * U256::from(1_000_000) };
     let calls: Vec<(Address, U256, Vec<u8>)> = vec![
         (friend, U256::from(5) * U256::from(10).pow(U256::from(16)), Vec::new()),
@@ -275,7 +275,7 @@ async fn act(chain: &SandboxChain, usdc: Address, friend: Address, spender: Addr
 fn the_page_says_what_the_chain_says() {
     // The feeds' ages are checked against the system clock, so the chain starts at the present time.
     let start_time = SystemClock.now_seconds();
-    let (pace, market) = (Pace::Manual, MarketMode::On);
+    let (pace, market) = (BlockPace::Manual, MarketMode::On);
     let config = SandboxConfig { seed: 5, start_time, pace, clock: None, market, keeper: true };
     let sandbox = Sandbox::boot(&config, &|_| {}).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();

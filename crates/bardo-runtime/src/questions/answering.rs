@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::shared::{Heard, Shared};
+use super::shared::{RemoteAnswer, SharedQueue};
 use super::{RequestContext, view_model};
 use bardo_base::clock::Clock;
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::{AmountError, TokenAmount};
-use bardo_safety::approval::{AnswerError, ApprovalQueue, Confirmation, Reply};
+use bardo_safety::approval::{AnswerError, ApprovalQueue, Confirmation, OperatorReply};
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_session::questions::{AnswerKind, OperatorAnswer, Question};
 use golem_chain::network::Network;
@@ -30,7 +30,7 @@ pub fn only_here(led: impl FnOnce() -> bool, kind: AnswerKind) -> Option<&'stati
 
 /// Error: the operator's answer was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotTaken {
+pub enum AnswerRefused {
     /// A standing approval of no time, or of more than a day.
     #[error("a standing approval lasts at most 24 hours")]
     GrantTime,
@@ -54,30 +54,30 @@ pub enum NotTaken {
 /// Delivers an answer to the approval queue; returns a confirmation message.
 ///
 /// # Errors
-/// [`NotTaken`].
+/// [`AnswerRefused`].
 pub fn answer(
     desk: &ApprovalQueue,
     permit: PermitId,
     answer: OperatorAnswer,
     confirmation: Confirmation,
     proof: Option<OperatorProof>,
-) -> Result<String, NotTaken> {
+) -> Result<String, AnswerRefused> {
     if let OperatorAnswer::Smaller { amount } = &answer {
         is_smaller(desk, permit, amount)?;
     }
-    let said = said(&answer);
+    let said = answer_message(&answer);
     if let OperatorAnswer::Similar { millis, .. } = answer
         && !(1..=MOST_GRANT).contains(&millis)
     {
-        return Err(NotTaken::GrantTime);
+        return Err(AnswerRefused::GrantTime);
     }
-    let reply = Reply { answer, confirmation };
+    let reply = OperatorReply { answer, confirmation };
     desk.answer_proved(permit, reply, proof)?;
     Ok(said)
 }
 
 /// Message for an answer.
-pub fn said(answer: &OperatorAnswer) -> String {
+pub fn answer_message(answer: &OperatorAnswer) -> String {
     match answer.kind() {
         AnswerKind::Once => "approved once",
         AnswerKind::Similar => "approved, with similar actions for a while",
@@ -89,14 +89,14 @@ pub fn said(answer: &OperatorAnswer) -> String {
 }
 
 /// Checks that an edited amount is smaller: the operator may agree to less, never to more.
-fn is_smaller(desk: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<(), NotTaken> {
+fn is_smaller(desk: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<(), AnswerRefused> {
     // The approval queue itself rejects answers to ended requests, and records that the operator wanted less.
     let Some(preview) = desk.asked(permit) else { return Ok(()) };
     let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
-    let trade = trade.ok_or(NotTaken::NoAmount)?;
+    let trade = trade.ok_or(AnswerRefused::NoAmount)?;
     let wanted = TokenAmount::parse(amount, trade.token_in.decimals)?;
     if wanted.raw().is_zero() || wanted.raw() >= trade.amount_in {
-        return Err(NotTaken::NotSmaller);
+        return Err(AnswerRefused::NotSmaller);
     }
     Ok(())
 }
@@ -114,22 +114,22 @@ pub fn asked_at(
         let proposal = request.preview.framed.proposal();
         let network = networks.iter().find(|network| network.chain_id == proposal.chain_id);
         let asked = view_model(request, network, 0, paper, told(&proposal.golem_id));
-        Question { needs_password: desk.takes_proof(), ..asked }
+        Question { needs_password: desk.needs_proof(), ..asked }
     });
     questions.collect()
 }
 
 /// Connects a process without a session to the ledger's shared queue, until the future is dropped.
 ///
-/// Publishes the requests of its approval queue, and delivers answers of other processes to it. `heard` is called for
+/// Publishes the requests of its approval queue, and delivers answers of other processes to it. `report` is called for
 /// each such answer with its success and a message.
-pub async fn stand_in_line(
+pub async fn serve_queue(
     desk: ApprovalQueue,
-    shared: Shared,
+    shared: SharedQueue,
     networks: Vec<Network>,
     clock: Arc<dyn Clock>,
     paper: bool,
-    heard: impl Fn(bool, String) + Send,
+    report: impl Fn(bool, String) + Send,
 ) {
     let mut changes = desk.watch();
     let mut laid = Vec::new();
@@ -151,24 +151,24 @@ pub async fn stand_in_line(
             Ok(rejected) => {
                 for one in rejected {
                     laid.clear();
-                    heard(false, format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id));
+                    report(false, format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id));
                 }
             }
             Err(error) => tracing::warn!(%error, "cannot report invalid rows of the shared queue"),
         }
-        match shared.heard() {
+        match shared.remote_answers() {
             Ok(answers) if answers.is_empty() => {}
             Ok(answers) => {
                 let answered = answers.iter().map(|one| one.permit_id).collect();
-                for Heard { permit_id, answer: given, confirmation, by } in answers {
+                for RemoteAnswer { permit_id, answer: given, confirmation, by } in answers {
                     let taken = match only_here(|| shared.is_led(), given.kind()) {
-                        Some(why) => Err(NotTaken::OnlyThere(why)),
+                        Some(why) => Err(AnswerRefused::OnlyThere(why)),
                         None => answer(&desk, permit_id, given, confirmation, None),
                     };
                     match taken {
-                        Ok(said) => heard(true, format!("{said}, in another process ({by})")),
+                        Ok(said) => report(true, format!("{said}, in another process ({by})")),
                         Err(why) => {
-                            heard(false, format!("an answer from another process ({by}) was rejected: {why}"));
+                            report(false, format!("an answer from another process ({by}) was rejected: {why}"));
                         }
                     }
                 }

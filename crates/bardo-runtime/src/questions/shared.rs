@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use bardo_base::fabric::AskReason;
 use bardo_base::id::{GolemId, InstanceId, PermitId};
 use bardo_base::text::SafeText;
-use bardo_safety::approval::{Confirmation, Elsewhere};
-use bardo_safety::audit::{self, AuditError, Entry, Kind};
+use bardo_safety::approval::{Confirmation, RemoteAnswers};
+use bardo_safety::audit::{self, AuditError, AuditKind, LogEntry};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof, ProofError};
 use bardo_safety::queue_key::QueueKey;
 use bardo_session::questions::{OperatorAnswer, Question, QuestionKey};
@@ -115,7 +115,7 @@ impl From<rusqlite::Error> for ShareError {
 
 /// An answer that was given in another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heard {
+pub struct RemoteAnswer {
     /// Permit that waits for the answer.
     pub permit_id: PermitId,
     /// The operator's answer.
@@ -156,7 +156,7 @@ impl fmt::Display for Forgery {
 
 /// An ignored row of the shared queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rejected {
+pub struct RejectedRow {
     /// Permit that the row names, as text.
     pub permit_id: SafeText,
     /// Reason that the row is ignored.
@@ -191,7 +191,7 @@ struct StoredAnswer {
 
 /// A request of this process, as it was stored.
 #[derive(Debug, Clone)]
-struct Laid {
+struct StoredRequest {
     stored: StoredQuestion,
     text: String,
     tag: B256,
@@ -200,13 +200,13 @@ struct Laid {
 #[derive(Debug, Default)]
 struct Inner {
     key: OnceLock<QueueKey>,
-    laid: Mutex<BTreeMap<PermitId, Laid>>,
+    laid: Mutex<BTreeMap<PermitId, StoredRequest>>,
     reported: Mutex<BTreeSet<B256>>,
 }
 
 /// Requests and answers of all processes on one ledger, from the view of one process. Clones share their state.
 #[derive(Debug, Clone)]
-pub struct Shared {
+pub struct SharedQueue {
     store: Store,
     inner: Arc<Inner>,
 }
@@ -289,9 +289,9 @@ impl AnswerRow {
         keccak256(format!("{}\n{}\n{:?}\n{:?}", self.permit_id, self.text, self.tag, self.entry))
     }
 
-    fn rejected(self, why: Forgery) -> Rejected {
+    fn rejected(self, why: Forgery) -> RejectedRow {
         let digest = self.digest();
-        Rejected {
+        RejectedRow {
             permit_id: SafeText::clean(&self.permit_id, 60),
             why,
             digest,
@@ -300,7 +300,7 @@ impl AnswerRow {
     }
 }
 
-impl Shared {
+impl SharedQueue {
     /// Shared queue in `store`, opened with [`MIGRATIONS`]. Nothing is shared before [`Self::unlock`].
     pub fn new(store: Store) -> Self {
         Self { store, inner: Arc::default() }
@@ -317,7 +317,7 @@ impl Shared {
         self.inner.key.get()
     }
 
-    fn laid(&self) -> MutexGuard<'_, BTreeMap<PermitId, Laid>> {
+    fn laid(&self) -> MutexGuard<'_, BTreeMap<PermitId, StoredRequest>> {
         self.inner.laid.lock()
     }
 
@@ -344,7 +344,7 @@ impl Shared {
     /// Returns true if an operator may answer a request of this process in another process on this ledger. False if
     /// the list of consoles cannot be read. Also false if [`Self::is_led`], since approvals
     /// from other processes do not count then.
-    pub fn is_attended_elsewhere(&self) -> bool {
+    pub fn is_attended_remotely(&self) -> bool {
         let attended =
             self.store.read(consoles).is_ok_and(|sessions| sessions.iter().any(|one| self.store.session_lives(one)));
         attended && !self.is_led()
@@ -388,7 +388,8 @@ impl Shared {
                 asked.insert(permit_id, self.stored_as(key, permit_id, question)?);
             }
         }
-        let rows: Vec<(String, Laid)> = asked.iter().map(|(id, laid)| (id.to_string(), laid.clone())).collect();
+        let rows: Vec<(String, StoredRequest)> =
+            asked.iter().map(|(id, laid)| (id.to_string(), laid.clone())).collect();
         let (store, account) = (self.store.clone(), key.account().to_string());
         let kept: Vec<String> = self
             .store
@@ -434,7 +435,7 @@ impl Shared {
     }
 
     /// Row of a request: the stored one if it has not changed, or else a new one with a new nonce.
-    fn stored_as(&self, key: &QueueKey, permit_id: PermitId, question: &Question) -> Result<Laid, ShareError> {
+    fn stored_as(&self, key: &QueueKey, permit_id: PermitId, question: &Question) -> Result<StoredRequest, ShareError> {
         if let Some(laid) = self.laid().get(&permit_id).filter(|laid| laid.stored.question == *question) {
             return Ok(laid.clone());
         }
@@ -442,7 +443,7 @@ impl Shared {
         let text = serde_json::to_string(&stored).map_err(|error| ShareError::Form(error.to_string()))?;
         let name = permit_id.to_string();
         let tag = key.tag(QUESTION, &[name.as_bytes(), self.store.session().as_bytes(), text.as_bytes()]);
-        Ok(Laid { stored, text, tag })
+        Ok(StoredRequest { stored, text, tag })
     }
 
     /// Unanswered requests of other processes that verify with this process's key. Without a key nothing is returned,
@@ -513,7 +514,8 @@ impl Shared {
                 let tag = key.tag(ANSWER, &[id.as_bytes(), text.as_bytes()]);
                 let body = serde_json::json!({ "permit_id": permit_id, "answer": kind, "by": by, "tag": tag });
                 let golem_id = GolemId::operator();
-                let entry = Entry { kind: Kind::ApprovalAnswered, call_id: None, golem_id: &golem_id, body: &body };
+                let entry =
+                    LogEntry { kind: AuditKind::ApprovalAnswered, call_id: None, golem_id: &golem_id, body: &body };
                 let head = audit::append(transaction, now, &entry)?;
                 let entry = i64::try_from(head.seq).map_err(|error| ShareError::Form(error.to_string()))?;
                 transaction.execute(
@@ -530,13 +532,13 @@ impl Shared {
     ///
     /// # Errors
     /// A [`ShareError`] if the ledger cannot be read.
-    pub fn heard(&self) -> Result<Vec<Heard>, ShareError> {
+    pub fn remote_answers(&self) -> Result<Vec<RemoteAnswer>, ShareError> {
         let mut heard = Vec::new();
         self.store.read(|connection| -> Result<(), ShareError> {
             for row in answers_to(connection, self.store.session())? {
                 let Ok(permit_id) = row.permit_id.parse() else { continue };
                 if let Ok(StoredAnswer { answer, confirmation, by, .. }) = self.check_answer(connection, &row)? {
-                    heard.push(Heard { permit_id, answer, confirmation, by });
+                    heard.push(RemoteAnswer { permit_id, answer, confirmation, by });
                 }
             }
             Ok(())
@@ -588,7 +590,7 @@ impl Shared {
     ///
     /// # Errors
     /// A [`ShareError`]; the rows are then reported with the next call.
-    pub async fn report(&self, now: u64) -> Result<Vec<Rejected>, ShareError> {
+    pub async fn report(&self, now: u64) -> Result<Vec<RejectedRow>, ShareError> {
         let Some(key) = self.key() else { return Ok(Vec::new()) };
         let mut found = self.store.read(|connection| self.rejected(connection, key))?;
         {
@@ -601,10 +603,11 @@ impl Shared {
         let noted = found.clone();
         self.store
             .write(move |transaction| {
-                for Rejected { permit_id, why, row, .. } in &noted {
+                for RejectedRow { permit_id, why, row, .. } in &noted {
                     let body = serde_json::json!({ "permit_id": permit_id, "why": why });
                     let golem_id = GolemId::operator();
-                    let entry = Entry { kind: Kind::ApprovalForged, call_id: None, golem_id: &golem_id, body: &body };
+                    let entry =
+                        LogEntry { kind: AuditKind::ApprovalForged, call_id: None, golem_id: &golem_id, body: &body };
                     audit::append(transaction, now, &entry)?;
                     match (why, row) {
                         (Forgery::Answer | Forgery::OtherAnswer | Forgery::Unrecorded, (id, Some(text))) => {
@@ -631,7 +634,7 @@ impl Shared {
     }
 
     /// Rows that concern this process and do not verify.
-    fn rejected(&self, connection: &Connection, key: &QueueKey) -> Result<Vec<Rejected>, ShareError> {
+    fn rejected(&self, connection: &Connection, key: &QueueKey) -> Result<Vec<RejectedRow>, ShareError> {
         let session = self.store.session();
         let mut rejected = Vec::new();
         for row in answers_to(connection, session)? {
@@ -639,7 +642,7 @@ impl Shared {
                 rejected.push(row.rejected(why));
             }
         }
-        let of = |row: QuestionRow, why| Rejected {
+        let of = |row: QuestionRow, why| RejectedRow {
             permit_id: SafeText::clean(&row.permit_id, 60),
             why,
             digest: row.digest(),
@@ -662,7 +665,7 @@ impl Shared {
     }
 }
 
-impl Elsewhere for Shared {
+impl RemoteAnswers for SharedQueue {
     fn close(&self, transaction: &Transaction<'_>, permit_id: PermitId) -> Result<Option<SafeText>, StoreError> {
         let id = permit_id.to_string();
         let given = answer_in(transaction, &id)?;
@@ -691,7 +694,7 @@ fn is_recorded(connection: &Connection, row: &AnswerRow, tag: B256) -> Result<bo
     let Some(entry) = entries.into_iter().find(|entry| entry.seq == before + 1) else { return Ok(false) };
     let body: Option<serde_json::Value> = serde_json::from_str(&entry.body).ok();
     let carried = body.as_ref().and_then(|body| body.get("tag")?.as_str()?.parse::<B256>().ok());
-    Ok(entry.kind == Kind::ApprovalAnswered.as_str() && entry.is_intact() && carried == Some(tag))
+    Ok(entry.kind == AuditKind::ApprovalAnswered.as_str() && entry.is_intact() && carried == Some(tag))
 }
 
 fn question_in(connection: &Connection, permit_id: &str) -> Result<Option<QuestionRow>, StoreError> {

@@ -7,21 +7,22 @@ use bardo_base::fabric::SimulatedChange;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use bardo_safety::approval::{ApprovalQueue, ApprovalRequest, AskedBy, INCOMPLETE, Scope, receivers};
+use bardo_safety::approval::{ApprovalQueue, ApprovalRequest, AskedBy, GrantScope, INCOMPLETE, receivers};
 use bardo_safety::content;
-use bardo_safety::permit::Bounds;
+use bardo_safety::permit::PermitBounds;
 use bardo_safety::pipeline::Preview;
 use bardo_safety::policy::{ChainId, ContractRef, Rules};
-use bardo_safety::proposal::Arrival;
+use bardo_safety::proposal::BridgeArrival;
 use bardo_safety::value::is_unlimited;
 use bardo_safety::verdict::Verdict;
 use bardo_session::content::{SignedContent, SignedMessage};
-use bardo_session::market::Money;
+use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
-    About, ActionRequest, AllowanceAfter, AnswerKind, ArrivalDetails, BoundContent, Change, Costs, Offered,
-    OpinionDetails, OrderDetails, Part, Place, Question, QuestionKey, RawCall, SimilarScope,
+    ActionAddress, ActionCosts, ActionRequest, AddressPart, AllowanceAfter, AnswerKind, AnswerOption, ArrivalDetails,
+    BoundContent, OpinionDetails, OrderDetails, Question, QuestionKey, RawCall, RequestSubject, SimilarScope,
+    TokenChange,
 };
-use golem_chain::network::{Contract, Network, NetworkKind};
+use golem_chain::network::{KnownContract, Network, NetworkKind};
 use golem_chain::token::TokenId;
 
 /// Maximum length of a line, in characters.
@@ -37,18 +38,18 @@ pub struct RequestContext {
     /// Agent's reason for this action.
     pub words: Option<SafeText>,
     /// Addresses that the policy in force lists.
-    pub listed: Listed,
+    pub listed: ListedAddresses,
 }
 
 /// Addresses that a policy lists explicitly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedAddresses {
     contracts: Vec<ContractRef>,
     spenders: Vec<Address>,
     recipients: Vec<Address>,
 }
 
-impl Listed {
+impl ListedAddresses {
     /// Addresses that these rules list.
     pub fn of(rules: &Rules) -> Self {
         Self {
@@ -59,15 +60,15 @@ impl Listed {
     }
 
     /// True if an address is listed for its role. A contract with only some functions listed does not count.
-    fn has(&self, part: Part, chain_id: u64, address: Address) -> bool {
+    fn has(&self, part: AddressPart, chain_id: u64, address: Address) -> bool {
         match part {
-            Part::From | Part::Signer => false,
-            Part::Calls => {
+            AddressPart::From | AddressPart::Signer => false,
+            AddressPart::Calls => {
                 let wanted = ContractRef { chain: ChainId(chain_id), address, selector: None };
                 self.contracts.contains(&wanted)
             }
-            Part::Spender => self.spenders.contains(&address),
-            Part::Receiver => self.recipients.contains(&address),
+            AddressPart::Spender => self.spenders.contains(&address),
+            AddressPart::Receiver => self.recipients.contains(&address),
         }
     }
 }
@@ -88,11 +89,13 @@ pub fn view_model(
         AskedBy::Agent { why } => (proposal.golem_id.clone(), RequestContext { words: why.clone(), ..told }),
     };
     let money = match (paper || preview.paper, preview.network) {
-        (true, _) => Money::Paper,
-        (false, NetworkKind::Devnet) if network.is_some_and(|network| network.rehearses.is_some()) => Money::Rehearsal,
-        (false, NetworkKind::Devnet) => Money::Play,
-        (false, NetworkKind::Test) => Money::Test,
-        (false, NetworkKind::Real) => Money::Real,
+        (true, _) => MoneyKind::Paper,
+        (false, NetworkKind::Devnet) if network.is_some_and(|network| network.rehearses.is_some()) => {
+            MoneyKind::Rehearsal
+        }
+        (false, NetworkKind::Devnet) => MoneyKind::Play,
+        (false, NetworkKind::Test) => MoneyKind::Test,
+        (false, NetworkKind::Real) => MoneyKind::Real,
     };
     Question {
         key: QuestionKey::Action(preview.permit.permit_id),
@@ -114,7 +117,7 @@ pub fn view_model(
         to_read: request.requirement.to_read.clone(),
         confirm: request.requirement.confirm.clone(),
         answers: answers(preview),
-        about: About::Action(Box::new(action(preview, network, told))),
+        about: RequestSubject::Action(Box::new(action(preview, network, told))),
     }
 }
 
@@ -146,7 +149,7 @@ fn action(preview: &Preview, network: Option<&Network>, told: RequestContext) ->
             preview,
             &content,
             &label,
-            network.and_then(|network| network.book.contract(Contract::Permit2)),
+            network.and_then(|network| network.book.contract(KnownContract::Permit2)),
         ),
         nothing_else: nothing_else(preview),
         costs: costs(preview),
@@ -163,7 +166,7 @@ fn action(preview: &Preview, network: Option<&Network>, told: RequestContext) ->
 
 /// Scope of a standing approval for this action.
 fn similar(preview: &Preview) -> SimilarScope {
-    let (scope, bounds) = (Scope::of(preview), &preview.permit.bounds);
+    let (scope, bounds) = (GrantScope::of(preview), &preview.permit.bounds);
     let arrival = preview.framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
     let gets = bounds.inflows.iter().map(|inflow| inflow.token.symbol.clone());
     SimilarScope {
@@ -177,7 +180,7 @@ fn similar(preview: &Preview) -> SimilarScope {
     }
 }
 
-fn arrival(arrival: &Arrival) -> ArrivalDetails {
+fn arrival(arrival: &BridgeArrival) -> ArrivalDetails {
     let decimals = arrival.token.decimals;
     ArrivalDetails {
         chain_id: arrival.chain_id,
@@ -198,14 +201,14 @@ fn signed_order(message: &SignedMessage) -> OrderDetails {
 /// True if the hash matches the content, and everything displayed of the content is derived from it.
 pub(super) fn is_bound(title: &SafeText, action: &ActionRequest) -> bool {
     let Some(BoundContent { content, rest }) = action.bound.as_deref() else { return false };
-    let places = |part: Part| {
+    let places = |part: AddressPart| {
         let of_part = action.places.iter().filter(move |place| place.part == part);
         of_part.map(|place| place.address).collect::<std::collections::BTreeSet<_>>()
     };
     let messages = || content.calls.iter().flat_map(|call| &call.messages).chain(&content.order);
     let spenders = content.allowances.iter().map(|one| one.spender);
     let spenders = spenders.chain(messages().flat_map(|message| message.spenders.iter().copied())).collect();
-    let receivers = places(Part::Receiver);
+    let receivers = places(AddressPart::Receiver);
     // Display-only fields of an allowance: its label, and the values before and around it.
     let bare = |one: &AllowanceAfter| AllowanceAfter {
         label: None,
@@ -221,9 +224,9 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionRequest) -> bool {
         && raw(content) == action.raw
         && content.order.as_ref().map(signed_order) == action.order
         && bounds(content) == action.allowances.iter().map(bare).collect::<Vec<_>>()
-        && places(Part::From) == [content.account].into()
-        && places(Part::Calls) == content.calls.iter().map(|call| call.to).collect()
-        && places(Part::Spender) == spenders
+        && places(AddressPart::From) == [content.account].into()
+        && places(AddressPart::Calls) == content.calls.iter().map(|call| call.to).collect()
+        && places(AddressPart::Spender) == spenders
         && content.least_in.iter().filter_map(|flow| flow.recipient).all(|who| receivers.contains(&who))
 }
 
@@ -252,7 +255,7 @@ fn smaller(preview: &Preview) -> Option<(String, SafeText)> {
     Some((amount.to_string(), trade.token_in.symbol.clone()))
 }
 
-fn answers(preview: &Preview) -> Vec<Offered> {
+fn answers(preview: &Preview) -> Vec<AnswerOption> {
     AnswerKind::ALL
         .into_iter()
         .map(|kind| {
@@ -261,7 +264,7 @@ fn answers(preview: &Preview) -> Vec<Offered> {
                 AnswerKind::Smaller => smaller(preview).is_none().then(|| text("it has no amount to reduce")),
                 AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
             };
-            Offered { kind, why_not }
+            AnswerOption { kind, why_not }
         })
         .collect()
 }
@@ -274,48 +277,52 @@ fn nothing_else(preview: &Preview) -> Result<(), SafeText> {
     }
 }
 
-fn places(preview: &Preview, label: &impl Fn(Address) -> Option<SafeText>, listed: &Listed) -> Vec<Place> {
+fn places(
+    preview: &Preview,
+    label: &impl Fn(Address) -> Option<SafeText>,
+    listed: &ListedAddresses,
+) -> Vec<ActionAddress> {
     let framed = &preview.framed;
     let account = framed.account();
-    let mut places: Vec<Place> = Vec::new();
-    let mut add = |part: Part, address: Address, first_seen: bool| {
-        let is_from = address == account && part != Part::From;
+    let mut places: Vec<ActionAddress> = Vec::new();
+    let mut add = |part: AddressPart, address: Address, first_seen: bool| {
+        let is_from = address == account && part != AddressPart::From;
         let listed = listed.has(part, framed.proposal().chain_id, address);
-        let place = Place { part, address, label: label(address), listed, is_from, first_seen };
+        let place = ActionAddress { part, address, label: label(address), listed, is_from, first_seen };
         if !places.iter().any(|known| known.part == part && known.address == address) {
             places.push(place);
         }
     };
-    add(Part::From, account, false);
+    add(AddressPart::From, account, false);
     if framed.signer() != account {
-        add(Part::Signer, framed.signer(), false);
+        add(AddressPart::Signer, framed.signer(), false);
     }
     for leg in framed.legs() {
-        add(Part::Calls, leg.to, false);
+        add(AddressPart::Calls, leg.to, false);
     }
     for bound in &preview.permit.bounds.allowances {
-        add(Part::Spender, bound.spender, false);
+        add(AddressPart::Spender, bound.spender, false);
     }
     for leg in framed.legs() {
         for slot in &leg.slots {
             for take in slot.message.takes() {
-                add(Part::Spender, take.spender, false);
+                add(AddressPart::Spender, take.spender, false);
             }
         }
     }
     if let Some(order) = &framed.proposal().order {
         for take in order.message.takes() {
-            add(Part::Spender, take.spender, false);
+            add(AddressPart::Spender, take.spender, false);
         }
         for address in &framed.proposal().recipients {
-            add(Part::Receiver, *address, preview.first_seen && *address != account);
+            add(AddressPart::Receiver, *address, preview.first_seen && *address != account);
         }
     }
     for inflow in &preview.permit.bounds.inflows {
-        add(Part::Receiver, inflow.recipient, preview.first_seen && inflow.recipient != account);
+        add(AddressPart::Receiver, inflow.recipient, preview.first_seen && inflow.recipient != account);
     }
     for address in receivers(preview) {
-        add(Part::Receiver, address, preview.first_seen);
+        add(AddressPart::Receiver, address, preview.first_seen);
     }
     places
 }
@@ -357,8 +364,8 @@ fn allowances(
     rows.collect()
 }
 
-fn changes(preview: &Preview, network: Option<&Network>) -> Vec<Change> {
-    let Bounds { outflows, inflows, .. } = &preview.permit.bounds;
+fn changes(preview: &Preview, network: Option<&Network>) -> Vec<TokenChange> {
+    let PermitBounds { outflows, inflows, .. } = &preview.permit.bounds;
     let known = outflows.iter().map(|flow| &flow.token).chain(inflows.iter().map(|inflow| &inflow.token));
     let coin = network.map_or("ETH", |network| network.native_symbol);
     let mut moves = preview.simulated.moves.iter();
@@ -387,7 +394,7 @@ fn changes(preview: &Preview, network: Option<&Network>) -> Vec<Change> {
                 (gas.map(|usd| signed(false, &cents(usd))), Some(worst))
             }
         };
-        Change {
+        TokenChange {
             symbol: told.symbol,
             address: told.address,
             expected: told.change.to_string(),
@@ -415,7 +422,7 @@ fn share(usd: Usd, part: U256, whole: U256) -> Option<Usd> {
     Usd::from_scaled(U256::from(u128::try_from(product).ok()?), DOLLAR_DIGITS).ok()
 }
 
-fn costs(preview: &Preview) -> Costs {
+fn costs(preview: &Preview) -> ActionCosts {
     let values = &preview.values;
     let out = values.outflows.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd).ok());
     let expected = preview.permit.bounds.inflows.iter().try_fold(Usd::ZERO, |sum, inflow| {
@@ -429,7 +436,7 @@ fn costs(preview: &Preview) -> Costs {
         Some((lost, u64::try_from(bps).ok()?))
     };
     let trades = preview.framed.proposal().trade.is_some();
-    Costs {
+    ActionCosts {
         spent: values.spent,
         counted: Some(preview.counted),
         received: values.received,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::error::BootError;
-use super::state::{Control, Links, SessionState, Sources};
+use super::state::{SessionChannels, SessionControl, SessionSources, SessionState};
 use super::time::UNHURRIED;
-use super::{SessionOptions, StopWatch, tell};
+use super::{SessionOptions, StopWatch, send_news};
 use crate::data::{DataFolder, Ledger};
 use crate::rehearsal::Rehearsal;
 use crate::rehearsed::RehearsalRecorder;
-use crate::{OpenWorld, SigningContext, account, open_telling};
+use crate::{OpenEnvironment, SigningContext, account, open_telling};
 use bardo_base::clock::Clock;
 use bardo_base::config::{Config, ForkSettings};
 use bardo_base::fabric::{Fabric, FabricConfig};
@@ -20,17 +20,17 @@ use bardo_base::model::Phase;
 use bardo_base::rng::RandomSource;
 use bardo_base::text::SafeText;
 use bardo_safety::Account;
-use bardo_safety::custody::{RevocableAccount, Revocation};
+use bardo_safety::custody::{RevocableAccount, RevocationSwitch};
 use bardo_safety::operator_policy::OperatorPolicyEngine;
-use bardo_sandbox::genesis::Stage as Step;
-use bardo_sandbox::{MarketMode, Pace, Progress, SandboxConfig};
-use bardo_session::handle::News;
-use bardo_session::market::{BootStep, ChainIdentity, Money, Network, Update};
-use golem::brain::Choice;
+use bardo_sandbox::genesis::StartStage as Step;
+use bardo_sandbox::{BlockPace, MarketMode, SandboxConfig, StartProgress};
+use bardo_session::handle::SessionNews;
+use bardo_session::market::{BootStep, ChainIdentity, MarketUpdate, MoneyKind, NetworkIdentity};
+use golem::brain::BrainChoice;
 use golem::brain::process::confinement;
 use golem_chain::network::NetworkKind;
 use golem_tools::ALL_TOOL_DEFS;
-use golem_tools::engine::{Acting, Catalog, Executor, ExecutorConfig, Hook};
+use golem_tools::engine::{Catalog, Executor, ExecutorConfig, Hook, WriteAccess};
 
 /// Number of events kept in memory. Older events are in the journal.
 const RING: usize = 65_536;
@@ -46,7 +46,7 @@ pub(super) async fn boot(
     options: &SessionOptions,
     clock: Arc<dyn Clock>,
     stop_watch: StopWatch,
-    news: mpsc::Sender<News>,
+    news: mpsc::Sender<SessionNews>,
 ) -> Result<SessionState, BootError> {
     let folder = DataFolder::of(config);
     folder.create()?;
@@ -67,7 +67,7 @@ pub(super) async fn boot(
     let acting = act(config, options, (&opened, &ledger), &rules, &fabric, &clock, &phase_now).await?;
     if let (false, Some(account)) = (options.watch, opened.world.account) {
         // A process that was killed during a sale has left its plan, which permits parts that nothing else would.
-        rules.end_left_liquidations(account, clock.now_millis()).await?;
+        rules.end_orphaned_liquidations(account, clock.now_millis()).await?;
     }
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
     // Programs that start a session have validated the archetypes already; the files may have changed since.
@@ -83,7 +83,7 @@ pub(super) async fn boot(
     let world = Arc::new(opened.world.with_orders(orders).with_paper(paper));
     let (golems, revocation) = acting.clone().map(revocable).unzip();
     let golem_id = config.golem.id();
-    let executor = |golem_id: &GolemId, catalog: &Catalog, acting: &Option<Acting>| {
+    let executor = |golem_id: &GolemId, catalog: &Catalog, acting: &Option<WriteAccess>| {
         Executor::new(ExecutorConfig {
             catalog: catalog.clone(),
             world: Arc::clone(&world),
@@ -95,7 +95,7 @@ pub(super) async fn boot(
             acting: acting.clone(),
         })
     };
-    let (shared, led_by_program) = (ledger.queue.clone(), Choice::is_program(&config.golem));
+    let (shared, led_by_program) = (ledger.queue.clone(), BrainChoice::is_program(&config.golem));
     if led_by_program {
         // Before the brain process starts. This session itself knows that approvals from elsewhere do not count. Other
         // processes on this ledger rely on this row, which a process of the same user could delete. So it stops a brain
@@ -105,8 +105,8 @@ pub(super) async fn boot(
     if options.attended && !options.watch {
         shared.attend().await?;
     }
-    tell(&news, News::Market(Update::Started(network.clone()))).await;
-    let sources = Sources {
+    send_news(&news, SessionNews::Market(MarketUpdate::Started(network.clone()))).await;
+    let sources = SessionSources {
         golem: executor(&golem_id, &reach, &golems),
         operator: executor(&GolemId::operator(), &catalog, &acting),
         catalog: catalog.clone(),
@@ -136,8 +136,8 @@ pub(super) async fn boot(
         led_by_program,
         brain_isolation: led_by_program.then(confinement::available),
         sources,
-        control: Control::new(stop_watch, revocation, phase),
-        links: Links::new(news, phase_now),
+        control: SessionControl::new(stop_watch, revocation, phase),
+        links: SessionChannels::new(news, phase_now),
     })
 }
 
@@ -146,13 +146,13 @@ async fn open(
     config: &Config,
     options: &SessionOptions,
     clock: &Arc<dyn Clock>,
-    news: &mpsc::Sender<News>,
-) -> Result<OpenWorld, BootError> {
+    news: &mpsc::Sender<SessionNews>,
+) -> Result<OpenEnvironment, BootError> {
     let sandbox = SandboxConfig {
         seed: options.seed,
         start_time: clock.now_seconds(),
         // With simulated time, blocks are made as that time passes.
-        pace: if options.time.is_some() { Pace::Every(UNHURRIED) } else { Pace::Live },
+        pace: if options.time.is_some() { BlockPace::Every(UNHURRIED) } else { BlockPace::Live },
         clock: Some(clock.clone()),
         market: MarketMode::On,
         keeper: true,
@@ -165,9 +165,9 @@ async fn open(
         Some(name) => format!("kept as {name}"),
         None => "ends with this process".to_owned(),
     };
-    let report = move |progress: Progress| {
+    let report = move |progress: StartProgress| {
         // A closed console needs no reports.
-        let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress, &lasts))));
+        let _gone = telling.blocking_send(SessionNews::Market(MarketUpdate::Boot(step_of(progress, &lasts))));
     };
     Ok(open_telling(config, move || sandbox, clock.clone(), report).await?)
 }
@@ -178,10 +178,10 @@ async fn rehearse(
     fork: &ForkSettings,
     pace: SandboxConfig,
     clock: &Arc<dyn Clock>,
-    news: &mpsc::Sender<News>,
-) -> Result<OpenWorld, BootError> {
+    news: &mpsc::Sender<SessionNews>,
+) -> Result<OpenEnvironment, BootError> {
     let step = |step: &str, detail: &str, done: bool| {
-        News::Market(Update::Boot(BootStep {
+        SessionNews::Market(MarketUpdate::Boot(BootStep {
             chain: SafeText::clean(&fork.network, 40),
             step: SafeText::clean(step, 80),
             detail: SafeText::clean(detail, 120),
@@ -189,21 +189,21 @@ async fn rehearse(
             rehearses: true,
         }))
     };
-    tell(news, step("reading the live network", &fork.to_string(), false)).await;
+    send_news(news, step("reading the live network", &fork.to_string(), false)).await;
     let opened = open_telling(config, move || pace, clock.clone(), |_| {}).await?;
     if let Some(rehearsal) = &opened.rehearsal {
         let source = if rehearsal.origin.is_offline() { ", from the cache" } else { "" };
-        tell(news, step(&format!("at block {}{source}", rehearsal.origin.number()), "", false)).await;
+        send_news(news, step(&format!("at block {}{source}", rehearsal.origin.number()), "", false)).await;
         let holder = match rehearsal.holder {
             Some(holder) => format!("a stand-in with what {holder} holds"),
             None => "a stand-in with 10 of the native token".to_owned(),
         };
-        tell(news, step(&holder, &not_copied(rehearsal), false)).await;
+        send_news(news, step(&holder, &not_copied(rehearsal), false)).await;
         let lasts = match &config.kept_devnet {
             Some(name) => format!("kept as {name}"),
             None => "ends with this process".to_owned(),
         };
-        tell(news, step("running", &lasts, true)).await;
+        send_news(news, step("running", &lasts, true)).await;
     }
     Ok(opened)
 }
@@ -221,12 +221,12 @@ fn not_copied(rehearsal: &Rehearsal) -> String {
 async fn act(
     config: &Config,
     options: &SessionOptions,
-    (opened, ledger): (&OpenWorld, &Ledger),
+    (opened, ledger): (&OpenEnvironment, &Ledger),
     rules: &Arc<OperatorPolicyEngine>,
     fabric: &Fabric,
     clock: &Arc<dyn Clock>,
     phase: &watch::Receiver<Phase>,
-) -> Result<Option<Acting>, BootError> {
+) -> Result<Option<WriteAccess>, BootError> {
     let Some(picked) = account::pick(config, &opened.world)? else { return Ok(None) };
     let hands = SigningContext {
         phase: phase.clone(),
@@ -242,18 +242,18 @@ async fn act(
 }
 
 /// The Golem signs with the same account, until its access is revoked.
-fn revocable(acting: Acting) -> (Acting, Revocation) {
+fn revocable(acting: WriteAccess) -> (WriteAccess, RevocationSwitch) {
     let (account, revocation) = RevocableAccount::new(Arc::clone(&acting.account));
-    (Acting { account: Arc::new(account), ..acting }, revocation)
+    (WriteAccess { account: Arc::new(account), ..acting }, revocation)
 }
 
 /// The signing account, unlocked where the session has its password.
 async fn unlocked(
     config: &Config,
     options: &SessionOptions,
-    opened: &OpenWorld,
+    opened: &OpenEnvironment,
     ledger: &Ledger,
-    picked: &account::Picked,
+    picked: &account::SelectedAccount,
 ) -> Result<Arc<dyn Account>, BootError> {
     let account = account::locked(picked, opened, ledger)?;
     match (picked.key(), &options.password) {
@@ -263,7 +263,7 @@ async fn unlocked(
 }
 
 /// Converts progress of the devnet into a step for the console. `lasts` says what happens to the devnet at the end.
-fn step_of(progress: Progress, lasts: &str) -> BootStep {
+fn step_of(progress: StartProgress, lasts: &str) -> BootStep {
     let (step, detail) = match progress.stage {
         Step::Snapshot => ("loading contracts, pools and balances", String::new()),
         Step::Kept => ("reading the kept chain", String::new()),
@@ -284,28 +284,28 @@ fn step_of(progress: Progress, lasts: &str) -> BootStep {
 }
 
 /// Network as the header shows it.
-fn identity(opened: &crate::OpenWorld) -> Network {
+fn identity(opened: &crate::OpenEnvironment) -> NetworkIdentity {
     let chains = opened.world.chains();
     let kinds: Vec<NetworkKind> = chains.iter().map(|chain| chain.network().kind).collect();
     // The riskiest kind decides: real money beside play money counts as real money.
     let money = if chains.iter().any(|chain| chain.network().rehearses.is_some()) {
-        Money::Rehearsal
+        MoneyKind::Rehearsal
     } else if kinds.contains(&NetworkKind::Real) || kinds.is_empty() {
-        Money::Real
+        MoneyKind::Real
     } else if kinds.contains(&NetworkKind::Test) {
-        Money::Test
+        MoneyKind::Test
     } else {
-        Money::Play
+        MoneyKind::Play
     };
     let name = match chains {
-        _ if money == Money::Play => "devnet".to_owned(),
+        _ if money == MoneyKind::Play => "devnet".to_owned(),
         [one] if let Some(block) = one.network().rehearses => {
             format!("{} at block {}", one.network().name, block.number)
         }
         [one] => one.network().name.clone(),
         _ => format!("{} networks", chains.len()),
     };
-    Network {
+    NetworkIdentity {
         name: SafeText::clean(&name, 40),
         money,
         chains: chains

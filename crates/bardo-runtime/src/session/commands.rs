@@ -8,16 +8,16 @@ use alloy::primitives::Address;
 
 use super::error::{CommandError, SteerError};
 use super::keys::STAY;
-use super::prompts::Own;
+use super::prompts::PromptSubject;
 use super::prompts::policy_requirement;
-use super::selling::Cause;
-use super::state::{Lines, SessionState};
-use super::tell;
-use super::watching::Watched;
-use crate::actor::Script;
+use super::selling::SaleCause;
+use super::send_news;
+use super::state::{ActorChannels, SessionState};
+use super::watching::ReportedState;
+use crate::actor::ActorScript;
 use crate::data::{DataFolder, LedgerKind};
-use crate::questions::answering::{self, NotTaken};
-use crate::questions::shared::Heard;
+use crate::questions::answering::{self, AnswerRefused};
+use crate::questions::shared::RemoteAnswer;
 use crate::reauthentication;
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::model::StopLevel;
@@ -27,13 +27,13 @@ use bardo_safety::approval::ApprovalQueue;
 use bardo_safety::audit::AuditLog;
 use bardo_safety::ledger::{self, LedgerError};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
-use bardo_safety::stop::{InForce, StopError};
-use bardo_session::handle::{BreakerState, Command, DevnetControl, LeaveMode, News, Sent};
+use bardo_safety::stop::{ActiveStop, StopError};
+use bardo_session::handle::{AddressedCommand, BreakerState, DevnetControl, LeaveMode, SessionCommand, SessionNews};
 use bardo_session::questions::{AnswerKind, Confirmation, OperatorAnswer, QuestionKey};
-use golem::life::Played;
+use golem::life::ScenarioProgress;
 use golem::scenario;
-use golem_chain::devnet::Mining;
-use golem_tools::engine::{Call, Input};
+use golem_chain::devnet::MiningMode;
+use golem_tools::engine::{ToolCall, ToolInput};
 
 /// Maximum number of blocks per command.
 const MOST_BLOCKS: u32 = 256;
@@ -43,23 +43,23 @@ const MOST_SECONDS: u64 = 30 * 86_400;
 const SHOCK_BLOCKS: u64 = 10;
 
 /// Result of a command: success or failure with a message; `None` if other messages report it.
-pub(super) type Outcome = Option<Result<String, CommandError>>;
+pub(super) type CommandOutcome = Option<Result<String, CommandError>>;
 
 impl SessionState {
     /// Executes a command; returns the mode of leaving if it is one to leave.
     pub(super) async fn carry_out(
         self: &Arc<Self>,
-        sent: Sent,
-        lines: &Lines,
-        watched: &mut Watched,
+        sent: AddressedCommand,
+        lines: &ActorChannels,
+        watched: &mut ReportedState,
     ) -> Option<LeaveMode> {
-        if let Command::Leave(mode) = sent.command {
+        if let SessionCommand::Leave(mode) = sent.command {
             return Some(mode);
         }
         let ours = sent.golem_id == self.golem_id || sent.golem_id == GolemId::operator();
         let outcome = if ours {
             match (self.watch_only, &sent.command) {
-                (false, _) | (true, Command::Look { .. }) => self.command(sent.command, lines).await,
+                (false, _) | (true, SessionCommand::Look { .. }) => self.command(sent.command, lines).await,
                 (true, _) => Some(Err(CommandError::WatchOnly)),
             }
         } else {
@@ -70,32 +70,36 @@ impl SessionState {
                 Ok(words) => (true, words),
                 Err(error) => (false, error.to_string()),
             };
-            tell(&self.links.news, News::CommandResult { done, words: SafeText::clean(&words, 400) }).await;
+            send_news(&self.links.news, SessionNews::CommandResult { done, words: SafeText::clean(&words, 400) }).await;
         }
-        self.look_around(watched).await;
+        self.poll_unwatched(watched).await;
         None
     }
 
-    async fn command(self: &Arc<Self>, command: Command, lines: &Lines) -> Outcome {
+    async fn command(self: &Arc<Self>, command: SessionCommand, lines: &ActorChannels) -> CommandOutcome {
         match command {
-            Command::Call { ticket, tool, params, dry_run, idempotency_key } => {
+            SessionCommand::Call { ticket, tool, params, dry_run, idempotency_key } => {
                 if *self.control.leaving.borrow() {
                     return Some(Err(CommandError::Ends));
                 }
-                self.call(ticket, Call { idempotency_key, dry_run, ..Call::new(tool, Input::Json(params)) }).await;
+                self.call(
+                    ticket,
+                    ToolCall { idempotency_key, dry_run, ..ToolCall::new(tool, ToolInput::Json(params)) },
+                )
+                .await;
                 None
             }
-            Command::Offer { .. } | Command::Commit { .. } if *self.control.leaving.borrow() => {
+            SessionCommand::Offer { .. } | SessionCommand::Commit { .. } if *self.control.leaving.borrow() => {
                 Some(Err(CommandError::Ends))
             }
-            Command::Offer { ticket, tool, params } => {
-                self.offer(ticket, Call::new(tool, Input::Json(params))).await;
+            SessionCommand::Offer { ticket, tool, params } => {
+                self.offer(ticket, ToolCall::new(tool, ToolInput::Json(params))).await;
                 None
             }
-            Command::Commit { ticket, permit_id, simulation_hash } => {
+            SessionCommand::Commit { ticket, permit_id, simulation_hash } => {
                 self.commit(ticket, permit_id, simulation_hash).await.err().map(|error| Err(error.into()))
             }
-            Command::Cancel { call_id } => {
+            SessionCommand::Cancel { call_id } => {
                 let cancelled = self.sources.operator.cancel(call_id) || self.sources.golem.cancel(call_id);
                 Some(if cancelled {
                     Ok("cancelled: nothing was signed".to_owned())
@@ -103,57 +107,57 @@ impl SessionState {
                     Err(CommandError::NotCancelled)
                 })
             }
-            Command::Answer { key, answer, confirmation, password } => {
+            SessionCommand::Answer { key, answer, confirmation, password } => {
                 Some(self.answer(key, answer, confirmation, password).await)
             }
             // Already executed when they arrive here; see `stop_watch`.
-            stop @ (Command::Hold | Command::ReleaseHold | Command::Raise { .. }) => {
+            stop @ (SessionCommand::Hold | SessionCommand::ReleaseHold | SessionCommand::Raise { .. }) => {
                 self.control.stop_watch.obey(&stop)
             }
-            Command::AskToLower { level } => Some(self.ask_to_lower(level)),
-            Command::AskToLeavePaper => {
-                let on = self.sources.paper.as_ref().is_some_and(golem_tools::engine::Paper::on);
-                Some(on.then(|| self.lay(Own::LeavePaper)).ok_or(CommandError::NoPaper))
+            SessionCommand::AskToLower { level } => Some(self.ask_to_lower(level)),
+            SessionCommand::AskToLeavePaper => {
+                let on = self.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on);
+                Some(on.then(|| self.lay(PromptSubject::LeavePaper)).ok_or(CommandError::NoPaper))
             }
-            Command::EnterPaper => Some(match &self.sources.paper {
+            SessionCommand::EnterPaper => Some(match &self.sources.paper {
                 Some(paper) => {
                     paper.turn(true);
                     Ok("paper mode: actions are simulated, nothing is signed".to_owned())
                 }
                 None => Err(CommandError::NoSigner),
             }),
-            Command::AskToResetBreaker => Some(self.ask_to_reset()),
-            Command::Say { words } => {
+            SessionCommand::AskToResetBreaker => Some(self.ask_to_reset()),
+            SessionCommand::Say { words } => {
                 let said = lines.words.try_send(words);
                 // The reply, or its absence, appears in the agent's own words.
                 said.err().map(|_| Err(CommandError::NobodyListens))
             }
-            Command::RevokeGrant { number } => {
+            SessionCommand::RevokeGrant { number } => {
                 let revoked = self.sources.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));
                 Some(revoked.then(|| "revoked".to_owned()).ok_or(CommandError::NoGrant))
             }
-            Command::Look { ticket, query } => {
+            SessionCommand::Look { ticket, query } => {
                 let state = Arc::clone(self);
                 tokio::spawn(async move {
-                    let found = Box::new(state.look_up(query).await);
-                    tell(&state.links.news, News::Found { ticket, found }).await;
+                    let found = Box::new(state.run_query(query).await);
+                    send_news(&state.links.news, SessionNews::Found { ticket, found }).await;
                 });
                 None
             }
-            Command::Devnet(control) => Some(self.devnet(control).await.map_err(CommandError::from)),
-            Command::Scenario { name } => Some(self.show(&name, lines)),
-            Command::Step if self.step_by_step => {
+            SessionCommand::Devnet(control) => Some(self.devnet(control).await.map_err(CommandError::from)),
+            SessionCommand::Scenario { name } => Some(self.show(&name, lines)),
+            SessionCommand::Step if self.step_by_step => {
                 self.control.steps.add_permits(1);
                 None
             }
-            Command::Step => Some(Err(CommandError::GoesByItself)),
-            Command::Replay(_) => Some(Err(CommandError::NoRecording)),
-            Command::Leave(_) => None,
+            SessionCommand::Step => Some(Err(CommandError::GoesByItself)),
+            SessionCommand::Replay(_) => Some(Err(CommandError::NoRecording)),
+            SessionCommand::Leave(_) => None,
         }
     }
 
     /// Starts a scenario in place of the present one.
-    fn show(&self, name: &str, lines: &Lines) -> Result<String, CommandError> {
+    fn show(&self, name: &str, lines: &ActorChannels) -> Result<String, CommandError> {
         if self.sources.sandbox.is_none() {
             return Err(CommandError::NoShowsHere);
         }
@@ -169,21 +173,21 @@ impl SessionState {
             false => format!("scenario {name} starts"),
         };
         let played = self.control.script.borrow().as_ref().map(|script| script.played.clone());
-        let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(Played::default()));
-        self.control.script.send_replace(Some(Script { scenario, played, asked_at }));
+        let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(ScenarioProgress::default()));
+        self.control.script.send_replace(Some(ActorScript { scenario, played, asked_at }));
         Ok(told)
     }
 
     /// Calls a tool on the operator's behalf, in the background.
-    async fn call(self: &Arc<Self>, ticket: u64, call: Call) {
+    async fn call(self: &Arc<Self>, ticket: u64, call: ToolCall) {
         let call_id = self.sources.operator.new_call_id();
-        tell(&self.links.news, News::Began { ticket, call_id }).await;
+        send_news(&self.links.news, SessionNews::Began { ticket, call_id }).await;
         let state = Arc::clone(self);
         state.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
-            let response = state.sources.operator.call(Call { call_id: Some(call_id), ..call }).await;
+            let response = state.sources.operator.call(ToolCall { call_id: Some(call_id), ..call }).await;
             state.control.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&state.links.news, News::Reply { ticket, response: Box::new(response) }).await;
+            send_news(&state.links.news, SessionNews::Reply { ticket, response: Box::new(response) }).await;
         });
     }
 
@@ -204,8 +208,8 @@ impl SessionState {
                 self.answer_offer(permit, &answer, confirmation, password).await
             }
             QuestionKey::Action(permit) if self.is_asked_here(permit) => {
-                let takes_proof = self.sources.desk.as_ref().is_some_and(ApprovalQueue::takes_proof);
-                let proof = match takes_proof && answer.kind().lets_through() {
+                let needs_proof = self.sources.desk.as_ref().is_some_and(ApprovalQueue::needs_proof);
+                let proof = match needs_proof && answer.kind().lets_through() {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
                 };
@@ -222,7 +226,7 @@ impl SessionState {
                     .shared
                     .answer(permit, &answer, &confirmation, &by, self.sources.clock.now_millis(), proof)
                     .await;
-                laid.map(|()| answering::said(&answer)).map_err(CommandError::from)
+                laid.map(|()| answering::answer_message(&answer)).map_err(CommandError::from)
             }
             QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, &confirmation, password).await,
             QuestionKey::Own(number) => self.answer_own(number, &answer, password).await,
@@ -247,15 +251,18 @@ impl SessionState {
     }
 
     /// Reports rows of the shared queue that do not verify: to the operator, and in the audit log.
-    pub(super) async fn report_forged(&self, watched: &mut Watched) {
+    pub(super) async fn report_forged(&self, watched: &mut ReportedState) {
         match self.sources.shared.report(self.sources.clock.now_millis()).await {
             Ok(rejected) => {
                 for one in rejected {
                     // A modified request of this process, or one whose answer was removed, is stored again.
                     watched.laid.clear();
                     let words = format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id);
-                    tell(&self.links.news, News::CommandResult { done: false, words: SafeText::clean(&words, 400) })
-                        .await;
+                    send_news(
+                        &self.links.news,
+                        SessionNews::CommandResult { done: false, words: SafeText::clean(&words, 400) },
+                    )
+                    .await;
                 }
             }
             Err(error) => tracing::warn!(%error, "cannot report invalid rows of the shared queue"),
@@ -263,23 +270,23 @@ impl SessionState {
     }
 
     /// Delivers the answers of other processes on this ledger to the approval queue.
-    pub(super) async fn hear_answers(&self, watched: &mut Watched) {
-        let heard = match self.sources.shared.heard() {
+    pub(super) async fn receive_remote_answers(&self, watched: &mut ReportedState) {
+        let heard = match self.sources.shared.remote_answers() {
             Ok(heard) if heard.is_empty() => return,
             Ok(heard) => heard,
             Err(error) => return tracing::warn!(%error, "cannot read the answers of other processes"),
         };
         let answered = heard.iter().map(|heard| heard.permit_id).collect();
-        for Heard { permit_id, answer, confirmation, by } in heard {
+        for RemoteAnswer { permit_id, answer, confirmation, by } in heard {
             let taken = match self.only_here(answer.kind()) {
-                Some(why) => Err(NotTaken::OnlyThere(why).into()),
+                Some(why) => Err(AnswerRefused::OnlyThere(why).into()),
                 None => self.answer_action(permit_id, answer, confirmation, None),
             };
             let (done, words) = match taken {
                 Ok(said) => (true, format!("{said}, in another process ({by})")),
                 Err(why) => (false, format!("an answer from another process ({by}) was rejected: {why}")),
             };
-            tell(&self.links.news, News::CommandResult { done, words: SafeText::clean(&words, 400) }).await;
+            send_news(&self.links.news, SessionNews::CommandResult { done, words: SafeText::clean(&words, 400) }).await;
         }
         // Only now: until the approval queue has the answers, the ledger must keep them.
         match self.sources.shared.forget(answered).await {
@@ -317,7 +324,7 @@ impl SessionState {
     }
 
     /// True if approving a request of another process needs a password.
-    pub(super) fn elsewhere_needs_password(&self) -> bool {
+    pub(super) fn remote_needs_password(&self) -> bool {
         !self.on_devnet()
     }
 
@@ -402,7 +409,7 @@ impl SessionState {
             redeemed.map(drop)
         };
         match own {
-            Own::Lower { from, to, .. } => {
+            PromptSubject::Lower { from, to, .. } => {
                 let now = self.sources.clock.now_millis();
                 let reason = "lowered by the operator's decision";
                 let lowered = self.control.stop_watch.file.lower(&from, to, reason, "operator", now, proof);
@@ -410,7 +417,7 @@ impl SessionState {
                     lowered?.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
                 Ok(if self.keys_revoked() { format!("{told}; {STAY}") } else { told })
             }
-            Own::LeavePaper => {
+            PromptSubject::LeavePaper => {
                 let paper = self.sources.paper.as_ref().ok_or(CommandError::NoSigner)?;
                 redeem(proof)?;
                 // Earlier unfinished work was left alone in paper mode; it is recovered before anything new is signed.
@@ -425,34 +432,34 @@ impl SessionState {
                 paper.turn(false);
                 Ok("paper mode is off: actions are signed again".to_owned())
             }
-            Own::SellAfterDeath => {
+            PromptSubject::SellAfterDeath => {
                 redeem(proof)?;
                 let state = Arc::clone(self);
                 state.control.running.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
-                    state.sell_all(Cause::Death).await;
+                    state.sell_all(SaleCause::Death).await;
                     state.control.running.fetch_sub(1, Ordering::SeqCst);
                 });
                 Ok("its holdings are being sold, as far as the policy allows".to_owned())
             }
-            Own::SellUnderFlatten { .. } => {
+            PromptSubject::SellUnderFlatten { .. } => {
                 redeem(proof)?;
                 let state = Arc::clone(self);
                 state.control.running.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
-                    state.sell_all(Cause::Flatten).await;
+                    state.sell_all(SaleCause::Flatten).await;
                     state.control.running.fetch_sub(1, Ordering::SeqCst);
                 });
                 Ok("open orders are being cancelled and holdings sold, as far as the policy allows".to_owned())
             }
-            Own::SellUnderHalt { from } => self.sell_under_halt(&from, proof).map_err(|error| {
+            PromptSubject::SellUnderHalt { from } => self.sell_under_halt(&from, proof).map_err(|error| {
                 // Requested once for each halt: after a failure it must be possible to try again.
                 if !matches!(error, StopError::Changed) {
-                    self.control.own.ask(Own::SellUnderHalt { from }, self.sources.clock.now_millis());
+                    self.control.own.ask(PromptSubject::SellUnderHalt { from }, self.sources.clock.now_millis());
                 }
                 error.into()
             }),
-            Own::ResetBreaker { .. } => {
+            PromptSubject::ResetBreaker { .. } => {
                 let rules = self.sources.rules.as_ref().ok_or(CommandError::NoPolicy)?;
                 let reset = rules.reset_breaker("operator", self.sources.clock.now_millis(), proof).await;
                 reset?;
@@ -468,11 +475,11 @@ impl SessionState {
             return Err(CommandError::NoHigherStop);
         }
         let said = match &found {
-            InForce::Stop(stop) => format!("{}: {}", stop.by, stop.reason),
-            InForce::Garbled { why } => why.clone(),
-            InForce::None => String::new(),
+            ActiveStop::Stop(stop) => format!("{}: {}", stop.by, stop.reason),
+            ActiveStop::Garbled { why } => why.clone(),
+            ActiveStop::None => String::new(),
         };
-        Ok(self.lay(Own::Lower {
+        Ok(self.lay(PromptSubject::Lower {
             from: found,
             to,
             said: SafeText::clean(&said, 300),
@@ -491,13 +498,13 @@ impl SessionState {
         let usage = read.map_err(|error: LedgerError| CommandError::from(error))?;
         match super::queries::breaker(usage.breaker) {
             BreakerState::Closed { .. } => Err(CommandError::BreakerClosed),
-            BreakerState::Open { failures, .. } => Ok(self.lay(Own::ResetBreaker { failures })),
-            BreakerState::OneTrial => Ok(self.lay(Own::ResetBreaker { failures: 0 })),
+            BreakerState::Open { failures, .. } => Ok(self.lay(PromptSubject::ResetBreaker { failures })),
+            BreakerState::OneTrial => Ok(self.lay(PromptSubject::ResetBreaker { failures: 0 })),
         }
     }
 
     /// Opens a request of the session itself; it is reported with the others.
-    fn lay(&self, own: Own) -> String {
+    fn lay(&self, own: PromptSubject) -> String {
         self.control.own.ask(own, self.sources.clock.now_millis());
         "this needs a decision: press a to open it".to_owned()
     }
@@ -548,7 +555,7 @@ impl SessionState {
             DevnetControl::Blocks { running } => {
                 for chain in sandbox.chains() {
                     let pace = std::time::Duration::from_millis(chain.deployment.plan.block_millis);
-                    let mining = if running { Mining::Interval(pace) } else { Mining::Manual };
+                    let mining = if running { MiningMode::Interval(pace) } else { MiningMode::Manual };
                     chain.devnet.set_mining(mining).await?;
                 }
                 Ok(format!("blocks are produced {}", if running { "by the clock" } else { "only on request" }))

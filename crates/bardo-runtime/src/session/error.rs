@@ -12,12 +12,12 @@ use bardo_safety::stop::StopError;
 use bardo_session::confirmation::Unconfirmed;
 use golem::archetype::ArchetypeError;
 use golem::scenario::ScenarioError;
-use golem_chain::devnet::DevnetGone;
+use golem_chain::devnet::DevnetStopped;
 use golem_tools::engine::CatalogError;
 
 use crate::OpenError;
 use crate::data::DataError;
-use crate::questions::answering::NotTaken;
+use crate::questions::answering::AnswerRefused;
 use crate::questions::shared::ShareError;
 
 /// Error that prevents the start of a session.
@@ -78,7 +78,7 @@ pub(super) enum SteerError {
     NoRelayers,
     /// The chain's thread has ended.
     #[error(transparent)]
-    Gone(#[from] DevnetGone),
+    Gone(#[from] DevnetStopped),
 }
 
 /// Error: the operator's offer cannot be committed.
@@ -151,7 +151,7 @@ pub(super) enum CommandError {
     NoQueue,
     /// The answer does not count.
     #[error(transparent)]
-    Answer(#[from] NotTaken),
+    Answer(#[from] AnswerRefused),
     /// The shared queue does not take the answer.
     #[error(transparent)]
     Share(#[from] ShareError),

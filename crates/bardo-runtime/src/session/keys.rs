@@ -9,9 +9,9 @@ use serde_json::json;
 use super::state::SessionState;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_safety::audit::{AuditLog, Kind, Note};
-use bardo_safety::stop::InForce;
-use bardo_safety::{AccountKind, Revoked};
+use bardo_safety::audit::{AuditKind, AuditLog, AuditNote};
+use bardo_safety::stop::ActiveStop;
+use bardo_safety::{AccountKind, RevocationCause};
 
 /// Message for lowering a stop that has removed the keys.
 pub(super) const STAY: &str = "the Golem's keys stay revoked until a restart";
@@ -19,7 +19,7 @@ pub(super) const STAY: &str = "the Golem's keys stay revoked until a restart";
 impl SessionState {
     /// True if a stop has removed the Golem's keys.
     pub(super) fn keys_revoked(&self) -> bool {
-        self.control.revocation.as_ref().is_some_and(|revocation| revocation.why() == Some(Revoked::Stop))
+        self.control.revocation.as_ref().is_some_and(|revocation| revocation.why() == Some(RevocationCause::Stop))
     }
 
     /// Stop level that applies to the Golem: `Revoke` while its keys are removed, whatever is in force.
@@ -28,9 +28,9 @@ impl SessionState {
     }
 
     /// Removes the keys if the stop requires it, and reports it once.
-    pub(super) fn revoke_keys(&self, found: &InForce) {
-        let (Some(revocation), InForce::Stop(stop)) = (&self.control.revocation, found) else { return };
-        if self.watch_only || stop.level != StopLevel::Revoke || !revocation.revoke(Revoked::Stop) {
+    pub(super) fn revoke_keys(&self, found: &ActiveStop) {
+        let (Some(revocation), ActiveStop::Stop(stop)) = (&self.control.revocation, found) else { return };
+        if self.watch_only || stop.level != StopLevel::Revoke || !revocation.revoke(RevocationCause::Stop) {
             return;
         }
         let delegated = match revocation.kind() {
@@ -38,21 +38,21 @@ impl SessionState {
             AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded => false,
         };
         let words = words(delegated);
-        self.tell_last(&words);
+        self.send_last_words(&words);
         self.stats().remark(&words);
         let body = json!({
             "account": self.sources.world.account, "by": stop.by, "reason": stop.reason,
             "delegation": if delegated { "stands until its owner disables it" } else { "none" },
         });
-        let note = Note { kind: Kind::KeysRevoked, call_id: None, golem_id: self.golem_id.clone(), body };
+        let note = AuditNote { kind: AuditKind::KeysRevoked, call_id: None, golem_id: self.golem_id.clone(), body };
         let audit_log = AuditLog::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
         self.record_to_the_end(async move { audit_log.record(note).await });
     }
 
     /// Reports that a lower stop does not restore the keys.
-    pub(super) fn tell_keys_stay(&self) {
+    pub(super) fn report_keys_stay(&self) {
         if self.keys_revoked() {
-            self.tell_last(&format!("The stop was lowered, but {STAY}."));
+            self.send_last_words(&format!("The stop was lowered, but {STAY}."));
         }
     }
 

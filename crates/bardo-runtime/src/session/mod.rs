@@ -1,4 +1,4 @@
-//! A running session: a network, an engine and a Golem behind one [`Handle`]. It reports each step of its startup,
+//! A running session: a network, an engine and a Golem behind one [`SessionHandle`]. It reports each step of its startup,
 //! follows blocks, stop file and policy, manages approval requests, and executes commands. Decisions belong to the
 //! pipeline, the approval queue and the operator.
 //!
@@ -50,14 +50,16 @@ use bardo_base::config::Config;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_safety::guardian::Guardian;
-use bardo_session::handle::{COMMANDS_WAITING, Command, Handle, LeaveMode, News, Sent, SessionEnd};
-use bardo_session::market::Update;
+use bardo_session::handle::{
+    AddressedCommand, COMMANDS_WAITING, LeaveMode, SessionCommand, SessionEnd, SessionHandle, SessionNews,
+};
+use bardo_session::market::MarketUpdate;
 use golem::{brain, scenario, scenario::Scenario};
-use golem_chain::network::Plan;
+use golem_chain::network::NetworkPlan;
 use golem_tools::engine::ApprovalMode;
 
 pub use stop_watch::HOLD_REASON;
-pub use time::{Pace, TimeOptions};
+pub use time::{TimeOptions, TimePace};
 
 use stop_watch::StopWatch;
 
@@ -132,19 +134,19 @@ impl Session {
     /// other network it only follows instructions, because a scenario trades without regard to whose money it is.
     ///
     /// Must be called on a tokio runtime. Returns at once; everything is reported through the handle.
-    pub fn open(config: Config, options: SessionOptions) -> Handle {
-        let golem = match Plan::from_config(&config) {
-            Ok(Plan::Devnet) if config.fork.is_some() => GolemActor::listening(&REHEARSAL),
-            Ok(Plan::Devnet) if config.kept_devnet.is_some() => GolemActor::listening(&KEPT),
-            Ok(Plan::Devnet) => {
+    pub fn open(config: Config, options: SessionOptions) -> SessionHandle {
+        let golem = match NetworkPlan::from_config(&config) {
+            Ok(NetworkPlan::Devnet) if config.fork.is_some() => GolemActor::listening(&REHEARSAL),
+            Ok(NetworkPlan::Devnet) if config.kept_devnet.is_some() => GolemActor::listening(&KEPT),
+            Ok(NetworkPlan::Devnet) => {
                 let first = || scenario::find(scenario::DEFAULT).unwrap_or_else(|why| Scenario::quiet(&why));
                 GolemActor::playing(options.show.clone().unwrap_or_else(first))
             }
             // A network that cannot be opened reports that itself.
-            Ok(Plan::Endpoints(_)) | Err(_) => GolemActor::listening(&NO_SHOW),
+            Ok(NetworkPlan::Endpoints(_)) | Err(_) => GolemActor::listening(&NO_SHOW),
         };
-        let (golem, led) = match brain::Choice::of(&config) {
-            Ok(brain::Choice::Operator) => (GolemActor::listening(&YOU_LEAD), false),
+        let (golem, led) = match brain::BrainChoice::of(&config) {
+            Ok(brain::BrainChoice::Operator) => (GolemActor::listening(&YOU_LEAD), false),
             Ok(choice) => {
                 let brain = choice.make();
                 let led = brain.is_some();
@@ -159,8 +161,8 @@ impl Session {
     }
 
     /// Opens a session with another actor.
-    pub fn open_with(config: Config, options: SessionOptions, actor: Box<dyn Actor>) -> Handle {
-        let (handle, end) = Handle::pair();
+    pub fn open_with(config: Config, options: SessionOptions, actor: Box<dyn Actor>) -> SessionHandle {
+        let (handle, end) = SessionHandle::pair();
         tokio::spawn(run(config, options, actor, end));
         handle
     }
@@ -170,7 +172,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
     let SessionEnd { commands: mut arriving, news } = end;
     // A scenario changes stops, ledger and playbook, so it runs in its own data directory. A kept devnet and its ledger
     // stay in the operator's.
-    let on_devnet = matches!(Plan::from_config(&config), Ok(Plan::Devnet));
+    let on_devnet = matches!(NetworkPlan::from_config(&config), Ok(NetworkPlan::Devnet));
     let lasts = config.kept_devnet.is_some() || config.fork.is_some();
     let plays = actor.script().is_some() && !options.watch && on_devnet && !lasts;
     let (_show, config) = match plays.then(|| ScenarioFolder::begin(&config, options.keep)).transpose() {
@@ -178,7 +180,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
         Ok(Some((show, inside))) => (Some(show), inside),
         Err(why) => {
             let message = SafeText::clean(&why.to_string(), 400);
-            tell(&news, News::Market(Update::Fault { chain: None, message })).await;
+            send_news(&news, SessionNews::Market(MarketUpdate::Fault { chain: None, message })).await;
             return wait_for_leave(&mut arriving, &news).await;
         }
     };
@@ -190,8 +192,11 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
     let stop_watch = StopWatch::of(&config, clock.clone());
     // Stops are executed as they arrive; all other commands are queued behind them.
     let (passed_on, mut commands) = mpsc::channel(COMMANDS_WAITING);
-    let front =
-        stop_watch::Front { stop_watch: stop_watch.clone(), watch_only: options.watch, golem_id: config.golem.id() };
+    let front = stop_watch::CommandFront {
+        stop_watch: stop_watch.clone(),
+        watch_only: options.watch,
+        golem_id: config.golem.id(),
+    };
     tokio::spawn(front.stand(arriving, passed_on, news.clone()));
     let mut booting = Box::pin(boot::boot(&config, &options, clock, stop_watch.clone(), news.clone()));
     let state = loop {
@@ -200,7 +205,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
                 Ok(state) => break state,
                 Err(why) => {
                     let message = SafeText::clean(&why.to_string(), 400);
-                    tell(&news, News::Market(Update::Fault { chain: None, message })).await;
+                    send_news(&news, SessionNews::Market(MarketUpdate::Fault { chain: None, message })).await;
                     return wait_for_leave(&mut commands, &news).await;
                 }
             },
@@ -214,33 +219,37 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
 }
 
 /// Startup failed: only leaving is possible.
-async fn wait_for_leave(commands: &mut mpsc::Receiver<Sent>, news: &mpsc::Sender<News>) {
+async fn wait_for_leave(commands: &mut mpsc::Receiver<AddressedCommand>, news: &mpsc::Sender<SessionNews>) {
     while let Some(sent) = commands.recv().await {
-        if matches!(sent.command, Command::Leave(_)) {
+        if matches!(sent.command, SessionCommand::Leave(_)) {
             break;
         }
         let words = SafeText::clean("nothing runs here: the network did not start", 100);
-        tell(news, News::CommandResult { done: false, words }).await;
+        send_news(news, SessionNews::CommandResult { done: false, words }).await;
     }
-    tell(news, News::Left(Box::default())).await;
+    send_news(news, SessionNews::Left(Box::default())).await;
 }
 
 /// Handles a command during startup; returns true to leave.
-async fn while_booting(sent: Option<Sent>, options: &SessionOptions, news: &mpsc::Sender<News>) -> bool {
+async fn while_booting(
+    sent: Option<AddressedCommand>,
+    options: &SessionOptions,
+    news: &mpsc::Sender<SessionNews>,
+) -> bool {
     let Some(sent) = sent else { return true };
     let words = match sent.command {
-        Command::Leave(LeaveMode::Finish | LeaveMode::CancelOrders | LeaveMode::Now) => {
-            tell(news, News::Left(Box::default())).await;
+        SessionCommand::Leave(LeaveMode::Finish | LeaveMode::CancelOrders | LeaveMode::Now) => {
+            send_news(news, SessionNews::Left(Box::default())).await;
             return true;
         }
         _ if options.watch => "this console is read-only",
         _ => "the network is still starting",
     };
-    tell(news, News::CommandResult { done: false, words: SafeText::clean(words, 400) }).await;
+    send_news(news, SessionNews::CommandResult { done: false, words: SafeText::clean(words, 400) }).await;
     false
 }
 
 /// Sends a message to the console, and ignores that it has closed.
-async fn tell(news: &mpsc::Sender<News>, what: News) {
+async fn send_news(news: &mpsc::Sender<SessionNews>, what: SessionNews) {
     let _gone = news.send(what).await;
 }

@@ -9,39 +9,39 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::error::{CommandError, OfferError};
+use super::send_news;
 use super::state::SessionState;
-use super::tell;
-use crate::questions::{Listed, RequestContext, view_model};
+use crate::questions::{ListedAddresses, RequestContext, view_model};
 use bardo_base::fabric::AskReason;
 use bardo_base::id::PermitId;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{ApprovalNeed, ApprovalQueue, requirement};
 use bardo_safety::pipeline::Preview;
-use bardo_session::handle::News;
-use bardo_session::market::Money;
+use bardo_session::handle::SessionNews;
+use bardo_session::market::MoneyKind;
 use bardo_session::questions::{AnswerKind, Confirmation, OFFER_NUMBER, OperatorAnswer, Question};
-use golem_tools::engine::{Call, Offer, Offered, Status, ToolResponse};
+use golem_tools::engine::{CallStatus, Offer, PreviewResult, ToolCall, ToolResponse};
 
 /// Maximum number of held offers; a second one can be previewed while another is held.
 const MOST_HELD: usize = 4;
 
 /// Offers that wait for the operator. Dropping them withdraws them.
 #[derive(Debug, Default)]
-pub(super) struct Offers {
-    held: Mutex<Vec<Held>>,
+pub(super) struct WaitingOffers {
+    held: Mutex<Vec<WaitingOffer>>,
 }
 
 /// An offer, with the ticket of the command that requested it.
 #[derive(Debug)]
-struct Held {
+struct WaitingOffer {
     ticket: u64,
     offer: Offer,
 }
 
-impl Offers {
+impl WaitingOffers {
     /// Does something with those that are not over.
-    fn with<T>(&self, change: impl FnOnce(&mut Vec<Held>) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut Vec<WaitingOffer>) -> T) -> T {
         let mut held = self.held.lock();
         held.retain(|held| !held.offer.is_over());
         change(&mut held)
@@ -54,7 +54,7 @@ impl Offers {
 
     fn hold(&self, ticket: u64, offer: Offer) {
         let crowded_out = self.with(|held| {
-            held.push(Held { ticket, offer });
+            held.push(WaitingOffer { ticket, offer });
             (held.len() > MOST_HELD).then(|| held.remove(0))
         });
         drop(crowded_out);
@@ -73,7 +73,7 @@ impl Offers {
     }
 
     /// Removes and returns the offer of this permit, with its ticket.
-    fn answered(&self, permit_id: PermitId) -> Option<Held> {
+    fn answered(&self, permit_id: PermitId) -> Option<WaitingOffer> {
         self.with(|held| {
             let at = held.iter().position(|held| held.offer.permit_id() == permit_id)?;
             Some(held.remove(at))
@@ -81,43 +81,43 @@ impl Offers {
     }
 
     /// Reads from the offer of this permit; `None` if there is none.
-    fn look<T>(&self, permit_id: PermitId, of: impl FnOnce(&Offer) -> T) -> Option<T> {
+    fn with_offer<T>(&self, permit_id: PermitId, of: impl FnOnce(&Offer) -> T) -> Option<T> {
         self.with(|held| held.iter().map(|held| &held.offer).find(|offer| offer.permit_id() == permit_id).map(of))
     }
 
     /// True if an offer is held under this permit.
     pub(super) fn has(&self, permit_id: PermitId) -> bool {
-        self.look(permit_id, |_| ()).is_some()
+        self.with_offer(permit_id, |_| ()).is_some()
     }
 }
 
 impl SessionState {
     /// Previews a write on the operator's behalf and holds it, in the background.
-    pub(super) async fn offer(self: &Arc<Self>, ticket: u64, call: Call) {
+    pub(super) async fn offer(self: &Arc<Self>, ticket: u64, call: ToolCall) {
         // Only one offer is reviewed at a time.
         self.control.offers.clear();
         let call_id = self.sources.operator.new_call_id();
-        tell(&self.links.news, News::Began { ticket, call_id }).await;
+        send_news(&self.links.news, SessionNews::Began { ticket, call_id }).await;
         let state = Arc::clone(self);
         state.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
-            let (response, question) = match state.sources.operator.offer(Call { call_id: Some(call_id), ..call }).await
-            {
-                Offered::Over(response) => (*response, None),
-                Offered::Held(offer) => {
-                    let (response, question) = (shown(&offer), state.offer_question(&offer));
-                    // A session that is ending holds no offers.
-                    let holds = !*state.control.leaving.borrow();
-                    if holds {
-                        state.control.offers.hold(ticket, *offer);
+            let (response, question) =
+                match state.sources.operator.offer(ToolCall { call_id: Some(call_id), ..call }).await {
+                    PreviewResult::Over(response) => (*response, None),
+                    PreviewResult::Held(offer) => {
+                        let (response, question) = (shown(&offer), state.offer_question(&offer));
+                        // A session that is ending holds no offers.
+                        let holds = !*state.control.leaving.borrow();
+                        if holds {
+                            state.control.offers.hold(ticket, *offer);
+                        }
+                        (response, holds.then_some(question))
                     }
-                    (response, holds.then_some(question))
-                }
-            };
+                };
             state.control.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&state.links.news, News::Reply { ticket, response: Box::new(response) }).await;
+            send_news(&state.links.news, SessionNews::Reply { ticket, response: Box::new(response) }).await;
             if let Some(question) = question {
-                tell(&state.links.news, News::Offered { ticket, question: Box::new(question) }).await;
+                send_news(&state.links.news, SessionNews::Offered { ticket, question: Box::new(question) }).await;
             }
         });
     }
@@ -133,13 +133,13 @@ impl SessionState {
         simulation_hash: B256,
     ) -> Result<(), OfferError> {
         let offer = self.control.offers.take(permit_id, simulation_hash)?;
-        tell(&self.links.news, News::Began { ticket, call_id: offer.call_id() }).await;
+        send_news(&self.links.news, SessionNews::Began { ticket, call_id: offer.call_id() }).await;
         let state = Arc::clone(self);
         state.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             let response = offer.commit().await;
             state.control.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&state.links.news, News::Reply { ticket, response: Box::new(response) }).await;
+            send_news(&state.links.news, SessionNews::Reply { ticket, response: Box::new(response) }).await;
         });
         Ok(())
     }
@@ -152,10 +152,10 @@ impl SessionState {
         let chain_id = request.preview.framed.proposal().chain_id;
         let network =
             self.sources.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == chain_id);
-        let listed = self.sources.keeper.as_ref().map(|keeper| Listed::of(keeper.current().policy.rules()));
+        let listed = self.sources.keeper.as_ref().map(|keeper| ListedAddresses::of(keeper.current().policy.rules()));
         let told = RequestContext { listed: listed.unwrap_or_default(), ..RequestContext::default() };
-        let mut question = view_model(&request, network, OFFER_NUMBER, self.money() == Money::Paper, told);
-        question.needs_password = self.offer_takes_proof(&request.preview);
+        let mut question = view_model(&request, network, OFFER_NUMBER, self.money() == MoneyKind::Paper, told);
+        question.needs_password = self.offer_needs_proof(&request.preview);
         if question.reasons.is_empty() {
             question.reasons.push(AskReason::ByHand);
         }
@@ -170,12 +170,12 @@ impl SessionState {
     }
 
     /// True if approving this manual action needs the password of the account's key, as for a queued request.
-    fn offer_takes_proof(&self, preview: &Preview) -> bool {
+    fn offer_needs_proof(&self, preview: &Preview) -> bool {
         let asked = match &preview.needs {
             ApprovalNeed::Delay { .. } | ApprovalNeed::Approval { .. } => true,
             ApprovalNeed::Instant | ApprovalNeed::Notify => false,
         };
-        asked && self.sources.desk.as_ref().is_some_and(ApprovalQueue::takes_proof)
+        asked && self.sources.desk.as_ref().is_some_and(ApprovalQueue::needs_proof)
     }
 
     /// Handles the operator's answer to their offer: commits or withdraws it.
@@ -192,7 +192,7 @@ impl SessionState {
         match answer.kind() {
             AnswerKind::Once => {}
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
-                let Held { offer, .. } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
+                let WaitingOffer { offer, .. } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
                 offer.withdraw().await;
                 return Ok("withdrawn: nothing was signed".to_owned());
             }
@@ -201,24 +201,24 @@ impl SessionState {
             }
         }
         // Before the offer is removed: after an incomplete confirmation or a wrong password it must still be open.
-        let (requirement, takes_proof) = self
+        let (requirement, needs_proof) = self
             .control
             .offers
-            .look(permit_id, |offer| (requirement(offer.preview()), self.offer_takes_proof(offer.preview())))
+            .with_offer(permit_id, |offer| (requirement(offer.preview()), self.offer_needs_proof(offer.preview())))
             .ok_or(OfferError::Over)?;
         requirement.check(&confirmation).map_err(OfferError::from)?;
-        let proof = match takes_proof {
+        let proof = match needs_proof {
             true => Some(self.prove(self.approving(permit_id)?, password).await?),
             false => None,
         };
-        let Held { ticket, offer } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
-        tell(&self.links.news, News::Began { ticket, call_id: offer.call_id() }).await;
+        let WaitingOffer { ticket, offer } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
+        send_news(&self.links.news, SessionNews::Began { ticket, call_id: offer.call_id() }).await;
         let state = Arc::clone(self);
         state.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             let response = offer.commit_approved(confirmation, proof).await;
             state.control.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&state.links.news, News::Reply { ticket, response: Box::new(response) }).await;
+            send_news(&state.links.news, SessionNews::Reply { ticket, response: Box::new(response) }).await;
         });
         Ok("approved once".to_owned())
     }
@@ -229,7 +229,7 @@ fn shown(offer: &Offer) -> ToolResponse {
     let expected = &offer.preview().permit.expected_outcome;
     ToolResponse {
         call_id: offer.call_id(),
-        status: Status::Simulated,
+        status: CallStatus::Simulated,
         data: None,
         error: None,
         decision_hints: Some(json!({ "permit": offer.to_json() })),

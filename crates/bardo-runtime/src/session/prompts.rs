@@ -8,23 +8,23 @@ use bardo_base::fabric::AskReason;
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_safety::approval::Requirement;
+use bardo_safety::approval::ApprovalRequirement;
 use bardo_safety::operator_proof::Authorisation;
-use bardo_safety::policy::Pending;
-use bardo_safety::stop::InForce;
-use bardo_session::market::Money;
+use bardo_safety::policy::PendingPolicy;
+use bardo_safety::stop::ActiveStop;
+use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
-    About, AnswerKind, Confirm, Offered, PolicyChange, PolicyRequest, Question, QuestionKey,
+    AnswerKind, AnswerOption, PolicyChange, PolicyRequest, Question, QuestionKey, RequestSubject, TypedConfirmation,
 };
 use parking_lot::{Mutex, MutexGuard};
 
 /// Subject of one of the session's own requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Own {
+pub(super) enum PromptSubject {
     /// Lowering or lifting a stop.
     Lower {
         /// Stop in force at the time of the request, to which the approval applies.
-        from: InForce,
+        from: ActiveStop,
         /// New level; `None` for no stop.
         to: Option<StopLevel>,
         /// Author and reason of the stop.
@@ -44,23 +44,23 @@ pub(super) enum Own {
     /// Selling under a flatten stop that this session does not accept as the operator's decision to sell.
     SellUnderFlatten {
         /// Stop that orders the sale.
-        from: InForce,
+        from: ActiveStop,
     },
     /// Lowering the Golem's own halt to flatten, so that its holdings can be sold.
     SellUnderHalt {
         /// Stop that the Golem set.
-        from: InForce,
+        from: ActiveStop,
     },
 }
 
 #[derive(Debug, Clone)]
-struct Laid {
+struct QueuedPrompt {
     number: u64,
     asked_at: u64,
-    own: Own,
+    own: PromptSubject,
 }
 
-impl Own {
+impl PromptSubject {
     /// Authorisation that an approval needs. `account` is the signing account.
     pub(super) fn authorisation(&self, account: Address) -> Authorisation {
         match self {
@@ -76,45 +76,47 @@ impl Own {
 
 /// Open requests of the session itself.
 #[derive(Debug, Default)]
-pub(super) struct OwnQuestions {
-    state: Mutex<(u64, Vec<Laid>)>,
+pub(super) struct SessionPrompts {
+    state: Mutex<(u64, Vec<QueuedPrompt>)>,
 }
 
-impl OwnQuestions {
-    fn state(&self) -> MutexGuard<'_, (u64, Vec<Laid>)> {
+impl SessionPrompts {
+    fn state(&self) -> MutexGuard<'_, (u64, Vec<QueuedPrompt>)> {
         self.state.lock()
     }
 
     /// Opens a request; repeating the same one has no effect.
-    pub(super) fn ask(&self, own: Own, now: u64) {
+    pub(super) fn ask(&self, own: PromptSubject, now: u64) {
         let mut state = self.state();
         if state.1.iter().any(|laid| laid.own == own) {
             return;
         }
         state.0 += 1;
         let number = state.0;
-        state.1.push(Laid { number, asked_at: now, own });
+        state.1.push(QueuedPrompt { number, asked_at: now, own });
     }
 
     /// Returns an open request; `None` if it has ended.
-    pub(super) fn get(&self, number: u64) -> Option<Own> {
+    pub(super) fn get(&self, number: u64) -> Option<PromptSubject> {
         self.state().1.iter().find(|laid| laid.number == number).map(|laid| laid.own.clone())
     }
 
     /// Removes and returns an open request; `None` if it has ended.
-    pub(super) fn take(&self, number: u64) -> Option<Own> {
+    pub(super) fn take(&self, number: u64) -> Option<PromptSubject> {
         let mut state = self.state();
         let at = state.1.iter().position(|laid| laid.number == number)?;
         Some(state.1.remove(at).own)
     }
 
     /// Drops requests about another stop than the one in force; returns true if any was dropped.
-    pub(super) fn keep_for(&self, in_force: &InForce) -> bool {
+    pub(super) fn keep_for(&self, in_force: &ActiveStop) -> bool {
         let mut state = self.state();
         let before = state.1.len();
         state.1.retain(|laid| match &laid.own {
-            Own::Lower { from, .. } | Own::SellUnderFlatten { from } | Own::SellUnderHalt { from } => from == in_force,
-            Own::LeavePaper | Own::ResetBreaker { .. } | Own::SellAfterDeath => true,
+            PromptSubject::Lower { from, .. }
+            | PromptSubject::SellUnderFlatten { from }
+            | PromptSubject::SellUnderHalt { from } => from == in_force,
+            PromptSubject::LeavePaper | PromptSubject::ResetBreaker { .. } | PromptSubject::SellAfterDeath => true,
         });
         state.1.len() < before
     }
@@ -127,62 +129,64 @@ impl OwnQuestions {
     pub(super) fn questions(
         &self,
         account: Address,
-        money: Money,
+        money: MoneyKind,
         needs: impl Fn(&Authorisation) -> bool,
     ) -> Vec<Question> {
-        let question =
-            |laid: &Laid| Question { needs_password: needs(&laid.own.authorisation(account)), ..question(laid, money) };
+        let question = |laid: &QueuedPrompt| Question {
+            needs_password: needs(&laid.own.authorisation(account)),
+            ..question(laid, money)
+        };
         self.state().1.iter().map(question).collect()
     }
 }
 
-fn question(laid: &Laid, money: Money) -> Question {
+fn question(laid: &QueuedPrompt, money: MoneyKind) -> Question {
     let (title, reason, about) = match &laid.own {
-        Own::Lower { from, to, said, without_keys } => {
+        PromptSubject::Lower { from, to, said, without_keys } => {
             let title = match (to, without_keys) {
                 (Some(to), false) => format!("Lower the stop to {to}"),
                 (None, false) => "Lift the stop: signing resumes".to_owned(),
                 (Some(to), true) => format!("Lower the stop to {to}; {STAY}"),
                 (None, true) => format!("Lift the stop: you can sign again; {STAY}"),
             };
-            let about = About::Lower { from: from.level(), to: *to, said: said.clone() };
+            let about = RequestSubject::Lower { from: from.level(), to: *to, said: said.clone() };
             (title, AskReason::Loosens, about)
         }
-        Own::LeavePaper => {
-            ("Leave paper mode: actions are signed again".to_owned(), AskReason::Loosens, About::LeavePaper)
+        PromptSubject::LeavePaper => {
+            ("Leave paper mode: actions are signed again".to_owned(), AskReason::Loosens, RequestSubject::LeavePaper)
         }
-        Own::ResetBreaker { failures } => (
+        PromptSubject::ResetBreaker { failures } => (
             "Close the failure breaker: trading resumes".to_owned(),
             AskReason::Loosens,
-            About::ResetBreaker { failures: *failures },
+            RequestSubject::ResetBreaker { failures: *failures },
         ),
-        Own::SellAfterDeath => {
-            ("The Golem has died: sell what it held".to_owned(), AskReason::GolemDied, About::SellHoldings)
+        PromptSubject::SellAfterDeath => {
+            ("The Golem has died: sell what it held".to_owned(), AskReason::GolemDied, RequestSubject::SellHoldings)
         }
-        Own::SellUnderFlatten { from } => {
+        PromptSubject::SellUnderFlatten { from } => {
             let title = match from {
-                InForce::Stop(stop) => {
+                ActiveStop::Stop(stop) => {
                     format!("Flatten, requested by {}: cancel open orders and sell all holdings", stop.by)
                 }
-                InForce::None | InForce::Garbled { .. } => "Cancel open orders and sell all holdings".to_owned(),
+                ActiveStop::None | ActiveStop::Garbled { .. } => "Cancel open orders and sell all holdings".to_owned(),
             };
-            (title, AskReason::LeavesPositions, About::SellHoldings)
+            (title, AskReason::LeavesPositions, RequestSubject::SellHoldings)
         }
-        Own::SellUnderHalt { from } => {
+        PromptSubject::SellUnderHalt { from } => {
             let by = match from {
-                InForce::Stop(stop) => stop.by.clone(),
-                InForce::None | InForce::Garbled { .. } => SafeText::clean("somebody", 20),
+                ActiveStop::Stop(stop) => stop.by.clone(),
+                ActiveStop::None | ActiveStop::Garbled { .. } => SafeText::clean("somebody", 20),
             };
             let title =
                 format!("{by} stopped everything: lower the stop to flatten, cancel open orders and sell all holdings");
-            (title, AskReason::SellsUnderHalt, About::SellHoldings)
+            (title, AskReason::SellsUnderHalt, RequestSubject::SellHoldings)
         }
     };
     plain(QuestionKey::Own(laid.number), laid.asked_at, &title, reason, about, money)
 }
 
 /// Request for adopting a looser policy.
-pub(super) fn policy_question(pending: &Pending, file: &str, since: u64, money: Money) -> Question {
+pub(super) fn policy_question(pending: &PendingPolicy, file: &str, since: u64, money: MoneyKind) -> Question {
     let text = |words: &str| SafeText::clean(words, 200);
     let changes: Vec<PolicyChange> = pending
         .changes
@@ -199,24 +203,31 @@ pub(super) fn policy_question(pending: &Pending, file: &str, since: u64, money: 
         many => format!("Change {} policy fields", many.len()),
     };
     let hash = pending.policy.hash();
-    let about = About::Policy(PolicyRequest { file: text(file), changes });
+    let about = RequestSubject::Policy(PolicyRequest { file: text(file), changes });
     let mut question = plain(QuestionKey::Policy(hash), since, &title, AskReason::LoosensPolicy, about, money);
     question.confirm = policy_requirement(hash, money).confirm;
     question
 }
 
 /// Confirmation that adopting a looser policy needs.
-pub(super) fn policy_requirement(hash: B256, money: Money) -> Requirement {
+pub(super) fn policy_requirement(hash: B256, money: MoneyKind) -> ApprovalRequirement {
     let whole = hash.to_string();
-    let confirm = (money == Money::Real).then(|| Confirm {
+    let confirm = (money == MoneyKind::Real).then(|| TypedConfirmation {
         what: SafeText::clean("the last four characters of the new policy's hash", 200),
         expected: SafeText::clean(whole.get(whole.len().saturating_sub(4)..).unwrap_or(&whole), 200),
     });
-    Requirement { to_read: Vec::new(), confirm }
+    ApprovalRequirement { to_read: Vec::new(), confirm }
 }
 
-fn plain(key: QuestionKey, asked_at: u64, title: &str, reason: AskReason, about: About, money: Money) -> Question {
-    let offered = |kind| Offered {
+fn plain(
+    key: QuestionKey,
+    asked_at: u64,
+    title: &str,
+    reason: AskReason,
+    about: RequestSubject,
+    money: MoneyKind,
+) -> Question {
+    let offered = |kind| AnswerOption {
         kind,
         why_not: match kind {
             AnswerKind::Similar => Some(SafeText::clean("each change needs its own decision", 80)),

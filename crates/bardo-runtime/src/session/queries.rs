@@ -5,18 +5,18 @@ use std::sync::atomic::Ordering;
 use serde_json::Value;
 
 use super::state::SessionState;
-use super::watching::Watched;
+use super::watching::ReportedState;
 use crate::allowances;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use bardo_safety::audit::{self, Anchor, AuditError, Recorded};
-use bardo_safety::ledger::{self, Breaker, Caps, LedgerError, Micros, Span};
+use bardo_safety::audit::{self, AuditError, LogAnchor, StoredEntry};
+use bardo_safety::ledger::{self, CapPeriod, FailureBreaker, LedgerCaps, LedgerError, MicroUsd};
 use bardo_safety::policy::Policy;
-use bardo_safety::stop::InForce;
+use bardo_safety::stop::ActiveStop;
 use bardo_session::handle::{
-    AllowancesState, AuditEntry, BreakerState, ChainHoldings, Found, GrantState, Limits, PolicyState, Query, Snapshot,
-    SpendState, StopLossNow, StopState,
+    AllowancesState, AuditEntry, BreakerState, ChainHoldings, GrantState, LimitUsage, PolicyState, QueryResult,
+    SessionQuery, SessionSnapshot, SpendState, StopLossState, StopState,
 };
 use golem_chain::network::BookToken;
 use golem_chain::token::TokenId;
@@ -26,13 +26,13 @@ const MOST_ENTRIES: u32 = 1_000;
 
 impl SessionState {
     /// Present state of everything that is not an event.
-    pub(super) fn snapshot(&self, watched: &Watched) -> Snapshot {
+    pub(super) fn snapshot(&self, watched: &ReportedState) -> SessionSnapshot {
         let (policy, version) = match &self.sources.keeper {
             Some(keeper) => {
                 let adopted = keeper.current();
                 (adopted.policy, adopted.version)
             }
-            None => (std::sync::Arc::new(Policy::preset(bardo_safety::policy::Preset::ReadOnly)), 0),
+            None => (std::sync::Arc::new(Policy::preset(bardo_safety::policy::PolicyPreset::ReadOnly)), 0),
         };
         let limits = self.limits(&policy);
         let (limits, fault) = match limits {
@@ -41,15 +41,15 @@ impl SessionState {
         };
         let own = self.control.stop_watch.own.borrow().clone();
         let stop = match self.links.in_force.borrow().as_ref() {
-            None | Some(InForce::None) => None,
-            Some(InForce::Stop(stop)) => Some(StopState {
+            None | Some(ActiveStop::None) => None,
+            Some(ActiveStop::Stop(stop)) => Some(StopState {
                 level: stop.level,
                 by: stop.by.clone(),
                 reason: stop.reason.clone(),
                 at: stop.at,
                 own_hold: own.as_ref() == Some(stop),
             }),
-            Some(InForce::Garbled { why }) => Some(StopState {
+            Some(ActiveStop::Garbled { why }) => Some(StopState {
                 level: bardo_base::model::StopLevel::Halt,
                 by: SafeText::clean("an unreadable stop file", 60),
                 reason: SafeText::clean(why, 200),
@@ -62,11 +62,11 @@ impl SessionState {
         // The vitals of a live Golem include funds that are on their way over bridges; the wallets alone do not.
         let lives = *self.links.phase_now.borrow() != Phase::Terminal;
         let equity = self.stats().equity().filter(|_| lives).or(held);
-        Snapshot {
+        SessionSnapshot {
             golem_id: self.golem_id.clone(),
             at: self.sources.clock.now_millis(),
             account: self.sources.world.account,
-            paper: self.sources.paper.as_ref().is_some_and(golem_tools::engine::Paper::on),
+            paper: self.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on),
             phase: *self.links.phase_now.borrow(),
             policy: PolicyState { name: SafeText::clean(&policy.name(), 60), version, hash: policy.hash() },
             limits,
@@ -82,7 +82,7 @@ impl SessionState {
         }
     }
 
-    fn limits(&self, policy: &Policy) -> Result<Option<Limits>, LedgerError> {
+    fn limits(&self, policy: &Policy) -> Result<Option<LimitUsage>, LedgerError> {
         let Some((account, chain)) = self.sources.world.account.zip(self.sources.world.chains().first()) else {
             return Ok(None);
         };
@@ -102,15 +102,15 @@ impl SessionState {
             Ok::<_, LedgerError>((usage, ledger::held(connection)?, marks))
         });
         let (usage, held, marks) = read?;
-        let most = |span: Span| {
+        let most = |span: CapPeriod| {
             let of_span = caps.spend.iter().filter(|cap| cap.span == span);
-            of_span.map(|cap| cap.limit).min().map(Micros::dollars)
+            of_span.map(|cap| cap.limit).min().map(MicroUsd::dollars)
         };
         let rules = policy.rules();
-        Ok(Some(Limits {
-            day: SpendState { used: usage.spent(Span::Day).dollars(), limit: most(Span::Day) },
-            month: SpendState { used: usage.spent(Span::Month).dollars(), limit: most(Span::Month) },
-            one: most(Span::Once),
+        Ok(Some(LimitUsage {
+            day: SpendState { used: usage.spent(CapPeriod::Day).dollars(), limit: most(CapPeriod::Day) },
+            month: SpendState { used: usage.spent(CapPeriod::Month).dollars(), limit: most(CapPeriod::Month) },
+            one: most(CapPeriod::Once),
             reserved: held.dollars(),
             asks_above: rules.require_human_approval_above_usd.0,
             hot_lane: rules.spending_limits.hot_lane.0,
@@ -124,11 +124,15 @@ impl SessionState {
     }
 
     /// Returns the stop-loss state of the holdings on a chain.
-    fn stop_loss(&self, (chain_id, high_water, carried): (u64, Micros, Micros), caps: &Caps) -> StopLossNow {
+    fn stop_loss(
+        &self,
+        (chain_id, high_water, carried): (u64, MicroUsd, MicroUsd),
+        caps: &LedgerCaps,
+    ) -> StopLossState {
         let holdings = self.links.holdings.borrow();
         let held = holdings.iter().find(|held| held.chain_id == chain_id);
         let name = self.sources.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
-        StopLossNow {
+        StopLossState {
             chain: name.map_or_else(SafeText::default, |chain| SafeText::clean(&chain.network().name, 40)),
             chain_id,
             worth: held.and_then(all_worth).and_then(|worth| worth.checked_add(carried.dollars()).ok()),
@@ -178,7 +182,7 @@ impl SessionState {
         let mut all = AllowancesState::default();
         for chain in self.sources.world.chains() {
             let AllowancesState { rows, silent } =
-                allowances::standing(chain, owner, &self.sources.ledger.store).await.ok()?;
+                allowances::read_allowances(chain, owner, &self.sources.ledger.store).await.ok()?;
             all.rows.extend(rows);
             all.silent.extend(silent);
         }
@@ -186,30 +190,37 @@ impl SessionState {
     }
 
     /// Answers a query.
-    pub(super) async fn look_up(&self, query: Query) -> Found {
-        let nothing = |why: &dyn std::fmt::Display| Found::Nothing { why: SafeText::clean(&why.to_string(), 300) };
+    pub(super) async fn run_query(&self, query: SessionQuery) -> QueryResult {
+        let nothing =
+            |why: &dyn std::fmt::Display| QueryResult::Nothing { why: SafeText::clean(&why.to_string(), 300) };
         match query {
-            Query::Audit { after, call, most } => {
+            SessionQuery::Audit { after, call, most } => {
                 let most = most.min(MOST_ENTRIES);
                 let read = self.sources.ledger.store.read(|connection| audit::entries(connection, after, call, most));
-                read.map_or_else(|error: AuditError| nothing(&error), |entries| Found::Audit { entries: told(entries) })
+                read.map_or_else(
+                    |error: AuditError| nothing(&error),
+                    |entries| QueryResult::Audit { entries: describe(entries) },
+                )
             }
-            Query::AuditTail { most } => {
+            SessionQuery::AuditTail { most } => {
                 let most = most.min(MOST_ENTRIES);
                 let read = self.sources.ledger.store.read(|connection| {
                     let head = audit::head(connection)?;
                     audit::entries(connection, head.seq.saturating_sub(u64::from(most)), None, most)
                 });
-                read.map_or_else(|error: AuditError| nothing(&error), |entries| Found::Audit { entries: told(entries) })
+                read.map_or_else(
+                    |error: AuditError| nothing(&error),
+                    |entries| QueryResult::Audit { entries: describe(entries) },
+                )
             }
-            Query::VerifyAudit => {
+            SessionQuery::VerifyAudit => {
                 let store = self.sources.ledger.store.clone();
                 let checked = tokio::task::spawn_blocking(move || {
-                    let anchor = Anchor::beside(store.path());
+                    let anchor = LogAnchor::beside(store.path());
                     store.read(|connection| audit::verify(connection, &anchor, None))
                 });
                 match checked.await {
-                    Ok(Ok(report)) => Found::Verified {
+                    Ok(Ok(report)) => QueryResult::Verified {
                         good: report.good(),
                         entries: report.entries,
                         head: report.head.hash,
@@ -219,11 +230,11 @@ impl SessionState {
                     Err(error) => nothing(&error),
                 }
             }
-            Query::History { after } => {
+            SessionQuery::History { after } => {
                 let fabric = self.sources.fabric.clone();
                 match tokio::task::spawn_blocking(move || fabric.history(after)).await {
                     Ok(Ok(history)) => {
-                        Found::History { events: history.events, last: history.last, complete: history.complete }
+                        QueryResult::History { events: history.events, last: history.last, complete: history.complete }
                     }
                     Ok(Err(error)) => nothing(&error),
                     Err(error) => nothing(&error),
@@ -233,8 +244,8 @@ impl SessionState {
     }
 }
 
-fn told(entries: Vec<Recorded>) -> Vec<AuditEntry> {
-    let entry = |entry: Recorded| AuditEntry {
+fn describe(entries: Vec<StoredEntry>) -> Vec<AuditEntry> {
+    let entry = |entry: StoredEntry| AuditEntry {
         seq: entry.seq,
         at: entry.at,
         kind: SafeText::clean(&entry.kind, 60),
@@ -246,11 +257,11 @@ fn told(entries: Vec<Recorded>) -> Vec<AuditEntry> {
     entries.into_iter().map(entry).collect()
 }
 
-pub(super) fn breaker(breaker: Breaker) -> BreakerState {
+pub(super) fn breaker(breaker: FailureBreaker) -> BreakerState {
     match breaker {
-        Breaker::Closed { failures } => BreakerState::Closed { failures },
-        Breaker::Open { until, failures } => BreakerState::Open { until, failures },
-        Breaker::HalfOpen | Breaker::Trial => BreakerState::OneTrial,
+        FailureBreaker::Closed { failures } => BreakerState::Closed { failures },
+        FailureBreaker::Open { until, failures } => BreakerState::Open { until, failures },
+        FailureBreaker::HalfOpen | FailureBreaker::Trial => BreakerState::OneTrial,
     }
 }
 

@@ -11,17 +11,17 @@ use tokio::sync::watch;
 use super::error::SteerError;
 use super::state::SessionState;
 use super::time::UNHURRIED;
-use crate::actor::Script;
+use crate::actor::ActorScript;
 use bardo_base::fabric::{Caption, EventKind};
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{self, AnswerError, OperatorAnswer};
 use bardo_safety::stop::StopError;
 use bardo_sandbox::MarketMode;
-use bardo_sandbox::target::{Asset, Shock};
-use bardo_session::handle::{Found, Query};
-use golem::scenario::{EventEffect, Operator, Reply, ScenarioEvent};
-use golem_chain::devnet::Mining;
+use bardo_sandbox::target::{PriceShock, PricedAsset};
+use bardo_session::handle::{QueryResult, SessionQuery};
+use golem::scenario::{EventEffect, ScenarioEvent, ScriptedOperator, ScriptedReply};
+use golem_chain::devnet::MiningMode;
 
 /// Error of a scenario cue: its action failed, or its expectation was not met.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,7 @@ enum CueError {
         /// The scenario's expectation.
         whole: bool,
         /// Result of the audit check.
-        found: Box<Found>,
+        found: Box<QueryResult>,
     },
 }
 
@@ -64,7 +64,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Cues of the present scenario that are still to be triggered.
 pub(super) struct ScenarioEvents {
-    script: watch::Receiver<Option<Script>>,
+    script: watch::Receiver<Option<ActorScript>>,
     waiting: VecDeque<ScenarioEvent>,
     /// Time at which the Golem began the scenario; cue times are relative to it.
     begun: Option<u64>,
@@ -132,7 +132,7 @@ impl ScenarioEvents {
         self.moments.iter().any(|at| *at > elapsed(before) && *at <= elapsed(moment))
     }
 
-    fn note(&self, change: impl FnOnce(&mut golem::life::Played)) {
+    fn note(&self, change: impl FnOnce(&mut golem::life::ScenarioProgress)) {
         if let Some(script) = self.script.borrow().as_ref() {
             script.played.send_modify(change);
         }
@@ -163,9 +163,9 @@ impl ScenarioEvents {
                 if found == *is { Ok(()) } else { Err(CueError::Phase { expected: *is, found }) }
             }
             EventEffect::Audit { whole } => {
-                let found = state.look_up(Query::VerifyAudit).await;
+                let found = state.run_query(SessionQuery::VerifyAudit).await;
                 match found {
-                    Found::Verified { good, .. } if good == *whole => Ok(()),
+                    QueryResult::Verified { good, .. } if good == *whole => Ok(()),
                     other => Err(CueError::Audit { whole: *whole, found: Box::new(other) }),
                 }
             }
@@ -189,7 +189,7 @@ impl SessionState {
     /// blocks as fit the same time.
     async fn push_prices(&self, asset: Option<&str>, bps: i32, blocks: u64, passes: bool) -> Result<(), SteerError> {
         let named = |ticker: &str| {
-            let found = Asset::FED.into_iter().find(|asset| asset.ticker().eq_ignore_ascii_case(ticker));
+            let found = PricedAsset::FED.into_iter().find(|asset| asset.ticker().eq_ignore_ascii_case(ticker));
             found.ok_or_else(|| SteerError::NoAsset(SafeText::clean(ticker, 20)))
         };
         let asset = asset.map(named).transpose()?;
@@ -201,7 +201,7 @@ impl SessionState {
             let push = move |chain: &mut golem_chain::devnet::Chain| {
                 let from_block = chain.next_context().number;
                 let parts_per_million = bps.saturating_mul(100);
-                background_actors.shock(Shock { asset, parts_per_million, from_block, blocks, passes });
+                background_actors.shock(PriceShock { asset, parts_per_million, from_block, blocks, passes });
             };
             chain.devnet.run(push).await?;
         }
@@ -231,7 +231,7 @@ impl SessionState {
             true => UNHURRIED,
             false => Duration::from_millis(chain.deployment.plan.block_millis),
         };
-        let wanted = if runs { Mining::Interval(pace) } else { Mining::Manual };
+        let wanted = if runs { MiningMode::Interval(pace) } else { MiningMode::Manual };
         Ok(chain.devnet.set_mining(wanted).await?)
     }
 
@@ -255,23 +255,23 @@ impl SessionState {
     }
 
     /// Answers the oldest open request about an action.
-    fn reply(&self, reply: &Reply) -> Result<(), CueError> {
+    fn reply(&self, reply: &ScriptedReply) -> Result<(), CueError> {
         let desk = self.sources.desk.as_ref().ok_or(CueError::NoQueue)?;
         let pending = desk.pending();
         let request = pending.first().ok_or(CueError::NoQuestion)?;
         let reason = |text: &str| SafeText::clean(text, 300);
         let answer = match reply {
-            Reply::Approve => OperatorAnswer::Once,
-            Reply::Smaller { amount } => OperatorAnswer::Smaller { amount: amount.clone() },
-            Reply::Refuse { reason: why } => OperatorAnswer::Refuse { reason: reason(why) },
-            Reply::RefuseAndStop { reason: why } => OperatorAnswer::RefuseAndStop { reason: reason(why) },
+            ScriptedReply::Approve => OperatorAnswer::Once,
+            ScriptedReply::Smaller { amount } => OperatorAnswer::Smaller { amount: amount.clone() },
+            ScriptedReply::Refuse { reason: why } => OperatorAnswer::Refuse { reason: reason(why) },
+            ScriptedReply::RefuseAndStop { reason: why } => OperatorAnswer::RefuseAndStop { reason: reason(why) },
         };
         // Scenarios run on devnets only; nobody is there to read or type.
-        let confirmed = approval::Reply { answer, confirmation: request.requirement.met() };
+        let confirmed = approval::OperatorReply { answer, confirmation: request.requirement.met() };
         let answered = desk.answer(request.preview.permit.permit_id, confirmed);
         // The stop comes second here: a request that sees it first is withdrawn without an answer, and the scenario's
         // outcome would depend on the speed of the machine. The waiting agent is held by the answer meanwhile.
-        if let Reply::RefuseAndStop { reason } = reply {
+        if let ScriptedReply::RefuseAndStop { reason } = reply {
             self.raise(StopLevel::Halt, reason)?;
         }
         Ok(answered?)
@@ -279,11 +279,11 @@ impl SessionState {
 }
 
 /// Answer of a scenario's operator to every request.
-pub(super) fn answer(operator: Operator) -> Option<OperatorAnswer> {
+pub(super) fn answer(operator: ScriptedOperator) -> Option<OperatorAnswer> {
     match operator {
-        Operator::Wait => None,
-        Operator::Approve => Some(OperatorAnswer::Once),
-        Operator::Refuse => {
+        ScriptedOperator::Wait => None,
+        ScriptedOperator::Approve => Some(OperatorAnswer::Once),
+        ScriptedOperator::Refuse => {
             Some(OperatorAnswer::Refuse { reason: SafeText::clean("the scenario's operator refuses", 60) })
         }
     }

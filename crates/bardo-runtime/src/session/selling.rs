@@ -18,19 +18,19 @@ use std::time::Duration;
 use alloy::primitives::Address;
 use parking_lot::MutexGuard;
 
-use super::prompts::Own;
+use super::prompts::PromptSubject;
 use super::state::SessionState;
 use bardo_base::error::ToolError;
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_safety::operator_proof::OperatorProof;
-use bardo_safety::stop::{InForce, MOST_NAME, StopError};
-use bardo_session::market::{Money, Network};
+use bardo_safety::stop::{ActiveStop, MOST_NAME, StopError};
+use bardo_session::market::{MoneyKind, NetworkIdentity};
 use bardo_store::FileLockError;
-use golem_chain::network::Contract;
-use golem_chain::token::{Token, TokenId};
-use golem_tools::engine::{TokenHolding, WorldChain};
+use golem_chain::network::KnownContract;
+use golem_chain::token::{TokenId, TokenInfo};
+use golem_tools::engine::{ConnectedChain, TokenHolding};
 
 /// Symbols of tokens that are not sold.
 const EXITS: [&str; 3] = ["USDC", "USDT", "DAI"];
@@ -40,15 +40,15 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Cause of a liquidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum SaleCause {
     /// The Golem has died.
     Death,
     /// The stop level is flatten; selling lasts as long as it is.
     Flatten,
 }
 
-impl Cause {
-    const fn words(self) -> &'static str {
+impl SaleCause {
+    const fn describe(self) -> &'static str {
         match self {
             Self::Death => "the Golem's death",
             Self::Flatten => "the stop ladder",
@@ -57,9 +57,9 @@ impl Cause {
 }
 
 /// A holding that is to be sold completely.
-struct Holding<'a> {
-    chain: &'a WorldChain,
-    token: Token,
+struct HoldingToSell<'a> {
+    chain: &'a ConnectedChain,
+    token: TokenInfo,
     address: Address,
 }
 
@@ -80,18 +80,18 @@ pub(super) async fn follow(state: Arc<SessionState>) {
             let wanted = wanted(&found, &halts_as, decided.as_ref(), state.money());
             (found, wanted)
         };
-        if let InForce::Stop(stop) = found
+        if let ActiveStop::Stop(stop) = found
             && known.as_ref() != Some(&stop.id)
         {
             known = Some(stop.id);
             match wanted {
-                Wanted::Nothing => {}
-                Wanted::Sell => {
+                RequiredSale::Nothing => {}
+                RequiredSale::Sell => {
                     state.control.running.fetch_add(1, Ordering::SeqCst);
-                    state.sell_all(Cause::Flatten).await;
+                    state.sell_all(SaleCause::Flatten).await;
                     state.control.running.fetch_sub(1, Ordering::SeqCst);
                 }
-                Wanted::Ask(own) => state.control.own.ask(own, state.sources.clock.now_millis()),
+                RequiredSale::Ask(own) => state.control.own.ask(own, state.sources.clock.now_millis()),
             }
         }
         state.sources.clock.pause(LOOK).await;
@@ -100,39 +100,41 @@ pub(super) async fn follow(state: Arc<SessionState>) {
 
 /// Name under which this session's Golem sets a halt. All networks of a data directory share the stop file, and Golems
 /// of the same name may live on each; the sale is offered only on the network of the one that halted.
-pub(super) fn halts_as(golem_id: &GolemId, network: &Network) -> SafeText {
+pub(super) fn halts_as(golem_id: &GolemId, network: &NetworkIdentity) -> SafeText {
     let chains: Vec<_> = network.chains.iter().map(|chain| chain.name.as_str()).collect();
     let place = match network.money {
-        Money::Play => "devnet".to_owned(),
-        Money::Rehearsal => format!("the rehearsal of {}", chains.join(", ")),
-        Money::Test | Money::Real | Money::Paper | Money::Replay => chains.join(", "),
+        MoneyKind::Play => "devnet".to_owned(),
+        MoneyKind::Rehearsal => format!("the rehearsal of {}", chains.join(", ")),
+        MoneyKind::Test | MoneyKind::Real | MoneyKind::Paper | MoneyKind::Replay => chains.join(", "),
     };
     SafeText::clean(&format!("{golem_id} on {place}"), MOST_NAME)
 }
 
 /// Treatment of holdings under a stop.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
+enum RequiredSale {
     /// Holdings stay untouched.
     Nothing,
     /// Holdings are sold.
     Sell,
     /// The operator is asked whether to sell.
-    Ask(Own),
+    Ask(PromptSubject),
 }
 
 /// Treatment of holdings that a stop requires. `decided`: id of the stop that the operator set by approving a sale.
-fn wanted(found: &InForce, halts_as: &SafeText, decided: Option<&SafeText>, money: Money) -> Wanted {
-    let InForce::Stop(stop) = found else { return Wanted::Nothing };
+fn wanted(found: &ActiveStop, halts_as: &SafeText, decided: Option<&SafeText>, money: MoneyKind) -> RequiredSale {
+    let ActiveStop::Stop(stop) = found else { return RequiredSale::Nothing };
     match stop.level {
-        StopLevel::Flatten if decided == Some(&stop.id) => Wanted::Sell,
+        StopLevel::Flatten if decided == Some(&stop.id) => RequiredSale::Sell,
         // For play money the operator's name in the file suffices. Elsewhere the file alone is not a decision about
         // money, since any process of this user can write it.
-        StopLevel::Flatten if stop.by.as_str() == "operator" && money == Money::Play => Wanted::Sell,
-        StopLevel::Flatten => Wanted::Ask(Own::SellUnderFlatten { from: found.clone() }),
+        StopLevel::Flatten if stop.by.as_str() == "operator" && money == MoneyKind::Play => RequiredSale::Sell,
+        StopLevel::Flatten => RequiredSale::Ask(PromptSubject::SellUnderFlatten { from: found.clone() }),
         // The Golem's emergency halt: nothing can be sold under it, and the Golem must not decide about selling.
-        StopLevel::Halt if stop.by == *halts_as => Wanted::Ask(Own::SellUnderHalt { from: found.clone() }),
-        StopLevel::Pause | StopLevel::ExitOnly | StopLevel::Halt | StopLevel::Revoke => Wanted::Nothing,
+        StopLevel::Halt if stop.by == *halts_as => {
+            RequiredSale::Ask(PromptSubject::SellUnderHalt { from: found.clone() })
+        }
+        StopLevel::Pause | StopLevel::ExitOnly | StopLevel::Halt | StopLevel::Revoke => RequiredSale::Nothing,
     }
 }
 
@@ -143,13 +145,13 @@ impl SessionState {
     }
 
     /// Lowers the Golem's own halt to flatten with the operator's approval; holdings are sold under it.
-    pub(super) fn sell_under_halt(&self, halt: &InForce, proof: OperatorProof) -> Result<String, StopError> {
+    pub(super) fn sell_under_halt(&self, halt: &ActiveStop, proof: OperatorProof) -> Result<String, StopError> {
         // Locked across both steps, so that nobody sees the lower stop before the decision is recorded.
         let mut decided = self.decided();
         let (reason, now) = ("the operator sells all holdings", self.sources.clock.now_millis());
         let lowered =
             self.control.stop_watch.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now, proof);
-        if let InForce::Stop(stop) = lowered? {
+        if let ActiveStop::Stop(stop) = lowered? {
             *decided = Some(stop.id);
         }
         Ok("open orders are being cancelled and holdings sold, as far as the policy allows; nothing else passes"
@@ -158,20 +160,20 @@ impl SessionState {
 
     /// Cancels every open order of the account, whichever Golem placed it: each may block a sale.
     async fn cancel_before_selling(&self) {
-        let left = self.take_orders_back(None).await;
+        let left = self.unwind_orders(None).await;
         if left.open > 0 {
             let words = format!("{} of the open orders could not be cancelled and can still fill.", left.open);
             self.stats().remark(&words);
-            self.tell_last(&words);
+            self.send_last_words(&words);
         }
         for words in &left.locked {
-            self.tell_last(words);
+            self.send_last_words(words);
         }
     }
 
     /// Cancels the account's orders, sells holdings other than dollar coins and native tokens as far as the policy
     /// permits, and reports the rest.
-    pub(super) async fn sell_all(&self, cause: Cause) {
+    pub(super) async fn sell_all(&self, cause: SaleCause) {
         self.cancel_before_selling().await;
         let (Some(account), Some(rules)) = (self.sources.world.account, &self.sources.rules) else { return };
         // Another task of this session already sells everything.
@@ -183,7 +185,7 @@ impl SessionState {
         }
         // Another process on this ledger may be selling; its plan must not be ended by a start elsewhere.
         let _alone = loop {
-            let why = match rules.alone_liquidating(account, LOOK).await {
+            let why = match rules.lock_liquidation(account, LOOK).await {
                 Ok(alone) => break alone,
                 Err(FileLockError::Busy(_)) => self.must_end(cause).map(ToOwned::to_owned),
                 Err(FileLockError::Store(error)) => Some(error.to_string()),
@@ -191,19 +193,19 @@ impl SessionState {
             if let Some(why) = why {
                 let words = format!("Nothing was sold: {why}.");
                 self.stats().remark(&words);
-                self.tell_last(&words);
+                self.send_last_words(&words);
                 self.control.selling.store(false, Ordering::SeqCst);
                 return;
             }
         };
         let holdings = self.to_be_sold(account).await;
         let keys = holdings.iter().map(|one| (one.chain.network().chain_id, one.token.id)).collect();
-        match rules.plan_liquidation(account, keys, cause.words(), self.sources.clock.now_millis()).await {
+        match rules.plan_liquidation(account, keys, cause.describe(), self.sources.clock.now_millis()).await {
             Ok(()) => {
                 for holding in &holdings {
                     let told = self.sell(holding, account, cause).await;
                     self.stats().remark(&told);
-                    self.tell_last(&told);
+                    self.send_last_words(&told);
                     let key = (holding.chain.network().chain_id, holding.token.id);
                     if let Err(error) =
                         rules.end_liquidation(account, key, &told, self.sources.clock.now_millis()).await
@@ -216,7 +218,7 @@ impl SessionState {
             Err(error) => {
                 let words = format!("Nothing was sold: cannot record the plan ({error}).");
                 self.stats().remark(&words);
-                self.tell_last(&words);
+                self.send_last_words(&words);
             }
         }
         self.control.selling.store(false, Ordering::SeqCst);
@@ -224,7 +226,7 @@ impl SessionState {
 
     /// Listed tokens that are held and must be sold. The wrapped native token is last, so that riskier tokens use the
     /// day's limit first.
-    async fn to_be_sold(&self, account: Address) -> Vec<Holding<'_>> {
+    async fn to_be_sold(&self, account: Address) -> Vec<HoldingToSell<'_>> {
         let mut found = Vec::new();
         for chain in self.sources.world.chains() {
             match self.held_on(chain, account).await {
@@ -236,15 +238,19 @@ impl SessionState {
                         error.message()
                     );
                     self.stats().remark(&words);
-                    self.tell_last(&words);
+                    self.send_last_words(&words);
                 }
             }
         }
-        found.sort_by_key(|one| one.chain.network().book.contract(Contract::WrappedNative) == Some(one.address));
+        found.sort_by_key(|one| one.chain.network().book.contract(KnownContract::WrappedNative) == Some(one.address));
         found
     }
 
-    async fn held_on<'a>(&self, chain: &'a WorldChain, account: Address) -> Result<Vec<Holding<'a>>, ToolError> {
+    async fn held_on<'a>(
+        &self,
+        chain: &'a ConnectedChain,
+        account: Address,
+    ) -> Result<Vec<HoldingToSell<'a>>, ToolError> {
         let listed = chain.network().book.tokens().iter().filter(|token| !EXITS.contains(&token.symbol.as_str()));
         let listed: Vec<Address> = listed.map(|token| token.address).collect();
         let found = chain.held(account, &listed).await?;
@@ -263,23 +269,23 @@ impl SessionState {
                 TokenHolding::Unreadable => {
                     let words = format!("The balance of {address} could not be read; none of it is sold.");
                     self.stats().remark(&words);
-                    self.tell_last(&words);
+                    self.send_last_words(&words);
                     continue;
                 }
             }
             let token = chain.token(&address.to_string()).await?;
-            held.push(Holding { chain, token, address });
+            held.push(HoldingToSell { chain, token, address });
         }
         Ok(held)
     }
 
     /// Reason that selling must end now, if there is one.
-    fn must_end(&self, cause: Cause) -> Option<&'static str> {
+    fn must_end(&self, cause: SaleCause) -> Option<&'static str> {
         let flattens = self.control.stop_watch.file.read().level() == Some(StopLevel::Flatten);
         match cause {
             _ if *self.control.leaving.borrow() => Some("the session is ending"),
-            Cause::Flatten if !flattens => Some("the stop ladder is no longer at flatten"),
-            Cause::Flatten | Cause::Death => None,
+            SaleCause::Flatten if !flattens => Some("the stop ladder is no longer at flatten"),
+            SaleCause::Flatten | SaleCause::Death => None,
         }
     }
 }
@@ -295,23 +301,31 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = bardo_safety::stop::StopFile::in_folder(folder.path());
         let golem = SafeText::clean("ada", 20);
-        let none = Wanted::Nothing;
-        assert_eq!(wanted(&InForce::None, &golem, None, Money::Play), none);
+        let none = RequiredSale::Nothing;
+        assert_eq!(wanted(&ActiveStop::None, &golem, None, MoneyKind::Play), none);
         let halt = file.raise(StopLevel::Halt, "the feed looks wrong", "ada", 1).unwrap();
-        for money in [Money::Play, Money::Test, Money::Real] {
-            let asked = Wanted::Ask(Own::SellUnderHalt { from: halt.clone() });
+        for money in [MoneyKind::Play, MoneyKind::Test, MoneyKind::Real] {
+            let asked = RequiredSale::Ask(PromptSubject::SellUnderHalt { from: halt.clone() });
             assert_eq!(wanted(&halt, &golem, None, money), asked, "{money:?}");
         }
         lower(folder.path(), None, 2);
         let by_another = file.raise(StopLevel::Halt, "", "operator", 3);
-        assert_eq!(wanted(&by_another.unwrap(), &golem, None, Money::Play), none, "the operator's halt asks nothing");
+        assert_eq!(
+            wanted(&by_another.unwrap(), &golem, None, MoneyKind::Play),
+            none,
+            "the operator's halt asks nothing"
+        );
         let lowered = lower(folder.path(), Some(StopLevel::Flatten), 4);
-        let InForce::Stop(stop) = &lowered else { panic!("{lowered:?}") };
-        let asked = Wanted::Ask(Own::SellUnderFlatten { from: lowered.clone() });
-        assert_eq!(wanted(&lowered, &golem, None, Money::Real), asked, "the file alone is no decision");
-        assert_eq!(wanted(&lowered, &golem, Some(&SafeText::clean("another", 20)), Money::Real), asked);
-        assert_eq!(wanted(&lowered, &golem, Some(&stop.id), Money::Real), Wanted::Sell, "a yes to this stop is one");
-        assert_eq!(wanted(&lowered, &golem, None, Money::Play), Wanted::Sell);
+        let ActiveStop::Stop(stop) = &lowered else { panic!("{lowered:?}") };
+        let asked = RequiredSale::Ask(PromptSubject::SellUnderFlatten { from: lowered.clone() });
+        assert_eq!(wanted(&lowered, &golem, None, MoneyKind::Real), asked, "the file alone is no decision");
+        assert_eq!(wanted(&lowered, &golem, Some(&SafeText::clean("another", 20)), MoneyKind::Real), asked);
+        assert_eq!(
+            wanted(&lowered, &golem, Some(&stop.id), MoneyKind::Real),
+            RequiredSale::Sell,
+            "a yes to this stop is one"
+        );
+        assert_eq!(wanted(&lowered, &golem, None, MoneyKind::Play), RequiredSale::Sell);
     }
 
     #[test]
@@ -320,15 +334,16 @@ mod tests {
         let on = |money, names: &[&str]| {
             let chain = |name: &&str| ChainIdentity { name: SafeText::clean(name, 20), id: 1, interval_millis: None };
             let chains = names.iter().map(chain).collect();
-            let network = Network { name: SafeText::clean("a network", 20), money, chains, wallet: Address::ZERO };
+            let network =
+                NetworkIdentity { name: SafeText::clean("a network", 20), money, chains, wallet: Address::ZERO };
             (halts_as(&golem, &network), money)
         };
         let all = [
-            on(Money::Play, &["ethereum", "base"]),
-            on(Money::Real, &["ethereum"]),
-            on(Money::Real, &["ethereum", "base"]),
-            on(Money::Real, &["arbitrum"]),
-            on(Money::Test, &["sepolia"]),
+            on(MoneyKind::Play, &["ethereum", "base"]),
+            on(MoneyKind::Real, &["ethereum"]),
+            on(MoneyKind::Real, &["ethereum", "base"]),
+            on(MoneyKind::Real, &["arbitrum"]),
+            on(MoneyKind::Test, &["sepolia"]),
         ];
         for (setter, (by, _)) in all.iter().enumerate() {
             let folder = tempfile::tempdir().unwrap();
@@ -336,7 +351,7 @@ mod tests {
             let halt = file.raise(StopLevel::Halt, "the feed looks wrong", by.as_str(), 1).unwrap();
             for (asked, (own, money)) in all.iter().enumerate() {
                 let wanted = wanted(&halt, own, None, *money);
-                assert_eq!(wanted != Wanted::Nothing, asked == setter, "{own} under a halt by {by}");
+                assert_eq!(wanted != RequiredSale::Nothing, asked == setter, "{own} under a halt by {by}");
             }
         }
     }

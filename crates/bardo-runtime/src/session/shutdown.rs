@@ -12,18 +12,18 @@ use std::time::Duration;
 use alloy::primitives::Address;
 use serde_json::json;
 
-use super::prompts::Own;
-use super::selling::Cause;
+use super::prompts::PromptSubject;
+use super::selling::SaleCause;
 use super::state::SessionState;
 use bardo_base::fabric::{EventKind, GolemThought};
 use bardo_base::model::{OnDeath, Phase};
 use bardo_base::text::SafeText;
-use bardo_safety::Revoked;
-use bardo_safety::audit::{AuditLog, Kind, Note};
+use bardo_safety::RevocationCause;
+use bardo_safety::audit::{AuditKind, AuditLog, AuditNote};
 use bardo_sandbox::contracts::PERMIT2;
-use bardo_session::market::Money;
+use bardo_session::market::MoneyKind;
 use golem::memory::Memory;
-use golem_tools::engine::{Call, Input, Status, WriteTool};
+use golem_tools::engine::{CallStatus, ToolCall, ToolInput, WriteTool};
 use golem_tools::trading::token_revoke::{self, TokenRevoke};
 
 /// Timeout for transactions that are pending at the death, per chain.
@@ -47,13 +47,13 @@ pub(super) async fn follow(state: Arc<SessionState>, on_death: OnDeath) {
     }
     // The session must not end before this is done.
     state.control.running.fetch_add(1, Ordering::SeqCst);
-    state.wind_up_once(on_death).await;
+    state.settle_affairs_once(on_death).await;
     state.control.running.fetch_sub(1, Ordering::SeqCst);
 }
 
 /// Treatment of the holdings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Holdings {
+enum HoldingsAtDeath {
     Stay,
     AreSold,
     /// The operator is asked.
@@ -61,45 +61,47 @@ enum Holdings {
 }
 
 /// Treatment of the holdings by the operator's setting. Except for play money, nothing is sold without approval.
-fn at_death(on_death: OnDeath, money: Money) -> Holdings {
+fn at_death(on_death: OnDeath, money: MoneyKind) -> HoldingsAtDeath {
     match on_death {
-        OnDeath::Keep => Holdings::Stay,
-        OnDeath::Ask => Holdings::AreAskedFor,
+        OnDeath::Keep => HoldingsAtDeath::Stay,
+        OnDeath::Ask => HoldingsAtDeath::AreAskedFor,
         OnDeath::Sell => match money {
-            Money::Play => Holdings::AreSold,
+            MoneyKind::Play => HoldingsAtDeath::AreSold,
             // A rehearsal asks where the live network would ask.
-            Money::Rehearsal | Money::Test | Money::Real | Money::Paper | Money::Replay => Holdings::AreAskedFor,
+            MoneyKind::Rehearsal | MoneyKind::Test | MoneyKind::Real | MoneyKind::Paper | MoneyKind::Replay => {
+                HoldingsAtDeath::AreAskedFor
+            }
         },
     }
 }
 
 /// Result of revoking allowances.
 #[derive(Debug, Clone, Copy)]
-struct Allowances {
+struct RevokedAllowances {
     taken_back: usize,
     /// Remaining allowances according to the chains; `None` if a chain did not answer.
-    left: Option<Left>,
+    left: Option<RemainingAllowances>,
 }
 
 /// Allowances that remain, counted.
 #[derive(Debug, Clone, Copy)]
-struct Left {
+struct RemainingAllowances {
     standing: usize,
     /// Number of tokens that did not answer.
     silent: usize,
 }
 
 /// Last message of the Golem: its completed and its failed steps.
-fn last_words(revoked: bool, orders_left: usize, allowances: Allowances) -> String {
+fn last_words(revoked: bool, orders_left: usize, allowances: RevokedAllowances) -> String {
     let keys = if revoked { "My keys are revoked: I sign nothing more." } else { "I had no key and sign nothing." };
     let orders = match orders_left {
         0 => "I have no open orders.".to_owned(),
         left => format!("{left} of my orders could not be cancelled and can still fill."),
     };
     let stands = match allowances.left {
-        Some(Left { standing: 0, silent: 0 }) => "none remain".to_owned(),
-        Some(Left { standing, silent: 0 }) => format!("{standing} remain"),
-        Some(Left { standing, silent }) => {
+        Some(RemainingAllowances { standing: 0, silent: 0 }) => "none remain".to_owned(),
+        Some(RemainingAllowances { standing, silent: 0 }) => format!("{standing} remain"),
+        Some(RemainingAllowances { standing, silent }) => {
             format!("{standing} remain, and {silent} tokens could not be checked")
         }
         None => "the remaining ones could not be read".to_owned(),
@@ -109,19 +111,19 @@ fn last_words(revoked: bool, orders_left: usize, allowances: Allowances) -> Stri
 
 impl SessionState {
     /// Winds up its affairs once. Afterwards the account's holdings, allowances and orders are its owner's concern.
-    async fn wind_up_once(&self, on_death: OnDeath) {
+    async fn settle_affairs_once(&self, on_death: OnDeath) {
         let memory = Memory::new(self.sources.ledger.store.clone(), self.golem_id.clone());
         match memory.life(&*self.sources.clock).await {
             Ok(life) if life.wound_up_at.is_some() => return,
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "unknown whether the wind-up was done before; doing it now"),
         }
-        self.wind_up(on_death).await;
+        self.settle_affairs(on_death).await;
         // A dead Golem's memory is not updated any more, so the outcome of pending orders is stored here.
-        if let Err(error) = memory.hear_of_ends(self.sources.clock.now_millis()).await {
+        if let Err(error) = memory.record_ends(self.sources.clock.now_millis()).await {
             tracing::warn!(%error, "cannot store the outcomes of the last orders in memory");
         }
-        if let Err(error) = memory.wound_up(self.sources.clock.now_millis()).await {
+        if let Err(error) = memory.mark_shut_down(self.sources.clock.now_millis()).await {
             tracing::warn!(%error, "cannot record that the wind-up is complete");
         }
     }
@@ -138,14 +140,14 @@ impl SessionState {
         }
     }
 
-    async fn wind_up(&self, on_death: OnDeath) {
+    async fn settle_affairs(&self, on_death: OnDeath) {
         if let Some(revocation) = &self.control.revocation {
-            revocation.revoke(Revoked::Death);
+            revocation.revoke(RevocationCause::Death);
         }
         let revoked = self.control.revocation.is_some();
         self.settle_down().await;
-        let orders = self.take_orders_back(Some(&self.golem_id)).await;
-        let allowances = self.take_allowances_back().await;
+        let orders = self.unwind_orders(Some(&self.golem_id)).await;
+        let allowances = self.revoke_allowances().await;
         let body = json!({
             "keys": if revoked { "revoked" } else { "none" },
             "orders_left_open": orders.open,
@@ -156,31 +158,33 @@ impl SessionState {
             "on_death": on_death,
         });
         let audit_log = AuditLog::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
-        let note = Note { kind: Kind::GolemDied, call_id: None, golem_id: self.golem_id.clone(), body };
+        let note = AuditNote { kind: AuditKind::GolemDied, call_id: None, golem_id: self.golem_id.clone(), body };
         if let Err(error) = audit_log.record(note).await {
             tracing::warn!(%error, "cannot record the death in the audit log");
         }
-        self.tell_last(&last_words(revoked, orders.open, allowances));
+        self.send_last_words(&last_words(revoked, orders.open, allowances));
         for words in &orders.locked {
-            self.tell_last(words);
+            self.send_last_words(words);
         }
         match at_death(on_death, self.sources.network.money) {
-            Holdings::Stay => {}
-            Holdings::AreSold => self.sell_all(Cause::Death).await,
-            Holdings::AreAskedFor => self.control.own.ask(Own::SellAfterDeath, self.sources.clock.now_millis()),
+            HoldingsAtDeath::Stay => {}
+            HoldingsAtDeath::AreSold => self.sell_all(SaleCause::Death).await,
+            HoldingsAtDeath::AreAskedFor => {
+                self.control.own.ask(PromptSubject::SellAfterDeath, self.sources.clock.now_millis())
+            }
         }
     }
 
-    pub(super) fn tell_last(&self, words: &str) {
+    pub(super) fn send_last_words(&self, words: &str) {
         let text = SafeText::clean(words, 400);
         self.emit(None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
     }
 
     /// Revokes every allowance, as calls of the operator.
-    async fn take_allowances_back(&self) -> Allowances {
+    async fn revoke_allowances(&self) -> RevokedAllowances {
         let Some(standing) = self.read_allowances().await else {
             self.stats().remark("cannot read allowances at the Golem's death: check for open ones and revoke them");
-            return Allowances { taken_back: 0, left: None };
+            return RevokedAllowances { taken_back: 0, left: None };
         };
         let mut all: BTreeSet<(u64, Address, Option<Address>)> = BTreeSet::new();
         for one in &standing.rows {
@@ -195,18 +199,22 @@ impl SessionState {
                 chain: chain_id.to_string(),
             };
             let response =
-                self.sources.operator.call(Call::new(TokenRevoke::META.name, Input::Json(json!(params)))).await;
+                self.sources.operator.call(ToolCall::new(TokenRevoke::META.name, ToolInput::Json(json!(params)))).await;
             match response.status {
-                Status::Success => taken_back += 1,
-                Status::Partial | Status::Simulated | Status::Blocked | Status::Rejected | Status::Error => {
+                CallStatus::Success => taken_back += 1,
+                CallStatus::Partial
+                | CallStatus::Simulated
+                | CallStatus::Blocked
+                | CallStatus::Rejected
+                | CallStatus::Error => {
                     let why = response.error.map(|error| error.message().to_owned()).unwrap_or_default();
                     self.stats().remark(&format!("an allowance of {token} was not fully revoked: {why}"));
                 }
             }
         }
         let left = self.read_allowances().await;
-        let left = left.map(|now| Left { standing: now.rows.len(), silent: now.silent.len() });
-        Allowances { taken_back, left }
+        let left = left.map(|now| RemainingAllowances { standing: now.rows.len(), silent: now.silent.len() });
+        RevokedAllowances { taken_back, left }
     }
 }
 
@@ -217,12 +225,12 @@ mod tests {
     #[test]
     fn nothing_is_sold_without_a_decision_where_the_money_is_not_for_play() {
         for (on_death, play, elsewhere) in [
-            (OnDeath::Ask, Holdings::AreAskedFor, Holdings::AreAskedFor),
-            (OnDeath::Sell, Holdings::AreSold, Holdings::AreAskedFor),
-            (OnDeath::Keep, Holdings::Stay, Holdings::Stay),
+            (OnDeath::Ask, HoldingsAtDeath::AreAskedFor, HoldingsAtDeath::AreAskedFor),
+            (OnDeath::Sell, HoldingsAtDeath::AreSold, HoldingsAtDeath::AreAskedFor),
+            (OnDeath::Keep, HoldingsAtDeath::Stay, HoldingsAtDeath::Stay),
         ] {
-            assert_eq!(at_death(on_death, Money::Play), play, "{on_death}");
-            for money in [Money::Test, Money::Real, Money::Paper, Money::Replay] {
+            assert_eq!(at_death(on_death, MoneyKind::Play), play, "{on_death}");
+            for money in [MoneyKind::Test, MoneyKind::Real, MoneyKind::Paper, MoneyKind::Replay] {
                 assert_eq!(at_death(on_death, money), elsewhere, "{on_death} {money:?}");
             }
         }

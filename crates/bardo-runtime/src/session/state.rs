@@ -11,13 +11,13 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use super::offers::Offers;
-use super::prompts::OwnQuestions;
+use super::offers::WaitingOffers;
+use super::prompts::SessionPrompts;
 use super::stats::SessionStats;
-use super::{SessionOptions, StopWatch, tell};
-use crate::actor::{Actor, ActorContext, Script};
+use super::{SessionOptions, StopWatch, send_news};
+use crate::actor::{Actor, ActorContext, ActorScript};
 use crate::data::Ledger;
-use crate::questions::shared::Shared;
+use crate::questions::shared::SharedQueue;
 use crate::tool_info;
 use bardo_base::clock::{Clock, SimulatedClock};
 use bardo_base::fabric::{EventKind, Fabric};
@@ -25,18 +25,18 @@ use bardo_base::id::GolemId;
 use bardo_base::model::{OnDeath, Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_safety::approval::ApprovalQueue;
-use bardo_safety::custody::Revocation;
+use bardo_safety::custody::RevocationSwitch;
 use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::pipeline::Pipeline;
-use bardo_safety::policy::Keeper;
-use bardo_safety::stop::InForce;
+use bardo_safety::policy::PolicyKeeper;
+use bardo_safety::stop::ActiveStop;
 use bardo_sandbox::Sandbox;
-use bardo_session::handle::{AllowancesState, ChainHoldings, LeaveMode, News, Ready, Sent};
+use bardo_session::handle::{AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, SessionInfo, SessionNews};
 use bardo_session::isolation::Isolation;
-use bardo_session::market::Network;
+use bardo_session::market::NetworkIdentity;
 use golem::archetype::Archetypes;
 use golem::scenario::Scenario;
-use golem_tools::engine::{Catalog, Executor, Paper, World};
+use golem_tools::engine::{Catalog, Executor, PaperMode, ToolEnvironment};
 
 /// Polling interval of policy, requests and snapshots.
 const LOOK: Duration = Duration::from_millis(200);
@@ -72,46 +72,46 @@ pub(super) struct SessionState {
     pub led_by_program: bool,
     /// Isolation of that process; `None` without one.
     pub brain_isolation: Option<Isolation>,
-    pub sources: Sources,
-    pub control: Control,
-    pub links: Links,
+    pub sources: SessionSources,
+    pub control: SessionControl,
+    pub links: SessionChannels,
 }
 
 /// Data sources and executors of the session, created when it starts.
-pub(super) struct Sources {
+pub(super) struct SessionSources {
     pub golem: Executor,
     pub operator: Executor,
     pub catalog: Catalog,
     pub roles: Arc<Archetypes>,
-    pub paper: Option<Paper>,
+    pub paper: Option<PaperMode>,
     pub desk: Option<ApprovalQueue>,
     pub pipeline: Option<Pipeline>,
-    pub keeper: Option<Arc<Keeper>>,
+    pub keeper: Option<Arc<PolicyKeeper>>,
     pub rules: Option<Arc<OperatorPolicyEngine>>,
-    pub world: Arc<World>,
+    pub world: Arc<ToolEnvironment>,
     pub sandbox: Option<Sandbox>,
     pub ledger: Ledger,
     /// Shared approval queue of all processes on this ledger.
-    pub shared: Shared,
-    pub network: Network,
+    pub shared: SharedQueue,
+    pub network: NetworkIdentity,
     pub clock: Arc<dyn Clock>,
     pub fabric: Fabric,
     pub journal: PathBuf,
 }
 
 /// State that the operator, scenarios and stops change while the session runs.
-pub(super) struct Control {
+pub(super) struct SessionControl {
     pub stop_watch: StopWatch,
     /// Handle that revokes the Golem's access to its account.
-    pub revocation: Option<Revocation>,
-    pub own: OwnQuestions,
+    pub revocation: Option<RevocationSwitch>,
+    pub own: SessionPrompts,
     /// Previews that wait for the operator.
-    pub offers: Offers,
+    pub offers: WaitingOffers,
     pub stats: Arc<Mutex<SessionStats>>,
     /// Chains whose block production a scenario has halted.
     pub halted: Mutex<BTreeSet<u64>>,
     /// Scenario whose cues are triggered.
-    pub script: watch::Sender<Option<Script>>,
+    pub script: watch::Sender<Option<ActorScript>>,
     /// Number of moments of a scenario that may still happen, in step-by-step mode.
     pub steps: Semaphore,
     /// Number of manual calls that are not answered yet.
@@ -124,13 +124,17 @@ pub(super) struct Control {
     pub phase: watch::Sender<Phase>,
 }
 
-impl Control {
-    pub(super) fn new(stop_watch: StopWatch, revocation: Option<Revocation>, phase: watch::Sender<Phase>) -> Self {
+impl SessionControl {
+    pub(super) fn new(
+        stop_watch: StopWatch,
+        revocation: Option<RevocationSwitch>,
+        phase: watch::Sender<Phase>,
+    ) -> Self {
         Self {
             stop_watch,
             revocation,
-            own: OwnQuestions::default(),
-            offers: Offers::default(),
+            own: SessionPrompts::default(),
+            offers: WaitingOffers::default(),
             stats: Arc::new(Mutex::new(SessionStats::default())),
             halted: Mutex::default(),
             script: watch::Sender::new(None),
@@ -145,25 +149,25 @@ impl Control {
 }
 
 /// Channels on which the session publishes news for the console and the last known state for its own tasks.
-pub(super) struct Links {
-    pub news: mpsc::Sender<News>,
+pub(super) struct SessionChannels {
+    pub news: mpsc::Sender<SessionNews>,
     pub holdings: watch::Sender<Vec<ChainHoldings>>,
     pub stop: watch::Sender<Option<StopLevel>>,
     /// Stop file's content at the last poll; `None` before the first.
-    pub in_force: watch::Sender<Option<InForce>>,
+    pub in_force: watch::Sender<Option<ActiveStop>>,
     /// Allowances at the last reading.
     pub allowances: watch::Sender<AllowancesState>,
     pub phase_now: watch::Receiver<Phase>,
 }
 
 /// Channels to the actor.
-pub(super) struct Lines {
+pub(super) struct ActorChannels {
     pub words: mpsc::Sender<SafeText>,
     pub shows: mpsc::Sender<Scenario>,
 }
 
-impl Links {
-    pub(super) fn new(news: mpsc::Sender<News>, phase_now: watch::Receiver<Phase>) -> Self {
+impl SessionChannels {
+    pub(super) fn new(news: mpsc::Sender<SessionNews>, phase_now: watch::Receiver<Phase>) -> Self {
         Self {
             news,
             holdings: watch::Sender::new(Vec::new()),
@@ -185,22 +189,22 @@ impl SessionState {
         self,
         options: SessionOptions,
         actor: Box<dyn Actor>,
-        mut commands: mpsc::Receiver<Sent>,
+        mut commands: mpsc::Receiver<AddressedCommand>,
         simulated: Option<SimulatedClock>,
     ) {
         let state = Arc::new(self);
         let (words, heard) = mpsc::channel(WAITING);
         let (shows, asked) = mpsc::channel(WAITING);
-        let lines = Lines { words, shows };
+        let lines = ActorChannels { words, shows };
         let mut tasks = JoinSet::new();
         let events = state.sources.fabric.subscribe(super::watching::WINDOW);
         let (close, closing) = oneshot::channel();
         let telling = tokio::spawn(super::watching::events(Arc::clone(&state), events, closing));
         state.emit(None, EventKind::SessionOpened(state.opened()));
         super::watching::chains(&state, &mut tasks);
-        tell(&state.links.news, News::Ready(Box::new(state.ready(&options)))).await;
+        send_news(&state.links.news, SessionNews::Ready(Box::new(state.ready(&options)))).await;
         // The actor must see the stop in force.
-        state.look_at_stop();
+        state.poll_stop();
         tasks.spawn(super::watching::stop(Arc::clone(&state)));
         tasks.spawn(super::watching::allowances(Arc::clone(&state)));
         let context = ActorContext {
@@ -222,7 +226,7 @@ impl SessionState {
             attendance: state.sources.clock.attend(),
         };
         state.control.script.send_replace(actor.script());
-        let mut watched = super::watching::Watched::new(&state);
+        let mut watched = super::watching::ReportedState::new(&state);
         // Such a brain could type the keys of an approval, but does not know the password.
         if let Some(desk) = state.sources.desk.as_ref().filter(|_| state.here_needs_password()) {
             desk.require_proof();
@@ -247,15 +251,15 @@ impl SessionState {
                         break mode;
                     },
                 },
-                () = changed(desk.as_mut()) => state.tell_questions(&mut watched).await,
+                () = changed(desk.as_mut()) => state.publish_requests(&mut watched).await,
                 // The sender belongs to the stage, so the channel stays open.
-                Ok(()) = stopped.changed() => state.look_around(&mut watched).await,
-                _ = look.tick() => state.look_around(&mut watched).await,
+                Ok(()) = stopped.changed() => state.poll_unwatched(&mut watched).await,
+                _ = look.tick() => state.poll_unwatched(&mut watched).await,
             }
         };
         state.leave(mode, life, &mut commands, &lines, &mut watched).await;
         // Reports a last stop, however soon the session ended after it.
-        state.look_at_stop();
+        state.poll_stop();
         tasks.abort_all();
         while tasks.join_next().await.is_some() {}
         drop(close);
@@ -265,7 +269,7 @@ impl SessionState {
         // Flushing the journal is worth a moment; a failing disk has been reported already.
         let _flushed = tokio::task::spawn_blocking(move || flushing.flush()).await;
         let session_summary = state.stats().session_summary(&state.journal_words());
-        tell(&state.links.news, News::Left(Box::new(session_summary))).await;
+        send_news(&state.links.news, SessionNews::Left(Box::new(session_summary))).await;
     }
 
     /// True if the brain that raises requests here could act as the operator: its requests then need the key's
@@ -278,8 +282,8 @@ impl SessionState {
         SafeText::clean(&self.sources.journal.display().to_string(), 400)
     }
 
-    fn ready(&self, options: &SessionOptions) -> Ready {
-        Ready {
+    fn ready(&self, options: &SessionOptions) -> SessionInfo {
+        SessionInfo {
             golem_id: self.golem_id.clone(),
             name: self.name.clone(),
             role: self.role.clone(),
@@ -301,9 +305,9 @@ impl SessionState {
         self: &Arc<Self>,
         mode: LeaveMode,
         life: Option<tokio::task::JoinHandle<()>>,
-        commands: &mut mpsc::Receiver<Sent>,
-        lines: &Lines,
-        watched: &mut super::watching::Watched,
+        commands: &mut mpsc::Receiver<AddressedCommand>,
+        lines: &ActorChannels,
+        watched: &mut super::watching::ReportedState,
     ) {
         self.control.leaving.send_replace(true);
         if let Some(desk) = &self.sources.desk {
@@ -321,7 +325,7 @@ impl SessionState {
             let state = Arc::clone(self);
             tokio::spawn(async move {
                 // Failed cancellations are in the remarks of the session summary.
-                let _left = state.take_orders_back(None).await;
+                let _left = state.unwind_orders(None).await;
             })
         });
         let mut ends = Instant::now() + SETTLING;
@@ -341,7 +345,7 @@ impl SessionState {
                 break;
             }
             let sent = timeout(LOOK, commands.recv()).await;
-            self.look_around(watched).await;
+            self.poll_unwatched(watched).await;
             match sent {
                 Ok(Some(sent)) => {
                     if self.carry_out(sent, lines, watched).await == Some(LeaveMode::Now) {

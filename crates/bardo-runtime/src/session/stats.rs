@@ -11,7 +11,7 @@ use bardo_base::id::{CallId, GolemId};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use bardo_session::handle::SessionSummary;
-use bardo_session::trades::Trades;
+use bardo_session::trades::TradeCounter;
 
 /// Maximum number of remarks in a session summary.
 const MOST_REMARKS: usize = 20;
@@ -20,7 +20,7 @@ const MOST_REMARKS: usize = 20;
 #[derive(Debug, Default)]
 pub(super) struct SessionStats {
     counts: SessionSummary,
-    trades: Trades,
+    trades: TradeCounter,
     told: BTreeMap<GolemId, RequestContext>,
     /// Transactions that are signed and not settled.
     open: BTreeMap<B256, SafeText>,

@@ -8,17 +8,17 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::commands::Outcome;
+use super::commands::CommandOutcome;
 use super::error::CommandError;
-use super::tell;
+use super::send_news;
 use crate::data::DataFolder;
 use bardo_base::clock::Clock;
 use bardo_base::config::Config;
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_safety::stop::{InForce, Stop, StopError, StopFile};
-use bardo_session::handle::{Command, News, Sent};
+use bardo_safety::stop::{ActiveStop, Stop, StopError, StopFile};
+use bardo_session::handle::{AddressedCommand, SessionCommand, SessionNews};
 use bardo_session::questions::{OperatorAnswer, QuestionKey};
 
 /// State for stops that exists before everything else, and is used from everywhere afterwards.
@@ -59,17 +59,17 @@ impl StopWatch {
     }
 
     /// Raises the stop level; returns the stop now in force.
-    pub(super) fn raise(&self, level: StopLevel, reason: &str) -> Result<InForce, StopError> {
+    pub(super) fn raise(&self, level: StopLevel, reason: &str) -> Result<ActiveStop, StopError> {
         let raised = self.file.raise_own(level, reason, "operator", self.clock.now_millis());
         let (in_force, set) = raised?;
-        if let Some(set) = set.filter(|set| in_force != InForce::Stop(set.clone())) {
+        if let Some(set) = set.filter(|set| in_force != ActiveStop::Stop(set.clone())) {
             self.beneath.lock().push(set);
         }
         Ok(in_force)
     }
 
     /// Returns and clears the stops that were set beneath another one.
-    pub(super) fn take_beneath(&self) -> Vec<Stop> {
+    pub(super) fn take_lower_stops(&self) -> Vec<Stop> {
         std::mem::take(&mut *self.beneath.lock())
     }
 
@@ -80,10 +80,10 @@ impl StopWatch {
 
     /// Replaces the session's own hold with a chosen level, or raises the level without one. A lower choice is
     /// first set beneath the hold, so that nothing passes in between. A higher stop beneath the hold stays.
-    pub(super) fn choose(&self, level: StopLevel, reason: &str) -> Result<InForce, StopError> {
+    pub(super) fn choose(&self, level: StopLevel, reason: &str) -> Result<ActiveStop, StopError> {
         let in_force = self.raise(level, reason)?;
         let own = self.own.borrow().clone();
-        let in_force = match own.filter(|own| in_force == InForce::Stop(own.clone())) {
+        let in_force = match own.filter(|own| in_force == ActiveStop::Stop(own.clone())) {
             // If it fails, the hold stays and the choice can be repeated.
             Some(own) if level < own.level => self.file.release(&own)?,
             // Another console's hold: the own hold may be beneath it and must still be released.
@@ -97,7 +97,7 @@ impl StopWatch {
     /// Stops new signatures at once, and remembers the stop as this session's own hold.
     pub(super) fn hold(&self) -> Result<(), StopError> {
         let own = self.own.borrow().clone();
-        if own.is_some_and(|own| self.file.read() == InForce::Stop(own)) {
+        if own.is_some_and(|own| self.file.read() == ActiveStop::Stop(own)) {
             return Ok(());
         }
         let set = self.file.hold(HOLD_REASON, "operator", self.clock.now_millis());
@@ -113,20 +113,20 @@ impl StopWatch {
         let now = self.file.release(&own)?;
         self.own.send_replace(None);
         Ok(match now {
-            InForce::None => "the hold is released".to_owned(),
-            InForce::Stop(stop) => {
+            ActiveStop::None => "the hold is released".to_owned(),
+            ActiveStop::Stop(stop) => {
                 format!("the hold is released; the stop below it, {}, is in force", stop.level)
             }
-            InForce::Garbled { why } => why,
+            ActiveStop::Garbled { why } => why,
         })
     }
 
     /// Executes a command about stops that needs no approval; `None` for other commands.
-    pub(super) fn obey(&self, command: &Command) -> Outcome {
+    pub(super) fn obey(&self, command: &SessionCommand) -> CommandOutcome {
         let done = match command {
-            Command::Hold => self.hold().map(|()| "held: no new signatures".to_owned()).map_err(Into::into),
-            Command::ReleaseHold => self.release(),
-            Command::Raise { level, reason } => {
+            SessionCommand::Hold => self.hold().map(|()| "held: no new signatures".to_owned()).map_err(Into::into),
+            SessionCommand::ReleaseHold => self.release(),
+            SessionCommand::Raise { level, reason } => {
                 let raised = self.choose(*level, reason.as_str()).map_err(Into::into);
                 raised.map(|now| {
                     let told = format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str));
@@ -138,30 +138,30 @@ impl StopWatch {
                     }
                 })
             }
-            Command::Call { .. }
-            | Command::Offer { .. }
-            | Command::Commit { .. }
-            | Command::Cancel { .. }
-            | Command::Answer { .. }
-            | Command::AskToLower { .. }
-            | Command::AskToLeavePaper
-            | Command::EnterPaper
-            | Command::AskToResetBreaker
-            | Command::Say { .. }
-            | Command::RevokeGrant { .. }
-            | Command::Look { .. }
-            | Command::Devnet(_)
-            | Command::Replay(_)
-            | Command::Scenario { .. }
-            | Command::Step
-            | Command::Leave(_) => return None,
+            SessionCommand::Call { .. }
+            | SessionCommand::Offer { .. }
+            | SessionCommand::Commit { .. }
+            | SessionCommand::Cancel { .. }
+            | SessionCommand::Answer { .. }
+            | SessionCommand::AskToLower { .. }
+            | SessionCommand::AskToLeavePaper
+            | SessionCommand::EnterPaper
+            | SessionCommand::AskToResetBreaker
+            | SessionCommand::Say { .. }
+            | SessionCommand::RevokeGrant { .. }
+            | SessionCommand::Look { .. }
+            | SessionCommand::Devnet(_)
+            | SessionCommand::Replay(_)
+            | SessionCommand::Scenario { .. }
+            | SessionCommand::Step
+            | SessionCommand::Leave(_) => return None,
         };
         self.rung.notify_one();
         Some(done)
     }
 
     /// Sets the stop that comes with a rejection: whatever happens to the answer, nothing is signed afterwards.
-    pub(super) fn refuse_all(&self, reason: &SafeText) -> Result<InForce, StopError> {
+    pub(super) fn refuse_all(&self, reason: &SafeText) -> Result<ActiveStop, StopError> {
         let reason = if reason.is_empty() { "refused, and everything stopped" } else { reason.as_str() };
         let raised = self.raise(StopLevel::Halt, reason);
         self.rung.notify_one();
@@ -173,20 +173,20 @@ impl StopWatch {
 pub const HOLD_REASON: &str = "held by the operator: no choice made yet";
 
 /// First stage of command handling, before the session's queue.
-pub(super) struct Front {
+pub(super) struct CommandFront {
     pub stop_watch: StopWatch,
     /// True for a read-only console, which changes nothing but the stop file.
     pub watch_only: bool,
     pub golem_id: GolemId,
 }
 
-impl Front {
+impl CommandFront {
     /// Receives every command as it arrives, until no sender remains or the session has ended.
     pub(super) async fn stand(
         self,
-        mut arriving: mpsc::Receiver<Sent>,
-        on: mpsc::Sender<Sent>,
-        news: mpsc::Sender<News>,
+        mut arriving: mpsc::Receiver<AddressedCommand>,
+        on: mpsc::Sender<AddressedCommand>,
+        news: mpsc::Sender<SessionNews>,
     ) {
         loop {
             let sent = tokio::select! {
@@ -195,12 +195,12 @@ impl Front {
             };
             let Some(sent) = sent else { return };
             if let Some(told) = self.stops(&sent) {
-                say(&news, told);
+                send_result(&news, told);
                 continue;
             }
             match on.try_send(sent) {
                 Ok(()) => {}
-                Err(TrySendError::Full(_)) => say(&news, Err(CommandError::Busy)),
+                Err(TrySendError::Full(_)) => send_result(&news, Err(CommandError::Busy)),
                 Err(TrySendError::Closed(_)) => return,
             }
         }
@@ -208,9 +208,9 @@ impl Front {
 
     /// Executes a command of a read-only console if it raises the stop or releases that console's own hold, which all
     /// sessions of the data directory obey. `None` for any other command, which the session rejects.
-    fn stop_from_aside(&self, command: &Command) -> Outcome {
+    fn stop_from_aside(&self, command: &SessionCommand) -> CommandOutcome {
         match command {
-            Command::Hold | Command::ReleaseHold | Command::Raise { .. } => {
+            SessionCommand::Hold | SessionCommand::ReleaseHold | SessionCommand::Raise { .. } => {
                 // This console raised the stop, and possibly no other session exists that would record it.
                 self.stop_watch.acted.store(true, Ordering::SeqCst);
                 self.stop_watch.obey(command)
@@ -221,7 +221,7 @@ impl Front {
 
     /// Executes a stop and returns its result; `None` for commands that belong into the queue. A rejection with a stop
     /// is stopped here and still queued for its answer.
-    fn stops(&self, sent: &Sent) -> Outcome {
+    fn stops(&self, sent: &AddressedCommand) -> CommandOutcome {
         let ours = sent.golem_id == self.golem_id || sent.golem_id == GolemId::operator();
         if !ours {
             return None;
@@ -229,7 +229,7 @@ impl Front {
         if self.watch_only {
             return self.stop_from_aside(&sent.command);
         }
-        if let Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason }, .. } = &sent.command {
+        if let SessionCommand::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason }, .. } = &sent.command {
             // Stored before the stop, so that every observer of the stop finds it.
             if let QuestionKey::Action(permit) = key {
                 let mut refusals = self.stop_watch.refusals.lock();
@@ -244,15 +244,15 @@ impl Front {
 }
 
 /// Sends a message to the console without waiting for it.
-fn say(news: &mpsc::Sender<News>, told: Result<String, CommandError>) {
+fn send_result(news: &mpsc::Sender<SessionNews>, told: Result<String, CommandError>) {
     let (done, words) = match told {
         Ok(words) => (true, words),
         Err(error) => (false, error.to_string()),
     };
-    let told = News::CommandResult { done, words: SafeText::clean(&words, 400) };
+    let told = SessionNews::CommandResult { done, words: SafeText::clean(&words, 400) };
     if let Err(TrySendError::Full(told)) = news.try_send(told) {
         let news = news.clone();
-        tokio::spawn(async move { tell(&news, told).await });
+        tokio::spawn(async move { send_news(&news, told).await });
     }
 }
 

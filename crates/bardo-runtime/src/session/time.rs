@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::scenario_events::{ScenarioEvents, answer};
 use super::state::SessionState;
 use bardo_base::clock::{Clock, SimulatedClock};
-use golem::scenario::Operator;
+use golem::scenario::ScriptedOperator;
 
 /// Start of simulated time, in milliseconds since the Unix epoch: 15 January 2027, 8:00 UTC.
 pub(super) const BEGINS_AT: u64 = 1_800_000_000_000;
@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeOptions {
     /// Speed of simulated time.
-    pub pace: Pace,
+    pub pace: TimePace,
     /// Seconds per tick, at least one. A chain makes at most one block per tick.
     pub tick: u64,
     /// Duration after which time stands still, in milliseconds; `None` for no limit.
@@ -46,7 +46,7 @@ pub struct TimeOptions {
 
 /// Speed of simulated time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum TimePace {
     /// As fast as the participants are done.
     Free,
     /// This many simulated seconds per second of the system clock.
@@ -107,7 +107,7 @@ pub(super) async fn conduct(state: Arc<SessionState>, clock: SimulatedClock, opt
                 Err(_) => return,
             }
         }
-        if let Pace::Times(times) = options.pace {
+        if let TimePace::Times(times) = options.pace {
             due = due.max(Instant::now()) + Duration::from_millis(tick).checked_div(times.max(1)).unwrap_or_default();
             sleep_until(due).await;
         }
@@ -148,11 +148,12 @@ async fn make_blocks(state: &SessionState, before: u64, elapsed: u64) {
 /// Answers the open requests as the scenario's operator; returns true if any was answered.
 fn answer_open(state: &SessionState) -> bool {
     let Some(desk) = &state.sources.desk else { return false };
-    let operator = state.control.script.borrow().as_ref().map_or(Operator::Wait, |script| script.scenario.operator);
+    let operator =
+        state.control.script.borrow().as_ref().map_or(ScriptedOperator::Wait, |script| script.scenario.operator);
     let mut answered = false;
     for request in desk.pending() {
         let Some(said) = answer(operator) else { continue };
-        let reply = bardo_safety::approval::Reply { answer: said, confirmation: request.requirement.met() };
+        let reply = bardo_safety::approval::OperatorReply { answer: said, confirmation: request.requirement.met() };
         answered |= desk.answer(request.preview.permit.permit_id, reply).is_ok();
     }
     answered

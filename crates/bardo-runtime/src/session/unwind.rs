@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::state::SessionState;
 use bardo_base::fabric::{IntentStatus, IntentUpdate};
 use bardo_base::id::GolemId;
-use bardo_safety::orders::{OrderState, Record};
-use golem_tools::engine::{Call, Input, ToolResponse, WriteTool};
+use bardo_safety::orders::{OrderRecord, OrderState};
+use golem_tools::engine::{ToolCall, ToolInput, ToolResponse, WriteTool};
 use golem_tools::trading::intent_refund::{self, IntentRefund};
 use golem_tools::trading::uniswapx_cancel_order::{self, CancelOrder};
 
 /// Orders of an account that remain after unwinding.
 #[derive(Debug, Default)]
-pub(super) struct Remaining {
+pub(super) struct RemainingOrders {
     /// Number of orders that can still take tokens.
     pub open: usize,
     /// For each bridge order with locked funds: a sentence about their location and their return.
@@ -22,7 +22,7 @@ pub(super) struct Remaining {
 
 /// Next step for an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CancelRoute {
     /// Cancel it: its signature can still take tokens.
     Cancel,
     /// Refund it: its funds are locked, and nobody can deliver it any more.
@@ -33,12 +33,14 @@ enum Way {
     Nothing,
 }
 
-fn way(status: OrderState) -> Way {
+fn way(status: OrderState) -> CancelRoute {
     match status {
-        OrderState::Auction(_) | OrderState::Unplaced | OrderState::Bridge(IntentStatus::Pending) => Way::Cancel,
-        OrderState::Bridge(IntentStatus::Filling) => Way::Wait,
-        OrderState::Bridge(IntentStatus::Expired) => Way::Refund,
-        OrderState::Bridge(IntentStatus::Filled | IntentStatus::Refunded) => Way::Nothing,
+        OrderState::Auction(_) | OrderState::Unplaced | OrderState::Bridge(IntentStatus::Pending) => {
+            CancelRoute::Cancel
+        }
+        OrderState::Bridge(IntentStatus::Filling) => CancelRoute::Wait,
+        OrderState::Bridge(IntentStatus::Expired) => CancelRoute::Refund,
+        OrderState::Bridge(IntentStatus::Filled | IntentStatus::Refunded) => CancelRoute::Nothing,
     }
 }
 
@@ -49,7 +51,7 @@ fn time_of_day(seconds: u64) -> String {
 }
 
 /// Sentence about the funds of a bridge order; `end` describes the next step.
-fn locked(record: &Record, end: &str) -> String {
+fn locked(record: &OrderRecord, end: &str) -> String {
     let card = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
     match card {
         Some(card) => {
@@ -61,7 +63,7 @@ fn locked(record: &Record, end: &str) -> String {
 }
 
 /// Describes the next step for an order that may still be delivered: its deadline, and the start of the refund period.
-fn ahead(record: &Record) -> String {
+fn ahead(record: &OrderRecord) -> String {
     let card = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
     let by = card.as_ref().map(|card| format!(" by {}", time_of_day(card.fill_deadline))).unwrap_or_default();
     let from = card.and_then(|card| card.refund_from).map(|from| format!(" from {} on", time_of_day(from)));
@@ -70,8 +72,8 @@ fn ahead(record: &Record) -> String {
 
 impl SessionState {
     /// Unwinds the account's open orders, or those of one Golem, with the tools for it; returns the remaining ones.
-    pub(super) async fn take_orders_back(&self, of: Option<&GolemId>) -> Remaining {
-        let mut left = Remaining::default();
+    pub(super) async fn unwind_orders(&self, of: Option<&GolemId>) -> RemainingOrders {
+        let mut left = RemainingOrders::default();
         let (Ok(orders), Some(account)) = (self.sources.world.orders(), self.sources.world.account) else {
             return left;
         };
@@ -83,29 +85,29 @@ impl SessionState {
                 return left;
             }
         };
-        let wanted = |order: &Record| order.account == account && of.is_none_or(|golem| order.golem_id == *golem);
+        let wanted = |order: &OrderRecord| order.account == account && of.is_none_or(|golem| order.golem_id == *golem);
         for order in live.into_iter().filter(wanted) {
             // If the chain does not answer, the known state decides, and the tools read the chain again.
-            let order = orders.look(order.hash).await.unwrap_or(order);
+            let order = orders.poll(order.hash).await.unwrap_or(order);
             if !order.is_live() {
                 continue;
             }
             match way(order.status) {
-                Way::Nothing => {}
-                Way::Cancel => {
+                CancelRoute::Nothing => {}
+                CancelRoute::Cancel => {
                     let params = json!(uniswapx_cancel_order::Params { order_hash: order.hash.to_string() });
                     if let Some(error) = self.by_hand(CancelOrder::META.name, params).await.error {
                         left.open += 1;
                         self.stats().remark(&format!("order {} was not cancelled: {}", order.hash, error.message()));
                     }
                 }
-                Way::Refund => {
+                CancelRoute::Refund => {
                     let params = json!(intent_refund::Params { intent_id: order.hash.to_string() });
                     if let Some(error) = self.by_hand(IntentRefund::META.name, params).await.error {
                         left.locked.push(locked(&order, &format!("It was not refunded yet: {}.", error.message())));
                     }
                 }
-                Way::Wait => left.locked.push(locked(&order, &ahead(&order))),
+                CancelRoute::Wait => left.locked.push(locked(&order, &ahead(&order))),
             }
         }
         for words in &left.locked {
@@ -115,6 +117,6 @@ impl SessionState {
     }
 
     async fn by_hand(&self, tool: &str, params: Value) -> ToolResponse {
-        self.sources.operator.call(Call::new(tool, Input::Json(params))).await
+        self.sources.operator.call(ToolCall::new(tool, ToolInput::Json(params))).await
     }
 }

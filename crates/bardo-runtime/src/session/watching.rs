@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::prompts::policy_question;
+use super::send_news;
 use super::state::SessionState;
-use super::tell;
 use crate::market::pools_of;
 use crate::market::reader::ChainReader;
 use crate::questions::answering::asked_at;
-use crate::questions::{Listed, RequestContext};
+use crate::questions::{ListedAddresses, RequestContext};
 use bardo_base::fabric::{
     ChainBlock, ChainHealth, ChainOpened, ChainState, EventKind, HaltChanged, LimitsChanged, PolicyChange,
     PolicyChanged, Receiver, SessionOpened,
@@ -25,17 +25,17 @@ use bardo_base::fabric::{
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_safety::audit::{AuditError, AuditLog, Kind, Note};
+use bardo_safety::audit::{AuditError, AuditKind, AuditLog, AuditNote};
 use bardo_safety::operator_proof::Authorisation;
-use bardo_safety::policy::{Adopted, Policy};
-use bardo_safety::stop::InForce;
+use bardo_safety::policy::{ActivePolicy, Policy};
+use bardo_safety::stop::ActiveStop;
 use bardo_sandbox::SandboxChain;
-use bardo_session::handle::{ChainHoldings, Holding, News, Snapshot};
-use bardo_session::market::{ChainSnapshot, EndpointsState, Money, Update};
+use bardo_session::handle::{ChainHoldings, HoldingRow, SessionNews, SessionSnapshot};
+use bardo_session::market::{ChainSnapshot, EndpointsState, MarketUpdate, MoneyKind};
 use bardo_session::questions::{Confirmation, OperatorAnswer, Question};
 use golem_chain::network::Network;
-use golem_chain::provider::{self, Backing, ChainClient, Condition, HealthHandle};
-use golem_tools::engine::WorldChain;
+use golem_chain::provider::{self, ChainClient, ClientBackend, EndpointCondition, HealthHandle};
+use golem_tools::engine::ConnectedChain;
 
 /// Number of events that the console may be behind before it gets a gap.
 pub(super) const WINDOW: usize = 65_536;
@@ -53,8 +53,8 @@ const LIMITS_EVERY: u64 = 1_000;
 const REMOTE_READ: Duration = Duration::from_secs(2);
 
 /// Last reported state, so that only changes are reported.
-pub(super) struct Watched {
-    pub adopted: Option<Adopted>,
+pub(super) struct ReportedState {
+    pub adopted: Option<ActivePolicy>,
     pub policy_fault: Option<SafeText>,
     pub policy_since: Option<(alloy::primitives::B256, u64)>,
     pub numbers: BTreeMap<(Option<CallId>, u64), u64>,
@@ -62,12 +62,12 @@ pub(super) struct Watched {
     pub questions: Arc<Vec<Question>>,
     /// Requests that were stored for the other processes on this ledger.
     pub laid: Vec<Question>,
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<SessionSnapshot>,
     /// The limits emitted last, and when, in milliseconds since the Unix epoch.
     pub limits: Option<(u64, LimitsChanged)>,
 }
 
-impl Watched {
+impl ReportedState {
     pub(super) fn new(session: &SessionState) -> Self {
         Self {
             adopted: session.sources.keeper.as_ref().map(|keeper| keeper.current()),
@@ -108,7 +108,7 @@ pub(super) async fn events(session: Arc<SessionState>, mut receiver: Receiver, m
                 stats.take(event);
             }
         }
-        if session.links.news.send(News::Events(std::mem::take(&mut batch))).await.is_err() {
+        if session.links.news.send(SessionNews::Events(std::mem::take(&mut batch))).await.is_err() {
             return;
         }
     }
@@ -132,7 +132,7 @@ pub(super) async fn stop(session: Arc<SessionState>) {
             _ = look.tick() => {}
             () = session.control.stop_watch.rung.notified() => {}
         }
-        session.look_at_stop();
+        session.poll_stop();
     }
 }
 
@@ -150,7 +150,7 @@ pub(super) async fn allowances(session: Arc<SessionState>) {
 async fn chain_health(session: Arc<SessionState>, place: usize, client: ChainClient) {
     let (chain_id, mut health) = (client.chain_id(), client.health_handle());
     // The health handle ends with the chain's client, which must not be kept alive here.
-    let in_process = matches!(client.backing(), Backing::Devnet(_));
+    let in_process = matches!(client.backing(), ClientBackend::Devnet(_));
     drop(client);
     let mut known = ChainState::Healthy;
     let mut told = EndpointsState::default();
@@ -158,7 +158,11 @@ async fn chain_health(session: Arc<SessionState>, place: usize, client: ChainCli
         let endpoints = endpoints_state(&now, in_process);
         if endpoints != told {
             told = endpoints.clone();
-            tell(&session.links.news, News::Market(Update::Endpoints { chain: place, state: endpoints })).await;
+            send_news(
+                &session.links.news,
+                SessionNews::Market(MarketUpdate::Endpoints { chain: place, state: endpoints }),
+            )
+            .await;
         }
         if let Some(dispute) = now.disputes().map(|(_, dispute)| dispute).next() {
             if known != ChainState::Disputed {
@@ -169,9 +173,9 @@ async fn chain_health(session: Arc<SessionState>, place: usize, client: ChainCli
             continue;
         }
         let state = match now.condition {
-            Condition::Healthy | Condition::Unproven => ChainState::Healthy,
-            Condition::Degraded => ChainState::Degraded,
-            Condition::Down => ChainState::Down,
+            EndpointCondition::Healthy | EndpointCondition::Unproven => ChainState::Healthy,
+            EndpointCondition::Degraded => ChainState::Degraded,
+            EndpointCondition::Down => ChainState::Down,
         };
         if state != known {
             known = state;
@@ -182,7 +186,7 @@ async fn chain_health(session: Arc<SessionState>, place: usize, client: ChainCli
 }
 
 /// Extent to which a chain's endpoints can be cross-checked now.
-fn endpoints_state(health: &provider::ChainHealth, in_process: bool) -> EndpointsState {
+fn endpoints_state(health: &provider::ChainEndpointHealth, in_process: bool) -> EndpointsState {
     if in_process {
         return EndpointsState::default();
     }
@@ -198,13 +202,13 @@ async fn chain_blocks(session: Arc<SessionState>, place: usize, sandbox: Option<
     let pools = sandbox.as_ref().map(|chain| pools_of(&chain.deployment)).unwrap_or_default();
     let fault = |words: &dyn std::fmt::Display| {
         let message = SafeText::clean(&words.to_string(), 160);
-        News::Market(Update::Fault { chain: Some(place), message })
+        SessionNews::Market(MarketUpdate::Fault { chain: Some(place), message })
     };
     let network: Network = chain.network().clone();
     let reader = ChainReader::new(place, network.clone(), chain.client.provider().clone(), wallet, pools);
     let mut reader = match reader {
         Ok(reader) => reader.with_paper(session.sources.paper.clone()),
-        Err(error) => return tell(&session.links.news, fault(&error)).await,
+        Err(error) => return send_news(&session.links.news, fault(&error)).await,
     };
     let mut next = NextHead::of(chain);
     let (mut head, mut paper) = (None, PaperSeen::default());
@@ -228,12 +232,12 @@ async fn chain_blocks(session: Arc<SessionState>, place: usize, sandbox: Option<
                     session.emit(None, EventKind::ChainBlock(block));
                 }
                 session.hold(&network, number, &snapshot);
-                tell(&session.links.news, News::Market(Update::Chain(Box::new(snapshot)))).await;
+                send_news(&session.links.news, SessionNews::Market(MarketUpdate::Chain(Box::new(snapshot)))).await;
             }
-            Err(error) => tell(&session.links.news, fault(&error)).await,
+            Err(error) => send_news(&session.links.news, fault(&error)).await,
         }
     }
-    tell(&session.links.news, fault(&"the chain has stopped")).await;
+    send_news(&session.links.news, fault(&"the chain has stopped")).await;
 }
 
 /// Paper mode and version of the paper ledger at the last reading of a chain.
@@ -271,15 +275,15 @@ enum NextHead {
 }
 
 impl NextHead {
-    fn of(chain: &WorldChain) -> Self {
+    fn of(chain: &ConnectedChain) -> Self {
         match chain.client.backing() {
-            Backing::Devnet(devnet) => {
+            ClientBackend::Devnet(devnet) => {
                 let mut head = devnet.head();
                 // The block that already exists counts as new, too.
                 head.mark_changed();
                 Self::Devnet(head)
             }
-            Backing::Endpoints(_) => Self::Remote { health: chain.client.health_handle(), known: None },
+            ClientBackend::Endpoints(_) => Self::Remote { health: chain.client.health_handle(), known: None },
         }
     }
 
@@ -308,7 +312,7 @@ impl SessionState {
 
     /// Stores the wallet's balances on a chain.
     fn hold(&self, network: &Network, block: u64, snapshot: &ChainSnapshot) {
-        let rows = snapshot.balances.iter().map(|row| Holding {
+        let rows = snapshot.balances.iter().map(|row| HoldingRow {
             symbol: row.symbol.clone(),
             amount: row.amount,
             value: row.value,
@@ -330,32 +334,32 @@ impl SessionState {
     }
 
     /// Kind of money, with paper as a kind of its own.
-    pub(super) fn money(&self) -> Money {
-        if self.sources.paper.as_ref().is_some_and(golem_tools::engine::Paper::on) {
-            Money::Paper
+    pub(super) fn money(&self) -> MoneyKind {
+        if self.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on) {
+            MoneyKind::Paper
         } else {
             self.sources.network.money
         }
     }
 
     /// Polls everything that has no channel.
-    pub(super) async fn look_around(self: &Arc<Self>, watched: &mut Watched) {
-        self.look_at_policy(watched);
+    pub(super) async fn poll_unwatched(self: &Arc<Self>, watched: &mut ReportedState) {
+        self.poll_policy(watched);
         self.report_forged(watched).await;
-        self.hear_answers(watched).await;
-        self.tell_questions(watched).await;
+        self.receive_remote_answers(watched).await;
+        self.publish_requests(watched).await;
         let snapshot = self.snapshot(watched);
-        let same = watched.snapshot.as_ref().is_some_and(|known| known.says_the_same(&snapshot));
-        self.tell_limits(watched, &snapshot);
+        let same = watched.snapshot.as_ref().is_some_and(|known| known.same_content(&snapshot));
+        self.emit_limits(watched, &snapshot);
         if !same {
             watched.snapshot = Some(snapshot.clone());
-            tell(&self.links.news, News::Snapshot(Arc::new(snapshot))).await;
+            send_news(&self.links.news, SessionNews::Snapshot(Arc::new(snapshot))).await;
         }
     }
 
     /// Emits the limits where they differ from those emitted last, at most once in [`LIMITS_EVERY`]: a recording shows
     /// them as the console did.
-    fn tell_limits(&self, watched: &mut Watched, snapshot: &Snapshot) {
+    fn emit_limits(&self, watched: &mut ReportedState, snapshot: &SessionSnapshot) {
         let Some(limits) = &snapshot.limits else { return };
         let now = LimitsChanged { policy: snapshot.policy.clone(), limits: limits.clone() };
         let settled = |(at, told): &(u64, LimitsChanged)| *told == now || snapshot.at < at.saturating_add(LIMITS_EVERY);
@@ -368,7 +372,7 @@ impl SessionState {
 
     /// The event that a session begins, with what no other event says of its chains.
     pub(super) fn opened(&self) -> SessionOpened {
-        let chain = |chain: &WorldChain| ChainOpened {
+        let chain = |chain: &ConnectedChain| ChainOpened {
             chain_id: chain.network().chain_id,
             name: SafeText::clean(&chain.network().name, 40),
             native_symbol: SafeText::clean(chain.network().native_symbol, 20),
@@ -381,30 +385,29 @@ impl SessionState {
     }
 
     /// Reads the stop file and publishes changes.
-    pub(super) fn look_at_stop(&self) {
-        for set in self.control.stop_watch.take_beneath() {
+    pub(super) fn poll_stop(&self) {
+        for set in self.control.stop_watch.take_lower_stops() {
             let changed = HaltChanged { level: Some(set.level), by: set.by.clone(), reason: set.reason.clone() };
-            self.note_stop(Kind::HaltRaised, &changed, &InForce::Stop(set));
+            self.note_stop(AuditKind::HaltRaised, &changed, &ActiveStop::Stop(set));
         }
         let found = self.control.stop_watch.file.read();
         let known = self.links.in_force.borrow().clone();
         if known.as_ref() == Some(&found) {
             return;
         }
-        let before = known.as_ref().and_then(InForce::level);
+        let before = known.as_ref().and_then(ActiveStop::level);
         self.revoke_keys(&found);
         let first = known.is_none();
         let level = found.level();
         let (by, reason) = match &found {
-            InForce::None => (SafeText::default(), SafeText::default()),
-            InForce::Stop(stop) => (stop.by.clone(), stop.reason.clone()),
-            InForce::Garbled { why } => (SafeText::clean("an unreadable stop file", 60), SafeText::clean(why, 200)),
+            ActiveStop::None => (SafeText::default(), SafeText::default()),
+            ActiveStop::Stop(stop) => (stop.by.clone(), stop.reason.clone()),
+            ActiveStop::Garbled { why } => (SafeText::clean("an unreadable stop file", 60), SafeText::clean(why, 200)),
         };
         self.control.own.keep_for(&found);
         self.links.stop.send_replace(self.lasting(level));
         // A real stop replaced a hold.
-        let firmer =
-            matches!((&known, &found), (Some(InForce::Stop(held)), InForce::Stop(stop)) if held.hold && !stop.hold);
+        let firmer = matches!((&known, &found), (Some(ActiveStop::Stop(held)), ActiveStop::Stop(stop)) if held.hold && !stop.hold);
         self.links.in_force.send_replace(Some(found.clone()));
         if let Some(desk) = &self.sources.desk {
             if level.is_some() {
@@ -422,30 +425,30 @@ impl SessionState {
         }
         let changed = HaltChanged { level, by, reason };
         if level > before || firmer && level == before {
-            self.note_stop(Kind::HaltRaised, &changed, &found);
+            self.note_stop(AuditKind::HaltRaised, &changed, &found);
             self.emit(None, EventKind::HaltRaised(changed));
         } else if !first && level < before {
             if let Some(known) = &known {
-                self.note_stop(Kind::HaltLowered, &changed, known);
+                self.note_stop(AuditKind::HaltLowered, &changed, known);
             }
             self.emit(None, EventKind::HaltLowered(changed));
-            self.tell_keys_stay();
+            self.report_keys_stay();
         }
     }
 
     /// Records a change of the stop in the audit log, once among all sessions that see it; `of` is the stop that was
     /// raised or lowered.
-    fn note_stop(&self, kind: Kind, changed: &HaltChanged, of: &InForce) {
+    fn note_stop(&self, kind: AuditKind, changed: &HaltChanged, of: &ActiveStop) {
         if self.watch_only && !self.control.stop_watch.acted.load(Ordering::SeqCst) {
             return;
         }
         let stop = match of {
-            InForce::Stop(stop) => stop.id.as_str(),
-            InForce::None | InForce::Garbled { .. } => "",
+            ActiveStop::Stop(stop) => stop.id.as_str(),
+            ActiveStop::None | ActiveStop::Garbled { .. } => "",
         };
         let by = if changed.by.is_empty() { "operator" } else { changed.by.as_str() };
         let body = json!({ "level": changed.level, "reason": changed.reason, "by": by, "stop": stop });
-        let note = Note { kind, call_id: None, golem_id: GolemId::operator(), body };
+        let note = AuditNote { kind, call_id: None, golem_id: GolemId::operator(), body };
         let audit_log = AuditLog::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
         self.record_to_the_end(async move { audit_log.record_stop(note).await });
     }
@@ -462,7 +465,7 @@ impl SessionState {
         });
     }
 
-    fn look_at_policy(&self, watched: &mut Watched) {
+    fn poll_policy(&self, watched: &mut ReportedState) {
         let (Some(keeper), Some(rules)) = (&self.sources.keeper, &self.sources.rules) else { return };
         // Read through the rules, so that a tighter policy is recorded.
         rules.policy();
@@ -474,7 +477,7 @@ impl SessionState {
             return;
         }
         let changes = known.policy.changes(&now.policy);
-        let told = |change: &bardo_safety::policy::Change| {
+        let told = |change: &bardo_safety::policy::FieldChange| {
             let text = |words: &str| SafeText::clean(words, 200);
             PolicyChange {
                 field: text(&change.field),
@@ -496,7 +499,7 @@ impl SessionState {
     }
 
     /// Reports the open requests if they changed: to the console, and to other processes.
-    pub(super) async fn tell_questions(&self, watched: &mut Watched) {
+    pub(super) async fn publish_requests(&self, watched: &mut ReportedState) {
         let asked = self.asked_here();
         let told = self.for_others(&asked);
         if told != watched.laid {
@@ -509,7 +512,7 @@ impl SessionState {
         let questions = self.questions(asked, watched);
         if questions != *watched.questions {
             watched.questions = Arc::new(questions);
-            tell(&self.links.news, News::Questions(Arc::clone(&watched.questions))).await;
+            send_news(&self.links.news, SessionNews::Questions(Arc::clone(&watched.questions))).await;
         }
     }
 
@@ -526,23 +529,23 @@ impl SessionState {
 
     /// Requests of this process's approval queue, without positions.
     fn asked_here(&self) -> Vec<Question> {
-        let paper = self.sources.paper.as_ref().is_some_and(golem_tools::engine::Paper::on);
+        let paper = self.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on);
         let Some(desk) = &self.sources.desk else { return Vec::new() };
         let networks: Vec<Network> = self.sources.world.chains().iter().map(|chain| chain.network().clone()).collect();
         let policy = self.sources.keeper.as_ref().map(|keeper| keeper.current().policy.clone());
-        let listed = policy.map(|policy| Listed::of(policy.rules())).unwrap_or_default();
+        let listed = policy.map(|policy| ListedAddresses::of(policy.rules())).unwrap_or_default();
         asked_at(desk, &networks, paper, |golem_id| RequestContext {
             listed: listed.clone(),
             ..self.stats().request_context(golem_id)
         })
     }
 
-    fn questions(&self, asked: Vec<Question>, watched: &mut Watched) -> Vec<Question> {
+    fn questions(&self, asked: Vec<Question>, watched: &mut ReportedState) -> Vec<Question> {
         let mut all = asked;
         match self.sources.shared.others() {
             Ok(mut others) => {
                 for question in &mut others {
-                    question.needs_password = self.elsewhere_needs_password();
+                    question.needs_password = self.remote_needs_password();
                 }
                 all.extend(others);
             }

@@ -8,7 +8,7 @@ use alloy::primitives::{Address, B256};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::reason::Reason;
+use super::reason::ApprovalReason;
 use crate::pipeline::Preview;
 use crate::proposal::Proposal;
 use crate::typed::TypedMessage;
@@ -21,9 +21,9 @@ use golem_chain::token::TokenId;
 
 /// Standing approval that covers similar actions.
 #[derive(Debug, Clone)]
-pub struct Grant {
+pub struct ApprovalGrant {
     number: u64,
-    scope: Scope,
+    scope: GrantScope,
     /// Total that the operator gave, which the action that was asked about is part of.
     granted: Usd,
     /// Remaining spending limit.
@@ -42,14 +42,14 @@ pub struct Grant {
 
 /// Point in time on both clocks.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub struct GrantTime {
     /// Wall clock reading, in milliseconds since the Unix epoch.
     pub wall: u64,
     /// Monotonic clock reading. This clock may pause while the machine is suspended.
     pub steady: Instant,
 }
 
-impl Moment {
+impl GrantTime {
     /// Reads both clocks.
     pub fn now(clock: &dyn Clock) -> Self {
         Self { wall: clock.now_millis(), steady: Instant::now() }
@@ -58,7 +58,7 @@ impl Moment {
 
 /// Properties of an action that a standing approval requires to be equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scope {
+pub struct GrantScope {
     /// Golem that may act.
     pub golem_id: GolemId,
     /// Name of the tool.
@@ -90,7 +90,7 @@ pub struct Scope {
     pub paper: bool,
 }
 
-impl Scope {
+impl GrantScope {
     /// Returns the scope of an action.
     pub fn of(preview: &Preview) -> Self {
         let proposal = preview.framed.proposal();
@@ -115,7 +115,7 @@ impl Scope {
     }
 }
 
-impl Scope {
+impl GrantScope {
     /// Returns true if a grant bound to this scope covers `action`: its slippage is not higher, and everything else is
     /// equal.
     pub fn covers(&self, action: &Self) -> bool {
@@ -140,13 +140,19 @@ fn takers(preview: &Preview) -> BTreeSet<Address> {
     inside.chain(order).flat_map(TypedMessage::takes).map(|takes| takes.spender).collect()
 }
 
-impl Grant {
+impl ApprovalGrant {
     /// A standing approval for `granted` in all, of which `left` remains after the action that was asked about. It lasts
     /// for `millis` from `now`.
-    pub(super) fn new(number: u64, preview: &Preview, (granted, left): (Usd, Usd), millis: u64, now: Moment) -> Self {
+    pub(super) fn new(
+        number: u64,
+        preview: &Preview,
+        (granted, left): (Usd, Usd),
+        millis: u64,
+        now: GrantTime,
+    ) -> Self {
         Self {
             number,
-            scope: Scope::of(preview),
+            scope: GrantScope::of(preview),
             granted,
             left,
             given_at: now.wall,
@@ -162,7 +168,7 @@ impl Grant {
     }
 
     /// Returns the remaining time, by the clock that ends it first.
-    pub fn lasts(&self, now: Moment) -> Duration {
+    pub fn lasts(&self, now: GrantTime) -> Duration {
         if now.wall < self.given_at {
             return Duration::ZERO;
         }
@@ -171,7 +177,7 @@ impl Grant {
     }
 
     /// Returns the properties that an action must match.
-    pub fn scope(&self) -> &Scope {
+    pub fn scope(&self) -> &GrantScope {
         &self.scope
     }
 
@@ -186,18 +192,18 @@ impl Grant {
     }
 
     /// Returns true if the approval is in time and matches this policy and phase.
-    pub(super) fn lives(&self, now: Moment, policy: B256, phase: Phase) -> bool {
+    pub(super) fn lives(&self, now: GrantTime, policy: B256, phase: Phase) -> bool {
         self.stands(now) && self.scope.policy == policy && self.scope.phase == phase
     }
 
     /// Returns true if neither clock has ended the approval, the wall clock is not before its start, and the Golem's
     /// phase has not changed since the request.
-    pub(super) fn stands(&self, now: Moment) -> bool {
+    pub(super) fn stands(&self, now: GrantTime) -> bool {
         !self.lasts(now).is_zero() && self.own.as_ref().is_none_or(|own| matches!(own.has_changed(), Ok(false)))
     }
 
     /// Deducts an action's spending. Returns false, and deducts nothing, if the approval does not cover the action.
-    pub(super) fn take(&mut self, scope: &Scope, spent: Usd, now: Moment) -> bool {
+    pub(super) fn take(&mut self, scope: &GrantScope, spent: Usd, now: GrantTime) -> bool {
         if !self.stands(now) || !self.scope.covers(scope) {
             return false;
         }
@@ -220,11 +226,11 @@ pub(super) fn never_granted(preview: &Preview) -> Option<&'static str> {
         Some("it is above the hot lane")
     } else if preview.first_seen {
         Some("it pays a new recipient")
-    } else if preview.parties.contains(&Reason::FirstAllowed) {
+    } else if preview.parties.contains(&ApprovalReason::FirstAllowed) {
         Some("it gives an allowance to a new spender")
     } else if !preview.values.takeable.is_empty() {
         Some("it leaves an allowance")
-    } else if preview.needs.reasons().iter().any(Reason::is_of_this_one) {
+    } else if preview.needs.reasons().iter().any(ApprovalReason::is_of_this_one) {
         Some("it has a finding that no earlier approval covers")
     } else {
         None
@@ -237,15 +243,15 @@ mod tests {
 
     use super::super::model::{preview, proposal, usd};
     use super::*;
-    use crate::proposal::{Inflow, Intent};
+    use crate::proposal::{Inflow, ProposalIntent};
     use crate::sample;
 
     #[test]
     fn it_ends_by_whichever_clock_ends_it_first() {
-        let start = Moment { wall: 1_000_000, steady: Instant::now() };
-        let at = |wall: u64, steady: u64| Moment { wall, steady: start.steady + Duration::from_millis(steady) };
+        let start = GrantTime { wall: 1_000_000, steady: Instant::now() };
+        let at = |wall: u64, steady: u64| GrantTime { wall, steady: start.steady + Duration::from_millis(steady) };
         let of = preview(proposal(), 10, start.wall);
-        let grant = Grant::new(1, &of, (usd(100), usd(90)), 60_000, start);
+        let grant = ApprovalGrant::new(1, &of, (usd(100), usd(90)), 60_000, start);
         for (now, expected) in [
             (at(1_059_999, 59_999), true),
             // A suspended machine's monotonic clock stands still; a wall clock may be held back.
@@ -260,7 +266,7 @@ mod tests {
     #[test]
     fn what_is_no_trade_allows_as_much_as_need_not_come_in() {
         let account = Address::repeat_byte(1);
-        let mut proposal = sample::proposal(account, Intent::Bridge, sample::leg(account, vec![]));
+        let mut proposal = sample::proposal(account, ProposalIntent::Bridge, sample::leg(account, vec![]));
         assert_eq!(slippage(&proposal), BasisPoints::ZERO);
         for (at_least, points) in [(10_000, 0), (9_951, 49), (9_900, 100), (0, 10_000)] {
             let token = sample::token(Address::repeat_byte(2), "USDC", 6);

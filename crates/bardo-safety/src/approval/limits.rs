@@ -12,7 +12,7 @@ use alloy::primitives::Address;
 use crate::pipeline::Preview;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Pause after the first, second, … rejection of the same action, in milliseconds. The last value repeats.
 const PAUSES: [u64; 5] = [60_000, 300_000, 900_000, 3_600_000, 14_400_000];
@@ -31,11 +31,11 @@ const MAX_KINDS: usize = 1_024;
 
 /// Identity of an action for the limits: two actions with the same value count as the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct ActionKind {
+struct RejectedKind {
     golem_id: GolemId,
     chain_id: u64,
     account: Address,
-    effect: Effect,
+    effect: ActionEffect,
     gives: BTreeSet<TokenId>,
     gets: BTreeSet<TokenId>,
     arrival: Option<(u64, TokenId)>,
@@ -45,7 +45,7 @@ struct ActionKind {
 
 /// Effect of an action, independent of the tool that proposes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Effect {
+enum ActionEffect {
     /// Spends tokens and receives others, on this chain or another.
     Trade,
     /// Spends tokens and receives none.
@@ -54,7 +54,7 @@ enum Effect {
     Allow,
 }
 
-impl ActionKind {
+impl RejectedKind {
     fn of(preview: &Preview) -> Self {
         let proposal = preview.framed.proposal();
         let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
@@ -62,15 +62,15 @@ impl ActionKind {
         let gives: BTreeSet<_> = proposal.outflows.iter().map(|flow| unwrapped(&flow.token)).collect();
         let gets: BTreeSet<_> = proposal.inflows.iter().map(|inflow| unwrapped(&inflow.token)).collect();
         let effect = match (gives.is_empty(), gets.is_empty() && arrival.is_none()) {
-            (true, _) => Effect::Allow,
-            (false, true) => Effect::Pay,
-            (false, false) => Effect::Trade,
+            (true, _) => ActionEffect::Allow,
+            (false, true) => ActionEffect::Pay,
+            (false, false) => ActionEffect::Trade,
         };
         // Routers and settlers differ between tools with the same effect, so spenders count only where an allowance is
         // the effect.
-        let spenders = proposal.allowances.iter().filter(|_| effect == Effect::Allow).map(|bound| bound.spender);
+        let spenders = proposal.allowances.iter().filter(|_| effect == ActionEffect::Allow).map(|bound| bound.spender);
         let allowed =
-            proposal.allowances.iter().filter(|_| effect == Effect::Allow).map(|bound| unwrapped(&bound.token));
+            proposal.allowances.iter().filter(|_| effect == ActionEffect::Allow).map(|bound| unwrapped(&bound.token));
         let recipients = proposal.recipients.iter().copied();
         let recipients = recipients.chain(proposal.inflows.iter().map(|inflow| inflow.recipient));
         let others = recipients.chain(spenders).filter(|other| *other != proposal.account).collect();
@@ -89,13 +89,13 @@ impl ActionKind {
 
 /// Returns the token's id, with a wrapped native token counted as the native one. A false symbol makes more actions
 /// count as the same, never fewer.
-fn unwrapped(token: &Token) -> TokenId {
+fn unwrapped(token: &TokenInfo) -> TokenId {
     if WRAPPED.contains(&token.symbol.as_str()) { TokenId::Native } else { token.id }
 }
 
 /// Rejection record of one kind of action.
 #[derive(Debug, Clone, Copy)]
-struct Refused {
+struct RejectionRecord {
     /// Number of rejections without an approval in between, within [`REMEMBERED`] of each other's pause.
     times: usize,
     /// End of the pause, in milliseconds on the monotonic clock.
@@ -135,7 +135,7 @@ impl AskRefused {
 /// State of the limits for one approval queue. Times are in milliseconds on the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct AskLimits {
-    refused: HashMap<ActionKind, Refused>,
+    refused: HashMap<RejectedKind, RejectionRecord>,
     unanswered: HashMap<GolemId, VecDeque<u64>>,
 }
 
@@ -147,7 +147,7 @@ impl AskLimits {
             return Ok(());
         }
         self.refused.retain(|_, refused| now < refused.until.saturating_add(REMEMBERED));
-        if let Some(refused) = self.refused.get(&ActionKind::of(preview)).filter(|refused| now < refused.until) {
+        if let Some(refused) = self.refused.get(&RejectedKind::of(preview)).filter(|refused| now < refused.until) {
             let retry_after_seconds = refused.until.saturating_sub(now).div_ceil(1_000);
             return Err(AskRefused::RefusedBefore { retry_after_seconds });
         }
@@ -182,7 +182,7 @@ impl AskLimits {
         {
             self.refused.remove(&first);
         }
-        let entry = self.refused.entry(ActionKind::of(preview)).or_insert(Refused { times: 0, until: 0 });
+        let entry = self.refused.entry(RejectedKind::of(preview)).or_insert(RejectionRecord { times: 0, until: 0 });
         let pause = PAUSES.get(entry.times).or(PAUSES.last()).copied().unwrap_or(u64::MAX);
         entry.times = entry.times.saturating_add(1);
         entry.until = now.saturating_add(pause);
@@ -202,6 +202,6 @@ impl AskLimits {
 
     /// Forgets the rejections of this kind of action after an approval.
     pub(super) fn note_approved(&mut self, preview: &Preview) {
-        self.refused.remove(&ActionKind::of(preview));
+        self.refused.remove(&RejectedKind::of(preview));
     }
 }

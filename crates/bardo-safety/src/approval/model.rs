@@ -8,23 +8,23 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::{ActionApproval, ApprovalNeed, ApprovalSource, Consent, Reason};
+use super::{ActionApproval, ApprovalNeed, ApprovalReason, ApprovalSource, Consent};
 use crate::check_inputs::CheckInputs;
 use crate::operator_policy::consent as by_policy;
 use crate::permit::ActionPermit;
 use crate::pipeline::{Preview, consent};
 use crate::policy::{Policy, parse};
-use crate::proposal::{Intent, Proposal};
+use crate::proposal::{Proposal, ProposalIntent};
 use crate::sample;
 use crate::signing_payload::SigningPayload;
-use crate::simulate::Simulated;
-use crate::value::{Doubt, Values};
+use crate::simulate::SimulatedEffects;
+use crate::value::{ActionValues, UnknownValue};
 use crate::verdict::Verdict;
 use bardo_base::id::PermitId;
 use bardo_base::model::{ActionClass, CapabilityTier, Check, Phase};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use golem_chain::fork::{Changes, Pinned, Simulation};
+use golem_chain::fork::{PinnedBlock, Simulation, StateChanges};
 use golem_chain::network::NetworkKind;
 
 const ME: Address = Address::repeat_byte(1);
@@ -35,12 +35,12 @@ pub(super) fn usd(whole: u64) -> Usd {
 
 /// A call for this account that moves no tokens.
 pub(super) fn proposal() -> Proposal {
-    sample::proposal(ME, Intent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])))
+    sample::proposal(ME, ProposalIntent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])))
 }
 
-pub(super) fn simulated(takes_back: bool) -> Simulated {
-    let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
-    Simulated {
+pub(super) fn simulated(takes_back: bool) -> SimulatedEffects {
+    let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
+    SimulatedEffects {
         pinned,
         gas_used: 1,
         gas_cost: U256::ZERO,
@@ -50,7 +50,7 @@ pub(super) fn simulated(takes_back: bool) -> Simulated {
         takes_back,
         moves: vec![],
         paid: vec![],
-        simulation: Simulation { pinned, outcomes: vec![], changes: Changes::default() },
+        simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
         permit: ActionPermit::issue(&framed, B256::ZERO, now, 60_000),
         framed,
         simulated: simulated(false),
-        values: Values { spent: usd(dollars), ..Values::default() },
+        values: ActionValues { spent: usd(dollars), ..ActionValues::default() },
         counted: usd(dollars),
         verdicts: vec![],
         needs: ApprovalNeed::Approval { reasons: vec![] },
@@ -175,14 +175,14 @@ impl Case {
             proposal.tool.capability = CapabilityTier::Privileged;
         }
         if self.transfer {
-            proposal.intent = Intent::Transfer;
+            proposal.intent = ProposalIntent::Transfer;
         }
         Preview { network: self.network, ..preview(proposal, 0, 1_000) }
     }
 
     /// Level of consent that the code computes for a value.
     fn taken(&self, policy: &Policy, framed: &SigningPayload, value: Option<u64>) -> (ApprovalNeed, CheckInputs) {
-        let values = value.map(|value| Values { spent: usd(value), ..Values::default() });
+        let values = value.map(|value| ActionValues { spent: usd(value), ..ActionValues::default() });
         let facts = CheckInputs {
             asked: false,
             now_millis: 1_000,
@@ -190,7 +190,7 @@ impl Case {
             phase: Phase::Thriving,
             stop: None,
             tokens: Default::default(),
-            values: values.ok_or_else(|| Doubt::because("no price")),
+            values: values.ok_or_else(|| UnknownValue::because("no price")),
             portfolio: Ok(Default::default()),
             simulation: Some(simulated(self.takes_back)),
         };
@@ -198,9 +198,12 @@ impl Case {
         let verdict = if self.found { passed.asking("look at it".to_owned()) } else { passed };
         let by_rules = by_policy::of(policy, framed, &facts);
         let above = by_policy::above_hot_lane(policy, &facts);
-        let alike = Reason::Resembles { who: Address::repeat_byte(1), known: Address::repeat_byte(2) };
-        let parties =
-            [(self.first_seen, Reason::FirstPaid), (self.first_allowed, Reason::FirstAllowed), (self.resembles, alike)];
+        let alike = ApprovalReason::Resembles { who: Address::repeat_byte(1), known: Address::repeat_byte(2) };
+        let parties = [
+            (self.first_seen, ApprovalReason::FirstPaid),
+            (self.first_allowed, ApprovalReason::FirstAllowed),
+            (self.resembles, alike),
+        ];
         let parties: Vec<_> = parties.into_iter().filter(|(is, _)| *is).map(|(_, why)| why).collect();
         (consent::needs(by_rules, framed, &facts, &[verdict], above, &parties), facts)
     }
@@ -274,17 +277,17 @@ impl Case {
 
 /// Converts the code's level into the model's terms.
 fn read(need: &ApprovalNeed) -> Need {
-    let reason = |reason: &Reason| match reason {
-        Reason::Above { field, .. } => *FIELDS.iter().find(|one| **one == field.as_str()).unwrap(),
-        Reason::HotLane => "hot lane",
-        Reason::Untold => "untold",
-        Reason::Authority => "authority",
-        Reason::FirstPaid => "first paid",
-        Reason::FirstAllowed => "first allowed",
-        Reason::Resembles { .. } => "resembles",
-        Reason::Price(_) => "price",
-        Reason::Found(why) if why.as_str() == by_policy::GIVES_AWAY => "given away",
-        Reason::Found(_) => "found",
+    let reason = |reason: &ApprovalReason| match reason {
+        ApprovalReason::Above { field, .. } => *FIELDS.iter().find(|one| **one == field.as_str()).unwrap(),
+        ApprovalReason::HotLane => "hot lane",
+        ApprovalReason::Untold => "untold",
+        ApprovalReason::Authority => "authority",
+        ApprovalReason::FirstPaid => "first paid",
+        ApprovalReason::FirstAllowed => "first allowed",
+        ApprovalReason::Resembles { .. } => "resembles",
+        ApprovalReason::Price(_) => "price",
+        ApprovalReason::Found(why) if why.as_str() == by_policy::GIVES_AWAY => "given away",
+        ApprovalReason::Found(_) => "found",
     };
     match need {
         ApprovalNeed::Instant => Need::Instant,

@@ -15,12 +15,12 @@ use rusqlite::Transaction;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-use super::elsewhere::Elsewhere;
-use super::grant::{Grant, Moment, Scope, never_granted};
+use super::grant::{ApprovalGrant, GrantScope, GrantTime, never_granted};
 use super::limits::{AskLimits, AskRefused};
+use super::remote_answers::RemoteAnswers;
 use super::{
     ActionApproval, AnswerError, ApprovalNeed, ApprovalRequest, ApprovalSource, AskedBy, Confirmation, OperatorAnswer,
-    Reply, requirement,
+    OperatorReply, requirement,
 };
 use crate::audit::AuditLog;
 use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
@@ -56,18 +56,18 @@ struct Inner {
     state: Mutex<State>,
     changed: watch::Sender<u64>,
     audit_log: Option<AuditLog>,
-    elsewhere: OnceLock<Arc<dyn Elsewhere>>,
+    elsewhere: OnceLock<Arc<dyn RemoteAnswers>>,
     /// True if approvals need a proof that the operator gave them.
-    takes_proof: AtomicBool,
+    needs_proof: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
-    open: Vec<Open>,
-    grants: Vec<Grant>,
+    open: Vec<OpenRequest>,
+    grants: Vec<ApprovalGrant>,
     /// Standing approvals that come with an approval which the audit log does not contain yet. They take effect after
     /// that.
-    unrecorded: Vec<Grant>,
+    unrecorded: Vec<ApprovalGrant>,
     /// Permits that were rejected after their request was closed.
     late: VecDeque<PermitId>,
     next: u64,
@@ -76,7 +76,7 @@ struct State {
     limits: AskLimits,
 }
 
-struct Open {
+struct OpenRequest {
     number: u64,
     preview: Arc<Preview>,
     asked_by: AskedBy,
@@ -88,26 +88,26 @@ struct Open {
     passes_by_itself: bool,
     asked_at: u64,
     ends_at: u64,
-    answer: Option<oneshot::Sender<Answered>>,
+    answer: Option<oneshot::Sender<QueueResult>>,
 }
 
-enum Answered {
+enum QueueResult {
     /// The answer, and the number of the standing approval that it gives, if any.
     Answer(OperatorAnswer, Option<u64>),
     Withdrawn(SafeText),
 }
 
-impl Answered {
+impl QueueResult {
     /// Returns true if the answer lets the action run. Such an answer is valid only for the permit that it names.
-    fn says_yes(&self) -> bool {
+    fn is_approval(&self) -> bool {
         match self {
-            Self::Answer(answer, _) => says_yes(answer),
+            Self::Answer(answer, _) => is_approval(answer),
             Self::Withdrawn(_) => false,
         }
     }
 }
 
-fn says_yes(answer: &OperatorAnswer) -> bool {
+fn is_approval(answer: &OperatorAnswer) -> bool {
     match answer {
         OperatorAnswer::Once | OperatorAnswer::Similar { .. } => true,
         OperatorAnswer::Smaller { .. } | OperatorAnswer::Refuse { .. } | OperatorAnswer::RefuseAndStop { .. } => false,
@@ -135,31 +135,31 @@ impl ApprovalQueue {
     fn made(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration, audit_log: Option<AuditLog>) -> Self {
         let (state, elsewhere) = (Mutex::default(), OnceLock::new());
         let changed = watch::Sender::new(0);
-        let takes_proof = AtomicBool::new(false);
-        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed, audit_log, elsewhere, takes_proof }) }
+        let needs_proof = AtomicBool::new(false);
+        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed, audit_log, elsewhere, needs_proof }) }
     }
 
     /// Sets the source of answers that other processes on the same ledger received. Only the first call has an effect.
-    pub fn listen(&self, elsewhere: Arc<dyn Elsewhere>) {
+    pub fn listen(&self, elsewhere: Arc<dyn RemoteAnswers>) {
         let _said_before = self.inner.elsewhere.set(elsewhere);
     }
 
     /// Requires a proof of the operator for every later approval, since an agent that asks here may reach the
     /// operator's keyboard. This cannot be undone.
     pub fn require_proof(&self) {
-        self.inner.takes_proof.store(true, Ordering::SeqCst);
+        self.inner.needs_proof.store(true, Ordering::SeqCst);
     }
 
     /// Returns whether an approval needs a proof of the operator.
-    pub fn takes_proof(&self) -> bool {
-        self.inner.takes_proof.load(Ordering::SeqCst)
+    pub fn needs_proof(&self) -> bool {
+        self.inner.needs_proof.load(Ordering::SeqCst)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.inner.state.lock()
     }
 
-    fn tell_watchers(&self) {
+    fn notify_watchers(&self) {
         self.inner.changed.send_modify(|version| *version = version.wrapping_add(1));
     }
 
@@ -172,7 +172,7 @@ impl ApprovalQueue {
     pub fn pending(&self) -> Vec<ApprovalRequest> {
         let state = self.state();
         let of = state.open.len();
-        let request = |(index, open): (usize, &Open)| ApprovalRequest {
+        let request = |(index, open): (usize, &OpenRequest)| ApprovalRequest {
             preview: Arc::clone(&open.preview),
             asked_by: open.asked_by.clone(),
             requirement: requirement(&open.preview),
@@ -197,7 +197,7 @@ impl ApprovalQueue {
     }
 
     /// Returns the valid standing approvals, each with its remaining time.
-    pub fn grants(&self) -> Vec<(Grant, Duration)> {
+    pub fn grants(&self) -> Vec<(ApprovalGrant, Duration)> {
         let mut state = self.state();
         let now = state.moment(&*self.inner.clock);
         let live = state.grants.iter().filter(|grant| grant.stands(now));
@@ -236,7 +236,7 @@ impl ApprovalQueue {
         if never_granted(preview).is_some() {
             return None;
         }
-        let scope = Scope::of(preview);
+        let scope = GrantScope::of(preview);
         let mut state = self.state();
         let now = state.moment(&*self.inner.clock);
         let covers = state.grants.iter_mut().find_map(|grant| {
@@ -312,7 +312,7 @@ impl ApprovalQueue {
             let mut state = self.state();
             state.next += 1;
             let number = state.next;
-            let open = Open {
+            let open = OpenRequest {
                 number,
                 preview: Arc::clone(&preview),
                 asked_by,
@@ -384,7 +384,7 @@ impl ApprovalQueue {
         proof: Option<OperatorProof>,
     ) -> Result<PendingApproval, AnswerError> {
         let permit_id = preview.permit.permit_id;
-        if self.takes_proof() {
+        if self.needs_proof() {
             let wanted = Authorisation::Approve { permit_id, account: preview.framed.account() };
             proof.ok_or(ProofError::NoPassword)?.redeem(&wanted, self.inner.clock.now_millis())?;
         }
@@ -420,7 +420,7 @@ impl ApprovalQueue {
             told: false,
             similar: None,
             earlier: Vec::new(),
-            heard: Some(Answered::Answer(OperatorAnswer::Once, None)),
+            heard: Some(QueueResult::Answer(OperatorAnswer::Once, None)),
         })
     }
 
@@ -435,7 +435,7 @@ impl ApprovalQueue {
         };
         let kind = EventKind::ApprovalRequested(requested);
         self.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
-        self.tell_watchers();
+        self.notify_watchers();
     }
 
     /// Answers the open request that has `permit_id`. An approval must satisfy the request's [`Requirement`], whatever
@@ -445,7 +445,7 @@ impl ApprovalQueue {
     /// # Errors
     /// Returns an [`AnswerError`] if the answer is not accepted; then the request stays open. A rejection of a closed
     /// request still prevents a signature that has not been made yet.
-    pub fn answer(&self, permit_id: PermitId, reply: impl Into<Reply>) -> Result<(), AnswerError> {
+    pub fn answer(&self, permit_id: PermitId, reply: impl Into<OperatorReply>) -> Result<(), AnswerError> {
         self.answer_proved(permit_id, reply, None)
     }
 
@@ -456,12 +456,12 @@ impl ApprovalQueue {
     pub fn answer_proved(
         &self,
         permit_id: PermitId,
-        reply: impl Into<Reply>,
+        reply: impl Into<OperatorReply>,
         proof: Option<OperatorProof>,
     ) -> Result<(), AnswerError> {
         let reply = reply.into();
-        let yes = says_yes(&reply.answer);
-        if yes && self.takes_proof() {
+        let yes = is_approval(&reply.answer);
+        if yes && self.needs_proof() {
             let account = self.asked(permit_id).ok_or(AnswerError::NotAsked)?.framed.account();
             let wanted = Authorisation::Approve { permit_id, account };
             proof.ok_or(ProofError::NoPassword)?.redeem(&wanted, self.inner.clock.now_millis())?;
@@ -486,34 +486,35 @@ impl ApprovalQueue {
         // Send before the lock is released: a request without its sender counts as answered.
         for sender in state.open.iter_mut().filter_map(|open| open.answer.take()) {
             // The requester may have dropped its ticket.
-            let _gone = sender.send(Answered::Withdrawn(reason.clone()));
+            let _gone = sender.send(QueueResult::Withdrawn(reason.clone()));
         }
     }
 
     fn remove(&self, number: u64) {
         self.state().open.retain(|open| open.number != number);
-        self.tell_watchers();
+        self.notify_watchers();
     }
 }
 
 impl State {
     /// Returns the current time and keeps the highest wall clock reading. If the wall clock steps back by more than
     /// [`MAX_CORRECTION`], the elapsed time is unknown, so every standing approval ends.
-    fn moment(&mut self, clock: &dyn Clock) -> Moment {
-        let now = Moment::now(clock);
+    fn moment(&mut self, clock: &dyn Clock) -> GrantTime {
+        let now = GrantTime::now(clock);
         if now.wall.saturating_add(MAX_CORRECTION) < self.latest {
             self.drop_grants();
             self.latest = now.wall;
         }
         self.latest = self.latest.max(now.wall);
-        Moment { wall: self.latest, ..now }
+        GrantTime { wall: self.latest, ..now }
     }
 
-    fn answer(&mut self, permit_id: PermitId, reply: Reply, now: Moment) -> Result<(), AnswerError> {
-        let Reply { answer, confirmation } = reply;
-        let yes = says_yes(&answer);
-        let asks =
-            |open: &Open| open.preview.permit.permit_id == permit_id || (!yes && open.earlier.contains(&permit_id));
+    fn answer(&mut self, permit_id: PermitId, reply: OperatorReply, now: GrantTime) -> Result<(), AnswerError> {
+        let OperatorReply { answer, confirmation } = reply;
+        let yes = is_approval(&answer);
+        let asks = |open: &OpenRequest| {
+            open.preview.permit.permit_id == permit_id || (!yes && open.earlier.contains(&permit_id))
+        };
         let open = self.open.iter_mut().find(|open| asks(open)).ok_or(AnswerError::NotAsked)?;
         if yes && open.preview.permit.expired(now.wall, now.steady) {
             return Err(AnswerError::Expired);
@@ -529,12 +530,12 @@ impl State {
             let spent = open.preview.values.spent;
             let left = total.checked_sub(spent).map_err(|_| AnswerError::TotalTooSmall { total: *total, spent })?;
             self.next += 1;
-            grant = Some(Grant::new(self.next, &open.preview, (*total, left), *millis, now));
+            grant = Some(ApprovalGrant::new(self.next, &open.preview, (*total, left), *millis, now));
         }
         let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
         // If the requester is gone, nobody acts on the answer, so no standing approval may remain.
-        let number = grant.as_ref().map(Grant::number);
-        sender.send(Answered::Answer(answer, number)).map_err(|_| AnswerError::NotAsked)?;
+        let number = grant.as_ref().map(ApprovalGrant::number);
+        sender.send(QueueResult::Answer(answer, number)).map_err(|_| AnswerError::NotAsked)?;
         self.unrecorded.extend(grant);
         Ok(())
     }

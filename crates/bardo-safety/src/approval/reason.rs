@@ -6,7 +6,7 @@ use std::fmt;
 use alloy::primitives::Address;
 use serde::{Serialize, Serializer};
 
-use crate::ledger::Micros;
+use crate::ledger::MicroUsd;
 use crate::value::PriceConcern;
 use bardo_base::fabric::AskReason;
 use bardo_base::text::SafeText;
@@ -19,13 +19,13 @@ const MAX_WORDS: usize = 200;
 
 /// Reason for which an approval is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum ApprovalReason {
     /// The action's value is above one of the policy's limits for actions without approval.
     Above {
         /// Value of the action, rounded up.
-        value: Micros,
+        value: MicroUsd,
         /// Limit, rounded down.
-        limit: Micros,
+        limit: MicroUsd,
         /// Policy field that sets the limit.
         field: SafeText,
     },
@@ -52,9 +52,9 @@ pub enum Reason {
     Found(SafeText),
 }
 
-impl Reason {
+impl ApprovalReason {
     /// Makes the reason for a value above the limit of the policy field `field`.
-    pub fn above(value: Micros, limit: Micros, field: &str) -> Self {
+    pub fn above(value: MicroUsd, limit: MicroUsd, field: &str) -> Self {
         Self::Above { value, limit, field: SafeText::clean(field, MAX_WORDS) }
     }
 
@@ -79,8 +79,8 @@ impl Reason {
     }
 
     /// Returns the reason as text for the operator.
-    pub fn words(&self) -> SafeText {
-        self.to_ask_reason().words()
+    pub fn describe(&self) -> SafeText {
+        self.to_ask_reason().describe()
     }
 
     /// Returns whether the reason concerns this one action only, so that no approval of other actions covers it.
@@ -120,7 +120,7 @@ impl Reason {
             (Self::Above { value: shown, limit, field }, Self::Above { value, limit: now_limit, field: now_field }) => {
                 // Both are below 2^63, so the product fits.
                 let most = u128::from(shown.get()) * (10_000 + RISEN_BPS) / 10_000;
-                (limit, field) == (now_limit, now_field) && *value < Micros::MAX && u128::from(value.get()) <= most
+                (limit, field) == (now_limit, now_field) && *value < MicroUsd::MAX && u128::from(value.get()) <= most
             }
             (Self::HotLane, Self::HotLane)
             | (Self::Untold, Self::Untold)
@@ -153,14 +153,14 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for ApprovalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.to_ask_reason().fmt(f)
     }
 }
 
 /// Serializes in the form of [`AskReason`].
-impl Serialize for Reason {
+impl Serialize for ApprovalReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serde::Serialize::serialize(&self.to_ask_reason(), serializer)
     }
@@ -172,18 +172,20 @@ mod tests {
     use crate::approval::ApprovalNeed;
 
     /// A value in millionths of a dollar above a limit in whole dollars.
-    fn above(micros: u64, limit: u64, field: &str) -> Reason {
-        Reason::above(Micros::new(micros).unwrap(), Micros::new(limit * 1_000_000).unwrap(), field)
+    fn above(micros: u64, limit: u64, field: &str) -> ApprovalReason {
+        ApprovalReason::above(MicroUsd::new(micros).unwrap(), MicroUsd::new(limit * 1_000_000).unwrap(), field)
     }
 
-    fn asked(reasons: &[Reason]) -> ApprovalNeed {
+    fn asked(reasons: &[ApprovalReason]) -> ApprovalNeed {
         ApprovalNeed::Approval { reasons: reasons.to_vec() }
     }
 
     #[test]
     fn a_price_that_moves_while_somebody_reads_is_no_new_reason() {
-        let shown = asked(&[above(1_224_056_983, 1_000, "limit"), Reason::FirstPaid]);
-        for covered in [above(1_224_056_984, 1_000, "limit"), above(1_001_000_000, 1_000, "limit"), Reason::FirstPaid] {
+        let shown = asked(&[above(1_224_056_983, 1_000, "limit"), ApprovalReason::FirstPaid]);
+        for covered in
+            [above(1_224_056_984, 1_000, "limit"), above(1_001_000_000, 1_000, "limit"), ApprovalReason::FirstPaid]
+        {
             assert!(shown.covers(&asked(std::slice::from_ref(&covered))), "{covered}");
         }
         // 2 % of 1,224.056983 are 24.48113966: up to 1,248.538122, in whole millionths.
@@ -192,37 +194,43 @@ mod tests {
             above(1_248_538_123, 1_000, "limit"),
             above(1_224_056_983, 900, "limit"),
             above(1_224_056_983, 1_000, "another"),
-            Reason::HotLane,
-            Reason::Untold,
-            Reason::Authority,
-            Reason::Found(SafeText::clean("$1,224.056983 is above $1,000.00 (limit)", 200)),
+            ApprovalReason::HotLane,
+            ApprovalReason::Untold,
+            ApprovalReason::Authority,
+            ApprovalReason::Found(SafeText::clean("$1,224.056983 is above $1,000.00 (limit)", 200)),
         ] {
             assert!(!shown.covers(&asked(std::slice::from_ref(&new))), "{new}");
-            assert!(!shown.covers(&asked(&[Reason::FirstPaid, new.clone()])), "one that is known does not bring {new}");
+            assert!(
+                !shown.covers(&asked(&[ApprovalReason::FirstPaid, new.clone()])),
+                "one that is known does not bring {new}"
+            );
         }
     }
 
     #[test]
     fn what_cannot_be_counted_is_never_known() {
-        let most = || Reason::above(Micros::MAX, Micros::new(1).unwrap(), "limit");
+        let most = || ApprovalReason::above(MicroUsd::MAX, MicroUsd::new(1).unwrap(), "limit");
         assert!(!asked(&[most()]).covers(&asked(&[most()])));
         assert!(!asked(&[above(5, 1, "limit")]).covers(&asked(&[most()])));
     }
 
     #[test]
     fn an_address_that_looks_like_another_is_of_this_one_action_and_of_no_other() {
-        let alike = |who: u8, known: u8| Reason::Resembles {
+        let alike = |who: u8, known: u8| ApprovalReason::Resembles {
             who: Address::repeat_byte(who),
             known: Address::repeat_byte(known),
         };
-        assert!(alike(1, 2).is_of_this_one() && !Reason::FirstAllowed.is_of_this_one());
+        assert!(alike(1, 2).is_of_this_one() && !ApprovalReason::FirstAllowed.is_of_this_one());
         assert!(asked(&[alike(1, 2)]).covers(&asked(&[alike(1, 2)])));
-        for other in [alike(1, 3), alike(3, 2), Reason::FirstPaid, Reason::FirstAllowed] {
+        for other in [alike(1, 3), alike(3, 2), ApprovalReason::FirstPaid, ApprovalReason::FirstAllowed] {
             assert!(!asked(&[alike(1, 2)]).covers(&asked(&[other])));
         }
-        assert!(!asked(&[Reason::FirstPaid]).covers(&asked(&[Reason::FirstAllowed])), "taking is not being paid");
+        assert!(
+            !asked(&[ApprovalReason::FirstPaid]).covers(&asked(&[ApprovalReason::FirstAllowed])),
+            "taking is not being paid"
+        );
         // Both addresses appear in full within the length limit of a reason.
-        let words = alike(0xab, 0xcd).words();
+        let words = alike(0xab, 0xcd).describe();
         for address in [Address::repeat_byte(0xab), Address::repeat_byte(0xcd)] {
             assert!(words.as_str().contains(&address.to_string()), "{words}");
         }
@@ -230,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_check_says_the_same_only_by_the_same_words() {
-        let found = |why: &str| Reason::Found(SafeText::clean(why, 100));
+        let found = |why: &str| ApprovalReason::Found(SafeText::clean(why, 100));
         let shown = asked(&[found("it is close to the stop-loss")]);
         assert!(shown.covers(&asked(&[found("it is close to the stop-loss")])));
         assert!(!shown.covers(&asked(&[found("it is closer to the stop-loss")])));
@@ -242,7 +250,7 @@ mod tests {
             above(1_224_056_983, 1_000, "tools.x.requires_approval_above_usd").to_string(),
             "$1,224.056983 is above $1,000.00 (tools.x.requires_approval_above_usd)"
         );
-        let json = serde_json::to_value([above(1_000_010_000, 1_000, "a"), Reason::Authority]).unwrap();
+        let json = serde_json::to_value([above(1_000_010_000, 1_000, "a"), ApprovalReason::Authority]).unwrap();
         let limit = serde_json::json!({
             "kind": "above_limit", "value": "1000.01", "limit": "1000", "field": "a",
             "words": "$1,000.01 is above $1,000.00 (a)",

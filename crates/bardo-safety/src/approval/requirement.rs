@@ -3,16 +3,16 @@
 
 use alloy::primitives::Address;
 
-use super::Reason;
+use super::ApprovalReason;
 use crate::pipeline::Preview;
-use crate::proposal::Purpose;
+use crate::proposal::LegPurpose;
 use crate::value::is_unlimited;
 use crate::verdict::Verdict;
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::model::CapabilityTier;
 use bardo_base::text::SafeText;
 
-use bardo_session::confirmation::{Confirm, Requirement, ToRead};
+use bardo_session::confirmation::{ApprovalRequirement, TypedConfirmation, WarningToRead};
 
 /// Number of an address's characters that the operator types.
 const DIGITS: usize = 4;
@@ -23,17 +23,17 @@ const LINE: usize = 400;
 pub const INCOMPLETE: &str = "the simulation could not see every change: more may move than is shown here";
 
 /// Returns what the operator must view and type to approve the action.
-pub fn requirement(preview: &Preview) -> Requirement {
+pub fn requirement(preview: &Preview) -> ApprovalRequirement {
     let privileged = preview.framed.proposal().tool.capability == CapabilityTier::Privileged;
-    Requirement { to_read: to_read(preview), confirm: confirm(preview, privileged) }
+    ApprovalRequirement { to_read: to_read(preview), confirm: confirm(preview, privileged) }
 }
 
-fn to_read(preview: &Preview) -> Vec<ToRead> {
+fn to_read(preview: &Preview) -> Vec<WarningToRead> {
     let warned = |verdict: &&Verdict| verdict.outcome == CheckOutcome::Warned;
-    let mut seen: Vec<ToRead> = Vec::new();
+    let mut seen: Vec<WarningToRead> = Vec::new();
     for verdict in preview.verdicts.iter().filter(warned) {
         let text = SafeText::clean(&format!("{}: {}", verdict.check, verdict.detail()), LINE);
-        add(&mut seen, ToRead { text, check: Some(verdict.event()) });
+        add(&mut seen, WarningToRead { text, check: Some(verdict.event()) });
     }
     let mut read: Vec<SafeText> = Vec::new();
     read.extend(preview.verdicts.iter().flat_map(|verdict| verdict.asks.iter().cloned()));
@@ -41,8 +41,9 @@ fn to_read(preview: &Preview) -> Vec<ToRead> {
         let whom: Vec<String> = receivers(preview).iter().map(ToString::to_string).collect();
         read.push(SafeText::clean(&format!("first payment from this account to {}", whom.join(", ")), LINE));
     }
-    let of_others = |why: &&Reason| matches!(why, Reason::FirstAllowed | Reason::Resembles { .. });
-    read.extend(preview.parties.iter().filter(of_others).map(Reason::words));
+    let of_others =
+        |why: &&ApprovalReason| matches!(why, ApprovalReason::FirstAllowed | ApprovalReason::Resembles { .. });
+    read.extend(preview.parties.iter().filter(of_others).map(ApprovalReason::describe));
     for bound in &preview.permit.bounds.allowances {
         if is_unlimited(bound.at_most) {
             let said = format!("{} may take {} without limit", bound.spender, bound.token.symbol);
@@ -53,13 +54,13 @@ fn to_read(preview: &Preview) -> Vec<ToRead> {
         read.push(SafeText::clean(INCOMPLETE, LINE));
     }
     for text in read {
-        add(&mut seen, ToRead::plain(text));
+        add(&mut seen, WarningToRead::plain(text));
     }
     seen
 }
 
 /// Adds `one` unless its text is present already, so that the operator views each text once.
-fn add(seen: &mut Vec<ToRead>, one: ToRead) {
+fn add(seen: &mut Vec<WarningToRead>, one: WarningToRead) {
     if !seen.iter().any(|other| other.text == one.text) {
         seen.push(one);
     }
@@ -82,7 +83,7 @@ pub fn receivers(preview: &Preview) -> Vec<Address> {
 /// Characters that the operator must type, if any. For an address that resembles a known one, they are the characters
 /// where the two differ. For a recipient paid for the first time or by a privileged action, and for the contract that a
 /// privileged action calls, they are the last ones.
-fn confirm(preview: &Preview, privileged: bool) -> Option<Confirm> {
+fn confirm(preview: &Preview, privileged: bool) -> Option<TypedConfirmation> {
     if let Some((who, known)) = resembling(preview).next() {
         return Some(differing(who, known));
     }
@@ -90,42 +91,42 @@ fn confirm(preview: &Preview, privileged: bool) -> Option<Confirm> {
     if let Some(receiver) = paid {
         return Some(last_digits("receiver", receiver));
     }
-    let called = preview.framed.legs().iter().rfind(|leg| leg.purpose == Purpose::Main).filter(|_| privileged)?;
+    let called = preview.framed.legs().iter().rfind(|leg| leg.purpose == LegPurpose::Main).filter(|_| privileged)?;
     Some(last_digits("called contract", called.to))
 }
 
 /// Addresses that resemble a known one, each with the known one.
 fn resembling(preview: &Preview) -> impl Iterator<Item = (Address, Address)> {
     preview.parties.iter().filter_map(|why| match why {
-        Reason::Resembles { who, known } => Some((*who, *known)),
-        Reason::Above { .. }
-        | Reason::HotLane
-        | Reason::Untold
-        | Reason::Authority
-        | Reason::FirstPaid
-        | Reason::FirstAllowed
-        | Reason::Price(_)
-        | Reason::Found(_) => None,
+        ApprovalReason::Resembles { who, known } => Some((*who, *known)),
+        ApprovalReason::Above { .. }
+        | ApprovalReason::HotLane
+        | ApprovalReason::Untold
+        | ApprovalReason::Authority
+        | ApprovalReason::FirstPaid
+        | ApprovalReason::FirstAllowed
+        | ApprovalReason::Price(_)
+        | ApprovalReason::Found(_) => None,
     })
 }
 
-fn last_digits(whose: &str, address: Address) -> Confirm {
+fn last_digits(whose: &str, address: Address) -> TypedConfirmation {
     let digits = address.to_string();
     let at = digits.len().saturating_sub(DIGITS);
-    Confirm {
+    TypedConfirmation {
         what: SafeText::clean(&format!("the last four characters of the {whose}'s address"), 80),
         expected: SafeText::clean(digits.get(at..).unwrap_or(&digits), DIGITS),
     }
 }
 
 /// Asks for the characters from the first difference on, since an attacker has matched those at both ends.
-fn differing(who: Address, known: Address) -> Confirm {
+fn differing(who: Address, known: Address) -> TypedConfirmation {
     let (told, digits, others) = (who.to_string(), format!("{who:#x}"), format!("{known:#x}"));
     let equal = digits.bytes().zip(others.bytes()).take_while(|(one, other)| one == other).count();
     let at = equal.min(digits.len().saturating_sub(DIGITS));
     let (before, after) = told.split_at_checked(at).unwrap_or(("", &told));
     let what = format!("the four characters after {before} in the address that looks like another's");
-    Confirm {
+    TypedConfirmation {
         what: SafeText::clean(&what, 160),
         expected: SafeText::clean(after.get(..DIGITS).unwrap_or(after), DIGITS),
     }

@@ -10,11 +10,11 @@ use std::fmt;
 
 use alloy::primitives::{Address, U256};
 
-use super::Reason;
+use super::ApprovalReason;
 use super::reason::RISEN_BPS;
 use crate::pipeline::Preview;
-use crate::proposal::{AllowanceBound, AllowanceKind, Arrival, Purpose};
-use crate::typed::{Takes, TypedMessage};
+use crate::proposal::{AllowanceBound, AllowanceKind, BridgeArrival, LegPurpose};
+use crate::typed::{TakeableAmount, TypedMessage};
 use crate::value::is_unlimited;
 use crate::verdict::Verdict;
 use bardo_base::fabric::CheckOutcome;
@@ -22,7 +22,7 @@ use bardo_base::format::age;
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Tolerated extension of a signature's or allowance's lifetime after another simulation, in seconds. Deadlines follow
 /// the block's timestamp, which may be ahead of the clock by this much.
@@ -40,7 +40,7 @@ pub enum Worsening {
     /// More of a token may leave the account. Amounts in raw units.
     MoreLeaves {
         /// Token that leaves.
-        token: Token,
+        token: TokenInfo,
         /// Maximum outflow before.
         before: U256,
         /// Maximum outflow now.
@@ -49,7 +49,7 @@ pub enum Worsening {
     /// Less of a token is guaranteed to arrive. Amounts in raw units.
     LessComesIn {
         /// Token that arrives.
-        token: Token,
+        token: TokenInfo,
         /// Guaranteed minimum before.
         before: U256,
         /// Guaranteed minimum now.
@@ -58,7 +58,7 @@ pub enum Worsening {
     /// Less of a token is expected to arrive, with the same or a higher guaranteed minimum. Amounts in raw units.
     LessExpected {
         /// Token that arrives.
-        token: Token,
+        token: TokenInfo,
         /// Expected amount before.
         before: U256,
         /// Expected amount now.
@@ -80,7 +80,7 @@ pub enum Worsening {
         /// Spender of the allowance or signature.
         spender: Address,
         /// Token that it may take.
-        token: Token,
+        token: TokenInfo,
         /// Maximum that the spender could take before.
         before: U256,
         /// Maximum that the spender can take now.
@@ -141,14 +141,14 @@ impl Worsening {
     }
 
     /// Returns the change as one line of text.
-    pub fn words(&self) -> SafeText {
+    pub fn describe(&self) -> SafeText {
         SafeText::clean(&self.to_string(), LINE)
     }
 }
 
 impl fmt::Display for Worsening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let amount = |token: &Token, raw: U256| match is_unlimited(raw) {
+        let amount = |token: &TokenInfo, raw: U256| match is_unlimited(raw) {
             true => "without limit".to_owned(),
             false => TokenAmount::new(raw, token.decimals).map_or_else(|_| raw.to_string(), |whole| whole.to_string()),
         };
@@ -220,10 +220,10 @@ fn identity(preview: &Preview) -> impl PartialEq {
 }
 
 /// Total amount of each token over all its flows.
-type Sums = BTreeMap<TokenId, (Token, U256)>;
+type TokenTotals = BTreeMap<TokenId, (TokenInfo, U256)>;
 
-fn sum(flows: impl Iterator<Item = (Token, U256)>) -> Sums {
-    let mut sums = Sums::new();
+fn sum(flows: impl Iterator<Item = (TokenInfo, U256)>) -> TokenTotals {
+    let mut sums = TokenTotals::new();
     for (token, amount) in flows {
         let (_, sum) = sums.entry(token.id).or_insert((token, U256::ZERO));
         *sum = sum.saturating_add(amount);
@@ -232,7 +232,7 @@ fn sum(flows: impl Iterator<Item = (Token, U256)>) -> Sums {
 }
 
 /// Tokens of which `these` contains less than `those`: token, amount in `those`, amount in `these`.
-fn below(those: &Sums, these: &Sums) -> Vec<(Token, U256, U256)> {
+fn below(those: &TokenTotals, these: &TokenTotals) -> Vec<(TokenInfo, U256, U256)> {
     let held = |id: &TokenId| these.get(id).map_or(U256::ZERO, |(_, amount)| *amount);
     let pairs = those.iter().map(|(id, (token, amount))| (token.clone(), *amount, held(id)));
     pairs.filter(|(_, amount, held)| held < amount).collect()
@@ -281,7 +281,7 @@ fn rises(before: Usd, now: Usd) -> bool {
 }
 
 fn arrivals(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
-    let arrival = |preview: &Preview| -> Option<Arrival> {
+    let arrival = |preview: &Preview| -> Option<BridgeArrival> {
         preview.framed.proposal().order.as_ref().and_then(|order| order.arrival.clone())
     };
     match (arrival(before), arrival(now)) {
@@ -309,7 +309,7 @@ fn parties(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     if now.framed.proposal().trade.is_none() && now.framed.proposal().order.is_none() {
         found.extend(paid(now).difference(&paid(before)).map(|who| Worsening::Receiver(*who)));
     }
-    let calls = |preview: &Preview| -> BTreeSet<(Address, Purpose, Option<[u8; SELECTOR]>)> {
+    let calls = |preview: &Preview| -> BTreeSet<(Address, LegPurpose, Option<[u8; SELECTOR]>)> {
         let legs = preview.framed.legs().iter();
         legs.map(|leg| (leg.to, leg.purpose, leg.data.first_chunk::<SELECTOR>().copied())).collect()
     };
@@ -364,11 +364,12 @@ fn signed(preview: &Preview) -> Vec<(&TypedMessage, Address)> {
 fn messages(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     let mut known = signed(before);
     for (message, signer) in signed(now) {
-        let terms = |of: Terms| known.iter().position(|(was, by)| *by == signer && compare(was, message) == of);
+        let terms =
+            |of: MessageComparison| known.iter().position(|(was, by)| *by == signer && compare(was, message) == of);
         // A message that is worse in its amounts alone is reported already by the flows or allowances.
         let told = || found.iter().any(Worsening::is_an_amount);
-        let at = match terms(Terms::NoWorse) {
-            None if told() => terms(Terms::WorseAmounts),
+        let at = match terms(MessageComparison::NoWorse) {
+            None if told() => terms(MessageComparison::WorseAmounts),
             at => at,
         };
         let Some(at) = at else {
@@ -377,7 +378,7 @@ fn messages(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
         };
         let (was, _) = known.swap_remove(at);
         for (was, is) in was.takes().into_iter().zip(message.takes()) {
-            let until = |takes: &Takes| takes.usable_until.max(takes.holds_until);
+            let until = |takes: &TakeableAmount| takes.usable_until.max(takes.holds_until);
             later(is.spender, (until(&was), before), (until(&is), now), found);
         }
     }
@@ -385,7 +386,7 @@ fn messages(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
 
 /// Relation of a message to the earlier one. Times are compared separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Terms {
+enum MessageComparison {
     /// No amount is worse, and everything else is equal.
     NoWorse,
     /// Only amounts are worse.
@@ -394,7 +395,7 @@ enum Terms {
     Other,
 }
 
-impl Terms {
+impl MessageComparison {
     const fn of(same: bool, no_worse: bool) -> Self {
         match (same, no_worse) {
             (true, true) => Self::NoWorse,
@@ -404,19 +405,19 @@ impl Terms {
     }
 }
 
-fn compare(was: &TypedMessage, is: &TypedMessage) -> Terms {
+fn compare(was: &TypedMessage, is: &TypedMessage) -> MessageComparison {
     match (was, is) {
         (
             TypedMessage::Permit2Allowance { permit2: first, permit: was },
             TypedMessage::Permit2Allowance { permit2, permit: is },
-        ) => Terms::of(
+        ) => MessageComparison::of(
             (first, was.spender, was.details.token) == (permit2, is.spender, is.details.token),
             is.details.amount <= was.details.amount,
         ),
         (
             TypedMessage::Permit2Transfer { permit2: first, permit: was },
             TypedMessage::Permit2Transfer { permit2, permit: is },
-        ) => Terms::of(
+        ) => MessageComparison::of(
             (first, was.spender, was.permitted.token) == (permit2, is.spender, is.permitted.token),
             is.permitted.amount <= was.permitted.amount,
         ),
@@ -434,7 +435,10 @@ fn compare(was: &TypedMessage, is: &TypedMessage) -> Terms {
                 && least.token_in == now.token_in
                 && least.least_out.len() == now.least_out.len()
                 && outputs().all(|(was, is)| (was.token, was.recipient) == (is.token, is.recipient));
-            Terms::of(same, now.most_in <= least.most_in && outputs().all(|(was, is)| is.amount >= was.amount))
+            MessageComparison::of(
+                same,
+                now.most_in <= least.most_in && outputs().all(|(was, is)| is.amount >= was.amount),
+            )
         }
         (
             TypedMessage::CrossChainOrder { permit2: first, intent: was },
@@ -447,7 +451,7 @@ fn compare(was: &TypedMessage, is: &TypedMessage) -> Terms {
                     == (new.inputToken, new.outputToken, new.destinationChainId, new.recipient)
                 && (old.exclusiveRelayer, old.exclusivityPeriod, &old.message)
                     == (new.exclusiveRelayer, new.exclusivityPeriod, &new.message);
-            Terms::of(same, new.inputAmount <= old.inputAmount && new.outputAmount >= old.outputAmount)
+            MessageComparison::of(same, new.inputAmount <= old.inputAmount && new.outputAmount >= old.outputAmount)
         }
         (
             TypedMessage::Permit2Allowance { .. }
@@ -455,7 +459,7 @@ fn compare(was: &TypedMessage, is: &TypedMessage) -> Terms {
             | TypedMessage::UniswapxOrder { .. }
             | TypedMessage::CrossChainOrder { .. },
             _,
-        ) => Terms::Other,
+        ) => MessageComparison::Other,
     }
 }
 
@@ -489,17 +493,18 @@ fn checks(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     if !before.needs.covers(&now.needs) {
         let (known, needed) = (before.needs.reasons(), now.needs.reasons());
         let counts_for_more = found.iter().any(|one| matches!(one, Worsening::CountsForMore { .. }));
-        let new: Vec<&Reason> = needed.iter().filter(|why| !known.iter().any(|known| known.covers(why))).collect();
+        let new: Vec<&ApprovalReason> =
+            needed.iter().filter(|why| !known.iter().any(|known| known.covers(why))).collect();
         if new.is_empty() {
             // A delay became longer, or a delay became an approval.
             found.push(Worsening::Asks(SafeText::clean("it needs more consent than before", LINE)));
         }
         // For the same limit with a higher value, the risen value is reported already.
         let new = new.into_iter().filter(|why| !(counts_for_more && known.iter().any(|known| known.is_limit_of(why))));
-        found.extend(new.map(|why| Worsening::Asks(why.words())));
+        found.extend(new.map(|why| Worsening::Asks(why.describe())));
     }
     let new = now.parties.iter().filter(|why| !before.parties.contains(why));
-    found.extend(new.map(|why| Worsening::Asks(why.words())));
+    found.extend(new.map(|why| Worsening::Asks(why.describe())));
     let seen = |preview: &Preview| preview.simulated.simulation.changes.complete();
     if seen(before) && !seen(now) {
         found.push(Worsening::Unseen);

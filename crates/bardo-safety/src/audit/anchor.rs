@@ -10,7 +10,7 @@ use alloy::primitives::B256;
 use bardo_base::{private, regular_file};
 use bardo_store::Store;
 
-use super::{AuditError, Head};
+use super::{AuditError, LogHead};
 
 /// Timeout for the file lock when moving the anchor. The anchor may lag, but a check must not wait for it for long.
 const WAITS: Duration = Duration::from_millis(300);
@@ -21,7 +21,7 @@ const LENGTH: usize = 20 + 1 + 66 + 1;
 
 /// Anchor file of one audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Anchor {
+pub struct LogAnchor {
     path: PathBuf,
 }
 
@@ -35,7 +35,7 @@ pub struct AnchorError {
     pub what: String,
 }
 
-impl Anchor {
+impl LogAnchor {
     /// Returns the anchor of the audit log in `database`, next to that file.
     pub fn beside(database: &Path) -> Self {
         Self { path: database.with_extension("audit-head") }
@@ -46,7 +46,7 @@ impl Anchor {
     /// anchor may lag.
     pub fn begin(store: &Store) {
         let begun = match store.read(super::head) {
-            Ok(Head::EMPTY) => Self::beside(store.path()).advance(Head::EMPTY).map_err(|error| error.to_string()),
+            Ok(LogHead::EMPTY) => Self::beside(store.path()).advance(LogHead::EMPTY).map_err(|error| error.to_string()),
             Ok(_) => Ok(()),
             Err::<_, AuditError>(error) => Err(error.to_string()),
         };
@@ -64,7 +64,7 @@ impl Anchor {
     ///
     /// # Errors
     /// [`AnchorError`] if the file cannot be read or is malformed.
-    pub fn read(&self) -> Result<Option<Head>, AnchorError> {
+    pub fn read(&self) -> Result<Option<LogHead>, AnchorError> {
         let not_as_written = || self.wrong("was changed".to_owned());
         let bytes = match regular_file::read(&self.path, LENGTH as u64) {
             Ok(bytes) => bytes,
@@ -82,11 +82,11 @@ impl Anchor {
     /// # Errors
     /// [`AnchorError`] if the file cannot be locked or written. The audit log is still valid, but its end is not
     /// anchored.
-    pub fn advance(&self, head: Head) -> Result<(), AnchorError> {
+    pub fn advance(&self, head: LogHead) -> Result<(), AnchorError> {
         self.write(head).map_err(|error| self.wrong(error.to_string()))
     }
 
-    fn write(&self, head: Head) -> std::io::Result<()> {
+    fn write(&self, head: LogHead) -> std::io::Result<()> {
         let mut options = private::file();
         let options = options.read(true).write(true).create(true).truncate(false);
         let mut file = regular_file::open_with(options, &self.path)?;
@@ -94,7 +94,7 @@ impl Anchor {
         lock(&file)?;
         let bytes = bounded(&mut file)?;
         // A malformed anchor stays unchanged, so that `verify` finds it.
-        let stands = |bytes| parse(bytes).is_none_or(|standing: Head| standing.seq >= head.seq);
+        let stands = |bytes| parse(bytes).is_none_or(|standing: LogHead| standing.seq >= head.seq);
         if !bytes.is_empty() && stands(&bytes) {
             return Ok(());
         }
@@ -127,12 +127,12 @@ fn bounded(file: &mut File) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn parse(bytes: &[u8]) -> Option<Head> {
+fn parse(bytes: &[u8]) -> Option<LogHead> {
     if bytes.len() != LENGTH {
         return None;
     }
     let (seq, hash) = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?.split_once(' ')?;
     let seq: u64 = seq.parse().ok()?;
     let hash: B256 = hash.parse().ok()?;
-    Some(Head { seq, hash })
+    Some(LogHead { seq, hash })
 }

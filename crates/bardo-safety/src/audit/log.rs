@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::params;
 use serde_json::Value;
 
-use super::{AuditError, Entry, Kind, append};
+use super::{AuditError, AuditKind, LogEntry, append};
 use bardo_base::clock::Clock;
 use bardo_base::id::{CallId, GolemId};
 use bardo_store::Store;
@@ -20,9 +20,9 @@ pub struct AuditLog {
 
 /// Entry to record in a transaction of its own.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Note {
+pub struct AuditNote {
     /// Kind of the event.
-    pub kind: Kind,
+    pub kind: AuditKind,
     /// Tool call that the entry belongs to; `None` if there is none.
     pub call_id: Option<CallId>,
     /// Golem or operator that acted.
@@ -42,11 +42,11 @@ impl AuditLog {
     ///
     /// # Errors
     /// [`AuditError`] if it was not recorded. The caller may continue only where that is safer than stopping.
-    pub async fn record(&self, note: Note) -> Result<(), AuditError> {
+    pub async fn record(&self, note: AuditNote) -> Result<(), AuditError> {
         let now = self.clock.now_millis();
         let written = self.store.write(move |transaction| {
-            let Note { kind, call_id, golem_id, body } = &note;
-            append(transaction, now, &Entry { kind: *kind, call_id: *call_id, golem_id, body })
+            let AuditNote { kind, call_id, golem_id, body } = &note;
+            append(transaction, now, &LogEntry { kind: *kind, call_id: *call_id, golem_id, body })
         });
         written.await.map(drop)
     }
@@ -57,10 +57,10 @@ impl AuditLog {
     ///
     /// # Errors
     /// [`AuditError`] if the check or the entry failed.
-    pub async fn record_stop(&self, note: Note) -> Result<(), AuditError> {
+    pub async fn record_stop(&self, note: AuditNote) -> Result<(), AuditError> {
         let now = self.clock.now_millis();
         let written = self.store.write(move |transaction| {
-            let Note { kind, call_id, golem_id, body } = &note;
+            let AuditNote { kind, call_id, golem_id, body } = &note;
             let known = "SELECT EXISTS (SELECT 1 FROM audit_entry WHERE kind = ?1 AND body ->> '$.stop' = ?2)";
             let last = "SELECT EXISTS (SELECT 1 FROM (SELECT kind, body FROM audit_entry
                             WHERE kind IN ('halt:raised', 'halt:lowered') ORDER BY seq DESC LIMIT 1)
@@ -75,13 +75,13 @@ impl AuditLog {
             if is_known {
                 return Ok(());
             }
-            append(transaction, now, &Entry { kind: *kind, call_id: *call_id, golem_id, body }).map(drop)
+            append(transaction, now, &LogEntry { kind: *kind, call_id: *call_id, golem_id, body }).map(drop)
         });
         written.await
     }
 
     /// Records `note` in the background, for callers that cannot wait. A failure is only logged.
-    pub fn record_soon(&self, note: Note) {
+    pub fn record_soon(&self, note: AuditNote) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             tracing::warn!(kind = note.kind.as_str(), "not in the audit log: no writer is running");
             return;

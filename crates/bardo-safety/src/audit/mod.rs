@@ -21,10 +21,10 @@ use serde::Serialize;
 use bardo_base::id::{CallId, GolemId};
 use bardo_store::{Migrations, StoreError};
 
-pub use anchor::{Anchor, AnchorError};
-pub use bardo_session::audit::Kind;
-pub use log::{AuditLog, Note};
-pub use verify::{Fault, Report, verify};
+pub use anchor::{AnchorError, LogAnchor};
+pub use bardo_session::audit::AuditKind;
+pub use log::{AuditLog, AuditNote};
+pub use verify::{LogFault, VerificationReport, verify};
 
 /// Migrations of the audit log's table.
 pub const MIGRATIONS: Migrations = Migrations { room: "audit", steps: &[FIRST] };
@@ -48,9 +48,9 @@ const DOMAIN: &[u8] = b"bardo audit entry 1";
 
 /// Entry to append.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'a, T: Serialize> {
+pub struct LogEntry<'a, T: Serialize> {
     /// Kind of the event.
-    pub kind: Kind,
+    pub kind: AuditKind,
     /// Tool call that the entry belongs to; `None` if there is none.
     pub call_id: Option<CallId>,
     /// Golem or operator that acted.
@@ -61,21 +61,21 @@ pub struct Entry<'a, T: Serialize> {
 
 /// End of the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Head {
+pub struct LogHead {
     /// Number of the last entry; 0 if there is none.
     pub seq: u64,
     /// Hash of the last entry, which covers all entries before it.
     pub hash: B256,
 }
 
-impl Head {
+impl LogHead {
     /// Head of an audit log without entries.
     pub const EMPTY: Self = Self { seq: 0, hash: B256::ZERO };
 }
 
 /// Entry as stored in the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Recorded {
+pub struct StoredEntry {
     /// Number of the entry, counted from 1.
     pub seq: u64,
     /// Time of the entry, in milliseconds since the Unix epoch.
@@ -115,15 +115,19 @@ impl From<rusqlite::Error> for AuditError {
     }
 }
 
-/// Appends an entry and returns the new head. After the commit, the caller should move the [`Anchor`] to it.
+/// Appends an entry and returns the new head. After the commit, the caller should move the [`LogAnchor`] to it.
 ///
 /// # Errors
 /// [`AuditError`] if the entry was not stored; the caller must then roll back its transaction, which would leave no
 /// record.
-pub fn append<T: Serialize>(transaction: &Transaction<'_>, now: u64, entry: &Entry<'_, T>) -> Result<Head, AuditError> {
+pub fn append<T: Serialize>(
+    transaction: &Transaction<'_>,
+    now: u64,
+    entry: &LogEntry<'_, T>,
+) -> Result<LogHead, AuditError> {
     let before = head(transaction)?;
     let body = serde_json::to_string(entry.body).map_err(|error| AuditError::Body(error.to_string()))?;
-    let mut recorded = Recorded {
+    let mut recorded = StoredEntry {
         seq: before.seq.saturating_add(1),
         at: now,
         kind: entry.kind.as_str().to_owned(),
@@ -149,22 +153,22 @@ pub fn append<T: Serialize>(transaction: &Transaction<'_>, now: u64, entry: &Ent
             recorded.previous.as_slice(),
             recorded.hash.as_slice(),
         ])?;
-    Ok(Head { seq: recorded.seq, hash: recorded.hash })
+    Ok(LogHead { seq: recorded.seq, hash: recorded.hash })
 }
 
 /// Returns the head of the audit log.
 ///
 /// # Errors
 /// [`AuditError`] if the database fails or the last entry is damaged.
-pub fn head(connection: &Connection) -> Result<Head, AuditError> {
+pub fn head(connection: &Connection) -> Result<LogHead, AuditError> {
     let last: Option<(i64, Vec<u8>)> = connection
         .prepare_cached("SELECT seq, hash FROM audit_entry ORDER BY seq DESC LIMIT 1")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((seq, hash)) = last else { return Ok(Head::EMPTY) };
+    let Some((seq, hash)) = last else { return Ok(LogHead::EMPTY) };
     let damaged = || AuditError::Damaged(seq);
     let hash = B256::try_from(hash.as_slice()).map_err(|_| damaged())?;
-    Ok(Head { seq: u64::try_from(seq).map_err(|_| damaged())?, hash })
+    Ok(LogHead { seq: u64::try_from(seq).map_err(|_| damaged())?, hash })
 }
 
 /// Returns up to `most` entries with numbers above `after`, the oldest first. If `call` is given, only its entries.
@@ -176,7 +180,7 @@ pub fn entries(
     after: u64,
     call: Option<CallId>,
     most: u32,
-) -> Result<Vec<Recorded>, AuditError> {
+) -> Result<Vec<StoredEntry>, AuditError> {
     let call = call.map(|id| id.to_string());
     let mut statement = connection.prepare_cached(
         "SELECT seq, at, kind, call_id, golem_id, body, previous, hash FROM audit_entry
@@ -185,7 +189,7 @@ pub fn entries(
     let mut rows = statement.query(params![sql(after)?, call, most])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(Recorded::read(row)?);
+        found.push(StoredEntry::read(row)?);
     }
     Ok(found)
 }
@@ -194,7 +198,7 @@ pub fn entries(
 ///
 /// # Errors
 /// [`AuditError`] if the database fails.
-pub fn has_any(connection: &Connection, kinds: &[Kind]) -> Result<bool, AuditError> {
+pub fn has_any(connection: &Connection, kinds: &[AuditKind]) -> Result<bool, AuditError> {
     let mut statement = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM audit_entry WHERE kind = ?1)")?;
     for kind in kinds {
         if statement.query_row([kind.as_str()], |row| row.get(0))? {
@@ -204,7 +208,7 @@ pub fn has_any(connection: &Connection, kinds: &[Kind]) -> Result<bool, AuditErr
     Ok(false)
 }
 
-impl Recorded {
+impl StoredEntry {
     fn read(row: &Row<'_>) -> Result<Self, AuditError> {
         let seq: i64 = row.get(0)?;
         let damaged = || AuditError::Damaged(seq);

@@ -6,13 +6,13 @@ use serde_json::json;
 use super::*;
 use bardo_store::{Store, StoreConfig};
 
-struct Trail {
+struct TestLog {
     folder: tempfile::TempDir,
     path: PathBuf,
     connection: Connection,
 }
 
-impl Trail {
+impl TestLog {
     fn new(entries: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger.db");
@@ -28,22 +28,26 @@ impl Trail {
         self.anchor().advance(head).unwrap();
     }
 
-    fn append_unanchored(&mut self, number: u64) -> Head {
+    fn append_unanchored(&mut self, number: u64) -> LogHead {
         let golem = GolemId::operator();
         let body = json!({ "number": number });
-        let entry =
-            Entry { kind: Kind::BreakerReset, call_id: Some(CallId::new(number)), golem_id: &golem, body: &body };
+        let entry = LogEntry {
+            kind: AuditKind::BreakerReset,
+            call_id: Some(CallId::new(number)),
+            golem_id: &golem,
+            body: &body,
+        };
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
         let head = append(&transaction, number, &entry).unwrap();
         transaction.commit().unwrap();
         head
     }
 
-    fn anchor(&self) -> Anchor {
-        Anchor::beside(&self.path)
+    fn anchor(&self) -> LogAnchor {
+        LogAnchor::beside(&self.path)
     }
 
-    fn faults(&self) -> Vec<Fault> {
+    fn faults(&self) -> Vec<LogFault> {
         verify(&self.connection, &self.anchor(), None).unwrap().faults
     }
 
@@ -54,7 +58,7 @@ impl Trail {
 
 #[test]
 fn a_trail_that_was_left_alone_is_good() {
-    let mut trail = Trail::new(0);
+    let mut trail = TestLog::new(0);
     assert_eq!(trail.faults(), []);
     (1..=5).for_each(|number| trail.append(number));
     let report = verify(&trail.connection, &trail.anchor(), None).unwrap();
@@ -71,80 +75,83 @@ fn a_trail_that_was_left_alone_is_good() {
 #[test]
 fn each_kind_of_tampering_is_found() {
     for (sql, expected) in [
-        ("UPDATE audit_entry SET body = '{\"number\":9}' WHERE seq = 3", vec![Fault::Changed { seq: 3 }]),
-        ("UPDATE audit_entry SET at = at + 1 WHERE seq = 1", vec![Fault::Changed { seq: 1 }]),
-        ("UPDATE audit_entry SET call_id = NULL WHERE seq = 2", vec![Fault::Changed { seq: 2 }]),
-        ("UPDATE audit_entry SET golem_id = 'Ada' WHERE seq = 2", vec![Fault::Changed { seq: 2 }]),
-        ("UPDATE audit_entry SET kind = 'test:other' WHERE seq = 2", vec![Fault::Changed { seq: 2 }]),
-        ("DELETE FROM audit_entry WHERE seq IN (2, 3)", vec![Fault::Missing { from: 2, to: 3 }]),
-        ("DELETE FROM audit_entry WHERE seq = 1", vec![Fault::Missing { from: 1, to: 1 }]),
-        ("DELETE FROM audit_entry WHERE seq > 4", vec![Fault::Cut { ends: 4, anchored: 6 }]),
-        ("DELETE FROM audit_entry", vec![Fault::Cut { ends: 0, anchored: 6 }]),
+        ("UPDATE audit_entry SET body = '{\"number\":9}' WHERE seq = 3", vec![LogFault::Changed { seq: 3 }]),
+        ("UPDATE audit_entry SET at = at + 1 WHERE seq = 1", vec![LogFault::Changed { seq: 1 }]),
+        ("UPDATE audit_entry SET call_id = NULL WHERE seq = 2", vec![LogFault::Changed { seq: 2 }]),
+        ("UPDATE audit_entry SET golem_id = 'Ada' WHERE seq = 2", vec![LogFault::Changed { seq: 2 }]),
+        ("UPDATE audit_entry SET kind = 'test:other' WHERE seq = 2", vec![LogFault::Changed { seq: 2 }]),
+        ("DELETE FROM audit_entry WHERE seq IN (2, 3)", vec![LogFault::Missing { from: 2, to: 3 }]),
+        ("DELETE FROM audit_entry WHERE seq = 1", vec![LogFault::Missing { from: 1, to: 1 }]),
+        ("DELETE FROM audit_entry WHERE seq > 4", vec![LogFault::Cut { ends: 4, anchored: 6 }]),
+        ("DELETE FROM audit_entry", vec![LogFault::Cut { ends: 0, anchored: 6 }]),
     ] {
-        let trail = Trail::new(6);
+        let trail = TestLog::new(6);
         trail.execute(sql);
         assert_eq!(trail.faults(), expected, "{sql}");
     }
     // Two entries swapped.
-    let trail = Trail::new(6);
+    let trail = TestLog::new(6);
     trail.execute(
         "UPDATE audit_entry SET seq = 99 WHERE seq = 2; UPDATE audit_entry SET seq = 2 WHERE seq = 3;
          UPDATE audit_entry SET seq = 3 WHERE seq = 99;",
     );
     let faults = trail.faults();
-    assert!(faults.contains(&Fault::Changed { seq: 2 }) && faults.contains(&Fault::Unlinked { seq: 2 }), "{faults:?}");
+    assert!(
+        faults.contains(&LogFault::Changed { seq: 2 }) && faults.contains(&LogFault::Unlinked { seq: 2 }),
+        "{faults:?}"
+    );
     // One entry changed together with its hash: the next one no longer follows it.
-    let trail = Trail::new(6);
+    let trail = TestLog::new(6);
     let mut third = entries(&trail.connection, 2, None, 1).unwrap().remove(0);
     third.body = "{}".to_owned();
     let hash = third.digest();
     trail.connection.execute("UPDATE audit_entry SET body = '{}', hash = ?1 WHERE seq = 3", [hash.as_slice()]).unwrap();
-    assert_eq!(trail.faults(), [Fault::Unlinked { seq: 4 }]);
+    assert_eq!(trail.faults(), [LogFault::Unlinked { seq: 4 }]);
 }
 
 #[test]
 fn a_trail_written_anew_is_found_by_the_anchor_or_by_a_head_kept_elsewhere() {
-    let trail = Trail::new(6);
+    let trail = TestLog::new(6);
     let kept = head(&trail.connection).unwrap().hash;
     // An attacker rewrites everything, including the hashes.
-    let mut forged = Trail::new(0);
+    let mut forged = TestLog::new(0);
     (11..=16).for_each(|number| forged.append(number));
     std::fs::copy(trail.anchor().path(), forged.anchor().path()).unwrap();
-    assert_eq!(forged.faults(), [Fault::Rewritten { seq: 6 }]);
+    assert_eq!(forged.faults(), [LogFault::Rewritten { seq: 6 }]);
     std::fs::remove_file(forged.anchor().path()).unwrap();
-    assert_eq!(forged.faults(), [Fault::NoAnchor]);
+    assert_eq!(forged.faults(), [LogFault::NoAnchor]);
 
     // With a rewritten anchor as well, only a head kept elsewhere detects it.
-    let mut forged = Trail::new(0);
+    let mut forged = TestLog::new(0);
     (11..=16).for_each(|number| forged.append(number));
     let report = verify(&forged.connection, &forged.anchor(), Some(kept)).unwrap();
-    assert_eq!(report.faults, [Fault::UnknownHead { hash: kept }]);
+    assert_eq!(report.faults, [LogFault::UnknownHead { hash: kept }]);
     assert!(verify(&trail.connection, &trail.anchor(), Some(kept)).unwrap().good());
 
     // Database and anchor are both set back to an earlier copy.
-    let early = Trail::new(3);
+    let early = TestLog::new(3);
     let report = verify(&early.connection, &early.anchor(), Some(kept)).unwrap();
-    assert_eq!(report.faults, [Fault::UnknownHead { hash: kept }]);
+    assert_eq!(report.faults, [LogFault::UnknownHead { hash: kept }]);
 }
 
 #[test]
 fn the_anchor_only_goes_forward_and_a_broken_one_stays_for_all_to_see() {
-    let trail = Trail::new(4);
+    let trail = TestLog::new(4);
     let anchor = trail.anchor();
     let end = anchor.read().unwrap();
-    anchor.advance(Head { seq: 2, hash: B256::repeat_byte(1) }).unwrap();
+    anchor.advance(LogHead { seq: 2, hash: B256::repeat_byte(1) }).unwrap();
     assert_eq!(anchor.read().unwrap(), end);
     std::fs::write(anchor.path(), "00000000000000000009 0x12\n").unwrap();
-    anchor.advance(Head { seq: 5, hash: B256::repeat_byte(1) }).unwrap();
-    assert!(matches!(trail.faults().as_slice(), [Fault::BadAnchor { .. }]), "{:?}", trail.faults());
+    anchor.advance(LogHead { seq: 5, hash: B256::repeat_byte(1) }).unwrap();
+    assert!(matches!(trail.faults().as_slice(), [LogFault::BadAnchor { .. }]), "{:?}", trail.faults());
     drop(trail.folder);
 }
 
 #[test]
 fn an_entry_is_there_with_its_transaction_or_not_at_all() {
-    let mut trail = Trail::new(2);
+    let mut trail = TestLog::new(2);
     let golem = GolemId::operator();
-    let entry = Entry { kind: Kind::BreakerReset, call_id: None, golem_id: &golem, body: &json!(null) };
+    let entry = LogEntry { kind: AuditKind::BreakerReset, call_id: None, golem_id: &golem, body: &json!(null) };
     let transaction = trail.connection.transaction().unwrap();
     append(&transaction, 1, &entry).unwrap();
     drop(transaction);
@@ -155,8 +162,8 @@ fn an_entry_is_there_with_its_transaction_or_not_at_all() {
 #[test]
 fn whoever_sits_on_the_anchor_holds_up_no_check() {
     let folder = tempfile::tempdir().unwrap();
-    let anchor = Anchor::beside(&folder.path().join("ledger.db"));
-    let head = |seq| Head { seq, hash: B256::repeat_byte(1) };
+    let anchor = LogAnchor::beside(&folder.path().join("ledger.db"));
+    let head = |seq| LogHead { seq, hash: B256::repeat_byte(1) };
     anchor.advance(head(1)).unwrap();
     let held = std::fs::File::open(anchor.path()).unwrap();
     held.lock().unwrap();
@@ -177,13 +184,13 @@ async fn a_stop_without_a_name_is_recorded_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), &[MIGRATIONS]).unwrap();
     let trail = super::AuditLog::new(store.clone(), std::sync::Arc::new(bardo_base::clock::SystemClock));
-    let note = |kind: Kind, level: Option<&str>, reason: &str, stop: &str| Note {
+    let note = |kind: AuditKind, level: Option<&str>, reason: &str, stop: &str| AuditNote {
         kind,
         call_id: None,
         golem_id: GolemId::operator(),
         body: json!({ "level": level, "reason": reason, "by": "somebody", "stop": stop }),
     };
-    let (raised, lowered) = (Kind::HaltRaised, Kind::HaltLowered);
+    let (raised, lowered) = (AuditKind::HaltRaised, AuditKind::HaltLowered);
     let unread = || note(raised, Some("halt"), "it is not a valid stop", "");
     for (told, entries) in [
         (unread(), 1),
@@ -211,7 +218,7 @@ async fn a_stop_without_a_name_is_recorded_when_it_changes() {
 async fn a_first_session_has_its_anchor_before_anything_is_asked() {
     use crate::ledger;
     use crate::operator_policy::OperatorPolicyEngine;
-    use crate::policy::{Keeper, parse};
+    use crate::policy::{PolicyKeeper, parse};
     use crate::stop::StopFile;
 
     let folder = tempfile::tempdir().unwrap();
@@ -220,27 +227,27 @@ async fn a_first_session_has_its_anchor_before_anything_is_asked() {
     let rules = |store: &Store| {
         let policy = parse("preset = \"demo\"", std::path::Path::new("policy.toml")).unwrap();
         let stop = StopFile::in_folder(folder.path());
-        OperatorPolicyEngine::new(std::sync::Arc::new(Keeper::fixed(policy)), stop, store.clone(), [])
+        OperatorPolicyEngine::new(std::sync::Arc::new(PolicyKeeper::fixed(policy)), stop, store.clone(), [])
     };
-    let anchor = Anchor::beside(&database);
+    let anchor = LogAnchor::beside(&database);
     let verified = |store: &Store| store.read(|connection| verify(connection, &anchor, None)).unwrap();
     let store = open();
     let first = rules(&store);
     let trail = super::AuditLog::new(store.clone(), std::sync::Arc::new(bardo_base::clock::SystemClock));
     let body = json!({ "level": "pause", "reason": "x", "by": "somebody", "stop": "1" });
-    let note = Note { kind: Kind::HaltRaised, call_id: None, golem_id: GolemId::operator(), body };
+    let note = AuditNote { kind: AuditKind::HaltRaised, call_id: None, golem_id: GolemId::operator(), body };
     trail.record(note).await.unwrap();
     let report = verified(&store);
     assert_eq!((report.entries, report.faults), (1, vec![]));
     // A decision of the operator is anchored at once.
-    use crate::operator_proof::{Authorisation, Basis, OperatorProof};
-    let proof = OperatorProof::issue(Authorisation::ResetBreaker, Basis::NoKeys, std::path::Path::new(""), 1);
+    use crate::operator_proof::{Authorisation, OperatorProof, ProofBasis};
+    let proof = OperatorProof::issue(Authorisation::ResetBreaker, ProofBasis::NoKeys, std::path::Path::new(""), 1);
     first.reset_breaker("somebody", 1, proof).await.unwrap();
     let report = verified(&store);
     assert_eq!((report.entries, report.anchor), (2, Some(report.head)));
     // A removed anchor is not created again.
     std::fs::remove_file(anchor.path()).unwrap();
     let second = rules(&store);
-    assert_eq!(verified(&store).faults, [Fault::NoAnchor]);
+    assert_eq!(verified(&store).faults, [LogFault::NoAnchor]);
     drop((first, second));
 }

@@ -4,7 +4,7 @@ use alloy::primitives::B256;
 use rusqlite::Connection;
 use serde::Serialize;
 
-use super::{Anchor, AuditError, Head, Recorded, entries};
+use super::{AuditError, LogAnchor, LogHead, StoredEntry, entries};
 
 /// Number of entries read at a time.
 const BATCH: u32 = 1_000;
@@ -13,19 +13,19 @@ const MOST_FAULTS: usize = 20;
 
 /// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct VerificationReport {
     /// Number of entries read.
     pub entries: u64,
     /// Head of the log. A copy kept elsewhere can later prove that nothing before it was changed, even if both the
     /// database and the anchor were rewritten.
-    pub head: Head,
+    pub head: LogHead,
     /// Head in the anchor file; `None` if it is missing or unreadable.
-    pub anchor: Option<Head>,
+    pub anchor: Option<LogHead>,
     /// Faults found; empty for a valid log.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<LogFault>,
 }
 
-impl Report {
+impl VerificationReport {
     /// Returns true if there are no faults.
     pub fn good(&self) -> bool {
         self.faults.is_empty()
@@ -35,7 +35,7 @@ impl Report {
 /// Difference from the log as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "fault", rename_all = "snake_case")]
-pub enum Fault {
+pub enum LogFault {
     /// Numbers are missing in the sequence.
     #[error("entries {from} to {to} are missing")]
     Missing {
@@ -98,13 +98,17 @@ pub enum Fault {
 ///
 /// # Errors
 /// [`AuditError`] if the database cannot be read.
-pub fn verify(connection: &Connection, anchor: &Anchor, known: Option<B256>) -> Result<Report, AuditError> {
+pub fn verify(
+    connection: &Connection,
+    anchor: &LogAnchor,
+    known: Option<B256>,
+) -> Result<VerificationReport, AuditError> {
     // One snapshot, while others may go on writing. Read the anchor first: it may lag behind the log, but must not be
     // ahead of it.
     let anchored = anchor.read();
     let connection = connection.unchecked_transaction()?;
-    let mut faults = Faults::default();
-    let mut last = Head::EMPTY;
+    let mut faults = FaultList::default();
+    let mut last = LogHead::EMPTY;
     let mut count = 0;
     let mut at_anchor = None;
     let mut found_known = known.is_none_or(|hash| hash == B256::ZERO);
@@ -113,7 +117,7 @@ pub fn verify(connection: &Connection, anchor: &Anchor, known: Option<B256>) -> 
         let batch = match entries(&connection, last.seq, None, BATCH) {
             Ok(batch) => batch,
             Err(AuditError::Damaged(seq)) => {
-                faults.add(Fault::Unreadable { seq });
+                faults.add(LogFault::Unreadable { seq });
                 break;
             }
             Err(other) => return Err(other),
@@ -125,52 +129,52 @@ pub fn verify(connection: &Connection, anchor: &Anchor, known: Option<B256>) -> 
             count += 1;
             faults.of_entry(entry, last);
             found_known |= known == Some(entry.hash);
-            last = Head { seq: entry.seq, hash: entry.hash };
+            last = LogHead { seq: entry.seq, hash: entry.hash };
             if anchor_seq == Some(entry.seq) {
                 at_anchor = Some(entry.hash);
             }
         }
     }
     match &anchored {
-        Err(error) => faults.add(Fault::BadAnchor { what: error.what.clone() }),
-        Ok(None) if count > 0 => faults.add(Fault::NoAnchor),
+        Err(error) => faults.add(LogFault::BadAnchor { what: error.what.clone() }),
+        Ok(None) if count > 0 => faults.add(LogFault::NoAnchor),
         Ok(None) => {}
         Ok(Some(head)) if head.seq > last.seq => {
-            faults.add(Fault::Cut { ends: last.seq, anchored: head.seq });
+            faults.add(LogFault::Cut { ends: last.seq, anchored: head.seq });
         }
         Ok(Some(head)) if head.seq > 0 && at_anchor != Some(head.hash) => {
-            faults.add(Fault::Rewritten { seq: head.seq });
+            faults.add(LogFault::Rewritten { seq: head.seq });
         }
         Ok(Some(_)) => {}
     }
     if let Some(hash) = known.filter(|_| !found_known) {
-        faults.add(Fault::UnknownHead { hash });
+        faults.add(LogFault::UnknownHead { hash });
     }
-    Ok(Report { entries: count, head: last, anchor: anchored.ok().flatten(), faults: faults.found })
+    Ok(VerificationReport { entries: count, head: last, anchor: anchored.ok().flatten(), faults: faults.found })
 }
 
 #[derive(Default)]
-struct Faults {
-    found: Vec<Fault>,
+struct FaultList {
+    found: Vec<LogFault>,
 }
 
-impl Faults {
-    fn add(&mut self, fault: Fault) {
+impl FaultList {
+    fn add(&mut self, fault: LogFault) {
         if self.found.len() < MOST_FAULTS {
             self.found.push(fault);
         }
     }
 
-    fn of_entry(&mut self, entry: &Recorded, before: Head) {
+    fn of_entry(&mut self, entry: &StoredEntry, before: LogHead) {
         let expected = before.seq.saturating_add(1);
         if entry.seq != expected {
-            self.add(Fault::Missing { from: expected, to: entry.seq.saturating_sub(1) });
+            self.add(LogFault::Missing { from: expected, to: entry.seq.saturating_sub(1) });
         }
         if entry.digest() != entry.hash {
-            self.add(Fault::Changed { seq: entry.seq });
+            self.add(LogFault::Changed { seq: entry.seq });
         }
         if entry.seq == expected && entry.previous != before.hash {
-            self.add(Fault::Unlinked { seq: entry.seq });
+            self.add(LogFault::Unlinked { seq: entry.seq });
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::SnapshotReader;
 use crate::signing_payload::SigningPayload;
-use crate::value::Doubt;
+use crate::value::UnknownValue;
 use bardo_abi::gas_price_oracle::GasPriceOracle;
 use golem_chain::network::DataFees;
 use golem_chain::provider::ProviderError;
@@ -25,15 +25,16 @@ impl SnapshotReader {
     /// zero if the chain charges none.
     ///
     /// # Errors
-    /// [`Doubt`] if the chain charges a data fee and does not report it.
-    pub async fn data_fee(&self, framed: &SigningPayload, from: usize, block: BlockId) -> Result<U256, Doubt> {
+    /// [`UnknownValue`] if the chain charges a data fee and does not report it.
+    pub async fn data_fee(&self, framed: &SigningPayload, from: usize, block: BlockId) -> Result<U256, UnknownValue> {
         let oracle = match self.data_fees {
             DataFees::None => return Ok(U256::ZERO),
             DataFees::Oracle(oracle) => oracle,
             DataFees::Unknown => return Err(self.unknown_fees()),
         };
-        let untold =
-            |why: &dyn std::fmt::Display| Doubt::because(format_args!("the rollup's L1 data fee is unknown: {why}"));
+        let untold = |why: &dyn std::fmt::Display| {
+            UnknownValue::because(format_args!("the rollup's L1 data fee is unknown: {why}"))
+        };
         let asked = unsigned(framed).into_iter().skip(from).map(|data| async move {
             let request = TransactionRequest::default()
                 .with_to(oracle)
@@ -49,8 +50,8 @@ impl SnapshotReader {
     /// Returns the data fee of an included transaction, in wei, from its receipt; zero if the chain charges none.
     ///
     /// # Errors
-    /// [`Doubt`] if the chain charges a data fee and does not report it.
-    pub async fn data_fee_paid(&self, hash: B256) -> Result<U256, Doubt> {
+    /// [`UnknownValue`] if the chain charges a data fee and does not report it.
+    pub async fn data_fee_paid(&self, hash: B256) -> Result<U256, UnknownValue> {
         match self.data_fees {
             DataFees::None => return Ok(U256::ZERO),
             DataFees::Oracle(_) => {}
@@ -58,14 +59,14 @@ impl SnapshotReader {
         }
         // Receipts are asked of all endpoints, whatever the provider.
         let receipt = self.client.provider().raw_request::<_, Value>("eth_getTransactionReceipt".into(), (hash,)).await;
-        let receipt = receipt.map_err(|error| Doubt::because(ProviderError::from(error)))?;
+        let receipt = receipt.map_err(|error| UnknownValue::because(ProviderError::from(error)))?;
         let fee = receipt.get("l1Fee").and_then(Value::as_str).and_then(|text| text.parse().ok());
-        fee.ok_or_else(|| Doubt::because(format_args!("the receipt of {hash} does not contain its L1 data fee")))
+        fee.ok_or_else(|| UnknownValue::because(format_args!("the receipt of {hash} does not contain its L1 data fee")))
     }
 
-    fn unknown_fees(&self) -> Doubt {
+    fn unknown_fees(&self) -> UnknownValue {
         let network = self.network();
-        Doubt::because(format_args!(
+        UnknownValue::because(format_args!(
             "it is not configured whether {network} charges an L1 data fee: set chains.{}.data_fee_oracle to \"none\" \
              or to the fee oracle contract",
             network.name

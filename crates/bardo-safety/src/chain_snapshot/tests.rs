@@ -38,7 +38,7 @@ fn said(feed: Result<&str, NoPrice>, mean: Result<&str, NoPrice>, is_stable: boo
 }
 
 /// Highest and lowest price of all sources, then of the current sources, in whole dollars.
-fn bands(spread: &Spread) -> [u32; 4] {
+fn bands(spread: &PriceSpread) -> [u32; 4] {
     let present = spread.present.unwrap();
     let ends = [spread.all.highest, spread.all.lowest, present.highest, present.lowest];
     ends.map(|usd| usd.to_fixed(0, Rounding::Down).parse().unwrap())
@@ -80,7 +80,7 @@ fn without_a_feed_the_pools_median_stands_alone_and_does_not_count_as_equity() {
     let token = crate::sample::token(TOKEN, "UNFED", 18);
     let amount = U256::from(10).pow(U256::from(18));
     let held = BTreeMap::from([(token.id, (token, amount))]);
-    let spreads = |one: Spread| Spreads { of: BTreeMap::from([(TOKEN, Ok(one))]), wrapped: None };
+    let spreads = |one: PriceSpread| PriceSpreads { of: BTreeMap::from([(TOKEN, Ok(one))]), wrapped: None };
     let by_pools = portfolio(&held, &spreads(two)).unwrap();
     assert_eq!((by_pools.equity, by_pools.by_pools), (Usd::ZERO, usd("100")));
     // With a feed, no pool moves the equity.

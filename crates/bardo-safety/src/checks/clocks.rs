@@ -3,7 +3,7 @@
 //! lose more. An exit or a revocation goes by the chain's time, which is what the chain compares its deadlines with. An order
 //! is not such an exit: one whose deadline follows a time that an endpoint made up could be filled for years.
 
-use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
+use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::model::{Check, RuleName};
 use golem_chain::network::{Network, NetworkKind};
@@ -39,7 +39,7 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, network: &Network) ->
         format_args!("{by} s apart: {} by this machine, {} by the chain", times.machine, times.chain),
         "the same once both show the same time; an exit by a swap, or a revocation, now",
     )
-    .with(Some(Figures::new(FigureUnit::Seconds, times.tolerance, by)));
+    .with(Some(RuleFigures::new(FigureUnit::Seconds, times.tolerance, by)));
     let blocked = Verdict::blocked(Check::ChainHealth, ErrorCode::ChainInconsistent, finding(vec![violation]));
     Some(blocked.suggesting(SUGGESTION))
 }
@@ -49,25 +49,25 @@ mod tests {
     use alloy::primitives::{Address, B256, Bytes, U256};
 
     use super::*;
-    use crate::proposal::{Intent, SignedOrder};
+    use crate::proposal::{ProposalIntent, SignedOrder};
     use crate::sample;
     use crate::signing_payload::{PayloadOrder, PayloadParts};
-    use crate::simulate::Simulated;
+    use crate::simulate::SimulatedEffects;
     use crate::typed::TypedMessage;
     use bardo_base::model::{ActionClass, Phase};
-    use golem_chain::fork::{Changes, Pinned, Simulation};
+    use golem_chain::fork::{PinnedBlock, Simulation, StateChanges};
     use golem_chain::network::named;
-    use golem_protocols::uniswap::order::{Auction, Draft, Legs};
+    use golem_protocols::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft};
 
     const ME: Address = Address::repeat_byte(1);
 
     /// An exit by a swap, or by an order for fillers.
     fn exit(by_order: bool) -> SigningPayload {
-        let proposal = sample::proposal(ME, Intent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])));
+        let proposal = sample::proposal(ME, ProposalIntent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])));
         if !by_order {
             return SigningPayload::new(sample::frame(proposal)).unwrap();
         }
-        let draft = Draft {
+        let draft = OrderDraft {
             reactor: Address::repeat_byte(2),
             swapper: ME,
             recipient: ME,
@@ -76,8 +76,12 @@ mod tests {
             cosigner: Address::repeat_byte(3),
             token_in: Address::repeat_byte(4),
             token_out: Address::repeat_byte(5),
-            legs: Legs::ExactIn { amount_in: U256::from(8), start_out: U256::from(9), least_out: U256::from(1) },
-            auction: Auction::CosignedTimes,
+            legs: OrderAmounts::ExactIn {
+                amount_in: U256::from(8),
+                start_out: U256::from(9),
+                least_out: U256::from(1),
+            },
+            auction: AuctionTerms::CosignedTimes,
         };
         let message =
             TypedMessage::UniswapxOrder { permit2: Address::repeat_byte(6), order: Box::new(draft.order().unwrap()) };
@@ -90,7 +94,7 @@ mod tests {
 
     /// Verdict of the check on a fair exit at these times: `None` for no verdict, else whether it blocks.
     fn blocks(by_order: bool, machine: u64, chain: u64) -> Option<bool> {
-        let pinned = Pinned { chain_id: 1, number: 1, hash: B256::ZERO };
+        let pinned = PinnedBlock { chain_id: 1, number: 1, hash: B256::ZERO };
         let facts = CheckInputs {
             asked: false,
             now_millis: machine * 1_000,
@@ -100,7 +104,7 @@ mod tests {
             tokens: Default::default(),
             values: Ok(Default::default()),
             portfolio: Ok(Default::default()),
-            simulation: Some(Simulated {
+            simulation: Some(SimulatedEffects {
                 pinned,
                 gas_used: 1,
                 gas_cost: U256::ZERO,
@@ -110,7 +114,7 @@ mod tests {
                 takes_back: false,
                 moves: vec![],
                 paid: vec![],
-                simulation: Simulation { pinned, outcomes: vec![], changes: Changes::default() },
+                simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
             }),
         };
         let network = named().iter().find(|network| network.chain_id == 1).unwrap();

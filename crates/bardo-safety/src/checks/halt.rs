@@ -1,9 +1,9 @@
 //! Halt check: blocks actions that the stop in force does not let through.
 
-use crate::account::Revoked;
+use crate::account::RevocationCause;
 use crate::check_inputs::CheckInputs;
 use crate::signing_payload::SigningPayload;
-use crate::stop::{self, Passage};
+use crate::stop::{self, StopCategory};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::Finding;
@@ -19,7 +19,7 @@ pub fn without_keys() -> Verdict {
         "the same after the operator lifts the stop and restarts the process; until then the operator can revoke \
                      allowances and cancel orders",
     );
-    Verdict::because(Check::Halt, ErrorCode::Halted, Revoked::Stop, vec![violation])
+    Verdict::because(Check::Halt, ErrorCode::Halted, RevocationCause::Stop, vec![violation])
 }
 
 /// Verdict for orders of agents, which no stop lets through, exits included. An order can be filled after the stop was
@@ -29,7 +29,7 @@ fn no_order(level: StopLevel) -> Verdict {
         RuleName::Stop,
         format_args!("{level}: {}", stop::meaning(level)),
         "an order that is filled later",
-        match stop::lets_through(Some(level), Passage::Exit) {
+        match stop::lets_through(Some(level), StopCategory::Exit) {
             true => "the same exit as a swap in one transaction: set prefer_uniswapx to false",
             false => "revocations and cancellations; everything else after the operator resumes",
         }
@@ -51,7 +51,7 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs) -> Verdict {
     if stop::lets_through(Some(level), passage) {
         return Verdict::warned(Check::Halt, Finding::PassesStop { level });
     }
-    let would_pass = match (stop::lets_through(Some(level), Passage::Exit), passage) {
+    let would_pass = match (stop::lets_through(Some(level), StopCategory::Exit), passage) {
         (true, _) => "an exit to an exit asset, a revocation or a cancellation",
         (false, _) => "revocations and cancellations; everything else after the operator resumes",
     };

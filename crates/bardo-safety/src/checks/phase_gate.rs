@@ -24,7 +24,7 @@ use bardo_base::fabric::Finding;
 
 use super::policy_context::PolicyContext;
 use crate::check_inputs::CheckInputs;
-use crate::ledger::{Micros, percent};
+use crate::ledger::{MicroUsd, percent};
 use crate::signing_payload::SigningPayload;
 use crate::simulate::figure;
 use crate::verdict::Verdict;
@@ -119,8 +119,8 @@ fn gone(facts: &CheckInputs, context: &PolicyContext<'_>, chain_id: u64, token: 
     let (Ok(usage), Ok(values)) = (context.usage, &facts.values) else { return U256::ZERO };
     let spent = usage.moved.get(&(chain_id, token)).copied().unwrap_or_default();
     let valued = values.outflows.iter().find(|one| one.token.id == token);
-    let worth = valued.and_then(|one| Some((one.amount, Micros::of(one.usd, Rounding::Up).ok()?)));
-    let Some((amount, worth)) = worth.filter(|(_, worth)| *worth != Micros::ZERO) else { return U256::ZERO };
+    let worth = valued.and_then(|one| Some((one.amount, MicroUsd::of(one.usd, Rounding::Up).ok()?)));
+    let Some((amount, worth)) = worth.filter(|(_, worth)| *worth != MicroUsd::ZERO) else { return U256::ZERO };
     let raw = U512::from(amount) * U512::from(spent.get()) / U512::from(worth.get());
     if raw > U512::from(U256::MAX) { U256::ZERO } else { U256::from(raw) }
 }

@@ -2,19 +2,23 @@
 //! contract; an account without rules is not restricted.
 
 use crate::check_inputs::CheckInputs;
-use crate::onchain_policy::{OnchainPolicy, Plan};
-use crate::proposal::Intent;
+use crate::onchain_policy::{OnchainPolicy, PlanEffects};
+use crate::proposal::ProposalIntent;
 use crate::signing_payload::SigningPayload;
-use crate::value::Doubt;
+use crate::value::UnknownValue;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::model::{Check, RuleName};
 
 /// Checks the action against the account's on-chain rules.
-pub fn check(framed: &SigningPayload, facts: &CheckInputs, cage: &Result<Option<OnchainPolicy>, Doubt>) -> Verdict {
+pub fn check(
+    framed: &SigningPayload,
+    facts: &CheckInputs,
+    cage: &Result<Option<OnchainPolicy>, UnknownValue>,
+) -> Verdict {
     let proposal = framed.proposal();
-    if proposal.intent == Intent::PolicyCage {
+    if proposal.intent == ProposalIntent::PolicyCage {
         // The owner may change the rules whatever they say. `safety::calldata` reads the calls back.
         return Verdict::passed(Check::PolicyCage, Finding::OwnRules);
     }
@@ -31,7 +35,7 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, cage: &Result<Option<
             return Verdict::because(Check::PolicyCage, ErrorCode::SafetyCageViolation, doubt, vec![violation]);
         }
     };
-    let plan = Plan {
+    let plan = PlanEffects {
         // The delegation manager forwards the proposed call to the contract, however it is wrapped.
         calls: proposal.legs.iter().map(|leg| (leg.to, leg.value, leg.data.as_ref())).collect(),
         out: proposal.outflows.iter().map(|flow| (flow.token.id, flow.amount)).collect(),
@@ -60,7 +64,7 @@ mod tests {
     #[test]
     fn rules_that_cannot_be_read_let_nothing_through() {
         let me = Address::repeat_byte(1);
-        let proposal = sample::proposal(me, Intent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
+        let proposal = sample::proposal(me, ProposalIntent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
         let framed = SigningPayload::new(sample::frame(proposal)).unwrap();
         let facts = CheckInputs {
             asked: false,
@@ -73,7 +77,7 @@ mod tests {
             portfolio: Ok(Default::default()),
             simulation: None,
         };
-        let verdict = check(&framed, &facts, &Err(Doubt::because("it does not tell its rules")));
+        let verdict = check(&framed, &facts, &Err(UnknownValue::because("it does not tell its rules")));
         assert_eq!(verdict.code, Some(ErrorCode::SafetyCageViolation));
         assert_eq!((verdict.violations()[0].rule.as_str(), verdict.blocks()), ("policy_cage", true));
         assert!(!check(&framed, &facts, &Ok(None)).blocks(), "an account without rules is not caged");

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::check_inputs::CheckInputs;
-use crate::ledger::{Caps, Micros, Request, TokenKey, Usage};
+use crate::ledger::{LedgerCaps, LedgerUsage, MicroUsd, ReservationRequest, TokenKey};
 use crate::policy::{MaxUsd, Policy};
 use crate::signing_payload::SigningPayload;
-use crate::value::Doubt;
+use crate::value::UnknownValue;
 use bardo_base::id::GolemId;
 use bardo_base::units::{Rounding, Usd};
 use golem_chain::network::Network;
@@ -18,20 +18,20 @@ pub struct PolicyContext<'a> {
     /// Policy in force.
     pub policy: &'a Policy,
     /// Usage of the limits by the ledger; an error if the ledger cannot be read.
-    pub usage: Result<&'a Usage, &'a Doubt>,
+    pub usage: Result<&'a LedgerUsage, &'a UnknownValue>,
     /// Network of the payload; `None` if its chain is not configured.
     pub network: Option<&'a Network>,
     /// Limits of the policy in the current phase.
-    pub caps: Caps,
+    pub caps: LedgerCaps,
     /// Demands of the action on the limits; an error if a value is not known.
-    pub wish: Result<Request, Doubt>,
+    pub wish: Result<ReservationRequest, UnknownValue>,
 }
 
 impl<'a> PolicyContext<'a> {
     /// Builds the context for a signing payload and its facts.
     pub fn new(
         policy: &'a Policy,
-        usage: Result<&'a Usage, &'a Doubt>,
+        usage: Result<&'a LedgerUsage, &'a UnknownValue>,
         network: Option<&'a Network>,
         framed: &SigningPayload,
         facts: &CheckInputs,
@@ -42,8 +42,8 @@ impl<'a> PolicyContext<'a> {
 
     /// Adds the value of open bridge orders, whose money is between two chains, to the equity.
     #[must_use]
-    pub fn with_away(mut self, away: Micros) -> Self {
-        self.wish = self.wish.map(|wish| wish.with_away(away));
+    pub fn with_in_transit(mut self, away: MicroUsd) -> Self {
+        self.wish = self.wish.map(|wish| wish.with_in_transit(away));
         self
     }
 }
@@ -51,13 +51,17 @@ impl<'a> PolicyContext<'a> {
 /// Returns the demands of a signing payload on the limits.
 ///
 /// # Errors
-/// [`Doubt`] if a figure is not known.
-pub fn request(framed: &SigningPayload, facts: &CheckInputs, most_unfed: MaxUsd) -> Result<Request, Doubt> {
+/// [`UnknownValue`] if a figure is not known.
+pub fn request(
+    framed: &SigningPayload,
+    facts: &CheckInputs,
+    most_unfed: MaxUsd,
+) -> Result<ReservationRequest, UnknownValue> {
     let values = facts.values.as_ref().map_err(Clone::clone)?;
     let chain_id = framed.proposal().chain_id;
     let takes_back = facts.takes_back();
     let exempt = takes_back || facts.reduce_only();
-    let mut tokens: BTreeMap<TokenKey, Micros> = BTreeMap::new();
+    let mut tokens: BTreeMap<TokenKey, MicroUsd> = BTreeMap::new();
     let exit = facts.reduce_only();
     let loss = if exit { Some(values.exit_loss()?) } else { None };
     // For an exit, its possible loss counts against the cap of the sold token.
@@ -65,27 +69,27 @@ pub fn request(framed: &SigningPayload, facts: &CheckInputs, most_unfed: MaxUsd)
     let parts = given.chain(values.takeable.iter().map(|one| (one.token.id, one.usd)));
     for (token, usd) in parts.chain([(TokenId::Native, values.gas)]) {
         let part = up(usd)?;
-        if part == Micros::ZERO {
+        if part == MicroUsd::ZERO {
             continue;
         }
         let sum = tokens.entry((chain_id, token)).or_default();
-        *sum = sum.plus(part).map_err(Doubt::because)?;
+        *sum = sum.plus(part).map_err(UnknownValue::because)?;
     }
     // An unknown portfolio must not block an exit or a revocation.
     let equity = match &facts.portfolio {
         Ok(portfolio) => {
             let by_pools = most_unfed.0.map_or(portfolio.by_pools, |most| most.min(portfolio.by_pools));
-            let equity = portfolio.equity.checked_add(by_pools).map_err(Doubt::because)?;
-            Micros::of(equity, Rounding::Down).map_err(Doubt::because)?
+            let equity = portfolio.equity.checked_add(by_pools).map_err(UnknownValue::because)?;
+            MicroUsd::of(equity, Rounding::Down).map_err(UnknownValue::because)?
         }
-        Err(_) if exempt => Micros::ZERO,
+        Err(_) if exempt => MicroUsd::ZERO,
         Err(doubt) => return Err(doubt.clone()),
     };
     let proposal = framed.proposal();
     let mut traded = values.outflows.iter().filter(|_| proposal.is_trade());
-    let traded = traded.try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd)).map_err(Doubt::because)?;
+    let traded = traded.try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd)).map_err(UnknownValue::because)?;
     let sold = if exit { moved(framed, facts)? } else { BTreeMap::new() };
-    Ok(Request {
+    Ok(ReservationRequest {
         spend: up(facts.counted()?)?,
         tokens,
         trade: !takes_back,
@@ -104,17 +108,17 @@ pub fn request(framed: &SigningPayload, facts: &CheckInputs, most_unfed: MaxUsd)
 /// included.
 ///
 /// # Errors
-/// [`Doubt`] if a figure is not known.
-pub fn moved(framed: &SigningPayload, facts: &CheckInputs) -> Result<BTreeMap<TokenKey, Micros>, Doubt> {
+/// [`UnknownValue`] if a figure is not known.
+pub fn moved(framed: &SigningPayload, facts: &CheckInputs) -> Result<BTreeMap<TokenKey, MicroUsd>, UnknownValue> {
     let values = facts.values.as_ref().map_err(Clone::clone)?;
-    let mut moved: BTreeMap<TokenKey, Micros> = BTreeMap::new();
+    let mut moved: BTreeMap<TokenKey, MicroUsd> = BTreeMap::new();
     for one in &values.outflows {
         let sum = moved.entry((framed.proposal().chain_id, one.token.id)).or_default();
-        *sum = sum.plus(up(one.usd)?).map_err(Doubt::because)?;
+        *sum = sum.plus(up(one.usd)?).map_err(UnknownValue::because)?;
     }
     Ok(moved)
 }
 
-pub(super) fn up(usd: Usd) -> Result<Micros, Doubt> {
-    Micros::of(usd, Rounding::Up).map_err(Doubt::because)
+pub(super) fn up(usd: Usd) -> Result<MicroUsd, UnknownValue> {
+    MicroUsd::of(usd, Rounding::Up).map_err(UnknownValue::because)
 }

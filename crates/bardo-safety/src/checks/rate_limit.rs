@@ -5,7 +5,7 @@ use super::spending_limit::no_ledger;
 use crate::check_inputs::CheckInputs;
 use crate::signing_payload::SigningPayload;
 use crate::verdict::Verdict;
-use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
+use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::id::GolemId;
 use bardo_base::model::{Check, RuleName};
@@ -56,17 +56,17 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
     let closed = by_both.into_iter().find(|now| !hours.contains(*now)).filter(|_| !takes_back);
     if exit && closed.is_some() && by_both.iter().any(|now| hours.contains(*now)) {
         // One of the two is wrong, and neither may open the hours or lock a position in by itself.
-        asks = Some(format!("this exit is outside {} by one of two clocks that differ", hours.words()));
+        asks = Some(format!("this exit is outside {} by one of two clocks that differ", hours.describe()));
     } else if let Some(now) = closed {
         let opens = hours.opens_in(now);
         violations.push(
             Violation::new(
                 RuleName::ActiveHours,
-                hours.words(),
+                hours.describe(),
                 "now",
                 opens.map_or_else(|| "nothing at any time".to_owned(), |seconds| format!("the same in {seconds} s")),
             )
-            .with(opens.map(|seconds| Figures::new(FigureUnit::Seconds, 0, seconds).freeing_in(Some(seconds)))),
+            .with(opens.map(|seconds| RuleFigures::new(FigureUnit::Seconds, 0, seconds).freeing_in(Some(seconds)))),
         );
     }
     if violations.is_empty() {
@@ -95,13 +95,13 @@ mod tests {
     use alloy::primitives::{Address, B256, Bytes, U256};
 
     use super::*;
-    use crate::ledger::{Breaker, Usage};
+    use crate::ledger::{FailureBreaker, LedgerUsage};
     use crate::policy::parse;
-    use crate::proposal::Intent;
+    use crate::proposal::ProposalIntent;
     use crate::sample;
-    use crate::simulate::Simulated;
+    use crate::simulate::SimulatedEffects;
     use bardo_base::model::{ActionClass, Phase};
-    use golem_chain::fork::{Changes, Pinned, Simulation};
+    use golem_chain::fork::{PinnedBlock, Simulation, StateChanges};
 
     /// Monday, 18 January 2027, 09:30 UTC, in seconds since the Unix epoch.
     const MONDAY: u64 = 1_800_264_600;
@@ -110,9 +110,9 @@ mod tests {
     fn against(lines: &str, seconds: u64, calls_minute: u32, takes_back: bool) -> Vec<String> {
         let now = seconds * 1_000;
         let me = Address::repeat_byte(1);
-        let proposal = sample::proposal(me, Intent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
+        let proposal = sample::proposal(me, ProposalIntent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
         let framed = SigningPayload::new(sample::frame(proposal)).unwrap();
-        let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
+        let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
         let facts = CheckInputs {
             asked: false,
             now_millis: now,
@@ -122,7 +122,7 @@ mod tests {
             tokens: Default::default(),
             values: Ok(Default::default()),
             portfolio: Ok(Default::default()),
-            simulation: Some(Simulated {
+            simulation: Some(SimulatedEffects {
                 pinned,
                 gas_used: 1,
                 gas_cost: U256::ZERO,
@@ -132,10 +132,15 @@ mod tests {
                 takes_back,
                 moves: vec![],
                 paid: vec![],
-                simulation: Simulation { pinned, outcomes: vec![], changes: Changes::default() },
+                simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
             }),
         };
-        let usage = Usage { now, calls_minute, breaker: Breaker::Closed { failures: 0 }, ..Usage::default() };
+        let usage = LedgerUsage {
+            now,
+            calls_minute,
+            breaker: FailureBreaker::Closed { failures: 0 },
+            ..LedgerUsage::default()
+        };
         let policy = parse(&format!("preset = \"demo\"\n{lines}"), Path::new("rates.toml")).unwrap();
         let context = PolicyContext::new(&policy, Ok(&usage), None, &framed, &facts);
         check(&framed, &facts, &context).violations().iter().map(|one| one.rule.to_string()).collect()

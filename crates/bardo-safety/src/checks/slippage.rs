@@ -9,12 +9,12 @@ use alloy::primitives::U256;
 use bardo_base::fabric::Finding;
 
 use crate::check_inputs::CheckInputs;
-use crate::proposal::Trade;
+use crate::proposal::TradeFigures;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::figure_of;
-use crate::value::{Exchange, PriceConcern, Values};
+use crate::value::{ActionValues, ExchangeValue, PriceConcern};
 use crate::verdict::Verdict;
-use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
+use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
 use bardo_base::format::dollars;
 use bardo_base::model::{Check, RuleName};
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
@@ -102,7 +102,7 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, limits: &SlippageLimi
 
 /// Suggests a larger amount for a bridge whose cost exceeds the loss limit: its fillers' gas is a fixed cost. `None` if
 /// nothing is lost, or if the limit is zero.
-fn enough(paid: &Exchange, most: BasisPoints) -> Option<String> {
+fn enough(paid: &ExchangeValue, most: BasisPoints) -> Option<String> {
     let fee = paid.given.checked_sub(paid.received).ok().filter(|fee| !fee.is_zero())?;
     // A tenth more than the fixed cost alone requires, since a filler's margin grows with the amount.
     let times = U256::from(11_000_u32).div_ceil(U256::from(most.get()).max(U256::ONE));
@@ -116,13 +116,14 @@ fn enough(paid: &Exchange, most: BasisPoints) -> Option<String> {
     ))
 }
 
-fn trade_rules(trade: &Trade, facts: &CheckInputs, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
+fn trade_rules(trade: &TradeFigures, facts: &CheckInputs, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
     let goes = |raw| figure_of(&trade.token_in, raw);
     let comes = |raw| figure_of(&trade.token_out, raw);
-    let mut refuse = |rule: RuleName, limit: String, value: String, would_pass: String, figures: Option<Figures>| {
-        violations.push(Violation::new(rule, limit, value, would_pass).with(figures));
-    };
-    let bps = |most: BasisPoints, value: BasisPoints| Some(Figures::new(FigureUnit::Bps, most.get(), value.get()));
+    let mut refuse =
+        |rule: RuleName, limit: String, value: String, would_pass: String, figures: Option<RuleFigures>| {
+            violations.push(Violation::new(rule, limit, value, would_pass).with(figures));
+        };
+    let bps = |most: BasisPoints, value: BasisPoints| Some(RuleFigures::new(FigureUnit::Bps, most.get(), value.get()));
     if trade.slippage > limits.max_slippage {
         let most = limits.max_slippage;
         refuse(
@@ -171,7 +172,7 @@ fn trade_rules(trade: &Trade, facts: &CheckInputs, limits: &SlippageLimits, viol
             format!("at least {}, the quote less {}", comes(promised), trade.slippage),
             comes(trade.min_out),
             format!("a minimum output of {}", comes(promised)),
-            Some(Figures::new(FigureUnit::RawUnits, promised, trade.min_out)),
+            Some(RuleFigures::new(FigureUnit::RawUnits, promised, trade.min_out)),
         );
     }
     let age = facts.now_millis.checked_sub(trade.quoted_at);
@@ -186,7 +187,7 @@ fn trade_rules(trade: &Trade, facts: &CheckInputs, limits: &SlippageLimits, viol
             format!("at most {} s", limits.max_quote_age / 1_000),
             value,
             "a new quote".to_owned(),
-            age.map(|age| Figures::new(FigureUnit::Seconds, limits.max_quote_age / 1_000, age / 1_000)),
+            age.map(|age| RuleFigures::new(FigureUnit::Seconds, limits.max_quote_age / 1_000, age / 1_000)),
         );
     }
     if trade.deadline <= facts.block_time {
@@ -202,7 +203,7 @@ fn trade_rules(trade: &Trade, facts: &CheckInputs, limits: &SlippageLimits, viol
 
 /// Price sources by which an exchange stays within the loss limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fair {
+pub enum FairExchange {
     /// All price sources.
     Wholly,
     /// An exit, by its feed and the pools that it trades in; other pools disagree.
@@ -217,7 +218,7 @@ pub enum Fair {
     },
 }
 
-impl Fair {
+impl FairExchange {
     /// Returns the reason for approval, if one is needed.
     fn asks(self) -> Option<String> {
         match self {
@@ -234,7 +235,7 @@ impl Fair {
 
 /// Returns true if an outgoing token's feed is more than [`STEEP`] below its only other pool, which the feed outvoted.
 /// Prices that cannot be compared count as such a case.
-fn sells_below_a_pool(values: &Values) -> bool {
+fn sells_below_a_pool(values: &ActionValues) -> bool {
     values.concerns.iter().any(|concern| match concern {
         PriceConcern::NoFeed { .. } => false,
         PriceConcern::Disputed { token, feed, pool } => {
@@ -253,7 +254,7 @@ fn sells_below_a_pool(values: &Values) -> bool {
 ///
 /// # Errors
 /// The violation, if the loss is too large or a value is not known.
-pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Box<Violation>> {
+pub fn fair(values: &ActionValues, leaves: bool, most: BasisPoints) -> Result<FairExchange, Box<Violation>> {
     let untold = |error: &dyn std::fmt::Display| {
         Box::new(Violation::new(
             RuleName::MaxLossBps,
@@ -267,7 +268,7 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Bo
     if by_all.received >= least {
         // A feed that outvotes the only other pool may itself be wrong. Far below that pool, the operator decides.
         let steep = leaves && sells_below_a_pool(values);
-        return Ok(if steep { Fair::Now { steep } } else { Fair::Wholly });
+        return Ok(if steep { FairExchange::Now { steep } } else { FairExchange::Wholly });
     }
     let (exchange, least) = match values.present.filter(|_| leaves) {
         None => (by_all, least),
@@ -275,19 +276,19 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Bo
             let least = at_least(now.given, most).map_err(|error| untold(&error))?;
             if now.received >= least {
                 let steep = BasisPoints::new(STEEP).ok().and_then(|steep| at_least(by_all.given, steep).ok());
-                return Ok(Fair::Now { steep: steep.is_none_or(|least| by_all.received < least) });
+                return Ok(FairExchange::Now { steep: steep.is_none_or(|least| by_all.received < least) });
             }
             // The feed and the traded pools agree, so no other pool may lock the position in.
             if let Some(by_feed) = values.by_feed
                 && at_least(by_feed.given, most).is_ok_and(|least| by_feed.received >= least)
             {
-                return Ok(Fair::ByFeed { contested: values.several_pools });
+                return Ok(FairExchange::ByFeed { contested: values.several_pools });
             }
             (now, least)
         }
     };
     // Without the quote there is no loss, so the quote promises too much.
-    let gain = |unquoted: &Exchange| at_least(unquoted.given, most).is_ok_and(|least| unquoted.received >= least);
+    let gain = |unquoted: &ExchangeValue| at_least(unquoted.given, most).is_ok_and(|least| unquoted.received >= least);
     if let Some(unquoted) = values.unquoted.filter(gain) {
         return Err(Box::new(Violation::new(
             RuleName::QuoteAboveWitnesses,
@@ -307,7 +308,7 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Bo
             format_args!("only ${} guaranteed to come in", exchange.received.to_fixed(2, Rounding::Down)),
             format_args!("at least ${} guaranteed", least.to_fixed(2, Rounding::Up)),
         )
-        .with(Figures::new(
+        .with(RuleFigures::new(
             FigureUnit::Usd,
             least.to_fixed(2, Rounding::Up),
             exchange.received.to_fixed(2, Rounding::Down),

@@ -3,14 +3,14 @@
 
 use super::policy_context::PolicyContext;
 use crate::check_inputs::CheckInputs;
-use crate::ledger::{Micros, Span};
+use crate::ledger::{CapPeriod, MicroUsd};
 use crate::policy::MaxUsd;
 use crate::proposal::{AllowanceBound, AllowanceKind};
 use crate::signing_payload::SigningPayload;
 use crate::typed::TypedMessage;
-use crate::value::{Doubt, Values, is_unlimited};
+use crate::value::{ActionValues, UnknownValue, is_unlimited};
 use crate::verdict::Verdict;
-use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
+use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::model::{ActionClass, Check, RuleName};
 use bardo_base::units::Usd;
@@ -45,9 +45,9 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
         signed(framed, facts, context, &mut violations);
     }
     if violations.is_empty() {
-        let day = caps.spend.iter().filter(|cap| cap.span == Span::Day).map(|cap| cap.limit).min();
-        let after = usage.spent(Span::Day).plus(wish.spend).unwrap_or(Micros::MAX);
-        let found = Finding::spending(wish.spend.dollars(), after.dollars(), day.map(Micros::dollars));
+        let day = caps.spend.iter().filter(|cap| cap.span == CapPeriod::Day).map(|cap| cap.limit).min();
+        let after = usage.spent(CapPeriod::Day).plus(wish.spend).unwrap_or(MicroUsd::MAX);
+        let found = Finding::spending(wish.spend.dollars(), after.dollars(), day.map(MicroUsd::dollars));
         let passed = Verdict::passed(Check::SpendingLimit, found);
         // Without figures: they change with every price while the operator reads, and the approval would no longer
         // cover the action.
@@ -58,7 +58,7 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
     Verdict::broken(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, violations)
 }
 
-fn unknown(doubt: &Doubt) -> Verdict {
+fn unknown(doubt: &UnknownValue) -> Verdict {
     let violation = Violation::new(
         RuleName::Price,
         "every value must be known to check a limit",
@@ -69,7 +69,7 @@ fn unknown(doubt: &Doubt) -> Verdict {
 }
 
 /// Verdict for a ledger that cannot be read, so that past spending is unknown.
-pub(super) fn no_ledger(check: Check, why: &Doubt) -> Verdict {
+pub(super) fn no_ledger(check: Check, why: &UnknownValue) -> Verdict {
     let violation = Violation::new(
         RuleName::Ledger,
         "past spending must be known",
@@ -88,7 +88,7 @@ fn above(most: MaxUsd, usd: Usd, rule: RuleName, of_what: &str, violations: &mut
             format_args!("${usd} {of_what}"),
             format_args!("at most ${most}"),
         )
-        .with(Figures::new(FigureUnit::Usd, most, usd).leaving(most)),
+        .with(RuleFigures::new(FigureUnit::Usd, most, usd).leaving(most)),
     );
 }
 
@@ -97,7 +97,7 @@ fn above(most: MaxUsd, usd: Usd, rule: RuleName, of_what: &str, violations: &mut
 fn position(
     framed: &SigningPayload,
     facts: &CheckInputs,
-    values: &Values,
+    values: &ActionValues,
     context: &PolicyContext<'_>,
     violations: &mut Vec<Violation>,
 ) {
@@ -141,7 +141,7 @@ fn coming(context: &PolicyContext<'_>, chain_id: u64, token: TokenId) -> Option<
     Some(context.usage.ok()?.coming.get(&(chain_id, token)).copied().unwrap_or_default().dollars())
 }
 
-fn gas(framed: &SigningPayload, values: &Values, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
+fn gas(framed: &SigningPayload, values: &ActionValues, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
     let rules = context.policy.rules();
     above(rules.max_gas_usd, values.gas, RuleName::MaxGasUsd, "of gas at most", violations);
     let fee = framed.fees().max_fee_per_gas;
@@ -153,7 +153,7 @@ fn gas(framed: &SigningPayload, values: &Values, context: &PolicyContext<'_>, vi
                 format_args!("{fee} wei"),
                 "the same when gas is cheaper",
             )
-            .with(Figures::new(FigureUnit::Wei, most, fee).leaving(most)),
+            .with(RuleFigures::new(FigureUnit::Wei, most, fee).leaving(most)),
         );
     }
 }
@@ -204,7 +204,7 @@ fn lasts(until: u64, what: &str, facts: &CheckInputs, context: &PolicyContext<'_
     let most = context.policy.rules().max_allowance_seconds.0;
     let now = context.network.map_or(facts.now_millis / 1_000, |network| facts.times(network).moment());
     let lasts = until.saturating_sub(now);
-    let figures = Figures::new(FigureUnit::Seconds, most, lasts).leaving(most);
+    let figures = RuleFigures::new(FigureUnit::Seconds, most, lasts).leaving(most);
     let found = |violation: &Violation| {
         violation.rule.is(RuleName::MaxAllowanceSeconds) && violation.figures.as_deref() == Some(&figures)
     };

@@ -15,24 +15,24 @@ use crate::account::AccountKind;
 use crate::calldata;
 use crate::check_inputs::CheckInputs;
 use crate::grants;
-use crate::policy::{ChainId, ContractRef, Recipient, Rules, Scope, Spender, TokenRef, Wallet, Word};
-use crate::proposal::{Intent, Purpose};
+use crate::policy::{AllowedItems, ChainId, ContractRef, ItemName, Recipient, Rules, Spender, TokenRef, Wallet};
+use crate::proposal::{LegPurpose, ProposalIntent};
 use crate::signing_payload::SigningPayload;
 use crate::simulate::settler;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::model::{Check, RuleName};
-use golem_chain::network::{AddressBook, Contract};
+use golem_chain::network::{AddressBook, KnownContract};
 use golem_chain::token::TokenId;
 
 /// Functions of the address book's contracts that the scope "book" allows.
-const FUNCTIONS: &[(Contract, &[&str])] = &[
-    (Contract::UniversalRouter, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
-    (Contract::UniversalRouterV211, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
-    (Contract::UniversalRouterV212, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
-    (Contract::UniversalRouterV220, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
+const FUNCTIONS: &[(KnownContract, &[&str])] = &[
+    (KnownContract::UniversalRouter, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
+    (KnownContract::UniversalRouterV211, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
+    (KnownContract::UniversalRouterV212, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
+    (KnownContract::UniversalRouterV220, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
     (
-        Contract::Permit2,
+        KnownContract::Permit2,
         &[
             "approve(address,address,uint160,uint48)",
             "lockdown((address,address)[])",
@@ -40,17 +40,17 @@ const FUNCTIONS: &[(Contract, &[&str])] = &[
             "invalidateUnorderedNonces(uint256,uint256)",
         ],
     ),
-    (Contract::OriginSettler, &["refund(bytes32)"]),
+    (KnownContract::OriginSettler, &["refund(bytes32)"]),
     // Allowed only with the PolicyCage intent, which `calldata` requires and no tool has.
     (
-        Contract::PolicyCage,
+        KnownContract::PolicyCage,
         &[
             "configure(((address,address,bool,uint128,uint128,uint128)[],(address,bytes4)[],address[],uint16,uint16,uint32,uint32))",
             "clear()",
         ],
     ),
     (
-        Contract::WrappedNative,
+        KnownContract::WrappedNative,
         &["deposit()", "withdraw(uint256)", "approve(address,uint256)", "transfer(address,uint256)"],
     ),
 ];
@@ -58,7 +58,7 @@ const FUNCTIONS: &[(Contract, &[&str])] = &[
 /// Functions of an allowed token contract.
 const TOKEN_FUNCTIONS: &[&str] = &["approve(address,uint256)", "transfer(address,uint256)"];
 
-static SELECTORS: LazyLock<BTreeMap<Contract, Vec<FixedBytes<4>>>> =
+static SELECTORS: LazyLock<BTreeMap<KnownContract, Vec<FixedBytes<4>>>> =
     LazyLock::new(|| FUNCTIONS.iter().map(|(contract, all)| (*contract, selectors(all))).collect());
 static TOKEN_SELECTORS: LazyLock<Vec<FixedBytes<4>>> = LazyLock::new(|| selectors(TOKEN_FUNCTIONS));
 
@@ -79,8 +79,8 @@ fn selectors(signatures: &[&str]) -> Vec<FixedBytes<4>> {
 }
 
 /// Returns the protocol of a contract, as policies name it.
-const fn protocol(contract: Contract) -> &'static str {
-    use Contract as C;
+const fn protocol(contract: KnownContract) -> &'static str {
+    use KnownContract as C;
     match contract {
         C::UniversalRouter
         | C::UniversalRouterV211
@@ -150,9 +150,9 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
 
 fn who_and_what(framed: &SigningPayload, rules: &Rules, found: &mut Violations) {
     let proposal = framed.proposal();
-    let mut word = |rule: RuleName, scope: &Scope<Word>, name: &str, would_pass: &str| {
+    let mut word = |rule: RuleName, scope: &AllowedItems<ItemName>, name: &str, would_pass: &str| {
         if !scope.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
-            found.add(rule, scope.words(), name, would_pass);
+            found.add(rule, scope.describe(), name, would_pass);
         }
     };
     word(RuleName::AllowedTools, &rules.allowed_tools, proposal.tool.name, "an allowed tool");
@@ -164,30 +164,35 @@ fn who_and_what(framed: &SigningPayload, rules: &Rules, found: &mut Violations) 
     );
     let chain = ChainId(proposal.chain_id);
     if !rules.allowed_chains.allows(&chain, false) {
-        found.add(RuleName::AllowedChains, rules.allowed_chains.words(), chain, "the same on an allowed chain");
+        found.add(RuleName::AllowedChains, rules.allowed_chains.describe(), chain, "the same on an allowed chain");
     }
     if let Some(arrival) = proposal.order.as_ref().and_then(|order| order.arrival.as_ref()) {
         let chain = ChainId(arrival.chain_id);
         if !rules.allowed_chains.allows(&chain, false) {
-            found.add(RuleName::AllowedChains, rules.allowed_chains.words(), chain, "the same to an allowed chain");
+            found.add(RuleName::AllowedChains, rules.allowed_chains.describe(), chain, "the same to an allowed chain");
         }
         let token = TokenRef { chain, token: arrival.token.id };
         // If the token were not listed on that chain as claimed, its value would be unknown.
         if !rules.allowed_tokens.allows(&token, arrival.token.listed) {
             found.tokens = true;
-            found.add(RuleName::AllowedTokens, rules.allowed_tokens.words(), token, "an allowed token");
+            found.add(RuleName::AllowedTokens, rules.allowed_tokens.describe(), token, "an allowed token");
         }
     }
     let wallet = Wallet(framed.account());
     if !rules.allowed_execution_wallets.allows(&wallet, false) {
-        let allowed = rules.allowed_execution_wallets.words();
+        let allowed = rules.allowed_execution_wallets.describe();
         found.add(RuleName::AllowedExecutionWallets, allowed, wallet, "the same with an allowed wallet");
     }
     match framed.kind() {
         AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded => {}
         AccountKind::Delegated if rules.safe_addresses.allows(&wallet, false) => {}
         AccountKind::Delegated => {
-            found.add(RuleName::SafeAddresses, rules.safe_addresses.words(), wallet, "the same with an allowed wallet");
+            found.add(
+                RuleName::SafeAddresses,
+                rules.safe_addresses.describe(),
+                wallet,
+                "the same with an allowed wallet",
+            );
         }
     }
 }
@@ -212,7 +217,7 @@ fn tokens(framed: &SigningPayload, facts: &CheckInputs, rules: &Rules, found: &m
                 facts.tokens.get(&id).map(|token| format!(" (calls itself {})", token.symbol)).unwrap_or_default();
             found.tokens = true;
             let value = format!("{token}{symbol}");
-            found.add(RuleName::AllowedTokens, rules.allowed_tokens.words(), value, "an allowed token");
+            found.add(RuleName::AllowedTokens, rules.allowed_tokens.describe(), value, "an allowed token");
         }
     }
 }
@@ -224,12 +229,12 @@ fn hops(framed: &SigningPayload, context: &PolicyContext<'_>, found: &mut Violat
     let allowed = &context.policy.rules().allowed_tokens;
     for address in calldata::passed_through(proposal, &network.book) {
         let listed = network.book.tokens().iter().any(|token| token.address == address);
-        let wraps = network.book.contract(Contract::WrappedNative) == Some(address);
+        let wraps = network.book.contract(KnownContract::WrappedNative) == Some(address);
         let token = TokenRef { chain: ChainId(proposal.chain_id), token: TokenId::Erc20(address) };
         if !listed && !wraps && !allowed.allows(&token, false) {
             found.tokens = true;
             let value = format!("{token}, on the route");
-            found.add(RuleName::AllowedTokens, allowed.words(), value, "a route through known tokens");
+            found.add(RuleName::AllowedTokens, allowed.describe(), value, "a route through known tokens");
         }
     }
 }
@@ -244,18 +249,19 @@ fn contracts(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
     if let Some((contract, at)) = framed.order().and_then(|order| settler(&order.message)) {
         let name = protocol(contract);
         if !rules.allowed_protocols.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
-            found.add(RuleName::AllowedProtocols, rules.allowed_protocols.words(), name, "an allowed protocol");
+            found.add(RuleName::AllowedProtocols, rules.allowed_protocols.describe(), name, "an allowed protocol");
         }
         let settles = ContractRef { chain: ChainId(proposal.chain_id), address: at, selector: None };
         let listed = |listed: &std::collections::BTreeSet<ContractRef>| listed.contains(&settles);
         if !rules.allowed_contracts.allows_by(role(at) == Some(contract), listed) {
-            found.add(RuleName::AllowedContracts, rules.allowed_contracts.words(), settles, "an allowed contract");
+            found.add(RuleName::AllowedContracts, rules.allowed_contracts.describe(), settles, "an allowed contract");
         }
     }
     for (leg, sent) in proposal.legs.iter().zip(framed.legs()) {
         // A wrapped call goes to the contract that unwraps it; the simulation shows its effects.
         let wrapped = sent.to != leg.to;
-        if wrapped && !matches!(role(sent.to), Some(Contract::DelegationManager | Contract::Eip7702Delegator)) {
+        if wrapped && !matches!(role(sent.to), Some(KnownContract::DelegationManager | KnownContract::Eip7702Delegator))
+        {
             found.add(
                 RuleName::AllowedContracts,
                 "a known delegation contract around the call".to_owned(),
@@ -267,15 +273,15 @@ fn contracts(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
             let id = TokenRef { chain: ChainId(proposal.chain_id), token: token.id };
             rules.allowed_tokens.allows(&id, token.listed)
         });
-        if leg.purpose == Purpose::Main {
+        if leg.purpose == LegPurpose::Main {
             let name = role(leg.to).map(protocol).or(is_token.then_some("erc20")).unwrap_or("unknown");
             if !rules.allowed_protocols.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
-                found.add(RuleName::AllowedProtocols, rules.allowed_protocols.words(), name, "an allowed protocol");
+                found.add(RuleName::AllowedProtocols, rules.allowed_protocols.describe(), name, "an allowed protocol");
             }
         }
         if leg.data.is_empty() {
             // Only the native token moves, and its recipient is checked against the allowed recipients.
-            if proposal.intent != Intent::Transfer {
+            if proposal.intent != ProposalIntent::Transfer {
                 let value = format!("a call without a function to {}", leg.to);
                 found.add(
                     RuleName::AllowedContracts,
@@ -297,7 +303,7 @@ fn contracts(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
         if selector.is_none() || !rules.allowed_contracts.allows_by(known, listed) {
             found.add(
                 RuleName::AllowedContracts,
-                rules.allowed_contracts.words(),
+                rules.allowed_contracts.describe(),
                 called,
                 "an allowed contract and function",
             );
@@ -314,14 +320,19 @@ fn parties(framed: &SigningPayload, context: &PolicyContext<'_>, found: &mut Vio
     recipients.dedup();
     for recipient in recipients.into_iter().map(Recipient) {
         if !rules.allowed_recipients.allows(&recipient, recipient.0 == framed.account()) {
-            found.add(RuleName::AllowedRecipients, rules.allowed_recipients.words(), recipient, "an allowed recipient");
+            found.add(
+                RuleName::AllowedRecipients,
+                rules.allowed_recipients.describe(),
+                recipient,
+                "an allowed recipient",
+            );
         }
     }
     for spender in grants::spenders(framed) {
         let known = context.network.is_some_and(|network| grants::known_spender(framed, &network.book, spender));
         let spender = Spender(spender);
         if !rules.allowed_spenders.allows(&spender, known) {
-            found.add(RuleName::AllowedSpenders, rules.allowed_spenders.words(), spender, "an allowed spender");
+            found.add(RuleName::AllowedSpenders, rules.allowed_spenders.describe(), spender, "an allowed spender");
         }
     }
 }

@@ -18,7 +18,7 @@ pub struct LedgerId(String);
 /// Error for a text that is not a valid ledger name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a valid ledger name: use 1 to {LONGEST} letters, digits and `-`")]
-pub struct BadLedgerId(SafeText);
+pub struct LedgerIdError(SafeText);
 
 impl LedgerId {
     /// Returns the name as text.
@@ -34,10 +34,10 @@ impl fmt::Display for LedgerId {
 }
 
 impl FromStr for LedgerId {
-    type Err = BadLedgerId;
+    type Err = LedgerIdError;
 
-    fn from_str(text: &str) -> Result<Self, BadLedgerId> {
+    fn from_str(text: &str) -> Result<Self, LedgerIdError> {
         let fits = (1..=LONGEST).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        if fits { Ok(Self(text.to_owned())) } else { Err(BadLedgerId(SafeText::clean(text, LONGEST))) }
+        if fits { Ok(Self(text.to_owned())) } else { Err(LedgerIdError(SafeText::clean(text, LONGEST))) }
     }
 }

@@ -8,23 +8,23 @@ use futures::future::BoxFuture;
 
 use super::local::frame_plain;
 use super::secret::{SecretError, SecretKey};
-use super::signing::Key;
+use super::signing::SigningKey;
 use crate::pipeline::{Order, OrderToSign, ToSign};
 use crate::proposal::Proposal;
 use crate::{Account, AccountKind, Capability, PayloadContext, PayloadError, SignError, SigningPayload};
 use golem_chain::devnet::MNEMONIC;
 use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, NetworkKind};
-use golem_chain::provider::{Backing, ChainClient};
-use golem_chain::signed::Signed;
+use golem_chain::provider::{ChainClient, ClientBackend};
+use golem_chain::signed::SignedTransaction;
 
 /// Account of the development mnemonic.
 pub struct DevelopmentAccount {
-    key: Key,
+    key: SigningKey,
 }
 
 /// Reason for which the development key must not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotForDevelopment {
+pub enum NotDevelopmentChain {
     /// A chain is not a devnet.
     #[error(
         "the development key signs for chains 31337 and 31338 only, not for {name} ({chain_id}): it is publicly known"
@@ -53,33 +53,33 @@ impl DevelopmentAccount {
     /// Creates account number `index` of the development mnemonic, for use on `chains`.
     ///
     /// # Errors
-    /// [`NotForDevelopment`] if any of the chains is not a devnet on this machine. A single real chain makes the key
+    /// [`NotDevelopmentChain`] if any of the chains is not a devnet on this machine. A single real chain makes the key
     /// unavailable on all of them.
-    pub fn new<'a>(index: u32, chains: impl IntoIterator<Item = &'a ChainClient>) -> Result<Self, NotForDevelopment> {
+    pub fn new<'a>(index: u32, chains: impl IntoIterator<Item = &'a ChainClient>) -> Result<Self, NotDevelopmentChain> {
         let mut any = false;
         for client in chains {
             any = true;
             let network = client.network();
             if !is_devnet(client.chain_id()) || network.kind != NetworkKind::Devnet {
-                return Err(NotForDevelopment::Chain { name: network.name.clone(), chain_id: client.chain_id() });
+                return Err(NotDevelopmentChain::Chain { name: network.name.clone(), chain_id: client.chain_id() });
             }
             let here = match client.backing() {
-                Backing::Devnet(_) => true,
+                ClientBackend::Devnet(_) => true,
                 // Local only if every endpoint is on loopback.
-                Backing::Endpoints(_) => alloy::providers::Provider::client(client.provider()).is_local(),
+                ClientBackend::Endpoints(_) => alloy::providers::Provider::client(client.provider()).is_local(),
             };
             if !here {
-                return Err(NotForDevelopment::Elsewhere { name: network.name.clone() });
+                return Err(NotDevelopmentChain::Elsewhere { name: network.name.clone() });
             }
         }
         if !any {
-            return Err(NotForDevelopment::NoChain);
+            return Err(NotDevelopmentChain::NoChain);
         }
         let secret = SecretKey::from_mnemonic(MNEMONIC, index)?;
-        Ok(Self { key: Key::new(&secret).ok_or(SecretError::OutOfRange)? })
+        Ok(Self { key: SigningKey::new(&secret).ok_or(SecretError::OutOfRange)? })
     }
 
-    pub(super) fn sign_parts(&self, to_sign: &ToSign) -> Result<Signed, SignError> {
+    pub(super) fn sign_parts(&self, to_sign: &ToSign) -> Result<SignedTransaction, SignError> {
         if !is_devnet(to_sign.chain_id) {
             return Err(SignError::Refused("the development key signs for chains 31337 and 31338 only".into()));
         }
@@ -108,7 +108,7 @@ impl Account for DevelopmentAccount {
         AccountKind::DevelopmentKey
     }
 
-    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
+    fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         if !is_devnet(proposal.chain_id) {
             return Err(PayloadError::WrongChain {
                 chain_id: proposal.chain_id,
@@ -119,7 +119,7 @@ impl Account for DevelopmentAccount {
         frame_plain(self.key.address(), AccountKind::DevelopmentKey, proposal, context)
     }
 
-    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<SignedTransaction, SignError>> {
         Box::pin(async move { self.sign_parts(&capability.into_parts()) })
     }
 

@@ -5,15 +5,15 @@ use std::fmt;
 use alloy::primitives::{Address, Bytes};
 use futures::future::BoxFuture;
 
-use super::signing::Key;
+use super::signing::SigningKey;
 use crate::pipeline::Order;
-use crate::proposal::{Leg, Proposal};
+use crate::proposal::{PlanLeg, Proposal};
 use crate::queue_key::QueueKey;
 use crate::{
     Account, AccountKind, Capability, PayloadContext, PayloadError, PayloadLeg, PayloadOrder, PayloadParts,
     PayloadSlot, SignError, SigningPayload,
 };
-use golem_chain::signed::Signed;
+use golem_chain::signed::SignedTransaction;
 
 /// Margin on estimated gas limits, in percent: a contract may use a little more gas after its state has changed. The
 /// simulation and the limits use the raised value.
@@ -25,7 +25,7 @@ const TRANSACTION_GAS_CAP: u64 = 1 << 24;
 /// Account of a key file: unlocked, or known by its address only, which is enough for previews.
 pub struct LocalAccount {
     address: Address,
-    key: Option<Key>,
+    key: Option<SigningKey>,
 }
 
 impl LocalAccount {
@@ -34,7 +34,7 @@ impl LocalAccount {
         Self { address, key: None }
     }
 
-    pub(super) fn open(key: Key) -> Self {
+    pub(super) fn open(key: SigningKey) -> Self {
         Self { address: key.address(), key: Some(key) }
     }
 
@@ -62,11 +62,11 @@ impl Account for LocalAccount {
         self.queue_key_of(ledger, self.address)
     }
 
-    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
+    fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         frame_plain(self.address, AccountKind::LocalKey, proposal, context)
     }
 
-    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<SignedTransaction, SignError>> {
         Box::pin(async move {
             let key = self.key.as_ref().ok_or_else(|| SignError::Locked("its key file was not opened".into()))?;
             key.sign(&capability.into_parts())
@@ -127,7 +127,7 @@ pub(super) fn fits(own: Address, proposal: &Proposal, context: &PayloadContext) 
 }
 
 /// Returns the signature slots of a call, moved by `shift` bytes and assigned to `signer`.
-pub(super) fn slots(leg: &Leg, signer: Address, shift: usize) -> Vec<PayloadSlot> {
+pub(super) fn slots(leg: &PlanLeg, signer: Address, shift: usize) -> Vec<PayloadSlot> {
     leg.slots
         .iter()
         .map(|slot| PayloadSlot { offset: slot.offset.saturating_add(shift), message: slot.message.clone(), signer })

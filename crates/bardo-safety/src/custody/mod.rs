@@ -27,13 +27,13 @@ mod signing;
 #[cfg(test)]
 mod tests;
 
-pub use binding::{BadLedgerId, LedgerId};
+pub use binding::{LedgerId, LedgerIdError};
 pub use delegated::DelegatedAccount;
-pub use development::{DevelopmentAccount, NotForDevelopment};
+pub use development::{DevelopmentAccount, NotDevelopmentChain};
 pub use keystore::{KeyEntry, KeyName, Keystore, KeystoreError, ListedKey};
 pub use local::LocalAccount;
 pub use reauthentication::{Reauthentication, ReauthenticationError};
-pub use revocable::{RevocableAccount, Revocation};
+pub use revocable::{RevocableAccount, RevocationSwitch};
 pub use secret::{SecretError, SecretKey, for_a_new_key};
 
 use bardo_base::error::{ErrorCode, ToolError};

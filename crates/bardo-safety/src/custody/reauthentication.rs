@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::keystore::{KeyEntry, KeyName, Keystore, KeystoreError};
 use super::secret::Password;
-use crate::operator_proof::{Authorisation, Basis, OperatorProof};
+use crate::operator_proof::{Authorisation, OperatorProof, ProofBasis};
 use bardo_base::text::SafeText;
 use bardo_base::{private, regular_file};
 
@@ -77,7 +77,7 @@ pub enum ReauthenticationError {
 
 /// Count of consecutive wrong passwords, as stored in the file.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-struct Attempts {
+struct FailedAttempts {
     wrong: u32,
     /// Time of the last check, in milliseconds since the Unix epoch.
     last: u64,
@@ -129,7 +129,7 @@ impl Reauthentication {
     ) -> Result<OperatorProof, ReauthenticationError> {
         let keys = self.keys_for(&wanted, devnet)?;
         if keys.is_empty() {
-            let basis = if devnet && !wanted.is_of_every_network() { Basis::Devnet } else { Basis::NoKeys };
+            let basis = if devnet && !wanted.is_of_every_network() { ProofBasis::Devnet } else { ProofBasis::NoKeys };
             return Ok(OperatorProof::issue(wanted, basis, &self.folder, now));
         }
         // Nothing counts as a guess before every password is present.
@@ -150,7 +150,7 @@ impl Reauthentication {
             }
             Ok(accounts)
         })?;
-        Ok(OperatorProof::issue(wanted, Basis::Passwords(accounts), &self.folder, now))
+        Ok(OperatorProof::issue(wanted, ProofBasis::Passwords(accounts), &self.folder, now))
     }
 
     /// Runs a password check, one at a time over all processes, and only after the pause for earlier wrong passwords.
@@ -171,11 +171,11 @@ impl Reauthentication {
             return Err(ReauthenticationError::TooMany { wrong: attempts.wrong, retry_after_seconds });
         }
         // Counted as wrong before the check, so that ending the process does not remove the attempt.
-        let counted = Attempts { wrong: attempts.wrong.saturating_add(1), last: now };
+        let counted = FailedAttempts { wrong: attempts.wrong.saturating_add(1), last: now };
         self.write(&mut counter, counted)?;
         let checked = check();
         if !matches!(checked, Err(KeystoreError::Password { .. })) {
-            let before = if checked.is_ok() { Attempts::default() } else { attempts };
+            let before = if checked.is_ok() { FailedAttempts::default() } else { attempts };
             self.write(&mut counter, before)?;
         }
         Ok(checked?)
@@ -193,16 +193,16 @@ impl Reauthentication {
     }
 
     /// Reads the count. A malformed file is an error, since its count is unknown.
-    fn read(&self, counter: &mut File) -> Result<Attempts, ReauthenticationError> {
+    fn read(&self, counter: &mut File) -> Result<FailedAttempts, ReauthenticationError> {
         let mut text = String::new();
         counter.take(MAX_BYTES).read_to_string(&mut text).map_err(|reason| self.failed(reason))?;
         if text.trim().is_empty() {
-            return Ok(Attempts::default());
+            return Ok(FailedAttempts::default());
         }
         serde_json::from_str(&text).map_err(|error| self.failed(error.into()))
     }
 
-    fn write(&self, counter: &mut File, attempts: Attempts) -> Result<(), ReauthenticationError> {
+    fn write(&self, counter: &mut File, attempts: FailedAttempts) -> Result<(), ReauthenticationError> {
         let text = serde_json::to_vec(&attempts).map_err(|error| self.failed(error.into()))?;
         let written = counter
             .rewind()
@@ -231,7 +231,7 @@ impl ReauthenticationError {
     }
 }
 
-impl Attempts {
+impl FailedAttempts {
     /// Remaining pause before the next check, in seconds; `None` if it is over. A clock earlier than the last attempt
     /// does not shorten the pause.
     fn wait(self, now: u64) -> Option<u64> {
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn each_wrong_password_beyond_the_first_two_doubles_the_pause() {
-        let wait = |wrong, now| Attempts { wrong, last: 10_000 }.wait(now);
+        let wait = |wrong, now| FailedAttempts { wrong, last: 10_000 }.wait(now);
         assert_eq!((wait(0, 10_000), wait(1, 10_000), wait(2, 10_000)), (None, None, None));
         assert_eq!((wait(3, 10_000), wait(3, 11_999), wait(3, 12_000)), (Some(2), Some(1), None));
         assert_eq!((wait(4, 10_000), wait(5, 10_000), wait(6, 10_000)), (Some(4), Some(8), Some(16)));

@@ -10,8 +10,10 @@ use futures::future::BoxFuture;
 use crate::pipeline::Order;
 use crate::proposal::Proposal;
 use crate::queue_key::QueueKey;
-use crate::{Account, AccountKind, Capability, PayloadContext, PayloadError, Revoked, SignError, SigningPayload};
-use golem_chain::signed::Signed;
+use crate::{
+    Account, AccountKind, Capability, PayloadContext, PayloadError, RevocationCause, SignError, SigningPayload,
+};
+use golem_chain::signed::SignedTransaction;
 
 const WHOLE: u8 = 0;
 const STOPPED: u8 = 1;
@@ -26,24 +28,24 @@ pub struct RevocableAccount {
 
 /// Switch that disables the account permanently. Clones are the same switch.
 #[derive(Debug, Clone)]
-pub struct Revocation {
+pub struct RevocationSwitch {
     state: Arc<AtomicU8>,
     kind: AccountKind,
 }
 
-impl Revocation {
+impl RevocationSwitch {
     /// Disables signing from now on. Returns true if it was enabled until now.
-    pub fn revoke(&self, why: Revoked) -> bool {
+    pub fn revoke(&self, why: RevocationCause) -> bool {
         let mark = match why {
-            Revoked::Stop => STOPPED,
-            Revoked::Death => DEAD,
+            RevocationCause::Stop => STOPPED,
+            RevocationCause::Death => DEAD,
         };
         // A death replaces a stop as the reason, but not the other way round: a dead Golem never gets keys again.
         self.state.fetch_max(mark, Ordering::SeqCst) == WHOLE
     }
 
     /// Returns the reason if the account is disabled.
-    pub fn why(&self) -> Option<Revoked> {
+    pub fn why(&self) -> Option<RevocationCause> {
         why(&self.state)
     }
 
@@ -58,19 +60,19 @@ impl Revocation {
     }
 }
 
-fn why(state: &AtomicU8) -> Option<Revoked> {
+fn why(state: &AtomicU8) -> Option<RevocationCause> {
     match state.load(Ordering::SeqCst) {
         WHOLE => None,
-        STOPPED => Some(Revoked::Stop),
-        _ => Some(Revoked::Death),
+        STOPPED => Some(RevocationCause::Stop),
+        _ => Some(RevocationCause::Death),
     }
 }
 
 impl RevocableAccount {
     /// Wraps an account and returns the switch that disables it.
-    pub fn new(inner: Arc<dyn Account>) -> (Self, Revocation) {
+    pub fn new(inner: Arc<dyn Account>) -> (Self, RevocationSwitch) {
         let state = Arc::new(AtomicU8::new(WHOLE));
-        let revocation = Revocation { state: Arc::clone(&state), kind: inner.kind() };
+        let revocation = RevocationSwitch { state: Arc::clone(&state), kind: inner.kind() };
         (Self { inner, state }, revocation)
     }
 
@@ -88,7 +90,7 @@ impl Account for RevocableAccount {
         self.inner.kind()
     }
 
-    fn revoked(&self) -> Option<Revoked> {
+    fn revoked(&self) -> Option<RevocationCause> {
         why(&self.state).or_else(|| self.inner.revoked())
     }
 
@@ -96,11 +98,11 @@ impl Account for RevocableAccount {
         self.check().ok().and_then(|()| self.inner.queue_key(ledger))
     }
 
-    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
-        self.inner.frame(proposal, context)
+    fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
+        self.inner.prepare_payload(proposal, context)
     }
 
-    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<SignedTransaction, SignError>> {
         Box::pin(async move {
             self.check()?;
             self.inner.sign(capability).await

@@ -13,14 +13,14 @@ use crate::pipeline::{OrderToSign, ToSign};
 use crate::proposal::SIGNATURE_BYTES;
 use crate::queue_key::QueueKey;
 use bardo_base::signer::signer_of;
-use golem_chain::signed::Signed;
+use golem_chain::signed::SignedTransaction;
 
 /// Key that can sign.
-pub(super) struct Key {
+pub(super) struct SigningKey {
     signer: PrivateKeySigner,
 }
 
-impl Key {
+impl SigningKey {
     /// Creates a key from a secret; `None` for an invalid one.
     pub(super) fn new(secret: &SecretKey) -> Option<Self> {
         secret.signer().map(|signer| Self { signer })
@@ -45,7 +45,7 @@ impl Key {
     ///
     /// # Errors
     /// [`SignError::Refused`] if the content is not for this key and the checked chain. No signature is returned then.
-    pub(super) fn sign(&self, to_sign: &ToSign) -> Result<Signed, SignError> {
+    pub(super) fn sign(&self, to_sign: &ToSign) -> Result<SignedTransaction, SignError> {
         let leg = &to_sign.transaction;
         if leg.from != self.address() {
             return Err(SignError::Refused(format!(
@@ -81,7 +81,7 @@ impl Key {
             input: Bytes::from(data),
         };
         let signature = self.signer.sign_hash_sync(&transaction.signature_hash()).map_err(failed)?;
-        let signed = Signed::new(transaction.into_signed(signature).into())
+        let signed = SignedTransaction::new(transaction.into_signed(signature).into())
             .map_err(|error| SignError::Refused(error.to_string()))?;
         if signed.from() != self.address() {
             return Err(SignError::Refused("the signature does not recover to the account".into()));
@@ -122,7 +122,7 @@ fn failed(error: alloy_signer::Error) -> SignError {
     SignError::Refused(format!("the signature could not be made: {error}"))
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Key({})", self.address())
     }

@@ -8,12 +8,12 @@ use alloy::primitives::aliases::{U48, U160};
 use alloy::primitives::{Address, Bytes, U256, hex};
 use serde_json::Value;
 
-use super::development::{DevelopmentAccount, NotForDevelopment};
+use super::development::{DevelopmentAccount, NotDevelopmentChain};
 use super::local::{LocalAccount, with_margin};
 use super::secret::SecretKey;
-use super::signing::Key;
+use super::signing::SigningKey;
 use crate::pipeline::{OrderToSign, ToSign};
-use crate::proposal::{Intent, Leg, Proposal, Purpose, SignatureSlot, SignedOrder};
+use crate::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent, SignatureSlot, SignedOrder};
 use crate::typed::TypedMessage;
 use crate::{Account, FeeBound, PayloadContext, PayloadError, SignError, SigningPayload};
 use bardo_abi::permit2::typed::{PermitDetails, PermitSingle, PermitTransferFrom, TokenPermissions};
@@ -51,14 +51,14 @@ pub(super) const TOOL: ToolMeta = ToolMeta {
     spenders: &[],
 };
 
-pub(super) fn proposal(account: Address, chain_id: u64, legs: Vec<Leg>) -> Proposal {
+pub(super) fn proposal(account: Address, chain_id: u64, legs: Vec<PlanLeg>) -> Proposal {
     Proposal {
         chain_id,
         tool: TOOL,
         call_id: CallId::new(1),
         golem_id: GolemId::operator(),
         account,
-        intent: Intent::Transfer,
+        intent: ProposalIntent::Transfer,
         legs,
         outflows: Vec::new(),
         inflows: Vec::new(),
@@ -70,8 +70,8 @@ pub(super) fn proposal(account: Address, chain_id: u64, legs: Vec<Leg>) -> Propo
     }
 }
 
-pub(super) fn leg(to: Address, value: U256, data: Bytes, gas_limit: u64) -> Leg {
-    Leg { purpose: Purpose::Main, to, value, data, gas_limit, slots: Vec::new() }
+pub(super) fn leg(to: Address, value: U256, data: Bytes, gas_limit: u64) -> PlanLeg {
+    PlanLeg { purpose: LegPurpose::Main, to, value, data, gas_limit, slots: Vec::new() }
 }
 
 /// Signing input of the pipeline for a payload with a single transaction.
@@ -137,7 +137,7 @@ fn signatures_fill_their_places_as_the_official_contract_accepted_them() {
         let text = |name: &str| vector[name].as_str().unwrap().to_owned();
         let chain_id = vector["chainId"].as_u64().unwrap();
         assert_eq!(message.digest(chain_id).to_string(), text("digest"), "{}", text("id"));
-        let key = Key::new(&SecretKey::from_hex(&text("signerPrivateKey")).unwrap()).unwrap();
+        let key = SigningKey::new(&SecretKey::from_hex(&text("signerPrivateKey")).unwrap()).unwrap();
         // Calldata that Permit2's own bytecode accepted, with the signature blanked.
         let whole = hex::decode(text("contractCalldata")).unwrap();
         let signature = hex::decode(text("signature")).unwrap();
@@ -148,7 +148,7 @@ fn signatures_fill_their_places_as_the_official_contract_accepted_them() {
         let mut leg = leg(Address::repeat_byte(7), U256::from(5), blank.into(), 100_000);
         leg.slots = vec![SignatureSlot { offset, message: message.clone() }];
         let account = LocalAccount::locked(key.address());
-        let framed = account.frame(proposal(key.address(), chain_id, vec![leg]), &context(chain_id)).unwrap();
+        let framed = account.prepare_payload(proposal(key.address(), chain_id, vec![leg]), &context(chain_id)).unwrap();
         let signed = key.sign(&to_sign(framed, 9)).unwrap();
         let transaction = signed.transaction();
         assert_eq!(transaction.input().as_ref(), whole, "{}", text("id"));
@@ -163,11 +163,11 @@ fn signatures_fill_their_places_as_the_official_contract_accepted_them() {
 #[test]
 fn what_is_not_the_keys_to_sign_is_refused() {
     let (vector, message) = signable().remove(0);
-    let key = Key::new(&SecretKey::from_hex(vector["signerPrivateKey"].as_str().unwrap()).unwrap()).unwrap();
+    let key = SigningKey::new(&SecretKey::from_hex(vector["signerPrivateKey"].as_str().unwrap()).unwrap()).unwrap();
     let mut leg = leg(Address::repeat_byte(7), U256::ZERO, vec![0; 200].into(), 100_000);
     leg.slots = vec![SignatureSlot { offset: 100, message }];
     let account = LocalAccount::locked(key.address());
-    let framed = account.frame(proposal(key.address(), 1, vec![leg]), &context(1)).unwrap();
+    let framed = account.prepare_payload(proposal(key.address(), 1, vec![leg]), &context(1)).unwrap();
     let good = to_sign(framed, 0);
     assert!(key.sign(&good).is_ok());
     type Change = fn(&mut ToSign);
@@ -191,14 +191,14 @@ fn a_frame_is_this_accounts_and_this_chains() {
     let own = Address::repeat_byte(3);
     let account = LocalAccount::locked(own);
     let leg = leg(Address::repeat_byte(7), U256::ZERO, Bytes::new(), 21_000);
-    let framed = account.frame(proposal(own, 5, vec![leg.clone()]), &context(5)).unwrap();
+    let framed = account.prepare_payload(proposal(own, 5, vec![leg.clone()]), &context(5)).unwrap();
     assert_eq!((framed.signer(), framed.payer(), framed.account()), (own, own, own));
     assert_eq!((framed.legs()[0].from, framed.legs()[0].gas_limit), (own, 23_100));
-    let other = account.frame(proposal(Address::ZERO, 5, vec![leg.clone()]), &context(5)).unwrap_err();
+    let other = account.prepare_payload(proposal(Address::ZERO, 5, vec![leg.clone()]), &context(5)).unwrap_err();
     assert!(matches!(other, PayloadError::WrongAccount { .. }), "{other}");
-    let elsewhere = account.frame(proposal(own, 6, vec![leg]), &context(5)).unwrap_err();
+    let elsewhere = account.prepare_payload(proposal(own, 6, vec![leg]), &context(5)).unwrap_err();
     assert!(matches!(elsewhere, PayloadError::WrongChain { chain_id: 6, .. }), "{elsewhere}");
-    assert!(account.frame(proposal(own, 5, Vec::new()), &context(5)).is_err());
+    assert!(account.prepare_payload(proposal(own, 5, Vec::new()), &context(5)).is_err());
     // Cap of one transaction: 2^24 (EIP-7825).
     assert_eq!(
         (with_margin(16_000_000), with_margin(20_000_000), with_margin(u64::MAX)),
@@ -223,14 +223,14 @@ async fn the_development_key_is_for_devnets_of_this_machine() {
     let account = DevelopmentAccount::new(0, &devnets).unwrap();
     // First account of the public development mnemonic.
     assert_eq!(account.address().to_string(), "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
-    assert_eq!(DevelopmentAccount::new(0, []).unwrap_err(), NotForDevelopment::NoChain);
+    assert_eq!(DevelopmentAccount::new(0, []).unwrap_err(), NotDevelopmentChain::NoChain);
 
     let real = client(Network::unknown("mine", 1));
     let claimed = client(Network::unknown("mine", 31_337));
     let disguised = client(Network::devnet("ethereum", 1, AddressBook::default()));
     for refused in [&real, &claimed, &disguised] {
         let error = DevelopmentAccount::new(0, [&devnets[0], refused]).unwrap_err();
-        assert!(matches!(error, NotForDevelopment::Chain { .. }), "{error}");
+        assert!(matches!(error, NotDevelopmentChain::Chain { .. }), "{error}");
     }
 
     // The same chain over loopback, and again with a second endpoint on another machine (an unused address of RFC
@@ -254,7 +254,7 @@ async fn the_development_key_is_for_devnets_of_this_machine() {
     assert!(DevelopmentAccount::new(0, [&connect(&[&served.url()]).await]).is_ok());
     let elsewhere = connect(&[&served.url(), "http://192.0.2.1:8545"]).await;
     let error = DevelopmentAccount::new(0, [&elsewhere]).unwrap_err();
-    assert!(matches!(error, NotForDevelopment::Elsewhere { .. }), "{error}");
+    assert!(matches!(error, NotDevelopmentChain::Elsewhere { .. }), "{error}");
 }
 
 #[test]
@@ -264,16 +264,18 @@ fn the_development_key_neither_frames_nor_signs_for_another_chain() {
     let own = account.address();
     for chain_id in [0, 1, 10, 8_453, 31_336, 31_339, u64::MAX] {
         let leg = leg(Address::repeat_byte(7), U256::ZERO, Bytes::new(), 21_000);
-        let refused = account.frame(proposal(own, chain_id, vec![leg.clone()]), &context(chain_id)).unwrap_err();
+        let refused =
+            account.prepare_payload(proposal(own, chain_id, vec![leg.clone()]), &context(chain_id)).unwrap_err();
         assert!(matches!(refused, PayloadError::WrongChain { .. }), "{chain_id}: {refused}");
         // Even with a payload that was prepared by another account, the key itself refuses.
-        let framed = LocalAccount::locked(own).frame(proposal(own, chain_id, vec![leg]), &context(chain_id)).unwrap();
+        let framed =
+            LocalAccount::locked(own).prepare_payload(proposal(own, chain_id, vec![leg]), &context(chain_id)).unwrap();
         let refused = account.sign_parts(&to_sign(framed, 0)).unwrap_err();
         assert!(matches!(refused, SignError::Refused(_)), "{chain_id}: {refused}");
     }
     for chain_id in [31_337, 31_338] {
         let leg = leg(Address::repeat_byte(7), U256::ZERO, Bytes::new(), 21_000);
-        let framed = account.frame(proposal(own, chain_id, vec![leg]), &context(chain_id)).unwrap();
+        let framed = account.prepare_payload(proposal(own, chain_id, vec![leg]), &context(chain_id)).unwrap();
         assert_eq!(account.sign_parts(&to_sign(framed, 0)).unwrap().from(), own);
     }
 }
@@ -283,14 +285,14 @@ fn order_to_sign(signer: Address, chain_id: u64) -> OrderToSign {
     let (_, message) = signable().remove(0);
     let order = SignedOrder { message: message.clone(), holder: Address::repeat_byte(8), arrival: None };
     let proposal = Proposal { order: Some(Box::new(order)), ..proposal(signer, chain_id, Vec::new()) };
-    let framed = LocalAccount::locked(signer).frame(proposal, &context(chain_id)).unwrap();
+    let framed = LocalAccount::locked(signer).prepare_payload(proposal, &context(chain_id)).unwrap();
     OrderToSign { framed, message, signer, chain_id }
 }
 
 #[test]
 fn an_order_is_signed_by_whose_it_is_and_for_the_chain_that_was_checked() {
     let (vector, _) = signable().remove(0);
-    let key = Key::new(&SecretKey::from_hex(vector["signerPrivateKey"].as_str().unwrap()).unwrap()).unwrap();
+    let key = SigningKey::new(&SecretKey::from_hex(vector["signerPrivateKey"].as_str().unwrap()).unwrap()).unwrap();
     let good = order_to_sign(key.address(), vector["chainId"].as_u64().unwrap());
     // Signature that the official contract accepted.
     assert_eq!(key.sign_order(&good).unwrap().to_string(), vector["signature"].as_str().unwrap());
@@ -328,7 +330,8 @@ fn client_outside_runtime() -> ChainClient {
 #[test]
 fn accounts_print_no_secret() {
     let text = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
-    let key = Key::new(&SecretKey::from_hex(text).unwrap()).unwrap();
-    let printed = format!("{key:?} {:?}", LocalAccount::open(Key::new(&SecretKey::from_hex(text).unwrap()).unwrap()));
+    let key = SigningKey::new(&SecretKey::from_hex(text).unwrap()).unwrap();
+    let printed =
+        format!("{key:?} {:?}", LocalAccount::open(SigningKey::new(&SecretKey::from_hex(text).unwrap()).unwrap()));
     assert!(!printed.contains(text) && !printed.contains(&text[..16]), "{printed}");
 }

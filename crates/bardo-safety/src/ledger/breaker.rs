@@ -12,8 +12,8 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::LedgerError;
-use super::micros::Micros;
-use super::usage::{Breaker, sql, time};
+use super::micros::MicroUsd;
+use super::usage::{FailureBreaker, sql, time};
 
 /// Divisor of the largest failed trade: a success must be worth at least this fraction of it.
 const FAILED_PART: u64 = 10;
@@ -26,19 +26,19 @@ struct Row {
     opened_at: Option<u64>,
     trial: Option<i64>,
     /// Value of the largest trade among the counted failures.
-    largest: Micros,
+    largest: MicroUsd,
 }
 
 impl Row {
-    const CLOSED: Self = Self { failures: 0, opened_at: None, trial: None, largest: Micros::ZERO };
+    const CLOSED: Self = Self { failures: 0, opened_at: None, trial: None, largest: MicroUsd::ZERO };
 
     /// Returns true if a successful trade of this value resets the count.
-    fn is_disproved_by(&self, traded: Micros) -> bool {
-        let least = if self.largest == Micros::ZERO { LEAST } else { self.largest.get().div_ceil(FAILED_PART) };
+    fn is_disproved_by(&self, traded: MicroUsd) -> bool {
+        let least = if self.largest == MicroUsd::ZERO { LEAST } else { self.largest.get().div_ceil(FAILED_PART) };
         traded.get() >= least
     }
 
-    fn failed(self, traded: Micros) -> Self {
+    fn failed(self, traded: MicroUsd) -> Self {
         Self { failures: self.failures.saturating_add(1), largest: self.largest.max(traded), ..self }
     }
 }
@@ -53,7 +53,7 @@ fn read(connection: &Connection) -> Result<Row, LedgerError> {
         failures: u32::try_from(failures).unwrap_or(u32::MAX),
         opened_at: opened_at.map(time).transpose()?,
         trial,
-        largest: Micros::from_sql(largest)?,
+        largest: MicroUsd::from_sql(largest)?,
     })
 }
 
@@ -73,14 +73,14 @@ pub(super) fn failures(connection: &Connection) -> Result<u32, LedgerError> {
 }
 
 /// Returns the breaker's state at `now`, with a cool-off of `cool_off` milliseconds.
-pub(super) fn state(connection: &Connection, now: u64, cool_off: u64) -> Result<Breaker, LedgerError> {
+pub(super) fn state(connection: &Connection, now: u64, cool_off: u64) -> Result<FailureBreaker, LedgerError> {
     let Row { failures, opened_at, trial, .. } = read(connection)?;
     Ok(match (opened_at, trial) {
-        (None, _) => Breaker::Closed { failures },
-        (Some(_), Some(_)) => Breaker::Trial,
+        (None, _) => FailureBreaker::Closed { failures },
+        (Some(_), Some(_)) => FailureBreaker::Trial,
         (Some(opened), None) => {
             let until = opened.saturating_add(cool_off);
-            if now >= until { Breaker::HalfOpen } else { Breaker::Open { until, failures } }
+            if now >= until { FailureBreaker::HalfOpen } else { FailureBreaker::Open { until, failures } }
         }
     })
 }
@@ -104,7 +104,7 @@ pub(super) fn learn(
     let traded: i64 = transaction
         .prepare_cached("SELECT traded FROM ledger_reservation WHERE id = ?1")?
         .query_row([reservation], |row| row.get(0))?;
-    let traded = Micros::from_sql(traded)?;
+    let traded = MicroUsd::from_sql(traded)?;
     let next = match (row.opened_at, row.trial == Some(reservation), success) {
         // Closed: every failure counts, and a comparable success resets the count.
         (None, _, Some(true)) if row.is_disproved_by(traded) => Row::CLOSED,

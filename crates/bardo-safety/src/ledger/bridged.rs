@@ -16,37 +16,37 @@ use alloy::primitives::Address;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::usage::{sql, time};
-use super::{LedgerError, Micros, Party, ReservationId, raise_at};
+use super::{LedgerError, MicroUsd, Originator, ReservationId, raise_at};
 
 /// Value that one bridge order carries away, as of its reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Leaving {
+pub struct BridgedValue {
     /// Dollar value of the order.
-    pub worth: Micros,
+    pub worth: MicroUsd,
     /// Dollar value of all the account's holdings on the source chain, including this order.
-    pub whole: Micros,
+    pub whole: MicroUsd,
     /// Chain id of the destination.
     pub to: u64,
 }
 
 /// Change of the source chain's high-water mark after an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MarkMoved {
+pub struct MarkChange {
     /// High-water mark of the source chain before.
-    pub before: Micros,
+    pub before: MicroUsd,
     /// High-water mark of the source chain after.
-    pub after: Micros,
+    pub after: MicroUsd,
 }
 
 /// Stores the value that a reserved bridge order carries away.
 ///
 /// # Errors
 /// [`LedgerError`] if the database fails or a figure is out of range.
-pub fn note_leaving(
+pub fn record_bridged(
     transaction: &Transaction<'_>,
     reservation: ReservationId,
-    party: &Party,
-    leaving: Leaving,
+    party: &Originator,
+    leaving: BridgedValue,
 ) -> Result<(), LedgerError> {
     // An order cannot carry away more than the whole.
     let worth = leaving.worth.min(leaving.whole);
@@ -74,11 +74,11 @@ pub fn note_leaving(
 ///
 /// # Errors
 /// [`LedgerError`] if the database fails or a figure is out of range.
-pub fn weigh_away(
+pub fn update_in_transit(
     transaction: &Transaction<'_>,
-    party: &Party,
-    whole: Micros,
-    away: &[(ReservationId, Micros)],
+    party: &Originator,
+    whole: MicroUsd,
+    away: &[(ReservationId, MicroUsd)],
 ) -> Result<(), LedgerError> {
     transaction
         .prepare_cached("UPDATE ledger_bridged SET seen = 0 WHERE chain_id = ?1 AND account = ?2")?
@@ -98,11 +98,11 @@ pub fn weigh_away(
 ///
 /// # Errors
 /// [`LedgerError`] where the ledger cannot be read.
-pub fn carried(connection: &Connection, chain_id: u64, account: Address) -> Result<Micros, LedgerError> {
+pub fn carried(connection: &Connection, chain_id: u64, account: Address) -> Result<MicroUsd, LedgerError> {
     let worth: i64 = connection
         .prepare_cached("SELECT coalesce(sum(worth), 0) FROM ledger_bridged WHERE chain_id = ?1 AND account = ?2")?
         .query_row(params![sql(chain_id)?, account.to_string()], |row| row.get(0))?;
-    Ok(Micros::from_sql(worth)?)
+    Ok(MicroUsd::from_sql(worth)?)
 }
 
 /// Moves the share of the source chain's high-water mark that belongs to an arrived bridge order. Returns `None` if the
@@ -114,14 +114,14 @@ pub fn note_arrived(
     transaction: &Transaction<'_>,
     now: u64,
     reservation: ReservationId,
-) -> Result<Option<MarkMoved>, LedgerError> {
+) -> Result<Option<MarkChange>, LedgerError> {
     let Some(row) = row(transaction, reservation)? else { return Ok(None) };
     transaction.prepare_cached("DELETE FROM ledger_bridged WHERE reservation = ?1")?.execute([reservation.get()])?;
     let Some(before) = mark(transaction, row.chain_id, row.account)? else { return Ok(None) };
-    if row.whole == Micros::ZERO {
+    if row.whole == MicroUsd::ZERO {
         return Ok(None);
     }
-    let stays = |mark: Micros| part(mark, row.whole.less(row.worth), row.whole);
+    let stays = |mark: MicroUsd| part(mark, row.whole.less(row.worth), row.whole);
     let after = stays(before);
     set_mark(transaction, row.chain_id, row.account, after)?;
     // Reduce the totals of the other orders from this chain by the value that arrived. `whole` shrinks only where it
@@ -137,7 +137,7 @@ pub fn note_arrived(
     // Arrived value may have been observed before its order ended. Then the destination's mark includes it already, so
     // raise from the mark at reservation time.
     let went = before.less(part(before, row.least.less(row.worth), row.least));
-    let party = Party { chain_id: row.to_chain, ..row.party(transaction, reservation)? };
+    let party = Originator { chain_id: row.to_chain, ..row.party(transaction, reservation)? };
     raise_at(transaction, now, &party, row.to_mark.plus(went)?)?;
     for other in others(transaction, row.account)? {
         let there = match other.to_chain {
@@ -149,7 +149,7 @@ pub fn note_arrived(
             .prepare_cached("UPDATE ledger_bridged SET to_mark = ?2 WHERE reservation = ?1")?
             .execute(params![other.reservation, there.to_sql()])?;
     }
-    Ok(Some(MarkMoved { before, after }))
+    Ok(Some(MarkChange { before, after }))
 }
 
 /// Deletes the record of a bridge order that has ended.
@@ -167,29 +167,29 @@ pub(super) fn forget_marks(transaction: &Transaction<'_>, account: Address) -> R
 }
 
 /// Returns `mark` × `share` / `all`, rounded up and at most `mark`. A mark that is too high errs on the safe side.
-fn part(mark: Micros, share: Micros, all: Micros) -> Micros {
+fn part(mark: MicroUsd, share: MicroUsd, all: MicroUsd) -> MicroUsd {
     let product = u128::from(mark.get()) * u128::from(share.get());
     let part = product.div_ceil(u128::from(all.get()).max(1));
-    u64::try_from(part).ok().and_then(|part| Micros::new(part).ok()).unwrap_or(mark).min(mark)
+    u64::try_from(part).ok().and_then(|part| MicroUsd::new(part).ok()).unwrap_or(mark).min(mark)
 }
 
 struct Row {
     reservation: i64,
     chain_id: u64,
     account: Address,
-    worth: Micros,
-    whole: Micros,
+    worth: MicroUsd,
+    whole: MicroUsd,
     /// Lower bound of `whole`, without the value of orders that may have left it; at least `worth`.
-    least: Micros,
+    least: MicroUsd,
     seen: bool,
     to_chain: u64,
-    to_mark: Micros,
+    to_mark: MicroUsd,
 }
 
 impl Row {
-    fn party(&self, connection: &Connection, reservation: ReservationId) -> Result<Party, LedgerError> {
+    fn party(&self, connection: &Connection, reservation: ReservationId) -> Result<Originator, LedgerError> {
         let (call_id, golem_id) = super::party(connection, reservation)?;
-        Ok(Party { call_id, golem_id, chain_id: self.chain_id, account: self.account })
+        Ok(Originator { call_id, golem_id, chain_id: self.chain_id, account: self.account })
     }
 }
 
@@ -209,12 +209,12 @@ fn read(
         reservation,
         chain_id: time(chain_id)?,
         account: account.parse().map_err(|_| LedgerError::Damaged("an invalid account"))?,
-        worth: Micros::from_sql(worth)?,
-        whole: Micros::from_sql(whole)?,
-        least: Micros::from_sql(least)?,
+        worth: MicroUsd::from_sql(worth)?,
+        whole: MicroUsd::from_sql(whole)?,
+        least: MicroUsd::from_sql(least)?,
         seen,
         to_chain: time(to_chain)?,
-        to_mark: Micros::from_sql(to_mark)?,
+        to_mark: MicroUsd::from_sql(to_mark)?,
     })
 }
 
@@ -233,15 +233,15 @@ fn others(connection: &Connection, account: Address) -> Result<Vec<Row>, LedgerE
     rows.into_iter().map(read).collect()
 }
 
-pub(super) fn mark(connection: &Connection, chain_id: u64, account: Address) -> Result<Option<Micros>, LedgerError> {
+pub(super) fn mark(connection: &Connection, chain_id: u64, account: Address) -> Result<Option<MicroUsd>, LedgerError> {
     let mark: Option<i64> = connection
         .prepare_cached("SELECT micros FROM ledger_high_water WHERE chain_id = ?1 AND account = ?2")?
         .query_row(params![sql(chain_id)?, account.to_string()], |row| row.get(0))
         .optional()?;
-    Ok(mark.map(Micros::from_sql).transpose()?)
+    Ok(mark.map(MicroUsd::from_sql).transpose()?)
 }
 
-fn set_mark(transaction: &Transaction<'_>, chain_id: u64, account: Address, mark: Micros) -> Result<(), LedgerError> {
+fn set_mark(transaction: &Transaction<'_>, chain_id: u64, account: Address, mark: MicroUsd) -> Result<(), LedgerError> {
     transaction
         .prepare_cached("UPDATE ledger_high_water SET micros = ?3 WHERE chain_id = ?1 AND account = ?2")?
         .execute(params![sql(chain_id)?, account.to_string(), mark.to_sql()])?;

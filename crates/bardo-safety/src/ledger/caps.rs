@@ -1,13 +1,13 @@
-//! Ledger limits, taken from a policy, and the evaluation of a [`Request`] against them. The checks evaluate it before
+//! Ledger limits, taken from a policy, and the evaluation of a [`ReservationRequest`] against them. The checks evaluate it before
 //! the simulation, and the reservation does so again inside the transaction that records the spending. Both return all
 //! violations at once.
 
 use bardo_base::model::{Rule, RuleName};
 use std::collections::BTreeMap;
 
-use super::micros::Micros;
-use super::usage::{Breaker, Usage};
-use bardo_base::error::{FigureUnit, Figures, Violation};
+use super::micros::MicroUsd;
+use super::usage::{FailureBreaker, LedgerUsage};
+use bardo_base::error::{FigureUnit, RuleFigures, Violation};
 use bardo_base::units::BasisPoints;
 use golem_chain::token::TokenId;
 
@@ -16,7 +16,7 @@ pub type TokenKey = (u64, TokenId);
 
 /// Period over which spending is summed. Every window slides; none restarts at a full hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Span {
+pub enum CapPeriod {
     /// A single action.
     Once,
     /// The last 60 minutes.
@@ -27,7 +27,7 @@ pub enum Span {
     Month,
 }
 
-impl Span {
+impl CapPeriod {
     /// All sliding windows, which excludes [`Self::Once`].
     pub const WINDOWS: [Self; 3] = [Self::Hour, Self::Day, Self::Month];
 
@@ -42,7 +42,7 @@ impl Span {
     }
 
     /// Returns the period as text, such as `in any 24 hours`.
-    pub const fn words(self) -> &'static str {
+    pub const fn describe(self) -> &'static str {
         match self {
             Self::Once => "in one action",
             Self::Hour => "in any 60 minutes",
@@ -58,9 +58,9 @@ pub struct SpendCap {
     /// Policy field that sets the limit.
     pub rule: RuleName,
     /// Period to which the limit applies.
-    pub span: Span,
+    pub span: CapPeriod,
     /// Maximum value within the period.
-    pub limit: Micros,
+    pub limit: MicroUsd,
     /// Share of the policy's figure that the Golem's phase leaves; `None` for the whole figure.
     pub scaled: Option<BasisPoints>,
 }
@@ -69,9 +69,9 @@ pub struct SpendCap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenCaps {
     /// Maximum value in one action.
-    pub once: Option<Micros>,
+    pub once: Option<MicroUsd>,
     /// Maximum value in any 24 hours.
-    pub day: Option<Micros>,
+    pub day: Option<MicroUsd>,
 }
 
 /// Daily gas budget of revocations, as a multiple of `max_gas_usd`.
@@ -79,7 +79,7 @@ pub const REVOCATIONS_A_DAY: u64 = 5;
 
 /// All limits that the ledger enforces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caps {
+pub struct LedgerCaps {
     /// Limits on the spending in all tokens together.
     pub spend: Vec<SpendCap>,
     /// Limits on single tokens.
@@ -90,7 +90,7 @@ pub struct Caps {
     /// Maximum number of an account's revocations, cancellations and refunds in any 60 minutes.
     pub revocations_per_hour: u32,
     /// Maximum gas cost of an account's revocations, cancellations and refunds in any 24 hours; `None` for no limit.
-    pub revocations_per_day: Option<Micros>,
+    pub revocations_per_day: Option<MicroUsd>,
     /// Maximum number of calls of one caller in any 60 seconds.
     pub calls_per_minute: u32,
     /// Minimum time between two trades, in milliseconds.
@@ -105,11 +105,11 @@ pub struct Caps {
 
 /// Amounts and properties of one action, as the limits see them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct ReservationRequest {
     /// Total value that counts as spent, gas included.
-    pub spend: Micros,
+    pub spend: MicroUsd,
     /// Part of the value in each token.
-    pub tokens: BTreeMap<TokenKey, Micros>,
+    pub tokens: BTreeMap<TokenKey, MicroUsd>,
     /// True for a trade: every action except revocations, cancellations and refunds.
     pub trade: bool,
     /// True if the action only revokes, cancels or refunds. Dollar limits and trade limits do not apply to it, but it
@@ -120,32 +120,32 @@ pub struct Request {
     /// True for a fair exit. Then the dollar limits and the trade rate ask the operator instead of refusing.
     pub exit: bool,
     /// Full value that a fair exit sells, by token; empty for other actions.
-    pub sold: BTreeMap<TokenKey, Micros>,
+    pub sold: BTreeMap<TokenKey, MicroUsd>,
     /// True if the operator was asked about the limits that an exit exceeds.
     pub asked: bool,
     /// Dollar value that a trade spends; zero for other actions. Only the success of a trade can close the failure
     /// breaker.
-    pub traded: Micros,
+    pub traded: MicroUsd,
     /// True if stop-loss, breaker and cooldown do not apply: the simulation found an exit, a revocation or a
     /// cancellation.
     pub exempt: bool,
     /// Dollar value of the account's holdings.
-    pub equity: Micros,
+    pub equity: MicroUsd,
 }
 
-impl Request {
+impl ReservationRequest {
     /// Adds the value in transit over bridges to the equity. A sum too large to count leaves the equity unchanged.
     #[must_use]
-    pub fn with_away(self, away: Micros) -> Self {
+    pub fn with_in_transit(self, away: MicroUsd) -> Self {
         let equity = self.equity.plus(away).unwrap_or(self.equity);
         Self { equity, ..self }
     }
 }
 
-impl Caps {
+impl LedgerCaps {
     /// Returns a violation for each dollar limit that `request` exceeds. Of the limits over the same period only the
     /// lowest is reported. An exit needs the operator's approval for them; other actions are refused.
-    pub fn exceeded(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
+    pub fn exceeded(&self, usage: &LedgerUsage, request: &ReservationRequest) -> Vec<Violation> {
         let mut found = Vec::new();
         if request.takes_back {
             return found;
@@ -161,15 +161,15 @@ impl Caps {
                 continue;
             }
             let share = cap.scaled.map(|share| format!(" ({} % of the policy's figure)", percent(share)));
-            let limit = format!("{} {}{}", cap.limit, cap.span.words(), share.unwrap_or_default());
+            let limit = format!("{} {}{}", cap.limit, cap.span.describe(), share.unwrap_or_default());
             let left = cap.limit.less(before);
-            let (value, would_pass) = if cap.span == Span::Once {
+            let (value, would_pass) = if cap.span == CapPeriod::Once {
                 (request.spend.to_string(), format!("at most {left}"))
             } else {
                 let value = format!("{} on top of {before} already spent or reserved", request.spend);
                 (value, format!("at most {left} now{}", usage.frees(cap.span)))
             };
-            let of_window = usage.window(cap.span).frees_at.filter(|_| cap.span != Span::Once);
+            let of_window = usage.window(cap.span).frees_at.filter(|_| cap.span != CapPeriod::Once);
             let figures =
                 dollars(cap.limit, before, request.spend).freeing_in(of_window.map(|at| seconds(at, usage.now)));
             found.push(Violation::new(cap.rule, limit, value, would_pass).with(figures));
@@ -177,7 +177,9 @@ impl Caps {
         for (key, spend) in &request.tokens {
             let Some(caps) = self.tokens.get(key) else { continue };
             let before = usage.tokens.get(key).copied().unwrap_or_default();
-            for (limit, span, before) in [(caps.once, Span::Once, Micros::ZERO), (caps.day, Span::Day, before)] {
+            for (limit, span, before) in
+                [(caps.once, CapPeriod::Once, MicroUsd::ZERO), (caps.day, CapPeriod::Day, before)]
+            {
                 let Some(limit) = limit else { continue };
                 if before.plus(*spend).is_ok_and(|after| after <= limit) {
                     continue;
@@ -185,7 +187,7 @@ impl Caps {
                 found.push(
                     Violation::new(
                         Rule::token_caps(&token_name(*key)),
-                        format_args!("{limit} {}", span.words()),
+                        format_args!("{limit} {}", span.describe()),
                         format_args!("{spend} on top of {before}"),
                         format_args!("at most {} of this token now", limit.less(before)),
                     )
@@ -198,7 +200,7 @@ impl Caps {
 
     /// Returns a violation if another revocation, cancellation or refund exceeds the hourly rate. If the operator acts
     /// directly, it needs an approval; otherwise it is refused.
-    pub fn revocation_rate(&self, usage: &Usage) -> Option<Violation> {
+    pub fn revocation_rate(&self, usage: &LedgerUsage) -> Option<Violation> {
         (usage.revocations_hour >= self.revocations_per_hour).then(|| {
             Violation::new(
                 RuleName::MaxRevocationsPerHour,
@@ -212,21 +214,25 @@ impl Caps {
                 },
             )
             .with(
-                Figures::new(FigureUnit::Count, self.revocations_per_hour, usage.revocations_hour.saturating_add(1))
-                    .leaving(0)
-                    .freeing_in(
-                        usage
-                            .revocation_frees_at
-                            .filter(|_| self.revocations_per_hour > 0)
-                            .map(|at| seconds(at, usage.now)),
-                    ),
+                RuleFigures::new(
+                    FigureUnit::Count,
+                    self.revocations_per_hour,
+                    usage.revocations_hour.saturating_add(1),
+                )
+                .leaving(0)
+                .freeing_in(
+                    usage
+                        .revocation_frees_at
+                        .filter(|_| self.revocations_per_hour > 0)
+                        .map(|at| seconds(at, usage.now)),
+                ),
             )
         })
     }
 
     /// Returns a violation if `request` exceeds the daily gas budget of revocations, cancellations and refunds. If the
     /// operator acts directly, it needs an approval; otherwise it is refused.
-    pub fn revocation_gas(&self, usage: &Usage, request: &Request) -> Option<Violation> {
+    pub fn revocation_gas(&self, usage: &LedgerUsage, request: &ReservationRequest) -> Option<Violation> {
         let most = self.revocations_per_day.filter(|_| request.takes_back)?;
         let before = usage.revocations_day;
         (!before.plus(request.spend).is_ok_and(|after| after <= most)).then(|| {
@@ -243,15 +249,15 @@ impl Caps {
     /// Returns a violation if a Golem's exit exceeds the value that exits may sell in any 24 hours without an approval.
     /// The limit equals the lowest daily spending limit. Tokens of a recorded liquidation do not count, since the
     /// operator has decided to sell them.
-    pub fn exit_volume(&self, usage: &Usage, request: &Request) -> Option<Violation> {
-        let cap = self.spend.iter().filter(|cap| cap.span == Span::Day).min_by_key(|cap| cap.limit)?;
+    pub fn exit_volume(&self, usage: &LedgerUsage, request: &ReservationRequest) -> Option<Violation> {
+        let cap = self.spend.iter().filter(|cap| cap.span == CapPeriod::Day).min_by_key(|cap| cap.limit)?;
         if !request.exit || request.by_operator {
             return None;
         }
         let mut sold = request.sold.iter().filter(|((_, token), _)| !usage.liquidating.contains(token));
-        let sold = sold.try_fold(Micros::ZERO, |sum, (_, part)| sum.plus(*part)).unwrap_or(Micros::MAX);
+        let sold = sold.try_fold(MicroUsd::ZERO, |sum, (_, part)| sum.plus(*part)).unwrap_or(MicroUsd::MAX);
         let before = usage.exits_day;
-        if sold == Micros::ZERO || before.plus(sold).is_ok_and(|after| after <= cap.limit) {
+        if sold == MicroUsd::ZERO || before.plus(sold).is_ok_and(|after| after <= cap.limit) {
             return None;
         }
         Some(
@@ -267,7 +273,7 @@ impl Caps {
 
     /// Returns a violation if another trade exceeds the hourly rate. A fair exit needs the operator's approval, one by
     /// the operator directly is exempt, and other trades are refused.
-    pub fn trade_rate(&self, usage: &Usage) -> Option<Violation> {
+    pub fn trade_rate(&self, usage: &LedgerUsage) -> Option<Violation> {
         (usage.trades_hour >= self.trades_per_hour).then(|| {
             Violation::new(
                 RuleName::MaxTradesPerHour,
@@ -281,7 +287,7 @@ impl Caps {
                 },
             )
             .with(
-                Figures::new(FigureUnit::Count, self.trades_per_hour, usage.trades_hour.saturating_add(1))
+                RuleFigures::new(FigureUnit::Count, self.trades_per_hour, usage.trades_hour.saturating_add(1))
                     .leaving(0)
                     .freeing_in(
                         usage.trade_frees_at.filter(|_| self.trades_per_hour > 0).map(|at| seconds(at, usage.now)),
@@ -292,7 +298,7 @@ impl Caps {
 
     /// Returns the violations of the remaining rate limits: calls per minute, and the cooldown for a `trade` that is
     /// not `exempt`.
-    pub fn against_rate(&self, usage: &Usage, trade: bool, exempt: bool) -> Vec<Violation> {
+    pub fn against_rate(&self, usage: &LedgerUsage, trade: bool, exempt: bool) -> Vec<Violation> {
         let mut found = Vec::new();
         if usage.calls_minute > self.calls_per_minute {
             found.push(
@@ -302,7 +308,7 @@ impl Caps {
                     format_args!("{}, with this one", usage.calls_minute),
                     "the same call within a minute",
                 )
-                .with(Figures::new(FigureUnit::Count, self.calls_per_minute, usage.calls_minute).leaving(0)),
+                .with(RuleFigures::new(FigureUnit::Count, self.calls_per_minute, usage.calls_minute).leaving(0)),
             );
         }
         if let Some(last) = usage.last_trade.filter(|_| trade && !exempt) {
@@ -316,7 +322,7 @@ impl Caps {
                         format_args!("the same in {}, or an exit now", seconds_until(free, usage.now)),
                     )
                     .with(
-                        Figures::new(
+                        RuleFigures::new(
                             FigureUnit::Seconds,
                             self.cooldown / 1_000,
                             usage.now.saturating_sub(last) / 1_000,
@@ -330,7 +336,7 @@ impl Caps {
     }
 
     /// Returns the violations of the stop-loss and the failure breaker.
-    pub fn against_losses(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
+    pub fn against_losses(&self, usage: &LedgerUsage, request: &ReservationRequest) -> Vec<Violation> {
         let mut found = Vec::new();
         if request.exempt {
             return found;
@@ -347,12 +353,12 @@ impl Caps {
                     request.equity.to_string(),
                     "exits, until the portfolio has recovered or the operator sets a new mark",
                 )
-                .with(Figures::new(FigureUnit::Usd, stops.dollars(), request.equity.dollars())),
+                .with(RuleFigures::new(FigureUnit::Usd, stops.dollars(), request.equity.dollars())),
             );
         }
         match usage.breaker {
-            Breaker::Closed { .. } | Breaker::HalfOpen => {}
-            Breaker::Open { until, failures } => found.push(
+            FailureBreaker::Closed { .. } | FailureBreaker::HalfOpen => {}
+            FailureBreaker::Open { until, failures } => found.push(
                 Violation::new(
                     RuleName::MaxConsecutiveFailures,
                     format_args!("{} in a row", self.failures),
@@ -360,11 +366,11 @@ impl Caps {
                     format_args!("one trial in {}, or an exit now", seconds_until(until, usage.now)),
                 )
                 .with(
-                    Figures::new(FigureUnit::Count, self.failures, failures)
+                    RuleFigures::new(FigureUnit::Count, self.failures, failures)
                         .freeing_in(Some(seconds(until, usage.now))),
                 ),
             ),
-            Breaker::Trial => found.push(Violation::new(
+            FailureBreaker::Trial => found.push(Violation::new(
                 RuleName::MaxConsecutiveFailures,
                 "one trial trade at a time after the cool-off",
                 "a trial trade is in progress",
@@ -376,7 +382,7 @@ impl Caps {
 
     /// Returns all violations of `request`, except of limits about which the operator was asked already. If two exits
     /// were each within a limit when checked, the second one is refused here; a repeated request asks the operator.
-    pub fn against(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
+    pub fn against(&self, usage: &LedgerUsage, request: &ReservationRequest) -> Vec<Violation> {
         let asked = request.exit && request.asked;
         let mut found = if asked { Vec::new() } else { self.exceeded(usage, request) };
         if !asked {
@@ -420,8 +426,8 @@ fn seconds(at: u64, now: u64) -> u64 {
 }
 
 /// Figures of a dollar limit of which `before` is used, for a request of `spend`.
-fn dollars(limit: Micros, before: Micros, spend: Micros) -> Figures {
+fn dollars(limit: MicroUsd, before: MicroUsd, spend: MicroUsd) -> RuleFigures {
     // A sum too large to count exceeds every limit anyway.
-    let value = before.plus(spend).unwrap_or(Micros::MAX);
-    Figures::new(FigureUnit::Usd, limit.dollars(), value.dollars()).leaving(limit.less(before).dollars())
+    let value = before.plus(spend).unwrap_or(MicroUsd::MAX);
+    RuleFigures::new(FigureUnit::Usd, limit.dollars(), value.dollars()).leaving(limit.less(before).dollars())
 }

@@ -15,14 +15,14 @@ const DOLLAR: u64 = 1_000_000;
 
 /// Dollar value in millionths, at most the largest SQLite integer (about 9.2 trillion dollars).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Micros(u64);
+pub struct MicroUsd(u64);
 
 /// Error for a value above the largest that the ledger can store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("more dollars than the ledger can count")]
-pub struct TooMuch;
+pub struct MicroUsdError;
 
-impl Micros {
+impl MicroUsd {
     /// Zero dollars. Never used for an unknown value.
     pub const ZERO: Self = Self(0);
     /// The largest value that can be stored.
@@ -31,18 +31,18 @@ impl Micros {
     /// Creates a value from millionths of a dollar.
     ///
     /// # Errors
-    /// [`TooMuch`] above [`Self::MAX`].
-    pub fn new(micros: u64) -> Result<Self, TooMuch> {
-        if micros > Self::MAX.0 { Err(TooMuch) } else { Ok(Self(micros)) }
+    /// [`MicroUsdError`] above [`Self::MAX`].
+    pub fn new(micros: u64) -> Result<Self, MicroUsdError> {
+        if micros > Self::MAX.0 { Err(MicroUsdError) } else { Ok(Self(micros)) }
     }
 
     /// Converts dollars into whole millionths: round up what is spent, and down what is allowed.
     ///
     /// # Errors
-    /// [`TooMuch`] above [`Self::MAX`].
-    pub fn of(dollars: Usd, rounding: Rounding) -> Result<Self, TooMuch> {
-        let scaled = dollars.scaled(PLACES, rounding).ok_or(TooMuch)?;
-        u64::try_from(scaled).map_err(|_| TooMuch).and_then(Self::new)
+    /// [`MicroUsdError`] above [`Self::MAX`].
+    pub fn of(dollars: Usd, rounding: Rounding) -> Result<Self, MicroUsdError> {
+        let scaled = dollars.scaled(PLACES, rounding).ok_or(MicroUsdError)?;
+        u64::try_from(scaled).map_err(|_| MicroUsdError).and_then(Self::new)
     }
 
     /// Returns the value in millionths of a dollar.
@@ -57,16 +57,16 @@ impl Micros {
     }
 
     /// Converts from SQLite's integer type; a negative figure is an error.
-    pub(super) fn from_sql(stored: i64) -> Result<Self, TooMuch> {
-        u64::try_from(stored).map(Self).map_err(|_| TooMuch)
+    pub(super) fn from_sql(stored: i64) -> Result<Self, MicroUsdError> {
+        u64::try_from(stored).map(Self).map_err(|_| MicroUsdError)
     }
 
     /// Adds two values.
     ///
     /// # Errors
-    /// [`TooMuch`] above [`Self::MAX`].
-    pub fn plus(self, other: Self) -> Result<Self, TooMuch> {
-        self.0.checked_add(other.0).ok_or(TooMuch).and_then(Self::new)
+    /// [`MicroUsdError`] above [`Self::MAX`].
+    pub fn plus(self, other: Self) -> Result<Self, MicroUsdError> {
+        self.0.checked_add(other.0).ok_or(MicroUsdError).and_then(Self::new)
     }
 
     /// Subtracts `other`; zero if `other` is larger.
@@ -96,7 +96,7 @@ impl Micros {
 }
 
 /// Formats exactly, such as `$1,966.50`, with more than two decimal places only where needed.
-impl fmt::Display for Micros {
+impl fmt::Display for MicroUsd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, fraction) = (self.0 / DOLLAR, self.0 % DOLLAR);
         let digits = whole.to_string();
@@ -118,9 +118,9 @@ impl fmt::Display for Micros {
 /// Returns the sum of all values.
 ///
 /// # Errors
-/// [`TooMuch`] above [`Micros::MAX`].
-pub fn sum(all: impl IntoIterator<Item = Micros>) -> Result<Micros, TooMuch> {
-    all.into_iter().try_fold(Micros::ZERO, Micros::plus)
+/// [`MicroUsdError`] above [`MicroUsd::MAX`].
+pub fn sum(all: impl IntoIterator<Item = MicroUsd>) -> Result<MicroUsd, MicroUsdError> {
+    all.into_iter().try_fold(MicroUsd::ZERO, MicroUsd::plus)
 }
 
 #[cfg(test)]
@@ -130,12 +130,12 @@ mod tests {
     #[test]
     fn dollars_are_rounded_against_the_spender() {
         let dollars: Usd = "1966.5000001".parse().unwrap();
-        assert_eq!(Micros::of(dollars, Rounding::Up), Micros::new(1_966_500_001));
-        assert_eq!(Micros::of(dollars, Rounding::Down), Micros::new(1_966_500_000));
-        assert_eq!(Micros::of("9223372036854.775808".parse().unwrap(), Rounding::Up), Err(TooMuch));
-        assert_eq!(Micros::of("9223372036854.775807".parse().unwrap(), Rounding::Up), Ok(Micros::MAX));
-        assert_eq!(Micros::MAX.plus(Micros(1)), Err(TooMuch));
-        assert_eq!(Micros::MAX.dollars().to_string(), "9223372036854.775807");
+        assert_eq!(MicroUsd::of(dollars, Rounding::Up), MicroUsd::new(1_966_500_001));
+        assert_eq!(MicroUsd::of(dollars, Rounding::Down), MicroUsd::new(1_966_500_000));
+        assert_eq!(MicroUsd::of("9223372036854.775808".parse().unwrap(), Rounding::Up), Err(MicroUsdError));
+        assert_eq!(MicroUsd::of("9223372036854.775807".parse().unwrap(), Rounding::Up), Ok(MicroUsd::MAX));
+        assert_eq!(MicroUsd::MAX.plus(MicroUsd(1)), Err(MicroUsdError));
+        assert_eq!(MicroUsd::MAX.dollars().to_string(), "9223372036854.775807");
     }
 
     #[test]
@@ -147,14 +147,14 @@ mod tests {
             (1_966_500_000, "$1,966.50"),
             (1_234_567_000_001, "$1,234,567.000001"),
         ] {
-            assert_eq!(Micros(micros).to_string(), text);
+            assert_eq!(MicroUsd(micros).to_string(), text);
         }
     }
 
     #[test]
     fn shares_are_rounded_down() {
         let half = BasisPoints::new(5_000).unwrap();
-        assert_eq!(Micros(5).share(half), Micros(2));
-        assert_eq!(Micros::MAX.share(BasisPoints::new(10_000).unwrap()), Micros::MAX);
+        assert_eq!(MicroUsd(5).share(half), MicroUsd(2));
+        assert_eq!(MicroUsd::MAX.share(BasisPoints::new(10_000).unwrap()), MicroUsd::MAX);
     }
 }

@@ -33,14 +33,16 @@ use bardo_base::id::{CallId, GolemId};
 use bardo_store::StoreError;
 use golem_chain::token::TokenId;
 
-pub use bridged::{Leaving, MarkMoved, carried, note_arrived, note_leaving, weigh_away};
+pub use bridged::{BridgedValue, MarkChange, carried, note_arrived, record_bridged, update_in_transit};
 pub(crate) use caps::percent;
-pub use caps::{Caps, REVOCATIONS_A_DAY, Request, Span, SpendCap, TokenCaps, TokenKey, token_name};
+pub use caps::{
+    CapPeriod, LedgerCaps, REVOCATIONS_A_DAY, ReservationRequest, SpendCap, TokenCaps, TokenKey, token_name,
+};
 pub use liquidation::{end_liquidation, plan_liquidation};
-pub use micros::{Micros, TooMuch, sum};
+pub use micros::{MicroUsd, MicroUsdError, sum};
 pub use tables::MIGRATIONS;
 pub(crate) use usage::clock;
-pub use usage::{Breaker, Usage, Window, held, high_water, usage};
+pub use usage::{FailureBreaker, LedgerUsage, SpendWindow, held, high_water, usage};
 use usage::{sql, token_text};
 
 /// Tolerated difference between a clock and a chain's latest block, in milliseconds. Some chains produce a block only
@@ -81,7 +83,7 @@ impl ReservationId {
 
 /// Originator of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Party {
+pub struct Originator {
     /// Id of the tool call.
     pub call_id: CallId,
     /// Golem that acts.
@@ -94,23 +96,23 @@ pub struct Party {
 
 /// Outcome of a reserved action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReservationOutcome {
     /// The action succeeded.
     Done {
         /// Amount that counts as spent, gas included, at the prices of the reservation. It exceeds the reservation only
         /// through a fault.
-        spent: Micros,
+        spent: MicroUsd,
     },
     /// The action ended without failing but did not complete: a plan that stopped half-way, or an order that was not
     /// filled.
     Partly {
         /// Amount that counts as spent, gas included, at the prices of the reservation.
-        spent: Micros,
+        spent: MicroUsd,
     },
     /// The transaction was included and reverted.
     Reverted {
         /// Gas cost of the transaction.
-        gas: Micros,
+        gas: MicroUsd,
     },
     /// The action failed, and it is certain that none of it can be included.
     NotSent,
@@ -131,7 +133,7 @@ pub enum LedgerError {
     Store(#[from] StoreError),
     /// A value is too large to store.
     #[error(transparent)]
-    TooMuch(#[from] TooMuch),
+    TooMuch(#[from] MicroUsdError),
     /// The reservation does not exist.
     #[error("the ledger has no reservation {0}")]
     Unknown(i64),
@@ -175,9 +177,9 @@ impl From<rusqlite::Error> for LedgerError {
 pub fn reserve(
     transaction: &Transaction<'_>,
     now: u64,
-    caps: &Caps,
-    party: &Party,
-    request: &Request,
+    caps: &LedgerCaps,
+    party: &Originator,
+    request: &ReservationRequest,
 ) -> Result<ReservationId, LedgerError> {
     reserve_at(transaction, advance(transaction, now)?, caps, party, request)
 }
@@ -196,9 +198,9 @@ pub fn reserve_by_chain(
     transaction: &Transaction<'_>,
     now: u64,
     block_time: u64,
-    caps: &Caps,
-    party: &Party,
-    request: &Request,
+    caps: &LedgerCaps,
+    party: &Originator,
+    request: &ReservationRequest,
 ) -> Result<ReservationId, LedgerError> {
     let shown = now.max(usage::clock(transaction)?);
     if !request.exempt && shown.saturating_add(CLOCK_SLACK) < block_time {
@@ -212,9 +214,9 @@ pub fn reserve_by_chain(
 fn reserve_at(
     transaction: &Transaction<'_>,
     now: u64,
-    caps: &Caps,
-    party: &Party,
-    request: &Request,
+    caps: &LedgerCaps,
+    party: &Originator,
+    request: &ReservationRequest,
 ) -> Result<ReservationId, LedgerError> {
     observe_at(transaction, now, party, request.equity)?;
     let usage = usage::as_of(transaction, now, party.chain_id, party.account, request.tokens.keys(), caps.cool_off)?
@@ -249,7 +251,7 @@ fn reserve_at(
             )?
             .execute(params![id, sql(*chain_id)?, token_text(*token), micros.to_sql()])?;
     }
-    if usage.breaker == Breaker::HalfOpen && !request.exempt {
+    if usage.breaker == FailureBreaker::HalfOpen && !request.exempt {
         breaker::begin_trial(transaction, id)?;
     }
     Ok(ReservationId(id))
@@ -264,7 +266,7 @@ pub fn settle(
     transaction: &Transaction<'_>,
     now: u64,
     reservation: ReservationId,
-    outcome: Outcome,
+    outcome: ReservationOutcome,
     most_failures: u32,
 ) -> Result<(), LedgerError> {
     let ReservationId(id) = reservation;
@@ -278,12 +280,12 @@ pub fn settle(
     }
     let now = advance(transaction, now)?;
     let (state, spent, success) = match outcome {
-        Outcome::Done { spent } => ("done", spent, Some(true)),
-        Outcome::Partly { spent } => ("done", spent, None),
-        Outcome::Reverted { gas } => ("reverted", gas, Some(false)),
-        Outcome::NotSent => ("not_sent", Micros::ZERO, Some(false)),
-        Outcome::Withdrawn => ("withdrawn", Micros::ZERO, None),
-        Outcome::Unclear => {
+        ReservationOutcome::Done { spent } => ("done", spent, Some(true)),
+        ReservationOutcome::Partly { spent } => ("done", spent, None),
+        ReservationOutcome::Reverted { gas } => ("reverted", gas, Some(false)),
+        ReservationOutcome::NotSent => ("not_sent", MicroUsd::ZERO, Some(false)),
+        ReservationOutcome::Withdrawn => ("withdrawn", MicroUsd::ZERO, None),
+        ReservationOutcome::Unclear => {
             transaction
                 .prepare_cached("UPDATE ledger_reservation SET state = 'unclear' WHERE id = ?1")?
                 .execute([id])?;
@@ -293,7 +295,7 @@ pub fn settle(
     transaction
         .prepare_cached("UPDATE ledger_reservation SET state = ?2, settled_at = ?3, settled_micros = ?4 WHERE id = ?1")?
         .execute(params![id, state, sql(now)?, spent.to_sql()])?;
-    if spent > Micros::ZERO {
+    if spent > MicroUsd::ZERO {
         transaction
             .prepare_cached(
                 "INSERT INTO ledger_spent (at, reservation, total)
@@ -301,10 +303,10 @@ pub fn settle(
             )?
             .execute(params![sql(now)?, id, spent.to_sql()])?;
     }
-    if let Outcome::Done { spent } | Outcome::Partly { spent } = outcome {
+    if let ReservationOutcome::Done { spent } | ReservationOutcome::Partly { spent } = outcome {
         // The amount that left the account is at most what counts as spent: for a plan that only began or an unfilled
         // order, that is its cost. Only a completed exit moves more than it counts for.
-        let whole = matches!(outcome, Outcome::Done { .. });
+        let whole = matches!(outcome, ReservationOutcome::Done { .. });
         transaction
             .prepare_cached(
                 "UPDATE ledger_moved SET at = ?2, micros = CASE
@@ -324,8 +326,8 @@ pub fn settle(
             )?
             .execute(params![id, sql(now)?])?;
     }
-    if let Outcome::Reverted { gas } = outcome
-        && gas > Micros::ZERO
+    if let ReservationOutcome::Reverted { gas } = outcome
+        && gas > MicroUsd::ZERO
     {
         // A reverted transaction costs only the native token.
         transaction
@@ -349,7 +351,7 @@ pub fn settle(
 ///
 /// # Errors
 /// [`LedgerError::Unknown`] if the reservation does not exist.
-pub fn hold_again(
+pub fn reserve_again(
     transaction: &Transaction<'_>,
     now: u64,
     reservation: ReservationId,
@@ -406,7 +408,7 @@ pub fn party(connection: &Connection, reservation: ReservationId) -> Result<(Cal
 pub fn note_moved(
     transaction: &Transaction<'_>,
     reservation: ReservationId,
-    moved: &BTreeMap<TokenKey, Micros>,
+    moved: &BTreeMap<TokenKey, MicroUsd>,
 ) -> Result<(), LedgerError> {
     for ((chain_id, token), micros) in moved {
         transaction
@@ -494,7 +496,12 @@ pub fn take_call(
 ///
 /// # Errors
 /// [`LedgerError`] if the database fails or a figure is out of range.
-pub fn observe(transaction: &Transaction<'_>, now: u64, party: &Party, equity: Micros) -> Result<(), LedgerError> {
+pub fn observe(
+    transaction: &Transaction<'_>,
+    now: u64,
+    party: &Originator,
+    equity: MicroUsd,
+) -> Result<(), LedgerError> {
     let now = advance(transaction, now)?;
     observe_at(transaction, now, party, equity)
 }
@@ -503,7 +510,12 @@ pub fn observe(transaction: &Transaction<'_>, now: u64, party: &Party, equity: M
 /// value read over a period ([`MARK_DWELL`]). So a false price, a flash loan or a temporary gift in one reading cannot
 /// raise it. A jump beyond [`MARK_JUMP`] percent must be read at least [`JUMP_READINGS`] times over [`JUMP_DWELL`].
 /// Value that arrived over a bridge is known to the ledger and raises the mark at once ([`raise_at`]).
-fn observe_at(transaction: &Transaction<'_>, now: u64, party: &Party, equity: Micros) -> Result<(), LedgerError> {
+fn observe_at(
+    transaction: &Transaction<'_>,
+    now: u64,
+    party: &Originator,
+    equity: MicroUsd,
+) -> Result<(), LedgerError> {
     let (chain_id, account) = (sql(party.chain_id)?, party.account.to_string());
     let forget = || -> Result<(), LedgerError> {
         transaction
@@ -511,7 +523,7 @@ fn observe_at(transaction: &Transaction<'_>, now: u64, party: &Party, equity: Mi
             .execute(params![chain_id, account])?;
         Ok(())
     };
-    let begin = |readings: u32, least: Micros, since: u64| -> Result<(), LedgerError> {
+    let begin = |readings: u32, least: MicroUsd, since: u64| -> Result<(), LedgerError> {
         transaction
             .prepare_cached(
                 "INSERT OR REPLACE INTO ledger_mark_rise (chain_id, account, micros, since, readings)
@@ -533,7 +545,7 @@ fn observe_at(transaction: &Transaction<'_>, now: u64, party: &Party, equity: Mi
         .query_row(params![chain_id, account], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     let Some((least, since, readings)) = rise else { return begin(1, equity, now) };
-    let (least, since) = (Micros::from_sql(least)?.min(equity), usage::time(since)?);
+    let (least, since) = (MicroUsd::from_sql(least)?.min(equity), usage::time(since)?);
     let readings = readings.saturating_add(1);
     let jumps = least.to_sql() / 100 > mark.to_sql() / 100 + mark.to_sql() / 10_000 * MARK_JUMP;
     let (dwell, least_readings) = if jumps { (JUMP_DWELL, JUMP_READINGS) } else { (MARK_DWELL, 2) };
@@ -545,7 +557,7 @@ fn observe_at(transaction: &Transaction<'_>, now: u64, party: &Party, equity: Mi
 }
 
 /// Raises an account's high-water mark to `to` if it is lower.
-fn raise_at(transaction: &Transaction<'_>, now: u64, party: &Party, to: Micros) -> Result<(), LedgerError> {
+fn raise_at(transaction: &Transaction<'_>, now: u64, party: &Originator, to: MicroUsd) -> Result<(), LedgerError> {
     transaction
         .prepare_cached(
             "INSERT INTO ledger_high_water (chain_id, account, micros, at) VALUES (?1, ?2, ?3, ?4)
@@ -563,11 +575,11 @@ fn raise_at(transaction: &Transaction<'_>, now: u64, party: &Party, to: Micros) 
 pub fn set_high_water(
     transaction: &Transaction<'_>,
     now: u64,
-    party: &Party,
-    equity: Micros,
+    party: &Originator,
+    equity: MicroUsd,
 ) -> Result<(), LedgerError> {
     let now = advance(transaction, now)?;
-    forget_rises(transaction, party.account)?;
+    delete_rises(transaction, party.account)?;
     transaction
         .prepare_cached(
             "INSERT OR REPLACE INTO ledger_high_water (chain_id, account, micros, at) VALUES (?1, ?2, ?3, ?4)",
@@ -583,14 +595,14 @@ pub fn set_high_water(
 /// [`LedgerError`] if the database fails.
 pub fn forget_high_water(transaction: &Transaction<'_>, account: Address) -> Result<usize, LedgerError> {
     bridged::forget_marks(transaction, account)?;
-    forget_rises(transaction, account)?;
+    delete_rises(transaction, account)?;
     Ok(transaction
         .prepare_cached("DELETE FROM ledger_high_water WHERE account = ?1")?
         .execute([account.to_string()])?)
 }
 
 /// Deletes the pending rises of an account's marks.
-fn forget_rises(transaction: &Transaction<'_>, account: Address) -> Result<(), LedgerError> {
+fn delete_rises(transaction: &Transaction<'_>, account: Address) -> Result<(), LedgerError> {
     transaction.prepare_cached("DELETE FROM ledger_mark_rise WHERE account = ?1")?.execute([account.to_string()])?;
     Ok(())
 }

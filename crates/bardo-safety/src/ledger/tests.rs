@@ -54,17 +54,22 @@ impl File {
         Ok(value)
     }
 
-    fn reserve(&mut self, now: u64, caps: &Caps, request: &Request) -> Result<ReservationId, LedgerError> {
+    fn reserve(
+        &mut self,
+        now: u64,
+        caps: &LedgerCaps,
+        request: &ReservationRequest,
+    ) -> Result<ReservationId, LedgerError> {
         self.write(|transaction| reserve(transaction, now, caps, &party(), request))
     }
 
-    fn settle(&mut self, now: u64, id: ReservationId, outcome: Outcome) -> Result<(), LedgerError> {
+    fn settle(&mut self, now: u64, id: ReservationId, outcome: ReservationOutcome) -> Result<(), LedgerError> {
         self.write(|transaction| settle(transaction, now, id, outcome, 3))
     }
 }
 
-fn party() -> Party {
-    Party {
+fn party() -> Originator {
+    Originator {
         call_id: CallId::new(1),
         golem_id: GolemId::operator(),
         chain_id: 31_337,
@@ -72,21 +77,21 @@ fn party() -> Party {
     }
 }
 
-fn dollars(whole: u64) -> Micros {
-    Micros::new(whole * 1_000_000).unwrap()
+fn dollars(whole: u64) -> MicroUsd {
+    MicroUsd::new(whole * 1_000_000).unwrap()
 }
 
-fn cap(rule: RuleName, span: Span, whole: u64) -> SpendCap {
+fn cap(rule: RuleName, span: CapPeriod, whole: u64) -> SpendCap {
     SpendCap { rule, span, limit: dollars(whole), scaled: None }
 }
 
-fn caps() -> Caps {
-    Caps {
+fn caps() -> LedgerCaps {
+    LedgerCaps {
         spend: vec![
-            cap(RuleName::MaxSingleTradeUsd, Span::Once, 100),
-            cap(RuleName::MaxHourlySpendUsd, Span::Hour, 250),
-            cap(RuleName::MaxDailySpendUsd, Span::Day, 600),
-            cap(RuleName::MaxMonthlySpendUsd, Span::Month, 2_000),
+            cap(RuleName::MaxSingleTradeUsd, CapPeriod::Once, 100),
+            cap(RuleName::MaxHourlySpendUsd, CapPeriod::Hour, 250),
+            cap(RuleName::MaxDailySpendUsd, CapPeriod::Day, 600),
+            cap(RuleName::MaxMonthlySpendUsd, CapPeriod::Month, 2_000),
         ],
         tokens: [(WETH, TokenCaps { once: Some(dollars(80)), day: Some(dollars(300)) })].into(),
         revocations_per_hour: 100,
@@ -100,8 +105,8 @@ fn caps() -> Caps {
     }
 }
 
-fn request(whole: u64) -> Request {
-    Request {
+fn request(whole: u64) -> ReservationRequest {
+    ReservationRequest {
         spend: dollars(whole),
         tokens: [].into(),
         trade: true,
@@ -132,7 +137,7 @@ fn a_day_is_any_24_hours() {
     let mut at = midnight - 3 * HOUR;
     for _ in 0..6 {
         let id = file.reserve(at, &caps, &request(100)).unwrap();
-        file.settle(at, id, Outcome::Done { spent: dollars(100) }).unwrap();
+        file.settle(at, id, ReservationOutcome::Done { spent: dollars(100) }).unwrap();
         at += 30 * 60_000;
     }
     let first = midnight - 3 * HOUR;
@@ -199,7 +204,7 @@ fn a_clock_going_back_frees_nothing_and_neither_does_a_restart() {
     let now = 100 * DAY;
     for minute in 0..2 {
         let id = file.reserve(now + minute * 61_000, &caps, &request(100)).unwrap();
-        file.settle(now + minute * 61_000, id, Outcome::Done { spent: dollars(100) }).unwrap();
+        file.settle(now + minute * 61_000, id, ReservationOutcome::Done { spent: dollars(100) }).unwrap();
     }
     file.restart();
     for back in [now - 40 * DAY, 0, now - HOUR] {
@@ -213,20 +218,23 @@ fn what_is_unclear_stays_reserved_however_long_it_takes() {
     let (mut file, mut caps) = (File::new(), caps());
     caps.trades_per_hour = 100;
     let id = file.reserve(DAY, &caps, &request(100)).unwrap();
-    file.settle(DAY, id, Outcome::Unclear).unwrap();
+    file.settle(DAY, id, ReservationOutcome::Unclear).unwrap();
     let later = 200 * DAY;
     let usage_of = |file: &File, now| {
         let party = party();
         usage(&file.connection, now, party.chain_id, party.account, [], caps.cool_off).unwrap()
     };
-    assert_eq!(usage_of(&file, later).spent(Span::Hour), dollars(100));
+    assert_eq!(usage_of(&file, later).spent(CapPeriod::Hour), dollars(100));
     // The transaction was included after all: it counts from now on.
-    file.settle(later, id, Outcome::Done { spent: dollars(90) }).unwrap();
-    assert_eq!(usage_of(&file, later + HOUR - 1).spent(Span::Hour), dollars(90));
-    assert_eq!(usage_of(&file, later + HOUR).spent(Span::Hour), Micros::ZERO);
-    let again = file.settle(later, id, Outcome::NotSent).unwrap_err();
+    file.settle(later, id, ReservationOutcome::Done { spent: dollars(90) }).unwrap();
+    assert_eq!(usage_of(&file, later + HOUR - 1).spent(CapPeriod::Hour), dollars(90));
+    assert_eq!(usage_of(&file, later + HOUR).spent(CapPeriod::Hour), MicroUsd::ZERO);
+    let again = file.settle(later, id, ReservationOutcome::NotSent).unwrap_err();
     assert_eq!(again, LedgerError::Settled { id: id.get(), state: "done".into() });
-    assert_eq!(file.settle(later, ReservationId::stored(99), Outcome::NotSent), Err(LedgerError::Unknown(99)));
+    assert_eq!(
+        file.settle(later, ReservationId::stored(99), ReservationOutcome::NotSent),
+        Err(LedgerError::Unknown(99))
+    );
 }
 
 #[test]
@@ -235,16 +243,18 @@ fn what_was_never_sent_is_given_back_and_what_reverted_costs_its_gas() {
     let mut at = DAY;
     let mut wish = request(70);
     wish.tokens.insert(WETH, dollars(70));
-    for outcome in [Outcome::NotSent, Outcome::Withdrawn, Outcome::Reverted { gas: dollars(2) }] {
+    for outcome in
+        [ReservationOutcome::NotSent, ReservationOutcome::Withdrawn, ReservationOutcome::Reverted { gas: dollars(2) }]
+    {
         let id = file.reserve(at, &caps, &wish).unwrap();
         file.settle(at, id, outcome).unwrap();
         at += 61_000;
     }
     let party = party();
     let used = usage(&file.connection, at, party.chain_id, party.account, [&WETH], caps.cool_off).unwrap();
-    assert_eq!((used.spent(Span::Day), used.tokens[&WETH]), (dollars(2), Micros::ZERO));
+    assert_eq!((used.spent(CapPeriod::Day), used.tokens[&WETH]), (dollars(2), MicroUsd::ZERO));
     // Two failed and one was withdrawn. An action that was never sent does not count as a trade.
-    assert_eq!((used.breaker, used.trades_hour), (Breaker::Closed { failures: 2 }, 1));
+    assert_eq!((used.breaker, used.trades_hour), (FailureBreaker::Closed { failures: 2 }, 1));
     // The breaker's count is also the one that a Golem's phase uses.
     assert_eq!(failures(&file.connection).unwrap(), 2);
 }
@@ -256,14 +266,14 @@ fn the_breaker_opens_tries_once_and_closes_again() {
     caps.trades_per_hour = 100;
     let fail = |file: &mut File, at| {
         let id = file.reserve(at, &caps, &request(1)).unwrap();
-        file.settle(at, id, Outcome::Reverted { gas: Micros::ZERO }).unwrap();
+        file.settle(at, id, ReservationOutcome::Reverted { gas: MicroUsd::ZERO }).unwrap();
     };
     (0..3).for_each(|_| fail(&mut file, DAY));
     file.restart();
     assert_eq!(rules(file.reserve(DAY + caps.cool_off - 1, &caps, &request(1))), ["max_consecutive_failures"]);
     // Exits are still allowed, and their outcomes do not affect the breaker.
-    let exit = Request { exempt: true, equity: dollars(10), ..request(1) };
-    for outcome in [Outcome::NotSent, Outcome::Done { spent: Micros::ZERO }] {
+    let exit = ReservationRequest { exempt: true, equity: dollars(10), ..request(1) };
+    for outcome in [ReservationOutcome::NotSent, ReservationOutcome::Done { spent: MicroUsd::ZERO }] {
         let id = file.reserve(DAY + 1, &caps, &exit).unwrap();
         file.settle(DAY + 1, id, outcome).unwrap();
     }
@@ -273,15 +283,15 @@ fn the_breaker_opens_tries_once_and_closes_again() {
     let mut at = DAY + caps.cool_off;
     let trial = file.reserve(at, &caps, &request(1)).unwrap();
     assert_eq!(rules(file.reserve(at, &caps, &request(1))), ["max_consecutive_failures"]);
-    file.settle(at, trial, Outcome::NotSent).unwrap();
+    file.settle(at, trial, ReservationOutcome::NotSent).unwrap();
     assert_eq!(rules(file.reserve(at + caps.cool_off - 1, &caps, &request(1))), ["max_consecutive_failures"]);
 
     // A withdrawn trial permits another; a successful one closes the breaker.
     at += caps.cool_off;
     let trial = file.reserve(at, &caps, &request(1)).unwrap();
-    file.settle(at, trial, Outcome::Withdrawn).unwrap();
+    file.settle(at, trial, ReservationOutcome::Withdrawn).unwrap();
     let trial = file.reserve(at, &caps, &request(1)).unwrap();
-    file.settle(at, trial, Outcome::Done { spent: Micros::ZERO }).unwrap();
+    file.settle(at, trial, ReservationOutcome::Done { spent: MicroUsd::ZERO }).unwrap();
     assert_eq!(rules(file.reserve(at, &caps, &request(1))), [""; 0]);
 
     (0..3).for_each(|_| fail(&mut file, at));
@@ -293,7 +303,7 @@ fn the_breaker_opens_tries_once_and_closes_again() {
 fn the_stop_loss_stops_all_but_exits() {
     let (mut file, mut caps) = (File::new(), caps());
     caps.cooldown = 0;
-    let worth = |whole, exempt| Request { equity: dollars(whole), exempt, ..request(1) };
+    let worth = |whole, exempt| ReservationRequest { equity: dollars(whole), exempt, ..request(1) };
     file.reserve(DAY, &caps, &worth(2_000, false)).unwrap();
     assert_eq!(rules(file.reserve(DAY, &caps, &worth(1_801, false))), [""; 0]);
     assert_eq!(rules(file.reserve(DAY, &caps, &worth(1_800, false))), ["stop_loss_pct"]);
@@ -305,7 +315,7 @@ fn the_stop_loss_stops_all_but_exits() {
 }
 
 /// Returns the high-water mark after readings of (seconds after the first, value in dollars).
-fn mark_after(readings: &[(u64, u64)]) -> Micros {
+fn mark_after(readings: &[(u64, u64)]) -> MicroUsd {
     let mut file = File::new();
     for (second, worth) in readings {
         let (at, worth) = (DAY + second * 1_000, dollars(*worth));
@@ -357,13 +367,13 @@ fn a_mark_that_was_forgotten_does_not_rise_by_what_was_read_before() {
 fn taking_back_is_held_up_by_no_limit_and_still_recorded() {
     let (mut file, caps) = (File::new(), caps());
     for _ in 0..2 {
-        file.reserve(DAY, &Caps { cooldown: 0, ..caps.clone() }, &request(100)).unwrap();
+        file.reserve(DAY, &LedgerCaps { cooldown: 0, ..caps.clone() }, &request(100)).unwrap();
     }
-    let back = Request { takes_back: true, trade: false, exempt: true, ..request(101) };
+    let back = ReservationRequest { takes_back: true, trade: false, exempt: true, ..request(101) };
     file.reserve(DAY, &caps, &back).unwrap();
     let party = party();
     let used = usage(&file.connection, DAY, party.chain_id, party.account, [], caps.cool_off).unwrap();
-    assert_eq!((used.spent(Span::Day), used.trades_hour), (dollars(301), 2));
+    assert_eq!((used.spent(CapPeriod::Day), used.trades_hour), (dollars(301), 2));
 }
 
 #[test]
@@ -373,7 +383,7 @@ fn a_recipient_is_named_once_something_has_arrived() {
     let id = file.reserve(DAY, &caps, &request(1)).unwrap();
     file.write(|transaction| note_recipients(transaction, id, 31_337, &[friend])).unwrap();
     assert!(recipients(&file.connection).unwrap().is_empty());
-    file.settle(DAY, id, Outcome::Done { spent: Micros::ZERO }).unwrap();
+    file.settle(DAY, id, ReservationOutcome::Done { spent: MicroUsd::ZERO }).unwrap();
     assert_eq!(recipients(&file.connection).unwrap(), [friend]);
     // A row that cannot be read is skipped and does not hide the other rows.
     let garbage = "INSERT INTO ledger_recipient (chain_id, recipient, reservation) VALUES (31337, 'nobody', ?1)";
@@ -414,8 +424,8 @@ fn calls_are_counted_over_any_minute() {
 
 #[test]
 fn exits_pass_the_rate_of_trades_and_count_to_it() {
-    let (mut file, caps) = (File::new(), Caps { trades_per_hour: 2, cooldown: 0, ..caps() });
-    let exit = Request { exit: true, asked: true, exempt: true, ..request(1) };
+    let (mut file, caps) = (File::new(), LedgerCaps { trades_per_hour: 2, cooldown: 0, ..caps() });
+    let exit = ReservationRequest { exit: true, asked: true, exempt: true, ..request(1) };
     for _ in 0..3 {
         file.reserve(DAY, &caps, &exit).unwrap();
     }
@@ -470,7 +480,7 @@ struct Model {
 
 impl Model {
     /// Returns true if `caps` allow the request, given the whole history.
-    fn allows(&self, caps: &Caps, wish: &Request) -> bool {
+    fn allows(&self, caps: &LedgerCaps, wish: &ReservationRequest) -> bool {
         let weth = wish.tokens.get(&WETH).map_or(0, |weth| weth.get());
         let used = |window: u64, part: fn(&Entry) -> (u64, u64)| -> u64 {
             let counted = |entry: &&Entry| entry.settled.is_none_or(|(at, ..)| at + window > self.now);
@@ -480,7 +490,7 @@ impl Model {
         let spend = |entry: &Entry| (entry.spend, entry.settled.map_or(0, |(_, spent, _, _)| spent));
         let in_weth = |entry: &Entry| (entry.weth, entry.settled.map_or(0, |(_, _, weth, _)| weth));
         let windows = caps.spend.iter().all(|cap| {
-            let before = if cap.span == Span::Once { 0 } else { used(cap.span.millis(), spend) };
+            let before = if cap.span == CapPeriod::Once { 0 } else { used(cap.span.millis(), spend) };
             before + wish.spend.get() <= cap.limit.get()
         });
         let token = caps.tokens[&WETH];
@@ -495,14 +505,14 @@ impl Model {
     }
 
     /// Checks that no period exceeds a limit, for any time of spending within each reservation's lifetime.
-    fn within(&self, caps: &Caps) -> Result<(), String> {
+    fn within(&self, caps: &LedgerCaps) -> Result<(), String> {
         let ends: Vec<u64> = self
             .entries
             .iter()
             .flat_map(|one| [Some(one.reserved_at), one.settled.map(|settled| settled.0)])
             .flatten()
             .collect();
-        for cap in caps.spend.iter().filter(|cap| cap.span != Span::Once) {
+        for cap in caps.spend.iter().filter(|cap| cap.span != CapPeriod::Once) {
             for by_settling in [false, true] {
                 for end in &ends {
                     let inside = |entry: &&Entry| {
@@ -537,7 +547,7 @@ proptest! {
                 Step::Restart => file.restart(),
                 Step::Reserve { whole, weth, trade, exempt } => {
                     let traded = dollars(if trade { whole } else { 0 });
-                    let mut wish = Request { trade, exempt, traded, ..request(whole) };
+                    let mut wish = ReservationRequest { trade, exempt, traded, ..request(whole) };
                     let weth = weth.min(whole);
                     if weth > 0 {
                         wish.tokens.insert(WETH, dollars(weth));
@@ -571,12 +581,12 @@ proptest! {
                     let Some(at) = open.get(which % open.len().max(1)) else { continue };
                     let entry = model.entries[*at].clone();
                     let part = entry.spend / 100 * share;
-                    let micros = Micros::new(part).unwrap();
+                    let micros = MicroUsd::new(part).unwrap();
                     let (outcome, end, success) = match outcome {
-                        0 | 1 => (Outcome::Done { spent: micros }, Some((part, entry.weth, true)), Some(true)),
-                        2 => (Outcome::Reverted { gas: micros }, Some((part, 0, true)), Some(false)),
-                        3 => (Outcome::NotSent, Some((0, 0, false)), Some(false)),
-                        _ => (Outcome::Unclear, None, None),
+                        0 | 1 => (ReservationOutcome::Done { spent: micros }, Some((part, entry.weth, true)), Some(true)),
+                        2 => (ReservationOutcome::Reverted { gas: micros }, Some((part, 0, true)), Some(false)),
+                        3 => (ReservationOutcome::NotSent, Some((0, 0, false)), Some(false)),
+                        _ => (ReservationOutcome::Unclear, None, None),
                     };
                     file.settle(wall, entry.id, outcome).unwrap();
                     // Every write advances the ledger's clock.
@@ -612,15 +622,15 @@ proptest! {
 fn the_gas_of_what_failed_counts_against_the_coins_own_cap() {
     const COIN: TokenKey = (31_337, TokenId::Native);
     let mut file = File::new();
-    let caps = Caps {
+    let caps = LedgerCaps {
         tokens: [(COIN, TokenCaps { once: None, day: Some(dollars(10)) })].into(),
         cooldown: 0,
         failures: 100,
         ..caps()
     };
-    let wish = Request { tokens: [(COIN, dollars(6))].into(), ..request(6) };
+    let wish = ReservationRequest { tokens: [(COIN, dollars(6))].into(), ..request(6) };
     let first = file.reserve(DAY, &caps, &wish).unwrap();
-    file.settle(DAY + 1, first, Outcome::Reverted { gas: dollars(5) }).unwrap();
+    file.settle(DAY + 1, first, ReservationOutcome::Reverted { gas: dollars(5) }).unwrap();
     // Five of ten dollars are used: another six exceed the limit until a day later.
     assert_eq!(rules(file.reserve(DAY + 2, &caps, &wish)).len(), 1);
     assert_eq!(rules(file.reserve(2 * DAY + 2, &caps, &wish)), Vec::<String>::new());

@@ -6,26 +6,26 @@ use alloy::primitives::Address;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::LedgerError;
-use super::caps::{Span, TokenKey};
+use super::caps::{CapPeriod, TokenKey};
 use super::liquidation::liquidating;
-use super::micros::Micros;
+use super::micros::MicroUsd;
 use bardo_base::id::GolemId;
 use golem_chain::token::TokenId;
 
 /// Usage of the limits at the ledger's time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Usage {
+pub struct LedgerUsage {
     /// Time of the reading, in milliseconds since the Unix epoch: normally the latest time that any caller reported to
     /// the ledger.
     pub now: u64,
     /// Spending in the last hour, day and month, each with all open reservations.
-    pub windows: [Window; 3],
+    pub windows: [SpendWindow; 3],
     /// Spending of the last day, with all open reservations, for each requested token.
-    pub tokens: BTreeMap<TokenKey, Micros>,
+    pub tokens: BTreeMap<TokenKey, MicroUsd>,
     /// Value of each requested token that left the account within a day, at the prices of that time.
-    pub moved: BTreeMap<TokenKey, Micros>,
+    pub moved: BTreeMap<TokenKey, MicroUsd>,
     /// Value that open orders have spent, by the token that they are to bring. Not in the ledger: the caller adds it.
-    pub coming: BTreeMap<TokenKey, Micros>,
+    pub coming: BTreeMap<TokenKey, MicroUsd>,
     /// Number of trades reserved in the last hour, including exits.
     pub trades_hour: u32,
     /// Time at which the oldest of these trades is an hour old, in milliseconds since the Unix epoch.
@@ -36,33 +36,33 @@ pub struct Usage {
     pub revocation_frees_at: Option<u64>,
     /// Gas cost of the account's revocations, cancellations and refunds of the last day; the reserved maximum where one
     /// is not settled.
-    pub revocations_day: Micros,
+    pub revocations_day: MicroUsd,
     /// Value that the exits of Golems sold or reserved in the last day, in full and at the prices of that time.
-    pub exits_day: Micros,
+    pub exits_day: MicroUsd,
     /// Number of calls in the last minute by the caller given to [`Self::called_by`]; zero before that call.
     pub calls_minute: u32,
     /// Time of the last trade's reservation, in milliseconds since the Unix epoch.
     pub last_trade: Option<u64>,
     /// State of the failure breaker.
-    pub breaker: Breaker,
+    pub breaker: FailureBreaker,
     /// High-water mark of the account on the chain; zero if there is none.
-    pub high_water: Micros,
+    pub high_water: MicroUsd,
     /// Tokens that the account is to sell completely on this chain, by recorded plans.
     pub liquidating: BTreeSet<TokenId>,
 }
 
 /// Spending within one sliding window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Window {
+pub struct SpendWindow {
     /// Settled spending in the window plus all open reservations.
-    pub spent: Micros,
+    pub spent: MicroUsd,
     /// Time at which the oldest settled amount leaves the window, in milliseconds since the Unix epoch.
     pub frees_at: Option<u64>,
 }
 
 /// State of the failure breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Breaker {
+pub enum FailureBreaker {
     /// Trading is allowed.
     Closed {
         /// Number of consecutive failures so far.
@@ -81,26 +81,26 @@ pub enum Breaker {
     Trial,
 }
 
-impl Default for Breaker {
+impl Default for FailureBreaker {
     fn default() -> Self {
         Self::Closed { failures: 0 }
     }
 }
 
-impl Usage {
-    /// Returns the spending and reservations in a window; zero for [`Span::Once`].
-    pub fn spent(&self, span: Span) -> Micros {
+impl LedgerUsage {
+    /// Returns the spending and reservations in a window; zero for [`CapPeriod::Once`].
+    pub fn spent(&self, span: CapPeriod) -> MicroUsd {
         self.window(span).spent
     }
 
-    /// Returns one window; empty for [`Span::Once`].
-    pub fn window(&self, span: Span) -> Window {
+    /// Returns one window; empty for [`CapPeriod::Once`].
+    pub fn window(&self, span: CapPeriod) -> SpendWindow {
         let [hour, day, month] = self.windows;
         match span {
-            Span::Once => Window::default(),
-            Span::Hour => hour,
-            Span::Day => day,
-            Span::Month => month,
+            CapPeriod::Once => SpendWindow::default(),
+            CapPeriod::Hour => hour,
+            CapPeriod::Day => day,
+            CapPeriod::Month => month,
         }
     }
 
@@ -114,7 +114,7 @@ impl Usage {
     }
 
     /// Returns the time until a window has more room, as text that follows "now".
-    pub(super) fn frees(&self, span: Span) -> String {
+    pub(super) fn frees(&self, span: CapPeriod) -> String {
         match self.window(span).frees_at {
             Some(at) => format!("; the window starts to free up in {} s", at.saturating_sub(self.now).div_ceil(1_000)),
             None => String::new(),
@@ -126,11 +126,11 @@ impl Usage {
 ///
 /// # Errors
 /// [`LedgerError`] if the database fails or the sum is invalid.
-pub fn held(connection: &Connection) -> Result<Micros, LedgerError> {
+pub fn held(connection: &Connection) -> Result<MicroUsd, LedgerError> {
     let held: i64 = connection
         .prepare_cached("SELECT coalesce(sum(micros), 0) FROM ledger_reservation WHERE state IN ('open', 'unclear')")?
         .query_row([], |row| row.get(0))?;
-    Ok(Micros::from_sql(held)?)
+    Ok(MicroUsd::from_sql(held)?)
 }
 
 /// Reads the usage as of `now` or of the ledger's own clock, whichever is later. `tokens` are the tokens to include,
@@ -145,7 +145,7 @@ pub fn usage<'a>(
     account: Address,
     tokens: impl IntoIterator<Item = &'a TokenKey>,
     cool_off: u64,
-) -> Result<Usage, LedgerError> {
+) -> Result<LedgerUsage, LedgerError> {
     as_of(connection, now.max(clock(connection)?), chain_id, account, tokens, cool_off)
 }
 
@@ -157,17 +157,17 @@ pub(super) fn as_of<'a>(
     account: Address,
     tokens: impl IntoIterator<Item = &'a TokenKey>,
     cool_off: u64,
-) -> Result<Usage, LedgerError> {
+) -> Result<LedgerUsage, LedgerError> {
     let held = held(connection)?;
-    let mut windows = [Window::default(); 3];
-    for (window, span) in windows.iter_mut().zip(Span::WINDOWS) {
+    let mut windows = [SpendWindow::default(); 3];
+    for (window, span) in windows.iter_mut().zip(CapPeriod::WINDOWS) {
         let edge = sql(now.saturating_sub(span.millis()))?;
         let spent = settled(connection, edge)?;
         let oldest: Option<i64> = connection
             .prepare_cached("SELECT at FROM ledger_spent WHERE at > ?1 ORDER BY at LIMIT 1")?
             .query_row([edge], |row| row.get(0))
             .optional()?;
-        *window = Window {
+        *window = SpendWindow {
             spent: spent.plus(held)?,
             frees_at: oldest.map(time).transpose()?.map(|at| at.saturating_add(span.millis())),
         };
@@ -177,7 +177,7 @@ pub(super) fn as_of<'a>(
         by_token.insert(*key, token_usage(connection, now, *key)?);
         moved.insert(*key, token_moved(connection, now, account, *key)?);
     }
-    let edge = sql(now.saturating_sub(Span::Hour.millis()))?;
+    let edge = sql(now.saturating_sub(CapPeriod::Hour.millis()))?;
     let (trades, oldest): (i64, Option<i64>) = connection
         .prepare_cached(
             "SELECT count(*), min(reserved_at) FROM ledger_reservation
@@ -190,7 +190,7 @@ pub(super) fn as_of<'a>(
          WHERE trade = 0 AND state NOT IN ('not_sent', 'withdrawn') AND account = ?1 AND reserved_at > ?2",
         )?
         .query_row(params![account.to_string(), edge], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let day = sql(now.saturating_sub(Span::Day.millis()))?;
+    let day = sql(now.saturating_sub(CapPeriod::Day.millis()))?;
     let revocations_day: i64 = connection
         .prepare_cached(
             "SELECT coalesce(sum(coalesce(settled_micros, micros)), 0) FROM ledger_reservation
@@ -211,18 +211,21 @@ pub(super) fn as_of<'a>(
          WHERE trade = 1 AND state NOT IN ('not_sent', 'withdrawn')",
         )?
         .query_row([], |row| row.get(0))?;
-    Ok(Usage {
+    Ok(LedgerUsage {
         now,
         windows,
         tokens: by_token,
         moved,
         coming: BTreeMap::new(),
         trades_hour: count(trades),
-        trade_frees_at: oldest.map(time).transpose()?.map(|at| at.saturating_add(Span::Hour.millis())),
+        trade_frees_at: oldest.map(time).transpose()?.map(|at| at.saturating_add(CapPeriod::Hour.millis())),
         revocations_hour: count(revocations),
-        revocation_frees_at: oldest_revocation.map(time).transpose()?.map(|at| at.saturating_add(Span::Hour.millis())),
-        revocations_day: Micros::from_sql(revocations_day)?,
-        exits_day: Micros::from_sql(exits_day)?,
+        revocation_frees_at: oldest_revocation
+            .map(time)
+            .transpose()?
+            .map(|at| at.saturating_add(CapPeriod::Hour.millis())),
+        revocations_day: MicroUsd::from_sql(revocations_day)?,
+        exits_day: MicroUsd::from_sql(exits_day)?,
         calls_minute: 0,
         last_trade: last.map(time).transpose()?,
         breaker: super::breaker::state(connection, now, cool_off)?,
@@ -235,28 +238,28 @@ pub(super) fn as_of<'a>(
 ///
 /// # Errors
 /// [`LedgerError`] where the ledger cannot be read.
-pub fn high_water(connection: &Connection, chain_id: u64, account: Address) -> Result<Micros, LedgerError> {
+pub fn high_water(connection: &Connection, chain_id: u64, account: Address) -> Result<MicroUsd, LedgerError> {
     let mark: Option<i64> = connection
         .prepare_cached("SELECT micros FROM ledger_high_water WHERE chain_id = ?1 AND account = ?2")?
         .query_row(params![sql(chain_id)?, account.to_string()], |row| row.get(0))
         .optional()?;
-    Ok(mark.map(Micros::from_sql).transpose()?.unwrap_or_default())
+    Ok(mark.map(MicroUsd::from_sql).transpose()?.unwrap_or_default())
 }
 
 /// Returns the amount settled after `edge`: the latest running total minus the one at the edge.
-fn settled(connection: &Connection, edge: i64) -> Result<Micros, LedgerError> {
+fn settled(connection: &Connection, edge: i64) -> Result<MicroUsd, LedgerError> {
     let total: i64 = connection
         .prepare_cached(
             "SELECT coalesce((SELECT total FROM ledger_spent ORDER BY seq DESC LIMIT 1), 0)
                   - coalesce((SELECT total FROM ledger_spent WHERE at <= ?1 ORDER BY at DESC, seq DESC LIMIT 1), 0)",
         )?
         .query_row([edge], |row| row.get(0))?;
-    Ok(Micros::from_sql(total)?)
+    Ok(MicroUsd::from_sql(total)?)
 }
 
-fn token_usage(connection: &Connection, now: u64, key: TokenKey) -> Result<Micros, LedgerError> {
+fn token_usage(connection: &Connection, now: u64, key: TokenKey) -> Result<MicroUsd, LedgerError> {
     let (chain_id, token) = (sql(key.0)?, token_text(key.1));
-    let edge = sql(now.saturating_sub(Span::Day.millis()))?;
+    let edge = sql(now.saturating_sub(CapPeriod::Day.millis()))?;
     let total: i64 = connection
         .prepare_cached(
             "SELECT coalesce((SELECT total FROM ledger_token_spent
@@ -267,11 +270,11 @@ fn token_usage(connection: &Connection, now: u64, key: TokenKey) -> Result<Micro
                               WHERE chain_id = ?1 AND token = ?2 AND held = 1), 0)",
         )?
         .query_row(params![chain_id, token, edge], |row| row.get(0))?;
-    Ok(Micros::from_sql(total)?)
+    Ok(MicroUsd::from_sql(total)?)
 }
 
-fn token_moved(connection: &Connection, now: u64, account: Address, key: TokenKey) -> Result<Micros, LedgerError> {
-    let edge = sql(now.saturating_sub(Span::Day.millis()))?;
+fn token_moved(connection: &Connection, now: u64, account: Address, key: TokenKey) -> Result<MicroUsd, LedgerError> {
+    let edge = sql(now.saturating_sub(CapPeriod::Day.millis()))?;
     let total: i64 = connection
         .prepare_cached(
             "SELECT coalesce(sum(moved.micros), 0)
@@ -279,7 +282,7 @@ fn token_moved(connection: &Connection, now: u64, account: Address, key: TokenKe
              WHERE moved.chain_id = ?1 AND moved.token = ?2 AND moved.at > ?3 AND reserved.account = ?4",
         )?
         .query_row(params![sql(key.0)?, token_text(key.1), edge, account.to_string()], |row| row.get(0))?;
-    Ok(Micros::from_sql(total)?)
+    Ok(MicroUsd::from_sql(total)?)
 }
 
 /// Returns the number of calls by `caller` in the last minute.

@@ -23,36 +23,36 @@ use serde::Serialize;
 use super::COIN_DECIMALS;
 use crate::chain_snapshot::stables;
 use crate::checks::token_allowlist::{book_functions, token_functions};
-use crate::ledger::{Micros, Span};
-use crate::policy::{ChainId, ContractRef, Policy, Recipient, Spender, TokenRef, Word};
-use crate::proposal::Intent;
+use crate::ledger::{CapPeriod, MicroUsd};
+use crate::policy::{ChainId, ContractRef, ItemName, Policy, Recipient, Spender, TokenRef};
+use crate::proposal::ProposalIntent;
 use bardo_abi::policy_cage::PolicyCage::{AssetRule, CallRule, Rules};
 use bardo_base::model::Phase;
 use bardo_base::units::TokenAmount;
-use golem_chain::network::{BookSpender, Contract, Network};
+use golem_chain::network::{BookSpender, KnownContract, Network};
 use golem_chain::price::feed_specs;
 use golem_chain::token::TokenId;
 
 /// Maximum number of assets that the contract stores rules for.
 const MAX_ASSETS: usize = 32;
-/// Decimals of [`Micros`].
+/// Decimals of [`MicroUsd`].
 const MICRO_DECIMALS: u8 = 6;
 /// Unlimited share, in basis points.
 const UNBOUNDED_BPS: u16 = 10_000;
 
 /// Rules derived from a policy for one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Derived {
+pub struct DerivedRules {
     /// Rules in the contract's format.
     pub rules: Rules,
     /// Parts of the policy that the contract cannot enforce.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<UnenforcedRule>,
 }
 
 /// Part of the policy that the contract cannot enforce as written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Gap {
+pub enum UnenforcedRule {
     /// The policy allows these tokens; the contract rejects them, since no feed prices them.
     Unpriced {
         /// Symbols of listed tokens, addresses of others.
@@ -96,17 +96,17 @@ pub enum DeriveError {
 ///
 /// # Errors
 /// [`DeriveError`] if the policy allows no token with a feed on this chain, or more than the contract can store.
-pub fn derive(policy: &Policy, network: &Network) -> Result<Derived, DeriveError> {
+pub fn derive(policy: &Policy, network: &Network) -> Result<DerivedRules, DeriveError> {
     let mut gaps = Vec::new();
     let (assets, max_price_age) = assets(policy, network, &mut gaps)?;
     let (calls, spenders) = (calls(policy, network, &assets, &mut gaps), spenders(policy, network));
     let written = policy.rules();
-    let allows = |intent: Intent| {
-        written.allowed_intent_types.allows_by(false, |listed| listed.contains(&Word(intent.as_str().to_owned())))
+    let allows = |intent: ProposalIntent| {
+        written.allowed_intent_types.allows_by(false, |listed| listed.contains(&ItemName(intent.as_str().to_owned())))
     };
-    let leaves = allows(Intent::Transfer) || allows(Intent::Bridge);
+    let leaves = allows(ProposalIntent::Transfer) || allows(ProposalIntent::Bridge);
     if leaves {
-        gaps.push(Gap::ValueMayLeave);
+        gaps.push(UnenforcedRule::ValueMayLeave);
     }
     let bounded = |points: u32| match leaves {
         true => UNBOUNDED_BPS,
@@ -121,15 +121,19 @@ pub fn derive(policy: &Policy, network: &Network) -> Result<Derived, DeriveError
         minInterval: u32::try_from(written.cooldown_seconds.0).unwrap_or(u32::MAX),
         maxPriceAge: max_price_age,
     };
-    Ok(Derived { rules, gaps })
+    Ok(DerivedRules { rules, gaps })
 }
 
 /// Returns the rules of the allowed tokens, the native token first, and the maximum price age in seconds.
-fn assets(policy: &Policy, network: &Network, gaps: &mut Vec<Gap>) -> Result<(Vec<AssetRule>, u32), DeriveError> {
+fn assets(
+    policy: &Policy,
+    network: &Network,
+    gaps: &mut Vec<UnenforcedRule>,
+) -> Result<(Vec<AssetRule>, u32), DeriveError> {
     let (chain, book) = (ChainId(network.chain_id), &network.book);
     let allowed = &policy.rules().allowed_tokens;
     let (specs, stables) = (feed_specs(network), stables(network));
-    let wrapped = book.contract(Contract::WrappedNative);
+    let wrapped = book.contract(KnownContract::WrappedNative);
     let mut tokens: Vec<(Address, u8, String)> = vec![(Address::ZERO, COIN_DECIMALS, network.native_symbol.to_owned())];
     tokens.extend(book.tokens().iter().map(|token| (token.address, token.decimals, token.symbol.clone())));
     if let Some(wrapped) = wrapped.filter(|wrapped| tokens.iter().all(|(token, _, _)| token != wrapped)) {
@@ -151,7 +155,7 @@ fn assets(policy: &Policy, network: &Network, gaps: &mut Vec<Gap>) -> Result<(Ve
         age = age.max(spec.max_age().as_secs());
         let stable = stables.contains(&token);
         let (once, day) = if stable { limits(policy, chain, id) } else { (None, None) };
-        let raw = |limit: Option<Micros>| limit.map_or(u128::MAX, |limit| raw(limit, decimals));
+        let raw = |limit: Option<MicroUsd>| limit.map_or(u128::MAX, |limit| raw(limit, decimals));
         rules.push(AssetRule {
             token,
             feed: spec.address,
@@ -167,7 +171,7 @@ fn assets(policy: &Policy, network: &Network, gaps: &mut Vec<Gap>) -> Result<(Ve
         TokenId::Erc20(_) | TokenId::Native => None,
     }));
     if !unpriced.is_empty() {
-        gaps.push(Gap::Unpriced { tokens: unpriced });
+        gaps.push(UnenforcedRule::Unpriced { tokens: unpriced });
     }
     match rules.len() {
         0 => Err(DeriveError::NoAsset { chain: network.name.clone() }),
@@ -177,18 +181,18 @@ fn assets(policy: &Policy, network: &Network, gaps: &mut Vec<Gap>) -> Result<(Ve
 }
 
 /// Returns a token's lowest limits per action and per day, without the reduction by a phase.
-fn limits(policy: &Policy, chain: ChainId, token: TokenId) -> (Option<Micros>, Option<Micros>) {
+fn limits(policy: &Policy, chain: ChainId, token: TokenId) -> (Option<MicroUsd>, Option<MicroUsd>) {
     let caps = policy.caps(Phase::Thriving, true);
     let of_token = caps.tokens.get(&(chain.0, token)).copied();
-    let of_all = |span: Span| caps.spend.iter().filter(move |cap| cap.span == span).map(|cap| cap.limit);
-    let once = of_all(Span::Once).chain(of_token.and_then(|caps| caps.once)).min();
-    let day = of_all(Span::Day).chain(of_token.and_then(|caps| caps.day)).min();
+    let of_all = |span: CapPeriod| caps.spend.iter().filter(move |cap| cap.span == span).map(|cap| cap.limit);
+    let once = of_all(CapPeriod::Once).chain(of_token.and_then(|caps| caps.once)).min();
+    let day = of_all(CapPeriod::Day).chain(of_token.and_then(|caps| caps.day)).min();
     (once, day)
 }
 
 /// Converts dollars into raw units of a stablecoin, rounded down. The result is below `u128::MAX`, which means no
 /// limit.
-fn raw(limit: Micros, decimals: u8) -> u128 {
+fn raw(limit: MicroUsd, decimals: u8) -> u128 {
     let scale = |places: u8| U256::from(10).checked_pow(U256::from(places));
     let raw = scale(decimals).and_then(|scale| U256::from(limit.get()).checked_mul(scale));
     let raw = raw.zip(scale(MICRO_DECIMALS)).map(|(raw, micros)| raw / micros);
@@ -196,7 +200,7 @@ fn raw(limit: Micros, decimals: u8) -> u128 {
 }
 
 /// Returns the functions that may be called, without duplicates.
-fn calls(policy: &Policy, network: &Network, assets: &[AssetRule], gaps: &mut Vec<Gap>) -> Vec<CallRule> {
+fn calls(policy: &Policy, network: &Network, assets: &[AssetRule], gaps: &mut Vec<UnenforcedRule>) -> Vec<CallRule> {
     let (chain, book, written) = (ChainId(network.chain_id), &network.book, policy.rules());
     let tokens = assets.iter().map(|asset| asset.token).filter(|token| !token.is_zero());
     let of_tokens = tokens.flat_map(|token| token_functions().iter().map(move |selector| (token, *selector)));
@@ -212,13 +216,13 @@ fn calls(policy: &Policy, network: &Network, assets: &[AssetRule], gaps: &mut Ve
         written.allowed_recipients.listed.iter().flatten().map(|one: &Recipient| one.0).collect();
     let transfers = written
         .allowed_intent_types
-        .allows_by(false, |listed| listed.contains(&Word(Intent::Transfer.as_str().to_owned())));
+        .allows_by(false, |listed| listed.contains(&ItemName(ProposalIntent::Transfer.as_str().to_owned())));
     if transfers && !written.allowed_recipients.known && written.allowed_recipients.listed.is_none() {
-        gaps.push(Gap::PlainSends { named: recipients.len() });
+        gaps.push(UnenforcedRule::PlainSends { named: recipients.len() });
     }
     let sends = recipients.into_iter().filter(|_| transfers).map(|recipient| (recipient, FixedBytes::ZERO));
     // The contract rejects a rule that would let a delegate change the rules or pass on the delegation.
-    let never = [Contract::PolicyCage, Contract::DelegationManager].map(|contract| book.contract(contract));
+    let never = [KnownContract::PolicyCage, KnownContract::DelegationManager].map(|contract| book.contract(contract));
     let all: BTreeSet<(Address, FixedBytes<4>)> =
         known.chain(named).chain(sends).filter(|(target, _)| !never.contains(&Some(*target))).collect();
     all.into_iter().map(|(target, selector)| CallRule { target, selector }).collect()
@@ -236,7 +240,7 @@ fn spenders(policy: &Policy, network: &Network) -> Vec<Address> {
 
 /// Difference between the rules on chain and the rules derived from the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct RuleDifference {
     /// Name of the rule in the contract.
     pub rule: &'static str,
     /// Subject: a token, a function or a spender; `None` for a rule of the whole account.
@@ -248,11 +252,11 @@ pub struct Difference {
 }
 
 /// Returns every rule in which `on_chain` differs from `by_policy`. Their order does not matter.
-pub fn differences(network: &Network, on_chain: &Rules, by_policy: &Rules) -> Vec<Difference> {
+pub fn differences(network: &Network, on_chain: &Rules, by_policy: &Rules) -> Vec<RuleDifference> {
     let mut found = Vec::new();
     let mut differs = |rule, of: Option<String>, on_chain: Option<String>, by_policy: Option<String>| {
         if on_chain != by_policy {
-            found.push(Difference { rule, of, on_chain, by_policy });
+            found.push(RuleDifference { rule, of, on_chain, by_policy });
         }
     };
     let find = |rules: &Rules, token: Address| rules.assets.iter().find(|asset| asset.token == token).cloned();
@@ -340,7 +344,7 @@ mod tests {
     const FRIEND: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
     const UNFED: Address = address!("3C44CdDdB6a900fa2b585dd299e03d12FA4293BC");
 
-    fn derived(lines: &str) -> Result<Derived, DeriveError> {
+    fn derived(lines: &str) -> Result<DerivedRules, DeriveError> {
         let text = format!("preset = \"defi-trading\"\nallowed_chains = [\"ethereum\"]\n{lines}");
         let policy = parse(&text, Path::new("policy.toml")).unwrap();
         derive(&policy, by_id(1).unwrap())
@@ -354,7 +358,7 @@ mod tests {
     #[test]
     fn each_rule_follows_from_its_field() {
         let traded = tokens(&["native", &USDC.to_string(), &WETH.to_string()]);
-        let Derived { rules, gaps } = derived(&format!(
+        let DerivedRules { rules, gaps } = derived(&format!(
             "{traded}allowed_intent_types = [\"swap\", \"approve\", \"revoke\"]\nmax_single_trade_usd = \"2000\"\n\
              stop_loss_pct = \"5\"\nmax_loss_bps = 150\ncooldown_seconds = 60\n\
              token_caps = {{ \"ethereum:{USDC}\" = {{ max_single_usd = \"250.5\" }} }}\n"
@@ -384,12 +388,12 @@ mod tests {
     #[test]
     fn what_the_contract_cannot_carry_is_told() {
         let traded = tokens(&["native", &USDC.to_string(), &UNFED.to_string()]);
-        let Derived { rules, gaps } = derived(&format!("{traded}allowed_recipients = \"all\"\n")).unwrap();
-        let unpriced = Gap::Unpriced { tokens: vec![UNFED.to_string()] };
-        assert_eq!(gaps, [unpriced, Gap::PlainSends { named: 0 }, Gap::ValueMayLeave]);
+        let DerivedRules { rules, gaps } = derived(&format!("{traded}allowed_recipients = \"all\"\n")).unwrap();
+        let unpriced = UnenforcedRule::Unpriced { tokens: vec![UNFED.to_string()] };
+        assert_eq!(gaps, [unpriced, UnenforcedRule::PlainSends { named: 0 }, UnenforcedRule::ValueMayLeave]);
         assert_eq!((rules.maxDrawdownBps, rules.maxLossBps), (10_000, 10_000));
         // Named recipients can be sent the native token.
-        let Derived { rules, gaps } = derived(&format!("{traded}allowed_recipients = [\"{FRIEND}\"]\n")).unwrap();
+        let DerivedRules { rules, gaps } = derived(&format!("{traded}allowed_recipients = [\"{FRIEND}\"]\n")).unwrap();
         let sends: Vec<Address> =
             rules.calls.iter().filter(|call| call.selector.is_zero()).map(|call| call.target).collect();
         assert_eq!((sends, gaps.len()), (vec![FRIEND], 2));

@@ -93,8 +93,8 @@ fn token(address: Address) -> TokenId {
 }
 
 /// A swap by a listed call.
-fn swap(out: (Address, U256), into: (Address, U256)) -> Plan<'static> {
-    Plan {
+fn swap(out: (Address, U256), into: (Address, U256)) -> PlanEffects<'static> {
+    PlanEffects {
         calls: vec![(ROUTER, U256::ZERO, &SWAP)],
         out: vec![(token(out.0), out.1)],
         into: vec![(token(into.0), into.1, into.1)],
@@ -102,28 +102,28 @@ fn swap(out: (Address, U256), into: (Address, U256)) -> Plan<'static> {
 }
 
 /// 1,000 dollars for half a WETH.
-fn buy() -> Plan<'static> {
+fn buy() -> PlanEffects<'static> {
     swap((USDC, usdc(100_000)), (WETH, weth(5_000)))
 }
 
 /// The reverse of [`buy`].
-fn sell() -> Plan<'static> {
+fn sell() -> PlanEffects<'static> {
     swap((WETH, weth(5_000)), (USDC, usdc(100_000)))
 }
 
 /// One call that moves nothing.
-fn call(target: Address, value: u64, data: &[u8]) -> Plan<'_> {
-    Plan { calls: vec![(target, U256::from(value), data)], ..Plan::default() }
+fn call(target: Address, value: u64, data: &[u8]) -> PlanEffects<'_> {
+    PlanEffects { calls: vec![(target, U256::from(value), data)], ..PlanEffects::default() }
 }
 
 /// Returns the rules that a plan violates at this time.
-fn broken(cage: &OnchainPolicy, plan: &Plan<'_>, now: u64) -> Vec<String> {
+fn broken(cage: &OnchainPolicy, plan: &PlanEffects<'_>, now: u64) -> Vec<String> {
     let found = cage.judge(plan, now);
     found.into_iter().map(|one| one.rule.as_str().trim_start_matches("policy_cage.").to_owned()).collect()
 }
 
 /// Returns the rules that a plan violates at [`NOW`].
-fn now(cage: &OnchainPolicy, plan: &Plan<'_>) -> Vec<String> {
+fn now(cage: &OnchainPolicy, plan: &PlanEffects<'_>) -> Vec<String> {
     broken(cage, plan, NOW)
 }
 
@@ -241,12 +241,12 @@ fn below_the_floor_only_exits_go_on() {
     assert_eq!(now(&cage, &sell()), NOTHING, "an exit");
     // A plan that gives something and receives nothing is not an exit, even without a loss limit.
     cage.rules.maxLossBps = 10_000;
-    let gift = Plan { into: vec![], ..swap((USDC, usdc(100)), (USDC, U256::ZERO)) };
+    let gift = PlanEffects { into: vec![], ..swap((USDC, usdc(100)), (USDC, U256::ZERO)) };
     assert_eq!(now(&cage, &gift), ["maxDrawdownBps"]);
     assert_eq!(now(&cage, &call(PURSE, 0, &[])), NOTHING, "and what moves nothing loses nothing");
     // The current value can itself be the highest: 1,000 of 20,000 may leave, at 5 %.
     (cage.highest, cage.rules.maxDrawdownBps) = (U256::ZERO, 500);
-    let gift = |cents| Plan { into: vec![], ..swap((USDC, usdc(cents)), (USDC, U256::ZERO)) };
+    let gift = |cents| PlanEffects { into: vec![], ..swap((USDC, usdc(cents)), (USDC, U256::ZERO)) };
     assert_eq!(now(&cage, &gift(100_000)), NOTHING);
     cage.rules.maxDrawdownBps = 499;
     assert_eq!(now(&cage, &gift(100_000)), ["maxDrawdownBps"]);
@@ -263,7 +263,7 @@ fn actions_keep_their_distance_and_exits_need_none() {
 }
 
 /// Returns the violations of a plan, each as `rule | limit | value | what would pass`.
-fn told(cage: &OnchainPolicy, plan: &Plan<'_>, now: u64) -> Vec<String> {
+fn told(cage: &OnchainPolicy, plan: &PlanEffects<'_>, now: u64) -> Vec<String> {
     let found = cage.judge(plan, now);
     let words =
         found.into_iter().map(|one| format!("{} | {} | {} | {}", one.rule, one.limit, one.value, one.would_pass));
@@ -296,7 +296,7 @@ fn a_list_tells_what_is_not_on_it() {
     assert_eq!(told(&cage, &call(PURSE, 1, &[]), NOW), [format!("{assets} | the native token | {would_pass}")]);
     let stray = swap((STRANGER, U256::from(1)), (USDC, U256::ZERO));
     assert_eq!(told(&cage, &stray, NOW), [format!("{assets} | {STRANGER} | {would_pass}")]);
-    let coin = Plan { out: vec![(TokenId::Native, U256::from(1))], ..call(ROUTER, 0, &SWAP) };
+    let coin = PlanEffects { out: vec![(TokenId::Native, U256::from(1))], ..call(ROUTER, 0, &SWAP) };
     assert_eq!(told(&cage, &coin, NOW), [format!("{assets} | the native token | {would_pass}")]);
     let data = Erc20::approveCall { spender: STRANGER, value: U256::from(1) }.abi_encode();
     assert_eq!(

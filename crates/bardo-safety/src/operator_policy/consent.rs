@@ -2,10 +2,10 @@
 //! policy, payload and facts.
 
 use super::MAX_CHANGE;
-use crate::approval::{ApprovalNeed, Reason};
+use crate::approval::{ApprovalNeed, ApprovalReason};
 use crate::check_inputs::CheckInputs;
-use crate::policy::{Policy, Word};
-use crate::proposal::Intent;
+use crate::policy::{ItemName, Policy};
+use crate::proposal::ProposalIntent;
 use crate::signing_payload::SigningPayload;
 use bardo_base::model::CapabilityTier;
 use bardo_base::text::SafeText;
@@ -24,14 +24,14 @@ fn spent(facts: &CheckInputs) -> Option<Usd> {
 pub(crate) fn of(policy: &Policy, framed: &SigningPayload, facts: &CheckInputs) -> ApprovalNeed {
     let Some(spent) = spent(facts) else {
         // A check blocks an unknown value. If none did, it must not pass without approval.
-        return ApprovalNeed::Approval { reasons: vec![Reason::Untold] };
+        return ApprovalNeed::Approval { reasons: vec![ApprovalReason::Untold] };
     };
     let proposal = framed.proposal();
     let needs = policy.consent(proposal.tool.name, spent);
     // A transfer cannot be undone: unless the policy sets a threshold for the tool, each one needs approval.
     let own = policy.rules().tools.0.contains_key(proposal.tool.name);
-    match proposal.intent == Intent::Transfer && !own {
-        true => needs.and_asking(Reason::Found(SafeText::clean(GIVES_AWAY, MAX_CHANGE))),
+    match proposal.intent == ProposalIntent::Transfer && !own {
+        true => needs.and_asking(ApprovalReason::Found(SafeText::clean(GIVES_AWAY, MAX_CHANGE))),
         false => needs,
     }
 }
@@ -44,7 +44,7 @@ pub(crate) fn above_hot_lane(policy: &Policy, facts: &CheckInputs) -> bool {
 /// Returns true if the operator's standing "always" may replace an approval.
 pub(crate) fn always_covers(policy: &Policy, devnet: bool, framed: &SigningPayload, facts: &CheckInputs) -> bool {
     let tool = &framed.proposal().tool;
-    let named = policy.rules().always_approve.allows(&Word(tool.name.to_owned()), false);
+    let named = policy.rules().always_approve.allows(&ItemName(tool.name.to_owned()), false);
     match tool.capability {
         CapabilityTier::Read => true,
         CapabilityTier::Write => named && (devnet || !above_hot_lane(policy, facts)),
@@ -53,7 +53,7 @@ pub(crate) fn always_covers(policy: &Policy, devnet: bool, framed: &SigningPaylo
 }
 
 /// Returns true if the transactions must go to a private relay only.
-pub(crate) fn goes_private(policy: &Policy, framed: &SigningPayload, facts: &CheckInputs) -> bool {
+pub(crate) fn needs_private_relay(policy: &Policy, framed: &SigningPayload, facts: &CheckInputs) -> bool {
     let mainnet = framed.proposal().chain_id == 1;
     mainnet && spent(facts).is_none_or(|spent| policy.wants_private_rpc(spent))
 }
@@ -67,16 +67,16 @@ mod tests {
     use super::*;
     use crate::policy::parse;
     use crate::sample;
-    use crate::value::{Doubt, Values};
+    use crate::value::{ActionValues, UnknownValue};
     use bardo_base::model::Phase;
 
     fn private(policy: &str, chain_id: u64, spent: Option<&str>) -> bool {
         let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("policy.toml")).unwrap();
         let me = Address::repeat_byte(1);
         let call = sample::leg(Address::repeat_byte(2), alloy::primitives::bytes!("01020304"));
-        let mut frame = sample::frame(sample::proposal(me, Intent::Swap, call));
+        let mut frame = sample::frame(sample::proposal(me, ProposalIntent::Swap, call));
         frame.proposal.chain_id = chain_id;
-        let values = spent.map(|spent| Values { spent: spent.parse().unwrap(), ..Values::default() });
+        let values = spent.map(|spent| ActionValues { spent: spent.parse().unwrap(), ..ActionValues::default() });
         let facts = CheckInputs {
             asked: false,
             now_millis: 1_000,
@@ -84,11 +84,11 @@ mod tests {
             phase: Phase::Thriving,
             stop: None,
             tokens: Default::default(),
-            values: values.ok_or_else(|| Doubt::because("no price")),
+            values: values.ok_or_else(|| UnknownValue::because("no price")),
             portfolio: Ok(Default::default()),
             simulation: None,
         };
-        goes_private(&policy, &SigningPayload::new(frame).unwrap(), &facts)
+        needs_private_relay(&policy, &SigningPayload::new(frame).unwrap(), &facts)
     }
 
     #[test]

@@ -6,7 +6,7 @@ use alloy::primitives::Address;
 use serde_json::json;
 
 use super::{AcceptError, MAX_CHANGE, OperatorPolicyEngine};
-use crate::audit::Kind;
+use crate::audit::AuditKind;
 use crate::ledger::{self, LedgerError};
 use bardo_base::text::SafeText;
 use bardo_store::{FileLock, FileLockError};
@@ -33,7 +33,7 @@ impl OperatorPolicyEngine {
     ) -> Result<(), AcceptError> {
         let names: Vec<_> = holdings.iter().map(|key| ledger::token_name(*key)).collect();
         let body = json!({ "account": account, "holdings": names, "by": SafeText::clean(by, MAX_CHANGE) });
-        self.recorded(Kind::LiquidationPlanned, body, now, move |transaction| {
+        self.recorded(AuditKind::LiquidationPlanned, body, now, move |transaction| {
             for (chain_id, token) in holdings {
                 ledger::plan_liquidation(transaction, now, chain_id, account, token)?;
             }
@@ -47,7 +47,7 @@ impl OperatorPolicyEngine {
     /// # Errors
     /// [`FileLockError::Busy`] if another process keeps the lock for longer than `patience`; [`FileLockError::Store`] if the
     /// lock cannot be read.
-    pub async fn alone_liquidating(&self, account: Address, patience: Duration) -> Result<FileLock, FileLockError> {
+    pub async fn lock_liquidation(&self, account: Address, patience: Duration) -> Result<FileLock, FileLockError> {
         self.store.acquire_lock(&hold_of(account), patience).await
     }
 
@@ -62,8 +62,8 @@ impl OperatorPolicyEngine {
     ///
     /// # Errors
     /// [`AcceptError`] if the ledger fails; the remaining plans stay in force.
-    pub async fn end_left_liquidations(&self, account: Address, now: u64) -> Result<usize, AcceptError> {
-        let _alone = match self.alone_liquidating(account, SOON).await {
+    pub async fn end_orphaned_liquidations(&self, account: Address, now: u64) -> Result<usize, AcceptError> {
+        let _alone = match self.lock_liquidation(account, SOON).await {
             Ok(alone) => alone,
             Err(FileLockError::Busy(_)) => return Ok(0),
             Err(FileLockError::Store(error)) => return Err(error.into()),
@@ -94,7 +94,7 @@ impl OperatorPolicyEngine {
     ) -> Result<(), AcceptError> {
         let name = ledger::token_name(holding);
         let body = json!({ "account": account, "holding": name, "told": SafeText::clean(told, 400) });
-        self.recorded(Kind::LiquidationEnded, body, now, move |transaction| {
+        self.recorded(AuditKind::LiquidationEnded, body, now, move |transaction| {
             let (chain_id, token) = holding;
             Ok(ledger::end_liquidation(transaction, chain_id, account, token)?)
         })

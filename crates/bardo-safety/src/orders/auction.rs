@@ -8,26 +8,26 @@ use alloy::providers::{Provider as _, bindings::IMulticall3};
 use alloy::rpc::types::{Filter, TransactionInput, TransactionRequest};
 use alloy::sol_types::{SolCall as _, SolEvent as _};
 
-use super::brought;
-use super::depth::{Depth, events, witness};
-use super::reach::seconds_until;
-use super::record::{Record, Stage};
-use super::{Card, Ending, OrderChain, OrderError, Orders, PollResult, line};
+use super::depth::{ConfirmationDepth, events, witness};
+use super::fill_amounts;
+use super::price_time::seconds_until;
+use super::record::{OrderRecord, OrderStage};
+use super::{CardState, OrderChain, OrderEnd, OrderError, Orders, PollResult, line};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_abi::uniswapx::{OrderInfo, Reactor};
 use bardo_base::fabric::{
-    Asset, Bid, DecayCurve, DecayUnit, Exclusivity, OrderFill, OrderStatus, OrderUpdate, TxPlace,
+    CardToken, DecayCurve, DecayUnit, Exclusivity, FillerOffer, OrderFill, OrderStatus, OrderUpdate, TxPlace,
 };
 use bardo_base::format::time_of_day;
 use bardo_base::service::ServiceError;
 use bardo_base::units::TokenAmount;
-use golem_chain::multicall::Calls;
-use golem_chain::network::Contract;
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::KnownContract;
 use golem_chain::permit2::{nonce_position, nonce_used};
 use golem_chain::provider::{ChainClient, ProviderError};
 use golem_protocols::uniswap::gateway::{ServiceReport, ServiceStatus};
-use golem_protocols::uniswap::order::{At, Order};
+use golem_protocols::uniswap::order::{ResolutionPoint, UniswapXOrder};
 
 /// Height of a priority order's curve above its minimum output, in basis points.
 const PRIORITY_SPAN_BPS: u64 = 200;
@@ -53,11 +53,11 @@ struct AuctionState {
     over: bool,
     nonce_used: bool,
     funded: bool,
-    fill: Option<Fill>,
+    fill: Option<ObservedFill>,
     void: Option<TxPlace>,
 }
 
-struct Fill {
+struct ObservedFill {
     place: TxPlace,
     filler: Address,
     timestamp: u64,
@@ -69,12 +69,17 @@ struct Fill {
 }
 
 impl Orders {
-    pub(super) async fn auction(&self, record: &Record, order: &Order, remark: &str) -> Result<PollResult, OrderError> {
+    pub(super) async fn auction(
+        &self,
+        record: &OrderRecord,
+        order: &UniswapXOrder,
+        remark: &str,
+    ) -> Result<PollResult, OrderError> {
         let chain = self.chain(record.chain_id)?;
-        let standing = standing(chain, record, order).await?;
+        let standing = auction_state(chain, record, order).await?;
         let heard = match &chain.auctions {
             // Also ask for filled orders: their price depends on the cosigner's data.
-            Some(service) if record.stage != Stage::Refused => {
+            Some(service) if record.stage != OrderStage::Refused => {
                 self.hearsay(service.as_ref(), record.hash, standing.fill.is_some()).await
             }
             _ => Ok(None),
@@ -83,18 +88,21 @@ impl Orders {
     }
 }
 
-async fn standing(
+async fn auction_state(
     OrderChain { client, confirmations, .. }: &OrderChain,
-    record: &Record,
-    order: &Order,
+    record: &OrderRecord,
+    order: &UniswapXOrder,
 ) -> Result<AuctionState, OrderError> {
     let info = order.info();
     let nonsense = |what: &str| OrderError::Nonsense(format!("{} does not return {what}", client.network()));
-    let Depth { head, deep } = Depth::of(client, *confirmations).await?;
-    let multicall =
-        client.network().book.contract(Contract::Multicall3).ok_or_else(|| nonsense("the address of Multicall3"))?;
+    let ConfirmationDepth { head, deep } = ConfirmationDepth::of(client, *confirmations).await?;
+    let multicall = client
+        .network()
+        .book
+        .contract(KnownContract::Multicall3)
+        .ok_or_else(|| nonsense("the address of Multicall3"))?;
     let (word, _) = nonce_position(info.nonce);
-    let mut calls = Calls::default();
+    let mut calls = CallBatch::default();
     let permit2 = record.message.verifier();
     let token = order.token_in();
     let bits = calls.push(permit2, &Permit2::nonceBitmapCall { owner: info.swapper, word });
@@ -124,10 +132,10 @@ async fn standing(
 /// Returns the fill or the invalidation that used the order's nonce; both `None` if neither can be determined.
 async fn spent(
     client: &ChainClient,
-    record: &Record,
-    order: &Order,
+    record: &OrderRecord,
+    order: &UniswapXOrder,
     head: u64,
-) -> Result<(Option<Fill>, Option<TxPlace>), OrderError> {
+) -> Result<(Option<ObservedFill>, Option<TxPlace>), OrderError> {
     let provider = client.agreed();
     let info = order.info();
     let filter = Filter::new().from_block(record.figures.from_block).to_block(head);
@@ -149,14 +157,14 @@ async fn spent(
         let header = block.ok_or_else(|| OrderError::Nonsense("a fill in a missing block".to_owned()))?.header;
         let base_fee = u128::from(header.base_fee_per_gas.unwrap_or_default());
         let logs: Vec<Log> = receipt.inner.logs().iter().map(|log| log.inner.clone()).collect();
-        let fill = Fill {
+        let fill = ObservedFill {
             filler: event.filler,
             timestamp: header.timestamp,
             number,
             base_fee,
             priority_fee: receipt.effective_gas_price.saturating_sub(base_fee),
-            received: brought::received(&logs, order, record.hash, record.figures.token_out.address),
-            paid: brought::paid(&logs, order),
+            received: fill_amounts::received(&logs, order, record.hash, record.figures.token_out.address),
+            paid: fill_amounts::paid(&logs, order),
             place,
         };
         return Ok((Some(fill), None));
@@ -219,29 +227,29 @@ fn is_forgotten(error: &ProviderError, back: u64) -> bool {
 }
 
 fn seen(
-    record: &Record,
-    order: &Order,
+    record: &OrderRecord,
+    order: &UniswapXOrder,
     standing: &AuctionState,
     heard: Result<Option<ServiceReport>, ServiceError>,
     remark: &str,
 ) -> PollResult {
     let unexplained = standing.nonce_used && standing.fill.is_none() && standing.void.is_none();
     let (status, end) = if standing.fill.is_some() {
-        (OrderStatus::Filled, Some(Ending::Took))
+        (OrderStatus::Filled, Some(OrderEnd::Took))
     } else if standing.void.is_some() {
-        (OrderStatus::Cancelled, Some(Ending::TookNothing))
+        (OrderStatus::Cancelled, Some(OrderEnd::TookNothing))
     } else if standing.nonce_used && standing.over {
         // Nothing more can be taken, and it is unknown what was: count the order as filled completely.
-        (OrderStatus::Error, Some(Ending::Took))
+        (OrderStatus::Error, Some(OrderEnd::Took))
     } else if standing.nonce_used {
         (OrderStatus::Open, None)
     } else if standing.over {
-        (OrderStatus::Expired, Some(Ending::TookNothing))
-    } else if record.stage == Stage::Refused {
+        (OrderStatus::Expired, Some(OrderEnd::TookNothing))
+    } else if record.stage == OrderStage::Refused {
         (OrderStatus::Error, None)
     } else if !standing.funded {
         (OrderStatus::InsufficientFunds, None)
-    } else if record.stage == Stage::Submitted || matches!(heard, Ok(Some(_))) {
+    } else if record.stage == OrderStage::Submitted || matches!(heard, Ok(Some(_))) {
         (OrderStatus::Open, None)
     } else {
         (OrderStatus::Pending, None)
@@ -279,7 +287,7 @@ fn seen(
         OrderStatus::Pending | OrderStatus::Open | OrderStatus::Filled | OrderStatus::Error => {}
     }
     let update = card(record, order, cosigned.as_ref(), standing, status, hearsay.as_ref(), remarks.join("; "));
-    PollResult { card: Card::Order(Box::new(update)), end }
+    PollResult { card: CardState::Order(Box::new(update)), end }
 }
 
 /// Returns a remark if the service reports an end that the chain does not confirm.
@@ -291,9 +299,9 @@ fn contradiction(status: OrderStatus, heard: Option<&ServiceReport>) -> Option<S
 }
 
 fn card(
-    record: &Record,
-    order: &Order,
-    cosigned: Option<&Order>,
+    record: &OrderRecord,
+    order: &UniswapXOrder,
+    cosigned: Option<&UniswapXOrder>,
     standing: &AuctionState,
     status: OrderStatus,
     heard: Option<&ServiceReport>,
@@ -307,7 +315,7 @@ fn card(
     let named = |party: Address| heard.and_then(|heard| heard.name_of(party));
     let exclusivity = exclusivity(drawn).map(|one| Exclusivity { name: named(one.filler), ..one });
     let filler = exclusivity.as_ref().map(|one| one.filler).unwrap_or_default();
-    let at = |number: u64, timestamp: u64, base_fee: u128, priority_fee: u128, filler: Address| At {
+    let at = |number: u64, timestamp: u64, base_fee: u128, priority_fee: u128, filler: Address| ResolutionPoint {
         chain_id: record.chain_id,
         timestamp,
         block: number,
@@ -323,9 +331,9 @@ fn card(
         None => (standing.number, standing.timestamp, bid_fee),
     };
     let position = match drawn {
-        Order::Dutch(_) | Order::DutchV2(_) => timestamp,
-        Order::DutchV3(_) => number,
-        Order::Priority(_) => u64::try_from(priority_fee).unwrap_or(u64::MAX),
+        UniswapXOrder::Dutch(_) | UniswapXOrder::DutchV2(_) => timestamp,
+        UniswapXOrder::DutchV3(_) => number,
+        UniswapXOrder::Priority(_) => u64::try_from(priority_fee).unwrap_or(u64::MAX),
     };
     let curve = curve(record, drawn, cosigned.is_some(), standing);
     let now = match &standing.fill {
@@ -350,7 +358,7 @@ fn card(
         position,
     });
     let money = money(record, status, fill.as_ref(), deadline);
-    let bid = heard.and_then(|heard| heard.best_bid.as_ref()).map(|bid| Bid {
+    let bid = heard.and_then(|heard| heard.best_bid.as_ref()).map(|bid| FillerOffer {
         filler: bid.filler,
         name: Some(bid.name.clone()),
         output_amount: text(bid.output, wanted),
@@ -386,7 +394,12 @@ fn card(
     }
 }
 
-fn money(record: &Record, status: OrderStatus, fill: Option<&OrderFill>, deadline: u64) -> bardo_base::text::SafeText {
+fn money(
+    record: &OrderRecord,
+    status: OrderStatus,
+    fill: Option<&OrderFill>,
+    deadline: u64,
+) -> bardo_base::text::SafeText {
     let (given, wanted) = (&record.figures.token_in.symbol, &record.figures.token_out.symbol);
     match (status, fill) {
         (OrderStatus::Filled, Some(fill)) => line(format_args!(
@@ -403,16 +416,16 @@ fn money(record: &Record, status: OrderStatus, fill: Option<&OrderFill>, deadlin
     }
 }
 
-fn text(amount: U256, token: &Asset) -> String {
+fn text(amount: U256, token: &CardToken) -> String {
     TokenAmount::new(amount, token.decimals).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
 }
 
-fn sum(outputs: &[golem_protocols::uniswap::order::Amount]) -> U256 {
+fn sum(outputs: &[golem_protocols::uniswap::order::OutputAmount]) -> U256 {
     outputs.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount))
 }
 
 /// Returns the order's initial output, including the cosigner's overrides.
-fn starts(order: &Order) -> Option<U256> {
+fn starts(order: &UniswapXOrder) -> Option<U256> {
     let over = |starts: Vec<U256>, given: &[U256]| {
         let all = starts
             .iter()
@@ -421,17 +434,17 @@ fn starts(order: &Order) -> Option<U256> {
         all.fold(U256::ZERO, U256::saturating_add)
     };
     match order {
-        Order::Dutch(order) => Some(over(order.outputs.iter().map(|output| output.startAmount).collect(), &[])),
-        Order::DutchV2(order) => {
+        UniswapXOrder::Dutch(order) => Some(over(order.outputs.iter().map(|output| output.startAmount).collect(), &[])),
+        UniswapXOrder::DutchV2(order) => {
             let starts = order.baseOutputs.iter().map(|output| output.startAmount).collect();
             Some(over(starts, &order.cosignerData.outputAmounts))
         }
-        Order::DutchV3(order) => {
+        UniswapXOrder::DutchV3(order) => {
             let starts = order.baseOutputs.iter().map(|output| output.startAmount).collect();
             Some(over(starts, &order.cosignerData.outputAmounts))
         }
         // A priority order has no upper limit; use the top of the drawn curve.
-        Order::Priority(order) => order
+        UniswapXOrder::Priority(order) => order
             .outputs
             .iter()
             .map(|output| output.amount.checked_mul(U256::from(10_000 + PRIORITY_SPAN_BPS)))
@@ -440,19 +453,19 @@ fn starts(order: &Order) -> Option<U256> {
 }
 
 /// Returns the exclusive filler and the end of its exclusivity; `None` if there is none.
-fn exclusivity(order: &Order) -> Option<Exclusivity> {
+fn exclusivity(order: &UniswapXOrder) -> Option<Exclusivity> {
     let (filler, until) = match order {
-        Order::Dutch(order) => (order.exclusiveFiller, order.decayStartTime),
-        Order::DutchV2(order) => (order.cosignerData.exclusiveFiller, order.cosignerData.decayStartTime),
-        Order::DutchV3(order) => (order.cosignerData.exclusiveFiller, order.cosignerData.decayStartBlock),
-        Order::Priority(_) => return None,
+        UniswapXOrder::Dutch(order) => (order.exclusiveFiller, order.decayStartTime),
+        UniswapXOrder::DutchV2(order) => (order.cosignerData.exclusiveFiller, order.cosignerData.decayStartTime),
+        UniswapXOrder::DutchV3(order) => (order.cosignerData.exclusiveFiller, order.cosignerData.decayStartBlock),
+        UniswapXOrder::Priority(_) => return None,
     };
     (!filler.is_zero()).then(|| Exclusivity { filler, name: None, until: until.saturating_to() })
 }
 
 /// Returns the priority fee at which a priority order requires `output`, in wei per gas.
-fn fee_for(order: &Order, output: U256) -> Option<u128> {
-    let Order::Priority(order) = order else { return None };
+fn fee_for(order: &UniswapXOrder, output: U256) -> Option<u128> {
+    let UniswapXOrder::Priority(order) = order else { return None };
     let least = order.outputs.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount));
     let per_wei = order.outputs.first()?.mpsPerPriorityFeeWei;
     let more = output.checked_sub(least)?.checked_mul(U256::from(MPS))?;
@@ -461,7 +474,7 @@ fn fee_for(order: &Order, output: U256) -> Option<u128> {
 }
 
 /// Returns the curve of the output: as cosigned, or before the cosignature from now to the deadline.
-fn curve(record: &Record, order: &Order, cosigned: bool, standing: &AuctionState) -> DecayCurve {
+fn curve(record: &OrderRecord, order: &UniswapXOrder, cosigned: bool, standing: &AuctionState) -> DecayCurve {
     let wanted = &record.figures.token_out;
     let least = sum(&order.bounds().least_out);
     let start = starts(order).unwrap_or(least);
@@ -471,21 +484,21 @@ fn curve(record: &Record, order: &Order, cosigned: bool, standing: &AuctionState
         points: vec![(from, text(start, wanted)), (until.max(from), text(least, wanted))],
     };
     match order {
-        Order::Dutch(order) => {
+        UniswapXOrder::Dutch(order) => {
             straight(DecayUnit::Seconds, order.decayStartTime.saturating_to(), order.decayEndTime.saturating_to())
         }
-        Order::DutchV2(order) if cosigned => {
+        UniswapXOrder::DutchV2(order) if cosigned => {
             let added = &order.cosignerData;
             straight(DecayUnit::Seconds, added.decayStartTime.saturating_to(), added.decayEndTime.saturating_to())
         }
-        Order::DutchV2(_) => straight(DecayUnit::Seconds, standing.timestamp.min(deadline), deadline),
-        Order::DutchV3(order) => {
+        UniswapXOrder::DutchV2(_) => straight(DecayUnit::Seconds, standing.timestamp.min(deadline), deadline),
+        UniswapXOrder::DutchV3(order) => {
             let from: u64 = if cosigned { order.cosignerData.decayStartBlock.saturating_to() } else { standing.number };
             let over = order.baseOutputs.first().map(|output| output.curve.relativeBlocks);
             let over = over.map_or(0, |blocks| (blocks & U256::from(u16::MAX)).saturating_to::<u64>());
             straight(DecayUnit::Blocks, from, from.saturating_add(over))
         }
-        Order::Priority(_) => {
+        UniswapXOrder::Priority(_) => {
             let until = fee_for(order, start).and_then(|fee| u64::try_from(fee).ok()).unwrap_or(u64::MAX);
             DecayCurve { unit: DecayUnit::Wei, points: vec![(0, text(least, wanted)), (until, text(start, wanted))] }
         }

@@ -7,18 +7,18 @@ use alloy::providers::{Provider as _, bindings::IMulticall3};
 use alloy::rpc::types::{Filter, Header, Log};
 use alloy::sol_types::{SolCall, SolEvent as _};
 
-use super::depth::{Depth, events, witness};
-use super::record::{Record, Stage};
-use super::{Card, Ending, OrderChain, OrderError, Orders, PollResult, line};
+use super::depth::{ConfirmationDepth, events, witness};
+use super::record::{OrderRecord, OrderStage};
+use super::{CardState, OrderChain, OrderEnd, OrderError, Orders, PollResult, line};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
-use bardo_base::fabric::{Asset, Bid, IntentStatus, IntentUpdate, TxPlace};
+use bardo_base::fabric::{CardToken, FillerOffer, IntentStatus, IntentUpdate, TxPlace};
 use bardo_base::format::{short_address, time_of_day};
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
-use golem_chain::network::Contract;
+use golem_chain::network::KnownContract;
 use golem_chain::provider::{ChainClient, ProviderError};
-use golem_protocols::intents::Intent;
+use golem_protocols::intents::CrossChainIntent;
 use golem_protocols::intents::gateway::RelayerBid;
 
 /// Deposit states of the origin's settler: locked, repaid to the filler, refunded to the account.
@@ -34,7 +34,7 @@ struct BridgeState {
     locked: Option<TxPlace>,
     repaid: Option<TxPlace>,
     refunded: Option<TxPlace>,
-    delivery: Option<Delivery>,
+    delivery: Option<DeliveryEvent>,
     /// True if the destination's endpoints disagree about deliveries, so that neither a delivery nor its absence is
     /// certain.
     untold: bool,
@@ -42,7 +42,7 @@ struct BridgeState {
     refund_from: Option<u64>,
 }
 
-struct Delivery {
+struct DeliveryEvent {
     place: TxPlace,
     /// Sender of the fill transaction, or the filler in the settler's event if the transaction cannot be read.
     filler: Address,
@@ -52,7 +52,7 @@ struct Delivery {
 
 /// Result of the search for a delivery on the destination.
 enum DeliverySearch {
-    Delivered(Delivery),
+    Delivered(DeliveryEvent),
     Nothing,
     /// The destination's endpoints disagree.
     Disputed,
@@ -61,21 +61,21 @@ enum DeliverySearch {
 impl Orders {
     pub(super) async fn bridge(
         &self,
-        record: &Record,
-        intent: &Intent,
+        record: &OrderRecord,
+        intent: &CrossChainIntent,
         remark: &str,
     ) -> Result<PollResult, OrderError> {
         let chain = self.chain(record.chain_id)?;
         let there = u64::try_from(intent.data.destinationChainId)
             .map_err(|_| OrderError::Nonsense("the destination's id is too large".to_owned()))?;
         let destination = self.chain(there)?;
-        let standing = standing([chain, destination], record, intent).await?;
+        let standing = bridge_state([chain, destination], record, intent).await?;
         let mut remarks: Vec<String> = Vec::new();
         if !remark.is_empty() {
             remarks.push(remark.to_owned());
         }
         let bids = match &chain.bridges {
-            Some(network) if record.stage != Stage::Refused => match network.bids(record.hash).await {
+            Some(network) if record.stage != OrderStage::Refused => match network.bids(record.hash).await {
                 Ok(bids) => bids.unwrap_or_default(),
                 Err(error) => {
                     remarks.push(error.to_string());
@@ -85,7 +85,7 @@ impl Orders {
             Some(_) | None => Vec::new(),
         };
         let name = |id: u64| self.network(id).map_or_else(|| id.to_string(), |network| network.name.clone());
-        let settler = destination.client.network().book.contract(Contract::DestinationSettler).is_some();
+        let settler = destination.client.network().book.contract(KnownContract::DestinationSettler).is_some();
         if !settler {
             remarks.push("the destination's address book has no settler: delivery cannot be checked".to_owned());
         }
@@ -93,9 +93,13 @@ impl Orders {
     }
 }
 
-async fn standing(chains: [&OrderChain; 2], record: &Record, intent: &Intent) -> Result<BridgeState, OrderError> {
+async fn bridge_state(
+    chains: [&OrderChain; 2],
+    record: &OrderRecord,
+    intent: &CrossChainIntent,
+) -> Result<BridgeState, OrderError> {
     let [(origin, here), (destination, there)] =
-        chains.map(|chain| (&chain.client, Depth::of(&chain.client, chain.confirmations)));
+        chains.map(|chain| (&chain.client, ConfirmationDepth::of(&chain.client, chain.confirmations)));
     let (here, there) = futures::try_join!(here, there)?;
     let (here, there) = (here.deep, there.deep);
     let id = record.hash;
@@ -138,7 +142,12 @@ async fn standing(chains: [&OrderChain; 2], record: &Record, intent: &Intent) ->
 /// Returns the first second in which the settler refunds. It waits after the fill deadline, so that the news of a late
 /// delivery can arrive. The delay is fixed in the contract, so a value read once stays valid. `None` if the contract
 /// does not return it.
-async fn refund_from(origin: &ChainClient, record: &Record, intent: &Intent, at: BlockId) -> Option<u64> {
+async fn refund_from(
+    origin: &ChainClient,
+    record: &OrderRecord,
+    intent: &CrossChainIntent,
+    at: BlockId,
+) -> Option<u64> {
     let known = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
     if let Some(from) = known.and_then(|card| card.refund_from) {
         return Some(from);
@@ -149,11 +158,11 @@ async fn refund_from(origin: &ChainClient, record: &Record, intent: &Intent, at:
 
 async fn delivery(
     destination: &ChainClient,
-    record: &Record,
-    intent: &Intent,
+    record: &OrderRecord,
+    intent: &CrossChainIntent,
     head: u64,
 ) -> Result<DeliverySearch, OrderError> {
-    let Some(settler) = destination.network().book.contract(Contract::DestinationSettler) else {
+    let Some(settler) = destination.network().book.contract(KnownContract::DestinationSettler) else {
         return Ok(DeliverySearch::Nothing);
     };
     let from = record.figures.arrival_from_block.unwrap_or_default();
@@ -186,12 +195,12 @@ async fn delivery(
     let came = balances.map(|(before, after)| after.saturating_sub(before));
     let sent = witness(destination).get_transaction_by_hash(place.hash).await.ok().flatten();
     let filler = sent.map_or(event.filler, |sent| sent.inner.signer());
-    Ok(DeliverySearch::Delivered(Delivery { place, filler, came }))
+    Ok(DeliverySearch::Delivered(DeliveryEvent { place, filler, came }))
 }
 
 /// Reads a block's timestamp from Multicall3, in seconds since the Unix epoch.
 async fn time(client: &ChainClient, block: BlockId) -> Result<U256, OrderError> {
-    let multicall = client.network().book.contract(Contract::Multicall3);
+    let multicall = client.network().book.contract(KnownContract::Multicall3);
     let multicall = multicall
         .ok_or_else(|| OrderError::Nonsense(format!("the address book of {} has no Multicall3", client.network())))?;
     ask(client, multicall, IMulticall3::getCurrentBlockTimestampCall {}, block).await
@@ -214,8 +223,8 @@ fn place(log: &Log, chain_id: u64) -> Option<TxPlace> {
 }
 
 fn seen(
-    record: &Record,
-    intent: &Intent,
+    record: &OrderRecord,
+    intent: &CrossChainIntent,
     standing: &BridgeState,
     heard: &[RelayerBid],
     mut remarks: Vec<String>,
@@ -225,15 +234,15 @@ fn seen(
     let too_late = standing.destination.timestamp > u64::from(intent.fill_deadline);
     let never = standing.deposit == 0 && standing.over;
     let (status, end) = match standing.deposit {
-        REFUNDED => (IntentStatus::Refunded, Some(Ending::TookNothing)),
+        REFUNDED => (IntentStatus::Refunded, Some(OrderEnd::TookNothing)),
         // The destination's news may lag behind the origin's. Wait for the delivery until the fill deadline has passed
         // there and its endpoints agree.
         REPAID if standing.delivery.is_none() && (!too_late || standing.untold) => (IntentStatus::Filled, None),
-        REPAID => (IntentStatus::Filled, Some(Ending::Took)),
+        REPAID => (IntentStatus::Filled, Some(OrderEnd::Took)),
         _ if standing.delivery.is_some() => (IntentStatus::Filled, None),
         LOCKED if too_late => (IntentStatus::Expired, None),
         LOCKED => (IntentStatus::Filling, None),
-        _ if never => (IntentStatus::Expired, Some(Ending::TookNothing)),
+        _ if never => (IntentStatus::Expired, Some(OrderEnd::TookNothing)),
         _ => (IntentStatus::Pending, None),
     };
     let delivery = standing.delivery.as_ref();
@@ -276,9 +285,9 @@ fn seen(
         }
         None => heard.iter().find(|bid| bid.chosen),
     };
-    let bids: Vec<Bid> = heard
+    let bids: Vec<FillerOffer> = heard
         .iter()
-        .map(|bid| Bid {
+        .map(|bid| FillerOffer {
             filler: bid.relayer,
             name: Some(bid.name.clone()),
             output_amount: text(bid.output, wanted),
@@ -310,10 +319,10 @@ fn seen(
         money: line(money),
         remark: line(remarks.join("; ")),
     };
-    PollResult { card: Card::Intent(Box::new(update)), end }
+    PollResult { card: CardState::Intent(Box::new(update)), end }
 }
 
-fn text(amount: U256, token: &Asset) -> String {
+fn text(amount: U256, token: &CardToken) -> String {
     TokenAmount::new(amount, token.decimals).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
 }
 

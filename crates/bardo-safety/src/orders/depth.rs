@@ -11,14 +11,14 @@ use golem_chain::provider::{ChainClient, ProviderError};
 use golem_chain::sender::SenderRules;
 
 /// The latest block and the confirmed one.
-pub(super) struct Depth {
+pub(super) struct ConfirmationDepth {
     /// Latest block, for display only.
     pub head: Header,
     /// Block with as many confirmations, its own included, as the sender requires.
     pub deep: Header,
 }
 
-impl Depth {
+impl ConfirmationDepth {
     pub(super) async fn of(client: &ChainClient, confirmations: Option<u64>) -> Result<Self, OrderError> {
         let network = client.network();
         let usual = || SenderRules::for_network(network.kind, network.block_millis).confirmations;

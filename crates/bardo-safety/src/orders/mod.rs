@@ -18,13 +18,13 @@
 
 mod auction;
 mod bridge;
-mod brought;
 mod depth;
-mod ending;
-mod handing_in;
-mod reach;
+mod fill_amounts;
+mod order_end;
+mod price_time;
 pub mod record;
 mod state;
+mod submission;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,7 +37,7 @@ use alloy::providers::Provider as _;
 use parking_lot::Mutex;
 
 use crate::permit;
-use crate::policy_engine::{End, PolicyEngine, ReserveError};
+use crate::policy_engine::{ActionEnd, PolicyEngine, ReserveError};
 use crate::typed::TypedMessage;
 use bardo_base::clock::Clock;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -53,7 +53,7 @@ use golem_protocols::intents::gateway::IntentGateway;
 use golem_protocols::uniswap::gateway::{OrderGateway, ServiceReport};
 use golem_protocols::uniswap::order::OrderKind;
 
-pub use record::{Record, Stage};
+pub use record::{OrderRecord, OrderStage};
 pub use state::OrderState;
 
 /// Interval between polls of the open orders.
@@ -159,21 +159,21 @@ impl From<OrderError> for ToolError {
 
 /// Result of one poll.
 pub(super) struct PollResult {
-    card: Card,
+    card: CardState,
     /// End of the order; `None` while it can still take something.
-    end: Option<Ending>,
+    end: Option<OrderEnd>,
 }
 
 /// Displayed state of an order.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Card {
+pub enum CardState {
     /// State of an auction order.
     Order(Box<OrderUpdate>),
     /// State of a bridge order.
     Intent(Box<IntentUpdate>),
 }
 
-impl Card {
+impl CardState {
     /// Returns the order's status.
     pub fn status(&self) -> OrderState {
         match self {
@@ -200,7 +200,7 @@ impl Card {
 
 /// End of an order, as the ledger counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum OrderEnd {
     /// The order was filled, or must count as filled.
     Took,
     /// The order took nothing and never can.
@@ -250,7 +250,7 @@ impl Orders {
     ///
     /// # Errors
     /// [`OrderError::Unknown`] if there is none, or the database's failure.
-    pub fn record(&self, hash: B256) -> Result<Record, OrderError> {
+    pub fn record(&self, hash: B256) -> Result<OrderRecord, OrderError> {
         self.inner.store.read(|connection| record::find(connection, hash))?.ok_or(OrderError::Unknown(hash))
     }
 
@@ -258,7 +258,7 @@ impl Orders {
     ///
     /// # Errors
     /// The database's failure.
-    pub fn every(&self) -> Result<Vec<Record>, OrderError> {
+    pub fn every(&self) -> Result<Vec<OrderRecord>, OrderError> {
         Ok(self.inner.store.read(record::every)?)
     }
 
@@ -266,7 +266,7 @@ impl Orders {
     ///
     /// # Errors
     /// The database's failure.
-    pub fn live(&self) -> Result<Vec<Record>, OrderError> {
+    pub fn live(&self) -> Result<Vec<OrderRecord>, OrderError> {
         Ok(self.inner.store.read(record::live)?)
     }
 
@@ -283,8 +283,8 @@ impl Orders {
     ///
     /// # Errors
     /// [`OrderError`] if the poll fails; the stored state is unchanged then.
-    pub async fn look(&self, hash: B256) -> Result<Record, OrderError> {
-        self.look_with(hash, "").await
+    pub async fn poll(&self, hash: B256) -> Result<OrderRecord, OrderError> {
+        self.poll_order(hash, "").await
     }
 
     /// Locks an order for polling. The holder reads and stores before the next poll starts.
@@ -297,10 +297,10 @@ impl Orders {
         turn.lock_owned().await
     }
 
-    async fn look_with(&self, hash: B256, remark: &str) -> Result<Record, OrderError> {
+    async fn poll_order(&self, hash: B256, remark: &str) -> Result<OrderRecord, OrderError> {
         let _turn = self.turn(hash).await;
         let record = self.record(hash)?;
-        if !record.is_live() || record.stage == Stage::Reserved {
+        if !record.is_live() || record.stage == OrderStage::Reserved {
             return Ok(record);
         }
         let seen = self.seen(&record, remark).await?;
@@ -321,7 +321,7 @@ impl Orders {
                 return said;
             }
         }
-        let said = service.look(hash).await;
+        let said = service.order_report(hash).await;
         let mut heard = lock();
         // Drops outdated entries, including those of ended orders.
         heard.retain(|other, (at, _)| *other != hash && now < at.saturating_add(pause));
@@ -331,7 +331,7 @@ impl Orders {
         said
     }
 
-    async fn seen(&self, record: &Record, remark: &str) -> Result<PollResult, OrderError> {
+    async fn seen(&self, record: &OrderRecord, remark: &str) -> Result<PollResult, OrderError> {
         match &record.message {
             TypedMessage::UniswapxOrder { order, .. } => self.auction(record, order, remark).await,
             TypedMessage::CrossChainOrder { intent, .. } => self.bridge(record, intent, remark).await,
@@ -341,7 +341,7 @@ impl Orders {
         }
     }
 
-    async fn write_down(&self, record: &Record, seen: PollResult) -> Result<(), OrderError> {
+    async fn write_down(&self, record: &OrderRecord, seen: PollResult) -> Result<(), OrderError> {
         failpoint::reach(Failpoint::OrderLooked);
         let PollResult { card, end } = seen;
         let (hash, status, json) = (record.hash, card.status(), card.json()?);
@@ -364,24 +364,24 @@ impl Orders {
             .write(move |transaction| -> Result<bool, ReserveError> {
                 if let Some(end) = end {
                     let ended = match end {
-                        Ending::Took | Ending::TookNothing => record::end(transaction, hash, status, now)?,
-                        Ending::Withdrawn => record::withdraw(transaction, hash, status, now)?,
+                        OrderEnd::Took | OrderEnd::TookNothing => record::end(transaction, hash, status, now)?,
+                        OrderEnd::Withdrawn => record::withdraw(transaction, hash, status, now)?,
                     };
                     if !ended {
                         return Ok(false);
                     }
                     // Only a confirmed arrival moves the mark. A repayment without a delivery is a loss.
-                    let moved = match ending::has_arrived(&shown, end) {
+                    let moved = match order_end::has_arrived(&shown, end) {
                         true => rules.arrived(transaction, now, kept.reservation)?,
                         false => None,
                     };
-                    ending::record(transaction, now, &kept, &shown, (end, moved))?;
+                    order_end::record(transaction, now, &kept, &shown, (end, moved))?;
                     let (end, word) = match end {
-                        Ending::Took => (End::Done { spent: kept.spent }, "done"),
-                        Ending::TookNothing | Ending::Withdrawn if kept.gas == Usd::ZERO => {
-                            (End::Withdrawn, "withdrawn")
+                        OrderEnd::Took => (ActionEnd::Done { spent: kept.spent }, "done"),
+                        OrderEnd::TookNothing | OrderEnd::Withdrawn if kept.gas == Usd::ZERO => {
+                            (ActionEnd::Withdrawn, "withdrawn")
                         }
-                        Ending::TookNothing | Ending::Withdrawn => (End::Partly { spent: kept.gas }, "done"),
+                        OrderEnd::TookNothing | OrderEnd::Withdrawn => (ActionEnd::Partly { spent: kept.gas }, "done"),
                     };
                     rules.settle(transaction, now, kept.reservation, end)?;
                     permit::note_end(transaction, kept.permit_id, word)?;
@@ -399,7 +399,7 @@ impl Orders {
         if first {
             self.inner.fabric.emit(&record.golem_id, Some(record.call_id), card.event());
             if end.is_some() {
-                self.inner.fabric.emit(&record.golem_id, Some(record.call_id), ending::event(record, &card));
+                self.inner.fabric.emit(&record.golem_id, Some(record.call_id), order_end::event(record, &card));
             }
         }
         Ok(())
@@ -410,20 +410,20 @@ impl Orders {
     /// # Errors
     /// The database's failure. Other failures are logged, and the next round tries again.
     pub async fn round(&self) -> Result<usize, OrderError> {
-        self.hand_in_stored().await?;
-        self.look_at_all().await
+        self.submit_stored().await?;
+        self.poll_all().await
     }
 
-    async fn look_at_all(&self) -> Result<usize, OrderError> {
-        self.look_at_live(|_| true).await
+    async fn poll_all(&self) -> Result<usize, OrderError> {
+        self.poll_live(|_| true).await
     }
 
     /// Polls the open orders of an account on a chain, without submitting any. Returns their number.
     ///
     /// # Errors
     /// The database's failure.
-    pub(crate) async fn look_at_those_of(&self, chain_id: u64, account: Address) -> Result<usize, OrderError> {
-        self.look_at_live(|record| record.chain_id == chain_id && record.account == account).await
+    pub(crate) async fn poll_account(&self, chain_id: u64, account: Address) -> Result<usize, OrderError> {
+        self.poll_live(|record| record.chain_id == chain_id && record.account == account).await
     }
 
     /// Reads the end of an account's expired orders. Their reservations are released only once the end is stored, and a
@@ -436,7 +436,7 @@ impl Orders {
             let live = orders.live()?;
             for record in live.iter().filter(|record| record.account == account) {
                 if orders.time_on(record.chain_id).await > record.usable_until() {
-                    orders.look(record.hash).await?;
+                    orders.poll(record.hash).await?;
                 }
             }
             Ok::<_, OrderError>(())
@@ -456,10 +456,10 @@ impl Orders {
         head.ok().flatten().map_or(machine, |head| head.header.timestamp.max(machine))
     }
 
-    async fn look_at_live(&self, wanted: impl Fn(&Record) -> bool) -> Result<usize, OrderError> {
+    async fn poll_live(&self, wanted: impl Fn(&OrderRecord) -> bool) -> Result<usize, OrderError> {
         let live: Vec<_> = self.live()?.into_iter().filter(|record| wanted(record)).collect();
         for record in &live {
-            if let Err(error) = self.look(record.hash).await {
+            if let Err(error) = self.poll(record.hash).await {
                 tracing::warn!(order = %record.hash, %error, "an order could not be read");
             }
         }
@@ -478,7 +478,7 @@ impl Orders {
                 clock.pause(ROUND).await;
                 let Some(inner) = inner.upgrade() else { return };
                 let orders = Self { inner };
-                let round = if hands_in() { orders.round().await } else { orders.look_at_all().await };
+                let round = if hands_in() { orders.round().await } else { orders.poll_all().await };
                 if let Err(error) = round {
                     tracing::warn!(%error, "orders cannot be tracked");
                 }
@@ -496,13 +496,13 @@ impl Orders {
         hash: B256,
         patience: Duration,
         mut nudge: impl FnMut() -> Nudged,
-    ) -> Result<Record, OrderError>
+    ) -> Result<OrderRecord, OrderError>
     where
         Nudged: Future<Output = ()>,
     {
         let until = tokio::time::Instant::now() + patience;
         loop {
-            let record = self.look(hash).await?;
+            let record = self.poll(hash).await?;
             let rests = !record.is_live() || record.status.has_expired();
             if rests || tokio::time::Instant::now() >= until {
                 return Ok(record);

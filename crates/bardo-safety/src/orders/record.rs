@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 use super::state::OrderState;
 use crate::policy_engine::Reservation;
 use crate::typed::TypedMessage;
-use bardo_base::fabric::Asset;
+use bardo_base::fabric::CardToken;
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use bardo_store::StoreError;
-use golem_protocols::intents::Intent;
-use golem_protocols::uniswap::order::{Order, OrderKind};
+use golem_protocols::intents::CrossChainIntent;
+use golem_protocols::uniswap::order::{OrderKind, UniswapXOrder};
 
 /// Stored kind of a bridge order, in place of the name of a UniswapX order kind.
 const CROSS_CHAIN: &str = "ERC7683";
 
 /// Progress of an order in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Stage {
+pub enum OrderStage {
     /// The money is reserved. The order may or may not have been signed.
     Reserved,
     /// The order is signed and stored, and no service has it.
@@ -38,7 +38,7 @@ pub enum Stage {
     Ended,
 }
 
-impl Stage {
+impl OrderStage {
     const WORDS: [(Self, &'static str); 6] = [
         (Self::Reserved, "reserved"),
         (Self::Signed, "signed"),
@@ -60,14 +60,14 @@ impl Stage {
 
 /// Figures that a card needs beside the order itself. Amounts in raw units.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct OrderFigures {
     /// Expected outcome, as a sentence.
     #[serde(default)]
     pub expected_outcome: SafeText,
     /// Token that the account gives.
-    pub token_in: Asset,
+    pub token_in: CardToken,
     /// Token that the account receives.
-    pub token_out: Asset,
+    pub token_out: CardToken,
     /// Amount received according to the quote.
     pub quoted_out: U256,
     /// Block at which the order was checked; no event of the order can be earlier.
@@ -80,7 +80,7 @@ pub struct Figures {
 
 /// Order with its stored state.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Record {
+pub struct OrderRecord {
     /// Hash of the order, or id of the bridge order.
     pub hash: B256,
     /// Permit for the signature.
@@ -98,11 +98,11 @@ pub struct Record {
     /// Signature of the account; `None` before it is stored.
     pub signature: Option<Bytes>,
     /// Progress of the order in this process.
-    pub stage: Stage,
+    pub stage: OrderStage,
     /// Status of the order, as last seen on the chain.
     pub status: OrderState,
     /// Figures that a card needs.
-    pub figures: Figures,
+    pub figures: OrderFigures,
     /// Last published card, as JSON.
     pub card: Option<String>,
     /// Reservation in the ledger.
@@ -119,10 +119,10 @@ pub struct Record {
     pub shown: bool,
 }
 
-impl Record {
+impl OrderRecord {
     /// Returns true if the order has not ended, as far as this process knows.
     pub fn is_live(&self) -> bool {
-        self.stage != Stage::Ended
+        self.stage != OrderStage::Ended
     }
 
     /// Returns true if the signature is the account's. Permit2 accepts no other signature for it.
@@ -184,7 +184,7 @@ fn pair(message: &TypedMessage) -> (Address, Address, Option<u64>) {
 }
 
 /// Stores an order, in the transaction that reserves its money.
-pub(crate) fn insert(transaction: &Transaction<'_>, record: &Record) -> Result<(), StoreError> {
+pub(crate) fn insert(transaction: &Transaction<'_>, record: &OrderRecord) -> Result<(), StoreError> {
     let (hash, encoded) = identity(&record.message)
         .filter(|(hash, _)| *hash == record.hash)
         .ok_or_else(|| StoreError::Query("the message to sign is not an order".to_owned()))?;
@@ -224,7 +224,7 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &Record) -> Result<(
 
 /// Traded tokens, to detect orders that a new trade would replace. The native token and its wrapper count as one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pair {
+pub(crate) struct TradedPair {
     /// Token that the account gives.
     pub given: Address,
     /// Tokens that the account receives.
@@ -233,7 +233,7 @@ pub(crate) struct Pair {
     pub destination: Option<u64>,
 }
 
-impl Pair {
+impl TradedPair {
     /// Returns the tokens of an order; `None` for a message that is not an order.
     pub(crate) fn of(message: &TypedMessage) -> Option<Self> {
         match message {
@@ -260,7 +260,7 @@ impl Pair {
 
 /// A fair exit by the operator, for the comparison with open orders. Amounts in raw units of the token given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ExitByHand {
+pub(crate) struct ManualExit {
     /// Token balance of the account.
     pub balance: U256,
     /// Amount that the exit gives.
@@ -273,13 +273,13 @@ pub(crate) struct ExitByHand {
 /// An open order of the same pair would sell the tokens twice, so the caller's own orders always block the trade. The
 /// operator's exit is independent of an agent's order: such an order blocks it only if the balance does not cover both.
 /// Otherwise an agent could block every exit of a pair with a worthless order.
-pub(crate) fn in_the_way(
+pub(crate) fn conflicting_orders(
     connection: &Connection,
     (chain_id, account): (u64, Address),
-    pair: &Pair,
+    pair: &TradedPair,
     wrapped: Option<Address>,
-    exit: Option<ExitByHand>,
-) -> Result<Vec<Record>, StoreError> {
+    exit: Option<ManualExit>,
+) -> Result<Vec<OrderRecord>, StoreError> {
     let mut live = all(connection, "stage <> 'ended'")?;
     live.retain(|one| one.chain_id == chain_id && one.account == account);
     let is_covered = exit.is_some_and(|exit| {
@@ -287,7 +287,7 @@ pub(crate) fn in_the_way(
         let promised = takes.fold(U256::ZERO, |sum, takes| sum.saturating_add(takes.amount));
         promised.checked_add(exit.gives).is_some_and(|needed| needed <= exit.balance)
     });
-    live.retain(|one| Pair::of(&one.message).is_some_and(|own| own.is_for_the_same(pair, wrapped)));
+    live.retain(|one| TradedPair::of(&one.message).is_some_and(|own| own.is_for_the_same(pair, wrapped)));
     live.retain(|one| !is_covered || one.is_by_hand());
     Ok(live)
 }
@@ -296,7 +296,7 @@ pub(crate) fn in_the_way(
 pub(crate) fn advance(
     transaction: &Transaction<'_>,
     hash: B256,
-    (from, to): (Stage, Stage),
+    (from, to): (OrderStage, OrderStage),
     status: OrderState,
     now: u64,
 ) -> Result<bool, StoreError> {
@@ -381,21 +381,21 @@ const COLUMNS: &str = "hash, permit_id, call_id, golem_id, kind, chain_id, accou
     status, facts, card, reservation, spent_usd, gas_usd, created_at, signed_at, shown";
 
 /// Returns the order with this hash.
-pub(crate) fn find(connection: &Connection, hash: B256) -> Result<Option<Record>, StoreError> {
+pub(crate) fn find(connection: &Connection, hash: B256) -> Result<Option<OrderRecord>, StoreError> {
     let row = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM safety_order WHERE hash = ?1"))?
         .query_row([hash.as_slice()], raw)
         .optional()?;
-    row.map(Raw::read).transpose()
+    row.map(OrderRow::read).transpose()
 }
 
 /// Returns the order under this permit, signed or not.
-pub(crate) fn of_permit(connection: &Connection, permit_id: PermitId) -> Result<Option<Record>, StoreError> {
+pub(crate) fn of_permit(connection: &Connection, permit_id: PermitId) -> Result<Option<OrderRecord>, StoreError> {
     let row = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM safety_order WHERE permit_id = ?1"))?
         .query_row([permit_id.to_string()], raw)
         .optional()?;
-    row.map(Raw::read).transpose()
+    row.map(OrderRow::read).transpose()
 }
 
 /// Returns the amounts that signed orders of an account may still take on a chain, by token, in raw units. A row counts
@@ -410,7 +410,7 @@ pub fn promised(
 ) -> Result<BTreeMap<Address, U256>, StoreError> {
     let mut promised: BTreeMap<Address, U256> = BTreeMap::new();
     let live = live(connection)?.into_iter().filter(|one| one.chain_id == chain_id && one.account == account);
-    let live = live.filter(Record::is_signed_by_its_account);
+    let live = live.filter(OrderRecord::is_signed_by_its_account);
     for takes in live.flat_map(|one| one.message.takes()) {
         let sum = promised.entry(takes.token).or_default();
         *sum = sum.saturating_add(takes.amount);
@@ -427,7 +427,8 @@ pub(crate) fn coming(
 ) -> Result<BTreeMap<Address, Usd>, StoreError> {
     let mut coming: BTreeMap<Address, Usd> = BTreeMap::new();
     for one in live(connection)?.into_iter().filter(|one| one.account == account) {
-        let Some(pair) = Pair::of(&one.message).filter(|pair| pair.destination.unwrap_or(one.chain_id) == chain_id)
+        let Some(pair) =
+            TradedPair::of(&one.message).filter(|pair| pair.destination.unwrap_or(one.chain_id) == chain_id)
         else {
             continue;
         };
@@ -443,35 +444,35 @@ pub(crate) fn coming(
 ///
 /// # Errors
 /// The database's failure, or a row that cannot be read.
-pub fn of_call(connection: &Connection, call_id: CallId) -> Result<Option<Record>, StoreError> {
+pub fn of_call(connection: &Connection, call_id: CallId) -> Result<Option<OrderRecord>, StoreError> {
     let row = connection
         .prepare_cached(&format!(
             "SELECT {COLUMNS} FROM safety_order WHERE call_id = ?1 AND signature IS NOT NULL ORDER BY created_at DESC"
         ))?
         .query_row([call_id.to_string()], raw)
         .optional()?;
-    row.map(Raw::read).transpose()
+    row.map(OrderRow::read).transpose()
 }
 
 /// Returns every signed order that has not ended, the oldest first.
-pub(crate) fn live(connection: &Connection) -> Result<Vec<Record>, StoreError> {
+pub(crate) fn live(connection: &Connection) -> Result<Vec<OrderRecord>, StoreError> {
     all(connection, "stage NOT IN ('reserved', 'ended')")
 }
 
 /// Returns every signed order, the oldest first.
-pub(crate) fn every(connection: &Connection) -> Result<Vec<Record>, StoreError> {
+pub(crate) fn every(connection: &Connection) -> Result<Vec<OrderRecord>, StoreError> {
     all(connection, "signature IS NOT NULL")
 }
 
 /// Returns the orders that match a condition. An unreadable row is skipped, so that it cannot block every exit and
 /// revocation. This gives no advantage to anyone who can damage a row, since they could also delete it. The money
 /// reserved for the order stays reserved.
-fn all(connection: &Connection, which: &str) -> Result<Vec<Record>, StoreError> {
+fn all(connection: &Connection, which: &str) -> Result<Vec<OrderRecord>, StoreError> {
     let mut statement =
         connection.prepare(&format!("SELECT {COLUMNS} FROM safety_order WHERE {which} ORDER BY created_at, hash"))?;
     let mut records = Vec::new();
     for row in statement.query_map([], |row| Ok(raw(row)))? {
-        match row?.map_err(StoreError::from).and_then(Raw::read) {
+        match row?.map_err(StoreError::from).and_then(OrderRow::read) {
             Ok(record) => records.push(record),
             Err(error) => tracing::warn!(%error, "a signed order in the ledger cannot be read and is skipped"),
         }
@@ -479,7 +480,7 @@ fn all(connection: &Connection, which: &str) -> Result<Vec<Record>, StoreError> 
     Ok(records)
 }
 
-struct Raw {
+struct OrderRow {
     hash: Vec<u8>,
     texts: [String; 11],
     chain_id: i64,
@@ -492,8 +493,8 @@ struct Raw {
     shown: bool,
 }
 
-fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
-    Ok(Raw {
+fn raw(row: &Row<'_>) -> rusqlite::Result<OrderRow> {
+    Ok(OrderRow {
         hash: row.get(0)?,
         texts: [
             row.get(1)?,
@@ -519,16 +520,16 @@ fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
     })
 }
 
-impl Raw {
-    fn read(self) -> Result<Record, StoreError> {
+impl OrderRow {
+    fn read(self) -> Result<OrderRecord, StoreError> {
         let [permit_id, call_id, golem_id, kind, account, permit2, stage, status, facts, spent, gas] = self.texts;
         let permit2: Address = permit2.parse().map_err(|_| garbled("Permit2"))?;
         let message = if kind == CROSS_CHAIN {
-            let intent = Intent::decode(&self.encoded).map_err(|_| garbled("bridge order"))?;
+            let intent = CrossChainIntent::decode(&self.encoded).map_err(|_| garbled("bridge order"))?;
             TypedMessage::CrossChainOrder { permit2, intent: Box::new(intent) }
         } else {
             let kind = OrderKind::named(&kind).ok_or_else(|| garbled("kind"))?;
-            let order = Order::decode(kind, &self.encoded).map_err(|_| garbled("order"))?;
+            let order = UniswapXOrder::decode(kind, &self.encoded).map_err(|_| garbled("order"))?;
             TypedMessage::UniswapxOrder { permit2, order: Box::new(order) }
         };
         let status = OrderState::of_word(&message, &status).ok_or_else(|| garbled("status"))?;
@@ -537,7 +538,7 @@ impl Raw {
             return Err(garbled("hash: it belongs to another order"));
         }
         let unsigned = |number: i64| u64::try_from(number).map_err(|_| garbled("number"));
-        Ok(Record {
+        Ok(OrderRecord {
             hash,
             permit_id: permit_id.parse().map_err(|_| garbled("permit"))?,
             call_id: call_id.parse().map_err(|_| garbled("call"))?,
@@ -546,7 +547,7 @@ impl Raw {
             account: account.parse().map_err(|_| garbled("account"))?,
             message,
             signature: self.signature.map(Bytes::from),
-            stage: Stage::of_word(&stage).ok_or_else(|| garbled("stage"))?,
+            stage: OrderStage::of_word(&stage).ok_or_else(|| garbled("stage"))?,
             status,
             figures: serde_json::from_str(&facts).map_err(|_| garbled("figures"))?,
             card: self.card,

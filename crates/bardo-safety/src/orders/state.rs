@@ -84,13 +84,13 @@ mod tests {
 
     use super::*;
     use bardo_abi::erc7683::AcrossOrderData;
-    use golem_protocols::intents::Intent;
-    use golem_protocols::uniswap::order::{Auction, Draft, Legs};
+    use golem_protocols::intents::CrossChainIntent;
+    use golem_protocols::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft};
 
     const ME: Address = Address::repeat_byte(1);
 
     fn auction() -> TypedMessage {
-        let draft = Draft {
+        let draft = OrderDraft {
             reactor: Address::repeat_byte(2),
             swapper: ME,
             recipient: ME,
@@ -99,14 +99,18 @@ mod tests {
             cosigner: Address::repeat_byte(3),
             token_in: Address::repeat_byte(4),
             token_out: Address::repeat_byte(5),
-            legs: Legs::ExactIn { amount_in: U256::from(8), start_out: U256::from(9), least_out: U256::from(1) },
-            auction: Auction::CosignedTimes,
+            legs: OrderAmounts::ExactIn {
+                amount_in: U256::from(8),
+                start_out: U256::from(9),
+                least_out: U256::from(1),
+            },
+            auction: AuctionTerms::CosignedTimes,
         };
         TypedMessage::UniswapxOrder { permit2: Address::repeat_byte(6), order: Box::new(draft.order().unwrap()) }
     }
 
     fn bridge() -> TypedMessage {
-        let intent = Intent {
+        let intent = CrossChainIntent {
             origin_settler: Address::repeat_byte(2),
             user: ME,
             nonce: U256::ZERO,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use alloy::primitives::Address;
 
-use super::{Pipeline, Refusal};
+use super::{Pipeline, PipelineRefusal};
 use bardo_base::error::ErrorCode;
 use bardo_store::{FileLock, FileLockError};
 
@@ -58,16 +58,21 @@ impl Pipeline {
     /// ledger.
     ///
     /// # Errors
-    /// [`Refusal`] with `PERMIT_EXPIRED` if that takes longer than `patience`, or with `STORE_UNAVAILABLE` if the lock
+    /// [`PipelineRefusal`] with `PERMIT_EXPIRED` if that takes longer than `patience`, or with `STORE_UNAVAILABLE` if the lock
     /// cannot be read.
-    pub async fn turn(&self, chain_id: u64, account: Address, patience: Duration) -> Result<AccountLock, Refusal> {
+    pub async fn turn(
+        &self,
+        chain_id: u64,
+        account: Address,
+        patience: Duration,
+    ) -> Result<AccountLock, PipelineRefusal> {
         match self.inner.store.acquire_lock(&name(chain_id, account), patience).await {
             Ok(hold) => Ok(AccountLock { chain_id, account, hold: Arc::new(hold) }),
             Err(FileLockError::Busy(_)) => {
                 let why = "timed out waiting for another action of this account; nothing was signed";
-                Err(Refusal::new(ErrorCode::PermitExpired, why))
+                Err(PipelineRefusal::new(ErrorCode::PermitExpired, why))
             }
-            Err(FileLockError::Store(error)) => Err(Refusal::new(ErrorCode::StoreUnavailable, error)),
+            Err(FileLockError::Store(error)) => Err(PipelineRefusal::new(ErrorCode::StoreUnavailable, error)),
         }
     }
 
@@ -75,9 +80,9 @@ impl Pipeline {
     /// reads of the account are out of date.
     ///
     /// # Errors
-    /// [`Refusal`] with `STORE_UNAVAILABLE` if the lock cannot be read.
-    pub fn turns(&self, chain_id: u64, account: Address) -> Result<Option<u64>, Refusal> {
+    /// [`PipelineRefusal`] with `STORE_UNAVAILABLE` if the lock cannot be read.
+    pub fn turns(&self, chain_id: u64, account: Address) -> Result<Option<u64>, PipelineRefusal> {
         let count = self.inner.store.held_before(&name(chain_id, account));
-        count.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
+        count.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))
     }
 }

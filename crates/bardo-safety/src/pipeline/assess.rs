@@ -9,16 +9,16 @@ use tracing::{Instrument as _, debug_span};
 
 use super::chain_view::ChainView;
 use super::recover::allowed_before;
-use super::{Pipeline, Refusal};
+use super::{Pipeline, PipelineRefusal};
 use crate::calldata;
 use crate::chain_snapshot::{SnapshotReader, portfolio};
 use crate::check_inputs::CheckInputs;
 use crate::checks::{clocks, policy_cage, slippage};
 use crate::orders::record;
-use crate::parties::{Party, Role};
+use crate::parties::{ActionParty, PartyRole};
 use crate::signing_payload::SigningPayload;
-use crate::simulate::{self, Fault, Simulated, Surroundings};
-use crate::value::{Doubt, Spreads, Unpriced, Values, values};
+use crate::simulate::{self, DeclarationFault, JudgeContext, SimulatedEffects};
+use crate::value::{ActionValues, PriceSpreads, UnknownValue, UnpricedRule, values};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::{EventKind, Finding};
@@ -26,8 +26,8 @@ use bardo_base::id::GolemId;
 use bardo_base::model::{Check, Phase, RuleName};
 use bardo_base::units::{Rounding, Usd};
 use golem_chain::fork::{BalanceDelta, Fork, NextBlock};
-use golem_chain::network::Contract;
-use golem_chain::token::{Token, TokenId};
+use golem_chain::network::KnownContract;
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Findings about a signing payload on one block.
 #[derive(Debug, Clone)]
@@ -36,9 +36,9 @@ pub(super) struct Assessment {
     /// One verdict per check, in the order of [`Check::ALL`].
     pub verdicts: Vec<Verdict>,
     /// Differences between the simulation, calldata or order and the declaration.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<DeclarationFault>,
     /// Chain state that the assessment read.
-    pub look: ChainView,
+    pub view: ChainView,
 }
 
 impl Assessment {
@@ -52,7 +52,7 @@ impl Pipeline {
     /// `reader` must agree on that block; [`Self::assess`] decides what happens if they do not.
     ///
     /// # Errors
-    /// [`Refusal`] if the chain cannot be read at all. Anything that blocks the payload is in the verdicts.
+    /// [`PipelineRefusal`] if the chain cannot be read at all. Anything that blocks the payload is in the verdicts.
     pub(super) async fn assess_on(
         &self,
         reader: &SnapshotReader,
@@ -60,40 +60,40 @@ impl Pipeline {
         from: usize,
         phase: Phase,
         earlier: Option<&ChainView>,
-    ) -> Result<Assessment, Refusal> {
-        let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
+    ) -> Result<Assessment, PipelineRefusal> {
+        let unread = |error: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ChainUnreachable, error);
         let fork =
             Fork::pin(&reader.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
-        let mut look = self.look(reader, framed, from, &fork, earlier).await?;
-        let around = Surroundings {
-            permit2: reader.network().book.contract(Contract::Permit2),
-            wrapped: reader.network().book.contract(Contract::WrappedNative),
+        let mut view = self.read_chain(reader, framed, from, &fork, earlier).await?;
+        let around = JudgeContext {
+            permit2: reader.network().book.contract(KnownContract::Permit2),
+            wrapped: reader.network().book.contract(KnownContract::WrappedNative),
             stables: reader.stables(),
             producer: Some(fork.next_block().coinbase),
             promised: self.promised(framed)?,
-            settler: reader.network().book.contract(Contract::OriginSettler),
+            settler: reader.network().book.contract(KnownContract::OriginSettler),
             known_tokens: self.known_tokens(reader, framed)?,
             shifts: self.shifts(framed)?,
         };
-        let ran = look.run(&fork, framed, &around).instrument(debug_span!("simulate")).await;
-        let balances = look.balances.clone().map(|held| shifted(held, &around.shifts));
-        let weighed = |incoming: Unpriced| {
-            let tokens = look.tokens.as_ref().map_err(Doubt::clone)?;
-            let balances = amounts(balances.as_ref().map_err(Doubt::clone)?);
-            let told = values(framed, tokens, &look.spreads, &balances, &around, incoming)?;
-            let told = told.arriving(look.arrival.clone()?)?;
-            let fee = look.data_fee.clone()?;
+        let ran = view.run(&fork, framed, &around).instrument(debug_span!("simulate")).await;
+        let balances = view.balances.clone().map(|held| shifted(held, &around.shifts));
+        let weighed = |incoming: UnpricedRule| {
+            let tokens = view.tokens.as_ref().map_err(UnknownValue::clone)?;
+            let balances = amounts(balances.as_ref().map_err(UnknownValue::clone)?);
+            let told = values(framed, tokens, &view.spreads, &balances, &around, incoming)?;
+            let told = told.arriving(view.arrival.clone()?)?;
+            let fee = view.data_fee.clone()?;
             // No gas limit bounds the data fee. Without a price it may be ignored only up to the payload's worst gas
             // cost.
-            let unpriced = if fee > framed.worst_gas() { Unpriced::Doubt } else { incoming };
-            with_data_fee(told, fee, &look.spreads, unpriced)
+            let unpriced = if fee > framed.worst_gas() { UnpricedRule::Doubt } else { incoming };
+            with_data_fee(told, fee, &view.spreads, unpriced)
         };
-        let told = weighed(Unpriced::Doubt);
+        let told = weighed(UnpricedRule::Doubt);
         let mut faults = simulate::declared(framed, &around);
         faults.extend(calldata::read(framed.proposal(), &reader.network().book));
         let next = fork.next_block().timestamp;
-        faults.extend(simulate::order_faults(framed, &reader.network().book, next, look.settling));
-        faults.extend(look.hollow.iter().cloned());
+        faults.extend(simulate::order_faults(framed, &reader.network().book, next, view.settling));
+        faults.extend(view.hollow.iter().cloned());
         let simulated = match ran {
             Ok(simulation) => {
                 let (mut simulated, found) =
@@ -108,10 +108,10 @@ impl Pipeline {
         };
         // A silent price feed must not block a revocation, so an inflow without a price counts as nothing there.
         let told = match (told, &simulated) {
-            (Err(doubt), Ok(simulated)) if simulated.takes_back => weighed(Unpriced::Nothing).map_err(|_| doubt),
+            (Err(doubt), Ok(simulated)) if simulated.takes_back => weighed(UnpricedRule::Nothing).map_err(|_| doubt),
             (told, _) => told,
         };
-        let held = balances.as_ref().map_err(Doubt::clone).and_then(|held| portfolio(held, &look.spreads));
+        let held = balances.as_ref().map_err(UnknownValue::clone).and_then(|held| portfolio(held, &view.spreads));
         let (simulation, failed) = match simulated {
             Ok(simulated) => (Some(simulated), None),
             Err(error) => (None, Some(error)),
@@ -122,14 +122,14 @@ impl Pipeline {
             block_time: fork.next_block().timestamp,
             phase,
             stop: self.inner.rules.stop(),
-            tokens: look.tokens.clone().unwrap_or_default(),
+            tokens: view.tokens.clone().unwrap_or_default(),
             values: told,
             portfolio: held,
             simulation,
         };
         let mut verdicts = self.inner.rules.check(framed, &facts);
         verdicts.push(slippage::check(framed, &facts, &self.inner.rules.slippage(phase)));
-        verdicts.push(policy_cage::check(framed, &facts, &look.cage));
+        verdicts.push(policy_cage::check(framed, &facts, &view.cage));
         let limits = [Check::SpendingLimit, Check::RateLimit];
         facts.asked = verdicts.iter().any(|verdict| limits.contains(&verdict.check) && !verdict.asks.is_empty());
         let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
@@ -139,30 +139,34 @@ impl Pipeline {
         if !verdicts.iter().any(Verdict::blocks) {
             verdicts.push(simulation_verdict(facts.simulation.as_ref(), &faults, failed.as_ref()));
         }
-        Ok(Assessment { facts, verdicts, faults, look })
+        Ok(Assessment { facts, verdicts, faults, view })
     }
 
     /// Returns the amounts that signed orders of the account may still take, by token, in raw units.
-    pub(super) fn promised(&self, framed: &SigningPayload) -> Result<BTreeMap<Address, U256>, Refusal> {
+    pub(super) fn promised(&self, framed: &SigningPayload) -> Result<BTreeMap<Address, U256>, PipelineRefusal> {
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
         let promised = self.history().read(|connection| record::promised(connection, chain_id, account));
-        promised.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
+        promised.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))
     }
 
     /// Returns the tokens whose `approve` sets an allowance, for [`crate::revocation`].
-    fn known_tokens(&self, reader: &SnapshotReader, framed: &SigningPayload) -> Result<BTreeSet<Address>, Refusal> {
+    fn known_tokens(
+        &self,
+        reader: &SnapshotReader,
+        framed: &SigningPayload,
+    ) -> Result<BTreeSet<Address>, PipelineRefusal> {
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
         let book = &reader.network().book;
         // A contract that the operator calls directly counts as a token: no agent can repeat that call.
         let by_hand = framed.proposal().golem_id == GolemId::operator();
         let mut known: BTreeSet<Address> = book.tokens().iter().map(|token| token.address).collect();
-        known.extend(book.contract(Contract::WrappedNative));
+        known.extend(book.contract(KnownContract::WrappedNative));
         for leg in &framed.proposal().legs {
             if !known.contains(&leg.to) && book.contracts().any(|(_, address)| address == leg.to) {
                 continue;
             }
-            let unavailable = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::StoreUnavailable, error);
-            let token = Party { role: Role::Token, chain_id, address: leg.to, account };
+            let unavailable = |error: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::StoreUnavailable, error);
+            let token = ActionParty { role: PartyRole::Token, chain_id, address: leg.to, account };
             let noted = |connection: &_| self.inner.known.knows(connection, token);
             // Transactions that the account signed before such records existed.
             let signed = |connection: &_| allowed_before(connection, chain_id, account, leg.to);
@@ -179,35 +183,40 @@ impl Pipeline {
     }
 
     /// Emits one event per verdict.
-    pub(super) fn tell_verdicts(&self, framed: &SigningPayload, verdicts: &[Verdict]) {
+    pub(super) fn emit_verdicts(&self, framed: &SigningPayload, verdicts: &[Verdict]) {
         for verdict in verdicts {
-            self.say(framed, EventKind::SafetyCheck(verdict.event()));
+            self.emit(framed, EventKind::SafetyCheck(verdict.event()));
         }
     }
 }
 
 /// Adds a rollup's data fee, in wei, to the values.
-fn with_data_fee(values: Values, fee: U256, spreads: &Spreads, unpriced: Unpriced) -> Result<Values, Doubt> {
+fn with_data_fee(
+    values: ActionValues,
+    fee: U256,
+    spreads: &PriceSpreads,
+    unpriced: UnpricedRule,
+) -> Result<ActionValues, UnknownValue> {
     if fee.is_zero() {
         return Ok(values);
     }
     let fee = match (gas_usd(spreads, fee), unpriced) {
         (Some(fee), _) => fee,
-        (None, Unpriced::Nothing) => Usd::ZERO,
-        (None, Unpriced::Doubt) => {
-            return Err(Doubt::because("the value of the rollup's L1 data fee is unknown"));
+        (None, UnpricedRule::Nothing) => Usd::ZERO,
+        (None, UnpricedRule::Doubt) => {
+            return Err(UnknownValue::because("the value of the rollup's L1 data fee is unknown"));
         }
     };
-    let gas = values.gas.checked_add(fee).map_err(Doubt::because)?;
-    let spent = values.spent.checked_add(fee).map_err(Doubt::because)?;
-    Ok(Values { gas, spent, ..values })
+    let gas = values.gas.checked_add(fee).map_err(UnknownValue::because)?;
+    let spent = values.spent.checked_add(fee).map_err(UnknownValue::because)?;
+    Ok(ActionValues { gas, spent, ..values })
 }
 
 /// Applies the paper ledger's balance shifts.
 fn shifted(
-    mut balances: BTreeMap<TokenId, (Token, U256)>,
+    mut balances: BTreeMap<TokenId, (TokenInfo, U256)>,
     shifts: &[BalanceDelta],
-) -> BTreeMap<TokenId, (Token, U256)> {
+) -> BTreeMap<TokenId, (TokenInfo, U256)> {
     for shift in shifts {
         if let Some((_, held)) = balances.get_mut(&shift.token.map_or(TokenId::Native, TokenId::Erc20)) {
             *held = shift.apply(*held);
@@ -216,13 +225,13 @@ fn shifted(
     balances
 }
 
-fn amounts(balances: &BTreeMap<TokenId, (Token, U256)>) -> BTreeMap<TokenId, U256> {
+fn amounts(balances: &BTreeMap<TokenId, (TokenInfo, U256)>) -> BTreeMap<TokenId, U256> {
     balances.iter().map(|(id, (_, amount))| (*id, *amount)).collect()
 }
 
 fn simulation_verdict(
-    simulated: Option<&Simulated>,
-    faults: &[Fault],
+    simulated: Option<&SimulatedEffects>,
+    faults: &[DeclarationFault],
     failed: Option<&golem_chain::fork::ForkError>,
 ) -> Verdict {
     let check = Check::Simulation;
@@ -232,7 +241,7 @@ fn simulation_verdict(
         return Verdict::because(check, ErrorCode::SafetySimulationFailed, fault, vec![violation]);
     }
     if !faults.is_empty() {
-        let violations = faults.iter().map(Fault::violation).collect();
+        let violations = faults.iter().map(DeclarationFault::violation).collect();
         return Verdict::broken(check, ErrorCode::SafetySimulationFailed, violations);
     }
     match simulated {
@@ -263,7 +272,7 @@ fn unsimulated(found: &dyn std::fmt::Display, would_pass: &str) -> Violation {
 }
 
 /// Dollar value of `wei` at the native token's highest price, rounded up; `None` without a price.
-pub(super) fn gas_usd(spreads: &Spreads, wei: U256) -> Option<Usd> {
+pub(super) fn gas_usd(spreads: &PriceSpreads, wei: U256) -> Option<Usd> {
     let price = spreads.get(TokenId::Native).ok()?.all.highest;
     Usd::value_of(bardo_base::units::TokenAmount::ether(wei), price, Rounding::Up).ok()
 }

@@ -10,7 +10,7 @@ use crate::signing_payload::{FeeBound, PayloadLeg, SigningPayload};
 use crate::typed::TypedMessage;
 
 /// Kind of signable action. Sealed: this file defines all of them.
-pub trait Action: sealed::Sealed {
+pub trait SignableAction: sealed::Sealed {
     /// Everything that an account needs to sign the action.
     type ToSign: fmt::Debug;
 }
@@ -24,7 +24,7 @@ mod sealed {
 pub enum Transaction {}
 
 impl sealed::Sealed for Transaction {}
-impl Action for Transaction {
+impl SignableAction for Transaction {
     type ToSign = ToSign;
 }
 
@@ -33,13 +33,13 @@ impl Action for Transaction {
 pub enum Order {}
 
 impl sealed::Sealed for Order {}
-impl Action for Order {
+impl SignableAction for Order {
     type ToSign = OrderToSign;
 }
 
 /// Permission to sign one `A`, exactly as it was checked.
 #[must_use = "an unused capability must be released: its nonce is reserved"]
-pub struct Capability<A: Action = Transaction> {
+pub struct Capability<A: SignableAction = Transaction> {
     to_sign: A::ToSign,
     action: PhantomData<A>,
 }
@@ -76,7 +76,7 @@ pub struct OrderToSign {
     pub chain_id: u64,
 }
 
-impl<A: Action> Capability<A> {
+impl<A: SignableAction> Capability<A> {
     /// Consumes the capability and returns its content.
     pub fn into_parts(self) -> A::ToSign {
         self.to_sign

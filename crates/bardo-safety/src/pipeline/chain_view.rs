@@ -9,18 +9,18 @@ use alloy::eips::BlockId;
 use alloy::primitives::{B256, U256};
 use alloy::providers::Provider as _;
 
-use super::{Pipeline, Refusal};
-use crate::chain_snapshot::{ReadError, SnapshotReader};
+use super::{Pipeline, PipelineRefusal};
+use crate::chain_snapshot::{SnapshotReadError, SnapshotReader};
 use crate::grants;
 use crate::onchain_policy::{self, OnchainPolicy};
 use crate::signing_payload::SigningPayload;
-use crate::simulate::{self, Fault, Surroundings};
-use crate::value::{Doubt, Spreads, Valued};
+use crate::simulate::{self, DeclarationFault, JudgeContext};
+use crate::value::{PriceSpreads, UnknownValue, ValuedAmount};
 use bardo_base::error::ErrorCode;
 use golem_chain::evm::BlockContext;
-use golem_chain::fork::{Fork, ForkError, Pinned, Simulation};
+use golem_chain::fork::{Fork, ForkError, PinnedBlock, Simulation};
 use golem_chain::provider::ProviderError;
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Maximum age of reused chain state. It limits how long a wrong endpoint is believed.
 const SERVES: Duration = Duration::from_secs(2);
@@ -29,31 +29,31 @@ const SERVES: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub(super) struct ChainView {
     framed: SigningPayload,
-    pinned: Pinned,
+    pinned: PinnedBlock,
     next: BlockContext,
     from: usize,
     at: Instant,
     /// Next nonce of the signer on that block.
     pub nonce: u64,
-    pub tokens: Result<BTreeMap<TokenId, Token>, Doubt>,
+    pub tokens: Result<BTreeMap<TokenId, TokenInfo>, UnknownValue>,
     /// Value that a bridge order delivers on another chain.
-    pub arrival: Result<Option<Valued>, Doubt>,
+    pub arrival: Result<Option<ValuedAmount>, UnknownValue>,
     /// Keccak-256 hash of the code that settles the order; `None` without an order or without code.
     pub settling: Option<B256>,
     /// Faults of spenders whose code does not match the address book file.
-    pub hollow: Vec<Fault>,
-    pub spreads: Spreads,
-    pub data_fee: Result<U256, Doubt>,
-    pub balances: Result<BTreeMap<TokenId, (Token, U256)>, Doubt>,
-    pub cage: Result<Option<OnchainPolicy>, Doubt>,
+    pub hollow: Vec<DeclarationFault>,
+    pub spreads: PriceSpreads,
+    pub data_fee: Result<U256, UnknownValue>,
+    pub balances: Result<BTreeMap<TokenId, (TokenInfo, U256)>, UnknownValue>,
+    pub cage: Result<Option<OnchainPolicy>, UnknownValue>,
     /// Chain description that cannot be right, if one was found.
-    pub impossible: Option<Impossible>,
-    ran: Option<(Surroundings, Simulation)>,
+    pub impossible: Option<ImpossibleChain>,
+    ran: Option<(JudgeContext, Simulation)>,
 }
 
 /// Description of the chain by its endpoints that cannot be right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Impossible {
+pub(super) enum ImpossibleChain {
     /// It contradicts the address book: a listed token is not a token, or Multicall3 does not answer.
     AgainstBook,
     /// An unlisted address that the payload names is not a token.
@@ -85,7 +85,7 @@ impl ChainView {
         &mut self,
         fork: &Fork,
         framed: &SigningPayload,
-        around: &Surroundings,
+        around: &JudgeContext,
     ) -> Result<Simulation, ForkError> {
         if let Some((_, simulation)) = self.ran.as_ref().filter(|(ran_in, _)| ran_in == around) {
             return Ok(simulation.clone());
@@ -101,22 +101,22 @@ impl Pipeline {
     /// still valid.
     ///
     /// # Errors
-    /// [`Refusal`] if the chain cannot be read at all.
-    pub(super) async fn look(
+    /// [`PipelineRefusal`] if the chain cannot be read at all.
+    pub(super) async fn read_chain(
         &self,
         reader: &SnapshotReader,
         framed: &SigningPayload,
         from: usize,
         fork: &Fork,
         earlier: Option<&ChainView>,
-    ) -> Result<ChainView, Refusal> {
-        if let Some(look) = earlier.filter(|look| look.holds(framed, fork, from)) {
+    ) -> Result<ChainView, PipelineRefusal> {
+        if let Some(view) = earlier.filter(|view| view.holds(framed, fork, from)) {
             // Prices are read again: they have a maximum age of their own.
-            let spreads = spreads(reader, framed, fork, &look.tokens).await;
-            return Ok(ChainView { spreads, ..look.clone() });
+            let spreads = spreads(reader, framed, fork, &view.tokens).await;
+            return Ok(ChainView { spreads, ..view.clone() });
         }
         let at = Instant::now();
-        let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
+        let unread = |error: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ChainUnreachable, error);
         let block = BlockId::hash(fork.pinned().hash);
         let provider = reader.client.agreed();
         let nonce = async {
@@ -134,8 +134,8 @@ impl Pipeline {
         let impossible = tokens.as_ref().err().and_then(is_impossible);
         let tokens = match tokens {
             Ok(tokens) => Ok(tokens),
-            Err(ReadError::Chain(error)) => return Err(unread(&error)),
-            Err(untold) => Err(Doubt::from(untold)),
+            Err(SnapshotReadError::Chain(error)) => return Err(unread(&error)),
+            Err(untold) => Err(UnknownValue::from(untold)),
         };
         let nothing = BTreeMap::new();
         let described = tokens.as_ref().unwrap_or(&nothing);
@@ -147,7 +147,7 @@ impl Pipeline {
             onchain_policy::read(reader, framed.account(), block, next.timestamp)
         );
         let impossible = impossible.or(balances.as_ref().err().and_then(is_impossible));
-        let balances = balances.map_err(Doubt::from);
+        let balances = balances.map_err(UnknownValue::from);
         let pinned = fork.pinned();
         Ok(ChainView {
             framed: framed.clone(),
@@ -176,21 +176,21 @@ async fn hollow_spenders(
     reader: &SnapshotReader,
     framed: &SigningPayload,
     block: BlockId,
-) -> Result<Vec<Fault>, Refusal> {
+) -> Result<Vec<DeclarationFault>, PipelineRefusal> {
     let mut faults = Vec::new();
     for (spender, hashes) in grants::described(framed, reader.network()) {
         let code = reader.client.agreed().get_code_at(spender).block_id(block).await.map_err(ProviderError::from);
-        let code = code.map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, error))?;
+        let code = code.map_err(|error| PipelineRefusal::new(ErrorCode::ChainUnreachable, error))?;
         faults.extend(simulate::spender_fault(spender, &hashes, &code));
     }
     Ok(faults)
 }
 
-fn is_impossible(untold: &ReadError) -> Option<Impossible> {
+fn is_impossible(untold: &SnapshotReadError) -> Option<ImpossibleChain> {
     match untold {
-        ReadError::AgainstBook(_) => Some(Impossible::AgainstBook),
-        ReadError::NoToken(_) => Some(Impossible::NoToken),
-        ReadError::Chain(_) | ReadError::Doubt(_) => None,
+        SnapshotReadError::AgainstBook(_) => Some(ImpossibleChain::AgainstBook),
+        SnapshotReadError::NoToken(_) => Some(ImpossibleChain::NoToken),
+        SnapshotReadError::Chain(_) | SnapshotReadError::Doubt(_) => None,
     }
 }
 
@@ -200,8 +200,8 @@ async fn spreads(
     reader: &SnapshotReader,
     framed: &SigningPayload,
     fork: &Fork,
-    described: &Result<BTreeMap<TokenId, Token>, Doubt>,
-) -> Spreads {
+    described: &Result<BTreeMap<TokenId, TokenInfo>, UnknownValue>,
+) -> PriceSpreads {
     let listed = reader.network().book.tokens().iter().map(|token| TokenId::Erc20(token.address));
     let described = described.iter().flat_map(BTreeMap::keys).copied();
     let named: BTreeSet<TokenId> = described.chain(listed).collect();

@@ -13,21 +13,21 @@ use tracing::{Instrument as _, debug_span, instrument};
 
 use super::account_lock::{AccountLock, LockSource, REVOCATION_WAIT};
 use super::assess::Assessment;
+use super::disputes::despite_disputes;
 use super::open_orders::{exit_by_hand, traded};
-use super::recover::{ended, hold_late_again};
+use super::recover::{ended, reserve_late_inclusions};
 use super::settle::OnchainOutcome;
-use super::witness::despite_disputes;
-use super::{Pipeline, Prepared, Preview, Refusal, Slot, consent};
+use super::{PermitSlot, Pipeline, PipelineRefusal, PreparedAction, Preview, consent};
 use crate::approval::Consent;
-use crate::audit::{self, AuditError, Entry, Kind};
+use crate::audit::{self, AuditError, AuditKind, LogEntry};
 use crate::orders::OrderState;
-use crate::orders::record::{self, Figures, Record};
-use crate::permit::{self, PermitFault, Use};
-use crate::policy_engine::{End, Reservation, ReserveError};
-use crate::proposal::Purpose;
+use crate::orders::record::{self, OrderFigures, OrderRecord};
+use crate::permit::{self, PermitFault, PermitUseRecord};
+use crate::policy_engine::{ActionEnd, Reservation, ReserveError};
+use crate::proposal::LegPurpose;
 use crate::signing_payload::SigningPayload;
-use crate::simulate::Simulated;
-use crate::value::Values;
+use crate::simulate::SimulatedEffects;
+use crate::value::ActionValues;
 use crate::verdict::Verdict;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{EventKind, PermitRefused, PermitUsed, TxState, TxUpdate};
@@ -37,25 +37,25 @@ use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use bardo_store::StoreError;
-use golem_chain::network::Contract;
-use golem_chain::sender::{self, ChainNonces, LaneError, NonceTicket, Route};
+use golem_chain::network::KnownContract;
+use golem_chain::sender::{self, ChainNonces, LaneError, NonceReservation, SendRoute};
 
 /// Shortest `retry_after_seconds` for an order that blocks an action.
 const LOOK_AGAIN_SECONDS: u64 = 5;
 
 /// Result of a commit or rehearsal.
 #[derive(Debug, Clone)]
-pub struct Committed {
+pub struct CommitOutcome {
     /// Signing payload that was signed, or would have been.
     pub framed: SigningPayload,
     /// Findings of the last simulation before signing.
-    pub simulated: Simulated,
+    pub simulated: SimulatedEffects,
     /// Dollar values that the action was counted at.
-    pub values: Values,
+    pub values: ActionValues,
     /// Last verdict of every check.
     pub verdicts: Vec<Verdict>,
     /// Final state, as far as it is known.
-    pub state: State,
+    pub state: CommitState,
     /// Reports of the signed transactions, in order.
     pub legs: Vec<LegReport>,
     /// Balance changes and gas cost by the chain; `None` until they are known.
@@ -63,14 +63,14 @@ pub struct Committed {
     /// Problems that did not undo the action, such as an allowance that could not be revoked.
     pub remarks: Vec<String>,
     /// Record of the order that was signed and submitted.
-    pub order: Option<Box<Record>>,
+    pub order: Option<Box<OrderRecord>>,
     /// True for an action in paper mode: counted and stored in the paper ledger, not signed.
     pub on_paper: bool,
 }
 
 /// Final state of a commit or rehearsal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum CommitState {
     /// Only simulated; nothing was signed.
     Simulated,
     /// Every transaction is included and succeeded.
@@ -96,11 +96,11 @@ pub enum State {
 #[derive(Debug, Clone)]
 pub struct LegReport {
     /// Role of the transaction in the plan.
-    pub purpose: Purpose,
+    pub purpose: LegPurpose,
     /// Transaction hash; after a replacement, the hash of the replacement.
     pub hash: B256,
     /// Public mempool or private relay.
-    pub route: Route,
+    pub route: SendRoute,
     /// Nonce of the transaction.
     pub nonce: u64,
     /// State on the chain.
@@ -159,7 +159,7 @@ pub(super) enum GateError {
     Replaces { order: B256, lasts_seconds: u64 },
 }
 
-impl From<PermitFault> for Refusal {
+impl From<PermitFault> for PipelineRefusal {
     fn from(fault: PermitFault) -> Self {
         let code = match fault {
             PermitFault::Expired => ErrorCode::PermitExpired,
@@ -170,7 +170,7 @@ impl From<PermitFault> for Refusal {
     }
 }
 
-impl From<GateError> for Refusal {
+impl From<GateError> for PipelineRefusal {
     fn from(error: GateError) -> Self {
         match error {
             GateError::Permit(fault) => fault.into(),
@@ -194,9 +194,9 @@ impl Pipeline {
     /// Executes a previewed action: once, within the permit's bounds, with sufficient consent.
     ///
     /// # Errors
-    /// [`Refusal`] if nothing was signed, or if nothing that was signed can ever be included. Other failures after the
-    /// first signature are in the [`Committed`].
-    pub async fn commit(&self, permit_id: PermitId, consent: Consent) -> Result<Committed, Refusal> {
+    /// [`PipelineRefusal`] if nothing was signed, or if nothing that was signed can ever be included. Other failures after the
+    /// first signature are in the [`CommitOutcome`].
+    pub async fn commit(&self, permit_id: PermitId, consent: Consent) -> Result<CommitOutcome, PipelineRefusal> {
         self.commit_by(LockSource::Own, permit_id, consent).await
     }
 
@@ -209,7 +209,7 @@ impl Pipeline {
         turn: AccountLock,
         permit_id: PermitId,
         consent: Consent,
-    ) -> Result<Committed, Refusal> {
+    ) -> Result<CommitOutcome, PipelineRefusal> {
         self.commit_by(LockSource::Given(turn), permit_id, consent).await
     }
 
@@ -218,7 +218,7 @@ impl Pipeline {
         turn: LockSource,
         permit_id: PermitId,
         consent: Consent,
-    ) -> Result<Committed, Refusal> {
+    ) -> Result<CommitOutcome, PipelineRefusal> {
         let prepared = self.take(permit_id)?;
         let (framed, pipeline) = (prepared.preview.framed.clone(), self.clone());
         let proposal = prepared.preview.framed.proposal();
@@ -237,7 +237,7 @@ impl Pipeline {
         let span = debug_span!("commit", %call_id, %permit_id, chain_id);
         match tokio::spawn(work.instrument(span)).await {
             Ok(result) => result,
-            Err(_) => Err(Refusal::new(
+            Err(_) => Err(PipelineRefusal::new(
                 ErrorCode::ToolPanicked,
                 "the commit failed: check the account's open transactions before any other action",
             )),
@@ -247,8 +247,8 @@ impl Pipeline {
     /// Runs a commit up to the point before anything is written, for dry runs. Consumes the permit.
     ///
     /// # Errors
-    /// [`Refusal`] if the permit has expired or was used, or if a check blocks the action now.
-    pub async fn rehearse(&self, permit_id: PermitId) -> Result<Committed, Refusal> {
+    /// [`PipelineRefusal`] if the permit has expired or was used, or if a check blocks the action now.
+    pub async fn rehearse(&self, permit_id: PermitId) -> Result<CommitOutcome, PipelineRefusal> {
         let prepared = self.take(permit_id)?;
         let result = self.reassess(&prepared).await;
         if let Err(refusal) = &result {
@@ -260,41 +260,41 @@ impl Pipeline {
             "permit_id": permit_id, "tool": framed.proposal().tool.name,
             "expected_outcome": framed.proposal().expected_outcome,
         });
-        if let Err(error) = self.inner.audit_log.record(self.note(framed, Kind::PermitRehearsed, body)).await {
+        if let Err(error) = self.inner.audit_log.record(self.note(framed, AuditKind::PermitRehearsed, body)).await {
             tracing::warn!(%error, "a dry run is not in the audit log");
         }
-        committed(&prepared.preview, assessment, State::Simulated)
+        committed(&prepared.preview, assessment, CommitState::Simulated)
     }
 
     /// Reports and records why a permit was refused.
-    async fn refuse(&self, framed: &SigningPayload, permit_id: PermitId, refusal: &Refusal) {
+    async fn refuse(&self, framed: &SigningPayload, permit_id: PermitId, refusal: &PipelineRefusal) {
         let refused = PermitRefused { permit_id, code: refusal.code, why: refusal.why() };
-        self.say(framed, EventKind::PermitRefused(refused));
+        self.emit(framed, EventKind::PermitRefused(refused));
         self.record_refusal(framed, Some(permit_id), refusal).await;
     }
 
     /// Returns true if the permit was used, or a commit has started with it, in this run or an earlier one.
     ///
     /// # Errors
-    /// [`Refusal`] with `STORE_UNAVAILABLE` if the ledger cannot be read.
-    pub fn was_used(&self, permit_id: PermitId) -> Result<bool, Refusal> {
-        if matches!(self.prepared().get(&permit_id), Some(Slot::Taken { .. })) {
+    /// [`PipelineRefusal`] with `STORE_UNAVAILABLE` if the ledger cannot be read.
+    pub fn was_used(&self, permit_id: PermitId) -> Result<bool, PipelineRefusal> {
+        if matches!(self.prepared().get(&permit_id), Some(PermitSlot::Taken { .. })) {
             return Ok(true);
         }
         let used = self.inner.store.read(|connection| permit::is_consumed(connection, permit_id));
-        used.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
+        used.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))
     }
 
     /// Removes a permit from memory, so that only one commit can start with it.
-    fn take(&self, permit_id: PermitId) -> Result<Prepared, Refusal> {
+    fn take(&self, permit_id: PermitId) -> Result<PreparedAction, PipelineRefusal> {
         let taken = {
             let mut slots = self.prepared();
             match slots.remove(&permit_id) {
-                Some(Slot::Open(prepared)) => {
-                    slots.insert(permit_id, Slot::Taken { until: prepared.preview.permit.expires });
+                Some(PermitSlot::Open(prepared)) => {
+                    slots.insert(permit_id, PermitSlot::Taken { until: prepared.preview.permit.expires });
                     Some(Ok(prepared))
                 }
-                Some(taken @ Slot::Taken { .. }) => {
+                Some(taken @ PermitSlot::Taken { .. }) => {
                     slots.insert(permit_id, taken);
                     Some(Err(PermitFault::Consumed))
                 }
@@ -311,13 +311,13 @@ impl Pipeline {
 
     /// Repeats everything that can be checked without a reservation: the permit itself, and every check on the latest
     /// block. If that is still the preview's block, chain state is not read again.
-    pub(super) async fn reassess(&self, prepared: &Prepared) -> Result<Assessment, Refusal> {
-        let Prepared { preview, reader, look, .. } = prepared;
+    pub(super) async fn reassess(&self, prepared: &PreparedAction) -> Result<Assessment, PipelineRefusal> {
+        let PreparedAction { preview, reader, view, .. } = prepared;
         self.verify(preview)?;
-        let assessment = self.assess(reader, &preview.framed, 0, prepared.asked.now(), Some(look)).await?;
+        let assessment = self.assess(reader, &preview.framed, 0, prepared.asked.now(), Some(view)).await?;
         self.verify(preview)?;
         if assessment.blocks() {
-            self.tell_verdicts(&preview.framed, &assessment.verdicts);
+            self.emit_verdicts(&preview.framed, &assessment.verdicts);
             // The preview passed every check, so the chain has changed. A price outside the bounds fails both the
             // simulation and the slippage guard.
             let only_the_chain = assessment
@@ -326,26 +326,31 @@ impl Pipeline {
                 .filter(|verdict| verdict.blocks())
                 .all(|verdict| matches!(verdict.check, Check::Simulation | Check::SlippageGuard));
             return Err(if only_the_chain && !assessment.faults.is_empty() {
-                Refusal::out_of_bounds(&assessment.faults, assessment.facts.simulation)
+                PipelineRefusal::out_of_bounds(&assessment.faults, assessment.facts.simulation)
             } else {
-                Refusal::by(assessment.verdicts, assessment.facts.simulation)
+                PipelineRefusal::by(assessment.verdicts, assessment.facts.simulation)
             });
         }
         Ok(assessment)
     }
 
-    fn verify(&self, preview: &Preview) -> Result<(), Refusal> {
+    fn verify(&self, preview: &Preview) -> Result<(), PipelineRefusal> {
         let now = self.inner.clock.now_millis();
         Ok(preview.permit.verify(&preview.framed, self.inner.rules.version(), now, Instant::now())?)
     }
 
-    async fn carry_out(&self, prepared: Prepared, consent: Consent, turn: LockSource) -> Result<Committed, Refusal> {
+    async fn carry_out(
+        &self,
+        prepared: PreparedAction,
+        consent: Consent,
+        turn: LockSource,
+    ) -> Result<CommitOutcome, PipelineRefusal> {
         let permit_id = prepared.preview.permit.permit_id;
-        let _turn = self.have_turn(&prepared.preview, turn).await?;
+        let _turn = self.lock_for_plan(&prepared.preview, turn).await?;
         let framed = &prepared.preview.framed;
         let assessment = self.reassess(&prepared).await?;
         if let Some(verdict) = self.unseen(framed, &assessment.facts)? {
-            return Err(Refusal::by(vec![verdict], None));
+            return Err(PipelineRefusal::by(vec![verdict], None));
         }
         self.consented(&prepared.preview, &assessment, &consent)?;
         failpoint::reach(Failpoint::LookedAgain);
@@ -362,13 +367,17 @@ impl Pipeline {
         let (held, ticket) = self.gate(&prepared, &assessment, seen, figures, consent).await?;
         let next = ticket.zip(next.map(|(_, fees)| fees));
         let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
-        self.say(&prepared.preview.framed, EventKind::PermitConsumed(used));
+        self.emit(&prepared.preview.framed, EventKind::PermitConsumed(used));
         self.run_plan(prepared, assessment, held, next, at_work).await
     }
 
     /// Acquires the account lock for the duration of the plan. `None` for a part of a plan that already holds it, and
     /// for a revocation whose wait for the lock timed out.
-    pub(super) async fn have_turn(&self, preview: &Preview, turn: LockSource) -> Result<Option<AccountLock>, Refusal> {
+    pub(super) async fn lock_for_plan(
+        &self,
+        preview: &Preview,
+        turn: LockSource,
+    ) -> Result<Option<AccountLock>, PipelineRefusal> {
         let (chain_id, account) = (preview.framed.proposal().chain_id, preview.framed.account());
         match turn {
             LockSource::Outer => Ok(None),
@@ -384,16 +393,21 @@ impl Pipeline {
     }
 
     /// Checks that the consent given covers the action as it is assessed now.
-    pub(super) fn consented(&self, preview: &Preview, assessment: &Assessment, given: &Consent) -> Result<(), Refusal> {
+    pub(super) fn consented(
+        &self,
+        preview: &Preview,
+        assessment: &Assessment,
+        given: &Consent,
+    ) -> Result<(), PipelineRefusal> {
         let facts = &assessment.facts;
         let above = self.inner.rules.above_hot_lane(&preview.framed, facts);
         if above && preview.opinion.is_none() {
             let why = "it is now above the hot lane, and the safety-guardian has not been asked";
-            return Err(Refusal::new(ErrorCode::PermitMismatch, why));
+            return Err(PipelineRefusal::new(ErrorCode::PermitMismatch, why));
         }
         if above && !facts.reduce_only() && preview.opinion.as_ref().is_some_and(|opinion| !opinion.agrees) {
             let why = "it is no longer a fair exit, and the safety-guardian does not agree to it";
-            return Err(Refusal::new(ErrorCode::PermitMismatch, why));
+            return Err(PipelineRefusal::new(ErrorCode::PermitMismatch, why));
         }
         let by_rules = self.inner.rules.consent(&preview.framed, facts);
         let needs = consent::needs(by_rules, &preview.framed, facts, &assessment.verdicts, above, &preview.parties);
@@ -405,23 +419,23 @@ impl Pipeline {
     #[instrument(level = "debug", name = "reserve", skip_all)]
     async fn gate(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedAction,
         assessment: &Assessment,
         seen: Option<ChainNonces>,
-        figures: Option<Figures>,
+        figures: Option<OrderFigures>,
         consent: Consent,
-    ) -> Result<(ReservedSpend, Option<NonceTicket>), Refusal> {
+    ) -> Result<(ReservedSpend, Option<NonceReservation>), PipelineRefusal> {
         let preview = &prepared.preview;
         let framed = preview.framed.clone();
         let proposal = framed.proposal();
         let facts = Arc::new(assessment.facts.clone());
         let Ok(values) = facts.values.as_ref() else {
-            return Err(Refusal::new(ErrorCode::SafetyPriceUnknown, "its value is unknown"));
+            return Err(PipelineRefusal::new(ErrorCode::SafetyPriceUnknown, "its value is unknown"));
         };
         let counted = facts.counted();
-        let counted = counted.map_err(|doubt| Refusal::new(ErrorCode::SafetyPriceUnknown, doubt))?;
+        let counted = counted.map_err(|doubt| PipelineRefusal::new(ErrorCode::SafetyPriceUnknown, doubt))?;
         let (spent, gas) = (counted, values.gas);
-        let used = Use {
+        let used = PermitUseRecord {
             permit_id: preview.permit.permit_id,
             simulation_hash: preview.permit.simulation_hash,
             call_id: proposal.call_id,
@@ -433,7 +447,7 @@ impl Pipeline {
         };
         let (rules, clock, permit) =
             (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock), preview.permit.clone());
-        let wrapped = prepared.reader.network().book.contract(Contract::WrappedNative);
+        let wrapped = prepared.reader.network().book.contract(KnownContract::WrappedNative);
         let whose = (proposal.chain_id, proposal.account);
         let desk = self.inner.desk.clone();
         let (pipeline, prepared) = (self.clone(), prepared.clone());
@@ -444,7 +458,7 @@ impl Pipeline {
             let now = clock.now_millis();
             permit.verify(&framed, rules.version(), now, Instant::now())?;
             // Spending that turned out to have happened after all must count first.
-            hold_late_again(transaction, &*rules, now)?;
+            reserve_late_inclusions(transaction, &*rules, now)?;
             let reservation = rules.reserve(transaction, now, &framed, &facts)?;
             if prepared.worsened(&facts) {
                 return Err(GateError::Worsened);
@@ -465,7 +479,7 @@ impl Pipeline {
             let held = ReservedSpend { reservation, spent, gas };
             if let Some(pair) = traded(&framed) {
                 let exit = facts.simulation.as_ref().and_then(|simulated| exit_by_hand(&framed, simulated));
-                let open = record::in_the_way(transaction, whose, &pair, wrapped, exit)?;
+                let open = record::conflicting_orders(transaction, whose, &pair, wrapped, exit)?;
                 if let Some(order) = open.first() {
                     // An expired order only waits for recovery to read its end from the chain, a block or two later.
                     let lasts_seconds = order.usable_until().saturating_sub(now / 1_000).max(LOOK_AGAIN_SECONDS);
@@ -486,8 +500,8 @@ impl Pipeline {
                 "consent": consent.word(), "nonce": ticket.as_ref().map(|ticket| ticket.nonce),
                 "order": order.map(|record| record.hash),
             });
-            let (proposal, kind) = (framed.proposal(), Kind::PermitConsumed);
-            let entry = Entry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
+            let (proposal, kind) = (framed.proposal(), AuditKind::PermitConsumed);
+            let entry = LogEntry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             failpoint::reach(Failpoint::InsideGate);
             Ok((held, ticket))
@@ -497,7 +511,7 @@ impl Pipeline {
         Ok(gated)
     }
 
-    pub(super) fn say_leg(&self, framed: &SigningPayload, leg: usize, hash: B256, state: TxState, block: Option<u64>) {
+    pub(super) fn emit_leg(&self, framed: &SigningPayload, leg: usize, hash: B256, state: TxState, block: Option<u64>) {
         let update = TxUpdate {
             chain_id: framed.proposal().chain_id,
             hash,
@@ -506,7 +520,7 @@ impl Pipeline {
             state,
             block,
         };
-        self.say(framed, EventKind::TxUpdate(update));
+        self.emit(framed, EventKind::TxUpdate(update));
     }
 
     /// Records how a reservation ended, unless that is already recorded.
@@ -515,7 +529,7 @@ impl Pipeline {
         &self,
         permit_id: PermitId,
         held: ReservedSpend,
-        end: End,
+        end: ActionEnd,
     ) -> Result<(), ReserveError> {
         let (rules, clock) = (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock));
         let written = self.inner.store.write(move |transaction| {
@@ -540,10 +554,14 @@ impl Pipeline {
 }
 
 /// Builds the result of a commit that ends before anything was signed.
-pub(super) fn committed(preview: &Preview, assessment: Assessment, state: State) -> Result<Committed, Refusal> {
+pub(super) fn committed(
+    preview: &Preview,
+    assessment: Assessment,
+    state: CommitState,
+) -> Result<CommitOutcome, PipelineRefusal> {
     let Assessment { facts, verdicts, .. } = assessment;
     match (facts.simulation, facts.values) {
-        (Some(simulated), Ok(values)) => Ok(Committed {
+        (Some(simulated), Ok(values)) => Ok(CommitOutcome {
             framed: preview.framed.clone(),
             simulated,
             values,
@@ -555,6 +573,6 @@ pub(super) fn committed(preview: &Preview, assessment: Assessment, state: State)
             order: None,
             on_paper: false,
         }),
-        _ => Err(Refusal::by(verdicts, None)),
+        _ => Err(PipelineRefusal::by(verdicts, None)),
     }
 }

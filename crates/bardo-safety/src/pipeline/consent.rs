@@ -1,7 +1,7 @@
 //! Required consent, and whether the given consent suffices. Pure functions.
 
-use super::{Preview, Refusal};
-use crate::approval::{ApprovalNeed, ApprovalSource, Consent, Reason};
+use super::{PipelineRefusal, Preview};
+use crate::approval::{ApprovalNeed, ApprovalReason, ApprovalSource, Consent};
 use crate::check_inputs::CheckInputs;
 use crate::signing_payload::SigningPayload;
 use crate::verdict::Verdict;
@@ -16,20 +16,20 @@ pub(crate) fn needs(
     facts: &CheckInputs,
     verdicts: &[Verdict],
     above_hot_lane: bool,
-    parties: &[Reason],
+    parties: &[ApprovalReason],
 ) -> ApprovalNeed {
     // A revocation needs no consent, except when the operator's own revocations exceed the policy's rate.
     if facts.takes_back() && framed.proposal().tool.capability != CapabilityTier::Privileged {
         let rate = verdicts.iter().filter(|verdict| verdict.check == Check::RateLimit);
         let asks = rate.flat_map(|verdict| &verdict.asks);
-        return asks.fold(ApprovalNeed::Instant, |needs, why| needs.and_asking(Reason::Found(why.clone())));
+        return asks.fold(ApprovalNeed::Instant, |needs, why| needs.and_asking(ApprovalReason::Found(why.clone())));
     }
     let mut needs = by_rules;
     if framed.proposal().tool.capability == CapabilityTier::Privileged {
-        needs = needs.and_asking(Reason::Authority);
+        needs = needs.and_asking(ApprovalReason::Authority);
     }
     if above_hot_lane {
-        needs = needs.and_asking(Reason::HotLane);
+        needs = needs.and_asking(ApprovalReason::HotLane);
     }
     for why in parties {
         needs = needs.and_asking(why.clone());
@@ -38,10 +38,10 @@ pub(crate) fn needs(
     let leaves = facts.simulation.as_ref().is_some_and(|simulated| simulated.leaves);
     let concerns = facts.values.iter().flat_map(|values| &values.concerns).filter(|_| !leaves && exchanges(framed));
     for concern in concerns {
-        needs = needs.and_asking(Reason::Price(concern.clone()));
+        needs = needs.and_asking(ApprovalReason::Price(concern.clone()));
     }
     let asks = verdicts.iter().flat_map(|verdict| &verdict.asks);
-    asks.fold(needs, |needs, why| needs.and_asking(Reason::Found(why.clone())))
+    asks.fold(needs, |needs, why| needs.and_asking(ApprovalReason::Found(why.clone())))
 }
 
 /// Returns true if the account gives something and receives something.
@@ -54,15 +54,15 @@ fn exchanges(framed: &SigningPayload) -> bool {
 /// Checks that `given` covers `needs`.
 ///
 /// # Errors
-/// [`Refusal`] with `APPROVAL_REQUIRED` if consent is missing or too weak, or with `PERMIT_MISMATCH` if the action
+/// [`PipelineRefusal`] with `APPROVAL_REQUIRED` if consent is missing or too weak, or with `PERMIT_MISMATCH` if the action
 /// needs more consent now than the operator was asked for.
 pub(crate) fn enough(
     preview: &Preview,
     needs: &ApprovalNeed,
     given: &Consent,
     word_covers: impl FnOnce() -> bool,
-) -> Result<(), Refusal> {
-    let missing = |why: &str| Refusal::new(ErrorCode::ApprovalRequired, why);
+) -> Result<(), PipelineRefusal> {
+    let missing = |why: &str| PipelineRefusal::new(ErrorCode::ApprovalRequired, why);
     if matches!(needs, ApprovalNeed::Instant | ApprovalNeed::Notify) {
         return Ok(());
     }
@@ -77,7 +77,7 @@ pub(crate) fn enough(
         }
         // The reasons shown to the operator must cover everything that is needed now.
         Consent::Approved(_) if !preview.needs.covers(needs) => {
-            Err(Refusal::new(ErrorCode::PermitMismatch, "it needs more consent now than when it was requested"))
+            Err(PipelineRefusal::new(ErrorCode::PermitMismatch, "it needs more consent now than when it was requested"))
         }
         Consent::Approved(_) => Ok(()),
         Consent::Always if always_reaches(preview, needs, word_covers) => Ok(()),
@@ -93,7 +93,7 @@ fn always_reaches(preview: &Preview, needs: &ApprovalNeed, word_covers: impl FnO
     match preview.network {
         NetworkKind::Devnet => true,
         NetworkKind::Test | NetworkKind::Real => {
-            let of_this_one = needs.reasons().iter().any(Reason::is_of_this_one);
+            let of_this_one = needs.reasons().iter().any(ApprovalReason::is_of_this_one);
             !privileged && !of_this_one && word_covers()
         }
     }

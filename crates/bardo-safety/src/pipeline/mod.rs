@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `capability` | permission to sign one transaction or order |
-//! | `look` | chain state read on one block for one decision |
+//! | `view` | chain state read on one block for one decision |
 //! | `assess` | facts, verdicts and simulation on one block |
 //! | `preview` | proposal to permit |
 //! | `commit` | permit to reserved spending and an allocated nonce |
@@ -25,6 +25,7 @@ mod capability;
 mod chain_view;
 mod commit;
 pub(crate) mod consent;
+mod disputes;
 mod open_orders;
 mod order;
 mod outbid;
@@ -37,7 +38,6 @@ mod refusal;
 mod reverted;
 mod settle;
 mod sign;
-mod witness;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -51,7 +51,7 @@ use tokio::time::Instant;
 
 use crate::account::Account;
 use crate::approval::ApprovalQueue;
-use crate::audit::{AuditLog, Kind, Note};
+use crate::audit::{AuditKind, AuditLog, AuditNote};
 use crate::chain_snapshot::SnapshotReader;
 use crate::check_inputs::CheckInputs;
 use crate::guardian::Guardian;
@@ -68,17 +68,19 @@ use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::Phase;
 use bardo_store::Store;
 use golem_chain::provider::ProviderError;
-use golem_chain::sender::{ChainNonces, FeeQuote, Fees, Sender, SenderError};
+use golem_chain::sender::{ChainNonces, FeeQuote, SenderError, TxFees, TxSender};
 
 use chain_view::ChainView;
 
 pub use account_lock::AccountLock;
-pub use capability::{Action, Capability, Order, OrderToSign, ToSign, Transaction};
-pub use commit::{Committed, LegReport, State};
-pub use open_orders::Clearing;
+pub use capability::{Capability, Order, OrderToSign, SignableAction, ToSign, Transaction};
+pub use commit::{CommitOutcome, CommitState, LegReport};
+pub use open_orders::BlockingOrderCancel;
 pub use preview::Preview;
-pub use recover::{Fate, Found, LeftOver, RECOVERY, Recovered, Step, ToSend};
-pub use refusal::Refusal;
+pub use recover::{
+    RECOVERY, RecoveredPermit, RecoveryState, RecoveryStep, SignedOutcome, UnincludedTx, UnusedAllowance,
+};
+pub use refusal::PipelineRefusal;
 pub use settle::OnchainOutcome;
 
 /// Multiple of the base fee in a payload's fee bound; the tip is added on top. The first transaction pays up to twice
@@ -97,7 +99,7 @@ pub struct PipelineChain {
     /// Reads the chain: tokens, prices, balances, forks.
     pub reader: SnapshotReader,
     /// Sends transactions and follows them.
-    pub sender: Sender,
+    pub sender: TxSender,
 }
 
 /// Dependencies and settings of a [`Pipeline`].
@@ -171,7 +173,7 @@ struct Inner {
     guardian: Option<Arc<dyn Guardian>>,
     permit_ttl: u64,
     patience: Duration,
-    prepared: Mutex<HashMap<PermitId, Slot>>,
+    prepared: Mutex<HashMap<PermitId, PermitSlot>>,
     audit_log: AuditLog,
     orders: OnceLock<Orders>,
     /// Paper ledger of a pipeline in paper mode, which signs nothing.
@@ -179,21 +181,21 @@ struct Inner {
     /// Permits that this process executes or follows now. Recovery skips them.
     at_work: Mutex<HashSet<PermitId>>,
     /// Last finding that recovery reported for each permit that is still open.
-    told: Mutex<HashMap<PermitId, Found>>,
+    told: Mutex<HashMap<PermitId, RecoveryState>>,
 }
 
 /// Previewed action behind a permit. Kept in memory only: an unused permit ends with the process.
 #[derive(Debug, Clone)]
-struct Prepared {
+struct PreparedAction {
     preview: Preview,
     account: Arc<dyn Account>,
     reader: SnapshotReader,
     asked: PhaseRequest,
     /// Chain state that the preview read.
-    look: ChainView,
+    view: ChainView,
 }
 
-impl Prepared {
+impl PreparedAction {
     /// Returns true if the phase has worsened since `facts` were gathered. Actions that only revoke, cancel or refund
     /// pass in every phase.
     fn worsened(&self, facts: &CheckInputs) -> bool {
@@ -202,8 +204,8 @@ impl Prepared {
 }
 
 /// State of a permit in memory.
-enum Slot {
-    Open(Box<Prepared>),
+enum PermitSlot {
+    Open(Box<PreparedAction>),
     /// A commit has started with this permit.
     Taken {
         until: Instant,
@@ -226,7 +228,7 @@ fn error_code(error: &SenderError) -> ErrorCode {
     }
 }
 
-/// Guard that keeps a permit in [`Inner::at_work`], so that recovery skips it.
+/// Guard that keeps a permit in [`Inner::mark_in_progress`], so that recovery skips it.
 struct InProgressGuard {
     pipeline: Pipeline,
     permit_id: PermitId,
@@ -234,7 +236,7 @@ struct InProgressGuard {
 
 impl Drop for InProgressGuard {
     fn drop(&mut self) {
-        self.pipeline.at_work().remove(&self.permit_id);
+        self.pipeline.mark_in_progress().remove(&self.permit_id);
     }
 }
 
@@ -292,32 +294,34 @@ impl Pipeline {
         &self.inner.rules
     }
 
-    fn chain(&self, chain_id: u64) -> Result<&PipelineChain, Refusal> {
+    fn chain(&self, chain_id: u64) -> Result<&PipelineChain, PipelineRefusal> {
         let found = self.inner.chains.iter().find(|chain| chain.reader.client.chain_id() == chain_id);
-        found.ok_or_else(|| Refusal::new(ErrorCode::ChainUnknown, format_args!("no chain {chain_id} is connected")))
+        found.ok_or_else(|| {
+            PipelineRefusal::new(ErrorCode::ChainUnknown, format_args!("no chain {chain_id} is connected"))
+        })
     }
 
-    fn reader(&self, chain_id: u64) -> Result<SnapshotReader, Refusal> {
+    fn reader(&self, chain_id: u64) -> Result<SnapshotReader, PipelineRefusal> {
         Ok(self.chain(chain_id)?.reader.clone())
     }
 
-    fn sender(&self, chain_id: u64) -> Result<Sender, Refusal> {
+    fn sender(&self, chain_id: u64) -> Result<TxSender, PipelineRefusal> {
         Ok(self.chain(chain_id)?.sender.clone())
     }
 
     /// Returns the fee bound for a new signing payload, in wei per gas unit. It leaves room for one replacement with
     /// higher fees.
-    async fn fee_bound(&self, chain_id: u64) -> Result<FeeBound, Refusal> {
-        let impossible = || Refusal::new(ErrorCode::ChainInconsistent, "the chain reports impossible fees");
+    async fn fee_bound(&self, chain_id: u64) -> Result<FeeBound, PipelineRefusal> {
+        let impossible = || PipelineRefusal::new(ErrorCode::ChainInconsistent, "the chain reports impossible fees");
         let quote = self.fee_quote(chain_id).await?;
         let tip = quote.tip.checked_mul(TIP_HEADROOM).ok_or_else(impossible)?;
         let cap = quote.base_fee.checked_mul(FEE_HEADROOM).and_then(|base| base.checked_add(tip));
         Ok(FeeBound { max_fee_per_gas: cap.ok_or_else(impossible)?, max_priority_fee_per_gas: tip })
     }
 
-    async fn fee_quote(&self, chain_id: u64) -> Result<FeeQuote, Refusal> {
+    async fn fee_quote(&self, chain_id: u64) -> Result<FeeQuote, PipelineRefusal> {
         let quote = self.sender(chain_id)?.fee_quote().await;
-        quote.map_err(|error| Refusal::new(error_code(&error), error))
+        quote.map_err(|error| PipelineRefusal::new(error_code(&error), error))
     }
 
     /// Returns the chain's nonces of the signer, and fees for the next blocks within the payload's bound.
@@ -326,7 +330,7 @@ impl Pipeline {
         &self,
         framed: &SigningPayload,
         despite_disputes: bool,
-    ) -> Result<(ChainNonces, FeeBound), Refusal> {
+    ) -> Result<(ChainNonces, FeeBound), PipelineRefusal> {
         let chain_id = framed.proposal().chain_id;
         let sender = self.sender(chain_id)?;
         let nonces = async {
@@ -336,33 +340,33 @@ impl Pipeline {
             }
         };
         let (nonces, quote) = futures::join!(nonces, self.fee_quote(chain_id));
-        let nonces = nonces.map_err(|error| Refusal::new(error_code(&error), error))?;
+        let nonces = nonces.map_err(|error| PipelineRefusal::new(error_code(&error), error))?;
         let bound = framed.fees();
         let cap =
-            Fees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
+            TxFees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
         // Fees above the bound: the permitted transaction could not be included.
-        let fees = quote?.within(cap).map_err(|error| Refusal::new(ErrorCode::PermitMismatch, error))?;
-        let Fees { max_fee_per_gas, max_priority_fee_per_gas } = fees;
+        let fees = quote?.within(cap).map_err(|error| PipelineRefusal::new(ErrorCode::PermitMismatch, error))?;
+        let TxFees { max_fee_per_gas, max_priority_fee_per_gas } = fees;
         Ok((nonces, FeeBound { max_fee_per_gas, max_priority_fee_per_gas }))
     }
 
     /// Emits the progress step `name`, if the tool declares such a step.
     fn step(&self, framed: &SigningPayload, name: &str) {
         if let Some(update) = ToolUpdate::named(framed.proposal().tool.progress_steps, name) {
-            self.say(framed, EventKind::ToolUpdate(update));
+            self.emit(framed, EventKind::ToolUpdate(update));
         }
     }
 
     /// Builds an audit log entry about the action of `framed`.
-    fn note(&self, framed: &SigningPayload, kind: Kind, body: Value) -> Note {
+    fn note(&self, framed: &SigningPayload, kind: AuditKind, body: Value) -> AuditNote {
         let proposal = framed.proposal();
-        Note { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
+        AuditNote { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
     }
 
     /// Records a refusal in the audit log. A failure to record it is only logged: the action is refused either way.
-    async fn record_refusal(&self, framed: &SigningPayload, permit_id: Option<PermitId>, refusal: &Refusal) {
+    async fn record_refusal(&self, framed: &SigningPayload, permit_id: Option<PermitId>, refusal: &PipelineRefusal) {
         let (kind, proposal) =
-            (if permit_id.is_some() { Kind::PermitRefused } else { Kind::ActionRefused }, framed.proposal());
+            (if permit_id.is_some() { AuditKind::PermitRefused } else { AuditKind::ActionRefused }, framed.proposal());
         let blocking = refusal.verdicts.iter().filter(|verdict| verdict.blocks());
         let body = json!({
             "permit_id": permit_id, "tool": proposal.tool.name, "intent": proposal.intent.as_str(),
@@ -378,49 +382,49 @@ impl Pipeline {
     /// Records that the last refusal of a call was caused only by another action of the account, and that the action is
     /// previewed again.
     pub async fn record_overtaken(&self, call_id: CallId, golem_id: &GolemId) {
-        let (kind, golem_id) = (Kind::ActionOvertaken, golem_id.clone());
-        let note = Note { kind, call_id: Some(call_id), golem_id, body: json!({}) };
+        let (kind, golem_id) = (AuditKind::ActionOvertaken, golem_id.clone());
+        let note = AuditNote { kind, call_id: Some(call_id), golem_id, body: json!({}) };
         if let Err(error) = self.inner.audit_log.record(note).await {
             tracing::warn!(%error, "a new preview is not in the audit log");
         }
     }
 
-    fn say(&self, framed: &SigningPayload, kind: EventKind) {
+    fn emit(&self, framed: &SigningPayload, kind: EventKind) {
         let proposal = framed.proposal();
         self.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
     }
 
-    fn prepared(&self) -> MutexGuard<'_, HashMap<PermitId, Slot>> {
+    fn prepared(&self) -> MutexGuard<'_, HashMap<PermitId, PermitSlot>> {
         self.inner.prepared.lock()
     }
 
-    fn at_work(&self) -> MutexGuard<'_, HashSet<PermitId>> {
+    fn mark_in_progress(&self) -> MutexGuard<'_, HashSet<PermitId>> {
         self.inner.at_work.lock()
     }
 
-    fn told(&self) -> MutexGuard<'_, HashMap<PermitId, Found>> {
+    fn describe(&self) -> MutexGuard<'_, HashMap<PermitId, RecoveryState>> {
         self.inner.told.lock()
     }
 
     /// Marks a permit as in progress in this process until the guard is dropped.
     fn work_on(&self, permit_id: PermitId) -> InProgressGuard {
-        self.at_work().insert(permit_id);
+        self.mark_in_progress().insert(permit_id);
         InProgressGuard { pipeline: self.clone(), permit_id }
     }
 
     /// Keeps a previewed action until its permit expires, and drops expired ones.
-    fn remember(&self, prepared: Prepared, now_millis: u64, now: Instant) {
+    fn remember(&self, prepared: PreparedAction, now_millis: u64, now: Instant) {
         let mut slots = self.prepared();
         slots.retain(|_, slot| match slot {
-            Slot::Open(prepared) => !prepared.preview.permit.expired(now_millis, now),
-            Slot::Taken { until } => now < *until,
+            PermitSlot::Open(prepared) => !prepared.preview.permit.expired(now_millis, now),
+            PermitSlot::Taken { until } => now < *until,
         });
         while slots.len() >= MAX_PREPARED {
             let oldest = slots
                 .iter()
                 .min_by_key(|(_, slot)| match slot {
-                    Slot::Open(prepared) => prepared.preview.permit.expires,
-                    Slot::Taken { until } => *until,
+                    PermitSlot::Open(prepared) => prepared.preview.permit.expires,
+                    PermitSlot::Taken { until } => *until,
                 })
                 .map(|(permit_id, _)| *permit_id);
             match oldest {
@@ -428,6 +432,6 @@ impl Pipeline {
                 None => break,
             }
         }
-        slots.insert(prepared.preview.permit.permit_id, Slot::Open(Box::new(prepared)));
+        slots.insert(prepared.preview.permit.permit_id, PermitSlot::Open(Box::new(prepared)));
     }
 }

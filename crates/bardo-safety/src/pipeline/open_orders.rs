@@ -7,19 +7,19 @@ use std::time::Duration;
 use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::SolCall as _;
 
-use super::{PhaseRequest, Pipeline, Preview, Refusal};
+use super::{PhaseRequest, Pipeline, PipelineRefusal, Preview};
 use crate::account::Account;
-use crate::orders::record::{self, ExitByHand, Pair, Record};
-use crate::proposal::{Intent, Leg, Proposal, Purpose};
+use crate::orders::record::{self, ManualExit, OrderRecord, TradedPair};
+use crate::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use crate::signing_payload::SigningPayload;
-use crate::simulate::Simulated;
+use crate::simulate::SimulatedEffects;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::ErrorCode;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
-use golem_chain::network::Contract;
+use golem_chain::network::KnownContract;
 use golem_chain::permit2::nonce_position;
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Longest wait for the order poll after a cancellation.
 const LOOKING: Duration = Duration::from_secs(3);
@@ -29,7 +29,7 @@ const CANCEL_GAS: u64 = 120_000;
 
 /// Cancellation of an agent's order that blocks an exit of the operator.
 #[derive(Debug, Clone)]
-pub struct Clearing {
+pub struct BlockingOrderCancel {
     /// Preview of the cancellation.
     pub preview: Preview,
     /// Hash of the order to cancel.
@@ -39,13 +39,14 @@ pub struct Clearing {
 impl Pipeline {
     /// Polls the account's orders after a cancellation, so that the ledger does not keep the cancelled order as open.
     pub(super) async fn poll_cancelled_orders(&self, framed: &SigningPayload) {
-        let Some(orders) = self.orders().cloned().filter(|_| framed.proposal().intent == Intent::CancelOrder) else {
+        let Some(orders) = self.orders().cloned().filter(|_| framed.proposal().intent == ProposalIntent::CancelOrder)
+        else {
             return;
         };
         // On its own task, because a poll must finish and report what it finds. If it takes too long or fails, the
         // order stays open in the ledger until the next poll.
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
-        let looking = tokio::spawn(async move { orders.look_at_those_of(chain_id, account).await });
+        let looking = tokio::spawn(async move { orders.poll_account(chain_id, account).await });
         if let Ok(Ok(Err(error))) = tokio::time::timeout(LOOKING, looking).await {
             tracing::debug!(%error, "the orders were not read after one was cancelled");
         }
@@ -56,13 +57,13 @@ impl Pipeline {
     /// the exit, or if an order of the operator's own does: only the operator cancels that one.
     ///
     /// # Errors
-    /// [`Refusal`] if the orders cannot be read, or if the cancellation is blocked.
+    /// [`PipelineRefusal`] if the orders cannot be read, or if the cancellation is blocked.
     pub async fn preview_clearing(
         &self,
         preview: &Preview,
         account: Arc<dyn Account>,
         asked: PhaseRequest,
-    ) -> Result<Option<Clearing>, Refusal> {
+    ) -> Result<Option<BlockingOrderCancel>, PipelineRefusal> {
         let framed = &preview.framed;
         let (chain_id, owner) = (framed.proposal().chain_id, framed.account());
         let (Some(pair), Some(exit)) = (traded(framed), exit_by_hand(framed, &preview.simulated)) else {
@@ -72,13 +73,13 @@ impl Pipeline {
         if self.inner.paper.is_some() {
             return Ok(None);
         }
-        let wrapped = self.reader(chain_id)?.network().book.contract(Contract::WrappedNative);
+        let wrapped = self.reader(chain_id)?.network().book.contract(KnownContract::WrappedNative);
         let open = self
             .inner
             .store
-            .read(|connection| record::in_the_way(connection, (chain_id, owner), &pair, wrapped, Some(exit)));
-        let open = open.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
-        if open.iter().any(Record::is_by_hand) {
+            .read(|connection| record::conflicting_orders(connection, (chain_id, owner), &pair, wrapped, Some(exit)));
+        let open = open.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))?;
+        if open.iter().any(OrderRecord::is_by_hand) {
             return Ok(None);
         }
         let Some((order, cancellation)) = open.first().and_then(|order| Some((order.hash, cancellation(order)?)))
@@ -86,7 +87,7 @@ impl Pipeline {
             return Ok(None);
         };
         let proposal = Proposal {
-            intent: Intent::CancelOrder,
+            intent: ProposalIntent::CancelOrder,
             legs: vec![cancellation],
             outflows: Vec::new(),
             inflows: Vec::new(),
@@ -98,16 +99,16 @@ impl Pipeline {
             ..framed.proposal().clone()
         };
         let preview = self.preview(proposal, account, asked).await?;
-        Ok(Some(Clearing { preview, order }))
+        Ok(Some(BlockingOrderCancel { preview, order }))
     }
 }
 
 /// Returns the call that invalidates an order's Permit2 nonce; `None` if the order has no such nonce.
-fn cancellation(order: &Record) -> Option<Leg> {
+fn cancellation(order: &OrderRecord) -> Option<PlanLeg> {
     let (word, bit) = nonce_position(order.message.unordered_nonce()?);
     let call = Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: U256::from(1) << bit };
-    Some(Leg {
-        purpose: Purpose::Main,
+    Some(PlanLeg {
+        purpose: LegPurpose::Main,
         to: order.message.verifier(),
         value: U256::ZERO,
         data: call.abi_encode().into(),
@@ -118,7 +119,7 @@ fn cancellation(order: &Record) -> Option<Leg> {
 
 /// Returns the amount given and the balance of the action's first outflow token, in raw units. `None` unless it is a
 /// fair exit by the operator.
-pub(super) fn exit_by_hand(framed: &SigningPayload, simulated: &Simulated) -> Option<ExitByHand> {
+pub(super) fn exit_by_hand(framed: &SigningPayload, simulated: &SimulatedEffects) -> Option<ManualExit> {
     let proposal = framed.proposal();
     if proposal.golem_id != GolemId::operator() || !simulated.reduce_only {
         return None;
@@ -127,19 +128,19 @@ pub(super) fn exit_by_hand(framed: &SigningPayload, simulated: &Simulated) -> Op
     let outflows = proposal.outflows.iter().filter(|flow| flow.token.id == token);
     let gives = outflows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
     let balance = simulated.moves.iter().find(|moved| moved.token == token)?.before;
-    Some(ExitByHand { balance, gives })
+    Some(ManualExit { balance, gives })
 }
 
 /// Returns the token pair of a trade or order; `None` for any other action.
-pub(super) fn traded(framed: &SigningPayload) -> Option<Pair> {
+pub(super) fn traded(framed: &SigningPayload) -> Option<TradedPair> {
     let proposal = framed.proposal();
-    if let Some(pair) = proposal.order.as_ref().and_then(|order| Pair::of(&order.message)) {
+    if let Some(pair) = proposal.order.as_ref().and_then(|order| TradedPair::of(&order.message)) {
         return Some(pair);
     }
-    let contract = |token: &Token| match token.id {
+    let contract = |token: &TokenInfo| match token.id {
         TokenId::Native => Address::ZERO,
         TokenId::Erc20(address) => address,
     };
     let trade = proposal.trade.as_ref()?;
-    Some(Pair { given: contract(&trade.token_in), wanted: vec![contract(&trade.token_out)], destination: None })
+    Some(TradedPair { given: contract(&trade.token_in), wanted: vec![contract(&trade.token_out)], destination: None })
 }

@@ -10,29 +10,29 @@ use super::assess::Assessment;
 use super::capability::Capability;
 use super::commit::ReservedSpend;
 use super::sign::ON_PAPER;
-use super::{Pipeline, Prepared, Refusal};
-use crate::account::{Revoked, SignError};
-use crate::audit::{self, AuditError, Entry, Kind};
+use super::{Pipeline, PipelineRefusal, PreparedAction};
+use crate::account::{RevocationCause, SignError};
+use crate::audit::{self, AuditError, AuditKind, LogEntry};
 use crate::chain_snapshot::SnapshotReader;
 use crate::orders::OrderState;
 use crate::orders::Orders;
-use crate::orders::record::{self, Figures, Record, Stage};
-use crate::proposal::Arrival;
+use crate::orders::record::{self, OrderFigures, OrderRecord, OrderStage};
+use crate::proposal::BridgeArrival;
 use crate::signing_payload::SigningPayload;
 use crate::simulate;
 use crate::typed::TypedMessage;
-use crate::value::{Doubt, Valued};
+use crate::value::{UnknownValue, ValuedAmount};
 use bardo_base::error::ErrorCode;
-use bardo_base::fabric::Asset;
+use bardo_base::fabric::CardToken;
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::signer::signer_of;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_store::StoreError;
 use golem_chain::provider::ProviderError;
-use golem_chain::token::{self, Token, TokenId};
+use golem_chain::token::{self, TokenId, TokenInfo};
 
 /// Reason why an order was not placed.
-pub(super) struct NotPlaced {
+pub(super) struct PlacementError {
     pub code: ErrorCode,
     pub why: String,
     /// True if it counts as a failure for the failure breaker; false if the order was withdrawn.
@@ -41,7 +41,7 @@ pub(super) struct NotPlaced {
     pub unclear: bool,
 }
 
-impl NotPlaced {
+impl PlacementError {
     fn before(code: ErrorCode, why: impl ToString) -> Self {
         Self { code, why: why.to_string(), failed: false, unclear: false }
     }
@@ -67,27 +67,27 @@ impl Pipeline {
         reader: &SnapshotReader,
         framed: &SigningPayload,
         block: BlockId,
-    ) -> Result<Option<B256>, Refusal> {
+    ) -> Result<Option<B256>, PipelineRefusal> {
         let Some((_, settler)) = framed.order().and_then(|order| simulate::settler(&order.message)) else {
             return Ok(None);
         };
         let code = reader.client.agreed().get_code_at(settler).block_id(block).await.map_err(ProviderError::from);
-        let code = code.map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, error))?;
+        let code = code.map_err(|error| PipelineRefusal::new(ErrorCode::ChainUnreachable, error))?;
         Ok((!code.is_empty()).then(|| alloy::primitives::keccak256(code)))
     }
 
     /// Returns the least amount that a bridge order delivers on another chain, at the lowest price there; `None`
     /// without a bridge order.
-    pub(super) async fn arrival(&self, framed: &SigningPayload) -> Result<Option<Valued>, Doubt> {
+    pub(super) async fn arrival(&self, framed: &SigningPayload) -> Result<Option<ValuedAmount>, UnknownValue> {
         let arrival = framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
-        let Some(Arrival { chain_id, token: claimed, at_least, .. }) = arrival else { return Ok(None) };
-        let reader = self.reader(*chain_id).map_err(|refusal| Doubt::because(refusal.message))?;
+        let Some(BridgeArrival { chain_id, token: claimed, at_least, .. }) = arrival else { return Ok(None) };
+        let reader = self.reader(*chain_id).map_err(|refusal| UnknownValue::because(refusal.message))?;
         let token = described(&reader, claimed).await?;
         let spreads = reader.spreads(&[token.id], &[]).await;
         let price = spreads.get(token.id)?.all.lowest;
-        let amount = TokenAmount::new(*at_least, token.decimals).map_err(Doubt::because)?;
-        let usd = Usd::value_of(amount, price, Rounding::Down).map_err(Doubt::because)?;
-        Ok(Some(Valued { token, amount: *at_least, usd }))
+        let amount = TokenAmount::new(*at_least, token.decimals).map_err(UnknownValue::because)?;
+        let usd = Usd::value_of(amount, price, Rounding::Down).map_err(UnknownValue::because)?;
+        Ok(Some(ValuedAmount { token, amount: *at_least, usd }))
     }
 
     /// Returns the figures to record about the order before it is signed; `None` without an order.
@@ -95,21 +95,21 @@ impl Pipeline {
         &self,
         framed: &SigningPayload,
         assessment: &Assessment,
-    ) -> Result<Option<Figures>, Refusal> {
+    ) -> Result<Option<OrderFigures>, PipelineRefusal> {
         let proposal = framed.proposal();
         let Some(order) = &proposal.order else { return Ok(None) };
         if self.orders().is_none_or(|orders| !orders.takes(proposal.chain_id, &order.message)) {
             let why = "no service is connected that accepts this order";
-            return Err(Refusal::new(ErrorCode::ChainUnsupported, why));
+            return Err(PipelineRefusal::new(ErrorCode::ChainUnsupported, why));
         }
-        let nothing = || Refusal::new(ErrorCode::ValidationFailed, "the order does not name its trade");
+        let nothing = || PipelineRefusal::new(ErrorCode::ValidationFailed, "the order does not name its trade");
         let from_block = assessment.facts.simulation.as_ref().map(|simulated| simulated.pinned.number);
         let from_block = from_block.ok_or_else(nothing)?;
         let given = &proposal.outflows.first().ok_or_else(nothing)?.token;
         let figures = match (&order.arrival, proposal.inflows.first()) {
             (Some(arrival), _) => {
                 let reader = self.reader(arrival.chain_id)?;
-                let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
+                let unread = |error: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ChainUnreachable, error);
                 let head = reader.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await;
                 let head = head.map_err(|error| unread(&ProviderError::from(error)))?;
                 let head = head.ok_or_else(|| unread(&"the destination chain has no latest block"))?.header;
@@ -117,7 +117,7 @@ impl Pipeline {
                 let token = [(arrival.token.id, arrival.token.clone())].into_iter().collect();
                 let balances = reader.balances(framed.account(), &token, BlockId::hash(head.hash)).await;
                 let balances = balances.map_err(|untold| unread(&untold))?;
-                Figures {
+                OrderFigures {
                     expected_outcome: proposal.expected_outcome.clone(),
                     token_in: asset(given),
                     token_out: asset(&arrival.token),
@@ -127,7 +127,7 @@ impl Pipeline {
                     arrival_before: balances.get(&arrival.token.id).map(|(_, amount)| *amount),
                 }
             }
-            (None, Some(inflow)) => Figures {
+            (None, Some(inflow)) => OrderFigures {
                 expected_outcome: proposal.expected_outcome.clone(),
                 token_in: asset(given),
                 token_out: asset(&inflow.token),
@@ -145,26 +145,26 @@ impl Pipeline {
     #[tracing::instrument(level = "debug", skip_all, fields(permit_id = %prepared.preview.permit.permit_id))]
     pub(super) async fn place_order(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedAction,
         assessment: &Assessment,
         gas: Usd,
-    ) -> Result<Record, NotPlaced> {
-        let Prepared { preview, account, .. } = prepared;
+    ) -> Result<OrderRecord, PlacementError> {
+        let PreparedAction { preview, account, .. } = prepared;
         let framed = &preview.framed;
         let stopped = || self.inner.rules.stop() != assessment.facts.stop;
         let (Some(capability), Some(order), Some(orders)) =
             (Capability::of_order(framed.clone()), framed.order(), self.orders())
         else {
-            return Err(NotPlaced::before(ErrorCode::ValidationFailed, "there is no order to sign"));
+            return Err(PlacementError::before(ErrorCode::ValidationFailed, "there is no order to sign"));
         };
         let Some((hash, _)) = record::identity(&order.message) else {
-            return Err(NotPlaced::before(ErrorCode::ValidationFailed, "the message to sign is not an order"));
+            return Err(PlacementError::before(ErrorCode::ValidationFailed, "the message to sign is not an order"));
         };
         if self.inner.paper.is_some() {
-            return Err(NotPlaced::before(ErrorCode::WalletNotConfigured, ON_PAPER));
+            return Err(PlacementError::before(ErrorCode::WalletNotConfigured, ON_PAPER));
         }
         if stopped() {
-            return Err(NotPlaced::before(ErrorCode::Halted, "a stop was set before it was signed"));
+            return Err(PlacementError::before(ErrorCode::Halted, "a stop was set before it was signed"));
         }
         self.step(framed, step_of(&order.message));
         let signature = match sign(account.sign_order(capability).await, framed, order.signer) {
@@ -173,7 +173,7 @@ impl Pipeline {
                 if not_placed.unclear {
                     // Somebody may have a signature, so the order counts as submitted until its deadline.
                     let now = self.inner.clock.now_millis();
-                    let stages = (Stage::Reserved, Stage::Refused);
+                    let stages = (OrderStage::Reserved, OrderStage::Refused);
                     let status = OrderState::failed(&order.message);
                     let kept = self
                         .inner
@@ -187,7 +187,7 @@ impl Pipeline {
         };
         failpoint::reach(Failpoint::OrderSigned);
         if stopped() {
-            return Err(NotPlaced::before(ErrorCode::Halted, "a stop was set before it was submitted"));
+            return Err(PlacementError::before(ErrorCode::Halted, "a stop was set before it was submitted"));
         }
         let clock = self.inner.clock.clone();
         let (call_id, golem_id) = (framed.proposal().call_id, framed.proposal().golem_id.clone());
@@ -199,7 +199,8 @@ impl Pipeline {
             let now = clock.now_millis();
             let kept = record::keep_signature(transaction, hash, &signature, gas, now)?;
             if kept {
-                let entry = Entry { kind: Kind::OrderSigned, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+                let entry =
+                    LogEntry { kind: AuditKind::OrderSigned, call_id: Some(call_id), golem_id: &golem_id, body: &body };
                 audit::append(transaction, now, &entry)?;
             }
             failpoint::reach(Failpoint::OrderInsideStore);
@@ -207,10 +208,10 @@ impl Pipeline {
         });
         match stored.await {
             Ok(true) => failpoint::reach(Failpoint::OrderStored),
-            Ok(false) => return Err(NotPlaced::before(ErrorCode::StoreUnavailable, "the order was not stored")),
+            Ok(false) => return Err(PlacementError::before(ErrorCode::StoreUnavailable, "the order was not stored")),
             Err(error) => {
                 // The row may or may not be on disk, but the order was not submitted.
-                return Err(NotPlaced {
+                return Err(PlacementError {
                     code: ErrorCode::StoreUnavailable,
                     why: error.to_string(),
                     failed: false,
@@ -220,7 +221,7 @@ impl Pipeline {
         }
         self.step(framed, "Submitting to filler network");
         let placed = orders.submit(hash).await;
-        placed.map_err(|error| NotPlaced {
+        placed.map_err(|error| PlacementError {
             code: ErrorCode::StoreUnavailable,
             why: error.to_string(),
             failed: false,
@@ -231,16 +232,16 @@ impl Pipeline {
     /// Builds the order record that is stored in the reserving transaction.
     pub(super) fn record_of(
         &self,
-        prepared: &Prepared,
-        figures: Figures,
+        prepared: &PreparedAction,
+        figures: OrderFigures,
         held: &ReservedSpend,
         now: u64,
-    ) -> Option<Record> {
+    ) -> Option<OrderRecord> {
         let preview = &prepared.preview;
         let proposal = preview.framed.proposal();
         let message = preview.framed.order()?.message.clone();
         let (hash, _) = record::identity(&message)?;
-        Some(Record {
+        Some(OrderRecord {
             hash,
             permit_id: preview.permit.permit_id,
             call_id: proposal.call_id,
@@ -250,7 +251,7 @@ impl Pipeline {
             status: OrderState::pending(&message),
             message,
             signature: None,
-            stage: Stage::Reserved,
+            stage: OrderStage::Reserved,
             figures,
             card: None,
             reservation: held.reservation,
@@ -274,15 +275,17 @@ fn step_of(message: &TypedMessage) -> &'static str {
 }
 
 /// Returns the account's signature if it is a valid one by `signer` over the order of `framed`.
-fn sign(answer: Result<Bytes, SignError>, framed: &SigningPayload, signer: Address) -> Result<Bytes, NotPlaced> {
+fn sign(answer: Result<Bytes, SignError>, framed: &SigningPayload, signer: Address) -> Result<Bytes, PlacementError> {
     let code = ErrorCode::WalletNotConfigured;
     let signature = match answer {
         Ok(signature) => signature,
         Err(error @ SignError::Unclear(_)) => {
-            return Err(NotPlaced { code, why: error.to_string(), failed: true, unclear: true });
+            return Err(PlacementError { code, why: error.to_string(), failed: true, unclear: true });
         }
-        Err(error @ SignError::Revoked(Revoked::Stop)) => return Err(NotPlaced::before(ErrorCode::Halted, error)),
-        Err(error) => return Err(NotPlaced { failed: true, ..NotPlaced::before(code, error) }),
+        Err(error @ SignError::Revoked(RevocationCause::Stop)) => {
+            return Err(PlacementError::before(ErrorCode::Halted, error));
+        }
+        Err(error) => return Err(PlacementError { failed: true, ..PlacementError::before(code, error) }),
     };
     let digest = framed.order().map(|order| order.message.digest(framed.proposal().chain_id));
     let found = digest.zip(Signature::from_raw(&signature).ok());
@@ -291,29 +294,30 @@ fn sign(answer: Result<Bytes, SignError>, framed: &SigningPayload, signer: Addre
         return Ok(signature);
     }
     let why = "the account signed a different message";
-    Err(NotPlaced { failed: true, ..NotPlaced::before(ErrorCode::PermitMismatch, why) })
+    Err(PlacementError { failed: true, ..PlacementError::before(ErrorCode::PermitMismatch, why) })
 }
 
-async fn described(reader: &SnapshotReader, claimed: &Token) -> Result<Token, Doubt> {
+async fn described(reader: &SnapshotReader, claimed: &TokenInfo) -> Result<TokenInfo, UnknownValue> {
     let TokenId::Erc20(address) = claimed.id else {
-        return Err(Doubt::because("an order cannot deliver the native token of another chain"));
+        return Err(UnknownValue::because("an order cannot deliver the native token of another chain"));
     };
-    let read = token::read(&[address], reader.network(), reader.client.agreed()).await.map_err(Doubt::because)?;
+    let read =
+        token::read(&[address], reader.network(), reader.client.agreed()).await.map_err(UnknownValue::because)?;
     match read.into_iter().next() {
         Some(Ok(real)) if real == *claimed => Ok(real),
         Some(Ok(_)) => {
-            Err(Doubt::because(format_args!("the proposal's description of {address} differs from its chain's")))
+            Err(UnknownValue::because(format_args!("the proposal's description of {address} differs from its chain's")))
         }
-        Some(Err(error)) => Err(Doubt::because(error)),
-        None => Err(Doubt::because(format_args!("{address} could not be read"))),
+        Some(Err(error)) => Err(UnknownValue::because(error)),
+        None => Err(UnknownValue::because(format_args!("{address} could not be read"))),
     }
 }
 
 /// Token description as transaction cards show it.
-pub(super) fn asset(token: &Token) -> Asset {
+pub(super) fn asset(token: &TokenInfo) -> CardToken {
     let address = match token.id {
         TokenId::Native => Address::ZERO,
         TokenId::Erc20(address) => address,
     };
-    Asset { symbol: token.symbol.clone(), address, decimals: token.decimals }
+    CardToken { symbol: token.symbol.clone(), address, decimals: token.decimals }
 }

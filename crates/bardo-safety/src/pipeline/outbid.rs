@@ -8,15 +8,15 @@ use serde_json::json;
 use super::assess::Assessment;
 use super::capability::Capability;
 use super::settle::ResendClearance;
-use super::sign::{KeepError, as_framed};
-use super::{Pipeline, Prepared};
+use super::sign::{StoreTxError, as_framed};
+use super::{Pipeline, PreparedAction};
 use crate::account::SignError;
-use crate::audit::{self, Entry, Kind};
+use crate::audit::{self, AuditKind, LogEntry};
 use crate::permit;
 use crate::signing_payload::FeeBound;
 use bardo_base::fabric::TxState;
 use bardo_base::failpoint::{self, Failpoint};
-use golem_chain::sender::{self, Fees, SendOutcome, SendPermit, Sender, SenderError, TxState as Stage};
+use golem_chain::sender::{self, SendOutcome, SendPermit, SendState as Stage, SenderError, TxFees, TxSender};
 
 /// Error of outbidding a waiting transaction.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ pub(super) enum OutbidError {
     OtherBytes(&'static str),
     /// The new transaction is not stored.
     #[error(transparent)]
-    Keep(#[from] KeepError),
+    Keep(#[from] StoreTxError),
     /// No endpoint takes the new transaction.
     #[error("its replacement {0} was refused")]
     Refused(B256),
@@ -53,12 +53,12 @@ impl Pipeline {
     #[tracing::instrument(level = "debug", skip_all, fields(tx_hash = %old))]
     pub(super) async fn outbid(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedAction,
         assessment: &Assessment,
         leg: usize,
-        (sender, old): (&Sender, B256),
+        (sender, old): (&TxSender, B256),
     ) -> Result<(B256, String), OutbidError> {
-        let Prepared { preview, account, .. } = prepared;
+        let PreparedAction { preview, account, .. } = prepared;
         let framed = &preview.framed;
         let stopped = || !self.may_send_again(ResendClearance::of(assessment));
         if stopped() {
@@ -66,10 +66,10 @@ impl Pipeline {
         }
         let bound = framed.fees();
         let cap =
-            Fees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
+            TxFees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
         let replacement = sender.outbid(old, cap).await?;
         let old = replacement.replaces;
-        let Fees { max_fee_per_gas, max_priority_fee_per_gas } = replacement.fees;
+        let TxFees { max_fee_per_gas, max_priority_fee_per_gas } = replacement.fees;
         let fees = FeeBound { max_fee_per_gas, max_priority_fee_per_gas };
         // The content comes from the payload, not from the pending transaction.
         let capability = Capability::new(framed.clone(), leg, replacement.nonce, fees);
@@ -88,11 +88,12 @@ impl Pipeline {
             "max_priority_fee_per_gas": max_priority_fee_per_gas.to_string(),
         });
         let (clock, bytes) = (self.inner.clock.clone(), signed.clone());
-        let stored = self.inner.store.write(move |transaction| -> Result<SendPermit, KeepError> {
+        let stored = self.inner.store.write(move |transaction| -> Result<SendPermit, StoreTxError> {
             let now = clock.now_millis();
             let kept = sender::store_replacement(transaction, old, &bytes, now)?;
             permit::replace_leg(transaction, permit_id, leg, bytes.hash())?;
-            let entry = Entry { kind: Kind::TxOutbid, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+            let entry =
+                LogEntry { kind: AuditKind::TxOutbid, call_id: Some(call_id), golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             failpoint::reach(Failpoint::OutbidInsideStore);
             Ok(kept)
@@ -100,15 +101,15 @@ impl Pipeline {
         let kept = stored.await?;
         failpoint::reach(Failpoint::OutbidStored);
         let hash = kept.hash();
-        self.say_leg(framed, leg, hash, TxState::Signed, None);
+        self.emit_leg(framed, leg, hash, TxState::Signed, None);
         let sent = sender.send(kept).await;
         if let Ok(SendOutcome { state: Stage::Dropped, .. }) = sent {
-            self.say_leg(framed, leg, hash, TxState::Dropped, None);
-            self.say_leg(framed, leg, old, TxState::Sent, None);
+            self.emit_leg(framed, leg, hash, TxState::Dropped, None);
+            self.emit_leg(framed, leg, old, TxState::Sent, None);
             // Further replacements would be refused for the same reason.
             return Err(OutbidError::Refused(hash));
         }
-        self.say_leg(framed, leg, hash, if sent.is_ok() { TxState::Sent } else { TxState::Unclear }, None);
+        self.emit_leg(framed, leg, hash, if sent.is_ok() { TxState::Sent } else { TxState::Unclear }, None);
         Ok((
             hash,
             format!("{old} was not included: {hash} replaces it, at up to {max_fee_per_gas} wei per unit of gas"),

@@ -9,15 +9,15 @@ use tokio::time::Instant;
 
 use super::account_lock::LockSource;
 use super::assess::{Assessment, gas_usd};
-use super::commit::{Committed, GateError, State, committed};
-use super::{Pipeline, Prepared, Refusal};
+use super::commit::{CommitOutcome, CommitState, GateError, committed};
+use super::{Pipeline, PipelineRefusal, PreparedAction};
 use crate::approval::Consent;
-use crate::audit::{self, Entry, Kind};
+use crate::audit::{self, AuditKind, LogEntry};
 use crate::paper::{self, PaperAction, PaperLedger, PaperMove};
-use crate::permit::{self, PermitFault, Use};
-use crate::policy_engine::End;
+use crate::permit::{self, PermitFault, PermitUseRecord};
+use crate::policy_engine::ActionEnd;
 use crate::signing_payload::SigningPayload;
-use crate::simulate::Simulated;
+use crate::simulate::SimulatedEffects;
 use bardo_base::error::ErrorCode;
 use bardo_base::units::Usd;
 use bardo_store::Store;
@@ -26,10 +26,10 @@ use golem_chain::token::TokenId;
 
 impl Pipeline {
     /// Returns the shifts of the account's balances by earlier paper actions; empty in a real pipeline.
-    pub(super) fn shifts(&self, framed: &SigningPayload) -> Result<Vec<BalanceDelta>, Refusal> {
+    pub(super) fn shifts(&self, framed: &SigningPayload) -> Result<Vec<BalanceDelta>, PipelineRefusal> {
         let Some(paper) = &self.inner.paper else { return Ok(Vec::new()) };
         let shifts = paper.shifts(framed.proposal().chain_id, framed.account());
-        shifts.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
+        shifts.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))
     }
 
     /// Returns the real ledger, which knows what signed orders may take and which allowances were given.
@@ -40,25 +40,25 @@ impl Pipeline {
     /// Executes a previewed action in paper mode, with the same checks and the same consent as a real one.
     pub(super) async fn carry_out_on_paper(
         &self,
-        prepared: Prepared,
+        prepared: PreparedAction,
         consent: Consent,
         turn: LockSource,
         paper: PaperLedger,
-    ) -> Result<Committed, Refusal> {
-        let _turn = self.have_turn(&prepared.preview, turn).await?;
+    ) -> Result<CommitOutcome, PipelineRefusal> {
+        let _turn = self.lock_for_plan(&prepared.preview, turn).await?;
         let assessment = self.reassess(&prepared).await?;
         if let Some(verdict) = self.unseen(&prepared.preview.framed, &assessment.facts)? {
-            return Err(Refusal::by(vec![verdict], None));
+            return Err(PipelineRefusal::by(vec![verdict], None));
         }
         self.consented(&prepared.preview, &assessment, &consent)?;
         let consent = self.close_question(&paper, consent).await?;
-        self.keep_on_paper(&prepared, &assessment, consent).await?;
+        self.record_on_paper(&prepared, &assessment, consent).await?;
         self.note_parties(&prepared.preview.framed).await;
-        Ok(Committed { on_paper: true, ..committed(&prepared.preview, assessment, State::Simulated)? })
+        Ok(CommitOutcome { on_paper: true, ..committed(&prepared.preview, assessment, CommitState::Simulated)? })
     }
 
     /// Closes the approval request in the real ledger, which other processes read. Returns the consent that was given.
-    async fn close_question(&self, paper: &PaperLedger, consent: Consent) -> Result<Consent, Refusal> {
+    async fn close_question(&self, paper: &PaperLedger, consent: Consent) -> Result<Consent, PipelineRefusal> {
         let Consent::Approved(yes) = consent else { return Ok(consent) };
         let desk = self.inner.desk.clone();
         let closed = paper.real().write(move |transaction| -> Result<Consent, GateError> {
@@ -72,24 +72,24 @@ impl Pipeline {
 
     /// Counts the action in one immediate transaction of the paper ledger: rechecks stop, rules, permit and caps,
     /// consumes the permit, counts the spending and stores the moves. Either all of it is written or nothing.
-    async fn keep_on_paper(
+    async fn record_on_paper(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedAction,
         assessment: &Assessment,
         consent: Consent,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PipelineRefusal> {
         let preview = &prepared.preview;
         let framed = preview.framed.clone();
         let proposal = framed.proposal();
         let facts = Arc::new(assessment.facts.clone());
-        let untold = |doubt: &dyn std::fmt::Display| Refusal::new(ErrorCode::SafetyPriceUnknown, doubt);
+        let untold = |doubt: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::SafetyPriceUnknown, doubt);
         let values = facts.values.as_ref().map_err(|doubt| untold(doubt))?;
         let counted = facts.counted().map_err(|doubt| untold(&doubt))?;
         // A real action reserves the worst gas cost and later counts the actual one. Here the simulated cost counts.
-        let gas = facts.simulation.as_ref().and_then(|one| gas_usd(&assessment.look.spreads, gas_of(one, assessment)));
+        let gas = facts.simulation.as_ref().and_then(|one| gas_usd(&assessment.view.spreads, gas_of(one, assessment)));
         let used_gas = |gas: Usd| counted.checked_sub(values.gas).ok()?.checked_add(gas).ok();
         let spent = gas.and_then(used_gas).map_or(counted, |spent| spent.min(counted));
-        let used = Use {
+        let used = PermitUseRecord {
             permit_id: preview.permit.permit_id,
             simulation_hash: preview.permit.simulation_hash,
             call_id: proposal.call_id,
@@ -133,7 +133,7 @@ impl Pipeline {
             if !permit::consume(transaction, &used, reservation.0, now)? {
                 return Err(PermitFault::Consumed.into());
             }
-            rules.settle(transaction, now, reservation, End::Done { spent })?;
+            rules.settle(transaction, now, reservation, ActionEnd::Done { spent })?;
             permit::note_end(transaction, used.permit_id, "done")?;
             paper::note(transaction, &PaperAction { at: now, ..action })?;
             let body = json!({
@@ -141,8 +141,8 @@ impl Pipeline {
                 "consent": consent.word(), "paper": true,
             });
             let proposal = framed.proposal();
-            let kind = Kind::PermitConsumed;
-            let entry = Entry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
+            let kind = AuditKind::PermitConsumed;
+            let entry = LogEntry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             Ok(())
         });
@@ -151,20 +151,20 @@ impl Pipeline {
 }
 
 /// Simulated gas cost in wei, including a rollup's data fee.
-fn gas_of(simulated: &Simulated, assessment: &Assessment) -> U256 {
-    let data_fee = assessment.look.data_fee.as_ref().copied().unwrap_or_default();
+fn gas_of(simulated: &SimulatedEffects, assessment: &Assessment) -> U256 {
+    let data_fee = assessment.view.data_fee.as_ref().copied().unwrap_or_default();
     simulated.gas_cost.saturating_add(data_fee)
 }
 
 /// Balance moves of the account by the simulation, gas included, and a bridge order's arrival on the other chain.
-fn moves(framed: &SigningPayload, assessment: &Assessment) -> Result<Vec<PaperMove>, Refusal> {
+fn moves(framed: &SigningPayload, assessment: &Assessment) -> Result<Vec<PaperMove>, PipelineRefusal> {
     let (proposal, facts) = (framed.proposal(), &assessment.facts);
-    let none = || Refusal::new(ErrorCode::SafetySimulationFailed, "there is no simulation");
+    let none = || PipelineRefusal::new(ErrorCode::SafetySimulationFailed, "there is no simulation");
     let simulated = facts.simulation.as_ref().ok_or_else(none)?;
     let mut moved = Vec::new();
     for one in &simulated.moves {
         let undescribed =
-            || Refusal::new(ErrorCode::SafetySimulationFailed, "a balance changes for an undescribed token");
+            || PipelineRefusal::new(ErrorCode::SafetySimulationFailed, "a balance changes for an undescribed token");
         let token = facts.tokens.get(&one.token).cloned().ok_or_else(undescribed)?;
         let (came, went) = (one.after.saturating_sub(one.before), one.before.saturating_sub(one.after));
         moved.push(PaperMove { chain_id: proposal.chain_id, token, came, went });

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use alloy::primitives::Address;
 
-use super::{Inner, Pipeline, Refusal};
-use crate::approval::Reason;
+use super::{Inner, Pipeline, PipelineRefusal};
+use crate::approval::ApprovalReason;
 use crate::chain_snapshot::SnapshotReader;
 use crate::check_inputs::CheckInputs;
 use crate::grants;
-use crate::parties::{self, Party, PartyRecords, Role};
+use crate::parties::{self, ActionParty, PartyRecords, PartyRole};
 use crate::signing_payload::SigningPayload;
 use bardo_base::error::ErrorCode;
 use bardo_store::{Store, StoreError};
@@ -24,7 +24,7 @@ impl Pipeline {
         framed: &SigningPayload,
         facts: &CheckInputs,
         reader: &SnapshotReader,
-    ) -> Result<Vec<Reason>, Refusal> {
+    ) -> Result<Vec<ApprovalReason>, PipelineRefusal> {
         // A revocation pays nobody and lets nobody take tokens.
         if facts.takes_back() {
             return Ok(Vec::new());
@@ -34,18 +34,18 @@ impl Pipeline {
         let contracts: BTreeSet<Address> = reader.network().book.contracts().map(|(_, address)| address).collect();
         let (receivers, spenders) = (grants::receivers(framed), grants::spenders(framed));
         let (chain_id, account) = (proposal.chain_id, framed.account());
-        let took_part = |role, address| self.took_part(Party { role, chain_id, address, account });
+        let takes_part = |role, address| self.takes_part(ActionParty { role, chain_id, address, account });
         let mut reasons = Vec::new();
         for who in receivers.iter().filter(|who| !own.contains(who)) {
-            if !self.inner.rules.knows_recipient(*who) && !took_part(Role::Receiver, *who)? {
-                reasons.push(Reason::FirstPaid);
+            if !self.inner.rules.knows_recipient(*who) && !takes_part(PartyRole::Receiver, *who)? {
+                reasons.push(ApprovalReason::FirstPaid);
                 break;
             }
         }
         let book = &reader.network().book;
         for who in spenders.iter().filter(|who| !own.contains(who) && !grants::known_spender(framed, book, **who)) {
-            if !self.inner.rules.knows_spender(*who) && !took_part(Role::Spender, *who)? {
-                reasons.push(Reason::FirstAllowed);
+            if !self.inner.rules.knows_spender(*who) && !takes_part(PartyRole::Spender, *who)? {
+                reasons.push(ApprovalReason::FirstAllowed);
                 break;
             }
         }
@@ -63,7 +63,7 @@ impl Pipeline {
         imitable.extend(&vouched);
         for who in receivers.union(&spenders).filter(|who| !vouched.contains(*who)) {
             if let Some(known) = imitable.iter().find(|known| alike(*who, **known)) {
-                reasons.push(Reason::Resembles { who: *who, known: *known });
+                reasons.push(ApprovalReason::Resembles { who: *who, known: *known });
             }
         }
         Ok(reasons)
@@ -80,7 +80,7 @@ impl Pipeline {
         std::iter::once(own).chain(real)
     }
 
-    fn took_part(&self, party: Party) -> Result<bool, Refusal> {
+    fn takes_part(&self, party: ActionParty) -> Result<bool, PipelineRefusal> {
         for (store, records) in self.records() {
             if store.read(|connection| records.knows(connection, party)).map_err(unavailable)? {
                 return Ok(true);
@@ -93,10 +93,11 @@ impl Pipeline {
     pub(super) async fn note_parties(&self, framed: &SigningPayload) {
         let (proposal, account, now) = (framed.proposal(), framed.account(), self.inner.clock.now_millis());
         let (chain_id, call_id, own) = (proposal.chain_id, proposal.call_id, framed.exposed());
-        let paid = grants::receivers(framed).into_iter().map(|address| (Role::Receiver, address));
-        let allowed = grants::spenders(framed).into_iter().map(|address| (Role::Spender, address));
+        let paid = grants::receivers(framed).into_iter().map(|address| (PartyRole::Receiver, address));
+        let allowed = grants::spenders(framed).into_iter().map(|address| (PartyRole::Spender, address));
         let others = paid.chain(allowed).filter(|(_, address)| !own.contains(address));
-        let others: Vec<Party> = others.map(|(role, address)| Party { role, chain_id, address, account }).collect();
+        let others: Vec<ActionParty> =
+            others.map(|(role, address)| ActionParty { role, chain_id, address, account }).collect();
         let Some((_, records)) = self.records().next().filter(|_| !others.is_empty()) else { return };
         let records = records.clone();
         // An unrecorded party only causes one more approval request.
@@ -110,8 +111,8 @@ impl Pipeline {
     }
 }
 
-fn unavailable(error: StoreError) -> Refusal {
-    Refusal::new(ErrorCode::StoreUnavailable, error)
+fn unavailable(error: StoreError) -> PipelineRefusal {
+    PipelineRefusal::new(ErrorCode::StoreUnavailable, error)
 }
 
 /// Returns true if two different addresses begin and end alike. Attackers make such addresses so that a victim copies

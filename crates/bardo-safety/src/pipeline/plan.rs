@@ -7,18 +7,18 @@ use futures::future::BoxFuture;
 
 use super::account_lock::LockSource;
 use super::assess::{Assessment, gas_usd};
-use super::commit::{Committed, LegReport, ReservedSpend, State, committed};
-use super::order::NotPlaced;
+use super::commit::{CommitOutcome, CommitState, LegReport, ReservedSpend, committed};
+use super::disputes::despite_disputes;
+use super::order::PlacementError;
 use super::settle::{ResendClearance, cost_of, main_is_done};
 use super::sign::NotStored;
-use super::witness::despite_disputes;
-use super::{InProgressGuard, Pipeline, Prepared, Refusal};
+use super::{InProgressGuard, Pipeline, PipelineRefusal, PreparedAction};
 use crate::approval::Consent;
-use crate::orders::record::Record;
-use crate::policy_engine::End;
-use crate::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
+use crate::orders::record::OrderRecord;
+use crate::policy_engine::ActionEnd;
+use crate::proposal::{AllowanceBound, AllowanceKind, LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use crate::signing_payload::FeeBound;
-use crate::value::Doubt;
+use crate::value::UnknownValue;
 use crate::verdict::Verdict;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
@@ -27,8 +27,8 @@ use bardo_base::fabric::TxState;
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use golem_chain::network::Contract;
-use golem_chain::sender::{self, NonceTicket, Route, Sender};
+use golem_chain::network::KnownContract;
+use golem_chain::sender::{self, NonceReservation, SendRoute, TxSender};
 use golem_chain::token::TokenId;
 
 /// Checks that every transaction after the first must pass again. Counters and caps are left out: they were reserved
@@ -46,8 +46,8 @@ const AGAIN: [Check; 7] = [
 /// Checks that the rollup's data fee for the rest of a plan is still covered by the reservation for the whole plan. No
 /// signature bounds that fee, and both estimates are doubled. It applies to revocations too, because nothing else
 /// bounds their cost.
-fn affordable(reserved: &Result<U256, Doubt>, rest: &Result<U256, Doubt>) -> Result<(), Refusal> {
-    let unknown = |doubt: &Doubt| Refusal::new(ErrorCode::SafetyPriceUnknown, doubt);
+fn affordable(reserved: &Result<U256, UnknownValue>, rest: &Result<U256, UnknownValue>) -> Result<(), PipelineRefusal> {
+    let unknown = |doubt: &UnknownValue| PipelineRefusal::new(ErrorCode::SafetyPriceUnknown, doubt);
     let (reserved, rest) = (reserved.as_ref().map_err(unknown)?, rest.as_ref().map_err(unknown)?);
     if rest.saturating_sub(*reserved) > *reserved {
         let why = format!(
@@ -55,13 +55,13 @@ fn affordable(reserved: &Result<U256, Doubt>, rest: &Result<U256, Doubt>) -> Res
              for all of it",
             rest.wrapping_shr(1)
         );
-        return Err(Refusal::new(ErrorCode::SafetySpendingLimitExceeded, why));
+        return Err(PipelineRefusal::new(ErrorCode::SafetySpendingLimitExceeded, why));
     }
     Ok(())
 }
 
 /// Outcome of a plan.
-enum Ended {
+enum PlanEnd {
     /// Every transaction is included and succeeded.
     Done,
     /// A transaction is included and reverted.
@@ -98,35 +98,35 @@ impl Progress {
     }
 
     /// End of the plan after its last report; `None` if the next transaction can follow.
-    fn ended(&self, sender: &Sender) -> Option<Ended> {
+    fn ended(&self, sender: &TxSender) -> Option<PlanEnd> {
         match self.legs.last()?.state {
             TxState::Confirmed => None,
             TxState::Reverted if main_is_done(&self.legs) => {
                 let why = "the main transaction succeeded, but the one that revokes the remaining allowance reverted";
-                Some(Ended::Stopped { code: ErrorCode::ExecutionTxReverted, why: why.to_owned(), failed: true })
+                Some(PlanEnd::Stopped { code: ErrorCode::ExecutionTxReverted, why: why.to_owned(), failed: true })
             }
-            TxState::Reverted => Some(Ended::Reverted),
+            TxState::Reverted => Some(PlanEnd::Reverted),
             TxState::Dropped => {
                 let why = never_happens(sender, &self.legs);
-                Some(Ended::Stopped { code: ErrorCode::ChainUnreachable, why, failed: true })
+                Some(PlanEnd::Stopped { code: ErrorCode::ChainUnreachable, why, failed: true })
             }
-            TxState::Signed | TxState::Sent | TxState::Unclear => Some(Ended::Unclear),
+            TxState::Signed | TxState::Sent | TxState::Unclear => Some(PlanEnd::Unclear),
         }
     }
 }
 
-impl Ended {
+impl PlanEnd {
     /// Settlement of the reservation in the ledger.
-    fn settlement(&self, progress: &Progress, spent: Usd, gas: Usd) -> End {
+    fn settlement(&self, progress: &Progress, spent: Usd, gas: Usd) -> ActionEnd {
         match self {
-            Self::Done => End::Done { spent },
-            Self::Unclear | Self::Placed => End::Unclear,
-            Self::Reverted => End::Reverted { gas },
+            Self::Done => ActionEnd::Done { spent },
+            Self::Unclear | Self::Placed => ActionEnd::Unclear,
+            Self::Reverted => ActionEnd::Reverted { gas },
             // A failed clean-up transaction does not change that the main one succeeded.
-            Self::Stopped { .. } if main_is_done(&progress.legs) => End::Done { spent },
-            Self::Stopped { .. } if progress.anything_happened() => End::Partly { spent },
-            Self::Stopped { failed: true, .. } => End::NotSent,
-            Self::Stopped { failed: false, .. } => End::Withdrawn,
+            Self::Stopped { .. } if main_is_done(&progress.legs) => ActionEnd::Done { spent },
+            Self::Stopped { .. } if progress.anything_happened() => ActionEnd::Partly { spent },
+            Self::Stopped { failed: true, .. } => ActionEnd::NotSent,
+            Self::Stopped { failed: false, .. } => ActionEnd::Withdrawn,
         }
     }
 }
@@ -135,41 +135,41 @@ impl Pipeline {
     /// Signs, stores, sends and follows every transaction, and settles the reservation.
     pub(super) async fn run_plan(
         &self,
-        prepared: Prepared,
+        prepared: PreparedAction,
         first: Assessment,
         held: ReservedSpend,
-        next: Option<(NonceTicket, FeeBound)>,
+        next: Option<(NonceReservation, FeeBound)>,
         at_work: InProgressGuard,
-    ) -> Result<Committed, Refusal> {
+    ) -> Result<CommitOutcome, PipelineRefusal> {
         let framed = prepared.preview.framed.clone();
         let permit_id = prepared.preview.permit.permit_id;
         let sender = self.sender(framed.proposal().chain_id)?;
         let mut progress = Progress::new(&first);
         let mut ended = self.send_all(&prepared, &first, &sender, next, &mut progress).await;
         let mut placed = None;
-        if let Ended::Done = ended
+        if let PlanEnd::Done = ended
             && framed.order().is_some()
         {
             (ended, placed) = self.place_after(&prepared, &first, held.gas, &mut progress).await;
         }
-        if !matches!(ended, Ended::Done | Ended::Placed | Ended::Unclear) && progress.anything_happened() {
+        if !matches!(ended, PlanEnd::Done | PlanEnd::Placed | PlanEnd::Unclear) && progress.anything_happened() {
             progress.remarks.extend(self.take_back(&prepared, &progress.legs).await);
         }
         let truth = match ended {
-            Ended::Unclear | Ended::Placed => None,
-            Ended::Done | Ended::Reverted | Ended::Stopped { .. } => {
+            PlanEnd::Unclear | PlanEnd::Placed => None,
+            PlanEnd::Done | PlanEnd::Reverted | PlanEnd::Stopped { .. } => {
                 let read = self.truth(&prepared, &progress.legs).await;
                 read.map_err(|doubt| progress.remarks.push(doubt.to_string())).ok()
             }
         };
         // Without the chain's figures, all of the reserved gas counts.
-        let gas = truth.as_ref().and_then(|truth| gas_usd(&first.look.spreads, truth.gas_cost));
+        let gas = truth.as_ref().and_then(|truth| gas_usd(&first.view.spreads, truth.gas_cost));
         let gas = gas.unwrap_or(held.gas);
         let spent = truth.as_ref().and_then(|truth| truth.spent(&framed, &progress.legs, &first, gas));
         let spent = spent.unwrap_or(held.spent).min(held.most_with(gas));
         let end = ended.settlement(&progress, spent, gas);
         // Spending that an order can still take stays reserved until the chain shows how the order ended.
-        if !matches!(ended, Ended::Placed)
+        if !matches!(ended, PlanEnd::Placed)
             && let Err(error) = self.settle_as(permit_id, held, end).await
         {
             progress.remarks.push(format!("the ledger still counts the spending: {error}"));
@@ -177,9 +177,9 @@ impl Pipeline {
         if let Some(truth) = &truth
             && progress.anything_happened()
         {
-            self.say_truth(&framed, truth, &progress.legs).await;
+            self.report_outcome(&framed, truth, &progress.legs).await;
         }
-        if let Ended::Done = ended {
+        if let PlanEnd::Done = ended {
             self.poll_cancelled_orders(&framed).await;
             self.note_parties(&framed).await;
         }
@@ -187,35 +187,35 @@ impl Pipeline {
         let Progress { legs, remarks, clearance, .. } = progress;
         // An order with an unknown outcome is followed by the order service: its transactions say nothing about it.
         let all_sent = legs.iter().all(|leg| leg.state == TxState::Confirmed);
-        if let Ended::Unclear = ended
+        if let PlanEnd::Unclear = ended
             && !(framed.order().is_some() && all_sent)
         {
             self.follow(sender, (framed, permit_id, held), &legs, clearance, at_work);
         }
         let state = match ended {
-            Ended::Done => State::Done,
-            Ended::Placed => State::Placed,
-            Ended::Reverted => State::Reverted,
-            Ended::Unclear => State::Unclear,
-            Ended::Stopped { code, why, .. } if anything_happened => State::Stopped { code, why },
+            PlanEnd::Done => CommitState::Done,
+            PlanEnd::Placed => CommitState::Placed,
+            PlanEnd::Reverted => CommitState::Reverted,
+            PlanEnd::Unclear => CommitState::Unclear,
+            PlanEnd::Stopped { code, why, .. } if anything_happened => CommitState::Stopped { code, why },
             // Nothing was sent.
-            Ended::Stopped { code, why, .. } => return Err(Refusal::new(code, why)),
+            PlanEnd::Stopped { code, why, .. } => return Err(PipelineRefusal::new(code, why)),
         };
-        Ok(Committed { legs, truth, remarks, order: placed, ..committed(&prepared.preview, first, state)? })
+        Ok(CommitOutcome { legs, truth, remarks, order: placed, ..committed(&prepared.preview, first, state)? })
     }
 
     /// Signs, stores, sends and follows the plan's transactions, one after the other, until one does not confirm.
     async fn send_all(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedAction,
         first: &Assessment,
-        sender: &Sender,
-        mut next: Option<(NonceTicket, FeeBound)>,
+        sender: &TxSender,
+        mut next: Option<(NonceReservation, FeeBound)>,
         progress: &mut Progress,
-    ) -> Ended {
+    ) -> PlanEnd {
         let framed = &prepared.preview.framed;
-        let private = self.inner.rules.goes_private(framed, &first.facts);
-        let route = if private { Route::Private } else { Route::Public };
+        let private = self.inner.rules.needs_private_relay(framed, &first.facts);
+        let route = if private { SendRoute::Private } else { SendRoute::Public };
         for leg in 0..framed.legs().len() {
             let taken = match next.take() {
                 Some(taken) => taken,
@@ -225,7 +225,7 @@ impl Pipeline {
                         taken
                     }
                     Err(refusal) => {
-                        return Ended::Stopped { code: refusal.code, why: refusal.message, failed: false };
+                        return PlanEnd::Stopped { code: refusal.code, why: refusal.message, failed: false };
                     }
                 },
             };
@@ -236,10 +236,10 @@ impl Pipeline {
                     let NotStored { ticket, code, why, failed } = not_stored;
                     // Without a ticket it is not known whether something was signed or stored.
                     if ticket.is_some() {
-                        return Ended::Stopped { code, why, failed };
+                        return PlanEnd::Stopped { code, why, failed };
                     }
                     progress.remarks.push(why);
-                    return Ended::Unclear;
+                    return PlanEnd::Unclear;
                 }
             };
             progress.clearance = ResendClearance::of(&progress.current);
@@ -250,50 +250,50 @@ impl Pipeline {
                 return ended;
             }
         }
-        Ended::Done
+        PlanEnd::Done
     }
 
     /// Submits the plan's order after its transactions. `reserved_gas` counts where the gas cost cannot be read.
     async fn place_after(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedAction,
         first: &Assessment,
         reserved_gas: Usd,
         progress: &mut Progress,
-    ) -> (Ended, Option<Box<Record>>) {
+    ) -> (PlanEnd, Option<Box<OrderRecord>>) {
         let gas = cost_of(&prepared.reader, &progress.legs).await.ok();
-        let gas = gas.and_then(|gas| gas_usd(&first.look.spreads, gas)).unwrap_or(reserved_gas);
+        let gas = gas.and_then(|gas| gas_usd(&first.view.spreads, gas)).unwrap_or(reserved_gas);
         // The assessment before the transactions is out of date after them.
         let assessed = match progress.legs.len() {
             0 => Ok(progress.current.clone()),
-            done => self.rest_stands(prepared, done, first).await,
+            done => self.reassess_rest(prepared, done, first).await,
         };
         let assessment = match assessed {
             Ok(assessment) => assessment,
             Err(refusal) => {
-                let ended = Ended::Stopped { code: refusal.code, why: refusal.message, failed: false };
+                let ended = PlanEnd::Stopped { code: refusal.code, why: refusal.message, failed: false };
                 return (ended, None);
             }
         };
         match self.place_order(prepared, &assessment, gas).await {
-            Ok(order) => (Ended::Placed, Some(Box::new(order))),
-            Err(NotPlaced { why, unclear: true, .. }) => {
+            Ok(order) => (PlanEnd::Placed, Some(Box::new(order))),
+            Err(PlacementError { why, unclear: true, .. }) => {
                 progress.remarks.push(why);
-                (Ended::Unclear, None)
+                (PlanEnd::Unclear, None)
             }
-            Err(NotPlaced { code, why, failed, .. }) => (Ended::Stopped { code, why, failed }, None),
+            Err(PlacementError { code, why, failed, .. }) => (PlanEnd::Stopped { code, why, failed }, None),
         }
     }
 
     /// Assesses the rest of the plan again and allocates the next nonce.
     async fn next_leg(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedAction,
         leg: usize,
         first: &Assessment,
-    ) -> Result<(Assessment, (NonceTicket, FeeBound)), Refusal> {
+    ) -> Result<(Assessment, (NonceReservation, FeeBound)), PipelineRefusal> {
         let framed = &prepared.preview.framed;
-        let assessment = self.rest_stands(prepared, leg, first).await?;
+        let assessment = self.reassess_rest(prepared, leg, first).await?;
         let chain_id = framed.proposal().chain_id;
         let signer = framed.signer();
         let (seen, fees) = self.for_next(framed, despite_disputes(&assessment)).await?;
@@ -303,26 +303,31 @@ impl Pipeline {
             .store
             .write(move |transaction| sender::allocate(transaction, chain_id, signer, seen, clock.now_millis()))
             .await
-            .map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
+            .map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))?;
         Ok((assessment, (ticket, fees)))
     }
 
     /// Assesses the rest of the plan again, from transaction number `leg`. `first` is the assessment that the plan was
     /// reserved with.
-    async fn rest_stands(&self, prepared: &Prepared, leg: usize, first: &Assessment) -> Result<Assessment, Refusal> {
-        let Prepared { preview, reader, .. } = prepared;
+    async fn reassess_rest(
+        &self,
+        prepared: &PreparedAction,
+        leg: usize,
+        first: &Assessment,
+    ) -> Result<Assessment, PipelineRefusal> {
+        let PreparedAction { preview, reader, .. } = prepared;
         let framed = &preview.framed;
         let assessment = self.assess(reader, framed, leg, prepared.asked.now(), None).await?;
-        affordable(&first.look.data_fee, &assessment.look.data_fee)?;
-        let takes_back =
-            framed.legs().get(leg).is_some_and(|leg| leg.purpose == Purpose::CleanUp) && assessment.facts.takes_back();
+        affordable(&first.view.data_fee, &assessment.view.data_fee)?;
+        let takes_back = framed.legs().get(leg).is_some_and(|leg| leg.purpose == LegPurpose::CleanUp)
+            && assessment.facts.takes_back();
         if !assessment.faults.is_empty() {
-            return Err(Refusal::out_of_bounds(&assessment.faults, assessment.facts.simulation));
+            return Err(PipelineRefusal::out_of_bounds(&assessment.faults, assessment.facts.simulation));
         }
         // Without a simulation, nothing is known of what the rest would do.
         if assessment.facts.simulation.is_none() {
             let standing = assessment.verdicts.into_iter().filter(Verdict::blocks).collect();
-            return Err(Refusal::by(standing, None));
+            return Err(PipelineRefusal::by(standing, None));
         }
         // A revocation may always go on.
         if !takes_back {
@@ -333,11 +338,11 @@ impl Pipeline {
                 .cloned()
                 .collect();
             if !standing.is_empty() {
-                return Err(Refusal::by(standing, assessment.facts.simulation));
+                return Err(PipelineRefusal::by(standing, assessment.facts.simulation));
             }
             if self.inner.rules.version() != preview.policy {
                 let why = "the rules were changed in the middle of the plan";
-                return Err(Refusal::new(ErrorCode::PermitMismatch, why));
+                return Err(PipelineRefusal::new(ErrorCode::PermitMismatch, why));
             }
         }
         Ok(assessment)
@@ -345,15 +350,16 @@ impl Pipeline {
 
     /// Revokes every allowance that the plan's first transactions gave and its main transaction did not use, down to
     /// what open orders may still take.
-    async fn take_back(&self, prepared: &Prepared, legs: &[LegReport]) -> Vec<String> {
+    async fn take_back(&self, prepared: &PreparedAction, legs: &[LegReport]) -> Vec<String> {
         let framed = &prepared.preview.framed;
         let given = framed.proposal().legs.iter().zip(legs);
-        let given = given.filter(|(leg, report)| leg.purpose == Purpose::Approve && report.state == TxState::Confirmed);
+        let given =
+            given.filter(|(leg, report)| leg.purpose == LegPurpose::Approve && report.state == TxState::Confirmed);
         let mut remarks = Vec::new();
         let mut back = Vec::new();
         // If the open orders cannot be read, nothing is kept for them: an invalidated order costs nothing.
         let promised = self.promised(framed).unwrap_or_default();
-        let permit2 = prepared.reader.network().book.contract(Contract::Permit2);
+        let permit2 = prepared.reader.network().book.contract(KnownContract::Permit2);
         let stays = |token: Address, spender: Address| {
             let kept = promised.get(&token).filter(|_| permit2 == Some(spender));
             kept.copied().unwrap_or_default()
@@ -377,7 +383,7 @@ impl Pipeline {
             AllowanceBound { at_most, ..bound.clone() }
         });
         let proposal = Proposal {
-            intent: Intent::Revoke,
+            intent: ProposalIntent::Revoke,
             legs: back,
             outflows: Vec::new(),
             inflows: Vec::new(),
@@ -395,7 +401,11 @@ impl Pipeline {
     }
 
     /// Previews and commits an action that needs no consent. Boxed, because a commit can call this.
-    fn do_at_once<'a>(&'a self, proposal: Proposal, like: &'a Prepared) -> BoxFuture<'a, Result<Committed, Refusal>> {
+    fn do_at_once<'a>(
+        &'a self,
+        proposal: Proposal,
+        like: &'a PreparedAction,
+    ) -> BoxFuture<'a, Result<CommitOutcome, PipelineRefusal>> {
         Box::pin(async move {
             let preview = self.preview(proposal, like.account.clone(), like.asked.clone()).await?;
             self.commit_by(LockSource::Outer, preview.permit.permit_id, Consent::None).await
@@ -405,7 +415,7 @@ impl Pipeline {
 
 /// Explains why the last transaction can never be included, from its stored note: the endpoint's refusal, or the
 /// transaction that used its nonce.
-fn never_happens(sender: &Sender, legs: &[LegReport]) -> String {
+fn never_happens(sender: &TxSender, legs: &[LegReport]) -> String {
     let record = legs.last().and_then(|last| sender.record(last.hash).ok());
     let note = record.and_then(|record| record.note).map_or_else(String::new, |note| format!(": {note}"));
     format!("the transaction can never be included{note}")
@@ -413,7 +423,7 @@ fn never_happens(sender: &Sender, legs: &[LegReport]) -> String {
 
 /// Returns the call that revokes the allowance set by `leg`; `None` if `leg` sets none. `stays` gives the amount of a
 /// token that a spender keeps.
-fn opposite(leg: &Leg, stays: impl Fn(Address, Address) -> U256) -> Option<Leg> {
+fn opposite(leg: &PlanLeg, stays: impl Fn(Address, Address) -> U256) -> Option<PlanLeg> {
     let data: Bytes = if let Ok(call) = Erc20::approveCall::abi_decode(&leg.data) {
         let value = stays(leg.to, call.spender).min(call.value);
         Erc20::approveCall { spender: call.spender, value }.abi_encode().into()
@@ -423,5 +433,5 @@ fn opposite(leg: &Leg, stays: impl Fn(Address, Address) -> U256) -> Option<Leg> 
     } else {
         return None;
     };
-    Some(Leg { purpose: Purpose::CleanUp, data, value: U256::ZERO, slots: Vec::new(), ..leg.clone() })
+    Some(PlanLeg { purpose: LegPurpose::CleanUp, data, value: U256::ZERO, slots: Vec::new(), ..leg.clone() })
 }

@@ -9,19 +9,19 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{Span, field::display, instrument};
 
-use super::{PhaseRequest, Pipeline, Prepared, Refusal, consent};
-use crate::account::{Account, PayloadContext, Revoked};
-use crate::approval::{ApprovalNeed, Reason};
-use crate::audit::Kind;
+use super::{PhaseRequest, Pipeline, PipelineRefusal, PreparedAction, consent};
+use crate::account::{Account, PayloadContext, RevocationCause};
+use crate::approval::{ApprovalNeed, ApprovalReason};
+use crate::audit::AuditKind;
 use crate::chain_snapshot::SnapshotReader;
 use crate::check_inputs::CheckInputs;
 use crate::checks::halt;
-use crate::guardian::{Case, Opinion};
+use crate::guardian::{GuardianOpinion, ReviewCase};
 use crate::permit::ActionPermit;
 use crate::proposal::Proposal;
 use crate::signing_payload::SigningPayload;
-use crate::simulate::{Simulated, least_out};
-use crate::value::Values;
+use crate::simulate::{SimulatedEffects, least_out};
+use crate::value::ActionValues;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::{EventKind, Finding, PermitIssued};
@@ -39,9 +39,9 @@ pub struct Preview {
     /// Signing payload of the action.
     pub framed: SigningPayload,
     /// Findings of the simulation.
-    pub simulated: Simulated,
+    pub simulated: SimulatedEffects,
     /// Dollar values of the action.
-    pub values: Values,
+    pub values: ActionValues,
     /// Dollars that count against the limits: the possible loss and gas of a fair exit, the full spending of any other
     /// action.
     pub counted: Usd,
@@ -50,13 +50,13 @@ pub struct Preview {
     /// Consent that the action needs.
     pub needs: ApprovalNeed,
     /// Opinion of the safety-guardian; `None` if the action did not need one.
-    pub opinion: Option<Opinion>,
+    pub opinion: Option<GuardianOpinion>,
     /// True if the action is above the hot lane, so that the safety-guardian must agree.
     pub above_hot_lane: bool,
     /// True if the action pays a recipient for the first time.
     pub first_seen: bool,
     /// Reasons for approval that concern the action's recipients and spenders.
-    pub parties: Vec<Reason>,
+    pub parties: Vec<ApprovalReason>,
     /// Hash of the rules that the action was checked under.
     pub policy: B256,
     /// Phase that the action was checked in.
@@ -75,16 +75,16 @@ impl Pipeline {
     /// Assesses `proposal` as `account` would sign it, and issues a permit for exactly that if nothing blocks it.
     ///
     /// # Errors
-    /// [`Refusal`] with every verdict and violation that blocks the action.
+    /// [`PipelineRefusal`] with every verdict and violation that blocks the action.
     #[instrument(level = "debug", skip_all, fields(chain_id = proposal.chain_id, permit_id))]
     pub async fn preview(
         &self,
         proposal: Proposal,
         account: Arc<dyn Account>,
         asked: PhaseRequest,
-    ) -> Result<Preview, Refusal> {
+    ) -> Result<Preview, PipelineRefusal> {
         let reader = self.reader(proposal.chain_id)?;
-        let framed = self.frame(&proposal, &*account).await?;
+        let framed = self.prepare_payload(&proposal, &*account).await?;
         let looked = self.look_at(&framed, reader, account, asked).await;
         match &looked {
             Ok(preview) => {
@@ -101,7 +101,7 @@ impl Pipeline {
         reader: SnapshotReader,
         account: Arc<dyn Account>,
         asked: PhaseRequest,
-    ) -> Result<Preview, Refusal> {
+    ) -> Result<Preview, PipelineRefusal> {
         let framed = framed.clone();
         let asked = asked.since_now();
         let last_stop = self.inner.rules.last_stop();
@@ -114,7 +114,7 @@ impl Pipeline {
         if facts.stop.is_some() {
             self.inner.desk.drop_grants();
         }
-        if account.revoked() == Some(Revoked::Stop) {
+        if account.revoked() == Some(RevocationCause::Stop) {
             // The keys are gone for the session, even if the stop that took them would now let this action pass.
             verdicts.retain(|verdict| verdict.check != Check::Halt);
             verdicts.insert(0, halt::without_keys());
@@ -125,11 +125,11 @@ impl Pipeline {
             true => self.guardians_opinion(&framed, facts, &mut verdicts).await,
             false => None,
         };
-        self.tell_verdicts(&framed, &verdicts);
+        self.emit_verdicts(&framed, &verdicts);
         let (Some(simulated), Ok(values), false) =
             (&facts.simulation, &facts.values, verdicts.iter().any(Verdict::blocks))
         else {
-            return Err(Refusal::by(verdicts, facts.simulation.clone()));
+            return Err(PipelineRefusal::by(verdicts, facts.simulation.clone()));
         };
         let policy = self.inner.rules.version();
         let now = self.inner.clock.now_millis();
@@ -147,7 +147,7 @@ impl Pipeline {
             needs,
             opinion,
             above_hot_lane,
-            first_seen: parties.contains(&Reason::FirstPaid),
+            first_seen: parties.contains(&ApprovalReason::FirstPaid),
             parties,
             policy,
             phase: facts.phase,
@@ -158,7 +158,7 @@ impl Pipeline {
         };
         self.report_permit(&preview).await?;
         self.remember(
-            Prepared { preview: preview.clone(), account, reader, asked, look: assessment.look },
+            PreparedAction { preview: preview.clone(), account, reader, asked, view: assessment.view },
             now,
             Instant::now(),
         );
@@ -173,7 +173,7 @@ impl Pipeline {
         framed: &SigningPayload,
         facts: &CheckInputs,
         verdicts: &mut Vec<Verdict>,
-    ) -> Option<Opinion> {
+    ) -> Option<GuardianOpinion> {
         match self.ask_guardian(framed, facts).await {
             Ok(opinion) => {
                 if !opinion.agrees {
@@ -190,7 +190,7 @@ impl Pipeline {
     }
 
     /// Records the permit in the audit log, and then reports it as an event.
-    async fn report_permit(&self, preview: &Preview) -> Result<(), Refusal> {
+    async fn report_permit(&self, preview: &Preview) -> Result<(), PipelineRefusal> {
         let Preview { permit, framed, simulated, values, .. } = preview;
         let proposal = framed.proposal();
         let bounds = &permit.bounds;
@@ -206,9 +206,9 @@ impl Pipeline {
             "needs": preview.needs.word(), "reasons": preview.needs.reasons(), "changes": changes,
         });
         // Without this record, a permit could be used that the audit log does not have.
-        let recorded = self.inner.audit_log.record(self.note(framed, Kind::PermitIssued, body)).await;
-        recorded.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
-        self.say(
+        let recorded = self.inner.audit_log.record(self.note(framed, AuditKind::PermitIssued, body)).await;
+        recorded.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))?;
+        self.emit(
             framed,
             EventKind::PermitIssued(PermitIssued {
                 permit_id: permit.permit_id,
@@ -225,11 +225,15 @@ impl Pipeline {
     }
 
     /// Builds the signing payload of `proposal` for `account`, with a fee bound from the chain's current fees.
-    pub(super) async fn frame(&self, proposal: &Proposal, account: &dyn Account) -> Result<SigningPayload, Refusal> {
+    pub(super) async fn prepare_payload(
+        &self,
+        proposal: &Proposal,
+        account: &dyn Account,
+    ) -> Result<SigningPayload, PipelineRefusal> {
         let fees = self.fee_bound(proposal.chain_id).await?;
         let context = PayloadContext { chain_id: proposal.chain_id, fees };
-        let refuse = |why: &dyn std::fmt::Display| Refusal::new(ErrorCode::ValidationFailed, why);
-        let framed = account.frame(proposal.clone(), &context).map_err(|error| refuse(&error))?;
+        let refuse = |why: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ValidationFailed, why);
+        let framed = account.prepare_payload(proposal.clone(), &context).map_err(|error| refuse(&error))?;
         // The account must build exactly the proposed payload, for itself, with the given fees.
         if framed.proposal() != proposal || framed.account() != account.address() || framed.kind() != account.kind() {
             return Err(refuse(&"the account prepared something other than the proposal"));
@@ -242,9 +246,13 @@ impl Pipeline {
 
     /// Returns a blocking verdict if the action must go through a private relay and the chain has none: it would be
     /// signed and could not be sent.
-    pub(super) fn unseen(&self, framed: &SigningPayload, facts: &CheckInputs) -> Result<Option<Verdict>, Refusal> {
+    pub(super) fn unseen(
+        &self,
+        framed: &SigningPayload,
+        facts: &CheckInputs,
+    ) -> Result<Option<Verdict>, PipelineRefusal> {
         let chain_id = framed.proposal().chain_id;
-        if !self.inner.rules.goes_private(framed, facts) || self.sender(chain_id)?.has_relay() {
+        if !self.inner.rules.needs_private_relay(framed, facts) || self.sender(chain_id)?.has_relay() {
             return Ok(None);
         }
         let why = "it must go through a private relay, but none is configured for this chain";
@@ -260,7 +268,7 @@ impl Pipeline {
     /// Asks the safety-guardian about an action above the hot lane. Anything but agreement blocks the action. For a
     /// fair exit, an objection to the size or a missing guardian is left to the operator: a buying limit must not lock
     /// a position in.
-    async fn ask_guardian(&self, framed: &SigningPayload, facts: &CheckInputs) -> Result<Opinion, Verdict> {
+    async fn ask_guardian(&self, framed: &SigningPayload, facts: &CheckInputs) -> Result<GuardianOpinion, Verdict> {
         let blocked = |why: String| {
             let violation = Violation::new(
                 RuleName::HotLane,
@@ -273,7 +281,7 @@ impl Pipeline {
         let Some(guardian) = &self.inner.guardian else {
             if facts.reduce_only() {
                 let why = SafeText::clean("no safety-guardian is running", 40);
-                return Ok(Opinion { agrees: false, why, left_to_operator: true });
+                return Ok(GuardianOpinion { agrees: false, why, left_to_operator: true });
             }
             return Err(blocked("above the hot lane, but no safety-guardian is running".to_owned()));
         };
@@ -281,7 +289,7 @@ impl Pipeline {
             return Err(blocked("above the hot lane, and its value is unknown".to_owned()));
         };
         let shifts = self.shifts(framed).map_err(|refusal| blocked(refusal.message))?;
-        match guardian.review(Case { framed, simulated, values, shifts: &shifts }).await {
+        match guardian.review(ReviewCase { framed, simulated, values, shifts: &shifts }).await {
             Ok(opinion) if opinion.agrees || opinion.left_to_operator && facts.reduce_only() => Ok(opinion),
             Ok(opinion) => Err(blocked(format!("the safety-guardian does not agree: {}", opinion.why))),
             Err(error) => Err(blocked(error.to_string())),

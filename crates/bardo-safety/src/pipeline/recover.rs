@@ -6,9 +6,9 @@
 //! Every step is one database transaction that first checks whether the step is still needed. Recovery can therefore
 //! stop anywhere, run twice at once, and run in several processes on one ledger.
 
-mod late;
-mod left_over;
+mod late_inclusions;
 mod machine;
+mod unused_allowances;
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use tokio::time::Instant;
 
 use super::commit::ReservedSpend;
 use super::settle::ResendClearance;
-use super::{Pipeline, Refusal};
-use crate::audit::{self, AuditError, Entry, Kind};
+use super::{Pipeline, PipelineRefusal};
+use crate::audit::{self, AuditError, AuditKind, LogEntry};
 use crate::orders::{OrderState, record as orders};
 use crate::permit;
-use crate::policy_engine::{End, Reservation, ReserveError};
+use crate::policy_engine::{ActionEnd, Reservation, ReserveError};
 use crate::revocation;
 use crate::typed::TypedMessage;
 use bardo_base::error::ErrorCode;
@@ -32,13 +32,13 @@ use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::units::Usd;
 use bardo_store::StoreError;
-use golem_chain::network::Contract;
-use golem_chain::sender::{self, ReservedNonce, Sender, TxState as Stage, TxStatus, WaitRules};
+use golem_chain::network::KnownContract;
+use golem_chain::sender::{self, ReservedNonce, SendState as Stage, TxSender, TxStatus, WaitRules};
 
-pub(super) use late::hold_late_again;
-pub use left_over::LeftOver;
-pub(super) use left_over::allowed_before;
-pub use machine::{Found, Step, TABLE as RECOVERY};
+pub(super) use late_inclusions::reserve_late_inclusions;
+pub use machine::{RecoveryState, RecoveryStep, TABLE as RECOVERY};
+pub use unused_allowances::UnusedAllowance;
+pub(super) use unused_allowances::allowed_before;
 
 /// Grace period for rows that name no owning process, in milliseconds. If the owner is slower than this, storing its
 /// transaction fails, and nothing is sent.
@@ -49,22 +49,22 @@ const START_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Result of recovering one used permit that had no recorded end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveredPermit {
     /// The recovered permit.
     pub permit_id: PermitId,
     /// Hash of its last transaction; `None` if nothing was signed or stored.
     pub hash: Option<B256>,
     /// Last finding about the permit.
-    pub found: Found,
+    pub found: RecoveryState,
     /// Step that recovery took.
-    pub step: Step,
-    /// Recorded end; [`End::Unclear`] if there is none yet.
-    pub end: End,
+    pub step: RecoveryStep,
+    /// Recorded end; [`ActionEnd::Unclear`] if there is none yet.
+    pub end: ActionEnd,
 }
 
 /// Outcome of everything that was signed for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum SignedOutcome {
     /// Nothing was signed, or nothing of it can ever be included: the call may be repeated.
     Nothing,
     /// Something of it is still unresolved.
@@ -102,7 +102,7 @@ struct OpenPermit {
 
 /// Transaction that an earlier run signed and that no block includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToSend {
+pub struct UnincludedTx {
     /// Hash of the transaction.
     pub hash: B256,
     /// True if the next recovery sends it; false if it is only watched until the current stop is lifted.
@@ -127,8 +127,8 @@ impl Pipeline {
     /// at any time, from several processes at once.
     ///
     /// # Errors
-    /// [`Refusal`] if the ledger cannot be read or written. If a chain does not answer, its permits stay open.
-    pub async fn recover(&self) -> Result<Vec<Recovered>, Refusal> {
+    /// [`PipelineRefusal`] if the ledger cannot be read or written. If a chain does not answer, its permits stay open.
+    pub async fn recover(&self) -> Result<Vec<RecoveredPermit>, PipelineRefusal> {
         self.recover_as(true).await
     }
 
@@ -136,22 +136,24 @@ impl Pipeline {
     ///
     /// # Errors
     /// As [`Self::recover`].
-    pub async fn recover_unsent(&self) -> Result<Vec<Recovered>, Refusal> {
+    pub async fn recover_unsent(&self) -> Result<Vec<RecoveredPermit>, PipelineRefusal> {
         self.recover_as(false).await
     }
 
-    async fn recover_as(&self, sends: bool) -> Result<Vec<Recovered>, Refusal> {
+    async fn recover_as(&self, sends: bool) -> Result<Vec<RecoveredPermit>, PipelineRefusal> {
         let now = self.inner.clock.now_millis();
         self.poll_dropped().await?;
-        self.hold_late_again().await?;
+        self.reserve_late_inclusions().await?;
         let left = self.inner.store.read(left_open).map_err(unavailable)?;
         let taken = self.inner.store.read(sender::reserved).map_err(unavailable)?;
         failpoint::reach(Failpoint::RecoveryRead);
-        let held = |one: &ReservedNonce| if self.is_loose(one, now) { Found::LooseNonce } else { Found::Owned };
+        let held = |one: &ReservedNonce| {
+            if self.is_loose(one, now) { RecoveryState::LooseNonce } else { RecoveryState::Owned }
+        };
         let loose: Vec<_> =
-            taken.into_iter().filter(|one| machine::step(held(one), !sends) == Step::GiveBack).collect();
+            taken.into_iter().filter(|one| machine::step(held(one), !sends) == RecoveryStep::GiveBack).collect();
         if !loose.is_empty() {
-            self.give_back_all(loose).await.map_err(unavailable)?;
+            self.release_all(loose).await.map_err(unavailable)?;
         }
         failpoint::reach(Failpoint::RecoveryNonces);
         let deadline = Instant::now() + START_PATIENCE.min(self.inner.patience);
@@ -163,22 +165,23 @@ impl Pipeline {
     }
 
     /// Returns the transactions that recovery follows: stored, not included, and not in progress in any process. Under
-    /// a stop, only revocations have [`ToSend::now`] set.
+    /// a stop, only revocations have [`UnincludedTx::now`] set.
     ///
     /// # Errors
-    /// [`Refusal`] if the ledger cannot be read.
-    pub fn to_send_again(&self) -> Result<Vec<ToSend>, Refusal> {
+    /// [`PipelineRefusal`] if the ledger cannot be read.
+    pub fn to_send_again(&self) -> Result<Vec<UnincludedTx>, PipelineRefusal> {
         let now = self.inner.clock.now_millis();
         let left = self.inner.store.read(left_open).map_err(unavailable)?;
         let mut waiting = Vec::new();
-        let alone =
-            |one: &OpenPermit| self.is_owned(one, now) && machine::step(Found::Owned, false) == Step::LeaveAlone;
+        let alone = |one: &OpenPermit| {
+            self.is_owned(one, now) && machine::step(RecoveryState::Owned, false) == RecoveryStep::LeaveAlone
+        };
         for one in left.iter().filter(|one| !alone(one)) {
             let Some(LastLeg { hash, takes_back, .. }) = one.last else { continue };
             let revokes = self.still_revokes(one.chain_id, hash, takes_back).map_err(unavailable)?;
             let sent_now = self.may_send_again(ResendClearance::of_left(revokes));
             let record = self.inner.store.read(|connection| sender::sendable(connection, hash)).map_err(unavailable)?;
-            waiting.extend(record.map(|record| ToSend { hash: record.hash(), now: sent_now }));
+            waiting.extend(record.map(|record| UnincludedTx { hash: record.hash(), now: sent_now }));
         }
         Ok(waiting)
     }
@@ -205,15 +208,15 @@ impl Pipeline {
     /// Returns the outcome of everything that was signed for a call, in this run or an earlier one.
     ///
     /// # Errors
-    /// [`Refusal`] if the ledger cannot be read.
-    pub fn fate(&self, call_id: CallId) -> Result<Fate, Refusal> {
+    /// [`PipelineRefusal`] if the ledger cannot be read.
+    pub fn fate(&self, call_id: CallId) -> Result<SignedOutcome, PipelineRefusal> {
         self.inner.store.read(|connection| fate(connection, call_id)).map_err(unavailable)
     }
 
     /// Returns true if the process that used this permit is still executing it.
     fn is_owned(&self, one: &OpenPermit, now: u64) -> bool {
         match &one.session {
-            Some(session) if session == self.inner.store.session() => self.at_work().contains(&one.permit_id),
+            Some(session) if session == self.inner.store.session() => self.mark_in_progress().contains(&one.permit_id),
             Some(session) => self.inner.store.session_lives(session),
             None => one.last.is_none() && one.consumed_at.saturating_add(LEAVE_ALONE) > now,
         }
@@ -224,17 +227,17 @@ impl Pipeline {
         let old = one.at.saturating_add(LEAVE_ALONE) <= now;
         match &one.session {
             // The ledger does not say which commit of this process took the nonce, so none is free while a commit runs.
-            Some(session) if session == self.inner.store.session() => old && self.at_work().is_empty(),
+            Some(session) if session == self.inner.store.session() => old && self.mark_in_progress().is_empty(),
             Some(session) => !self.inner.store.session_lives(session),
             None => old,
         }
     }
 
-    async fn give_back_all(&self, loose: Vec<ReservedNonce>) -> Result<(), ReserveError> {
+    async fn release_all(&self, loose: Vec<ReservedNonce>) -> Result<(), ReserveError> {
         let clock = self.inner.clock.clone();
         let given = self.inner.store.write(move |transaction| {
             for one in &loose {
-                match sender::give_back(transaction, &one.ticket) {
+                match sender::release_nonce(transaction, &one.ticket) {
                     Ok(()) => record_nonce(transaction, clock.now_millis(), one)?,
                     // Another process released it first and recorded that.
                     Err(sender::LaneError::NotHeld { .. }) => {}
@@ -260,7 +263,7 @@ impl Pipeline {
         let Some(record) = record else { return Ok(false) };
         let signed = record.signed.transaction();
         let book = &chain.reader.network().book;
-        let contracts = (book.contract(Contract::Permit2), book.contract(Contract::OriginSettler));
+        let contracts = (book.contract(KnownContract::Permit2), book.contract(KnownContract::OriginSettler));
         let from = record.signed.from();
         let promised = self.inner.store.read(|connection| orders::promised(connection, chain_id, from))?;
         let (value, data) = (signed.value(), signed.input());
@@ -275,7 +278,7 @@ impl Pipeline {
         now: u64,
         sends: bool,
         deadline: Instant,
-    ) -> Result<Option<Recovered>, ReserveError> {
+    ) -> Result<Option<RecoveredPermit>, ReserveError> {
         let hash = one.last.map(|leg| leg.hash);
         let revokes = match one.last {
             Some(leg) => self.still_revokes(one.chain_id, leg.hash, leg.takes_back).map_err(ReserveError::Store)?,
@@ -286,11 +289,11 @@ impl Pipeline {
         let held_back = || !sends || !self.may_send_again(leave);
         let mut found = self.find(&one, now).await?;
         let mut step = machine::step(found, held_back());
-        if step == Step::LeaveAlone {
+        if step == RecoveryStep::LeaveAlone {
             return Ok(None);
         }
         failpoint::reach(Failpoint::RecoveryFound);
-        if let (Step::SendAgain, Some(hash), Ok(sender)) = (step, hash, self.sender(one.chain_id)) {
+        if let (RecoveryStep::SendAgain, Some(hash), Ok(sender)) = (step, hash, self.sender(one.chain_id)) {
             self.note_found(&one, found, step).await?;
             failpoint::reach(Failpoint::RecoveryResending);
             // The result is ignored: the chain is polled next.
@@ -303,41 +306,51 @@ impl Pipeline {
             };
             step = match machine::step(found, held_back()) {
                 // It was sent a moment ago; the next run sends it again.
-                Step::SendAgain => Step::Watch,
+                RecoveryStep::SendAgain => RecoveryStep::Watch,
                 step => step,
             };
         }
         let end = machine::end(step, one.held);
         match end {
-            End::Unclear => self.note_found(&one, found, step).await?,
-            End::Done { .. } | End::Partly { .. } | End::Reverted { .. } | End::NotSent | End::Withdrawn => {
+            ActionEnd::Unclear => self.note_found(&one, found, step).await?,
+            ActionEnd::Done { .. }
+            | ActionEnd::Partly { .. }
+            | ActionEnd::Reverted { .. }
+            | ActionEnd::NotSent
+            | ActionEnd::Withdrawn => {
                 self.write_end(&one, found, step, end).await?;
             }
         }
-        Ok(Some(Recovered { permit_id: one.permit_id, hash, found, step, end }))
+        Ok(Some(RecoveredPermit { permit_id: one.permit_id, hash, found, step, end }))
     }
 
-    async fn find(&self, one: &OpenPermit, now: u64) -> Result<Found, ReserveError> {
+    async fn find(&self, one: &OpenPermit, now: u64) -> Result<RecoveryState, ReserveError> {
         if self.is_owned(one, now) {
-            return Ok(Found::Owned);
+            return Ok(RecoveryState::Owned);
         }
-        let Some(LastLeg { hash, .. }) = one.last else { return Ok(Found::Unsigned) };
-        let Ok(sender) = self.sender(one.chain_id) else { return Ok(Found::Untold) };
-        match sender.look(hash).await {
+        let Some(LastLeg { hash, .. }) = one.last else { return Ok(RecoveryState::Unsigned) };
+        let Ok(sender) = self.sender(one.chain_id) else { return Ok(RecoveryState::Untold) };
+        match sender.poll(hash).await {
             Ok(standing) => Ok(of_standing(&standing, one.last)),
             Err(error) => untold(error),
         }
     }
 
     /// Records an end, unless one is already recorded.
-    async fn write_end(&self, one: &OpenPermit, found: Found, step: Step, end: End) -> Result<(), ReserveError> {
+    async fn write_end(
+        &self,
+        one: &OpenPermit,
+        found: RecoveryState,
+        step: RecoveryStep,
+        end: ActionEnd,
+    ) -> Result<(), ReserveError> {
         let (rules, clock, left) = (self.inner.rules.clone(), self.inner.clock.clone(), one.clone());
         let written = self.inner.store.write(move |transaction| {
             if permit::has_ended(transaction, left.permit_id)? {
                 return Ok(false);
             }
             // A plan that signed only preparatory transactions may be repeated under the same idempotency key.
-            let word = if found == Found::Begun { Some("withdrawn") } else { ended(end) };
+            let word = if found == RecoveryState::Begun { Some("withdrawn") } else { ended(end) };
             let Some(ended) = word else { return Ok(false) };
             let now = clock.now_millis();
             rules.settle(transaction, now, left.held.reservation, end)?;
@@ -352,38 +365,41 @@ impl Pipeline {
         });
         if written.await? {
             failpoint::reach(Failpoint::RecoveryEnded);
-            self.told().remove(&one.permit_id);
-            self.say_found(one, found);
+            self.describe().remove(&one.permit_id);
+            self.report_recovered(one, found);
         }
         Ok(())
     }
 
     /// Records a finding when it differs from the previous one of the same permit.
-    async fn note_found(&self, one: &OpenPermit, found: Found, step: Step) -> Result<(), ReserveError> {
-        if self.told().insert(one.permit_id, found) == Some(found) {
+    async fn note_found(&self, one: &OpenPermit, found: RecoveryState, step: RecoveryStep) -> Result<(), ReserveError> {
+        if self.describe().insert(one.permit_id, found) == Some(found) {
             return Ok(());
         }
         let (clock, left) = (self.inner.clock.clone(), one.clone());
         let noted = self.inner.store.write(move |tx| record(tx, clock.now_millis(), &left, found, step));
         noted.await?;
-        self.say_found(one, found);
+        self.report_recovered(one, found);
         Ok(())
     }
 
-    fn say_found(&self, one: &OpenPermit, found: Found) {
+    fn report_recovered(&self, one: &OpenPermit, found: RecoveryState) {
         let Some(LastLeg { hash, leg, of, .. }) = one.last else { return };
         let state = match found {
             // If the main transaction succeeded earlier, the last one failed or was never included; the receipts show
             // which.
-            Found::Half if one.last.is_some_and(|last| last.done) => TxState::Unclear,
-            Found::Whole | Found::Begun | Found::Half => TxState::Confirmed,
-            Found::Failed => TxState::Reverted,
-            Found::Gone | Found::GoneHalfway => TxState::Dropped,
-            Found::Owned | Found::LooseNonce | Found::Unsigned | Found::Waiting | Found::Shallow | Found::Untold => {
-                TxState::Unclear
-            }
+            RecoveryState::Half if one.last.is_some_and(|last| last.done) => TxState::Unclear,
+            RecoveryState::Whole | RecoveryState::Begun | RecoveryState::Half => TxState::Confirmed,
+            RecoveryState::Failed => TxState::Reverted,
+            RecoveryState::Gone | RecoveryState::GoneHalfway => TxState::Dropped,
+            RecoveryState::Owned
+            | RecoveryState::LooseNonce
+            | RecoveryState::Unsigned
+            | RecoveryState::Waiting
+            | RecoveryState::Shallow
+            | RecoveryState::Untold => TxState::Unclear,
         };
-        let record = self.sender(one.chain_id).ok().and_then(|sender: Sender| sender.record(hash).ok());
+        let record = self.sender(one.chain_id).ok().and_then(|sender: TxSender| sender.record(hash).ok());
         let block = record.and_then(|record| record.block).map(|(number, _)| number);
         let update = TxUpdate { chain_id: one.chain_id, hash, leg: leg.saturating_add(1), of, state, block };
         self.inner.fabric.emit(&one.golem_id, Some(one.call_id), EventKind::TxUpdate(update));
@@ -395,32 +411,37 @@ fn record(
     transaction: &rusqlite::Transaction<'_>,
     now: u64,
     left: &OpenPermit,
-    found: Found,
-    step: Step,
+    found: RecoveryState,
+    step: RecoveryStep,
 ) -> Result<(), ReserveError> {
     let body = json!({
         "permit": left.permit_id, "reservation": left.held.reservation.0, "chain_id": left.chain_id,
         "transaction": left.last.map(|leg| leg.hash), "found": found.as_str(), "step": step.as_str(),
     });
-    let entry = Entry { kind: Kind::RecoveryStep, call_id: Some(left.call_id), golem_id: &left.golem_id, body: &body };
+    let entry =
+        LogEntry { kind: AuditKind::RecoveryStep, call_id: Some(left.call_id), golem_id: &left.golem_id, body: &body };
     append(transaction, now, &entry)
 }
 
 /// Records a released nonce in the audit log. The ledger does not say which call took it.
 fn record_nonce(transaction: &rusqlite::Transaction<'_>, now: u64, one: &ReservedNonce) -> Result<(), ReserveError> {
-    let sender::NonceTicket { chain_id, account, nonce, .. } = &one.ticket;
+    let sender::NonceReservation { chain_id, account, nonce, .. } = &one.ticket;
     let body = json!({
-        "chain_id": chain_id, "account": account, "nonce": nonce, "found": Found::LooseNonce.as_str(),
-        "step": Step::GiveBack.as_str(),
+        "chain_id": chain_id, "account": account, "nonce": nonce, "found": RecoveryState::LooseNonce.as_str(),
+        "step": RecoveryStep::GiveBack.as_str(),
     });
     let operator = GolemId::operator();
-    append(transaction, now, &Entry { kind: Kind::RecoveryStep, call_id: None, golem_id: &operator, body: &body })
+    append(
+        transaction,
+        now,
+        &LogEntry { kind: AuditKind::RecoveryStep, call_id: None, golem_id: &operator, body: &body },
+    )
 }
 
 fn append(
     transaction: &rusqlite::Transaction<'_>,
     now: u64,
-    entry: &Entry<'_, serde_json::Value>,
+    entry: &LogEntry<'_, serde_json::Value>,
 ) -> Result<(), ReserveError> {
     match audit::append(transaction, now, entry) {
         Ok(_) => Ok(()),
@@ -430,47 +451,47 @@ fn append(
 }
 
 /// Returns the `ended` value of the permit's row; `None` while it is unresolved.
-pub(super) fn ended(end: End) -> Option<&'static str> {
+pub(super) fn ended(end: ActionEnd) -> Option<&'static str> {
     match end {
-        End::Done { .. } | End::Partly { .. } => Some("done"),
-        End::Reverted { .. } => Some("reverted"),
-        End::NotSent => Some("not_sent"),
-        End::Withdrawn => Some("withdrawn"),
-        End::Unclear => None,
+        ActionEnd::Done { .. } | ActionEnd::Partly { .. } => Some("done"),
+        ActionEnd::Reverted { .. } => Some("reverted"),
+        ActionEnd::NotSent => Some("not_sent"),
+        ActionEnd::Withdrawn => Some("withdrawn"),
+        ActionEnd::Unclear => None,
     }
 }
 
-fn of_standing(standing: &TxStatus, last: Option<LastLeg>) -> Found {
+fn of_standing(standing: &TxStatus, last: Option<LastLeg>) -> RecoveryState {
     let (leg, of, main) = last.map_or((0, 1, true), |last| (last.leg, last.of, last.main));
     let done = last.is_some_and(|last| last.done);
     match (&standing.mined, standing.settled, standing.record.state) {
-        (Some(_), false, _) => Found::Shallow,
-        (Some(mined), true, _) if !mined.receipt.status() && done => Found::Half,
-        (Some(mined), true, _) if !mined.receipt.status() => Found::Failed,
-        (Some(_), true, _) if !main => Found::Begun,
-        (Some(_), true, _) if leg.saturating_add(1) < of => Found::Half,
-        (Some(_), true, _) => Found::Whole,
-        (None, true, Stage::Dropped) if done => Found::Half,
-        (None, true, Stage::Dropped) if leg > 0 => Found::GoneHalfway,
-        (None, true, Stage::Dropped) => Found::Gone,
-        (None, _, _) => Found::Waiting,
+        (Some(_), false, _) => RecoveryState::Shallow,
+        (Some(mined), true, _) if !mined.receipt.status() && done => RecoveryState::Half,
+        (Some(mined), true, _) if !mined.receipt.status() => RecoveryState::Failed,
+        (Some(_), true, _) if !main => RecoveryState::Begun,
+        (Some(_), true, _) if leg.saturating_add(1) < of => RecoveryState::Half,
+        (Some(_), true, _) => RecoveryState::Whole,
+        (None, true, Stage::Dropped) if done => RecoveryState::Half,
+        (None, true, Stage::Dropped) if leg > 0 => RecoveryState::GoneHalfway,
+        (None, true, Stage::Dropped) => RecoveryState::Gone,
+        (None, _, _) => RecoveryState::Waiting,
     }
 }
 
 /// A chain error is a finding; a ledger error is returned.
-fn untold(error: sender::SenderError) -> Result<Found, ReserveError> {
+fn untold(error: sender::SenderError) -> Result<RecoveryState, ReserveError> {
     match error {
         sender::SenderError::Record(sender::RecordError::Store(error))
         | sender::SenderError::Lane(sender::LaneError::Store(error)) => Err(error.into()),
         other => {
             tracing::warn!("the outcome of a transaction is unknown: {other}");
-            Ok(Found::Untold)
+            Ok(RecoveryState::Untold)
         }
     }
 }
 
-fn unavailable(error: impl std::fmt::Display) -> Refusal {
-    Refusal::new(ErrorCode::StoreUnavailable, error)
+fn unavailable(error: impl std::fmt::Display) -> PipelineRefusal {
+    PipelineRefusal::new(ErrorCode::StoreUnavailable, error)
 }
 
 fn left_open(connection: &rusqlite::Connection) -> Result<Vec<OpenPermit>, StoreError> {
@@ -542,10 +563,10 @@ fn left((used, owner, last, flags): Columns) -> Result<OpenPermit, StoreError> {
     })
 }
 
-fn fate(connection: &rusqlite::Connection, call_id: CallId) -> Result<Fate, StoreError> {
+fn fate(connection: &rusqlite::Connection, call_id: CallId) -> Result<SignedOutcome, StoreError> {
     if let Some(order) = orders::of_call(connection, call_id)? {
         let bridge = matches!(order.message, TypedMessage::CrossChainOrder { .. });
-        return Ok(Fate::Placed { hash: order.hash, bridge, status: order.status });
+        return Ok(SignedOutcome::Placed { hash: order.hash, bridge, status: order.status });
     }
     let mut statement = connection.prepare(
         "SELECT ended, hash FROM safety_permit AS used LEFT JOIN safety_leg AS signed ON signed.permit_id = used.permit_id
@@ -558,7 +579,7 @@ fn fate(connection: &rusqlite::Connection, call_id: CallId) -> Result<Fate, Stor
     for row in rows {
         let (ended, hash) = row?;
         match ended.as_deref() {
-            None => return Ok(Fate::Open),
+            None => return Ok(SignedOutcome::Open),
             Some("done") => happened = true,
             Some("reverted") => (happened, succeeded) = (true, false),
             // Not sent, or withdrawn: its purpose can no longer happen.
@@ -569,7 +590,7 @@ fn fate(connection: &rusqlite::Connection, call_id: CallId) -> Result<Fate, Stor
             transactions.push(B256::try_from(hash.as_slice()).map_err(|_| garbled())?);
         }
     }
-    Ok(if happened { Fate::Ended { succeeded, transactions } } else { Fate::Nothing })
+    Ok(if happened { SignedOutcome::Ended { succeeded, transactions } } else { SignedOutcome::Nothing })
 }
 
 #[cfg(test)]

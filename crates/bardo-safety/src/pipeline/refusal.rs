@@ -1,6 +1,6 @@
 //! Refusal of an action: one error with every violation behind it.
 
-use crate::simulate::{Fault, Simulated};
+use crate::simulate::{DeclarationFault, SimulatedEffects};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, ToolError, Violation};
 use bardo_base::model::{Check, RuleName};
@@ -8,7 +8,7 @@ use bardo_base::text::SafeText;
 
 /// Reason why an action does not continue. Nothing of it was signed, unless the message says otherwise.
 #[derive(Debug, Clone)]
-pub struct Refusal {
+pub struct PipelineRefusal {
     /// Error code of the refusal.
     pub code: ErrorCode,
     /// Reasons in one sentence.
@@ -18,12 +18,12 @@ pub struct Refusal {
     /// Every violated rule.
     pub violations: Vec<Violation>,
     /// Simulation result, if the action could be simulated.
-    pub simulated: Option<Box<Simulated>>,
+    pub simulated: Option<Box<SimulatedEffects>>,
     /// Machine-readable details for the error response, by name.
     pub facts: Vec<(&'static str, serde_json::Value)>,
 }
 
-impl Refusal {
+impl PipelineRefusal {
     /// Creates a refusal for a reason that no check reported.
     pub fn new(code: ErrorCode, message: impl ToString) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Refusal {
     }
 
     /// Creates a refusal from the blocking verdicts. The first one determines the error code.
-    pub fn by(verdicts: Vec<Verdict>, simulated: Option<Simulated>) -> Self {
+    pub fn by(verdicts: Vec<Verdict>, simulated: Option<SimulatedEffects>) -> Self {
         let blocking = || verdicts.iter().filter(|verdict| verdict.blocks());
         let code = blocking().find_map(|verdict| verdict.code).unwrap_or(ErrorCode::SafetySimulationFailed);
         // The stop's text already names the stop.
@@ -51,11 +51,12 @@ impl Refusal {
     }
 
     /// Creates a refusal because the action would exceed its permit now.
-    pub fn out_of_bounds(faults: &[Fault], simulated: Option<Simulated>) -> Self {
-        let told = |fault: &Fault| format!("{}: {} (permitted: {})", fault.rule, fault.found, fault.declared);
+    pub fn out_of_bounds(faults: &[DeclarationFault], simulated: Option<SimulatedEffects>) -> Self {
+        let told =
+            |fault: &DeclarationFault| format!("{}: {} (permitted: {})", fault.rule, fault.found, fault.declared);
         let what = faults.iter().map(told).collect::<Vec<_>>().join("; ");
         Self {
-            violations: faults.iter().map(Fault::violation).collect(),
+            violations: faults.iter().map(DeclarationFault::violation).collect(),
             simulated: simulated.map(Box::new),
             ..Self::new(ErrorCode::PermitMismatch, format_args!("it no longer matches its permit: {what}"))
         }

@@ -9,18 +9,18 @@ use alloy::eips::BlockId;
 use alloy::providers::Provider as _;
 
 use super::Pipeline;
-use super::commit::Committed;
+use super::commit::CommitOutcome;
 use crate::chain_snapshot::SnapshotReader;
 use bardo_base::fabric::TxState;
-use golem_chain::fork::{Call, Fork, NextBlock, Status};
-use golem_chain::signed::Signed;
+use golem_chain::fork::{ExecutionStatus, Fork, ForkCall, NextBlock};
+use golem_chain::signed::SignedTransaction;
 
 /// Timeout for the reason. The outcome does not depend on it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Pipeline {
     /// Describes in one sentence which transaction reverted, and the reason if it can be found.
-    pub async fn why_reverted(&self, committed: &Committed) -> String {
+    pub async fn why_reverted(&self, committed: &CommitOutcome) -> String {
         let Some(leg) = committed.legs.iter().find(|leg| leg.state == TxState::Reverted) else {
             return "the transaction is in a block and reverted".to_owned();
         };
@@ -40,10 +40,10 @@ impl Pipeline {
 
 /// Returns the failure of the same call on the state after `block`, or else before it. `None` if the call succeeds on
 /// both, or if the chain does not answer.
-async fn reason(reader: &SnapshotReader, signed: &Signed, block: u64) -> Option<String> {
+async fn reason(reader: &SnapshotReader, signed: &SignedTransaction, block: u64) -> Option<String> {
     let sent = signed.transaction();
     // Nonce and fees are left out: the nonce is used and the fees are paid.
-    let call = Call::new(signed.from(), sent.to()?, sent.input().clone())
+    let call = ForkCall::new(signed.from(), sent.to()?, sent.input().clone())
         .with_value(sent.value())
         .with_gas_limit(sent.gas_limit());
     // One endpoint is enough: a person reads the reason, and nothing is decided by it.
@@ -58,9 +58,11 @@ async fn reason(reader: &SnapshotReader, signed: &Signed, block: u64) -> Option<
         let Ok(fork) = Fork::pin(&reader.source, BlockId::number(state), then).await else { continue };
         let Ok(simulation) = fork.simulate(std::slice::from_ref(&call)).await else { continue };
         match simulation.outcomes.first().map(|outcome| &outcome.status) {
-            Some(Status::Reverted(reason)) => return Some(reason.to_string()),
-            Some(Status::Halted(why)) => return Some(format!("it halts within its {} gas: {why}", sent.gas_limit())),
-            Some(Status::Success) | None => {}
+            Some(ExecutionStatus::Reverted(reason)) => return Some(reason.to_string()),
+            Some(ExecutionStatus::Halted(why)) => {
+                return Some(format!("it halts within its {} gas: {why}", sent.gas_limit()));
+            }
+            Some(ExecutionStatus::Success) | None => {}
         }
     }
     None

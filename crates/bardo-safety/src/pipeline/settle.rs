@@ -11,15 +11,15 @@ use tracing::{Instrument as _, debug_span, instrument};
 
 use super::assess::Assessment;
 use super::commit::{LegReport, ReservedSpend};
-use super::sign::Stored;
-use super::{InProgressGuard, Pipeline, Prepared};
-use crate::audit::Kind;
+use super::sign::StoredTx;
+use super::{InProgressGuard, Pipeline, PreparedAction};
+use crate::audit::AuditKind;
 use crate::chain_snapshot::SnapshotReader;
-use crate::policy_engine::End;
-use crate::proposal::{Proposal, Purpose};
+use crate::policy_engine::ActionEnd;
+use crate::proposal::{LegPurpose, Proposal};
 use crate::signing_payload::SigningPayload;
-use crate::simulate::Move;
-use crate::value::{Doubt, Valued};
+use crate::simulate::TokenMove;
+use crate::value::{UnknownValue, ValuedAmount};
 use bardo_abi::erc20::Erc20;
 use bardo_base::fabric::{EventKind, ToolVerified, TxState};
 use bardo_base::failpoint::{self, Failpoint};
@@ -27,8 +27,8 @@ use bardo_base::id::PermitId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::sender::{Sender, TxState as Stage, TxStatus};
-use golem_chain::token::{Token, TokenId};
+use golem_chain::sender::{SendState as Stage, TxSender, TxStatus};
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Poll interval for unresolved transactions in the background.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(15);
@@ -40,7 +40,7 @@ const GROUND_TRUTH: &str = "transaction_receipt + balance_diff";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnchainOutcome {
     /// Balances that the plan's own transactions moved, without gas.
-    pub moves: Vec<Move>,
+    pub moves: Vec<TokenMove>,
     /// Total gas cost in wei, including a rollup's data fee.
     pub gas_cost: U256,
     /// Deviations from the declaration; empty if there are none.
@@ -67,7 +67,7 @@ impl OnchainOutcome {
     ) -> Option<Usd> {
         let values = assessment.facts.values.as_ref().ok()?;
         let mut spent = values.takeable.iter().try_fold(gas, |sum, one| sum.checked_add(one.usd)).ok()?;
-        let declared: &[Valued] = if main_is_done(legs) { &values.outflows } else { &[] };
+        let declared: &[ValuedAmount] = if main_is_done(legs) { &values.outflows } else { &[] };
         // A fair exit counts as its possible loss, as it was reserved.
         let most = if assessment.facts.reduce_only() { Some(values.exit_loss().ok()?) } else { None };
         let mut given = Usd::ZERO;
@@ -75,7 +75,7 @@ impl OnchainOutcome {
             let usd = match paid(framed, legs, one.token.id) {
                 Some(amount) if amount < one.amount => {
                     let amount = TokenAmount::new(amount, one.token.decimals).ok()?;
-                    let price = assessment.look.spreads.get(one.token.id).ok()?.all.highest;
+                    let price = assessment.view.spreads.get(one.token.id).ok()?.all.highest;
                     Usd::value_of(amount, price, Rounding::Up).ok()?.min(one.usd)
                 }
                 _ => one.usd,
@@ -87,7 +87,7 @@ impl OnchainOutcome {
         for moved in self.moves.iter().filter(|moved| moved.after < moved.before && !of_them(moved.token)) {
             let token = assessment.facts.tokens.get(&moved.token)?;
             let lost = TokenAmount::new(moved.before.saturating_sub(moved.after), token.decimals).ok()?;
-            let price = assessment.look.spreads.get(moved.token).ok()?.all.highest;
+            let price = assessment.view.spreads.get(moved.token).ok()?.all.highest;
             spent = spent.checked_add(Usd::value_of(lost, price, Rounding::Up).ok()?).ok()?;
         }
         Some(spent)
@@ -96,7 +96,7 @@ impl OnchainOutcome {
 
 /// Returns true if the plan's main transaction is included and succeeded.
 pub(super) fn main_is_done(legs: &[LegReport]) -> bool {
-    legs.iter().any(|leg| leg.purpose == Purpose::Main && leg.state == TxState::Confirmed)
+    legs.iter().any(|leg| leg.purpose == LegPurpose::Main && leg.state == TxState::Confirmed)
 }
 
 /// Returns the amount that an exact-output trade took from the account, by the token's `Transfer` events in the plan's
@@ -119,16 +119,16 @@ impl Pipeline {
     /// higher fees if no block includes it. Returns the report, and remarks on what was done meanwhile.
     pub(super) async fn send_and_follow(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedAction,
         assessment: &Assessment,
         leg: usize,
-        (sender, stored): (&Sender, Stored),
+        (sender, stored): (&TxSender, StoredTx),
     ) -> (LegReport, Vec<String>) {
         let framed = &prepared.preview.framed;
-        let Stored { kept, signed, route } = stored;
+        let StoredTx { kept, signed, route } = stored;
         let hash = kept.hash();
         let report = LegReport {
-            purpose: framed.legs().get(leg).map_or(Purpose::Main, |leg| leg.purpose),
+            purpose: framed.legs().get(leg).map_or(LegPurpose::Main, |leg| leg.purpose),
             hash,
             route,
             nonce: signed.nonce(),
@@ -138,7 +138,7 @@ impl Pipeline {
             gas_cost: None,
             logs: Vec::new(),
         };
-        let main = report.purpose != Purpose::Approve;
+        let main = report.purpose != LegPurpose::Approve;
         if main {
             self.step(framed, "Broadcasting");
         }
@@ -152,7 +152,7 @@ impl Pipeline {
             Err(_) => TxState::Unclear,
         };
         failpoint::reach(Failpoint::Sent);
-        self.say_leg(framed, leg, hash, state, None);
+        self.emit_leg(framed, leg, hash, state, None);
         if state == TxState::Dropped {
             return (LegReport { state, ..report }, Vec::new());
         }
@@ -197,7 +197,7 @@ impl Pipeline {
         };
         let report = followed.instrument(waiting).await;
         failpoint::reach(Failpoint::Mined);
-        self.say_leg(framed, leg, report.hash, report.state, report.block);
+        self.emit_leg(framed, leg, report.hash, report.state, report.block);
         (report, remarks)
     }
 
@@ -206,7 +206,11 @@ impl Pipeline {
     /// # Errors
     /// The reason why balances or costs cannot be read, in words.
     #[instrument(level = "debug", name = "verify", skip_all)]
-    pub(super) async fn truth(&self, prepared: &Prepared, legs: &[LegReport]) -> Result<OnchainOutcome, Doubt> {
+    pub(super) async fn truth(
+        &self,
+        prepared: &PreparedAction,
+        legs: &[LegReport],
+    ) -> Result<OnchainOutcome, UnknownValue> {
         let framed = &prepared.preview.framed;
         let blocks = || legs.iter().filter_map(|leg| leg.block);
         let (Some(first), Some(last)) = (blocks().min(), blocks().max()) else {
@@ -221,7 +225,7 @@ impl Pipeline {
         let pays = framed.payer() == framed.account();
         let mut moves = moves(&before, &after, if pays { gas_cost } else { U256::ZERO });
         if pays {
-            let own = without_others_native(moves.clone(), framed, legs);
+            let own = without_foreign_native(moves.clone(), framed, legs);
             if own != moves && has_no_code(reader, framed.account(), last).await {
                 moves = own;
             }
@@ -244,7 +248,7 @@ impl Pipeline {
                 if let Some(at) = known {
                     moves.remove(at);
                 }
-                moves.extend((own != held).then_some(Move { token: *id, before: held, after: own }));
+                moves.extend((own != held).then_some(TokenMove { token: *id, before: held, after: own }));
             }
         }
         let all_done = legs.len() == framed.legs().len() && legs.iter().all(|leg| leg.state == TxState::Confirmed);
@@ -253,7 +257,7 @@ impl Pipeline {
     }
 
     /// Reports and records the expected and the actual outcome.
-    pub(super) async fn say_truth(&self, framed: &SigningPayload, truth: &OnchainOutcome, legs: &[LegReport]) {
+    pub(super) async fn report_outcome(&self, framed: &SigningPayload, truth: &OnchainOutcome, legs: &[LegReport]) {
         let verified = ToolVerified {
             expected_outcome: framed.proposal().expected_outcome.clone(),
             actual_outcome: SafeText::clean(&actual_outcome(framed.proposal(), truth, legs), 600),
@@ -266,10 +270,10 @@ impl Pipeline {
             "gas_cost_wei": truth.gas_cost.to_string(), "expected_outcome": verified.expected_outcome,
             "actual_outcome": verified.actual_outcome, "ground_truth_source": verified.ground_truth_source,
         });
-        if let Err(error) = self.inner.audit_log.record(self.note(framed, Kind::ActionVerified, body)).await {
+        if let Err(error) = self.inner.audit_log.record(self.note(framed, AuditKind::ActionVerified, body)).await {
             tracing::warn!(%error, "the on-chain outcome is not in the audit log");
         }
-        self.say(framed, EventKind::ToolVerified(verified));
+        self.emit(framed, EventKind::ToolVerified(verified));
     }
 
     /// Returns true if a transaction that was signed with this clearance may be sent again, or replaced, now. A new
@@ -283,14 +287,14 @@ impl Pipeline {
     /// `leave` belongs to the last of `legs`.
     pub(super) fn follow(
         &self,
-        sender: Sender,
+        sender: TxSender,
         (framed, permit_id, held): (SigningPayload, PermitId, ReservedSpend),
         legs: &[LegReport],
         leave: ResendClearance,
         at_work: InProgressGuard,
     ) {
         let Some((last, before)) = legs.split_last() else { return };
-        let (last, leg, before) = (last.clone(), before.len(), Before::of(before));
+        let (last, leg, before) = (last.clone(), before.len(), EarlierLegs::of(before));
         let pipeline = self.clone();
         let (proposal, tx_hash) = (framed.proposal(), last.hash);
         let (call_id, chain_id) = (proposal.call_id, proposal.chain_id);
@@ -305,7 +309,7 @@ impl Pipeline {
                         // If this write fails, recovery settles the reservation.
                         let _written = pipeline.settle_as(permit_id, held, end_of(&standing, held, before)).await;
                         let ended = with_standing(last, &standing);
-                        pipeline.say_leg(&framed, leg, ended.hash, ended.state, ended.block);
+                        pipeline.emit_leg(&framed, leg, ended.hash, ended.state, ended.block);
                         return;
                     }
                     Ok(_) => {}
@@ -340,7 +344,7 @@ impl ResendClearance {
 
 /// Part of a plan that is included before its last transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum EarlierLegs {
     /// No transaction is included.
     Nothing,
     /// Preparatory transactions only.
@@ -349,7 +353,7 @@ enum Before {
     Main,
 }
 
-impl Before {
+impl EarlierLegs {
     fn of(legs: &[LegReport]) -> Self {
         match legs {
             [] => Self::Nothing,
@@ -361,14 +365,16 @@ impl Before {
 
 /// Determines how a reservation ends from the last transaction's state and from what was included before it. A success
 /// that was not observed in the foreground counts in full.
-fn end_of(standing: &TxStatus, held: ReservedSpend, before: Before) -> End {
+fn end_of(standing: &TxStatus, held: ReservedSpend, before: EarlierLegs) -> ActionEnd {
     match (&standing.mined, standing.record.state, before) {
-        (Some(mined), ..) if mined.receipt.status() => End::Done { spent: held.spent },
+        (Some(mined), ..) if mined.receipt.status() => ActionEnd::Done { spent: held.spent },
         // A failed clean-up does not undo the main transaction.
-        (Some(_), _, Before::Main) | (None, Stage::Dropped, Before::Main) => End::Done { spent: held.spent },
-        (Some(_), ..) | (None, Stage::Dropped, Before::Prepared) => End::Reverted { gas: held.gas },
-        (None, Stage::Dropped, Before::Nothing) => End::NotSent,
-        (None, ..) => End::Unclear,
+        (Some(_), _, EarlierLegs::Main) | (None, Stage::Dropped, EarlierLegs::Main) => {
+            ActionEnd::Done { spent: held.spent }
+        }
+        (Some(_), ..) | (None, Stage::Dropped, EarlierLegs::Prepared) => ActionEnd::Reverted { gas: held.gas },
+        (None, Stage::Dropped, EarlierLegs::Nothing) => ActionEnd::NotSent,
+        (None, ..) => ActionEnd::Unclear,
     }
 }
 
@@ -413,30 +419,30 @@ async fn has_no_code(reader: &SnapshotReader, account: Address, block: u64) -> b
 
 /// The moves, of the native token no more than the plan's own transactions sent with them: an account without code pays it
 /// out in no other way, so what is missing beyond that left it in other transactions of the same blocks.
-fn without_others_native(moves: Vec<Move>, framed: &SigningPayload, legs: &[LegReport]) -> Vec<Move> {
+fn without_foreign_native(moves: Vec<TokenMove>, framed: &SigningPayload, legs: &[LegReport]) -> Vec<TokenMove> {
     let done = framed.legs().iter().zip(legs).filter(|(_, report)| report.state == TxState::Confirmed);
     let sent = done.fold(U256::ZERO, |sum, (leg, _)| sum.saturating_add(leg.value));
-    let own = |moved: Move| match moved.token {
-        TokenId::Native => Move { after: moved.after.max(moved.before.saturating_sub(sent)), ..moved },
+    let own = |moved: TokenMove| match moved.token {
+        TokenId::Native => TokenMove { after: moved.after.max(moved.before.saturating_sub(sent)), ..moved },
         TokenId::Erc20(_) => moved,
     };
     moves.into_iter().map(own).filter(|moved| moved.before != moved.after).collect()
 }
 
-type Balances = BTreeMap<TokenId, (Token, U256)>;
+type Balances = BTreeMap<TokenId, (TokenInfo, U256)>;
 
-fn moves(before: &Balances, after: &Balances, gas: U256) -> Vec<Move> {
+fn moves(before: &Balances, after: &Balances, gas: U256) -> Vec<TokenMove> {
     let none = U256::ZERO;
     let of = |balances: &Balances, id: &TokenId| balances.get(id).map_or(none, |(_, amount)| *amount);
     let moved = before.keys().map(|id| {
         let paid = if *id == TokenId::Native { gas } else { none };
-        Move { token: *id, before: of(before, id), after: of(after, id).saturating_add(paid) }
+        TokenMove { token: *id, before: of(before, id), after: of(after, id).saturating_add(paid) }
     });
     moved.filter(|moved| moved.before != moved.after).collect()
 }
 
 /// Returns deviations from the declaration. If the plan did not complete, only outflows are compared.
-fn mismatches(framed: &SigningPayload, moves: &[Move], all_done: bool) -> Vec<SafeText> {
+fn mismatches(framed: &SigningPayload, moves: &[TokenMove], all_done: bool) -> Vec<SafeText> {
     let proposal = framed.proposal();
     let mut found = Vec::new();
     let mut note = |text: String| found.push(SafeText::clean(&text, 300));
@@ -472,14 +478,14 @@ fn actual_outcome(proposal: &Proposal, truth: &OnchainOutcome, legs: &[LegReport
     });
     let received = received.collect::<Vec<_>>().join(" and ");
     let done = if received.is_empty() { "Done".to_owned() } else { format!("Received {received}") };
-    let main = legs.iter().rfind(|leg| leg.purpose == Purpose::Main).or(legs.last());
+    let main = legs.iter().rfind(|leg| leg.purpose == LegPurpose::Main).or(legs.last());
     let hash = main.map_or_else(String::new, |leg| format!(", tx {}", leg.hash));
     let otherwise = truth.mismatches.iter().map(SafeText::as_str).collect::<Vec<_>>().join("; ");
     let otherwise = if otherwise.is_empty() { otherwise } else { format!("; not as declared: {otherwise}") };
     format!("{done}{hash}{otherwise}")
 }
 
-fn describe(moved: &Move) -> String {
+fn describe(moved: &TokenMove) -> String {
     let name = match moved.token {
         TokenId::Native => "coin".to_owned(),
         TokenId::Erc20(address) => address.to_string(),
@@ -491,7 +497,7 @@ fn describe(moved: &Move) -> String {
 ///
 /// # Errors
 /// The reason why a data fee cannot be read, in words.
-pub(super) async fn cost_of(reader: &SnapshotReader, legs: &[LegReport]) -> Result<U256, Doubt> {
+pub(super) async fn cost_of(reader: &SnapshotReader, legs: &[LegReport]) -> Result<U256, UnknownValue> {
     let mut cost = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
     for leg in legs.iter().filter(|leg| leg.block.is_some()) {
         let paid = reader.data_fee_paid(leg.hash).await?;
@@ -510,19 +516,19 @@ mod tests {
     fn what_is_followed_counts_by_where_its_last_transaction_stands_and_what_was_done_before_it() {
         let held =
             ReservedSpend { reservation: Reservation(1), spent: "9".parse().unwrap(), gas: "1".parse().unwrap() };
-        let (all, gas) = (End::Done { spent: held.spent }, End::Reverted { gas: held.gas });
+        let (all, gas) = (ActionEnd::Done { spent: held.spent }, ActionEnd::Reverted { gas: held.gas });
         let (included, reverted, dropped) = (Stage::Included, Stage::Reverted, Stage::Dropped);
         for (state, mined, before, expected) in [
-            (included, Some(true), Before::Nothing, all),
-            (included, Some(true), Before::Prepared, all),
-            (included, Some(true), Before::Main, all),
-            (reverted, Some(false), Before::Nothing, gas),
-            (reverted, Some(false), Before::Prepared, gas),
-            (reverted, Some(false), Before::Main, all),
-            (dropped, None, Before::Nothing, End::NotSent),
-            (dropped, None, Before::Prepared, gas),
-            (dropped, None, Before::Main, all),
-            (Stage::Sent, None, Before::Main, End::Unclear),
+            (included, Some(true), EarlierLegs::Nothing, all),
+            (included, Some(true), EarlierLegs::Prepared, all),
+            (included, Some(true), EarlierLegs::Main, all),
+            (reverted, Some(false), EarlierLegs::Nothing, gas),
+            (reverted, Some(false), EarlierLegs::Prepared, gas),
+            (reverted, Some(false), EarlierLegs::Main, all),
+            (dropped, None, EarlierLegs::Nothing, ActionEnd::NotSent),
+            (dropped, None, EarlierLegs::Prepared, gas),
+            (dropped, None, EarlierLegs::Main, all),
+            (Stage::Sent, None, EarlierLegs::Main, ActionEnd::Unclear),
         ] {
             let standing = standing(state, mined, true);
             assert_eq!(end_of(&standing, held, before), expected, "{state} {mined:?} after {before:?}");

@@ -11,12 +11,12 @@ use tracing::{Span, field::display, instrument};
 
 use super::assess::Assessment;
 use super::capability::Capability;
-use super::{Pipeline, Prepared};
-use crate::account::{Revoked, SignError};
-use crate::audit::{self, AuditError, Entry, Kind};
-use crate::parties::{Party, Role};
+use super::{Pipeline, PreparedAction};
+use crate::account::{RevocationCause, SignError};
+use crate::audit::{self, AuditError, AuditKind, LogEntry};
+use crate::parties::{ActionParty, PartyRole};
 use crate::permit::{self, NotedLeg};
-use crate::proposal::{Purpose, SIGNATURE_BYTES};
+use crate::proposal::{LegPurpose, SIGNATURE_BYTES};
 use crate::signing_payload::{FeeBound, PayloadLeg, SigningPayload};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::ErrorCode;
@@ -24,19 +24,19 @@ use bardo_base::fabric::TxState;
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::signer::signer_of;
 use bardo_store::StoreError;
-use golem_chain::sender::{self, NonceTicket, RecordError, Route, SendPermit, Sender};
-use golem_chain::signed::Signed;
+use golem_chain::sender::{self, NonceReservation, RecordError, SendPermit, SendRoute, TxSender};
+use golem_chain::signed::SignedTransaction;
 
 /// Transaction that is signed and stored.
-pub(super) struct Stored {
+pub(super) struct StoredTx {
     pub kept: SendPermit,
-    pub signed: Signed,
-    pub route: Route,
+    pub signed: SignedTransaction,
+    pub route: SendRoute,
 }
 
 /// Reason why a signed transaction was not stored.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum KeepError {
+pub(super) enum StoreTxError {
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error(transparent)]
@@ -49,7 +49,7 @@ pub(super) enum KeepError {
 #[derive(Debug)]
 pub(super) struct NotStored {
     /// Nonce to release; `None` if it may have been signed with.
-    pub ticket: Option<NonceTicket>,
+    pub ticket: Option<NonceReservation>,
     pub code: ErrorCode,
     pub why: String,
     /// True if it counts as a failure for the failure breaker; false if the action was withdrawn.
@@ -57,7 +57,7 @@ pub(super) struct NotStored {
 }
 
 impl NotStored {
-    fn before(ticket: NonceTicket, code: ErrorCode, why: &str) -> Self {
+    fn before(ticket: NonceReservation, code: ErrorCode, why: &str) -> Self {
         Self { ticket: Some(ticket), code, why: why.to_owned(), failed: false }
     }
 }
@@ -79,13 +79,13 @@ impl Pipeline {
     #[instrument(level = "debug", name = "sign", skip_all, fields(chain_id = prepared.preview.framed.proposal().chain_id, tx_hash))]
     pub(super) async fn sign_and_store(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedAction,
         assessment: &Assessment,
         leg: usize,
-        (ticket, fees): (NonceTicket, FeeBound),
-        route: Route,
-    ) -> Result<Stored, NotStored> {
-        let Prepared { preview, account, .. } = prepared;
+        (ticket, fees): (NonceReservation, FeeBound),
+        route: SendRoute,
+    ) -> Result<StoredTx, NotStored> {
+        let PreparedAction { preview, account, .. } = prepared;
         let framed = &preview.framed;
         if self.inner.paper.is_some() {
             return Err(NotStored::before(ticket, ErrorCode::WalletNotConfigured, ON_PAPER));
@@ -97,14 +97,14 @@ impl Pipeline {
         if stopped() {
             return Err(NotStored::before(ticket, ErrorCode::Halted, "a stop was set before it was signed"));
         }
-        let purpose = framed.legs().get(leg).map_or(Purpose::Main, |leg| leg.purpose);
-        self.step(framed, if purpose == Purpose::Approve { "Approving token" } else { "Signing transaction" });
+        let purpose = framed.legs().get(leg).map_or(LegPurpose::Main, |leg| leg.purpose);
+        self.step(framed, if purpose == LegPurpose::Approve { "Approving token" } else { "Signing transaction" });
         let signed = match account.sign(capability).await {
             Ok(signed) => signed,
             Err(SignError::Unclear(why)) => {
                 return Err(NotStored { ticket: None, code: ErrorCode::WalletNotConfigured, why, failed: true });
             }
-            Err(error @ SignError::Revoked(Revoked::Stop)) => {
+            Err(error @ SignError::Revoked(RevocationCause::Stop)) => {
                 return Err(NotStored::before(ticket, ErrorCode::Halted, &error.to_string()));
             }
             Err(error) => {
@@ -126,7 +126,7 @@ impl Pipeline {
         let noted = NotedLeg {
             leg,
             of: framed.legs().len(),
-            main: framed.legs().get(leg).is_none_or(|leg| leg.purpose == Purpose::Main),
+            main: framed.legs().get(leg).is_none_or(|leg| leg.purpose == LegPurpose::Main),
             takes_back: assessment.facts.takes_back(),
         };
         let (permit_id, call_id) = (preview.permit.permit_id, framed.proposal().call_id);
@@ -134,21 +134,22 @@ impl Pipeline {
         let body = json!({
             "permit_id": permit_id, "leg": leg + 1, "of": noted.of, "hash": signed.hash(), "chain_id": signed.chain_id(),
             "from": signed.from(), "to": signed.transaction().to(), "nonce": signed.nonce(),
-            "by": account.kind().as_str(), "route": match route { Route::Public => "public", Route::Private => "private" },
+            "by": account.kind().as_str(), "route": match route { SendRoute::Public => "public", SendRoute::Private => "private" },
         });
         let (chain_id, owner) = (framed.proposal().chain_id, framed.account());
         let allows = framed.proposal().legs.get(leg).filter(|leg| allows(&leg.data)).map(|leg| leg.to);
-        let allows = allows.map(|address| Party { role: Role::Token, chain_id, address, account: owner });
+        let allows = allows.map(|address| ActionParty { role: PartyRole::Token, chain_id, address, account: owner });
         let records = self.inner.known.clone();
         let (clock, bytes, held) = (Arc::clone(&self.inner.clock), signed.clone(), ticket.clone());
-        let stored = self.inner.store.write(move |transaction| -> Result<SendPermit, KeepError> {
+        let stored = self.inner.store.write(move |transaction| -> Result<SendPermit, StoreTxError> {
             let now = clock.now_millis();
             let kept = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
             permit::note_leg(transaction, permit_id, noted, bytes.hash())?;
             if let Some(token) = allows {
                 records.note(transaction, token, call_id, now)?;
             }
-            let entry = Entry { kind: Kind::TxSigned, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+            let entry =
+                LogEntry { kind: AuditKind::TxSigned, call_id: Some(call_id), golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             failpoint::reach(Failpoint::InsideStore);
             Ok(kept)
@@ -157,8 +158,8 @@ impl Pipeline {
             Ok(kept) => {
                 failpoint::reach(Failpoint::Stored);
                 Span::current().record("tx_hash", display(signed.hash()));
-                self.say_leg(framed, leg, signed.hash(), TxState::Signed, None);
-                Ok(Stored { kept, signed, route })
+                self.emit_leg(framed, leg, signed.hash(), TxState::Signed, None);
+                Ok(StoredTx { kept, signed, route })
             }
             // The row may or may not be on disk. The transaction was not sent, and recovery settles it.
             Err(error) => Err(NotStored {
@@ -171,9 +172,9 @@ impl Pipeline {
     }
 
     /// Releases the nonce of a transaction that was not stored. Returns a remark if that fails.
-    pub(super) async fn undo(&self, sender: &Sender, not_stored: &NotStored) -> Option<String> {
+    pub(super) async fn undo(&self, sender: &TxSender, not_stored: &NotStored) -> Option<String> {
         let ticket = not_stored.ticket.clone()?;
-        sender.give_back(ticket).await.err().map(|error| format!("the nonce could not be released: {error}"))
+        sender.release_nonce(ticket).await.err().map(|error| format!("the nonce could not be released: {error}"))
     }
 }
 
@@ -184,7 +185,7 @@ pub(super) fn as_framed(
     leg: usize,
     nonce: u64,
     fees: FeeBound,
-    signed: &Signed,
+    signed: &SignedTransaction,
 ) -> Result<(), &'static str> {
     let chain_id = framed.proposal().chain_id;
     let wanted = framed.legs().get(leg).ok_or("there is no such transaction")?;

@@ -4,18 +4,18 @@
 
 use serde::Deserialize;
 
-use super::hours::Hours;
-use super::items::{ChainId, ContractRef, Recipient, Scope, Spender, TokenRef, Wallet, Word};
-use super::preset::Preset;
+use super::hours::TradingHours;
+use super::items::{AllowedItems, ChainId, ContractRef, ItemName, Recipient, Spender, TokenRef, Wallet};
+use super::preset::PolicyPreset;
 use super::rules::{
-    MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, Require, Rule,
+    MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, PolicyValue, Require,
     TokenRules, ToolRules,
 };
 use bardo_base::model::{Category, Check};
 
 /// Component that enforces a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Enforced {
+pub enum EnforcedBy {
     /// A check of the pipeline.
     By(Check),
     /// The step that requests the operator's approval.
@@ -32,7 +32,7 @@ pub enum Enforced {
 
 /// One field of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Field {
+pub struct PolicyField {
     /// Name of the field, with its table.
     pub name: String,
     /// Value in the syntax of the file.
@@ -40,7 +40,7 @@ pub struct Field {
     /// Description of the field.
     pub about: String,
     /// Component that enforces the field.
-    pub enforced: Enforced,
+    pub enforced: EnforcedBy,
 }
 
 /// Declares a table of the policy: the struct, the struct of a file's settings, and the functions over both.
@@ -87,8 +87,8 @@ macro_rules! table {
             }
 
             /// Calls `see` for every field, in the order of the table.
-            pub(super) fn walk(&self, within: &str, see: &mut dyn FnMut(Field)) {
-                $( see(Field {
+            pub(super) fn walk(&self, within: &str, see: &mut dyn FnMut(PolicyField)) {
+                $( see(PolicyField {
                     name: format!("{within}{}", stringify!($field)),
                     value: self.$field.shown(),
                     about: concat!($($doc),+).trim().to_owned(),
@@ -100,17 +100,17 @@ macro_rules! table {
     };
 }
 
-const SPENDING: Enforced = Enforced::By(Check::SpendingLimit);
-const ALLOWLIST: Enforced = Enforced::By(Check::TokenAllowlist);
-const RATE: Enforced = Enforced::By(Check::RateLimit);
-const BREAKER: Enforced = Enforced::By(Check::BalanceBreaker);
-const SLIPPAGE: Enforced = Enforced::By(Check::SlippageGuard);
-const PHASE: Enforced = Enforced::By(Check::PhaseGate);
+const SPENDING: EnforcedBy = EnforcedBy::By(Check::SpendingLimit);
+const ALLOWLIST: EnforcedBy = EnforcedBy::By(Check::TokenAllowlist);
+const RATE: EnforcedBy = EnforcedBy::By(Check::RateLimit);
+const BREAKER: EnforcedBy = EnforcedBy::By(Check::BalanceBreaker);
+const SLIPPAGE: EnforcedBy = EnforcedBy::By(Check::SlippageGuard);
+const PHASE: EnforcedBy = EnforcedBy::By(Check::PhaseGate);
 
 table! {
     /// Limits on what an agent may do. Every field always has a value; a file overrides values of a preset.
     Rules / RulesFile {
-        extra { preset: Preset }
+        extra { preset: PolicyPreset }
         fields {
             /// Dollars in one action, including gas and remaining allowances.
             max_single_trade_usd: MaxUsd = SPENDING;
@@ -138,43 +138,43 @@ table! {
             max_allowance_seconds: MaxSeconds = SPENDING;
 
             /// Tools that may be called, reads included.
-            allowed_tools: Scope<Word> = ALLOWLIST;
+            allowed_tools: AllowedItems<ItemName> = ALLOWLIST;
             /// Chains that may be read and acted on, by name or id; the devnet's are devnet-ethereum and devnet-base.
-            allowed_chains: Scope<ChainId> = ALLOWLIST;
+            allowed_chains: AllowedItems<ChainId> = ALLOWLIST;
             /// Protocols that may be used: uniswap, uniswapx, permit2, erc20, erc7683, erc8004, delegation.
-            allowed_protocols: Scope<Word> = ALLOWLIST;
+            allowed_protocols: AllowedItems<ItemName> = ALLOWLIST;
             /// Tokens that may move, as CHAIN:0x… or CHAIN:native; "bundled" means the network's own list.
-            allowed_tokens: Scope<TokenRef> = ALLOWLIST;
+            allowed_tokens: AllowedItems<TokenRef> = ALLOWLIST;
             /// Kinds of action: swap, approve, revoke, transfer, place_order, cancel_order, bridge, refund, identity, policy_cage.
-            allowed_intent_types: Scope<Word> = ALLOWLIST;
+            allowed_intent_types: AllowedItems<ItemName> = ALLOWLIST;
             /// Wallets that may act.
-            allowed_execution_wallets: Scope<Wallet> = ALLOWLIST;
+            allowed_execution_wallets: AllowedItems<Wallet> = ALLOWLIST;
             /// Wallets that are contracts, such as a Safe or a delegating account, and may act.
-            safe_addresses: Scope<Wallet> = ALLOWLIST;
+            safe_addresses: AllowedItems<Wallet> = ALLOWLIST;
             /// Addresses that may receive; "self" means the acting wallet only.
-            allowed_recipients: Scope<Recipient> = ALLOWLIST;
+            allowed_recipients: AllowedItems<Recipient> = ALLOWLIST;
             /// Contracts that may be called, as CHAIN:0x… or CHAIN:0x…:0xSELECTOR; "book" means the address book's
             /// contracts, by the functions that Bardo knows, and the tokens allowed above.
-            allowed_contracts: Scope<ContractRef> = ALLOWLIST;
+            allowed_contracts: AllowedItems<ContractRef> = ALLOWLIST;
             /// Addresses that may get an allowance; "book" means the address book's contracts.
-            allowed_spenders: Scope<Spender> = ALLOWLIST;
+            allowed_spenders: AllowedItems<Spender> = ALLOWLIST;
 
             /// Dollars above which an action needs the operator's approval.
-            require_human_approval_above_usd: MaxUsd = Enforced::Approval;
+            require_human_approval_above_usd: MaxUsd = EnforcedBy::Approval;
             /// Dollars above which an action waits for a while and can be cancelled.
-            delay_above_usd: MaxUsd = Enforced::Approval;
+            delay_above_usd: MaxUsd = EnforcedBy::Approval;
             /// Delay of such an action, in seconds.
-            delay_seconds: MinSeconds = Enforced::Approval;
+            delay_seconds: MinSeconds = EnforcedBy::Approval;
             /// Dollars above which the operator is notified.
-            notify_above_usd: MaxUsd = Enforced::Approval;
+            notify_above_usd: MaxUsd = EnforcedBy::Approval;
             /// Requires approval of recipients and spenders that were never used before; one whose address resembles a
             /// known one always needs approval.
-            approve_first_seen: Require = Enforced::Approval;
+            approve_first_seen: Require = EnforcedBy::Approval;
             /// Tools that a standing approval (`--approve always`) covers, up to the hot lane; on the devnet above it
             /// too.
-            always_approve: Scope<Word> = Enforced::Approval;
+            always_approve: AllowedItems<ItemName> = EnforcedBy::Approval;
             /// Simulation before every signature. It cannot be switched off.
-            require_simulation_before_execution: Require = Enforced::Load;
+            require_simulation_before_execution: Require = EnforcedBy::Load;
 
             /// Trades in any 60 minutes, across all processes; above it an agent's exits need approval, and the
             /// operator's own pass.
@@ -187,7 +187,7 @@ table! {
             /// Seconds between one trade and the next; exits do not wait.
             cooldown_seconds: MinSeconds = RATE;
             /// Times at which an agent may act, in UTC, such as "Mon-Fri 08:00-18:00"; "always" for no limit.
-            active_hours: Hours = RATE;
+            active_hours: TradingHours = RATE;
 
             /// Percent that the portfolio may fall below its high-water mark; from there on only exits pass.
             stop_loss_pct: MaxPercent = BREAKER;
@@ -207,18 +207,18 @@ table! {
             max_quote_age_seconds: MaxSeconds = SLIPPAGE;
 
             /// Dollars above which a transaction on a public main network goes to a private endpoint only.
-            private_rpc_above_usd: MaxUsd = Enforced::Sending;
+            private_rpc_above_usd: MaxUsd = EnforcedBy::Sending;
             /// Dollars from which a swap that prefers UniswapX becomes an auction; "none" for never. Below it, a
             /// filler's gas cost outweighs the protection.
-            uniswapx_from_usd: MaxUsd = Enforced::Routing;
+            uniswapx_from_usd: MaxUsd = EnforcedBy::Routing;
 
             /// Minimum benefit of moving a liquidity position, in dollars.
-            min_rebalance_benefit_usd: MinUsd = Enforced::ToolsOf(Category::Lp);
+            min_rebalance_benefit_usd: MinUsd = EnforcedBy::ToolsOf(Category::Lp);
             /// Requires a check of the benefit before a liquidity position is moved.
-            require_rebalance_check: Require = Enforced::ToolsOf(Category::Lp);
+            require_rebalance_check: Require = EnforcedBy::ToolsOf(Category::Lp);
 
             /// Dollars above which a single tool needs approval: TOOL = { requires_approval_above_usd = "…" }.
-            tools: ToolRules = Enforced::Approval;
+            tools: ToolRules = EnforcedBy::Approval;
             /// Limits on single tokens: "CHAIN:0x…" = { max_single_usd = "…", max_daily_usd = "…" }.
             token_caps: TokenRules = SPENDING;
         }

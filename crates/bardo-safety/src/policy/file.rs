@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 use super::fields::{Rules, RulesFile};
-use super::preset::Preset;
-use super::{Origin, Policy};
+use super::preset::PolicyPreset;
+use super::{Policy, PolicyOrigin};
 use bardo_base::model::Category;
 use bardo_base::regular_file;
 use bardo_base::text::{SafeText, nearest};
@@ -75,7 +75,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Policy, PolicyError> {
         fail(at, parser_message(error.message()))
     })?;
     let Some(preset) = file.preset else {
-        let names = Preset::ALL.map(Preset::as_str).join(", ");
+        let names = PolicyPreset::ALL.map(PolicyPreset::as_str).join(", ");
         return Err(fail(0, format!("no preset named: start with `preset = \"…\"`, one of {names}")));
     };
     let set = keys(text);
@@ -85,7 +85,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Policy, PolicyError> {
         return Err(fail(at, what.to_owned()));
     }
     let set = set.into_iter().map(|(name, at)| (name, line(text, at))).collect();
-    let origin = Origin::File { path: path.to_owned(), preset, set };
+    let origin = PolicyOrigin::File { path: path.to_owned(), preset, set };
     Ok(Policy::new(preset.rules().under(file), origin, vec![text.into()]))
 }
 
@@ -95,7 +95,7 @@ fn parser_message(message: &str) -> String {
     let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
     let Some((unknown, _)) = unknown else { return clean };
     let mut names = Vec::new();
-    Preset::ReadOnly.rules().walk("", &mut |field| names.push(field.name));
+    PolicyPreset::ReadOnly.rules().walk("", &mut |field| names.push(field.name));
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     let near = nearest(unknown, names.iter().map(String::as_str)).map(last).or_else(|| {
         let bare: Vec<_> = names.iter().map(|name| last(name)).collect();
@@ -118,7 +118,7 @@ fn keys(text: &str) -> Vec<(String, usize)> {
         }
     }
     let mut known = Vec::new();
-    Rules::walk(&Preset::ReadOnly.rules(), "", &mut |field| known.push(field.name));
+    Rules::walk(&PolicyPreset::ReadOnly.rules(), "", &mut |field| known.push(field.name));
     let mut found = Vec::new();
     if let Ok(table) = DeTable::parse(text) {
         gather(table.get_ref(), "", &known, &mut found);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use super::rules::Rule;
+use super::rules::PolicyValue;
 use bardo_base::text::SafeText;
 
 const DAY_MINUTES: u32 = 24 * 60;
@@ -26,9 +26,9 @@ pub enum HoursError {
 
 /// Intervals of the week in minutes since Monday 00:00 UTC, ascending and disjoint; `None` for always.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hours(Option<Vec<(u32, u32)>>);
+pub struct TradingHours(Option<Vec<(u32, u32)>>);
 
-impl Hours {
+impl TradingHours {
     /// No restriction on the time.
     pub const ALWAYS: Self = Self(None);
 
@@ -39,7 +39,7 @@ impl Hours {
     }
 
     /// Returns the intervals as text for display.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         format!("{} UTC", self.shown().replace(['"', '[', ']'], ""))
     }
 
@@ -99,7 +99,7 @@ fn minutes(text: &str) -> Option<u32> {
     (minutes < 60 && total <= DAY_MINUTES).then_some(total)
 }
 
-impl Rule for Hours {
+impl PolicyValue for TradingHours {
     fn stricter(&self, other: &Self) -> Self {
         let (Some(one), Some(two)) = (&self.0, &other.0) else {
             return Self(self.0.as_ref().or(other.0.as_ref()).cloned());
@@ -136,18 +136,18 @@ impl Rule for Hours {
     }
 }
 
-impl<'de> Deserialize<'de> for Hours {
+impl<'de> Deserialize<'de> for TradingHours {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged, expecting = "\"always\" or a list such as [\"Mon-Fri 08:00-18:00\"]")]
-        enum Written {
+        enum HoursForm {
             Word(String),
             List(Vec<String>),
         }
-        match Written::deserialize(deserializer)? {
-            Written::Word(word) if word == "always" => Ok(Self::ALWAYS),
-            Written::Word(_) => Err(D::Error::custom("write \"always\" or a list such as [\"Mon-Fri 08:00-18:00\"]")),
-            Written::List(list) => Self::parse(&list).map_err(D::Error::custom),
+        match HoursForm::deserialize(deserializer)? {
+            HoursForm::Word(word) if word == "always" => Ok(Self::ALWAYS),
+            HoursForm::Word(_) => Err(D::Error::custom("write \"always\" or a list such as [\"Mon-Fri 08:00-18:00\"]")),
+            HoursForm::List(list) => Self::parse(&list).map_err(D::Error::custom),
         }
     }
 }
@@ -156,8 +156,8 @@ impl<'de> Deserialize<'de> for Hours {
 mod tests {
     use super::*;
 
-    fn hours(list: &[&str]) -> Hours {
-        Hours::parse(&list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
+    fn hours(list: &[&str]) -> TradingHours {
+        TradingHours::parse(&list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 
     /// 22 November 2026, a Sunday, 00:00 UTC.
@@ -180,7 +180,7 @@ mod tests {
             assert_eq!(work.contains(at), inside, "{at}");
         }
         assert_eq!(work.opens_in(SUNDAY + 23 * HOUR + 30_000), Some(9 * 3_600 - 30));
-        assert!(Hours::ALWAYS.contains(SUNDAY));
+        assert!(TradingHours::ALWAYS.contains(SUNDAY));
         assert_eq!(hours(&[]).opens_in(SUNDAY), None);
         assert!(!hours(&[]).contains(SUNDAY));
     }
@@ -194,7 +194,7 @@ mod tests {
         for bad in
             ["Mon", "Mon 8:00-18:00", "Mon 08:00-25:00", "Fri-Mon 08:00-18:00", "Mon 18:00-08:00", "Moon 08:00-18:00"]
         {
-            assert!(Hours::parse(&[bad.to_owned()]).is_err(), "{bad}");
+            assert!(TradingHours::parse(&[bad.to_owned()]).is_err(), "{bad}");
         }
     }
 }

@@ -9,7 +9,7 @@ use alloy::primitives::{Address, FixedBytes};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use super::rules::Rule;
+use super::rules::PolicyValue;
 use bardo_base::text::SafeText;
 use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, NoSpender, UnknownChain, bundled_never, named, resolve};
 use golem_chain::token::TokenId;
@@ -65,21 +65,21 @@ pub(super) trait Item: Clone + Ord + fmt::Display + FromStr<Err = ItemError> {
 
 /// Allowed items: all, the built-in set, or a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scope<T> {
+pub struct AllowedItems<T> {
     /// True to allow only the built-in set: bundled tokens, address book contracts, or the account itself.
     pub known: bool,
     /// Allowed items; `None` for no list.
     pub listed: Option<BTreeSet<T>>,
 }
 
-impl<T> Scope<T> {
+impl<T> AllowedItems<T> {
     /// Allows every item.
     pub const ALL: Self = Self { known: false, listed: None };
     /// Allows the built-in set.
     pub const KNOWN: Self = Self { known: true, listed: None };
 }
 
-impl<T: Ord> Scope<T> {
+impl<T: Ord> AllowedItems<T> {
     /// Allows the listed items only.
     pub fn only(items: impl IntoIterator<Item = T>) -> Self {
         Self { known: false, listed: Some(items.into_iter().collect()) }
@@ -97,9 +97,9 @@ impl<T: Ord> Scope<T> {
 }
 
 #[expect(private_bounds, reason = "lists are made here alone")]
-impl<T: Item> Scope<T> {
+impl<T: Item> AllowedItems<T> {
     /// Describes the allowed items for display.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match (self.known, &self.listed) {
             (false, None) => "all".to_owned(),
             (true, None) => T::KNOWN.unwrap_or("none").to_owned(),
@@ -112,7 +112,7 @@ impl<T: Item> Scope<T> {
     }
 }
 
-impl<T: Item> Rule for Scope<T> {
+impl<T: Item> PolicyValue for AllowedItems<T> {
     fn stricter(&self, other: &Self) -> Self {
         let listed = match (&self.listed, &other.listed) {
             (Some(one), Some(two)) => {
@@ -138,26 +138,26 @@ impl<T: Item> Rule for Scope<T> {
     }
 }
 
-impl<'de, T: Item> Deserialize<'de> for Scope<T> {
+impl<'de, T: Item> Deserialize<'de> for AllowedItems<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(
             untagged,
             expecting = "a list of strings, or \"all\" (some fields accept another word: `bardo policy explain`)"
         )]
-        enum Written {
+        enum ItemsForm {
             Word(String),
             List(Vec<String>),
         }
-        match Written::deserialize(deserializer)? {
-            Written::Word(word) if word == "all" => Ok(Self::ALL),
-            Written::Word(word) if Some(word.as_str()) == T::KNOWN => Ok(Self::KNOWN),
-            Written::Word(word) => {
+        match ItemsForm::deserialize(deserializer)? {
+            ItemsForm::Word(word) if word == "all" => Ok(Self::ALL),
+            ItemsForm::Word(word) if Some(word.as_str()) == T::KNOWN => Ok(Self::KNOWN),
+            ItemsForm::Word(word) => {
                 let known = T::KNOWN.map(|known| format!(", \"{known}\"")).unwrap_or_default();
                 let word = SafeText::clean(&word, 60);
                 Err(D::Error::custom(format!("\"{word}\" is not valid: write \"all\"{known} or a list")))
             }
-            Written::List(list) => {
+            ItemsForm::List(list) => {
                 let items: Result<BTreeSet<T>, ItemError> = list.iter().map(|text| text.parse()).collect();
                 items.map(|items| Self { known: false, listed: Some(items) }).map_err(D::Error::custom)
             }
@@ -322,13 +322,13 @@ addresses! {
 
 /// Name of a tool, protocol or kind of action, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Word(pub String);
+pub struct ItemName(pub String);
 
-impl Item for Word {
+impl Item for ItemName {
     const KNOWN: Option<&'static str> = None;
 }
 
-impl FromStr for Word {
+impl FromStr for ItemName {
     type Err = ItemError;
 
     fn from_str(text: &str) -> Result<Self, ItemError> {
@@ -339,7 +339,7 @@ impl FromStr for Word {
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for ItemName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

@@ -2,16 +2,16 @@
 
 use super::rules::MaxUsd;
 use super::{Policy, Rules, ToolRule};
-use crate::approval::{ApprovalNeed, Reason};
+use crate::approval::{ApprovalNeed, ApprovalReason};
 use crate::checks::slippage::SlippageLimits;
-use crate::ledger::{Caps, Micros, REVOCATIONS_A_DAY, Span, SpendCap, TokenCaps};
+use crate::ledger::{CapPeriod, LedgerCaps, MicroUsd, REVOCATIONS_A_DAY, SpendCap, TokenCaps};
 use bardo_base::model::{Phase, RuleName};
 use bardo_base::units::{BasisPoints, Rounding, Usd};
 
 impl Policy {
     /// Returns the limits that the ledger enforces in this phase. `whole` leaves the limits per action unscaled, for
     /// exits: a phase that wants exits must not reduce them.
-    pub fn caps(&self, phase: Phase, whole: bool) -> Caps {
+    pub fn caps(&self, phase: Phase, whole: bool) -> LedgerCaps {
         let rules = self.rules();
         let factor = rules.phases.of(phase).size_factor_bps.0;
         let scaled = (!whole && factor.get() < 10_000).then_some(factor);
@@ -19,7 +19,7 @@ impl Policy {
         for (rule, span, most) in spend_caps(rules) {
             let Some(most) = most.0 else { continue };
             let limit = down(most);
-            let scaled = scaled.filter(|_| span == Span::Once);
+            let scaled = scaled.filter(|_| span == CapPeriod::Once);
             let limit = scaled.map_or(limit, |factor| limit.share(factor));
             spend.push(SpendCap { rule, span, limit, scaled });
         }
@@ -28,7 +28,7 @@ impl Policy {
             let once = scaled.map_or(once, |factor| once.map(|once| once.share(factor)));
             ((token.chain.0, token.token), TokenCaps { once, day: rule.max_daily_usd.0.map(down) })
         });
-        Caps {
+        LedgerCaps {
             spend,
             tokens: tokens.collect(),
             trades_per_hour: rules.max_trades_per_hour.0,
@@ -49,7 +49,7 @@ impl Policy {
         let mut reasons = Vec::new();
         let mut ask = |threshold: MaxUsd, field: &str| {
             if let Some(most) = threshold.0.filter(|most| spent > *most) {
-                reasons.push(Reason::above(up(spent), down(most), field));
+                reasons.push(ApprovalReason::above(up(spent), down(most), field));
             }
         };
         ask(rules.require_human_approval_above_usd, "require_human_approval_above_usd");
@@ -98,22 +98,22 @@ impl Policy {
 }
 
 /// Returns the caps in dollars, by field.
-fn spend_caps(rules: &Rules) -> [(RuleName, Span, MaxUsd); 6] {
+fn spend_caps(rules: &Rules) -> [(RuleName, CapPeriod, MaxUsd); 6] {
     [
-        (RuleName::MaxSingleTradeUsd, Span::Once, rules.max_single_trade_usd),
-        (RuleName::PerTransaction, Span::Once, rules.spending_limits.per_transaction),
-        (RuleName::MaxHourlySpendUsd, Span::Hour, rules.max_hourly_spend_usd),
-        (RuleName::MaxDailySpendUsd, Span::Day, rules.max_daily_spend_usd),
-        (RuleName::PerDay, Span::Day, rules.spending_limits.per_day),
-        (RuleName::MaxMonthlySpendUsd, Span::Month, rules.max_monthly_spend_usd),
+        (RuleName::MaxSingleTradeUsd, CapPeriod::Once, rules.max_single_trade_usd),
+        (RuleName::PerTransaction, CapPeriod::Once, rules.spending_limits.per_transaction),
+        (RuleName::MaxHourlySpendUsd, CapPeriod::Hour, rules.max_hourly_spend_usd),
+        (RuleName::MaxDailySpendUsd, CapPeriod::Day, rules.max_daily_spend_usd),
+        (RuleName::PerDay, CapPeriod::Day, rules.spending_limits.per_day),
+        (RuleName::MaxMonthlySpendUsd, CapPeriod::Month, rules.max_monthly_spend_usd),
     ]
 }
 
 /// Converts a limit into the ledger's unit, rounded down; a limit that is too large counts as the maximum.
-fn down(most: Usd) -> Micros {
-    Micros::of(most, Rounding::Down).unwrap_or(Micros::MAX)
+fn down(most: Usd) -> MicroUsd {
+    MicroUsd::of(most, Rounding::Down).unwrap_or(MicroUsd::MAX)
 }
 
-fn up(spent: Usd) -> Micros {
-    Micros::of(spent, Rounding::Up).unwrap_or(Micros::MAX)
+fn up(spent: Usd) -> MicroUsd {
+    MicroUsd::of(spent, Rounding::Up).unwrap_or(MicroUsd::MAX)
 }

@@ -5,13 +5,13 @@
 
 mod fields;
 mod file;
-mod held;
 mod hours;
 mod items;
 mod keeper;
 mod limits;
 mod preset;
 mod rules;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -24,23 +24,23 @@ use alloy::primitives::{B256, Keccak256};
 
 use bardo_base::model::{Category, Check};
 
-pub use fields::{Enforced, Field, PhaseRules, Phases, Rules, SpendingLimits};
+pub use fields::{EnforcedBy, PhaseRules, Phases, PolicyField, Rules, SpendingLimits};
 pub use file::{PolicyError, parse, read};
-pub use held::{MIGRATIONS, held, hold};
-pub use hours::{Hours, HoursError};
-pub use items::{ChainId, ContractRef, ItemError, Recipient, Scope, Spender, TokenRef, Wallet, Word};
-pub use keeper::{Adopted, Followed, Keeper, Pending};
-pub use preset::Preset;
+pub use hours::{HoursError, TradingHours};
+pub use items::{AllowedItems, ChainId, ContractRef, ItemError, ItemName, Recipient, Spender, TokenRef, Wallet};
+pub use keeper::{ActivePolicy, PendingPolicy, PolicyFileCheck, PolicyKeeper};
+pub use preset::PolicyPreset;
 pub use rules::{
     MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, Require, TokenRule,
     TokenRules, ToolRule, ToolRules,
 };
+pub use stored::{MIGRATIONS, store_policy, stored_policy};
 
 /// Immutable policy that is ready to be enforced.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     rules: Rules,
-    origin: Origin,
+    origin: PolicyOrigin,
     hash: B256,
     /// Policy texts that reproduce this policy: it is the strictest combination of them.
     sources: Vec<Arc<str>>,
@@ -48,15 +48,15 @@ pub struct Policy {
 
 /// Origin of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum PolicyOrigin {
     /// One of the built-in presets.
-    Preset(Preset),
+    Preset(PolicyPreset),
     /// File that the operator wrote.
     File {
         /// Path of the file.
         path: PathBuf,
         /// Preset that the file starts from.
-        preset: Preset,
+        preset: PolicyPreset,
         /// Fields that the file sets, with their line numbers.
         set: BTreeMap<String, usize>,
     },
@@ -66,7 +66,7 @@ pub enum Origin {
 
 /// Field that differs between two policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct FieldChange {
     /// Name of the field.
     pub field: String,
     /// Value in the old policy.
@@ -78,7 +78,7 @@ pub struct Change {
 }
 
 impl Policy {
-    fn new(rules: Rules, origin: Origin, sources: Vec<Arc<str>>) -> Self {
+    fn new(rules: Rules, origin: PolicyOrigin, sources: Vec<Arc<str>>) -> Self {
         let mut hasher = Keccak256::new();
         hasher.update(b"bardo policy 1");
         rules.walk("", &mut |field| {
@@ -91,9 +91,9 @@ impl Policy {
     }
 
     /// Creates a policy from a built-in preset.
-    pub fn preset(preset: Preset) -> Self {
+    pub fn preset(preset: PolicyPreset) -> Self {
         let source = format!("preset = \"{}\"\n", preset.as_str());
-        Self::new(preset.rules(), Origin::Preset(preset), vec![source.into()])
+        Self::new(preset.rules(), PolicyOrigin::Preset(preset), vec![source.into()])
     }
 
     /// Returns the texts that reproduce this policy, see [`Self::from_sources`].
@@ -123,7 +123,7 @@ impl Policy {
     }
 
     /// Returns the origin of the policy.
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &PolicyOrigin {
         &self.origin
     }
 
@@ -135,22 +135,22 @@ impl Policy {
     /// Returns the display name: the preset's, with `*` for a file.
     pub fn name(&self) -> String {
         match &self.origin {
-            Origin::Preset(preset) => preset.as_str().to_owned(),
-            Origin::File { preset, .. } => format!("{}*", preset.as_str()),
-            Origin::Between => "stricter of two".to_owned(),
+            PolicyOrigin::Preset(preset) => preset.as_str().to_owned(),
+            PolicyOrigin::File { preset, .. } => format!("{}*", preset.as_str()),
+            PolicyOrigin::Between => "stricter of two".to_owned(),
         }
     }
 
     /// Returns the preset that the policy starts from; `None` for a combination of two policies.
-    pub fn begins_with(&self) -> Option<Preset> {
+    pub fn begins_with(&self) -> Option<PolicyPreset> {
         match &self.origin {
-            Origin::Preset(preset) | Origin::File { preset, .. } => Some(*preset),
-            Origin::Between => None,
+            PolicyOrigin::Preset(preset) | PolicyOrigin::File { preset, .. } => Some(*preset),
+            PolicyOrigin::Between => None,
         }
     }
 
     /// Returns every field, in order.
-    pub fn fields(&self) -> Vec<Field> {
+    pub fn fields(&self) -> Vec<PolicyField> {
         let mut fields = Vec::new();
         self.rules.walk("", &mut |field| fields.push(field));
         fields
@@ -159,22 +159,22 @@ impl Policy {
     /// Describes where a field was set.
     pub fn set_by(&self, field: &str) -> String {
         match &self.origin {
-            Origin::Preset(preset) => format!("preset {}", preset.as_str()),
-            Origin::File { preset, set, .. } => match set.get(field) {
+            PolicyOrigin::Preset(preset) => format!("preset {}", preset.as_str()),
+            PolicyOrigin::File { preset, set, .. } => match set.get(field) {
                 Some(line) => format!("line {line}"),
                 None => format!("preset {}", preset.as_str()),
             },
-            Origin::Between => "the stricter of two".to_owned(),
+            PolicyOrigin::Between => "the stricter of two".to_owned(),
         }
     }
 
     /// Returns the fields that differ in `next`.
-    pub fn changes(&self, next: &Self) -> Vec<Change> {
+    pub fn changes(&self, next: &Self) -> Vec<FieldChange> {
         let both = self.stricter(next);
         let fields = self.fields().into_iter().zip(next.fields()).zip(both.fields());
         fields
             .filter(|((from, to), _)| from.value != to.value)
-            .map(|((from, to), both)| Change {
+            .map(|((from, to), both)| FieldChange {
                 tighter: both.value == to.value,
                 field: from.name,
                 from: from.value,
@@ -188,13 +188,13 @@ impl Policy {
     pub fn stricter(&self, other: &Self) -> Self {
         let mut sources = self.sources.clone();
         sources.extend(other.sources.iter().filter(|source| !self.sources.contains(source)).cloned());
-        Self::new(self.rules.stricter_fields(&other.rules), Origin::Between, sources)
+        Self::new(self.rules.stricter_fields(&other.rules), PolicyOrigin::Between, sources)
     }
 }
 
 /// Component that enforces a field of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Enforcer {
+pub enum PolicyEnforcer {
     /// A check of the pipeline.
     Check(Check),
     /// The approval queue.
@@ -207,7 +207,7 @@ pub enum Enforcer {
     Reader,
 }
 
-impl fmt::Display for Enforcer {
+impl fmt::Display for PolicyEnforcer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Check(check) => write!(f, "{check}"),
@@ -230,20 +230,20 @@ pub enum NotEnforced {
     NoTool(Category),
 }
 
-impl Field {
+impl PolicyField {
     /// Returns the component that enforces the field if tools of these categories are installed.
     ///
     /// # Errors
     /// [`NotEnforced`] if nothing enforces it.
-    pub fn enforced_with(&self, installed: &[Category]) -> Result<Enforcer, NotEnforced> {
+    pub fn enforced_with(&self, installed: &[Category]) -> Result<PolicyEnforcer, NotEnforced> {
         match self.enforced {
-            Enforced::By(check) => Ok(Enforcer::Check(check)),
-            Enforced::Approval => Ok(Enforcer::Approval),
-            Enforced::Sending => Ok(Enforcer::Sender),
-            Enforced::Routing => Ok(Enforcer::TradingTools),
-            Enforced::Load => Ok(Enforcer::Reader),
-            Enforced::ToolsOf(category) if installed.contains(&category) => Err(NotEnforced::Although(category)),
-            Enforced::ToolsOf(category) => Err(NotEnforced::NoTool(category)),
+            EnforcedBy::By(check) => Ok(PolicyEnforcer::Check(check)),
+            EnforcedBy::Approval => Ok(PolicyEnforcer::Approval),
+            EnforcedBy::Sending => Ok(PolicyEnforcer::Sender),
+            EnforcedBy::Routing => Ok(PolicyEnforcer::TradingTools),
+            EnforcedBy::Load => Ok(PolicyEnforcer::Reader),
+            EnforcedBy::ToolsOf(category) if installed.contains(&category) => Err(NotEnforced::Although(category)),
+            EnforcedBy::ToolsOf(category) => Err(NotEnforced::NoTool(category)),
         }
     }
 }
@@ -253,9 +253,9 @@ impl Field {
 /// # Errors
 /// [`PolicyError::Unenforced`] for the first rule that is not.
 pub fn enforceable(installed: &[Category]) -> Result<(), PolicyError> {
-    let fields = Policy::preset(Preset::ReadOnly).fields().into_iter();
+    let fields = Policy::preset(PolicyPreset::ReadOnly).fields().into_iter();
     let mut open = fields.filter_map(|field| match field.enforced {
-        Enforced::ToolsOf(category) if installed.contains(&category) => {
+        EnforcedBy::ToolsOf(category) if installed.contains(&category) => {
             Some(PolicyError::Unenforced { field: field.name, category })
         }
         _ => None,

@@ -8,8 +8,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 use super::fields::{PhaseRules, Phases, Rules, SpendingLimits};
-use super::hours::Hours;
-use super::items::{ChainId, Scope};
+use super::hours::TradingHours;
+use super::items::{AllowedItems, ChainId};
 use super::rules::{
     MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, Require, TokenRules,
     ToolRules,
@@ -17,7 +17,7 @@ use super::rules::{
 
 /// Built-in policy that a file can start from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Preset {
+pub enum PolicyPreset {
     /// Signs nothing at all.
     ReadOnly,
     /// For the devnet: limits wide enough to show every feature, and low enough to be reached.
@@ -28,7 +28,7 @@ pub enum Preset {
     Paranoid,
 }
 
-impl Preset {
+impl PolicyPreset {
     /// Every preset, in the order of the documentation.
     pub const ALL: [Self; 4] = [Self::ReadOnly, Self::Demo, Self::DefiTrading, Self::Paranoid];
 
@@ -53,7 +53,7 @@ impl Preset {
     }
 }
 
-impl<'de> Deserialize<'de> for Preset {
+impl<'de> Deserialize<'de> for PolicyPreset {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::ALL.into_iter().find(|preset| preset.as_str() == text).ok_or_else(|| {
@@ -95,28 +95,28 @@ fn defi_trading() -> Rules {
         max_allowance_usd: most(10_000),
         allow_unlimited_allowance: Permission(false),
         max_allowance_seconds: MaxSeconds(3_600),
-        allowed_tools: Scope::ALL,
-        allowed_chains: Scope::only([ChainId(42_161)]),
-        allowed_protocols: Scope::ALL,
-        allowed_tokens: Scope::KNOWN,
-        allowed_intent_types: Scope::ALL,
-        allowed_execution_wallets: Scope::ALL,
-        safe_addresses: Scope::ALL,
-        allowed_recipients: Scope::KNOWN,
-        allowed_contracts: Scope::KNOWN,
-        allowed_spenders: Scope::KNOWN,
+        allowed_tools: AllowedItems::ALL,
+        allowed_chains: AllowedItems::only([ChainId(42_161)]),
+        allowed_protocols: AllowedItems::ALL,
+        allowed_tokens: AllowedItems::KNOWN,
+        allowed_intent_types: AllowedItems::ALL,
+        allowed_execution_wallets: AllowedItems::ALL,
+        safe_addresses: AllowedItems::ALL,
+        allowed_recipients: AllowedItems::KNOWN,
+        allowed_contracts: AllowedItems::KNOWN,
+        allowed_spenders: AllowedItems::KNOWN,
         require_human_approval_above_usd: most(10_000),
         delay_above_usd: NO_LIMIT,
         delay_seconds: MinSeconds(60),
         notify_above_usd: most(1_000),
         approve_first_seen: Require(true),
-        always_approve: Scope::only([]),
+        always_approve: AllowedItems::only([]),
         require_simulation_before_execution: Require(true),
         max_trades_per_hour: MaxCount(10),
         max_revocations_per_hour: MaxCount(30),
         max_tool_calls_per_minute: MaxCount(60),
         cooldown_seconds: MinSeconds(300),
-        active_hours: Hours::ALWAYS,
+        active_hours: TradingHours::ALWAYS,
         stop_loss_pct: MaxPercent(bps(500).0),
         max_consecutive_failures: MaxCount(3),
         breaker_cool_off_seconds: MinSeconds(900),
@@ -144,11 +144,11 @@ fn demo() -> Rules {
         max_single_trade_usd: most(2_500),
         max_daily_spend_usd: most(5_000),
         max_monthly_spend_usd: most(50_000),
-        allowed_chains: Scope::only([ChainId(DEVNET_ETHEREUM), ChainId(DEVNET_BASE)]),
+        allowed_chains: AllowedItems::only([ChainId(DEVNET_ETHEREUM), ChainId(DEVNET_BASE)]),
         require_human_approval_above_usd: most(1_000),
         // First-time recipients are shown to the operator instead of being refused.
-        allowed_recipients: Scope::ALL,
-        always_approve: Scope::ALL,
+        allowed_recipients: AllowedItems::ALL,
+        always_approve: AllowedItems::ALL,
         notify_above_usd: NO_LIMIT,
         max_trades_per_hour: MaxCount(120),
         max_revocations_per_hour: MaxCount(240),
@@ -198,8 +198,8 @@ fn read_only() -> Rules {
         max_daily_spend_usd: most(0),
         max_monthly_spend_usd: most(0),
         // The list of chains also limits reads; every kind of action is refused below.
-        allowed_chains: Scope::ALL,
-        allowed_intent_types: Scope::only([]),
+        allowed_chains: AllowedItems::ALL,
+        allowed_intent_types: AllowedItems::only([]),
         max_trades_per_hour: MaxCount(0),
         max_revocations_per_hour: MaxCount(20),
         spending_limits: SpendingLimits { per_transaction: most(0), per_day: most(0), hot_lane: most(0) },

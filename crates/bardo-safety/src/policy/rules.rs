@@ -12,7 +12,7 @@ use crate::ledger::percent;
 use bardo_base::units::{AmountError, BasisPoints, Usd, UsdError};
 
 /// Operations that every policy value supports.
-pub(super) trait Rule: Clone + PartialEq {
+pub(super) trait PolicyValue: Clone + PartialEq {
     /// Returns the stricter of the two values; if neither is, a value stricter than both.
     fn stricter(&self, other: &Self) -> Self;
     /// Formats the value in the file's syntax. Different values have different texts.
@@ -76,7 +76,7 @@ fn number_or_text<'de, T, D: Deserializer<'de>>(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxUsd(pub Option<Usd>);
 
-impl Rule for MaxUsd {
+impl PolicyValue for MaxUsd {
     fn stricter(&self, other: &Self) -> Self {
         Self(match (self.0, other.0) {
             (Some(one), Some(two)) => Some(one.min(two)),
@@ -101,7 +101,7 @@ impl<'de> Deserialize<'de> for MaxUsd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinUsd(pub Usd);
 
-impl Rule for MinUsd {
+impl PolicyValue for MinUsd {
     fn stricter(&self, other: &Self) -> Self {
         Self(self.0.max(other.0))
     }
@@ -124,7 +124,7 @@ macro_rules! whole_number {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
         pub struct $name(pub $inner);
 
-        impl Rule for $name {
+        impl PolicyValue for $name {
             fn stricter(&self, other: &Self) -> Self {
                 Self(self.0.$stricter(other.0))
             }
@@ -153,7 +153,7 @@ whole_number! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct MaxBps(pub BasisPoints);
 
-impl Rule for MaxBps {
+impl PolicyValue for MaxBps {
     fn stricter(&self, other: &Self) -> Self {
         Self(self.0.min(other.0))
     }
@@ -167,7 +167,7 @@ impl Rule for MaxBps {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxPercent(pub BasisPoints);
 
-impl Rule for MaxPercent {
+impl PolicyValue for MaxPercent {
     fn stricter(&self, other: &Self) -> Self {
         Self(self.0.min(other.0))
     }
@@ -199,7 +199,7 @@ impl MaxGwei {
     }
 }
 
-impl Rule for MaxGwei {
+impl PolicyValue for MaxGwei {
     fn stricter(&self, other: &Self) -> Self {
         Self(match (self.0, other.0) {
             (Some(one), Some(two)) => Some(one.min(two)),
@@ -230,7 +230,7 @@ impl<'de> Deserialize<'de> for MaxGwei {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Require(pub bool);
 
-impl Rule for Require {
+impl PolicyValue for Require {
     fn stricter(&self, other: &Self) -> Self {
         Self(self.0 || other.0)
     }
@@ -244,7 +244,7 @@ impl Rule for Require {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Permission(pub bool);
 
-impl Rule for Permission {
+impl PolicyValue for Permission {
     fn stricter(&self, other: &Self) -> Self {
         Self(self.0 && other.0)
     }
@@ -266,7 +266,7 @@ pub struct ToolRule {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct ToolRules(pub BTreeMap<String, ToolRule>);
 
-impl Rule for ToolRules {
+impl PolicyValue for ToolRules {
     fn stricter(&self, other: &Self) -> Self {
         let mut all = self.0.clone();
         for (tool, rule) in &other.0 {
@@ -325,7 +325,7 @@ impl<'de> Deserialize<'de> for TokenRules {
     }
 }
 
-impl Rule for TokenRules {
+impl PolicyValue for TokenRules {
     fn stricter(&self, other: &Self) -> Self {
         let mut all = self.0.clone();
         for (token, rule) in &other.0 {

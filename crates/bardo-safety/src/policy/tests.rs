@@ -4,7 +4,7 @@ use alloy::primitives::address;
 
 use super::*;
 use crate::approval::ApprovalNeed;
-use crate::ledger::{Micros, Span};
+use crate::ledger::{CapPeriod, MicroUsd};
 use bardo_base::model::{Category, Check, Phase};
 use golem_chain::token::TokenId;
 
@@ -39,7 +39,7 @@ const ALMANAK: [(&str, &str); 17] = [
 
 #[test]
 fn defi_trading_has_the_documents_defaults() {
-    let policy = Policy::preset(Preset::DefiTrading);
+    let policy = Policy::preset(PolicyPreset::DefiTrading);
     for (field, default) in ALMANAK {
         assert_eq!(value(&policy, field), default, "{field}");
     }
@@ -57,7 +57,7 @@ fn defi_trading_has_the_documents_defaults() {
 
 #[test]
 fn demo_has_the_specified_figures() {
-    let policy = Policy::preset(Preset::Demo);
+    let policy = Policy::preset(PolicyPreset::Demo);
     for (field, figure) in [
         ("max_single_trade_usd", "\"2500\""),
         ("max_daily_spend_usd", "\"5000\""),
@@ -88,7 +88,7 @@ fn demo_has_the_specified_figures() {
 
 #[test]
 fn presets_from_demo_to_read_only_only_grow_tighter_where_they_share_a_purpose() {
-    let [read_only, _, defi, paranoid] = Preset::ALL.map(Policy::preset);
+    let [read_only, _, defi, paranoid] = PolicyPreset::ALL.map(Policy::preset);
     for (wide, narrow, looser) in [(&defi, &paranoid, &[][..]), (&paranoid, &read_only, &["allowed_chains"])] {
         // The list of chains also limits reads, and read-only reads every chain. It still acts on none.
         let changes = wide.changes(narrow).into_iter().filter(|change| !change.tighter);
@@ -120,12 +120,14 @@ fn a_file_says_where_it_differs() {
     }
     let caps = policy.caps(Phase::Cautious, false);
     let single = caps.spend.iter().find(|cap| cap.rule == bardo_base::model::RuleName::MaxSingleTradeUsd).unwrap();
-    assert_eq!((single.limit, single.span), (Micros::new(250_000_000).unwrap(), Span::Once));
-    assert_eq!(caps.tokens[&(8_453, TokenId::Native)].day, Some(Micros::new(40_000_000).unwrap()));
+    assert_eq!((single.limit, single.span), (MicroUsd::new(250_000_000).unwrap(), CapPeriod::Once));
+    assert_eq!(caps.tokens[&(8_453, TokenId::Native)].day, Some(MicroUsd::new(40_000_000).unwrap()));
     // Exits are not scaled, and neither are windows.
     let whole = policy.caps(Phase::Cautious, true);
-    assert!(whole.spend.iter().any(|cap| cap.limit == Micros::new(1_000_000_000).unwrap()));
-    assert!(caps.spend.iter().any(|cap| cap.span == Span::Day && cap.limit == Micros::new(5_000_000_000).unwrap()));
+    assert!(whole.spend.iter().any(|cap| cap.limit == MicroUsd::new(1_000_000_000).unwrap()));
+    assert!(
+        caps.spend.iter().any(|cap| cap.span == CapPeriod::Day && cap.limit == MicroUsd::new(5_000_000_000).unwrap())
+    );
 }
 
 #[test]
@@ -167,7 +169,7 @@ fn what_is_not_understood_is_refused_with_its_line() {
 
 #[test]
 fn every_field_reads_back_as_it_is_shown() {
-    for preset in Preset::ALL {
+    for preset in PolicyPreset::ALL {
         let policy = Policy::preset(preset);
         // Applied over another preset, so that an ignored field would show.
         let mut toml = String::from("preset = \"paranoid\"\n");
@@ -183,7 +185,7 @@ fn every_field_reads_back_as_it_is_shown() {
 #[test]
 fn a_policy_that_differs_in_anything_has_another_hash() {
     let base = text("preset = \"demo\"\n").unwrap();
-    assert_eq!(base.hash(), Policy::preset(Preset::Demo).hash());
+    assert_eq!(base.hash(), Policy::preset(PolicyPreset::Demo).hash());
     for line in [
         "max_gas_usd = \"99\"",
         "max_fee_per_gas_gwei = \"1.5\"",
@@ -261,20 +263,20 @@ fn write(path: &Path, toml: &str) {
 fn a_tighter_file_holds_at_once_a_looser_one_waits_a_broken_one_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("policy.toml");
-    let keeper = Keeper::open(path.clone(), Preset::ReadOnly).unwrap();
+    let keeper = PolicyKeeper::open(path.clone(), PolicyPreset::ReadOnly).unwrap();
     assert_eq!(keeper.current().policy.name(), "read-only");
 
     write(&path, "preset = \"demo\"\n");
-    let keeper = Keeper::open(path.clone(), Preset::ReadOnly).unwrap();
-    assert_eq!(keeper.follow(), Followed::Unchanged);
+    let keeper = PolicyKeeper::open(path.clone(), PolicyPreset::ReadOnly).unwrap();
+    assert_eq!(keeper.follow(), PolicyFileCheck::Unchanged);
 
     write(&path, "preset = \"demo\"\nmax_gas_usd = \"50\"\n");
-    assert!(matches!(keeper.follow(), Followed::Tightened(changes) if changes.len() == 1));
+    assert!(matches!(keeper.follow(), PolicyFileCheck::Tightened(changes) if changes.len() == 1));
     assert_eq!((value(&keeper.current().policy, "max_gas_usd").as_str(), keeper.current().version), ("\"50\"", 2));
     assert_eq!(keeper.pending(), None);
 
     write(&path, "preset = \"demo\"\nmax_gas_usd = \"60\"\nmax_trades_per_hour = 7\n");
-    let Followed::Waits(pending) = keeper.follow() else { panic!("it did not wait") };
+    let PolicyFileCheck::Waits(pending) = keeper.follow() else { panic!("it did not wait") };
     let now = keeper.current().policy;
     assert_eq!((value(&now, "max_gas_usd").as_str(), value(&now, "max_trades_per_hour").as_str()), ("\"50\"", "7"));
     assert_eq!(pending.changes.iter().map(|change| change.field.as_str()).collect::<Vec<_>>(), ["max_gas_usd"]);
@@ -282,7 +284,7 @@ fn a_tighter_file_holds_at_once_a_looser_one_waits_a_broken_one_changes_nothing(
 
     // An approval covers exactly the policy that is waiting.
     write(&path, "preset = \"demo\"\nmax_gas_usd = \"none\"\n");
-    assert!(matches!(keeper.follow(), Followed::Waits(_)));
+    assert!(matches!(keeper.follow(), PolicyFileCheck::Waits(_)));
     assert!(keeper.accept(pending.policy.hash()).is_none());
     let waiting = keeper.pending().unwrap();
     let adopted = keeper.accept(waiting.policy.hash()).unwrap();
@@ -293,7 +295,7 @@ fn a_tighter_file_holds_at_once_a_looser_one_waits_a_broken_one_changes_nothing(
     let held = keeper.current().policy.hash();
     for broken in ["preset = ", "", "preset = \"demo\"\nnonsense = 1\n"] {
         write(&path, broken);
-        assert!(matches!(keeper.follow(), Followed::Broken(_)), "{broken}");
+        assert!(matches!(keeper.follow(), PolicyFileCheck::Broken(_)), "{broken}");
         assert_eq!(keeper.current().policy.hash(), held);
     }
     // Without the file the preset for an absent file applies, and it is tighter.
@@ -308,19 +310,19 @@ fn a_pipe_in_place_of_the_file_keeps_what_is_in_force_and_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let (path, aside) = (folder.path().join("policy.toml"), folder.path().join("aside"));
     write(&path, "preset = \"demo\"\n");
-    let keeper = std::sync::Arc::new(Keeper::open(path.clone(), Preset::ReadOnly).unwrap());
+    let keeper = std::sync::Arc::new(PolicyKeeper::open(path.clone(), PolicyPreset::ReadOnly).unwrap());
     std::fs::rename(&path, &aside).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
     let (tell, told) = std::sync::mpsc::channel();
     let following = keeper.clone();
     std::thread::spawn(move || tell.send(following.follow()));
     let followed = told.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for the pipe");
-    let Followed::Broken(error) = followed else { panic!("{followed:?}") };
+    let PolicyFileCheck::Broken(error) = followed else { panic!("{followed:?}") };
     assert!(error.to_string().contains("policy.toml: it is a named pipe"), "{error}");
     assert_eq!((keeper.current().policy.name().as_str(), keeper.broken()), ("demo*", Some(error)));
     // The same file is back.
     std::fs::rename(&aside, &path).unwrap();
-    assert_eq!((keeper.follow(), keeper.broken()), (Followed::Unchanged, None));
+    assert_eq!((keeper.follow(), keeper.broken()), (PolicyFileCheck::Unchanged, None));
 }
 
 #[test]
@@ -349,13 +351,13 @@ fn consent_grows_with_the_value() {
 
 #[test]
 fn no_field_is_carried_in_silence() {
-    let fields = Policy::preset(Preset::Demo).fields();
+    let fields = Policy::preset(PolicyPreset::Demo).fields();
     for field in &fields {
         assert!(field.about.ends_with('.') || field.about.contains('…'), "{}: {}", field.name, field.about);
         match field.enforced {
-            Enforced::By(check) => assert!(Check::ALL.contains(&check)),
-            Enforced::Approval | Enforced::Sending | Enforced::Routing | Enforced::Load => {}
-            Enforced::ToolsOf(category) => {
+            EnforcedBy::By(check) => assert!(Check::ALL.contains(&check)),
+            EnforcedBy::Approval | EnforcedBy::Sending | EnforcedBy::Routing | EnforcedBy::Load => {}
+            EnforcedBy::ToolsOf(category) => {
                 assert_eq!(field.enforced_with(&[]), Err(NotEnforced::NoTool(category)), "{}", field.name);
                 let refused = enforceable(&[Category::Trading, category]).unwrap_err();
                 assert!(matches!(refused, PolicyError::Unenforced { category: found, .. } if found == category));
@@ -378,15 +380,15 @@ fn what_was_loosened_while_no_program_ran_waits_as_well() {
     let held = text("preset = \"demo\"\nmax_gas_usd = \"50\"\n").unwrap();
     // One value looser, one tighter.
     write(&path, "preset = \"demo\"\nmax_gas_usd = \"60\"\nmax_trades_per_hour = 7\n");
-    let keeper = Keeper::open(path.clone(), Preset::ReadOnly).unwrap();
-    assert!(matches!(keeper.resume(held.clone()), Followed::Waits(_)));
+    let keeper = PolicyKeeper::open(path.clone(), PolicyPreset::ReadOnly).unwrap();
+    assert!(matches!(keeper.resume(held.clone()), PolicyFileCheck::Waits(_)));
     let now = keeper.current().policy;
     assert_eq!((value(&now, "max_gas_usd").as_str(), value(&now, "max_trades_per_hour").as_str()), ("\"50\"", "7"));
     let waiting = keeper.pending().unwrap();
     // A rejected policy is not offered again until the file changes.
     assert!(keeper.refuse(waiting.policy.hash()) && keeper.pending().is_none());
     write(&path, "preset = \"demo\"\nmax_gas_usd = \"61\"\nmax_trades_per_hour = 7\n");
-    assert!(matches!(keeper.follow(), Followed::Waits(_)));
+    assert!(matches!(keeper.follow(), PolicyFileCheck::Waits(_)));
     assert!(!keeper.refuse(waiting.policy.hash()) && keeper.pending().is_some());
 
     // The policy between two files can be restored from its texts.
@@ -395,8 +397,11 @@ fn what_was_loosened_while_no_program_ran_waits_as_well() {
     assert_eq!(again.hash(), now.hash());
     assert_eq!(Policy::from_sources([]).unwrap(), None);
     assert!(Policy::from_sources(["preset = \"demo\"\nnonsense = 1\n"]).is_err());
-    let tighter = Keeper::open(path, Preset::ReadOnly).unwrap();
-    assert!(matches!(tighter.resume(Policy::preset(Preset::DefiTrading).stricter(&held)), Followed::Waits(_)));
+    let tighter = PolicyKeeper::open(path, PolicyPreset::ReadOnly).unwrap();
+    assert!(matches!(
+        tighter.resume(Policy::preset(PolicyPreset::DefiTrading).stricter(&held)),
+        PolicyFileCheck::Waits(_)
+    ));
 }
 
 proptest::proptest! {

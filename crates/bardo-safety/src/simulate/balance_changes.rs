@@ -2,26 +2,26 @@
 
 use alloy::primitives::U256;
 
-use super::Simulated;
+use super::SimulatedEffects;
 use crate::proposal::Proposal;
 use crate::signing_payload::SigningPayload;
 use bardo_base::fabric::{LeastOut, SimulatedChange};
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Decimals of every chain's native token.
 const COIN_DECIMALS: u8 = 18;
 /// Maximum length of a figure, in characters; longer than any real one.
 const FIGURE: usize = 120;
 
-impl Simulated {
-    /// Returns the account's balance changes in the order of [`Simulated::moves`], then one for the gas cost, which the
+impl SimulatedEffects {
+    /// Returns the account's balance changes in the order of [`SimulatedEffects::moves`], then one for the gas cost, which the
     /// moves leave out. `declared` are the tokens that the action names, `coin` is the native token's symbol.
     pub fn balance_changes<'t>(
         &self,
         framed: &SigningPayload,
-        declared: impl Iterator<Item = &'t Token> + Clone,
+        declared: impl Iterator<Item = &'t TokenInfo> + Clone,
         coin: &str,
     ) -> Vec<SimulatedChange> {
         let moved = self.moves.iter().map(|moved| {

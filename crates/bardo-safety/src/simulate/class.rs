@@ -2,8 +2,8 @@
 
 use alloy::primitives::U256;
 
-use super::{Move, Surroundings};
-use crate::proposal::{Intent, Proposal};
+use super::{JudgeContext, TokenMove};
+use crate::proposal::{Proposal, ProposalIntent};
 use bardo_base::model::ActionClass;
 use golem_chain::token::TokenId;
 
@@ -19,7 +19,12 @@ const DUST_PART: u64 = 1_000;
 /// | stablecoin or ETH | a risky token, or ETH for a stablecoin | increase, or new position if none was held |
 /// | risky | risky; or between stablecoins | rebalance |
 /// | risky, or ETH for a stablecoin | stablecoin or ETH | decrease, or close if no more than a thousandth stays |
-pub(super) fn classify(lost: &[&Move], gained: &[&Move], more_allowed: bool, around: &Surroundings) -> ActionClass {
+pub(super) fn classify(
+    lost: &[&TokenMove],
+    gained: &[&TokenMove],
+    more_allowed: bool,
+    around: &JudgeContext,
+) -> ActionClass {
     let kind = |token: TokenId| Kind::of(token, around);
     if lost.is_empty() && gained.is_empty() {
         return if more_allowed { ActionClass::NewPosition } else { ActionClass::ReadOnly };
@@ -65,20 +70,20 @@ pub(super) fn classify(lost: &[&Move], gained: &[&Move], more_allowed: bool, aro
 /// | anything for a risky token, or stablecoins for ETH | increase |
 /// | like for like, or a bridge order with an arrival | rebalance |
 /// | nothing out, or nothing in | new position |
-pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &Surroundings) -> ActionClass {
+pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeContext) -> ActionClass {
     match proposal.intent {
         _ if revokes => ActionClass::ReadOnly,
-        Intent::Approve
-        | Intent::Transfer
-        | Intent::Identity
-        | Intent::PolicyCage
-        | Intent::Revoke
-        | Intent::CancelOrder
-        | Intent::Refund => ActionClass::NewPosition,
-        Intent::Bridge if proposal.order.as_ref().is_some_and(|order| order.arrival.is_some()) => {
+        ProposalIntent::Approve
+        | ProposalIntent::Transfer
+        | ProposalIntent::Identity
+        | ProposalIntent::PolicyCage
+        | ProposalIntent::Revoke
+        | ProposalIntent::CancelOrder
+        | ProposalIntent::Refund => ActionClass::NewPosition,
+        ProposalIntent::Bridge if proposal.order.as_ref().is_some_and(|order| order.arrival.is_some()) => {
             ActionClass::Rebalance
         }
-        Intent::Swap | Intent::PlaceOrder | Intent::Bridge => {
+        ProposalIntent::Swap | ProposalIntent::PlaceOrder | ProposalIntent::Bridge => {
             let mut class = None;
             for flow in proposal.outflows.iter().filter(|flow| !flow.amount.is_zero()) {
                 for inflow in &proposal.inflows {
@@ -111,7 +116,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(token: TokenId, around: &Surroundings) -> Self {
+    fn of(token: TokenId, around: &JudgeContext) -> Self {
         match token {
             TokenId::Native => Self::Coin,
             TokenId::Erc20(address) if Some(address) == around.wrapped => Self::Coin,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, B256, U256, keccak256};
 
-use super::{Fault, Surroundings, figure, name, when};
+use super::{DeclarationFault, JudgeContext, figure, name, when};
 use crate::account::AccountKind;
 use crate::proposal::{AllowanceKind, SIGNATURE_BYTES};
 use crate::signing_payload::SigningPayload;
@@ -20,10 +20,10 @@ const DELEGATION: [u8; 3] = [0xef, 0x01, 0x00];
 
 /// Checks the on-chain code of a spender that an address book file names: it must be a contract, and its code must have
 /// each of `hashes` (Keccak-256).
-pub fn spender_fault(spender: Address, hashes: &[B256], code: &[u8]) -> Option<Fault> {
+pub fn spender_fault(spender: Address, hashes: &[B256], code: &[u8]) -> Option<DeclarationFault> {
     let fault = |declared: String, found: String| {
         let right = "an address book and a line of trusted_entries with the contract's real address and code hash";
-        Some(Fault::new(RuleName::Spender, declared, found).passing(right))
+        Some(DeclarationFault::new(RuleName::Spender, declared, found).passing(right))
     };
     if code.is_empty() || code.starts_with(&DELEGATION) {
         let what = if code.is_empty() { "no code" } else { "a key's delegation and no code of its own" };
@@ -36,14 +36,14 @@ pub fn spender_fault(spender: Address, hashes: &[B256], code: &[u8]) -> Option<F
 
 /// Returns faults that show without a simulation: a payload that does not carry the proposed calls, and signatures that
 /// grant more than is declared, or for longer.
-pub fn declared(framed: &SigningPayload, around: &Surroundings) -> Vec<Fault> {
+pub fn declared(framed: &SigningPayload, around: &JudgeContext) -> Vec<DeclarationFault> {
     let mut faults = Vec::new();
     let proposal = framed.proposal();
     for (at, (leg, proposed)) in framed.legs().iter().zip(&proposal.legs).enumerate() {
         let same = leg.to == proposed.to && leg.value == proposed.value && leg.data == proposed.data;
         match framed.kind() {
             AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded if !same => {
-                faults.push(Fault::new(
+                faults.push(DeclarationFault::new(
                     RuleName::Frame,
                     "the proposed call as it is",
                     format!("a different call in transaction {}", at + 1),
@@ -56,7 +56,11 @@ pub fn declared(framed: &SigningPayload, around: &Surroundings) -> Vec<Fault> {
             let end = slot.offset.saturating_add(SIGNATURE_BYTES);
             if leg.data.get(slot.offset..end) != Some(&PLACEHOLDER_SIGNATURE[..]) {
                 let found = format!("other bytes in transaction {}", at + 1);
-                faults.push(Fault::new(RuleName::Signature, "the placeholder where a signature will stand", found));
+                faults.push(DeclarationFault::new(
+                    RuleName::Signature,
+                    "the placeholder where a signature will stand",
+                    found,
+                ));
             }
             signature(framed, slot.signer, &slot.message, around, &mut faults);
         }
@@ -71,14 +75,22 @@ pub fn declared(framed: &SigningPayload, around: &Surroundings) -> Vec<Fault> {
         if least < trade.min_out {
             let (wanted, least) =
                 (figure(proposal, trade.token_out.id, trade.min_out), figure(proposal, trade.token_out.id, least));
-            faults.push(Fault::new(RuleName::Trade, format!("at least {wanted} is declared to come in"), least));
+            faults.push(DeclarationFault::new(
+                RuleName::Trade,
+                format!("at least {wanted} is declared to come in"),
+                least,
+            ));
         }
         let flows = proposal.outflows.iter().filter(|flow| flow.token.id == trade.token_in.id);
         let most = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
         if trade.amount_in > most {
             let given = figure(proposal, trade.token_in.id, trade.amount_in);
             let most = figure(proposal, trade.token_in.id, most);
-            faults.push(Fault::new(RuleName::Trade, format!("all of the {given} traded is declared to go out"), most));
+            faults.push(DeclarationFault::new(
+                RuleName::Trade,
+                format!("all of the {given} traded is declared to go out"),
+                most,
+            ));
         }
     }
     faults
@@ -88,15 +100,19 @@ fn signature(
     framed: &SigningPayload,
     signer: Address,
     message: &TypedMessage,
-    around: &Surroundings,
-    faults: &mut Vec<Fault>,
+    around: &JudgeContext,
+    faults: &mut Vec<DeclarationFault>,
 ) {
     let proposal = framed.proposal();
     if !framed.exposed().contains(&signer) {
-        faults.push(Fault::new(RuleName::Signature, "a signature of the account", format!("one of {signer}")));
+        faults.push(DeclarationFault::new(
+            RuleName::Signature,
+            "a signature of the account",
+            format!("one of {signer}"),
+        ));
     }
     if around.permit2 != Some(message.verifier()) {
-        faults.push(Fault::new(
+        faults.push(DeclarationFault::new(
             RuleName::Signature,
             "one for the known Permit2",
             format!("one for {}", message.verifier()),
@@ -104,7 +120,7 @@ fn signature(
     }
     let takes = message.takes();
     if takes.is_empty() {
-        faults.push(Fault::new(RuleName::Signature, "one that states what can be taken", message.kind()));
+        faults.push(DeclarationFault::new(RuleName::Signature, "one that states what can be taken", message.kind()));
     }
     for takes in takes {
         let id = TokenId::Erc20(takes.token);
@@ -116,20 +132,21 @@ fn signature(
         });
         let Some((at_most, expires_at)) = bound else {
             let declared = format!("nothing of {} for {}", name(proposal, id), takes.spender);
-            faults.push(Fault::new(RuleName::Signature, declared, figure(proposal, id, takes.amount)));
+            faults.push(DeclarationFault::new(RuleName::Signature, declared, figure(proposal, id, takes.amount)));
             continue;
         };
         let flows = proposal.outflows.iter().filter(|flow| flow.token.id == id);
         let needed = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount)).max(at_most);
         if takes.amount > needed {
             let declared = format!("at most {} for {}", figure(proposal, id, needed), takes.spender);
-            let fault = Fault::new(RuleName::Signature, declared, figure(proposal, id, takes.amount));
+            let fault = DeclarationFault::new(RuleName::Signature, declared, figure(proposal, id, takes.amount));
             faults.push(fault.passing("a signature for exactly the action's amount"));
         }
         let until = takes.holds_until.max(takes.usable_until);
         if until > expires_at {
             let declared = format!("nothing after {}", when(expires_at));
-            let fault = Fault::new(RuleName::Signature, declared, format!("it is valid until {}", when(until)));
+            let fault =
+                DeclarationFault::new(RuleName::Signature, declared, format!("it is valid until {}", when(until)));
             faults.push(fault.passing("a signature that expires with the action"));
         }
     }

@@ -6,10 +6,10 @@ use alloy::primitives::aliases::U160;
 use crate::proposal::Proposal;
 use bardo_base::format::utc;
 use bardo_base::units::TokenAmount;
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Returns the token as the proposal describes it. The description is compared with the chain elsewhere.
-fn described(proposal: &Proposal, id: TokenId) -> Option<&Token> {
+fn described(proposal: &Proposal, id: TokenId) -> Option<&TokenInfo> {
     let trade = proposal.trade.iter().flat_map(|trade| [&trade.token_in, &trade.token_out]);
     let flows = proposal.outflows.iter().map(|flow| &flow.token);
     let inflows = proposal.inflows.iter().map(|inflow| &inflow.token);
@@ -26,7 +26,7 @@ pub(crate) fn name(proposal: &Proposal, id: TokenId) -> String {
     }
 }
 
-fn name_of(token: &Token) -> String {
+fn name_of(token: &TokenInfo) -> String {
     match token.id {
         TokenId::Erc20(address) => format!("{} ({address})", token.symbol),
         TokenId::Native => token.symbol.to_string(),
@@ -44,7 +44,7 @@ pub(crate) fn figure(proposal: &Proposal, id: TokenId, raw: U256) -> String {
 }
 
 /// Formats an amount of a described token.
-pub(crate) fn figure_of(token: &Token, raw: U256) -> String {
+pub(crate) fn figure_of(token: &TokenInfo, raw: U256) -> String {
     let name = name_of(token);
     match TokenAmount::new(raw, token.decimals) {
         _ if without_bound(raw) => format!("an unlimited amount of {name}"),

@@ -10,27 +10,27 @@ use alloy::sol_types::SolCall as _;
 
 use super::class::{classify, declared_class};
 use super::figures::{figure, name};
-use super::{Fault, Move, Simulated, Surroundings};
-use crate::proposal::{Intent, Purpose};
+use super::{DeclarationFault, JudgeContext, SimulatedEffects, TokenMove};
+use crate::proposal::{LegPurpose, ProposalIntent};
 use crate::revocation;
 use crate::signing_payload::{PayloadLeg, SigningPayload};
 use crate::typed::TypedMessage;
 use bardo_abi::permit2::Permit2;
 use bardo_base::model::{ActionClass, RuleName};
-use golem_chain::fork::{Changes, Outcome, Reason, Simulation, Status};
+use golem_chain::fork::{ExecutionStatus, RevertReason, SimulatedOutcome, Simulation, StateChanges};
 use golem_chain::token::TokenId;
 
-/// Compares a simulation of the transactions from index `from` with the declaration. The returned [`Simulated`] is
+/// Compares a simulation of the transactions from index `from` with the declaration. The returned [`SimulatedEffects`] is
 /// valid even if there are faults, so that both can be shown.
 pub fn judge(
     framed: &SigningPayload,
     from: usize,
     mut simulation: Simulation,
     base_fee: u64,
-    around: &Surroundings,
-) -> (Simulated, Vec<Fault>) {
+    around: &JudgeContext,
+) -> (SimulatedEffects, Vec<DeclarationFault>) {
     let proposal = framed.proposal();
-    if proposal.intent == Intent::PolicyCage {
+    if proposal.intent == ProposalIntent::PolicyCage {
         // The contract is not a token and does not answer a token's queries; `safety::calldata` reads its calldata
         // back.
         let cage = |contract| proposal.legs.iter().any(|leg| leg.to == contract);
@@ -56,7 +56,7 @@ pub fn judge(
     let (class, leaves, takes_back) = judge.class(&moves);
     let gas_cost = judge.gas_cost();
     let (pinned, gas_used) = (simulation.pinned, judge.gas_used());
-    let simulated = Simulated {
+    let simulated = SimulatedEffects {
         pinned,
         gas_used,
         gas_cost,
@@ -72,7 +72,7 @@ pub fn judge(
 }
 
 /// Alternative that would pass where a contract reverts.
-fn passes(reason: &Reason) -> &'static str {
+fn passes(reason: &RevertReason) -> &'static str {
     reason
         .meaning()
         .map_or("the same when the contract no longer refuses it, or another action", |known| known.would_pass)
@@ -83,15 +83,15 @@ struct Judge<'a> {
     from: usize,
     simulation: &'a Simulation,
     base_fee: u64,
-    around: &'a Surroundings,
+    around: &'a JudgeContext,
 }
 
 impl Judge<'_> {
-    fn changes(&self) -> &Changes {
+    fn changes(&self) -> &StateChanges {
         &self.simulation.changes
     }
 
-    fn legs(&self) -> impl Iterator<Item = (usize, &PayloadLeg, Option<&Outcome>)> {
+    fn legs(&self) -> impl Iterator<Item = (usize, &PayloadLeg, Option<&SimulatedOutcome>)> {
         let outcomes = self.simulation.outcomes.iter().map(Some).chain(std::iter::repeat(None));
         self.framed.legs().iter().enumerate().skip(self.from).zip(outcomes).map(|((at, leg), end)| (at, leg, end))
     }
@@ -117,25 +117,25 @@ impl Judge<'_> {
         let ended = &self.simulation.outcomes;
         let own = self.legs().count();
         let all = if self.framed.order().is_some() { ended.len() > own } else { ended.len() >= own };
-        all && ended.iter().all(|end| end.status == Status::Success)
+        all && ended.iter().all(|end| end.status == ExecutionStatus::Success)
     }
 
     /// Requires that every transaction is simulated and succeeds, and that every change could be read.
-    fn outcomes(&self, faults: &mut Vec<Fault>) {
+    fn outcomes(&self, faults: &mut Vec<DeclarationFault>) {
         for (at, leg, end) in self.legs() {
             match end.map(|end| &end.status) {
-                Some(Status::Success) => {}
-                Some(Status::Reverted(reason)) => {
+                Some(ExecutionStatus::Success) => {}
+                Some(ExecutionStatus::Reverted(reason)) => {
                     let found = format!("transaction {} reverts: {reason}", at + 1);
-                    let fault = Fault::new(RuleName::Simulation, "every transaction succeeds", found);
+                    let fault = DeclarationFault::new(RuleName::Simulation, "every transaction succeeds", found);
                     faults.push(fault.passing(passes(reason)));
                 }
-                Some(Status::Halted(why)) => {
+                Some(ExecutionStatus::Halted(why)) => {
                     let found = format!("transaction {} halts within its {} gas: {why}", at + 1, leg.gas_limit);
-                    let fault = Fault::new(RuleName::Simulation, "every transaction succeeds", found);
+                    let fault = DeclarationFault::new(RuleName::Simulation, "every transaction succeeds", found);
                     faults.push(fault.passing("an action that can run within its gas"));
                 }
-                None => faults.push(Fault::new(
+                None => faults.push(DeclarationFault::new(
                     RuleName::Simulation,
                     "every transaction is simulated",
                     format!("transaction {} was not", at + 1),
@@ -144,33 +144,46 @@ impl Judge<'_> {
         }
         let own = self.legs().count();
         if self.framed.order().is_some() && self.simulation.outcomes.len() <= own {
-            faults.push(Fault::new(RuleName::Simulation, "the order's settlement is simulated", "it was not"));
+            faults.push(DeclarationFault::new(
+                RuleName::Simulation,
+                "the order's settlement is simulated",
+                "it was not",
+            ));
         }
         for end in self.simulation.outcomes.iter().skip(own) {
             let (why, would_pass) = match &end.status {
-                Status::Success => continue,
-                Status::Reverted(reason) => (format!("it reverts: {reason}"), passes(reason)),
-                Status::Halted(why) => (format!("it halts: {why}"), "an order that can be settled"),
+                ExecutionStatus::Success => continue,
+                ExecutionStatus::Reverted(reason) => (format!("it reverts: {reason}"), passes(reason)),
+                ExecutionStatus::Halted(why) => (format!("it halts: {why}"), "an order that can be settled"),
             };
             faults.push(
-                Fault::new(RuleName::Simulation, "the order can be settled at its worst", why).passing(would_pass),
+                DeclarationFault::new(RuleName::Simulation, "the order can be settled at its worst", why)
+                    .passing(would_pass),
             );
         }
         for gap in &self.changes().gaps {
-            faults.push(Fault::new(RuleName::SimulationComplete, "every change is traced", format!("{gap:?}")));
+            faults.push(DeclarationFault::new(
+                RuleName::SimulationComplete,
+                "every change is traced",
+                format!("{gap:?}"),
+            ));
         }
         for silent in &self.changes().unreadable {
             let found = format!("{} does not respond to {}: {:?}", silent.contract, silent.question, silent.failure);
-            faults.push(Fault::new(RuleName::SimulationComplete, "every token responds", found));
+            faults.push(DeclarationFault::new(RuleName::SimulationComplete, "every token responds", found));
         }
     }
 
     /// Allows one main transaction at most; the others may only set and revoke allowances.
-    fn plan(&self, faults: &mut Vec<Fault>) {
-        let mains = self.framed.legs().iter().filter(|leg| leg.purpose == Purpose::Main).count();
+    fn plan(&self, faults: &mut Vec<DeclarationFault>) {
+        let mains = self.framed.legs().iter().filter(|leg| leg.purpose == LegPurpose::Main).count();
         let mains = mains + usize::from(self.framed.order().is_some());
         if mains > 1 {
-            faults.push(Fault::new(RuleName::Plan, "one transaction that moves tokens", format!("{mains} of them")));
+            faults.push(DeclarationFault::new(
+                RuleName::Plan,
+                "one transaction that moves tokens",
+                format!("{mains} of them"),
+            ));
         }
         for (at, leg, end) in self.legs() {
             let Some(changes) = end.and_then(|end| end.changes.as_ref()) else { continue };
@@ -178,9 +191,9 @@ impl Judge<'_> {
                 .balances
                 .iter()
                 .filter(|change| self.framed.exposed().contains(&change.holder) && change.balance.moved());
-            if leg.purpose != Purpose::Main {
+            if leg.purpose != LegPurpose::Main {
                 for change in gained_or_lost {
-                    faults.push(Fault::new(
+                    faults.push(DeclarationFault::new(
                         RuleName::Plan,
                         "transactions beside the main one move no tokens",
                         format!("transaction {} moves {}", at + 1, self.name(TokenId::Erc20(change.token))),
@@ -202,7 +215,7 @@ impl Judge<'_> {
     }
 
     fn outflow(&self, token: TokenId) -> U256 {
-        if !self.main_is_to_come() {
+        if !self.includes_main() {
             return U256::ZERO;
         }
         let flows = self.framed.proposal().outflows.iter().filter(|flow| flow.token.id == token);
@@ -211,7 +224,7 @@ impl Judge<'_> {
 
     /// Returns the least amount of a token that an address must receive; `None` if none is declared.
     fn inflow(&self, token: TokenId, to: Address) -> Option<U256> {
-        let to_come = self.main_is_to_come();
+        let to_come = self.includes_main();
         let inflows = self.framed.proposal().inflows.iter();
         inflows
             .filter(|inflow| to_come && inflow.token.id == token && inflow.recipient == to)
@@ -219,56 +232,64 @@ impl Judge<'_> {
     }
 
     /// True if the main transaction, or an order, is part of the simulation.
-    fn main_is_to_come(&self) -> bool {
+    fn includes_main(&self) -> bool {
         self.framed.order().is_some()
-            || self.framed.legs().iter().skip(self.from).any(|leg| leg.purpose == Purpose::Main)
+            || self.framed.legs().iter().skip(self.from).any(|leg| leg.purpose == LegPurpose::Main)
     }
 
     /// Balance change of `holder` in `token`, without gas; `None` if the token was not seen to move.
-    fn moved(&self, token: TokenId, holder: Address) -> Option<Move> {
+    fn moved(&self, token: TokenId, holder: Address) -> Option<TokenMove> {
         match token {
             TokenId::Native => {
                 let change = self.changes().account(holder)?;
                 let gas = if holder == self.framed.payer() { self.gas_cost() } else { U256::ZERO };
                 // A native balance cannot come near 2^256.
                 let after = change.balance.after.saturating_add(gas);
-                Some(Move { token, before: change.balance.before, after })
+                Some(TokenMove { token, before: change.balance.before, after })
             }
             TokenId::Erc20(address) => {
                 let change = self.changes().balance(address, holder)?;
-                Some(Move { token, before: change.before, after: change.after })
+                Some(TokenMove { token, before: change.before, after: change.after })
             }
         }
     }
 
     /// Checks native balance, nonce, code and delegation of an exposed account.
-    fn account(&self, one: Address, faults: &mut Vec<Fault>) {
+    fn account(&self, one: Address, faults: &mut Vec<DeclarationFault>) {
         let sent = if one == self.framed.signer() { self.legs().count() as u64 } else { 0 };
         let Some(change) = self.changes().account(one) else {
             if sent > 0 {
-                faults.push(Fault::new(RuleName::Nonce, format!("{sent} transactions sent by {one}"), "none"));
+                faults.push(DeclarationFault::new(
+                    RuleName::Nonce,
+                    format!("{sent} transactions sent by {one}"),
+                    "none",
+                ));
             }
             return;
         };
         let used = change.nonce.after.checked_sub(change.nonce.before);
         if used != Some(sent) {
-            faults.push(Fault::new(
+            faults.push(DeclarationFault::new(
                 RuleName::Nonce,
                 format!("{sent} transactions sent by {one}"),
                 format!("its nonce goes from {} to {}", change.nonce.before, change.nonce.after),
             ));
         }
         if change.code_hash.moved() {
-            faults.push(Fault::new(RuleName::Code, format!("the code of {one} stays"), "it changes"));
+            faults.push(DeclarationFault::new(RuleName::Code, format!("the code of {one} stays"), "it changes"));
         }
         if change.delegation.moved() {
             let to = change.delegation.after.map_or("nobody".to_owned(), |to| to.to_string());
-            faults.push(Fault::new(RuleName::Delegation, format!("the delegation of {one} stays"), format!("to {to}")));
+            faults.push(DeclarationFault::new(
+                RuleName::Delegation,
+                format!("the delegation of {one} stays"),
+                format!("to {to}"),
+            ));
         }
-        self.held_to_bounds(one, TokenId::Native, faults);
+        self.check_bounds(one, TokenId::Native, faults);
     }
 
-    fn balances(&self, one: Address, faults: &mut Vec<Fault>) {
+    fn balances(&self, one: Address, faults: &mut Vec<DeclarationFault>) {
         let proposal = self.framed.proposal();
         let declared = proposal.outflows.iter().map(|flow| flow.token.id);
         let declared = declared.chain(proposal.inflows.iter().map(|inflow| inflow.token.id));
@@ -278,14 +299,14 @@ impl Judge<'_> {
             .chain(found.map(|change| TokenId::Erc20(change.token)))
             .collect();
         for token in tokens {
-            self.held_to_bounds(one, token, faults);
+            self.check_bounds(one, token, faults);
         }
         // Without an account entry, the native balance was not touched.
         if self.changes().account(one).is_none()
             && let Some(least) = self.inflow(TokenId::Native, one).filter(|least| !least.is_zero())
         {
             let declared = format!("at least {} to {one}", self.figure(TokenId::Native, least));
-            faults.push(Fault::new(RuleName::Inflow, declared, "nothing"));
+            faults.push(DeclarationFault::new(RuleName::Inflow, declared, "nothing"));
         }
     }
 
@@ -299,14 +320,14 @@ impl Judge<'_> {
     }
 
     /// Requires that no more leaves than declared, that no less arrives, and that nothing undeclared arrives.
-    fn held_to_bounds(&self, one: Address, token: TokenId, faults: &mut Vec<Fault>) {
+    fn check_bounds(&self, one: Address, token: TokenId, faults: &mut Vec<DeclarationFault>) {
         let is_account = one == self.framed.account();
         let out = if is_account { self.outflow(token) } else { U256::ZERO };
         let least = self.inflow(token, one);
         let Some(moved) = self.moved(token, one) else {
             if let Some(least) = least.filter(|least| !least.is_zero()) {
                 let declared = format!("at least {} to {one}", self.figure(token, least));
-                faults.push(Fault::new(RuleName::Inflow, declared, "nothing"));
+                faults.push(DeclarationFault::new(RuleName::Inflow, declared, "nothing"));
             }
             return;
         };
@@ -314,7 +335,7 @@ impl Judge<'_> {
             let lost = moved.before.saturating_sub(moved.after);
             if lost > out {
                 let declared = format!("at most {} from {one}", self.figure(token, out));
-                faults.push(Fault::new(RuleName::Outflow, declared, self.figure(token, lost)));
+                faults.push(DeclarationFault::new(RuleName::Outflow, declared, self.figure(token, lost)));
             }
             return;
         }
@@ -325,7 +346,7 @@ impl Judge<'_> {
                 if !enough {
                     let came = moved.after.saturating_sub(moved.before);
                     let (told, declared) = (self.figure(token, came), self.figure(token, least));
-                    let fault = Fault::new(RuleName::Inflow, format!("at least {declared} to {one}"), &told);
+                    let fault = DeclarationFault::new(RuleName::Inflow, format!("at least {declared} to {one}"), &told);
                     faults.push(match came.is_zero() {
                         true => fault,
                         false => fault.passing(format_args!("a minimum of {told} or less, as in a new quote")),
@@ -334,7 +355,7 @@ impl Judge<'_> {
             }
             None if moved.after > moved.before => {
                 let came = self.figure(token, moved.after.saturating_sub(moved.before));
-                faults.push(Fault::new(
+                faults.push(DeclarationFault::new(
                     RuleName::UndeclaredInflow,
                     format!("nothing of {} to {one}", self.name(token)),
                     came,
@@ -345,24 +366,24 @@ impl Judge<'_> {
     }
 
     /// Checks declared inflows of addresses that are not exposed.
-    fn inflows_of_others(&self, faults: &mut Vec<Fault>) {
+    fn inflows_of_others(&self, faults: &mut Vec<DeclarationFault>) {
         let exposed = self.framed.exposed();
         let mut seen = BTreeSet::new();
         for inflow in &self.framed.proposal().inflows {
             let key = (inflow.token.id, inflow.recipient);
             if !exposed.contains(&inflow.recipient) && seen.insert(key) {
-                self.held_to_bounds(inflow.recipient, inflow.token.id, faults);
+                self.check_bounds(inflow.recipient, inflow.token.id, faults);
             }
         }
     }
 
     /// Rejects changes to anything else that an account can own or approve. No tool declares such changes.
-    fn everything_else(&self, one: Address, faults: &mut Vec<Fault>) {
+    fn everything_else(&self, one: Address, faults: &mut Vec<DeclarationFault>) {
         let changes = self.changes();
         for change in changes.permit2_nonces.iter().filter(|change| change.owner == one && change.bits.moved()) {
             let used = change.bits.before ^ change.bits.after;
             if used != self.signed_bits(one, change.word) {
-                faults.push(Fault::new(
+                faults.push(DeclarationFault::new(
                     RuleName::Permit2Nonce,
                     "only the nonces signed here are used",
                     format!("word {}: {used:#x}", change.word),
@@ -370,7 +391,7 @@ impl Judge<'_> {
             }
         }
         for change in changes.permit_nonces.iter().filter(|change| change.owner == one && change.nonce.moved()) {
-            faults.push(Fault::new(
+            faults.push(DeclarationFault::new(
                 RuleName::PermitNonce,
                 format!("that of {} stays", change.token),
                 change.nonce.after,
@@ -378,37 +399,46 @@ impl Judge<'_> {
         }
         for change in changes.account_nonces.iter().filter(|change| change.account == one && change.nonce.moved()) {
             let rule = format!("that at {} stays", change.entry_point);
-            faults.push(Fault::new(RuleName::AccountNonce, rule, change.nonce.after));
+            faults.push(DeclarationFault::new(RuleName::AccountNonce, rule, change.nonce.after));
         }
         for change in changes.operators.iter().filter(|change| change.owner == one && change.approved.moved()) {
             let found = format!("{} becomes {}", change.operator, change.approved.after);
-            faults.push(Fault::new(RuleName::Operator, format!("the operators of {} stay", change.collection), found));
+            faults.push(DeclarationFault::new(
+                RuleName::Operator,
+                format!("the operators of {} stay", change.collection),
+                found,
+            ));
         }
         for change in &changes.nft_owners {
             if change.who.moved() && (change.who.before == one || change.who.after == one) {
                 let found = format!("{} {} goes to {}", change.collection, change.id, change.who.after);
-                faults.push(Fault::new(RuleName::Nft, "no single token (NFT) moves", found));
+                faults.push(DeclarationFault::new(RuleName::Nft, "no single token (NFT) moves", found));
             }
         }
         for change in &changes.nft_approvals {
             // The token's owner is not known here, so every approval counts.
             if change.who.moved() && !change.who.after.is_zero() {
                 let found = format!("{} may take {} {}", change.who.after, change.collection, change.id);
-                faults.push(Fault::new(RuleName::Nft, "no allowance for a single token (NFT)", found));
+                faults.push(DeclarationFault::new(RuleName::Nft, "no allowance for a single token (NFT)", found));
             }
         }
         for change in changes.multi_balances.iter().filter(|change| change.holder == one && change.balance.moved()) {
             let found = format!("{} {}: {}", change.collection, change.id, change.balance.after);
-            faults.push(Fault::new(RuleName::Nft, "no multi-token (ERC-1155) moves", found));
+            faults.push(DeclarationFault::new(RuleName::Nft, "no multi-token (ERC-1155) moves", found));
         }
         // PolicyCage stores the rules that its calldata contains; `safety::calldata` reads them back.
         let legs = &self.framed.proposal().legs;
-        let by_policy_cage =
-            |at: Address| self.framed.proposal().intent == Intent::PolicyCage && legs.iter().any(|leg| leg.to == at);
+        let by_policy_cage = |at: Address| {
+            self.framed.proposal().intent == ProposalIntent::PolicyCage && legs.iter().any(|leg| leg.to == at)
+        };
         let unexplained = changes.unexplained().filter(|write| write.concerns(one) && !by_policy_cage(write.account));
         for write in unexplained {
             let found = format!("{} writes slot {:#x}", write.account, write.slot);
-            faults.push(Fault::new(RuleName::UnexplainedWrite, format!("no unexplained write concerns {one}"), found));
+            faults.push(DeclarationFault::new(
+                RuleName::UnexplainedWrite,
+                format!("no unexplained write concerns {one}"),
+                found,
+            ));
         }
     }
 
@@ -432,7 +462,7 @@ impl Judge<'_> {
     }
 
     /// Returns every balance of `holder` that moved, without gas.
-    fn moves(&self, holder: Address) -> Vec<Move> {
+    fn moves(&self, holder: Address) -> Vec<TokenMove> {
         let tokens = self.changes().balances.iter().filter(|change| change.holder == holder);
         let tokens = tokens.map(|change| TokenId::Erc20(change.token));
         let all: BTreeSet<TokenId> = std::iter::once(TokenId::Native).chain(tokens).collect();
@@ -451,7 +481,7 @@ impl Judge<'_> {
     }
 
     /// If nothing comes back to the account, every address that receives an outgoing token must be a named recipient.
-    fn recipients(&self, paid: &[Address], faults: &mut Vec<Fault>) {
+    fn recipients(&self, paid: &[Address], faults: &mut Vec<DeclarationFault>) {
         let proposal = self.framed.proposal();
         let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
         if comes_back || proposal.outflows.is_empty() {
@@ -469,31 +499,35 @@ impl Judge<'_> {
                 !gain.is_zero() && !tips
             });
             if gets {
-                faults.push(Fault::new(RuleName::Recipient, "only the declared recipients receive anything", one));
+                faults.push(DeclarationFault::new(
+                    RuleName::Recipient,
+                    "only the declared recipients receive anything",
+                    one,
+                ));
             }
         }
     }
 
     /// Returns the class, and whether the action is an exit and whether it only revokes. Calldata and intent bound all
     /// three: data from an endpoint can make an action stricter, never looser.
-    fn class(&self, moves: &[Move]) -> (ActionClass, bool, bool) {
+    fn class(&self, moves: &[TokenMove]) -> (ActionClass, bool, bool) {
         let more_allowed = self.more_allowed();
-        let lost: Vec<&Move> = moves.iter().filter(|moved| moved.after < moved.before).collect();
-        let gained: Vec<&Move> = moves.iter().filter(|moved| moved.after > moved.before).collect();
+        let lost: Vec<&TokenMove> = moves.iter().filter(|moved| moved.after < moved.before).collect();
+        let gained: Vec<&TokenMove> = moves.iter().filter(|moved| moved.after > moved.before).collect();
         let arrives = self.framed.proposal().order.as_ref().is_some_and(|order| order.arrival.is_some());
         let class = match self.framed.proposal().intent {
             // The outflow arrives on another chain; its value is checked like a trade's.
-            Intent::Bridge if arrives && gained.is_empty() && !more_allowed => ActionClass::Rebalance,
-            Intent::Swap
-            | Intent::Approve
-            | Intent::Revoke
-            | Intent::Transfer
-            | Intent::PlaceOrder
-            | Intent::CancelOrder
-            | Intent::Bridge
-            | Intent::Refund
-            | Intent::Identity
-            | Intent::PolicyCage => classify(&lost, &gained, more_allowed, self.around),
+            ProposalIntent::Bridge if arrives && gained.is_empty() && !more_allowed => ActionClass::Rebalance,
+            ProposalIntent::Swap
+            | ProposalIntent::Approve
+            | ProposalIntent::Revoke
+            | ProposalIntent::Transfer
+            | ProposalIntent::PlaceOrder
+            | ProposalIntent::CancelOrder
+            | ProposalIntent::Bridge
+            | ProposalIntent::Refund
+            | ProposalIntent::Identity
+            | ProposalIntent::PolicyCage => classify(&lost, &gained, more_allowed, self.around),
         };
         let revokes = revocation::only_revokes(self.framed.proposal(), self.from, self.around);
         let declared = declared_class(self.framed.proposal(), revokes, self.around);
@@ -504,11 +538,9 @@ impl Judge<'_> {
             && !revokes
             && !lost.is_empty()
             && !more_allowed;
-        let refunds = self.framed.proposal().intent == Intent::Refund;
-        let takes_back = revokes
-            && lost.is_empty()
-            && !more_allowed
-            && (refunds || gained.is_empty() && self.takes_something_back());
+        let refunds = self.framed.proposal().intent == ProposalIntent::Refund;
+        let takes_back =
+            revokes && lost.is_empty() && !more_allowed && (refunds || gained.is_empty() && self.has_revocation());
         (class, leaves, takes_back)
     }
 }

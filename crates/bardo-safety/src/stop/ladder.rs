@@ -4,7 +4,7 @@ use bardo_base::model::{ActionClass, StopLevel};
 
 /// Category of an action under a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Passage {
+pub enum StopCategory {
     /// Only revokes allowances, cancels orders, collects refunds or revokes session keys.
     TakesBack,
     /// Fair exit: only leaves positions.
@@ -13,7 +13,7 @@ pub enum Passage {
     Other,
 }
 
-impl Passage {
+impl StopCategory {
     /// Every category of action.
     pub const ALL: &'static [Self] = &[Self::TakesBack, Self::Exit, Self::Other];
 }
@@ -31,12 +31,12 @@ impl Passage {
 ///
 /// Pause is not a weaker exit-only: no new action begins, exits included, until the operator decides. To let exits
 /// pass, the operator raises the stop to exit-only. Revocations are never blocked.
-pub const fn lets_through(level: Option<StopLevel>, passage: Passage) -> bool {
+pub const fn lets_through(level: Option<StopLevel>, passage: StopCategory) -> bool {
     match (level, passage) {
-        (None, _) | (Some(_), Passage::TakesBack) => true,
-        (Some(StopLevel::ExitOnly | StopLevel::Flatten), Passage::Exit) => true,
-        (Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke), Passage::Exit) => false,
-        (Some(_), Passage::Other) => false,
+        (None, _) | (Some(_), StopCategory::TakesBack) => true,
+        (Some(StopLevel::ExitOnly | StopLevel::Flatten), StopCategory::Exit) => true,
+        (Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke), StopCategory::Exit) => false,
+        (Some(_), StopCategory::Other) => false,
     }
 }
 
@@ -52,10 +52,10 @@ pub const fn meaning(level: StopLevel) -> &'static str {
 }
 
 /// Returns the category of an action, from the simulation's findings and its class.
-pub const fn passage(takes_back: bool, reduce_only: bool, class: ActionClass) -> Passage {
+pub const fn passage(takes_back: bool, reduce_only: bool, class: ActionClass) -> StopCategory {
     match (takes_back, reduce_only, class) {
-        (true, _, _) => Passage::TakesBack,
-        (false, true, ActionClass::DecreasePosition | ActionClass::ClosePosition) => Passage::Exit,
-        (false, _, _) => Passage::Other,
+        (true, _, _) => StopCategory::TakesBack,
+        (false, true, ActionClass::DecreasePosition | ActionClass::ClosePosition) => StopCategory::Exit,
+        (false, _, _) => StopCategory::Other,
     }
 }

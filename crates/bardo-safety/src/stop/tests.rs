@@ -6,9 +6,9 @@ fn file() -> (tempfile::TempDir, StopFile) {
     (folder, file)
 }
 
-fn stop(in_force: InForce) -> Stop {
+fn stop(in_force: ActiveStop) -> Stop {
     match in_force {
-        InForce::Stop(stop) => stop,
+        ActiveStop::Stop(stop) => stop,
         other => panic!("{other:?}"),
     }
 }
@@ -23,13 +23,13 @@ fn a_yes_to_a_hold_leaves_what_it_rose_above() {
     assert!(shown.is_hold());
     // The hold's owner is gone, and the operator approves lifting the shown stop.
     assert_eq!(file.lower_in_tests(&shown, None, "over", "operator", 3).unwrap().level(), Some(StopLevel::ExitOnly));
-    assert_eq!(file.lower_in_tests(&file.read(), None, "over", "operator", 4).unwrap(), InForce::None);
+    assert_eq!(file.lower_in_tests(&file.read(), None, "over", "operator", 4).unwrap(), ActiveStop::None);
 }
 
 #[test]
 fn what_cannot_be_understood_is_a_halt() {
     let (_folder, file) = file();
-    assert_eq!(file.read(), InForce::None);
+    assert_eq!(file.read(), ActiveStop::None);
     for text in [
         "",
         "stop!",
@@ -60,13 +60,13 @@ fn it_goes_up_at_once_and_never_down_by_raising() {
     let first = stop(file.raise(StopLevel::ExitOnly, "looks odd\u{1b}[2J", "console", 7).unwrap());
     assert_eq!((first.level, first.at, first.by.as_str()), (StopLevel::ExitOnly, 7, "console"));
     assert!(!first.reason.as_str().contains('\u{1b}'));
-    assert_eq!(file.read(), InForce::Stop(first.clone()));
+    assert_eq!(file.read(), ActiveStop::Stop(first.clone()));
     assert_eq!(stop(file.raise(StopLevel::Pause, "", "other", 8).unwrap()), first);
     let higher = stop(file.raise(StopLevel::Halt, "worse", "other", 9).unwrap());
     assert_eq!((higher.level, higher.over.as_deref()), (StopLevel::Halt, Some(&first)));
 
     fs::write(file.path(), "garbled").unwrap();
-    assert!(matches!(file.raise(StopLevel::Flatten, "", "me", 1).unwrap(), InForce::Garbled { .. }));
+    assert!(matches!(file.raise(StopLevel::Flatten, "", "me", 1).unwrap(), ActiveStop::Garbled { .. }));
     assert_eq!(stop(file.raise(StopLevel::Revoke, "", "me", 1).unwrap()).level, StopLevel::Revoke);
 }
 
@@ -76,11 +76,11 @@ fn only_ones_own_hold_is_released_without_a_decision() {
     let pause = stop(file.raise(StopLevel::Pause, "", "console", 1).unwrap());
     let hold = stop(file.raise(StopLevel::Halt, "", "console", 2).unwrap());
     assert!(matches!(file.release(&pause), Err(StopError::NotYours { level: StopLevel::Halt, .. })));
-    assert_eq!(file.release(&hold).unwrap(), InForce::Stop(pause.clone()));
+    assert_eq!(file.release(&hold).unwrap(), ActiveStop::Stop(pause.clone()));
     // A second release: the hold is no longer in force.
     assert!(matches!(file.release(&hold), Err(StopError::NotYours { level: StopLevel::Pause, .. })));
-    assert_eq!(file.release(&pause).unwrap(), InForce::None);
-    assert_eq!(file.release(&pause).unwrap(), InForce::None);
+    assert_eq!(file.release(&pause).unwrap(), ActiveStop::None);
+    assert_eq!(file.release(&pause).unwrap(), ActiveStop::None);
 
     let hold = stop(file.raise(StopLevel::Pause, "", "console", 3).unwrap());
     fs::write(file.path(), "garbled").unwrap();
@@ -99,10 +99,10 @@ fn it_goes_down_by_decision() {
         stop(file.lower_in_tests(&file.read(), Some(StopLevel::Revoke), "", "operator", 2).unwrap()).level,
         StopLevel::ExitOnly
     );
-    assert_eq!(file.lower_in_tests(&file.read(), None, "", "operator", 3).unwrap(), InForce::None);
+    assert_eq!(file.lower_in_tests(&file.read(), None, "", "operator", 3).unwrap(), ActiveStop::None);
     fs::write(file.path(), "garbled").unwrap();
-    assert_eq!(file.lower_in_tests(&file.read(), None, "", "operator", 3).unwrap(), InForce::None);
-    assert_eq!(file.read(), InForce::None);
+    assert_eq!(file.lower_in_tests(&file.read(), None, "", "operator", 3).unwrap(), ActiveStop::None);
+    assert_eq!(file.read(), ActiveStop::None);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_yes_lowers_the_stop_it_was_given_for_and_no_other() {
     // Same level, different reason.
     let other = file.raise(StopLevel::Halt, "a key may be stolen", "operator", 3).unwrap();
     assert!(matches!(file.lower_in_tests(&shown, None, "", "operator", 4), Err(StopError::Changed)));
-    assert!(matches!(file.lower_in_tests(&InForce::None, None, "", "operator", 4), Err(StopError::Changed)));
+    assert!(matches!(file.lower_in_tests(&ActiveStop::None, None, "", "operator", 4), Err(StopError::Changed)));
     assert_eq!(file.read(), other);
 }
 
@@ -159,7 +159,7 @@ fn the_ladder_is_the_documented_table() {
         (Some(StopLevel::Revoke), [true, false, false]),
     ];
     for (level, allowed) in table {
-        for (passage, allowed) in Passage::ALL.iter().zip(allowed) {
+        for (passage, allowed) in StopCategory::ALL.iter().zip(allowed) {
             assert_eq!(lets_through(level, *passage), allowed, "{level:?} {passage:?}");
         }
     }
@@ -194,7 +194,7 @@ fn nothing_is_loosened_while_somebody_else_changes_it() {
     assert!(matches!(file.release(&pause), Err(StopError::Busy)));
     assert_eq!(fs::read(file.path()).unwrap(), before);
     drop(lock);
-    assert_eq!(file.release(&pause).unwrap(), InForce::None);
+    assert_eq!(file.release(&pause).unwrap(), ActiveStop::None);
 }
 
 #[test]
@@ -203,11 +203,11 @@ fn a_lock_that_cannot_be_had_at_all_is_no_other_program() {
     fs::create_dir(file.lock()).unwrap();
     // The stop is set nevertheless.
     let hold = file.hold("choose", "console", 1).unwrap().unwrap();
-    assert_eq!(file.read(), InForce::Stop(hold.clone()));
+    assert_eq!(file.read(), ActiveStop::Stop(hold.clone()));
     for refused in [file.lower_in_tests(&file.read(), None, "", "operator", 2), file.release(&hold)] {
         assert!(matches!(&refused, Err(StopError::Lock { path, .. }) if *path == file.lock()), "{refused:?}");
     }
-    assert_eq!(file.read(), InForce::Stop(hold));
+    assert_eq!(file.read(), ActiveStop::Stop(hold));
 }
 
 #[test]
@@ -218,12 +218,12 @@ fn a_lower_stop_that_was_under_way_does_not_write_over_a_higher_one() {
     let aside = file.aside(&Stop::new(StopLevel::Pause, "lunch", "somebody", 1)).unwrap();
     let halt = stop(file.raise(StopLevel::Halt, "a key may be stolen", "operator", 2).unwrap());
     fs::rename(&aside.0, file.path()).unwrap();
-    assert_eq!(file.read(), InForce::Stop(halt.clone()));
+    assert_eq!(file.read(), ActiveStop::Stop(halt.clone()));
     drop(lock);
-    assert_eq!(file.read(), InForce::Stop(halt.clone()));
-    assert!(matches!(file.release(&stop(look(file.path()))), Err(StopError::NotYours { .. })));
+    assert_eq!(file.read(), ActiveStop::Stop(halt.clone()));
+    assert!(matches!(file.release(&stop(read_file(file.path()))), Err(StopError::NotYours { .. })));
     // It is lowered as a whole, by a decision about the shown stop.
-    assert_eq!(file.lower_in_tests(&InForce::Stop(halt), None, "", "operator", 3).unwrap(), InForce::None);
+    assert_eq!(file.lower_in_tests(&ActiveStop::Stop(halt), None, "", "operator", 3).unwrap(), ActiveStop::None);
     assert_eq!(fs::read_dir(folder.path().join("STOP.d")).unwrap().count(), 0);
 }
 
@@ -247,7 +247,7 @@ fn a_hold_that_could_not_wait_is_released_like_any_other() {
     let pause = file.raise(StopLevel::Pause, "", "operator", 1).unwrap();
     let lock = stalled(&file);
     let hold = file.hold("choose", "console", 2).unwrap().unwrap();
-    assert_eq!(file.read(), InForce::Stop(hold.clone()));
+    assert_eq!(file.read(), ActiveStop::Stop(hold.clone()));
     drop(lock);
     assert_eq!(file.release(&hold).unwrap(), pause);
 }
@@ -263,7 +263,7 @@ fn a_stop_in_earnest_stays_where_a_hold_is_released() {
         drop(lock);
         assert_eq!((halt.by.as_str(), halt.hold, halt.over.as_deref()), ("bardo halt", false, Some(&pause)));
         assert!(matches!(file.release(&hold), Err(StopError::NotYours { level: StopLevel::Halt, .. })));
-        assert_eq!(file.read(), InForce::Stop(halt.clone()));
+        assert_eq!(file.read(), ActiveStop::Stop(halt.clone()));
         // In the reverse order no hold is set: releasing it would not lift the halt.
         assert_eq!(file.hold("choose", "console", 4).unwrap(), None);
     }
@@ -280,14 +280,14 @@ fn a_lower_stop_in_earnest_stays_where_a_hold_is_released() {
         let set = set.unwrap();
         assert_eq!(
             (in_force, set.level, set.by.as_str()),
-            (InForce::Stop(hold.clone()), StopLevel::ExitOnly, "bardo halt")
+            (ActiveStop::Stop(hold.clone()), StopLevel::ExitOnly, "bardo halt")
         );
         // A stop that remains anyway is not set again.
         for level in [StopLevel::Pause, StopLevel::ExitOnly] {
-            assert_eq!(file.raise_own(level, "", "bardo halt", 3).unwrap(), (InForce::Stop(hold.clone()), None));
+            assert_eq!(file.raise_own(level, "", "bardo halt", 3).unwrap(), (ActiveStop::Stop(hold.clone()), None));
         }
-        assert_eq!(file.release(&hold).unwrap(), InForce::Stop(set.clone()));
-        assert_eq!(file.lower_in_tests(&InForce::Stop(set), None, "", "operator", 4).unwrap(), InForce::None);
+        assert_eq!(file.release(&hold).unwrap(), ActiveStop::Stop(set.clone()));
+        assert_eq!(file.lower_in_tests(&ActiveStop::Stop(set), None, "", "operator", 4).unwrap(), ActiveStop::None);
     }
 }
 
@@ -298,7 +298,7 @@ fn what_a_hold_rose_above_is_not_set_once_more() {
     file.hold("choose", "one console", 2).unwrap().unwrap();
     let hold = file.hold("choose", "another", 3).unwrap().unwrap();
     let (in_force, set) = file.raise_own(StopLevel::ExitOnly, "", "somebody", 4).unwrap();
-    assert_eq!((in_force, set), (InForce::Stop(hold.clone()), None));
+    assert_eq!((in_force, set), (ActiveStop::Stop(hold.clone()), None));
     let before = stop(file.release(&hold).unwrap());
     assert_eq!(file.release(&before).unwrap(), flatten);
 }
@@ -316,9 +316,9 @@ fn a_hold_does_not_write_over_a_stop_in_earnest_that_is_not_in_force() {
         fs::rename(&aside.0, file.path()).unwrap();
         drop(lock);
         let other = file.hold("choose", "another", 3).unwrap().unwrap();
-        assert_eq!(file.read(), InForce::Stop(other.clone()), "the one that rose above the other");
-        assert_eq!(file.release(&other).unwrap(), InForce::Stop(one.clone()));
-        assert_eq!(file.release(&one).unwrap(), InForce::Stop(pause));
+        assert_eq!(file.read(), ActiveStop::Stop(other.clone()), "the one that rose above the other");
+        assert_eq!(file.release(&other).unwrap(), ActiveStop::Stop(one.clone()));
+        assert_eq!(file.release(&one).unwrap(), ActiveStop::Stop(pause));
     }
 }
 
@@ -326,19 +326,19 @@ fn a_hold_does_not_write_over_a_stop_in_earnest_that_is_not_in_force() {
 fn a_yes_to_the_end_of_a_hold_is_none_to_the_end_of_what_lies_beneath() {
     for level in [None, Some(StopLevel::Pause)] {
         let (_folder, file) = file();
-        let shown = InForce::Stop(file.hold("choose", "console", 1).unwrap().unwrap());
+        let shown = ActiveStop::Stop(file.hold("choose", "console", 1).unwrap().unwrap());
         let (_, set) = file.raise_own(StopLevel::ExitOnly, "odd prices", "bardo halt", 2).unwrap();
-        let set = InForce::Stop(set.unwrap());
+        let set = ActiveStop::Stop(set.unwrap());
         assert_eq!(file.lower_in_tests(&shown, level, "", "operator", 3).unwrap(), set);
-        assert_eq!(file.lower_in_tests(&set, None, "", "operator", 4).unwrap(), InForce::None);
+        assert_eq!(file.lower_in_tests(&set, None, "", "operator", 4).unwrap(), ActiveStop::None);
         // Also if the stop file itself is below.
         let lock = stalled(&file);
         let late = Stop::new(StopLevel::ExitOnly, "odd prices", "somebody", 5);
         let aside = file.aside(&late).unwrap();
-        let shown = InForce::Stop(file.hold("choose", "console", 6).unwrap().unwrap());
+        let shown = ActiveStop::Stop(file.hold("choose", "console", 6).unwrap().unwrap());
         fs::rename(&aside.0, file.path()).unwrap();
         drop(lock);
-        assert_eq!(file.lower_in_tests(&shown, level, "", "operator", 7).unwrap(), InForce::Stop(late));
+        assert_eq!(file.lower_in_tests(&shown, level, "", "operator", 7).unwrap(), ActiveStop::Stop(late));
     }
 }
 
@@ -346,10 +346,10 @@ fn a_yes_to_the_end_of_a_hold_is_none_to_the_end_of_what_lies_beneath() {
 fn what_lies_beside_the_file_and_cannot_be_understood_is_a_halt() {
     let (_folder, file) = file();
     fs::create_dir(file.beside()).unwrap();
-    assert_eq!(file.read(), InForce::None);
+    assert_eq!(file.read(), ActiveStop::None);
     fs::write(file.beside().join("x"), "?").unwrap();
     assert_eq!(file.read().level(), Some(StopLevel::Halt));
-    assert_eq!(file.lower_in_tests(&file.read(), None, "", "operator", 1).unwrap(), InForce::None);
+    assert_eq!(file.lower_in_tests(&file.read(), None, "", "operator", 1).unwrap(), ActiveStop::None);
     fs::remove_dir(file.beside()).unwrap();
     fs::write(file.beside(), "in the way").unwrap();
     assert_eq!(file.read().level(), Some(StopLevel::Halt));
@@ -370,7 +370,7 @@ fn without_room() -> (tempfile::TempDir, StopFile) {
     }
     fs::create_dir_all(&deep).unwrap();
     let file = StopFile::in_folder(&deep);
-    assert_eq!(file.read(), InForce::None);
+    assert_eq!(file.read(), ActiveStop::None);
     (folder, file)
 }
 
@@ -392,13 +392,13 @@ fn a_hold_that_cannot_be_written_is_a_halt_that_no_owner_releases() {
 fn what_cannot_be_written_is_a_halt_all_the_same() {
     let (_folder, file) = without_room();
     let raised = file.raise(StopLevel::Pause, "no room", "operator", 1).unwrap();
-    assert!(matches!(raised, InForce::Garbled { .. }), "{raised:?}");
+    assert!(matches!(raised, ActiveStop::Garbled { .. }), "{raised:?}");
     assert_eq!(file.read().level(), Some(StopLevel::Halt));
     // It could not be raised above a halt, which is reported; the halt stays with its own reason.
     let halt = Stop::new(StopLevel::Halt, "a key may be stolen", "operator", 1);
     fs::write(file.path(), serde_json::to_vec(&halt).unwrap()).unwrap();
     assert!(matches!(file.raise(StopLevel::Revoke, "", "operator", 2), Err(StopError::File { .. })));
-    assert_eq!(file.read(), InForce::Stop(halt));
+    assert_eq!(file.read(), ActiveStop::Stop(halt));
 }
 
 #[test]
@@ -410,12 +410,12 @@ fn a_golems_halt_spares_the_operators_flatten_alone() {
         if let Some(level) = level {
             file.raise(level, "", "operator", 1).unwrap();
         }
-        assert_eq!(halts(&file), Emergency::Raised(file.read()), "{level:?}");
+        assert_eq!(halts(&file), EmergencyOutcome::Raised(file.read()), "{level:?}");
         assert_eq!(file.read().level(), Some(StopLevel::Halt), "{level:?}");
     }
     let (_folder, file) = file();
     file.raise(StopLevel::Flatten, "", "some program", 1).unwrap();
-    assert_eq!(halts(&file), Emergency::Raised(file.read()));
+    assert_eq!(halts(&file), EmergencyOutcome::Raised(file.read()));
     assert_eq!(file.read().level(), Some(StopLevel::Halt));
 }
 
@@ -430,15 +430,15 @@ fn a_golems_halt_spares_the_operators_flatten_beneath_a_hold_and_in_the_folder_a
         let first = is_held_first.then(hold);
         let flatten = file.raise_own(StopLevel::Flatten, "", "operator", 1).unwrap().1.unwrap();
         let held = first.unwrap_or_else(hold);
-        assert_eq!(halts(&file), Emergency::Spared(flatten.clone()), "{is_held_first}");
-        assert_eq!(file.release(&held).unwrap(), InForce::Stop(flatten), "{is_held_first}");
+        assert_eq!(halts(&file), EmergencyOutcome::Spared(flatten.clone()), "{is_held_first}");
+        assert_eq!(file.release(&held).unwrap(), ActiveStop::Stop(flatten), "{is_held_first}");
     }
     let ((_above, above), (_folder, own)) = (file(), file());
     let own = own.beneath(above.path().parent().unwrap());
-    let InForce::Stop(flatten) = above.raise(StopLevel::Flatten, "", "operator", 1).unwrap() else { panic!() };
-    assert_eq!(halts(&own), Emergency::Spared(flatten));
+    let ActiveStop::Stop(flatten) = above.raise(StopLevel::Flatten, "", "operator", 1).unwrap() else { panic!() };
+    assert_eq!(halts(&own), EmergencyOutcome::Spared(flatten));
     own.raise(StopLevel::Revoke, "", "operator", 2).unwrap();
-    assert_eq!(halts(&own), Emergency::Raised(own.read()));
+    assert_eq!(halts(&own), EmergencyOutcome::Raised(own.read()));
     assert_eq!(own.read().level(), Some(StopLevel::Revoke));
 }
 

@@ -3,7 +3,7 @@
 use alloy::primitives::address;
 
 use super::*;
-use crate::proposal::{Flow, Inflow, Intent, Proposal};
+use crate::proposal::{Inflow, Outflow, Proposal, ProposalIntent};
 use crate::sample::{self, token};
 use bardo_base::units::BasisPoints;
 
@@ -31,7 +31,7 @@ fn framed(trade: bool, spender: Address, kind: AllowanceKind, at_most: U256) -> 
 fn framed_with(trade: bool, allowances: Vec<AllowanceBound>) -> SigningPayload {
     let (weth, usdc) = (token(WETH, "WETH", 18), token(USDC, "USDC", 6));
     let (sold, least) = (U256::from(36 * CENTI), U256::from(1_200_000_000u64));
-    let made = Trade {
+    let made = TradeFigures {
         token_in: weth.clone(),
         token_out: usdc.clone(),
         amount_in: sold,
@@ -45,10 +45,10 @@ fn framed_with(trade: bool, allowances: Vec<AllowanceBound>) -> SigningPayload {
         pools: vec![],
         exact_output: false,
     };
-    let intent = if trade { Intent::Swap } else { Intent::Approve };
+    let intent = if trade { ProposalIntent::Swap } else { ProposalIntent::Approve };
     let mut proposal = sample::proposal(ME, intent, sample::leg(ROUTER, vec![1, 2, 3, 4]));
     if trade {
-        proposal.outflows = vec![Flow { token: weth.clone(), amount: sold }];
+        proposal.outflows = vec![Outflow { token: weth.clone(), amount: sold }];
         proposal.inflows = vec![Inflow { token: usdc, at_least: least, expected: least, recipient: ME }];
         proposal.trade = Some(made);
     }
@@ -57,11 +57,11 @@ fn framed_with(trade: bool, allowances: Vec<AllowanceBound>) -> SigningPayload {
 }
 
 /// Values with WETH at 3,400 dollars, one WETH held, and 0.07 WETH promised to open orders.
-fn counted(framed: &SigningPayload) -> Values {
+fn counted(framed: &SigningPayload) -> ActionValues {
     let tokens = [
         token(WETH, "WETH", 18),
         token(USDC, "USDC", 6),
-        Token {
+        TokenInfo {
             id: TokenId::Native,
             symbol: SafeText::clean("ETH", 5),
             name: SafeText::clean("ETH", 5),
@@ -69,20 +69,20 @@ fn counted(framed: &SigningPayload) -> Values {
             listed: true,
         },
     ];
-    let spreads = Spreads {
+    let spreads = PriceSpreads {
         of: [("3400", WETH), ("1", USDC)]
-            .map(|(price, token)| (token, Ok(Spread::lagging(Band::of(usd(price), None)))))
+            .map(|(price, token)| (token, Ok(PriceSpread::lagging(PriceBand::of(usd(price), None)))))
             .into(),
         wrapped: Some(WETH),
     };
-    let around = Surroundings {
+    let around = JudgeContext {
         permit2: Some(PERMIT2),
         promised: [(WETH, U256::from(7 * CENTI)), (UNI, U256::from(9 * CENTI))].into(),
-        ..Surroundings::default()
+        ..JudgeContext::default()
     };
     let held = [(TokenId::Erc20(WETH), U256::from(100 * CENTI))].into();
     let tokens = tokens.into_iter().map(|token| (token.id, token)).collect();
-    values(framed, &tokens, &spreads, &held, &around, Unpriced::Doubt).unwrap()
+    values(framed, &tokens, &spreads, &held, &around, UnpricedRule::Doubt).unwrap()
 }
 
 #[test]
@@ -142,32 +142,34 @@ fn what_comes_back_without_a_price_counts_for_nothing_and_what_goes_out_must_hav
     proposal.inflows = vec![Inflow { token: token.clone(), at_least, expected, recipient }];
     let weighed = |proposal: &Proposal, incoming| {
         let tokens = [(token.id, token.clone())].into();
-        let spreads =
-            Spreads { of: [(WETH, Ok(Spread::lagging(Band::of(usd("3400"), None))))].into(), wrapped: Some(WETH) };
-        let coin = [(TokenId::Native, Token { id: TokenId::Native, ..token.clone() })];
-        let tokens: BTreeMap<TokenId, Token> = coin.into_iter().chain::<BTreeMap<_, _>>(tokens).collect();
+        let spreads = PriceSpreads {
+            of: [(WETH, Ok(PriceSpread::lagging(PriceBand::of(usd("3400"), None))))].into(),
+            wrapped: Some(WETH),
+        };
+        let coin = [(TokenId::Native, TokenInfo { id: TokenId::Native, ..token.clone() })];
+        let tokens: BTreeMap<TokenId, TokenInfo> = coin.into_iter().chain::<BTreeMap<_, _>>(tokens).collect();
         let framed = SigningPayload::new(sample::frame(proposal.clone())).unwrap();
-        values(&framed, &tokens, &spreads, &BTreeMap::new(), &Surroundings::default(), incoming)
+        values(&framed, &tokens, &spreads, &BTreeMap::new(), &JudgeContext::default(), incoming)
     };
-    assert!(weighed(&proposal, Unpriced::Doubt).is_err());
-    let back = weighed(&proposal, Unpriced::Nothing).unwrap();
+    assert!(weighed(&proposal, UnpricedRule::Doubt).is_err());
+    let back = weighed(&proposal, UnpricedRule::Nothing).unwrap();
     // 200,000 · 10 gwei = 0.002 ETH at 3,400.
     assert_eq!((back.received, back.spent), (usd("0"), usd("6.8")));
-    proposal.outflows = vec![Flow { token: token.clone(), amount: U256::from(1) }];
-    assert!(weighed(&proposal, Unpriced::Nothing).is_err(), "what goes out is never worth nothing");
+    proposal.outflows = vec![Outflow { token: token.clone(), amount: U256::from(1) }];
+    assert!(weighed(&proposal, UnpricedRule::Nothing).is_err(), "what goes out is never worth nothing");
     // A native token without a price blocks only other actions, not revocations.
-    let coin = Token { id: TokenId::Native, ..token.clone() };
-    let unpriced = |outflows: Vec<Flow>, incoming| {
+    let coin = TokenInfo { id: TokenId::Native, ..token.clone() };
+    let unpriced = |outflows: Vec<Outflow>, incoming| {
         let framed =
             SigningPayload::new(sample::frame(Proposal { outflows, inflows: vec![], ..proposal.clone() })).unwrap();
         let tokens = [(TokenId::Native, coin.clone())].into();
-        let spreads = Spreads { of: BTreeMap::new(), wrapped: Some(WETH) };
-        values(&framed, &tokens, &spreads, &BTreeMap::new(), &Surroundings::default(), incoming)
+        let spreads = PriceSpreads { of: BTreeMap::new(), wrapped: Some(WETH) };
+        values(&framed, &tokens, &spreads, &BTreeMap::new(), &JudgeContext::default(), incoming)
     };
-    assert!(unpriced(vec![], Unpriced::Doubt).is_err());
-    assert_eq!(unpriced(vec![], Unpriced::Nothing).unwrap().spent, usd("0"));
-    let gives = vec![Flow { token: coin.clone(), amount: U256::from(1) }];
-    assert!(unpriced(gives, Unpriced::Nothing).is_err());
+    assert!(unpriced(vec![], UnpricedRule::Doubt).is_err());
+    assert_eq!(unpriced(vec![], UnpricedRule::Nothing).unwrap().spent, usd("0"));
+    let gives = vec![Outflow { token: coin.clone(), amount: U256::from(1) }];
+    assert!(unpriced(gives, UnpricedRule::Nothing).is_err());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::fillers;
 use crate::actors::Actors;
 use crate::keys::KeyError;
 use golem_chain::devnet::Chain;
-use golem_protocols::uniswap::order::Order;
+use golem_protocols::uniswap::order::UniswapXOrder;
 
 /// Seconds before a V2 Dutch order starts to decay, during which one filler may have exclusivity.
 const LEAD_SECONDS: u64 = 10;
@@ -16,12 +16,17 @@ const LEAD_BLOCKS: u64 = 3;
 const EXCLUSIVITY_BPS: u64 = 100;
 
 /// Adds the cosigner's data and signature to an order; `number` is its zero-based sequence number.
-pub(super) fn cosign(mut order: Order, number: u64, chain: &Chain, actors: &Actors) -> Result<Order, KeyError> {
+pub(super) fn cosign(
+    mut order: UniswapXOrder,
+    number: u64,
+    chain: &Chain,
+    actors: &Actors,
+) -> Result<UniswapXOrder, KeyError> {
     let next = chain.next_context();
     let exclusive = fillers::quickest(actors, number);
     match &mut order {
-        Order::Dutch(_) => {}
-        Order::DutchV2(order) => {
+        UniswapXOrder::Dutch(_) => {}
+        UniswapXOrder::DutchV2(order) => {
             let now = U256::from(next.timestamp);
             // The decay lasts at least a second and ends with the order.
             let room = order.info.deadline.saturating_sub(now);
@@ -33,16 +38,16 @@ pub(super) fn cosign(mut order: Order, number: u64, chain: &Chain, actors: &Acto
             order.cosignerData.inputAmount = U256::ZERO;
             order.cosignerData.outputAmounts = vec![U256::ZERO; order.baseOutputs.len()];
         }
-        Order::DutchV3(order) => {
+        UniswapXOrder::DutchV3(order) => {
             order.cosignerData.decayStartBlock = U256::from(next.number + LEAD_BLOCKS);
             order.cosignerData.exclusiveFiller = exclusive;
             order.cosignerData.exclusivityOverrideBps = U256::from(EXCLUSIVITY_BPS);
             order.cosignerData.inputAmount = U256::ZERO;
             order.cosignerData.outputAmounts = vec![U256::ZERO; order.baseOutputs.len()];
         }
-        Order::Priority(order) => {
+        UniswapXOrder::Priority(order) => {
             if order.cosigner == Address::ZERO {
-                return Ok(Order::Priority(order.clone()));
+                return Ok(UniswapXOrder::Priority(order.clone()));
             }
             order.cosignerData.auctionTargetBlock = U256::from(next.number);
         }

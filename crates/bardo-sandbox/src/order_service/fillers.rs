@@ -9,18 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, B256, U256, U512, keccak256};
 use alloy::sol_types::{SolCall, SolValue};
 
-use super::{Entry, ask};
-use crate::actors::{self, Actors, Role, TIP};
+use super::{BookEntry, ask};
+use crate::actors::{self, ActorRole, Actors, TIP};
 use crate::genesis::Deployment;
-use crate::math::{Quoted, amount_for};
-use crate::plan::Token;
-use crate::target::Prices;
+use crate::math::{PricedToken, amount_for};
+use crate::plan::SandboxToken;
+use crate::target::AssetPrices;
 use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
 use bardo_abi::uniswapx::{Reactor, SignedOrder};
 use bardo_base::text::SafeText;
 use golem_chain::devnet::Chain;
 use golem_protocols::uniswap::gateway::BestBid;
-use golem_protocols::uniswap::order::{At, Order};
+use golem_protocols::uniswap::order::{ResolutionPoint, UniswapXOrder};
 
 /// Gas limit of a fill; a V2 Dutch fill takes about 150,000.
 const FILL_GAS: u64 = 500_000;
@@ -37,7 +37,7 @@ const MOST_FILLS: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filler {
     /// Role of the filler.
-    pub role: Role,
+    pub role: ActorRole,
     /// Desired profit, in basis points of the amount it pays.
     pub margin_bps: u64,
     /// Blocks before it notices an order.
@@ -50,26 +50,26 @@ pub struct Filler {
 
 /// All fillers: a steady one, a quick one with a high margin, and a slow one with a low margin and little funds.
 pub const FILLERS: [Filler; 3] = [
-    Filler { role: Role::FirstFiller, margin_bps: 8, latency: 0, overlooks: 10, purse_dollars: 2_000_000 },
-    Filler { role: Role::SecondFiller, margin_bps: 15, latency: 0, overlooks: 30, purse_dollars: 500_000 },
-    Filler { role: Role::ThirdFiller, margin_bps: 3, latency: 3, overlooks: 50, purse_dollars: 4_000 },
+    Filler { role: ActorRole::FirstFiller, margin_bps: 8, latency: 0, overlooks: 10, purse_dollars: 2_000_000 },
+    Filler { role: ActorRole::SecondFiller, margin_bps: 15, latency: 0, overlooks: 30, purse_dollars: 500_000 },
+    Filler { role: ActorRole::ThirdFiller, margin_bps: 3, latency: 3, overlooks: 50, purse_dollars: 4_000 },
 ];
 
 /// Actions of the fillers that are not visible on the chain.
 #[derive(Debug, Default)]
-pub(super) struct Attempts {
+pub(super) struct FillerActions {
     /// Block for which a filler last sent a fill of an order.
-    sent: BTreeMap<(Role, B256), u64>,
+    sent: BTreeMap<(ActorRole, B256), u64>,
     /// Tokens with which each filler has been funded.
-    stocked: BTreeSet<(Role, Address)>,
+    stocked: BTreeSet<(ActorRole, Address)>,
     /// Tokens that each filler has approved for each reactor.
-    approved: BTreeSet<(Role, Address, Address)>,
+    approved: BTreeSet<(ActorRole, Address, Address)>,
 }
 
 /// Exclusive filler of an order.
 pub(super) fn quickest(actors: &Actors, number: u64) -> Address {
     // Alternates between the two fillers without latency.
-    let role = if number.is_multiple_of(2) { Role::FirstFiller } else { Role::SecondFiller };
+    let role = if number.is_multiple_of(2) { ActorRole::FirstFiller } else { ActorRole::SecondFiller };
     actors.address(role)
 }
 
@@ -79,17 +79,17 @@ pub(super) fn decide<'a>(
     chain: &Chain,
     deployment: &Deployment,
     actors: &Actors,
-    prices: &Prices,
-    open: impl Iterator<Item = (&'a B256, &'a Entry)>,
-    attempts: &mut Attempts,
-) -> Vec<actors::Order> {
+    prices: &AssetPrices,
+    open: impl Iterator<Item = (&'a B256, &'a BookEntry)>,
+    attempts: &mut FillerActions,
+) -> Vec<actors::ActorTransaction> {
     let mut open: Vec<_> = open.collect();
     open.sort_by_key(|(_, entry)| entry.number);
     let mut orders = Vec::new();
     if open.is_empty() {
         return orders;
     }
-    let market = Market { chain, deployment, actors, prices };
+    let market = MarketData { chain, deployment, actors, prices };
     for filler in FILLERS {
         let address = actors.address(filler.role);
         if chain.pending_nonce(address) > chain.state().nonce(address) {
@@ -102,7 +102,7 @@ pub(super) fn decide<'a>(
             if sent == MOST_FILLS {
                 break;
             }
-            if !filler.looks_at(seed, **hash, entry, chain, attempts) {
+            if !filler.is_visible(seed, **hash, entry, chain, attempts) {
                 continue;
             }
             let Some(bid) = market.bid(&filler, address, &entry.order) else { continue };
@@ -120,8 +120,8 @@ pub(super) fn decide<'a>(
             if affords {
                 let signed = SignedOrder { order: entry.order.encode(), sig: entry.signature.clone() };
                 let call = Reactor::executeCall { order: signed }.abi_encode();
-                let fill = actors::Order::call(filler.role, reactor, call, FILL_GAS, "filling an order");
-                orders.push(actors::Order { tip: bid.tip, ..fill });
+                let fill = actors::ActorTransaction::call(filler.role, reactor, call, FILL_GAS, "filling an order");
+                orders.push(actors::ActorTransaction { tip: bid.tip, ..fill });
                 sent += 1;
                 attempts.sent.insert((filler.role, **hash), chain.next_context().number);
             } else {
@@ -138,7 +138,7 @@ pub(super) fn decide<'a>(
 
 impl Filler {
     /// Returns true if the filler sees the order and is not waiting for an earlier fill of its own.
-    fn looks_at(&self, seed: u64, hash: B256, entry: &Entry, chain: &Chain, attempts: &Attempts) -> bool {
+    fn is_visible(&self, seed: u64, hash: B256, entry: &BookEntry, chain: &Chain, attempts: &FillerActions) -> bool {
         let overlooked = self.overlooks_it(seed, chain.rules().chain_id, entry.number);
         let next = chain.next_context().number;
         let noticed = next > entry.posted_at + self.latency;
@@ -158,11 +158,11 @@ pub(super) fn best_bid(
     chain: &Chain,
     deployment: &Deployment,
     actors: &Actors,
-    prices: &Prices,
-    entry: &Entry,
+    prices: &AssetPrices,
+    entry: &BookEntry,
 ) -> Option<BestBid> {
     let order = &entry.order;
-    let market = Market { chain, deployment, actors, prices };
+    let market = MarketData { chain, deployment, actors, prices };
     let token = order.bounds().least_out.first()?.token;
     let looking = FILLERS.iter().filter(|filler| !filler.overlooks_it(seed, chain.rules().chain_id, entry.number));
     let bids =
@@ -173,7 +173,7 @@ pub(super) fn best_bid(
 }
 
 /// A filler's terms for an order.
-struct Bid {
+struct FillerTerms {
     /// Output amounts by token.
     pays: Vec<(Address, U256)>,
     /// Priority fee of the fill, in wei per gas.
@@ -181,23 +181,23 @@ struct Bid {
 }
 
 /// Public data for the fillers' decisions.
-struct Market<'a> {
+struct MarketData<'a> {
     chain: &'a Chain,
     deployment: &'a Deployment,
     actors: &'a Actors,
-    prices: &'a Prices,
+    prices: &'a AssetPrices,
 }
 
-impl Market<'_> {
+impl MarketData<'_> {
     /// A filler's terms in the next block; `None` if the order does not pay enough.
-    fn bid(&self, filler: &Filler, address: Address, order: &Order) -> Option<Bid> {
+    fn bid(&self, filler: &Filler, address: Address, order: &UniswapXOrder) -> Option<FillerTerms> {
         let mut tip = match order {
             // In a Priority order the fee is the bid, and improves the output from the first wei.
-            Order::Priority(_) => 0,
-            Order::Dutch(_) | Order::DutchV2(_) | Order::DutchV3(_) => TIP,
+            UniswapXOrder::Priority(_) => 0,
+            UniswapXOrder::Dutch(_) | UniswapXOrder::DutchV2(_) | UniswapXOrder::DutchV3(_) => TIP,
         };
         let mut resolved = order.resolve(&self.at(address, tip)).ok()?;
-        if let Order::Priority(_) = order {
+        if let UniswapXOrder::Priority(_) = order {
             // Binary search for the highest fee that leaves the margin.
             let (mut low, mut high) = (tip, HIGHEST_TIP);
             for _ in 0..48 {
@@ -217,12 +217,12 @@ impl Market<'_> {
             let sum = pays.entry(output.token).or_default();
             *sum = sum.checked_add(output.amount)?;
         }
-        Some(Bid { pays: pays.into_iter().collect(), tip })
+        Some(FillerTerms { pays: pays.into_iter().collect(), tip })
     }
 
-    fn at(&self, filler: Address, tip: u128) -> At {
+    fn at(&self, filler: Address, tip: u128) -> ResolutionPoint {
         let next = self.chain.next_context();
-        At {
+        ResolutionPoint {
             chain_id: self.chain.rules().chain_id,
             timestamp: next.timestamp,
             block: next.number,
@@ -233,7 +233,7 @@ impl Market<'_> {
     }
 
     /// Returns true if the input is worth the outputs, the gas and the filler's margin.
-    fn leaves(&self, filler: &Filler, resolved: &golem_protocols::uniswap::order::Resolved, tip: u128) -> bool {
+    fn leaves(&self, filler: &Filler, resolved: &golem_protocols::uniswap::order::ResolvedAmounts, tip: u128) -> bool {
         let Some(income) = self.dollars(resolved.token_in, resolved.amount_in) else { return false };
         let outgo = resolved.outputs.iter().map(|output| self.dollars(output.token, output.amount));
         let Some(outgo) = outgo.sum::<Option<U512>>() else { return false };
@@ -261,12 +261,12 @@ impl Market<'_> {
         Some(U512::from(amount) * U512::from(quoted.price) * scale)
     }
 
-    fn quoted(&self, token: Address) -> Option<Quoted> {
+    fn quoted(&self, token: Address) -> Option<PricedToken> {
         let plan = self.token(token)?.plan();
-        Some(Quoted { price: self.prices.of(plan.asset), decimals: plan.decimals })
+        Some(PricedToken { price: self.prices.of(plan.asset), decimals: plan.decimals })
     }
 
-    fn token(&self, address: Address) -> Option<Token> {
+    fn token(&self, address: Address) -> Option<SandboxToken> {
         let known = self.deployment.tokens.iter().find(|(token, at)| **at == address && !token.is_bad());
         known.map(|(token, _)| *token)
     }
@@ -277,15 +277,15 @@ impl Market<'_> {
         filler: &Filler,
         token: Address,
         reactor: Address,
-        attempts: &mut Attempts,
-        orders: &mut Vec<actors::Order>,
+        attempts: &mut FillerActions,
+        orders: &mut Vec<actors::ActorTransaction>,
     ) {
         let (Some(known), Some(quoted)) = (self.token(token), self.quoted(token)) else { return };
-        let call = |input| actors::Order::call(filler.role, token, input, 150_000, "a filler's purse");
+        let call = |input| actors::ActorTransaction::call(filler.role, token, input, 150_000, "a filler's purse");
         if attempts.stocked.insert((filler.role, token)) {
             let value = amount_for(filler.purse_dollars, quoted);
-            if known == Token::Weth {
-                orders.push(actors::Order { value, ..call(Weth9::depositCall {}.abi_encode()) });
+            if known == SandboxToken::Weth {
+                orders.push(actors::ActorTransaction { value, ..call(Weth9::depositCall {}.abi_encode()) });
             } else {
                 let to = self.actors.address(filler.role);
                 orders.push(call(OpenMint::mintCall { to, value }.abi_encode()));

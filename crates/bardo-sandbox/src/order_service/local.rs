@@ -3,13 +3,13 @@
 use alloy::primitives::{B256, Bytes};
 use futures::future::BoxFuture;
 
-use super::{Entry, FILLERS, Status, SubmitError};
+use super::{BookEntry, BookStatus, FILLERS, OrderSubmitError};
 use crate::background_actors::BackgroundActors;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
-use golem_chain::devnet::{Devnet, DevnetGone};
+use golem_chain::devnet::{Devnet, DevnetStopped};
 use golem_protocols::uniswap::gateway::{OrderGateway, ServiceReport, ServiceStatus};
-use golem_protocols::uniswap::order::Order;
+use golem_protocols::uniswap::order::UniswapXOrder;
 
 /// Client of one chain's order service in this process.
 #[derive(Debug, Clone)]
@@ -27,8 +27,8 @@ impl LocalOrders {
     /// Reads an order's state at the service, as of the chain's latest block; `None` if it is unknown.
     ///
     /// # Errors
-    /// [`DevnetGone`] if the devnet has stopped.
-    pub async fn entry(&self, hash: B256) -> Result<Option<(Entry, ServiceReport)>, DevnetGone> {
+    /// [`DevnetStopped`] if the devnet has stopped.
+    pub async fn entry(&self, hash: B256) -> Result<Option<(BookEntry, ServiceReport)>, DevnetStopped> {
         let background_actors = self.background_actors.clone();
         self.devnet
             .run(move |chain| {
@@ -36,11 +36,11 @@ impl LocalOrders {
                 let entry = background_actors.order_service().entry(hash)?;
                 let best_bid = background_actors.best_bid(chain, hash);
                 let (status, transaction) = match &entry.status {
-                    Status::Open => (ServiceStatus::Open, None),
-                    Status::Filled(fill) => (ServiceStatus::Filled, Some(fill.transaction)),
-                    Status::Expired => (ServiceStatus::Expired, None),
-                    Status::Cancelled => (ServiceStatus::Cancelled, None),
-                    Status::InsufficientFunds => (ServiceStatus::InsufficientFunds, None),
+                    BookStatus::Open => (ServiceStatus::Open, None),
+                    BookStatus::Filled(fill) => (ServiceStatus::Filled, Some(fill.transaction)),
+                    BookStatus::Expired => (ServiceStatus::Expired, None),
+                    BookStatus::Cancelled => (ServiceStatus::Cancelled, None),
+                    BookStatus::InsufficientFunds => (ServiceStatus::InsufficientFunds, None),
                 };
                 let names = FILLERS.iter().map(|filler| {
                     let name = SafeText::clean(filler.role.label(), 40);
@@ -56,8 +56,12 @@ impl LocalOrders {
     /// Submits an order with the swapper's signature.
     ///
     /// # Errors
-    /// [`DevnetGone`] if the devnet has stopped; inside, the service's [`SubmitError`].
-    pub async fn submit_order(&self, order: Order, signature: Bytes) -> Result<Result<B256, SubmitError>, DevnetGone> {
+    /// [`DevnetStopped`] if the devnet has stopped; inside, the service's [`OrderSubmitError`].
+    pub async fn submit_order(
+        &self,
+        order: UniswapXOrder,
+        signature: Bytes,
+    ) -> Result<Result<B256, OrderSubmitError>, DevnetStopped> {
         let background_actors = self.background_actors.clone();
         self.devnet
             .run(move |chain| {
@@ -67,7 +71,7 @@ impl LocalOrders {
     }
 }
 
-fn gone(error: DevnetGone) -> ServiceError {
+fn gone(error: DevnetStopped) -> ServiceError {
     ServiceError::Unreachable(SafeText::clean(&error.to_string(), 200))
 }
 
@@ -76,14 +80,18 @@ impl OrderGateway for LocalOrders {
         "the devnet's order service"
     }
 
-    fn submit<'a>(&'a self, order: &'a Order, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>> {
+    fn submit<'a>(
+        &'a self,
+        order: &'a UniswapXOrder,
+        signature: &'a Bytes,
+    ) -> BoxFuture<'a, Result<B256, ServiceError>> {
         Box::pin(async move {
             let answer = self.submit_order(order.clone(), signature.clone()).await.map_err(gone)?;
             answer.map_err(|error| ServiceError::Refused(SafeText::clean(&error.to_string(), 300)))
         })
     }
 
-    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>> {
+    fn order_report(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>> {
         Box::pin(async move { Ok(self.entry(hash).await.map_err(gone)?.map(|(_, hearsay)| hearsay)) })
     }
 }

@@ -24,26 +24,28 @@ use super::actors::{self, Actors};
 use super::contracts::PERMIT2;
 use super::genesis::Deployment;
 use super::keys::KeyError;
-use super::target::Prices;
+use super::target::AssetPrices;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_abi::uniswapx::Reactor;
 use bardo_base::signer::signer_of;
 use golem_chain::devnet::{Block, Chain};
-use golem_chain::permit2::{Domain, nonce_position, nonce_used};
+use golem_chain::permit2::{Permit2Domain, nonce_position, nonce_used};
 use golem_protocols::uniswap::gateway::BestBid;
-use golem_protocols::uniswap::order::{At, DecodeError, Expectation, Fault, Order, OrderKind, Resolved};
+use golem_protocols::uniswap::order::{
+    OrderDecodeError, OrderExpectation, OrderFault, OrderKind, ResolutionPoint, ResolvedAmounts, UniswapXOrder,
+};
 
 /// Maximum number of open orders.
 pub const MOST_OPEN: usize = 2_000;
 
 /// State of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Status {
+pub enum BookStatus {
     /// The order can be filled.
     Open,
     /// The order was filled.
-    Filled(Fill),
+    Filled(OnchainFill),
     /// The deadline has passed.
     Expired,
     /// The nonce was used without a fill.
@@ -54,7 +56,7 @@ pub enum Status {
 
 /// A fill on the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fill {
+pub struct OnchainFill {
     /// Hash of the transaction.
     pub transaction: B256,
     /// Number of the block.
@@ -62,18 +64,18 @@ pub struct Fill {
     /// Address of the filler.
     pub filler: Address,
     /// Amounts of the fill; `None` if they cannot be computed.
-    pub resolved: Option<Resolved>,
+    pub resolved: Option<ResolvedAmounts>,
 }
 
 /// An order in the order book.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct BookEntry {
     /// The cosigned order.
-    pub order: Order,
+    pub order: UniswapXOrder,
     /// Signature of the swapper.
     pub signature: Bytes,
     /// Current state of the order.
-    pub status: Status,
+    pub status: BookStatus,
     /// Number of orders that the service accepted before it.
     pub number: u64,
     /// Height of the chain when the order was accepted.
@@ -82,10 +84,10 @@ pub struct Entry {
 
 /// Reason why the service refuses an order.
 #[derive(Debug, thiserror::Error)]
-pub enum SubmitError {
+pub enum OrderSubmitError {
     /// The bytes do not encode an order.
     #[error(transparent)]
-    Decode(#[from] DecodeError),
+    Decode(#[from] OrderDecodeError),
     /// The chain has no reactor for this kind of order.
     #[error("{kind} orders are not settled on {chain}")]
     NotSettledHere {
@@ -96,7 +98,7 @@ pub enum SubmitError {
     },
     /// The order violates requirements.
     #[error("the order is invalid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Faults(Vec<Fault>),
+    Faults(Vec<OrderFault>),
     /// The signature is not the swapper's.
     #[error("the signature is not {swapper}'s over this order")]
     Signature {
@@ -113,11 +115,11 @@ pub enum SubmitError {
 
 /// State of the service.
 #[derive(Debug, Default)]
-struct Book {
-    entries: BTreeMap<B256, Entry>,
+struct OrderBook {
+    entries: BTreeMap<B256, BookEntry>,
     /// Number of the last processed block.
     seen: u64,
-    attempts: fillers::Attempts,
+    attempts: fillers::FillerActions,
 }
 
 /// Order service of one chain. Clones share their state.
@@ -126,7 +128,7 @@ pub struct OrderService {
     seed: u64,
     deployment: Arc<Deployment>,
     actors: Actors,
-    book: Arc<Mutex<Book>>,
+    book: Arc<Mutex<OrderBook>>,
     fillers_rest: Arc<AtomicBool>,
 }
 
@@ -161,20 +163,20 @@ impl OrderService {
     /// already in the book stays unchanged.
     ///
     /// # Errors
-    /// [`SubmitError`] with the reason of the refusal.
+    /// [`OrderSubmitError`] with the reason of the refusal.
     pub fn submit(
         &self,
         chain: &Chain,
         kind: OrderKind,
         encoded: &[u8],
         signature: &Bytes,
-    ) -> Result<B256, SubmitError> {
-        let order = Order::decode(kind, encoded)?;
+    ) -> Result<B256, OrderSubmitError> {
+        let order = UniswapXOrder::decode(kind, encoded)?;
         let chain_id = chain.rules().chain_id;
-        let not_here = SubmitError::NotSettledHere { kind, chain: self.deployment.plan.name };
+        let not_here = OrderSubmitError::NotSettledHere { kind, chain: self.deployment.plan.name };
         let reactor = self.reactor(kind).ok_or(not_here)?;
         let swapper = order.info().swapper;
-        let expected = Expectation {
+        let expected = OrderExpectation {
             chain_id,
             now: chain.next_context().timestamp,
             reactor,
@@ -184,14 +186,14 @@ impl OrderService {
         };
         let mut faults = order.faults(&expected);
         // The recipient is the swapper's choice.
-        faults.retain(|fault| !matches!(fault, Fault::Recipient { .. }));
+        faults.retain(|fault| !matches!(fault, OrderFault::Recipient { .. }));
         if !faults.is_empty() {
-            return Err(SubmitError::Faults(faults));
+            return Err(OrderSubmitError::Faults(faults));
         }
-        let digest = order.permit().digest(&Domain { chain_id, permit2: PERMIT2 });
+        let digest = order.permit().digest(&Permit2Domain { chain_id, permit2: PERMIT2 });
         let signer = Signature::from_raw(signature).ok().and_then(|it| signer_of(&it, &digest));
         if signer != Some(swapper) {
-            return Err(SubmitError::Signature { swapper });
+            return Err(OrderSubmitError::Signature { swapper });
         }
         let hash = order.hash();
         let mut book = self.book.lock();
@@ -199,23 +201,23 @@ impl OrderService {
             return Ok(hash);
         }
         if book.entries.values().filter(|entry| entry.can_fill()).count() >= MOST_OPEN {
-            return Err(SubmitError::Full);
+            return Err(OrderSubmitError::Full);
         }
         let number = u64::try_from(book.entries.len()).unwrap_or(u64::MAX);
         let order = cosigner::cosign(order, number, chain, &self.actors)?;
         let (signature, posted_at) = (signature.clone(), chain.number());
-        let entry = Entry { order, signature, status: Status::Open, number, posted_at };
+        let entry = BookEntry { order, signature, status: BookStatus::Open, number, posted_at };
         book.entries.insert(hash, entry);
         Ok(hash)
     }
 
     /// The entry of an order; `None` if it is unknown.
-    pub fn entry(&self, hash: B256) -> Option<Entry> {
+    pub fn entry(&self, hash: B256) -> Option<BookEntry> {
         self.book.lock().entries.get(&hash).cloned()
     }
 
     /// All orders of a swapper, with their hashes.
-    pub fn entries_of(&self, swapper: Address) -> Vec<(B256, Entry)> {
+    pub fn entries_of(&self, swapper: Address) -> Vec<(B256, BookEntry)> {
         let book = self.book.lock();
         let own = book.entries.iter().filter(|(_, entry)| entry.order.info().swapper == swapper);
         own.map(|(hash, entry)| (*hash, entry.clone())).collect()
@@ -233,8 +235,8 @@ impl OrderService {
             // The chain was rolled back, so fills beyond its head no longer exist.
             let head = chain.number();
             for entry in book.entries.values_mut() {
-                if matches!(&entry.status, Status::Filled(fill) if fill.block > head) {
-                    entry.status = Status::Open;
+                if matches!(&entry.status, BookStatus::Filled(fill) if fill.block > head) {
+                    entry.status = BookStatus::Open;
                 }
             }
             book.seen = head;
@@ -248,7 +250,7 @@ impl OrderService {
                     let at = at(chain.rules().chain_id, block, receipt.effective_gas_price, fill.filler);
                     let resolved = entry.order.resolve(&at).ok();
                     let (block, filler) = (block.header.number, fill.filler);
-                    entry.status = Status::Filled(Fill { transaction, block, filler, resolved });
+                    entry.status = BookStatus::Filled(OnchainFill { transaction, block, filler, resolved });
                 }
             }
         }
@@ -260,34 +262,34 @@ impl OrderService {
     }
 
     /// Creates the fillers' transactions for the next block.
-    pub(super) fn fills(&self, chain: &Chain, prices: &Prices) -> Vec<actors::Order> {
+    pub(super) fn fills(&self, chain: &Chain, prices: &AssetPrices) -> Vec<actors::ActorTransaction> {
         if self.fillers_rest.load(Ordering::SeqCst) {
             return Vec::new();
         }
         let mut book = self.book.lock();
-        let Book { entries, attempts, .. } = &mut *book;
-        let open = entries.iter().filter(|(_, entry)| entry.status == Status::Open);
+        let OrderBook { entries, attempts, .. } = &mut *book;
+        let open = entries.iter().filter(|(_, entry)| entry.status == BookStatus::Open);
         fillers::decide(self.seed, chain, &self.deployment, &self.actors, prices, open, attempts)
     }
 
     /// Best output that a filler would deliver for the order in the next block; `None` if it cannot be filled.
-    pub(super) fn best_bid(&self, chain: &Chain, prices: &Prices, hash: B256) -> Option<BestBid> {
-        let entry = self.entry(hash).filter(Entry::can_fill)?;
+    pub(super) fn best_bid(&self, chain: &Chain, prices: &AssetPrices, hash: B256) -> Option<BestBid> {
+        let entry = self.entry(hash).filter(BookEntry::can_fill)?;
         fillers::best_bid(self.seed, chain, &self.deployment, &self.actors, prices, &entry)
     }
 }
 
-impl Entry {
+impl BookEntry {
     /// Returns true if the order could still be filled.
     pub fn can_fill(&self) -> bool {
-        matches!(self.status, Status::Open | Status::InsufficientFunds)
+        matches!(self.status, BookStatus::Open | BookStatus::InsufficientFunds)
     }
 }
 
 /// Context of a transaction in a sealed block.
-fn at(chain_id: u64, block: &Block, gas_price: u128, filler: Address) -> At {
+fn at(chain_id: u64, block: &Block, gas_price: u128, filler: Address) -> ResolutionPoint {
     let base_fee = u128::from(block.header.base_fee_per_gas.unwrap_or_default());
-    At {
+    ResolutionPoint {
         chain_id,
         timestamp: block.header.timestamp,
         block: block.header.number,
@@ -298,21 +300,21 @@ fn at(chain_id: u64, block: &Block, gas_price: u128, filler: Address) -> At {
 }
 
 /// State of an order that was not filled.
-fn standing(chain: &Chain, order: &Order, now: U256) -> Status {
+fn standing(chain: &Chain, order: &UniswapXOrder, now: U256) -> BookStatus {
     let info = order.info();
     let (word, _) = nonce_position(info.nonce);
     let bits = ask(chain, PERMIT2, Permit2::nonceBitmapCall { owner: info.swapper, word });
     if bits.is_some_and(|bits| nonce_used(info.nonce, bits)) {
-        return Status::Cancelled;
+        return BookStatus::Cancelled;
     }
     if info.deadline < now {
-        return Status::Expired;
+        return BookStatus::Expired;
     }
     let token = order.token_in();
     let has = ask(chain, token, Erc20::balanceOfCall { owner: info.swapper });
     let lets = ask(chain, token, Erc20::allowanceCall { owner: info.swapper, spender: PERMIT2 });
     let enough = |amount: Option<U256>| amount.is_some_and(|amount| amount >= order.most_in());
-    if enough(has) && enough(lets) { Status::Open } else { Status::InsufficientFunds }
+    if enough(has) && enough(lets) { BookStatus::Open } else { BookStatus::InsufficientFunds }
 }
 
 /// Result of a call on the chain's latest state; `None` if it fails.

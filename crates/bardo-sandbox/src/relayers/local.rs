@@ -8,7 +8,7 @@ use crate::background_actors::BackgroundActors;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use golem_chain::devnet::Devnet;
-use golem_protocols::intents::Intent;
+use golem_protocols::intents::CrossChainIntent;
 use golem_protocols::intents::gateway::{BidRequest, IntentGateway, RelayerBid};
 
 /// Client of the relayers for one origin chain in this process.
@@ -45,7 +45,11 @@ impl IntentGateway for LocalRelayers {
         })
     }
 
-    fn submit<'a>(&'a self, intent: &'a Intent, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>> {
+    fn submit<'a>(
+        &'a self,
+        intent: &'a CrossChainIntent,
+        signature: &'a Bytes,
+    ) -> BoxFuture<'a, Result<B256, ServiceError>> {
         let (relayers, background_actors) = (self.relayers.clone(), self.background_actors.clone());
         let (intent, signature) = (intent.clone(), signature.clone());
         Box::pin(async move {

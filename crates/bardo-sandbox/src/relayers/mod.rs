@@ -20,22 +20,22 @@ use parking_lot::Mutex;
 
 pub use local::LocalRelayers;
 
-use super::actors::{self, Actors, Role, TIP};
+use super::actors::{self, ActorRole, Actors, TIP};
 use super::contracts::PERMIT2;
 use super::genesis::Deployment;
-use super::math::{Quoted, amount_for};
+use super::math::{PricedToken, amount_for};
 use super::order_service::ask;
-use super::plan::Token;
-use super::target::Prices;
+use super::plan::SandboxToken;
+use super::target::AssetPrices;
 use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
 use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
 use bardo_abi::permit2::Permit2;
 use bardo_base::signer::signer_of;
 use bardo_base::text::SafeText;
 use golem_chain::devnet::Chain;
-use golem_chain::permit2::{Domain, nonce_position, nonce_used};
+use golem_chain::permit2::{Permit2Domain, nonce_position, nonce_used};
 use golem_protocols::intents::gateway::{BidRequest, RelayerBid};
-use golem_protocols::intents::{Expectation, Fault, Intent};
+use golem_protocols::intents::{CrossChainIntent, IntentExpectation, IntentFault};
 
 /// Maximum number of unfinished intents.
 pub const MOST_OPEN: usize = 1_000;
@@ -55,7 +55,7 @@ const AGAIN_BLOCKS: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Relayer {
     /// Role of the relayer.
-    pub role: Role,
+    pub role: ActorRole,
     /// Margin, in basis points of the input.
     pub margin_bps: u64,
     /// Blocks before it notices an event.
@@ -74,7 +74,7 @@ pub struct Relayer {
 /// funds.
 pub const RELAYERS: [Relayer; 3] = [
     Relayer {
-        role: Role::FirstRelayer,
+        role: ActorRole::FirstRelayer,
         margin_bps: 10,
         latency: 1,
         ignores: 10,
@@ -83,7 +83,7 @@ pub const RELAYERS: [Relayer; 3] = [
         purse_dollars: 1_000_000,
     },
     Relayer {
-        role: Role::SecondRelayer,
+        role: ActorRole::SecondRelayer,
         margin_bps: 20,
         latency: 0,
         ignores: 20,
@@ -92,7 +92,7 @@ pub const RELAYERS: [Relayer; 3] = [
         purse_dollars: 300_000,
     },
     Relayer {
-        role: Role::ThirdRelayer,
+        role: ActorRole::ThirdRelayer,
         margin_bps: 6,
         latency: 2,
         ignores: 50,
@@ -130,7 +130,7 @@ pub enum RelayError {
     Chain(u64),
     /// The intent violates requirements.
     #[error("the intent is invalid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Faults(Vec<Fault>),
+    Faults(Vec<IntentFault>),
     /// The signature is not the user's.
     #[error("the signature is not {user}'s over this intent")]
     Signature {
@@ -147,8 +147,8 @@ pub enum RelayError {
 
 /// A submitted intent.
 #[derive(Debug, Clone)]
-struct Posted {
-    intent: Intent,
+struct PostedIntent {
+    intent: CrossChainIntent,
     /// Number of intents that were submitted before it.
     number: u64,
     signature: Bytes,
@@ -165,18 +165,18 @@ struct Posted {
 }
 
 /// Block for which each party last acted on an intent, by chain.
-type Sent = BTreeMap<(u64, Role, B256), u64>;
+type LastActed = BTreeMap<(u64, ActorRole, B256), u64>;
 
 /// One-time actions of a party for a token, by chain.
-type Once = BTreeSet<(u64, Role, Address)>;
+type OncePerToken = BTreeSet<(u64, ActorRole, Address)>;
 
 #[derive(Debug, Default)]
-struct Board {
-    posted: BTreeMap<B256, Posted>,
+struct RelayBoard {
+    posted: BTreeMap<B256, PostedIntent>,
     /// Block for which a party last sent a transaction for an intent.
-    sent: Sent,
-    stocked: Once,
-    approved: Once,
+    sent: LastActed,
+    stocked: OncePerToken,
+    approved: OncePerToken,
 }
 
 /// Relayers of both chains. Clones share their state.
@@ -185,7 +185,7 @@ pub struct Relayers {
     seed: u64,
     actors: Actors,
     deployments: Arc<BTreeMap<u64, Arc<Deployment>>>,
-    board: Arc<Mutex<Board>>,
+    board: Arc<Mutex<RelayBoard>>,
     /// True while all relayers pause deliveries.
     rest: Arc<AtomicBool>,
 }
@@ -214,14 +214,14 @@ impl Relayers {
     ///
     /// # Errors
     /// [`RelayError::Chain`] for a chain that is not the devnet's.
-    pub fn quote(&self, chain: &Chain, prices: &Prices, wish: &BidRequest) -> Result<Vec<RelayerBid>, RelayError> {
+    pub fn quote(&self, chain: &Chain, prices: &AssetPrices, wish: &BidRequest) -> Result<Vec<RelayerBid>, RelayError> {
         Ok(self.bids(chain, prices, wish, None)?.into_iter().map(|(_, bid)| bid).collect())
     }
 
     fn bids(
         &self,
         chain: &Chain,
-        prices: &Prices,
+        prices: &AssetPrices,
         wish: &BidRequest,
         number: Option<u64>,
     ) -> Result<Vec<(Relayer, RelayerBid)>, RelayError> {
@@ -269,14 +269,14 @@ impl Relayers {
     pub fn submit(
         &self,
         chain: &Chain,
-        prices: &Prices,
-        intent: &Intent,
+        prices: &AssetPrices,
+        intent: &CrossChainIntent,
         signature: &Bytes,
     ) -> Result<B256, RelayError> {
         let origin = chain.rules().chain_id;
         let destination = u64::try_from(intent.data.destinationChainId).map_err(|_| RelayError::Chain(u64::MAX))?;
         self.deployment(destination)?;
-        let expected = Expectation {
+        let expected = IntentExpectation {
             now: chain.next_context().timestamp,
             origin_chain_id: origin,
             destination_chain_id: destination,
@@ -286,11 +286,11 @@ impl Relayers {
         };
         let mut faults = intent.faults(&expected);
         // The recipient is the user's choice.
-        faults.retain(|fault| !matches!(fault, Fault::Recipient { .. }));
+        faults.retain(|fault| !matches!(fault, IntentFault::Recipient { .. }));
         if !faults.is_empty() {
             return Err(RelayError::Faults(faults));
         }
-        let digest = intent.permit().digest(&Domain { chain_id: origin, permit2: PERMIT2 });
+        let digest = intent.permit().digest(&Permit2Domain { chain_id: origin, permit2: PERMIT2 });
         let signer = Signature::from_raw(signature).ok().and_then(|it| signer_of(&it, &digest));
         if signer != Some(intent.user) {
             return Err(RelayError::Signature { user: intent.user });
@@ -319,7 +319,7 @@ impl Relayers {
         if board.posted.values().filter(|posted| !posted.over).count() >= MOST_OPEN {
             return Err(RelayError::Full);
         }
-        let posted = Posted {
+        let posted = PostedIntent {
             intent: intent.clone(),
             number,
             signature: signature.clone(),
@@ -341,11 +341,11 @@ impl Relayers {
     }
 
     /// Creates the transactions of relayers and messenger for this chain's next block.
-    pub(super) fn act(&self, chain: &Chain, prices: &Prices) -> Vec<actors::Order> {
+    pub(super) fn act(&self, chain: &Chain, prices: &AssetPrices) -> Vec<actors::ActorTransaction> {
         let here = chain.rules().chain_id;
         let mut orders = Vec::new();
         let mut board = self.board.lock();
-        let Board { posted, sent, stocked, approved } = &mut *board;
+        let RelayBoard { posted, sent, stocked, approved } = &mut *board;
         let mut open: Vec<_> = posted.iter_mut().filter(|(_, posted)| !posted.over).collect();
         open.sort_by_key(|(_, posted)| posted.number);
         for (id, posted) in open {
@@ -362,9 +362,9 @@ impl Relayers {
         &self,
         chain: &Chain,
         id: B256,
-        posted: &mut Posted,
-        sent: &mut Sent,
-        orders: &mut Vec<actors::Order>,
+        posted: &mut PostedIntent,
+        sent: &mut LastActed,
+        orders: &mut Vec<actors::ActorTransaction>,
     ) {
         let here = chain.rules().chain_id;
         let Ok(settler) = self.contract(here, "originSettler") else { return };
@@ -376,7 +376,7 @@ impl Relayers {
             posted.over = true;
             return;
         }
-        let mut may = |role: Role| {
+        let mut may = |role: ActorRole| {
             let key = (here, role, id);
             let waits = sent.get(&key).is_some_and(|block| next.number < block + AGAIN_BLOCKS);
             let busy = chain.pending_nonce(self.actors.address(role)) > chain.state().nonce(self.actors.address(role));
@@ -402,7 +402,7 @@ impl Relayers {
                     && may(relayer.role)
                 {
                     let data = posted.intent.open_for(posted.signature.clone(), Bytes::new());
-                    orders.push(actors::Order::call(
+                    orders.push(actors::ActorTransaction::call(
                         relayer.role,
                         settler,
                         data.to_vec(),
@@ -413,21 +413,27 @@ impl Relayers {
                 }
             }
         } else if let Some(to) = posted.owed_to
-            && may(Role::Messenger)
+            && may(ActorRole::Messenger)
         {
             let call = OriginSettler::repayCall { orderId: id, repayTo: to }.abi_encode();
-            orders.push(actors::Order::call(Role::Messenger, settler, call, REPAY_GAS, "reporting a delivery"));
+            orders.push(actors::ActorTransaction::call(
+                ActorRole::Messenger,
+                settler,
+                call,
+                REPAY_GAS,
+                "reporting a delivery",
+            ));
         }
     }
 
     fn on_destination(
         &self,
         chain: &Chain,
-        prices: &Prices,
+        prices: &AssetPrices,
         id: B256,
-        posted: &mut Posted,
-        (sent, stocked, approved): (&mut Sent, &mut Once, &mut Once),
-        orders: &mut Vec<actors::Order>,
+        posted: &mut PostedIntent,
+        (sent, stocked, approved): (&mut LastActed, &mut OncePerToken, &mut OncePerToken),
+        orders: &mut Vec<actors::ActorTransaction>,
     ) {
         if !posted.locked || posted.owed_to.is_some() || self.rest.load(Ordering::SeqCst) {
             return;
@@ -475,7 +481,7 @@ impl Relayers {
             let told = posted.intent.relay(posted.intent.deposit_id()).abi_encode().into();
             let call =
                 DestinationSettler::fillCall { orderId: id, originData: told, fillerData: address.abi_encode().into() };
-            orders.push(actors::Order::call(
+            orders.push(actors::ActorTransaction::call(
                 relayer.role,
                 settler,
                 call.abi_encode(),
@@ -492,11 +498,11 @@ impl Relayers {
 fn stock(
     chain: &Chain,
     deployment: &Deployment,
-    prices: &Prices,
+    prices: &AssetPrices,
     relayer: &Relayer,
     token: Address,
-    stocked: &mut Once,
-    orders: &mut Vec<actors::Order>,
+    stocked: &mut OncePerToken,
+    orders: &mut Vec<actors::ActorTransaction>,
     to: Address,
 ) -> bool {
     let known = deployment.tokens.iter().find(|(known, at)| **at == token && !known.is_bad()).map(|(known, _)| *known);
@@ -505,9 +511,9 @@ fn stock(
         return false;
     }
     let value = amount_for(relayer.purse_dollars, price);
-    let call = |input| actors::Order::call(relayer.role, token, input, 150_000, "a relayer's purse");
-    if known == Token::Weth {
-        orders.push(actors::Order { value, ..call(Weth9::depositCall {}.abi_encode()) });
+    let call = |input| actors::ActorTransaction::call(relayer.role, token, input, 150_000, "a relayer's purse");
+    if known == SandboxToken::Weth {
+        orders.push(actors::ActorTransaction { value, ..call(Weth9::depositCall {}.abi_encode()) });
     } else {
         orders.push(call(OpenMint::mintCall { to, value }.abi_encode()));
     }
@@ -520,25 +526,25 @@ fn allow(
     relayer: &Relayer,
     token: Address,
     settler: Address,
-    approved: &mut Once,
-    orders: &mut Vec<actors::Order>,
+    approved: &mut OncePerToken,
+    orders: &mut Vec<actors::ActorTransaction>,
 ) -> bool {
     if !approved.insert((chain.rules().chain_id, relayer.role, token)) {
         return false;
     }
     let call = Erc20::approveCall { spender: settler, value: U256::MAX }.abi_encode();
-    orders.push(actors::Order::call(relayer.role, token, call, 150_000, "a relayer's purse"));
+    orders.push(actors::ActorTransaction::call(relayer.role, token, call, 150_000, "a relayer's purse"));
     true
 }
 
-fn quoted(deployment: &Deployment, address: Address, prices: &Prices) -> Option<Quoted> {
+fn quoted(deployment: &Deployment, address: Address, prices: &AssetPrices) -> Option<PricedToken> {
     let found = deployment.tokens.iter().find(|(token, at)| **at == address && !token.is_bad());
     let plan = found.map(|(token, _)| token.plan())?;
-    Some(Quoted { price: prices.of(plan.asset), decimals: plan.decimals })
+    Some(PricedToken { price: prices.of(plan.asset), decimals: plan.decimals })
 }
 
 /// Value of an amount, in units far below a cent.
-fn dollars(amount: U256, token: Quoted) -> U512 {
+fn dollars(amount: U256, token: PricedToken) -> U512 {
     let scale = U512::from(10).pow(U512::from(36 - u32::from(token.decimals.min(36))));
     U512::from(amount) * U512::from(token.price) * scale
 }

@@ -4,7 +4,7 @@
 use alloy::primitives::{Address, U256};
 use serde_json::Value;
 
-use golem_protocols::uniswap::order::Order;
+use golem_protocols::uniswap::order::UniswapXOrder;
 
 /// Required fields of all kinds.
 const OF_ALL: [&str; 9] =
@@ -29,11 +29,11 @@ pub(super) enum OrderInfoError {
 ///
 /// # Errors
 /// [`OrderInfoError`]: the first field that is missing or another order's.
-pub(super) fn validate(info: &Value, order: &Order) -> Result<(), OrderInfoError> {
+pub(super) fn validate(info: &Value, order: &UniswapXOrder) -> Result<(), OrderInfoError> {
     let (more, amounts): (&[&'static str], _) = match order {
-        Order::Dutch(_) | Order::DutchV2(_) => (&OF_DUTCH, [["startAmount", "endAmount"]; 2]),
-        Order::DutchV3(_) => (&OF_DUTCH, [["startAmount", "maxAmount"], ["startAmount", "minAmount"]]),
-        Order::Priority(_) => (&OF_PRIORITY, [["amount", "mpsPerPriorityFeeWei"]; 2]),
+        UniswapXOrder::Dutch(_) | UniswapXOrder::DutchV2(_) => (&OF_DUTCH, [["startAmount", "endAmount"]; 2]),
+        UniswapXOrder::DutchV3(_) => (&OF_DUTCH, [["startAmount", "maxAmount"], ["startAmount", "minAmount"]]),
+        UniswapXOrder::Priority(_) => (&OF_PRIORITY, [["amount", "mpsPerPriorityFeeWei"]; 2]),
     };
     for name in OF_ALL.iter().chain(more) {
         if info.get(name).is_none_or(Value::is_null) {

@@ -14,22 +14,22 @@ use alloy::providers::Provider as _;
 use alloy::sol_types::SolCall as _;
 use serde_json::{Value, json};
 
-use super::{Answer, address, at, bytes, invalid, number, refused, request_id, text};
+use super::{HttpAnswer, address, at, bytes, invalid, number, refused, request_id, text};
 use crate::{Sandbox, SandboxChain};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::units::BasisPoints;
-use golem_chain::multicall::Calls;
-use golem_chain::network::{Contract, Network};
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::{KnownContract, Network};
 use golem_chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
 use golem_chain::provider::ChainClient;
 use golem_protocols::uniswap::claim::{self, ClaimRequest};
-use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader, PoolSnapshot, Reach};
-use golem_protocols::uniswap::order::{Auction, Draft, Legs, OrderKind};
-use golem_protocols::uniswap::pool::{Exact, Version};
+use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader, PoolSnapshot, TickReach};
+use golem_protocols::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft, OrderKind};
+use golem_protocols::uniswap::pool::{FixedAmount, ProtocolVersion};
 use golem_protocols::uniswap::ratio::Ratio;
-use golem_protocols::uniswap::router::{Recipient, SwapRequest, Version as RouterVersion, plan};
+use golem_protocols::uniswap::router::{OutputRecipient, RouterVersion, SwapRequest, plan};
 use golem_protocols::uniswap::routing::{GasCost, PoolSet, Route, RouteError, RouteRequest, best_route};
 use golem_protocols::uniswap::service::order_info;
 use golem_protocols::uniswap::trading::SwapStatus;
@@ -56,7 +56,7 @@ struct ChainAccess<'a> {
 }
 
 impl<'a> ChainAccess<'a> {
-    fn open(sandbox: &'a Sandbox, chain_id: u64) -> Result<Self, Answer> {
+    fn open(sandbox: &'a Sandbox, chain_id: u64) -> Result<Self, HttpAnswer> {
         let unknown = || invalid(format_args!("chain {chain_id} is not a chain of this devnet"));
         let chain = sandbox.chain(&chain_id.to_string()).ok_or_else(unknown)?;
         let networks = sandbox.description().networks();
@@ -67,28 +67,28 @@ impl<'a> ChainAccess<'a> {
         Ok(Self { chain, network, client, pools })
     }
 
-    fn contract(&self, contract: Contract) -> Result<Address, Answer> {
+    fn contract(&self, contract: KnownContract) -> Result<Address, HttpAnswer> {
         self.network.book.contract(contract).ok_or_else(|| ill(&format_args!("no {} here", contract.key())))
     }
 
     /// Address of a token in pools: the zero address stands for the native token.
-    fn pooled(&self, token: Address) -> Result<Address, Answer> {
-        if token.is_zero() { self.contract(Contract::WrappedNative) } else { Ok(token) }
+    fn pooled(&self, token: Address) -> Result<Address, HttpAnswer> {
+        if token.is_zero() { self.contract(KnownContract::WrappedNative) } else { Ok(token) }
     }
 }
 
-fn ill(error: &dyn std::fmt::Display) -> Answer {
+fn ill(error: &dyn std::fmt::Display) -> HttpAnswer {
     refused(503, "ServiceUnavailable", error)
 }
 
-fn unfound(error: DiscoveryError) -> Answer {
+fn unfound(error: DiscoveryError) -> HttpAnswer {
     match error {
         DiscoveryError::Route(error) => no_route(&error),
         other => ill(&other),
     }
 }
 
-fn no_route(error: &RouteError) -> Answer {
+fn no_route(error: &RouteError) -> HttpAnswer {
     match error {
         RouteError::NoRoute { .. } | RouteError::InsufficientLiquidity { .. } | RouteError::AmountTooSmall { .. } => {
             refused(404, "ResourceNotFound", "No quotes available")
@@ -97,7 +97,7 @@ fn no_route(error: &RouteError) -> Answer {
     }
 }
 
-fn digits(value: &Value, name: &str) -> Result<U256, Answer> {
+fn digits(value: &Value, name: &str) -> Result<U256, HttpAnswer> {
     let said = text(value, &[name])?;
     let plain = !said.is_empty() && said.bytes().all(|byte| byte.is_ascii_digit());
     let number = if plain { U256::from_str_radix(said, 10).ok() } else { None };
@@ -105,7 +105,7 @@ fn digits(value: &Value, name: &str) -> Result<U256, Answer> {
 }
 
 /// Parses a percentage of the API as basis points.
-fn slippage(value: Option<&Value>) -> Result<BasisPoints, Answer> {
+fn slippage(value: Option<&Value>) -> Result<BasisPoints, HttpAnswer> {
     let wrong = || invalid("\"slippageTolerance\" is not a percentage");
     let points = match value {
         None => Some(AUTO_SLIPPAGE),
@@ -119,7 +119,7 @@ fn slippage(value: Option<&Value>) -> Result<BasisPoints, Answer> {
 }
 
 /// Handles `POST /quote`.
-pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
+pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, HttpAnswer> {
     let chain_id = number(body, &["tokenInChainId"])?;
     if number(body, &["tokenOutChainId"])? != chain_id {
         return Err(invalid("bridges are not quoted here"));
@@ -131,8 +131,8 @@ pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<Answer, Ans
     let desk = ChainAccess::open(sandbox, chain_id)?;
     let amount = digits(body, "amount")?;
     let exact = match text(body, &["type"])? {
-        "EXACT_INPUT" => Exact::In(amount),
-        "EXACT_OUTPUT" => Exact::Out(amount),
+        "EXACT_INPUT" => FixedAmount::In(amount),
+        "EXACT_OUTPUT" => FixedAmount::Out(amount),
         _ => return Err(invalid("\"type\" must be EXACT_INPUT or EXACT_OUTPUT")),
     };
     let asked = ClaimRequest {
@@ -150,17 +150,17 @@ pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<Answer, Ans
         }
     };
     let pools_too = protocols.iter().any(|protocol| matches!(*protocol, "V2" | "V3"));
-    let versions = |version: Version| {
+    let versions = |version: ProtocolVersion| {
         !pools_too
             || protocols.contains(match version {
-                Version::V2 => &"V2",
-                Version::V3 => &"V3",
+                ProtocolVersion::V2 => &"V2",
+                ProtocolVersion::V3 => &"V3",
             })
     };
     let (route, snapshot) = best(&desk, &asked, versions).await?;
     let kind = protocols.iter().find_map(|protocol| auction(&desk, protocol));
     match (kind, exact) {
-        (Some(kind), Exact::In(_)) if !asked.token_in.is_zero() => {
+        (Some(kind), FixedAmount::In(_)) if !asked.token_in.is_zero() => {
             order(&desk, kind, &asked, &route, slippage, &snapshot)
         }
         _ if pools_too => classic(&desk, &asked, &route, slippage, &snapshot).await,
@@ -182,15 +182,15 @@ fn auction(desk: &ChainAccess<'_>, protocol: &str) -> Option<OrderKind> {
 async fn best(
     desk: &ChainAccess<'_>,
     asked: &ClaimRequest,
-    versions: impl Fn(Version) -> bool,
-) -> Result<(Route, Arc<PoolSnapshot>), Answer> {
+    versions: impl Fn(ProtocolVersion) -> bool,
+) -> Result<(Route, Arc<PoolSnapshot>), HttpAnswer> {
     let (token_in, token_out) = (desk.pooled(asked.token_in)?, desk.pooled(asked.token_out)?);
     let pair = [token_in, token_out];
-    let near = desk.pools.pools(&pair, BlockId::latest(), Reach::Near).await.map_err(unfound)?;
+    let near = desk.pools.pools(&pair, BlockId::latest(), TickReach::Near).await.map_err(unfound)?;
     let gas_price = desk.client.provider().get_gas_price().await.map_err(|_| ill(&"the chain does not respond"))?;
     let mut request = RouteRequest::new(token_in, token_out, asked.exact);
-    let open = if matches!(asked.exact, Exact::In(_)) { token_out } else { token_in };
-    let wrapped = desk.contract(Contract::WrappedNative)?;
+    let open = if matches!(asked.exact, FixedAmount::In(_)) { token_out } else { token_in };
+    let wrapped = desk.contract(KnownContract::WrappedNative)?;
     request.gas = near.pools.token_per_native(wrapped, open).and_then(|price| GasCost::new(gas_price, &price));
     let over = |pools: &PoolSnapshot| {
         let allowed = pools.pools.pools().iter().filter(|pool| versions(pool.version())).cloned();
@@ -204,7 +204,7 @@ async fn best(
         Err(error) => return Err(no_route(&error)),
     }
     let block = BlockId::from(near.block_hash);
-    let whole = desk.pools.pools(&pair, block, Reach::Whole).await.map_err(unfound)?;
+    let whole = desk.pools.pools(&pair, block, TickReach::Whole).await.map_err(unfound)?;
     Ok((over(&whole).map_err(|error| no_route(&error))?, whole))
 }
 
@@ -214,7 +214,7 @@ async fn classic(
     route: &Route,
     slippage: BasisPoints,
     snapshot: &PoolSnapshot,
-) -> Result<Answer, Answer> {
+) -> Result<HttpAnswer, HttpAnswer> {
     let mut quote = claim::written(route, asked, snapshot.block_number);
     if let Value::Object(fields) = &mut quote {
         let percent = f64::from(slippage.get()) / 100.0;
@@ -228,15 +228,15 @@ async fn classic(
 }
 
 /// The permit that the router still needs, as typed data; null if none is needed.
-async fn permit(desk: &ChainAccess<'_>, asked: &ClaimRequest, amount: U256, now: u64) -> Result<Value, Answer> {
+async fn permit(desk: &ChainAccess<'_>, asked: &ClaimRequest, amount: U256, now: u64) -> Result<Value, HttpAnswer> {
     if asked.token_in.is_zero() {
         return Ok(Value::Null);
     }
-    let (permit2, router) = (desk.contract(Contract::Permit2)?, desk.contract(Contract::UniversalRouter)?);
-    let mut calls = Calls::default();
+    let (permit2, router) = (desk.contract(KnownContract::Permit2)?, desk.contract(KnownContract::UniversalRouter)?);
+    let mut calls = CallBatch::default();
     let (owner, token) = (asked.swapper, asked.token_in);
     let standing = calls.push(permit2, &Permit2::allowanceCall { owner, token, spender: router });
-    let multicall = desk.contract(Contract::Multicall3)?;
+    let multicall = desk.contract(KnownContract::Multicall3)?;
     let answers =
         calls.send(desk.client.provider(), multicall, BlockId::latest()).await.map_err(|error| ill(&error))?;
     let standing = standing.take(&answers).ok_or_else(|| ill(&"Permit2 does not respond"))?;
@@ -275,20 +275,20 @@ fn order(
     route: &Route,
     slippage: BasisPoints,
     snapshot: &PoolSnapshot,
-) -> Result<Answer, Answer> {
+) -> Result<HttpAnswer, HttpAnswer> {
     let house = desk.chain.background_actors.order_service();
     let reactor = house.reactor(kind).ok_or_else(|| invalid("orders of this kind are not settled here"))?;
     let least_out = slippage.minimum_out(route.amount_out);
     let auction = match kind {
-        OrderKind::Dutch | OrderKind::DutchV2 => Auction::CosignedTimes,
-        OrderKind::DutchV3 => Auction::CosignedBlocks { over: FALLS_OVER, base_fee: 0, per_gwei: U256::ZERO },
-        OrderKind::Priority => Auction::PriorityFee {
+        OrderKind::Dutch | OrderKind::DutchV2 => AuctionTerms::CosignedTimes,
+        OrderKind::DutchV3 => AuctionTerms::CosignedBlocks { over: FALLS_OVER, base_fee: 0, per_gwei: U256::ZERO },
+        OrderKind::Priority => AuctionTerms::PriorityFee {
             start_block: snapshot.block_number.saturating_add(3),
             baseline: 0,
             mps_per_wei: U256::from(1),
         },
     };
-    let draft = Draft {
+    let draft = OrderDraft {
         reactor,
         swapper: asked.swapper,
         recipient: asked.swapper,
@@ -297,7 +297,7 @@ fn order(
         cosigner: desk.chain.deployment.cosigner,
         token_in: asked.token_in,
         token_out: asked.token_out,
-        legs: Legs::ExactIn { amount_in: route.amount_in, start_out: route.amount_out, least_out },
+        legs: OrderAmounts::ExactIn { amount_in: route.amount_in, start_out: route.amount_out, least_out },
         auction,
     };
     let order = draft.order().map_err(invalid)?;
@@ -313,7 +313,7 @@ fn order(
 }
 
 /// Handles `POST /check_approval`.
-pub(super) async fn approval(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
+pub(super) async fn approval(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, HttpAnswer> {
     let chain_id = number(body, &["chainId"])?;
     let desk = ChainAccess::open(sandbox, chain_id)?;
     let (owner, token) = (address(body, "walletAddress")?, address(body, "token")?);
@@ -322,10 +322,10 @@ pub(super) async fn approval(sandbox: &Sandbox, body: &Value) -> Result<Answer, 
     if token.is_zero() {
         return Ok((200, told));
     }
-    let permit2 = desk.contract(Contract::Permit2)?;
-    let mut calls = Calls::default();
+    let permit2 = desk.contract(KnownContract::Permit2)?;
+    let mut calls = CallBatch::default();
     let standing = calls.push(token, &Erc20::allowanceCall { owner, spender: permit2 });
-    let multicall = desk.contract(Contract::Multicall3)?;
+    let multicall = desk.contract(KnownContract::Multicall3)?;
     let answers =
         calls.send(desk.client.provider(), multicall, BlockId::latest()).await.map_err(|error| ill(&error))?;
     let standing = standing.take(&answers).ok_or_else(|| invalid("\"token\" is not a token"))?;
@@ -342,18 +342,18 @@ pub(super) async fn approval(sandbox: &Sandbox, body: &Value) -> Result<Answer, 
 }
 
 /// Handles `POST /swap`.
-pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
+pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, HttpAnswer> {
     let quote = at(body, &["quote"]).ok_or_else(|| invalid("\"quote\" is missing"))?;
     let chain_id = number(quote, &["chainId"])?;
     let desk = ChainAccess::open(sandbox, chain_id)?;
     let side = |name: &'static str| {
         let side = at(quote, &[name]).ok_or_else(|| invalid(format_args!("\"quote.{name}\" is missing")))?;
-        Ok::<_, Answer>((address(side, "token")?, digits(side, "amount")?))
+        Ok::<_, HttpAnswer>((address(side, "token")?, digits(side, "amount")?))
     };
     let ((token_in, amount_in), (token_out, amount_out)) = (side("input")?, side("output")?);
     let exact = match text(quote, &["tradeType"])? {
-        "EXACT_INPUT" => Exact::In(amount_in),
-        _ => Exact::Out(amount_out),
+        "EXACT_INPUT" => FixedAmount::In(amount_in),
+        _ => FixedAmount::Out(amount_out),
     };
     let asked = ClaimRequest { chain_id, token_in, token_out, exact, swapper: address(quote, "swapper")? };
     let claim = claim::read(quote, &asked).map_err(invalid)?;
@@ -370,7 +370,7 @@ pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answ
         native_in: token_in.is_zero(),
         native_out: token_out.is_zero(),
         slippage: slippage(at(quote, &["slippage"]))?,
-        recipient: Recipient::Account(asked.swapper),
+        recipient: OutputRecipient::Account(asked.swapper),
         permit,
         portion: None,
         one_bound: false,
@@ -378,7 +378,7 @@ pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answ
     });
     let trade = trade.map_err(invalid)?;
     let transaction = json!({
-        "to": desk.contract(Contract::UniversalRouter)?,
+        "to": desk.contract(KnownContract::UniversalRouter)?,
         "from": asked.swapper,
         "data": trade.execution.encode(RouterVersion::V2_0),
         "value": format!("{:#x}", trade.value),
@@ -388,7 +388,7 @@ pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answ
     Ok((200, json!({ "requestId": request_id(), "swap": transaction })))
 }
 
-fn read_permit(permit: &Value) -> Result<PermitSingle, Answer> {
+fn read_permit(permit: &Value) -> Result<PermitSingle, HttpAnswer> {
     let values = at(permit, &["values"]).ok_or_else(|| invalid("\"permitData.values\" is missing"))?;
     let details = at(values, &["details"]).ok_or_else(|| invalid("\"permitData.values.details\" is missing"))?;
     let sized = |name| digits(details, name).map(|number| number.saturating_to::<u64>());
@@ -405,7 +405,7 @@ fn read_permit(permit: &Value) -> Result<PermitSingle, Answer> {
 }
 
 /// Handles `GET /swaps`.
-pub(super) async fn swaps(sandbox: &Sandbox, query: &[(String, String)]) -> Result<Answer, Answer> {
+pub(super) async fn swaps(sandbox: &Sandbox, query: &[(String, String)]) -> Result<HttpAnswer, HttpAnswer> {
     let of = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let asked = of("txHashes").filter(|asked| !asked.is_empty()).ok_or_else(|| invalid("\"txHashes\" is missing"))?;
     let chain_id = of("chainId").map_or(Ok(1), str::parse).map_err(|_| invalid("\"chainId\" is not a number"))?;

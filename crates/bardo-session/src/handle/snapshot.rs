@@ -4,7 +4,7 @@
 use alloy_primitives::{Address, U256};
 use serde::{Deserialize, Serialize};
 
-pub use bardo_base::fabric::{BreakerState, Limits, PolicyState, SpendState, StopLossNow};
+pub use bardo_base::fabric::{BreakerState, LimitUsage, PolicyState, SpendState, StopLossState};
 use bardo_base::id::GolemId;
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
@@ -12,7 +12,7 @@ use bardo_base::units::{TokenAmount, Usd};
 
 /// State of a session that no event reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct SessionSnapshot {
     /// Golem that the snapshot describes.
     pub golem_id: GolemId,
     /// Time of the snapshot, in milliseconds since the Unix epoch.
@@ -26,7 +26,7 @@ pub struct Snapshot {
     /// Policy in force.
     pub policy: PolicyState,
     /// Use of the limits; `None` if the ledger cannot be read, with the reason in `fault`.
-    pub limits: Option<Limits>,
+    pub limits: Option<LimitUsage>,
     /// Error in the ledger or in the policy file.
     pub fault: Option<SafeText>,
     /// Stop in force; `None` if there is none.
@@ -74,12 +74,12 @@ pub struct ChainHoldings {
     /// Block in which the holdings were read.
     pub block: u64,
     /// Holdings, one per token.
-    pub rows: Vec<Holding>,
+    pub rows: Vec<HoldingRow>,
 }
 
 /// Holding of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holding {
+pub struct HoldingRow {
     /// Symbol of the token.
     pub symbol: SafeText,
     /// Amount that is held.
@@ -165,9 +165,9 @@ pub struct GrantState {
     pub lasts_millis: u64,
 }
 
-impl Snapshot {
+impl SessionSnapshot {
     /// Returns true if both snapshots have the same content, apart from their times.
-    pub fn says_the_same(&self, other: &Self) -> bool {
+    pub fn same_content(&self, other: &Self) -> bool {
         // The remaining duration changes with time alone; consumers count it from the snapshot's time.
         let steady = |one: &Self| {
             let grants = one.grants.iter().map(|grant| GrantState { lasts_millis: 0, ..grant.clone() }).collect();

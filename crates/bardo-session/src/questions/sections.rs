@@ -1,13 +1,13 @@
 //! Approval request as sections of plain rows, without colours or columns: everything that an operator must be able to
 //! read before answering. The caller chooses width and emphasis, and must not leave anything out.
 
-use super::{About, ActionRequest, Part, Question};
+use super::{ActionRequest, AddressPart, Question, RequestSubject};
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::units::TokenAmount;
 
 /// Row with a label and a value; neither is shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct DetailRow {
     /// Label; empty if the row continues the previous one.
     pub label: String,
     /// Value as text.
@@ -16,27 +16,27 @@ pub struct Row {
 
 /// Titled group of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Section {
+pub struct DetailSection {
     /// Title of the section.
     pub title: String,
     /// Rows of the section.
-    pub rows: Vec<Row>,
+    pub rows: Vec<DetailRow>,
 }
 
-impl Section {
+impl DetailSection {
     fn new(title: &str) -> Self {
         Self { title: title.to_owned(), rows: Vec::new() }
     }
 
     fn row(&mut self, label: &str, value: impl std::fmt::Display) {
-        self.rows.push(Row { label: label.to_owned(), value: value.to_string() });
+        self.rows.push(DetailRow { label: label.to_owned(), value: value.to_string() });
     }
 }
 
 /// Sections of a request without its raw calls, at a moment in milliseconds since the Unix epoch.
-pub fn sections(question: &Question, now: u64) -> Vec<Section> {
+pub fn sections(question: &Question, now: u64) -> Vec<DetailSection> {
     let mut head =
-        Section::new(&format!("Decision {} of {} · {}", question.place, question.of, question.money.words()));
+        DetailSection::new(&format!("Decision {} of {} · {}", question.place, question.of, question.money.describe()));
     head.row("request", &question.title);
     if let Some(value) = question.value {
         head.row("counted as", format_args!("${value}"));
@@ -52,13 +52,13 @@ pub fn sections(question: &Question, now: u64) -> Vec<Section> {
         head.row("answer within", format_args!("{} s, or {then}", seconds(ends_at.saturating_sub(now))));
     }
     let mut all = vec![head];
-    if let About::Action(action) = &question.about {
+    if let RequestSubject::Action(action) = &question.about {
         action_sections(&mut all, question, action, now);
     }
     all
 }
 
-fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionRequest, now: u64) {
+fn action_sections(all: &mut Vec<DetailSection>, question: &Question, action: &ActionRequest, now: u64) {
     all.push(changes(question, action));
     if !action.allowances.is_empty() {
         all.push(allowances(action));
@@ -69,8 +69,8 @@ fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionR
 }
 
 /// Balances before and after, bounds and costs.
-fn changes(question: &Question, action: &ActionRequest) -> Section {
-    let mut changes = Section::new("What changes");
+fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
+    let mut changes = DetailSection::new("What changes");
     changes.row("asked by", format_args!("{} with {}", question.golem_id, action.tool));
     changes.row("chain", format_args!("{} ({})", action.chain, action.chain_id));
     changes.row("simulated on", format_args!("block {}", action.block));
@@ -117,8 +117,8 @@ fn changes(question: &Question, action: &ActionRequest) -> Section {
 }
 
 /// Allowances that are left after the action.
-fn allowances(action: &ActionRequest) -> Section {
-    let mut allowances = Section::new("Allowances afterwards");
+fn allowances(action: &ActionRequest) -> DetailSection {
+    let mut allowances = DetailSection::new("Allowances afterwards");
     for after in &action.allowances {
         let label = after.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
         let amount = if after.unlimited { "WITHOUT LIMIT" } else { after.amount.as_str() };
@@ -136,22 +136,22 @@ fn allowances(action: &ActionRequest) -> Section {
 }
 
 /// Addresses that the action involves.
-fn places(action: &ActionRequest) -> Section {
-    let mut places = Section::new("Where it goes");
+fn places(action: &ActionRequest) -> DetailSection {
+    let mut places = DetailSection::new("Where it goes");
     for place in &action.places {
         let part = match place.part {
-            Part::From => "from",
-            Part::Signer => "signed by",
-            Part::Calls => "calls",
-            Part::Spender => "spender",
-            Part::Receiver => "receiver",
+            AddressPart::From => "from",
+            AddressPart::Signer => "signed by",
+            AddressPart::Calls => "calls",
+            AddressPart::Spender => "spender",
+            AddressPart::Receiver => "receiver",
         };
         let label = match (&place.label, place.listed) {
             _ if place.is_from => "  the account itself".to_owned(),
             (Some(label), true) => format!("  {label}, on your list"),
             (Some(label), false) => format!("  {label}, in address book"),
             (None, true) => "  on your list".to_owned(),
-            (None, false) if place.part == Part::From => String::new(),
+            (None, false) if place.part == AddressPart::From => String::new(),
             (None, false) => "  not in the address book".to_owned(),
         };
         let first = if place.first_seen { "  FIRST PAYMENT TO IT" } else { "" };
@@ -161,8 +161,8 @@ fn places(action: &ActionRequest) -> Section {
 }
 
 /// Results of the checks, and how long they hold.
-fn checks(action: &ActionRequest, now: u64) -> Section {
-    let mut checks = Section::new("Checks");
+fn checks(action: &ActionRequest, now: u64) -> DetailSection {
+    let mut checks = DetailSection::new("Checks");
     if let Some(opinion) = &action.opinion {
         let agrees = if opinion.agrees { "agrees" } else { "disagrees" };
         checks.row("guardian", format_args!("{agrees}: {}", opinion.why));
@@ -184,17 +184,17 @@ fn checks(action: &ActionRequest, now: u64) -> Section {
 }
 
 /// Sections of all typed messages that would be signed, with every field.
-fn messages(action: &ActionRequest) -> Vec<Section> {
+fn messages(action: &ActionRequest) -> Vec<DetailSection> {
     let mut all = Vec::new();
     for (at, call) in action.raw.iter().enumerate().filter(|(_, call)| !call.signs.is_empty()) {
-        let mut section = Section::new(&format!("Signed inside call {}", at + 1));
+        let mut section = DetailSection::new(&format!("Signed inside call {}", at + 1));
         for line in &call.signs {
             section.row("SIGNS", line);
         }
         all.push(section);
     }
     if let Some(order) = &action.order {
-        let mut section = Section::new("Signed for others to settle");
+        let mut section = DetailSection::new("Signed for others to settle");
         section.row("SIGNS", &order.kind);
         for (name, value) in &order.fields {
             section.row("", format_args!("{name}: {value}"));
@@ -205,15 +205,15 @@ fn messages(action: &ActionRequest) -> Vec<Section> {
 }
 
 /// Sections of the calls as they would be signed, with the hash that binds them.
-pub fn raw(question: &Question) -> Vec<Section> {
-    let About::Action(action) = &question.about else { return Vec::new() };
+pub fn raw(question: &Question) -> Vec<DetailSection> {
+    let RequestSubject::Action(action) = &question.about else { return Vec::new() };
     let of = action.raw.len();
-    let mut all: Vec<Section> = action
+    let mut all: Vec<DetailSection> = action
         .raw
         .iter()
         .enumerate()
         .map(|(at, call)| {
-            let mut section = Section::new(&format!("Call {} of {of} · {}", at + 1, call.purpose));
+            let mut section = DetailSection::new(&format!("Call {} of {of} · {}", at + 1, call.purpose));
             section.row("to", call.to);
             section.row("value", format_args!("{} wei", call.value_wei));
             section.row("gas at most", call.gas_limit);
@@ -221,7 +221,7 @@ pub fn raw(question: &Question) -> Vec<Section> {
             section
         })
         .collect();
-    let mut permit = Section::new("Identifiers");
+    let mut permit = DetailSection::new("Identifiers");
     permit.row("offer", action.permit);
     permit.row("hash", action.hash);
     all.push(permit);

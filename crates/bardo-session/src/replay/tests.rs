@@ -39,7 +39,7 @@ fn journal(folder: &tempfile::TempDir, times: &[u64]) -> PathBuf {
 
 /// Console side of a playback, with the time of its start.
 struct Watcher {
-    handle: Handle,
+    handle: SessionHandle,
     start: Instant,
     /// Last reported position.
     place: Option<ReplayState>,
@@ -50,18 +50,18 @@ impl Watcher {
         Self { handle: open(path, speed_percent).unwrap(), start: Instant::now(), place: None }
     }
 
-    async fn send(&self, command: Command) {
-        self.handle.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    async fn send(&self, command: SessionCommand) {
+        self.handle.commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 
     async fn steer(&self, control: ReplayControl) {
-        self.send(Command::Replay(control)).await;
+        self.send(SessionCommand::Replay(control)).await;
     }
 
     /// Next news before this time after the start; `None` if there is none.
-    async fn next(&mut self, until: Duration) -> Option<News> {
+    async fn next(&mut self, until: Duration) -> Option<SessionNews> {
         let news = tokio::time::timeout_at(self.start + until, self.handle.news.recv()).await.ok()?;
-        if let Some(News::Replay(now)) = &news {
+        if let Some(SessionNews::Replay(now)) = &news {
             self.place = Some(*now);
         }
         news
@@ -71,7 +71,7 @@ impl Watcher {
     async fn events(&mut self, until: Duration) -> Vec<(u128, u64)> {
         let mut came = Vec::new();
         while let Some(news) = self.next(until).await {
-            if let News::Events(events) = news {
+            if let SessionNews::Events(events) = news {
                 let at = self.start.elapsed().as_millis();
                 came.extend(events.iter().map(|event| (at, event.seq)));
             }
@@ -82,8 +82,8 @@ impl Watcher {
     /// Numbers of the events in the next history.
     async fn history(&mut self) -> Vec<u64> {
         loop {
-            if let News::Found { ticket: WHOLE_TICKET, found } = self.next(LONG * 100).await.unwrap() {
-                let Found::History { events, .. } = *found else { panic!("{found:?}") };
+            if let SessionNews::Found { ticket: WHOLE_TICKET, found } = self.next(LONG * 100).await.unwrap() {
+                let QueryResult::History { events, .. } = *found else { panic!("{found:?}") };
                 return events.iter().map(|event| event.seq).collect();
             }
         }
@@ -145,7 +145,7 @@ async fn another_speed_counts_from_the_last_event_and_what_is_looked_up_hurries_
     let folder = tempfile::tempdir().unwrap();
     let mut watcher = Watcher::of(&journal(&folder, &[0, 4_000, 8_000, 12_000]), 100);
     assert_eq!(watcher.events(millis(1_000)).await, [(0, 1)]);
-    watcher.send(Command::Look { ticket: 7, query: Query::VerifyAudit }).await;
+    watcher.send(SessionCommand::Look { ticket: 7, query: SessionQuery::VerifyAudit }).await;
     assert_eq!(watcher.events(millis(1_200)).await, []);
     watcher.steer(ReplayControl::Faster).await;
     assert_eq!(watcher.events(millis(4_500)).await, [(2_000, 2), (4_000, 3)]);
@@ -177,12 +177,12 @@ async fn nothing_can_be_done_in_a_recording_and_it_ends_when_it_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let mut watcher = Watcher::of(&journal(&folder, &[0]), 100);
     watcher.events(millis(10)).await;
-    for command in [Command::Hold, Command::AskToLeavePaper, Command::RevokeGrant { number: 1 }] {
+    for command in [SessionCommand::Hold, SessionCommand::AskToLeavePaper, SessionCommand::RevokeGrant { number: 1 }] {
         watcher.send(command).await;
-        assert!(matches!(watcher.next(LONG).await, Some(News::CommandResult { done: false, .. })));
+        assert!(matches!(watcher.next(LONG).await, Some(SessionNews::CommandResult { done: false, .. })));
     }
-    watcher.send(Command::Leave(super::super::handle::LeaveMode::Finish)).await;
-    assert!(matches!(watcher.next(LONG).await, Some(News::Left(_))));
+    watcher.send(SessionCommand::Leave(super::super::handle::LeaveMode::Finish)).await;
+    assert!(matches!(watcher.next(LONG).await, Some(SessionNews::Left(_))));
     assert!(watcher.handle.news.recv().await.is_none());
 }
 
@@ -216,7 +216,9 @@ async fn a_recording_names_the_chains_that_its_session_had() {
     }
     fabric.flush().unwrap();
     let mut watcher = Watcher::of(&path, 100);
-    let Some(News::Market(Update::Started(network))) = watcher.next(LONG).await else { panic!("no network") };
+    let Some(SessionNews::Market(MarketUpdate::Started(network))) = watcher.next(LONG).await else {
+        panic!("no network")
+    };
     let named: Vec<_> = network.chains.iter().map(|chain| (chain.id, chain.name.as_str())).collect();
     assert_eq!(named, [(77, "chain 77"), (4_242, "somewhere")]);
     assert_eq!(network.wallet, account);

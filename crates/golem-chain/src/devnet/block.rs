@@ -45,12 +45,12 @@ pub struct Receipt {
     /// Number of logs in the block before this transaction's first.
     pub first_log_index: u64,
     /// Reason of the failure; `None` for success.
-    pub failure: Option<Failure>,
+    pub failure: Option<ExecutionFailure>,
 }
 
 /// Failure of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub enum ExecutionFailure {
     /// Revert with this data.
     Reverted(Bytes),
     /// Exceptional halt, which uses all gas.

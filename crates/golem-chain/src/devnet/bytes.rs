@@ -5,7 +5,7 @@ use alloy::primitives::{Address, B256, U256};
 
 /// Error for bytes that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
+pub enum BytesError {
     /// The input ends too early.
     #[error("it is truncated")]
     CutOff,
@@ -16,9 +16,9 @@ pub enum ReadError {
 
 /// Writer of values in sequence.
 #[derive(Debug, Default)]
-pub struct Writer(Vec<u8>);
+pub struct ByteWriter(Vec<u8>);
 
-impl Writer {
+impl ByteWriter {
     /// Returns all written bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
@@ -75,9 +75,9 @@ impl Writer {
 
 /// Reader of values in the order in which they were written.
 #[derive(Debug, Clone, Copy)]
-pub struct Reader<'a>(&'a [u8]);
+pub struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     /// Creates a reader at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
@@ -86,16 +86,16 @@ impl<'a> Reader<'a> {
     /// Checks that all bytes have been read.
     ///
     /// # Errors
-    /// [`ReadError::Invalid`] if bytes are left.
-    pub fn finish(self) -> Result<(), ReadError> {
-        if self.0.is_empty() { Ok(()) } else { Err(ReadError::Invalid("end")) }
+    /// [`BytesError::Invalid`] if bytes are left.
+    pub fn finish(self) -> Result<(), BytesError> {
+        if self.0.is_empty() { Ok(()) } else { Err(BytesError::Invalid("end")) }
     }
 
-    /// Reads a number; see [`Writer::number`].
+    /// Reads a number; see [`ByteWriter::number`].
     ///
     /// # Errors
-    /// [`ReadError`], as for all other methods.
-    pub fn number(&mut self) -> Result<u64, ReadError> {
+    /// [`BytesError`], as for all other methods.
+    pub fn number(&mut self) -> Result<u64, BytesError> {
         let mut number = 0_u64;
         for shift in (0..u64::BITS).step_by(7) {
             let [byte] = *self.take::<1>()?;
@@ -109,59 +109,59 @@ impl<'a> Reader<'a> {
                 return Ok(number);
             }
         }
-        Err(ReadError::Invalid("number"))
+        Err(BytesError::Invalid("number"))
     }
 
     /// Reads the length of a list whose entries take at least one byte each.
-    pub fn length(&mut self) -> Result<usize, ReadError> {
-        let length = usize::try_from(self.number()?).map_err(|_| ReadError::CutOff)?;
-        if length > self.0.len() { Err(ReadError::CutOff) } else { Ok(length) }
+    pub fn length(&mut self) -> Result<usize, BytesError> {
+        let length = usize::try_from(self.number()?).map_err(|_| BytesError::CutOff)?;
+        if length > self.0.len() { Err(BytesError::CutOff) } else { Ok(length) }
     }
 
-    /// Reads a flag; see [`Writer::flag`].
-    pub fn flag(&mut self) -> Result<bool, ReadError> {
+    /// Reads a flag; see [`ByteWriter::flag`].
+    pub fn flag(&mut self) -> Result<bool, BytesError> {
         match self.number()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(ReadError::Invalid("flag")),
+            _ => Err(BytesError::Invalid("flag")),
         }
     }
 
-    /// Reads bytes with a length prefix; see [`Writer::bytes`].
-    pub fn bytes(&mut self) -> Result<&'a [u8], ReadError> {
+    /// Reads bytes with a length prefix; see [`ByteWriter::bytes`].
+    pub fn bytes(&mut self) -> Result<&'a [u8], BytesError> {
         let length = self.length()?;
-        let (bytes, rest) = self.0.split_at_checked(length).ok_or(ReadError::CutOff)?;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(BytesError::CutOff)?;
         self.0 = rest;
         Ok(bytes)
     }
 
     /// Reads bytes that must be UTF-8.
-    pub fn text(&mut self) -> Result<&'a str, ReadError> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| ReadError::Invalid("text"))
+    pub fn text(&mut self) -> Result<&'a str, BytesError> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| BytesError::Invalid("text"))
     }
 
-    /// Reads 32 bytes; see [`Writer::hash`].
-    pub fn hash(&mut self) -> Result<B256, ReadError> {
+    /// Reads 32 bytes; see [`ByteWriter::hash`].
+    pub fn hash(&mut self) -> Result<B256, BytesError> {
         Ok(B256::new(*self.take()?))
     }
 
-    /// Reads 20 bytes; see [`Writer::address`].
-    pub fn address(&mut self) -> Result<Address, ReadError> {
+    /// Reads 20 bytes; see [`ByteWriter::address`].
+    pub fn address(&mut self) -> Result<Address, BytesError> {
         Ok(Address::new(*self.take()?))
     }
 
-    /// Reads a number of up to 32 bytes; see [`Writer::word`].
-    pub fn word(&mut self) -> Result<U256, ReadError> {
-        U256::try_from_be_slice(self.bytes()?).ok_or(ReadError::Invalid("word"))
+    /// Reads a number of up to 32 bytes; see [`ByteWriter::word`].
+    pub fn word(&mut self) -> Result<U256, BytesError> {
+        U256::try_from_be_slice(self.bytes()?).ok_or(BytesError::Invalid("word"))
     }
 
-    /// Reads an optional number; see [`Writer::optional`].
-    pub fn optional(&mut self) -> Result<Option<u64>, ReadError> {
+    /// Reads an optional number; see [`ByteWriter::optional`].
+    pub fn optional(&mut self) -> Result<Option<u64>, BytesError> {
         Ok(if self.flag()? { Some(self.number()?) } else { None })
     }
 
-    fn take<const LENGTH: usize>(&mut self) -> Result<&'a [u8; LENGTH], ReadError> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(ReadError::CutOff)?;
+    fn take<const LENGTH: usize>(&mut self) -> Result<&'a [u8; LENGTH], BytesError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(BytesError::CutOff)?;
         self.0 = rest;
         Ok(taken)
     }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn values_are_read_as_they_were_written() {
-        let mut writer = Writer::default();
+        let mut writer = ByteWriter::default();
         for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
             writer.number(number);
         }
@@ -186,8 +186,8 @@ mod tests {
         writer.optional(Some(9));
         writer.flag(true);
         let bytes = writer.into_bytes();
-        let read = |bytes: &[u8]| -> Result<(), ReadError> {
-            let mut reader = Reader::new(bytes);
+        let read = |bytes: &[u8]| -> Result<(), BytesError> {
+            let mut reader = ByteReader::new(bytes);
             for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
                 assert_eq!(reader.number()?, number);
             }
@@ -200,19 +200,19 @@ mod tests {
         assert_eq!(read(&bytes), Ok(()));
         // A truncated input gives an error and never a wrong value.
         for end in 0..bytes.len() {
-            assert_eq!(read(&bytes[..end]), Err(ReadError::CutOff), "{end}");
+            assert_eq!(read(&bytes[..end]), Err(BytesError::CutOff), "{end}");
         }
-        assert_eq!(read(&[bytes.as_slice(), &[0]].concat()), Err(ReadError::Invalid("end")));
+        assert_eq!(read(&[bytes.as_slice(), &[0]].concat()), Err(BytesError::Invalid("end")));
     }
 
     #[test]
     fn lengths_beyond_the_end_are_refused() {
-        assert_eq!(Reader::new(&[0xff; 9]).number(), Err(ReadError::CutOff));
-        assert_eq!(Reader::new(&[0xff; 10]).number(), Err(ReadError::Invalid("number")));
-        assert_eq!(Reader::new(&[5, 1, 2]).bytes(), Err(ReadError::CutOff));
-        assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x7f]).length(), Err(ReadError::CutOff));
-        assert_eq!(Reader::new(&[2]).flag(), Err(ReadError::Invalid("flag")));
-        assert_eq!(Reader::new(&[1, 0xff]).text(), Err(ReadError::Invalid("text")));
-        assert_eq!(Reader::new(&[33; 34]).word(), Err(ReadError::Invalid("word")));
+        assert_eq!(ByteReader::new(&[0xff; 9]).number(), Err(BytesError::CutOff));
+        assert_eq!(ByteReader::new(&[0xff; 10]).number(), Err(BytesError::Invalid("number")));
+        assert_eq!(ByteReader::new(&[5, 1, 2]).bytes(), Err(BytesError::CutOff));
+        assert_eq!(ByteReader::new(&[0xff, 0xff, 0xff, 0xff, 0x7f]).length(), Err(BytesError::CutOff));
+        assert_eq!(ByteReader::new(&[2]).flag(), Err(BytesError::Invalid("flag")));
+        assert_eq!(ByteReader::new(&[1, 0xff]).text(), Err(BytesError::Invalid("text")));
+        assert_eq!(ByteReader::new(&[33; 34]).word(), Err(BytesError::Invalid("word")));
     }
 }

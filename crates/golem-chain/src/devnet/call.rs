@@ -9,10 +9,10 @@ use revm::context::TxEnv;
 use revm::context::result::{ExecutionResult, HaltReason};
 use revm::state::EvmState;
 
-use super::chain::{Chain, View};
+use super::chain::{Chain, ExecutionView};
 use super::error::{CallError, OverrideError};
-use super::state::State;
-use crate::evm::{self, BlockContext, Checks, Execution};
+use super::state::WorldState;
+use crate::evm::{self, BlockContext, CheckMode, Execution};
 
 /// Gas of a plain transfer, the minimum of any transaction.
 const TRANSFER_GAS: u64 = 21_000;
@@ -187,7 +187,7 @@ impl Chain {
         block: BlockId,
         state: Option<&StateOverride>,
         surroundings: Option<&BlockOverrides>,
-    ) -> Result<View, CallError> {
+    ) -> Result<ExecutionView, CallError> {
         let mut view = self.view(block)?;
         override_view(&mut view, state, surroundings)?;
         Ok(view)
@@ -197,14 +197,15 @@ impl Chain {
         CALL_GAS_CAP.max(self.gas_limit())
     }
 
-    fn run(&self, view: &View, mut tx: TxEnv) -> Result<Execution, CallError> {
+    fn run(&self, view: &ExecutionView, mut tx: TxEnv) -> Result<Execution, CallError> {
         let sender = tx.caller;
         tx.gas_limit = tx.gas_limit.min(self.call_gas_cap());
-        let transact = |state: &State| evm::transact(state, self.rules(), &view.context, Checks::Call, tx.clone());
+        let transact =
+            |state: &WorldState| evm::transact(state, self.rules(), &view.context, CheckMode::Call, tx.clone());
         view.state.settled(transact).map_err(|error| CallError::from_evm(error, sender))
     }
 
-    fn succeeds(&self, view: &View, tx: &TxEnv, gas_limit: u64) -> Result<bool, CallError> {
+    fn succeeds(&self, view: &ExecutionView, tx: &TxEnv, gas_limit: u64) -> Result<bool, CallError> {
         match self.run(view, TxEnv { gas_limit, ..tx.clone() }) {
             Ok(execution) => Ok(execution.result.is_success()),
             Err(CallError::Invalid(invalid)) if gas_is_too_low(&invalid) => Ok(false),
@@ -227,7 +228,7 @@ fn gas_is_too_low(invalid: &revm::context::result::InvalidTransaction) -> bool {
 }
 
 /// Gas that the sender can pay for at the given price, at most `limit`.
-fn affordable(state: &State, tx: &TxEnv, limit: u64) -> Result<u64, CallError> {
+fn affordable(state: &WorldState, tx: &TxEnv, limit: u64) -> Result<u64, CallError> {
     let have = state.balance(tx.caller);
     let Some(left) = have.checked_sub(tx.value) else {
         return Err(CallError::InsufficientFunds { address: tx.caller, have, want: tx.value });
@@ -240,7 +241,7 @@ fn affordable(state: &State, tx: &TxEnv, limit: u64) -> Result<u64, CallError> {
 
 /// Addresses and slots of an execution that an access list would make cheaper, without those that are warm from the
 /// start ([EIP-2929](https://eips.ethereum.org/EIPS/eip-2929), [EIP-3651](https://eips.ethereum.org/EIPS/eip-3651)).
-fn touched(state: &EvmState, tx: &TxEnv, view: &View) -> AccessList {
+fn touched(state: &EvmState, tx: &TxEnv, view: &ExecutionView) -> AccessList {
     let target = match tx.kind {
         TxKind::Call(to) => to,
         TxKind::Create => tx.caller.create(view.state.nonce(tx.caller)),
@@ -269,7 +270,7 @@ fn is_precompile(address: Address) -> bool {
 
 /// Applies state and block overrides to a view.
 pub(super) fn override_view(
-    view: &mut View,
+    view: &mut ExecutionView,
     state: Option<&StateOverride>,
     surroundings: Option<&BlockOverrides>,
 ) -> Result<(), OverrideError> {
@@ -283,7 +284,7 @@ pub(super) fn override_view(
 }
 
 pub(super) fn override_account(
-    state: &mut State,
+    state: &mut WorldState,
     address: Address,
     account: &AccountOverride,
 ) -> Result<(), OverrideError> {
@@ -311,7 +312,7 @@ pub(super) fn override_account(
     Ok(())
 }
 
-pub(super) fn override_block(view: &mut View, overrides: &BlockOverrides) {
+pub(super) fn override_block(view: &mut ExecutionView, overrides: &BlockOverrides) {
     let BlockContext { number, timestamp, base_fee, gas_limit, coinbase, prevrandao, .. } = &mut view.context;
     if let Some(value) = overrides.number {
         *number = value.saturating_to();

@@ -14,12 +14,12 @@ use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 
 use super::block::{Block, ChainTransaction};
 use super::error::{BlockError, SubmitError, TimestampError};
-use super::events::{ChainEvent, Journal};
-use super::ledger::{History, Included, Ledger};
-use super::pool::Pool;
-use super::produce::{Production, produce};
-use super::rewind::Snapshots;
-use super::state::{InvalidCode, State};
+use super::events::{ChainEvent, EventLog};
+use super::ledger::{BlockStore, HistoryLimits, MinedTransaction};
+use super::pool::TxPool;
+use super::produce::{BlockProduction, produce};
+use super::rewind::SavedStates;
+use super::state::{InvalidCode, WorldState};
 use super::time::Timekeeper;
 use crate::evm::{BlockContext, ChainRules, next_base_fee};
 
@@ -46,22 +46,22 @@ pub struct ChainConfig {
     /// Contracts that exist from the start, by address.
     pub codes: Vec<(Address, Bytes)>,
     /// Numbers of blocks and states to keep.
-    pub history: History,
+    pub history: HistoryLimits,
 }
 
 /// A devnet chain; see the module's documentation. A clone is an independent chain and is cheap.
 #[derive(Clone)]
 pub struct Chain {
     pub(super) config: ChainConfig,
-    pub(super) state: State,
-    pub(super) ledger: Ledger,
-    pub(super) pool: Pool,
+    pub(super) state: WorldState,
+    pub(super) ledger: BlockStore,
+    pub(super) pool: TxPool,
     pub(super) time: Timekeeper,
     pub(super) next_base_fee: u64,
     pub(super) impersonated: BTreeSet<Address>,
     pub(super) impersonate_all: bool,
-    pub(super) snapshots: Snapshots,
-    pub(super) journal: Journal,
+    pub(super) snapshots: SavedStates,
+    pub(super) journal: EventLog,
     pub(super) reorgs: u64,
     /// Number of changes outside of blocks. After one, the new blocks alone do not lead to the current state.
     pub(super) edits: u64,
@@ -69,20 +69,20 @@ pub struct Chain {
 
 /// State and block context for an execution.
 #[derive(Debug, Clone)]
-pub struct View {
+pub struct ExecutionView {
     /// State to execute on.
-    pub state: State,
+    pub state: WorldState,
     /// Block context of the execution.
     pub context: BlockContext,
 }
 
 /// Starting point of a fork of this chain.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
+pub struct ForkPoint {
     /// Chain id and hardfork.
     pub rules: ChainRules,
     /// State after the block.
-    pub state: State,
+    pub state: WorldState,
     /// Context of the block.
     pub block: BlockContext,
     /// Hash of the block.
@@ -104,7 +104,7 @@ impl Default for ChainConfig {
             suggested_tip: 1_000_000_000,
             balances: Vec::new(),
             codes: Vec::new(),
-            history: History { blocks: 8_192, states: 256 },
+            history: HistoryLimits { blocks: 8_192, states: 256 },
         }
     }
 }
@@ -115,7 +115,7 @@ impl Chain {
     /// # Errors
     /// [`InvalidCode`] if a genesis contract's code is invalid.
     pub fn new(config: ChainConfig) -> Result<Self, InvalidCode> {
-        let mut state = State::default();
+        let mut state = WorldState::default();
         state.set_code(HISTORY_STORAGE_ADDRESS, HISTORY_STORAGE_CODE.clone())?;
         state.set_nonce(HISTORY_STORAGE_ADDRESS, 1);
         for (address, code) in &config.codes {
@@ -138,15 +138,15 @@ impl Chain {
         state.push_block_hash(0, genesis.hash);
         Ok(Self {
             next_base_fee: config.base_fee,
-            ledger: Ledger::new(config.history, genesis, state.clone()),
+            ledger: BlockStore::new(config.history, genesis, state.clone()),
             config,
             state,
-            pool: Pool::default(),
+            pool: TxPool::default(),
             time: Timekeeper::default(),
             impersonated: BTreeSet::new(),
             impersonate_all: false,
-            snapshots: Snapshots::default(),
-            journal: Journal::default(),
+            snapshots: SavedStates::default(),
+            journal: EventLog::default(),
             reorgs: 0,
             edits: 0,
         })
@@ -214,7 +214,12 @@ impl Chain {
     }
 
     /// Seals a block from an execution's result and appends it.
-    pub(super) fn append(&mut self, context: &BlockContext, extra_data: Bytes, production: Production) -> Arc<Block> {
+    pub(super) fn append(
+        &mut self,
+        context: &BlockContext,
+        extra_data: Bytes,
+        production: BlockProduction,
+    ) -> Arc<Block> {
         let parent_hash = self.head().hash;
         let mut state = production.state;
         let block = Arc::new(Block::seal(
@@ -263,17 +268,17 @@ impl Chain {
     }
 
     /// State after the newest block.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &WorldState {
         &self.state
     }
 
     /// Pool of pending transactions.
-    pub fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &TxPool {
         &self.pool
     }
 
     /// Journal of the latest events.
-    pub fn journal(&self) -> &Journal {
+    pub fn journal(&self) -> &EventLog {
         &self.journal
     }
 
@@ -305,12 +310,12 @@ impl Chain {
     }
 
     /// A mined transaction with its block and receipt.
-    pub fn transaction(&self, hash: B256) -> Option<Included> {
+    pub fn transaction(&self, hash: B256) -> Option<MinedTransaction> {
         self.ledger.transaction(hash)
     }
 
     /// The next block if it were mined now, and the state after it. It is not kept, and its hash is not final.
-    pub fn pending_block(&self) -> (Block, State) {
+    pub fn pending_block(&self) -> (Block, WorldState) {
         let context = self.next_context();
         let parent_hash = self.head().hash;
         let mut made = produce(&self.config.rules, &context, parent_hash, self.state.clone(), &self.pool);
@@ -323,11 +328,11 @@ impl Chain {
     ///
     /// # Errors
     /// [`BlockError`] if the block does not exist or its state is no longer kept.
-    pub fn view(&self, id: BlockId) -> Result<View, BlockError> {
+    pub fn view(&self, id: BlockId) -> Result<ExecutionView, BlockError> {
         if id == BlockId::pending() {
             let context = self.next_context();
             let state = if self.pool.is_empty() { self.state.clone() } else { self.pending_block().1 };
-            return Ok(View { state, context });
+            return Ok(ExecutionView { state, context });
         }
         let head = self.number();
         let block = self.block(id).ok_or(BlockError::NotFound { asked: id, head })?;
@@ -336,22 +341,22 @@ impl Chain {
             oldest: self.ledger.oldest_state(),
             head,
         })?;
-        Ok(View { state: state.clone(), context: block.context() })
+        Ok(ExecutionView { state: state.clone(), context: block.context() })
     }
 
     /// Starting point for a fork at `id`, without copying; for `pending`, at the newest block.
     ///
     /// # Errors
     /// [`BlockError`] as for [`Self::view`].
-    pub fn snapshot(&self, id: BlockId) -> Result<Snapshot, BlockError> {
+    pub fn snapshot(&self, id: BlockId) -> Result<ForkPoint, BlockError> {
         let id = if id == BlockId::pending() { BlockId::latest() } else { id };
-        let View { state, context: block } = self.view(id)?;
+        let ExecutionView { state, context: block } = self.view(id)?;
         let hash = state.block_hash(block.number);
         let next = match self.ledger.block(block.number + 1) {
             Some(child) => child.context(),
             None => self.next_context(),
         };
-        Ok(Snapshot { rules: self.config.rules, state, block, hash, next })
+        Ok(ForkPoint { rules: self.config.rules, state, block, hash, next })
     }
 
     /// Context of the next block if it were mined now.
@@ -480,7 +485,7 @@ impl Chain {
         self.pool.remove(hash)
     }
 
-    pub(super) fn edit<T>(&mut self, edit: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn edit<T>(&mut self, edit: impl FnOnce(&mut WorldState) -> T) -> T {
         self.edits += 1;
         let result = edit(&mut self.state);
         self.ledger.replace_head_state(self.state.clone());

@@ -24,12 +24,12 @@ pub enum ChainEvent {
 
 /// The latest events, with consecutive sequence numbers.
 #[derive(Debug, Clone, Default)]
-pub struct Journal {
+pub struct EventLog {
     events: VecDeque<ChainEvent>,
     first: u64,
 }
 
-impl Journal {
+impl EventLog {
     /// Sequence number of the next event.
     pub fn end(&self) -> u64 {
         self.first.saturating_add(u64::try_from(self.events.len()).unwrap_or(u64::MAX))

@@ -20,7 +20,7 @@ pub(super) enum FilterKind {
 
 /// A filter, and the sequence number of the next event to report.
 #[derive(Debug, Clone)]
-pub(super) struct Installed {
+pub(super) struct InstalledFilter {
     pub(super) kind: FilterKind,
     pub(super) cursor: u64,
     used: u64,
@@ -28,13 +28,13 @@ pub(super) struct Installed {
 
 /// All installed filters by id.
 #[derive(Debug, Default)]
-pub(super) struct Filters {
-    installed: BTreeMap<u64, Installed>,
+pub(super) struct FilterSet {
+    installed: BTreeMap<u64, InstalledFilter>,
     last_id: u64,
     uses: u64,
 }
 
-impl Filters {
+impl FilterSet {
     /// Installs a filter for events from `cursor` on; returns its id.
     pub(super) fn install(&mut self, kind: FilterKind, cursor: u64) -> u64 {
         if self.installed.len() >= CAPACITY {
@@ -43,12 +43,12 @@ impl Filters {
         }
         self.last_id += 1;
         self.uses += 1;
-        self.installed.insert(self.last_id, Installed { kind, cursor, used: self.uses });
+        self.installed.insert(self.last_id, InstalledFilter { kind, cursor, used: self.uses });
         self.last_id
     }
 
     /// Returns a filter and marks it as used.
-    pub(super) fn get(&mut self, id: u64) -> Option<&mut Installed> {
+    pub(super) fn get(&mut self, id: u64) -> Option<&mut InstalledFilter> {
         self.uses += 1;
         let filter = self.installed.get_mut(&id)?;
         filter.used = self.uses;

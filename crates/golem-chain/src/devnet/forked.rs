@@ -17,26 +17,26 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::block::{Block, ChainTransaction};
-use super::chain::{Chain, ChainConfig, View};
-use super::handle::{Devnet, DevnetGone};
-use super::ledger::{History, Ledger};
-use super::pool::Pool;
+use super::chain::{Chain, ChainConfig, ExecutionView};
+use super::handle::{Devnet, DevnetStopped};
+use super::ledger::{BlockStore, HistoryLimits};
+use super::pool::TxPool;
 use super::rpc::RpcError;
-use super::state::State;
+use super::state::WorldState;
 use super::time::Timekeeper;
 use revm::database_interface::DatabaseRef as _;
 
-use crate::evm::{self, BlockContext, ChainRules, Checks, EvmError};
+use crate::evm::{self, BlockContext, ChainRules, CheckMode, EvmError};
 use crate::fork::holdings::{self, Holding};
 use crate::fork::origin::{self, Origin, OriginError, OriginView};
-use crate::fork::pinned::{Wanted, addresses_in};
+use crate::fork::pinned::{MissingValues, addresses_in};
 use bardo_base::text::SafeText;
 
 /// Tip that a fork suggests on a chain with a base fee of at least this, in wei per gas; below it, a tenth of the base
 /// fee.
 const USUAL_TIP: u64 = 1_000_000_000;
 
-impl State {
+impl WorldState {
     /// The empty difference to the block of an origin.
     pub(super) fn of_origin(origin: Arc<Origin>) -> Self {
         let mut state = Self::default();
@@ -57,12 +57,12 @@ impl State {
     }
 
     /// Takes the values that a speculative execution missed.
-    pub(crate) fn take_missed(&self) -> Wanted {
+    pub(crate) fn take_missed(&self) -> MissingValues {
         self.origin.as_ref().map(OriginView::take_missed).unwrap_or_default()
     }
 
     /// Fetches values of the origin that are not known yet.
-    pub(crate) async fn fetch(&self, wanted: Wanted) -> Result<(), OriginError> {
+    pub(crate) async fn fetch(&self, wanted: MissingValues) -> Result<(), OriginError> {
         match &self.origin {
             Some(view) if !wanted.is_empty() => view.origin().fetch(wanted).await,
             Some(_) | None => Ok(()),
@@ -71,13 +71,13 @@ impl State {
 
     /// Fetches values that will probably be read. A failure does not matter: what is really read is fetched again, and
     /// only then is missing.
-    pub(crate) async fn fetch_ahead(&self, wanted: Wanted) {
+    pub(crate) async fn fetch_ahead(&self, wanted: MissingValues) {
         let _fetched = self.fetch(wanted).await;
     }
 
     /// Fetches `needed` values, and `others` along with them if possible. Without an endpoint, the others are usually not
     /// in the cache.
-    pub(crate) async fn fetch_with(&self, needed: Wanted, others: Wanted) -> Result<(), OriginError> {
+    pub(crate) async fn fetch_with(&self, needed: MissingValues, others: MissingValues) -> Result<(), OriginError> {
         match self.fetch(others).await {
             Err(OriginError::Offline { .. }) => self.fetch(needed).await,
             fetched => fetched,
@@ -90,7 +90,7 @@ impl State {
         let Some(view) = &self.origin else { return work(self) };
         let (rounds, guesses) = origin::rounds();
         for _ in 0..rounds {
-            let mut wanted = Wanted::default();
+            let mut wanted = MissingValues::default();
             for guess in guesses {
                 let speculating = self.speculating(guess);
                 let result = work(&speculating);
@@ -117,10 +117,10 @@ impl Chain {
     pub fn forked(
         origin: Arc<Origin>,
         chain_id: u64,
-        history: History,
+        history: HistoryLimits,
         accounts: &[Address],
     ) -> Result<Self, OriginError> {
-        let mut needed = Wanted::default();
+        let mut needed = MissingValues::default();
         needed.add_account(HISTORY_STORAGE_ADDRESS);
         needed.add_account(origin.header().beneficiary);
         for account in accounts {
@@ -143,20 +143,20 @@ impl Chain {
         };
         let hash = origin.hash();
         let block = Block { header, hash, transactions: Vec::new(), receipts: Vec::new() };
-        let mut state = State::of_origin(origin);
+        let mut state = WorldState::of_origin(origin);
         state.push_block_hash(block.number(), hash);
         let block = Arc::new(block);
         let mut chain = Self {
             next_base_fee: base_fee,
-            ledger: Ledger::new(config.history, Arc::clone(&block), state.clone()),
+            ledger: BlockStore::new(config.history, Arc::clone(&block), state.clone()),
             config,
             state,
-            pool: Pool::default(),
+            pool: TxPool::default(),
             time: Timekeeper::default(),
             impersonated: std::collections::BTreeSet::new(),
             impersonate_all: false,
-            snapshots: super::rewind::Snapshots::default(),
-            journal: super::events::Journal::default(),
+            snapshots: super::rewind::SavedStates::default(),
+            journal: super::events::EventLog::default(),
             reorgs: 0,
             edits: 0,
         };
@@ -271,12 +271,12 @@ impl Devnet {
     /// Fetches what a request to a fork reads of the origin. Does nothing on other chains.
     ///
     /// # Errors
-    /// The request's answer if a value cannot be read; [`DevnetGone`] if the chain has stopped.
+    /// The request's answer if a value cannot be read; [`DevnetStopped`] if the chain has stopped.
     pub(super) async fn read_ahead(
         &self,
         method: &str,
         params: Option<&RawValue>,
-    ) -> Result<Result<(), RpcError>, DevnetGone> {
+    ) -> Result<Result<(), RpcError>, DevnetStopped> {
         if self.origin().is_none() {
             return Ok(Ok(()));
         }
@@ -291,17 +291,17 @@ impl Devnet {
         let fetched = match reads {
             Reads::Execution(request, _) => execution(view, rules, gas_limit, *request).await,
             Reads::Transaction(sent) => {
-                let view = View { state: view.state, context: next };
+                let view = ExecutionView { state: view.state, context: next };
                 let transaction = evm::tx_env(&sent.envelope, sent.sender);
                 discover(view, rules, transaction).await
             }
             Reads::Account(address, _) => {
-                let mut wanted = Wanted::default();
+                let mut wanted = MissingValues::default();
                 wanted.add_account(address);
                 view.state.fetch(wanted).await
             }
             Reads::Slot(address, slot, _) => {
-                let mut wanted = Wanted::default();
+                let mut wanted = MissingValues::default();
                 wanted.add_slot(address, slot);
                 view.state.fetch(wanted).await
             }
@@ -312,7 +312,7 @@ impl Devnet {
 }
 
 async fn execution(
-    view: View,
+    view: ExecutionView,
     rules: ChainRules,
     gas_limit: u64,
     request: TransactionRequest,
@@ -325,8 +325,12 @@ async fn execution(
 }
 
 /// Runs a transaction speculatively until all values that it reads are known.
-async fn discover(view: View, rules: ChainRules, transaction: revm::context::TxEnv) -> Result<(), OriginError> {
-    let mut wanted = Wanted::default();
+async fn discover(
+    view: ExecutionView,
+    rules: ChainRules,
+    transaction: revm::context::TxEnv,
+) -> Result<(), OriginError> {
+    let mut wanted = MissingValues::default();
     if let revm::primitives::TxKind::Call(target) = transaction.kind {
         wanted.add_contract(target);
     }
@@ -349,19 +353,19 @@ async fn discover(view: View, rules: ChainRules, transaction: revm::context::TxE
 
 /// Values that the first speculative execution of a transaction misses, and those of all of them.
 async fn missed(
-    state: &State,
+    state: &WorldState,
     rules: ChainRules,
     context: BlockContext,
     transaction: &revm::context::TxEnv,
     guesses: [U256; 2],
-) -> (Wanted, Wanted) {
+) -> (MissingValues, MissingValues) {
     let (state, transaction) = (state.clone(), transaction.clone());
     let run = move || {
-        let (mut needed, mut wanted) = (Wanted::default(), Wanted::default());
+        let (mut needed, mut wanted) = (MissingValues::default(), MissingValues::default());
         for guess in guesses {
             let speculating = state.speculating(guess);
             // Only the reads matter.
-            let _result = evm::transact(&speculating, &rules, &context, Checks::Call, transaction.clone());
+            let _result = evm::transact(&speculating, &rules, &context, CheckMode::Call, transaction.clone());
             let missed = speculating.take_missed();
             if missed.is_empty() && wanted.is_empty() {
                 break;

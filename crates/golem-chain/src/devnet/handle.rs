@@ -16,10 +16,10 @@ use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 
 use super::block::Block;
-use super::chain::{Chain, ChainConfig, Snapshot};
+use super::chain::{Chain, ChainConfig, ForkPoint};
 use super::error::BlockError;
 use super::events::ChainEvent;
-use super::filters::Filters;
+use super::filters::FilterSet;
 use super::keep::KeptChain;
 use super::rpc::{self, Answer, RpcError, RpcResult, Work};
 use super::state::InvalidCode;
@@ -41,7 +41,7 @@ const MAX_BLOCKS_AT_ONCE: usize = 256;
 
 /// Mode of block production.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mining {
+pub enum MiningMode {
     /// A block at each interval.
     Interval(Duration),
     /// A block as soon as a transaction can be included.
@@ -74,7 +74,7 @@ pub struct DevnetConfig {
 /// Configuration of a running chain.
 pub struct RunningConfig {
     /// Mode of block production.
-    pub mining: Mining,
+    pub mining: MiningMode,
     /// Source of timestamps; with `None` each block is one second later, which is reproducible.
     pub clock: Option<Arc<dyn Clock>>,
     /// Block hook, and the blocks before which it runs.
@@ -83,13 +83,13 @@ pub struct RunningConfig {
 
 impl Default for RunningConfig {
     fn default() -> Self {
-        Self { mining: Mining::OnTransaction, clock: Some(Arc::new(SystemClock)), hook: None }
+        Self { mining: MiningMode::OnTransaction, clock: Some(Arc::new(SystemClock)), hook: None }
     }
 }
 
 /// Error for a chain that cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum DevnetGone {
+pub enum DevnetStopped {
     /// The chain's thread has ended.
     #[error("the devnet's chain has stopped")]
     Stopped,
@@ -118,7 +118,7 @@ pub struct Devnet {
 struct Shared {
     chain_id: u64,
     origin: Option<Arc<Origin>>,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<DevnetCommand>,
     events: broadcast::Sender<ChainEvent>,
     head: watch::Receiver<Arc<Block>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -127,19 +127,19 @@ struct Shared {
     workers: Arc<Semaphore>,
 }
 
-enum Command {
-    Run(Box<dyn FnOnce(&mut Engine) + Send>),
+enum DevnetCommand {
+    Run(Box<dyn FnOnce(&mut DevnetThread) + Send>),
     Stop,
 }
 
 /// Data owned by the thread: the chain and its environment.
-pub(super) struct Engine {
+pub(super) struct DevnetThread {
     pub(super) chain: Chain,
-    pub(super) filters: Filters,
+    pub(super) filters: FilterSet,
     pub(super) description: Option<Arc<Value>>,
     /// Random id of this run of the node.
     pub(super) instance: [u8; 32],
-    mining: Mining,
+    mining: MiningMode,
     next_block: Option<Instant>,
     clock: Option<Arc<dyn Clock>>,
     hook: Option<(BlockHook, HookPolicy)>,
@@ -184,13 +184,13 @@ impl Devnet {
         let (head_sender, head) = watch::channel(Arc::clone(chain.head()));
         let (chain_id, origin) = (chain.rules().chain_id, chain.origin().cloned());
         chain.begin();
-        let mut engine = Engine {
+        let mut engine = DevnetThread {
             published: chain.journal().end(),
             chain,
-            filters: Filters::default(),
+            filters: FilterSet::default(),
             description: None,
             instance: rand::random(),
-            mining: Mining::Manual,
+            mining: MiningMode::Manual,
             next_block: None,
             clock: config.clock,
             hook: config.hook,
@@ -218,12 +218,12 @@ impl Devnet {
         self.shared.chain_id
     }
 
-    /// Runs `work` on the chain's thread and returns its result. In the mode [`Mining::OnTransaction`], ready
+    /// Runs `work` on the chain's thread and returns its result. In the mode [`MiningMode::OnTransaction`], ready
     /// transactions are mined afterwards.
     ///
     /// # Errors
-    /// [`DevnetGone`] if the chain has stopped, or from the chain's own thread.
-    pub async fn run<T, Work>(&self, work: Work) -> Result<T, DevnetGone>
+    /// [`DevnetStopped`] if the chain has stopped, or from the chain's own thread.
+    pub async fn run<T, Work>(&self, work: Work) -> Result<T, DevnetStopped>
     where
         T: Send + 'static,
         Work: FnOnce(&mut Chain) -> T + Send + 'static,
@@ -234,8 +234,8 @@ impl Devnet {
     /// Like [`run`](Self::run), for synchronous callers. It blocks, so it must not be called in a future.
     ///
     /// # Errors
-    /// [`DevnetGone`] as for [`run`](Self::run).
-    pub fn run_blocking<T, Work>(&self, work: Work) -> Result<T, DevnetGone>
+    /// [`DevnetStopped`] as for [`run`](Self::run).
+    pub fn run_blocking<T, Work>(&self, work: Work) -> Result<T, DevnetStopped>
     where
         T: Send + 'static,
         Work: FnOnce(&mut Chain) -> T + Send + 'static,
@@ -249,62 +249,62 @@ impl Devnet {
                 let _ = answer.send(result);
             }
         }))?;
-        question.recv().map_err(|_| DevnetGone::Stopped)
+        question.recv().map_err(|_| DevnetStopped::Stopped)
     }
 
     /// Starting point for a fork at `block`.
     ///
     /// # Errors
-    /// [`DevnetGone`] as for [`run`](Self::run); inside, [`BlockError`] if the block is not available.
-    pub async fn snapshot(&self, block: BlockId) -> Result<Result<Snapshot, BlockError>, DevnetGone> {
+    /// [`DevnetStopped`] as for [`run`](Self::run); inside, [`BlockError`] if the block is not available.
+    pub async fn snapshot(&self, block: BlockId) -> Result<Result<ForkPoint, BlockError>, DevnetStopped> {
         self.run(move |chain| chain.snapshot(block)).await
     }
 
     /// Sets the mode of block production.
     ///
     /// # Errors
-    /// [`DevnetGone`] as for [`run`](Self::run).
-    pub async fn set_mining(&self, mining: Mining) -> Result<(), DevnetGone> {
+    /// [`DevnetStopped`] as for [`run`](Self::run).
+    pub async fn set_mining(&self, mining: MiningMode) -> Result<(), DevnetStopped> {
         self.engine(move |engine| engine.set_mining(mining)).await
     }
 
     /// Current mode of block production.
     ///
     /// # Errors
-    /// [`DevnetGone`] as for [`run`](Self::run).
-    pub async fn mining(&self) -> Result<Mining, DevnetGone> {
+    /// [`DevnetStopped`] as for [`run`](Self::run).
+    pub async fn mining(&self) -> Result<MiningMode, DevnetStopped> {
         self.engine(|engine| engine.mining()).await
     }
 
     /// Mines the next block, with the block hook.
     ///
     /// # Errors
-    /// [`DevnetGone`] as for [`run`](Self::run).
-    pub async fn mine(&self) -> Result<Arc<Block>, DevnetGone> {
-        self.engine(Engine::mine_with_hook).await
+    /// [`DevnetStopped`] as for [`run`](Self::run).
+    pub async fn mine(&self) -> Result<Arc<Block>, DevnetStopped> {
+        self.engine(DevnetThread::mine_with_hook).await
     }
 
     /// Sets the block hook, replacing an earlier one.
     ///
     /// # Errors
-    /// [`DevnetGone`] as for [`run`](Self::run).
-    pub async fn set_block_hook(&self, hook: BlockHook, policy: HookPolicy) -> Result<(), DevnetGone> {
+    /// [`DevnetStopped`] as for [`run`](Self::run).
+    pub async fn set_block_hook(&self, hook: BlockHook, policy: HookPolicy) -> Result<(), DevnetStopped> {
         self.engine(move |engine| engine.hook = Some((hook, policy))).await
     }
 
     /// Removes the block hook.
     ///
     /// # Errors
-    /// [`DevnetGone`] as for [`run`](Self::run).
-    pub async fn clear_block_hook(&self) -> Result<(), DevnetGone> {
+    /// [`DevnetStopped`] as for [`run`](Self::run).
+    pub async fn clear_block_hook(&self) -> Result<(), DevnetStopped> {
         self.engine(|engine| engine.hook = None).await
     }
 
     /// Sets the result of `bardo_describe`.
     ///
     /// # Errors
-    /// [`DevnetGone`] as for [`run`](Self::run).
-    pub async fn set_description(&self, description: Value) -> Result<(), DevnetGone> {
+    /// [`DevnetStopped`] as for [`run`](Self::run).
+    pub async fn set_description(&self, description: Value) -> Result<(), DevnetStopped> {
         self.engine(move |engine| engine.description = Some(Arc::new(description))).await
     }
 
@@ -319,10 +319,10 @@ impl Devnet {
     }
 
     /// Runs `work` on the chain's thread, with the chain's environment.
-    pub(super) async fn engine<T, Work>(&self, work: Work) -> Result<T, DevnetGone>
+    pub(super) async fn engine<T, Work>(&self, work: Work) -> Result<T, DevnetStopped>
     where
         T: Send + 'static,
-        Work: FnOnce(&mut Engine) -> T + Send + 'static,
+        Work: FnOnce(&mut DevnetThread) -> T + Send + 'static,
     {
         self.check_thread()?;
         let (answer, question) = oneshot::channel();
@@ -333,11 +333,15 @@ impl Devnet {
                 let _ = answer.send(result);
             }
         }))?;
-        question.await.map_err(|_| DevnetGone::Stopped)
+        question.await.map_err(|_| DevnetStopped::Stopped)
     }
 
     /// Executes one JSON-RPC request.
-    pub(super) async fn request(&self, method: String, params: Option<Box<RawValue>>) -> Result<RpcResult, DevnetGone> {
+    pub(super) async fn request(
+        &self,
+        method: String,
+        params: Option<Box<RawValue>>,
+    ) -> Result<RpcResult, DevnetStopped> {
         if let Err(error) = self.read_ahead(&method, params.as_deref()).await? {
             return Ok(Err(error));
         }
@@ -346,7 +350,7 @@ impl Devnet {
     }
 
     /// Completes an answer that needs more work.
-    pub(super) async fn complete(&self, mut answer: Answer) -> Result<RpcResult, DevnetGone> {
+    pub(super) async fn complete(&self, mut answer: Answer) -> Result<RpcResult, DevnetStopped> {
         loop {
             answer = match answer {
                 Answer::Now(result) => return Ok(result),
@@ -375,13 +379,13 @@ impl Devnet {
         question.await.unwrap_or_else(|_| failed("the request could not be completed"))
     }
 
-    fn send(&self, work: Box<dyn FnOnce(&mut Engine) + Send>) -> Result<(), DevnetGone> {
-        self.shared.commands.send(Command::Run(work)).map_err(|_| DevnetGone::Stopped)
+    fn send(&self, work: Box<dyn FnOnce(&mut DevnetThread) + Send>) -> Result<(), DevnetStopped> {
+        self.shared.commands.send(DevnetCommand::Run(work)).map_err(|_| DevnetStopped::Stopped)
     }
 
-    fn check_thread(&self) -> Result<(), DevnetGone> {
+    fn check_thread(&self) -> Result<(), DevnetStopped> {
         if std::thread::current().id() == self.shared.thread_id {
-            return Err(DevnetGone::FromOwnThread);
+            return Err(DevnetStopped::FromOwnThread);
         }
         Ok(())
     }
@@ -396,7 +400,7 @@ impl std::fmt::Debug for Devnet {
 impl Drop for Shared {
     fn drop(&mut self) {
         // The thread may have ended already.
-        let _ = self.commands.send(Command::Stop);
+        let _ = self.commands.send(DevnetCommand::Stop);
         let thread = self.thread.lock().take();
         if let Some(thread) = thread
             && std::thread::current().id() != self.thread_id
@@ -407,8 +411,8 @@ impl Drop for Shared {
     }
 }
 
-impl Engine {
-    fn serve(mut self, inbox: &mpsc::Receiver<Command>) {
+impl DevnetThread {
+    fn serve(mut self, inbox: &mpsc::Receiver<DevnetCommand>) {
         loop {
             let command = match self.next_block {
                 None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -419,7 +423,7 @@ impl Engine {
                 },
             };
             match command {
-                Ok(Command::Run(work)) => {
+                Ok(DevnetCommand::Run(work)) => {
                     self.read_clock();
                     work(&mut self);
                     self.settle();
@@ -429,7 +433,7 @@ impl Engine {
                     self.mine_with_hook();
                     self.schedule();
                 }
-                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return self.close(),
+                Ok(DevnetCommand::Stop) | Err(RecvTimeoutError::Disconnected) => return self.close(),
             }
             self.keep();
             if self.is_lost {
@@ -473,11 +477,11 @@ impl Engine {
         self.instance = rand::random();
     }
 
-    pub(super) fn mining(&self) -> Mining {
+    pub(super) fn mining(&self) -> MiningMode {
         self.mining
     }
 
-    pub(super) fn set_mining(&mut self, mining: Mining) {
+    pub(super) fn set_mining(&mut self, mining: MiningMode) {
         self.mining = mining;
         self.next_block = None;
         self.schedule();
@@ -500,11 +504,11 @@ impl Engine {
         }
     }
 
-    /// Mines the blocks that are due in the mode [`Mining::OnTransaction`].
+    /// Mines the blocks that are due in the mode [`MiningMode::OnTransaction`].
     pub(super) fn settle(&mut self) {
         // The limit keeps a hook that always submits transactions from blocking all commands.
         for _ in 0..MAX_BLOCKS_AT_ONCE {
-            if self.mining != Mining::OnTransaction || !self.chain.has_ready() {
+            if self.mining != MiningMode::OnTransaction || !self.chain.has_ready() {
                 return;
             }
             if self.hook.as_ref().is_some_and(|(_, policy)| policy.on_transaction) {
@@ -520,7 +524,7 @@ impl Engine {
     }
 
     fn schedule(&mut self) {
-        if let Mining::Interval(interval) = self.mining {
+        if let MiningMode::Interval(interval) = self.mining {
             let now = Instant::now();
             // Based on the planned time, so that delays do not add up. After a suspension, the missed blocks are
             // skipped.

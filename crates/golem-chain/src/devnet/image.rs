@@ -14,14 +14,14 @@ use alloy::primitives::{B256, Bytes};
 use alloy::rlp::{Decodable as _, Encodable as _};
 use revm::context::result::HaltReason;
 
-use super::block::{Block, ChainTransaction, Failure, Receipt, with_hash};
-use super::bytes::{ReadError, Reader, Writer};
+use super::block::{Block, ChainTransaction, ExecutionFailure, Receipt, with_hash};
+use super::bytes::{ByteReader, ByteWriter, BytesError};
 use super::chain::{Chain, ChainConfig};
-use super::events::Journal;
-use super::ledger::{History, Ledger};
-use super::pool::Pool;
-use super::rewind::Snapshots;
-use super::state::{State, StoredAccount};
+use super::events::EventLog;
+use super::ledger::{BlockStore, HistoryLimits};
+use super::pool::TxPool;
+use super::rewind::SavedStates;
+use super::state::{StoredAccount, WorldState};
 use super::time::Timekeeper;
 use crate::evm::{ChainRules, SpecId};
 use crate::fork::origin::Origin;
@@ -53,13 +53,13 @@ pub enum ImageError {
     NoOrigin,
     /// The bytes are not a valid image.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] BytesError),
 }
 
 impl Chain {
     /// Serialises the chain. Equal chains give equal bytes.
     pub fn to_image(&self) -> Vec<u8> {
-        let mut writer = Writer::default();
+        let mut writer = ByteWriter::default();
         match self.origin() {
             None => writer.number(VERSION),
             Some(origin) => {
@@ -103,7 +103,7 @@ impl Chain {
     /// # Errors
     /// [`ImageError`] for another version or origin, or invalid bytes.
     pub fn from_image_on(bytes: &[u8], origin: Option<&Arc<Origin>>) -> Result<Self, ImageError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         match (reader.number()?, origin) {
             (VERSION, None) => {}
             (FORK_VERSION, Some(origin)) => {
@@ -129,16 +129,16 @@ impl Chain {
         for _ in 0..reader.length()? {
             blocks.push(Arc::new(read_block(&mut reader)?));
         }
-        let state = State::read(&mut reader, origin)?;
-        let mut pool = Pool::default();
+        let state = WorldState::read(&mut reader, origin)?;
+        let mut pool = TxPool::default();
         for _ in 0..reader.length()? {
             let waiting = read_transaction(&mut reader)?;
-            pool.insert(Arc::new(waiting)).map_err(|_| ReadError::Invalid("waiting transaction"))?;
+            pool.insert(Arc::new(waiting)).map_err(|_| BytesError::Invalid("waiting transaction"))?;
         }
         reader.finish()?;
-        let ledger = Ledger::rebuilt(config.history, blocks, BTreeMap::new(), state.clone());
-        let ledger = ledger.ok_or(ReadError::Invalid("list of blocks"))?;
-        let (snapshots, journal) = (Snapshots::default(), Journal::default());
+        let ledger = BlockStore::rebuilt(config.history, blocks, BTreeMap::new(), state.clone());
+        let ledger = ledger.ok_or(BytesError::Invalid("list of blocks"))?;
+        let (snapshots, journal) = (SavedStates::default(), EventLog::default());
         let (impersonated, impersonate_all) = (impersonated, impersonate_all);
         Ok(Self {
             config,
@@ -157,7 +157,7 @@ impl Chain {
     }
 }
 
-fn write_config(writer: &mut Writer, config: &ChainConfig) {
+fn write_config(writer: &mut ByteWriter, config: &ChainConfig) {
     writer.number(config.rules.chain_id);
     let spec: &'static str = config.rules.spec.into();
     writer.bytes(spec.as_bytes());
@@ -176,9 +176,9 @@ fn write_config(writer: &mut Writer, config: &ChainConfig) {
     writer.number(config.history.states);
 }
 
-fn read_config(reader: &mut Reader<'_>) -> Result<ChainConfig, ReadError> {
+fn read_config(reader: &mut ByteReader<'_>) -> Result<ChainConfig, BytesError> {
     let chain_id = reader.number()?;
-    let spec = SpecId::from_str(reader.text()?).map_err(|_| ReadError::Invalid("hardfork"))?;
+    let spec = SpecId::from_str(reader.text()?).map_err(|_| BytesError::Invalid("hardfork"))?;
     let (genesis_time, base_fee, least_base_fee) = (reader.number()?, reader.number()?, reader.number()?);
     let (gas_limit, coinbase, suggested_tip) = (reader.number()?, reader.address()?, reader.word()?);
     let mut balances = Vec::new();
@@ -192,15 +192,15 @@ fn read_config(reader: &mut Reader<'_>) -> Result<ChainConfig, ReadError> {
         least_base_fee,
         gas_limit,
         coinbase,
-        suggested_tip: u128::try_from(suggested_tip).map_err(|_| ReadError::Invalid("tip"))?,
+        suggested_tip: u128::try_from(suggested_tip).map_err(|_| BytesError::Invalid("tip"))?,
         balances,
         // Genesis contracts are part of the state.
         codes: Vec::new(),
-        history: History { blocks: reader.number()?, states: reader.number()? },
+        history: HistoryLimits { blocks: reader.number()?, states: reader.number()? },
     })
 }
 
-fn write_block(writer: &mut Writer, block: &Block) {
+fn write_block(writer: &mut ByteWriter, block: &Block) {
     let mut header = Vec::new();
     block.header.encode(&mut header);
     writer.bytes(&header);
@@ -211,9 +211,9 @@ fn write_block(writer: &mut Writer, block: &Block) {
     }
 }
 
-fn read_block(reader: &mut Reader<'_>) -> Result<Block, ReadError> {
+fn read_block(reader: &mut ByteReader<'_>) -> Result<Block, BytesError> {
     let mut header = reader.bytes()?;
-    let header = Header::decode(&mut header).map_err(|_| ReadError::Invalid("block header"))?;
+    let header = Header::decode(&mut header).map_err(|_| BytesError::Invalid("block header"))?;
     let hash = header.hash_slow();
     let mut block = Block { header, hash, transactions: Vec::new(), receipts: Vec::new() };
     let mut logs_before = 0_u64;
@@ -228,20 +228,20 @@ fn read_block(reader: &mut Reader<'_>) -> Result<Block, ReadError> {
 }
 
 /// Includes the hash and the sender, which would otherwise have to be computed again.
-pub(super) fn write_transaction(writer: &mut Writer, transaction: &ChainTransaction) {
+pub(super) fn write_transaction(writer: &mut ByteWriter, transaction: &ChainTransaction) {
     writer.flag(transaction.impersonated);
     writer.address(transaction.sender);
     writer.hash(transaction.hash);
     writer.bytes(&transaction.envelope.encoded_2718());
 }
 
-pub(super) fn read_transaction(reader: &mut Reader<'_>) -> Result<ChainTransaction, ReadError> {
+pub(super) fn read_transaction(reader: &mut ByteReader<'_>) -> Result<ChainTransaction, BytesError> {
     let (impersonated, sender, hash): (bool, _, B256) = (reader.flag()?, reader.address()?, reader.hash()?);
-    let envelope = TxEnvelope::decode_2718_exact(reader.bytes()?).map_err(|_| ReadError::Invalid("transaction"))?;
+    let envelope = TxEnvelope::decode_2718_exact(reader.bytes()?).map_err(|_| BytesError::Invalid("transaction"))?;
     Ok(ChainTransaction { envelope: with_hash(envelope, hash), sender, hash, impersonated })
 }
 
-fn write_receipt(writer: &mut Writer, receipt: &Receipt) {
+fn write_receipt(writer: &mut ByteWriter, receipt: &Receipt) {
     writer.bytes(&receipt.envelope.encoded_2718());
     writer.number(receipt.gas_used);
     writer.flag(receipt.contract_address.is_some());
@@ -250,11 +250,11 @@ fn write_receipt(writer: &mut Writer, receipt: &Receipt) {
     }
     match &receipt.failure {
         None => writer.number(0),
-        Some(Failure::Reverted(output)) => {
+        Some(ExecutionFailure::Reverted(output)) => {
             writer.number(1);
             writer.bytes(output);
         }
-        Some(Failure::Halted(reason)) => {
+        Some(ExecutionFailure::Halted(reason)) => {
             writer.number(2);
             // A plain enum always serialises to JSON.
             writer.bytes(&serde_json::to_vec(reason).unwrap_or_default());
@@ -263,45 +263,45 @@ fn write_receipt(writer: &mut Writer, receipt: &Receipt) {
 }
 
 fn read_receipt(
-    reader: &mut Reader<'_>,
+    reader: &mut ByteReader<'_>,
     transaction: &ChainTransaction,
     base_fee: Option<u64>,
     first_log_index: u64,
-) -> Result<Receipt, ReadError> {
-    let envelope = ReceiptEnvelope::decode_2718_exact(reader.bytes()?).map_err(|_| ReadError::Invalid("receipt"))?;
+) -> Result<Receipt, BytesError> {
+    let envelope = ReceiptEnvelope::decode_2718_exact(reader.bytes()?).map_err(|_| BytesError::Invalid("receipt"))?;
     let gas_used = reader.number()?;
     let contract_address = if reader.flag()? { Some(reader.address()?) } else { None };
     let failure = match reader.number()? {
         0 => None,
-        1 => Some(Failure::Reverted(Bytes::copy_from_slice(reader.bytes()?))),
+        1 => Some(ExecutionFailure::Reverted(Bytes::copy_from_slice(reader.bytes()?))),
         2 => {
             let reason: HaltReason =
-                serde_json::from_slice(reader.bytes()?).map_err(|_| ReadError::Invalid("reason of a failure"))?;
-            Some(Failure::Halted(reason))
+                serde_json::from_slice(reader.bytes()?).map_err(|_| BytesError::Invalid("reason of a failure"))?;
+            Some(ExecutionFailure::Halted(reason))
         }
-        _ => return Err(ReadError::Invalid("outcome")),
+        _ => return Err(BytesError::Invalid("outcome")),
     };
     let effective_gas_price = transaction.envelope.effective_gas_price(base_fee);
     Ok(Receipt { envelope, gas_used, effective_gas_price, contract_address, first_log_index, failure })
 }
 
 impl Timekeeper {
-    pub(super) fn write(&self, writer: &mut Writer) {
+    pub(super) fn write(&self, writer: &mut ByteWriter) {
         let (offset, exact, interval) = self.travelled();
         writer.number(offset.cast_unsigned());
         writer.optional(exact);
         writer.optional(interval);
     }
 
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+    pub(super) fn read(reader: &mut ByteReader<'_>) -> Result<Self, BytesError> {
         let offset = reader.number()?.cast_signed();
         Ok(Self::travelling(offset, reader.optional()?, reader.optional()?))
     }
 }
 
-impl State {
+impl WorldState {
     /// Writes accounts by address, and each distinct code once.
-    fn write(&self, writer: &mut Writer) {
+    fn write(&self, writer: &mut ByteWriter) {
         let mut addresses: Vec<_> = self.addresses().collect();
         addresses.sort_unstable();
         let codes: BTreeMap<B256, Bytes> = addresses
@@ -339,19 +339,19 @@ impl State {
         }
     }
 
-    fn read(reader: &mut Reader<'_>, origin: Option<&Arc<Origin>>) -> Result<Self, ReadError> {
+    fn read(reader: &mut ByteReader<'_>, origin: Option<&Arc<Origin>>) -> Result<Self, BytesError> {
         let root = reader.hash()?;
-        let mut state = origin.map_or_else(State::default, |origin| State::of_origin(Arc::clone(origin)));
+        let mut state = origin.map_or_else(WorldState::default, |origin| WorldState::of_origin(Arc::clone(origin)));
         let mut codes = vec![None];
         for _ in 0..reader.length()? {
             let code = Bytes::copy_from_slice(reader.bytes()?);
-            codes.push(Some(state.store_code(code).map_err(|_| ReadError::Invalid("code"))?));
+            codes.push(Some(state.store_code(code).map_err(|_| BytesError::Invalid("code"))?));
         }
         for _ in 0..reader.length()? {
             let address = reader.address()?;
             let (nonce, balance) = (reader.number()?, reader.word()?);
             let code = usize::try_from(reader.number()?).ok().and_then(|place| codes.get(place));
-            let code_hash = *code.ok_or(ReadError::Invalid("code of an account"))?;
+            let code_hash = *code.ok_or(BytesError::Invalid("code of an account"))?;
             let is_whole = if origin.is_some() { reader.flag()? } else { true };
             let mut slots = Vec::new();
             for _ in 0..reader.length()? {
@@ -360,7 +360,7 @@ impl State {
             state.store_account(address, StoredAccount { nonce, balance, code_hash, is_whole, slots });
         }
         if state.root() != root {
-            return Err(ReadError::Invalid("state root"));
+            return Err(BytesError::Invalid("state root"));
         }
         let mut hashes = Vec::new();
         for _ in 0..reader.length()? {

@@ -23,7 +23,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
 use super::block::Block;
-use super::bytes::{ReadError, Reader, Writer};
+use super::bytes::{ByteReader, ByteWriter, BytesError};
 use super::chain::Chain;
 use super::image::{ImageError, read_transaction, write_transaction};
 use super::produce;
@@ -126,8 +126,8 @@ impl KeptChain {
         let (digest, mut chain) = read_checkpoint(&checkpoint, origin)?;
         let log_path = checkpoint.with_extension("blocks");
         for record in read_log(&log_path, digest)? {
-            let damaged = |error: ReadError| KeepError::Damaged { path: log_path.clone(), reason: error.to_string() };
-            let record = Record::read(&record).map_err(damaged)?;
+            let damaged = |error: BytesError| KeepError::Damaged { path: log_path.clone(), reason: error.to_string() };
+            let record = BlockRecord::read(&record).map_err(damaged)?;
             let number = record.context.number;
             if !record.replay(&mut chain) {
                 return Err(KeepError::Diverged { path: log_path, number });
@@ -152,7 +152,7 @@ impl KeptChain {
         }
         let mut records = Vec::new();
         for block in &blocks {
-            let payload = Record::of(block, chain).write();
+            let payload = BlockRecord::of(block, chain).write();
             records.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
             records.extend_from_slice(keccak256(&payload).as_slice());
             records.extend_from_slice(&payload);
@@ -262,7 +262,7 @@ fn read_log(path: &Path, checkpoint: B256) -> Result<Vec<Vec<u8>>, KeepError> {
 }
 
 /// Inputs of a block, and the chain's base fee and time after it.
-struct Record {
+struct BlockRecord {
     context: BlockContext,
     extra_data: Bytes,
     transactions: Vec<Arc<super::block::ChainTransaction>>,
@@ -271,7 +271,7 @@ struct Record {
     time: Timekeeper,
 }
 
-impl Record {
+impl BlockRecord {
     fn of(block: &Block, chain: &Chain) -> Self {
         Self {
             context: block.context(),
@@ -284,7 +284,7 @@ impl Record {
     }
 
     fn write(&self) -> Vec<u8> {
-        let mut writer = Writer::default();
+        let mut writer = ByteWriter::default();
         let context = &self.context;
         writer.number(context.number);
         writer.number(context.timestamp);
@@ -304,8 +304,8 @@ impl Record {
         writer.into_bytes()
     }
 
-    fn read(bytes: &[u8]) -> Result<Self, ReadError> {
-        let mut reader = Reader::new(bytes);
+    fn read(bytes: &[u8]) -> Result<Self, BytesError> {
+        let mut reader = ByteReader::new(bytes);
         let context = BlockContext {
             number: reader.number()?,
             timestamp: reader.number()?,
@@ -345,7 +345,7 @@ mod tests {
     use alloy::eips::BlockId;
     use alloy::primitives::{Address, TxKind, U256};
 
-    use super::super::handle::{Devnet, Mining, RunningConfig};
+    use super::super::handle::{Devnet, MiningMode, RunningConfig};
     use super::super::image::tests::{call, eventful};
     use super::*;
 
@@ -499,7 +499,7 @@ mod tests {
     async fn a_block_is_on_disk_before_anyone_has_an_answer() {
         let folder = tempfile::tempdir().unwrap();
         let (kept, chain) = kept(folder.path(), 0);
-        let running = || RunningConfig { mining: Mining::OnTransaction, clock: None, hook: None };
+        let running = || RunningConfig { mining: MiningMode::OnTransaction, clock: None, hook: None };
         let devnet = Devnet::adopt_kept(chain, running(), kept).unwrap();
         for nonce in 7..20 {
             let sent =
@@ -513,7 +513,7 @@ mod tests {
         let mined = devnet.mine().await.unwrap();
         assert_eq!(read_back(folder.path()).head().hash, mined.hash);
         // At the end, the checkpoint contains everything, including a pending transaction.
-        devnet.set_mining(Mining::Manual).await.unwrap();
+        devnet.set_mining(MiningMode::Manual).await.unwrap();
         let waiting = call(20, TxKind::Call(COUNTER), Bytes::new());
         let hash = devnet.run(move |chain| chain.submit_as(ALICE, waiting)).await.unwrap().unwrap();
         drop(devnet);
@@ -525,7 +525,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (kept, chain) = kept(folder.path(), 0);
         let before = chain.head().hash;
-        let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+        let running = RunningConfig { mining: MiningMode::Manual, clock: None, hook: None };
         let devnet = Devnet::adopt_kept(chain, running, kept).unwrap();
         let head = devnet.head();
         // The next block needs a checkpoint, but the folder is gone.

@@ -10,13 +10,13 @@ use imbl::shared_ptr::DefaultSharedPtr;
 use imbl::{GenericHashMap, OrdMap};
 
 use super::block::{Block, ChainTransaction, Receipt};
-use super::state::State;
+use super::state::WorldState;
 
 type HashKeyMap<V> = GenericHashMap<B256, V, FbBuildHasher<32>, DefaultSharedPtr>;
 
 /// Numbers of blocks and states to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct History {
+pub struct HistoryLimits {
     /// Number of blocks with transactions and receipts; the first block is always kept.
     pub blocks: u64,
     /// Number of states of recent blocks.
@@ -25,7 +25,7 @@ pub struct History {
 
 /// A mined transaction, with its block.
 #[derive(Debug, Clone)]
-pub struct Included {
+pub struct MinedTransaction {
     /// The block that contains it.
     pub block: Arc<Block>,
     /// Position in the block.
@@ -34,18 +34,18 @@ pub struct Included {
 
 /// Blocks, transaction index and states; `Clone` is O(1).
 #[derive(Clone)]
-pub(super) struct Ledger {
-    history: History,
+pub(super) struct BlockStore {
+    history: HistoryLimits,
     head: Arc<Block>,
     /// Number of the first block, which is always kept.
     first: u64,
     blocks: OrdMap<u64, Arc<Block>>,
     numbers: HashKeyMap<u64>,
     transactions: HashKeyMap<(u64, usize)>,
-    states: OrdMap<u64, State>,
+    states: OrdMap<u64, WorldState>,
 }
 
-impl Included {
+impl MinedTransaction {
     /// The transaction itself.
     pub fn transaction(&self) -> Option<&Arc<ChainTransaction>> {
         self.block.transactions.get(self.index)
@@ -57,8 +57,8 @@ impl Included {
     }
 }
 
-impl Ledger {
-    pub(super) fn new(history: History, genesis: Arc<Block>, state: State) -> Self {
+impl BlockStore {
+    pub(super) fn new(history: HistoryLimits, genesis: Arc<Block>, state: WorldState) -> Self {
         let mut ledger = Self {
             history,
             head: Arc::clone(&genesis),
@@ -75,10 +75,10 @@ impl Ledger {
     /// Creates a history of these blocks, oldest first. `newest` is the state of the last one, and `states` are known
     /// states of earlier ones. `None` without a block.
     pub(super) fn rebuilt(
-        history: History,
+        history: HistoryLimits,
         blocks: Vec<Arc<Block>>,
-        mut states: BTreeMap<u64, State>,
-        newest: State,
+        mut states: BTreeMap<u64, WorldState>,
+        newest: WorldState,
     ) -> Option<Self> {
         let head = blocks.last()?.number();
         states.insert(head, newest);
@@ -108,11 +108,11 @@ impl Ledger {
     }
 
     /// Appends a block and its state, and removes the oldest entries.
-    pub(super) fn push(&mut self, block: Arc<Block>, state: State) {
+    pub(super) fn push(&mut self, block: Arc<Block>, state: WorldState) {
         self.insert(block, Some(state));
     }
 
-    fn insert(&mut self, block: Arc<Block>, state: Option<State>) {
+    fn insert(&mut self, block: Arc<Block>, state: Option<WorldState>) {
         let number = block.number();
         self.numbers.insert(block.hash, number);
         for (index, transaction) in block.transactions.iter().enumerate() {
@@ -132,7 +132,7 @@ impl Ledger {
     }
 
     /// Truncates the history to block `number` and returns its state; `None` if that is no longer kept.
-    pub(super) fn truncate(&mut self, number: u64) -> Option<State> {
+    pub(super) fn truncate(&mut self, number: u64) -> Option<WorldState> {
         let state = self.states.get(&number)?.clone();
         let target = Arc::clone(self.blocks.get(&number)?);
         for later in number + 1..=self.head.number() {
@@ -143,7 +143,7 @@ impl Ledger {
         Some(state)
     }
 
-    pub(super) fn replace_head_state(&mut self, state: State) {
+    pub(super) fn replace_head_state(&mut self, state: WorldState) {
         self.states.insert(self.head.number(), state);
     }
 
@@ -155,7 +155,7 @@ impl Ledger {
         self.numbers.get(&hash).and_then(|number| self.blocks.get(number))
     }
 
-    pub(super) fn state(&self, number: u64) -> Option<&State> {
+    pub(super) fn state(&self, number: u64) -> Option<&WorldState> {
         self.states.get(&number)
     }
 
@@ -163,9 +163,9 @@ impl Ledger {
         self.states.get_min().map_or(0, |(number, _)| *number)
     }
 
-    pub(super) fn transaction(&self, hash: B256) -> Option<Included> {
+    pub(super) fn transaction(&self, hash: B256) -> Option<MinedTransaction> {
         let (number, index) = self.transactions.get(&hash)?;
-        Some(Included { block: Arc::clone(self.blocks.get(number)?), index: *index })
+        Some(MinedTransaction { block: Arc::clone(self.blocks.get(number)?), index: *index })
     }
 
     pub(super) fn blocks(&self, from: u64, to: u64) -> impl DoubleEndedIterator<Item = &Arc<Block>> {

@@ -32,11 +32,11 @@ pub mod time;
 pub mod transport;
 mod trie;
 
-pub use block::{Block, ChainTransaction, Failure, Receipt};
+pub use block::{Block, ChainTransaction, ExecutionFailure, Receipt};
 pub use call::{AccessListOutcome, CallOutcome};
-pub use chain::{Chain, ChainConfig, Snapshot, View};
-pub use handle::{BlockHook, Devnet, DevnetConfig, DevnetGone, HookPolicy, Mining, RunningConfig};
-pub use state::State;
+pub use chain::{Chain, ChainConfig, ExecutionView, ForkPoint};
+pub use handle::{BlockHook, Devnet, DevnetConfig, DevnetStopped, HookPolicy, MiningMode, RunningConfig};
+pub use state::WorldState;
 
 /// The well-known development mnemonic; worthless on any other chain.
 pub const MNEMONIC: &str = "test test test test test test test test test test test junk";

@@ -11,7 +11,7 @@ use alloy::primitives::{Address, B256};
 
 use super::block::ChainTransaction;
 use super::error::SubmitError;
-use super::state::State;
+use super::state::WorldState;
 
 /// Maximum number of pending transactions.
 const CAPACITY: usize = 10_000;
@@ -21,7 +21,7 @@ const PRICE_BUMP_PERCENT: u128 = 10;
 
 /// The pending transactions. `Clone` is linear, but the pool is nearly always small.
 #[derive(Debug, Clone, Default)]
-pub struct Pool {
+pub struct TxPool {
     by_sender: BTreeMap<Address, BTreeMap<u64, Waiting>>,
     by_hash: B256HashMap<Arc<ChainTransaction>>,
     arrivals: u64,
@@ -33,7 +33,7 @@ struct Waiting {
     arrival: u64,
 }
 
-impl Pool {
+impl TxPool {
     /// Number of pending transactions.
     pub fn len(&self) -> usize {
         self.by_hash.len()
@@ -109,7 +109,7 @@ impl Pool {
     }
 
     /// Removes transactions whose nonce is already used in `state`.
-    pub fn remove_stale(&mut self, state: &State) {
+    pub fn remove_stale(&mut self, state: &WorldState) {
         let stale: Vec<B256> = self
             .iter()
             .filter(|transaction| transaction.envelope.nonce() < state.nonce(transaction.sender))
@@ -121,7 +121,7 @@ impl Pool {
     }
 
     /// Returns true if a transaction could be included in a block at `base_fee` on `state`.
-    pub fn has_ready(&self, state: &State, base_fee: u64) -> bool {
+    pub fn has_ready(&self, state: &WorldState, base_fee: u64) -> bool {
         self.by_sender.iter().any(|(sender, queue)| {
             queue
                 .get(&state.nonce(*sender))
@@ -130,8 +130,8 @@ impl Pool {
     }
 
     /// Iterates over transactions that could be included, best tip first, those of each sender in nonce order.
-    pub fn candidates(&self, state: &State, base_fee: u64) -> Candidates<'_> {
-        let mut candidates = Candidates { pool: self, base_fee, heads: BinaryHeap::new() };
+    pub fn candidates(&self, state: &WorldState, base_fee: u64) -> BlockCandidates<'_> {
+        let mut candidates = BlockCandidates { pool: self, base_fee, heads: BinaryHeap::new() };
         for sender in self.by_sender.keys() {
             candidates.push(*sender, state.nonce(*sender));
         }
@@ -139,15 +139,15 @@ impl Pool {
     }
 }
 
-/// Candidates for a block; see [`Pool::candidates`].
-pub struct Candidates<'a> {
-    pool: &'a Pool,
+/// Candidates for a block; see [`TxPool::candidates`].
+pub struct BlockCandidates<'a> {
+    pool: &'a TxPool,
     base_fee: u64,
-    heads: BinaryHeap<Head>,
+    heads: BinaryHeap<SenderHead>,
 }
 
-impl Candidates<'_> {
-    /// The best remaining transaction. Unless [`Candidates::advance`] is called for it, its sender's later transactions
+impl BlockCandidates<'_> {
+    /// The best remaining transaction. Unless [`BlockCandidates::advance`] is called for it, its sender's later transactions
     /// are skipped.
     pub fn next_best(&mut self) -> Option<Arc<ChainTransaction>> {
         let head = self.heads.pop()?;
@@ -162,14 +162,14 @@ impl Candidates<'_> {
     fn push(&mut self, sender: Address, nonce: u64) {
         let Some(waiting) = self.pool.by_sender.get(&sender).and_then(|queue| queue.get(&nonce)) else { return };
         if let Some(tip) = waiting.transaction.envelope.effective_tip_per_gas(self.base_fee) {
-            self.heads.push(Head { tip, earliness: u64::MAX - waiting.arrival, sender, nonce });
+            self.heads.push(SenderHead { tip, earliness: u64::MAX - waiting.arrival, sender, nonce });
         }
     }
 }
 
 /// A sender's next transaction, ordered by tip and then by arrival.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Head {
+struct SenderHead {
     tip: u128,
     earliness: u64,
     sender: Address,

@@ -9,15 +9,15 @@ use alloy::eips::eip2935::{HISTORY_SERVE_WINDOW, HISTORY_STORAGE_ADDRESS};
 use alloy::primitives::{B256, U256};
 use revm::context::result::{ExecutionResult, HaltReason};
 
-use super::block::{ChainTransaction, Failure, Receipt};
-use super::pool::Pool;
-use super::state::State;
-use crate::evm::{self, BlockContext, ChainRules, Checks, EvmError};
+use super::block::{ChainTransaction, ExecutionFailure, Receipt};
+use super::pool::TxPool;
+use super::state::WorldState;
+use crate::evm::{self, BlockContext, ChainRules, CheckMode, EvmError};
 
 /// Contents of a block before it is sealed.
-pub(super) struct Production {
+pub(super) struct BlockProduction {
     /// State after all transactions.
-    pub(super) state: State,
+    pub(super) state: WorldState,
     /// Transactions in block order.
     pub(super) transactions: Vec<Arc<ChainTransaction>>,
     pub(super) receipts: Vec<Receipt>,
@@ -30,12 +30,13 @@ pub(super) fn produce(
     rules: &ChainRules,
     context: &BlockContext,
     parent_hash: B256,
-    mut state: State,
-    pool: &Pool,
-) -> Production {
+    mut state: WorldState,
+    pool: &TxPool,
+) -> BlockProduction {
     record_parent(&mut state, context, parent_hash);
     let mut candidates = pool.candidates(&state, context.base_fee);
-    let mut production = Production { state, transactions: Vec::new(), receipts: Vec::new(), rejected: Vec::new() };
+    let mut production =
+        BlockProduction { state, transactions: Vec::new(), receipts: Vec::new(), rejected: Vec::new() };
     let mut gas_left = context.gas_limit;
     while let Some(transaction) = candidates.next_best() {
         if transaction.envelope.gas_limit() > gas_left {
@@ -59,11 +60,12 @@ pub(super) fn replay(
     rules: &ChainRules,
     context: &BlockContext,
     parent_hash: B256,
-    mut state: State,
+    mut state: WorldState,
     transactions: &[Arc<ChainTransaction>],
-) -> Production {
+) -> BlockProduction {
     record_parent(&mut state, context, parent_hash);
-    let mut production = Production { state, transactions: Vec::new(), receipts: Vec::new(), rejected: Vec::new() };
+    let mut production =
+        BlockProduction { state, transactions: Vec::new(), receipts: Vec::new(), rejected: Vec::new() };
     for transaction in transactions {
         if production.execute(rules, context, transaction) != Executed::Included {
             break;
@@ -74,7 +76,7 @@ pub(super) fn replay(
 
 /// Stores the parent's hash in the [EIP-2935](https://eips.ethereum.org/EIPS/eip-2935) contract. The EIP allows a
 /// client to write the slot directly instead of making the system call.
-pub(super) fn record_parent(state: &mut State, context: &BlockContext, parent_hash: B256) {
+pub(super) fn record_parent(state: &mut WorldState, context: &BlockContext, parent_hash: B256) {
     if let Some(parent) = context.number.checked_sub(1)
         && !state.code(HISTORY_STORAGE_ADDRESS).is_empty()
     {
@@ -94,11 +96,11 @@ enum Executed {
     Unread,
 }
 
-impl Production {
+impl BlockProduction {
     /// Executes one transaction and records its receipt.
     fn execute(&mut self, rules: &ChainRules, context: &BlockContext, transaction: &Arc<ChainTransaction>) -> Executed {
         let envelope = &transaction.envelope;
-        let checks = if transaction.impersonated { Checks::Impersonated } else { Checks::Transaction };
+        let checks = if transaction.impersonated { CheckMode::Impersonated } else { CheckMode::Transaction };
         let environment = evm::tx_env(envelope, transaction.sender);
         let ran = self.state.settled(|state| evm::transact(state, rules, context, checks, environment.clone()));
         let execution = match ran {
@@ -131,8 +133,8 @@ pub(super) fn push_receipt(
     let gas_used = result.tx_gas_used();
     let failure = match &result {
         ExecutionResult::Success { .. } => None,
-        ExecutionResult::Revert { output, .. } => Some(Failure::Reverted(output.clone())),
-        ExecutionResult::Halt { reason, .. } => Some(Failure::Halted(reason.clone())),
+        ExecutionResult::Revert { output, .. } => Some(ExecutionFailure::Reverted(output.clone())),
+        ExecutionResult::Halt { reason, .. } => Some(ExecutionFailure::Halted(reason.clone())),
     };
     // A failed transaction has no logs, even if the interpreter emitted some.
     let logs = if failure.is_none() { result.into_logs() } else { Vec::new() };

@@ -14,11 +14,11 @@ use revm::interpreter::interpreter_types::{Jumps, LoopControl, MemoryTr};
 use revm::interpreter::{CallInputs, CallOutcome, CreateInputs, CreateOutcome, Interpreter};
 
 use super::block::{Block, ChainTransaction};
-use super::chain::{Chain, View};
+use super::chain::{Chain, ExecutionView};
 use super::error::{BlockError, CallError};
 use super::produce::record_parent;
-use super::state::State;
-use crate::evm::{self, ChainRules, Checks, Execution};
+use super::state::WorldState;
+use crate::evm::{self, ChainRules, CheckMode, Execution};
 
 /// Maximum size of a trace in bytes; its JSON is several times as large.
 const MAX_RECORDED: usize = 32 << 20;
@@ -48,19 +48,19 @@ impl From<BlockError> for TraceError {
 }
 
 /// A block to execute again.
-pub(super) struct Replay {
+pub(super) struct BlockReplay {
     pub(super) block: Arc<Block>,
     rules: ChainRules,
-    state: State,
-    limit: Limit,
+    state: WorldState,
+    limit: TraceLimit,
 }
 
 /// Result of a replayed transaction.
-pub(super) struct Replayed {
+pub(super) struct ReplayedTransaction {
     /// Execution result and state changes.
     pub(super) execution: Execution,
     /// State before the transaction.
-    pub(super) before: State,
+    pub(super) before: WorldState,
     pub(super) tx: TxEnv,
     /// Environment of its block.
     pub(super) surroundings: BlockEnv,
@@ -68,7 +68,7 @@ pub(super) struct Replayed {
 
 impl Chain {
     /// Prepares the replay of `block` on the state before its first transaction, for tracers that keep `kept`.
-    pub(super) fn replay(&self, block: &Arc<Block>, kept: RecordedParts) -> Result<Replay, BlockError> {
+    pub(super) fn replay(&self, block: &Arc<Block>, kept: RecordedParts) -> Result<BlockReplay, BlockError> {
         // Block 0 has no transactions, so its own state can be used.
         let parent = block.number().saturating_sub(1);
         let state = self.ledger.state(parent).ok_or_else(|| BlockError::StatePruned {
@@ -78,11 +78,11 @@ impl Chain {
         })?;
         let mut state = state.clone();
         record_parent(&mut state, &block.context(), block.header.parent_hash);
-        Ok(Replay { block: Arc::clone(block), rules: *self.rules(), state, limit: Limit::new(kept) })
+        Ok(BlockReplay { block: Arc::clone(block), rules: *self.rules(), state, limit: TraceLimit::new(kept) })
     }
 }
 
-impl Replay {
+impl BlockReplay {
     /// Executes the transactions before position `index` without a tracer.
     pub(super) fn skip_to(&mut self, index: usize) -> Result<(), TraceError> {
         let block = Arc::clone(&self.block);
@@ -100,37 +100,37 @@ impl Replay {
         &mut self,
         transaction: &ChainTransaction,
         watch: &mut Watch,
-    ) -> Result<Replayed, TraceError>
+    ) -> Result<ReplayedTransaction, TraceError>
     where
         Watch: for<'a> Inspector<evm::EvmContext<'a>>,
     {
         let (checks, tx) = environment(transaction);
-        let view = View { state: self.state.clone(), context: self.block.context() };
+        let view = ExecutionView { state: self.state.clone(), context: self.block.context() };
         let replayed = watched(&self.rules, view, checks, tx, &mut self.limit, watch)?;
         self.state.apply(replayed.execution.state.clone());
         Ok(replayed)
     }
 
     /// Counter of all data recorded so far.
-    pub(super) fn limit(&mut self) -> &mut Limit {
+    pub(super) fn limit(&mut self) -> &mut TraceLimit {
         &mut self.limit
     }
 
     /// State after the executed transactions, and the block context.
-    pub(super) fn into_view(self) -> View {
-        View { state: self.state, context: self.block.context() }
+    pub(super) fn into_view(self) -> ExecutionView {
+        ExecutionView { state: self.state, context: self.block.context() }
     }
 }
 
 /// Executes `tx` with the tracer `watch` and the counter `limit`.
 pub(super) fn watched<Watch>(
     rules: &ChainRules,
-    view: View,
-    checks: Checks,
+    view: ExecutionView,
+    checks: CheckMode,
     tx: TxEnv,
-    limit: &mut Limit,
+    limit: &mut TraceLimit,
     watch: &mut Watch,
-) -> Result<Replayed, TraceError>
+) -> Result<ReplayedTransaction, TraceError>
 where
     Watch: for<'a> Inspector<evm::EvmContext<'a>>,
 {
@@ -140,11 +140,11 @@ where
         return Err(TraceError::TooLarge);
     }
     let execution = ran.map_err(|error| CallError::from_evm(error, tx.caller))?;
-    Ok(Replayed { execution, before: view.state, tx, surroundings: evm::block_env(rules, &view.context) })
+    Ok(ReplayedTransaction { execution, before: view.state, tx, surroundings: evm::block_env(rules, &view.context) })
 }
 
-fn environment(transaction: &ChainTransaction) -> (Checks, TxEnv) {
-    let checks = if transaction.impersonated { Checks::Impersonated } else { Checks::Transaction };
+fn environment(transaction: &ChainTransaction) -> (CheckMode, TxEnv) {
+    let checks = if transaction.impersonated { CheckMode::Impersonated } else { CheckMode::Transaction };
     (checks, evm::tx_env(&transaction.envelope, transaction.sender))
 }
 
@@ -163,14 +163,14 @@ pub(super) struct RecordedParts {
 /// Inspector that aborts an execution whose trace becomes too large. It counts an upper bound of the tracer's data over
 /// all transactions of one request.
 #[derive(Debug, Default)]
-pub(super) struct Limit {
+pub(super) struct TraceLimit {
     kept: RecordedParts,
     recorded: usize,
     steps: u64,
     touched: AddressMap<U256Set>,
 }
 
-impl Limit {
+impl TraceLimit {
     pub(super) fn new(kept: RecordedParts) -> Self {
         Self { kept, ..Self::default() }
     }
@@ -216,7 +216,7 @@ impl Limit {
     }
 }
 
-impl<CTX: ContextTr> Inspector<CTX> for Limit {
+impl<CTX: ContextTr> Inspector<CTX> for TraceLimit {
     fn step(&mut self, interpreter: &mut Interpreter, context: &mut CTX) {
         self.count_step(interpreter);
         if self.is_exceeded() {

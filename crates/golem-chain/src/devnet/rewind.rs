@@ -9,9 +9,9 @@ use super::block::{Block, ChainTransaction};
 use super::chain::Chain;
 use super::error::ReorgError;
 use super::events::ChainEvent;
-use super::ledger::Ledger;
-use super::pool::Pool;
-use super::state::State;
+use super::ledger::BlockStore;
+use super::pool::TxPool;
+use super::state::WorldState;
 use super::time::Timekeeper;
 
 /// Maximum number of snapshots; the oldest is removed.
@@ -19,18 +19,18 @@ const KEPT: usize = 256;
 
 /// Saved chain states, by id.
 #[derive(Clone, Default)]
-pub(super) struct Snapshots {
-    saved: BTreeMap<u64, Saved>,
+pub(super) struct SavedStates {
+    saved: BTreeMap<u64, SavedState>,
     last: u64,
-    beginning: Option<Box<Saved>>,
+    beginning: Option<Box<SavedState>>,
 }
 
 /// Saved state of a chain, cheap to copy.
 #[derive(Clone)]
-struct Saved {
-    state: State,
-    ledger: Ledger,
-    pool: Pool,
+struct SavedState {
+    state: WorldState,
+    ledger: BlockStore,
+    pool: TxPool,
     time: Timekeeper,
     next_base_fee: u64,
     impersonated: BTreeSet<Address>,
@@ -163,8 +163,8 @@ impl Chain {
         self.snapshots.saved.iter().map(|(id, saved)| (*id, saved.ledger.head()))
     }
 
-    fn saved(&self) -> Saved {
-        Saved {
+    fn saved(&self) -> SavedState {
+        SavedState {
             state: self.state.clone(),
             ledger: self.ledger.clone(),
             pool: self.pool.clone(),
@@ -175,7 +175,7 @@ impl Chain {
         }
     }
 
-    fn restore(&mut self, saved: Saved) {
+    fn restore(&mut self, saved: SavedState) {
         self.edits += 1;
         self.state = saved.state;
         self.ledger = saved.ledger;
@@ -187,8 +187,9 @@ impl Chain {
     }
 
     /// Reports the blocks that were removed and added since `before`.
-    pub(super) fn announce_switch(&mut self, before: &Ledger) {
-        let hash_at = |ledger: &Ledger, number: u64| -> Option<B256> { ledger.block(number).map(|block| block.hash) };
+    pub(super) fn announce_switch(&mut self, before: &BlockStore) {
+        let hash_at =
+            |ledger: &BlockStore, number: u64| -> Option<B256> { ledger.block(number).map(|block| block.hash) };
         let mut common = before.head().number().min(self.number());
         while common > 0 && hash_at(before, common) != hash_at(&self.ledger, common) {
             common -= 1;

@@ -41,7 +41,7 @@ const MAX_CONNECTIONS: u32 = 256;
 
 /// A running server, which stops when it is dropped.
 #[derive(Debug)]
-pub struct Server {
+pub struct RpcServer {
     addr: SocketAddr,
     handle: ServerHandle,
 }
@@ -65,7 +65,7 @@ pub enum ServeError {
     Methods(String),
 }
 
-impl Server {
+impl RpcServer {
     /// Address on which the server listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -88,13 +88,13 @@ impl Server {
 ///
 /// # Errors
 /// [`ServeError`] if the port is taken or cannot be used.
-pub async fn serve(devnet: Devnet, port: u16) -> Result<Server, ServeError> {
+pub async fn serve(devnet: Devnet, port: u16) -> Result<RpcServer, ServeError> {
     let config = ServerConfig::builder()
         .max_request_body_size(MAX_REQUEST_BYTES)
         .max_response_body_size(MAX_RESPONSE_BYTES)
         .max_connections(MAX_CONNECTIONS)
         .set_batch_request_config(BatchRequestConfig::Limit(MAX_BATCH))
-        .set_id_provider(Counter::default())
+        .set_id_provider(SubscriptionIds::default())
         .set_tcp_no_delay(true)
         .build();
     let failed = |source: std::io::Error| match source.kind() {
@@ -105,21 +105,21 @@ pub async fn serve(devnet: Devnet, port: u16) -> Result<Server, ServeError> {
         .map_err(|error| ServeError::Methods(error.to_string()))?;
     let server = JsonRpcServer::builder()
         .set_config(config)
-        .set_http_middleware(tower::ServiceBuilder::new().layer(hosts).layer_fn(Origins))
+        .set_http_middleware(tower::ServiceBuilder::new().layer(hosts).layer_fn(OriginGuard))
         .build(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
         .await
         .map_err(failed)?;
     let addr = server.local_addr().map_err(failed)?;
     let handle = server.start(module(devnet)?);
-    Ok(Server { addr, handle })
+    Ok(RpcServer { addr, handle })
 }
 
 /// Middleware that refuses requests from web pages of other machines. Browsers send the page's `Origin`, also in
 /// WebSocket upgrades, which no same-origin policy restricts; other programs send none.
 #[derive(Debug, Clone)]
-struct Origins<S>(S);
+struct OriginGuard<S>(S);
 
-impl<S, B> Service<HttpRequest<B>> for Origins<S>
+impl<S, B> Service<HttpRequest<B>> for OriginGuard<S>
 where
     S: Service<HttpRequest<B>, Response = HttpResponse>,
 {
@@ -155,9 +155,9 @@ fn is_of_this_machine(origin: &str) -> bool {
 
 /// Generator of consecutive subscription ids in hexadecimal, the form that clients expect.
 #[derive(Debug, Default)]
-struct Counter(AtomicU64);
+struct SubscriptionIds(AtomicU64);
 
-impl IdProvider for Counter {
+impl IdProvider for SubscriptionIds {
     fn next_id(&self) -> SubscriptionId<'static> {
         let id = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         SubscriptionId::Str(format!("{id:#x}").into())
@@ -199,7 +199,7 @@ fn error_object(error: RpcError) -> ErrorObjectOwned {
 }
 
 /// Subject of a subscription.
-enum Topic {
+enum SubscriptionTopic {
     Heads,
     Logs(Box<Filter>),
     PendingTransactions,
@@ -253,27 +253,29 @@ enum TopicError {
     Unknown,
 }
 
-fn topic(params: &Params<'static>) -> Result<Topic, TopicError> {
+fn topic(params: &Params<'static>) -> Result<SubscriptionTopic, TopicError> {
     let mut sequence = params.sequence();
     let name: String = sequence.next().map_err(|_| TopicError::Missing)?;
     match name.as_str() {
-        "newHeads" => Ok(Topic::Heads),
-        "newPendingTransactions" => Ok(Topic::PendingTransactions),
+        "newHeads" => Ok(SubscriptionTopic::Heads),
+        "newPendingTransactions" => Ok(SubscriptionTopic::PendingTransactions),
         "logs" => {
             let filter: Option<Filter> = sequence.optional_next().map_err(|_| TopicError::NoFilter)?;
-            Ok(Topic::Logs(Box::new(filter.unwrap_or_default())))
+            Ok(SubscriptionTopic::Logs(Box::new(filter.unwrap_or_default())))
         }
         _ => Err(TopicError::Unknown),
     }
 }
 
-fn messages(topic: &Topic, event: &ChainEvent) -> Vec<Box<RawValue>> {
+fn messages(topic: &SubscriptionTopic, event: &ChainEvent) -> Vec<Box<RawValue>> {
     match (topic, event) {
-        (Topic::Heads, ChainEvent::Added(block)) => to_raw_value(&render::header(block)).into_iter().collect(),
-        (Topic::Logs(filter), event) => {
+        (SubscriptionTopic::Heads, ChainEvent::Added(block)) => {
+            to_raw_value(&render::header(block)).into_iter().collect()
+        }
+        (SubscriptionTopic::Logs(filter), event) => {
             event_logs(filter, event).iter().filter_map(|log| to_raw_value(log).ok()).collect()
         }
-        (Topic::PendingTransactions, ChainEvent::Pending(transaction)) => {
+        (SubscriptionTopic::PendingTransactions, ChainEvent::Pending(transaction)) => {
             to_raw_value(&transaction.hash).into_iter().collect()
         }
         _ => Vec::new(),
@@ -287,12 +289,12 @@ async fn deliver(sink: &SubscriptionSink, message: Box<RawValue>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devnet::{ChainConfig, DevnetConfig, Mining, RunningConfig};
+    use crate::devnet::{ChainConfig, DevnetConfig, MiningMode, RunningConfig};
     use serde_json::Value;
 
     #[tokio::test]
     async fn a_subscription_ends_with_an_error_when_more_happened_at_once_than_is_kept() {
-        let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+        let running = RunningConfig { mining: MiningMode::Manual, clock: None, hook: None };
         let devnet = Devnet::spawn(DevnetConfig { chain: ChainConfig::default(), running }).expect("spawns");
         let module = module(devnet.clone()).expect("methods");
         let mut events = devnet.events();

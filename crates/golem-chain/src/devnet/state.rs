@@ -28,7 +28,7 @@ type StorageMap = GenericHashMap<U256, U256, DefaultHashBuilder, DefaultSharedPt
 /// The state of a fork contains only what changed since the origin's block; everything else is read from the origin (see
 /// `forked`).
 #[derive(Clone, Default)]
-pub struct State {
+pub struct WorldState {
     /// Block of a live network below this state; `None` for a chain of its own.
     pub(super) origin: Option<OriginView>,
     accounts: AddressMap<AccountState>,
@@ -85,7 +85,7 @@ pub struct InvalidCode {
     pub length: usize,
 }
 
-impl State {
+impl WorldState {
     /// Balance in wei; zero for an account that does not exist.
     pub fn balance(&self, address: Address) -> U256 {
         match self.accounts.get(&address) {
@@ -434,20 +434,20 @@ impl Default for AccountState {
     }
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for WorldState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State").field("accounts", &self.accounts.len()).finish_non_exhaustive()
     }
 }
 
 /// Two states are equal if all their accounts and slots are equal; block hashes are ignored.
-impl PartialEq for State {
+impl PartialEq for WorldState {
     fn eq(&self, other: &Self) -> bool {
         self.clone().root() == other.clone().root()
     }
 }
 
-impl DatabaseRef for State {
+impl DatabaseRef for WorldState {
     type Error = DatabaseError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, Self::Error> {
@@ -485,7 +485,7 @@ mod tests {
 
     #[test]
     fn a_clone_is_a_world_of_its_own() {
-        let mut first = State::default();
+        let mut first = WorldState::default();
         first.set_balance(A, U256::from(5));
         first.set_storage_at(A, U256::from(1), U256::from(2));
         let second = first.clone();
@@ -497,7 +497,7 @@ mod tests {
     }
 
     /// State root computed by alloy's trie builder from all accounts.
-    fn expected_root(state: &State) -> B256 {
+    fn expected_root(state: &WorldState) -> B256 {
         alloy_trie::root::state_root_unhashed(state.addresses().map(|address| {
             let slots = state.storage(address).map(|(slot, value)| (B256::from(slot), value));
             let storage_root = alloy_trie::root::storage_root_unhashed(slots);
@@ -508,10 +508,10 @@ mod tests {
 
     #[test]
     fn the_root_is_that_of_the_state_and_depends_on_no_path() {
-        let mut first = State::default();
+        let mut first = WorldState::default();
         first.set_balance(A, U256::from(5));
         first.set_storage_at(B, U256::from(1), U256::from(2));
-        let mut second = State::default();
+        let mut second = WorldState::default();
         second.set_storage_at(B, U256::from(1), U256::from(9));
         second.set_nonce(A, 4);
         second.set_storage_at(B, U256::from(1), U256::from(2));
@@ -539,7 +539,7 @@ mod tests {
         fn what_an_execution_writes_ends_up_in_the_root(
             writes in proptest::collection::vec((0_u8..6, 0_u8..5, 0_u8..4, proptest::bool::weighted(0.1), proptest::bool::weighted(0.1)), 1..40),
         ) {
-            let mut state = State::default();
+            let mut state = WorldState::default();
             for (who, slot, value, destroyed, created) in writes {
                 let mut account = TouchedAccount::default();
                 account.info = state.basic_ref(Address::repeat_byte(who)).unwrap().unwrap_or_default();
@@ -562,7 +562,7 @@ mod tests {
 
     #[test]
     fn code_is_kept_as_given_and_delegations_are_recognised() {
-        let mut state = State::default();
+        let mut state = WorldState::default();
         let code = Bytes::from_static(&[0x60, 0x00, 0x60, 0x00, 0xfd]);
         state.set_code(A, code.clone()).expect("plain code");
         assert_eq!(state.code(A), code);
@@ -576,7 +576,7 @@ mod tests {
 
     #[test]
     fn only_256_block_hashes_are_remembered() {
-        let mut state = State::default();
+        let mut state = WorldState::default();
         for number in 0..=300 {
             state.push_block_hash(number, B256::with_last_byte((number % 250) as u8 + 1));
         }

@@ -8,7 +8,7 @@ use alloy::rpc::types::{TransactionInput, TransactionRequest};
 use alloy::signers::SignerSync;
 use alloy::signers::local::PrivateKeySigner;
 
-use super::block::{ChainTransaction, Failure};
+use super::block::{ChainTransaction, ExecutionFailure};
 use super::chain::{Chain, ChainConfig};
 use super::error::{BlockError, CallError, SubmitError};
 use super::events::ChainEvent;
@@ -194,7 +194,7 @@ fn a_reverted_transaction_costs_gas_and_its_nonce_and_logs_nothing() {
     let block = chain.mine();
     let receipt = &block.receipts[0];
     let seven = Bytes::from(B256::with_last_byte(7));
-    assert_eq!(receipt.failure, Some(Failure::Reverted(seven.clone())));
+    assert_eq!(receipt.failure, Some(ExecutionFailure::Reverted(seven.clone())));
     assert!(receipt.logs().is_empty());
     assert!(receipt.gas_used > 21_000 && receipt.gas_used < 100_000);
     let fee = U256::from(receipt.gas_used) * U256::from(receipt.effective_gas_price);

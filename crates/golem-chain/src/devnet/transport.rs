@@ -13,16 +13,16 @@ use alloy::transports::{TransportError, TransportErrorKind, TransportFut};
 use serde_json::value::to_raw_value;
 use tower::Service;
 
-use super::handle::{Devnet, DevnetGone, Engine};
+use super::handle::{Devnet, DevnetStopped, DevnetThread};
 use super::rpc::{self, Answer, RpcError, RpcResult};
 
 /// Transport as a tower service in front of the chain's thread. Immediate answers of a batch are computed together.
 #[derive(Debug, Clone)]
-pub struct InProcess {
+pub struct InProcessTransport {
     devnet: Devnet,
 }
 
-impl InProcess {
+impl InProcessTransport {
     /// Creates a transport to `devnet`.
     pub fn new(devnet: Devnet) -> Self {
         Self { devnet }
@@ -33,13 +33,13 @@ impl Devnet {
     /// alloy provider for this chain within the process. It has no fillers, so transactions must be complete.
     pub fn provider(&self) -> DynProvider {
         // The chain answers at once, so a long polling interval would only add delay.
-        let client =
-            RpcClient::new(InProcess::new(self.clone()), true).with_poll_interval(std::time::Duration::from_millis(50));
+        let client = RpcClient::new(InProcessTransport::new(self.clone()), true)
+            .with_poll_interval(std::time::Duration::from_millis(50));
         ProviderBuilder::default().connect_client(client).erased()
     }
 }
 
-impl Service<RequestPacket> for InProcess {
+impl Service<RequestPacket> for InProcessTransport {
     type Response = ResponsePacket;
     type Error = TransportError;
     type Future = TransportFut<'static>;
@@ -54,7 +54,7 @@ impl Service<RequestPacket> for InProcess {
     }
 }
 
-async fn answer(devnet: &Devnet, packet: RequestPacket) -> Result<ResponsePacket, DevnetGone> {
+async fn answer(devnet: &Devnet, packet: RequestPacket) -> Result<ResponsePacket, DevnetStopped> {
     match packet {
         RequestPacket::Single(request) => {
             let params = request.params().map(ToOwned::to_owned);
@@ -86,7 +86,7 @@ struct Batch {
 
 impl Batch {
     /// Answers requests up to the first that needs more work.
-    fn answer(mut self, engine: &mut Engine) -> (Self, Option<(Id, Answer)>) {
+    fn answer(mut self, engine: &mut DevnetThread) -> (Self, Option<(Id, Answer)>) {
         while let Some(request) = self.rest.next() {
             match rpc::dispatch(engine, request.method(), request.params()) {
                 Answer::Now(result) => {

@@ -31,7 +31,7 @@ const ECRECOVER: Address = revm::precompile::u64_to_address(1);
 
 /// A future signature over `digest` by `signer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct StandIn {
+pub struct SignaturePlaceholder {
     /// The digest that will be signed.
     pub digest: B256,
     /// The account that will sign it.
@@ -42,11 +42,11 @@ pub struct StandIn {
 #[derive(Clone)]
 pub(crate) struct Precompiles {
     inner: EthPrecompiles,
-    stand_ins: Vec<StandIn>,
+    stand_ins: Vec<SignaturePlaceholder>,
 }
 
 impl Precompiles {
-    pub(crate) fn new(spec: SpecId, stand_ins: &[StandIn]) -> Self {
+    pub(crate) fn new(spec: SpecId, stand_ins: &[SignaturePlaceholder]) -> Self {
         Self { inner: EthPrecompiles::new(spec), stand_ins: stand_ins.to_vec() }
     }
 

@@ -13,12 +13,12 @@ use revm::{
     context_interface::either::Either,
 };
 
-use crate::evm::{Checks, TRANSACTION_GAS_CAP};
+use crate::evm::{CheckMode, TRANSACTION_GAS_CAP};
 use crate::signed::sender_of;
 
 /// A transaction to simulate. Amounts are in wei, gas in gas units.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct ForkCall {
     /// Account that sends the call and pays for it.
     pub from: Address,
     /// Address of the called account, or a contract creation.
@@ -32,14 +32,14 @@ pub struct Call {
     /// Addresses and slots that are declared warm ([EIP-2930](https://eips.ethereum.org/EIPS/eip-2930)).
     pub access_list: AccessList,
     /// Delegations that the transaction sets ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
-    pub authorizations: Vec<Delegation>,
+    pub authorizations: Vec<CodeDelegation>,
     /// Gas payment: as in an exact transaction, or free of charge.
-    pub payment: Payment,
+    pub payment: GasPayment,
 }
 
 /// Payment for gas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Payment {
+pub enum GasPayment {
     /// Gas is free, any account may send, and its current nonce is used. The changes then lack the sender's gas cost.
     Free,
     /// Nonce, fees and balance are checked and charged as in a real transaction.
@@ -47,13 +47,13 @@ pub enum Payment {
         /// Nonce of the transaction.
         nonce: u64,
         /// Fees of the transaction.
-        fees: Fees,
+        fees: CallFees,
     },
 }
 
 /// Fees of a transaction, in wei per unit of gas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fees {
+pub enum CallFees {
     /// Fees of transaction types 0 and 1.
     Legacy {
         /// The gas price.
@@ -70,7 +70,7 @@ pub enum Fees {
 
 /// A delegation in a type 4 transaction, signed or unsigned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Delegation {
+pub enum CodeDelegation {
     /// A signed delegation; the authority is recovered from the signature.
     Signed(SignedAuthorization),
     /// A delegation that is simulated before it is signed.
@@ -82,7 +82,7 @@ pub enum Delegation {
     },
 }
 
-/// Error for a transaction that cannot be converted to a [`Call`].
+/// Error for a transaction that cannot be converted to a [`ForkCall`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// The transaction carries blobs, which the simulation does not model.
@@ -93,7 +93,7 @@ pub enum CallError {
     Signature,
 }
 
-impl Call {
+impl ForkCall {
     /// Creates a free call of `to` with `data`, with the highest gas limit that a transaction may have.
     pub fn new(from: Address, to: Address, data: impl Into<Bytes>) -> Self {
         Self {
@@ -104,7 +104,7 @@ impl Call {
             gas_limit: TRANSACTION_GAS_CAP,
             access_list: AccessList::default(),
             authorizations: Vec::new(),
-            payment: Payment::Free,
+            payment: GasPayment::Free,
         }
     }
 
@@ -129,8 +129,8 @@ impl Call {
 
     /// Makes the call an exact transaction with this nonce and these fees.
     #[must_use]
-    pub fn paid(mut self, nonce: u64, fees: Fees) -> Self {
-        self.payment = Payment::Exact { nonce, fees };
+    pub fn paid(mut self, nonce: u64, fees: CallFees) -> Self {
+        self.payment = GasPayment::Exact { nonce, fees };
         self
     }
 
@@ -144,8 +144,8 @@ impl Call {
         }
         let from = sender_of(transaction).ok_or(CallError::Signature)?;
         let fees = match transaction.max_priority_fee_per_gas() {
-            Some(max_priority_fee) => Fees::Dynamic { max_fee: transaction.max_fee_per_gas(), max_priority_fee },
-            None => Fees::Legacy { gas_price: transaction.max_fee_per_gas() },
+            Some(max_priority_fee) => CallFees::Dynamic { max_fee: transaction.max_fee_per_gas(), max_priority_fee },
+            None => CallFees::Legacy { gas_price: transaction.max_fee_per_gas() },
         };
         Ok(Self {
             from,
@@ -159,9 +159,9 @@ impl Call {
                 .unwrap_or_default()
                 .iter()
                 .cloned()
-                .map(Delegation::Signed)
+                .map(CodeDelegation::Signed)
                 .collect(),
-            payment: Payment::Exact { nonce: transaction.nonce(), fees },
+            payment: GasPayment::Exact { nonce: transaction.nonce(), fees },
         })
     }
 
@@ -174,8 +174,8 @@ impl Call {
                 self.authorizations
                     .iter()
                     .flat_map(|delegation| match delegation {
-                        Delegation::Signed(signed) => [signed.recover_authority().ok(), Some(signed.address)],
-                        Delegation::Unsigned { authority, authorization } => {
+                        CodeDelegation::Signed(signed) => [signed.recover_authority().ok(), Some(signed.address)],
+                        CodeDelegation::Unsigned { authority, authorization } => {
                             [Some(*authority), Some(authorization.address)]
                         }
                     })
@@ -184,19 +184,19 @@ impl Call {
     }
 
     /// Strictness of the checks before the call runs.
-    pub(super) fn checks(&self) -> Checks {
+    pub(super) fn checks(&self) -> CheckMode {
         match self.payment {
-            Payment::Free => Checks::Call,
-            Payment::Exact { .. } => Checks::Transaction,
+            GasPayment::Free => CheckMode::Call,
+            GasPayment::Exact { .. } => CheckMode::Transaction,
         }
     }
 
     /// Transaction environment for revm on the chain with this id.
     pub(super) fn environment(&self, chain_id: u64, account_nonce: u64) -> TxEnv {
         let (nonce, gas_price, gas_priority_fee) = match self.payment {
-            Payment::Free => (account_nonce, 0, None),
-            Payment::Exact { nonce, fees: Fees::Legacy { gas_price } } => (nonce, gas_price, None),
-            Payment::Exact { nonce, fees: Fees::Dynamic { max_fee, max_priority_fee } } => {
+            GasPayment::Free => (account_nonce, 0, None),
+            GasPayment::Exact { nonce, fees: CallFees::Legacy { gas_price } } => (nonce, gas_price, None),
+            GasPayment::Exact { nonce, fees: CallFees::Dynamic { max_fee, max_priority_fee } } => {
                 (nonce, max_fee, Some(max_priority_fee))
             }
         };
@@ -223,12 +223,12 @@ impl Call {
             gas_priority_fee,
             blob_hashes: Vec::new(),
             max_fee_per_blob_gas: 0,
-            authorization_list: self.authorizations.iter().map(Delegation::environment).collect(),
+            authorization_list: self.authorizations.iter().map(CodeDelegation::environment).collect(),
         }
     }
 }
 
-impl Delegation {
+impl CodeDelegation {
     fn environment(&self) -> Either<SignedAuthorization, RecoveredAuthorization> {
         match self {
             Self::Signed(signed) => Either::Left(signed.clone()),

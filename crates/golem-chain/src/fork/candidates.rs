@@ -10,10 +10,10 @@ use alloy::{
 };
 
 use super::{
-    call::Call,
-    changes::{ChangeDetector, TrackedQuery, Watch, moved},
-    question::Question,
-    storage_trace::{address_in, looks_hashed},
+    call::ForkCall,
+    changes::{ChangeDetector, TrackedQuery, WatchList, moved},
+    ownership_query::OwnershipQuery,
+    storage_trace::{address_in, is_likely_hash},
 };
 use bardo_abi::{
     erc20::Erc20,
@@ -23,13 +23,13 @@ use bardo_abi::{
 
 impl ChangeDetector<'_> {
     /// Adds queries from declarations, slots and events.
-    pub(super) fn first_round(&mut self, calls: &[Call], logs: &[Log], watch: &Watch) {
+    pub(super) fn first_round(&mut self, calls: &[ForkCall], logs: &[Log], watch: &WatchList) {
         for &token in &watch.tokens {
             self.tokens.insert(token);
             for &owner in &watch.owners {
-                self.declare(Question::Balance { token, holder: owner });
+                self.declare(OwnershipQuery::Balance { token, holder: owner });
                 for &spender in &watch.spenders {
-                    self.declare(Question::Allowance { token, owner, spender });
+                    self.declare(OwnershipQuery::Allowance { token, owner, spender });
                 }
             }
         }
@@ -50,7 +50,7 @@ impl ChangeDetector<'_> {
             if contract != Some(account) {
                 contract = Some(account);
                 for &holder in &senders {
-                    self.consider(Question::Balance { token: account, holder }, false);
+                    self.consider(OwnershipQuery::Balance { token: account, holder }, false);
                 }
             }
             if let Some(question) = questions {
@@ -60,7 +60,7 @@ impl ChangeDetector<'_> {
     }
 
     /// Adds alternative queries for writes that the first round left unexplained; false if there are none.
-    pub(super) fn second_round(&mut self, calls: &[Call]) -> bool {
+    pub(super) fn second_round(&mut self, calls: &[ForkCall]) -> bool {
         let before = self.queries.len();
         let mut involved: Option<Vec<Address>> = None;
         let answering: Vec<Address> = {
@@ -75,46 +75,49 @@ impl ChangeDetector<'_> {
             }
             let (account, slot, keys) = (write.account, write.slot, write.keys.clone());
             let answers = self.answering.contains(&account);
-            if let Some(question) = Question::account_nonce(account, &keys) {
+            if let Some(question) = OwnershipQuery::account_nonce(account, &keys) {
                 self.consider(question, false);
                 continue;
             }
             let addresses: Vec<Address> = keys.iter().filter_map(|key| address_in(*key)).collect();
             match (addresses.as_slice(), keys.as_slice()) {
                 (&[owner, other], _) => {
-                    self.consider(Question::Operator { collection: account, owner, operator: other }, false);
-                    self.consider(Question::Operator { collection: account, owner: other, operator: owner }, false);
-                    self.consider(Question::Allowance { token: account, owner: other, spender: owner }, false);
+                    self.consider(OwnershipQuery::Operator { collection: account, owner, operator: other }, false);
+                    self.consider(
+                        OwnershipQuery::Operator { collection: account, owner: other, operator: owner },
+                        false,
+                    );
+                    self.consider(OwnershipQuery::Allowance { token: account, owner: other, spender: owner }, false);
                     if !answers {
                         // The contract may be the storage of a token contract.
                         for &token in &answering {
-                            self.consider(Question::Allowance { token, owner, spender: other }, false);
+                            self.consider(OwnershipQuery::Allowance { token, owner, spender: other }, false);
                         }
                     }
                 }
                 (&[holder], &[_]) => {
-                    self.consider(Question::PermitNonce { token: account, owner: holder }, false);
+                    self.consider(OwnershipQuery::PermitNonce { token: account, owner: holder }, false);
                     if !answers {
                         for &token in &answering {
-                            self.consider(Question::Balance { token, holder }, false);
+                            self.consider(OwnershipQuery::Balance { token, holder }, false);
                         }
                     }
                 }
                 (&[holder], &[first, second]) => {
                     let id = if address_in(first).is_some() { second } else { first };
-                    self.consider(Question::MultiBalance { collection: account, holder, id }, false);
+                    self.consider(OwnershipQuery::MultiBalance { collection: account, holder, id }, false);
                 }
                 (&[], &[id]) if answers => {
-                    self.consider(Question::NftOwner { collection: account, id }, false);
-                    self.consider(Question::NftApproved { collection: account, id }, false);
+                    self.consider(OwnershipQuery::NftOwner { collection: account, id }, false);
+                    self.consider(OwnershipQuery::NftApproved { collection: account, id }, false);
                 }
-                (&[], &[]) if answers && !looks_hashed(slot) => {
-                    self.consider(Question::Supply { token: account }, false);
+                (&[], &[]) if answers && !is_likely_hash(slot) => {
+                    self.consider(OwnershipQuery::Supply { token: account }, false);
                 }
                 (&[], &[]) if answers => {
                     let involved = involved.get_or_insert_with(|| self.involved(calls));
                     for holder in involved.clone() {
-                        self.consider(Question::Balance { token: account, holder }, false);
+                        self.consider(OwnershipQuery::Balance { token: account, holder }, false);
                     }
                 }
                 _ => {}
@@ -124,7 +127,7 @@ impl ChangeDetector<'_> {
     }
 
     /// All accounts that took part, and all addresses in the calldata.
-    fn involved(&self, calls: &[Call]) -> Vec<Address> {
+    fn involved(&self, calls: &[ForkCall]) -> Vec<Address> {
         let mut involved: Vec<Address> = self.accounts.iter().map(|(address, _)| *address).collect();
         for call in calls {
             let words = call.data.get(4..).unwrap_or_default().chunks_exact(32);
@@ -148,8 +151,8 @@ impl ChangeDetector<'_> {
                         self.require_balance(contract, Address::from_word(*to));
                         if let [id] = id {
                             let id = U256::from_be_bytes(id.0);
-                            self.consider(Question::NftOwner { collection: contract, id }, true);
-                            self.consider(Question::NftApproved { collection: contract, id }, true);
+                            self.consider(OwnershipQuery::NftOwner { collection: contract, id }, true);
+                            self.consider(OwnershipQuery::NftApproved { collection: contract, id }, true);
                         }
                     }
                     // Early tokens index no parameters: both addresses are in the data.
@@ -166,18 +169,18 @@ impl ChangeDetector<'_> {
                 match id {
                     [id] => {
                         let id = U256::from_be_bytes(id.0);
-                        self.consider(Question::NftOwner { collection: contract, id }, true);
-                        self.consider(Question::NftApproved { collection: contract, id }, true);
+                        self.consider(OwnershipQuery::NftOwner { collection: contract, id }, true);
+                        self.consider(OwnershipQuery::NftApproved { collection: contract, id }, true);
                     }
                     _ => {
                         let (owner, spender) = (Address::from_word(*owner), Address::from_word(*spender));
-                        self.consider(Question::Allowance { token: contract, owner, spender }, true);
+                        self.consider(OwnershipQuery::Allowance { token: contract, owner, spender }, true);
                     }
                 }
             }
             [Erc721::ApprovalForAll::SIGNATURE_HASH, owner, operator, ..] => {
                 let (owner, operator) = (Address::from_word(*owner), Address::from_word(*operator));
-                self.consider(Question::Operator { collection: contract, owner, operator }, true);
+                self.consider(OwnershipQuery::Operator { collection: contract, owner, operator }, true);
             }
             [Erc1155::TransferSingle::SIGNATURE_HASH | Erc1155::TransferBatch::SIGNATURE_HASH, ..] => {
                 let (from, to, ids) = match Erc1155::Erc1155Events::decode_log(log).map(|log| log.data) {
@@ -187,7 +190,7 @@ impl ChangeDetector<'_> {
                 };
                 for id in ids {
                     for holder in [from, to].into_iter().filter(|holder| !holder.is_zero()) {
-                        self.consider(Question::MultiBalance { collection: contract, holder, id }, true);
+                        self.consider(OwnershipQuery::MultiBalance { collection: contract, holder, id }, true);
                     }
                 }
             }
@@ -204,27 +207,27 @@ impl ChangeDetector<'_> {
             Permit2::Permit2Events::Lockdown(event) => (event.owner, event.token, event.spender),
             Permit2::Permit2Events::NonceInvalidation(event) => (event.owner, event.token, event.spender),
             Permit2::Permit2Events::UnorderedNonceInvalidation(event) => {
-                self.consider(Question::NonceWord { permit2, owner: event.owner, word: event.word }, true);
+                self.consider(OwnershipQuery::NonceWord { permit2, owner: event.owner, word: event.word }, true);
                 return;
             }
         };
-        self.consider(Question::Permit2Allowance { permit2, owner, token, spender }, true);
+        self.consider(OwnershipQuery::Permit2Allowance { permit2, owner, token, spender }, true);
     }
 
     fn require_balance(&mut self, token: Address, holder: Address) {
         // The zero address stands for minting and burning, and many tokens revert for it.
         if !holder.is_zero() {
-            self.consider(Question::Balance { token, holder }, true);
+            self.consider(OwnershipQuery::Balance { token, holder }, true);
         }
     }
 
-    fn consider(&mut self, question: Question, must_answer: bool) {
+    fn consider(&mut self, question: OwnershipQuery, must_answer: bool) {
         if self.known.insert(question) {
             self.queries.push(TrackedQuery::new(question, must_answer, false, self.points));
         }
     }
 
-    fn declare(&mut self, question: Question) {
+    fn declare(&mut self, question: OwnershipQuery) {
         if self.known.insert(question) {
             self.queries.push(TrackedQuery::new(question, true, true, self.points));
         }
@@ -232,17 +235,17 @@ impl ChangeDetector<'_> {
 }
 
 /// Most likely query for a slot with these mapping keys.
-fn from_keys(contract: Address, keys: &[U256]) -> Option<Question> {
+fn from_keys(contract: Address, keys: &[U256]) -> Option<OwnershipQuery> {
     match *keys {
-        [holder] => Some(Question::Balance { token: contract, holder: address_in(holder)? }),
+        [holder] => Some(OwnershipQuery::Balance { token: contract, holder: address_in(holder)? }),
         [owner, second] => {
             let owner = address_in(owner)?;
             Some(match address_in(second) {
-                Some(spender) => Question::Allowance { token: contract, owner, spender },
-                None => Question::NonceWord { permit2: contract, owner, word: second },
+                Some(spender) => OwnershipQuery::Allowance { token: contract, owner, spender },
+                None => OwnershipQuery::NonceWord { permit2: contract, owner, word: second },
             })
         }
-        [owner, token, spender] => Some(Question::Permit2Allowance {
+        [owner, token, spender] => Some(OwnershipQuery::Permit2Allowance {
             permit2: contract,
             owner: address_in(owner)?,
             token: address_in(token)?,

@@ -8,16 +8,16 @@ use alloy::primitives::{Address, B256, KECCAK256_EMPTY, Log, U256, map::HashSet}
 use revm::state::AccountInfo;
 
 use super::{
-    Options,
-    call::Call,
-    machine::Machine,
+    SimulationOptions,
+    call::ForkCall,
+    machine::CallMachine,
     outcome::{
-        AccountChange, AccountNonceChange, AllowanceChange, BalanceChange, Change, Changes, Explained, Failure, Gap,
-        MultiBalanceChange, NftChange, NonceWordChange, OperatorChange, Permit2AllowanceChange, PermitNonceChange,
-        StorageWrite, SupplyChange, Unreadable,
+        AccountChange, AccountNonceChange, AllowanceChange, BalanceChange, DetectionGap, MultiBalanceChange, NftChange,
+        NonceWordChange, OperatorChange, Permit2AllowanceChange, PermitNonceChange, QueryFailure, StateChanges,
+        StorageWrite, SupplyChange, UnansweredQuery, ValueChange, WriteExplanation,
     },
-    question::{Question, Reading},
-    run::{Effort, Place},
+    ownership_query::{OwnershipQuery, QueryReading},
+    run::{RunBudget, RunLocation},
     storage_trace::StorageTrace,
 };
 use crate::evm::EvmError;
@@ -25,7 +25,7 @@ use crate::evm::EvmError;
 /// Values to report in any case: the balance of each declared token for each declared owner, and its allowance for each
 /// declared spender, even without a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Watch {
+pub struct WatchList {
     /// Token contracts to watch.
     pub tokens: Vec<Address>,
     /// Owners whose balances are reported.
@@ -36,7 +36,7 @@ pub struct Watch {
 
 /// Limits on the queries that detect changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct DetectionLimits {
     /// Number of queries; each is made once per point in time.
     pub questions: usize,
     /// Gas limit of one query.
@@ -45,7 +45,7 @@ pub struct Limits {
     pub total_gas: u64,
 }
 
-impl Default for Limits {
+impl Default for DetectionLimits {
     fn default() -> Self {
         Self { questions: 1024, question_gas: 1_000_000, total_gas: 100_000_000 }
     }
@@ -53,7 +53,7 @@ impl Default for Limits {
 
 /// Reason why a run did not finish.
 #[derive(Debug)]
-pub(super) enum Unfinished {
+pub(super) enum UnfinishedRun {
     /// The EVM failed in a call, or in the queries after the last one.
     Failed {
         /// Index of the call in the plan, from 0; the number of calls for a query.
@@ -72,15 +72,15 @@ pub(super) enum Unfinished {
 /// Returns the changes of each call, and those of all calls together as the last element. A single call has the last
 /// element only.
 pub(super) fn find(
-    machine: &mut Machine<'_>,
-    calls: &[Call],
+    machine: &mut CallMachine<'_>,
+    calls: &[ForkCall],
     logs: &[Log],
-    options: &Options,
-    effort: &Effort,
-    place: Place,
-) -> Result<Vec<Changes>, Unfinished> {
-    let Options { watch, limits, .. } = options;
-    let failed = |error| Unfinished::Failed { index: calls.len(), error };
+    options: &SimulationOptions,
+    effort: &RunBudget,
+    place: RunLocation,
+) -> Result<Vec<StateChanges>, UnfinishedRun> {
+    let SimulationOptions { watch, limits, .. } = options;
+    let failed = |error| UnfinishedRun::Failed { index: calls.len(), error };
     let mut survey = ChangeDetector::new(machine, calls, limits, effort, place).map_err(failed)?;
     survey.first_round(calls, logs, watch);
     survey.ask(machine)?;
@@ -102,17 +102,17 @@ pub(super) fn find(
 
 /// Data collected about one simulation while its changes are detected.
 pub(super) struct ChangeDetector<'l> {
-    limits: &'l Limits,
-    effort: &'l Effort,
-    place: Place,
+    limits: &'l DetectionLimits,
+    effort: &'l RunBudget,
+    place: RunLocation,
     /// Number of points in time: before the first call, and after each.
     pub(super) points: usize,
     caller: Address,
     pub(super) accounts: Vec<(Address, Vec<AccountInfo>)>,
-    pub(super) writes: Vec<Write>,
+    pub(super) writes: Vec<SlotWrite>,
     pub(super) queries: Vec<TrackedQuery>,
     /// Queries that were considered, to avoid duplicates.
-    pub(super) known: HashSet<Question>,
+    pub(super) known: HashSet<OwnershipQuery>,
     /// Contracts that the caller or an event names as tokens.
     pub(super) tokens: HashSet<Address>,
     /// Contracts that returned a nonzero balance.
@@ -121,11 +121,11 @@ pub(super) struct ChangeDetector<'l> {
     pub(super) answered: usize,
     explained_up_to: usize,
     gas: u64,
-    gaps: Vec<Gap>,
+    gaps: Vec<DetectionGap>,
 }
 
 /// A storage slot that some call changed.
-pub(super) struct Write {
+pub(super) struct SlotWrite {
     pub(super) account: Address,
     pub(super) slot: U256,
     /// Values of the slot, one per point in time.
@@ -140,30 +140,30 @@ pub(super) struct Write {
 
 /// A query with its answers.
 pub(super) struct TrackedQuery {
-    pub(super) question: Question,
+    pub(super) question: OwnershipQuery,
     /// Reports a missing answer even if the contract is not known to be a token.
     must_answer: bool,
     /// The caller wants the answer even without a change.
     declared: bool,
     /// Answers, one per point in time.
-    pub(super) readings: Vec<Reading>,
+    pub(super) readings: Vec<QueryReading>,
     reads: Vec<(Address, U256)>,
 }
 
 impl TrackedQuery {
     /// Creates a query for `points` points in time.
-    pub(super) fn new(question: Question, must_answer: bool, declared: bool, points: usize) -> Self {
+    pub(super) fn new(question: OwnershipQuery, must_answer: bool, declared: bool, points: usize) -> Self {
         Self { question, must_answer, declared, readings: Vec::with_capacity(points), reads: Vec::new() }
     }
 }
 
 impl<'l> ChangeDetector<'l> {
     fn new(
-        machine: &mut Machine<'_>,
-        calls: &[Call],
-        limits: &'l Limits,
-        effort: &'l Effort,
-        place: Place,
+        machine: &mut CallMachine<'_>,
+        calls: &[ForkCall],
+        limits: &'l DetectionLimits,
+        effort: &'l RunBudget,
+        place: RunLocation,
     ) -> Result<Self, EvmError> {
         let mut touched: Vec<Address> = Vec::new();
         let mut slots: Vec<(Address, U256)> = Vec::new();
@@ -196,14 +196,14 @@ impl<'l> ChangeDetector<'l> {
             gaps: Vec::new(),
         };
         for point in 0..points {
-            machine.turn_to(point);
+            machine.select_state(point);
             for (address, infos) in &mut survey.accounts {
                 infos.push(machine.account(*address)?.unwrap_or_default());
             }
         }
-        let mut writes: Vec<Write> = slots
+        let mut writes: Vec<SlotWrite> = slots
             .into_iter()
-            .map(|(account, slot)| Write {
+            .map(|(account, slot)| SlotWrite {
                 account,
                 slot,
                 values: Vec::with_capacity(points),
@@ -213,13 +213,13 @@ impl<'l> ChangeDetector<'l> {
             })
             .collect();
         for point in 0..points {
-            machine.turn_to(point);
+            machine.select_state(point);
             for write in &mut writes {
                 write.values.push(machine.storage(write.account, write.slot)?);
             }
         }
         if machine.recorder().overflowed() {
-            survey.gaps.push(Gap::Preimages);
+            survey.gaps.push(DetectionGap::Preimages);
         }
         let trace = StorageTrace::new(machine.recorder());
         for write in &mut writes {
@@ -230,49 +230,49 @@ impl<'l> ChangeDetector<'l> {
     }
 
     /// Makes the new queries at all points in time, within the limits.
-    fn ask(&mut self, machine: &mut Machine<'_>) -> Result<(), Unfinished> {
+    fn ask(&mut self, machine: &mut CallMachine<'_>) -> Result<(), UnfinishedRun> {
         let total_gas = self.effort.question_gas();
         let gas_here = self.place.question_gas();
         let index = self.points - 1;
         if self.queries.len() > self.limits.questions {
-            self.gap(Gap::Questions(self.queries.len() - self.limits.questions));
+            self.gap(DetectionGap::Questions(self.queries.len() - self.limits.questions));
             self.queries.truncate(self.limits.questions);
         }
         let calldata: Vec<_> = self.queries.iter().skip(self.answered).map(|asked| asked.question.calldata()).collect();
         for point in 0..self.points {
             if self.effort.is_cancelled() {
-                return Err(Unfinished::Cancelled);
+                return Err(UnfinishedRun::Cancelled);
             }
-            machine.turn_to(point);
+            machine.select_state(point);
             let mut left = 0;
             for (asked, calldata) in self.queries.iter_mut().skip(self.answered).zip(&calldata) {
                 if self.gas >= total_gas {
-                    asked.readings.push(Reading::Failed(Failure::OutOfGas));
+                    asked.readings.push(QueryReading::Failed(QueryFailure::OutOfGas));
                     left += 1;
                     continue;
                 }
                 if self.gas >= gas_here {
-                    return Err(Unfinished::TooLong);
+                    return Err(UnfinishedRun::TooLong);
                 }
                 let contract = asked.question.contract();
                 let (answer, gas) = machine
                     .ask(self.caller, contract, calldata.clone(), self.limits.question_gas)
-                    .map_err(|error| Unfinished::Failed { index, error })?;
+                    .map_err(|error| UnfinishedRun::Failed { index, error })?;
                 self.gas = self.gas.saturating_add(gas);
                 asked.reads.extend_from_slice(machine.reads());
                 asked.readings.push(asked.question.read(&answer));
             }
             if left > 0 {
-                self.gap(Gap::Gas(left));
+                self.gap(DetectionGap::Gas(left));
             }
         }
         self.settle_approvals();
         for asked in self.queries.iter().skip(self.answered) {
-            if let Question::Balance { token, .. } = asked.question
+            if let OwnershipQuery::Balance { token, .. } = asked.question
                 && asked
                     .readings
                     .iter()
-                    .any(|reading| matches!(reading, Reading::Value(value) if !value.number().is_zero()))
+                    .any(|reading| matches!(reading, QueryReading::Value(value) if !value.number().is_zero()))
             {
                 self.answering.insert(token);
             }
@@ -282,10 +282,11 @@ impl<'l> ChangeDetector<'l> {
     }
 
     /// Records a limit that was reached; per kind, the larger number is kept.
-    fn gap(&mut self, gap: Gap) {
+    fn gap(&mut self, gap: DetectionGap) {
         for known in &mut self.gaps {
             match (known, gap) {
-                (Gap::Questions(known), Gap::Questions(left)) | (Gap::Gas(known), Gap::Gas(left)) => {
+                (DetectionGap::Questions(known), DetectionGap::Questions(left))
+                | (DetectionGap::Gas(known), DetectionGap::Gas(left)) => {
                     *known = left.max(*known);
                     return;
                 }
@@ -314,16 +315,16 @@ impl<'l> ChangeDetector<'l> {
     }
 
     /// Collects the differences between two points in time.
-    fn changes(&self, from: usize, to: usize) -> Changes {
-        let mut changes = Changes { gaps: self.gaps.clone(), ..Changes::default() };
+    fn changes(&self, from: usize, to: usize) -> StateChanges {
+        let mut changes = StateChanges { gaps: self.gaps.clone(), ..StateChanges::default() };
         for (account, infos) in &self.accounts {
             let (Some(before), Some(after)) = (infos.get(from), infos.get(to)) else { continue };
             let change = AccountChange {
                 account: *account,
-                balance: Change { before: before.balance, after: after.balance },
-                nonce: Change { before: before.nonce, after: after.nonce },
-                code_hash: Change { before: code_hash(before), after: code_hash(after) },
-                delegation: Change { before: delegation(before), after: delegation(after) },
+                balance: ValueChange { before: before.balance, after: after.balance },
+                nonce: ValueChange { before: before.nonce, after: after.nonce },
+                code_hash: ValueChange { before: code_hash(before), after: code_hash(after) },
+                delegation: ValueChange { before: delegation(before), after: delegation(after) },
             };
             if change.balance.moved() || change.nonce.moved() || change.code_hash.moved() {
                 changes.accounts.push(change);
@@ -336,13 +337,13 @@ impl<'l> ChangeDetector<'l> {
             let (Some(&before), Some(&after)) = (write.values.get(from), write.values.get(to)) else { continue };
             if before != after {
                 let explained = self.explanation(write, after.wrapping_sub(before), from, to);
-                if explained == Explained::No {
-                    self.report_silence(write, from, to, &mut changes);
+                if explained == WriteExplanation::No {
+                    self.report_unanswered(write, from, to, &mut changes);
                 }
                 changes.writes.push(StorageWrite {
                     account: write.account,
                     slot: write.slot,
-                    value: Change { before, after },
+                    value: ValueChange { before, after },
                     keys: write.keys.clone(),
                     explained,
                 });
@@ -351,10 +352,10 @@ impl<'l> ChangeDetector<'l> {
         changes
     }
 
-    fn explanation(&self, write: &Write, delta: U256, from: usize, to: usize) -> Explained {
-        let mut best = Explained::No;
+    fn explanation(&self, write: &SlotWrite, delta: U256, from: usize, to: usize) -> WriteExplanation {
+        let mut best = WriteExplanation::No;
         for asked in write.read_by.iter().filter_map(|index| self.queries.get(*index)) {
-            let (Some(Reading::Value(before)), Some(Reading::Value(after))) =
+            let (Some(QueryReading::Value(before)), Some(QueryReading::Value(after))) =
                 (asked.readings.get(from), asked.readings.get(to))
             else {
                 continue;
@@ -363,23 +364,23 @@ impl<'l> ChangeDetector<'l> {
                 continue;
             }
             if after.stored().wrapping_sub(before.stored()) == delta {
-                return Explained::Exactly;
+                return WriteExplanation::Exactly;
             }
-            best = Explained::Partly;
+            best = WriteExplanation::Partly;
         }
         best
     }
 
-    fn report(&self, asked: &TrackedQuery, from: usize, to: usize, changes: &mut Changes) {
+    fn report(&self, asked: &TrackedQuery, from: usize, to: usize, changes: &mut StateChanges) {
         let (Some(earlier), Some(later)) = (asked.readings.get(from), asked.readings.get(to)) else { return };
         let (before, after) = match (earlier, later) {
-            (Reading::Value(before), Reading::Value(after)) => (before, after),
-            (Reading::Failed(failure), _) | (_, Reading::Failed(failure)) => {
+            (QueryReading::Value(before), QueryReading::Value(after)) => (before, after),
+            (QueryReading::Failed(failure), _) | (_, QueryReading::Failed(failure)) => {
                 let contract = asked.question.contract();
-                let of_a_token = matches!(asked.question, Question::Balance { .. })
+                let of_a_token = matches!(asked.question, OwnershipQuery::Balance { .. })
                     && (self.tokens.contains(&contract) || self.answering.contains(&contract));
                 if asked.must_answer || of_a_token {
-                    changes.unreadable.push(Unreadable {
+                    changes.unreadable.push(UnansweredQuery {
                         contract,
                         question: asked.question.describe(),
                         failure: *failure,
@@ -391,41 +392,41 @@ impl<'l> ChangeDetector<'l> {
         if before == after && !asked.declared {
             return;
         }
-        let number = Change { before: before.number(), after: after.number() };
+        let number = ValueChange { before: before.number(), after: after.number() };
         match asked.question {
-            Question::Balance { token, holder } => {
+            OwnershipQuery::Balance { token, holder } => {
                 changes.balances.push(BalanceChange { token, holder, balance: number });
             }
-            Question::Allowance { token, owner, spender } => {
+            OwnershipQuery::Allowance { token, owner, spender } => {
                 changes.allowances.push(AllowanceChange { token, owner, spender, allowance: number });
             }
-            Question::Permit2Allowance { permit2, owner, token, spender } => {
-                let allowance = Change { before: before.permit2(), after: after.permit2() };
+            OwnershipQuery::Permit2Allowance { permit2, owner, token, spender } => {
+                let allowance = ValueChange { before: before.permit2(), after: after.permit2() };
                 changes.permit2_allowances.push(Permit2AllowanceChange { permit2, owner, token, spender, allowance });
             }
-            Question::NonceWord { permit2, owner, word } => {
+            OwnershipQuery::NonceWord { permit2, owner, word } => {
                 changes.permit2_nonces.push(NonceWordChange { permit2, owner, word, bits: number });
             }
-            Question::Supply { token } => changes.supplies.push(SupplyChange { token, supply: number }),
-            Question::PermitNonce { token, owner } => {
+            OwnershipQuery::Supply { token } => changes.supplies.push(SupplyChange { token, supply: number }),
+            OwnershipQuery::PermitNonce { token, owner } => {
                 changes.permit_nonces.push(PermitNonceChange { token, owner, nonce: number });
             }
-            Question::AccountNonce { entry_point, account, key } => {
+            OwnershipQuery::AccountNonce { entry_point, account, key } => {
                 changes.account_nonces.push(AccountNonceChange { entry_point, account, key, nonce: number });
             }
-            Question::Operator { collection, owner, operator } => {
-                let approved = Change { before: before.truth(), after: after.truth() };
+            OwnershipQuery::Operator { collection, owner, operator } => {
+                let approved = ValueChange { before: before.truth(), after: after.truth() };
                 changes.operators.push(OperatorChange { collection, owner, operator, approved });
             }
-            Question::NftOwner { collection, id } => {
-                let who = Change { before: before.address(), after: after.address() };
+            OwnershipQuery::NftOwner { collection, id } => {
+                let who = ValueChange { before: before.address(), after: after.address() };
                 changes.nft_owners.push(NftChange { collection, id, who });
             }
-            Question::NftApproved { collection, id } => {
-                let who = Change { before: before.address(), after: after.address() };
+            OwnershipQuery::NftApproved { collection, id } => {
+                let who = ValueChange { before: before.address(), after: after.address() };
                 changes.nft_approvals.push(NftChange { collection, id, who });
             }
-            Question::MultiBalance { collection, holder, id } => {
+            OwnershipQuery::MultiBalance { collection, holder, id } => {
                 changes.multi_balances.push(MultiBalanceChange { collection, holder, id, balance: number });
             }
         }

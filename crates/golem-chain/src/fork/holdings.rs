@@ -7,8 +7,8 @@
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 
-use super::machine::{Answer, Machine};
-use crate::devnet::State;
+use super::machine::{CallMachine, QueryAnswer};
+use crate::devnet::WorldState;
 use crate::evm::{BlockContext, ChainRules, EvmError};
 
 /// Gas limit of one view function.
@@ -44,12 +44,12 @@ pub struct Copied {
 /// # Errors
 /// An [`EvmError`] if the state cannot be read.
 pub fn copy(
-    state: &State,
+    state: &WorldState,
     rules: ChainRules,
     next: &BlockContext,
     holdings: &[Holding],
 ) -> Result<Copied, Box<EvmError>> {
-    let mut machine = Machine::new(rules, next, B256::ZERO, state, &[]);
+    let mut machine = CallMachine::new(rules, next, B256::ZERO, state, &[]);
     let mut copied = Copied::default();
     for (place, holding) in holdings.iter().enumerate() {
         match machine.copy(holding).map_err(Box::new)? {
@@ -60,7 +60,7 @@ pub fn copy(
     Ok(copied)
 }
 
-impl Machine<'_> {
+impl CallMachine<'_> {
     /// Writes that copy one value; `None` if it cannot be copied.
     fn copy(&mut self, holding: &Holding) -> Result<Option<Vec<SlotWrite>>, EvmError> {
         let Some(wanted) = self.view(holding.contract, &holding.of_owner)? else { return Ok(Some(Vec::new())) };
@@ -98,11 +98,11 @@ impl Machine<'_> {
 
     /// Return data of a view function; `None` if it does not return.
     fn view(&mut self, contract: Address, call: &Bytes) -> Result<Option<Bytes>, EvmError> {
-        self.turn_to(0);
+        self.select_state(0);
         let (answer, _) = self.ask(Address::ZERO, contract, call.clone(), VIEW_GAS)?;
         Ok(match answer {
-            Answer::Returned(bytes) => Some(bytes),
-            Answer::NoCode | Answer::Reverted | Answer::OutOfGas | Answer::Halted => None,
+            QueryAnswer::Returned(bytes) => Some(bytes),
+            QueryAnswer::NoCode | QueryAnswer::Reverted | QueryAnswer::OutOfGas | QueryAnswer::Halted => None,
         })
     }
 }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn found(code: Bytes, balance: u64) -> Copied {
-        let mut state = State::default();
+        let mut state = WorldState::default();
         state.set_code(TOKEN, code).unwrap();
         state.set_storage_at(TOKEN, slot(OWNER), U256::from(balance));
         let next = BlockContext {

@@ -26,9 +26,10 @@ use revm::{
     state::{AccountInfo, Bytecode, EvmState},
 };
 
-use super::shift::BalanceDelta;
+use super::balance_delta::BalanceDelta;
 use crate::evm::{
-    self, BlockContext, ChainRules, Checks, DatabaseError, DynDatabase, EvmError, Precompiles, SpecId, StandIn,
+    self, BlockContext, ChainRules, CheckMode, DatabaseError, DynDatabase, EvmError, Precompiles, SignaturePlaceholder,
+    SpecId,
 };
 
 /// Maximum number of preimages; a run with more is reported as incomplete.
@@ -39,7 +40,7 @@ const PREIMAGE_BYTES: std::ops::RangeInclusive<usize> = 20..=128;
 /// The base state, and above it the changes of each executed call.
 ///
 /// Depth `n` is the state after the first `n` calls; depth 0 is the pinned block.
-pub(super) struct Layers<'a> {
+pub(super) struct StateLayers<'a> {
     base: &'a DynDatabase<'a>,
     /// Slot of the history contract that the block writes before its first transaction, and the parent hash that it
     /// stores there ([EIP-2935](https://eips.ethereum.org/EIPS/eip-2935)).
@@ -53,7 +54,7 @@ pub(super) struct Layers<'a> {
 
 /// Data recorded by the two replaced instructions.
 #[derive(Debug, Default)]
-pub(super) struct Recorder {
+pub(super) struct AccessRecorder {
     /// True during queries, which record reads; false during calls, which record preimages.
     asking: bool,
     /// Inputs of `KECCAK256`, concatenated.
@@ -65,7 +66,7 @@ pub(super) struct Recorder {
     reads: Vec<(Address, U256)>,
 }
 
-impl Recorder {
+impl AccessRecorder {
     /// Records `bytes` as the preimage of `hash`.
     pub(super) fn remember(&mut self, hash: B256, bytes: &[u8]) {
         if self.preimages.len() >= MAX_PREIMAGES {
@@ -89,19 +90,25 @@ impl Recorder {
     }
 }
 
-type Host<'a> = Context<BlockEnv, TxEnv, CfgEnv, Layers<'a>, Journal<Layers<'a>>, Recorder>;
-type Machinery<'a> =
-    Evm<Host<'a>, (), EthInstructions<EthInterpreter, Host<'a>>, Precompiles, EthFrame<EthInterpreter>>;
+type SimulationContext<'a> =
+    Context<BlockEnv, TxEnv, CfgEnv, StateLayers<'a>, Journal<StateLayers<'a>>, AccessRecorder>;
+type SimulationEvm<'a> = Evm<
+    SimulationContext<'a>,
+    (),
+    EthInstructions<EthInterpreter, SimulationContext<'a>>,
+    Precompiles,
+    EthFrame<EthInterpreter>,
+>;
 
 /// EVM for one simulation: executes calls in order, then queries contracts at any depth.
-pub(super) struct Machine<'a> {
+pub(super) struct CallMachine<'a> {
     rules: ChainRules,
-    evm: Machinery<'a>,
+    evm: SimulationEvm<'a>,
 }
 
 /// Result of a query to a contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum QueryAnswer {
     /// The contract returned these bytes.
     Returned(Bytes),
     /// The address has no code.
@@ -114,14 +121,14 @@ pub(super) enum Answer {
     Halted,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> CallMachine<'a> {
     /// Creates an EVM on top of `base` in the given environment, with placeholder signatures for `stand_ins`.
     pub(super) fn new(
         rules: ChainRules,
         block: &BlockContext,
         parent: B256,
         base: &'a DynDatabase<'a>,
-        stand_ins: &[StandIn],
+        stand_ins: &[SignaturePlaceholder],
     ) -> Self {
         let spec = rules.spec;
         let history = spec.is_enabled_in(SpecId::PRAGUE).then(|| {
@@ -129,8 +136,8 @@ impl<'a> Machine<'a> {
             (U256::from(slot), U256::from_be_bytes(parent.0))
         });
         let transaction = TxEnv::default();
-        let cfg = evm::cfg_env(&rules, Checks::Call, &transaction);
-        let mut journaled_state = Journal::new(Layers {
+        let cfg = evm::cfg_env(&rules, CheckMode::Call, &transaction);
+        let mut journaled_state = Journal::new(StateLayers {
             base,
             history,
             coins: Vec::new(),
@@ -139,12 +146,12 @@ impl<'a> Machine<'a> {
             depth: 0,
         });
         journaled_state.set_spec_id(spec);
-        let host = Host {
+        let host = SimulationContext {
             block: evm::block_env(&rules, block),
             tx: transaction,
             cfg,
             journaled_state,
-            chain: Recorder::default(),
+            chain: AccessRecorder::default(),
             local: LocalContext::default(),
             error: Ok(()),
         };
@@ -157,7 +164,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Executes `transaction` on the state after all earlier ones.
-    pub(super) fn execute(&mut self, transaction: TxEnv, checks: Checks) -> Result<ExecutionResult, EvmError> {
+    pub(super) fn execute(&mut self, transaction: TxEnv, checks: CheckMode) -> Result<ExecutionResult, EvmError> {
         self.evm.ctx.cfg = evm::cfg_env(&self.rules, checks, &transaction);
         self.evm.ctx.chain.asking = false;
         let depth = self.evm.ctx.journaled_state.database.calls.len();
@@ -170,7 +177,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Selects the state after the first `depth` calls.
-    pub(super) fn turn_to(&mut self, depth: usize) {
+    pub(super) fn select_state(&mut self, depth: usize) {
         let _ = self.evm.finalize();
         self.evm.ctx.journaled_state.database.depth = depth;
     }
@@ -178,14 +185,14 @@ impl<'a> Machine<'a> {
     /// Calls `target` with `question` as a static call by `caller` on the selected state. Returns the result and the
     /// used gas.
     ///
-    /// The slots that were read are in [`Machine::reads`] until the next query.
+    /// The slots that were read are in [`CallMachine::reads`] until the next query.
     pub(super) fn ask(
         &mut self,
         caller: Address,
         target: Address,
         question: Bytes,
         gas: u64,
-    ) -> Result<(Answer, u64), EvmError> {
+    ) -> Result<(QueryAnswer, u64), EvmError> {
         self.evm.ctx.chain.asking = true;
         self.evm.ctx.chain.reads.clear();
         let account = self.evm.ctx.journaled_state.load_account_with_code(target)?;
@@ -195,7 +202,7 @@ impl<'a> Machine<'a> {
             known_bytecode = (account.info.code_hash, account.info.code.clone().unwrap_or_default());
         }
         if known_bytecode.1.is_empty() {
-            return Ok((Answer::NoCode, 0));
+            return Ok((QueryAnswer::NoCode, 0));
         }
         let memory = SharedMemory::new_with_buffer(self.evm.ctx.local.shared_memory_buffer().clone());
         let frame = FrameInit {
@@ -216,7 +223,7 @@ impl<'a> Machine<'a> {
                 charged_new_account_state_gas: false,
             })),
         };
-        let mut handler = MainnetHandler::<Machinery<'a>, EvmError, EthFrame<EthInterpreter>>::default();
+        let mut handler = MainnetHandler::<SimulationEvm<'a>, EvmError, EthFrame<EthInterpreter>>::default();
         let result = handler.run_exec_loop(&mut self.evm, frame);
         self.evm.ctx.local.clear();
         self.evm.frame_stack().clear();
@@ -224,15 +231,15 @@ impl<'a> Machine<'a> {
         let result = result?.into_interpreter_result();
         let used = gas.saturating_sub(result.gas.remaining());
         let answer = match result.result {
-            outcome if outcome.is_ok() => Answer::Returned(result.output),
-            outcome if outcome.is_revert() => Answer::Reverted,
+            outcome if outcome.is_ok() => QueryAnswer::Returned(result.output),
+            outcome if outcome.is_revert() => QueryAnswer::Reverted,
             InstructionResult::OutOfGas
             | InstructionResult::MemoryOOG
             | InstructionResult::MemoryLimitOOG
             | InstructionResult::PrecompileOOG
             | InstructionResult::InvalidOperandOOG
-            | InstructionResult::ReentrancySentryOOG => Answer::OutOfGas,
-            _ => Answer::Halted,
+            | InstructionResult::ReentrancySentryOOG => QueryAnswer::OutOfGas,
+            _ => QueryAnswer::Halted,
         };
         Ok((answer, used))
     }
@@ -256,7 +263,7 @@ impl<'a> Machine<'a> {
         &self.evm.ctx.chain.reads
     }
 
-    pub(super) fn recorder(&self) -> &Recorder {
+    pub(super) fn recorder(&self) -> &AccessRecorder {
         &self.evm.ctx.chain
     }
 
@@ -276,7 +283,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-impl Database for Layers<'_> {
+impl Database for StateLayers<'_> {
     type Error = DatabaseError;
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, DatabaseError> {
@@ -330,7 +337,7 @@ impl Database for Layers<'_> {
 }
 
 /// `KECCAK256` that records its input if it could determine a storage slot.
-fn keccak256(context: InstructionContext<'_, Host<'_>, EthInterpreter>) -> InstructionExecResult {
+fn keccak256(context: InstructionContext<'_, SimulationContext<'_>, EthInterpreter>) -> InstructionExecResult {
     let InstructionContext { interpreter, host } = context;
     let operands = match interpreter.stack.data().as_slice() {
         [.., length, offset] => Some((*offset, *length)),
@@ -350,7 +357,7 @@ fn keccak256(context: InstructionContext<'_, Host<'_>, EthInterpreter>) -> Instr
 }
 
 /// `SLOAD` that records the slot during a query.
-fn sload(context: InstructionContext<'_, Host<'_>, EthInterpreter>) -> InstructionExecResult {
+fn sload(context: InstructionContext<'_, SimulationContext<'_>, EthInterpreter>) -> InstructionExecResult {
     let InstructionContext { interpreter, host } = context;
     if host.chain.asking
         && let Some(slot) = interpreter.stack.data().last()

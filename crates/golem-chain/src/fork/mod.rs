@@ -22,6 +22,7 @@
 //!
 //! Not here: safety rules (see `safety`) and signing (see `custody`).
 
+mod balance_delta;
 mod call;
 mod candidates;
 mod changes;
@@ -29,15 +30,14 @@ pub mod holdings;
 mod machine;
 pub mod origin;
 mod outcome;
+mod ownership_query;
 pub(crate) mod pinned;
-mod question;
 mod remote;
 mod revert;
 mod run;
-mod shift;
-mod silence;
 mod source;
 mod storage_trace;
+mod unanswered;
 mod verify;
 
 use std::sync::{Arc, LazyLock};
@@ -45,22 +45,22 @@ use std::sync::{Arc, LazyLock};
 use alloy::{eips::BlockId, primitives::B256};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-pub use call::{Call, CallError, Delegation, Fees, Payment};
-pub use changes::{Limits, Watch};
+pub use balance_delta::BalanceDelta;
+pub use call::{CallError, CallFees, CodeDelegation, ForkCall, GasPayment};
+pub use changes::{DetectionLimits, WatchList};
 pub use outcome::*;
-pub use remote::{Hints, Remote, RemoteLimits};
-pub use revert::{Errors, Meaning, Reason};
-pub use shift::BalanceDelta;
-pub use source::{NextBlock, Source};
+pub use remote::{PrefetchHints, RemoteLimits, RemoteState};
+pub use revert::{KnownErrors, RevertMeaning, RevertReason};
+pub use source::{ForkSource, NextBlock};
 
 use crate::{
-    devnet::{Snapshot, State},
-    evm::{BlockContext, ChainRules, StandIn},
+    devnet::{ForkPoint, WorldState},
+    evm::{BlockContext, ChainRules, SignaturePlaceholder},
     provider::{Dispute, ProviderError},
 };
 use bardo_base::text::SafeText;
-use pinned::{PinnedState, Speculated};
-use run::{Effort, Place, run};
+use pinned::{PinnedState, SpeculationResult};
+use run::{RunBudget, RunLocation, run};
 
 /// Limit on concurrent simulations of this process: one per processor.
 static RUNNING: LazyLock<Semaphore> =
@@ -72,33 +72,33 @@ const MAX_TEXT: usize = 256;
 /// A pinned block with its state, and the environment of the following block. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
 pub struct Fork {
-    pinned: Pinned,
+    pinned: PinnedBlock,
     rules: ChainRules,
     next: BlockContext,
-    state: PinnedOn,
+    state: PinnedOrigin,
 }
 
 /// Location of the pinned block's state.
 #[derive(Debug, Clone)]
-enum PinnedOn {
+enum PinnedOrigin {
     /// The complete state, in this process.
-    Devnet(Arc<State>),
+    Devnet(Arc<WorldState>),
     /// State behind an endpoint, with a cache.
     Remote(Arc<PinnedState>),
 }
 
 /// Options of a simulation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct SimulationOptions {
     /// Items to report in any case.
-    pub watch: Watch,
+    pub watch: WatchList,
     /// Limits on the search for changes.
-    pub limits: Limits,
+    pub limits: DetectionLimits,
     /// State to fetch before the first run, over RPC.
-    pub hints: Hints,
+    pub hints: PrefetchHints,
     /// Future signatures, for which [`PLACEHOLDER_SIGNATURE`](crate::evm::PLACEHOLDER_SIGNATURE) stands in the
     /// calldata. They apply to this simulation only.
-    pub signatures: Vec<StandIn>,
+    pub signatures: Vec<SignaturePlaceholder>,
     /// Initial balances that differ from the chain's. They apply to this simulation only.
     pub shifts: Vec<BalanceDelta>,
 }
@@ -178,18 +178,18 @@ pub enum ForkError {
 
 impl Fork {
     /// Creates a fork of a devnet's block, with the devnet's state.
-    pub fn on_devnet(snapshot: Snapshot) -> Self {
-        let Snapshot { rules, state, block, hash, next } = snapshot;
-        let pinned = Pinned { chain_id: rules.chain_id, number: block.number, hash };
-        Self { pinned, rules, next, state: PinnedOn::Devnet(Arc::new(state)) }
+    pub fn on_devnet(snapshot: ForkPoint) -> Self {
+        let ForkPoint { rules, state, block, hash, next } = snapshot;
+        let pinned = PinnedBlock { chain_id: rules.chain_id, number: block.number, hash };
+        Self { pinned, rules, next, state: PinnedOrigin::Devnet(Arc::new(state)) }
     }
 
-    fn on_remote(pinned: Pinned, rules: ChainRules, next: BlockContext, state: Arc<PinnedState>) -> Self {
-        Self { pinned, rules, next, state: PinnedOn::Remote(state) }
+    fn on_remote(pinned: PinnedBlock, rules: ChainRules, next: BlockContext, state: Arc<PinnedState>) -> Self {
+        Self { pinned, rules, next, state: PinnedOrigin::Remote(state) }
     }
 
     /// The block whose state is read.
-    pub fn pinned(&self) -> Pinned {
+    pub fn pinned(&self) -> PinnedBlock {
         self.pinned
     }
 
@@ -203,44 +203,48 @@ impl Fork {
     ///
     /// # Errors
     /// A [`ForkError`] if the simulation could not run. A revert is a result, not an error.
-    pub async fn simulate(&self, calls: &[Call]) -> Result<Simulation, ForkError> {
-        self.simulate_with(calls, &Options::default()).await
+    pub async fn simulate(&self, calls: &[ForkCall]) -> Result<Simulation, ForkError> {
+        self.simulate_with(calls, &SimulationOptions::default()).await
     }
 
     /// Like [`Fork::simulate`], with options.
     ///
     /// # Errors
     /// As [`Fork::simulate`].
-    pub async fn simulate_with(&self, calls: &[Call], options: &Options) -> Result<Simulation, ForkError> {
-        let effort = Effort::of(&options.limits);
+    pub async fn simulate_with(
+        &self,
+        calls: &[ForkCall],
+        options: &SimulationOptions,
+    ) -> Result<Simulation, ForkError> {
+        let effort = RunBudget::of(&options.limits);
         // When the caller stops waiting, this guard is dropped and the work ends soon after.
         let _awaited = effort.awaited();
         match &self.state {
-            PinnedOn::Devnet(state) if state.has_origin() => self.discover(state, calls, options, &effort).await,
-            PinnedOn::Devnet(state) => {
+            PinnedOrigin::Devnet(state) if state.has_origin() => self.discover(state, calls, options, &effort).await,
+            PinnedOrigin::Devnet(state) => {
                 let state = Arc::clone(state);
                 self.attempt(calls, options, &effort, move |fork, calls, options, effort, place| {
                     run(fork, &*state, calls, options, effort, place)
                 })
                 .await?
             }
-            PinnedOn::Remote(state) => state.simulate(self, calls, options, &effort).await,
+            PinnedOrigin::Remote(state) => state.simulate(self, calls, options, &effort).await,
         }
     }
 
     /// Runs the calls on the state of a forked devnet, after fetching what they read of its origin.
     async fn discover(
         &self,
-        state: &Arc<State>,
-        calls: &[Call],
-        options: &Options,
-        effort: &Arc<Effort>,
+        state: &Arc<WorldState>,
+        calls: &[ForkCall],
+        options: &SimulationOptions,
+        effort: &Arc<RunBudget>,
     ) -> Result<Simulation, ForkError> {
         let unread = |error: origin::OriginError| ForkError::State(SafeText::clean(&error.to_string(), MAX_TEXT));
         state.fetch_ahead(PinnedState::foreseen(&self.next, calls, options)).await;
         let (rounds, guesses) = origin::rounds();
         for _ in 0..rounds {
-            let (mut wanted, mut needed) = (pinned::Wanted::default(), pinned::Wanted::default());
+            let (mut wanted, mut needed) = (pinned::MissingValues::default(), pinned::MissingValues::default());
             for guess in guesses {
                 let speculating = Arc::new(state.speculating(guess));
                 let running = Arc::clone(&speculating);
@@ -268,10 +272,10 @@ impl Fork {
     async fn speculate(
         &self,
         state: &Arc<PinnedState>,
-        calls: &[Call],
-        options: &Options,
-        effort: &Arc<Effort>,
-    ) -> Result<Speculated, ForkError> {
+        calls: &[ForkCall],
+        options: &SimulationOptions,
+        effort: &Arc<RunBudget>,
+    ) -> Result<SpeculationResult, ForkError> {
         let state = Arc::clone(state);
         self.attempt(calls, options, effort, move |fork, calls, options, effort, place| {
             state.run(fork, calls, options, effort, place)
@@ -283,14 +287,14 @@ impl Fork {
     /// the effort of the queries.
     async fn attempt<T: Send + 'static>(
         &self,
-        calls: &[Call],
-        options: &Options,
-        effort: &Arc<Effort>,
-        work: impl Fn(&Self, &[Call], &Options, &Effort, Place) -> Option<T> + Send + 'static,
+        calls: &[ForkCall],
+        options: &SimulationOptions,
+        effort: &Arc<RunBudget>,
+        work: impl Fn(&Self, &[ForkCall], &SimulationOptions, &RunBudget, RunLocation) -> Option<T> + Send + 'static,
     ) -> Result<T, ForkError> {
         if run::may_run_here(calls, &options.limits) {
             let _running = permit().await?;
-            if let Some(done) = work(self, calls, options, effort, Place::Here) {
+            if let Some(done) = work(self, calls, options, effort, RunLocation::Here) {
                 return Ok(done);
             }
         }
@@ -299,7 +303,7 @@ impl Fork {
         tokio::task::spawn_blocking(move || {
             // The permit is held until the work is done, even if the caller stops waiting.
             let _running = running;
-            work(&fork, &calls, &options, &effort, Place::Elsewhere)
+            work(&fork, &calls, &options, &effort, RunLocation::Elsewhere)
         })
         .await
         .ok()

@@ -2,23 +2,23 @@
 
 use alloy::primitives::{Address, B256, Bytes, Log, U256, aliases::U192};
 
-use super::revert::Reason;
+use super::revert::RevertReason;
 use bardo_base::text::SafeText;
 
 /// Result of [`Fork::simulate`](super::Fork::simulate): one outcome per call, and the changes of all calls together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Simulation {
     /// Block whose state the simulation used.
-    pub pinned: Pinned,
+    pub pinned: PinnedBlock,
     /// Outcomes of the calls, in order.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<SimulatedOutcome>,
     /// Changes from the pinned state to the state after the last call.
-    pub changes: Changes,
+    pub changes: StateChanges,
 }
 
 /// The block that a fork is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pinned {
+pub struct PinnedBlock {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
     /// Height of the block.
@@ -29,9 +29,9 @@ pub struct Pinned {
 
 /// Outcome of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SimulatedOutcome {
     /// Final status of the call.
-    pub status: Status,
+    pub status: ExecutionStatus,
     /// Gas charged to the transaction, in gas units: includes the intrinsic cost, after refunds.
     pub gas_used: u64,
     /// Return data (the deployed code for a creation), or the raw revert data.
@@ -42,16 +42,16 @@ pub struct Outcome {
     pub logs: Vec<Log>,
     /// Changes made by this call alone. `None` if the simulation had only this call; [`Simulation::changes`] applies
     /// then.
-    pub changes: Option<Changes>,
+    pub changes: Option<StateChanges>,
 }
 
 /// Final status of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Status {
+pub enum ExecutionStatus {
     /// The call succeeded.
     Success,
     /// The call reverted for this reason; its changes are undone, but gas is paid.
-    Reverted(Reason),
+    Reverted(RevertReason),
     /// The call halted abnormally, such as out of gas or at an invalid instruction. All gas is used.
     Halted(SafeText),
 }
@@ -59,7 +59,7 @@ pub enum Status {
 /// Changes detected between two states. Amounts are in raw token units (wei for the native token). An entry exists only
 /// if the value changed or the caller declared it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct StateChanges {
     /// Native balances, nonces, code and delegations.
     pub accounts: Vec<AccountChange>,
     /// Results of `balanceOf`: ERC-20 amounts, or numbers of ERC-721 tokens.
@@ -87,14 +87,14 @@ pub struct Changes {
     /// All storage slots with a changed value, explained or not.
     pub writes: Vec<StorageWrite>,
     /// Queries that a token did not answer, and unanswered queries about an account that a storage write suggests.
-    pub unreadable: Vec<Unreadable>,
+    pub unreadable: Vec<UnansweredQuery>,
     /// Reasons why this list may be incomplete. Empty if no limit was reached.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<DetectionGap>,
 }
 
 /// A value before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Change<T> {
+pub struct ValueChange<T> {
     /// Value in the earlier state.
     pub before: T,
     /// Value in the later state.
@@ -107,13 +107,13 @@ pub struct AccountChange {
     /// Address of the account.
     pub account: Address,
     /// Native balance in wei, after payment of gas.
-    pub balance: Change<U256>,
+    pub balance: ValueChange<U256>,
     /// Account nonce: number of sent transactions or created contracts.
-    pub nonce: Change<u64>,
+    pub nonce: ValueChange<u64>,
     /// Keccak hash of the code; the hash of empty bytes if there is none.
-    pub code_hash: Change<B256>,
+    pub code_hash: ValueChange<B256>,
     /// Target of the account's delegation ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
-    pub delegation: Change<Option<Address>>,
+    pub delegation: ValueChange<Option<Address>>,
 }
 
 /// Change of `balanceOf(holder)` of `token`.
@@ -124,7 +124,7 @@ pub struct BalanceChange {
     /// Holder of the balance.
     pub holder: Address,
     /// Balance in raw units.
-    pub balance: Change<U256>,
+    pub balance: ValueChange<U256>,
 }
 
 /// Change of `allowance(owner, spender)` of `token`.
@@ -137,7 +137,7 @@ pub struct AllowanceChange {
     /// Account that may take the tokens.
     pub spender: Address,
     /// Allowance in raw units.
-    pub allowance: Change<U256>,
+    pub allowance: ValueChange<U256>,
 }
 
 /// Change of `allowance(owner, token, spender)` of a Permit2 contract.
@@ -152,7 +152,7 @@ pub struct Permit2AllowanceChange {
     /// Account that may take the tokens.
     pub spender: Address,
     /// Amount, expiration and nonce of the allowance.
-    pub allowance: Change<Permit2Allowance>,
+    pub allowance: ValueChange<Permit2Allowance>,
 }
 
 /// An allowance as stored in Permit2.
@@ -176,7 +176,7 @@ pub struct NonceWordChange {
     /// Index of the word: the nonce without its lowest eight bits.
     pub word: U256,
     /// The 256 bits of the word.
-    pub bits: Change<U256>,
+    pub bits: ValueChange<U256>,
 }
 
 /// Change of `totalSupply()` of `token`.
@@ -185,7 +185,7 @@ pub struct SupplyChange {
     /// Address of the token contract.
     pub token: Address,
     /// Total supply in raw units.
-    pub supply: Change<U256>,
+    pub supply: ValueChange<U256>,
 }
 
 /// Change of `getNonce(account, key)` of an entry point ([ERC-4337](https://eips.ethereum.org/EIPS/eip-4337)).
@@ -198,7 +198,7 @@ pub struct AccountNonceChange {
     /// Key of the account's nonce sequence.
     pub key: U192,
     /// Nonce of the next operation: the key, followed by the position in its sequence.
-    pub nonce: Change<U256>,
+    pub nonce: ValueChange<U256>,
 }
 
 /// Change of `nonces(owner)` of `token` ([ERC-2612](https://eips.ethereum.org/EIPS/eip-2612)).
@@ -209,7 +209,7 @@ pub struct PermitNonceChange {
     /// Account that signs the permits.
     pub owner: Address,
     /// Nonce of the next permit.
-    pub nonce: Change<U256>,
+    pub nonce: ValueChange<U256>,
 }
 
 /// Change of `isApprovedForAll(owner, operator)` of `collection`.
@@ -222,7 +222,7 @@ pub struct OperatorChange {
     /// Account that may move all of them.
     pub operator: Address,
     /// True if the operator is approved.
-    pub approved: Change<bool>,
+    pub approved: ValueChange<bool>,
 }
 
 /// Change of `ownerOf(id)` or `getApproved(id)` of `collection`; the zero address stands for none.
@@ -233,7 +233,7 @@ pub struct NftChange {
     /// Id of the token.
     pub id: U256,
     /// Owner or approved address of the token.
-    pub who: Change<Address>,
+    pub who: ValueChange<Address>,
 }
 
 /// Change of `balanceOf(holder, id)` of `collection`.
@@ -246,7 +246,7 @@ pub struct MultiBalanceChange {
     /// Id of the token.
     pub id: U256,
     /// Balance in raw units.
-    pub balance: Change<U256>,
+    pub balance: ValueChange<U256>,
 }
 
 /// A storage slot with a changed value.
@@ -257,17 +257,17 @@ pub struct StorageWrite {
     /// Number of the slot.
     pub slot: U256,
     /// Value of the slot.
-    pub value: Change<U256>,
+    pub value: ValueChange<U256>,
     /// Mapping keys that lead to the slot, outermost first, as far as recorded hashes show. They are raw words; an
     /// address is its number.
     pub keys: Vec<U256>,
     /// Degree to which the reported changes explain the write.
-    pub explained: Explained,
+    pub explained: WriteExplanation,
 }
 
 /// Degree to which the reported changes explain a storage write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Explained {
+pub enum WriteExplanation {
     /// A reported value is computed from this slot and changed by exactly the same amount.
     Exactly,
     /// A changed value is computed from this slot but changed by another amount; the slot may hold other data too.
@@ -278,18 +278,18 @@ pub enum Explained {
 
 /// A query that a contract did not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UnansweredQuery {
     /// Address of the contract.
     pub contract: Address,
     /// The query as text, such as `balanceOf(0x…)`.
     pub question: String,
     /// The kind of failure.
-    pub failure: Failure,
+    pub failure: QueryFailure,
 }
 
 /// Failure of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum QueryFailure {
     /// The contract reverted.
     Reverted,
     /// The contract exceeded the query's gas limit.
@@ -302,7 +302,7 @@ pub enum Failure {
 
 /// A limit that was reached while changes were detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gap {
+pub enum DetectionGap {
     /// Number of queries beyond the limit, which were not made.
     Questions(usize),
     /// Number of queries that were not made because the gas for queries was used up.
@@ -314,12 +314,12 @@ pub enum Gap {
 impl Simulation {
     /// Returns true if every call succeeded.
     pub fn succeeded(&self) -> bool {
-        self.outcomes.iter().all(|outcome| outcome.status == Status::Success)
+        self.outcomes.iter().all(|outcome| outcome.status == ExecutionStatus::Success)
     }
 
     /// Index and outcome of the first call that did not succeed.
-    pub fn failure(&self) -> Option<(usize, &Outcome)> {
-        self.outcomes.iter().enumerate().find(|(_, outcome)| outcome.status != Status::Success)
+    pub fn failure(&self) -> Option<(usize, &SimulatedOutcome)> {
+        self.outcomes.iter().enumerate().find(|(_, outcome)| outcome.status != ExecutionStatus::Success)
     }
 
     /// Gas used by all calls together, in gas units.
@@ -328,12 +328,12 @@ impl Simulation {
     }
 
     /// Changes made by call `index` alone; `None` if there is no such call.
-    pub fn changes_of(&self, index: usize) -> Option<&Changes> {
+    pub fn changes_of(&self, index: usize) -> Option<&StateChanges> {
         self.outcomes.get(index).map(|outcome| outcome.changes.as_ref().unwrap_or(&self.changes))
     }
 }
 
-impl Changes {
+impl StateChanges {
     /// Returns true if no limit was reached and no relevant query failed. Only then does a missing entry mean that
     /// nothing changed.
     pub fn complete(&self) -> bool {
@@ -342,16 +342,16 @@ impl Changes {
 
     /// Storage writes that the reported changes do not explain exactly.
     pub fn unexplained(&self) -> impl Iterator<Item = &StorageWrite> {
-        self.writes.iter().filter(|write| write.explained != Explained::Exactly)
+        self.writes.iter().filter(|write| write.explained != WriteExplanation::Exactly)
     }
 
     /// Change of the balance of `holder` in `token`; `None` if there is no entry.
-    pub fn balance(&self, token: Address, holder: Address) -> Option<Change<U256>> {
+    pub fn balance(&self, token: Address, holder: Address) -> Option<ValueChange<U256>> {
         self.balances.iter().find(|entry| entry.token == token && entry.holder == holder).map(|entry| entry.balance)
     }
 
     /// Change of an allowance; `None` if there is no entry.
-    pub fn allowance(&self, token: Address, owner: Address, spender: Address) -> Option<Change<U256>> {
+    pub fn allowance(&self, token: Address, owner: Address, spender: Address) -> Option<ValueChange<U256>> {
         self.allowances
             .iter()
             .find(|entry| entry.token == token && entry.owner == owner && entry.spender == spender)
@@ -372,7 +372,7 @@ impl StorageWrite {
     }
 }
 
-impl<T: PartialEq> Change<T> {
+impl<T: PartialEq> ValueChange<T> {
     /// Returns true if the two values differ.
     pub fn moved(&self) -> bool {
         self.before != self.after

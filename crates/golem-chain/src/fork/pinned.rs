@@ -29,11 +29,11 @@ use revm::{
 use serde_json::{Value, json};
 
 use super::{
-    Fork, ForkError, Options, Simulation,
-    call::Call,
-    remote::{Remote, decoded, not_of_its_type, quantity},
-    run::{Effort, Place, run},
-    verify::{Verification, Verified},
+    Fork, ForkError, Simulation, SimulationOptions,
+    call::ForkCall,
+    remote::{RemoteState, decoded, not_of_its_type, quantity},
+    run::{RunBudget, RunLocation, run},
+    verify::{Verification, VerifiedBlock},
 };
 use crate::{
     evm::{BlockContext, DatabaseError},
@@ -64,11 +64,11 @@ const GUESSED_SLOTS: [U256; 9] = [
 /// Cached state of one block.
 #[derive(Debug)]
 pub(super) struct PinnedState {
-    pub(super) remote: Arc<Remote>,
+    pub(super) remote: Arc<RemoteState>,
     pub(super) header: Header,
-    pub(super) data: Mutex<Data>,
+    pub(super) data: Mutex<PinnedData>,
     /// Values that several endpoints have confirmed or a majority has corrected.
-    pub(super) verified: Mutex<Verified>,
+    pub(super) verified: Mutex<VerifiedBlock>,
     addressing: AtomicU8,
     /// Number of fetches by block number whose values are in `data`.
     by_number: AtomicU64,
@@ -84,7 +84,7 @@ const BY_HASH: u8 = 1;
 const BY_NUMBER: u8 = 2;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Data {
+pub(super) struct PinnedData {
     pub(super) accounts: imbl::HashMap<Address, AccountInfo>,
     pub(super) slots: imbl::HashMap<(Address, U256), U256>,
     pub(super) hashes: imbl::HashMap<u64, B256>,
@@ -92,15 +92,15 @@ pub(super) struct Data {
 
 /// Values to fetch or to compare.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct MissingValues {
     pub(super) accounts: HashSet<Address>,
     pub(super) slots: HashSet<(Address, U256)>,
     pub(super) hashes: HashSet<u64>,
 }
 
-impl Data {
+impl PinnedData {
     /// Removes the values that are in here from `wanted`.
-    pub(super) fn retain_missing(&self, wanted: &mut Wanted) {
+    pub(super) fn retain_missing(&self, wanted: &mut MissingValues) {
         wanted.accounts.retain(|account| !self.accounts.contains_key(account));
         wanted.slots.retain(|slot| !self.slots.contains_key(slot));
         wanted.hashes.retain(|number| !self.hashes.contains_key(number));
@@ -112,7 +112,7 @@ impl Data {
         self.hashes.extend(other.hashes);
     }
 
-    fn remove(&mut self, wanted: &Wanted) {
+    fn remove(&mut self, wanted: &MissingValues) {
         for account in &wanted.accounts {
             self.accounts.remove(account);
         }
@@ -127,8 +127,8 @@ impl Data {
 
 impl PinnedState {
     /// Creates a cache that only contains the block's header.
-    pub(super) fn new(remote: Arc<Remote>, header: Header) -> Self {
-        let mut data = Data::default();
+    pub(super) fn new(remote: Arc<RemoteState>, header: Header) -> Self {
+        let mut data = PinnedData::default();
         data.hashes.insert(header.number, header.hash);
         if let Some(parent) = header.number.checked_sub(1) {
             data.hashes.insert(parent, header.parent_hash);
@@ -163,9 +163,9 @@ impl PinnedState {
     pub(super) async fn simulate(
         self: &Arc<Self>,
         fork: &Fork,
-        calls: &[Call],
-        options: &Options,
-        effort: &Arc<Effort>,
+        calls: &[ForkCall],
+        options: &SimulationOptions,
+        effort: &Arc<RunBudget>,
     ) -> Result<Simulation, ForkError> {
         let mut wanted = Self::foreseen(&fork.next, calls, options);
         let rounds = self.remote.limits().rounds;
@@ -174,14 +174,14 @@ impl PinnedState {
                 return Err(ForkError::Reorganised { number: self.header.number, hash: self.header.hash });
             }
             self.fetch(wanted).await?;
-            let Speculated { result, missed, touched } = fork.speculate(self, calls, options, effort).await?;
+            let SpeculationResult { result, missed, touched } = fork.speculate(self, calls, options, effort).await?;
             if missed.is_empty() {
                 if self.is_unchecked() {
                     self.check_still_there().await?;
                 }
                 // After a correction by the majority, the calls run again.
                 if self.verify(touched).await? == Verification::Corrected {
-                    wanted = Wanted::default();
+                    wanted = MissingValues::default();
                     continue;
                 }
                 return result;
@@ -196,11 +196,11 @@ impl PinnedState {
     pub(super) fn run(
         &self,
         fork: &Fork,
-        calls: &[Call],
-        options: &Options,
-        effort: &Effort,
-        place: Place,
-    ) -> Option<Speculated> {
+        calls: &[ForkCall],
+        options: &SimulationOptions,
+        effort: &RunBudget,
+        place: RunLocation,
+    ) -> Option<SpeculationResult> {
         let data = self.data.lock().clone();
         let reads = self.remote.limits().reads;
         let touched = self.remote.witnesses().map(|_| RefCell::default());
@@ -216,12 +216,12 @@ impl PinnedState {
             missed = view.missed.into_inner();
             missed.guess_slots();
         }
-        Some(Speculated { result, missed, touched })
+        Some(SpeculationResult { result, missed, touched })
     }
 
     /// Values that are read in any case: accounts of the calls and in their data, the coinbase, declarations and hints.
-    pub(super) fn foreseen(next: &BlockContext, calls: &[Call], options: &Options) -> Wanted {
-        let mut wanted = Wanted::default();
+    pub(super) fn foreseen(next: &BlockContext, calls: &[ForkCall], options: &SimulationOptions) -> MissingValues {
+        let mut wanted = MissingValues::default();
         wanted.accounts.extend(&options.hints.accounts);
         wanted.accounts.extend(&options.watch.tokens);
         for call in calls {
@@ -242,19 +242,19 @@ impl PinnedState {
     }
 
     /// Cached values of `wanted`.
-    pub(super) fn values_of(&self, wanted: &Wanted) -> Data {
+    pub(super) fn values_of(&self, wanted: &MissingValues) -> PinnedData {
         let data = self.data.lock();
         let accounts = wanted.accounts.iter().filter_map(|key| Some((*key, data.accounts.get(key)?.clone())));
         let slots = wanted.slots.iter().filter_map(|key| Some((*key, *data.slots.get(key)?)));
         let hashes = wanted.hashes.iter().filter_map(|key| Some((*key, *data.hashes.get(key)?)));
-        Data { accounts: accounts.collect(), slots: slots.collect(), hashes: hashes.collect() }
+        PinnedData { accounts: accounts.collect(), slots: slots.collect(), hashes: hashes.collect() }
     }
 
     /// Fetches `wanted`, checks that the block is still part of the chain, and compares the values on all endpoints.
     ///
     /// # Errors
     /// [`ForkError`]; values that could not be confirmed are removed again.
-    pub(super) async fn fetch_checked(&self, wanted: &Wanted) -> Result<(), ForkError> {
+    pub(super) async fn fetch_checked(&self, wanted: &MissingValues) -> Result<(), ForkError> {
         let fetched = async {
             self.fetch_missing(wanted).await?;
             if self.is_unchecked() {
@@ -272,12 +272,12 @@ impl PinnedState {
     }
 
     /// Fetches the values of `wanted` that are not cached, in one round trip.
-    async fn fetch(&self, mut wanted: Wanted) -> Result<(), ForkError> {
+    async fn fetch(&self, mut wanted: MissingValues) -> Result<(), ForkError> {
         self.data.lock().retain_missing(&mut wanted);
         if wanted.is_empty() { Ok(()) } else { self.fetch_missing(&wanted).await }
     }
 
-    async fn fetch_missing(&self, wanted: &Wanted) -> Result<(), ForkError> {
+    async fn fetch_missing(&self, wanted: &MissingValues) -> Result<(), ForkError> {
         let untried = self.addressing.load(Ordering::Acquire) == UNTRIED;
         match self.fetch_all(wanted).await {
             // An endpoint without EIP-1898 does not accept a block hash.
@@ -293,7 +293,7 @@ impl PinnedState {
         }
     }
 
-    async fn fetch_all(&self, wanted: &Wanted) -> Result<(), ForkError> {
+    async fn fetch_all(&self, wanted: &MissingValues) -> Result<(), ForkError> {
         let number = self.header.number;
         let by_number = self.addressing.load(Ordering::Acquire) == BY_NUMBER;
         let block = if by_number {
@@ -326,7 +326,7 @@ impl PinnedState {
                 .next()
                 .ok_or_else(|| ForkError::Malformed { what: "a batch has fewer responses than calls".to_owned() })
         };
-        let mut fetched = Data::default();
+        let mut fetched = PinnedData::default();
         for (account, code) in accounts {
             let balance = quantity(&next()?, "eth_getBalance")?;
             let nonce = quantity(&next()?, "eth_getTransactionCount")?;
@@ -371,15 +371,15 @@ impl PinnedState {
 }
 
 /// Result of one speculative run.
-pub(super) struct Speculated {
+pub(super) struct SpeculationResult {
     pub(super) result: Result<Simulation, ForkError>,
     /// Missing values; the result is valid only if there are none.
-    pub(super) missed: Wanted,
+    pub(super) missed: MissingValues,
     /// Values that were read and need the confirmation of several endpoints.
-    pub(super) touched: Wanted,
+    pub(super) touched: MissingValues,
 }
 
-impl Wanted {
+impl MissingValues {
     pub(crate) fn is_empty(&self) -> bool {
         self.accounts.is_empty() && self.slots.is_empty() && self.hashes.is_empty()
     }
@@ -420,22 +420,22 @@ impl Wanted {
 
 /// View of the cached state for one run; missing values are recorded and guessed.
 struct Speculation<'a> {
-    data: &'a Data,
+    data: &'a PinnedData,
     guess: U256,
-    missed: RefCell<Wanted>,
+    missed: RefCell<MissingValues>,
     /// Values that are read; `None` if they need no confirmation.
-    touched: Option<RefCell<Wanted>>,
+    touched: Option<RefCell<MissingValues>>,
     limit: usize,
 }
 
 impl Speculation<'_> {
-    fn touch(&self, note: impl FnOnce(&mut Wanted)) {
+    fn touch(&self, note: impl FnOnce(&mut MissingValues)) {
         if let Some(touched) = &self.touched {
             note(&mut touched.borrow_mut());
         }
     }
 
-    fn miss(&self, note: impl FnOnce(&mut Wanted)) {
+    fn miss(&self, note: impl FnOnce(&mut MissingValues)) {
         let mut missed = self.missed.borrow_mut();
         if missed.len() < self.limit {
             note(&mut missed);

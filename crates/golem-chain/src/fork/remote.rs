@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use revm::state::Bytecode;
 use serde_json::{Value, json};
 
-use super::{Fork, ForkError, NextBlock, outcome::Pinned, pinned::PinnedState};
+use super::{Fork, ForkError, NextBlock, outcome::PinnedBlock, pinned::PinnedState};
 use crate::{
     evm::{self, BlockContext, ChainRules, SpecId},
     provider::{Batching, CallAnswer, EndpointAnswers, EndpointStack, ProviderError, reached},
@@ -39,7 +39,7 @@ const GENTLE_BATCH: usize = 10;
 
 /// State of a chain behind an endpoint, for forks of its blocks. Contains the caches, so share it.
 #[derive(Debug)]
-pub struct Remote {
+pub struct RemoteState {
     provider: DynProvider,
     /// All endpoints, if there are several: the values that a simulation reads are compared on each of them.
     witnesses: Option<EndpointStack>,
@@ -71,7 +71,7 @@ impl Default for RemoteLimits {
 
 /// Accounts and slots that will be read, to fetch before the first run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hints {
+pub struct PrefetchHints {
     /// Accounts: balance, nonce, code, and slots that contracts usually read first.
     pub accounts: Vec<Address>,
     /// Single slots, by contract and number.
@@ -86,7 +86,7 @@ struct KnownCode {
     settled: bool,
 }
 
-impl Remote {
+impl RemoteState {
     /// Creates a source for the chain behind `provider`, which must have the chain id of `rules`.
     pub fn new(provider: DynProvider, rules: ChainRules, limits: RemoteLimits) -> Arc<Self> {
         Self::witnessed_by(provider, None, rules, limits)
@@ -186,7 +186,7 @@ impl Remote {
         }
         let mut context = self.after(&header);
         next.correct(&mut context);
-        let pinned = Pinned { chain_id: self.rules.chain_id, number: header.number, hash: header.hash };
+        let pinned = PinnedBlock { chain_id: self.rules.chain_id, number: header.number, hash: header.hash };
         let state = self.state_of(header);
         Ok(Fork::on_remote(pinned, self.rules, context, state))
     }
@@ -207,7 +207,7 @@ impl Remote {
                 [CallAnswer::Value(chain_id), CallAnswer::Value(header)] if *chain_id == expected => {
                     let number = header.get("number").and_then(|number| quantity(number, "a block number").ok())?;
                     let number = u64::try_from(number).ok()?;
-                    Some((number, testimony.stands_still, vec![chain_id.clone(), header.clone()]))
+                    Some((number, testimony.is_stalled, vec![chain_id.clone(), header.clone()]))
                 }
                 [..] => None,
             })
@@ -350,9 +350,9 @@ mod tests {
 
     /// Transport that returns the same block for every request.
     #[derive(Clone)]
-    struct OneBlock(Value);
+    struct BlockTransport(Value);
 
-    impl tower::Service<RequestPacket> for OneBlock {
+    impl tower::Service<RequestPacket> for BlockTransport {
         type Response = ResponsePacket;
         type Error = TransportError;
         type Future = TransportFut<'static>;
@@ -376,11 +376,11 @@ mod tests {
     async fn an_endpoint_that_tells_of_another_block_is_not_believed() {
         let header = Header::new(alloy::consensus::Header { number: 7, ..Default::default() });
         let hash = header.hash;
-        let transport = OneBlock(serde_json::to_value(&header).unwrap());
+        let transport = BlockTransport(serde_json::to_value(&header).unwrap());
         let client = RpcClient::new(transport, true);
         let provider = ProviderBuilder::new().disable_recommended_fillers().connect_client(client).erased();
         let rules = ChainRules { chain_id: 31_337, spec: SpecId::OSAKA };
-        let remote = Remote::new(provider, rules, RemoteLimits::default());
+        let remote = RemoteState::new(provider, rules, RemoteLimits::default());
         for block in [BlockId::hash(hash), BlockId::number(7), BlockId::latest()] {
             let fork = remote.pin(block, NextBlock::default()).await.unwrap();
             assert_eq!(fork.pinned().hash, hash, "{block:?}");

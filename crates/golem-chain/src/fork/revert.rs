@@ -16,7 +16,7 @@ use alloy::{
 
 use bardo_base::text::SafeText;
 
-pub use words::Meaning;
+pub use words::RevertMeaning;
 
 /// Maximum length of a revert message, in characters.
 const MAX_TEXT: usize = 512;
@@ -27,7 +27,7 @@ const MAX_NESTING: usize = 4;
 
 /// Reason of a revert.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum RevertReason {
     /// The revert carries no data.
     Empty,
     /// `Error(string)`, from `require` with a message.
@@ -46,7 +46,7 @@ pub enum Reason {
         /// Its arguments as `name: value` (or the value alone), in order.
         arguments: Vec<SafeText>,
         /// Revert of an inner call that it passes on.
-        inner: Option<Box<Reason>>,
+        inner: Option<Box<RevertReason>>,
     },
     /// Unknown revert data.
     Raw(Bytes),
@@ -54,18 +54,18 @@ pub enum Reason {
 
 /// Known custom errors by selector. For errors with the same selector, the first that fits the data is used.
 #[derive(Debug, Clone, Default)]
-pub struct Errors {
+pub struct KnownErrors {
     by_selector: HashMap<FixedBytes<4>, Vec<Error>>,
 }
 
-impl Reason {
+impl RevertReason {
     /// Decodes revert data with the built-in error table.
     pub fn decode(data: &Bytes) -> Self {
-        Errors::known().decode(data)
+        KnownErrors::known().decode(data)
     }
 
     /// Explanation of the reason, from the innermost known call; `None` if it is unknown.
-    pub fn meaning(&self) -> Option<Meaning> {
+    pub fn meaning(&self) -> Option<RevertMeaning> {
         match self {
             Self::Message(message) => words::meaning(message.as_str()),
             Self::Custom { name, inner, .. } => {
@@ -79,11 +79,11 @@ impl Reason {
     }
 }
 
-impl Errors {
+impl KnownErrors {
     /// Errors of the supported protocols.
     pub fn known() -> &'static Self {
-        static KNOWN: LazyLock<Errors> = LazyLock::new(|| {
-            let mut errors = Errors::default();
+        static KNOWN: LazyLock<KnownErrors> = LazyLock::new(|| {
+            let mut errors = KnownErrors::default();
             for declaration in KNOWN_ERRORS {
                 // A test parses the whole table; an invalid declaration would only leave its revert undecoded.
                 if let Ok(error) = Error::parse(declaration) {
@@ -101,7 +101,7 @@ impl Errors {
     }
 
     /// Decodes revert data.
-    pub fn decode(&self, data: &Bytes) -> Reason {
+    pub fn decode(&self, data: &Bytes) -> RevertReason {
         self.decode_nested(data, 0)
     }
 
@@ -112,25 +112,25 @@ impl Errors {
         }
     }
 
-    fn decode_nested(&self, data: &Bytes, depth: usize) -> Reason {
+    fn decode_nested(&self, data: &Bytes, depth: usize) -> RevertReason {
         if data.is_empty() {
-            return Reason::Empty;
+            return RevertReason::Empty;
         }
         if let Ok(Revert { reason }) = Revert::abi_decode(data) {
-            return Reason::Message(SafeText::clean(&reason, MAX_TEXT));
+            return RevertReason::Message(SafeText::clean(&reason, MAX_TEXT));
         }
         if let Ok(Panic { code }) = Panic::abi_decode(data) {
-            return Reason::Panic { code, meaning: panic_meaning(code) };
+            return RevertReason::Panic { code, meaning: panic_meaning(code) };
         }
         data.get(..4)
             .and_then(|selector| self.by_selector.get(selector))
             .into_iter()
             .flatten()
             .find_map(|error| self.decode_custom(error, data, depth))
-            .unwrap_or_else(|| Reason::Raw(data.clone()))
+            .unwrap_or_else(|| RevertReason::Raw(data.clone()))
     }
 
-    fn decode_custom(&self, error: &Error, data: &Bytes, depth: usize) -> Option<Reason> {
+    fn decode_custom(&self, error: &Error, data: &Bytes, depth: usize) -> Option<RevertReason> {
         let decoded = error.decode_error(data).ok()?;
         let mut inner = None;
         let mut arguments = Vec::with_capacity(decoded.body.len());
@@ -140,7 +140,7 @@ impl Errors {
                 && depth < MAX_NESTING
             {
                 match self.decode_nested(&Bytes::copy_from_slice(bytes), depth + 1) {
-                    Reason::Raw(_) => {}
+                    RevertReason::Raw(_) => {}
                     reason => {
                         inner = Some(Box::new(reason));
                         passed_on = true;
@@ -159,7 +159,7 @@ impl Errors {
             }
             arguments.push(SafeText::clean(&text, MAX_ARGUMENT));
         }
-        Some(Reason::Custom { name: SafeText::clean(&error.name, MAX_ARGUMENT), arguments, inner })
+        Some(RevertReason::Custom { name: SafeText::clean(&error.name, MAX_ARGUMENT), arguments, inner })
     }
 }
 
@@ -212,7 +212,7 @@ fn print(value: &DynSolValue, text: &mut String) {
 }
 
 /// Shows the explanation if there is one, and always the contract's own reason.
-impl fmt::Display for Reason {
+impl fmt::Display for RevertReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.meaning() {
             Some(meaning) => {
@@ -224,7 +224,7 @@ impl fmt::Display for Reason {
     }
 }
 
-impl Reason {
+impl RevertReason {
     /// Writes the contract's own reason.
     fn raw(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -426,15 +426,15 @@ mod tests {
         error NobodyKnowsThis(uint256 a);
     }
 
-    fn decode(data: Vec<u8>) -> Reason {
-        Reason::decode(&data.into())
+    fn decode(data: Vec<u8>) -> RevertReason {
+        RevertReason::decode(&data.into())
     }
 
     #[test]
     fn every_declaration_in_the_table_parses() {
         for declaration in KNOWN_ERRORS {
             let error = Error::parse(declaration).unwrap_or_else(|why| panic!("{declaration}: {why}"));
-            assert!(Errors::known().by_selector.contains_key(&error.selector()), "{declaration}");
+            assert!(KnownErrors::known().by_selector.contains_key(&error.selector()), "{declaration}");
         }
     }
 
@@ -443,7 +443,7 @@ mod tests {
         // 0x08c379a0 is keccak("Error(string)")[..4].
         let mut data = vec![0x08, 0xc3, 0x79, 0xa0];
         data.extend(("too \u{1b}[31mlittle".to_string(),).abi_encode_params());
-        let Reason::Message(text) = decode(data) else { panic!("a message") };
+        let RevertReason::Message(text) = decode(data) else { panic!("a message") };
         assert!(text.altered());
         assert!(!text.as_str().contains('\u{1b}'));
         assert!(text.as_str().starts_with("too "));
@@ -455,7 +455,7 @@ mod tests {
         let mut data = vec![0x4e, 0x48, 0x7b, 0x71];
         data.extend(U256::from(0x11).to_be_bytes::<32>());
         let reason = decode(data.clone());
-        assert_eq!(reason, Reason::Panic { code: U256::from(0x11), meaning: "arithmetic overflow or underflow" });
+        assert_eq!(reason, RevertReason::Panic { code: U256::from(0x11), meaning: "arithmetic overflow or underflow" });
         assert_eq!(
             reason.to_string(),
             "arithmetic overflow; for a token, the balance or allowance is below the amount; by the contract: panic \
@@ -488,12 +488,12 @@ mod tests {
     #[test]
     fn what_nobody_declared_stays_raw() {
         let data = NobodyKnowsThis { a: U256::from(1) }.abi_encode();
-        assert_eq!(decode(data.clone()), Reason::Raw(data.into()));
-        assert_eq!(decode(Vec::new()), Reason::Empty);
+        assert_eq!(decode(data.clone()), RevertReason::Raw(data.into()));
+        assert_eq!(decode(Vec::new()), RevertReason::Empty);
         // A known selector with data that does not fit it.
         let mut cut = ERC20InsufficientBalance::SELECTOR.to_vec();
         cut.push(1);
-        assert_eq!(decode(cut.clone()), Reason::Raw(cut.into()));
+        assert_eq!(decode(cut.clone()), RevertReason::Raw(cut.into()));
     }
 
     #[test]
@@ -502,7 +502,7 @@ mod tests {
             r#"[{"type":"error","name":"NobodyKnowsThis","inputs":[{"name":"a","type":"uint256"}]}]"#,
         )
         .expect("a JSON ABI");
-        let mut errors = Errors::default();
+        let mut errors = KnownErrors::default();
         errors.add(&abi);
         let data = NobodyKnowsThis { a: U256::from(1) }.abi_encode().into();
         assert_eq!(errors.decode(&data).to_string(), "NobodyKnowsThis(a: 1)");

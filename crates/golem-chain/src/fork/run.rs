@@ -8,13 +8,13 @@ use std::sync::{
 use revm::context::result::{EVMError, ExecutionResult, Output};
 
 use super::{
-    Fork, ForkError, MAX_TEXT, Options,
-    call::{Call, Payment},
-    changes::{self, Limits, Unfinished},
-    machine::Machine,
-    outcome::{Outcome, Simulation, Status},
-    revert::Reason,
-    shift::NotShifted,
+    Fork, ForkError, MAX_TEXT, SimulationOptions,
+    balance_delta::DeltaUnknown,
+    call::{ForkCall, GasPayment},
+    changes::{self, DetectionLimits, UnfinishedRun},
+    machine::CallMachine,
+    outcome::{ExecutionStatus, SimulatedOutcome, Simulation},
+    revert::RevertReason,
 };
 use crate::evm::{DynDatabase, EvmError};
 use bardo_base::text::SafeText;
@@ -25,7 +25,7 @@ const DIRECT_GAS: u64 = 3_000_000;
 
 /// Place where a run executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RunLocation {
     /// In place, on the calling thread.
     Here,
     /// On a blocking thread.
@@ -34,23 +34,23 @@ pub(super) enum Place {
 
 /// Remaining effort of one simulation over all its runs, and whether a caller still waits for it.
 #[derive(Debug)]
-pub(super) struct Effort {
+pub(super) struct RunBudget {
     question_gas: AtomicU64,
     cancelled: AtomicBool,
 }
 
 /// Guard of a waiting caller; dropping it cancels the simulation.
-pub(super) struct Awaited(Arc<Effort>);
+pub(super) struct CallerGuard(Arc<RunBudget>);
 
-impl Effort {
+impl RunBudget {
     /// Creates the effort that `limits` allow.
-    pub(super) fn of(limits: &Limits) -> Arc<Self> {
+    pub(super) fn of(limits: &DetectionLimits) -> Arc<Self> {
         Arc::new(Self { question_gas: AtomicU64::new(limits.total_gas), cancelled: AtomicBool::new(false) })
     }
 
     /// Creates the guard for the waiting caller.
-    pub(super) fn awaited(self: &Arc<Self>) -> Awaited {
-        Awaited(Arc::clone(self))
+    pub(super) fn awaited(self: &Arc<Self>) -> CallerGuard {
+        CallerGuard(Arc::clone(self))
     }
 
     /// Returns true if no caller waits any more.
@@ -69,13 +69,13 @@ impl Effort {
     }
 }
 
-impl Drop for Awaited {
+impl Drop for CallerGuard {
     fn drop(&mut self) {
         self.0.cancelled.store(true, Ordering::Release);
     }
 }
 
-impl Place {
+impl RunLocation {
     /// Gas that queries may use in this place before the run has to move.
     pub(super) fn question_gas(self) -> u64 {
         match self {
@@ -86,7 +86,7 @@ impl Place {
 }
 
 /// Returns true if a plan is small enough to start in place.
-pub(super) fn may_run_here(calls: &[Call], limits: &Limits) -> bool {
+pub(super) fn may_run_here(calls: &[ForkCall], limits: &DetectionLimits) -> bool {
     limits.question_gas <= DIRECT_GAS
         && calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.gas_limit)) <= DIRECT_GAS
 }
@@ -95,45 +95,45 @@ pub(super) fn may_run_here(calls: &[Call], limits: &Limits) -> bool {
 pub(super) fn run(
     fork: &Fork,
     state: &DynDatabase<'_>,
-    calls: &[Call],
-    options: &Options,
-    effort: &Effort,
-    place: Place,
+    calls: &[ForkCall],
+    options: &SimulationOptions,
+    effort: &RunBudget,
+    place: RunLocation,
 ) -> Option<Result<Simulation, ForkError>> {
     match attempt(fork, state, calls, options, effort, place) {
         Ok(simulation) => Some(Ok(simulation)),
-        Err(Unfinished::TooLong) => None,
-        Err(Unfinished::Cancelled) => Some(Err(ForkError::Stopped)),
-        Err(Unfinished::NotShifted(token)) => Some(Err(ForkError::Shift { token })),
-        Err(Unfinished::Failed { index, error }) => Some(Err(fork_error(index, error))),
+        Err(UnfinishedRun::TooLong) => None,
+        Err(UnfinishedRun::Cancelled) => Some(Err(ForkError::Stopped)),
+        Err(UnfinishedRun::NotShifted(token)) => Some(Err(ForkError::Shift { token })),
+        Err(UnfinishedRun::Failed { index, error }) => Some(Err(fork_error(index, error))),
     }
 }
 
 fn attempt(
     fork: &Fork,
     state: &DynDatabase<'_>,
-    calls: &[Call],
-    options: &Options,
-    effort: &Effort,
-    place: Place,
-) -> Result<Simulation, Unfinished> {
+    calls: &[ForkCall],
+    options: &SimulationOptions,
+    effort: &RunBudget,
+    place: RunLocation,
+) -> Result<Simulation, UnfinishedRun> {
     let Fork { pinned, rules, next, .. } = fork;
-    let mut machine = Machine::new(*rules, next, pinned.hash, state, &options.signatures);
+    let mut machine = CallMachine::new(*rules, next, pinned.hash, state, &options.signatures);
     machine.shift(&options.shifts).map_err(|failed| match failed {
-        NotShifted::NoSlot(token) => Unfinished::NotShifted(token),
-        NotShifted::Machine(error) => Unfinished::Failed { index: 0, error },
+        DeltaUnknown::NoSlot(token) => UnfinishedRun::NotShifted(token),
+        DeltaUnknown::Machine(error) => UnfinishedRun::Failed { index: 0, error },
     })?;
     let mut outcomes = Vec::with_capacity(calls.len());
     let mut logs = Vec::new();
     for (index, call) in calls.iter().enumerate() {
         if effort.is_cancelled() {
-            return Err(Unfinished::Cancelled);
+            return Err(UnfinishedRun::Cancelled);
         }
-        let failed = |error| Unfinished::Failed { index, error };
+        let failed = |error| UnfinishedRun::Failed { index, error };
         let nonce = match call.payment {
-            Payment::Exact { nonce, .. } => nonce,
-            Payment::Free => {
-                machine.turn_to(index);
+            GasPayment::Exact { nonce, .. } => nonce,
+            GasPayment::Free => {
+                machine.select_state(index);
                 machine.account(call.from).map_err(failed)?.unwrap_or_default().nonce
             }
         };
@@ -151,20 +151,24 @@ fn attempt(
     Ok(Simulation { pinned: *pinned, outcomes, changes })
 }
 
-fn outcome(result: ExecutionResult) -> Outcome {
+fn outcome(result: ExecutionResult) -> SimulatedOutcome {
     let gas_used = result.tx_gas_used();
     let (status, output, created, logs) = match result {
-        ExecutionResult::Success { output: Output::Call(output), logs, .. } => (Status::Success, output, None, logs),
-        ExecutionResult::Success { output: Output::Create(output, created), logs, .. } => {
-            (Status::Success, output, created, logs)
+        ExecutionResult::Success { output: Output::Call(output), logs, .. } => {
+            (ExecutionStatus::Success, output, None, logs)
         }
-        ExecutionResult::Revert { output, .. } => (Status::Reverted(Reason::decode(&output)), output, None, Vec::new()),
+        ExecutionResult::Success { output: Output::Create(output, created), logs, .. } => {
+            (ExecutionStatus::Success, output, created, logs)
+        }
+        ExecutionResult::Revert { output, .. } => {
+            (ExecutionStatus::Reverted(RevertReason::decode(&output)), output, None, Vec::new())
+        }
         ExecutionResult::Halt { reason, .. } => {
             let reason = SafeText::clean(&reason.to_string(), MAX_TEXT);
-            (Status::Halted(reason), Default::default(), None, Vec::new())
+            (ExecutionStatus::Halted(reason), Default::default(), None, Vec::new())
         }
     };
-    Outcome { status, gas_used, output, created, logs, changes: None }
+    SimulatedOutcome { status, gas_used, output, created, logs, changes: None }
 }
 
 fn fork_error(index: usize, error: EvmError) -> ForkError {
@@ -189,9 +193,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        devnet::{Snapshot, State},
+        devnet::{ForkPoint, WorldState},
         evm::{BlockContext, ChainRules, DatabaseError},
-        fork::Watch,
+        fork::WatchList,
     };
 
     const SENDER: Address = Address::repeat_byte(1);
@@ -200,13 +204,13 @@ mod tests {
     const READER: Bytes = bytes!("5f545f5260205ff3");
 
     /// A state whose caller stops waiting at the first slot that is read.
-    struct Impatient<'a> {
-        state: &'a State,
-        awaited: Cell<Option<Awaited>>,
+    struct AbandonedState<'a> {
+        state: &'a WorldState,
+        awaited: Cell<Option<CallerGuard>>,
         reads: Cell<usize>,
     }
 
-    impl DatabaseRef for Impatient<'_> {
+    impl DatabaseRef for AbandonedState<'_> {
         type Error = DatabaseError;
 
         fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, DatabaseError> {
@@ -229,8 +233,8 @@ mod tests {
     }
 
     /// Simulates on a state with one contract; returns the number of storage reads until it stopped.
-    fn interrupted(calls: &[Call], watch: Watch) -> usize {
-        let mut state = State::default();
+    fn interrupted(calls: &[ForkCall], watch: WatchList) -> usize {
+        let mut state = WorldState::default();
         state.set_code(TOKEN, READER).expect("code");
         let next = BlockContext {
             number: 2,
@@ -243,35 +247,35 @@ mod tests {
         };
         let block = BlockContext { number: 1, ..next };
         let rules = ChainRules::osaka(31_337);
-        let fork = Fork::on_devnet(Snapshot { rules, state: state.clone(), block, hash: B256::ZERO, next });
-        let options = Options { watch, ..Options::default() };
-        let effort = Effort::of(&options.limits);
+        let fork = Fork::on_devnet(ForkPoint { rules, state: state.clone(), block, hash: B256::ZERO, next });
+        let options = SimulationOptions { watch, ..SimulationOptions::default() };
+        let effort = RunBudget::of(&options.limits);
         let awaited = Cell::new(Some(effort.awaited()));
-        let database = Impatient { state: &state, awaited, reads: Cell::new(0) };
-        let result = run(&fork, &database, calls, &options, &effort, Place::Elsewhere);
+        let database = AbandonedState { state: &state, awaited, reads: Cell::new(0) };
+        let result = run(&fork, &database, calls, &options, &effort, RunLocation::Elsewhere);
         assert!(matches!(result, Some(Err(ForkError::Stopped))), "{result:?}");
         database.reads.get()
     }
 
     #[test]
     fn nobody_waiting_ends_a_plan_before_its_next_call() {
-        let call = Call::new(SENDER, TOKEN, []);
-        assert_eq!(interrupted(&[call.clone(), call.clone(), call], Watch::default()), 1);
+        let call = ForkCall::new(SENDER, TOKEN, []);
+        assert_eq!(interrupted(&[call.clone(), call.clone(), call], WatchList::default()), 1);
     }
 
     #[test]
     fn nobody_waiting_ends_the_questions_before_the_next_point_in_time() {
-        let watch = Watch { tokens: vec![TOKEN], owners: vec![SENDER], ..Watch::default() };
+        let watch = WatchList { tokens: vec![TOKEN], owners: vec![SENDER], ..WatchList::default() };
         // Without cancellation, the balance would be read twice: before and after the call.
-        assert_eq!(interrupted(&[Call::new(SENDER, SENDER, [])], watch), 1);
+        assert_eq!(interrupted(&[ForkCall::new(SENDER, SENDER, [])], watch), 1);
     }
 
     #[test]
     fn a_plan_or_a_question_that_may_take_long_does_not_begin_here() {
-        let small = Call::new(SENDER, TOKEN, []).with_gas_limit(1_000_000);
-        let limits = Limits::default();
+        let small = ForkCall::new(SENDER, TOKEN, []).with_gas_limit(1_000_000);
+        let limits = DetectionLimits::default();
         assert!(may_run_here(&[small.clone(), small.clone(), small.clone()], &limits));
         assert!(!may_run_here(&[small.clone(), small.clone(), small.clone(), small.clone()], &limits));
-        assert!(!may_run_here(&[small], &Limits { question_gas: 10_000_000, ..limits }));
+        assert!(!may_run_here(&[small], &DetectionLimits { question_gas: 10_000_000, ..limits }));
     }
 }

@@ -7,21 +7,21 @@ use alloy::{
     primitives::{Address, B256},
 };
 
-use super::{Fork, ForkError, MAX_TEXT, Remote, RemoteLimits};
+use super::{Fork, ForkError, MAX_TEXT, RemoteLimits, RemoteState};
 use crate::{
     devnet::Devnet,
     evm::{BlockContext, ChainRules},
-    provider::{Backing, ChainClient},
+    provider::{ChainClient, ClientBackend},
 };
 use bardo_base::text::SafeText;
 
 /// A chain whose blocks can be pinned. Cheap to clone; clones share their caches, so keep one per chain.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub enum ForkSource {
     /// A devnet in this process; forks share its state.
     Devnet(Devnet),
     /// A chain behind endpoints; forks fetch the values they read.
-    Remote(Arc<Remote>),
+    Remote(Arc<RemoteState>),
 }
 
 /// Known properties of the block after the pinned one. Missing ones follow from the parent block, or on a devnet from
@@ -38,15 +38,15 @@ pub struct NextBlock {
     pub prevrandao: Option<B256>,
 }
 
-impl Source {
+impl ForkSource {
     /// Creates the source of a connected chain. Endpoints follow the hardfork of the client's network.
     pub fn of(client: &ChainClient) -> Self {
         match client.backing() {
-            Backing::Devnet(devnet) => Self::Devnet(devnet.clone()),
-            Backing::Endpoints(stack) => {
+            ClientBackend::Devnet(devnet) => Self::Devnet(devnet.clone()),
+            ClientBackend::Endpoints(stack) => {
                 let rules = ChainRules { chain_id: client.chain_id(), spec: client.network().hardfork };
                 let (provider, witnesses) = (client.provider().clone(), Some(stack.clone()));
-                Self::Remote(Remote::witnessed_by(provider, witnesses, rules, RemoteLimits::default()))
+                Self::Remote(RemoteState::witnessed_by(provider, witnesses, rules, RemoteLimits::default()))
             }
         }
     }
@@ -57,16 +57,16 @@ impl Fork {
     ///
     /// # Errors
     /// [`ForkError`] for an unknown block, a stopped devnet, a failed request, or another chain behind the endpoint.
-    pub async fn pin(source: &Source, block: BlockId, next: NextBlock) -> Result<Self, ForkError> {
+    pub async fn pin(source: &ForkSource, block: BlockId, next: NextBlock) -> Result<Self, ForkError> {
         match source {
-            Source::Devnet(devnet) => {
+            ForkSource::Devnet(devnet) => {
                 let snapshot = devnet.snapshot(block).await.map_err(|_| ForkError::Stopped)?;
                 let mut snapshot =
                     snapshot.map_err(|error| ForkError::State(SafeText::clean(&error.to_string(), MAX_TEXT)))?;
                 next.correct(&mut snapshot.next);
                 Ok(Self::on_devnet(snapshot))
             }
-            Source::Remote(remote) => remote.pin(block, next).await,
+            ForkSource::Remote(remote) => remote.pin(block, next).await,
         }
     }
 }

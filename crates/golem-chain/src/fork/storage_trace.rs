@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 
 use alloy::primitives::{Address, B256, U256, map::HashMap};
 
-use super::machine::Recorder;
+use super::machine::AccessRecorder;
 
 /// Maximum distance, in slots, of a struct member from the struct's first slot.
 const MAX_MEMBERS: U256 = U256::from_limbs([64, 0, 0, 0]);
@@ -23,7 +23,7 @@ pub(super) struct StorageTrace<'a> {
 
 impl<'a> StorageTrace<'a> {
     /// Creates the index of all hashes that `recorder` has.
-    pub(super) fn new(recorder: &'a Recorder) -> Self {
+    pub(super) fn new(recorder: &'a AccessRecorder) -> Self {
         Self { preimages: recorder.preimages().collect(), sorted: OnceCell::new() }
     }
 
@@ -38,7 +38,7 @@ impl<'a> StorageTrace<'a> {
 
     /// Appends the keys of `slot`; false if no recorded hash leads to it.
     fn follow(&self, slot: U256, keys: &mut Vec<U256>, depth: usize) -> bool {
-        if depth >= MAX_DEPTH || !looks_hashed(slot) {
+        if depth >= MAX_DEPTH || !is_likely_hash(slot) {
             return false;
         }
         let Some(preimage) = self.preimage(slot) else { return false };
@@ -56,7 +56,7 @@ impl<'a> StorageTrace<'a> {
             } else {
                 keys.push(first);
             }
-        } else if preimage.len() == 32 && !looks_hashed(word(preimage, 0)) {
+        } else if preimage.len() == 32 && !is_likely_hash(word(preimage, 0)) {
             // The data of a dynamic array, at the hash of its slot: known, but without a key.
         } else if preimage.len() == 32 && self.follow(word(preimage, 0), keys, depth + 1) {
             // The data of a dynamic array inside a mapping.
@@ -104,7 +104,7 @@ pub(super) fn word_of(address: Address) -> U256 {
 }
 
 /// Returns true if a slot number is most likely a hash and not a compiler's numbering.
-pub(super) fn looks_hashed(slot: U256) -> bool {
+pub(super) fn is_likely_hash(slot: U256) -> bool {
     slot.bit_len() > 160
 }
 
@@ -126,7 +126,7 @@ mod tests {
     const SPENDER: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
 
     /// Hashes the concatenated `parts` and records the preimage.
-    fn seen(recorder: &mut Recorder, parts: &[&[u8]]) -> U256 {
+    fn seen(recorder: &mut AccessRecorder, parts: &[&[u8]]) -> U256 {
         let bytes = parts.concat();
         let hash = keccak256(&bytes);
         recorder.remember(hash, &bytes);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn mappings_of_mappings_give_their_keys_outermost_first() {
-        let mut recorder = Recorder::default();
+        let mut recorder = AccessRecorder::default();
         let inner = seen(&mut recorder, &[OWNER.into_word().as_slice(), &slot(1)]);
         let outer = seen(&mut recorder, &[SPENDER.into_word().as_slice(), &inner.to_be_bytes::<32>()]);
         let reversed = seen(&mut recorder, &[&slot(1), OWNER.into_word().as_slice()]);
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_mapping_by_the_hash_of_packed_values_gives_their_address() {
-        let mut recorder = Recorder::default();
+        let mut recorder = AccessRecorder::default();
         // `positions[keccak256(abi.encodePacked(owner, int24(-60), int24(60)))]` at slot 7, as in V3 pools.
         let packed = seen(&mut recorder, &[OWNER.as_slice(), &[0xff, 0xff, 0xc4], &[0, 0, 0x3c]]);
         let position = seen(&mut recorder, &[&packed.to_be_bytes::<32>(), &slot(7)]);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn members_of_a_struct_lead_to_the_same_keys() {
-        let mut recorder = Recorder::default();
+        let mut recorder = AccessRecorder::default();
         let first = seen(&mut recorder, &[&slot(77), &slot(5)]);
         let trace = StorageTrace::new(&recorder);
         assert_eq!(trace.keys(first + U256::from(3)), [U256::from(77)]);
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_is_an_address_is_its_own_key() {
-        let recorder = Recorder::default();
+        let recorder = AccessRecorder::default();
         let trace = StorageTrace::new(&recorder);
         assert_eq!(trace.keys(word_of(OWNER)), [word_of(OWNER)]);
         assert!(trace.keys(U256::from(3)).is_empty());
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn arrays_have_no_key() {
-        let mut recorder = Recorder::default();
+        let mut recorder = AccessRecorder::default();
         let data = seen(&mut recorder, &[&slot(9)]);
         assert!(StorageTrace::new(&recorder).keys(data + U256::from(2)).is_empty());
     }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::{
     ForkError,
-    pinned::{PinnedState, Wanted},
+    pinned::{MissingValues, PinnedState},
     remote::quantity,
 };
 use crate::provider::{CallAnswer, Dispute, EndpointAnswers, EndpointStack};
@@ -40,9 +40,9 @@ pub(super) enum Verification {
 
 /// Comparison state of one block: the confirmed values, and known properties of endpoints.
 #[derive(Debug, Default)]
-pub(super) struct Verified {
+pub(super) struct VerifiedBlock {
     header: bool,
-    items: HashSet<Item>,
+    items: HashSet<ReadItem>,
     /// Endpoints and subject of a contradiction that a majority settled. It applies to every later simulation on this
     /// block.
     settled: Option<(Vec<usize>, String)>,
@@ -52,7 +52,7 @@ pub(super) struct Verified {
 
 /// A value that a simulation can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Item {
+enum ReadItem {
     Balance(Address),
     Nonce(Address),
     Code(Address),
@@ -60,7 +60,7 @@ enum Item {
     BlockHash(u64),
 }
 
-impl std::fmt::Display for Item {
+impl std::fmt::Display for ReadItem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Balance(account) => write!(f, "the balance of {account}"),
@@ -73,20 +73,20 @@ impl std::fmt::Display for Item {
 }
 
 /// Values of the pinned block at one endpoint.
-struct View {
+struct EndpointView {
     endpoint: usize,
     /// Values in the order of the items; `None` for an invalid one.
-    values: Vec<Option<Reading>>,
+    values: Vec<Option<EndpointReading>>,
 }
 
 /// A value that an endpoint returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Reading {
+enum EndpointReading {
     Word(U256),
     Code { hash: B256, bytes: Bytes },
 }
 
-impl Reading {
+impl EndpointReading {
     /// Word by which two readings of one item are compared.
     fn key(&self) -> U256 {
         match self {
@@ -98,11 +98,11 @@ impl Reading {
 
 /// Result of querying one endpoint.
 enum EndpointReply {
-    View(View),
-    /// The endpoint lacks the block; `stands_still` is true if its own latest block is too old.
+    View(EndpointView),
+    /// The endpoint lacks the block; `is_stalled` is true if its own latest block is too old.
     Lacks {
         endpoint: usize,
-        stands_still: bool,
+        is_stalled: bool,
     },
     /// The endpoint returned another header for the pinned hash.
     OtherHeader(usize),
@@ -116,7 +116,7 @@ impl PinnedState {
     ///
     /// # Errors
     /// [`ForkError::Disputed`] if endpoints differ without a majority; [`ForkError::Unverified`] if none answers.
-    pub(super) async fn verify(&self, touched: Wanted) -> Result<Verification, ForkError> {
+    pub(super) async fn verify(&self, touched: MissingValues) -> Result<Verification, ForkError> {
         let Some(witnesses) = self.remote.witnesses() else { return Ok(Verification::Confirmed) };
         let items = self.open(&touched);
         self.remind(witnesses);
@@ -136,31 +136,31 @@ impl PinnedState {
     }
 
     /// Values that were read and are not confirmed yet.
-    fn open(&self, touched: &Wanted) -> Vec<Item> {
+    fn open(&self, touched: &MissingValues) -> Vec<ReadItem> {
         let verified = self.verified.lock();
         let accounts = touched.accounts.iter();
-        let accounts =
-            accounts.flat_map(|account| [Item::Balance(*account), Item::Nonce(*account), Item::Code(*account)]);
-        let slots = touched.slots.iter().map(|(account, slot)| Item::Slot(*account, *slot));
-        let hashes = touched.hashes.iter().map(|number| Item::BlockHash(*number));
-        let settled = |item: &Item| match item {
-            Item::Code(account) => self.remote.is_confirmed(*account, self.header.number),
-            Item::Balance(_) | Item::Nonce(_) | Item::Slot(..) | Item::BlockHash(_) => false,
+        let accounts = accounts
+            .flat_map(|account| [ReadItem::Balance(*account), ReadItem::Nonce(*account), ReadItem::Code(*account)]);
+        let slots = touched.slots.iter().map(|(account, slot)| ReadItem::Slot(*account, *slot));
+        let hashes = touched.hashes.iter().map(|number| ReadItem::BlockHash(*number));
+        let settled = |item: &ReadItem| match item {
+            ReadItem::Code(account) => self.remote.is_confirmed(*account, self.header.number),
+            ReadItem::Balance(_) | ReadItem::Nonce(_) | ReadItem::Slot(..) | ReadItem::BlockHash(_) => false,
         };
         let all = accounts.chain(slots).chain(hashes);
-        let mut open: Vec<Item> = all.filter(|item| !verified.items.contains(item) && !settled(item)).collect();
+        let mut open: Vec<ReadItem> = all.filter(|item| !verified.items.contains(item) && !settled(item)).collect();
         // A fixed order makes requests, records and tests reproducible.
         open.sort_unstable();
         open
     }
 
     /// Reads each endpoint's values of the pinned block.
-    async fn views(&self, witnesses: &EndpointStack, items: &[Item]) -> Result<Vec<View>, ForkError> {
+    async fn views(&self, witnesses: &EndpointStack, items: &[ReadItem]) -> Result<Vec<EndpointView>, ForkError> {
         // Determined before an endpoint fails at these requests: if only one endpoint can answer them, the others must
         // still count.
         let expected = witnesses.expected();
         for attempt in 1..=ATTEMPTS {
-            let heard = self.hear(witnesses, items, attempt > 1).await;
+            let heard = self.request_all(witnesses, items, attempt > 1).await;
             let others: Vec<usize> = heard
                 .iter()
                 .filter_map(|heard| if let EndpointReply::OtherHeader(one) = heard { Some(*one) } else { None })
@@ -172,7 +172,7 @@ impl PinnedState {
             let lacking: Vec<usize> = heard
                 .iter()
                 .filter_map(|heard| match heard {
-                    EndpointReply::Lacks { endpoint, stands_still: false } => Some(*endpoint),
+                    EndpointReply::Lacks { endpoint, is_stalled: false } => Some(*endpoint),
                     EndpointReply::Lacks { .. }
                     | EndpointReply::View(_)
                     | EndpointReply::OtherHeader(_)
@@ -190,7 +190,7 @@ impl PinnedState {
                     EndpointReply::Nothing => None,
                 })
                 .collect();
-            let views: Vec<View> = heard
+            let views: Vec<EndpointView> = heard
                 .into_iter()
                 .filter_map(|heard| if let EndpointReply::View(view) = heard { Some(view) } else { None })
                 .collect();
@@ -238,7 +238,7 @@ impl PinnedState {
     /// Requests the header and all items from every endpoint in one round trip.
     ///
     /// With `gently`, requests are small and sequential.
-    async fn hear(&self, witnesses: &EndpointStack, items: &[Item], gently: bool) -> Vec<EndpointReply> {
+    async fn request_all(&self, witnesses: &EndpointStack, items: &[ReadItem], gently: bool) -> Vec<EndpointReply> {
         let by_number = self.verified.lock().by_number.clone();
         let number = json!(BlockNumberOrTag::Number(self.header.number));
         let calls = |endpoint: usize| {
@@ -254,19 +254,19 @@ impl PinnedState {
             calls
         };
         let told = self.remote.ask_each(witnesses, gently, calls).await;
-        told.into_iter().map(|testimony| self.heard(testimony, items, &by_number)).collect()
+        told.into_iter().map(|testimony| self.replies(testimony, items, &by_number)).collect()
     }
 
-    fn heard(&self, testimony: EndpointAnswers, items: &[Item], by_number: &HashSet<usize>) -> EndpointReply {
-        let EndpointAnswers { endpoint, stands_still, mut said } = testimony;
+    fn replies(&self, testimony: EndpointAnswers, items: &[ReadItem], by_number: &HashSet<usize>) -> EndpointReply {
+        let EndpointAnswers { endpoint, is_stalled, mut said } = testimony;
         if said.contains(&CallAnswer::Behind) {
-            return EndpointReply::Lacks { endpoint, stands_still };
+            return EndpointReply::Lacks { endpoint, is_stalled };
         }
         if said.is_empty() {
             return EndpointReply::Nothing;
         }
         match said.remove(0) {
-            CallAnswer::Value(Value::Null) => return EndpointReply::Lacks { endpoint, stands_still },
+            CallAnswer::Value(Value::Null) => return EndpointReply::Lacks { endpoint, is_stalled },
             CallAnswer::Value(header) if self.is_the_header(&header) => {}
             CallAnswer::Value(_) => return EndpointReply::OtherHeader(endpoint),
             CallAnswer::Behind | CallAnswer::BadParams | CallAnswer::Failed => return EndpointReply::Nothing,
@@ -276,7 +276,7 @@ impl PinnedState {
             let before = (!said.is_empty()).then(|| said.remove(0));
             let same = |said: Option<CallAnswer>| matches!(said, Some(CallAnswer::Value(header)) if self.is_the_header(&header));
             if !same(before) || !same(after) {
-                return EndpointReply::Lacks { endpoint, stands_still };
+                return EndpointReply::Lacks { endpoint, is_stalled };
             }
         } else if said.contains(&CallAnswer::BadParams) {
             return EndpointReply::ByNumber(endpoint);
@@ -285,7 +285,7 @@ impl PinnedState {
             return EndpointReply::Nothing;
         }
         let values = items.iter().zip(said).map(|(item, said)| item.read(said)).collect();
-        EndpointReply::View(View { endpoint, values })
+        EndpointReply::View(EndpointView { endpoint, values })
     }
 
     /// Returns true if a header equals the pinned one in all fields that a simulation uses.
@@ -302,12 +302,17 @@ impl PinnedState {
     }
 
     /// Accepts the values on which all endpoints agree, or those of a majority.
-    fn compare(&self, witnesses: &EndpointStack, items: &[Item], views: Vec<View>) -> Result<Verification, ForkError> {
-        let mut corrected: BTreeMap<Item, Reading> = BTreeMap::new();
-        let mut outvoted: HashMap<usize, Item> = HashMap::default();
+    fn compare(
+        &self,
+        witnesses: &EndpointStack,
+        items: &[ReadItem],
+        views: Vec<EndpointView>,
+    ) -> Result<Verification, ForkError> {
+        let mut corrected: BTreeMap<ReadItem, EndpointReading> = BTreeMap::new();
+        let mut outvoted: HashMap<usize, ReadItem> = HashMap::default();
         for (place, item) in items.iter().enumerate() {
             let cached = self.cached(*item);
-            let told: Vec<(usize, Option<&Reading>)> =
+            let told: Vec<(usize, Option<&EndpointReading>)> =
                 views.iter().map(|view| (view.endpoint, view.values.get(place).and_then(Option::as_ref))).collect();
             if told.iter().all(|(_, reading)| reading.is_some_and(|reading| Some(reading.key()) == cached)) {
                 continue;
@@ -345,13 +350,13 @@ impl PinnedState {
             drop(verified);
             // A single endpoint confirms no code, since the code would not be compared again with the others.
             for item in items.iter().filter(|_| views.len() > 1) {
-                if let (Item::Code(account), Some(hash)) = (item, self.cached(*item)) {
+                if let (ReadItem::Code(account), Some(hash)) = (item, self.cached(*item)) {
                     self.remote.confirm_code(*account, hash.into());
                 }
             }
             return Ok(Verification::Confirmed);
         }
-        let subject = outvoted.values().next().or(corrected.keys().next()).map(Item::to_string).unwrap_or_default();
+        let subject = outvoted.values().next().or(corrected.keys().next()).map(ReadItem::to_string).unwrap_or_default();
         let mut named: Vec<usize> = outvoted.into_keys().collect();
         named.sort_unstable();
         let changed = !corrected.is_empty();
@@ -366,55 +371,58 @@ impl PinnedState {
         Ok(if changed { Verification::Corrected } else { Verification::Confirmed })
     }
 
-    /// The value that the run used, in the form of [`Reading::key`].
-    fn cached(&self, item: Item) -> Option<U256> {
+    /// The value that the run used, in the form of [`EndpointReading::key`].
+    fn cached(&self, item: ReadItem) -> Option<U256> {
         let data = self.data.lock();
         match item {
-            Item::Balance(account) => data.accounts.get(&account).map(|info| info.balance),
-            Item::Nonce(account) => data.accounts.get(&account).map(|info| U256::from(info.nonce)),
-            Item::Code(account) => data.accounts.get(&account).map(|info| info.code_hash.into()),
-            Item::Slot(account, slot) => data.slots.get(&(account, slot)).copied(),
-            Item::BlockHash(number) => data.hashes.get(&number).map(|hash| (*hash).into()),
+            ReadItem::Balance(account) => data.accounts.get(&account).map(|info| info.balance),
+            ReadItem::Nonce(account) => data.accounts.get(&account).map(|info| U256::from(info.nonce)),
+            ReadItem::Code(account) => data.accounts.get(&account).map(|info| info.code_hash.into()),
+            ReadItem::Slot(account, slot) => data.slots.get(&(account, slot)).copied(),
+            ReadItem::BlockHash(number) => data.hashes.get(&number).map(|hash| (*hash).into()),
         }
     }
 
     /// Replaces values in the cache by those of the majority.
-    fn correct(&self, corrected: BTreeMap<Item, Reading>) -> Result<(), ForkError> {
+    fn correct(&self, corrected: BTreeMap<ReadItem, EndpointReading>) -> Result<(), ForkError> {
         let mut data = self.data.lock();
         for (item, reading) in corrected {
             match (item, reading) {
-                (Item::Balance(account), Reading::Word(balance)) => {
+                (ReadItem::Balance(account), EndpointReading::Word(balance)) => {
                     data.accounts.entry(account).or_default().balance = balance;
                 }
-                (Item::Nonce(account), Reading::Word(nonce)) => {
+                (ReadItem::Nonce(account), EndpointReading::Word(nonce)) => {
                     let nonce = u64::try_from(nonce).map_err(|_| malformed(item))?;
                     data.accounts.entry(account).or_default().nonce = nonce;
                 }
-                (Item::Code(account), Reading::Code { bytes, .. }) => {
+                (ReadItem::Code(account), EndpointReading::Code { bytes, .. }) => {
                     let code = Bytecode::new_raw_checked(bytes).map_err(|_| malformed(item))?;
                     self.remote.forget_code(account);
                     let known = data.accounts.entry(account).or_default();
                     *known = AccountInfo::new(known.balance, known.nonce, code.hash_slow(), code);
                 }
-                (Item::Slot(account, slot), Reading::Word(value)) => {
+                (ReadItem::Slot(account, slot), EndpointReading::Word(value)) => {
                     data.slots.insert((account, slot), value);
                 }
-                (Item::BlockHash(number), Reading::Word(hash)) => {
+                (ReadItem::BlockHash(number), EndpointReading::Word(hash)) => {
                     data.hashes.insert(number, hash.into());
                 }
-                (Item::Balance(_) | Item::Nonce(_) | Item::Slot(..) | Item::BlockHash(_), Reading::Code { .. })
-                | (Item::Code(_), Reading::Word(_)) => return Err(malformed(item)),
+                (
+                    ReadItem::Balance(_) | ReadItem::Nonce(_) | ReadItem::Slot(..) | ReadItem::BlockHash(_),
+                    EndpointReading::Code { .. },
+                )
+                | (ReadItem::Code(_), EndpointReading::Word(_)) => return Err(malformed(item)),
             }
         }
         Ok(())
     }
 }
 
-fn malformed(item: Item) -> ForkError {
+fn malformed(item: ReadItem) -> ForkError {
     ForkError::Malformed { what: format!("the response for {item} has the wrong type") }
 }
 
-impl Item {
+impl ReadItem {
     /// Method and parameters of the request for it.
     fn call(self, block: &Value) -> (&'static str, Value) {
         match self {
@@ -427,19 +435,21 @@ impl Item {
     }
 
     /// Parses its value from an answer; `None` if the answer is invalid.
-    fn read(self, said: CallAnswer) -> Option<Reading> {
+    fn read(self, said: CallAnswer) -> Option<EndpointReading> {
         let CallAnswer::Value(value) = said else { return None };
         match self {
-            Self::Balance(_) | Self::Nonce(_) | Self::Slot(..) => quantity(&value, "a word").ok().map(Reading::Word),
+            Self::Balance(_) | Self::Nonce(_) | Self::Slot(..) => {
+                quantity(&value, "a word").ok().map(EndpointReading::Word)
+            }
             Self::Code(_) => {
                 let bytes: Bytes = serde_json::from_value(value).ok()?;
                 // revm's hash of empty code.
                 let hash = if bytes.is_empty() { revm::primitives::KECCAK_EMPTY } else { keccak256(&bytes) };
-                Some(Reading::Code { hash, bytes })
+                Some(EndpointReading::Code { hash, bytes })
             }
             Self::BlockHash(_) => {
                 let header: Header = serde_json::from_value(value).ok()?;
-                Some(Reading::Word(header.hash.into()))
+                Some(EndpointReading::Word(header.hash.into()))
             }
         }
     }

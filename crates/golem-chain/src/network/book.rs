@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use bardo_base::model::SpenderRole;
 
-pub use bardo_base::contracts::{Contract, NoSpender};
+pub use bardo_base::contracts::{KnownContract, NoSpender};
 
 /// Result of looking up a token spender in the address book.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub struct BookToken {
 
 /// A Chainlink price feed, or the devnet's contract with the same interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Feed {
+pub struct PriceFeed {
     /// Pair as in the feed's `description()`, such as `ETH / USD`.
     pub pair: String,
     /// Address of the feed's proxy contract.
@@ -68,39 +68,39 @@ pub struct Feed {
 /// Contracts, tokens and price feeds of one chain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AddressBook {
-    contracts: BTreeMap<Contract, Address>,
+    contracts: BTreeMap<KnownContract, Address>,
     others: BTreeMap<String, Address>,
     tokens: Vec<BookToken>,
-    feeds: Vec<Feed>,
-    code_hashes: BTreeMap<Contract, B256>,
+    feeds: Vec<PriceFeed>,
+    code_hashes: BTreeMap<KnownContract, B256>,
 }
 
 impl AddressBook {
     /// Address of a contract; `None` if the book does not list it.
-    pub fn contract(&self, contract: Contract) -> Option<Address> {
+    pub fn contract(&self, contract: KnownContract) -> Option<Address> {
         self.contracts.get(&contract).copied()
     }
 
     /// Expected code hash of a contract (`keccak256` of its deployed code), where known. Contracts that settle signed
     /// orders are not trusted without one.
-    pub fn code_hash(&self, contract: Contract) -> Option<B256> {
+    pub fn code_hash(&self, contract: KnownContract) -> Option<B256> {
         self.code_hashes.get(&contract).copied()
     }
 
     /// Expected code hashes by contract.
-    pub fn code_hashes(&self) -> impl Iterator<Item = (Contract, B256)> + '_ {
+    pub fn code_hashes(&self) -> impl Iterator<Item = (KnownContract, B256)> + '_ {
         self.code_hashes.iter().map(|(contract, hash)| (*contract, *hash))
     }
 
     /// Sets the expected code hash of a contract; a key that names no role is ignored.
     pub fn set_code_hash(&mut self, key: &str, hash: B256) {
-        if let Some(contract) = Contract::from_key(key) {
+        if let Some(contract) = KnownContract::from_key(key) {
             self.code_hashes.insert(contract, hash);
         }
     }
 
     /// All contracts with a known role.
-    pub fn contracts(&self) -> impl Iterator<Item = (Contract, Address)> + '_ {
+    pub fn contracts(&self) -> impl Iterator<Item = (KnownContract, Address)> + '_ {
         self.contracts.iter().map(|(contract, address)| (*contract, *address))
     }
 
@@ -162,12 +162,12 @@ impl AddressBook {
     }
 
     /// The price feeds of this chain.
-    pub fn feeds(&self) -> &[Feed] {
+    pub fn feeds(&self) -> &[PriceFeed] {
         &self.feeds
     }
 
     /// The price feed of a pair such as `ETH / USD`.
-    pub fn feed(&self, pair: &str) -> Option<&Feed> {
+    pub fn feed(&self, pair: &str) -> Option<&PriceFeed> {
         self.feeds.iter().find(|feed| feed.pair == pair)
     }
 
@@ -175,9 +175,9 @@ impl AddressBook {
     pub fn uniswap_versions(&self) -> Vec<UniswapVersion> {
         let has = |contract| self.contracts.contains_key(&contract);
         [
-            (UniswapVersion::V2, has(Contract::V2Factory) && has(Contract::V2Router)),
-            (UniswapVersion::V3, has(Contract::V3Factory) && has(Contract::QuoterV2)),
-            (UniswapVersion::V4, has(Contract::V4PoolManager) && has(Contract::V4PositionManager)),
+            (UniswapVersion::V2, has(KnownContract::V2Factory) && has(KnownContract::V2Router)),
+            (UniswapVersion::V3, has(KnownContract::V3Factory) && has(KnownContract::QuoterV2)),
+            (UniswapVersion::V4, has(KnownContract::V4PoolManager) && has(KnownContract::V4PositionManager)),
         ]
         .into_iter()
         .filter_map(|(version, there)| there.then_some(version))
@@ -186,7 +186,7 @@ impl AddressBook {
 
     /// Sets a contract address by key; a key that names no known role is kept under its own name.
     pub fn set(&mut self, key: &str, address: Address) {
-        match Contract::from_key(key) {
+        match KnownContract::from_key(key) {
             Some(contract) => {
                 self.contracts.insert(contract, address);
             }
@@ -203,7 +203,7 @@ impl AddressBook {
     }
 
     /// Adds a feed and replaces an existing one with the same pair.
-    pub fn set_feed(&mut self, feed: Feed) {
+    pub fn set_feed(&mut self, feed: PriceFeed) {
         self.feeds.retain(|known| known.pair != feed.pair);
         self.feeds.push(feed);
     }
@@ -212,20 +212,20 @@ impl AddressBook {
 /// One network of the bundled file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Bundled {
+struct BundledNetwork {
     chain_id: u64,
-    contracts: BTreeMap<Contract, Address>,
+    contracts: BTreeMap<KnownContract, Address>,
     tokens: Vec<BookToken>,
-    feeds: Vec<Feed>,
+    feeds: Vec<PriceFeed>,
 }
 
 /// The unit tests parse this constant, so an empty default cannot occur in a tested build.
-static BUNDLED: LazyLock<BTreeMap<String, Bundled>> = LazyLock::new(|| parse_bundled().unwrap_or_default());
+static BUNDLED: LazyLock<BTreeMap<String, BundledNetwork>> = LazyLock::new(|| parse_bundled().unwrap_or_default());
 
-fn parse_bundled() -> serde_json::Result<BTreeMap<String, Bundled>> {
+fn parse_bundled() -> serde_json::Result<BTreeMap<String, BundledNetwork>> {
     #[derive(Deserialize)]
     struct File {
-        networks: BTreeMap<String, Bundled>,
+        networks: BTreeMap<String, BundledNetwork>,
     }
     serde_json::from_str::<File>(include_str!("../../../../assets/networks/addresses.json")).map(|file| file.networks)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use alloy::primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
-use super::{AddressBook, BookToken, DEVNET_BASE, DEVNET_ETHEREUM, Feed, LiveBlock, Network, by_id};
+use super::{AddressBook, BookToken, DEVNET_BASE, DEVNET_ETHEREUM, LiveBlock, Network, PriceFeed, by_id};
 use bardo_base::id::InstanceId;
 use bardo_base::text::SafeText;
 
@@ -15,7 +15,7 @@ const MAX_NAME: usize = 40;
 
 /// Chains and services of one devnet or address book file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Description {
+pub struct NetworkDescription {
     /// The chains, default one first.
     pub chains: Vec<ChainDescription>,
     /// Identity of the devnet instance, so that stored data of one instance is never used for another.
@@ -29,7 +29,7 @@ pub struct Description {
     pub intent_service: Option<String>,
 }
 
-/// One chain of a [`Description`].
+/// One chain of a [`NetworkDescription`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ChainDescription {
     /// Name with which users select the chain.
@@ -39,7 +39,7 @@ pub struct ChainDescription {
     /// JSON-RPC URL of the chain.
     #[serde(default)]
     pub rpc: String,
-    /// Contract addresses by the key of their [`super::Contract`] or by any other name.
+    /// Contract addresses by the key of their [`super::KnownContract`] or by any other name.
     #[serde(default)]
     pub contracts: BTreeMap<String, Address>,
     /// Expected code hashes by the same keys, for contracts that settle signed orders.
@@ -139,7 +139,7 @@ pub enum DescriptionError {
     },
 }
 
-impl Description {
+impl NetworkDescription {
     /// Parses and checks a description.
     ///
     /// # Errors
@@ -195,7 +195,8 @@ impl ChainDescription {
                 DescribedToken { address: token.address, decimals: token.decimals, name: token.name.clone() };
             (token.symbol.clone(), described)
         };
-        let feed = |feed: &Feed| (feed.pair.clone(), DescribedFeed { address: feed.address, decimals: feed.decimals });
+        let feed =
+            |feed: &PriceFeed| (feed.pair.clone(), DescribedFeed { address: feed.address, decimals: feed.decimals });
         Self {
             name: network.name.clone(),
             chain_id: network.chain_id,
@@ -238,7 +239,7 @@ impl ChainDescription {
             });
         }
         for (pair, feed) in &self.feeds {
-            network.book.set_feed(Feed { pair: pair.clone(), address: feed.address, decimals: feed.decimals });
+            network.book.set_feed(PriceFeed { pair: pair.clone(), address: feed.address, decimals: feed.decimals });
         }
         network
     }

@@ -14,13 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::evm::SpecId;
 use bardo_base::chains::known;
-use bardo_base::clock::{CLOCK_TOLERANCE, Times};
+use bardo_base::clock::{BlockTimes, CLOCK_TOLERANCE};
 use bardo_base::text::{SafeText, nearest};
 
-pub use book::{AddressBook, BookSpender, BookToken, Contract, Feed, NoSpender, UniswapVersion, bundled_never};
-pub use description::{ChainDescription, DescribedFeed, DescribedToken, Description, DescriptionError};
+pub use book::{
+    AddressBook, BookSpender, BookToken, KnownContract, NoSpender, PriceFeed, UniswapVersion, bundled_never,
+};
+pub use description::{ChainDescription, DescribedFeed, DescribedToken, DescriptionError, NetworkDescription};
 pub use overlay::{OverlayError, check as check_overlay};
-pub use plan::{ChainPlan, Plan, PlanError, WrongChainId, read_book};
+pub use plan::{ChainPlan, NetworkPlan, NetworkPlanError, WrongChainId, read_book};
 
 pub use bardo_base::chains::{DEVNET_BASE, DEVNET_ETHEREUM};
 
@@ -128,7 +130,7 @@ pub enum UnknownChain {
 }
 
 /// Fixed properties of a network other than its addresses and its name.
-struct Facts {
+struct NetworkProperties {
     chain_id: u64,
     aliases: &'static [&'static str],
     hardfork: SpecId,
@@ -138,15 +140,15 @@ struct Facts {
 }
 
 #[rustfmt::skip]
-const FACTS: &[Facts] = &[
-    Facts { chain_id: 1,          aliases: &["eth", "mainnet"],                    hardfork: SpecId::OSAKA,  kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 12_000 },
-    Facts { chain_id: 8_453,      aliases: &["base-mainnet"],                      hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 2_000 },
-    Facts { chain_id: 42_161,     aliases: &["arb", "arbitrum-one"],               hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 250 },
-    Facts { chain_id: 10,         aliases: &["op", "op-mainnet"],                  hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 2_000 },
-    Facts { chain_id: 137,        aliases: &["matic", "pol", "polygon-pos"],       hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "POL", block_millis: 2_000 },
-    Facts { chain_id: 130,        aliases: &["uni"],                               hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 1_000 },
-    Facts { chain_id: 11_155_111, aliases: &["eth-sepolia", "ethereum-sepolia"],   hardfork: SpecId::OSAKA,  kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 12_000 },
-    Facts { chain_id: 84_532,     aliases: &["basesepolia"],                       hardfork: SpecId::PRAGUE, kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 2_000 },
+const FACTS: &[NetworkProperties] = &[
+    NetworkProperties { chain_id: 1,          aliases: &["eth", "mainnet"],                    hardfork: SpecId::OSAKA,  kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 12_000 },
+    NetworkProperties { chain_id: 8_453,      aliases: &["base-mainnet"],                      hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 2_000 },
+    NetworkProperties { chain_id: 42_161,     aliases: &["arb", "arbitrum-one"],               hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 250 },
+    NetworkProperties { chain_id: 10,         aliases: &["op", "op-mainnet"],                  hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 2_000 },
+    NetworkProperties { chain_id: 137,        aliases: &["matic", "pol", "polygon-pos"],       hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "POL", block_millis: 2_000 },
+    NetworkProperties { chain_id: 130,        aliases: &["uni"],                               hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 1_000 },
+    NetworkProperties { chain_id: 11_155_111, aliases: &["eth-sepolia", "ethereum-sepolia"],   hardfork: SpecId::OSAKA,  kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 12_000 },
+    NetworkProperties { chain_id: 84_532,     aliases: &["basesepolia"],                       hardfork: SpecId::PRAGUE, kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 2_000 },
 ];
 
 /// Ids of the OP stack rollups in `FACTS`: optimism, unichain, base, base-sepolia.
@@ -229,9 +231,9 @@ const LATE_BLOCKS: u64 = 10;
 
 impl Network {
     /// This machine's time beside the chain's, both in seconds since the Unix epoch.
-    pub fn times(&self, machine: u64, chain: u64) -> Times {
+    pub fn times(&self, machine: u64, chain: u64) -> BlockTimes {
         let late = self.block_millis.saturating_mul(LATE_BLOCKS) / 1_000;
-        Times { machine, chain, tolerance: CLOCK_TOLERANCE.max(late) }
+        BlockTimes { machine, chain, tolerance: CLOCK_TOLERANCE.max(late) }
     }
 
     /// The devnet's chain with this id, with the given book.

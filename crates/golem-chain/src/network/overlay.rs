@@ -7,7 +7,8 @@
 
 use super::book::bundled_never;
 use super::{
-    AddressBook, ChainDescription, Contract, DEVNET_BASE, DEVNET_ETHEREUM, Description, by_id, named, resolve,
+    AddressBook, ChainDescription, DEVNET_BASE, DEVNET_ETHEREUM, KnownContract, NetworkDescription, by_id, named,
+    resolve,
 };
 use bardo_base::text::SafeText;
 
@@ -86,7 +87,7 @@ fn lines(entries: &[SafeText]) -> String {
 ///
 /// # Errors
 /// An [`OverlayError`] for the first chain with a problem.
-pub fn check(description: &Description, trusted: &[&str]) -> Result<(), OverlayError> {
+pub fn check(description: &NetworkDescription, trusted: &[&str]) -> Result<(), OverlayError> {
     description.chains.iter().try_for_each(|chain| match by_id(chain.chain_id) {
         Some(bundled) if resolve(&chain.name, std::slice::from_ref(bundled)).is_err() => Err(OverlayError::Name {
             chain_id: chain.chain_id,
@@ -138,7 +139,7 @@ fn added(
         }
     };
     for (key, address) in &chain.contracts {
-        let role = Contract::from_key(key);
+        let role = KnownContract::from_key(key);
         let known = role.and_then(|role| book.contract(role));
         let never = bundled_never(*address).filter(|_| role.is_none_or(|role| role.spender_role().is_ok()));
         let hash = chain.code_hashes.get(key).map_or_else(String::new, |hash| format!(" {hash}"));
@@ -152,7 +153,7 @@ fn added(
         compare(entry, same, has.unwrap_or_default())?;
     }
     for (key, hash) in chain.code_hashes.iter().filter(|(key, _)| !chain.contracts.contains_key(*key)) {
-        let same = Contract::from_key(key).and_then(|role| book.code_hash(role)).map(|known| known == *hash);
+        let same = KnownContract::from_key(key).and_then(|role| book.code_hash(role)).map(|known| known == *hash);
         compare(format!("{id} code_hash {key} {hash}"), same, "another code hash".to_owned())?;
     }
     for (symbol, token) in &chain.tokens {
@@ -183,13 +184,13 @@ mod tests {
     const NEW: &str = "0x00000000000000000000000000000000000000aa";
     const HASH: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
 
-    fn of(chain_id: u64, name: &str, more: Value) -> Description {
+    fn of(chain_id: u64, name: &str, more: Value) -> NetworkDescription {
         let mut chain = json!({ "name": name, "chain_id": chain_id });
         chain.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        Description::parse(&json!({ "chains": [chain] }).to_string()).unwrap()
+        NetworkDescription::parse(&json!({ "chains": [chain] }).to_string()).unwrap()
     }
 
-    fn mainnet(more: Value) -> Description {
+    fn mainnet(more: Value) -> NetworkDescription {
         of(1, "ethereum", more)
     }
 
@@ -201,8 +202,8 @@ mod tests {
     #[test]
     fn a_book_changes_nothing_that_is_bundled() {
         let bundled = by_id(1).unwrap();
-        let multicall = bundled.book.contract(Contract::Multicall3).unwrap();
-        let permit2 = bundled.book.contract(Contract::Permit2).unwrap();
+        let multicall = bundled.book.contract(KnownContract::Multicall3).unwrap();
+        let permit2 = bundled.book.contract(KnownContract::Permit2).unwrap();
         check(&mainnet(json!({ "contracts": { "multicall3": multicall, "permit2": permit2 } })), &[]).unwrap();
         let renamed = mainnet(json!({ "contracts": { "universalRouter": multicall } }));
         says(check(&renamed, &[]), &["universalRouter", "changes a bundled entry"]);
@@ -252,7 +253,7 @@ mod tests {
         let hashed =
             mainnet(json!({ "contracts": { "originSettler": NEW }, "code_hashes": { "originSettler": other } }));
         says(check(&hashed, &all), &[&other]);
-        let reactor = by_id(1).unwrap().book.contract(Contract::V2DutchReactor).unwrap();
+        let reactor = by_id(1).unwrap().book.contract(KnownContract::V2DutchReactor).unwrap();
         let vouched =
             mainnet(json!({ "contracts": { "v2DutchReactor": reactor }, "code_hashes": { "v2DutchReactor": HASH } }));
         says(check(&vouched, &[]), &[HASH]);
@@ -312,7 +313,7 @@ mod tests {
 
     #[test]
     fn no_line_lets_multicall3_take_tokens_anywhere() {
-        let multicall = by_id(1).unwrap().book.contract(Contract::Multicall3).unwrap();
+        let multicall = by_id(1).unwrap().book.contract(KnownContract::Multicall3).unwrap();
         let router = of(424_242, "mine", json!({ "contracts": { "v2Router": multicall } }));
         says(check(&router, &[&format!("424242 contract v2Router {multicall}")]), &["because it is Multicall3"]);
         let itself = of(424_242, "mine", json!({ "contracts": { "multicall3": multicall } }));

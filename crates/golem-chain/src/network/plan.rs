@@ -4,11 +4,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{
-    AddressBook, DEVNET_BASE, DEVNET_ETHEREUM, Description, DescriptionError, Network, OverlayError, UnknownChain,
-    by_id, named, resolve,
+    AddressBook, DEVNET_BASE, DEVNET_ETHEREUM, DescriptionError, Network, NetworkDescription, OverlayError,
+    UnknownChain, by_id, named, resolve,
 };
 use bardo_base::{
-    config::{ChainSettings, Config, DEFAULT_NETWORK, ForkSettings, Origin, RpcUrl},
+    config::{ChainSettings, Config, DEFAULT_NETWORK, ForkSettings, RpcUrl, SettingOrigin},
     regular_file,
     text::SafeText,
 };
@@ -18,7 +18,7 @@ const MAX_BOOK_BYTES: u64 = 4 << 20;
 
 /// The chains to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Plan {
+pub enum NetworkPlan {
     /// Chains inside the process: the two of the devnet, or a rehearsal's.
     Devnet,
     /// Chains that are reached through endpoints.
@@ -40,7 +40,7 @@ pub struct ChainPlan {
 
 /// Error for a configuration that selects no usable chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
+pub enum NetworkPlanError {
     /// A chain name that is not known.
     #[error("{origin}: {source}")]
     Unknown {
@@ -110,7 +110,7 @@ pub enum PlanError {
 }
 
 /// Name of a configured chain, its settings, and its known properties.
-type KnownChain<'a> = (&'a str, &'a ChainSettings, Option<Network>);
+type BundledChain<'a> = (&'a str, &'a ChainSettings, Option<Network>);
 
 /// Error for an endpoint that belongs to another chain than the requested one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -136,7 +136,7 @@ impl ChainPlan {
     /// # Errors
     /// [`WrongChainId`] if the configuration, the book or the name demands another id. The names of the devnet's chains
     /// also accept the devnet's ids.
-    pub fn settle(&self, found: u64, described: Option<&Description>) -> Result<Network, WrongChainId> {
+    pub fn settle(&self, found: u64, described: Option<&NetworkDescription>) -> Result<Network, WrongChainId> {
         let devnet = match self.name.as_str() {
             "ethereum" => Some(DEVNET_ETHEREUM),
             "base" => Some(DEVNET_BASE),
@@ -171,21 +171,21 @@ impl ChainPlan {
     }
 }
 
-impl Plan {
+impl NetworkPlan {
     /// Determines the chains that `config` selects.
     ///
     /// Endpoints given by `--rpc` take precedence; without any, the configured network is used.
     ///
     /// # Errors
-    /// A [`PlanError`] that names the wrong setting and a correct alternative.
-    pub fn from_config(config: &Config) -> Result<Self, PlanError> {
+    /// A [`NetworkPlanError`] that names the wrong setting and a correct alternative.
+    pub fn from_config(config: &Config) -> Result<Self, NetworkPlanError> {
         if config.fork.is_some() {
             return Ok(Self::Devnet);
         }
-        let (described, known) = look_up_all(config)?;
+        let (described, known) = find_all_chains(config)?;
         let from_flags: Vec<ChainPlan> = known
             .iter()
-            .filter(|(_, settings, _)| matches!(settings.rpc.origin, Origin::Flag(_)))
+            .filter(|(_, settings, _)| matches!(settings.rpc.origin, SettingOrigin::Flag(_)))
             .map(|(name, settings, network)| chain_plan(name, settings, network.clone()))
             .collect();
         if !from_flags.is_empty() {
@@ -207,9 +207,12 @@ impl Plan {
         }
         // A known network without an endpoint and an unknown name get different errors.
         let network = resolve(&asked, &described).or_else(|_| resolve(&asked, named())).map_err(|source| {
-            PlanError::Unknown { origin: format!("network ({})", config.network.origin), source: with_devnet(source) }
+            NetworkPlanError::Unknown {
+                origin: format!("network ({})", config.network.origin),
+                source: with_devnet(source),
+            }
         })?;
-        Err(PlanError::NoEndpoint {
+        Err(NetworkPlanError::NoEndpoint {
             chain: network.name.clone(),
             variable: format!("BARDO_RPC_{}", network.name.to_uppercase().replace('-', "_")),
         })
@@ -221,27 +224,27 @@ impl ChainPlan {
     /// if none is configured, which suffices for a cached block.
     ///
     /// # Errors
-    /// As [`Plan::from_config`]; also for `devnet`, which is not a live network.
-    pub fn live(live: &Config, fork: &ForkSettings) -> Result<Self, PlanError> {
-        let unknown = |source| PlanError::Unknown { origin: "--fork".to_owned(), source };
-        match Plan::from_config(live) {
-            Ok(Plan::Endpoints(plans)) => {
+    /// As [`NetworkPlan::from_config`]; also for `devnet`, which is not a live network.
+    pub fn live(live: &Config, fork: &ForkSettings) -> Result<Self, NetworkPlanError> {
+        let unknown = |source| NetworkPlanError::Unknown { origin: "--fork".to_owned(), source };
+        match NetworkPlan::from_config(live) {
+            Ok(NetworkPlan::Endpoints(plans)) => {
                 let named = |plan: &Self| {
                     let is_alias = |network: &Network| resolve(&fork.network, std::slice::from_ref(network)).is_ok();
                     plan.name == fork.network || plan.network.as_ref().is_some_and(is_alias)
                 };
                 let chosen = plans.into_iter().find(named);
-                chosen.ok_or_else(|| PlanError::NoEndpoint {
+                chosen.ok_or_else(|| NetworkPlanError::NoEndpoint {
                     chain: fork.network.clone(),
                     variable: format!("BARDO_RPC_{}", fork.network.to_uppercase().replace('-', "_")),
                 })
             }
-            Ok(Plan::Devnet) => {
+            Ok(NetworkPlan::Devnet) => {
                 let known = named().iter().map(|network| network.name.as_str()).collect::<Vec<_>>().join(", ");
                 let asked = SafeText::clean(&fork.network, 64);
                 Err(unknown(UnknownChain::Name { asked, nearest: None, known }))
             }
-            Err(PlanError::NoEndpoint { .. }) => {
+            Err(NetworkPlanError::NoEndpoint { .. }) => {
                 let network = resolve(&fork.network, named()).map_err(unknown)?.clone();
                 Ok(Self { name: network.name.clone(), network: Some(network), chain_id: None, endpoints: Vec::new() })
             }
@@ -252,30 +255,30 @@ impl ChainPlan {
     /// All chains with endpoints, including those that are not selected.
     ///
     /// # Errors
-    /// As [`Plan::from_config`].
-    pub fn all(config: &Config) -> Result<Vec<Self>, PlanError> {
-        let (_, known) = look_up_all(config)?;
+    /// As [`NetworkPlan::from_config`].
+    pub fn all(config: &Config) -> Result<Vec<Self>, NetworkPlanError> {
+        let (_, known) = find_all_chains(config)?;
         let with_endpoints = known.into_iter().filter(|(_, settings, _)| !settings.rpc.value.is_empty());
         Ok(with_endpoints.map(|(name, settings, network)| chain_plan(name, settings, network)).collect())
     }
 }
 
 /// Returns the chains of the address book, and every configured chain. A misspelt chain name is an error.
-fn look_up_all(config: &Config) -> Result<(Vec<Network>, Vec<KnownChain<'_>>), PlanError> {
+fn find_all_chains(config: &Config) -> Result<(Vec<Network>, Vec<BundledChain<'_>>), NetworkPlanError> {
     let book = config.book.as_ref().map(|book| read_book(&book.value)).transpose()?;
     if let (Some(described), Some(file)) = (&book, &config.book) {
         let trusted: Vec<&str> = config.trusted_entries.iter().map(|entry| entry.value.as_str()).collect();
         super::check_overlay(described, &trusted)
-            .map_err(|source| PlanError::Overlay { path: file.value.clone(), source })?;
+            .map_err(|source| NetworkPlanError::Overlay { path: file.value.clone(), source })?;
     }
-    let described = book.as_ref().map(Description::networks).unwrap_or_default();
-    let mut known: Vec<KnownChain<'_>> = Vec::new();
+    let described = book.as_ref().map(NetworkDescription::networks).unwrap_or_default();
+    let mut known: Vec<BundledChain<'_>> = Vec::new();
     for (name, settings) in &config.chains {
-        let network = look_up(name, settings, &described)?;
+        let network = find_chain(name, settings, &described)?;
         if let Some(network) = &network {
             let same = |other: &Option<Network>| other.as_ref().is_some_and(|o| o.chain_id == network.chain_id);
             if let Some((first, ..)) = known.iter().find(|(_, _, other)| same(other)) {
-                return Err(PlanError::Twice {
+                return Err(NetworkPlanError::Twice {
                     first: (*first).to_owned(),
                     second: name.clone(),
                     chain: network.to_string(),
@@ -290,28 +293,32 @@ fn look_up_all(config: &Config) -> Result<(Vec<Network>, Vec<KnownChain<'_>>), P
 /// Reads an address book file in the format that `bardo devnet` prints.
 ///
 /// # Errors
-/// [`PlanError::BookUnreadable`] if the file cannot be read, [`PlanError::Book`] if it is not a valid address book.
-pub fn read_book(path: &Path) -> Result<Description, PlanError> {
+/// [`NetworkPlanError::BookUnreadable`] if the file cannot be read, [`NetworkPlanError::Book`] if it is not a valid address book.
+pub fn read_book(path: &Path) -> Result<NetworkDescription, NetworkPlanError> {
     let unreadable =
-        |reason: &str| PlanError::BookUnreadable { path: path.to_owned(), reason: SafeText::clean(reason, 200) };
+        |reason: &str| NetworkPlanError::BookUnreadable { path: path.to_owned(), reason: SafeText::clean(reason, 200) };
     let json = regular_file::read_text(path, MAX_BOOK_BYTES).map_err(|error| match error.kind() {
         ErrorKind::FileTooLarge => unreadable("not a file of at most 4 MiB"),
         _ => unreadable(&error.to_string()),
     })?;
-    Description::parse(&json).map_err(|source| PlanError::Book { path: path.to_owned(), source })
+    NetworkDescription::parse(&json).map_err(|source| NetworkPlanError::Book { path: path.to_owned(), source })
 }
 
 /// Known properties of a configured chain: from the book, else by name, else by its configured id.
 ///
 /// An unknown name is allowed if the settings are sufficient: with an id, or from `--rpc`, whose endpoint returns the
 /// id. Otherwise it counts as a misspelling.
-fn look_up(name: &str, settings: &ChainSettings, described: &[Network]) -> Result<Option<Network>, PlanError> {
+fn find_chain(
+    name: &str,
+    settings: &ChainSettings,
+    described: &[Network],
+) -> Result<Option<Network>, NetworkPlanError> {
     let configured = settings.chain_id.as_ref();
     let found = match resolve(name, described).or_else(|_| resolve(name, named())) {
         Ok(network) => Some(network.clone()),
-        Err(_) if configured.is_some() || matches!(settings.rpc.origin, Origin::Flag(_)) => None,
+        Err(_) if configured.is_some() || matches!(settings.rpc.origin, SettingOrigin::Flag(_)) => None,
         Err(source) => {
-            return Err(PlanError::Unknown { origin: format!("endpoints ({})", settings.rpc.origin), source });
+            return Err(NetworkPlanError::Unknown { origin: format!("endpoints ({})", settings.rpc.origin), source });
         }
     };
     let Some(configured) = configured else {
@@ -322,7 +329,7 @@ fn look_up(name: &str, settings: &ChainSettings, described: &[Network]) -> Resul
         Some(network) if network.chain_id == configured.value => Ok(Some(network)),
         // The devnet's chains have the names of real ones, so their ids are accepted too.
         _ if matches!(configured.value, DEVNET_ETHEREUM | DEVNET_BASE) => Ok(None),
-        Some(network) => Err(PlanError::ConfiguredId {
+        Some(network) => Err(NetworkPlanError::ConfiguredId {
             origin: configured.origin.to_string(),
             chain: network.name,
             configured: configured.value,

@@ -4,10 +4,10 @@
 use alloy::primitives::{Address, address};
 
 use super::{
-    AddressBook, ChainPlan, Contract, DEVNET_BASE, DEVNET_ETHEREUM, Description, DescriptionError, Network,
-    NetworkKind, Plan, PlanError, UniswapVersion, UnknownChain, by_id, named, resolve,
+    AddressBook, ChainPlan, DEVNET_BASE, DEVNET_ETHEREUM, DescriptionError, KnownContract, Network, NetworkDescription,
+    NetworkKind, NetworkPlan, NetworkPlanError, UniswapVersion, UnknownChain, by_id, named, resolve,
 };
-use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::config::{Config, ConfigFlags, Environment};
 
 #[test]
 fn the_named_networks_are_the_eight_with_their_ids() {
@@ -35,16 +35,16 @@ fn every_network_has_what_a_swap_needs() {
     for network in named() {
         let book = &network.book;
         for contract in [
-            Contract::Permit2,
-            Contract::Multicall3,
-            Contract::WrappedNative,
-            Contract::UniversalRouter,
-            Contract::SwapRouter02,
-            Contract::V2Factory,
-            Contract::V2Router,
-            Contract::V3Factory,
-            Contract::V3PositionManager,
-            Contract::QuoterV2,
+            KnownContract::Permit2,
+            KnownContract::Multicall3,
+            KnownContract::WrappedNative,
+            KnownContract::UniversalRouter,
+            KnownContract::SwapRouter02,
+            KnownContract::V2Factory,
+            KnownContract::V2Router,
+            KnownContract::V3Factory,
+            KnownContract::V3PositionManager,
+            KnownContract::QuoterV2,
         ] {
             assert!(book.contract(contract).is_some_and(|at| !at.is_zero()), "{network}: {contract:?}");
         }
@@ -53,8 +53,8 @@ fn every_network_has_what_a_swap_needs() {
             [UniswapVersion::V2, UniswapVersion::V3, UniswapVersion::V4],
             "{network}"
         );
-        assert_eq!(book.contract(Contract::Permit2), Some(address!("000000000022D473030F116dDEE9F6B43aC78BA3")));
-        let wrapped = book.contract(Contract::WrappedNative).unwrap();
+        assert_eq!(book.contract(KnownContract::Permit2), Some(address!("000000000022D473030F116dDEE9F6B43aC78BA3")));
+        let wrapped = book.contract(KnownContract::WrappedNative).unwrap();
         let token = book.tokens().iter().find(|token| token.address == wrapped).unwrap();
         assert_eq!(token.symbol, format!("W{}", network.native_symbol), "{network}");
         assert!(book.tokens().iter().any(|token| token.symbol == "USDC" && token.decimals == 6), "{network}");
@@ -73,14 +73,14 @@ fn known_addresses_are_right() {
     let at = |id: u64, contract| by_id(id).unwrap().book.contract(contract).unwrap();
     // The first Quoter (0xb27308f9…) is deployed on these chains too and must not be listed.
     for id in [1, 42_161, 10, 137] {
-        assert_eq!(at(id, Contract::QuoterV2), address!("61fFE014bA17989E743c5F6cB21bF9697530B21e"));
+        assert_eq!(at(id, KnownContract::QuoterV2), address!("61fFE014bA17989E743c5F6cB21bF9697530B21e"));
     }
-    assert_eq!(at(130, Contract::QuoterV2), address!("385A5cf5F83e99f7BB2852b6A19C3538b9FA7658"));
-    assert_eq!(at(8453, Contract::V3Factory), address!("33128a8fC17869897dcE68Ed026d694621f6FDfD"));
-    assert_eq!(at(1, Contract::UniversalRouter), address!("66a9893cC07D91D95644AEDD05D03f95e1dBA8Af"));
+    assert_eq!(at(130, KnownContract::QuoterV2), address!("385A5cf5F83e99f7BB2852b6A19C3538b9FA7658"));
+    assert_eq!(at(8453, KnownContract::V3Factory), address!("33128a8fC17869897dcE68Ed026d694621f6FDfD"));
+    assert_eq!(at(1, KnownContract::UniversalRouter), address!("66a9893cC07D91D95644AEDD05D03f95e1dBA8Af"));
     // Polygon's WETH is bridged ether; its native token has another wrapper contract.
     let polygon = by_id(137).unwrap();
-    assert_eq!(at(137, Contract::WrappedNative), address!("0d500B1d8E8eF31E21C99d1Db9A6444d3ADf1270"));
+    assert_eq!(at(137, KnownContract::WrappedNative), address!("0d500B1d8E8eF31E21C99d1Db9A6444d3ADf1270"));
     let weth = polygon.book.tokens().iter().find(|token| token.symbol == "WETH").unwrap();
     assert_eq!(weth.address, address!("7ceB23fD6bC0adD59E62ac25578270cFf1b9f619"));
     let usdc = |id: u64| by_id(id).unwrap().book.tokens().iter().find(|token| token.symbol == "USDC").unwrap().address;
@@ -88,9 +88,9 @@ fn known_addresses_are_right() {
     assert_eq!(usdc(8453), address!("833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"));
     // UniswapX orders per chain: V2 Dutch on mainnet, Priority on Base, V3 Dutch on Arbitrum.
     let has = |id: u64, contract| by_id(id).unwrap().book.contract(contract).is_some();
-    assert!(has(1, Contract::V2DutchReactor) && !has(1, Contract::PriorityReactor));
-    assert!(has(8453, Contract::PriorityReactor) && !has(8453, Contract::V2DutchReactor));
-    assert!(has(42_161, Contract::V3DutchReactor));
+    assert!(has(1, KnownContract::V2DutchReactor) && !has(1, KnownContract::PriorityReactor));
+    assert!(has(8453, KnownContract::PriorityReactor) && !has(8453, KnownContract::V2DutchReactor));
+    assert!(has(42_161, KnownContract::V3DutchReactor));
     let feed = |id: u64, pair: &str| by_id(id).unwrap().book.feed(pair).unwrap().address;
     assert_eq!(feed(1, "ETH / USD"), address!("5f4eC3Df9cbd43714FE2740f5E3616155c5b8419"));
     assert_eq!(feed(8453, "ETH / USD"), address!("71041dddad3595F9CEd3DcCFBe3D1F4b0a16Bb70"));
@@ -100,12 +100,12 @@ fn known_addresses_are_right() {
 fn contract_keys_round_trip() {
     for network in named() {
         for (contract, at) in network.book.contracts() {
-            assert_eq!(Contract::from_key(&contract.key()), Some(contract));
+            assert_eq!(KnownContract::from_key(&contract.key()), Some(contract));
             assert!(network.book.label(at).is_some());
         }
     }
-    assert_eq!(Contract::QuoterV2.key(), "quoterV2");
-    assert_eq!(Contract::from_key("quoter"), None);
+    assert_eq!(KnownContract::QuoterV2.key(), "quoterV2");
+    assert_eq!(KnownContract::from_key("quoter"), None);
 }
 
 #[test]
@@ -147,14 +147,14 @@ const DEVNET: &str = r#"{"chains":[
 
 #[test]
 fn a_description_becomes_networks_and_back() {
-    let description = Description::parse(DEVNET).unwrap();
+    let description = NetworkDescription::parse(DEVNET).unwrap();
     let again = serde_json::to_string(&description).unwrap();
-    assert_eq!(Description::parse(&again).unwrap(), description);
+    assert_eq!(NetworkDescription::parse(&again).unwrap(), description);
 
     let networks = description.networks();
     let ethereum = resolve("ethereum", &networks).unwrap();
     assert_eq!((ethereum.chain_id, ethereum.kind), (DEVNET_ETHEREUM, NetworkKind::Devnet));
-    assert_eq!(ethereum.book.contract(Contract::QuoterV2), Some(Address::repeat_byte(0x11)));
+    assert_eq!(ethereum.book.contract(KnownContract::QuoterV2), Some(Address::repeat_byte(0x11)));
     assert_eq!(ethereum.uniswap_versions(), [UniswapVersion::V3]);
     assert_eq!(ethereum.book.others().collect::<Vec<_>>(), [("allowedMethodsEnforcer", Address::repeat_byte(0x33))]);
     assert_eq!(ethereum.book.label(Address::repeat_byte(0x33)).as_deref(), Some("allowedMethodsEnforcer"));
@@ -166,10 +166,10 @@ fn a_description_becomes_networks_and_back() {
 #[test]
 fn a_bad_description_is_refused_whole() {
     use DescriptionError as E;
-    let parse = |from: &str, to: &str| Description::parse(&DEVNET.replacen(from, to, 1)).unwrap_err();
-    assert!(matches!(Description::parse("{}"), Err(E::Json(_))));
-    assert!(matches!(Description::parse("[1,2"), Err(E::Json(_))));
-    assert_eq!(Description::parse(r#"{"chains":[]}"#), Err(E::Empty));
+    let parse = |from: &str, to: &str| NetworkDescription::parse(&DEVNET.replacen(from, to, 1)).unwrap_err();
+    assert!(matches!(NetworkDescription::parse("{}"), Err(E::Json(_))));
+    assert!(matches!(NetworkDescription::parse("[1,2"), Err(E::Json(_))));
+    assert_eq!(NetworkDescription::parse(r#"{"chains":[]}"#), Err(E::Empty));
     assert!(matches!(parse("0x1111111111111111111111111111111111111111", "0x11"), E::Json(_)));
     assert!(matches!(
         parse("0x1111111111111111111111111111111111111111", "0x0000000000000000000000000000000000000000"),
@@ -185,7 +185,7 @@ fn a_bad_description_is_refused_whole() {
 
 #[test]
 fn an_endpoint_may_describe_nothing_but_a_devnet() {
-    let described = Description::parse(&DEVNET.replace("31337", "1")).unwrap();
+    let described = NetworkDescription::parse(&DEVNET.replace("31337", "1")).unwrap();
     assert!(matches!(described.trust_as_devnet(), Err(DescriptionError::NotADevnet { chain_id: 1, .. })));
     let plan = ChainPlan { name: "ethereum".into(), network: by_id(1).cloned(), chain_id: None, endpoints: vec![] };
     // The endpoint's operator must not be able to choose the router.
@@ -194,7 +194,7 @@ fn an_endpoint_may_describe_nothing_but_a_devnet() {
     assert_eq!(stranger.settle(1, Some(&described)).unwrap().book, by_id(1).unwrap().book);
 }
 
-fn config(file: &str, env: &[(&str, &str)], flags: &Flags) -> Config {
+fn config(file: &str, env: &[(&str, &str)], flags: &ConfigFlags) -> Config {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("config.toml"), file).unwrap();
     let home = dir.path().to_str().unwrap().to_owned();
@@ -202,58 +202,61 @@ fn config(file: &str, env: &[(&str, &str)], flags: &Flags) -> Config {
     Config::load(&environment, flags).unwrap()
 }
 
-fn rpc(pairs: &[&str]) -> Flags {
-    Flags { rpc: pairs.iter().map(|pair| (*pair).to_owned()).collect(), ..Flags::default() }
+fn rpc(pairs: &[&str]) -> ConfigFlags {
+    ConfigFlags { rpc: pairs.iter().map(|pair| (*pair).to_owned()).collect(), ..ConfigFlags::default() }
 }
 
-fn network(name: &str) -> Flags {
-    Flags { network: Some(name.to_owned()), ..Flags::default() }
+fn network(name: &str) -> ConfigFlags {
+    ConfigFlags { network: Some(name.to_owned()), ..ConfigFlags::default() }
 }
 
 #[test]
 fn the_devnet_is_what_nobody_asked_otherwise_for() {
-    assert_eq!(Plan::from_config(&config("", &[], &Flags::default())), Ok(Plan::Devnet));
-    let idle = config("[chains.sepolia]\nrpc = [\"https://a.example\"]", &[], &Flags::default());
-    assert_eq!(Plan::from_config(&idle), Ok(Plan::Devnet));
+    assert_eq!(NetworkPlan::from_config(&config("", &[], &ConfigFlags::default())), Ok(NetworkPlan::Devnet));
+    let idle = config("[chains.sepolia]\nrpc = [\"https://a.example\"]", &[], &ConfigFlags::default());
+    assert_eq!(NetworkPlan::from_config(&idle), Ok(NetworkPlan::Devnet));
 }
 
 #[test]
 fn a_named_network_needs_an_endpoint() {
-    let error = Plan::from_config(&config("", &[], &network("base-sepolia"))).unwrap_err();
+    let error = NetworkPlan::from_config(&config("", &[], &network("base-sepolia"))).unwrap_err();
     assert_eq!(
         error.to_string(),
         "no endpoint for base-sepolia: set BARDO_RPC_BASE_SEPOLIA, `rpc` in [chains.base-sepolia] of the config file, \
          or --rpc base-sepolia=URL"
     );
     let with = config("", &[("BARDO_RPC_BASE_SEPOLIA", "https://a.example")], &network("84532"));
-    let Ok(Plan::Endpoints(chains)) = Plan::from_config(&with) else { panic!() };
+    let Ok(NetworkPlan::Endpoints(chains)) = NetworkPlan::from_config(&with) else { panic!() };
     assert_eq!((chains[0].name.as_str(), chains[0].endpoints.len()), ("base-sepolia", 1));
 }
 
 #[test]
 fn an_unknown_chain_is_refused_wherever_it_is_named() {
-    let message = |config: &Config| Plan::from_config(config).unwrap_err().to_string();
+    let message = |config: &Config| NetworkPlan::from_config(config).unwrap_err().to_string();
     assert!(
         message(&config("", &[], &network("sepolai")))
             .starts_with("network (--network): unknown chain 'sepolai' (did you mean 'sepolia'?)")
     );
     assert!(message(&config("", &[], &network("devnte"))).contains("did you mean 'devnet'?"));
-    let typo = config("[chains.sepolai]\nrpc = [\"https://a.example\"]", &[], &Flags::default());
+    let typo = config("[chains.sepolai]\nrpc = [\"https://a.example\"]", &[], &ConfigFlags::default());
     assert!(message(&typo).starts_with("endpoints (file, line 2): unknown chain 'sepolai'"), "{}", message(&typo));
-    let typo = config("", &[("BARDO_RPC_SEPOLAI", "https://a.example")], &Flags::default());
+    let typo = config("", &[("BARDO_RPC_SEPOLAI", "https://a.example")], &ConfigFlags::default());
     assert!(message(&typo).starts_with("endpoints (BARDO_RPC_SEPOLAI): unknown chain 'sepolai'"));
 }
 
 #[test]
 fn one_chain_under_two_names_is_refused() {
     let file = "[chains.eth]\nrpc = [\"https://a.example\"]\n[chains.mainnet]\nrpc = [\"https://b.example\"]";
-    assert!(matches!(Plan::from_config(&config(file, &[], &Flags::default())), Err(PlanError::Twice { .. })));
+    assert!(matches!(
+        NetworkPlan::from_config(&config(file, &[], &ConfigFlags::default())),
+        Err(NetworkPlanError::Twice { .. })
+    ));
 }
 
 #[test]
 fn an_id_that_is_not_the_chains_is_refused() {
     let file = "[chains.sepolia]\nrpc = [\"https://a.example\"]\nchain_id = 1";
-    let error = Plan::from_config(&config(file, &[], &Flags::default())).unwrap_err();
+    let error = NetworkPlan::from_config(&config(file, &[], &ConfigFlags::default())).unwrap_err();
     assert_eq!(
         error.to_string(),
         "file, line 3: chain_id = 1, but sepolia has id 11155111; correct it, or choose another name for your chain"
@@ -263,7 +266,7 @@ fn an_id_that_is_not_the_chains_is_refused() {
 #[test]
 fn the_id_behind_an_url_must_be_what_was_said() {
     let settle = |config: &Config, found: u64| {
-        let Plan::Endpoints(chains) = Plan::from_config(config).unwrap() else { panic!() };
+        let NetworkPlan::Endpoints(chains) = NetworkPlan::from_config(config).unwrap() else { panic!() };
         chains[0].settle(found, None).map(|network| (network.name, network.chain_id, network.kind))
     };
     let named = config("", &[], &rpc(&["base=http://127.0.0.1:1"]));
@@ -286,11 +289,11 @@ fn the_id_behind_an_url_must_be_what_was_said() {
 
 #[test]
 fn a_devnet_elsewhere_is_known_by_what_it_says() {
-    let plan = Plan::from_config(&config("", &[], &rpc(&["ethereum=http://127.0.0.1:8545"]))).unwrap();
-    let Plan::Endpoints(chains) = plan else { panic!() };
-    let description = Description::parse(DEVNET).unwrap();
+    let plan = NetworkPlan::from_config(&config("", &[], &rpc(&["ethereum=http://127.0.0.1:8545"]))).unwrap();
+    let NetworkPlan::Endpoints(chains) = plan else { panic!() };
+    let description = NetworkDescription::parse(DEVNET).unwrap();
     let network = chains[0].settle(DEVNET_ETHEREUM, Some(&description)).unwrap();
-    assert_eq!(network.book.contract(Contract::QuoterV2), Some(Address::repeat_byte(0x11)));
+    assert_eq!(network.book.contract(KnownContract::QuoterV2), Some(Address::repeat_byte(0x11)));
 }
 
 #[test]
@@ -298,15 +301,18 @@ fn a_book_file_is_read_and_a_bad_one_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("book.json");
     std::fs::write(&path, DEVNET).unwrap();
-    let flags = Flags { book: Some(path.clone()), ..rpc(&["ethereum=http://127.0.0.1:8545"]) };
-    let Plan::Endpoints(chains) = Plan::from_config(&config("", &[], &flags)).unwrap() else { panic!() };
+    let flags = ConfigFlags { book: Some(path.clone()), ..rpc(&["ethereum=http://127.0.0.1:8545"]) };
+    let NetworkPlan::Endpoints(chains) = NetworkPlan::from_config(&config("", &[], &flags)).unwrap() else { panic!() };
     assert_eq!(chains[0].settle(DEVNET_ETHEREUM, None).unwrap().book.tokens().len(), 1);
 
     std::fs::write(&path, "{").unwrap();
-    let error = Plan::from_config(&config("", &[], &flags)).unwrap_err().to_string();
+    let error = NetworkPlan::from_config(&config("", &[], &flags)).unwrap_err().to_string();
     assert!(error.contains("book.json: not an address book"), "{error}");
-    let missing = Flags { book: Some(dir.path().join("none.json")), ..Flags::default() };
-    assert!(matches!(Plan::from_config(&config("", &[], &missing)), Err(PlanError::BookUnreadable { .. })));
+    let missing = ConfigFlags { book: Some(dir.path().join("none.json")), ..ConfigFlags::default() };
+    assert!(matches!(
+        NetworkPlan::from_config(&config("", &[], &missing)),
+        Err(NetworkPlanError::BookUnreadable { .. })
+    ));
 }
 
 #[test]

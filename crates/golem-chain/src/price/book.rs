@@ -2,7 +2,7 @@
 
 use super::{FeedPrices, FeedSpec, FixedPriceError, FixedPrices, PriceChain, PriceSource, SequencerSpec};
 use crate::{
-    network::{Contract, Network, NetworkKind},
+    network::{KnownContract, Network, NetworkKind},
     provider::ChainClient,
 };
 use alloy::primitives::{Address, address};
@@ -54,7 +54,7 @@ impl PriceChain {
         let network = client.network();
         let mut sources: Vec<Arc<dyn PriceSource>> = Vec::new();
         let feeds = feed_specs(network);
-        if let Some(multicall) = network.book.contract(Contract::Multicall3).filter(|_| !feeds.is_empty()) {
+        if let Some(multicall) = network.book.contract(KnownContract::Multicall3).filter(|_| !feeds.is_empty()) {
             let plain = FeedPrices::new(
                 client.provider().clone(),
                 multicall,
@@ -76,7 +76,7 @@ impl PriceChain {
 
 /// Feed specifications for all tokens of the book that have a feed.
 pub fn feed_specs(network: &Network) -> Vec<FeedSpec> {
-    let wrapped = network.book.contract(Contract::WrappedNative);
+    let wrapped = network.book.contract(KnownContract::WrappedNative);
     let listed = network.book.tokens().iter().map(|token| (token.symbol.as_str(), token.address));
     // The wrapped native token has the native token's price, even if the book lists it under another symbol or not at
     // all.

@@ -3,8 +3,8 @@
 //! All feeds of one query are read in one `eth_call` through Multicall3, together with the block's time. All answers
 //! therefore belong to one block, and ages are relative to its timestamp.
 
-use super::{NoPrice, Price, PriceOrigin, PriceReader, PriceSource, Quoted};
-use crate::multicall::{Answers, Call, Calls};
+use super::{NoPrice, Price, PriceOrigin, PriceReader, PriceResult, PriceSource};
+use crate::multicall::{BatchResults, CallBatch, CallIndex};
 use alloy::{
     eips::BlockId,
     primitives::{Address, I256, U256},
@@ -71,7 +71,7 @@ pub struct FeedPrices {
 }
 
 /// Lowest and highest answer of an aggregator.
-type Bounds = (I256, I256);
+type AnswerBounds = (I256, I256);
 
 impl FeedPrices {
     /// Creates a source with one feed per token; a later feed for a token replaces an earlier one, so that the
@@ -111,8 +111,8 @@ impl FeedPrices {
         Self { frozen_at: time, ..self }
     }
 
-    async fn read(&self, tokens: &[Address]) -> Result<Vec<Quoted>, NoPrice> {
-        let mut calls = Calls::default();
+    async fn read(&self, tokens: &[Address]) -> Result<Vec<PriceResult>, NoPrice> {
+        let mut calls = CallBatch::default();
         let time = calls.push(self.multicall, &IMulticall3::getCurrentBlockTimestampCall {});
         let sequencer =
             self.sequencer.map(|spec| (spec, calls.push(spec.address, &Aggregator::latestRoundDataCall {})));
@@ -136,9 +136,9 @@ impl FeedPrices {
             .collect())
     }
 
-    fn ask<'a>(&self, spec: &'a FeedSpec, calls: &mut Calls) -> FeedCalls<'a> {
+    fn ask<'a>(&self, spec: &'a FeedSpec, calls: &mut CallBatch) -> FeedCalls<'a> {
         let proven = self.proven.lock().contains(&spec.address);
-        let identity = (!proven).then(|| Identity {
+        let identity = (!proven).then(|| FeedIdentity {
             pair: calls.push(spec.address, &Aggregator::descriptionCall {}),
             decimals: calls.push(spec.address, &Aggregator::decimalsCall {}),
         });
@@ -154,9 +154,9 @@ impl FeedPrices {
     async fn bounds(
         &self,
         asked: &[Option<FeedCalls<'_>>],
-        answers: &Answers,
-    ) -> Result<HashMap<Address, Option<Bounds>>, NoPrice> {
-        let (mut calls, mut moved, mut known) = (Calls::default(), Vec::new(), HashMap::new());
+        answers: &BatchResults,
+    ) -> Result<HashMap<Address, Option<AnswerBounds>>, NoPrice> {
+        let (mut calls, mut moved, mut known) = (CallBatch::default(), Vec::new(), HashMap::new());
         for asked in asked.iter().flatten() {
             let feed = asked.spec.address;
             let aggregator = asked.aggregator.take(answers).unwrap_or(feed);
@@ -180,10 +180,10 @@ impl FeedPrices {
     fn judge(
         &self,
         asked: FeedCalls<'_>,
-        answers: &Answers,
-        bounds: &HashMap<Address, Option<Bounds>>,
+        answers: &BatchResults,
+        bounds: &HashMap<Address, Option<AnswerBounds>>,
         now: u64,
-    ) -> Quoted {
+    ) -> PriceResult {
         let FeedCalls { spec, identity, aggregator: _, bounded: _, round } = asked;
         if let Some(identity) = identity {
             check_identity(spec, &identity, answers)?;
@@ -212,7 +212,7 @@ impl PriceSource for FeedPrices {
         "price feeds"
     }
 
-    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
+    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<PriceResult>> {
         Box::pin(async move { self.read(tokens).await.unwrap_or_else(|reason| vec![Err(reason); tokens.len()]) })
     }
 
@@ -249,37 +249,37 @@ impl PriceSource for FeedPrices {
 
 struct FeedCalls<'a> {
     spec: &'a FeedSpec,
-    identity: Option<Identity>,
-    aggregator: Call<BoundedAggregator::aggregatorCall>,
+    identity: Option<FeedIdentity>,
+    aggregator: CallIndex<BoundedAggregator::aggregatorCall>,
     bounded: BoundsCalls,
-    round: Call<Aggregator::latestRoundDataCall>,
+    round: CallIndex<Aggregator::latestRoundDataCall>,
 }
 
 /// Calls that read an aggregator's bounds.
 struct BoundsCalls {
     aggregator: Address,
-    min: Call<BoundedAggregator::minAnswerCall>,
-    max: Call<BoundedAggregator::maxAnswerCall>,
+    min: CallIndex<BoundedAggregator::minAnswerCall>,
+    max: CallIndex<BoundedAggregator::maxAnswerCall>,
 }
 
 impl BoundsCalls {
-    fn ask(calls: &mut Calls, aggregator: Address) -> Self {
+    fn ask(calls: &mut CallBatch, aggregator: Address) -> Self {
         let min = calls.push(aggregator, &BoundedAggregator::minAnswerCall {});
         let max = calls.push(aggregator, &BoundedAggregator::maxAnswerCall {});
         Self { aggregator, min, max }
     }
 
-    fn take(&self, answers: &Answers) -> Option<Bounds> {
+    fn take(&self, answers: &BatchResults) -> Option<AnswerBounds> {
         self.min.take(answers).zip(self.max.take(answers))
     }
 }
 
-struct Identity {
-    pair: Call<Aggregator::descriptionCall>,
-    decimals: Call<Aggregator::decimalsCall>,
+struct FeedIdentity {
+    pair: CallIndex<Aggregator::descriptionCall>,
+    decimals: CallIndex<Aggregator::decimalsCall>,
 }
 
-fn check_identity(spec: &FeedSpec, identity: &Identity, answers: &Answers) -> Result<(), NoPrice> {
+fn check_identity(spec: &FeedSpec, identity: &FeedIdentity, answers: &BatchResults) -> Result<(), NoPrice> {
     let pair = identity.pair.take(answers).ok_or(NoPrice::NoAnswer)?;
     let decimals = identity.decimals.take(answers).ok_or(NoPrice::NoAnswer)?;
     if pair == spec.pair.as_str() && decimals == spec.decimals {
@@ -307,7 +307,7 @@ fn check_sequencer(spec: SequencerSpec, round: Aggregator::latestRoundDataReturn
     Ok(())
 }
 
-fn price_of(spec: &FeedSpec, round: Aggregator::latestRoundDataReturn, now: u64) -> Quoted {
+fn price_of(spec: &FeedSpec, round: Aggregator::latestRoundDataReturn, now: u64) -> PriceResult {
     if round.answer <= I256::ZERO {
         return Err(NoPrice::NotPositive { answer: round.answer });
     }

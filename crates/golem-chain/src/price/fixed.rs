@@ -1,6 +1,6 @@
 //! Fixed prices from the configuration, for test networks without live feeds.
 
-use super::{NoPrice, Price, PriceOrigin, PriceSource, Quoted};
+use super::{NoPrice, Price, PriceOrigin, PriceResult, PriceSource};
 use alloy::primitives::Address;
 use bardo_base::{text::SafeText, units::Usd};
 use futures::future::BoxFuture;
@@ -66,7 +66,7 @@ impl PriceSource for FixedPrices {
         "fixed test prices"
     }
 
-    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
+    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<PriceResult>> {
         let answer = |token: &Address| {
             let usd = *self.0.get(token).ok_or(NoPrice::UnknownToken)?;
             Ok(Price { usd, source: PriceOrigin::Fixed, observed_at: None, age: None })

@@ -181,7 +181,7 @@ pub enum NoPrice {
 }
 
 /// Result of a price query for one token.
-pub type Quoted = Result<Price, NoPrice>;
+pub type PriceResult = Result<Price, NoPrice>;
 
 /// A source of token prices.
 pub trait PriceSource: fmt::Debug + Send + Sync {
@@ -189,7 +189,7 @@ pub trait PriceSource: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Queries prices; returns one result per token, in the given order.
-    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>>;
+    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<PriceResult>>;
 
     /// Returns the same source with another provider of the same chain, reading at `block` if given. `None` for a
     /// source that does not read the chain.

@@ -5,7 +5,7 @@ use alloy::primitives::Address;
 use alloy::providers::{DynProvider, Provider as _};
 
 use super::NoPrice;
-use crate::multicall::{Answers, Calls};
+use crate::multicall::{BatchResults, CallBatch};
 use crate::provider::ProviderError;
 
 /// Reader that batches many calls at one block.
@@ -40,7 +40,7 @@ impl PriceReader {
     ///
     /// # Errors
     /// [`NoPrice`] if the chain does not answer or its endpoints contradict each other.
-    pub async fn send(&self, calls: Calls, multicall: Address) -> Result<Answers, NoPrice> {
+    pub async fn send(&self, calls: CallBatch, multicall: Address) -> Result<BatchResults, NoPrice> {
         if let Some(block) = self.block {
             return Ok(calls.send(self.witness.as_ref().unwrap_or(&self.provider), multicall, block).await?);
         }

@@ -178,7 +178,7 @@ fn source_at(chain: &FakeChain, sequencer: Option<SequencerSpec>, wall: u64) -> 
     FeedPrices::new(provider, MULTICALL, [spec()], sequencer, max_block_age, Arc::new(At(wall)))
 }
 
-async fn read(feed: FakeFeed) -> Quoted {
+async fn read(feed: FakeFeed) -> PriceResult {
     let chain = FakeChain::with(vec![(FEED, feed)]);
     source_at(&chain, None, NOW + 5).prices(&[TOKEN]).await.remove(0)
 }

@@ -103,14 +103,14 @@ pub(super) struct AnswerGroups {
 pub(super) fn tally(
     packet: &RequestPacket,
     answers: Vec<(usize, ResponsePacket)>,
-    stands_still: impl Fn(usize) -> bool,
+    is_stalled: impl Fn(usize) -> bool,
 ) -> AnswerGroups {
-    let head = is_of_the_head(packet).then(|| common_head(&answers, &stands_still)).flatten();
+    let head = is_of_the_head(packet).then(|| common_head(&answers, &is_stalled)).flatten();
     let mut groups: Vec<(ResponsePacket, Vec<usize>)> = Vec::new();
     let mut behind = Vec::new();
     for (index, answer) in answers {
         if answer::is_behind(&answer) {
-            behind.push((index, answer, stands_still(index)));
+            behind.push((index, answer, is_stalled(index)));
             continue;
         }
         match groups.iter_mut().find(|(known, _)| is_the_same(packet, known, &answer)) {
@@ -171,7 +171,7 @@ fn is_of_the_head(packet: &RequestPacket) -> bool {
 
 /// The highest of the latest blocks that two endpoints have reached, because the claim of a single endpoint is not
 /// trusted. Stalled endpoints count only if all have stalled.
-fn common_head(answers: &[(usize, ResponsePacket)], stands_still: &impl Fn(usize) -> bool) -> Option<ResponsePacket> {
+fn common_head(answers: &[(usize, ResponsePacket)], is_stalled: &impl Fn(usize) -> bool) -> Option<ResponsePacket> {
     let number = |answer: &ResponsePacket| {
         let ResponsePacket::Single(response) = answer else { return None };
         let ResponsePayload::Success(raw) = &response.payload else { return None };
@@ -179,7 +179,7 @@ fn common_head(answers: &[(usize, ResponsePacket)], stands_still: &impl Fn(usize
         u64::from_str_radix(block.get("number")?.as_str()?.strip_prefix("0x")?, 16).ok()
     };
     let heads: Vec<_> =
-        answers.iter().filter_map(|(index, answer)| Some((number(answer)?, stands_still(*index), answer))).collect();
+        answers.iter().filter_map(|(index, answer)| Some((number(answer)?, is_stalled(*index), answer))).collect();
     reached(&heads.iter().map(|(number, still, _)| (*number, *still)).collect::<Vec<_>>())
         .and_then(|place| heads.get(place).map(|(_, _, answer)| (*answer).clone()))
 }
@@ -259,8 +259,8 @@ mod tests {
             ResponsePacket::Single(serde_json::from_value::<Response>(told).unwrap())
         };
         let answers = said.iter().map(answer).enumerate().collect();
-        let stands_still = |at: usize| matches!(said[at], SampleAnswer::Lacks { still: true });
-        let (answer, others) = tally(&RequestPacket::Single(request), answers, stands_still).majority()?;
+        let is_stalled = |at: usize| matches!(said[at], SampleAnswer::Lacks { still: true });
+        let (answer, others) = tally(&RequestPacket::Single(request), answers, is_stalled).majority()?;
         let ResponsePacket::Single(answer) = answer else { panic!("{answer:?}") };
         Some((answer.payload.as_success().unwrap().get().trim_matches('"').to_owned(), others))
     }

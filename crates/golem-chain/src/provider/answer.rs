@@ -1,6 +1,6 @@
 //! Validation of answers against requests: shape, ids and sanitised messages; classification of JSON-RPC errors.
 
-use super::error::{Malformed, ProviderError, TEXT_LIMIT};
+use super::error::{MalformedAnswer, ProviderError, TEXT_LIMIT};
 use alloy::rpc::json_rpc::{ErrorPayload, Id, RequestPacket, Response, ResponsePacket, ResponsePayload};
 use bardo_base::text::SafeText;
 use std::collections::HashSet;
@@ -34,7 +34,7 @@ pub(super) fn check(
         (RequestPacket::Single(asked), ResponsePacket::Single(response)) => {
             if &response.id != asked.id() {
                 return Err(whole_refusal(&response)
-                    .unwrap_or_else(|| malformed(Malformed::WrongId { found: id_text(&response.id) })));
+                    .unwrap_or_else(|| malformed(MalformedAnswer::WrongId { found: id_text(&response.id) })));
             }
             Ok(ResponsePacket::Single(cleaned(response)))
         }
@@ -45,22 +45,25 @@ pub(super) fn check(
                     let known = asked.iter().any(|request| request.id() == &response.id);
                     let id = id_text(&response.id);
                     return Err(malformed(if known {
-                        Malformed::DuplicateId { id }
+                        MalformedAnswer::DuplicateId { id }
                     } else {
-                        Malformed::WrongId { found: id }
+                        MalformedAnswer::WrongId { found: id }
                     }));
                 }
             }
             if !open.is_empty() {
-                return Err(malformed(Malformed::HalfBatch { expected: asked.len(), missing: open.len() }));
+                return Err(malformed(MalformedAnswer::HalfBatch { expected: asked.len(), missing: open.len() }));
             }
             Ok(ResponsePacket::Batch(responses.into_iter().map(cleaned).collect()))
         }
         (RequestPacket::Single(_), ResponsePacket::Batch(_)) => {
-            Err(malformed(Malformed::Shape { expected: "one response", found: "a list" }))
+            Err(malformed(MalformedAnswer::Shape { expected: "one response", found: "a list" }))
         }
-        (RequestPacket::Batch(_), ResponsePacket::Single(response)) => Err(whole_refusal(&response)
-            .unwrap_or_else(|| malformed(Malformed::Shape { expected: "a list of responses", found: "one response" }))),
+        (RequestPacket::Batch(_), ResponsePacket::Single(response)) => {
+            Err(whole_refusal(&response).unwrap_or_else(|| {
+                malformed(MalformedAnswer::Shape { expected: "a list of responses", found: "one response" })
+            }))
+        }
     }
 }
 
@@ -77,12 +80,12 @@ pub(super) fn is_rate_limited(packet: &ResponsePacket) -> bool {
 pub(super) fn is_behind(packet: &ResponsePacket) -> bool {
     packet.iter_errors().any(|error| {
         let message = error.message.to_lowercase();
-        !is_of_a_call(error, &message) && words_mean_behind(&message)
+        !is_of_a_call(error, &message) && message_means_behind(&message)
     })
 }
 
 /// Returns true if a message, given in lower case, says that the endpoint lacks the requested block.
-pub(super) fn words_mean_behind(message: &str) -> bool {
+pub(super) fn message_means_behind(message: &str) -> bool {
     BEHIND_WORDS.iter().any(|words| message.contains(words))
 }
 
@@ -110,11 +113,11 @@ pub(super) fn is_no_answer(packet: &ResponsePacket) -> bool {
 /// Returns true if an error leaves the outcome of the request open: an internal error, an unavailable resource
 /// ([EIP-1474](https://eips.ethereum.org/EIPS/eip-1474)), or a gateway's timeout.
 pub(super) fn means_trouble(error: &ErrorPayload) -> bool {
-    words_mean_trouble(error.code, &error.message.to_lowercase())
+    message_means_trouble(error.code, &error.message.to_lowercase())
 }
 
 /// Like [`means_trouble`], for an error's code and its message in lower case.
-pub(super) fn words_mean_trouble(code: i64, message: &str) -> bool {
+pub(super) fn message_means_trouble(code: i64, message: &str) -> bool {
     is_trouble_code(code) || message.contains("timeout") || message.contains("timed out")
 }
 

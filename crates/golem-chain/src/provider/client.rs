@@ -5,15 +5,15 @@ use super::{
     dispute::{DisputeMark, DisputesSince},
     endpoint::Endpoint,
     error::ProviderError,
-    health::{ChainHealth, HealthHandle, Thresholds},
+    health::{ChainEndpointHealth, HealthHandle, HealthThresholds},
     http::{CappedHttp, HttpLimits},
-    monitor::{Monitor, MonitorGuard, MonitorRules},
+    monitor::{EndpointMonitor, MonitorGuard, MonitorRules},
     retry::RetryRules,
     stack::EndpointStack,
 };
 use crate::{
     devnet::Devnet,
-    network::{ChainPlan, Description, Network, NetworkKind, WrongChainId},
+    network::{ChainPlan, Network, NetworkDescription, NetworkKind, WrongChainId},
     sender::FeeRules,
 };
 use alloy::{
@@ -43,14 +43,14 @@ struct Inner {
     /// Provider over the same endpoints that decides by majority; `None` with a single endpoint.
     majority: Option<DynProvider>,
     health: HealthHandle,
-    backing: Backing,
+    backing: ClientBackend,
     /// `None` for a client of one endpoint, whose chain's monitor watches all endpoints.
     _monitor: Option<MonitorGuard>,
 }
 
 /// Source of a [`ChainClient`]'s data.
 #[derive(Debug, Clone)]
-pub enum Backing {
+pub enum ClientBackend {
     /// A chain inside this process; simulations read its state directly.
     Devnet(Devnet),
     /// JSON-RPC endpoints of the chain.
@@ -133,7 +133,7 @@ impl ChainClient {
         // The chain id is not known yet, so these endpoints expect none. The lasting ones are created afterwards.
         let probes: Vec<Endpoint> = transports
             .iter()
-            .map(|http| Endpoint::new(http.label().clone(), 0, http.clone(), Thresholds::default()))
+            .map(|http| Endpoint::new(http.label().clone(), 0, http.clone(), HealthThresholds::default()))
             .collect();
         let network = settle(plan, &probes, rules.retry).await?;
 
@@ -150,7 +150,7 @@ impl ChainClient {
         let several = watched.len() > 1;
         let witnessed = several.then(|| over(stack.witnessed(), is_local, None));
         let majority = several.then(|| over(stack.by_majority(), is_local, None));
-        Ok(Self::watch(network, (provider, witnessed, majority), Backing::Endpoints(stack), watched, clock))
+        Ok(Self::watch(network, (provider, witnessed, majority), ClientBackend::Endpoints(stack), watched, clock))
     }
 
     /// Creates a client of a chain inside this process. Must be called on a tokio runtime.
@@ -165,7 +165,7 @@ impl ChainClient {
         let label = SafeText::clean("in this process", 40);
         let transport = provider.client().transport().clone();
         let endpoint = Endpoint::new(label, network.chain_id, transport, thresholds(&network));
-        Ok(Self::watch(network, (provider, None, None), Backing::Devnet(devnet), vec![endpoint], clock))
+        Ok(Self::watch(network, (provider, None, None), ClientBackend::Devnet(devnet), vec![endpoint], clock))
     }
 
     /// Network of the chain: name, id and address book.
@@ -259,23 +259,23 @@ impl ChainClient {
     /// Current position in the record of contradictions between endpoints.
     pub fn dispute_mark(&self) -> DisputeMark {
         match &self.0.backing {
-            Backing::Devnet(_) => DisputeMark::default(),
-            Backing::Endpoints(stack) => stack.mark(),
+            ClientBackend::Devnet(_) => DisputeMark::default(),
+            ClientBackend::Endpoints(stack) => stack.mark(),
         }
     }
 
     /// Contradictions between endpoints since `mark`; `None` if there are none.
     pub fn disputes_since(&self, mark: DisputeMark) -> Option<DisputesSince> {
         match &self.0.backing {
-            Backing::Devnet(_) => None,
-            Backing::Endpoints(stack) => stack.disputes_since(mark),
+            ClientBackend::Devnet(_) => None,
+            ClientBackend::Endpoints(stack) => stack.disputes_since(mark),
         }
     }
 
     /// Creates a client for each counted endpoint, in the operator's order, with the endpoint's label. Each client
     /// shows the chain as that endpoint describes it. Empty for a chain in this process.
     pub fn each_alone(&self) -> Vec<(SafeText, Self)> {
-        let Backing::Endpoints(stack) = &self.0.backing else { return Vec::new() };
+        let ClientBackend::Endpoints(stack) = &self.0.backing else { return Vec::new() };
         let is_local = self.0.provider.client().is_local();
         let alone = stack.counted().into_iter().filter_map(|index| {
             let label = stack.endpoints().get(index)?.label().clone();
@@ -287,7 +287,7 @@ impl ChainClient {
                 witnessed: None,
                 majority: None,
                 health: self.0.health.clone(),
-                backing: Backing::Endpoints(alone),
+                backing: ClientBackend::Endpoints(alone),
                 _monitor: None,
             };
             Some((label, Self(Arc::new(inner))))
@@ -303,8 +303,8 @@ impl ChainClient {
         params: impl RpcSend,
     ) -> Vec<Result<T, ProviderError>> {
         let endpoints = match &self.0.backing {
-            Backing::Endpoints(stack) if stack.endpoints().len() > 1 => stack.endpoints(),
-            Backing::Endpoints(_) | Backing::Devnet(_) => &[],
+            ClientBackend::Endpoints(stack) if stack.endpoints().len() > 1 => stack.endpoints(),
+            ClientBackend::Endpoints(_) | ClientBackend::Devnet(_) => &[],
         };
         let asked = endpoints.iter().filter(|endpoint| endpoint.answers()).map(|endpoint| async {
             endpoint.verify().await?;
@@ -344,7 +344,7 @@ impl ChainClient {
     }
 
     /// Health of the chain at the latest poll.
-    pub fn health(&self) -> ChainHealth {
+    pub fn health(&self) -> ChainEndpointHealth {
         self.0.health.now()
     }
 
@@ -354,21 +354,21 @@ impl ChainClient {
     }
 
     /// Source from which fork simulations take the chain's state.
-    pub fn backing(&self) -> &Backing {
+    pub fn backing(&self) -> &ClientBackend {
         &self.0.backing
     }
 
     fn watch(
         network: Network,
         (provider, witnessed, majority): (DynProvider, Option<DynProvider>, Option<DynProvider>),
-        backing: Backing,
+        backing: ClientBackend,
         endpoints: Vec<Endpoint>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let block = Duration::from_millis(network.block_millis);
         let interval = block.clamp(Duration::from_secs(2), Duration::from_secs(12));
         let rules = MonitorRules { interval, ..MonitorRules::default() };
-        let (monitor, health) = Monitor::new(network.chain_id, endpoints, rules, clock);
+        let (monitor, health) = EndpointMonitor::new(network.chain_id, endpoints, rules, clock);
         let _monitor = Some(monitor.spawn());
         Self(Arc::new(Inner { network, provider, witnessed, majority, health, backing, _monitor }))
     }
@@ -433,12 +433,12 @@ pub(super) async fn settle(plan: &ChainPlan, probes: &[Endpoint], rules: RetryRu
 
 /// Description that the endpoint gives of itself, if nothing else describes the chain. `None` for an ordinary node
 /// without that method, and for an invalid answer.
-async fn describe(plan: &ChainPlan, found: u64, probe: &Endpoint, rules: RetryRules) -> Option<Description> {
+async fn describe(plan: &ChainPlan, found: u64, probe: &Endpoint, rules: RetryRules) -> Option<NetworkDescription> {
     if plan.network.as_ref().is_some_and(|network| network.chain_id == found) {
         return None;
     }
     let answer: Box<RawValue> = again(rules, || probe.read("bardo_describe", [(); 0])).await.ok()?;
-    Description::parse(answer.get()).ok()
+    NetworkDescription::parse(answer.get()).ok()
 }
 
 /// Repeats a request as often as reads are repeated, if the endpoint is reachable and only its answer failed. The
@@ -480,12 +480,12 @@ fn may_pass(error: &ProviderError) -> bool {
 }
 
 /// Thresholds for slow and late endpoints of this network.
-pub(super) fn thresholds(network: &Network) -> Thresholds {
+pub(super) fn thresholds(network: &Network) -> HealthThresholds {
     let block = Duration::from_millis(network.block_millis);
     match network.kind {
         // A devnet has its own time, which may stop or run ahead.
-        NetworkKind::Devnet => Thresholds::default(),
-        NetworkKind::Test | NetworkKind::Real => Thresholds::for_block_time(block),
+        NetworkKind::Devnet => HealthThresholds::default(),
+        NetworkKind::Test | NetworkKind::Real => HealthThresholds::for_block_time(block),
     }
 }
 

@@ -31,10 +31,10 @@ impl std::fmt::Display for Dispute {
 
 /// Contradictions that a stack of endpoints has seen since its creation.
 #[derive(Debug, Default)]
-pub(super) struct DisputeLog(Mutex<Counts>);
+pub(super) struct DisputeLog(Mutex<DisputeCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct DisputeCounts {
     all: u64,
     /// Number of contradictions without a majority.
     undecided: u64,

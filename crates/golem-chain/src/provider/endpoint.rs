@@ -4,7 +4,7 @@ use super::{
     answer,
     dispute::{self, Dispute},
     error::{ProviderError, TEXT_LIMIT},
-    health::{Condition, EndpointHealth, Head, Outcome, Thresholds},
+    health::{BlockHead, EndpointCondition, EndpointHealth, HealthThresholds, RequestOutcome},
     http::{CappedHttp, HttpLimits},
 };
 use alloy::{
@@ -27,7 +27,7 @@ struct Inner {
     label: SafeText,
     transport: BoxTransport,
     chain_id: u64,
-    thresholds: Thresholds,
+    thresholds: HealthThresholds,
     state: Mutex<State>,
     /// Locked while the chain id is read, so that concurrent first requests read it once.
     verifying: tokio::sync::Mutex<()>,
@@ -40,14 +40,14 @@ struct State {
 }
 
 /// Failure of an attempt, by whether the packet may have been sent.
-pub(super) enum Failure {
+pub(super) enum AttemptFailure {
     /// The endpoint was not reached, or refused before the packet was sent.
     NotSent(ProviderError),
     /// The packet was sent, or may have been.
     MaybeSent(ProviderError),
 }
 
-impl Failure {
+impl AttemptFailure {
     pub(super) fn into_error(self) -> ProviderError {
         match self {
             Self::NotSent(error) | Self::MaybeSent(error) => error,
@@ -70,7 +70,7 @@ impl Endpoint {
         url: RpcUrl,
         chain_id: u64,
         limits: HttpLimits,
-        thresholds: Thresholds,
+        thresholds: HealthThresholds,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ProviderError> {
         let http = CappedHttp::new(url, limits, clock)?;
@@ -78,7 +78,7 @@ impl Endpoint {
     }
 
     /// Creates an endpoint behind any transport, such as the devnet's in-process one.
-    pub fn new(label: SafeText, chain_id: u64, transport: impl IntoBoxTransport, thresholds: Thresholds) -> Self {
+    pub fn new(label: SafeText, chain_id: u64, transport: impl IntoBoxTransport, thresholds: HealthThresholds) -> Self {
         let state = State { health: EndpointHealth::new(label.clone()), cooling_until: None, disputed_at: None };
         Self(Arc::new(Inner {
             label,
@@ -132,22 +132,22 @@ impl Endpoint {
     /// Returns true after several consecutive failures.
     pub(super) fn is_down(&self) -> bool {
         match self.health().condition() {
-            Condition::Healthy | Condition::Unproven | Condition::Degraded => false,
-            Condition::Down => true,
+            EndpointCondition::Healthy | EndpointCondition::Unproven | EndpointCondition::Degraded => false,
+            EndpointCondition::Down => true,
         }
     }
 
     /// Returns true if the endpoint has stalled: its own latest block was too old at the last poll.
-    pub(super) fn stands_still(&self) -> bool {
+    pub(super) fn is_stalled(&self) -> bool {
         self.state().health.is_old(&self.0.thresholds)
     }
 
     /// Sends the packet once, after verifying the chain id.
-    pub(super) async fn ask(&self, packet: RequestPacket) -> Result<ResponsePacket, Failure> {
-        self.verify().await.map_err(Failure::NotSent)?;
-        self.exchange(packet)
-            .await
-            .map_err(|error| if error.nothing_sent() { Failure::NotSent(error) } else { Failure::MaybeSent(error) })
+    pub(super) async fn ask(&self, packet: RequestPacket) -> Result<ResponsePacket, AttemptFailure> {
+        self.verify().await.map_err(AttemptFailure::NotSent)?;
+        self.exchange(packet).await.map_err(|error| {
+            if error.nothing_sent() { AttemptFailure::NotSent(error) } else { AttemptFailure::MaybeSent(error) }
+        })
     }
 
     /// Verifies the chain id, reading it unless it is known.
@@ -182,14 +182,14 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`ProviderError`] if the endpoint does not answer or the answer does not decode.
-    pub async fn head(&self) -> Result<Head, ProviderError> {
+    pub async fn head(&self) -> Result<BlockHead, ProviderError> {
         #[derive(Deserialize)]
-        struct Block {
+        struct BlockFields {
             number: U64,
             timestamp: U64,
         }
-        let block: Block = self.read("eth_getBlockByNumber", ("latest", false)).await?;
-        let head = Head { number: block.number.to(), timestamp: block.timestamp.to() };
+        let block: BlockFields = self.read("eth_getBlockByNumber", ("latest", false)).await?;
+        let head = BlockHead { number: block.number.to(), timestamp: block.timestamp.to() };
         self.state().health.head = Some(head);
         Ok(head)
     }
@@ -202,7 +202,7 @@ impl Endpoint {
     }
 
     /// Records the outcome of one request.
-    pub(super) fn observe(&self, outcome: Outcome) {
+    pub(super) fn observe(&self, outcome: RequestOutcome) {
         let mut state = self.state();
         state.health.observe(&self.0.thresholds, outcome);
     }
@@ -240,11 +240,13 @@ impl Endpoint {
     fn account(&self, latency: Duration, answer: &Result<ResponsePacket, ProviderError>) {
         match answer {
             Ok(packet) if answer::is_rate_limited(packet) => self.cool(None),
-            Ok(_) => self.observe(Outcome::Answered { latency }),
+            Ok(_) => self.observe(RequestOutcome::Answered { latency }),
             Err(ProviderError::RateLimited { retry_after, .. }) => self.cool(*retry_after),
             // The request was too wide, which says nothing about the endpoint.
             Err(ProviderError::TooLarge { .. }) => {}
-            Err(error) => self.observe(Outcome::Failed { error: SafeText::clean(&error.to_string(), TEXT_LIMIT) }),
+            Err(error) => {
+                self.observe(RequestOutcome::Failed { error: SafeText::clean(&error.to_string(), TEXT_LIMIT) })
+            }
         }
     }
 
@@ -252,7 +254,7 @@ impl Endpoint {
         if let Some(wait) = wait {
             self.state().cooling_until = Some(Instant::now() + wait);
         }
-        self.observe(Outcome::Refused { error: SafeText::clean("rate limited", TEXT_LIMIT) });
+        self.observe(RequestOutcome::Refused { error: SafeText::clean("rate limited", TEXT_LIMIT) });
     }
 
     /// Returns true if the chain id is known, and fails with [`ProviderError::WrongChain`] if it is another chain's.

@@ -11,7 +11,7 @@ pub(crate) struct EndpointAnswers {
     /// Index of the endpoint in its stack.
     pub endpoint: usize,
     /// True if the endpoint has stalled: its own latest block is too old by the local clock.
-    pub stands_still: bool,
+    pub is_stalled: bool,
     /// One answer per call.
     pub said: Vec<CallAnswer>,
 }
@@ -64,11 +64,11 @@ pub(super) async fn of(
         if responses.len() != count || responses.iter().any(is_trouble) {
             return Err(());
         }
-        Ok::<_, ()>(responses.into_iter().map(|response| said(response.payload)).collect::<Vec<_>>())
+        Ok::<_, ()>(responses.into_iter().map(|response| answers_of(response.payload)).collect::<Vec<_>>())
     });
     let said: Vec<Vec<CallAnswer>> = chunks.buffered(batching.requests.max(1)).try_collect().await.ok()?;
     let said = said.into_iter().flatten().collect();
-    Some(EndpointAnswers { endpoint: index, stands_still: endpoint.stands_still(), said })
+    Some(EndpointAnswers { endpoint: index, is_stalled: endpoint.is_stalled(), said })
 }
 
 fn is_trouble(response: &Response) -> bool {
@@ -76,11 +76,11 @@ fn is_trouble(response: &Response) -> bool {
     answer::is_rate_limited(&packet) || answer::is_trouble(&packet)
 }
 
-fn said(payload: ResponsePayload) -> CallAnswer {
+fn answers_of(payload: ResponsePayload) -> CallAnswer {
     match payload {
         ResponsePayload::Success(raw) => serde_json::from_str(raw.get()).map_or(CallAnswer::Failed, CallAnswer::Value),
         ResponsePayload::Failure(error) if error.code == -32_602 => CallAnswer::BadParams,
-        ResponsePayload::Failure(error) if answer::words_mean_behind(&error.message.to_lowercase()) => {
+        ResponsePayload::Failure(error) if answer::message_means_behind(&error.message.to_lowercase()) => {
             CallAnswer::Behind
         }
         ResponsePayload::Failure(_) => CallAnswer::Failed,

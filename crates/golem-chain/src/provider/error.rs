@@ -77,7 +77,7 @@ pub enum ProviderError {
         /// Label of the endpoint.
         endpoint: SafeText,
         /// The kind of mismatch.
-        what: Malformed,
+        what: MalformedAnswer,
     },
     /// An HTTP error status without a JSON-RPC answer.
     #[error("{endpoint}: HTTP status {status}{}", with_text(body))]
@@ -150,7 +150,7 @@ pub enum ProviderError {
 
 /// Mismatch between an answer and its request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum MalformedAnswer {
     /// The body is not JSON or not a JSON-RPC response.
     #[error("not a JSON-RPC response ({detail})")]
     NotJson {
@@ -194,7 +194,7 @@ impl ProviderError {
         match self {
             Self::Rpc { code, message, .. } => {
                 let message = message.as_str().to_lowercase();
-                !answer::words_mean_trouble(*code, &message) && !answer::words_mean_behind(&message)
+                !answer::message_means_trouble(*code, &message) && !answer::message_means_behind(&message)
             }
             Self::Disagreement { .. }
             | Self::NoEndpoint { .. }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 /// Condition of an endpoint, or of a chain through its endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Condition {
+pub enum EndpointCondition {
     /// Answers in time and follows the head of the chain.
     Healthy,
     /// No request has been made yet.
@@ -20,7 +20,7 @@ pub enum Condition {
 
 /// Grade of one observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grade {
+pub enum ObservationGrade {
     /// A timely answer.
     Good,
     /// An answer that is slow or behind, or a rate limit.
@@ -31,7 +31,7 @@ pub enum Grade {
 
 /// Kind of consecutive observations that a transition counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Run {
+enum ObservationRun {
     Good,
     NotGood,
     NotBad,
@@ -41,79 +41,109 @@ enum Run {
 /// Transition to another condition after a number of consecutive observations.
 #[derive(Debug, Clone, Copy)]
 struct Transition {
-    from: Condition,
-    run: Run,
+    from: EndpointCondition,
+    run: ObservationRun,
     times: u32,
-    to: Condition,
+    to: EndpointCondition,
 }
 
 /// The transition table. Degradation takes fewer observations than recovery. No single observation changes an endpoint
 /// that has been tried before, so that the order of endpoints stays stable.
 const TRANSITIONS: &[Transition] = &[
-    Transition { from: Condition::Unproven, run: Run::Good, times: 1, to: Condition::Healthy },
-    Transition { from: Condition::Unproven, run: Run::Bad, times: 1, to: Condition::Down },
-    Transition { from: Condition::Unproven, run: Run::NotGood, times: 1, to: Condition::Degraded },
-    Transition { from: Condition::Healthy, run: Run::Bad, times: 2, to: Condition::Degraded },
-    Transition { from: Condition::Healthy, run: Run::NotGood, times: 3, to: Condition::Degraded },
-    Transition { from: Condition::Degraded, run: Run::Bad, times: 2, to: Condition::Down },
-    Transition { from: Condition::Degraded, run: Run::Good, times: 4, to: Condition::Healthy },
-    Transition { from: Condition::Down, run: Run::NotBad, times: 2, to: Condition::Degraded },
+    Transition {
+        from: EndpointCondition::Unproven,
+        run: ObservationRun::Good,
+        times: 1,
+        to: EndpointCondition::Healthy,
+    },
+    Transition { from: EndpointCondition::Unproven, run: ObservationRun::Bad, times: 1, to: EndpointCondition::Down },
+    Transition {
+        from: EndpointCondition::Unproven,
+        run: ObservationRun::NotGood,
+        times: 1,
+        to: EndpointCondition::Degraded,
+    },
+    Transition {
+        from: EndpointCondition::Healthy,
+        run: ObservationRun::Bad,
+        times: 2,
+        to: EndpointCondition::Degraded,
+    },
+    Transition {
+        from: EndpointCondition::Healthy,
+        run: ObservationRun::NotGood,
+        times: 3,
+        to: EndpointCondition::Degraded,
+    },
+    Transition { from: EndpointCondition::Degraded, run: ObservationRun::Bad, times: 2, to: EndpointCondition::Down },
+    Transition {
+        from: EndpointCondition::Degraded,
+        run: ObservationRun::Good,
+        times: 4,
+        to: EndpointCondition::Healthy,
+    },
+    Transition {
+        from: EndpointCondition::Down,
+        run: ObservationRun::NotBad,
+        times: 2,
+        to: EndpointCondition::Degraded,
+    },
 ];
 
 /// State machine of one endpoint: its condition and the lengths of the current runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Machine {
-    condition: Condition,
+pub struct HealthMachine {
+    condition: EndpointCondition,
     good: u32,
     not_good: u32,
     not_bad: u32,
     bad: u32,
 }
 
-impl Default for Machine {
+impl Default for HealthMachine {
     fn default() -> Self {
-        Self::at(Condition::Unproven)
+        Self::at(EndpointCondition::Unproven)
     }
 }
 
-impl Machine {
-    fn at(condition: Condition) -> Self {
+impl HealthMachine {
+    fn at(condition: EndpointCondition) -> Self {
         Self { condition, good: 0, not_good: 0, not_bad: 0, bad: 0 }
     }
 
     /// Current condition of the endpoint.
-    pub fn condition(self) -> Condition {
+    pub fn condition(self) -> EndpointCondition {
         self.condition
     }
 
     /// Returns the state after one more observation.
     #[must_use]
-    pub fn step(self, grade: Grade) -> Self {
+    pub fn step(self, grade: ObservationGrade) -> Self {
         let count = |run: u32, goes_on: bool| if goes_on { run.saturating_add(1) } else { 0 };
         let next = Self {
             condition: self.condition,
-            good: count(self.good, grade == Grade::Good),
-            not_good: count(self.not_good, grade != Grade::Good),
-            not_bad: count(self.not_bad, grade != Grade::Bad),
-            bad: count(self.bad, grade == Grade::Bad),
+            good: count(self.good, grade == ObservationGrade::Good),
+            not_good: count(self.not_good, grade != ObservationGrade::Good),
+            not_bad: count(self.not_bad, grade != ObservationGrade::Bad),
+            bad: count(self.bad, grade == ObservationGrade::Bad),
         };
         let fires = |row: &&Transition| row.from == next.condition && next.run(row.run) >= row.times;
         TRANSITIONS.iter().find(fires).map_or(next, |row| Self::at(row.to))
     }
 
-    fn run(self, run: Run) -> u32 {
+    fn run(self, run: ObservationRun) -> u32 {
         match run {
-            Run::Good => self.good,
-            Run::NotGood => self.not_good,
-            Run::NotBad => self.not_bad,
-            Run::Bad => self.bad,
+            ObservationRun::Good => self.good,
+            ObservationRun::NotGood => self.not_good,
+            ObservationRun::NotBad => self.not_bad,
+            ObservationRun::Bad => self.bad,
         }
     }
 }
 
 /// Limits beyond which an answer is graded as poor. `None` disables a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thresholds {
+pub struct HealthThresholds {
     /// Highest moving average of the latency.
     pub slow: Duration,
     /// Most blocks behind the highest block that two endpoints of the chain have reached.
@@ -123,7 +153,7 @@ pub struct Thresholds {
     pub max_age: Option<Duration>,
 }
 
-impl Thresholds {
+impl HealthThresholds {
     /// Thresholds for a chain with a block interval of `block_time`.
     pub fn for_block_time(block_time: Duration) -> Self {
         // A proposer may miss a few slots, and half a minute without blocks is normal even on fast chains that batch.
@@ -132,7 +162,7 @@ impl Thresholds {
     }
 }
 
-impl Default for Thresholds {
+impl Default for HealthThresholds {
     fn default() -> Self {
         Self { slow: Duration::from_millis(2500), lag_blocks: 3, max_age: None }
     }
@@ -140,7 +170,7 @@ impl Default for Thresholds {
 
 /// Outcome of a request for the health record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum RequestOutcome {
     /// An answer, including a JSON-RPC error.
     Answered { latency: Duration },
     /// A rate limit answer.
@@ -151,7 +181,7 @@ pub(super) enum Outcome {
 
 /// Number and time of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
+pub struct BlockHead {
     /// Number of the block.
     pub number: u64,
     /// Block time, in seconds since the Unix epoch.
@@ -163,12 +193,12 @@ pub struct Head {
 pub struct EndpointHealth {
     /// Label of the endpoint in messages.
     pub label: SafeText,
-    machine: Machine,
+    machine: HealthMachine,
     wrong_chain: bool,
     /// Chain id that the endpoint returned; `None` before the first request.
     pub chain_id: Option<u64>,
     /// Latest block that the endpoint reported.
-    pub head: Option<Head>,
+    pub head: Option<BlockHead>,
     /// Blocks behind the highest block that two endpoints of the chain have reached.
     pub lag_blocks: Option<u64>,
     /// Age of its latest block by the local clock.
@@ -189,7 +219,7 @@ impl EndpointHealth {
     pub(super) fn new(label: SafeText) -> Self {
         Self {
             label,
-            machine: Machine::default(),
+            machine: HealthMachine::default(),
             wrong_chain: false,
             chain_id: None,
             head: None,
@@ -204,8 +234,8 @@ impl EndpointHealth {
     }
 
     /// Condition of the endpoint; always down if it serves another chain.
-    pub fn condition(&self) -> Condition {
-        if self.wrong_chain { Condition::Down } else { self.machine.condition() }
+    pub fn condition(&self) -> EndpointCondition {
+        if self.wrong_chain { EndpointCondition::Down } else { self.machine.condition() }
     }
 
     pub(super) fn learn_chain(&mut self, found: u64, expected: u64) {
@@ -216,49 +246,49 @@ impl EndpointHealth {
         }
     }
 
-    pub(super) fn observe(&mut self, thresholds: &Thresholds, outcome: Outcome) {
+    pub(super) fn observe(&mut self, thresholds: &HealthThresholds, outcome: RequestOutcome) {
         self.requests = self.requests.saturating_add(1);
         let grade = match outcome {
-            Outcome::Answered { latency } => {
+            RequestOutcome::Answered { latency } => {
                 self.latency = Some(self.latency.map_or(latency, |old| (old.saturating_mul(7) + latency) / 8));
                 self.grade(thresholds)
             }
-            Outcome::Refused { error } => {
+            RequestOutcome::Refused { error } => {
                 self.last_error = Some(error);
-                Grade::Poor
+                ObservationGrade::Poor
             }
-            Outcome::Failed { error } => {
+            RequestOutcome::Failed { error } => {
                 self.failures = self.failures.saturating_add(1);
                 self.last_error = Some(error);
-                Grade::Bad
+                ObservationGrade::Bad
             }
         };
         self.machine = self.machine.step(grade);
     }
 
     /// Grade of an answer, by the endpoint's latency and lag.
-    fn grade(&self, thresholds: &Thresholds) -> Grade {
+    fn grade(&self, thresholds: &HealthThresholds) -> ObservationGrade {
         let slow = self.latency.is_some_and(|latency| latency > thresholds.slow);
         let behind = self.lag_blocks.is_some_and(|lag| lag > thresholds.lag_blocks);
-        if slow || behind || self.is_old(thresholds) { Grade::Poor } else { Grade::Good }
+        if slow || behind || self.is_old(thresholds) { ObservationGrade::Poor } else { ObservationGrade::Good }
     }
 
     /// Returns true if the endpoint's own latest block is too old by the local clock. Independent of other endpoints;
     /// always false where `max_age` is `None`.
-    pub(super) fn is_old(&self, thresholds: &Thresholds) -> bool {
+    pub(super) fn is_old(&self, thresholds: &HealthThresholds) -> bool {
         matches!((self.age, thresholds.max_age), (Some(age), Some(max)) if age > max)
     }
 }
 
 /// Health record of a chain with all its endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChainHealth {
+pub struct ChainEndpointHealth {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
     /// Condition of the best endpoint.
-    pub condition: Condition,
+    pub condition: EndpointCondition,
     /// Highest block that an endpoint reported.
-    pub head: Option<Head>,
+    pub head: Option<BlockHead>,
     /// Age of that block by the local clock.
     pub age: Option<Duration>,
     /// Average latency of the best endpoint.
@@ -269,7 +299,7 @@ pub struct ChainHealth {
     pub endpoints: Vec<EndpointHealth>,
 }
 
-impl ChainHealth {
+impl ChainEndpointHealth {
     /// Endpoints with a recorded contradiction.
     pub fn disputes(&self) -> impl Iterator<Item = (&SafeText, &Dispute)> {
         self.endpoints.iter().filter_map(|endpoint| Some((&endpoint.label, endpoint.dispute.as_ref()?)))
@@ -278,8 +308,8 @@ impl ChainHealth {
     /// Number of endpoints that are not down, and number of configured endpoints.
     pub fn answering(&self) -> (usize, usize) {
         let up = |endpoint: &&EndpointHealth| match endpoint.condition() {
-            Condition::Healthy | Condition::Unproven | Condition::Degraded => true,
-            Condition::Down => false,
+            EndpointCondition::Healthy | EndpointCondition::Unproven | EndpointCondition::Degraded => true,
+            EndpointCondition::Down => false,
         };
         (self.endpoints.iter().filter(up).count(), self.endpoints.len())
     }
@@ -291,7 +321,7 @@ impl ChainHealth {
         let furthest = endpoints.iter().max_by_key(|endpoint| endpoint.head.map(|head| head.number));
         Self {
             chain_id,
-            condition: best.map_or(Condition::Down, EndpointHealth::condition),
+            condition: best.map_or(EndpointCondition::Down, EndpointHealth::condition),
             head: furthest.and_then(|endpoint| endpoint.head),
             age: furthest.and_then(|endpoint| endpoint.age),
             latency: best.and_then(|endpoint| endpoint.latency),
@@ -303,16 +333,16 @@ impl ChainHealth {
 
 /// A live view of a chain's health. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct HealthHandle(pub(super) watch::Receiver<ChainHealth>);
+pub struct HealthHandle(pub(super) watch::Receiver<ChainEndpointHealth>);
 
 impl HealthHandle {
     /// Health of the chain at the latest poll.
-    pub fn now(&self) -> ChainHealth {
+    pub fn now(&self) -> ChainEndpointHealth {
         self.0.borrow().clone()
     }
 
     /// Waits for the next poll's result. `None` once the monitor has ended.
-    pub async fn next(&mut self) -> Option<ChainHealth> {
+    pub async fn next(&mut self) -> Option<ChainEndpointHealth> {
         self.0.changed().await.ok()?;
         Some(self.0.borrow_and_update().clone())
     }
@@ -322,15 +352,15 @@ impl HealthHandle {
 mod tests {
     use super::*;
 
-    fn after(start: Condition, grades: &[Grade]) -> Condition {
-        grades.iter().fold(Machine::at(start), |machine, grade| machine.step(*grade)).condition()
+    fn after(start: EndpointCondition, grades: &[ObservationGrade]) -> EndpointCondition {
+        grades.iter().fold(HealthMachine::at(start), |machine, grade| machine.step(*grade)).condition()
     }
 
     #[test]
     fn every_transition_needs_its_whole_run() {
-        use {Condition::*, Grade::*};
+        use {EndpointCondition::*, ObservationGrade::*};
         // (from, grades, to), written by hand from the table.
-        let cases: &[(Condition, &[Grade], Condition)] = &[
+        let cases: &[(EndpointCondition, &[ObservationGrade], EndpointCondition)] = &[
             (Unproven, &[Good], Healthy),
             (Unproven, &[Poor], Degraded),
             (Unproven, &[Bad], Down),
@@ -359,50 +389,55 @@ mod tests {
 
     #[test]
     fn a_dead_endpoint_goes_down_and_comes_back_step_by_step() {
-        let mut machine = Machine::at(Condition::Healthy);
+        let mut machine = HealthMachine::at(EndpointCondition::Healthy);
         let mut seen = vec![machine.condition()];
-        let grades = [Grade::Bad; 6].into_iter().chain([Grade::Good; 8]);
+        let grades = [ObservationGrade::Bad; 6].into_iter().chain([ObservationGrade::Good; 8]);
         for grade in grades {
             machine = machine.step(grade);
             if seen.last() != Some(&machine.condition()) {
                 seen.push(machine.condition());
             }
         }
-        use Condition::*;
+        use EndpointCondition::*;
         assert_eq!(seen, [Healthy, Degraded, Down, Degraded, Healthy]);
     }
 
     #[test]
     fn slow_or_behind_or_old_is_poor() {
-        let thresholds =
-            Thresholds { slow: Duration::from_millis(100), lag_blocks: 3, max_age: Some(Duration::from_secs(60)) };
+        let thresholds = HealthThresholds {
+            slow: Duration::from_millis(100),
+            lag_blocks: 3,
+            max_age: Some(Duration::from_secs(60)),
+        };
         let fresh = EndpointHealth::new(SafeText::clean("one", 10));
         let with = |change: fn(&mut EndpointHealth)| {
             let mut health = fresh.clone();
             change(&mut health);
             health.grade(&thresholds)
         };
-        assert_eq!(with(|_| {}), Grade::Good);
-        assert_eq!(with(|health| health.latency = Some(Duration::from_millis(100))), Grade::Good);
-        assert_eq!(with(|health| health.latency = Some(Duration::from_millis(101))), Grade::Poor);
-        assert_eq!(with(|health| health.lag_blocks = Some(3)), Grade::Good);
-        assert_eq!(with(|health| health.lag_blocks = Some(4)), Grade::Poor);
-        assert_eq!(with(|health| health.age = Some(Duration::from_secs(60))), Grade::Good);
-        assert_eq!(with(|health| health.age = Some(Duration::from_secs(61))), Grade::Poor);
+        assert_eq!(with(|_| {}), ObservationGrade::Good);
+        assert_eq!(with(|health| health.latency = Some(Duration::from_millis(100))), ObservationGrade::Good);
+        assert_eq!(with(|health| health.latency = Some(Duration::from_millis(101))), ObservationGrade::Poor);
+        assert_eq!(with(|health| health.lag_blocks = Some(3)), ObservationGrade::Good);
+        assert_eq!(with(|health| health.lag_blocks = Some(4)), ObservationGrade::Poor);
+        assert_eq!(with(|health| health.age = Some(Duration::from_secs(60))), ObservationGrade::Good);
+        assert_eq!(with(|health| health.age = Some(Duration::from_secs(61))), ObservationGrade::Poor);
     }
 
     #[test]
     fn a_chain_is_as_good_as_its_best_endpoint() {
         let endpoint = |condition, number| {
             let mut health = EndpointHealth::new(SafeText::clean("one", 10));
-            health.machine = Machine::at(condition);
-            health.head = Some(Head { number, timestamp: number * 12 });
+            health.machine = HealthMachine::at(condition);
+            health.head = Some(BlockHead { number, timestamp: number * 12 });
             health
         };
-        let chain =
-            ChainHealth::from_endpoints(1, vec![endpoint(Condition::Down, 90), endpoint(Condition::Healthy, 100)]);
-        assert_eq!(chain.condition, Condition::Healthy);
-        assert_eq!(chain.head, Some(Head { number: 100, timestamp: 1200 }));
-        assert_eq!(ChainHealth::from_endpoints(1, vec![]).condition, Condition::Down);
+        let chain = ChainEndpointHealth::from_endpoints(
+            1,
+            vec![endpoint(EndpointCondition::Down, 90), endpoint(EndpointCondition::Healthy, 100)],
+        );
+        assert_eq!(chain.condition, EndpointCondition::Healthy);
+        assert_eq!(chain.head, Some(BlockHead { number: 100, timestamp: 1200 }));
+        assert_eq!(ChainEndpointHealth::from_endpoints(1, vec![]).condition, EndpointCondition::Down);
     }
 }

@@ -5,8 +5,8 @@
 //! closed, the outcome of such a request would be unclear.
 
 use super::{
-    error::{Malformed, ProviderError, TEXT_LIMIT},
-    method::{Replay, replay_of},
+    error::{MalformedAnswer, ProviderError, TEXT_LIMIT},
+    method::{RepeatRule, replay_of},
 };
 use alloy::{
     rpc::json_rpc::{RequestPacket, ResponsePacket, ResponsePayload},
@@ -93,8 +93,8 @@ impl CappedHttp {
 
     async fn unbounded(&self, packet: &RequestPacket) -> Result<ResponsePacket, ProviderError> {
         let client = match replay_of(packet) {
-            Replay::Free => &self.reads,
-            Replay::Once => &self.sends,
+            RepeatRule::Free => &self.reads,
+            RepeatRule::Once => &self.sends,
         };
         let body = serde_json::to_vec(packet)
             .map_err(|error| ProviderError::Local { detail: SafeText::clean(&error.to_string(), TEXT_LIMIT) })?;
@@ -113,7 +113,7 @@ impl CappedHttp {
             return serde_json::from_slice(&body).map(|packet| self.without_secrets(packet)).map_err(|error| {
                 // The parser's message may quote the body, and the body may quote the URL.
                 let detail = SafeText::clean(&redact(&self.url, &error.to_string()), TEXT_LIMIT);
-                ProviderError::Malformed { endpoint: self.label.clone(), what: Malformed::NotJson { detail } }
+                ProviderError::Malformed { endpoint: self.label.clone(), what: MalformedAnswer::NotJson { detail } }
             });
         }
         if status.as_u16() == 429 {

@@ -5,7 +5,7 @@ use alloy::rpc::json_rpc::RequestPacket;
 
 /// Permission to repeat a request at the same or another endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Replay {
+pub enum RepeatRule {
     /// A read, which may be repeated freely.
     Free,
     /// A request that may change state, or is unknown: at most one endpoint receives it, once.
@@ -66,20 +66,20 @@ const READS: &[&str] = &[
 ];
 
 /// Returns whether a method may be repeated.
-pub fn replay_of_method(method: &str) -> Replay {
-    if READS.contains(&method) { Replay::Free } else { Replay::Once }
+pub fn replay_of_method(method: &str) -> RepeatRule {
+    if READS.contains(&method) { RepeatRule::Free } else { RepeatRule::Once }
 }
 
 /// Returns whether a packet may be repeated, which requires that all its methods may.
-pub fn replay_of(packet: &RequestPacket) -> Replay {
-    if packet.method_names().all(|method| replay_of_method(method) == Replay::Free) {
-        Replay::Free
+pub fn replay_of(packet: &RequestPacket) -> RepeatRule {
+    if packet.method_names().all(|method| replay_of_method(method) == RepeatRule::Free) {
+        RepeatRule::Free
     } else {
-        Replay::Once
+        RepeatRule::Once
     }
 }
 
 /// The method that forbids repeating the packet, for error messages.
 pub(super) fn once_method(packet: &RequestPacket) -> &str {
-    packet.method_names().find(|method| replay_of_method(method) == Replay::Once).unwrap_or("the batch")
+    packet.method_names().find(|method| replay_of_method(method) == RepeatRule::Once).unwrap_or("the batch")
 }

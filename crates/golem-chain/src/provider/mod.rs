@@ -13,7 +13,7 @@
 //!
 //! Texts from an endpoint are sanitised on receipt, and messages contain no part of a URL except its host. Filters
 //! (`eth_newFilter` and related methods) live in one endpoint, so they do not work with failover; follow a chain by
-//! block number as [`Monitor`] does.
+//! block number as [`EndpointMonitor`] does.
 //!
 //! Not here: signing, nonces, fees and receipts (see `chain::sender`), and the simulation (see `chain::fork`).
 
@@ -35,14 +35,14 @@ mod stack;
 mod tests;
 
 pub(crate) use agree::reached;
-pub use client::{Backing, ChainClient, ConnectError, ConnectRules};
+pub use client::{ChainClient, ClientBackend, ConnectError, ConnectRules};
 pub use dispute::{Dispute, DisputeMark, DisputesSince};
 pub use endpoint::Endpoint;
 pub(crate) use endpoint_answers::{Batching, CallAnswer, EndpointAnswers};
-pub use error::{Malformed, ProviderError};
-pub use health::{ChainHealth, Condition, EndpointHealth, Head, HealthHandle, Thresholds};
+pub use error::{MalformedAnswer, ProviderError};
+pub use health::{BlockHead, ChainEndpointHealth, EndpointCondition, EndpointHealth, HealthHandle, HealthThresholds};
 pub use http::{CappedHttp, HttpLimits};
-pub use method::{Replay, replay_of, replay_of_method};
-pub use monitor::{Monitor, MonitorGuard, MonitorRules};
+pub use method::{RepeatRule, replay_of, replay_of_method};
+pub use monitor::{EndpointMonitor, MonitorGuard, MonitorRules};
 pub use retry::{Jitter, RetryRules};
 pub use stack::EndpointStack;

@@ -2,7 +2,7 @@
 
 use super::{
     endpoint::Endpoint,
-    health::{ChainHealth, Condition, HealthHandle, Outcome},
+    health::{ChainEndpointHealth, EndpointCondition, HealthHandle, RequestOutcome},
 };
 use bardo_base::{clock::Clock, text::SafeText};
 use futures::future::join_all;
@@ -28,13 +28,13 @@ impl Default for MonitorRules {
 
 /// Health monitor of a chain's endpoints.
 #[derive(Debug)]
-pub struct Monitor {
+pub struct EndpointMonitor {
     endpoints: Vec<Endpoint>,
     chain_id: u64,
     rules: MonitorRules,
     clock: Arc<dyn Clock>,
     polls: u32,
-    out: watch::Sender<ChainHealth>,
+    out: watch::Sender<ChainEndpointHealth>,
 }
 
 /// Owner of a monitor's task; dropping it ends the task.
@@ -47,7 +47,7 @@ impl Drop for MonitorGuard {
     }
 }
 
-impl Monitor {
+impl EndpointMonitor {
     /// Creates a monitor that has not polled yet, and a handle to its results.
     pub fn new(
         chain_id: u64,
@@ -55,7 +55,7 @@ impl Monitor {
         rules: MonitorRules,
         clock: Arc<dyn Clock>,
     ) -> (Self, HealthHandle) {
-        let first = ChainHealth::from_endpoints(chain_id, endpoints.iter().map(Endpoint::health).collect());
+        let first = ChainEndpointHealth::from_endpoints(chain_id, endpoints.iter().map(Endpoint::health).collect());
         let (out, view) = watch::channel(first);
         (Self { endpoints, chain_id, rules, clock, polls: 0, out }, HealthHandle(view))
     }
@@ -69,7 +69,7 @@ impl Monitor {
             let asked = tokio::time::timeout(patience, ask(endpoint, verify)).await;
             if asked.is_err() {
                 let error = format!("no response to a poll within {} ms", patience.as_millis());
-                endpoint.observe(Outcome::Failed { error: SafeText::clean(&error, 100) });
+                endpoint.observe(RequestOutcome::Failed { error: SafeText::clean(&error, 100) });
             }
             asked.ok().flatten()
         }))
@@ -85,7 +85,7 @@ impl Monitor {
         }
         let endpoints = self.endpoints.iter().map(Endpoint::health).collect();
         // The order of endpoints depends on it, so polling continues without receivers.
-        self.out.send_replace(ChainHealth::from_endpoints(self.chain_id, endpoints));
+        self.out.send_replace(ChainEndpointHealth::from_endpoints(self.chain_id, endpoints));
     }
 
     /// Spawns the polling task on the current tokio runtime.
@@ -112,10 +112,10 @@ fn reached(heads: impl Iterator<Item = u64>) -> Option<u64> {
 }
 
 /// Reads the endpoint's head, after verifying the chain id if that is due. The endpoint updates its own statistics.
-async fn ask(endpoint: &Endpoint, verify: bool) -> Option<super::health::Head> {
+async fn ask(endpoint: &Endpoint, verify: bool) -> Option<super::health::BlockHead> {
     let health = endpoint.health();
     let wrong = health.chain_id.is_some_and(|found| found != endpoint.chain_id());
-    if verify || wrong || health.chain_id.is_none() || health.condition() == Condition::Down {
+    if verify || wrong || health.chain_id.is_none() || health.condition() == EndpointCondition::Down {
         endpoint.verify_again().await.ok()?;
     }
     endpoint.head().await.ok()

@@ -7,7 +7,7 @@ use super::{
     client::{ConnectError, over, settle, thresholds},
     endpoint::Endpoint,
     error::ProviderError,
-    health::Thresholds,
+    health::HealthThresholds,
     http::{CappedHttp, HttpLimits},
     retry::RetryRules,
     stack::EndpointStack,
@@ -72,13 +72,13 @@ impl ReadOnlyChain {
                 Ok((http.label().clone(), ReadsOnly(http).into_box_transport()))
             })
             .collect::<Result<_, ProviderError>>()?;
-        let at = |chain_id: u64, thresholds: Thresholds| -> Vec<Endpoint> {
+        let at = |chain_id: u64, thresholds: HealthThresholds| -> Vec<Endpoint> {
             let all = transports.iter();
             all.map(|(label, transport)| Endpoint::new(label.clone(), chain_id, transport.clone(), thresholds))
                 .collect()
         };
         // The chain id is not known yet, so these endpoints expect none.
-        let network = settle(plan, &at(0, Thresholds::default()), retry).await?;
+        let network = settle(plan, &at(0, HealthThresholds::default()), retry).await?;
         let endpoints = at(network.chain_id, thresholds(&network));
         let stack = EndpointStack::new(network.chain_id, endpoints, retry)?;
         Ok(Self { network, stack, is_local: plan.endpoints.iter().all(RpcUrl::is_loopback) })
@@ -163,7 +163,7 @@ mod tests {
 
     fn chain(recording: &Recording) -> ReadOnlyChain {
         let transport = ReadsOnly(recording.clone()).into_box_transport();
-        let endpoint = Endpoint::new(SafeText::clean("one", 10), 1, transport, Thresholds::default());
+        let endpoint = Endpoint::new(SafeText::clean("one", 10), 1, transport, HealthThresholds::default());
         let stack = EndpointStack::new(1, vec![endpoint], RetryRules::default()).unwrap();
         ReadOnlyChain { network: crate::network::by_id(1).unwrap().clone(), stack, is_local: true }
     }
@@ -204,7 +204,11 @@ mod tests {
     #[test]
     fn every_method_on_the_list_is_a_known_read() {
         for method in READ_ONLY_METHODS {
-            assert_eq!(super::super::method::replay_of_method(method), super::super::method::Replay::Free, "{method}");
+            assert_eq!(
+                super::super::method::replay_of_method(method),
+                super::super::method::RepeatRule::Free,
+                "{method}"
+            );
         }
     }
 }

@@ -3,11 +3,11 @@
 use super::{
     agree, answer,
     dispute::{Dispute, DisputeLog, DisputeMark, DisputesSince},
-    endpoint::{Endpoint, Failure},
+    endpoint::{AttemptFailure, Endpoint},
     endpoint_answers::{self, Batching, EndpointAnswers},
     error::{ProviderError, TEXT_LIMIT},
-    health::Outcome,
-    method::{Replay, once_method, replay_of},
+    health::RequestOutcome,
+    method::{RepeatRule, once_method, replay_of},
     retry::RetryRules,
 };
 use alloy::{
@@ -31,12 +31,12 @@ const GRACE: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone)]
 pub struct EndpointStack {
     inner: Arc<Inner>,
-    agreement: Agreement,
+    agreement: EndpointAgreement,
 }
 
 /// Number of endpoints that must give the same answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Agreement {
+pub(super) enum EndpointAgreement {
     /// One endpoint, except for nonces and receipts.
     One,
     /// All endpoints that answer.
@@ -64,7 +64,7 @@ impl EndpointStack {
             return Err(ProviderError::NoEndpoint { chain_id });
         }
         let inner = Inner { chain_id, endpoints, rules, disputes: DisputeLog::default() };
-        Ok(Self { inner: Arc::new(inner), agreement: Agreement::One })
+        Ok(Self { inner: Arc::new(inner), agreement: EndpointAgreement::One })
     }
 
     /// All endpoints, in the operator's order.
@@ -74,12 +74,12 @@ impl EndpointStack {
 
     /// The same endpoints, all of which must give the same answer.
     pub fn witnessed(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), agreement: Agreement::All }
+        Self { inner: Arc::clone(&self.inner), agreement: EndpointAgreement::All }
     }
 
     /// The same endpoints, of which a strict majority must give the same answer.
     pub fn by_majority(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), agreement: Agreement::Majority }
+        Self { inner: Arc::clone(&self.inner), agreement: EndpointAgreement::Majority }
     }
 
     /// A stack of the endpoint at `index`; `None` if there is no such endpoint.
@@ -168,7 +168,7 @@ where
     }
     for (endpoint, _) in endpoints.iter().zip(late).filter(|(_, late)| *late) {
         let error = format!("no response within {} s of another endpoint's", GRACE.as_secs());
-        endpoint.observe(Outcome::Failed { error: SafeText::clean(&error, TEXT_LIMIT) });
+        endpoint.observe(RequestOutcome::Failed { error: SafeText::clean(&error, TEXT_LIMIT) });
     }
     // In the operator's order, independent of response times.
     answers.sort_by_key(|(place, _)| *place);
@@ -191,19 +191,19 @@ impl tower::Service<RequestPacket> for EndpointStack {
 }
 
 impl Inner {
-    async fn ask(&self, packet: RequestPacket, agreement: Agreement) -> Result<ResponsePacket, ProviderError> {
+    async fn ask(&self, packet: RequestPacket, agreement: EndpointAgreement) -> Result<ResponsePacket, ProviderError> {
         if packet.is_empty() {
             return Ok(ResponsePacket::Batch(Vec::new()));
         }
         match replay_of(&packet) {
-            Replay::Free
+            RepeatRule::Free
                 if self.endpoints.len() > 1
-                    && agree::is_asked_of_several(&packet, !matches!(agreement, Agreement::One)) =>
+                    && agree::is_asked_of_several(&packet, !matches!(agreement, EndpointAgreement::One)) =>
             {
                 self.agreed(packet, agreement).await
             }
-            Replay::Free => self.read(packet, &|_| true).await.map(|(answer, _)| answer),
-            Replay::Once => self.once(packet).await,
+            RepeatRule::Free => self.read(packet, &|_| true).await.map(|(answer, _)| answer),
+            RepeatRule::Once => self.once(packet).await,
         }
     }
 
@@ -255,7 +255,11 @@ impl Inner {
     }
 
     /// A read that needs several endpoints. All are queried in parallel, so that agreement takes one round trip.
-    async fn agreed(&self, packet: RequestPacket, agreement: Agreement) -> Result<ResponsePacket, ProviderError> {
+    async fn agreed(
+        &self,
+        packet: RequestPacket,
+        agreement: EndpointAgreement,
+    ) -> Result<ResponsePacket, ProviderError> {
         let mut round = 0;
         // Determined before an endpoint fails at this request: if only one endpoint can answer it, the others must
         // still count.
@@ -263,7 +267,7 @@ impl Inner {
         loop {
             let abstaining = self.abstaining();
             let heard = |index: usize| !abstaining.contains(&index);
-            let mut answers = self.hear(&packet, agreement, &heard).await;
+            let mut answers = self.collect_answers(&packet, agreement, &heard).await;
             if answers.iter().all(|(_, answer)| answer::is_behind(answer)) {
                 // If no endpoint answers or none has the block, the stack's retries apply.
                 let (answer, by) = self.read(packet.clone(), &heard).await?;
@@ -274,18 +278,18 @@ impl Inner {
                 answers.push((by, answer));
             }
             let tally =
-                agree::tally(&packet, answers, |index| self.endpoints.get(index).is_some_and(Endpoint::stands_still));
-            if matches!(agreement, Agreement::Majority)
+                agree::tally(&packet, answers, |index| self.endpoints.get(index).is_some_and(Endpoint::is_stalled));
+            if matches!(agreement, EndpointAgreement::Majority)
                 && let Some(head) = tally.head()
             {
                 return Ok(head);
             }
             let voices = tally.voices();
-            let tally = match tally.unanimous(matches!(agreement, Agreement::Majority)) {
+            let tally = match tally.unanimous(matches!(agreement, EndpointAgreement::Majority)) {
                 // A single endpoint decides only if no other works, since a caller's request might be one that only it
                 // can answer.
                 Ok(answer)
-                    if !matches!(agreement, Agreement::Majority)
+                    if !matches!(agreement, EndpointAgreement::Majority)
                         || voices.len() > 1
                         || !self.misses(&expected, &voices).await =>
                 {
@@ -308,8 +312,8 @@ impl Inner {
             if round >= agree::ROUNDS {
                 let method = SafeText::clean(packet.method_names().next().unwrap_or_default(), TEXT_LIMIT);
                 return match agreement {
-                    Agreement::Majority => self.outvoted(method, tally),
-                    Agreement::One | Agreement::All => Err(self.disagreement(method, &tally.voices())),
+                    EndpointAgreement::Majority => self.outvoted(method, tally),
+                    EndpointAgreement::One | EndpointAgreement::All => Err(self.disagreement(method, &tally.voices())),
                 };
             }
             tokio::time::sleep(self.rules.wait_after(0)).await;
@@ -352,10 +356,10 @@ impl Inner {
     }
 
     /// Usable answers of all `heard` endpoints that answer, by index.
-    async fn hear(
+    async fn collect_answers(
         &self,
         packet: &RequestPacket,
-        agreement: Agreement,
+        agreement: EndpointAgreement,
         heard: &(dyn Fn(usize) -> bool + Sync),
     ) -> Vec<(usize, ResponsePacket)> {
         let all = self.endpoints.iter().enumerate();
@@ -364,7 +368,7 @@ impl Inner {
                 let answer = endpoint.ask(packet.clone()).await.ok()?;
                 let unusable = answer::is_rate_limited(&answer)
                     || answer::is_trouble(&answer)
-                    || (matches!(agreement, Agreement::Majority) && answer::is_no_answer(&answer));
+                    || (matches!(agreement, EndpointAgreement::Majority) && answer::is_no_answer(&answer));
                 (!unusable).then_some((index, answer))
             };
             (endpoint.clone(), answer)
@@ -378,7 +382,7 @@ impl Inner {
     fn abstaining(&self) -> Vec<usize> {
         let stands = |still: bool| {
             let all = self.endpoints.iter().enumerate();
-            all.filter(move |(_, endpoint)| endpoint.answers() && endpoint.stands_still() == still)
+            all.filter(move |(_, endpoint)| endpoint.answers() && endpoint.is_stalled() == still)
         };
         if stands(false).count() < 2 {
             return Vec::new();
@@ -388,7 +392,7 @@ impl Inner {
 
     fn expected(&self) -> Vec<usize> {
         let up = self.endpoints.iter().enumerate().filter(|(_, endpoint)| !endpoint.is_down());
-        let (still, moving): (Vec<_>, Vec<_>) = up.partition(|(_, endpoint)| endpoint.stands_still());
+        let (still, moving): (Vec<_>, Vec<_>) = up.partition(|(_, endpoint)| endpoint.is_stalled());
         let counted = if moving.is_empty() { still } else { moving };
         counted.into_iter().map(|(index, _)| index).collect()
     }
@@ -439,8 +443,8 @@ impl Inner {
                         Some(cause) => Err(ProviderError::OutcomeUnknown { method, cause: Box::new(cause) }),
                     };
                 }
-                Err(Failure::NotSent(error)) => *slot = Some(error),
-                Err(Failure::MaybeSent(cause)) => {
+                Err(AttemptFailure::NotSent(error)) => *slot = Some(error),
+                Err(AttemptFailure::MaybeSent(cause)) => {
                     return Err(ProviderError::OutcomeUnknown { method, cause: Box::new(cause) });
                 }
             }

@@ -44,7 +44,8 @@ fn rules(rounds: u32) -> RetryRules {
 
 fn endpoint_within(url: &str, timeout: Duration) -> Endpoint {
     let limits = HttpLimits { timeout, connect_timeout: PATIENT, max_body: 4096 };
-    Endpoint::http(RpcUrl::parse(url).unwrap(), CHAIN_ID, limits, Thresholds::default(), Arc::new(SystemClock)).unwrap()
+    Endpoint::http(RpcUrl::parse(url).unwrap(), CHAIN_ID, limits, HealthThresholds::default(), Arc::new(SystemClock))
+        .unwrap()
 }
 
 fn endpoint(url: &str) -> Endpoint {
@@ -416,19 +417,19 @@ async fn the_monitor_sees_lag_age_and_wrong_chains() {
     // The lag is measured against a block that two endpoints have reached.
     endpoints.push(endpoint(&also_ahead.url));
     let patience = MonitorRules { patience: PATIENT, ..MonitorRules::default() };
-    let (mut monitor, handle) = Monitor::new(CHAIN_ID, endpoints, patience, Arc::new(FixedClock(1_010)));
-    assert_eq!(handle.now().condition, Condition::Unproven);
+    let (mut monitor, handle) = EndpointMonitor::new(CHAIN_ID, endpoints, patience, Arc::new(FixedClock(1_010)));
+    assert_eq!(handle.now().condition, EndpointCondition::Unproven);
     // A new endpoint may count as healthy before its lag is known; three polls settle it.
     for _ in 0..5 {
         monitor.poll().await;
     }
     let health = handle.now();
-    assert_eq!(health.condition, Condition::Healthy);
-    assert_eq!(health.head, Some(Head { number: 110, timestamp: 1_000 }));
+    assert_eq!(health.condition, EndpointCondition::Healthy);
+    assert_eq!(health.head, Some(BlockHead { number: 110, timestamp: 1_000 }));
     assert_eq!(health.age, Some(Duration::from_secs(10)));
     let conditions: Vec<_> = health.endpoints.iter().map(EndpointHealth::condition).collect();
-    let rest = [Condition::Down, Condition::Down, Condition::Healthy];
-    assert_eq!(conditions, [[Condition::Degraded, Condition::Healthy].as_slice(), &rest].concat());
+    let rest = [EndpointCondition::Down, EndpointCondition::Down, EndpointCondition::Healthy];
+    assert_eq!(conditions, [[EndpointCondition::Degraded, EndpointCondition::Healthy].as_slice(), &rest].concat());
     assert_eq!(health.endpoints[0].lag_blocks, Some(10));
     assert_eq!(health.endpoints[2].chain_id, Some(1));
     assert_eq!(stranger.count(), 0, "a wrong chain was asked for its head");

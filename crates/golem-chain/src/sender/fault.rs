@@ -1,6 +1,6 @@
 //! Classes of send failures, with one treatment each.
 
-use super::state::TxEvent;
+use super::state::SendEvent;
 use crate::provider::ProviderError;
 
 /// Class of a send failure.
@@ -36,7 +36,7 @@ pub enum SendFault {
 
 /// Treatment of a send failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Treatment {
+pub enum FaultTreatment {
     /// Wait for the receipt.
     WaitForReceipt,
     /// Determine the outcome from receipt and nonce. Until then, nothing else is signed for this nonce.
@@ -68,21 +68,21 @@ impl SendFault {
     ];
 
     /// Treatment of the class, and the event it implies for the transaction.
-    pub const fn treatment(self) -> (Treatment, Option<TxEvent>) {
+    pub const fn treatment(self) -> (FaultTreatment, Option<SendEvent>) {
         match self {
-            Self::AlreadyKnown => (Treatment::WaitForReceipt, Some(TxEvent::Accepted)),
-            Self::NonceTooLow => (Treatment::AskTheChain, Some(TxEvent::Lost)),
-            Self::NonceTooHigh => (Treatment::SendAgain, None),
-            Self::Underpriced => (Treatment::Outbid, None),
-            Self::ReplacementUnderpriced => (Treatment::Outbid, None),
-            Self::InsufficientFunds => (Treatment::DropAndReleaseNonce, Some(TxEvent::Refused)),
-            Self::Invalid => (Treatment::DropAndReleaseNonce, Some(TxEvent::Refused)),
-            Self::Reverted => (Treatment::DropAndReleaseNonce, Some(TxEvent::Refused)),
-            Self::Busy => (Treatment::SendAgain, None),
-            Self::NotReached => (Treatment::SendAgain, None),
-            Self::WrongChain => (Treatment::SendAgain, None),
-            Self::OutcomeUnknown => (Treatment::AskTheChain, Some(TxEvent::Lost)),
-            Self::Unrecognised => (Treatment::AskTheChain, Some(TxEvent::Lost)),
+            Self::AlreadyKnown => (FaultTreatment::WaitForReceipt, Some(SendEvent::Accepted)),
+            Self::NonceTooLow => (FaultTreatment::AskTheChain, Some(SendEvent::Lost)),
+            Self::NonceTooHigh => (FaultTreatment::SendAgain, None),
+            Self::Underpriced => (FaultTreatment::Outbid, None),
+            Self::ReplacementUnderpriced => (FaultTreatment::Outbid, None),
+            Self::InsufficientFunds => (FaultTreatment::DropAndReleaseNonce, Some(SendEvent::Refused)),
+            Self::Invalid => (FaultTreatment::DropAndReleaseNonce, Some(SendEvent::Refused)),
+            Self::Reverted => (FaultTreatment::DropAndReleaseNonce, Some(SendEvent::Refused)),
+            Self::Busy => (FaultTreatment::SendAgain, None),
+            Self::NotReached => (FaultTreatment::SendAgain, None),
+            Self::WrongChain => (FaultTreatment::SendAgain, None),
+            Self::OutcomeUnknown => (FaultTreatment::AskTheChain, Some(SendEvent::Lost)),
+            Self::Unrecognised => (FaultTreatment::AskTheChain, Some(SendEvent::Lost)),
         }
     }
 
@@ -252,12 +252,16 @@ mod tests {
             }),
         };
         for class in [SendFault::of(&lost), SendFault::Unrecognised, SendFault::NonceTooLow] {
-            assert_eq!(class.treatment().0, Treatment::AskTheChain);
+            assert_eq!(class.treatment().0, FaultTreatment::AskTheChain);
         }
         // Only a definite refusal may release a nonce.
         for class in SendFault::ALL {
             let (treatment, event) = class.treatment();
-            assert_eq!(treatment == Treatment::DropAndReleaseNonce, event == Some(TxEvent::Refused), "{class:?}");
+            assert_eq!(
+                treatment == FaultTreatment::DropAndReleaseNonce,
+                event == Some(SendEvent::Refused),
+                "{class:?}"
+            );
         }
     }
 

@@ -19,7 +19,7 @@ use crate::provider::{ChainClient, ProviderError};
 
 /// Fees of a transaction, or caps for them, in wei per unit of gas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Fees {
+pub struct TxFees {
     /// Maximum total fee, including the base fee.
     pub max_fee_per_gas: u128,
     /// Maximum priority fee, paid to the block producer.
@@ -77,7 +77,7 @@ pub enum FeeError {
 /// The used members of the `eth_feeHistory` result; the ratios are floats and are not read.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct History {
+struct FeeHistory {
     base_fee_per_gas: Vec<U128>,
     #[serde(default)]
     reward: Vec<Vec<U128>>,
@@ -90,7 +90,7 @@ struct History {
 pub async fn estimate(client: &ChainClient, rules: FeeRules) -> Result<FeeQuote, FeeError> {
     let params = (format!("{:#x}", rules.blocks), "latest", [rules.percentile.min(100)]);
     let (answers, floor) =
-        futures::join!(client.ask_each::<History>("eth_feeHistory", params), agreed_base_fee(client));
+        futures::join!(client.ask_each::<FeeHistory>("eth_feeHistory", params), agreed_base_fee(client));
     let quotes = answers.into_iter().map(|answer| FeeQuote::from_history(answer?, rules));
     FeeQuote::of_all(quotes.collect(), rules, floor)
 }
@@ -129,7 +129,7 @@ impl FeeQuote {
         Ok(Self { base_fee, tip: tip.min(rules.most_tip.max(*lowest)) })
     }
 
-    fn from_history(history: History, rules: FeeRules) -> Result<Self, FeeError> {
+    fn from_history(history: FeeHistory, rules: FeeRules) -> Result<Self, FeeError> {
         // There is one more base fee than blocks; the last one is the next block's.
         let base_fee = history.base_fee_per_gas.last().ok_or(FeeError::Nonsense("it has no base fee"))?.to();
         // An empty block reports zero, which is not a price.
@@ -140,12 +140,12 @@ impl FeeQuote {
         Ok(Self { base_fee, tip: median.max(rules.least_tip) })
     }
 
-    /// Fees for the next blocks within `cap`: the tip plus twice the base fee, which suffices for the next six blocks
-    /// even if all of them are full.
+    /// Fees for the next blocks within `cap`: the tip plus twice the base fee, which suffices for the next five blocks
+    /// even if all of them are full (1.125^5 = 1.80).
     ///
     /// # Errors
     /// [`FeeError::AboveCap`] if the cap does not cover the rise of the base fee by one full block.
-    pub fn within(self, cap: Fees) -> Result<Fees, FeeError> {
+    pub fn within(self, cap: TxFees) -> Result<TxFees, FeeError> {
         let tip = self.tip.min(cap.max_priority_fee_per_gas);
         // A full block raises the base fee by an eighth.
         let next = self.base_fee.saturating_add(self.base_fee.div_ceil(8));
@@ -154,7 +154,7 @@ impl FeeQuote {
             return Err(FeeError::AboveCap { needed, cap: cap.max_fee_per_gas });
         }
         let wished = self.base_fee.saturating_mul(2).saturating_add(tip);
-        Ok(Fees { max_fee_per_gas: wished.min(cap.max_fee_per_gas), max_priority_fee_per_gas: tip })
+        Ok(TxFees { max_fee_per_gas: wished.min(cap.max_fee_per_gas), max_priority_fee_per_gas: tip })
     }
 
     /// Fees within `cap` for a replacement of a transaction with the fees `old`. Both exceed the old ones by at least
@@ -162,7 +162,7 @@ impl FeeQuote {
     ///
     /// # Errors
     /// [`FeeError::AboveCap`] if `cap` is lower.
-    pub fn outbidding(self, old: Fees, cap: Fees) -> Result<Fees, FeeError> {
+    pub fn outbidding(self, old: TxFees, cap: TxFees) -> Result<TxFees, FeeError> {
         let raised = |fee: u128| fee.saturating_add(fee.div_ceil(8)).max(fee.saturating_add(1));
         let tip = raised(old.max_priority_fee_per_gas).max(self.tip.min(cap.max_priority_fee_per_gas));
         if tip > cap.max_priority_fee_per_gas {
@@ -174,7 +174,7 @@ impl FeeQuote {
             return Err(FeeError::AboveCap { needed: least.max(next), cap: cap.max_fee_per_gas });
         }
         let wished = self.base_fee.saturating_mul(2).saturating_add(tip).max(least);
-        Ok(Fees { max_fee_per_gas: wished.min(cap.max_fee_per_gas), max_priority_fee_per_gas: tip })
+        Ok(TxFees { max_fee_per_gas: wished.min(cap.max_fee_per_gas), max_priority_fee_per_gas: tip })
     }
 }
 
@@ -185,8 +185,8 @@ mod tests {
 
     const GWEI: u128 = 1_000_000_000;
 
-    fn history(base: &[u128], tips: &[u128]) -> History {
-        History {
+    fn history(base: &[u128], tips: &[u128]) -> FeeHistory {
+        FeeHistory {
             base_fee_per_gas: base.iter().map(|fee| U128::from(*fee)).collect(),
             reward: tips.iter().map(|tip| vec![U128::from(*tip)]).collect(),
         }
@@ -232,9 +232,9 @@ mod tests {
 
     #[test]
     fn an_absurd_claim_is_refused_and_not_paid() {
-        let cap = Fees { max_fee_per_gas: 100 * GWEI, max_priority_fee_per_gas: 3 * GWEI };
+        let cap = TxFees { max_fee_per_gas: 100 * GWEI, max_priority_fee_per_gas: 3 * GWEI };
         let fair = FeeQuote { base_fee: 20 * GWEI, tip: GWEI };
-        assert_eq!(fair.within(cap), Ok(Fees { max_fee_per_gas: 41 * GWEI, max_priority_fee_per_gas: GWEI }));
+        assert_eq!(fair.within(cap), Ok(TxFees { max_fee_per_gas: 41 * GWEI, max_priority_fee_per_gas: GWEI }));
         let greedy = FeeQuote { base_fee: 20 * GWEI, tip: 1_000 * GWEI };
         assert_eq!(greedy.within(cap).unwrap().max_priority_fee_per_gas, 3 * GWEI);
         let absurd = FeeQuote { base_fee: u128::MAX, tip: u128::MAX };
@@ -244,23 +244,23 @@ mod tests {
 
     #[test]
     fn a_replacement_pays_enough_for_every_node() {
-        let cap = Fees { max_fee_per_gas: 200 * GWEI, max_priority_fee_per_gas: 9 * GWEI };
-        let old = Fees { max_fee_per_gas: 41 * GWEI, max_priority_fee_per_gas: GWEI };
+        let cap = TxFees { max_fee_per_gas: 200 * GWEI, max_priority_fee_per_gas: 9 * GWEI };
+        let old = TxFees { max_fee_per_gas: 41 * GWEI, max_priority_fee_per_gas: GWEI };
         let quiet = FeeQuote { base_fee: GWEI, tip: 1 };
         let new = quiet.outbidding(old, cap).unwrap();
         // go-ethereum requires at least 110 % of both old fees.
         assert!(new.max_fee_per_gas * 100 >= old.max_fee_per_gas * 110, "{new:?}");
         assert!(new.max_priority_fee_per_gas * 100 >= old.max_priority_fee_per_gas * 110, "{new:?}");
-        let tight = Fees { max_fee_per_gas: 44 * GWEI, ..cap };
+        let tight = TxFees { max_fee_per_gas: 44 * GWEI, ..cap };
         assert!(quiet.outbidding(old, tight).is_err(), "the cap holds for replacements too");
     }
 
     proptest! {
         #[test]
         fn no_fee_is_ever_above_its_cap(base in 0..u128::MAX, tip in 0..u128::MAX, cap in 1..u128::MAX, cap_tip in 0..u128::MAX, old in 0..u128::MAX) {
-            let cap = Fees { max_fee_per_gas: cap, max_priority_fee_per_gas: cap_tip.min(cap) };
+            let cap = TxFees { max_fee_per_gas: cap, max_priority_fee_per_gas: cap_tip.min(cap) };
             let quote = FeeQuote { base_fee: base, tip };
-            let old = Fees { max_fee_per_gas: old, max_priority_fee_per_gas: old / 2 };
+            let old = TxFees { max_fee_per_gas: old, max_priority_fee_per_gas: old / 2 };
             for fees in [quote.within(cap), quote.outbidding(old, cap)].into_iter().flatten() {
                 prop_assert!(fees.max_fee_per_gas <= cap.max_fee_per_gas);
                 prop_assert!(fees.max_priority_fee_per_gas <= cap.max_priority_fee_per_gas);

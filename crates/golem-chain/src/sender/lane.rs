@@ -52,7 +52,7 @@ pub struct ChainNonces {
 /// An allocated nonce. The holder must sign with it or release it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a nonce that is neither used nor released blocks all later ones"]
-pub struct NonceTicket {
+pub struct NonceReservation {
     pub(super) ticket: i64,
     /// EIP-155 id of the chain.
     pub chain_id: u64,
@@ -128,7 +128,7 @@ pub fn allocate(
     account: Address,
     seen: ChainNonces,
     now: u64,
-) -> Result<NonceTicket, LaneError> {
+) -> Result<NonceReservation, LaneError> {
     let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
     let known: Option<i64> = transaction
         .prepare_cached("SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2")?
@@ -185,21 +185,21 @@ pub fn allocate(
          VALUES (?1, ?2, ?3, 'reserved', ?4, (SELECT id FROM temp.store_session))",
         )?
         .execute(params![chain, owner, counted(nonce, "a nonce")?, counted(now, "the time")?])?;
-    Ok(NonceTicket { ticket: transaction.last_insert_rowid(), chain_id, account, nonce })
+    Ok(NonceReservation { ticket: transaction.last_insert_rowid(), chain_id, account, nonce })
 }
 
 /// Releases a nonce with which nothing was signed, or whose signed bytes were never stored.
 ///
 /// # Errors
 /// [`LaneError::NotHeld`] if a transaction was stored with it, or it was released before.
-pub fn give_back(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
+pub fn release_nonce(transaction: &Transaction<'_>, ticket: &NonceReservation) -> Result<(), LaneError> {
     held(transaction, ticket)?;
     release(transaction, ticket.chain_id, ticket.account, ticket.nonce)
 }
 
 /// Fails with [`LaneError::NotHeld`] unless the ticket still holds its nonce.
-pub(super) fn held(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
-    let NonceTicket { ticket: number, chain_id, account, nonce } = ticket;
+pub(super) fn held(transaction: &Transaction<'_>, ticket: &NonceReservation) -> Result<(), LaneError> {
+    let NonceReservation { ticket: number, chain_id, account, nonce } = ticket;
     let found: Option<i64> = transaction
         .prepare_cached(
             "SELECT 1 FROM sender_nonce WHERE ticket = ?1 AND chain_id = ?2 AND account = ?3 AND nonce = ?4
@@ -215,7 +215,7 @@ pub(super) fn held(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Resul
 }
 
 /// Marks the ticket's nonce as used by a stored transaction.
-pub(super) fn signed(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
+pub(super) fn signed(transaction: &Transaction<'_>, ticket: &NonceReservation) -> Result<(), LaneError> {
     transaction
         .prepare_cached("UPDATE sender_nonce SET state = 'signed' WHERE ticket = ?1")?
         .execute([ticket.ticket])?;
@@ -384,7 +384,7 @@ pub fn reconcile(
 
 /// State of an account's nonces in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Lane {
+pub struct NonceLane {
     /// Nonce after all allocated ones; `None` if the account never signed from this ledger.
     pub next: Option<u64>,
     /// Nonces of signed and stored transactions that are not settled.
@@ -400,7 +400,7 @@ pub struct Lane {
 ///
 /// # Errors
 /// [`LaneError::Store`] if the database fails.
-pub fn lane(connection: &Connection, chain_id: u64, account: Address) -> Result<Lane, LaneError> {
+pub fn lane(connection: &Connection, chain_id: u64, account: Address) -> Result<NonceLane, LaneError> {
     let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
     let next: Option<i64> = connection
         .prepare_cached("SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2")?
@@ -417,7 +417,7 @@ pub fn lane(connection: &Connection, chain_id: u64, account: Address) -> Result<
             "SELECT nonce FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state = '{state}' ORDER BY nonce"
         ))
     };
-    Ok(Lane {
+    Ok(NonceLane {
         next: next.map(|next| from_row(next, "a nonce")).transpose()?,
         open: nonces(
             "SELECT DISTINCT nonce FROM sender_transaction
@@ -432,7 +432,7 @@ pub fn lane(connection: &Connection, chain_id: u64, account: Address) -> Result<
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservedNonce {
     /// The ticket that holds the nonce.
-    pub ticket: NonceTicket,
+    pub ticket: NonceReservation,
     /// Time of the allocation, in milliseconds since the Unix epoch.
     pub at: u64,
     /// Session of the store that allocated it, from [`Store::session`](bardo_store::Store::session).
@@ -455,7 +455,7 @@ pub fn reserved(connection: &Connection) -> Result<Vec<ReservedNonce>, LaneError
     let rows: Vec<Columns> = statement.query_map([], read)?.collect::<Result<_, _>>()?;
     rows.into_iter()
         .map(|(ticket, chain_id, account, nonce, at, session)| {
-            let ticket = NonceTicket {
+            let ticket = NonceReservation {
                 ticket,
                 chain_id: from_row(chain_id, "the chain's id")?,
                 account: address(&account)?,

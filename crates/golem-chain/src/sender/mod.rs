@@ -2,8 +2,8 @@
 //! replacement. No key enters this module: it receives signed transactions, and describes the ones to sign.
 //!
 //! The order is always the same: allocate a nonce ([`allocate`]) → have the transaction signed → store it ([`keep`]) →
-//! send it ([`Sender::send`]) → wait ([`Sender::wait`]). After a crash, [`Sender::pending`] lists the unsettled
-//! transactions and [`Sender::resend`] sends the same bytes again. Sending the same bytes twice is one transaction.
+//! send it ([`TxSender::send`]) → wait ([`TxSender::wait`]). After a crash, [`TxSender::pending`] lists the unsettled
+//! transactions and [`TxSender::resend`] sends the same bytes again. Sending the same bytes twice is one transaction.
 //!
 //! | file | contents |
 //! |---|---|
@@ -18,10 +18,10 @@
 mod fault;
 mod fees;
 mod lane;
+mod nonce_use;
 mod record;
 mod relay;
 mod send;
-mod spent;
 mod state;
 mod watch;
 
@@ -37,25 +37,26 @@ use parking_lot::Mutex;
 
 use crate::network::NetworkKind;
 use crate::provider::{ChainClient, ProviderError};
-use crate::signed::Signed;
+use crate::signed::SignedTransaction;
 use bardo_base::clock::Clock;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 use bardo_store::{Migrations, Store, StoreError};
 
-pub use fault::{SendFault, Treatment};
-pub use fees::{FeeError, FeeQuote, FeeRules, Fees};
+pub use fault::{FaultTreatment, SendFault};
+pub use fees::{FeeError, FeeQuote, FeeRules, TxFees};
 pub use lane::{
-    ChainNonces, Lane, LaneError, NonceTicket, ReservedNonce, ahead, allocate, give_back, lane, reconcile, reserved,
+    ChainNonces, LaneError, NonceLane, NonceReservation, ReservedNonce, ahead, allocate, lane, reconcile,
+    release_nonce, reserved,
 };
 pub use record::{
-    Record, RecordError, Route, SendPermit, acknowledge_late_inclusion, keep, late_inclusions, load, open, sendable,
-    store_replacement,
+    RecordError, SendPermit, SendRoute, TxRecord, acknowledge_late_inclusion, keep, late_inclusions, load, open,
+    sendable, store_replacement,
 };
-pub use relay::{Relay, RelayStatus};
+pub use relay::{PrivateRelay, RelayStatus};
 pub use send::SendOutcome;
-pub use state::{TABLE, TxEvent, TxState};
-pub use watch::{Mined, TxStatus, WaitRules};
+pub use state::{SendEvent, SendState, TABLE};
+pub use watch::{MinedTx, TxStatus, WaitRules};
 
 /// Migrations of the sender's database tables.
 pub const MIGRATIONS: Migrations = Migrations {
@@ -102,13 +103,13 @@ impl SenderRules {
 
 /// Sender of one chain. Clones share their state.
 #[derive(Clone)]
-pub struct Sender(Arc<Inner>);
+pub struct TxSender(Arc<Inner>);
 
 struct Inner {
     client: ChainClient,
     store: Store,
     clock: Arc<dyn Clock>,
-    relay: Option<Relay>,
+    relay: Option<PrivateRelay>,
     rules: SenderRules,
     /// Transactions that an endpoint has in a block without their receipt, with the time of the first observation on
     /// the steady clock.
@@ -177,7 +178,7 @@ impl From<StoreError> for SenderError {
 
 /// Unsigned replacement of a waiting transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replacement {
+pub struct TxReplacement {
     /// Hash of the transaction that it replaces.
     pub replaces: B256,
     /// EIP-155 id of the chain.
@@ -187,7 +188,7 @@ pub struct Replacement {
     /// Nonce, the same as that of the replaced transaction.
     pub nonce: u64,
     /// Fees, higher than those of the replaced transaction.
-    pub fees: Fees,
+    pub fees: TxFees,
     /// Target address; `None` creates a contract.
     pub to: Option<Address>,
     /// Value to transfer, in wei.
@@ -198,14 +199,14 @@ pub struct Replacement {
     pub gas_limit: u64,
 }
 
-impl Sender {
+impl TxSender {
     /// Creates a sender for the chain of `client`. `store` must have been opened with [`MIGRATIONS`]. Private
     /// transactions go to `relay`.
     pub fn new(
         client: ChainClient,
         store: Store,
         clock: Arc<dyn Clock>,
-        relay: Option<Relay>,
+        relay: Option<PrivateRelay>,
         rules: SenderRules,
     ) -> Self {
         Self(Arc::new(Inner { client, store, clock, relay, rules, contradicted: Mutex::default() }))
@@ -275,8 +276,8 @@ impl Sender {
     }
 
     async fn nonces_from(&self, account: Address, latest: u64, pending: u64) -> Result<ChainNonces, SenderError> {
-        for one in self.given_up()?.into_iter().filter(|one| one.account == account && one.nonce < latest) {
-            self.look(one.hash).await?;
+        for one in self.dropped()?.into_iter().filter(|one| one.account == account && one.nonce < latest) {
+            self.poll(one.hash).await?;
         }
         // An endpoint without pending state, or one that is behind, may return less.
         Ok(ChainNonces { latest, pending: pending.max(latest) })
@@ -286,17 +287,17 @@ impl Sender {
     /// Those that a block contains are then listed by [`late`].
     ///
     /// # Errors
-    /// As [`Self::look`].
+    /// As [`Self::poll`].
     pub async fn poll_dropped(&self) -> Result<(), SenderError> {
-        for one in self.given_up()? {
-            self.look(one.hash).await?;
+        for one in self.dropped()? {
+            self.poll(one.hash).await?;
         }
         Ok(())
     }
 
-    fn given_up(&self) -> Result<Vec<record::Entry>, SenderError> {
+    fn dropped(&self) -> Result<Vec<record::TxEntry>, SenderError> {
         let chain_id = self.chain_id();
-        Ok(self.0.store.read(|connection| record::given_up(connection, chain_id))?)
+        Ok(self.0.store.read(|connection| record::dropped(connection, chain_id))?)
     }
 
     /// Estimates the fees of the next block.
@@ -311,7 +312,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`SenderError::Lane`] if no nonce is available, [`SenderError::Provider`] if the chain does not answer.
-    pub async fn take_nonce(&self, account: Address) -> Result<NonceTicket, SenderError> {
+    pub async fn reserve_nonce(&self, account: Address) -> Result<NonceReservation, SenderError> {
         let seen = self.nonces(account).await?;
         let (chain_id, now) = (self.chain_id(), self.0.clock.now_millis());
         Ok(self.0.store.write(move |tx| allocate(tx, chain_id, account, seen, now)).await?)
@@ -321,8 +322,8 @@ impl Sender {
     ///
     /// # Errors
     /// [`SenderError::Lane`] if the ticket no longer holds its nonce.
-    pub async fn give_back(&self, ticket: NonceTicket) -> Result<(), SenderError> {
-        Ok(self.0.store.write(move |tx| give_back(tx, &ticket)).await?)
+    pub async fn release_nonce(&self, ticket: NonceReservation) -> Result<(), SenderError> {
+        Ok(self.0.store.write(move |tx| release_nonce(tx, &ticket)).await?)
     }
 
     /// Synchronises the lane with the chain after the account was used outside of Bardo.
@@ -342,9 +343,9 @@ impl Sender {
     /// [`SenderError::Record`]: nothing was stored, and the transaction must not be sent.
     pub async fn keep(
         &self,
-        ticket: NonceTicket,
-        signed: Signed,
-        route: Route,
+        ticket: NonceReservation,
+        signed: SignedTransaction,
+        route: SendRoute,
         call_id: Option<CallId>,
     ) -> Result<SendPermit, SenderError> {
         let now = self.0.clock.now_millis();
@@ -355,7 +356,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`SenderError::Record`], as for [`store_replacement`].
-    pub async fn store_replacement(&self, old: B256, signed: Signed) -> Result<SendPermit, SenderError> {
+    pub async fn store_replacement(&self, old: B256, signed: SignedTransaction) -> Result<SendPermit, SenderError> {
         let now = self.0.clock.now_millis();
         Ok(self.0.store.write(move |tx| store_replacement(tx, old, &signed, now)).await?)
     }
@@ -364,7 +365,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`SenderError::Record`] if the records cannot be read.
-    pub fn pending(&self) -> Result<Vec<Record>, SenderError> {
+    pub fn pending(&self) -> Result<Vec<TxRecord>, SenderError> {
         let chain_id = self.chain_id();
         Ok(self.0.store.read(|connection| open(connection, chain_id))?)
     }
@@ -373,22 +374,22 @@ impl Sender {
     ///
     /// # Errors
     /// [`RecordError::Unknown`] if the ledger does not have it.
-    pub fn record(&self, hash: B256) -> Result<Record, SenderError> {
+    pub fn record(&self, hash: B256) -> Result<TxRecord, SenderError> {
         let found = self.0.store.read(|connection| load(connection, hash))?;
         Ok(found.ok_or(RecordError::Unknown(hash))?)
     }
 
     /// Prepares a replacement of a waiting transaction: the same action, with fees within `cap` that exceed the old
     /// ones and suffice for the next blocks. If the transaction was refused while the one it should replace is waiting,
-    /// that one is replaced, as [`Replacement::replaces`] shows.
+    /// that one is replaced, as [`TxReplacement::replaces`] shows.
     ///
     /// # Errors
     /// [`RecordError::Ended`] if it no longer waits, [`FeeError::AboveCap`] if `cap` is too low.
-    pub async fn outbid(&self, hash: B256, cap: Fees) -> Result<Replacement, SenderError> {
+    pub async fn outbid(&self, hash: B256, cap: TxFees) -> Result<TxReplacement, SenderError> {
         let record = self.waiting(hash)?;
         let fees = self.fee_quote().await?.outbidding(record.fees(), cap)?;
         let transaction = record.signed.transaction();
-        Ok(Replacement {
+        Ok(TxReplacement {
             replaces: record.hash(),
             chain_id: record.signed.chain_id(),
             from: record.signed.from(),
@@ -406,9 +407,9 @@ impl Sender {
     ///
     /// # Errors
     /// As [`Self::outbid`].
-    pub async fn cancel(&self, hash: B256, cap: Fees) -> Result<Replacement, SenderError> {
+    pub async fn cancel(&self, hash: B256, cap: TxFees) -> Result<TxReplacement, SenderError> {
         let instead = self.outbid(hash, cap).await?;
-        Ok(Replacement {
+        Ok(TxReplacement {
             to: Some(instead.from),
             value: U256::ZERO,
             data: Bytes::new(),
@@ -417,7 +418,7 @@ impl Sender {
         })
     }
 
-    fn waiting(&self, hash: B256) -> Result<Record, SenderError> {
+    fn waiting(&self, hash: B256) -> Result<TxRecord, SenderError> {
         match self.0.store.read(|connection| record::sendable(connection, hash))? {
             Some(record) => Ok(record),
             None => Err(RecordError::Ended { hash, state: self.record(hash)?.state }.into()),
@@ -428,7 +429,7 @@ impl Sender {
 /// Gas of a plain transfer, G_transaction in the [Yellow Paper](https://ethereum.github.io/yellowpaper/paper.pdf).
 const TRANSFER_GAS: u64 = 21_000;
 
-impl fmt::Debug for Sender {
+impl fmt::Debug for TxSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sender")
             .field("chain_id", &self.chain_id())

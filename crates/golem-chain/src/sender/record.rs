@@ -4,10 +4,10 @@
 use alloy::primitives::{Address, B256, Bytes};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
-use super::fees::Fees;
-use super::lane::{self, LaneError, NonceTicket, counted, from_row};
-use super::state::{TxEvent, TxState};
-use crate::signed::{Signed, SignedError};
+use super::fees::TxFees;
+use super::lane::{self, LaneError, NonceReservation, counted, from_row};
+use super::state::{SendEvent, SendState};
+use crate::signed::{SignedError, SignedTransaction};
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 use bardo_store::StoreError;
@@ -49,14 +49,14 @@ const NOTE_CHARS: usize = 300;
 
 /// Route of a transaction to the chain; it stays the same when the transaction is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Route {
+pub enum SendRoute {
     /// To the chain's endpoints, where the waiting transaction is publicly visible.
     Public,
     /// To the private relay alone.
     Private,
 }
 
-impl Route {
+impl SendRoute {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",
@@ -67,17 +67,17 @@ impl Route {
 
 /// Stored record of a signed transaction.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Record {
+pub struct TxRecord {
     /// The signed transaction.
-    pub signed: Signed,
+    pub signed: SignedTransaction,
     /// Route to the chain.
-    pub route: Route,
+    pub route: SendRoute,
     /// Tool call to which the transaction belongs; `None` if it belongs to none.
     pub call_id: Option<CallId>,
     /// Hash of the transaction that it replaces.
     pub replaces: Option<B256>,
     /// Known state of the transaction.
-    pub state: TxState,
+    pub state: SendState,
     /// Time at which its bytes were stored, in milliseconds since the Unix epoch.
     pub stored_at: u64,
     /// Number of times that it was sent.
@@ -90,19 +90,19 @@ pub struct Record {
     pub settled_at: Option<u64>,
 }
 
-impl Record {
+impl TxRecord {
     /// The transaction hash.
     pub fn hash(&self) -> B256 {
         self.signed.hash()
     }
 
     /// Fees with which it was signed.
-    pub fn fees(&self) -> Fees {
+    pub fn fees(&self) -> TxFees {
         use alloy::consensus::Transaction as _;
         let transaction = self.signed.transaction();
         let max_fee_per_gas = transaction.max_fee_per_gas();
         let tip = transaction.max_priority_fee_per_gas().unwrap_or(max_fee_per_gas);
-        Fees { max_fee_per_gas, max_priority_fee_per_gas: tip }
+        TxFees { max_fee_per_gas, max_priority_fee_per_gas: tip }
     }
 }
 
@@ -145,7 +145,7 @@ pub enum RecordError {
         /// Hash of the transaction.
         hash: B256,
         /// State of the transaction.
-        state: TxState,
+        state: SendState,
     },
     /// The ledger already contains this transaction.
     #[error("transaction {0} is already in the ledger: it is re-sent from there, not stored twice")]
@@ -159,9 +159,9 @@ pub enum RecordError {
         /// Hash of the transaction.
         hash: B256,
         /// State of the transaction.
-        state: TxState,
+        state: SendState,
         /// The reported event.
-        event: TxEvent,
+        event: SendEvent,
     },
     /// A column of the stored row is invalid.
     #[error("the ledger's transaction cannot be read: {0}")]
@@ -191,9 +191,9 @@ impl From<rusqlite::Error> for RecordError {
 /// ticket was used or its nonce released; the transaction must not be sent then.
 pub fn keep(
     transaction: &Transaction<'_>,
-    ticket: &NonceTicket,
-    signed: &Signed,
-    route: Route,
+    ticket: &NonceReservation,
+    signed: &SignedTransaction,
+    route: SendRoute,
     call_id: Option<CallId>,
     now: u64,
 ) -> Result<SendPermit, RecordError> {
@@ -214,7 +214,7 @@ pub fn keep(
 pub fn store_replacement(
     transaction: &Transaction<'_>,
     old: B256,
-    signed: &Signed,
+    signed: &SignedTransaction,
     now: u64,
 ) -> Result<SendPermit, RecordError> {
     let old = load(transaction, old)?.ok_or(RecordError::Unknown(old))?;
@@ -224,7 +224,7 @@ pub fn store_replacement(
     same("the chain", signed.chain_id(), old.signed.chain_id())?;
     same("the sender", signed.from(), old.signed.from())?;
     same("the nonce", signed.nonce(), old.signed.nonce())?;
-    let new = Record { signed: signed.clone(), ..old.clone() }.fees();
+    let new = TxRecord { signed: signed.clone(), ..old.clone() }.fees();
     let enough = |new: u128, old: u128| new.saturating_mul(100) >= old.saturating_mul(110) && new > old;
     let fees = old.fees();
     if !enough(new.max_fee_per_gas, fees.max_fee_per_gas)
@@ -242,14 +242,14 @@ pub fn store_replacement(
 pub(super) fn advance(
     transaction: &Transaction<'_>,
     hash: B256,
-    event: TxEvent,
+    event: SendEvent,
     note: Option<&str>,
-) -> Result<TxState, RecordError> {
+) -> Result<SendState, RecordError> {
     let found: Option<String> = transaction
         .prepare_cached("SELECT state FROM sender_transaction WHERE hash = ?1")?
         .query_row([hash.as_slice()], |row| row.get(0))
         .optional()?;
-    let state = TxState::parse(&found.ok_or(RecordError::Unknown(hash))?).ok_or(RecordError::Damaged("its state"))?;
+    let state = SendState::parse(&found.ok_or(RecordError::Unknown(hash))?).ok_or(RecordError::Damaged("its state"))?;
     let next = state.after(event).ok_or(RecordError::Impossible { hash, state, event })?;
     let note = note.map(|note| SafeText::clean(note, NOTE_CHARS).to_string());
     transaction
@@ -311,7 +311,7 @@ pub(super) fn settle(
 ///
 /// # Errors
 /// [`RecordError::Store`], or an error for an invalid row.
-pub fn load(connection: &Connection, hash: B256) -> Result<Option<Record>, RecordError> {
+pub fn load(connection: &Connection, hash: B256) -> Result<Option<TxRecord>, RecordError> {
     Ok(select(connection, "hash = ?1", [hash.as_slice()])?.pop())
 }
 
@@ -320,9 +320,9 @@ pub fn load(connection: &Connection, hash: B256) -> Result<Option<Record>, Recor
 ///
 /// # Errors
 /// As [`load`].
-pub fn sendable(connection: &Connection, hash: B256) -> Result<Option<Record>, RecordError> {
+pub fn sendable(connection: &Connection, hash: B256) -> Result<Option<TxRecord>, RecordError> {
     let Some(record) = load(connection, hash)?.filter(|record| record.settled_at.is_none()) else { return Ok(None) };
-    if record.state != TxState::Dropped {
+    if record.state != SendState::Dropped {
         return Ok(Some(record).filter(|record| record.state.may_be_sent()));
     }
     let signed = &record.signed;
@@ -333,12 +333,12 @@ pub fn sendable(connection: &Connection, hash: B256) -> Result<Option<Record>, R
 
 /// Columns of a transaction without its bytes, to save decoding and signature recovery at every poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct TxEntry {
     pub(super) hash: B256,
     pub(super) chain_id: u64,
     pub(super) account: Address,
     pub(super) nonce: u64,
-    pub(super) state: TxState,
+    pub(super) state: SendState,
     pub(super) settled: bool,
     /// Chain time, in seconds, since which its nonce is used without a known cause.
     pub(super) missing_since: Option<u64>,
@@ -348,7 +348,7 @@ pub(super) struct Entry {
 
 /// Returns true if two transactions with the same nonce were signed for the same action: one replaces the other, or
 /// both replace a third. A released nonce is used for another plan, whose transaction is unrelated.
-pub(super) fn are_kin(family: &[Entry], one: B256, other: B256) -> bool {
+pub(super) fn are_kin(family: &[TxEntry], one: B256, other: B256) -> bool {
     let first = |mut hash: B256| {
         // The bound ends the loop even for a cycle, which cannot be stored.
         for _ in family {
@@ -365,7 +365,7 @@ pub(super) fn are_kin(family: &[Entry], one: B256, other: B256) -> bool {
 
 /// Dropped transactions whose nonce was not used since, ordered by nonce. If an endpoint passed one on after refusing
 /// it, a block may still include it.
-pub(super) fn given_up(connection: &Connection, chain_id: u64) -> Result<Vec<Entry>, RecordError> {
+pub(super) fn dropped(connection: &Connection, chain_id: u64) -> Result<Vec<TxEntry>, RecordError> {
     let unused = "chain_id = ?1 AND state = 'dropped' AND (
         nonce >= (SELECT next_nonce FROM sender_lane AS lane
                   WHERE lane.chain_id = sender_transaction.chain_id AND lane.account = sender_transaction.account)
@@ -407,7 +407,7 @@ pub fn acknowledge_late_inclusion(transaction: &Transaction<'_>, hash: B256) -> 
 ///
 /// # Errors
 /// [`RecordError::Unknown`] if the ledger does not have it.
-pub(super) fn entry(connection: &Connection, hash: B256) -> Result<Entry, RecordError> {
+pub(super) fn entry(connection: &Connection, hash: B256) -> Result<TxEntry, RecordError> {
     entries(connection, "hash = ?1", [hash.as_slice()])?.pop().ok_or(RecordError::Unknown(hash))
 }
 
@@ -417,12 +417,16 @@ pub(super) fn family(
     chain_id: u64,
     account: Address,
     nonce: u64,
-) -> Result<Vec<Entry>, RecordError> {
+) -> Result<Vec<TxEntry>, RecordError> {
     let (chain, nonce) = (counted(chain_id, "the chain's id")?, counted(nonce, "a nonce")?);
     entries(connection, "chain_id = ?1 AND account = ?2 AND nonce = ?3", params![chain, account.as_slice(), nonce])
 }
 
-fn entries(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Entry>, RecordError> {
+fn entries(
+    connection: &Connection,
+    condition: &str,
+    values: impl rusqlite::Params,
+) -> Result<Vec<TxEntry>, RecordError> {
     let sql = format!(
         "SELECT hash, chain_id, account, nonce, state, settled_at IS NOT NULL, replaces, missing_since
          FROM sender_transaction WHERE {condition} ORDER BY stored_at, rowid"
@@ -436,13 +440,13 @@ fn entries(connection: &Connection, condition: &str, values: impl rusqlite::Para
     rows.into_iter()
         .map(|((hash, chain_id, account, nonce), (state, settled, replaces, missing_since))| {
             let named = |hash: &[u8]| B256::try_from(hash).map_err(|_| RecordError::Damaged("a hash"));
-            Ok(Entry {
+            Ok(TxEntry {
                 hash: named(&hash)?,
                 replaces: replaces.as_deref().map(named).transpose()?,
                 chain_id: from_row(chain_id, "the chain's id")?,
                 account: lane::address(&account)?,
                 nonce: from_row(nonce, "a nonce")?,
-                state: TxState::parse(&state).ok_or(RecordError::Damaged("its state"))?,
+                state: SendState::parse(&state).ok_or(RecordError::Damaged("its state"))?,
                 settled,
                 missing_since: missing_since.map(|since| from_row(since, "the time")).transpose()?,
             })
@@ -454,14 +458,14 @@ fn entries(connection: &Connection, condition: &str, values: impl rusqlite::Para
 ///
 /// # Errors
 /// [`RecordError::Store`], or an error for an invalid row.
-pub fn open(connection: &Connection, chain_id: u64) -> Result<Vec<Record>, RecordError> {
+pub fn open(connection: &Connection, chain_id: u64) -> Result<Vec<TxRecord>, RecordError> {
     select(connection, "chain_id = ?1 AND settled_at IS NULL", [counted(chain_id, "the chain's id")?])
 }
 
 fn insert(
     transaction: &Transaction<'_>,
-    signed: &Signed,
-    route: Route,
+    signed: &SignedTransaction,
+    route: SendRoute,
     call_id: Option<CallId>,
     replaces: Option<B256>,
     now: u64,
@@ -486,7 +490,7 @@ fn insert(
             route.as_str(),
             call_id.map(|call| call.to_string()),
             replaces.map(|hash| hash.to_vec()),
-            TxState::Stored.as_str(),
+            SendState::Stored.as_str(),
             counted(now, "the time")?,
         ])?;
     match stored {
@@ -510,7 +514,11 @@ struct Raw {
     settled_at: Option<i64>,
 }
 
-fn select(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Record>, RecordError> {
+fn select(
+    connection: &Connection,
+    condition: &str,
+    values: impl rusqlite::Params,
+) -> Result<Vec<TxRecord>, RecordError> {
     let sql = format!(
         "SELECT raw, route, call_id, replaces, state, stored_at, sends, block_number, block_hash, note, settled_at
          FROM sender_transaction WHERE {condition} ORDER BY account, nonce, stored_at, rowid"
@@ -532,10 +540,10 @@ fn select(connection: &Connection, condition: &str, values: impl rusqlite::Param
         })
     };
     let rows: Vec<Raw> = statement.query_map(values, read)?.collect::<Result<_, _>>()?;
-    rows.into_iter().map(Record::try_from).collect()
+    rows.into_iter().map(TxRecord::try_from).collect()
 }
 
-impl TryFrom<Raw> for Record {
+impl TryFrom<Raw> for TxRecord {
     type Error = RecordError;
 
     fn try_from(raw: Raw) -> Result<Self, RecordError> {
@@ -545,15 +553,15 @@ impl TryFrom<Raw> for Record {
             _ => None,
         };
         Ok(Self {
-            signed: Signed::decode(&Bytes::from(raw.bytes))?,
+            signed: SignedTransaction::decode(&Bytes::from(raw.bytes))?,
             route: match raw.route.as_str() {
-                "public" => Route::Public,
-                "private" => Route::Private,
+                "public" => SendRoute::Public,
+                "private" => SendRoute::Private,
                 _ => return Err(RecordError::Damaged("its route")),
             },
             call_id: raw.call_id.map(|id| id.parse().map_err(|_| RecordError::Damaged("its call"))).transpose()?,
             replaces: raw.replaces.map(hash).transpose()?,
-            state: TxState::parse(&raw.state).ok_or(RecordError::Damaged("its state"))?,
+            state: SendState::parse(&raw.state).ok_or(RecordError::Damaged("its state"))?,
             stored_at: from_row(raw.stored_at, "the time")?,
             sends: from_row(raw.sends, "a count")?,
             block,

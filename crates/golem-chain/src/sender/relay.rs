@@ -14,7 +14,7 @@ use alloy::rpc::client::RpcClient;
 use alloy::transports::http::reqwest::{Client, redirect};
 use serde::Deserialize;
 
-use crate::provider::{Endpoint, EndpointStack, HttpLimits, ProviderError, RetryRules, Thresholds};
+use crate::provider::{Endpoint, EndpointStack, HealthThresholds, HttpLimits, ProviderError, RetryRules};
 use bardo_base::clock::Clock;
 use bardo_base::config::RpcUrl;
 use bardo_base::text::SafeText;
@@ -26,12 +26,12 @@ const STATUS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Private relay of one chain. Cheap to clone.
 #[derive(Clone)]
-pub struct Relay {
+pub struct PrivateRelay {
     provider: DynProvider,
-    status: Option<Arc<Status>>,
+    status: Option<Arc<StatusEndpoint>>,
 }
 
-struct Status {
+struct StatusEndpoint {
     client: Client,
     base: RpcUrl,
     label: SafeText,
@@ -61,7 +61,7 @@ impl RelayStatus {
     }
 }
 
-impl Relay {
+impl PrivateRelay {
     /// Creates a relay at `url` for chain `chain_id`, which it must return. Statuses are read from `status`/HASH if
     /// that is given.
     ///
@@ -75,11 +75,11 @@ impl Relay {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ProviderError> {
         let local = url.is_loopback();
-        let endpoint = Endpoint::http(url, chain_id, limits, Thresholds::default(), clock)?;
+        let endpoint = Endpoint::http(url, chain_id, limits, HealthThresholds::default(), clock)?;
         let stack = EndpointStack::new(chain_id, vec![endpoint], RetryRules::default())?;
         let client = RpcClient::new(stack, local);
         let provider = ProviderBuilder::new().disable_recommended_fillers().connect_client(client);
-        let status = status.map(|base| Status::new(base).map(Arc::new)).transpose()?;
+        let status = status.map(|base| StatusEndpoint::new(base).map(Arc::new)).transpose()?;
         Ok(Self { provider: alloy::providers::Provider::erased(provider), status })
     }
 
@@ -115,7 +115,7 @@ impl Relay {
     }
 }
 
-impl Status {
+impl StatusEndpoint {
     fn new(base: RpcUrl) -> Result<Self, ProviderError> {
         let label = SafeText::clean(&base.to_string(), 120);
         if !matches!(base.expose().scheme(), "http" | "https") {
@@ -131,7 +131,7 @@ impl Status {
 
     async fn ask(&self, hash: B256) -> Result<RelayStatus, ProviderError> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct StatusResponse {
             status: RelayStatus,
         }
         let broken = |error: alloy::transports::http::reqwest::Error| ProviderError::Interrupted {
@@ -151,14 +151,14 @@ impl Status {
             }
             body.extend_from_slice(&chunk);
         }
-        let answer: Answer = serde_json::from_slice(&body).map_err(|error| ProviderError::Decode {
+        let answer: StatusResponse = serde_json::from_slice(&body).map_err(|error| ProviderError::Decode {
             detail: SafeText::clean(&format!("{}: no status: {error}", self.label), 300),
         })?;
         Ok(answer.status)
     }
 }
 
-impl fmt::Debug for Relay {
+impl fmt::Debug for PrivateRelay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Relay")
             .field("status", &self.status.as_ref().map(|status| &status.label))

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use alloy::primitives::{B256, Bytes};
 use alloy::providers::Provider as _;
 
-use super::fault::{SendFault, Treatment};
-use super::record::{Record, Route, SendPermit, advance, count_send, family, sendable, settle};
-use super::state::{TxEvent, TxState};
-use super::{Sender, SenderError, lane};
+use super::fault::{FaultTreatment, SendFault};
+use super::record::{SendPermit, SendRoute, TxRecord, advance, count_send, family, sendable, settle};
+use super::state::{SendEvent, SendState};
+use super::{SenderError, TxSender, lane};
 use crate::provider::ProviderError;
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::text::SafeText;
@@ -17,9 +17,9 @@ use bardo_base::text::SafeText;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SendOutcome {
     /// State of the transaction after the send.
-    pub state: TxState,
+    pub state: SendState,
     /// Recommended next step.
-    pub treatment: Treatment,
+    pub treatment: FaultTreatment,
     /// Failure class and sanitised message; `None` if the endpoint accepted the transaction.
     pub fault: Option<(SendFault, SafeText)>,
 }
@@ -27,7 +27,7 @@ pub struct SendOutcome {
 /// Maximum length of a quoted endpoint message, in characters.
 const QUOTE_CHARS: usize = 300;
 
-impl Sender {
+impl TxSender {
     /// Sends a stored transaction for the first time.
     ///
     /// # Errors
@@ -47,26 +47,26 @@ impl Sender {
             Some(record) => record,
             None => self.record(hash)?,
         };
-        if record.state == TxState::Stored {
+        if record.state == SendState::Stored {
             let hash = record.hash();
-            record.state = self.0.store.write(move |tx| advance(tx, hash, TxEvent::Lost, None)).await?;
+            record.state = self.0.store.write(move |tx| advance(tx, hash, SendEvent::Lost, None)).await?;
         }
         self.dispatch(record).await
     }
 
-    async fn dispatch(&self, record: Record) -> Result<SendOutcome, SenderError> {
+    async fn dispatch(&self, record: TxRecord) -> Result<SendOutcome, SenderError> {
         let hash = record.hash();
         let (found, own) = (record.signed.chain_id(), self.chain_id());
         if found != own {
             return Err(SenderError::OtherChain { hash, found, own });
         }
         if record.settled_at.is_some() || !record.state.may_be_sent() {
-            return Ok(SendOutcome { state: record.state, treatment: Treatment::WaitForReceipt, fault: None });
+            return Ok(SendOutcome { state: record.state, treatment: FaultTreatment::WaitForReceipt, fault: None });
         }
         let provider = match (record.route, &self.0.relay) {
-            (Route::Public, _) => self.0.client.provider(),
-            (Route::Private, Some(relay)) => relay.provider(),
-            (Route::Private, None) => return Err(SenderError::NoRelay(hash)),
+            (SendRoute::Public, _) => self.0.client.provider(),
+            (SendRoute::Private, Some(relay)) => relay.provider(),
+            (SendRoute::Private, None) => return Err(SenderError::NoRelay(hash)),
         };
         let params = [Bytes::clone(record.signed.raw())];
         let answer: Result<B256, _> = provider.raw_request("eth_sendRawTransaction".into(), params).await;
@@ -83,13 +83,17 @@ impl Sender {
             }
         };
         failpoint::reach(Failpoint::Answered);
-        self.take_in(record, fault).await
+        self.record_answer(record, fault).await
     }
 
     /// Records the answer, and releases the nonce if the refusal is certain.
-    async fn take_in(&self, record: Record, fault: Option<(SendFault, SafeText)>) -> Result<SendOutcome, SenderError> {
+    async fn record_answer(
+        &self,
+        record: TxRecord,
+        fault: Option<(SendFault, SafeText)>,
+    ) -> Result<SendOutcome, SenderError> {
         let (treatment, event) = match &fault {
-            None => (Treatment::WaitForReceipt, Some(TxEvent::Accepted)),
+            None => (FaultTreatment::WaitForReceipt, Some(SendEvent::Accepted)),
             Some((class, _)) => class.treatment(),
         };
         let note = fault.as_ref().map(|(_, words)| words.clone());
@@ -106,16 +110,16 @@ impl Sender {
                 let (chain_id, account, nonce) = (signed.chain_id(), signed.from(), signed.nonce());
                 match (event, state) {
                     // The transaction was sent, so the one that it replaces is superseded.
-                    (TxEvent::Accepted | TxEvent::Lost, _) => {
+                    (SendEvent::Accepted | SendEvent::Lost, _) => {
                         for older in family(tx, chain_id, account, nonce)? {
                             if Some(older.hash) == record.replaces && older.state.may_be_sent() {
-                                advance(tx, older.hash, TxEvent::Outbid, None)?;
+                                advance(tx, older.hash, SendEvent::Outbid, None)?;
                             }
                         }
                     }
                     // No endpoint has the transaction; the nonce is released unless another of our transactions uses
                     // it.
-                    (TxEvent::Refused, TxState::Dropped) => {
+                    (SendEvent::Refused, SendState::Dropped) => {
                         let others = family(tx, chain_id, account, nonce)?;
                         if others.iter().all(|other| other.hash == hash || other.settled) {
                             settle(tx, chain_id, account, nonce, now)?;
@@ -129,7 +133,7 @@ impl Sender {
             .await?;
         // If the bytes may have been sent before, a refusal releases nothing and the chain decides.
         let treatment = match (treatment, state) {
-            (Treatment::DropAndReleaseNonce, state) if state != TxState::Dropped => Treatment::AskTheChain,
+            (FaultTreatment::DropAndReleaseNonce, state) if state != SendState::Dropped => FaultTreatment::AskTheChain,
             (treatment, _) => treatment,
         };
         Ok(SendOutcome { state, treatment, fault })

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Known state of a signed transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TxState {
+pub enum SendState {
     /// Stored on disk, and not at any endpoint as far as is known.
     Stored,
     /// Accepted by an endpoint.
@@ -25,7 +25,7 @@ pub enum TxState {
 
 /// Event in the life of a signed transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TxEvent {
+pub enum SendEvent {
     /// An endpoint accepted it, or already has it.
     Accepted,
     /// It was sent, and the answer was lost or inconclusive.
@@ -44,7 +44,7 @@ pub enum TxEvent {
     Unmined,
 }
 
-impl TxState {
+impl SendState {
     /// All states of a transaction.
     pub const ALL: [Self; 7] =
         [Self::Stored, Self::Sent, Self::Unclear, Self::Included, Self::Reverted, Self::Replaced, Self::Dropped];
@@ -78,18 +78,18 @@ impl TxState {
     }
 
     /// Returns the state after `event`; `None` if the event is not possible in this state.
-    pub fn after(self, event: TxEvent) -> Option<Self> {
+    pub fn after(self, event: SendEvent) -> Option<Self> {
         TABLE.iter().find(|(state, happened, _)| *state == self && *happened == event).map(|(_, _, next)| *next)
     }
 }
 
-impl fmt::Display for TxState {
+impl fmt::Display for SendState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl TxEvent {
+impl SendEvent {
     /// All events of a transaction.
     pub const ALL: [Self; 8] = [
         Self::Accepted,
@@ -108,58 +108,58 @@ impl TxEvent {
 /// Two rules determine it. A receipt overrides every state. Bytes that may have been sent are never dropped because of
 /// an endpoint's refusal: only the first refusal of bytes that no endpoint had leads to `Dropped`.
 #[rustfmt::skip]
-pub const TABLE: &[(TxState, TxEvent, TxState)] = &[
-    (TxState::Stored,   TxEvent::Accepted,   TxState::Sent),
-    (TxState::Stored,   TxEvent::Lost,       TxState::Unclear),
-    (TxState::Stored,   TxEvent::Refused,    TxState::Dropped),
-    (TxState::Stored,   TxEvent::Mined,      TxState::Included),
-    (TxState::Stored,   TxEvent::Failed,     TxState::Reverted),
-    (TxState::Stored,   TxEvent::Outbid,     TxState::Replaced),
-    (TxState::Stored,   TxEvent::NonceTaken, TxState::Dropped),
+pub const TABLE: &[(SendState, SendEvent, SendState)] = &[
+    (SendState::Stored,   SendEvent::Accepted,   SendState::Sent),
+    (SendState::Stored,   SendEvent::Lost,       SendState::Unclear),
+    (SendState::Stored,   SendEvent::Refused,    SendState::Dropped),
+    (SendState::Stored,   SendEvent::Mined,      SendState::Included),
+    (SendState::Stored,   SendEvent::Failed,     SendState::Reverted),
+    (SendState::Stored,   SendEvent::Outbid,     SendState::Replaced),
+    (SendState::Stored,   SendEvent::NonceTaken, SendState::Dropped),
 
-    (TxState::Sent,     TxEvent::Accepted,   TxState::Sent),
-    (TxState::Sent,     TxEvent::Lost,       TxState::Sent),
-    (TxState::Sent,     TxEvent::Refused,    TxState::Unclear),
-    (TxState::Sent,     TxEvent::Mined,      TxState::Included),
-    (TxState::Sent,     TxEvent::Failed,     TxState::Reverted),
-    (TxState::Sent,     TxEvent::Outbid,     TxState::Replaced),
-    (TxState::Sent,     TxEvent::NonceTaken, TxState::Dropped),
+    (SendState::Sent,     SendEvent::Accepted,   SendState::Sent),
+    (SendState::Sent,     SendEvent::Lost,       SendState::Sent),
+    (SendState::Sent,     SendEvent::Refused,    SendState::Unclear),
+    (SendState::Sent,     SendEvent::Mined,      SendState::Included),
+    (SendState::Sent,     SendEvent::Failed,     SendState::Reverted),
+    (SendState::Sent,     SendEvent::Outbid,     SendState::Replaced),
+    (SendState::Sent,     SendEvent::NonceTaken, SendState::Dropped),
 
-    (TxState::Unclear,  TxEvent::Accepted,   TxState::Sent),
-    (TxState::Unclear,  TxEvent::Lost,       TxState::Unclear),
-    (TxState::Unclear,  TxEvent::Refused,    TxState::Unclear),
-    (TxState::Unclear,  TxEvent::Mined,      TxState::Included),
-    (TxState::Unclear,  TxEvent::Failed,     TxState::Reverted),
-    (TxState::Unclear,  TxEvent::Outbid,     TxState::Replaced),
-    (TxState::Unclear,  TxEvent::NonceTaken, TxState::Dropped),
+    (SendState::Unclear,  SendEvent::Accepted,   SendState::Sent),
+    (SendState::Unclear,  SendEvent::Lost,       SendState::Unclear),
+    (SendState::Unclear,  SendEvent::Refused,    SendState::Unclear),
+    (SendState::Unclear,  SendEvent::Mined,      SendState::Included),
+    (SendState::Unclear,  SendEvent::Failed,     SendState::Reverted),
+    (SendState::Unclear,  SendEvent::Outbid,     SendState::Replaced),
+    (SendState::Unclear,  SendEvent::NonceTaken, SendState::Dropped),
 
-    (TxState::Included, TxEvent::Accepted,   TxState::Included),
-    (TxState::Included, TxEvent::Lost,       TxState::Included),
-    (TxState::Included, TxEvent::Refused,    TxState::Included),
-    (TxState::Included, TxEvent::Mined,      TxState::Included),
-    (TxState::Included, TxEvent::Failed,     TxState::Reverted),
-    (TxState::Included, TxEvent::Unmined,    TxState::Sent),
+    (SendState::Included, SendEvent::Accepted,   SendState::Included),
+    (SendState::Included, SendEvent::Lost,       SendState::Included),
+    (SendState::Included, SendEvent::Refused,    SendState::Included),
+    (SendState::Included, SendEvent::Mined,      SendState::Included),
+    (SendState::Included, SendEvent::Failed,     SendState::Reverted),
+    (SendState::Included, SendEvent::Unmined,    SendState::Sent),
 
-    (TxState::Reverted, TxEvent::Accepted,   TxState::Reverted),
-    (TxState::Reverted, TxEvent::Lost,       TxState::Reverted),
-    (TxState::Reverted, TxEvent::Refused,    TxState::Reverted),
-    (TxState::Reverted, TxEvent::Mined,      TxState::Included),
-    (TxState::Reverted, TxEvent::Failed,     TxState::Reverted),
-    (TxState::Reverted, TxEvent::Unmined,    TxState::Sent),
+    (SendState::Reverted, SendEvent::Accepted,   SendState::Reverted),
+    (SendState::Reverted, SendEvent::Lost,       SendState::Reverted),
+    (SendState::Reverted, SendEvent::Refused,    SendState::Reverted),
+    (SendState::Reverted, SendEvent::Mined,      SendState::Included),
+    (SendState::Reverted, SendEvent::Failed,     SendState::Reverted),
+    (SendState::Reverted, SendEvent::Unmined,    SendState::Sent),
 
-    (TxState::Replaced, TxEvent::Accepted,   TxState::Replaced),
-    (TxState::Replaced, TxEvent::Lost,       TxState::Replaced),
-    (TxState::Replaced, TxEvent::Refused,    TxState::Replaced),
-    (TxState::Replaced, TxEvent::Mined,      TxState::Included),
-    (TxState::Replaced, TxEvent::Failed,     TxState::Reverted),
-    (TxState::Replaced, TxEvent::Outbid,     TxState::Replaced),
-    (TxState::Replaced, TxEvent::NonceTaken, TxState::Dropped),
+    (SendState::Replaced, SendEvent::Accepted,   SendState::Replaced),
+    (SendState::Replaced, SendEvent::Lost,       SendState::Replaced),
+    (SendState::Replaced, SendEvent::Refused,    SendState::Replaced),
+    (SendState::Replaced, SendEvent::Mined,      SendState::Included),
+    (SendState::Replaced, SendEvent::Failed,     SendState::Reverted),
+    (SendState::Replaced, SendEvent::Outbid,     SendState::Replaced),
+    (SendState::Replaced, SendEvent::NonceTaken, SendState::Dropped),
 
-    (TxState::Dropped,  TxEvent::Accepted,   TxState::Unclear),
-    (TxState::Dropped,  TxEvent::Lost,       TxState::Unclear),
-    (TxState::Dropped,  TxEvent::Mined,      TxState::Included),
-    (TxState::Dropped,  TxEvent::Failed,     TxState::Reverted),
-    (TxState::Dropped,  TxEvent::NonceTaken, TxState::Dropped),
+    (SendState::Dropped,  SendEvent::Accepted,   SendState::Unclear),
+    (SendState::Dropped,  SendEvent::Lost,       SendState::Unclear),
+    (SendState::Dropped,  SendEvent::Mined,      SendState::Included),
+    (SendState::Dropped,  SendEvent::Failed,     SendState::Reverted),
+    (SendState::Dropped,  SendEvent::NonceTaken, SendState::Dropped),
 ];
 
 #[cfg(test)]
@@ -172,31 +172,31 @@ mod tests {
             let first = TABLE.iter().position(|row| row.0 == *state && row.1 == *event);
             assert_eq!(first, Some(at), "{state} {event:?} is there twice");
         }
-        for state in TxState::ALL {
-            assert_eq!(TxState::parse(state.as_str()), Some(state));
+        for state in SendState::ALL {
+            assert_eq!(SendState::parse(state.as_str()), Some(state));
         }
     }
 
     #[test]
     fn a_receipt_is_stronger_than_anything() {
-        for state in TxState::ALL {
-            assert_eq!(state.after(TxEvent::Mined), Some(TxState::Included), "{state}");
-            assert_eq!(state.after(TxEvent::Failed), Some(TxState::Reverted), "{state}");
+        for state in SendState::ALL {
+            assert_eq!(state.after(SendEvent::Mined), Some(SendState::Included), "{state}");
+            assert_eq!(state.after(SendEvent::Failed), Some(SendState::Reverted), "{state}");
         }
     }
 
     #[test]
     fn only_bytes_that_nobody_had_are_given_up_on_a_refusal() {
-        for state in TxState::ALL {
-            let given_up = state.after(TxEvent::Refused) == Some(TxState::Dropped);
-            assert_eq!(given_up, state == TxState::Stored, "{state}");
+        for state in SendState::ALL {
+            let dropped = state.after(SendEvent::Refused) == Some(SendState::Dropped);
+            assert_eq!(dropped, state == SendState::Stored, "{state}");
         }
     }
 
     #[test]
     fn only_what_was_in_a_block_can_leave_one() {
-        for state in TxState::ALL {
-            assert_eq!(state.after(TxEvent::Unmined).is_some(), state.is_mined(), "{state}");
+        for state in SendState::ALL {
+            assert_eq!(state.after(SendEvent::Unmined).is_some(), state.is_mined(), "{state}");
         }
     }
 }

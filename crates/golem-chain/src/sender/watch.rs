@@ -13,18 +13,18 @@ use alloy::rpc::types::TransactionReceipt;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use super::fault::Treatment;
+use super::fault::FaultTreatment;
 use super::lane;
+use super::nonce_use::NonceUse;
 use super::record::{
-    Entry, Record, RecordError, Route, advance, are_kin, entry, family, mark_late_inclusion, missing, place, sendable,
-    settle,
+    RecordError, SendRoute, TxEntry, TxRecord, advance, are_kin, entry, family, mark_late_inclusion, missing, place,
+    sendable, settle,
 };
 use super::relay::RelayStatus;
 use super::send::SendOutcome;
-use super::spent::NonceUse;
-use super::state::{TxEvent, TxState};
-use super::{Sender, SenderError};
-use crate::provider::{Backing, ProviderError};
+use super::state::{SendEvent, SendState};
+use super::{SenderError, TxSender};
+use crate::provider::{ClientBackend, ProviderError};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::text::SafeText;
 
@@ -35,7 +35,7 @@ const RECEIPT_GRACE: u64 = 5_000;
 const FORGOTTEN_AFTER: u64 = 3_600_000;
 
 /// Returns true if two receipts of one transaction agree on position, outcome and cost.
-fn say_the_same(one: &TransactionReceipt, other: &TransactionReceipt) -> bool {
+fn receipts_agree(one: &TransactionReceipt, other: &TransactionReceipt) -> bool {
     let said = |receipt: &TransactionReceipt| {
         (receipt.block_hash, receipt.from, receipt.status(), receipt.gas_used, receipt.effective_gas_price)
     };
@@ -62,9 +62,9 @@ pub struct WaitRules {
 #[derive(Debug, Clone)]
 pub struct TxStatus {
     /// Record of the requested transaction.
-    pub record: Record,
+    pub record: TxRecord,
     /// The included transaction: the requested one or its replacement.
-    pub mined: Option<Mined>,
+    pub mined: Option<MinedTx>,
     /// True if the outcome is final.
     pub settled: bool,
     /// Status at the private relay; `None` if it was not queried.
@@ -74,9 +74,9 @@ pub struct TxStatus {
 }
 
 /// Receipts of the transactions signed for one nonce.
-enum Receipts {
+enum NonceReceipts {
     /// One transaction is in a block of the chain.
-    InBlock(Box<Mined>),
+    InBlock(Box<MinedTx>),
     /// One has a receipt of a block that is no longer part of the chain.
     Leaving,
     /// None has a receipt.
@@ -85,7 +85,7 @@ enum Receipts {
 
 /// A transaction in a block.
 #[derive(Debug, Clone)]
-pub struct Mined {
+pub struct MinedTx {
     /// The transaction hash.
     pub hash: B256,
     /// Its receipt with logs.
@@ -94,19 +94,19 @@ pub struct Mined {
     pub confirmations: u64,
 }
 
-impl Sender {
+impl TxSender {
     /// Polls the chain once and records changes.
     ///
     /// # Errors
     /// [`SenderError::Provider`] if the chain does not answer; nothing has changed then.
-    pub async fn look(&self, hash: B256) -> Result<TxStatus, SenderError> {
-        let Entry { chain_id, account, nonce, .. } = self.0.store.read(|connection| entry(connection, hash))?;
+    pub async fn poll(&self, hash: B256) -> Result<TxStatus, SenderError> {
+        let TxEntry { chain_id, account, nonce, .. } = self.0.store.read(|connection| entry(connection, hash))?;
         if chain_id != self.chain_id() {
             return Err(SenderError::OtherChain { hash, found: chain_id, own: self.chain_id() });
         }
         let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
         let (taken, missing) = match self.find(&all, account).await? {
-            Receipts::InBlock(mined) => {
+            NonceReceipts::InBlock(mined) => {
                 self.note_missing(&all, None).await?;
                 let settled = mined.confirmations >= self.0.rules.confirmations;
                 failpoint::reach(Failpoint::Seen);
@@ -120,13 +120,13 @@ impl Sender {
                 return Ok(TxStatus { record, mined, settled, relay: None, resent: None });
             }
             // It may be in another block that used the nonce; the next poll shows.
-            Receipts::Leaving => (false, None),
-            Receipts::None => match self.nonce_is_spent(account, nonce).await? {
+            NonceReceipts::Leaving => (false, None),
+            NonceReceipts::None => match self.nonce_is_spent(account, nonce).await? {
                 None => (false, None),
                 // The nonce was read after the receipts, so one of ours may have been included in between.
                 Some(by) => match self.find(&all, account).await? {
-                    Receipts::InBlock(_) | Receipts::Leaving => return Box::pin(self.look(hash)).await,
-                    Receipts::None => match self.spent_by_another(&all, account, nonce, by).await? {
+                    NonceReceipts::InBlock(_) | NonceReceipts::Leaving => return Box::pin(self.poll(hash)).await,
+                    NonceReceipts::None => match self.spent_by_another(&all, account, nonce, by).await? {
                         NonceUse::ByOther => (true, None),
                         NonceUse::Unknown => (false, None),
                         NonceUse::StatesPruned(spent) => {
@@ -142,7 +142,7 @@ impl Sender {
         let record = self.record(hash)?;
         let settled = record.settled_at.is_some();
         let relay = match (&self.0.relay, record.route) {
-            (Some(relay), Route::Private) if !settled => relay.status(hash).await?,
+            (Some(relay), SendRoute::Private) if !settled => relay.status(hash).await?,
             _ => None,
         };
         Ok(TxStatus { record, mined: None, settled, relay, resent: None })
@@ -168,8 +168,8 @@ impl Sender {
         may_send: impl Fn() -> bool + Send + Sync,
     ) -> Result<TxStatus, SenderError> {
         let mut head = match self.0.client.backing() {
-            Backing::Devnet(devnet) => Some(devnet.head()),
-            Backing::Endpoints(_) => None,
+            ClientBackend::Devnet(devnet) => Some(devnet.head()),
+            ClientBackend::Endpoints(_) => None,
         };
         let deadline = Instant::now() + patience;
         let (mut last_sent, mut pause_unclear) = (Instant::now(), self.0.rules.resend_unclear);
@@ -178,20 +178,20 @@ impl Sender {
             if let Some(head) = &mut head {
                 head.mark_unchanged();
             }
-            let seen = match self.look(hash).await {
+            let seen = match self.poll(hash).await {
                 Err(error @ (SenderError::Provider(_) | SenderError::ReceiptDisputed { .. })) => Err(error),
                 other => Ok(other?),
             };
             let now = Instant::now();
             if let Ok(standing) = &seen {
                 let asks_for_more =
-                    resent.as_ref().is_some_and(|sent: &SendOutcome| sent.treatment == Treatment::Outbid);
+                    resent.as_ref().is_some_and(|sent: &SendOutcome| sent.treatment == FaultTreatment::Outbid);
                 if standing.settled || now >= deadline || asks_for_more {
                     return Ok(TxStatus { resent, ..standing.clone() });
                 }
                 let sendable = match (&standing.mined, standing.record.state) {
                     (Some(_), _) => None,
-                    (None, TxState::Dropped) => {
+                    (None, SendState::Dropped) => {
                         self.0.store.read(|connection| sendable(connection, hash))?.map(|record| record.state)
                     }
                     (None, state) => Some(state).filter(|state| state.may_be_sent()),
@@ -199,9 +199,13 @@ impl Sender {
                 // An accepted transaction gets time. If no endpoint has acknowledged one, even the first send may have
                 // been lost.
                 let pause = match sendable {
-                    Some(TxState::Stored | TxState::Unclear) => pause_unclear.min(self.0.rules.resend_after),
+                    Some(SendState::Stored | SendState::Unclear) => pause_unclear.min(self.0.rules.resend_after),
                     Some(
-                        TxState::Sent | TxState::Included | TxState::Reverted | TxState::Replaced | TxState::Dropped,
+                        SendState::Sent
+                        | SendState::Included
+                        | SendState::Reverted
+                        | SendState::Replaced
+                        | SendState::Dropped,
                     )
                     | None => self.0.rules.resend_after,
                 };
@@ -229,7 +233,7 @@ impl Sender {
     /// apart and both meet a temporary error, so releasing funds needs another confirmation.
     async fn is_still_unknown(
         &self,
-        ours: &[Entry],
+        ours: &[TxEntry],
         account: Address,
         nonce: u64,
         by: u64,
@@ -239,10 +243,10 @@ impl Sender {
     }
 
     /// Finds the one of `all` that is in a block of the chain.
-    async fn find(&self, all: &[Entry], account: Address) -> Result<Receipts, SenderError> {
+    async fn find(&self, all: &[TxEntry], account: Address) -> Result<NonceReceipts, SenderError> {
         let provider = self.0.client.provider();
         let mut leaving = false;
-        for Entry { hash, .. } in all.iter().copied() {
+        for TxEntry { hash, .. } in all.iter().copied() {
             let Some(receipt) = self.receipt(hash).await? else { continue };
             let nonsense = |what| SenderError::Nonsense { hash, what };
             if receipt.transaction_hash != hash || receipt.from != account {
@@ -263,9 +267,9 @@ impl Sender {
                 let head = provider.get_block_number().await.map_err(ProviderError::from)?;
                 head.saturating_sub(number).saturating_add(1)
             };
-            return Ok(Receipts::InBlock(Box::new(Mined { hash, receipt, confirmations })));
+            return Ok(NonceReceipts::InBlock(Box::new(MinedTx { hash, receipt, confirmations })));
         }
-        Ok(if leaving { Receipts::Leaving } else { Receipts::None })
+        Ok(if leaving { NonceReceipts::Leaving } else { NonceReceipts::None })
     }
 
     /// Receipt of a transaction, by all endpoints, or by a majority if they contradict each other.
@@ -293,7 +297,7 @@ impl Sender {
             match (told.map_err(ProviderError::from)?, &with) {
                 (None, _) => without.push((label, client)),
                 (Some(receipt), None) => with = Some((label, receipt)),
-                (Some(receipt), Some((first, known))) if !say_the_same(known, &receipt) => {
+                (Some(receipt), Some((first, known))) if !receipts_agree(known, &receipt) => {
                     let (first, second) = (SafeText::clone(first), label.clone());
                     return Err(
                         ProviderError::Disagreement { method: SafeText::clean(METHOD, 40), first, second }.into()
@@ -341,7 +345,7 @@ impl Sender {
 
     async fn write_mined(
         &self,
-        mined: &Mined,
+        mined: &MinedTx,
         chain_id: u64,
         account: Address,
         nonce: u64,
@@ -350,7 +354,7 @@ impl Sender {
         let (hash, succeeded) = (mined.hash, mined.receipt.status());
         let block = mined.receipt.block_number.zip(mined.receipt.block_hash);
         let now = self.0.clock.now_millis();
-        let event = if succeeded { TxEvent::Mined } else { TxEvent::Failed };
+        let event = if succeeded { SendEvent::Mined } else { SendEvent::Failed };
         let work = move |tx: &rusqlite::Transaction<'_>| {
             let all = family(tx, chain_id, account, nonce)?;
             for other in &all {
@@ -358,7 +362,7 @@ impl Sender {
                 if other_hash == hash {
                     // A transaction that was refused while another one with its nonce was waiting has kept the nonce
                     // and its reservation.
-                    if other.state == TxState::Dropped && other.settled {
+                    if other.state == SendState::Dropped && other.settled {
                         mark_late_inclusion(tx, hash)?;
                     }
                     advance(tx, hash, event, None)?;
@@ -366,16 +370,16 @@ impl Sender {
                     continue;
                 }
                 if other.state.is_mined() {
-                    advance(tx, other_hash, TxEvent::Unmined, None)?;
+                    advance(tx, other_hash, SendEvent::Unmined, None)?;
                     place(tx, other_hash, None)?;
                 }
                 if !are_kin(&all, other_hash, hash) {
                     if settled && !other.settled {
                         let note = "another plan's transaction has used its released nonce";
-                        advance(tx, other_hash, TxEvent::NonceTaken, Some(note))?;
+                        advance(tx, other_hash, SendEvent::NonceTaken, Some(note))?;
                     }
                 } else if other.state.is_mined() || other.state.may_be_sent() {
-                    advance(tx, other_hash, TxEvent::Outbid, None)?;
+                    advance(tx, other_hash, SendEvent::Outbid, None)?;
                 }
             }
             lane::spent(tx, chain_id, account, nonce, now)?;
@@ -388,7 +392,7 @@ impl Sender {
     }
 
     /// Records since when these transactions are missing, where that has changed.
-    async fn note_missing(&self, all: &[Entry], since: Option<u64>) -> Result<(), SenderError> {
+    async fn note_missing(&self, all: &[TxEntry], since: Option<u64>) -> Result<(), SenderError> {
         let changed: Vec<_> = all.iter().filter(|one| !one.settled && one.missing_since != since).copied().collect();
         if changed.is_empty() {
             return Ok(());
@@ -401,7 +405,7 @@ impl Sender {
     /// Records that none of ours is in a block; `taken` means that another transaction has used the nonce for good.
     async fn write_absent(&self, chain_id: u64, account: Address, nonce: u64, taken: bool) -> Result<(), SenderError> {
         // Settled transactions stay settled: an endpoint that is behind has older information.
-        let moves = move |one: &Entry| !one.settled && (taken || one.state.is_mined());
+        let moves = move |one: &TxEntry| !one.settled && (taken || one.state.is_mined());
         let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
         if !all.iter().any(moves) {
             return Ok(());
@@ -410,11 +414,11 @@ impl Sender {
         let work = move |tx: &rusqlite::Transaction<'_>| {
             for one in family(tx, chain_id, account, nonce)?.into_iter().filter(moves) {
                 if one.state.is_mined() {
-                    advance(tx, one.hash, TxEvent::Unmined, Some("its block is no longer in the chain"))?;
+                    advance(tx, one.hash, SendEvent::Unmined, Some("its block is no longer in the chain"))?;
                     place(tx, one.hash, None)?;
                 }
                 if taken {
-                    advance(tx, one.hash, TxEvent::NonceTaken, Some("another transaction has used its nonce"))?;
+                    advance(tx, one.hash, SendEvent::NonceTaken, Some("another transaction has used its nonce"))?;
                 }
             }
             if taken {

@@ -12,7 +12,7 @@ use std::fmt;
 use alloy::primitives::{Address, address};
 use alloy::providers::DynProvider;
 
-use super::network::{BookToken, Contract, Network};
+use super::network::{BookToken, KnownContract, Network};
 use super::provider::{ChainClient, ProviderError};
 use bardo_base::text::{Lookalike, SafeText, lookalike, nearest};
 
@@ -32,7 +32,7 @@ pub enum TokenId {
 
 /// Metadata of a usable token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
+pub struct TokenInfo {
     /// The native token or the contract's address.
     pub id: TokenId,
     /// Symbol: the list's for a listed token, else the contract's own, sanitised.
@@ -47,7 +47,7 @@ pub struct Token {
 
 /// A listed token, suggested when the requested name is ambiguous.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct TokenCandidate {
     /// Symbol in the network's list.
     pub symbol: String,
     /// Address of the token contract.
@@ -80,7 +80,7 @@ pub enum TokenError {
         /// Name and id of the chain.
         network: String,
         /// The matching tokens.
-        candidates: Vec<Candidate>,
+        candidates: Vec<TokenCandidate>,
     },
     /// The requested symbol, or the symbol of a contract, can be mistaken for another.
     #[error("'{symbol}'{} {what}; it is not used{}", at(*address), candidate.as_ref().map(|real| format!(". The listed one is {real}")).unwrap_or_default())]
@@ -92,7 +92,7 @@ pub enum TokenError {
         /// The imitated symbol and the kind of imitation.
         what: Box<Lookalike>,
         /// The listed token that it imitates.
-        candidate: Option<Candidate>,
+        candidate: Option<TokenCandidate>,
     },
     /// A contract that uses the symbol of a listed token.
     #[error("the token at {address} calls itself '{symbol}', but on {network} that is {candidate}; it is not used")]
@@ -104,7 +104,7 @@ pub enum TokenError {
         /// Name and id of the chain.
         network: String,
         /// The listed token with that symbol.
-        candidate: Candidate,
+        candidate: TokenCandidate,
     },
     /// The text starts with `0x` but is not an address.
     #[error("'{asked}' is not an address: 0x and 40 hexadecimal digits, this has {digits}")]
@@ -174,19 +174,19 @@ pub enum TokenError {
     Chain(#[from] ProviderError),
 }
 
-impl fmt::Display for Candidate {
+impl fmt::Display for TokenCandidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.symbol, self.address)
     }
 }
 
-impl From<&BookToken> for Candidate {
+impl From<&BookToken> for TokenCandidate {
     fn from(token: &BookToken) -> Self {
         Self { symbol: token.symbol.clone(), address: token.address }
     }
 }
 
-impl Token {
+impl TokenInfo {
     /// The native token of `network`.
     pub fn native(network: &Network) -> Self {
         let symbol = SafeText::clean(network.native_symbol, MAX_SYMBOL);
@@ -201,7 +201,7 @@ impl Token {
     /// if the address book lists no wrapper.
     pub fn contract(&self, network: &Network) -> Option<Address> {
         match self.id {
-            TokenId::Native => network.book.contract(Contract::WrappedNative),
+            TokenId::Native => network.book.contract(KnownContract::WrappedNative),
             TokenId::Erc20(address) => Some(address),
         }
     }
@@ -209,7 +209,7 @@ impl Token {
 
 /// Meaning of a requested token name before the chain is queried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Named<'a> {
+enum NamedToken<'a> {
     Native,
     Listed(&'a BookToken),
     Unlisted(Address),
@@ -225,9 +225,9 @@ pub async fn resolve<P: alloy::providers::Provider>(
     asked: &str,
     network: &Network,
     provider: &P,
-) -> Result<Token, TokenError> {
+) -> Result<TokenInfo, TokenError> {
     match address_of(asked, network)? {
-        None => Ok(Token::native(network)),
+        None => Ok(TokenInfo::native(network)),
         Some(address) => accepted(read(&[address], network, provider).await?, address, network),
     }
 }
@@ -238,9 +238,9 @@ pub async fn resolve<P: alloy::providers::Provider>(
 ///
 /// # Errors
 /// As [`resolve`].
-pub async fn resolve_by_majority(asked: &str, client: &ChainClient) -> Result<Token, TokenError> {
+pub async fn resolve_by_majority(asked: &str, client: &ChainClient) -> Result<TokenInfo, TokenError> {
     let network = client.network();
-    let Some(address) = address_of(asked, network)? else { return Ok(Token::native(network)) };
+    let Some(address) = address_of(asked, network)? else { return Ok(TokenInfo::native(network)) };
     let read = |provider: DynProvider| async move {
         match read(&[address], network, &provider).await {
             Ok(read) => Ok(read),
@@ -255,18 +255,18 @@ pub async fn resolve_by_majority(asked: &str, client: &ChainClient) -> Result<To
 /// Address of the token that `asked` names; `None` for the native token.
 fn address_of(asked: &str, network: &Network) -> Result<Option<Address>, TokenError> {
     Ok(match named(asked, network)? {
-        Named::Native => None,
-        Named::Listed(token) => Some(token.address),
-        Named::Unlisted(address) => Some(address),
+        NamedToken::Native => None,
+        NamedToken::Listed(token) => Some(token.address),
+        NamedToken::Unlisted(address) => Some(address),
     })
 }
 
 /// Returns the token read at `address` unless it imitates another one.
 fn accepted(
-    mut found: Vec<Result<Token, TokenError>>,
+    mut found: Vec<Result<TokenInfo, TokenError>>,
     address: Address,
     network: &Network,
-) -> Result<Token, TokenError> {
+) -> Result<TokenInfo, TokenError> {
     let token = found.pop().unwrap_or(Err(TokenError::NoCode { address, network: network.to_string() }))?;
     refuse_imitation(&token, address, network)?;
     Ok(token)
@@ -276,14 +276,14 @@ fn accepted(
 /// list only. `None` if it names no token.
 pub fn spelled(asked: &str, network: &Network) -> Option<String> {
     Some(match named(asked, network).ok()? {
-        Named::Native => network.native_symbol.to_owned(),
-        Named::Listed(token) => token.symbol.clone(),
-        Named::Unlisted(address) => address.to_string(),
+        NamedToken::Native => network.native_symbol.to_owned(),
+        NamedToken::Listed(token) => token.symbol.clone(),
+        NamedToken::Unlisted(address) => address.to_string(),
     })
 }
 
 /// Interprets `asked` by the list alone.
-fn named<'a>(asked: &str, network: &'a Network) -> Result<Named<'a>, TokenError> {
+fn named<'a>(asked: &str, network: &'a Network) -> Result<NamedToken<'a>, TokenError> {
     let asked = asked.trim();
     if asked.is_empty() {
         return Err(TokenError::Empty);
@@ -294,13 +294,13 @@ fn named<'a>(asked: &str, network: &'a Network) -> Result<Named<'a>, TokenError>
             return Err(TokenError::ZeroAddress { native: network.native_symbol });
         }
         if address == NATIVE_PLACEHOLDER {
-            return Ok(Named::Native);
+            return Ok(NamedToken::Native);
         }
         let listed = network.book.tokens().iter().find(|token| token.address == address);
-        return Ok(listed.map_or(Named::Unlisted(address), Named::Listed));
+        return Ok(listed.map_or(NamedToken::Unlisted(address), NamedToken::Listed));
     }
     if asked.eq_ignore_ascii_case(network.native_symbol) {
-        return Ok(Named::Native);
+        return Ok(NamedToken::Native);
     }
     let tokens = network.book.tokens();
     let exact: Vec<&BookToken> = tokens.iter().filter(|token| token.symbol == asked).collect();
@@ -312,13 +312,13 @@ fn named<'a>(asked: &str, network: &'a Network) -> Result<Named<'a>, TokenError>
     };
     let clean = SafeText::clean(asked, MAX_SYMBOL);
     match fitting.as_slice() {
-        [token] => return Ok(Named::Listed(token)),
+        [token] => return Ok(NamedToken::Listed(token)),
         [] => {}
         several => {
             return Err(TokenError::Ambiguous {
                 asked: clean,
                 network: network.to_string(),
-                candidates: several.iter().map(|token| Candidate::from(*token)).collect(),
+                candidates: several.iter().map(|token| TokenCandidate::from(*token)).collect(),
             });
         }
     }
@@ -355,12 +355,12 @@ fn parse_address(asked: &str) -> Result<Address, TokenError> {
 }
 
 /// Refuses an unlisted token whose symbol equals or imitates a listed one.
-fn refuse_imitation(token: &Token, address: Address, network: &Network) -> Result<(), TokenError> {
+fn refuse_imitation(token: &TokenInfo, address: Address, network: &Network) -> Result<(), TokenError> {
     if token.listed {
         return Ok(());
     }
     let same = network.book.tokens().iter().find(|listed| listed.symbol == token.symbol.as_str());
-    if let Some(candidate) = same.map(Candidate::from) {
+    if let Some(candidate) = same.map(TokenCandidate::from) {
         return Err(TokenError::Impostor {
             address,
             symbol: token.symbol.clone(),
@@ -387,17 +387,17 @@ fn imitation(symbol: &SafeText, network: &Network) -> Option<Lookalike> {
     let known = network.book.tokens().iter().map(|token| token.symbol.as_str());
     let of_coin = (symbol.as_str() == network.native_symbol).then(|| Lookalike {
         of: Some(network.native_symbol.to_owned()),
-        why: bardo_base::text::lookalike::Why::SameSymbol,
+        why: bardo_base::text::lookalike::LookalikeReason::SameSymbol,
     });
     of_coin.or_else(|| lookalike(symbol, known.chain([network.native_symbol])))
 }
 
-fn listed_candidate(symbol: Option<&str>, network: &Network) -> Option<Candidate> {
+fn listed_candidate(symbol: Option<&str>, network: &Network) -> Option<TokenCandidate> {
     let symbol = symbol?;
-    network.book.tokens().iter().find(|token| token.symbol == symbol).map(Candidate::from)
+    network.book.tokens().iter().find(|token| token.symbol == symbol).map(TokenCandidate::from)
 }
 
-fn list(candidates: &[Candidate]) -> String {
+fn list(candidates: &[TokenCandidate]) -> String {
     candidates.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 

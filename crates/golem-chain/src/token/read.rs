@@ -12,7 +12,7 @@ use alloy::{
     transports::{RpcError, TransportError},
 };
 
-use super::{Token, TokenError, TokenId};
+use super::{TokenError, TokenId, TokenInfo};
 use crate::{network::Network, provider::ProviderError};
 use bardo_abi::erc20::Erc20;
 use bardo_base::{text::SafeText, units::MAX_DECIMALS};
@@ -32,7 +32,7 @@ pub async fn read<P: Provider>(
     addresses: &[Address],
     network: &Network,
     provider: &P,
-) -> Result<Vec<Result<Token, TokenError>>, TokenError> {
+) -> Result<Vec<Result<TokenInfo, TokenError>>, TokenError> {
     read_at(addresses, network, provider, BlockId::latest()).await
 }
 
@@ -45,7 +45,7 @@ pub async fn read_at<P: Provider>(
     network: &Network,
     provider: &P,
     block: BlockId,
-) -> Result<Vec<Result<Token, TokenError>>, TokenError> {
+) -> Result<Vec<Result<TokenInfo, TokenError>>, TokenError> {
     let mut tokens = Vec::with_capacity(addresses.len());
     for chunk in addresses.chunks(TOKENS_PER_BATCH) {
         let mut batch = BatchRequest::new(provider.client());
@@ -100,7 +100,7 @@ fn assemble(
     symbol: Option<&Bytes>,
     name: Option<&Bytes>,
     decimals: Option<&Bytes>,
-) -> Result<Token, TokenError> {
+) -> Result<TokenInfo, TokenError> {
     let unusable = |what: &'static str| TokenError::NotAToken { address, what };
     let word = decimals.and_then(|output| output.get(..32)).ok_or_else(|| unusable("it has no decimals()"))?;
     let claimed = U256::from_be_slice(word);
@@ -128,7 +128,7 @@ fn assemble(
         .and_then(|output| text(output, MAX_NAME))
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| symbol.clone());
-    Ok(Token { id: TokenId::Erc20(address), symbol, name, decimals, listed: listed.is_some() })
+    Ok(TokenInfo { id: TokenId::Erc20(address), symbol, name, decimals, listed: listed.is_some() })
 }
 
 /// Decodes a text result: an ABI string, or 32 zero-padded bytes as early tokens such as Maker return.

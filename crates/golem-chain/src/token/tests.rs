@@ -19,7 +19,7 @@ use alloy::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{Token, TokenError, TokenId, parse_address, read, resolve};
+use super::{TokenError, TokenId, TokenInfo, parse_address, read, resolve};
 use crate::network::{AddressBook, BookToken, Network};
 
 const USDC: Address = address!("A0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48");
@@ -128,7 +128,7 @@ fn network() -> Network {
     Network { book, ..Network::unknown("ethereum", 1) }
 }
 
-async fn ask(table: &Table, asked: &str) -> Result<Token, TokenError> {
+async fn ask(table: &Table, asked: &str) -> Result<TokenInfo, TokenError> {
     resolve(asked, &network(), &table.provider()).await
 }
 

@@ -20,7 +20,7 @@ pub type Metadata = (String, Bytes);
 
 /// Write call to one of the three registries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Call {
+pub enum RegistryCall {
     /// Registers a new agent, owned by the sender.
     Register {
         /// Address of its registration file; empty for none yet.
@@ -146,7 +146,7 @@ pub enum RuleError {
     NoRecipient,
 }
 
-impl Call {
+impl RegistryCall {
     /// Returns the calldata.
     pub fn calldata(&self) -> Bytes {
         match self.clone() {

@@ -16,7 +16,7 @@ const MAX_NAME_CHARS: usize = 128;
 
 /// Event of a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum RegistryEvent {
     /// Registration of an agent.
     Registered {
         /// Agent's token id in the identity registry.
@@ -119,7 +119,7 @@ pub enum Event {
 #[error("the log is not an event of an ERC-8004 registry")]
 pub struct UnknownEvent;
 
-impl Event {
+impl RegistryEvent {
     /// Decodes a log. The caller must check which contract emitted it.
     ///
     /// # Errors
@@ -143,26 +143,28 @@ fn name(raw: &str) -> SafeText {
     SafeText::clean(raw, MAX_NAME_CHARS)
 }
 
-fn identity(event: IdentityRegistryEvents) -> Event {
+fn identity(event: IdentityRegistryEvents) -> RegistryEvent {
     match event {
         IdentityRegistryEvents::Registered(event) => {
-            Event::Registered { agent: event.agentId, uri: uri(&event.agentURI), owner: event.owner }
+            RegistryEvent::Registered { agent: event.agentId, uri: uri(&event.agentURI), owner: event.owner }
         }
         IdentityRegistryEvents::URIUpdated(event) => {
-            Event::UriUpdated { agent: event.agentId, uri: uri(&event.newURI), by: event.updatedBy }
+            RegistryEvent::UriUpdated { agent: event.agentId, uri: uri(&event.newURI), by: event.updatedBy }
         }
-        IdentityRegistryEvents::MetadataSet(event) => {
-            Event::MetadataSet { agent: event.agentId, key: name(&event.metadataKey), value: event.metadataValue }
-        }
+        IdentityRegistryEvents::MetadataSet(event) => RegistryEvent::MetadataSet {
+            agent: event.agentId,
+            key: name(&event.metadataKey),
+            value: event.metadataValue,
+        },
         IdentityRegistryEvents::Transfer(event) => {
-            Event::Transferred { agent: event.tokenId, from: event.from, to: event.to }
+            RegistryEvent::Transferred { agent: event.tokenId, from: event.from, to: event.to }
         }
     }
 }
 
-fn reputation(event: ReputationRegistryEvents) -> Event {
+fn reputation(event: ReputationRegistryEvents) -> RegistryEvent {
     match event {
-        ReputationRegistryEvents::NewFeedback(event) => Event::Feedback {
+        ReputationRegistryEvents::NewFeedback(event) => RegistryEvent::Feedback {
             agent: event.agentId,
             client: event.clientAddress,
             index: event.feedbackIndex,
@@ -170,10 +172,12 @@ fn reputation(event: ReputationRegistryEvents) -> Event {
             decimals: event.valueDecimals,
             tags: [name(&event.tag1), name(&event.tag2)],
         },
-        ReputationRegistryEvents::FeedbackRevoked(event) => {
-            Event::FeedbackRevoked { agent: event.agentId, client: event.clientAddress, index: event.feedbackIndex }
-        }
-        ReputationRegistryEvents::ResponseAppended(event) => Event::ResponseAppended {
+        ReputationRegistryEvents::FeedbackRevoked(event) => RegistryEvent::FeedbackRevoked {
+            agent: event.agentId,
+            client: event.clientAddress,
+            index: event.feedbackIndex,
+        },
+        ReputationRegistryEvents::ResponseAppended(event) => RegistryEvent::ResponseAppended {
             agent: event.agentId,
             client: event.clientAddress,
             index: event.feedbackIndex,
@@ -182,15 +186,15 @@ fn reputation(event: ReputationRegistryEvents) -> Event {
     }
 }
 
-fn validation(event: ValidationRegistryEvents) -> Event {
+fn validation(event: ValidationRegistryEvents) -> RegistryEvent {
     match event {
-        ValidationRegistryEvents::ValidationRequest(event) => Event::ValidationRequested {
+        ValidationRegistryEvents::ValidationRequest(event) => RegistryEvent::ValidationRequested {
             validator: event.validatorAddress,
             agent: event.agentId,
             uri: uri(&event.requestURI),
             request: event.requestHash,
         },
-        ValidationRegistryEvents::ValidationResponse(event) => Event::ValidationAnswered {
+        ValidationRegistryEvents::ValidationResponse(event) => RegistryEvent::ValidationAnswered {
             validator: event.validatorAddress,
             agent: event.agentId,
             request: event.requestHash,

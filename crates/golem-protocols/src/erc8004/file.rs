@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::Registry;
+use super::AgentRegistry;
 use bardo_base::text::SafeText;
 
 /// Value of the file's `type` field.
@@ -25,7 +25,7 @@ const MAX_CHARS: usize = 512;
 /// Registration file for writing. Fields are serialized in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Registration {
+pub struct RegistrationFile {
     /// Type of the file; always [`TYPE`].
     #[serde(rename = "type")]
     pub kind: String,
@@ -36,20 +36,20 @@ pub struct Registration {
     /// Address of its image.
     pub image: String,
     /// Endpoints of the agent.
-    pub services: Vec<Service>,
+    pub services: Vec<AgentService>,
     /// True if the agent accepts payments by x402.
     pub x402_support: bool,
     /// True if the agent is in service.
     pub active: bool,
     /// Registries that contain the agent.
-    pub registrations: Vec<Registered>,
+    pub registrations: Vec<RegistryEntry>,
     /// Names of the supported trust models.
     pub supported_trust: Vec<String>,
 }
 
 /// Endpoint of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Service {
+pub struct AgentService {
     /// Name of the protocol, such as MCP or A2A.
     pub name: String,
     /// Address of the endpoint.
@@ -62,14 +62,14 @@ pub struct Service {
 /// Registration of an agent in a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Registered {
+pub struct RegistryEntry {
     /// Agent's token id in the registry.
     pub agent_id: u64,
-    /// Identifier of the registry, in the format of [`Registry`].
+    /// Identifier of the registry, in the format of [`AgentRegistry`].
     pub agent_registry: String,
 }
 
-impl Registration {
+impl RegistrationFile {
     /// Encodes the file as a data URI, which needs no server.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ pub struct ReadRegistration {
     /// Claim that the agent is in service.
     pub active: bool,
     /// Claimed registrations, as token id and registry. Invalid entries are left out.
-    pub registrations: Vec<(u64, Registry)>,
+    pub registrations: Vec<(u64, AgentRegistry)>,
     /// Names of the claimed trust models.
     pub supported_trust: Vec<SafeText>,
 }
@@ -148,13 +148,13 @@ struct Raw {
     image: String,
     // Older files name this field `endpoints`.
     #[serde(default, alias = "endpoints")]
-    services: Vec<Service>,
+    services: Vec<AgentService>,
     #[serde(default, alias = "x402support")]
     x402_support: bool,
     #[serde(default)]
     active: bool,
     #[serde(default)]
-    registrations: Vec<Registered>,
+    registrations: Vec<RegistryEntry>,
     #[serde(default)]
     supported_trust: Vec<String>,
 }
@@ -174,12 +174,12 @@ impl ReadRegistration {
             return Err(FileError::AnotherType(SafeText::clean(&raw.kind, MAX_CHARS)));
         }
         let text = |raw: &str| SafeText::clean(raw, MAX_CHARS);
-        let service = |service: &Service| ReadService {
+        let service = |service: &AgentService| ReadService {
             name: text(&service.name),
             endpoint: text(&service.endpoint),
             version: service.version.as_deref().map(text),
         };
-        let registered = |entry: &Registered| Some((entry.agent_id, entry.agent_registry.parse().ok()?));
+        let registered = |entry: &RegistryEntry| Some((entry.agent_id, entry.agent_registry.parse().ok()?));
         Ok(Self {
             name: text(&raw.name),
             description: SafeText::clean(&raw.description, MAX_DESCRIPTION_CHARS),

@@ -17,8 +17,8 @@ use std::str::FromStr;
 
 use alloy::primitives::{Address, U256};
 
-pub use call::{Call, Metadata, RuleError};
-pub use event::{Event, UnknownEvent};
+pub use call::{Metadata, RegistryCall, RuleError};
+pub use event::{RegistryEvent, UnknownEvent};
 pub use wallet::{MAX_DEADLINE_SECONDS, WalletChange};
 
 /// Agent on one chain, written as `8453:42`.
@@ -57,7 +57,7 @@ impl FromStr for AgentId {
 
 /// Identity registry in the format of registration files: `eip155:8453:0x8004…`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Registry {
+pub struct AgentRegistry {
     /// EIP-155 id of the registry's chain.
     pub chain_id: u64,
     /// Address of the identity registry.
@@ -71,13 +71,13 @@ pub struct Registry {
 )]
 pub struct RegistryError;
 
-impl fmt::Display for Registry {
+impl fmt::Display for AgentRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "eip155:{}:{}", self.chain_id, self.address)
     }
 }
 
-impl FromStr for Registry {
+impl FromStr for AgentRegistry {
     type Err = RegistryError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {

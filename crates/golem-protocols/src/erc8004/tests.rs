@@ -8,10 +8,10 @@ use super::*;
 const OWNER: Address = address!("0x00000000000000000000000000000000000000a1");
 const CLIENT: Address = address!("0x00000000000000000000000000000000000000a2");
 
-fn feedback(value: i128, decimals: u8) -> Call {
+fn feedback(value: i128, decimals: u8) -> RegistryCall {
     let none = String::new;
     let (endpoint, uri, hash) = (none(), none(), B256::ZERO);
-    Call::GiveFeedback { agent: U256::from(1), value, decimals, tags: [none(), none()], endpoint, uri, hash }
+    RegistryCall::GiveFeedback { agent: U256::from(1), value, decimals, tags: [none(), none()], endpoint, uri, hash }
 }
 
 #[test]
@@ -23,11 +23,11 @@ fn agents_and_registries_are_read_as_they_are_written() {
         assert_eq!(wrong.parse::<AgentId>(), Err(AgentIdError), "{wrong:?}");
     }
     let text = "eip155:8453:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432";
-    assert_eq!(text.parse::<Registry>().unwrap().to_string(), text);
+    assert_eq!(text.parse::<AgentRegistry>().unwrap().to_string(), text);
     for wrong in
         ["", "eip155:8453", "solana:1:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432", "eip155:x:0x8004", "8453:42"]
     {
-        assert_eq!(wrong.parse::<Registry>(), Err(RegistryError), "{wrong:?}");
+        assert_eq!(wrong.parse::<AgentRegistry>(), Err(RegistryError), "{wrong:?}");
     }
 }
 
@@ -45,7 +45,7 @@ fn values_beyond_what_the_registries_take_are_refused() {
     assert_eq!(feedback(most + 1, 0).check(CLIENT, &[]), Err(RuleError::Value));
     assert_eq!(feedback(i128::MIN, 0).check(CLIENT, &[]), Err(RuleError::Value));
     assert_eq!(feedback(1, 19).check(CLIENT, &[]), Err(RuleError::Decimals(19)));
-    let answer = |response| Call::RespondValidation {
+    let answer = |response| RegistryCall::RespondValidation {
         request: B256::ZERO,
         response,
         uri: String::new(),
@@ -54,10 +54,10 @@ fn values_beyond_what_the_registries_take_are_refused() {
     };
     assert_eq!(answer(100).check(CLIENT, &[]), Ok(()));
     assert_eq!(answer(101).check(CLIENT, &[]), Err(RuleError::Response(101)));
-    let revoke = |index| Call::RevokeFeedback { agent: U256::from(1), index };
+    let revoke = |index| RegistryCall::RevokeFeedback { agent: U256::from(1), index };
     assert_eq!(revoke(0).check(CLIENT, &[]), Err(RuleError::IndexZero));
     assert_eq!(revoke(1).check(CLIENT, &[]), Ok(()));
-    let give = Call::Transfer { agent: U256::from(1), from: OWNER, to: Address::ZERO };
+    let give = RegistryCall::Transfer { agent: U256::from(1), from: OWNER, to: Address::ZERO };
     assert_eq!(give.check(OWNER, &[OWNER]), Err(RuleError::NoRecipient));
 }
 
@@ -65,12 +65,12 @@ fn values_beyond_what_the_registries_take_are_refused() {
 fn only_a_signature_sets_the_wallet() {
     let key = || "agentWallet".to_owned();
     let value = Bytes::from_static(&[1]);
-    let set = Call::SetMetadata { agent: U256::from(1), key: key(), value: value.clone() };
+    let set = RegistryCall::SetMetadata { agent: U256::from(1), key: key(), value: value.clone() };
     assert_eq!(set.check(OWNER, &[OWNER]), Err(RuleError::ReservedKey));
-    let register = Call::Register { uri: String::new(), metadata: vec![(key(), value)] };
+    let register = RegistryCall::Register { uri: String::new(), metadata: vec![(key(), value)] };
     assert_eq!(register.check(OWNER, &[]), Err(RuleError::ReservedKey));
 
-    let registry = Registry { chain_id: 1, address: OWNER };
+    let registry = AgentRegistry { chain_id: 1, address: OWNER };
     let change = WalletChange { registry, agent: U256::from(1), new_wallet: CLIENT, owner: OWNER, deadline: 1_300 };
     assert_eq!(change.check(1_000), Ok(()));
     assert_eq!(change.check(1_300), Ok(()));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::{Eip712Domain, SolCall, SolStruct};
 
-use super::{Registry, RuleError};
+use super::{AgentRegistry, RuleError};
 use bardo_abi::erc8004::{AgentWalletSet, IdentityRegistry};
 
 /// Maximum distance of the signature's deadline from now, in seconds; the registry rejects a later one.
@@ -15,7 +15,7 @@ pub const MAX_DEADLINE_SECONDS: u64 = 300;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalletChange {
     /// Identity registry of the agent.
-    pub registry: Registry,
+    pub registry: AgentRegistry,
     /// Agent's token id in the registry.
     pub agent: U256,
     /// Account that becomes the wallet and signs.

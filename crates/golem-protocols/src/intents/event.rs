@@ -7,7 +7,7 @@ use bardo_abi::erc7683::{FillInstruction, OriginSettler, Output, ResolvedCrossCh
 
 /// Order that was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedIntent {
     /// Id that the event is indexed by. Some settlers index a different value than the order's id: use the order's own
     /// id, which its content determines.
     pub indexed_id: B256,
@@ -20,7 +20,7 @@ pub struct Opened {
 #[error("the log is not an ERC-7683 Open event")]
 pub struct UnknownOpen;
 
-impl Opened {
+impl OpenedIntent {
     /// Decodes a log. The caller must check which contract emitted it.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::fmt;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use futures::future::BoxFuture;
 
-use super::Intent;
+use super::CrossChainIntent;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 
@@ -57,7 +57,11 @@ pub trait IntentGateway: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns the service's error; the intent may have been accepted all the same.
-    fn submit<'a>(&'a self, intent: &'a Intent, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>>;
+    fn submit<'a>(
+        &'a self,
+        intent: &'a CrossChainIntent,
+        signature: &'a Bytes,
+    ) -> BoxFuture<'a, Result<B256, ServiceError>>;
 
     /// Returns the bids for the intent with this id, best first; `None` for an unknown intent.
     ///

@@ -15,21 +15,21 @@ mod tests;
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy::sol_types::{SolCall, SolStruct, SolValue};
 
-pub use event::{Opened, UnknownOpen};
-pub use validate::{Expectation, Fault};
+pub use event::{OpenedIntent, UnknownOpen};
+pub use validate::{IntentExpectation, IntentFault};
 
 use bardo_abi::erc7683::{
     AcrossOrderData, FillInstruction, GaslessCrossChainOrder, OriginSettler, Output, RelayData,
     ResolvedCrossChainOrder, witness,
 };
-use golem_chain::permit2::{Permit, PermitTransferFrom, TokenPermissions, Witness};
+use golem_chain::permit2::{Permit2Message, PermitTransferFrom, PermitWitness, TokenPermissions};
 
 /// Maximum length of parsed order data, in bytes.
 pub const MAX_ENCODED: usize = 16 * 1024;
 
 /// Intent that the user signs, with its order data decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Intent {
+pub struct CrossChainIntent {
     /// Settler on the origin chain.
     pub origin_settler: Address,
     /// Owner of the input tokens, who signs.
@@ -48,7 +48,7 @@ pub struct Intent {
 
 /// Error for an order that is not a supported intent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
+pub enum IntentDecodeError {
     /// Encoding beyond [`MAX_ENCODED`].
     #[error("{length} bytes are too long for an order: at most {MAX_ENCODED} are accepted")]
     TooLong {
@@ -77,7 +77,7 @@ pub enum DecodeError {
     ChainId(U256),
 }
 
-impl Intent {
+impl CrossChainIntent {
     /// Returns the EIP-712 type hash of the order data.
     pub fn data_type() -> B256 {
         keccak256(AcrossOrderData::eip712_encode_type().as_bytes())
@@ -97,13 +97,13 @@ impl Intent {
         }
     }
 
-    /// Converts an order whose data has the type [`Intent::data_type`].
+    /// Converts an order whose data has the type [`CrossChainIntent::data_type`].
     ///
     /// # Errors
-    /// Returns a [`DecodeError`] for any other order.
-    pub fn read(order: &GaslessCrossChainOrder) -> Result<Self, DecodeError> {
+    /// Returns a [`IntentDecodeError`] for any other order.
+    pub fn read(order: &GaslessCrossChainOrder) -> Result<Self, IntentDecodeError> {
         if order.orderDataType != Self::data_type() {
-            return Err(DecodeError::AnotherType(order.orderDataType));
+            return Err(IntentDecodeError::AnotherType(order.orderDataType));
         }
         let data: AcrossOrderData = canonical(&order.orderData, "order data")?;
         Ok(Self {
@@ -111,7 +111,7 @@ impl Intent {
             user: order.user,
             nonce: order.nonce,
             origin_chain_id: u64::try_from(order.originChainId)
-                .map_err(|_| DecodeError::ChainId(order.originChainId))?,
+                .map_err(|_| IntentDecodeError::ChainId(order.originChainId))?,
             open_deadline: order.openDeadline,
             fill_deadline: order.fillDeadline,
             data,
@@ -126,8 +126,8 @@ impl Intent {
     /// Decodes an order.
     ///
     /// # Errors
-    /// Returns a [`DecodeError`] for anything but the exact encoding of [`Intent::encode`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    /// Returns a [`IntentDecodeError`] for anything but the exact encoding of [`CrossChainIntent::encode`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, IntentDecodeError> {
         Self::read(&canonical(bytes, "order")?)
     }
 
@@ -137,8 +137,8 @@ impl Intent {
     }
 
     /// Returns the order as the witness of a Permit2 transfer.
-    pub fn witness(&self) -> Witness {
-        Witness::of(&witness::GaslessCrossChainOrder {
+    pub fn witness(&self) -> PermitWitness {
+        PermitWitness::of(&witness::GaslessCrossChainOrder {
             originSettler: self.origin_settler,
             user: self.user,
             nonce: self.nonce,
@@ -157,8 +157,8 @@ impl Intent {
 
     /// Returns the Permit2 transfer that the user signs: exactly the input, to the origin settler, with the order as
     /// witness.
-    pub fn permit(&self) -> Permit {
-        Permit::Transfer {
+    pub fn permit(&self) -> Permit2Message {
+        Permit2Message::Transfer {
             permit: PermitTransferFrom {
                 permitted: TokenPermissions { token: self.data.inputToken, amount: self.data.inputAmount },
                 nonce: self.nonce,
@@ -243,22 +243,22 @@ pub fn order_id(relay: &RelayData, destination_chain_id: U256) -> B256 {
 /// Decodes an order's relay data.
 ///
 /// # Errors
-/// Returns a [`DecodeError`] for anything but its exact encoding.
-pub fn read_relay(origin_data: &[u8]) -> Result<RelayData, DecodeError> {
+/// Returns a [`IntentDecodeError`] for anything but its exact encoding.
+pub fn read_relay(origin_data: &[u8]) -> Result<RelayData, IntentDecodeError> {
     canonical(origin_data, "fill instruction")
 }
 
 /// Decodes a value and rejects any encoding that differs from the standard one.
-fn canonical<T>(bytes: &[u8], what: &'static str) -> Result<T, DecodeError>
+fn canonical<T>(bytes: &[u8], what: &'static str) -> Result<T, IntentDecodeError>
 where
     T: SolValue + From<<T::SolType as alloy::sol_types::SolType>::RustType>,
 {
     if bytes.len() > MAX_ENCODED {
-        return Err(DecodeError::TooLong { length: bytes.len() });
+        return Err(IntentDecodeError::TooLong { length: bytes.len() });
     }
-    let value =
-        T::abi_decode_validate(bytes).map_err(|error| DecodeError::Malformed { what, reason: error.to_string() })?;
-    if value.abi_encode() == bytes { Ok(value) } else { Err(DecodeError::NotCanonical { what }) }
+    let value = T::abi_decode_validate(bytes)
+        .map_err(|error| IntentDecodeError::Malformed { what, reason: error.to_string() })?;
+    if value.abi_encode() == bytes { Ok(value) } else { Err(IntentDecodeError::NotCanonical { what }) }
 }
 
 /// Converts the order data to the witness type.

@@ -7,7 +7,7 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use super::Intent;
+use super::CrossChainIntent;
 use super::gateway::{BidRequest, IntentGateway, RelayerBid};
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
@@ -30,7 +30,7 @@ impl HttpIntents {
 }
 
 /// Serializes a request for bids.
-pub fn wish(wish: &BidRequest) -> Value {
+pub fn bid_request_json(wish: &BidRequest) -> Value {
     json!({
         "originChainId": wish.origin_chain_id,
         "destinationChainId": wish.destination_chain_id,
@@ -41,7 +41,7 @@ pub fn wish(wish: &BidRequest) -> Value {
 }
 
 /// Serializes a bid.
-pub fn told(bid: &RelayerBid) -> Value {
+pub fn bid_json(bid: &RelayerBid) -> Value {
     json!({
         "filler": bid.relayer, "name": bid.name, "output": bid.output.to_string(), "seconds": bid.seconds,
         "chosen": bid.chosen,
@@ -83,12 +83,16 @@ impl IntentGateway for HttpIntents {
 
     fn quote<'a>(&'a self, asked: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
         Box::pin(async move {
-            let answer = self.service.post("/intents/quote", &wish(asked)).await?;
+            let answer = self.service.post("/intents/quote", &bid_request_json(asked)).await?;
             bids(&answer).map_err(nonsense)
         })
     }
 
-    fn submit<'a>(&'a self, intent: &'a Intent, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>> {
+    fn submit<'a>(
+        &'a self,
+        intent: &'a CrossChainIntent,
+        signature: &'a Bytes,
+    ) -> BoxFuture<'a, Result<B256, ServiceError>> {
         Box::pin(async move {
             let body = json!({ "encodedOrder": intent.encode(), "signature": signature });
             let answer = self.service.post("/intents", &body).await?;

@@ -8,7 +8,7 @@ const NOW: u64 = 1_800_000_000;
 const USER: Address = address!("0x00000000000000000000000000000000000000a1");
 const SETTLER: Address = address!("0x00000000000000000000000000000000000000a2");
 const STRANGER: Address = address!("0x00000000000000000000000000000000000000c1");
-const EXPECTED: Expectation = Expectation {
+const EXPECTED: IntentExpectation = IntentExpectation {
     now: NOW,
     origin_chain_id: 31_337,
     destination_chain_id: 31_338,
@@ -17,8 +17,8 @@ const EXPECTED: Expectation = Expectation {
     recipient: USER,
 };
 
-fn sound() -> Intent {
-    Intent {
+fn sound() -> CrossChainIntent {
+    CrossChainIntent {
         origin_settler: SETTLER,
         user: USER,
         nonce: U256::from(5),
@@ -40,7 +40,7 @@ fn sound() -> Intent {
     }
 }
 
-fn faults(change: impl FnOnce(&mut Intent)) -> Vec<Fault> {
+fn faults(change: impl FnOnce(&mut CrossChainIntent)) -> Vec<IntentFault> {
     let mut intent = sound();
     change(&mut intent);
     intent.faults(&EXPECTED)
@@ -49,29 +49,32 @@ fn faults(change: impl FnOnce(&mut Intent)) -> Vec<Fault> {
 #[test]
 fn every_field_of_an_intent_is_held_against_what_is_expected() {
     assert_eq!(faults(|_| {}), []);
-    let settler = Fault::Settler { found: STRANGER, expected: SETTLER };
+    let settler = IntentFault::Settler { found: STRANGER, expected: SETTLER };
     assert_eq!(faults(|intent| intent.origin_settler = STRANGER), [settler]);
-    assert_eq!(faults(|intent| intent.user = STRANGER), [Fault::User { found: STRANGER, expected: USER }]);
-    assert_eq!(faults(|intent| intent.origin_chain_id = 1), [Fault::Origin { found: 1, expected: 31_337 }]);
-    let destination = |found| Fault::Destination { found: U256::from(found), expected: 31_338 };
+    assert_eq!(faults(|intent| intent.user = STRANGER), [IntentFault::User { found: STRANGER, expected: USER }]);
+    assert_eq!(faults(|intent| intent.origin_chain_id = 1), [IntentFault::Origin { found: 1, expected: 31_337 }]);
+    let destination = |found| IntentFault::Destination { found: U256::from(found), expected: 31_338 };
     assert_eq!(faults(|intent| intent.data.destinationChainId = U256::from(8453)), [destination(8453)]);
     let stays = faults(|intent| intent.data.destinationChainId = U256::from(31_337));
-    assert_eq!(stays, [destination(31_337), Fault::SameChain(31_337)]);
-    let recipient = Fault::Recipient { found: STRANGER.into_word(), expected: USER };
+    assert_eq!(stays, [destination(31_337), IntentFault::SameChain(31_337)]);
+    let recipient = IntentFault::Recipient { found: STRANGER.into_word(), expected: USER };
     assert_eq!(faults(|intent| intent.data.recipient = STRANGER.into_word()), [recipient]);
     // The right address with a non-zero byte in the padding.
     assert_eq!(faults(|intent| intent.data.recipient.0[0] = 1).len(), 1);
-    assert_eq!(faults(|intent| intent.data.inputAmount = U256::ZERO), [Fault::ZeroInput]);
-    assert_eq!(faults(|intent| intent.data.outputAmount = U256::ZERO), [Fault::ZeroOutput]);
-    assert_eq!(faults(|intent| intent.data.inputToken = Address::ZERO), [Fault::NativeCoin("input")]);
-    assert_eq!(faults(|intent| intent.data.outputToken = Address::ZERO), [Fault::NativeCoin("output")]);
+    assert_eq!(faults(|intent| intent.data.inputAmount = U256::ZERO), [IntentFault::ZeroInput]);
+    assert_eq!(faults(|intent| intent.data.outputAmount = U256::ZERO), [IntentFault::ZeroOutput]);
+    assert_eq!(faults(|intent| intent.data.inputToken = Address::ZERO), [IntentFault::NativeCoin("input")]);
+    assert_eq!(faults(|intent| intent.data.outputToken = Address::ZERO), [IntentFault::NativeCoin("output")]);
     let now = u32::try_from(NOW).unwrap();
-    assert_eq!(faults(|intent| intent.open_deadline = now), [Fault::OpenDeadlinePassed { deadline: now, now: NOW }]);
-    let backwards = Fault::FillBeforeOpen { fill: 1_800_000_300, open: 1_800_000_300 };
+    assert_eq!(
+        faults(|intent| intent.open_deadline = now),
+        [IntentFault::OpenDeadlinePassed { deadline: now, now: NOW }]
+    );
+    let backwards = IntentFault::FillBeforeOpen { fill: 1_800_000_300, open: 1_800_000_300 };
     assert_eq!(faults(|intent| intent.fill_deadline = intent.open_deadline), [backwards]);
-    assert_eq!(faults(|intent| intent.data.exclusiveRelayer = STRANGER), [Fault::Exclusive(STRANGER)]);
-    assert_eq!(faults(|intent| intent.data.exclusivityPeriod = 1), [Fault::Exclusive(Address::ZERO)]);
-    assert_eq!(faults(|intent| intent.data.message = Bytes::from_static(b"x")), [Fault::Message]);
+    assert_eq!(faults(|intent| intent.data.exclusiveRelayer = STRANGER), [IntentFault::Exclusive(STRANGER)]);
+    assert_eq!(faults(|intent| intent.data.exclusivityPeriod = 1), [IntentFault::Exclusive(Address::ZERO)]);
+    assert_eq!(faults(|intent| intent.data.message = Bytes::from_static(b"x")), [IntentFault::Message]);
 }
 
 #[test]
@@ -84,12 +87,12 @@ fn the_exclusivity_deadline_comes_from_the_exclusivity_period() {
 
 #[test]
 fn the_id_changes_with_whatever_the_destination_is_told() {
-    let id = |change: fn(&mut Intent)| {
+    let id = |change: fn(&mut CrossChainIntent)| {
         let mut intent = sound();
         change(&mut intent);
         intent.id()
     };
-    let changes: [fn(&mut Intent); 11] = [
+    let changes: [fn(&mut CrossChainIntent); 11] = [
         |_| {},
         |intent| intent.user = STRANGER,
         |intent| intent.nonce = U256::from(6),
@@ -109,17 +112,17 @@ fn the_id_changes_with_whatever_the_destination_is_told() {
 #[test]
 fn only_the_standard_encoding_of_known_data_is_read() {
     let intent = sound();
-    assert_eq!(Intent::decode(&intent.encode()), Ok(intent.clone()));
+    assert_eq!(CrossChainIntent::decode(&intent.encode()), Ok(intent.clone()));
     let longer = [intent.encode().as_ref(), &[0; 32]].concat();
-    assert!(Intent::decode(&longer).is_err());
-    assert!(matches!(Intent::decode(&vec![0; MAX_ENCODED + 1]), Err(DecodeError::TooLong { .. })));
+    assert!(CrossChainIntent::decode(&longer).is_err());
+    assert!(matches!(CrossChainIntent::decode(&vec![0; MAX_ENCODED + 1]), Err(IntentDecodeError::TooLong { .. })));
     let mut order = intent.order();
     order.orderDataType = B256::repeat_byte(7);
-    assert_eq!(Intent::read(&order), Err(DecodeError::AnotherType(B256::repeat_byte(7))));
+    assert_eq!(CrossChainIntent::read(&order), Err(IntentDecodeError::AnotherType(B256::repeat_byte(7))));
     let mut order = intent.order();
     order.orderData = [order.orderData.as_ref(), &[0; 32]].concat().into();
-    assert!(matches!(Intent::read(&order), Err(DecodeError::NotCanonical { .. })));
+    assert!(matches!(CrossChainIntent::read(&order), Err(IntentDecodeError::NotCanonical { .. })));
     let mut order = intent.order();
     order.originChainId = U256::MAX;
-    assert_eq!(Intent::read(&order), Err(DecodeError::ChainId(U256::MAX)));
+    assert_eq!(CrossChainIntent::read(&order), Err(IntentDecodeError::ChainId(U256::MAX)));
 }

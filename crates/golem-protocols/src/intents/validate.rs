@@ -4,11 +4,11 @@
 
 use alloy::primitives::{Address, B256, U256};
 
-use super::Intent;
+use super::CrossChainIntent;
 
 /// Expected values of an intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expectation {
+pub struct IntentExpectation {
     /// Current time, in seconds since the Unix epoch.
     pub now: u64,
     /// EIP-155 id of the chain that the tokens leave.
@@ -25,7 +25,7 @@ pub struct Expectation {
 
 /// Fault of an intent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum IntentFault {
     /// Another settler than expected.
     #[error("the intent names settler {found}, but {expected} is the one on that chain")]
     Settler {
@@ -102,39 +102,39 @@ pub enum Fault {
     Message,
 }
 
-impl Intent {
+impl CrossChainIntent {
     /// Returns all faults of the intent.
-    pub fn faults(&self, expected: &Expectation) -> Vec<Fault> {
+    pub fn faults(&self, expected: &IntentExpectation) -> Vec<IntentFault> {
         let mut faults = Vec::new();
         let data = &self.data;
-        let mut fault = |wrong: bool, fault: Fault| {
+        let mut fault = |wrong: bool, fault: IntentFault| {
             if wrong {
                 faults.push(fault);
             }
         };
-        let settler = Fault::Settler { found: self.origin_settler, expected: expected.origin_settler };
+        let settler = IntentFault::Settler { found: self.origin_settler, expected: expected.origin_settler };
         fault(self.origin_settler != expected.origin_settler, settler);
-        fault(self.user != expected.user, Fault::User { found: self.user, expected: expected.user });
-        let origin = Fault::Origin { found: self.origin_chain_id, expected: expected.origin_chain_id };
+        fault(self.user != expected.user, IntentFault::User { found: self.user, expected: expected.user });
+        let origin = IntentFault::Origin { found: self.origin_chain_id, expected: expected.origin_chain_id };
         fault(self.origin_chain_id != expected.origin_chain_id, origin);
         let destination =
-            Fault::Destination { found: data.destinationChainId, expected: expected.destination_chain_id };
+            IntentFault::Destination { found: data.destinationChainId, expected: expected.destination_chain_id };
         fault(data.destinationChainId != U256::from(expected.destination_chain_id), destination);
         let stays = data.destinationChainId == U256::from(self.origin_chain_id);
-        fault(stays, Fault::SameChain(self.origin_chain_id));
-        let recipient = Fault::Recipient { found: data.recipient, expected: expected.recipient };
+        fault(stays, IntentFault::SameChain(self.origin_chain_id));
+        let recipient = IntentFault::Recipient { found: data.recipient, expected: expected.recipient };
         fault(data.recipient != expected.recipient.into_word(), recipient);
-        fault(data.inputAmount.is_zero(), Fault::ZeroInput);
-        fault(data.outputAmount.is_zero(), Fault::ZeroOutput);
-        fault(data.inputToken == Address::ZERO, Fault::NativeCoin("input"));
-        fault(data.outputToken == Address::ZERO, Fault::NativeCoin("output"));
-        let passed = Fault::OpenDeadlinePassed { deadline: self.open_deadline, now: expected.now };
+        fault(data.inputAmount.is_zero(), IntentFault::ZeroInput);
+        fault(data.outputAmount.is_zero(), IntentFault::ZeroOutput);
+        fault(data.inputToken == Address::ZERO, IntentFault::NativeCoin("input"));
+        fault(data.outputToken == Address::ZERO, IntentFault::NativeCoin("output"));
+        let passed = IntentFault::OpenDeadlinePassed { deadline: self.open_deadline, now: expected.now };
         fault(u64::from(self.open_deadline) <= expected.now, passed);
-        let backwards = Fault::FillBeforeOpen { fill: self.fill_deadline, open: self.open_deadline };
+        let backwards = IntentFault::FillBeforeOpen { fill: self.fill_deadline, open: self.open_deadline };
         fault(self.fill_deadline <= self.open_deadline, backwards);
         let exclusive = data.exclusiveRelayer != Address::ZERO || data.exclusivityPeriod != 0;
-        fault(exclusive, Fault::Exclusive(data.exclusiveRelayer));
-        fault(!data.message.is_empty(), Fault::Message);
+        fault(exclusive, IntentFault::Exclusive(data.exclusiveRelayer));
+        fault(!data.message.is_empty(), IntentFault::Message);
         faults
     }
 }

@@ -9,7 +9,7 @@ use std::str::FromStr as _;
 use alloy::primitives::{Address, U256};
 use serde_json::Value;
 
-use super::pool::Exact;
+use super::pool::FixedAmount;
 use super::routing::{MAX_HOPS, MOST_PATHS, NamedPath};
 use bardo_base::text::SafeText;
 
@@ -28,14 +28,14 @@ pub struct ClaimRequest {
     /// Token that is received.
     pub token_out: Address,
     /// Fixed amount of the trade.
-    pub exact: Exact,
+    pub exact: FixedAmount,
     /// Account that trades.
     pub swapper: Address,
 }
 
 /// Claim of a quote service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct QuoteClaim {
     /// Claimed input, in raw units.
     pub amount_in: U256,
     /// Claimed output, in raw units.
@@ -121,13 +121,13 @@ pub(super) fn same(value: Option<&Value>, field: &'static str, asked: Address) -
 ///
 /// # Errors
 /// Returns the first problem as [`ClaimMismatch`].
-pub fn read(quote: &Value, asked: &ClaimRequest) -> Result<Claim, ClaimMismatch> {
+pub fn read(quote: &Value, asked: &ClaimRequest) -> Result<QuoteClaim, ClaimMismatch> {
     chain(at(quote, &["chainId"]), "chainId", asked.chain_id)?;
     same(at(quote, &["input", "token"]), "input.token", asked.token_in)?;
     same(at(quote, &["output", "token"]), "output.token", asked.token_out)?;
     let kind = match asked.exact {
-        Exact::In(_) => "EXACT_INPUT",
-        Exact::Out(_) => "EXACT_OUTPUT",
+        FixedAmount::In(_) => "EXACT_INPUT",
+        FixedAmount::Out(_) => "EXACT_OUTPUT",
     };
     if let Some(said) = at(quote, &["tradeType"]).map(|said| said.as_str().unwrap_or_default())
         && said != kind
@@ -143,8 +143,8 @@ pub fn read(quote: &Value, asked: &ClaimRequest) -> Result<Claim, ClaimMismatch>
     let amount_in = amount(at(quote, &["input", "amount"]), "input.amount")?;
     let amount_out = amount(at(quote, &["output", "amount"]), "output.amount")?;
     let (field, fixed) = match asked.exact {
-        Exact::In(_) => ("input.amount", amount_in),
-        Exact::Out(_) => ("output.amount", amount_out),
+        FixedAmount::In(_) => ("input.amount", amount_in),
+        FixedAmount::Out(_) => ("output.amount", amount_out),
     };
     if fixed != asked.exact.amount() {
         return Err(ClaimMismatch::other(field, fixed, asked.exact.amount()));
@@ -162,7 +162,7 @@ pub fn read(quote: &Value, asked: &ClaimRequest) -> Result<Claim, ClaimMismatch>
         return Err(ClaimMismatch::TooMany("tokens"));
     }
     let block = at(quote, &["blockNumber"]).and_then(|said| said.as_u64().or_else(|| said.as_str()?.parse().ok()));
-    Ok(Claim { amount_in, amount_out, paths, tokens: tokens.into_iter().collect(), block })
+    Ok(QuoteClaim { amount_in, amount_out, paths, tokens: tokens.into_iter().collect(), block })
 }
 
 /// Checks that no recipient other than the swapper gets a part of the output.
@@ -203,8 +203,8 @@ fn path(listed: &Value, asked: &ClaimRequest, tokens: &mut BTreeSet<Address>) ->
         tokens.insert(address(at(hop, &["tokenOut", "address"]), "route.tokenOut.address")?);
     }
     let part = match asked.exact {
-        Exact::In(_) => amount(hops.first().and_then(|hop| at(hop, &["amountIn"])), "route.amountIn")?,
-        Exact::Out(_) => amount(hops.last().and_then(|hop| at(hop, &["amountOut"])), "route.amountOut")?,
+        FixedAmount::In(_) => amount(hops.first().and_then(|hop| at(hop, &["amountIn"])), "route.amountIn")?,
+        FixedAmount::Out(_) => amount(hops.last().and_then(|hop| at(hop, &["amountOut"])), "route.amountOut")?,
     };
     Ok(NamedPath { pools, amount: part })
 }
@@ -212,12 +212,12 @@ fn path(listed: &Value, asked: &ClaimRequest, tokens: &mut BTreeSet<Address>) ->
 /// Serializes `route` as a classic quote that [`read`] accepts.
 pub fn written(route: &super::routing::Route, asked: &ClaimRequest, block: u64) -> Value {
     let token = |address: Address| serde_json::json!({ "address": address, "chainId": asked.chain_id });
-    let path = |leg: &super::routing::Leg| {
+    let path = |leg: &super::routing::RouteLeg| {
         let last = leg.hops.len().saturating_sub(1);
         let hop = |(at, hop): (usize, &super::routing::Hop)| {
             let kind = match hop.version {
-                super::pool::Version::V2 => "v2-pool",
-                super::pool::Version::V3 => "v3-pool",
+                super::pool::ProtocolVersion::V2 => "v2-pool",
+                super::pool::ProtocolVersion::V3 => "v3-pool",
             };
             let mut told = serde_json::json!({
                 "type": kind, "address": hop.pool, "fee": hop.fee.to_string(),
@@ -238,7 +238,7 @@ pub fn written(route: &super::routing::Route, asked: &ClaimRequest, block: u64) 
     serde_json::json!({
         "chainId": asked.chain_id,
         "swapper": asked.swapper,
-        "tradeType": if matches!(asked.exact, Exact::In(_)) { "EXACT_INPUT" } else { "EXACT_OUTPUT" },
+        "tradeType": if matches!(asked.exact, FixedAmount::In(_)) { "EXACT_INPUT" } else { "EXACT_OUTPUT" },
         "input": { "token": asked.token_in, "amount": route.amount_in.to_string() },
         "output": { "token": asked.token_out, "amount": route.amount_out.to_string(), "recipient": asked.swapper },
         "route": route.legs.iter().map(path).collect::<Vec<_>>(),
@@ -259,7 +259,7 @@ mod tests {
             chain_id: 31_337,
             token_in: Address::repeat_byte(1),
             token_out: Address::repeat_byte(2),
-            exact: Exact::In(U256::from(1_000)),
+            exact: FixedAmount::In(U256::from(1_000)),
             swapper: Address::repeat_byte(9),
         }
     }

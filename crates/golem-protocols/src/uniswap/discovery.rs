@@ -20,8 +20,8 @@ use super::v3::{Tick, V3Pool, V3State};
 use bardo_abi::uniswap_v2::UniswapV2Pair;
 use bardo_abi::uniswap_v3::UniswapV3Pool;
 use bardo_base::text::SafeText;
-use golem_chain::multicall::{Call, Calls};
-use golem_chain::network::{Contract, Network};
+use golem_chain::multicall::{CallBatch, CallIndex};
+use golem_chain::network::{KnownContract, Network};
 use golem_chain::provider::ProviderError;
 
 /// V3 fee tiers in hundredths of a basis point, each with the tick spacing that the factory assigns.
@@ -43,7 +43,7 @@ const KEPT: usize = 16;
 
 /// Range of ticks that is read of each V3 pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
+pub enum TickReach {
     /// Ticks near the price.
     Near,
     /// All initialized ticks.
@@ -106,13 +106,13 @@ pub struct PoolReader {
 #[derive(Debug, Clone)]
 struct CachedPools {
     tokens: Vec<Address>,
-    reach: Reach,
+    reach: TickReach,
     snapshot: Arc<PoolSnapshot>,
 }
 
 /// Header fields of the pinned block.
 #[derive(Debug, Clone, Copy)]
-struct Pin {
+struct PinnedHeader {
     number: u64,
     hash: B256,
     timestamp: u64,
@@ -127,13 +127,14 @@ impl PoolReader {
     pub fn new(provider: DynProvider, network: &Network) -> Result<Self, DiscoveryError> {
         let book = &network.book;
         let missing = |missing| DiscoveryError::NotHere { network: network.name.clone(), missing };
-        let multicall = book.contract(Contract::Multicall3).ok_or_else(|| missing("Multicall3"))?;
-        let (v2_factory, v3_factory) = (book.contract(Contract::V2Factory), book.contract(Contract::V3Factory));
+        let multicall = book.contract(KnownContract::Multicall3).ok_or_else(|| missing("Multicall3"))?;
+        let (v2_factory, v3_factory) =
+            (book.contract(KnownContract::V2Factory), book.contract(KnownContract::V3Factory));
         if v2_factory.is_none() && v3_factory.is_none() {
             return Err(missing("Uniswap V2 or V3 factory"));
         }
         let listed = book.tokens().iter().filter(|token| BASE_SYMBOLS.contains(&token.symbol.as_str()));
-        let bases = book.contract(Contract::WrappedNative).into_iter().chain(listed.map(|token| token.address));
+        let bases = book.contract(KnownContract::WrappedNative).into_iter().chain(listed.map(|token| token.address));
         Ok(Self { provider, multicall, v2_factory, v3_factory, bases: bases.collect(), kept: Mutex::default() })
     }
 
@@ -146,7 +147,7 @@ impl PoolReader {
         &self,
         tokens: &[Address],
         block: BlockId,
-        reach: Reach,
+        reach: TickReach,
     ) -> Result<Arc<PoolSnapshot>, DiscoveryError> {
         let tokens: Vec<Address> =
             tokens.iter().chain(&self.bases).copied().collect::<BTreeSet<_>>().into_iter().collect();
@@ -175,14 +176,14 @@ impl PoolReader {
         block: BlockId,
     ) -> Result<(Route, Arc<PoolSnapshot>), DiscoveryError> {
         let tokens = [request.token_in, request.token_out];
-        let near = self.pools(&tokens, block, Reach::Near).await?;
+        let near = self.pools(&tokens, block, TickReach::Near).await?;
         let bound = super::ratio::Ratio::of(U256::from(NEAR_IMPACT), U256::from(1000));
         match best_route(&near.pools, request) {
             Ok(route) if bound.is_some_and(|bound| route.price_impact <= bound) => return Ok((route, near)),
             Ok(_) | Err(RouteError::InsufficientLiquidity { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        let whole = self.pools(&tokens, BlockId::from(near.block_hash), Reach::Whole).await?;
+        let whole = self.pools(&tokens, BlockId::from(near.block_hash), TickReach::Whole).await?;
         Ok((best_route(&whole.pools, request)?, whole))
     }
 
@@ -201,22 +202,22 @@ impl PoolReader {
         let ends = [request.token_in, request.token_out];
         // A service that names the native token by the zero address lists the wrapped token as an intermediate one.
         let tokens: Vec<Address> = between.iter().copied().filter(|token| !ends.contains(token)).chain(ends).collect();
-        let near = self.pools(&tokens, block, Reach::Near).await?;
+        let near = self.pools(&tokens, block, TickReach::Near).await?;
         let bound = super::ratio::Ratio::of(U256::from(NEAR_IMPACT), U256::from(1000));
         match rebuild(&near.pools, request, named) {
             Ok(route) if bound.is_some_and(|bound| route.price_impact <= bound) => return Ok(Ok((route, near))),
             Ok(_) | Err(RebuildError::CannotFill) => {}
             Err(wrong) => return Ok(Err(wrong)),
         }
-        let whole = self.pools(&tokens, BlockId::from(near.block_hash), Reach::Whole).await?;
+        let whole = self.pools(&tokens, BlockId::from(near.block_hash), TickReach::Whole).await?;
         Ok(rebuild(&whole.pools, request, named).map(|route| (route, whole)))
     }
 
-    async fn pin(&self, block: BlockId) -> Result<Pin, DiscoveryError> {
+    async fn pin(&self, block: BlockId) -> Result<PinnedHeader, DiscoveryError> {
         let found = self.provider.get_block(block).await.map_err(ProviderError::from)?;
         let found = found.ok_or_else(|| DiscoveryError::NoBlock { block: format!("{block:?}") })?;
         let header = &found.header;
-        Ok(Pin {
+        Ok(PinnedHeader {
             number: header.number,
             hash: header.hash,
             timestamp: header.timestamp,
@@ -224,7 +225,12 @@ impl PoolReader {
         })
     }
 
-    async fn read(&self, tokens: &[Address], pin: Pin, reach: Reach) -> Result<PoolSnapshot, DiscoveryError> {
+    async fn read(
+        &self,
+        tokens: &[Address],
+        pin: PinnedHeader,
+        reach: TickReach,
+    ) -> Result<PoolSnapshot, DiscoveryError> {
         let block = BlockId::from(pin.hash);
         let (pairs, mut pools) = self.read_prices(tokens, block).await?;
         self.read_ticks(&mut pools, block, reach).await?;
@@ -252,7 +258,7 @@ impl PoolReader {
         tokens: &[Address],
         block: BlockId,
     ) -> Result<(Vec<V2Pool>, Vec<V3State>), DiscoveryError> {
-        let mut calls = Calls::default();
+        let mut calls = CallBatch::default();
         let (mut pairs, mut pools) = (Vec::new(), Vec::new());
         for (at, a) in tokens.iter().enumerate() {
             for b in tokens.iter().skip(at + 1) {
@@ -301,9 +307,9 @@ impl PoolReader {
     }
 
     /// Reads the initialized ticks within reach: first the bitmap words, then the ticks they point to.
-    async fn read_ticks(&self, pools: &mut [V3State], block: BlockId, reach: Reach) -> Result<(), DiscoveryError> {
-        let mut calls = Calls::default();
-        let mut words: Vec<(usize, i32, Call<UniswapV3Pool::tickBitmapCall>)> = Vec::new();
+    async fn read_ticks(&self, pools: &mut [V3State], block: BlockId, reach: TickReach) -> Result<(), DiscoveryError> {
+        let mut calls = CallBatch::default();
+        let mut words: Vec<(usize, i32, CallIndex<UniswapV3Pool::tickBitmapCall>)> = Vec::new();
         for (at, pool) in pools.iter_mut().enumerate() {
             let (first, last) = words_within(pool.tick, pool.tick_spacing, reach);
             pool.known_ticks = ticks_of_words(first, last, pool.tick_spacing);
@@ -318,8 +324,8 @@ impl PoolReader {
             }
         }
         let answers = calls.send(&self.provider, self.multicall, block).await?;
-        let mut calls = Calls::default();
-        let mut ticks: Vec<(usize, i32, Call<UniswapV3Pool::ticksCall>)> = Vec::new();
+        let mut calls = CallBatch::default();
+        let mut ticks: Vec<(usize, i32, CallIndex<UniswapV3Pool::ticksCall>)> = Vec::new();
         for (at, word, call) in words {
             let (Some(bits), Some(pool)) = (call.take(&answers), pools.get(at)) else { return Err(unreadable()) };
             for bit in (0..256usize).filter(|bit| bits.bit(*bit)) {
@@ -349,11 +355,11 @@ fn unreadable() -> DiscoveryError {
 }
 
 /// Returns the first and last bitmap word to read.
-fn words_within(tick: i32, spacing: i32, reach: Reach) -> (i32, i32) {
+fn words_within(tick: i32, spacing: i32, reach: TickReach) -> (i32, i32) {
     let word_of = |tick: i32| tick.clamp(MIN_TICK, MAX_TICK).div_euclid(spacing) >> 8;
     match reach {
-        Reach::Near => (word_of(tick - NEAR_TICKS), word_of(tick + NEAR_TICKS)),
-        Reach::Whole => (word_of(MIN_TICK), word_of(MAX_TICK)),
+        TickReach::Near => (word_of(tick - NEAR_TICKS), word_of(tick + NEAR_TICKS)),
+        TickReach::Whole => (word_of(MIN_TICK), word_of(MAX_TICK)),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::uniswap::discovery::DiscoveryError;
 use crate::uniswap::quote::QuoteError;
 use crate::uniswap::routing::RouteError;
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::service::{Refusal, ServiceError};
+use bardo_base::service::{ServiceError, ServiceRefusal};
 
 impl From<RouteError> for ToolError {
     fn from(error: RouteError) -> Self {
@@ -48,26 +48,26 @@ impl From<QuoteError> for ToolError {
             QuoteError::Service { name, error: ref cause } => {
                 // The source did answer, so its refusal determines the error code.
                 let code = match cause.refusal() {
-                    Some(Refusal::NoRoute) => ErrorCode::RoutingNoRoute,
-                    Some(Refusal::TooLittle | Refusal::Question) => ErrorCode::ValidationFailed,
-                    Some(Refusal::Caller) | None => ErrorCode::SdkFallbackUnavailable,
+                    Some(ServiceRefusal::NoRoute) => ErrorCode::RoutingNoRoute,
+                    Some(ServiceRefusal::TooLittle | ServiceRefusal::Question) => ErrorCode::ValidationFailed,
+                    Some(ServiceRefusal::Caller) | None => ErrorCode::SdkFallbackUnavailable,
                 };
                 let failed = Self::new(code, &error).detail("source", name);
                 match (cause, cause.refusal()) {
                     (ServiceError::Busy { after }, _) => failed
                         .suggest("Try again after that time; the source limits the request rate.")
                         .detail("retry_after_seconds", after.as_secs()),
-                    (_, Some(Refusal::NoRoute)) => failed.suggest(
+                    (_, Some(ServiceRefusal::NoRoute)) => failed.suggest(
                         "Choose another pair or amount, or another source: BARDO_QUOTE_SOURCE=own quotes from on-chain \
                          pools.",
                     ),
-                    (_, Some(Refusal::TooLittle)) => failed
+                    (_, Some(ServiceRefusal::TooLittle)) => failed
                         .suggest("Increase the amount, or use another source: BARDO_QUOTE_SOURCE=own.")
                         .detail("parameter", "amount"),
-                    (_, Some(Refusal::Question)) => failed.suggest(
+                    (_, Some(ServiceRefusal::Question)) => failed.suggest(
                         "Read its message: it rejects this request. BARDO_QUOTE_SOURCE=own quotes from on-chain pools.",
                     ),
-                    (_, Some(Refusal::Caller)) => failed.suggest(
+                    (_, Some(ServiceRefusal::Caller)) => failed.suggest(
                         "Read its message: its key is set in BARDO_UNISWAP_API_KEY, its URL in BARDO_UNISWAP_API_URL.",
                     ),
                     _ => failed.suggest(

@@ -9,7 +9,7 @@ use std::time::Duration;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use futures::future::BoxFuture;
 
-use super::order::Order;
+use super::order::UniswapXOrder;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 
@@ -19,7 +19,7 @@ pub struct ServiceReport {
     /// Reported state of the order.
     pub status: ServiceStatus,
     /// Cosigned order, if the service returns it. Not checked.
-    pub cosigned: Option<Order>,
+    pub cosigned: Option<UniswapXOrder>,
     /// Hash of the reported fill transaction.
     pub transaction: Option<B256>,
     /// Best bid of a filler; known only on devnets.
@@ -97,7 +97,11 @@ pub trait OrderGateway: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns the service's error; the order may have been accepted all the same.
-    fn submit<'a>(&'a self, order: &'a Order, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>>;
+    fn submit<'a>(
+        &'a self,
+        order: &'a UniswapXOrder,
+        signature: &'a Bytes,
+    ) -> BoxFuture<'a, Result<B256, ServiceError>>;
 
     /// Minimum interval between two polls of an order. A service may limit its callers' requests, and its reports are
     /// only displayed.
@@ -109,5 +113,5 @@ pub trait OrderGateway: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns the service's error.
-    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>>;
+    fn order_report(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>>;
 }

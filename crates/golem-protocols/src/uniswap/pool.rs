@@ -10,14 +10,14 @@ use super::v3::V3Pool;
 
 /// Fixed amount of a trade, in raw units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Exact {
+pub enum FixedAmount {
     /// Exact input amount.
     In(U256),
     /// Exact output amount.
     Out(U256),
 }
 
-impl Exact {
+impl FixedAmount {
     /// Returns the fixed amount.
     pub fn amount(self) -> U256 {
         match self {
@@ -28,14 +28,14 @@ impl Exact {
 
 /// Protocol version of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Version {
+pub enum ProtocolVersion {
     /// Constant product pairs.
     V2,
     /// Concentrated liquidity pools.
     V3,
 }
 
-impl std::fmt::Display for Version {
+impl std::fmt::Display for ProtocolVersion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::V2 => "V2",
@@ -127,10 +127,10 @@ impl Pool {
     }
 
     /// Returns the protocol version.
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> ProtocolVersion {
         match self {
-            Self::V2(_) => Version::V2,
-            Self::V3(_) => Version::V3,
+            Self::V2(_) => ProtocolVersion::V2,
+            Self::V3(_) => ProtocolVersion::V3,
         }
     }
 
@@ -161,7 +161,7 @@ impl Pool {
     ///
     /// # Errors
     /// Returns a [`PoolError`] if the amount cannot be filled.
-    pub fn quote(&self, zero_for_one: bool, exact: Exact) -> Result<PoolQuote, PoolError> {
+    pub fn quote(&self, zero_for_one: bool, exact: FixedAmount) -> Result<PoolQuote, PoolError> {
         match self {
             Self::V2(pool) => pool.quote(zero_for_one, exact),
             Self::V3(pool) => pool.quote(zero_for_one, exact),
@@ -172,7 +172,7 @@ impl Pool {
     ///
     /// # Errors
     /// Returns a [`PoolError`] if the amount cannot be filled.
-    pub fn after(&self, zero_for_one: bool, exact: Exact) -> Result<(PoolQuote, Self), PoolError> {
+    pub fn after(&self, zero_for_one: bool, exact: FixedAmount) -> Result<(PoolQuote, Self), PoolError> {
         match self {
             Self::V2(pool) => {
                 let quote = pool.quote(zero_for_one, exact)?;

@@ -12,11 +12,11 @@ use alloy::primitives::{Address, U256, U512, address};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use super::claim::{Claim, ClaimMismatch, ClaimRequest};
+use super::claim::{ClaimMismatch, ClaimRequest, QuoteClaim};
 use super::discovery::{DiscoveryError, PoolReader, PoolSnapshot};
 use super::order::OrderKind;
-use super::pool::Exact;
-use super::router::{Execution, Version};
+use super::pool::FixedAmount;
+use super::router::{RouterExecution, RouterVersion};
 use super::routing::{Route, RouteError, RouteRequest};
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
@@ -73,7 +73,7 @@ impl QuoteError {
 
 /// Quote request for a source.
 #[derive(Debug)]
-pub struct Ask<'a> {
+pub struct QuoteRequest<'a> {
     /// Pool reader of the chain.
     pub pools: &'a PoolReader,
     /// Tokens and amount. The native token is given as its wrapped token.
@@ -95,10 +95,10 @@ pub struct Ask<'a> {
     /// Routers that a permit may name as spender.
     pub routers: &'a [Address],
     /// Input encoding of the router that would be called.
-    pub router_version: Version,
+    pub router_version: RouterVersion,
 }
 
-impl Ask<'_> {
+impl QuoteRequest<'_> {
     /// Returns the values that an answer must repeat.
     pub fn asked(&self) -> ClaimRequest {
         let RouteRequest { token_in, token_out, exact, .. } = *self.request;
@@ -120,7 +120,7 @@ impl Ask<'_> {
 
 /// Locally computed route, with its source's claim.
 #[derive(Debug, Clone)]
-pub struct Quoted {
+pub struct QuotedRoute {
     /// Route with locally computed amounts.
     pub route: Route,
     /// Pools that the route was computed on.
@@ -146,7 +146,7 @@ pub struct SourceClaim {
 
 /// Call built by Bardo, for comparison with the call that a source would build.
 #[derive(Debug)]
-pub struct OwnCall<'a> {
+pub struct BuiltCall<'a> {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
     /// Account that calls and receives.
@@ -154,18 +154,18 @@ pub struct OwnCall<'a> {
     /// Address of the router.
     pub router: Address,
     /// Input encoding of the router.
-    pub version: Version,
+    pub version: RouterVersion,
     /// Native tokens sent with the call, in wei.
     pub value: U256,
     /// Commands of the call.
-    pub execution: &'a Execution,
+    pub execution: &'a RouterExecution,
     /// Pools on the route. One pool may receive the previous pool's output directly.
     pub pools: &'a [Address],
 }
 
 /// Query about an approval.
 #[derive(Debug, Clone, Copy)]
-pub struct ApprovalAsk {
+pub struct ApprovalQuery {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
     /// Owner of the tokens.
@@ -180,7 +180,7 @@ pub struct ApprovalAsk {
 
 /// Answer of a source about an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApprovalWord {
+pub enum SourceApproval {
     /// The existing allowance suffices.
     Enough,
     /// Permit2 needs an allowance first.
@@ -194,7 +194,7 @@ pub enum ApprovalWord {
 
 /// Query about an auction order.
 #[derive(Debug, Clone, Copy)]
-pub struct OrderAsk {
+pub struct OrderQuery {
     /// Kind of the order.
     pub kind: OrderKind,
     /// EIP-155 id of the chain.
@@ -219,7 +219,7 @@ pub struct OrderAsk {
 
 /// Auction amounts of a source, read from an order that it encoded and that our own builder encodes identically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OrderWord {
+pub struct SourceAuction {
     /// Output at the start, in raw units.
     pub start_out: U256,
     /// Minimum output, in raw units.
@@ -235,7 +235,7 @@ pub trait QuoteSource: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns a [`QuoteError`] if there is no route, or the claim does not hold.
-    fn quote<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Quoted, QuoteError>>;
+    fn quote<'a>(&'a self, ask: &'a QuoteRequest<'a>) -> BoxFuture<'a, Result<QuotedRoute, QuoteError>>;
 
     /// Requests the source's call for the quote it `told`, and compares it with our own call. Returns true if the
     /// source was asked.
@@ -245,7 +245,7 @@ pub trait QuoteSource: fmt::Debug + Send + Sync {
     fn check_call<'a>(
         &'a self,
         told: &'a SourceClaim,
-        own: &'a OwnCall<'a>,
+        own: &'a BuiltCall<'a>,
     ) -> BoxFuture<'a, Result<bool, QuoteError>> {
         let _ = (told, own);
         Box::pin(async { Ok(false) })
@@ -255,7 +255,7 @@ pub trait QuoteSource: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns a [`QuoteError`] if the service fails or its answer is invalid.
-    fn approval<'a>(&'a self, ask: &'a ApprovalAsk) -> BoxFuture<'a, Result<Option<ApprovalWord>, QuoteError>> {
+    fn approval<'a>(&'a self, ask: &'a ApprovalQuery) -> BoxFuture<'a, Result<Option<SourceApproval>, QuoteError>> {
         let _ = ask;
         Box::pin(async { Ok(None) })
     }
@@ -264,7 +264,7 @@ pub trait QuoteSource: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns a [`QuoteError`] if the service fails or its answer is invalid.
-    fn order<'a>(&'a self, ask: &'a OrderAsk) -> BoxFuture<'a, Result<Option<OrderWord>, QuoteError>> {
+    fn order<'a>(&'a self, ask: &'a OrderQuery) -> BoxFuture<'a, Result<Option<SourceAuction>, QuoteError>> {
         let _ = ask;
         Box::pin(async { Ok(None) })
     }
@@ -272,17 +272,17 @@ pub trait QuoteSource: fmt::Debug + Send + Sync {
 
 /// Bardo's own router over the pools' state on chain.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct OwnRouter;
+pub struct LocalRouter;
 
-impl QuoteSource for OwnRouter {
+impl QuoteSource for LocalRouter {
     fn name(&self) -> &'static str {
         "own router over on-chain pools"
     }
 
-    fn quote<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Quoted, QuoteError>> {
+    fn quote<'a>(&'a self, ask: &'a QuoteRequest<'a>) -> BoxFuture<'a, Result<QuotedRoute, QuoteError>> {
         Box::pin(async move {
             let (route, snapshot) = ask.pools.route(ask.request, ask.block).await?;
-            Ok(Quoted { route, snapshot, told: None })
+            Ok(QuotedRoute { route, snapshot, told: None })
         })
     }
 }
@@ -301,7 +301,7 @@ impl QuoteSource for AbsentSource {
         self.name
     }
 
-    fn quote<'a>(&'a self, _: &'a Ask<'a>) -> BoxFuture<'a, Result<Quoted, QuoteError>> {
+    fn quote<'a>(&'a self, _: &'a QuoteRequest<'a>) -> BoxFuture<'a, Result<QuotedRoute, QuoteError>> {
         Box::pin(async move { Err(QuoteError::Absent { name: self.name, why: self.why }) })
     }
 }
@@ -313,16 +313,16 @@ impl QuoteSource for AbsentSource {
 /// than the own router's; otherwise the errors of the chain.
 pub async fn rebuilt(
     name: &'static str,
-    ask: &Ask<'_>,
-    claim: Claim,
+    ask: &QuoteRequest<'_>,
+    claim: QuoteClaim,
     permit: Option<PermitSingle>,
     words: Value,
-) -> Result<Quoted, QuoteError> {
+) -> Result<QuotedRoute, QuoteError> {
     let found = ask.pools.along(ask.request, &claim.paths, &claim.tokens, ask.block).await?;
     let (route, snapshot) = found.map_err(|wrong| QuoteError::refused(name, wrong))?;
     let (claimed, counted) = match ask.request.exact {
-        Exact::In(_) => (claim.amount_out, route.amount_out),
-        Exact::Out(_) => (claim.amount_in, route.amount_in),
+        FixedAmount::In(_) => (claim.amount_out, route.amount_out),
+        FixedAmount::Out(_) => (claim.amount_in, route.amount_in),
     };
     if ahead(ask.request.exact, claimed, counted) > CLAIM_TOLERANCE {
         let block = snapshot.block_number;
@@ -340,13 +340,13 @@ pub async fn rebuilt(
         let why = format!("after gas, its route is {behind} bps worse than the best route over on-chain pools");
         return Err(QuoteError::refused(name, why));
     }
-    let own = own.map(|own| if matches!(own.exact, Exact::In(_)) { own.amount_out } else { own.amount_in });
+    let own = own.map(|own| if matches!(own.exact, FixedAmount::In(_)) { own.amount_out } else { own.amount_in });
     let told = SourceClaim { claimed, own, ahead_bps, permit, words: Arc::new(words) };
-    Ok(Quoted { route, snapshot, told: Some(told) })
+    Ok(QuotedRoute { route, snapshot, told: Some(told) })
 }
 
 /// Converts the error of an answer that is not a valid claim to a refusal.
-pub(super) fn read(name: &'static str, claim: Result<Claim, ClaimMismatch>) -> Result<Claim, QuoteError> {
+pub(super) fn read(name: &'static str, claim: Result<QuoteClaim, ClaimMismatch>) -> Result<QuoteClaim, QuoteError> {
     claim.map_err(|wrong| QuoteError::refused(name, wrong))
 }
 
@@ -354,14 +354,14 @@ pub(super) fn read(name: &'static str, claim: Result<Claim, ClaimMismatch>) -> R
 fn after_gas(route: &Route) -> U256 {
     let gas = route.gas_cost.unwrap_or_default();
     match route.exact {
-        Exact::In(_) => route.amount_out.saturating_sub(gas),
-        Exact::Out(_) => route.amount_in.saturating_add(gas),
+        FixedAmount::In(_) => route.amount_out.saturating_sub(gas),
+        FixedAmount::Out(_) => route.amount_in.saturating_add(gas),
     }
 }
 
 /// Returns the advantage of `one` over `other` for the trader, in basis points of `other`, rounded towards the
 /// disadvantage.
-fn ahead(exact: Exact, one: U256, other: U256) -> i32 {
+fn ahead(exact: FixedAmount, one: U256, other: U256) -> i32 {
     let points = |difference: U256, up: bool| -> i32 {
         if other.is_zero() {
             return i32::MAX;
@@ -370,7 +370,7 @@ fn ahead(exact: Exact, one: U256, other: U256) -> i32 {
         whole.saturating_to::<i32>().saturating_add(i32::from(up && !rest.is_zero()))
     };
     let more = one >= other;
-    let better = more == matches!(exact, Exact::In(_)) || one == other;
+    let better = more == matches!(exact, FixedAmount::In(_)) || one == other;
     let difference = if more { one.saturating_sub(other) } else { other.saturating_sub(one) };
     if better { points(difference, false) } else { points(difference, true).saturating_neg() }
 }
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn better_and_worse_are_told_from_the_traders_side() {
-        let (receive, pay) = (Exact::In(U256::from(1)), Exact::Out(U256::from(1)));
+        let (receive, pay) = (FixedAmount::In(U256::from(1)), FixedAmount::Out(U256::from(1)));
         let of = |exact, one: u64, other: u64| ahead(exact, U256::from(one), U256::from(other));
         assert_eq!([of(receive, 10_100, 10_000), of(receive, 9_900, 10_000), of(receive, 5, 5)], [100, -100, 0]);
         assert_eq!([of(pay, 10_100, 10_000), of(pay, 9_900, 10_000), of(pay, 5, 5)], [-100, 100, 0]);

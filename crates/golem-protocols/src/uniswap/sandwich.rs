@@ -6,8 +6,8 @@
 
 use alloy::primitives::{Address, U256};
 
-use super::pool::{Exact, Pool, PoolError};
-use super::routing::{Leg, PoolSet, Route};
+use super::pool::{FixedAmount, Pool, PoolError};
+use super::routing::{PoolSet, Route, RouteLeg};
 
 /// Number of bisection steps for the largest first trade, which gives a precision of a millionth of the pool's depth.
 const HALVINGS: usize = 20;
@@ -41,7 +41,7 @@ pub fn sandwiches(route: &Route, pools: &PoolSet, minimum_out: U256) -> Vec<Sand
         let others = route.legs.iter().enumerate().filter(|(other, _)| *other != at);
         let from_others = others.fold(U256::ZERO, |sum, (_, leg)| sum.saturating_add(leg.amount_out));
         for hop in 0..leg.hops.len() {
-            let attacked = Attacked::new((at, leg), hop, pools, from_others);
+            let attacked = AttackedPool::new((at, leg), hop, pools, from_others);
             found.extend(attacked.and_then(|attacked| attacked.best(minimum_out)));
         }
     }
@@ -49,16 +49,21 @@ pub fn sandwiches(route: &Route, pools: &PoolSet, minimum_out: U256) -> Vec<Sand
 }
 
 /// Attacked pool with the rest of its route.
-struct Attacked<'a> {
-    leg: &'a Leg,
+struct AttackedPool<'a> {
+    leg: &'a RouteLeg,
     leg_place: usize,
     pools: Vec<(&'a Pool, bool)>,
     place: usize,
     from_others: U256,
 }
 
-impl<'a> Attacked<'a> {
-    fn new((leg_place, leg): (usize, &'a Leg), place: usize, pools: &'a PoolSet, from_others: U256) -> Option<Self> {
+impl<'a> AttackedPool<'a> {
+    fn new(
+        (leg_place, leg): (usize, &'a RouteLeg),
+        place: usize,
+        pools: &'a PoolSet,
+        from_others: U256,
+    ) -> Option<Self> {
         let of_hop = |hop: &super::routing::Hop| {
             let pool = pools.get(hop.pool)?;
             Some((pool, pool.zero_for_one(hop.token_in).ok()?))
@@ -71,20 +76,20 @@ impl<'a> Attacked<'a> {
     /// from selling.
     fn with(&self, first: U256) -> Result<Option<(U256, U256)>, PoolError> {
         let Some((attacked, zero_for_one)) = self.pools.get(self.place).copied() else { return Ok(None) };
-        let (bought, pushed) = attacked.after(zero_for_one, Exact::In(first))?;
+        let (bought, pushed) = attacked.after(zero_for_one, FixedAmount::In(first))?;
         let mut amount = self.leg.amount_in;
         let mut left = None;
         for (at, (pool, direction)) in self.pools.iter().enumerate() {
             if at == self.place {
-                let (quote, after) = pushed.after(*direction, Exact::In(amount))?;
+                let (quote, after) = pushed.after(*direction, FixedAmount::In(amount))?;
                 amount = quote.amount_out;
                 left = Some(after);
             } else {
-                amount = pool.quote(*direction, Exact::In(amount))?.amount_out;
+                amount = pool.quote(*direction, FixedAmount::In(amount))?.amount_out;
             }
         }
         let Some(left) = left else { return Ok(None) };
-        let sold = left.quote(!zero_for_one, Exact::In(bought.amount_out))?;
+        let sold = left.quote(!zero_for_one, FixedAmount::In(bought.amount_out))?;
         Ok(Some((self.from_others.saturating_add(amount), sold.amount_out)))
     }
 
@@ -137,7 +142,7 @@ mod tests {
         let (reserve0, reserve1) = (1_000 * ETHER, 1_000 * ETHER);
         let pools =
             PoolSet::new([V2Pool { address: Address::repeat_byte(9), token0, token1, reserve0, reserve1 }.into()]);
-        let request = RouteRequest::new(token0, token1, Exact::In(U256::from(paid)));
+        let request = RouteRequest::new(token0, token1, FixedAmount::In(U256::from(paid)));
         let route = best_route(&pools, &request).unwrap();
         (pools, route)
     }
@@ -165,7 +170,7 @@ mod tests {
         // The slippage is used up: the output is 5 % below the quote, within the precision of the search.
         assert!(found.amount_out < route.amount_out * U256::from(951) / U256::from(1_000), "{found:?}");
         // A larger first trade would fail.
-        let more = Attacked::new((0, &route.legs[0]), 0, &pools, U256::ZERO).unwrap();
+        let more = AttackedPool::new((0, &route.legs[0]), 0, &pools, U256::ZERO).unwrap();
         let beyond = found.first + found.first / U256::from(100);
         assert!(more.with(beyond).unwrap().unwrap().0 < minimum);
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub use info::order_info;
 
 use super::gateway::{BestBid, OrderGateway, ServiceReport, ServiceStatus};
-use super::order::{Order, OrderKind};
+use super::order::{OrderKind, UniswapXOrder};
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use golem_chain::service::JsonService;
@@ -38,7 +38,7 @@ impl HttpOrders {
 }
 
 /// Builds the body of a submission.
-pub fn submission(chain_id: u64, order: &Order, signature: &Bytes) -> Value {
+pub fn submission(chain_id: u64, order: &UniswapXOrder, signature: &Bytes) -> Value {
     json!({
         "signature": signature,
         "routing": order.kind().name(),
@@ -65,7 +65,7 @@ pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<Servi
     let status = text("orderStatus").and_then(ServiceStatus::of_word).ok_or("an unknown status")?;
     let kind = text("type").and_then(OrderKind::named).ok_or("an unknown kind of order")?;
     let encoded = text("encodedOrder").and_then(|text| hex::decode(text).ok()).ok_or("no encoded order")?;
-    let cosigned = Order::decode(kind, &encoded).map_err(|_| "an unreadable encoded order")?;
+    let cosigned = UniswapXOrder::decode(kind, &encoded).map_err(|_| "an unreadable encoded order")?;
     if cosigned.hash() != hash {
         return Err("a different order under this id");
     }
@@ -100,7 +100,11 @@ impl OrderGateway for HttpOrders {
         "the order service"
     }
 
-    fn submit<'a>(&'a self, order: &'a Order, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>> {
+    fn submit<'a>(
+        &'a self,
+        order: &'a UniswapXOrder,
+        signature: &'a Bytes,
+    ) -> BoxFuture<'a, Result<B256, ServiceError>> {
         Box::pin(async move {
             let answer = self.service.post("/order", &submission(self.chain_id, order, signature)).await?;
             let id = answer.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
@@ -112,7 +116,7 @@ impl OrderGateway for HttpOrders {
         PAUSE
     }
 
-    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>> {
+    fn order_report(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>> {
         Box::pin(async move {
             let path = format!("/orders?orderId={hash}");
             match self.service.get(&path).await? {
@@ -127,7 +131,7 @@ impl OrderGateway for HttpOrders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::uniswap::order::{Auction, Draft, Legs};
+    use crate::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft};
 
     #[test]
     fn nonsense_is_told_apart_from_an_order_that_is_not_known() {
@@ -159,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_order_is_believed_under_its_own_hash_alone() {
-        let draft = Draft {
+        let draft = OrderDraft {
             reactor: Address::repeat_byte(1),
             swapper: Address::repeat_byte(2),
             recipient: Address::repeat_byte(2),
@@ -168,8 +172,12 @@ mod tests {
             cosigner: Address::repeat_byte(5),
             token_in: Address::repeat_byte(6),
             token_out: Address::repeat_byte(7),
-            legs: Legs::ExactIn { amount_in: U256::from(8), start_out: U256::from(9), least_out: U256::from(1) },
-            auction: Auction::CosignedTimes,
+            legs: OrderAmounts::ExactIn {
+                amount_in: U256::from(8),
+                start_out: U256::from(9),
+                least_out: U256::from(1),
+            },
+            auction: AuctionTerms::CosignedTimes,
         };
         let order = draft.order().unwrap();
         let told = |id: B256, more: Value| {

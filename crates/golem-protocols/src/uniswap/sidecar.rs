@@ -13,8 +13,8 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::claim;
-use super::pool::Exact;
-use super::quote::{Ask, QuoteError, QuoteSource, Quoted, read, rebuilt};
+use super::pool::FixedAmount;
+use super::quote::{QuoteError, QuoteRequest, QuoteSource, QuotedRoute, read, rebuilt};
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 
@@ -103,12 +103,12 @@ impl QuoteSource for Sidecar {
         NAME
     }
 
-    fn quote<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Quoted, QuoteError>> {
+    fn quote<'a>(&'a self, ask: &'a QuoteRequest<'a>) -> BoxFuture<'a, Result<QuotedRoute, QuoteError>> {
         Box::pin(async move {
             let [decimals_in, decimals_out] = ask.decimals;
             let (kind, amount) = match ask.request.exact {
-                Exact::In(amount) => ("EXACT_INPUT", amount),
-                Exact::Out(amount) => ("EXACT_OUTPUT", amount),
+                FixedAmount::In(amount) => ("EXACT_INPUT", amount),
+                FixedAmount::Out(amount) => ("EXACT_OUTPUT", amount),
             };
             let question = json!({
                 "method": "quote",

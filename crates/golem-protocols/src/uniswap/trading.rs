@@ -17,15 +17,16 @@ pub use read::{SwapStatus, approval, call, order, permit, swaps};
 
 use super::claim;
 use super::order::OrderKind;
-use super::pool::Exact;
+use super::pool::FixedAmount;
 use super::quote::{
-    ApprovalAsk, ApprovalWord, Ask, OrderAsk, OrderWord, OwnCall, QuoteError, QuoteSource, Quoted, SourceClaim, rebuilt,
+    ApprovalQuery, BuiltCall, OrderQuery, QuoteError, QuoteRequest, QuoteSource, QuotedRoute, SourceApproval,
+    SourceAuction, SourceClaim, rebuilt,
 };
-use super::router::Version;
-use bardo_base::service::{Refusal, ServiceError};
+use super::router::RouterVersion;
+use bardo_base::service::{ServiceError, ServiceRefusal};
 use bardo_base::text::SafeText;
 use bardo_base::units::BasisPoints;
-use golem_chain::service::{BadAddress, JsonService};
+use golem_chain::service::{JsonService, ServiceUrlError};
 
 /// Public base URL of the API.
 pub const PUBLIC: &str = "https://trade-api.gateway.uniswap.org/v1";
@@ -46,8 +47,8 @@ impl TradingApi {
     /// Creates a client for the API at `base`, or at its public URL, with `key`.
     ///
     /// # Errors
-    /// [`BadAddress`] for a base that is neither https nor on this machine, or a key that does not fit into a header.
-    pub fn new(base: Option<&str>, key: &SecretString) -> Result<Self, BadAddress> {
+    /// [`ServiceUrlError`] for a base that is neither https nor on this machine, or a key that does not fit into a header.
+    pub fn new(base: Option<&str>, key: &SecretString) -> Result<Self, ServiceUrlError> {
         Ok(Self::over(JsonService::new(base.unwrap_or(PUBLIC))?.with_key(key)?))
     }
 
@@ -67,7 +68,7 @@ impl TradingApi {
 
     /// Sends a request about a call of a router with this input encoding. All requests about one swap must use the same
     /// one.
-    async fn ask_of(&self, version: Version, path: &str, body: &Value) -> Result<Value, QuoteError> {
+    async fn ask_of(&self, version: RouterVersion, path: &str, body: &Value) -> Result<Value, QuoteError> {
         self.service.ask_with(path, body, Some((ROUTER_VERSION, version.name()))).await.map_err(failed)
     }
 
@@ -96,11 +97,11 @@ fn percent(slippage: BasisPoints) -> f64 {
 }
 
 /// Builds the request for a swap through pools.
-fn classic_question(ask: &Ask<'_>) -> Value {
+fn classic_question(ask: &QuoteRequest<'_>) -> Value {
     let asked = ask.asked_with_coin();
     let (kind, amount) = match asked.exact {
-        Exact::In(amount) => ("EXACT_INPUT", amount),
-        Exact::Out(amount) => ("EXACT_OUTPUT", amount),
+        FixedAmount::In(amount) => ("EXACT_INPUT", amount),
+        FixedAmount::Out(amount) => ("EXACT_OUTPUT", amount),
     };
     json!({
         "type": kind,
@@ -118,7 +119,7 @@ fn classic_question(ask: &Ask<'_>) -> Value {
 }
 
 /// Builds the request for an order quote.
-fn order_question(ask: &OrderAsk) -> Value {
+fn order_question(ask: &OrderQuery) -> Value {
     let protocol = match ask.kind {
         OrderKind::DutchV3 => "UNISWAPX_V3",
         OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::Priority => "UNISWAPX_V2",
@@ -143,7 +144,7 @@ impl QuoteSource for TradingApi {
         NAME
     }
 
-    fn quote<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Quoted, QuoteError>> {
+    fn quote<'a>(&'a self, ask: &'a QuoteRequest<'a>) -> BoxFuture<'a, Result<QuotedRoute, QuoteError>> {
         Box::pin(async move {
             let answer = self.ask_of(ask.router_version, "/quote", &classic_question(ask)).await?;
             let asked = ask.asked_with_coin();
@@ -164,7 +165,7 @@ impl QuoteSource for TradingApi {
     fn check_call<'a>(
         &'a self,
         told: &'a SourceClaim,
-        own: &'a OwnCall<'a>,
+        own: &'a BuiltCall<'a>,
     ) -> BoxFuture<'a, Result<bool, QuoteError>> {
         Box::pin(async move {
             let answer = self.ask_of(own.version, "/swap", &json!({ "quote": &*told.words })).await?;
@@ -173,7 +174,7 @@ impl QuoteSource for TradingApi {
         })
     }
 
-    fn approval<'a>(&'a self, ask: &'a ApprovalAsk) -> BoxFuture<'a, Result<Option<ApprovalWord>, QuoteError>> {
+    fn approval<'a>(&'a self, ask: &'a ApprovalQuery) -> BoxFuture<'a, Result<Option<SourceApproval>, QuoteError>> {
         Box::pin(async move {
             let body = json!({
                 "walletAddress": ask.owner,
@@ -186,12 +187,12 @@ impl QuoteSource for TradingApi {
         })
     }
 
-    fn order<'a>(&'a self, ask: &'a OrderAsk) -> BoxFuture<'a, Result<Option<OrderWord>, QuoteError>> {
+    fn order<'a>(&'a self, ask: &'a OrderQuery) -> BoxFuture<'a, Result<Option<SourceAuction>, QuoteError>> {
         Box::pin(async move {
             let answer = match self.ask("/quote", &order_question(ask)).await {
                 // The absence of a filler's quote is a valid answer.
                 Err(QuoteError::Service { error, .. })
-                    if matches!(error.refusal(), Some(Refusal::NoRoute | Refusal::TooLittle)) =>
+                    if matches!(error.refusal(), Some(ServiceRefusal::NoRoute | ServiceRefusal::TooLittle)) =>
                 {
                     return Ok(None);
                 }

@@ -33,8 +33,8 @@ use super::v3::tick_math::{MAX_TICK, MIN_TICK, sqrt_price_at_tick};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::uniswap_v3::UniswapV3Pool;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::multicall::{Answers, Call, Calls};
-use golem_chain::network::{Contract, Network};
+use golem_chain::multicall::{BatchResults, CallBatch, CallIndex};
+use golem_chain::network::{KnownContract, Network};
 use golem_chain::price::{NoPrice, Price, PriceOrigin, PriceReader};
 
 /// Minimum window of a mean, in seconds.
@@ -111,10 +111,10 @@ impl PoolPrices {
 /// Bitmap words and initialized ticks that earlier reads needed. They are requested together with a pool's price, so
 /// that a warm read takes one round trip. The answers decide, never the hints.
 #[derive(Debug, Default)]
-pub struct TickHints(Mutex<HashMap<Address, Hint>>);
+pub struct TickHints(Mutex<HashMap<Address, TickHint>>);
 
 #[derive(Debug, Clone, Default)]
-struct Hint {
+struct TickHint {
     words: Vec<i16>,
     ticks: Vec<i32>,
 }
@@ -138,7 +138,7 @@ impl fmt::Debug for TwapPrices {
 
 /// State of the pools of some tokens, as the chain returned it.
 #[derive(Debug)]
-pub struct Observed {
+pub struct ObservedPools {
     now: u64,
     decimals: BTreeMap<Address, u8>,
     of: Vec<(Address, Vec<ObservedPool>)>,
@@ -161,39 +161,39 @@ struct ObservedPool {
 }
 
 /// Calls that read one pool.
-struct Question {
+struct PoolCalls {
     pool: Address,
     anchor: Address,
     spacing: i32,
-    slot0: Call<UniswapV3Pool::slot0Call>,
-    liquidity: Call<UniswapV3Pool::liquidityCall>,
-    observed: Call<UniswapV3Pool::observeCall>,
-    held: [Call<Erc20::balanceOfCall>; 2],
-    ladder: Ladder,
+    slot0: CallIndex<UniswapV3Pool::slot0Call>,
+    liquidity: CallIndex<UniswapV3Pool::liquidityCall>,
+    observed: CallIndex<UniswapV3Pool::observeCall>,
+    held: [CallIndex<Erc20::balanceOfCall>; 2],
+    ladder: LadderCalls,
 }
 
 /// Words and ticks of a pool that are still missing.
-struct Wanted<'a> {
+struct MissingTicks<'a> {
     pool: &'a mut ObservedPool,
     words: Vec<i16>,
     ticks: Vec<i32>,
 }
 
-impl Wanted<'_> {
-    fn ask(&self, calls: &mut Calls) -> Ladder {
-        Ladder::ask(calls, self.pool.address, &self.words, &self.ticks)
+impl MissingTicks<'_> {
+    fn ask(&self, calls: &mut CallBatch) -> LadderCalls {
+        LadderCalls::ask(calls, self.pool.address, &self.words, &self.ticks)
     }
 }
 
 /// Calls that read bitmap words and ticks of a pool.
 #[derive(Default)]
-struct Ladder {
-    words: Vec<(i16, Call<UniswapV3Pool::tickBitmapCall>)>,
-    ticks: Vec<(i32, Call<UniswapV3Pool::ticksCall>)>,
+struct LadderCalls {
+    words: Vec<(i16, CallIndex<UniswapV3Pool::tickBitmapCall>)>,
+    ticks: Vec<(i32, CallIndex<UniswapV3Pool::ticksCall>)>,
 }
 
-impl Ladder {
-    fn ask(calls: &mut Calls, pool: Address, words: &[i16], ticks: &[i32]) -> Self {
+impl LadderCalls {
+    fn ask(calls: &mut CallBatch, pool: Address, words: &[i16], ticks: &[i32]) -> Self {
         let word = |word: &i16| (*word, calls.push(pool, &UniswapV3Pool::tickBitmapCall { wordPosition: *word }));
         let words = words.iter().map(word).collect();
         let ticks = ticks.iter().filter_map(|index| {
@@ -216,10 +216,10 @@ impl TwapPrices {
         let listed = book.tokens().iter().filter(|token| BASE_SYMBOLS.contains(&token.symbol.as_str()));
         Ok(Self {
             reader: PriceReader::new(provider),
-            multicall: book.contract(Contract::Multicall3).ok_or_else(|| missing("Multicall3"))?,
-            factory: book.contract(Contract::V3Factory).ok_or_else(|| missing("Uniswap V3 factory"))?,
+            multicall: book.contract(KnownContract::Multicall3).ok_or_else(|| missing("Multicall3"))?,
+            factory: book.contract(KnownContract::V3Factory).ok_or_else(|| missing("Uniswap V3 factory"))?,
             anchors: book
-                .contract(Contract::WrappedNative)
+                .contract(KnownContract::WrappedNative)
                 .into_iter()
                 .chain(listed.map(|token| token.address))
                 .collect(),
@@ -258,7 +258,7 @@ impl TwapPrices {
     ///
     /// # Errors
     /// Returns a [`NoPrice`] if the chain cannot be read.
-    pub async fn observe(&self, tokens: &[Address]) -> Result<Observed, NoPrice> {
+    pub async fn observe(&self, tokens: &[Address]) -> Result<ObservedPools, NoPrice> {
         let known = self.hints.0.lock().clone();
         match self.observe_hinted(tokens, &known).await {
             // The failure may be due to the hinted ticks, so retry without hints.
@@ -267,15 +267,19 @@ impl TwapPrices {
         }
     }
 
-    async fn observe_hinted(&self, tokens: &[Address], known: &HashMap<Address, Hint>) -> Result<Observed, NoPrice> {
-        let mut calls = Calls::default();
+    async fn observe_hinted(
+        &self,
+        tokens: &[Address],
+        known: &HashMap<Address, TickHint>,
+    ) -> Result<ObservedPools, NoPrice> {
+        let mut calls = CallBatch::default();
         let time = calls.push(self.multicall, &IMulticall3::getCurrentBlockTimestampCall {});
-        let mut decimals: BTreeMap<Address, Call<Erc20::decimalsCall>> = BTreeMap::new();
+        let mut decimals: BTreeMap<Address, CallIndex<Erc20::decimalsCall>> = BTreeMap::new();
         for token in tokens.iter().chain(&self.anchors) {
             decimals.entry(*token).or_insert_with(|| calls.push(*token, &Erc20::decimalsCall {}));
         }
         let seconds = seconds_ago(self.rules.window);
-        let mut asked: Vec<(Address, Vec<Question>)> = Vec::new();
+        let mut asked: Vec<(Address, Vec<PoolCalls>)> = Vec::new();
         for token in tokens {
             let mut questions = Vec::new();
             for anchor in self.anchors.iter().filter(|anchor| *anchor != token) {
@@ -287,7 +291,7 @@ impl TwapPrices {
                     let hint = known.get(&pool).cloned().unwrap_or_default();
                     let observe = UniswapV3Pool::observeCall { secondsAgos: seconds.clone() };
                     let held = Erc20::balanceOfCall { owner: pool };
-                    questions.push(Question {
+                    questions.push(PoolCalls {
                         pool,
                         anchor: *anchor,
                         spacing,
@@ -295,7 +299,7 @@ impl TwapPrices {
                         liquidity: calls.push(pool, &UniswapV3Pool::liquidityCall {}),
                         observed: calls.push(pool, &observe),
                         held: [*token, *anchor].map(|of| calls.push(of, &held)),
-                        ladder: Ladder::ask(&mut calls, pool, &hint.words, &hint.ticks),
+                        ladder: LadderCalls::ask(&mut calls, pool, &hint.words, &hint.ticks),
                     });
                 }
             }
@@ -308,15 +312,15 @@ impl TwapPrices {
             let pools = questions.iter().filter_map(|question| ObservedPool::read(question, &answers));
             (token, pools.collect())
         });
-        Ok(Observed { now, decimals, of: of.collect() })
+        Ok(ObservedPools { now, decimals, of: of.collect() })
     }
 
     /// Reads the missing words and ticks near the means, for pools that could qualify given their anchors' dollar
     /// prices. This takes no round trip if the hints suffice, and at most two. A pool with unreadable data does not
     /// qualify.
-    pub async fn complete(&self, observed: &mut Observed, anchors: &BTreeMap<Address, Usd>) {
+    pub async fn complete(&self, observed: &mut ObservedPools, anchors: &BTreeMap<Address, Usd>) {
         let window = self.rules.window;
-        let Observed { decimals, of, .. } = observed;
+        let ObservedPools { decimals, of, .. } = observed;
         let mut candidates: Vec<&mut ObservedPool> = of
             .iter_mut()
             .flat_map(|(token, pools)| pools.iter_mut().map(|pool| (*token, pool)))
@@ -324,12 +328,12 @@ impl TwapPrices {
             .map(|(_, pool)| pool)
             .collect();
         for wanted in [ObservedPool::words_wanted, ObservedPool::ticks_wanted] {
-            let wanted: Vec<Wanted<'_>> = candidates
+            let wanted: Vec<MissingTicks<'_>> = candidates
                 .iter_mut()
                 .filter_map(|pool| {
                     let (words, ticks) = wanted(pool, window);
                     let is_read = ticks.len() <= MOST_TICKS && !(words.is_empty() && ticks.is_empty());
-                    is_read.then_some(Wanted { pool, words, ticks })
+                    is_read.then_some(MissingTicks { pool, words, ticks })
                 })
                 .collect();
             self.read_wanted(wanted).await;
@@ -341,19 +345,19 @@ impl TwapPrices {
     }
 
     /// Reads words and ticks of all pools in one request; if that fails, of each pool separately.
-    async fn read_wanted(&self, mut wanted: Vec<Wanted<'_>>) {
+    async fn read_wanted(&self, mut wanted: Vec<MissingTicks<'_>>) {
         if wanted.is_empty() {
             return;
         }
-        let mut calls = Calls::default();
-        let ladders: Vec<Ladder> = wanted.iter().map(|one| one.ask(&mut calls)).collect();
+        let mut calls = CallBatch::default();
+        let ladders: Vec<LadderCalls> = wanted.iter().map(|one| one.ask(&mut calls)).collect();
         if let Ok(answers) = self.reader.send(calls, self.multicall).await {
             wanted.iter_mut().zip(&ladders).for_each(|(one, ladder)| one.pool.learn(ladder, &answers));
             return;
         }
-        let mut calls: Vec<(Calls, Ladder)> = Vec::new();
+        let mut calls: Vec<(CallBatch, LadderCalls)> = Vec::new();
         for one in &wanted {
-            let mut own = Calls::default();
+            let mut own = CallBatch::default();
             let ladder = one.ask(&mut own);
             calls.push((own, ladder));
         }
@@ -370,7 +374,7 @@ impl TwapPrices {
     }
 
     /// Returns true if a pool could qualify by criteria that need no ticks: its oracle, its trading, and
-    /// [`Pair::bound`].
+    /// [`AnchorPair::bound`].
     fn may_be_witness(
         &self,
         token: Address,
@@ -378,15 +382,19 @@ impl TwapPrices {
         decimals: &BTreeMap<Address, u8>,
         anchors: &BTreeMap<Address, Usd>,
     ) -> bool {
-        let pair = Pair::of(token, pool.anchor, decimals, anchors);
+        let pair = AnchorPair::of(token, pool.anchor, decimals, anchors);
         let (Some(pair), Some(totals)) = (pair, &pool.totals) else { return false };
-        let bound = Mean::of(totals, 0, self.rules.window).and_then(|mean| pair.bound(mean, pool));
+        let bound = PoolWindow::of(totals, 0, self.rules.window).and_then(|mean| pair.bound(mean, pool));
         bound.is_some_and(|bound| bound >= self.rules.minimum_depth) && traded(totals, self.rules.window)
     }
 
     /// Returns the qualifying pools of each observed token, given its anchors' dollar prices, or the reason why there
     /// are none.
-    pub fn judge(&self, observed: &Observed, anchors: &BTreeMap<Address, Usd>) -> Vec<Result<PoolPrices, NoPrice>> {
+    pub fn judge(
+        &self,
+        observed: &ObservedPools,
+        anchors: &BTreeMap<Address, Usd>,
+    ) -> Vec<Result<PoolPrices, NoPrice>> {
         observed.of.iter().map(|(token, pools)| self.judge_token(*token, pools, observed, anchors)).collect()
     }
 
@@ -394,19 +402,19 @@ impl TwapPrices {
         &self,
         token: Address,
         pools: &[ObservedPool],
-        observed: &Observed,
+        observed: &ObservedPools,
         anchors: &BTreeMap<Address, Usd>,
     ) -> Result<PoolPrices, NoPrice> {
         let window = Duration::from_secs(self.rules.window.into());
         let (mut young, mut idle, mut deepest) = (false, false, None::<Usd>);
         let mut witnesses = Vec::new();
         for pool in pools {
-            let Some(pair) = Pair::of(token, pool.anchor, &observed.decimals, anchors) else { continue };
+            let Some(pair) = AnchorPair::of(token, pool.anchor, &observed.decimals, anchors) else { continue };
             let Some(totals) = &pool.totals else {
                 young = true;
                 continue;
             };
-            let Some(mean) = Mean::of(totals, 0, self.rules.window) else { continue };
+            let Some(mean) = PoolWindow::of(totals, 0, self.rules.window) else { continue };
             let Some(bound) = pair.bound(mean, pool) else { continue };
             if bound < self.rules.minimum_depth {
                 // The ticks of such a pool were not read.
@@ -423,7 +431,7 @@ impl TwapPrices {
             if depth < self.rules.minimum_depth {
                 continue;
             }
-            let recent = Mean::of(totals, totals.tickCumulatives.len().saturating_sub(2), LATELY);
+            let recent = PoolWindow::of(totals, totals.tickCumulatives.len().saturating_sub(2), LATELY);
             let recent = recent.filter(|recent| pool.reaches(recent.tick, self.rules.window));
             let recent = recent.and_then(|recent| pair.value(recent, pool));
             let lately = recent.filter(|(usd, depth)| *depth >= self.rules.minimum_depth && !usd.is_zero());
@@ -463,7 +471,7 @@ fn traded(totals: &UniswapV3Pool::observeReturn, window: u32) -> bool {
 
 impl ObservedPool {
     /// Reads a pool; `None` if it does not exist or was never initialized.
-    fn read(question: &Question, answers: &Answers) -> Option<Self> {
+    fn read(question: &PoolCalls, answers: &BatchResults) -> Option<Self> {
         let slot0 = question.slot0.take(answers)?;
         let mut pool = Self {
             address: question.pool,
@@ -483,7 +491,7 @@ impl ObservedPool {
         Some(pool)
     }
 
-    fn learn(&mut self, ladder: &Ladder, answers: &Answers) {
+    fn learn(&mut self, ladder: &LadderCalls, answers: &BatchResults) {
         let words = ladder.words.iter().filter_map(|(word, call)| Some((*word, call.take(answers)?)));
         self.words.extend(words);
         let ticks = ladder.ticks.iter().filter_map(|(tick, call)| Some((*tick, call.take(answers)?.liquidityNet)));
@@ -493,7 +501,7 @@ impl ObservedPool {
     /// Returns the tick range that must be known: from the current tick to both ends of the relevant range. `None` if
     /// the pool strayed from its mean or has no mean.
     fn span(&self, window: u32) -> Option<(i32, i32)> {
-        let mean = Mean::of(self.totals.as_ref()?, 0, window)?.tick;
+        let mean = PoolWindow::of(self.totals.as_ref()?, 0, window)?.tick;
         if mean.abs_diff(self.tick) > STRAYED_TICKS.unsigned_abs() {
             return None;
         }
@@ -535,8 +543,8 @@ impl ObservedPool {
         (Vec::new(), ticks.collect())
     }
 
-    fn hint(&self, window: u32) -> Hint {
-        Hint { words: self.span_words(window), ticks: self.span_ticks(window) }
+    fn hint(&self, window: u32) -> TickHint {
+        TickHint { words: self.span_words(window), ticks: self.span_ticks(window) }
     }
 
     /// Returns true if every word and initialized tick of the range was read.
@@ -588,14 +596,14 @@ impl ObservedPool {
 
 /// Means of a pool over a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Mean {
+struct PoolWindow {
     /// Arithmetic mean of the tick, rounded down.
     tick: i32,
     /// Harmonic mean of the liquidity.
     liquidity: u128,
 }
 
-impl Mean {
+impl PoolWindow {
     /// Computes the means between the cumulative values at index `from`, which is `window` seconds old, and the last
     /// one, which is current. This follows `OracleLibrary.consult` of Uniswap's v3-periphery. Cumulative values wrap,
     /// so only their differences are meaningful.
@@ -622,14 +630,14 @@ impl Mean {
 
 /// Token and anchor of a pool.
 #[derive(Debug, Clone, Copy)]
-struct Pair {
+struct AnchorPair {
     token_is_first: bool,
     own_decimals: u8,
     anchor_decimals: u8,
     anchor_usd: Usd,
 }
 
-impl Pair {
+impl AnchorPair {
     /// Creates a pair; `None` if decimals or the anchor's dollar price are unknown.
     fn of(
         token: Address,
@@ -660,7 +668,7 @@ impl Pair {
 
     /// Returns the price of one whole token at `mean`, and the tradable amount near it, both in dollars. The amount is
     /// the smaller of both directions, and of the current ticks and the mean liquidity.
-    fn value(self, mean: Mean, pool: &ObservedPool) -> Option<(Usd, Usd)> {
+    fn value(self, mean: PoolWindow, pool: &ObservedPool) -> Option<(Usd, Usd)> {
         let usd = self.price(mean.tick)?;
         let now = pool.near(mean.tick).and_then(|near| self.depth(usd, near)).unwrap_or(Usd::ZERO);
         Some((usd, now.min(self.depth_over_time(usd, mean))))
@@ -668,7 +676,7 @@ impl Pair {
 
     /// Returns an upper bound of a pool's depth near `mean`, independent of its ticks: by the mean liquidity and by its
     /// balances. `None` if the token's value is zero there.
-    fn bound(self, mean: Mean, pool: &ObservedPool) -> Option<Usd> {
+    fn bound(self, mean: PoolWindow, pool: &ObservedPool) -> Option<Usd> {
         let usd = self.price(mean.tick).filter(|usd| !usd.is_zero())?;
         let [own, of_anchor] = pool.held;
         // A value that overflows does not bound the depth.
@@ -677,7 +685,7 @@ impl Pair {
         Some(held.map_or(over_time, |held| held.min(over_time)))
     }
 
-    fn depth_over_time(self, usd: Usd, mean: Mean) -> Usd {
+    fn depth_over_time(self, usd: Usd, mean: PoolWindow) -> Usd {
         mean.near().and_then(|near| self.depth(usd, near)).unwrap_or(Usd::ZERO)
     }
 
@@ -713,25 +721,25 @@ mod tests {
         // 1800 s at a liquidity of 2^64 add 1800 · 2^64 to the cumulative value, here across its wrap.
         let step = U160::from(1800) << 64;
         let start = U160::MAX - U160::from(5);
-        let mean = Mean::of(&observed([10, 9], [start, start.wrapping_add(step)]), 0, 1800).unwrap();
-        assert_eq!(mean, Mean { tick: -1, liquidity: 1 << 64 });
-        let mean = Mean::of(&observed([0, 1800 * 7 + 1799], [U160::ZERO, step]), 0, 1800).unwrap();
+        let mean = PoolWindow::of(&observed([10, 9], [start, start.wrapping_add(step)]), 0, 1800).unwrap();
+        assert_eq!(mean, PoolWindow { tick: -1, liquidity: 1 << 64 });
+        let mean = PoolWindow::of(&observed([0, 1800 * 7 + 1799], [U160::ZERO, step]), 0, 1800).unwrap();
         assert_eq!(mean.tick, 7);
-        assert!(Mean::of(&observed([0, 0], [start, start]), 0, 1800).is_none());
+        assert!(PoolWindow::of(&observed([0, 0], [start, start]), 0, 1800).is_none());
         // The last 30 of 1800 seconds alone: tick 8 after 1770 s at tick 2; liquidity 2^64 and then 2^60.
         let total = U160::from(1770) << 64;
         let both = UniswapV3Pool::observeReturn {
             tickCumulatives: [0_i64, 1_770 * 2, 1_770 * 2 + 30 * 8].map(|tick| I56::try_from(tick).unwrap()).to_vec(),
             secondsPerLiquidityCumulativeX128s: vec![U160::ZERO, total, total + (U160::from(30) << 68)],
         };
-        assert_eq!(Mean::of(&both, 1, LATELY), Some(Mean { tick: 8, liquidity: 1 << 60 }));
-        assert_eq!(Mean::of(&both, 0, 1800).unwrap().tick, 2);
-        assert_eq!(Mean::of(&both, 2, LATELY), None);
+        assert_eq!(PoolWindow::of(&both, 1, LATELY), Some(PoolWindow { tick: 8, liquidity: 1 << 60 }));
+        assert_eq!(PoolWindow::of(&both, 0, 1800).unwrap().tick, 2);
+        assert_eq!(PoolWindow::of(&both, 2, LATELY), None);
         let one = UniswapV3Pool::observeReturn {
             tickCumulatives: vec![I56::ZERO],
             secondsPerLiquidityCumulativeX128s: vec![U160::ZERO],
         };
-        assert!(Mean::of(&one, 0, 1800).is_none());
+        assert!(PoolWindow::of(&one, 0, 1800).is_none());
     }
 
     #[test]
@@ -739,11 +747,11 @@ mod tests {
         let dollar: Usd = "1".parse().unwrap();
         // USDC (6 decimals) first, WETH (18) second: 1.0001^195135 raw WETH per raw USDC is 3,355.97… USDC for one
         // WETH, computed independently with decimal arithmetic.
-        let pair = Pair { token_is_first: false, own_decimals: 18, anchor_decimals: 6, anchor_usd: dollar };
+        let pair = AnchorPair { token_is_first: false, own_decimals: 18, anchor_decimals: 6, anchor_usd: dollar };
         let usd = pair.price(195_135).unwrap();
         assert_eq!(usd.to_fixed(4, Rounding::Down), "3355.9720");
         // In the other direction, USDC priced by WETH at that dollar price is one dollar again.
-        let back = Pair { token_is_first: true, own_decimals: 6, anchor_decimals: 18, anchor_usd: usd };
+        let back = AnchorPair { token_is_first: true, own_decimals: 6, anchor_decimals: 18, anchor_usd: usd };
         assert_eq!(back.price(195_135).unwrap().to_fixed(6, Rounding::Up), "1.000000");
     }
 
@@ -765,10 +773,14 @@ mod tests {
 
     #[test]
     fn depth_is_what_can_be_traded_near_the_mean_in_both_directions() {
-        let pair =
-            Pair { token_is_first: true, own_decimals: 18, anchor_decimals: 18, anchor_usd: "1".parse().unwrap() };
+        let pair = AnchorPair {
+            token_is_first: true,
+            own_decimals: 18,
+            anchor_decimals: 18,
+            anchor_usd: "1".parse().unwrap(),
+        };
         let depth = |tick, positions: &[(i32, i32, u128)], over_time: u128| {
-            let mean = Mean { tick: 0, liquidity: over_time };
+            let mean = PoolWindow { tick: 0, liquidity: over_time };
             let (_, depth) = pair.value(mean, &pool(tick, positions)).unwrap();
             depth.to_fixed(0, Rounding::Down).parse::<u64>().unwrap()
         };

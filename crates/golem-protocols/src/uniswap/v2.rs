@@ -3,7 +3,7 @@
 
 use alloy::primitives::{Address, U256};
 
-use super::pool::{Exact, PoolError, PoolQuote};
+use super::pool::{FixedAmount, PoolError, PoolQuote};
 use super::ratio::Ratio;
 
 /// Fee of every V2 pair, in hundredths of a basis point.
@@ -33,7 +33,7 @@ impl V2Pool {
     /// # Errors
     /// Returns a [`PoolError`] for an amount of zero, an input that would overflow the pair's reserves, or an output at
     /// or above its reserve. The pair reverts in these cases.
-    pub fn quote(&self, zero_for_one: bool, exact: Exact) -> Result<PoolQuote, PoolError> {
+    pub fn quote(&self, zero_for_one: bool, exact: FixedAmount) -> Result<PoolQuote, PoolError> {
         let exhausted = PoolError::InsufficientLiquidity { pool: self.address };
         let (reserve_in, reserve_out) =
             if zero_for_one { (self.reserve0, self.reserve1) } else { (self.reserve1, self.reserve0) };
@@ -46,11 +46,11 @@ impl V2Pool {
         }
         // No overflow of 256 bits is possible: amount and reserves are below 2^112, the constants below 2^10.
         let (amount_in, amount_out) = match exact {
-            Exact::In(amount_in) => {
+            FixedAmount::In(amount_in) => {
                 let with_fee = amount_in * U256::from(997);
                 (amount_in, with_fee * reserve_out / (reserve_in * U256::from(1000) + with_fee))
             }
-            Exact::Out(amount_out) => {
+            FixedAmount::Out(amount_out) => {
                 if amount_out >= reserve_out {
                     return Err(exhausted);
                 }
@@ -109,22 +109,22 @@ mod tests {
     fn an_output_never_empties_the_pair() {
         let pair = pair(1_000_000, 2_000_000);
         let exhausted = PoolError::InsufficientLiquidity { pool: pair.address };
-        assert_eq!(pair.quote(true, Exact::Out(U256::from(2_000_000))), Err(exhausted.clone()));
-        assert_eq!(pair.quote(true, Exact::Out(U256::MAX)), Err(exhausted.clone()));
-        assert_eq!(pair.quote(true, Exact::In(U256::MAX)), Err(exhausted.clone()));
-        assert_eq!(pair.quote(true, Exact::In(U256::ZERO)), Err(PoolError::ZeroAmount));
+        assert_eq!(pair.quote(true, FixedAmount::Out(U256::from(2_000_000))), Err(exhausted.clone()));
+        assert_eq!(pair.quote(true, FixedAmount::Out(U256::MAX)), Err(exhausted.clone()));
+        assert_eq!(pair.quote(true, FixedAmount::In(U256::MAX)), Err(exhausted.clone()));
+        assert_eq!(pair.quote(true, FixedAmount::In(U256::ZERO)), Err(PoolError::ZeroAmount));
         // 1,000,000 × 1,999,999 × 1000 / (1 × 997) + 1.
-        let last = pair.quote(true, Exact::Out(U256::from(1_999_999))).unwrap();
+        let last = pair.quote(true, FixedAmount::Out(U256::from(1_999_999))).unwrap();
         assert_eq!(last.amount_in, U256::from(2_006_017_051_154u64));
         // reserve_in + amount must still fit 112 bits.
         let full = super::tests::pair((1 << 112) - 1, 5);
-        assert_eq!(full.quote(true, Exact::In(U256::from(1))), Err(exhausted));
+        assert_eq!(full.quote(true, FixedAmount::In(U256::from(1))), Err(exhausted));
     }
 
     #[test]
     fn an_empty_pair_has_no_price() {
         assert!(pair(0, 5).mid_price(true).is_none());
         assert!(pair(0, 5).mid_price(false).is_none());
-        assert!(pair(0, 5).quote(true, Exact::In(U256::from(1))).is_err());
+        assert!(pair(0, 5).quote(true, FixedAmount::In(U256::from(1))).is_err());
     }
 }

@@ -7,16 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, World, WorldChain};
+use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolEnvironment, ToolReply};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::multicall::Calls;
-use golem_chain::network::Contract;
-use golem_chain::token::{self, Token, TokenId};
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::KnownContract;
+use golem_chain::token::{self, TokenId, TokenInfo};
 
 /// Definition of the `get_balances` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetBalances>();
@@ -127,7 +127,7 @@ impl ReadTool for GetBalances {
         json!({"chain": "ethereum", "tokens": ["ETH", "WETH", "USDC"]})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         let world = &context.world;
         let account = world.account(params.account.as_deref())?;
         let (chains, lost) = match &params.chain {
@@ -171,7 +171,7 @@ impl ReadTool for GetBalances {
         if !not_reached.is_empty() {
             explanation.push_str(&format!(" Not included, because unreachable: {}.", not_reached.join(", ")));
         }
-        Ok(Reply::new(
+        Ok(ToolReply::new(
             Output { account: account.to_string(), total_usd: total.to_string(), all_priced, chains, not_reached },
             explanation,
         ))
@@ -179,7 +179,7 @@ impl ReadTool for GetBalances {
 }
 
 /// Resolves the named tokens, or lists the native token and every listed token.
-async fn tokens_of(chain: &WorldChain, named: Option<&[String]>) -> Result<Vec<Token>, ToolError> {
+async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) -> Result<Vec<TokenInfo>, ToolError> {
     let network = chain.network();
     if let Some(named) = named {
         return try_join_all(named.iter().map(|name| chain.token(name))).await;
@@ -187,23 +187,23 @@ async fn tokens_of(chain: &WorldChain, named: Option<&[String]>) -> Result<Vec<T
     let addresses: Vec<Address> = network.book.tokens().iter().map(|token| token.address).collect();
     let listed = token::read(&addresses, network, chain.client.agreed()).await?;
     // A listed token whose contract is missing or differs from the list has no usable balance.
-    Ok(std::iter::once(Token::native(network)).chain(listed.into_iter().flatten()).collect())
+    Ok(std::iter::once(TokenInfo::native(network)).chain(listed.into_iter().flatten()).collect())
 }
 
 /// Balances read in one block.
 struct BlockBalances {
     block_number: u64,
-    balances: Vec<(Token, TokenAmount)>,
+    balances: Vec<(TokenInfo, TokenAmount)>,
 }
 
 async fn held_on(
-    world: &World,
-    chain: &WorldChain,
+    world: &ToolEnvironment,
+    chain: &ConnectedChain,
     account: Address,
-    tokens: Vec<Token>,
+    tokens: Vec<TokenInfo>,
 ) -> Result<BlockBalances, ToolError> {
-    let multicall = chain.contract(Contract::Multicall3)?;
-    let mut calls = Calls::default();
+    let multicall = chain.contract(KnownContract::Multicall3)?;
+    let mut calls = CallBatch::default();
     let number = calls.push(multicall, &IMulticall3::getBlockNumberCall {});
     let coin = calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: account });
     let asked: Vec<_> = tokens
@@ -242,7 +242,7 @@ async fn held_on(
 }
 
 /// Adds prices. Unless `all` is set, zero balances are left out.
-async fn value(chain: &WorldChain, held: BlockBalances, all: bool) -> Result<(ChainBalances, Usd), ToolError> {
+async fn value(chain: &ConnectedChain, held: BlockBalances, all: bool) -> Result<(ChainBalances, Usd), ToolError> {
     let network = chain.network();
     let kept: Vec<_> = held.balances.into_iter().filter(|(_, amount)| all || !amount.raw().is_zero()).collect();
     let contracts: Vec<Option<Address>> = kept.iter().map(|(token, _)| token.contract(network)).collect();

@@ -8,14 +8,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain};
+use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolReply};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::units::TokenAmount;
 use golem_chain::network::{NetworkKind, UniswapVersion};
-use golem_chain::provider::{Condition, ProviderError};
+use golem_chain::provider::{EndpointCondition, ProviderError};
 
 /// Definition of the `get_chain_status` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetChainStatus>();
@@ -118,7 +118,7 @@ impl ReadTool for GetChainStatus {
         json!({"chain": "ethereum"})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         context.step("Reading chain state");
         let world = &context.world;
         let (asked, lost) = match &params.chain {
@@ -127,7 +127,7 @@ impl ReadTool for GetChainStatus {
         };
         let heads = join_all(asked.iter().map(|chain| head(chain))).await;
         context.step("Reading endpoint health");
-        join_all(asked.iter().map(|chain| looked_at_once(chain))).await;
+        join_all(asked.iter().map(|chain| wait_for_first_poll(chain))).await;
         let mut chains: Vec<_> = asked.iter().zip(heads).map(|(chain, head)| status(chain, head)).collect();
         chains.extend(lost.iter().map(|lost| ChainStatus {
             chain: lost.name.clone(),
@@ -144,12 +144,12 @@ impl ReadTool for GetChainStatus {
         }));
         let words: Vec<_> = chains.iter().map(|chain| format!("{} is {}", chain.chain, chain.condition)).collect();
         let all_healthy = chains.iter().all(|chain| chain.condition == "healthy");
-        Ok(Reply::new(Output { all_healthy, chains }, format!("{}.", words.join(", "))))
+        Ok(ToolReply::new(Output { all_healthy, chains }, format!("{}.", words.join(", "))))
     }
 }
 
 /// Latest block, read directly from the chain.
-struct Head {
+struct LatestBlock {
     number: u64,
     timestamp: u64,
     base_fee: Option<u64>,
@@ -157,31 +157,31 @@ struct Head {
 
 /// Waits up to [`FIRST_LOOK`] for the monitor's first poll. A process that makes a single call would otherwise see only
 /// `unproven`.
-async fn looked_at_once(chain: &WorldChain) {
+async fn wait_for_first_poll(chain: &ConnectedChain) {
     let mut health = chain.client.health_handle();
     let now = health.now();
-    if now.condition == Condition::Unproven && !now.endpoints.is_empty() {
+    if now.condition == EndpointCondition::Unproven && !now.endpoints.is_empty() {
         // An endpoint that does not answer within this time is reported as unproven.
         let _looked = tokio::time::timeout(FIRST_LOOK, health.next()).await;
     }
 }
 
-async fn head(chain: &WorldChain) -> Result<Head, ProviderError> {
+async fn head(chain: &ConnectedChain) -> Result<LatestBlock, ProviderError> {
     let block = chain.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await?;
     let header = block.map(|block| block.header).ok_or_else(|| ProviderError::Decode {
         detail: bardo_base::text::SafeText::clean("the chain has no latest block", 60),
     })?;
-    Ok(Head { number: header.number(), timestamp: header.timestamp(), base_fee: header.base_fee_per_gas() })
+    Ok(LatestBlock { number: header.number(), timestamp: header.timestamp(), base_fee: header.base_fee_per_gas() })
 }
 
-fn status(chain: &WorldChain, head: Result<Head, ProviderError>) -> ChainStatus {
+fn status(chain: &ConnectedChain, head: Result<LatestBlock, ProviderError>) -> ChainStatus {
     let network = chain.network();
     let health = chain.client.health();
     // The direct read is newer than the last poll of the monitor.
     let condition = match (&head, health.condition) {
-        (Err(_), _) => Condition::Down,
-        (Ok(_), Condition::Unproven) => Condition::Healthy,
-        (Ok(_), Condition::Down) => Condition::Degraded,
+        (Err(_), _) => EndpointCondition::Down,
+        (Ok(_), EndpointCondition::Unproven) => EndpointCondition::Healthy,
+        (Ok(_), EndpointCondition::Down) => EndpointCondition::Degraded,
         (Ok(_), known) => known,
     };
     let millis = |latency: std::time::Duration| u64::try_from(latency.as_millis()).unwrap_or(u64::MAX);
@@ -225,11 +225,11 @@ fn gwei(wei: u64) -> Option<String> {
     TokenAmount::new(alloy::primitives::U256::from(wei), 9).ok().map(|amount| amount.to_string())
 }
 
-fn word(condition: Condition) -> &'static str {
+fn word(condition: EndpointCondition) -> &'static str {
     match condition {
-        Condition::Healthy => "healthy",
-        Condition::Unproven => "unproven",
-        Condition::Degraded => "degraded",
-        Condition::Down => "down",
+        EndpointCondition::Healthy => "healthy",
+        EndpointCondition::Unproven => "unproven",
+        EndpointCondition::Degraded => "degraded",
+        EndpointCondition::Down => "down",
     }
 }

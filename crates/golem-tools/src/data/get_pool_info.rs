@@ -6,16 +6,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain};
+use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolReply};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::multicall::Calls;
-use golem_chain::token::Token;
-use golem_protocols::uniswap::discovery::Reach;
+use golem_chain::multicall::CallBatch;
+use golem_chain::token::TokenInfo;
+use golem_protocols::uniswap::discovery::TickReach;
 use golem_protocols::uniswap::pool::Pool;
 use golem_protocols::uniswap::ratio::Ratio;
 
@@ -118,7 +118,7 @@ impl ReadTool for GetPoolInfo {
         json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         let chain = context.world.chain(&params.chain)?;
         context.step("Resolving tokens");
         let (token_a, token_b) = futures::try_join!(chain.token(&params.token_a), chain.token(&params.token_b))?;
@@ -133,7 +133,7 @@ impl ReadTool for GetPoolInfo {
             ));
         }
         context.step("Reading pools");
-        let snapshot = chain.pools()?.pools(&[a, b], BlockId::latest(), Reach::Near).await?;
+        let snapshot = chain.pools()?.pools(&[a, b], BlockId::latest(), TickReach::Near).await?;
         let wanted = |pool: &Pool| match (params.fee_tier, pool) {
             (None, _) => true,
             (Some(fee), Pool::V3(_)) => pool.fee() == fee,
@@ -148,7 +148,7 @@ impl ReadTool for GetPoolInfo {
             ));
         }
         context.step("Reading pool balances");
-        let mut calls = Calls::default();
+        let mut calls = CallBatch::default();
         let held: Vec<_> = pools
             .iter()
             .map(|(pool, _)| {
@@ -161,7 +161,7 @@ impl ReadTool for GetPoolInfo {
         let (answers, prices) = futures::join!(ask, chain.prices.prices(&tokens));
         let answers = answers?;
         let price = |at: usize| prices.get(at).and_then(|report| report.price.as_ref()).map(|price| price.usd);
-        let silent = |token: &Token| {
+        let silent = |token: &TokenInfo| {
             ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not respond to balanceOf", token.symbol))
         };
         let mut listed = Vec::with_capacity(pools.len());
@@ -206,11 +206,11 @@ impl ReadTool for GetPoolInfo {
             pool_count: pools.len(),
             pools,
         };
-        Ok(Reply::new(output, explanation))
+        Ok(ToolReply::new(output, explanation))
     }
 }
 
-fn wrapped(chain: &WorldChain, token: &Token) -> Result<Address, ToolError> {
+fn wrapped(chain: &ConnectedChain, token: &TokenInfo) -> Result<Address, ToolError> {
     let network = chain.network();
     token.contract(network).ok_or_else(|| {
         ToolError::new(
@@ -221,7 +221,7 @@ fn wrapped(chain: &WorldChain, token: &Token) -> Result<Address, ToolError> {
 }
 
 /// Converts a price in raw units to whole tokens of `out` for one whole token of `paid`, with 12 decimals.
-fn per_whole(raw: Option<Ratio>, paid: &Token, out: &Token) -> Option<String> {
+fn per_whole(raw: Option<Ratio>, paid: &TokenInfo, out: &TokenInfo) -> Option<String> {
     let ten = |decimals: u8| U256::from(10).checked_pow(U256::from(decimals)).map(Ratio::whole);
     Some(raw?.times(&ten(paid.decimals)?).over(&ten(out.decimals)?)?.to_fixed(12))
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
@@ -81,7 +81,7 @@ impl ReadTool for GetTokenPrice {
         json!({"token": "WETH", "chain": "ethereum"})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         let chain = context.world.chain(&params.chain)?;
         context.step("Resolving token");
         let token = chain.token(&params.token).await?;
@@ -107,6 +107,6 @@ impl ReadTool for GetTokenPrice {
             observed_at: price.observed_at,
             age_seconds,
         };
-        Ok(Reply::new(output, explanation))
+        Ok(ToolReply::new(output, explanation))
     }
 }

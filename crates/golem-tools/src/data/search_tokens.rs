@@ -4,13 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
+use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolReply, address};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::nearest;
-use golem_chain::token::{self, Token, TokenError, TokenId};
+use golem_chain::token::{self, TokenError, TokenId, TokenInfo};
 
 /// Definition of the `search_tokens` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<SearchTokens>();
@@ -100,7 +100,7 @@ impl ReadTool for SearchTokens {
         json!({"query": "usd", "chain": "ethereum"})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         let chain = context.world.chain(&params.chain)?;
         let limit = match params.limit {
             1..=100 => params.limit as usize,
@@ -136,16 +136,16 @@ impl ReadTool for SearchTokens {
             _ => format!("{total} known tokens on {} match.", network.name),
         };
         let output = Output { chain: network.name.clone(), chain_id: network.chain_id, total: total as u64, tokens };
-        Ok(Reply::new(output, explanation))
+        Ok(ToolReply::new(output, explanation))
     }
 }
 
 /// Returns the listed tokens that match. An exact symbol comes first, then the others by the position of the query in
 /// the symbol, then matches in the name.
-fn listed(chain: &WorldChain, query: &str) -> Vec<Found> {
+fn listed(chain: &ConnectedChain, query: &str) -> Vec<Found> {
     let network = chain.network();
     let query = query.to_lowercase();
-    let coin = Token::native(network);
+    let coin = TokenInfo::native(network);
     let coin = Found {
         symbol: coin.symbol.to_string(),
         name: coin.name.to_string(),
@@ -177,7 +177,7 @@ fn listed(chain: &WorldChain, query: &str) -> Vec<Found> {
 }
 
 /// Reads the token at an address, including a token that imitates another one.
-async fn at_address(chain: &WorldChain, query: &str) -> Result<Found, ToolError> {
+async fn at_address(chain: &ConnectedChain, query: &str) -> Result<Found, ToolError> {
     let network = chain.network();
     let provider = chain.client.agreed();
     let (token, warning) = match token::resolve(query, network, provider).await {

@@ -50,7 +50,7 @@ pub enum SelectionError {
 
 /// Catalog entry: a tool with its schemas.
 #[derive(Debug)]
-pub struct Entry {
+pub struct CatalogEntry {
     /// Definition of the tool.
     pub def: &'static ToolDef,
     /// JSON Schema (draft 2020-12) of the parameters.
@@ -66,12 +66,12 @@ pub struct Entry {
 /// Callable tools by name. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
-    entries: Arc<BTreeMap<&'static str, Arc<Entry>>>,
+    entries: Arc<BTreeMap<&'static str, Arc<CatalogEntry>>>,
 }
 
 /// Filter for listing tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct ToolFilter {
     /// Only tools in the categories of this profile.
     pub profile: Option<Profile>,
     /// Only tools in this category.
@@ -82,7 +82,7 @@ pub struct Filter {
 
 /// Tool selection: the categories of a profile plus the listed categories, minus excluded tools, plus included tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
+pub struct ToolSelection {
     /// Named set of categories.
     pub profile: Option<Profile>,
     /// Categories in addition to the profile's.
@@ -103,7 +103,7 @@ impl Catalog {
         let mut entries = BTreeMap::new();
         for def in defs {
             let name = def.meta.name;
-            let entry = Arc::new(take_in(def)?);
+            let entry = Arc::new(add_definition(def)?);
             if entries.insert(name, entry).is_some() {
                 return Err(CatalogError::Duplicate(name));
             }
@@ -112,7 +112,7 @@ impl Catalog {
     }
 
     /// Returns the tool with this name.
-    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<CatalogEntry>> {
         self.entries.get(name)
     }
 
@@ -122,7 +122,7 @@ impl Catalog {
     }
 
     /// Iterates over all tools in the order of their names.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> {
         self.entries.values()
     }
 
@@ -137,7 +137,7 @@ impl Catalog {
     }
 
     /// Iterates over the tools that match every part of the filter, in the order of their names.
-    pub fn filter(&self, filter: Filter) -> impl Iterator<Item = &Arc<Entry>> {
+    pub fn filter(&self, filter: ToolFilter) -> impl Iterator<Item = &Arc<CatalogEntry>> {
         self.iter().filter(move |entry| {
             let meta = &entry.def.meta;
             filter.profile.is_none_or(|profile| categories_of(profile).contains(&meta.category))
@@ -150,7 +150,7 @@ impl Catalog {
     ///
     /// # Errors
     /// Returns an unknown name, or a name that is both included and excluded.
-    pub fn select(&self, selection: &Selection) -> Result<Self, SelectionError> {
+    pub fn select(&self, selection: &ToolSelection) -> Result<Self, SelectionError> {
         let known = |name: &String| match self.entries.get_key_value(name.as_str()) {
             Some((name, _)) => Ok(*name),
             None => Err(SelectionError::Unknown { name: SafeText::clean(name, 64), nearest: self.nearest(name) }),
@@ -197,7 +197,7 @@ impl Catalog {
 }
 
 /// Checks a definition and generates its schemas.
-fn take_in(def: &'static ToolDef) -> Result<Entry, CatalogError> {
+fn add_definition(def: &'static ToolDef) -> Result<CatalogEntry, CatalogError> {
     let meta = &def.meta;
     let mut letters = meta.name.bytes();
     let well_formed = letters.next().is_some_and(|first| first.is_ascii_lowercase())
@@ -239,7 +239,7 @@ fn take_in(def: &'static ToolDef) -> Result<Entry, CatalogError> {
         Handler::Write(bind) => bind(&example, &parameters).map(drop),
     }
     .map_err(|error| fault(format!("it rejects its own example: {error}")))?;
-    Ok(Entry { def, input_schema, output_schema, example, parameters, secret_fields })
+    Ok(CatalogEntry { def, input_schema, output_schema, example, parameters, secret_fields })
 }
 
 fn property_names(schema: &Value) -> Vec<String> {

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 
-use super::world::World;
+use super::environment::ToolEnvironment;
 use bardo_base::fabric::{EventKind, Fabric, ToolUpdate};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Phase, ToolMeta};
@@ -16,12 +16,12 @@ use bardo_safety::approval::ApprovalQueue;
 #[derive(Clone)]
 pub struct CallContext {
     /// Chains, accounts, services and ledgers that the call can use.
-    pub world: Arc<World>,
-    call: Arc<Running>,
+    pub world: Arc<ToolEnvironment>,
+    call: Arc<CallIdentity>,
 }
 
 /// Identity of the call in the Event Fabric.
-struct Running {
+struct CallIdentity {
     fabric: Fabric,
     golem_id: GolemId,
     call_id: CallId,
@@ -46,7 +46,7 @@ pub struct CallConditions {
 
 impl CallContext {
     pub(super) fn new(
-        world: Arc<World>,
+        world: Arc<ToolEnvironment>,
         fabric: Fabric,
         golem_id: GolemId,
         call_id: CallId,
@@ -54,16 +54,16 @@ impl CallContext {
         standing: CallConditions,
     ) -> Self {
         let over = Mutex::new(false);
-        Self { world, call: Arc::new(Running { fabric, golem_id, call_id, meta, standing, over }) }
+        Self { world, call: Arc::new(CallIdentity { fabric, golem_id, call_id, meta, standing, over }) }
     }
 
     /// Returns the same call with other chains and ledgers.
-    pub(super) fn within(&self, world: Arc<World>) -> Self {
+    pub(super) fn within(&self, world: Arc<ToolEnvironment>) -> Self {
         Self { world, call: Arc::clone(&self.call) }
     }
 
     /// Conditions under which the call runs.
-    pub fn standing(&self) -> &CallConditions {
+    pub fn conditions(&self) -> &CallConditions {
         &self.call.standing
     }
 
@@ -88,11 +88,11 @@ impl CallContext {
         let steps = self.call.meta.progress_steps;
         let of = u32::try_from(steps.len()).unwrap_or(u32::MAX);
         let unlisted = ToolUpdate { step: SafeText::clean(name, 80), index: 0, of };
-        self.say(EventKind::ToolUpdate(ToolUpdate::named(steps, name).unwrap_or(unlisted)));
+        self.emit(EventKind::ToolUpdate(ToolUpdate::named(steps, name).unwrap_or(unlisted)));
     }
 
     /// Emits an event of this call, unless the call has ended.
-    pub(super) fn say(&self, kind: EventKind) {
+    pub(super) fn emit(&self, kind: EventKind) {
         let over = self.call.over.lock();
         if !*over {
             self.call.fabric.emit(&self.call.golem_id, Some(self.call.call_id), kind);

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::catalog::Entry;
+use super::catalog::CatalogEntry;
 use bardo_base::model::CapabilityTier;
 
-impl Entry {
+impl CatalogEntry {
     /// Returns all metadata of the tool, its schemas and its example.
     pub fn describe(&self) -> Value {
         let meta = &self.def.meta;
@@ -72,11 +72,11 @@ impl Entry {
 }
 
 /// Returns the body of an MCP `tools/list` result.
-pub fn mcp_list<'a>(entries: impl Iterator<Item = &'a Entry>) -> Value {
-    json!({"tools": entries.map(Entry::mcp).collect::<Vec<_>>()})
+pub fn mcp_list<'a>(entries: impl Iterator<Item = &'a CatalogEntry>) -> Value {
+    json!({"tools": entries.map(CatalogEntry::mcp).collect::<Vec<_>>()})
 }
 
 /// Returns the value of `tools` in a request to OpenAI's chat completions.
-pub fn openai_list<'a>(entries: impl Iterator<Item = &'a Entry>) -> Value {
-    entries.map(Entry::openai).collect()
+pub fn openai_list<'a>(entries: impl Iterator<Item = &'a CatalogEntry>) -> Value {
+    entries.map(CatalogEntry::openai).collect()
 }

@@ -15,14 +15,14 @@ pub const MAX_INPUT_DEPTH: usize = 32;
 
 /// Input of a tool call.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Input {
+pub enum ToolInput {
     /// JSON text, not yet parsed.
     Text(String),
     /// Parsed JSON value.
     Json(Value),
 }
 
-impl Input {
+impl ToolInput {
     /// Returns the parameters as a JSON object.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Input {
 pub fn typed<T: DeserializeOwned>(value: &Value, names: &[String]) -> Result<T, ToolError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
-        let reason = in_plain_words(error.inner().to_string());
+        let reason = plain_type_names(error.inner().to_string());
         let unknown = reason
             .strip_prefix("unknown field `")
             .and_then(|rest| rest.split_once('`'))
@@ -69,7 +69,7 @@ pub fn typed<T: DeserializeOwned>(value: &Value, names: &[String]) -> Result<T, 
 }
 
 /// Replaces the names of Rust number types, which mean nothing to the caller, with their ranges.
-fn in_plain_words(reason: String) -> String {
+fn plain_type_names(reason: String) -> String {
     for (kind, words) in [
         ("expected u8", "expected a whole number from 0 to 255"),
         ("expected u16", "expected a whole number from 0 to 65535"),
@@ -151,7 +151,7 @@ fn measure(value: &Value, depth: usize, left: &mut usize) -> Result<(), ToolErro
 /// Returns the syntax error, the repeated name, or the excess depth.
 pub fn unambiguous(text: &str) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = Strict { depth: 0 }.deserialize(&mut deserializer)?;
+    let value = StrictJson { depth: 0 }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
 }
@@ -159,17 +159,17 @@ pub fn unambiguous(text: &str) -> Result<Value, serde_json::Error> {
 /// Deserializes any JSON value and rejects names that occur twice in one object. Parsers differ in which of two values
 /// they keep.
 #[derive(Clone, Copy)]
-struct Strict {
+struct StrictJson {
     depth: usize,
 }
 
-impl Strict {
+impl StrictJson {
     fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
         if self.depth >= MAX_INPUT_DEPTH { Err(E::custom(too_deep())) } else { Ok(Self { depth: self.depth + 1 }) }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for StrictJson {
     type Value = Value;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -177,7 +177,7 @@ impl<'de> DeserializeSeed<'de> for Strict {
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for StrictJson {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -260,7 +260,7 @@ mod tests {
 
     fn try_text(text: &str) -> Result<Params, ToolError> {
         let names = ["token_in", "slippage_bps", "legs"].map(str::to_owned);
-        typed(&Input::Text(text.to_owned()).into_object()?, &names)
+        typed(&ToolInput::Text(text.to_owned()).into_object()?, &names)
     }
 
     #[test]
@@ -294,17 +294,17 @@ mod tests {
         let long = format!("{{\"token_in\": \"{}\"}}", "x".repeat(10_000_000));
         let error = try_text(&long).unwrap_err();
         assert!(error.message().contains("10000016 bytes long"), "{error}");
-        let error = Input::Json(json!({"token_in": "x".repeat(2_000_000)})).into_object().unwrap_err();
+        let error = ToolInput::Json(json!({"token_in": "x".repeat(2_000_000)})).into_object().unwrap_err();
         assert!(error.message().contains("longer than 1048576 bytes"), "{error}");
 
         let deep = |levels: usize| format!("{}{}", "{\"a\":[".repeat(levels / 2), "]}".repeat(levels / 2));
-        assert!(Input::Text(deep(MAX_INPUT_DEPTH)).into_object().is_ok());
+        assert!(ToolInput::Text(deep(MAX_INPUT_DEPTH)).into_object().is_ok());
         for text in [deep(MAX_INPUT_DEPTH + 2), deep(100_000), "[".repeat(500_000)] {
-            let error = Input::Text(text).into_object().unwrap_err();
+            let error = ToolInput::Text(text).into_object().unwrap_err();
             assert!(error.message().contains("nested deeper than 32 levels"), "{error}");
         }
         let value: Value = serde_json::from_str(&deep(MAX_INPUT_DEPTH + 2)).unwrap();
-        assert!(Input::Json(value).into_object().is_err());
+        assert!(ToolInput::Json(value).into_object().is_err());
     }
 
     #[test]

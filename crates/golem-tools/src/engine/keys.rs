@@ -50,7 +50,7 @@ const ASKING: u64 = 3_600 * 1_000;
 
 /// Claimed key with its call.
 #[derive(Debug, Clone)]
-pub(super) struct Claim {
+pub(super) struct KeyClaim {
     store: Store,
     golem_id: String,
     key: String,
@@ -60,31 +60,31 @@ pub(super) struct Claim {
 }
 
 /// Result of claiming a key.
-pub(super) enum Claimed {
-    /// First call with this key. Run it, then [`Claim::keep`] or [`Claim::release`].
-    Fresh(Claim),
+pub(super) enum ClaimResult {
+    /// First call with this key. Run it, then [`KeyClaim::keep`] or [`KeyClaim::release`].
+    Fresh(KeyClaim),
     /// Answer of the earlier call.
     Answered(Box<ToolResponse>),
     /// The claiming process ended before it had an answer.
-    Orphaned(Orphan),
+    Orphaned(OrphanedKey),
 }
 
 /// Key left without an answer by an ended process.
-pub(super) struct Orphan {
-    claim: Claim,
+pub(super) struct OrphanedKey {
+    claim: KeyClaim,
     /// Id of the call that claimed the key.
     pub(super) first: CallId,
     /// True if that call may have signed something.
     pub(super) acted: bool,
 }
 
-impl Orphan {
+impl OrphanedKey {
     /// Transfers the key to the current call.
     ///
     /// # Errors
     /// `CALL_IN_PROGRESS` if another call took the key first; `STORE_UNAVAILABLE` if the write fails.
-    pub(super) async fn take_over(self, now: u64) -> Result<Claim, ToolError> {
-        let Claim { store, golem_id, key, call_id, .. } = self.claim.clone();
+    pub(super) async fn take_over(self, now: u64) -> Result<KeyClaim, ToolError> {
+        let KeyClaim { store, golem_id, key, call_id, .. } = self.claim.clone();
         let first = self.first.to_string();
         let taken = store.write(move |tx| {
             let rows = tx.execute(
@@ -106,7 +106,7 @@ impl Orphan {
     /// # Errors
     /// `STORE_UNAVAILABLE` if the write fails.
     pub(super) async fn answer(self, response: ToolResponse) -> Result<ToolResponse, ToolError> {
-        Claim { call_id: self.first, ..self.claim }.keep(&response).await?;
+        KeyClaim { call_id: self.first, ..self.claim }.keep(&response).await?;
         Ok(response)
     }
 
@@ -116,7 +116,7 @@ impl Orphan {
     }
 }
 
-impl Claim {
+impl KeyClaim {
     /// Claims `key` for a call that starts at `now`, in milliseconds since the Unix epoch.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Claim {
         params_hash: B256,
         call_id: CallId,
         now: u64,
-    ) -> Result<Claimed, ToolError> {
+    ) -> Result<ClaimResult, ToolError> {
         if !(1..=128).contains(&key.len()) || !key.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(ToolError::new(
                 ErrorCode::ValidationFailed,
@@ -146,9 +146,9 @@ impl Claim {
         let mine = claim.clone();
         let found = store.write(move |tx| mine.enter(tx, now, abandoned_after)).await.map_err(unavailable)?;
         match found {
-            KeyRow::Nothing => Ok(Claimed::Fresh(claim)),
+            KeyRow::Nothing => Ok(ClaimResult::Fresh(claim)),
             KeyRow::Answer(text) => match serde_json::from_str(&text) {
-                Ok(response) => Ok(Claimed::Answered(Box::new(response))),
+                Ok(response) => Ok(ClaimResult::Answered(Box::new(response))),
                 Err(error) => Err(ToolError::new(
                     ErrorCode::StoreUnavailable,
                     format_args!("the response stored under this key cannot be read: {error}"),
@@ -157,7 +157,7 @@ impl Claim {
             KeyRow::Running { first, session, acted } => {
                 let orphaned = session.is_some_and(|session| !store.session_lives(&session));
                 match first.parse() {
-                    Ok(first) if orphaned => Ok(Claimed::Orphaned(Orphan { claim, first, acted })),
+                    Ok(first) if orphaned => Ok(ClaimResult::Orphaned(OrphanedKey { claim, first, acted })),
                     Ok(_) | Err(_) => Err(claim.in_progress(&first)),
                 }
             }

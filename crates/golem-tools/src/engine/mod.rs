@@ -4,9 +4,9 @@
 //! Every call ends in a [`ToolResponse`]. Invalid input, a blocking rule, a panic in the tool and an unreachable chain
 //! all become errors in the envelope.
 
-mod acting;
 mod catalog;
 mod context;
+mod environment;
 mod executor;
 mod export;
 mod input;
@@ -17,16 +17,16 @@ pub mod schema;
 #[cfg(test)]
 mod tests;
 mod tool;
-mod world;
+mod write_access;
 
-pub use acting::{Acting, ApprovalMode, Paper, PaperDesk, UnknownMode};
-pub use bardo_session::envelope::{Status, ToolResponse};
-pub use catalog::{Catalog, CatalogError, Entry, Filter, Selection, SelectionError};
+pub use bardo_session::envelope::{CallStatus, ToolResponse};
+pub use catalog::{Catalog, CatalogEntry, CatalogError, SelectionError, ToolFilter, ToolSelection};
 pub use context::{CallConditions, CallContext};
-pub use executor::{Call, Executor, ExecutorConfig, Hook, HookCall, Offer, Offered};
+pub use environment::{ConnectedChain, TokenHolding, ToolEnvironment, UnavailableChain, address};
+pub use executor::{Executor, ExecutorConfig, Hook, HookCall, Offer, PreviewResult, ToolCall};
 pub use export::{mcp_list, openai_list};
-pub use input::{Input, MAX_INPUT_BYTES, MAX_INPUT_DEPTH, unambiguous};
+pub use input::{MAX_INPUT_BYTES, MAX_INPUT_DEPTH, ToolInput, unambiguous};
 pub use keys::{MIGRATIONS, forget_keys};
 pub use profiles::categories_of;
-pub use tool::{ReadTool, Reply, ToolDef, WriteTool};
-pub use world::{LostChain, TokenHolding, World, WorldChain, address};
+pub use tool::{ReadTool, ToolDef, ToolReply, WriteTool};
+pub use write_access::{ApprovalMode, PaperMode, PaperTrading, UnknownApprovalMode, WriteAccess};

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use bardo_base::error::{ErrorCategory, ErrorCode, ErrorGroup, FigureUnit};
-use bardo_session::envelope::Status;
+use bardo_session::envelope::CallStatus;
 
 /// Annotation keywords, which restrict nothing.
 const NOTES: [&str; 5] = ["$schema", "title", "description", "format", "default"];
@@ -33,23 +33,23 @@ pub fn close(schema: &mut Value) {
 
 /// Returns the first mismatch of `value` and `schema`, as a JSON pointer and a reason; `None` if the value is valid. An
 /// unsupported keyword is a mismatch, so that no keyword is ignored silently.
-pub fn mismatch(schema: &Value, value: &Value) -> Option<Mismatch> {
+pub fn mismatch(schema: &Value, value: &Value) -> Option<SchemaMismatch> {
     fits(schema, value, "").err()
 }
 
 /// A place of a value that does not fit its schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {fault}")]
-pub struct Mismatch {
+pub struct SchemaMismatch {
     /// JSON pointer to the place; `/` for the whole value.
     pub at: String,
     /// Reason for the mismatch.
-    pub fault: Fault,
+    pub fault: SchemaFault,
 }
 
 /// Reason for a mismatch, with the value that was found and the schema's limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum SchemaFault {
     /// The schema allows no value.
     #[error("no value is allowed here")]
     NothingFits,
@@ -92,38 +92,38 @@ pub enum Fault {
     Keyword(String),
 }
 
-fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), Mismatch> {
-    let wrong = |fault| Err(Mismatch { at: if at.is_empty() { "/" } else { at }.to_owned(), fault });
-    let against = |kind: fn(Value, Value) -> Fault, limit: &Value| kind(value.clone(), limit.clone());
+fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), SchemaMismatch> {
+    let wrong = |fault| Err(SchemaMismatch { at: if at.is_empty() { "/" } else { at }.to_owned(), fault });
+    let against = |kind: fn(Value, Value) -> SchemaFault, limit: &Value| kind(value.clone(), limit.clone());
     let keywords = match schema {
         Value::Bool(true) => return Ok(()),
         Value::Object(keywords) => keywords,
-        _ => return wrong(Fault::NothingFits),
+        _ => return wrong(SchemaFault::NothingFits),
     };
     for (keyword, limit) in keywords {
         let fault = match keyword.as_str() {
             note if NOTES.contains(&note) => None,
-            "type" => (!is_of_type(limit, value)).then(|| against(Fault::Type, limit)),
-            "const" => (limit != value).then(|| against(Fault::Constant, limit)),
+            "type" => (!is_of_type(limit, value)).then(|| against(SchemaFault::Type, limit)),
+            "const" => (limit != value).then(|| against(SchemaFault::Constant, limit)),
             "enum" => {
                 let listed = limit.as_array().is_some_and(|all| all.contains(value));
-                (!listed).then(|| against(Fault::Unlisted, limit))
+                (!listed).then(|| against(SchemaFault::Unlisted, limit))
             }
-            "minimum" => below(value.as_f64(), limit.as_f64()).then(|| against(Fault::Below, limit)),
-            "maximum" => below(limit.as_f64(), value.as_f64()).then(|| against(Fault::Above, limit)),
+            "minimum" => below(value.as_f64(), limit.as_f64()).then(|| against(SchemaFault::Below, limit)),
+            "maximum" => below(limit.as_f64(), value.as_f64()).then(|| against(SchemaFault::Above, limit)),
             "minLength" => {
                 let short = value.as_str().is_some_and(|text| below(length(text), limit.as_f64()));
-                short.then(|| against(Fault::Shorter, limit))
+                short.then(|| against(SchemaFault::Shorter, limit))
             }
             "maxLength" => {
                 let long = value.as_str().is_some_and(|text| below(limit.as_f64(), length(text)));
-                long.then(|| against(Fault::Longer, limit))
+                long.then(|| against(SchemaFault::Longer, limit))
             }
             "oneOf" | "anyOf" => {
                 let schemas = limit.as_array().map(Vec::as_slice).unwrap_or_default();
                 let fitting = schemas.iter().filter(|schema| fits(schema, value, at).is_ok()).count();
                 let right = if keyword == "oneOf" { fitting == 1 } else { fitting > 0 };
-                (!right).then(|| Fault::Alternatives { value: value.clone(), fitting, schemas: schemas.len() })
+                (!right).then(|| SchemaFault::Alternatives { value: value.clone(), fitting, schemas: schemas.len() })
             }
             "items" => {
                 for (place, item) in value.as_array().into_iter().flatten().enumerate() {
@@ -135,7 +135,7 @@ fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), Mismatch> {
                 let names = limit.as_array().into_iter().flatten().filter_map(Value::as_str);
                 let missing =
                     value.as_object().and_then(|fields| names.into_iter().find(|name| !fields.contains_key(*name)));
-                missing.map(|name| Fault::Missing(name.to_owned()))
+                missing.map(|name| SchemaFault::Missing(name.to_owned()))
             }
             "properties" => {
                 for (name, inner) in limit.as_object().into_iter().flatten() {
@@ -153,7 +153,7 @@ fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), Mismatch> {
                 }
                 None
             }
-            unknown => Some(Fault::Keyword(unknown.to_owned())),
+            unknown => Some(SchemaFault::Keyword(unknown.to_owned())),
         };
         if let Some(fault) = fault {
             return wrong(fault);
@@ -246,7 +246,7 @@ pub fn envelope() -> Value {
         "required": ["call_id", "status", "data", "error", "decision_hints", "explanation"],
         "properties": {
             "call_id": { "type": "string", "minLength": 26, "maxLength": 26, "description": "Id of the call." },
-            "status": words(&Status::ALL.map(|status| json!(status))),
+            "status": words(&CallStatus::ALL.map(|status| json!(status))),
             "data": { "description": "Output of the tool, by its output schema; null if there is none." },
             "error": { "oneOf": [{ "type": "null" }, error] },
             "decision_hints": { "description": "Data that helps to decide what to do next; null if there is none." },
@@ -259,7 +259,7 @@ pub fn envelope() -> Value {
 mod tests {
     use super::*;
     use crate::engine::ToolResponse;
-    use bardo_base::error::{Figures, ToolError, Violation};
+    use bardo_base::error::{RuleFigures, ToolError, Violation};
     use bardo_base::id::CallId;
     use bardo_base::model::RuleName;
 
@@ -306,17 +306,17 @@ mod tests {
         let schema = envelope();
         let violation =
             Violation::new(RuleName::MaxTradesPerHour, "5 in any 60 minutes", "5 were made", "the next one in 60 s")
-                .with(Figures::new(FigureUnit::Count, 5, 6).leaving(0).freeing_in(Some(60)));
+                .with(RuleFigures::new(FigureUnit::Count, 5, 6).leaving(0).freeing_in(Some(60)));
         for code in ErrorCode::ALL {
             let error = ToolError::new(*code, "something").violating(std::slice::from_ref(&violation));
-            for status in Status::ALL {
+            for status in CallStatus::ALL {
                 let response = ToolResponse::failed(CallId::new(1), status, error.clone());
                 assert_eq!(mismatch(&schema, &json!(response)), None, "{code}");
             }
         }
         let mut response = json!(ToolResponse::failed(
             CallId::new(1),
-            Status::Error,
+            CallStatus::Error,
             ToolError::new(ErrorCode::NotYet, "later").violating(&[violation])
         ));
         response["error"]["details"]["violations"][0]["more"] = json!(1);

@@ -16,9 +16,9 @@ use bardo_base::id::GolemId;
 use bardo_base::model::*;
 
 #[derive(Debug)]
-struct Hands(AtomicU64);
+struct TestAccount(AtomicU64);
 
-impl Clock for Hands {
+impl Clock for TestAccount {
     fn now_millis(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
@@ -83,7 +83,7 @@ impl ReadTool for Probe {
         json!({"mode": "double", "times": 2})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         context.step("Looking");
         match params.mode.as_str() {
             "panic" => panic!("no \u{1b}[31mway"),
@@ -94,7 +94,7 @@ impl ReadTool for Probe {
         }
         context.step("Doubling");
         let output = Output { mode: params.mode, doubled: u64::from(params.times) * 2 };
-        Ok(Reply::new(output, "It was doubled.").hint(json!({"again": false})))
+        Ok(ToolReply::new(output, "It was doubled.").hint(json!({"again": false})))
     }
 }
 
@@ -113,7 +113,7 @@ macro_rules! variant {
             fn example() -> Value {
                 Probe::example()
             }
-            async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+            async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
                 Probe::run(context, params).await
             }
         }
@@ -157,9 +157,9 @@ struct Open {
     mode: String,
 }
 
-struct Loose;
+struct OpenOutput;
 
-impl ReadTool for Loose {
+impl ReadTool for OpenOutput {
     const META: ToolMeta = META;
     type Params = Open;
     type Output = Output;
@@ -168,14 +168,14 @@ impl ReadTool for Loose {
         json!({"mode": "x"})
     }
 
-    async fn run(_: &CallContext, _: Open) -> Result<Reply<Output>, ToolError> {
-        Ok(Reply::new(Output { mode: String::new(), doubled: 0 }, ""))
+    async fn run(_: &CallContext, _: Open) -> Result<ToolReply<Output>, ToolError> {
+        Ok(ToolReply::new(Output { mode: String::new(), doubled: 0 }, ""))
     }
 }
 
-struct Misfit;
+struct WrongOutput;
 
-impl ReadTool for Misfit {
+impl ReadTool for WrongOutput {
     const META: ToolMeta = META;
     type Params = Params;
     type Output = Output;
@@ -184,32 +184,32 @@ impl ReadTool for Misfit {
         json!({"mode": 7})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         Probe::run(context, params).await
     }
 }
 
-static LOOSE: ToolDef = ToolDef::read::<Loose>();
-static MISFIT: ToolDef = ToolDef::read::<Misfit>();
+static LOOSE: ToolDef = ToolDef::read::<OpenOutput>();
+static MISFIT: ToolDef = ToolDef::read::<WrongOutput>();
 
-struct Bench {
+struct ExecutorHarness {
     executor: Executor,
     events: Receiver,
-    clock: Arc<Hands>,
+    clock: Arc<TestAccount>,
     _fabric: Fabric,
 }
 
-fn bench(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>) -> Bench {
+fn bench(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>) -> ExecutorHarness {
     bench_with(calls_per_minute, hooks, None)
 }
 
-fn bench_with(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>, store: Option<bardo_store::Store>) -> Bench {
-    let clock = Arc::new(Hands(AtomicU64::new(1_000_000)));
+fn bench_with(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>, store: Option<bardo_store::Store>) -> ExecutorHarness {
+    let clock = Arc::new(TestAccount(AtomicU64::new(1_000_000)));
     let fabric = Fabric::in_memory(1_000, clock.clone());
     let events = fabric.subscribe(1_000);
     let executor = Executor::new(ExecutorConfig {
         catalog: Catalog::new([&PROBE, &SWAPPER]).unwrap(),
-        world: Arc::new(World::new(clock.clone(), None, vec![], vec![])),
+        world: Arc::new(ToolEnvironment::new(clock.clone(), None, vec![], vec![])),
         fabric: fabric.clone(),
         golem_id: GolemId::operator(),
         calls_per_minute,
@@ -217,12 +217,12 @@ fn bench_with(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>, store: Option<ba
         store,
         acting: None,
     });
-    Bench { executor, events, clock, _fabric: fabric }
+    ExecutorHarness { executor, events, clock, _fabric: fabric }
 }
 
-impl Bench {
+impl ExecutorHarness {
     async fn call(&self, params: Value) -> ToolResponse {
-        self.executor.call(Call::new("probe", Input::Json(params))).await
+        self.executor.call(ToolCall::new("probe", ToolInput::Json(params))).await
     }
 
     /// Formats the events so far, each by its kind and main values.
@@ -251,7 +251,7 @@ fn code(response: &ToolResponse) -> Option<ErrorCode> {
 async fn a_call_answers_and_says_what_it_does() {
     let mut bench = bench(60, vec![]);
     let response = bench.call(json!({"mode": "double", "times": 21, "pin": "4711"})).await;
-    assert_eq!(response.status, Status::Success);
+    assert_eq!(response.status, CallStatus::Success);
     assert_eq!(response.data, Some(json!({"mode": "double", "doubled": 42})));
     assert_eq!(response.decision_hints, Some(json!({"again": false})));
     assert_eq!(response.explanation.as_deref(), Some("It was doubled."));
@@ -288,7 +288,7 @@ async fn the_last_event_says_what_came_of_the_call() {
 async fn a_failing_tool_is_an_error_in_the_envelope() {
     let mut bench = bench(60, vec![]);
     let response = bench.call(json!({"mode": "fail"})).await;
-    assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::TokenNotFound)));
+    assert_eq!((response.status, code(&response)), (CallStatus::Error, Some(ErrorCode::TokenNotFound)));
     assert_eq!(bench.told()[2..], ["error TOKEN_NOT_FOUND", "end false null"]);
 }
 
@@ -296,7 +296,7 @@ async fn a_failing_tool_is_an_error_in_the_envelope() {
 async fn a_panicking_tool_is_an_error_in_the_envelope() {
     let mut bench = bench(60, vec![]);
     let response = bench.call(json!({"mode": "panic"})).await;
-    assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::ToolPanicked)));
+    assert_eq!((response.status, code(&response)), (CallStatus::Error, Some(ErrorCode::ToolPanicked)));
     let message = response.error.unwrap().message().to_owned();
     assert!(message.contains("probe panicked: no") && !message.contains('\u{1b}'), "{message}");
     assert_eq!(bench.told()[2..], ["error TOOL_PANICKED", "end false null"]);
@@ -306,7 +306,7 @@ async fn a_panicking_tool_is_an_error_in_the_envelope() {
 async fn bad_parameters_and_unknown_tools_are_explained() {
     let mut bench = bench(60, vec![]);
     let response = bench.call(json!({"mode": "double", "tiems": 2})).await;
-    assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::ValidationFailed)));
+    assert_eq!((response.status, code(&response)), (CallStatus::Error, Some(ErrorCode::ValidationFailed)));
     let error = response.error.unwrap();
     assert!(error.message().contains("did you mean `times`?"), "{error}");
     assert!(error.suggestion().contains(r#"{"mode":"double","times":2}"#), "{}", error.suggestion());
@@ -319,8 +319,8 @@ async fn bad_parameters_and_unknown_tools_are_explained() {
         ]
     );
 
-    let input = Input::Text(r#"{"phrase": "hunter2"}"#.into());
-    let response = bench.executor.call(Call::new("prob\u{1b}e", input)).await;
+    let input = ToolInput::Text(r#"{"phrase": "hunter2"}"#.into());
+    let response = bench.executor.call(ToolCall::new("prob\u{1b}e", input)).await;
     assert_eq!(code(&response), Some(ErrorCode::ToolUnknown));
     assert!(response.error.unwrap().suggestion().contains("`probe`"));
     let told = bench.told();
@@ -333,10 +333,10 @@ async fn bad_parameters_and_unknown_tools_are_explained() {
 async fn calls_beyond_the_rate_are_blocked_until_the_window_frees_a_place() {
     let bench = bench(2, vec![]);
     for _ in 0..2 {
-        assert_eq!(bench.call(json!({"mode": "double"})).await.status, Status::Success);
+        assert_eq!(bench.call(json!({"mode": "double"})).await.status, CallStatus::Success);
     }
     let response = bench.call(json!({"mode": "double"})).await;
-    assert_eq!((response.status, code(&response)), (Status::Blocked, Some(ErrorCode::SafetyRateLimited)));
+    assert_eq!((response.status, code(&response)), (CallStatus::Blocked, Some(ErrorCode::SafetyRateLimited)));
     let json = serde_json::to_value(&response).unwrap();
     assert_eq!(
         json["error"]["details"]["violations"],
@@ -344,16 +344,16 @@ async fn calls_beyond_the_rate_are_blocked_until_the_window_frees_a_place() {
                 "figures": {"unit": "count", "limit": "2", "value": "3", "left": "0", "frees_in_seconds": 60}}])
     );
     bench.clock.0.fetch_add(59_999, Ordering::SeqCst);
-    assert_eq!(bench.call(json!({"mode": "double"})).await.status, Status::Blocked);
+    assert_eq!(bench.call(json!({"mode": "double"})).await.status, CallStatus::Blocked);
     bench.clock.0.fetch_add(1, Ordering::SeqCst);
-    assert_eq!(bench.call(json!({"mode": "double"})).await.status, Status::Success);
+    assert_eq!(bench.call(json!({"mode": "double"})).await.status, CallStatus::Success);
 }
 
 #[tokio::test(start_paused = true)]
 async fn past_its_budget_a_call_overruns_and_goes_on() {
     let mut bench = bench(60, vec![]);
     let response = bench.call(json!({"mode": "sleep", "times": 2_900})).await;
-    assert_eq!(response.status, Status::Success);
+    assert_eq!(response.status, CallStatus::Success);
     assert_eq!(bench.told()[1..4], ["step Looking 1/2", "overrun 1000", "step Doubling 2/2"]);
 }
 
@@ -362,7 +362,7 @@ async fn at_three_times_its_budget_a_read_is_cancelled() {
     let mut bench = bench(60, vec![]);
     let started = tokio::time::Instant::now();
     let response = bench.call(json!({"mode": "hang"})).await;
-    assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::ToolTimeout)));
+    assert_eq!((response.status, code(&response)), (CallStatus::Error, Some(ErrorCode::ToolTimeout)));
     assert_eq!(started.elapsed().as_millis(), 3_000);
     assert_eq!(bench.told()[2..], ["overrun 1000", "error TOOL_TIMEOUT", "end false null"]);
 }
@@ -371,7 +371,7 @@ async fn at_three_times_its_budget_a_read_is_cancelled() {
 async fn a_call_can_be_cancelled() {
     let mut bench = bench(60, vec![]);
     let call_id = bench.executor.new_call_id();
-    let call = Call { call_id: Some(call_id), ..Call::new("probe", Input::Json(json!({"mode": "hang"}))) };
+    let call = ToolCall { call_id: Some(call_id), ..ToolCall::new("probe", ToolInput::Json(json!({"mode": "hang"}))) };
     let running = tokio::spawn({
         let executor = bench.executor.clone();
         async move { executor.call(call).await }
@@ -413,11 +413,11 @@ impl Hook for Gate {
 async fn hooks_may_block_and_their_panics_stop_nothing_else() {
     let bench = bench(60, vec![Arc::new(Gate)]);
     let response = bench.call(json!({"mode": "double", "times": 13})).await;
-    assert_eq!((response.status, code(&response)), (Status::Blocked, Some(ErrorCode::Halted)));
+    assert_eq!((response.status, code(&response)), (CallStatus::Blocked, Some(ErrorCode::Halted)));
     let response = bench.call(json!({"mode": "double", "times": 14})).await;
-    assert_eq!((response.status, code(&response)), (Status::Blocked, Some(ErrorCode::ToolPanicked)));
+    assert_eq!((response.status, code(&response)), (CallStatus::Blocked, Some(ErrorCode::ToolPanicked)));
     for times in [15, 16] {
-        assert_eq!(bench.call(json!({"mode": "double", "times": times})).await.status, Status::Success);
+        assert_eq!(bench.call(json!({"mode": "double", "times": times})).await.status, CallStatus::Success);
     }
 }
 
@@ -427,13 +427,13 @@ async fn a_key_runs_its_call_once() {
     let open = || {
         bardo_store::Store::open(bardo_store::StoreConfig::at(folder.path().join("bardo.db")), &[MIGRATIONS]).unwrap()
     };
-    let call = |mode: &str, key: &str| Call {
+    let call = |mode: &str, key: &str| ToolCall {
         idempotency_key: Some(key.to_owned()),
-        ..Call::new("probe", Input::Json(json!({"mode": mode, "times": 4})))
+        ..ToolCall::new("probe", ToolInput::Json(json!({"mode": mode, "times": 4})))
     };
     let mut bench = bench_with(60, vec![], Some(open()));
     let first = bench.executor.call(call("double", "k1")).await;
-    assert_eq!(first.status, Status::Success);
+    assert_eq!(first.status, CallStatus::Success);
     assert_eq!(bench.told().iter().filter(|told| told.starts_with("step")).count(), 2);
     assert_eq!(bench.executor.call(call("double", "k1")).await, first);
     assert_eq!(bench.told().iter().filter(|told| told.starts_with("step")).count(), 0, "it was not run again");
@@ -469,9 +469,9 @@ async fn a_key_in_use_is_said_and_an_abandoned_one_is_free() {
     let folder = tempfile::tempdir().unwrap();
     let config = bardo_store::StoreConfig::at(folder.path().join("bardo.db"));
     let bench = bench_with(60, vec![], Some(bardo_store::Store::open(config, &[MIGRATIONS]).unwrap()));
-    let call = |mode: &str| Call {
+    let call = |mode: &str| ToolCall {
         idempotency_key: Some("k".to_owned()),
-        ..Call::new("probe", Input::Json(json!({"mode": mode})))
+        ..ToolCall::new("probe", ToolInput::Json(json!({"mode": mode})))
     };
     // The future is polled until the tool hangs, then dropped with its key still claimed.
     let hanging = tokio::time::timeout(Duration::from_millis(500), bench.executor.call(call("hang"))).await;
@@ -488,9 +488,9 @@ async fn the_key_of_an_ended_program_is_free_at_once_and_that_of_a_living_one_is
     let open = || {
         bardo_store::Store::open(bardo_store::StoreConfig::at(folder.path().join("bardo.db")), &[MIGRATIONS]).unwrap()
     };
-    let call = |mode: &str| Call {
+    let call = |mode: &str| ToolCall {
         idempotency_key: Some("k".to_owned()),
-        ..Call::new("probe", Input::Json(json!({"mode": mode})))
+        ..ToolCall::new("probe", ToolInput::Json(json!({"mode": mode})))
     };
     let (first, second) = (bench_with(60, vec![], Some(open())), bench_with(60, vec![], Some(open())));
     // Long enough for the claim to reach the disk, even on a busy machine.
@@ -510,8 +510,10 @@ async fn the_key_of_an_ended_program_is_free_at_once_and_that_of_a_living_one_is
 #[tokio::test]
 async fn a_key_without_a_database_is_refused() {
     let bench = bench(60, vec![]);
-    let call =
-        Call { idempotency_key: Some("k".to_owned()), ..Call::new("probe", Input::Json(json!({"mode": "double"}))) };
+    let call = ToolCall {
+        idempotency_key: Some("k".to_owned()),
+        ..ToolCall::new("probe", ToolInput::Json(json!({"mode": "double"})))
+    };
     assert_eq!(code(&bench.executor.call(call).await), Some(ErrorCode::StoreUnavailable));
 }
 
@@ -538,30 +540,31 @@ fn names(catalog: &Catalog) -> Vec<&str> {
 #[test]
 fn selections_follow_profile_categories_and_overrides() {
     let all = Catalog::new([&PROBE, &SWAPPER, &VPIN, &STORE]).unwrap();
-    let select = |selection: Selection| all.select(&selection);
-    let trader = Selection { profile: Some(Profile::Trader), ..Selection::default() };
+    let select = |selection: ToolSelection| all.select(&selection);
+    let trader = ToolSelection { profile: Some(Profile::Trader), ..ToolSelection::default() };
     assert_eq!(names(&select(trader.clone()).unwrap()), ["probe", "quote"]);
-    let by_category = Selection { categories: vec![Category::Memory, Category::Data], ..Selection::default() };
+    let by_category = ToolSelection { categories: vec![Category::Memory, Category::Data], ..ToolSelection::default() };
     assert_eq!(names(&select(by_category).unwrap()), ["probe", "recall"]);
     let overridden =
-        Selection { include: vec!["compute_vpin".into(), "quote".into()], exclude: vec!["probe".into()], ..trader };
+        ToolSelection { include: vec!["compute_vpin".into(), "quote".into()], exclude: vec!["probe".into()], ..trader };
     assert_eq!(names(&select(overridden).unwrap()), ["compute_vpin", "quote"]);
-    assert!(select(Selection::default()).unwrap().is_empty());
+    assert!(select(ToolSelection::default()).unwrap().is_empty());
 
-    let unknown = Selection { exclude: vec!["compute_vpni".into()], ..Selection::default() };
+    let unknown = ToolSelection { exclude: vec!["compute_vpni".into()], ..ToolSelection::default() };
     let error = select(unknown).unwrap_err().to_string();
     assert_eq!(error, "unknown tool `compute_vpni`; did you mean `compute_vpin`?");
-    let both = Selection { include: vec!["probe".into()], exclude: vec!["probe".into()], ..Selection::default() };
+    let both =
+        ToolSelection { include: vec!["probe".into()], exclude: vec!["probe".into()], ..ToolSelection::default() };
     assert!(matches!(select(both), Err(SelectionError::Both(_))));
 }
 
 #[test]
 fn filters_combine() {
     let all = Catalog::new([&PROBE, &SWAPPER, &VPIN]).unwrap();
-    let filter = |filter: Filter| all.filter(filter).map(|entry| entry.def.meta.name).collect::<Vec<_>>();
-    assert_eq!(filter(Filter::default()), ["compute_vpin", "probe", "quote"]);
-    assert_eq!(filter(Filter { category: Some(Category::Trading), ..Filter::default() }), ["quote"]);
-    let nothing = Filter {
+    let filter = |filter: ToolFilter| all.filter(filter).map(|entry| entry.def.meta.name).collect::<Vec<_>>();
+    assert_eq!(filter(ToolFilter::default()), ["compute_vpin", "probe", "quote"]);
+    assert_eq!(filter(ToolFilter { category: Some(Category::Trading), ..ToolFilter::default() }), ["quote"]);
+    let nothing = ToolFilter {
         profile: Some(Profile::Fees),
         category: Some(Category::Trading),
         capability: Some(CapabilityTier::Read),

@@ -23,7 +23,7 @@ use super::context::CallContext;
 use super::{input, schema};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{ActionClass, CapabilityTier, ToolMeta};
-use bardo_safety::pipeline::Committed;
+use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::Proposal;
 
 /// Tool that changes nothing.
@@ -45,7 +45,7 @@ pub trait ReadTool: 'static {
     fn run(
         context: &CallContext,
         params: Self::Params,
-    ) -> impl Future<Output = Result<Reply<Self::Output>, ToolError>> + Send;
+    ) -> impl Future<Output = Result<ToolReply<Self::Output>, ToolError>> + Send;
 }
 
 /// Tool that changes state: it proposes an action, and the executor runs the proposal through the safety pipeline.
@@ -78,13 +78,16 @@ pub trait WriteTool: 'static {
     ///
     /// # Errors
     /// The envelope then reports the transactions without the tool's own result.
-    fn output(context: &CallContext, plan: Self::Plan, committed: &Committed)
-    -> Result<Reply<Self::Output>, ToolError>;
+    fn output(
+        context: &CallContext,
+        plan: Self::Plan,
+        committed: &CommitOutcome,
+    ) -> Result<ToolReply<Self::Output>, ToolError>;
 }
 
 /// Result of a tool, with hints and an explanation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply<T> {
+pub struct ToolReply<T> {
     /// Result of the call.
     pub output: T,
     /// Machine-readable facts that help the caller to decide what to do next.
@@ -93,7 +96,7 @@ pub struct Reply<T> {
     pub explanation: String,
 }
 
-impl<T> Reply<T> {
+impl<T> ToolReply<T> {
     /// Creates a reply without hints.
     pub fn new(output: T, explanation: impl Into<String>) -> Self {
         Self { output, decision_hints: None, explanation: explanation.into() }
@@ -126,19 +129,21 @@ pub(super) enum Handler {
 }
 
 /// Read with valid parameters, ready to run.
-pub(super) type ReadJob = Box<dyn FnOnce(CallContext) -> BoxFuture<'static, Result<Reply<Value>, ToolError>> + Send>;
+pub(super) type ReadJob =
+    Box<dyn FnOnce(CallContext) -> BoxFuture<'static, Result<ToolReply<Value>, ToolError>> + Send>;
 
 /// Write with valid parameters, ready to prepare.
-pub(super) type WriteJob = Box<dyn FnOnce(CallContext) -> BoxFuture<'static, Result<Prepared, ToolError>> + Send>;
+pub(super) type WriteJob = Box<dyn FnOnce(CallContext) -> BoxFuture<'static, Result<PreparedWrite, ToolError>> + Send>;
 
 /// Proposal of a write, with the function that turns its outcome into the tool's answer.
-pub(super) struct Prepared {
+pub(super) struct PreparedWrite {
     pub(super) proposal: Proposal,
-    pub(super) deliver: Deliver,
+    pub(super) deliver: AnswerBuilder,
 }
 
 /// Function that turns the outcome of a write into the tool's answer.
-pub(super) type Deliver = Box<dyn FnOnce(&CallContext, &Committed) -> Result<Reply<Value>, ToolError> + Send>;
+pub(super) type AnswerBuilder =
+    Box<dyn FnOnce(&CallContext, &CommitOutcome) -> Result<ToolReply<Value>, ToolError> + Send>;
 
 impl ToolDef {
     /// Erases a read tool. A tool whose metadata claims more than reading does not compile.
@@ -201,14 +206,15 @@ fn bind_write<T: WriteTool>(params: &Value, names: &[String]) -> Result<WriteJob
     Ok(Box::new(move |context| {
         Box::pin(async move {
             let (proposal, plan) = T::prepare(&context, params).await?;
-            let deliver: Deliver = Box::new(move |context, committed| erased(T::output(context, plan, committed)?));
-            Ok(Prepared { proposal, deliver })
+            let deliver: AnswerBuilder =
+                Box::new(move |context, committed| erased(T::output(context, plan, committed)?));
+            Ok(PreparedWrite { proposal, deliver })
         })
     }))
 }
 
-fn erased<T: Serialize + JsonSchema>(reply: Reply<T>) -> Result<Reply<Value>, ToolError> {
-    let Reply { output, decision_hints, explanation } = reply;
+fn erased<T: Serialize + JsonSchema>(reply: ToolReply<T>) -> Result<ToolReply<Value>, ToolError> {
+    let ToolReply { output, decision_hints, explanation } = reply;
     let output = serde_json::to_value(output).map_err(|error| {
         ToolError::new(ErrorCode::ToolPanicked, format_args!("the result cannot be written as JSON: {error}"))
     })?;
@@ -219,5 +225,5 @@ fn erased<T: Serialize + JsonSchema>(reply: Reply<T>) -> Result<Reply<Value>, To
         let what = format_args!("the result does not fit the tool's output schema: {fault}");
         return Err(ToolError::new(ErrorCode::ToolPanicked, what));
     }
-    Ok(Reply { output, decision_hints, explanation })
+    Ok(ToolReply { output, decision_hints, explanation })
 }

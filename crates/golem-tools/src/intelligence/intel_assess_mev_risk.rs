@@ -5,15 +5,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
 use crate::mev::{SPLIT_ABOVE, liquidity_share};
-use crate::swap_ask::{SwapAsk, slippage};
+use crate::swap_query::{SwapQuery, slippage};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
-use golem_chain::network::Contract;
+use golem_chain::network::KnownContract;
 use golem_chain::token;
 use golem_protocols::uniswap::discovery::PoolSnapshot;
 use golem_protocols::uniswap::pool::minimum_out;
@@ -149,27 +149,27 @@ impl ReadTool for AssessMevRisk {
         json!({"token_in": "WETH", "token_out": "USDC", "amount": "50", "chain": "ethereum", "slippage_bps": 100})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         let world = &context.world;
         let chain = world.chain(&params.chain)?;
         let slippage = slippage(context, params.slippage_bps)?;
         context.step("Resolving tokens");
-        let ask = SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
+        let ask = SwapQuery::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
         context.step("Computing route");
         let (route, snapshot, gas_price) = ask.route(world).await?;
         context.step("Simulating sandwiches");
-        let assessed = Assessment::new(&ask, &route, &snapshot, gas_price).await?;
+        let assessed = ValuedRoute::new(&ask, &route, &snapshot, gas_price).await?;
         assessed.answer(slippage)
     }
 }
 
 /// Route with the prices and the gas cost that value an attack on it.
-struct Assessment<'a> {
-    ask: &'a SwapAsk<'a>,
+struct ValuedRoute<'a> {
+    ask: &'a SwapQuery<'a>,
     route: &'a Route,
     snapshot: &'a PoolSnapshot,
     /// Input tokens of the route's hops, in which a sandwich can be paid: token, contract and price.
-    paid: Vec<(token::Token, Address, Option<Usd>)>,
+    paid: Vec<(token::TokenInfo, Address, Option<Usd>)>,
     price_out: Option<Usd>,
     /// Largest share of a pool's token balance that the trade takes.
     share: Ratio,
@@ -177,9 +177,9 @@ struct Assessment<'a> {
     gas: Option<Usd>,
 }
 
-impl<'a> Assessment<'a> {
+impl<'a> ValuedRoute<'a> {
     async fn new(
-        ask: &'a SwapAsk<'a>,
+        ask: &'a SwapQuery<'a>,
         route: &'a Route,
         snapshot: &'a PoolSnapshot,
         gas_price: u128,
@@ -189,7 +189,7 @@ impl<'a> Assessment<'a> {
             route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.token_in)).collect();
         paid.sort_unstable();
         paid.dedup();
-        let wrapped = network.book.contract(Contract::WrappedNative);
+        let wrapped = network.book.contract(KnownContract::WrappedNative);
         let priced: Vec<Address> = paid.iter().copied().chain([ask.contract_out]).chain(wrapped).collect();
         let (tokens, reports) =
             futures::join!(token::read(&paid, network, chain.client.agreed()), chain.prices.prices(&priced));
@@ -265,7 +265,7 @@ impl<'a> Assessment<'a> {
         Some(low)
     }
 
-    fn answer(&self, slippage: BasisPoints) -> Result<Reply<Output>, ToolError> {
+    fn answer(&self, slippage: BasisPoints) -> Result<ToolReply<Output>, ToolError> {
         let (token_in, token_out) = (&self.ask.token_in, &self.ask.token_out);
         let amount_in = TokenAmount::new(self.route.amount_in, token_in.decimals)?;
         let amount_out = TokenAmount::new(self.route.amount_out, token_out.decimals)?;
@@ -280,7 +280,7 @@ impl<'a> Assessment<'a> {
         let parts = if split { share_bps.div_ceil(U256::from(SPLIT_ABOVE)).saturating_to() } else { 1 };
         let sandwich = match &worst {
             None => None,
-            Some((found, _, usd)) => Some(self.told(found, *usd)?),
+            Some((found, _, usd)) => Some(self.describe(found, *usd)?),
         };
         let advice = advice(risk, slippage.get(), safe_slippage_bps, parts);
         let explanation = format!(
@@ -329,10 +329,10 @@ impl<'a> Assessment<'a> {
             parts,
             advice,
         };
-        Ok(Reply::new(output, explanation).hint(hints))
+        Ok(ToolReply::new(output, explanation).hint(hints))
     }
 
-    fn told(&self, found: &Sandwich, usd: Option<Usd>) -> Result<SandwichFound, ToolError> {
+    fn describe(&self, found: &Sandwich, usd: Option<Usd>) -> Result<SandwichFound, ToolError> {
         let token = self.paid.iter().find(|(_, address, _)| *address == found.token).map(|(token, _, _)| token);
         let amount = |raw: U256| match token {
             Some(token) => TokenAmount::new(raw, token.decimals).map(|amount| amount.to_string()),
@@ -358,7 +358,7 @@ fn advice(risk: Risk, slippage_bps: u32, safe_slippage_bps: Option<u32>, parts: 
     if risk > Risk::Low {
         match safe_slippage_bps {
             Some(safe) if safe > 0 && safe < slippage_bps => {
-                advice.push(format!("Use a slippage of {safe} basis points or less: a sandwich then gains nothing."));
+                advice.push(format!("Use a slippage of {safe} basis points or less: the risk is then at most low."));
             }
             _ => advice.push("No slippage tolerance makes it safe as one trade: reduce the amount.".to_owned()),
         }

@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::ALL_TOOL_DEFS;
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo_safety::ledger::{Breaker, Micros, Span};
+use bardo_safety::ledger::{CapPeriod, FailureBreaker, MicroUsd};
 use bardo_safety::policy::Policy;
-use bardo_safety::status::{CapStatus, CountStatus, Status};
-use bardo_safety::stop::{InForce, meaning};
+use bardo_safety::status::{CapStatus, CountStatus, RuleStatus};
+use bardo_safety::stop::{ActiveStop, meaning};
 
 /// Definition of the `check_safety_status` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<CheckSafetyStatus>();
@@ -189,7 +189,7 @@ impl ReadTool for CheckSafetyStatus {
         json!({})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         context.step("Reading limits");
         let world = &context.world;
         let chain = match &params.chain {
@@ -203,7 +203,7 @@ impl ReadTool for CheckSafetyStatus {
             ToolError::new(ErrorCode::StoreUnavailable, "no ledger is open, so past spending is unknown")
         })?;
         let account = world.account(None)?;
-        let phase = context.standing().phase;
+        let phase = context.conditions().phase;
         let status =
             rules.status(chain.network().chain_id, account, context.golem_id(), phase, world.clock.now_millis());
         let status = status.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
@@ -212,14 +212,14 @@ impl ReadTool for CheckSafetyStatus {
             [] => "Nothing blocks trading now.".to_owned(),
             found => format!("At most exits and revocations pass: {}.", found.join("; ")),
         };
-        Ok(Reply::new(output, said))
+        Ok(ToolReply::new(output, said))
     }
 }
 
-fn output(context: &CallContext, policy: &Policy, status: Status) -> Output {
+fn output(context: &CallContext, policy: &Policy, status: RuleStatus) -> Output {
     let blocked_by = blocked_by(&status);
-    let Status { stop, phase, waiting, caps, trades, calls, breaker, high_water, .. } = &status;
-    let seen = *high_water > Micros::ZERO;
+    let RuleStatus { stop, phase, waiting, caps, trades, calls, breaker, high_water, .. } = &status;
+    let seen = *high_water > MicroUsd::ZERO;
     Output {
         can_trade: blocked_by.is_empty(),
         blocked_by,
@@ -250,15 +250,17 @@ fn output(context: &CallContext, policy: &Policy, status: Status) -> Output {
     }
 }
 
-fn blocked_by(status: &Status) -> Vec<String> {
+fn blocked_by(status: &RuleStatus) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(level) = status.stop.level() {
         found.push(format!("{level} is in force"));
     }
     match status.breaker {
-        Breaker::Closed { .. } | Breaker::HalfOpen => {}
-        Breaker::Open { failures, .. } => found.push(format!("the breaker is open after {failures} failures in a row")),
-        Breaker::Trial => found.push("the breaker's single trial trade is in progress".to_owned()),
+        FailureBreaker::Closed { .. } | FailureBreaker::HalfOpen => {}
+        FailureBreaker::Open { failures, .. } => {
+            found.push(format!("the breaker is open after {failures} failures in a row"))
+        }
+        FailureBreaker::Trial => found.push("the breaker's single trial trade is in progress".to_owned()),
     }
     if status.trades.left == 0 {
         found.push(format!("{} of {} trades in the last hour are used", status.trades.used, status.trades.limit));
@@ -266,17 +268,17 @@ fn blocked_by(status: &Status) -> Vec<String> {
     if status.cooldown_left > 0 {
         found.push(format!("the next trade may start in {} s", status.cooldown_left.div_ceil(1_000)));
     }
-    let full = status.caps.iter().filter(|cap| cap.left == Micros::ZERO);
+    let full = status.caps.iter().filter(|cap| cap.left == MicroUsd::ZERO);
     found.extend(full.map(|cap| format!("nothing is left of {}", cap.rule)));
     found
 }
 
-fn stop_status(stop: &InForce) -> Option<StopStatus> {
+fn stop_status(stop: &ActiveStop) -> Option<StopStatus> {
     let level = stop.level()?;
     let (reason, by) = match stop {
-        InForce::Stop(stop) => (stop.reason.to_string(), stop.by.to_string()),
-        InForce::None => (String::new(), String::new()),
-        InForce::Garbled { why } => (why.clone(), "an unreadable stop file".to_owned()),
+        ActiveStop::Stop(stop) => (stop.reason.to_string(), stop.by.to_string()),
+        ActiveStop::None => (String::new(), String::new()),
+        ActiveStop::Garbled { why } => (why.clone(), "an unreadable stop file".to_owned()),
     };
     Some(StopStatus { level: level.as_str(), means: meaning(level), reason, by })
 }
@@ -285,10 +287,10 @@ fn cap(cap: &CapStatus) -> Cap {
     Cap {
         rule: cap.rule.to_string(),
         per: match cap.span {
-            Span::Once => "action",
-            Span::Hour => "hour",
-            Span::Day => "day",
-            Span::Month => "month",
+            CapPeriod::Once => "action",
+            CapPeriod::Hour => "hour",
+            CapPeriod::Day => "day",
+            CapPeriod::Month => "month",
         },
         limit_usd: cap.limit.dollars().to_string(),
         used_usd: cap.used.dollars().to_string(),
@@ -301,7 +303,7 @@ fn count(CountStatus { limit, used, left }: CountStatus) -> Count {
     Count { limit, used, left }
 }
 
-fn breaker_status(breaker: Breaker, limit: u32, now: u64) -> BreakerStatus {
+fn breaker_status(breaker: FailureBreaker, limit: u32, now: u64) -> BreakerStatus {
     let told = |state, failures, until: Option<u64>| BreakerStatus {
         state,
         failures,
@@ -309,15 +311,15 @@ fn breaker_status(breaker: Breaker, limit: u32, now: u64) -> BreakerStatus {
         trial_in_seconds: until.map(|at| at.saturating_sub(now).div_ceil(1_000)),
     };
     match breaker {
-        Breaker::Closed { failures } => told("closed", Some(failures), None),
-        Breaker::Open { until, failures } => told("open", Some(failures), Some(until)),
-        Breaker::HalfOpen => told("half_open", None, None),
-        Breaker::Trial => told("trial", None, None),
+        FailureBreaker::Closed { failures } => told("closed", Some(failures), None),
+        FailureBreaker::Open { until, failures } => told("open", Some(failures), Some(until)),
+        FailureBreaker::HalfOpen => told("half_open", None, None),
+        FailureBreaker::Trial => told("trial", None, None),
     }
 }
 
 fn standing(context: &CallContext) -> Vec<StandingApproval> {
-    let grants = context.standing().desk.as_ref().map(|desk| desk.grants()).unwrap_or_default();
+    let grants = context.conditions().desk.as_ref().map(|desk| desk.grants()).unwrap_or_default();
     let live = grants.iter();
     live.map(|(grant, lasts)| StandingApproval {
         tool: grant.scope().tool.to_owned(),

@@ -8,14 +8,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
+use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolReply, address};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::units::TokenAmount;
-use golem_chain::fork::{Call, Change, Changes, Outcome, Simulation, Status};
-use golem_chain::token::{self, Token};
+use golem_chain::fork::{ExecutionStatus, ForkCall, SimulatedOutcome, Simulation, StateChanges, ValueChange};
+use golem_chain::token::{self, TokenInfo};
 
 /// Definition of the `simulate_transaction` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<SimulateTransaction>();
@@ -155,7 +155,7 @@ impl ReadTool for SimulateTransaction {
         })
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         let chain = context.world.chain(&params.chain)?;
         let call = call(context, &params)?;
         context.step("Pinning the block");
@@ -171,7 +171,7 @@ impl ReadTool for SimulateTransaction {
     }
 }
 
-fn call(context: &CallContext, params: &Params) -> Result<Call, ToolError> {
+fn call(context: &CallContext, params: &Params) -> Result<ForkCall, ToolError> {
     let wrong = |parameter: &str, what: &str| {
         ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: {what}"))
             .detail("parameter", parameter)
@@ -192,17 +192,17 @@ fn call(context: &CallContext, params: &Params) -> Result<Call, ToolError> {
         return Err(wrong("to", "a target address or the code of a new contract is required"));
     }
     Ok(match to {
-        Some(to) => Call::new(from, to, data),
-        None => Call::create(from, data),
+        Some(to) => ForkCall::new(from, to, data),
+        None => ForkCall::create(from, data),
     }
     .with_value(value.raw()))
 }
 
 /// Tokens whose balances or allowances changed, if their contracts answer as tokens.
-struct Names(BTreeMap<Address, Token>);
+struct Names(BTreeMap<Address, TokenInfo>);
 
 impl Names {
-    async fn of(chain: &WorldChain, changes: &Changes) -> Result<Self, ToolError> {
+    async fn of(chain: &ConnectedChain, changes: &StateChanges) -> Result<Self, ToolError> {
         let balances = changes.balances.iter().map(|change| change.token);
         let allowances = changes.allowances.iter().map(|change| change.token);
         let permits = changes.permit2_allowances.iter().map(|change| change.token);
@@ -221,7 +221,7 @@ impl Names {
         self.0.get(&token).map_or_else(|| token.to_string(), |token| token.symbol.to_string())
     }
 
-    fn change(&self, token: Address, moved: &Change<U256>) -> String {
+    fn change(&self, token: Address, moved: &ValueChange<U256>) -> String {
         signed(moved, |raw| match self.0.get(&token).map(|token| TokenAmount::new(raw, token.decimals)) {
             Some(Ok(amount)) => amount.to_string(),
             Some(Err(_)) | None => raw.to_string(),
@@ -230,7 +230,7 @@ impl Names {
 }
 
 /// Formats the signed difference, with the magnitude formatted by `form`.
-fn signed(moved: &Change<U256>, form: impl Fn(U256) -> String) -> String {
+fn signed(moved: &ValueChange<U256>, form: impl Fn(U256) -> String) -> String {
     if moved.after >= moved.before {
         format!("+{}", form(moved.after - moved.before))
     } else {
@@ -239,18 +239,18 @@ fn signed(moved: &Change<U256>, form: impl Fn(U256) -> String) -> String {
 }
 
 fn answer(
-    chain: &WorldChain,
-    call: &Call,
+    chain: &ConnectedChain,
+    call: &ForkCall,
     simulation: &Simulation,
-    outcome: &Outcome,
+    outcome: &SimulatedOutcome,
     names: &Names,
-) -> Result<Reply<Output>, ToolError> {
+) -> Result<ToolReply<Output>, ToolError> {
     let changes = &simulation.changes;
     let coin = chain.network().native_symbol;
     let (word, reason) = match &outcome.status {
-        Status::Success => ("success", None),
-        Status::Reverted(reason) => ("reverted", Some(reason.to_string())),
-        Status::Halted(reason) => ("halted", Some(reason.to_string())),
+        ExecutionStatus::Success => ("success", None),
+        ExecutionStatus::Reverted(reason) => ("reverted", Some(reason.to_string())),
+        ExecutionStatus::Halted(reason) => ("halted", Some(reason.to_string())),
     };
     let coins = changes.accounts.iter().filter(|change| change.balance.moved()).map(|change| BalanceMoved {
         account: change.account.to_string(),
@@ -323,11 +323,11 @@ fn answer(
         also_changed,
         complete,
     };
-    Ok(Reply::new(output, explanation).hint(hints))
+    Ok(ToolReply::new(output, explanation).hint(hints))
 }
 
 /// Describes other changes of the sender: collection approvals, NFTs, code and delegation.
-fn also_changed(from: Address, changes: &Changes) -> Vec<String> {
+fn also_changed(from: Address, changes: &StateChanges) -> Vec<String> {
     let mut told = Vec::new();
     for change in changes.operators.iter().filter(|change| change.owner == from && change.approved.moved()) {
         let may = if change.approved.after { "may now" } else { "may no longer" };

@@ -5,16 +5,16 @@ use serde_json::{Map, Value, json};
 
 use super::uniswap_execute_swap::shortfall;
 use crate::shared::explorer_url;
-use crate::swap_ask::price_between;
-use bardo_base::fabric::{Asset, OrderUpdate};
+use crate::swap_query::price_between;
+use bardo_base::fabric::{CardToken, OrderUpdate};
 use bardo_base::units::TokenAmount;
 use golem_chain::network::Network;
 
 /// Writes the amounts of an order's fill into the data of an answer. Unfilled orders, and data of tools without these
 /// fields, stay unchanged.
-pub fn tell(data: &mut Map<String, Value>, network: &Network, update: &OrderUpdate) {
+pub fn write_fill(data: &mut Map<String, Value>, network: &Network, update: &OrderUpdate) {
     let Some(fill) = update.fill.as_ref().filter(|_| data.contains_key("slippage_actual_bps")) else { return };
-    let amount = |text: &str, asset: &Asset| TokenAmount::parse(text, asset.decimals).ok();
+    let amount = |text: &str, asset: &CardToken| TokenAmount::parse(text, asset.decimals).ok();
     let paid = amount(&fill.amount_in, &update.token_in);
     let received = amount(&fill.amount_out, &update.token_out);
     let quoted = amount(&update.quoted_out, &update.token_out).map_or(U256::ZERO, |amount| amount.raw());

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
-use crate::orders::{CHECKS, TakenBack, card, field, own, taking_back};
+use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
+use crate::orders::{CHECKS, CancelReceipt, card, field, own, taking_back};
 use crate::shared::{head_time, invalid};
 use bardo_abi::erc7683::OriginSettler;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -17,8 +17,8 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::SafeText;
-use bardo_safety::pipeline::Committed;
-use bardo_safety::proposal::{Inflow, Intent, Proposal};
+use bardo_safety::pipeline::CommitOutcome;
+use bardo_safety::proposal::{Inflow, Proposal, ProposalIntent};
 use bardo_safety::typed::TypedMessage;
 use golem_chain::provider::ProviderError;
 
@@ -47,11 +47,11 @@ pub struct Output {
     amount: String,
     /// Transaction that refunded the intent.
     #[serde(flatten)]
-    transaction: TakenBack,
+    transaction: CancelReceipt,
 }
 
 /// Values kept from preparation for the result.
-pub struct Plan {
+pub struct RefundPlan {
     intent_id: String,
     amount: String,
     symbol: SafeText,
@@ -95,13 +95,13 @@ impl WriteTool for IntentRefund {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = Plan;
+    type Plan = RefundPlan;
 
     fn example() -> Value {
         json!({"intent_id": format!("0x{}", "00".repeat(32))})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, RefundPlan), ToolError> {
         let record = own(context, &params.intent_id, "intent_id").await?;
         let id = record.hash;
         let TypedMessage::CrossChainOrder { intent, .. } = &record.message else {
@@ -139,15 +139,21 @@ impl WriteTool for IntentRefund {
         let back = intent.data.inputAmount;
         let token = chain.token(&intent.data.inputToken.to_string()).await?;
         let inflow = Inflow { token, at_least: back, expected: back, recipient: record.account };
-        let proposal =
-            Proposal { inflows: vec![inflow], ..taking_back(context, &record, Intent::Refund, call, &expected) };
-        Ok((proposal, Plan { intent_id: id.to_string(), amount, symbol }))
+        let proposal = Proposal {
+            inflows: vec![inflow],
+            ..taking_back(context, &record, ProposalIntent::Refund, call, &expected)
+        };
+        Ok((proposal, RefundPlan { intent_id: id.to_string(), amount, symbol }))
     }
 
-    fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+    fn output(
+        context: &CallContext,
+        plan: RefundPlan,
+        committed: &CommitOutcome,
+    ) -> Result<ToolReply<Output>, ToolError> {
         let done = format!("{} {} of intent {} is back in the wallet", plan.amount, plan.symbol, plan.intent_id);
-        let (transaction, ended, said) = TakenBack::of(context, committed, &done)?;
+        let (transaction, ended, said) = CancelReceipt::of(context, committed, &done)?;
         let status = if ended { "refunded" } else { "expired" };
-        Ok(Reply::new(Output { intent_id: plan.intent_id, status, amount: plan.amount, transaction }, said))
+        Ok(ToolReply::new(Output { intent_id: plan.intent_id, status, amount: plan.amount, transaction }, said))
     }
 }

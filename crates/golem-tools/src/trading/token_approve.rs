@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::allowances::{self, APPROVAL_GAS, approve};
-use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
-use crate::shared::{CHECKS, Sent, head_time, invalid};
+use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool, address};
+use crate::shared::{CHECKS, PlanReceipt, head_time, invalid};
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::ToolError;
 use bardo_base::model::{
@@ -17,9 +17,9 @@ use bardo_base::model::{
 };
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
-use bardo_safety::pipeline::Committed;
-use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
-use golem_chain::network::Contract;
+use bardo_safety::pipeline::CommitOutcome;
+use bardo_safety::proposal::{AllowanceBound, AllowanceKind, LegPurpose, PlanLeg, Proposal, ProposalIntent};
+use golem_chain::network::KnownContract;
 use golem_chain::permit2::UNLIMITED;
 use golem_chain::token::TokenId;
 
@@ -72,7 +72,7 @@ pub struct Output {
 }
 
 /// Values kept from preparation for the result.
-pub struct Plan {
+pub struct ApprovalPlan {
     token: String,
     decimals: u8,
     spender: Address,
@@ -123,13 +123,13 @@ impl WriteTool for TokenApprove {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = Plan;
+    type Plan = ApprovalPlan;
 
     fn example() -> Value {
         json!({"token": "USDC", "amount": "100", "chain": "ethereum"})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, ApprovalPlan), ToolError> {
         let chain = context.world.chain(&params.chain)?;
         let account = context.world.account(None)?;
         if params.expires_in == 0 || params.expires_in > MAX_EXPIRY {
@@ -150,7 +150,7 @@ impl WriteTool for TokenApprove {
             return Err(invalid("spender", &"name the contract that will spend the token"));
         }
         let through = routers.contains(&spender);
-        let permit2 = chain.contract(Contract::Permit2);
+        let permit2 = chain.contract(KnownContract::Permit2);
         let taker = if through { permit2? } else { spender };
         let (standing, _) =
             allowances::read(chain, contract, account, taker, &[spender][..usize::from(through)]).await?;
@@ -160,9 +160,9 @@ impl WriteTool for TokenApprove {
             let first = !standing.of_token.is_zero()
                 && allowances::needs_zero_first(chain, contract, account, taker, amount).await?;
             if first {
-                legs.push(approve(Purpose::Approve, contract, taker, U256::ZERO));
+                legs.push(approve(LegPurpose::Approve, contract, taker, U256::ZERO));
             }
-            legs.push(approve(if through { Purpose::Approve } else { Purpose::Main }, contract, taker, amount));
+            legs.push(approve(if through { LegPurpose::Approve } else { LegPurpose::Main }, contract, taker, amount));
             let kind = AllowanceKind::Erc20;
             bounds.push(AllowanceBound { token: token.clone(), spender: taker, kind, at_most: amount });
         }
@@ -187,7 +187,7 @@ impl WriteTool for TokenApprove {
         let label = chain.network().book.label(spender);
         let who = label.clone().unwrap_or_else(|| spender.to_string());
         let expected = format!("{who} may take {shown} {}", token.symbol);
-        let plan = Plan {
+        let plan = ApprovalPlan {
             token: if token.listed { token.symbol.to_string() } else { contract.to_string() },
             decimals: token.decimals,
             spender,
@@ -201,7 +201,7 @@ impl WriteTool for TokenApprove {
             call_id: context.call_id(),
             golem_id: context.golem_id().clone(),
             account,
-            intent: Intent::Approve,
+            intent: ProposalIntent::Approve,
             legs,
             outflows: Vec::new(),
             inflows: Vec::new(),
@@ -214,8 +214,12 @@ impl WriteTool for TokenApprove {
         Ok((proposal, plan))
     }
 
-    fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
-        let sent = Sent::of(context, committed)?;
+    fn output(
+        context: &CallContext,
+        plan: ApprovalPlan,
+        committed: &CommitOutcome,
+    ) -> Result<ToolReply<Output>, ToolError> {
+        let sent = PlanReceipt::of(context, committed)?;
         let allowance = shown(plan.amount, plan.decimals);
         let who = plan.label.clone().unwrap_or_else(|| plan.spender.to_string());
         let explanation = sent.explain(&format!("{who} may take {allowance} {}", plan.token));
@@ -229,7 +233,7 @@ impl WriteTool for TokenApprove {
             gas_used: sent.gas_used,
             explorer_url: sent.explorer_url,
         };
-        Ok(Reply::new(output, explanation).hint(json!({"spender_label": plan.label})))
+        Ok(ToolReply::new(output, explanation).hint(json!({"spender_label": plan.label})))
     }
 }
 
@@ -256,10 +260,10 @@ fn shown(amount: U256, decimals: u8) -> String {
     TokenAmount::new(amount, decimals).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
 }
 /// Call of Permit2 that lets `spender` take `amount` of `token`, in raw units, until `expires_at`, in Unix seconds.
-fn approve_in_permit2(permit2: Address, token: Address, spender: Address, amount: U160, expires_at: u64) -> Leg {
+fn approve_in_permit2(permit2: Address, token: Address, spender: Address, amount: U160, expires_at: u64) -> PlanLeg {
     let call = Permit2::approveCall { token, spender, amount, expiration: U48::from(expires_at) };
-    Leg {
-        purpose: Purpose::Main,
+    PlanLeg {
+        purpose: LegPurpose::Main,
         to: permit2,
         value: U256::ZERO,
         data: call.abi_encode().into(),

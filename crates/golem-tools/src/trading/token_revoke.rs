@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::allowances::{self, APPROVAL_GAS, approve};
-use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
-use crate::shared::{CHECKS, Sent, invalid};
+use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool, address};
+use crate::shared::{CHECKS, PlanReceipt, invalid};
 use bardo_abi::permit2::Permit2::{self, TokenSpenderPair};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::SafeText;
-use bardo_safety::pipeline::Committed;
-use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
-use golem_chain::network::Contract;
+use bardo_safety::pipeline::CommitOutcome;
+use bardo_safety::proposal::{AllowanceBound, AllowanceKind, LegPurpose, PlanLeg, Proposal, ProposalIntent};
+use golem_chain::network::KnownContract;
 use golem_chain::token::TokenId;
 
 /// Definition of the `token_revoke` tool.
@@ -55,7 +55,7 @@ pub struct Output {
 }
 
 /// Values kept from preparation for the result.
-pub struct Plan {
+pub struct RevocationPlan {
     token: String,
     spenders: Vec<String>,
     /// Labels of the spenders from the address book; the address where there is no label.
@@ -103,13 +103,13 @@ impl WriteTool for TokenRevoke {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = Plan;
+    type Plan = RevocationPlan;
 
     fn example() -> Value {
         json!({"token": "USDC", "chain": "ethereum"})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, RevocationPlan), ToolError> {
         let chain = context.world.chain(&params.chain)?;
         let account = context.world.account(None)?;
         let token = chain.token(&params.token).await?;
@@ -117,7 +117,7 @@ impl WriteTool for TokenRevoke {
             return Err(invalid("token", &"the native token is sent with the call and has no allowances"));
         };
         context.step("Reading allowance");
-        let permit2 = chain.contract(Contract::Permit2)?;
+        let permit2 = chain.contract(KnownContract::Permit2)?;
         let asked = params.spender.as_deref().map(|text| address(text, "spender")).transpose()?;
         let (spender, through): (Address, Vec<Address>) = match asked {
             Some(spender) => (spender, vec![spender]),
@@ -132,7 +132,7 @@ impl WriteTool for TokenRevoke {
         };
         if !standing.of_token.is_zero() {
             gone(spender, AllowanceKind::Erc20);
-            legs.push(approve(Purpose::Main, contract, spender, U256::ZERO));
+            legs.push(approve(LegPurpose::Main, contract, spender, U256::ZERO));
             spenders.push(spender.to_string());
         }
         let taken = through.iter().zip(&inside).filter(|(_, inside)| !inside.amount.is_zero());
@@ -142,9 +142,9 @@ impl WriteTool for TokenRevoke {
             spenders.extend(approvals.iter().map(|pair| pair.spender.to_string()));
             approvals.iter().for_each(|pair| gone(pair.spender, AllowanceKind::Permit2 { expires_at: 0 }));
             // A plan has one main transaction: the one before it becomes a preparing approval.
-            legs.iter_mut().for_each(|leg: &mut Leg| leg.purpose = Purpose::Approve);
-            legs.push(Leg {
-                purpose: Purpose::Main,
+            legs.iter_mut().for_each(|leg: &mut PlanLeg| leg.purpose = LegPurpose::Approve);
+            legs.push(PlanLeg {
+                purpose: LegPurpose::Main,
                 to: permit2,
                 value: U256::ZERO,
                 data: Permit2::lockdownCall { approvals }.abi_encode().into(),
@@ -165,14 +165,14 @@ impl WriteTool for TokenRevoke {
         let called: Vec<String> = spenders.iter().map(name).collect();
         let expected = format!("{} may no longer take {}", called.join(", "), token.symbol);
         let listed = if token.listed { token.symbol.to_string() } else { contract.to_string() };
-        let plan = Plan { token: listed, spenders, called };
+        let plan = RevocationPlan { token: listed, spenders, called };
         let proposal = Proposal {
             chain_id: chain.network().chain_id,
             tool: *context.meta(),
             call_id: context.call_id(),
             golem_id: context.golem_id().clone(),
             account,
-            intent: Intent::Revoke,
+            intent: ProposalIntent::Revoke,
             legs,
             outflows: Vec::new(),
             inflows: Vec::new(),
@@ -185,8 +185,12 @@ impl WriteTool for TokenRevoke {
         Ok((proposal, plan))
     }
 
-    fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
-        let sent = Sent::of(context, committed)?;
+    fn output(
+        context: &CallContext,
+        plan: RevocationPlan,
+        committed: &CommitOutcome,
+    ) -> Result<ToolReply<Output>, ToolError> {
+        let sent = PlanReceipt::of(context, committed)?;
         let explanation = sent.explain(&format!("{} may no longer take {}", plan.called.join(", "), plan.token));
         let hints = match (plan.spenders.as_slice(), plan.called.as_slice()) {
             ([spender], [called]) if spender != called => json!({"spender_label": called}),
@@ -200,6 +204,6 @@ impl WriteTool for TokenRevoke {
             gas_used: sent.gas_used,
             explorer_url: sent.explorer_url,
         };
-        Ok(Reply::new(output, explanation).hint(hints))
+        Ok(ToolReply::new(output, explanation).hint(hints))
     }
 }

@@ -11,27 +11,27 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
+use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolReply, address};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use golem_chain::multicall::Calls;
-use golem_chain::network::{AddressBook, Contract};
-use golem_chain::token::{Token, TokenId};
-use golem_protocols::uniswap::quote::{ApprovalAsk, ApprovalWord};
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::{AddressBook, KnownContract};
+use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::uniswap::quote::{ApprovalQuery, SourceApproval};
 
 /// Definition of the `uniswap_check_allowance` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<CheckAllowance>();
 
 /// Universal Routers that spend through Permit2, preferred first.
-const ROUTERS: [Contract; 4] = [
-    Contract::UniversalRouter,
-    Contract::UniversalRouterV211,
-    Contract::UniversalRouterV212,
-    Contract::UniversalRouterV220,
+const ROUTERS: [KnownContract; 4] = [
+    KnownContract::UniversalRouter,
+    KnownContract::UniversalRouterV211,
+    KnownContract::UniversalRouterV212,
+    KnownContract::UniversalRouterV220,
 ];
 
 /// Timeout for the quote source's answer about approvals.
@@ -103,7 +103,7 @@ impl ReadTool for CheckAllowance {
         json!({"token": "WETH", "chain": "ethereum"})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         let chain = context.world.chain(&params.chain)?;
         let owner = context.world.account(None)?;
         context.step("Resolving token");
@@ -142,7 +142,7 @@ impl ReadTool for CheckAllowance {
         } else {
             format!("{who} may not take all {} the wallet holds; an approval is needed.", token.symbol)
         };
-        let said = second_word(context, chain, contract, owner, spender, &found).await;
+        let said = compare_with_source(context, chain, contract, owner, spender, &found).await;
         let hints = json!({
             "quote_source": said,
             "owner": owner,
@@ -153,14 +153,14 @@ impl ReadTool for CheckAllowance {
                 json!({"amount": amount.to_string(), "expires_at": expires_at, "expired": found.expired})
             }),
         });
-        Ok(Reply::new(output, explanation).hint(hints))
+        Ok(ToolReply::new(output, explanation).hint(hints))
     }
 }
 
-fn default_router(chain: &WorldChain) -> Result<Address, ToolError> {
+fn default_router(chain: &ConnectedChain) -> Result<Address, ToolError> {
     let book = &chain.network().book;
     let known = ROUTERS.into_iter().find_map(|router| book.contract(router));
-    known.map_or_else(|| chain.contract(Contract::UniversalRouter), Ok)
+    known.map_or_else(|| chain.contract(KnownContract::UniversalRouter), Ok)
 }
 
 fn takes_through_permit2(book: &AddressBook, spender: Address) -> bool {
@@ -168,7 +168,7 @@ fn takes_through_permit2(book: &AddressBook, spender: Address) -> bool {
 }
 
 /// Allowances of a token, all read in one block. Raw units.
-struct Allowed {
+struct TokenAllowances {
     /// Amount that the spender can take now.
     usable: U256,
     /// Balance of the owner.
@@ -181,14 +181,19 @@ struct Allowed {
     expired: bool,
 }
 
-async fn read(chain: &WorldChain, token: Address, owner: Address, spender: Address) -> Result<Allowed, ToolError> {
+async fn read(
+    chain: &ConnectedChain,
+    token: Address,
+    owner: Address,
+    spender: Address,
+) -> Result<TokenAllowances, ToolError> {
     let network = chain.network();
     let routed = takes_through_permit2(&network.book, spender);
-    let taker = if routed { chain.contract(Contract::Permit2)? } else { spender };
-    let mut calls = Calls::default();
+    let taker = if routed { chain.contract(KnownContract::Permit2)? } else { spender };
+    let mut calls = CallBatch::default();
     let balance = calls.push(token, &Erc20::balanceOfCall { owner });
     let of_token = calls.push(token, &Erc20::allowanceCall { owner, spender: taker });
-    let time = calls.push(chain.contract(Contract::Multicall3)?, &IMulticall3::getCurrentBlockTimestampCall {});
+    let time = calls.push(chain.contract(KnownContract::Multicall3)?, &IMulticall3::getCurrentBlockTimestampCall {});
     let of_permit2 = routed.then(|| calls.push(taker, &Permit2::allowanceCall { owner, token, spender }));
     let answers = chain.ask(calls).await?;
     let silent = |what: &str| {
@@ -200,7 +205,7 @@ async fn read(chain: &WorldChain, token: Address, owner: Address, spender: Addre
         |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not return {what}"));
     let now: u64 = time.take(&answers).ok_or_else(|| inconsistent("its time"))?.saturating_to();
     let Some(call) = of_permit2 else {
-        return Ok(Allowed { usable: of_token, balance, of_token, of_permit2: None, expired: false });
+        return Ok(TokenAllowances { usable: of_token, balance, of_token, of_permit2: None, expired: false });
     };
     let allowed = call.take(&answers).ok_or_else(|| inconsistent("the Permit2 allowance"))?;
     let (amount, expires_at) = (U256::from(allowed.amount), allowed.expiration.to::<u64>());
@@ -209,24 +214,24 @@ async fn read(chain: &WorldChain, token: Address, owner: Address, spender: Addre
     let usable = if expired { U256::ZERO } else { amount.min(of_token) };
     // An allowance that was never granted has not expired.
     let expired = expired && !amount.is_zero();
-    Ok(Allowed { usable, balance, of_token, of_permit2: Some((amount, expires_at)), expired })
+    Ok(TokenAllowances { usable, balance, of_token, of_permit2: Some((amount, expires_at)), expired })
 }
 
 /// Asks the quote source whether the token allows Permit2 enough, and compares its answer with the chain. The chain's
 /// answer always counts. Returns `None` for spenders other than routers, and for sources without an opinion on
 /// approvals.
-async fn second_word(
+async fn compare_with_source(
     context: &CallContext,
-    chain: &WorldChain,
+    chain: &ConnectedChain,
     token: Address,
     owner: Address,
     spender: Address,
-    found: &Allowed,
+    found: &TokenAllowances,
 ) -> Option<Value> {
     let book = &chain.network().book;
-    let permit2 = book.contract(Contract::Permit2).filter(|_| takes_through_permit2(book, spender))?;
+    let permit2 = book.contract(KnownContract::Permit2).filter(|_| takes_through_permit2(book, spender))?;
     let quotes = &context.world.quotes;
-    let ask = ApprovalAsk { chain_id: chain.network().chain_id, owner, token, amount: found.balance, permit2 };
+    let ask = ApprovalQuery { chain_id: chain.network().chain_id, owner, token, amount: found.balance, permit2 };
     let enough = found.of_token >= found.balance;
     let Ok(answer) = tokio::time::timeout(SECOND_WORD_PATIENCE, quotes.approval(&ask)).await else {
         return Some(
@@ -236,7 +241,7 @@ async fn second_word(
     match answer {
         Ok(None) => None,
         Ok(Some(word)) => {
-            let said = word == ApprovalWord::Enough;
+            let said = word == SourceApproval::Enough;
             Some(json!({
                 "name": quotes.name(),
                 "says_token_allows_permit2": said,
@@ -251,7 +256,7 @@ async fn second_word(
 }
 
 /// Builds the answer for the native token, which is sent with the transaction and needs no approval.
-fn coin_needs_none(token: &Token, spender: Address) -> Reply<Output> {
+fn coin_needs_none(token: &TokenInfo, spender: Address) -> ToolReply<Output> {
     let output = Output {
         token: token.symbol.to_string(),
         spender: spender.to_string(),
@@ -259,5 +264,8 @@ fn coin_needs_none(token: &Token, spender: Address) -> Reply<Output> {
         sufficient: true,
         needs_approval: false,
     };
-    Reply::new(output, format!("{} is the native token: it is sent with the call and needs no approval.", token.symbol))
+    ToolReply::new(
+        output,
+        format!("{} is the native token: it is sent with the call and needs no approval.", token.symbol),
+    )
 }

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::allowances::{self, approve};
 use crate::auction::{self, AuctionRequest};
-use crate::engine::{CallContext, Reply, ToolDef, World, WriteTool};
-use crate::mev::{Measure, RouteCriteria, TradeVisibility, liquidity_share, measures, size_advice};
+use crate::engine::{CallContext, ToolDef, ToolEnvironment, ToolReply, WriteTool};
+use crate::mev::{MevMeasure, RouteCriteria, TradeVisibility, liquidity_share, measures, size_advice};
 use crate::orders::{self, card};
 use crate::route::{impact_of, impact_reached, pools_of};
 use crate::shared::{WORST_IMPACT, explorer_url};
-use crate::swap_ask::{FoundRoute, SwapAsk, price_between, slippage};
+use crate::swap_query::{FoundRoute, SwapQuery, price_between, slippage};
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
@@ -23,19 +23,22 @@ use bardo_base::model::{
 };
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use bardo_safety::pipeline::{Committed, State};
+use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::{
-    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
+    AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent, SignatureSlot,
+    TradeFigures,
 };
 use bardo_safety::typed::TypedMessage;
 use golem_chain::evm::{PLACEHOLDER_SIGNATURE, TRANSACTION_GAS_CAP};
-use golem_chain::network::Contract;
+use golem_chain::network::KnownContract;
 use golem_chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
-use golem_chain::token::{Token, TokenId};
-use golem_protocols::uniswap::pool::Exact;
-use golem_protocols::uniswap::quote::{OwnCall, SourceClaim};
+use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::uniswap::pool::FixedAmount;
+use golem_protocols::uniswap::quote::{BuiltCall, SourceClaim};
 use golem_protocols::uniswap::ratio::Ratio;
-use golem_protocols::uniswap::router::{Recipient, SwapRequest, Trade as RouterCall, Version, plan as plan_call};
+use golem_protocols::uniswap::router::{
+    OutputRecipient, RouterTrade as RouterCall, RouterVersion, SwapRequest, plan as plan_call,
+};
 use golem_protocols::uniswap::routing::Route;
 
 /// Definition of the `uniswap_execute_swap` tool.
@@ -69,7 +72,7 @@ pub struct Params {
     #[schemars(range(min = 1, max = 86_400))]
     deadline: u64,
     /// Prefer a UniswapX auction over a swap through pools.
-    #[serde(default = "crate::swap_ask::yes")]
+    #[serde(default = "crate::swap_query::yes")]
     prefer_uniswapx: bool,
 }
 
@@ -104,19 +107,19 @@ pub struct Output {
 }
 
 /// Values kept from preparation for the result.
-pub struct Plan {
-    token_in: Token,
-    token_out: Token,
+pub struct SwapPlan {
+    token_in: TokenInfo,
+    token_out: TokenInfo,
     expected_out: U256,
     price_impact: Ratio,
     prefer_uniswapx: bool,
     why: String,
     /// Advice about the trade size; `None` if none is needed.
-    size: Option<Measure>,
+    size: Option<MevMeasure>,
     /// Quote source and its comparison with Bardo's own router.
     source: Value,
     /// Auction order; `None` for a swap through pools.
-    auction: Option<auction::Plan>,
+    auction: Option<auction::AuctionPlan>,
 }
 
 /// Implementation of `uniswap_execute_swap`; see [`TOOL_DEF`].
@@ -187,22 +190,26 @@ impl WriteTool for ExecuteSwap {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = Plan;
+    type Plan = SwapPlan;
 
     fn example() -> Value {
         json!({"token_in": "USDC", "token_out": "WETH", "amount": "250", "chain": "ethereum"})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, SwapPlan), ToolError> {
         prepare(context, params).await
     }
 
-    fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+    fn output(
+        context: &CallContext,
+        plan: SwapPlan,
+        committed: &CommitOutcome,
+    ) -> Result<ToolReply<Output>, ToolError> {
         output(context, &plan, committed)
     }
 }
 
-async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, SwapPlan), ToolError> {
     let world = &context.world;
     let chain = world.chain(&params.chain)?;
     // Without an account nothing else needs to be read.
@@ -215,14 +222,14 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         );
         return Err(ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "deadline"));
     }
-    let mut ask = SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
+    let mut ask = SwapQuery::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
     ask = ask.within(slippage);
     let native_in = ask.token_in.id == TokenId::Native;
     let worth = match ask.exact {
-        Exact::In(amount) => worth(&ask, amount).await,
-        Exact::Out(_) => None,
+        FixedAmount::In(amount) => worth(&ask, amount).await,
+        FixedAmount::Out(_) => None,
     };
-    let signs = context.standing().signs_messages;
+    let signs = context.conditions().signs_messages;
     let way = RouteCriteria { preferred: params.prefer_uniswapx, signs, native_in, value: worth };
     let way = way.way(world, chain.network().chain_id);
     // The age of a quote counts from the state it was read from, not from the end of its preparation.
@@ -231,10 +238,10 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     if way.auction.is_some() {
         return by_auction(context, &params, &ask, &found, way.why).await;
     }
-    if let (TokenId::Native, Exact::In(whole)) = (ask.token_in.id, ask.exact)
+    if let (TokenId::Native, FixedAmount::In(whole)) = (ask.token_in.id, ask.exact)
         && params.amount.trim().eq_ignore_ascii_case("max")
     {
-        (found, quoted_at) = leave_gas(world, &mut ask, whole, (found, quoted_at)).await?;
+        (found, quoted_at) = reserve_gas(world, &mut ask, whole, (found, quoted_at)).await?;
     }
     let source = found.source(world);
     let FoundRoute { route, snapshot, told, .. } = found;
@@ -250,7 +257,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let (trade, main) =
         router_call(context, &ask, &route, told.as_ref(), &payment, (router, version), deadline).await?;
     let proposal = proposal(context, &ask, &route, &trade, payment.with(main), [quoted_at, deadline])?;
-    let prepared = Plan {
+    let prepared = SwapPlan {
         token_in: ask.token_in.clone(),
         token_out: ask.token_out.clone(),
         expected_out: route.amount_out,
@@ -268,10 +275,10 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
 async fn by_auction(
     context: &CallContext,
     params: &Params,
-    ask: &SwapAsk<'_>,
+    ask: &SwapQuery<'_>,
     found: &FoundRoute,
     why: String,
-) -> Result<(Proposal, Plan), ToolError> {
+) -> Result<(Proposal, SwapPlan), ToolError> {
     let wish = AuctionRequest {
         token_in: &params.token_in,
         token_out: &params.token_out,
@@ -285,7 +292,7 @@ async fn by_auction(
     // The caller asked for a swap, so the outcome must say first that this is an order for others to fill.
     let titled = format!("Swap by auction, not immediately: {}", proposal.expected_outcome);
     proposal.expected_outcome = SafeText::clean(&titled, 300);
-    let prepared = Plan {
+    let prepared = SwapPlan {
         token_in: ask.token_in.clone(),
         token_out: ask.token_out.clone(),
         expected_out: found.route.amount_out,
@@ -300,9 +307,9 @@ async fn by_auction(
 }
 
 /// Keeps enough of the wallet's `whole` native balance for gas; the quote for the rest, and when it was read.
-async fn leave_gas(
-    world: &World,
-    ask: &mut SwapAsk<'_>,
+async fn reserve_gas(
+    world: &ToolEnvironment,
+    ask: &mut SwapQuery<'_>,
     whole: U256,
     (mut found, mut quoted_at): (FoundRoute, u64),
 ) -> Result<(FoundRoute, u64), ToolError> {
@@ -322,18 +329,18 @@ async fn leave_gas(
 
 /// Approvals and permit that a swap needs before it may take the token that is paid.
 #[derive(Default)]
-struct Payment {
+struct SwapPayment {
     /// Approvals, in order.
-    legs: Vec<Leg>,
+    legs: Vec<PlanLeg>,
     /// Bounds of the allowances that are left afterwards.
     bounds: Vec<AllowanceBound>,
     /// Permit2's address, and the permit to be signed for it.
     permit: Option<(Address, PermitSingle)>,
 }
 
-impl Payment {
+impl SwapPayment {
     /// The same followed by the swap itself.
-    fn with(mut self, main: Leg) -> Self {
+    fn with(mut self, main: PlanLeg) -> Self {
         self.legs.push(main);
         self
     }
@@ -342,15 +349,15 @@ impl Payment {
 /// Reads the allowances of the token that is paid, and makes those that are missing.
 async fn pay(
     context: &CallContext,
-    ask: &SwapAsk<'_>,
+    ask: &SwapQuery<'_>,
     route: &Route,
     router: Address,
     deadline: u64,
-) -> Result<Payment, ToolError> {
+) -> Result<SwapPayment, ToolError> {
     let (world, chain) = (&context.world, ask.chain);
-    let Payment { mut legs, mut bounds, mut permit } = Payment::default();
-    let TokenId::Erc20(token) = ask.token_in.id else { return Ok(Payment::default()) };
-    let (account, permit2) = (world.account(None)?, chain.contract(Contract::Permit2)?);
+    let SwapPayment { mut legs, mut bounds, mut permit } = SwapPayment::default();
+    let TokenId::Erc20(token) = ask.token_in.id else { return Ok(SwapPayment::default()) };
+    let (account, permit2) = (world.account(None)?, chain.contract(KnownContract::Permit2)?);
     let (standing, inside) = allowances::read(chain, token, account, permit2, &[router]).await?;
     // Open orders keep their allowances: a swap must not invalidate them.
     let promised = world.promised(chain.network().chain_id, account, token)?;
@@ -359,9 +366,9 @@ async fn pay(
     })?;
     if standing.of_token < needed {
         if !standing.of_token.is_zero() && allowances::needs_zero_first(chain, token, account, permit2, needed).await? {
-            legs.push(approve(Purpose::Approve, token, permit2, U256::ZERO));
+            legs.push(approve(LegPurpose::Approve, token, permit2, U256::ZERO));
         }
-        legs.push(approve(Purpose::Approve, token, permit2, needed));
+        legs.push(approve(LegPurpose::Approve, token, permit2, needed));
         bounds.push(AllowanceBound {
             token: ask.token_in.clone(),
             spender: permit2,
@@ -371,7 +378,7 @@ async fn pay(
     }
     let nonce = inside.first().map(|inside| inside.nonce).unwrap_or_default();
     let allowance = allowance(route, token, router, deadline, nonce)?;
-    if context.standing().signs_messages {
+    if context.conditions().signs_messages {
         permit = Some((permit2, allowance));
     } else {
         // An account that acts for an owner sends calls and signs no messages, so the allowance needs its own call.
@@ -384,19 +391,19 @@ async fn pay(
         kind: AllowanceKind::Permit2 { expires_at: deadline },
         at_most: U256::ZERO,
     });
-    Ok(Payment { legs, bounds, permit })
+    Ok(SwapPayment { legs, bounds, permit })
 }
 
 /// The router's call, which the source of the quote must agree to, and its transaction.
 async fn router_call(
     context: &CallContext,
-    ask: &SwapAsk<'_>,
+    ask: &SwapQuery<'_>,
     route: &Route,
     told: Option<&SourceClaim>,
-    payment: &Payment,
-    (router, version): (Address, Version),
+    payment: &SwapPayment,
+    (router, version): (Address, RouterVersion),
     deadline: u64,
-) -> Result<(RouterCall, Leg), ToolError> {
+) -> Result<(RouterCall, PlanLeg), ToolError> {
     let world = &context.world;
     let account = world.account(None)?;
     let trade = plan_call(&SwapRequest {
@@ -404,7 +411,7 @@ async fn router_call(
         native_in: ask.token_in.id == TokenId::Native,
         native_out: ask.token_out.id == TokenId::Native,
         slippage: ask.slippage,
-        recipient: Recipient::Account(account),
+        recipient: OutputRecipient::Account(account),
         permit: payment.permit.clone().map(|(_, permit)| (permit, Bytes::from(PLACEHOLDER_SIGNATURE))),
         portion: None,
         one_bound: true,
@@ -413,7 +420,7 @@ async fn router_call(
     .map_err(|error| ToolError::new(ErrorCode::RoutingNoRoute, error))?;
     if let Some(told) = told {
         // A quote source that would call something else for its own quote is not trusted with the quote either.
-        let own = OwnCall {
+        let own = BuiltCall {
             chain_id: ask.chain.network().chain_id,
             account,
             router,
@@ -429,8 +436,8 @@ async fn router_call(
         offset,
         message: TypedMessage::Permit2Allowance { permit2, permit },
     });
-    let main = Leg {
-        purpose: Purpose::Main,
+    let main = PlanLeg {
+        purpose: LegPurpose::Main,
         to: router,
         value: trade.value,
         data: trade.execution.encode(version),
@@ -444,10 +451,10 @@ async fn router_call(
 /// of the deadline, in seconds.
 fn proposal(
     context: &CallContext,
-    ask: &SwapAsk<'_>,
+    ask: &SwapQuery<'_>,
     route: &Route,
     trade: &RouterCall,
-    Payment { legs, bounds, .. }: Payment,
+    SwapPayment { legs, bounds, .. }: SwapPayment,
     [quoted_at, deadline]: [u64; 2],
 ) -> Result<Proposal, ToolError> {
     let account = context.world.account(None)?;
@@ -460,9 +467,9 @@ fn proposal(
         call_id: context.call_id(),
         golem_id: context.golem_id().clone(),
         account,
-        intent: Intent::Swap,
+        intent: ProposalIntent::Swap,
         legs,
-        outflows: vec![Flow { token: ask.token_in.clone(), amount: trade.amount_in_max }],
+        outflows: vec![Outflow { token: ask.token_in.clone(), amount: trade.amount_in_max }],
         inflows: vec![Inflow {
             token: ask.token_out.clone(),
             at_least: trade.amount_out_min,
@@ -470,7 +477,7 @@ fn proposal(
             recipient: account,
         }],
         allowances: bounds,
-        trade: Some(Trade {
+        trade: Some(TradeFigures {
             token_in: ask.token_in.clone(),
             token_out: ask.token_out.clone(),
             amount_in: trade.amount_in_max,
@@ -491,7 +498,7 @@ fn proposal(
 }
 
 /// Returns the value of an amount of the input token in dollars; `None` without a price.
-async fn worth(ask: &SwapAsk<'_>, amount: U256) -> Option<Usd> {
+async fn worth(ask: &SwapQuery<'_>, amount: U256) -> Option<Usd> {
     let reports = ask.chain.prices.prices(&[ask.contract_in]).await;
     let price = reports.first()?.price.as_ref()?.usd;
     Usd::value_of(TokenAmount::new(amount, ask.token_in.decimals).ok()?, price, Rounding::Down).ok()
@@ -533,11 +540,11 @@ fn allowance(
 }
 
 /// Builds the call that grants the same allowance in Permit2 as a signed permit.
-fn allow(permit2: Address, permit: &PermitSingle) -> Leg {
+fn allow(permit2: Address, permit: &PermitSingle) -> PlanLeg {
     let PermitDetails { token, amount, expiration, .. } = permit.details;
     let call = Permit2::approveCall { token, spender: permit.spender, amount, expiration };
-    Leg {
-        purpose: Purpose::Approve,
+    PlanLeg {
+        purpose: LegPurpose::Approve,
         to: permit2,
         value: U256::ZERO,
         data: call.abi_encode().into(),
@@ -547,10 +554,10 @@ fn allow(permit2: Address, permit: &PermitSingle) -> Leg {
 }
 
 /// Builds the result from the chain's balances if the transaction is included, otherwise from the last simulation.
-fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
-    let main = committed.legs.iter().find(|leg| leg.purpose == Purpose::Main);
+fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> Result<ToolReply<Output>, ToolError> {
+    let main = committed.legs.iter().find(|leg| leg.purpose == LegPurpose::Main);
     // A signed order has moved nothing yet; the simulated worst fill is not a result.
-    let placed = plan.auction.is_some() && !matches!(committed.state, State::Simulated);
+    let placed = plan.auction.is_some() && !matches!(committed.state, CommitState::Simulated);
     let simulated = if placed { &[][..] } else { committed.simulated.moves.as_slice() };
     let moves = committed.truth.as_ref().map_or(simulated, |truth| &truth.moves);
     let moved = |token: TokenId| moves.iter().find(|moved| moved.token == token);
@@ -603,7 +610,7 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
         "mev": measures(sight, plan.size.as_ref()),
         "order": committed.order.as_deref().map(card),
     });
-    Ok(Reply::new(output, format!("{said}.{way}")).hint(hints))
+    Ok(ToolReply::new(output, format!("{said}.{way}")).hint(hints))
 }
 
 /// Returns the shortfall of `received` against `expected` in whole basis points, rounded towards zero. A fill at the

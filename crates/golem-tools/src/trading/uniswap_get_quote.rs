@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 
 use crate::allowances;
 use crate::auction;
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
 use crate::mev::{RouteChoice, RouteCriteria, liquidity_share, size_advice};
 use crate::shared::WORST_IMPACT;
-use crate::swap_ask::{FoundRoute, SwapAsk, price_between, slippage};
+use crate::swap_query::{FoundRoute, SwapQuery, price_between, slippage};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
-use golem_chain::network::Contract;
+use golem_chain::network::KnownContract;
 use golem_chain::permit2::PermitSingle;
 use golem_chain::token::TokenId;
 use golem_protocols::uniswap::order::OrderKind;
-use golem_protocols::uniswap::pool::Exact;
+use golem_protocols::uniswap::pool::FixedAmount;
 use golem_protocols::uniswap::ratio::Ratio;
-use golem_protocols::uniswap::routing::{Leg as RouteLeg, Route};
+use golem_protocols::uniswap::routing::{Route, RouteLeg};
 
 /// Definition of the `uniswap_get_quote` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetQuote>();
@@ -58,7 +58,7 @@ pub struct Params {
     #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
     slippage_bps: Option<u32>,
     /// Prefer a UniswapX auction over a swap through pools.
-    #[serde(default = "crate::swap_ask::yes")]
+    #[serde(default = "crate::swap_query::yes")]
     prefer_uniswapx: bool,
     /// Treat the amount as an exact output.
     #[serde(default)]
@@ -151,13 +151,13 @@ impl ReadTool for GetQuote {
         json!({"token_in": "WETH", "token_out": "USDC", "amount": "1.5", "chain": "ethereum"})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         let world = &context.world;
         let chain = world.chain(&params.chain)?;
         let slippage = slippage(context, params.slippage_bps)?;
         context.step("Resolving tokens");
         let ask =
-            SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, params.exact_output)
+            SwapQuery::new(world, chain, [&params.token_in, &params.token_out], &params.amount, params.exact_output)
                 .await?
                 .within(slippage);
         context.step("Computing route");
@@ -168,7 +168,7 @@ impl ReadTool for GetQuote {
 }
 
 /// Amounts and costs of a trade by its chosen route type.
-struct Terms {
+struct RouteTerms {
     amount_in: TokenAmount,
     amount_out: TokenAmount,
     /// Minimum output, or the maximum input for an exact output; `None` if the maximum overflows.
@@ -180,17 +180,17 @@ struct Terms {
 }
 
 /// Computes the terms of a swap through the route's pools.
-fn through_pools(ask: &SwapAsk<'_>, route: &Route) -> Result<Terms, ToolError> {
+fn through_pools(ask: &SwapQuery<'_>, route: &Route) -> Result<RouteTerms, ToolError> {
     let bound = match route.exact {
-        Exact::In(_) => {
+        FixedAmount::In(_) => {
             TokenAmount::new(ask.slippage.minimum_out(route.amount_out), ask.token_out.decimals).map(Some)?
         }
-        Exact::Out(_) => match ask.slippage.maximum_in(route.amount_in) {
+        FixedAmount::Out(_) => match ask.slippage.maximum_in(route.amount_in) {
             Ok(most) => TokenAmount::new(most, ask.token_in.decimals).map(Some)?,
             Err(_) => None,
         },
     };
-    Ok(Terms {
+    Ok(RouteTerms {
         amount_in: TokenAmount::new(route.amount_in, ask.token_in.decimals)?,
         amount_out: TokenAmount::new(route.amount_out, ask.token_out.decimals)?,
         bound,
@@ -202,17 +202,17 @@ fn through_pools(ask: &SwapAsk<'_>, route: &Route) -> Result<Terms, ToolError> {
 
 /// Computes the terms of an auction for the route's amounts.
 async fn by_auction(
-    ask: &SwapAsk<'_>,
+    ask: &SwapQuery<'_>,
     context: &CallContext,
     found: &FoundRoute,
     kind: OrderKind,
-) -> Result<Terms, ToolError> {
+) -> Result<RouteTerms, ToolError> {
     let world = &context.world;
     let now = ask.chain.moment(&*world.clock, found.snapshot.timestamp);
     let (terms, approves) =
         futures::join!(auction::terms(world, ask, &found.route, kind, now), approval_gas(ask, context, &found.route));
     let terms = terms?;
-    Ok(Terms {
+    Ok(RouteTerms {
         amount_in: TokenAmount::new(found.route.amount_in, ask.token_in.decimals)?,
         amount_out: TokenAmount::new(terms.start_out, ask.token_out.decimals)?,
         bound: Some(TokenAmount::new(terms.least_out, ask.token_out.decimals)?),
@@ -226,10 +226,10 @@ async fn by_auction(
 
 /// Returns the gas of the Permit2 approval that the order needs, in gas units. Zero if the allowance suffices or no
 /// wallet is set up.
-async fn approval_gas(ask: &SwapAsk<'_>, context: &CallContext, route: &Route) -> Result<u64, ToolError> {
+async fn approval_gas(ask: &SwapQuery<'_>, context: &CallContext, route: &Route) -> Result<u64, ToolError> {
     let world = &context.world;
     let (Some(account), TokenId::Erc20(token)) = (world.account, ask.token_in.id) else { return Ok(0) };
-    let permit2 = ask.chain.contract(Contract::Permit2)?;
+    let permit2 = ask.chain.contract(KnownContract::Permit2)?;
     let (standing, _) = allowances::read(ask.chain, token, account, permit2, &[]).await?;
     let promised = world.promised(ask.chain.network().chain_id, account, token)?;
     let enough = promised.checked_add(route.amount_in).is_some_and(|needed| standing.of_token >= needed);
@@ -237,16 +237,18 @@ async fn approval_gas(ask: &SwapAsk<'_>, context: &CallContext, route: &Route) -
 }
 
 async fn answer(
-    ask: &SwapAsk<'_>,
+    ask: &SwapQuery<'_>,
     context: &CallContext,
     params: &Params,
     slippage: BasisPoints,
     found: &FoundRoute,
-) -> Result<Reply<Output>, ToolError> {
+) -> Result<ToolReply<Output>, ToolError> {
     let FoundRoute { route, snapshot, gas_price, told } = found;
     let network = ask.chain.network();
-    let priced: Vec<Address> =
-        [ask.contract_in, ask.contract_out].into_iter().chain(network.book.contract(Contract::WrappedNative)).collect();
+    let priced: Vec<Address> = [ask.contract_in, ask.contract_out]
+        .into_iter()
+        .chain(network.book.contract(KnownContract::WrappedNative))
+        .collect();
     let (reports, symbols, share) = futures::join!(
         ask.chain.prices.prices(&priced),
         ask.symbols(route),
@@ -259,7 +261,7 @@ async fn answer(
     let value = price(0).and_then(|price| Usd::value_of(pools.amount_in, price, Rounding::Down).ok());
     let native_in = ask.token_in.id == TokenId::Native;
     let asked = params.prefer_uniswapx && !params.exact_output;
-    let wanted = RouteCriteria { preferred: asked, signs: context.standing().signs_messages, native_in, value };
+    let wanted = RouteCriteria { preferred: asked, signs: context.conditions().signs_messages, native_in, value };
     let way = wanted.way(&context.world, network.chain_id);
     let (terms, alternative) = match way.auction {
         Some(kind) => (by_auction(ask, context, found, kind).await?, Some(&pools)),
@@ -275,8 +277,8 @@ async fn answer(
     // Rounded for display; all checks use exact fractions.
     let shown_usd = |usd: Option<Usd>| usd.and_then(|usd| usd.to_fixed(6, Rounding::Up).parse::<f64>().ok());
     let bound = match route.exact {
-        Exact::In(_) => "minimum_out",
-        Exact::Out(_) => "maximum_in",
+        FixedAmount::In(_) => "minimum_out",
+        FixedAmount::Out(_) => "maximum_in",
     };
     // The filler of an auction chooses its own route, so none is listed.
     let legs = if way.auction.is_some() { &[][..] } else { route.legs.as_slice() };
@@ -331,9 +333,9 @@ async fn answer(
         route_type: way.auction.map_or("CLASSIC", OrderKind::name),
         deadline: snapshot.timestamp.saturating_add(VALID_SECONDS),
         permit_data: permit
-            .map(|permit| typed_permit(network.chain_id, network.book.contract(Contract::Permit2), permit)),
+            .map(|permit| typed_permit(network.chain_id, network.book.contract(KnownContract::Permit2), permit)),
     };
-    Ok(Reply::new(output, explanation).hint(hints))
+    Ok(ToolReply::new(output, explanation).hint(hints))
 }
 
 /// Hops of the legs, in order. `symbols` names the tokens.
@@ -357,10 +359,10 @@ fn hops(legs: &[RouteLeg], symbols: &BTreeMap<Address, String>) -> Vec<RouteHop>
 /// Returns a summary of the quote, and a reason for the classic route; empty unless UniswapX was preferred but not
 /// used.
 fn said(
-    ask: &SwapAsk<'_>,
+    ask: &SwapQuery<'_>,
     params: &Params,
     route: &Route,
-    terms: &Terms,
+    terms: &RouteTerms,
     way: &RouteChoice,
     warning: Option<&str>,
 ) -> (String, String) {

@@ -5,13 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
-use crate::orders::{card, field, hash, look};
+use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
+use crate::orders::{card, field, hash, poll};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo_safety::orders::Record;
+use bardo_safety::orders::OrderRecord;
 use bardo_safety::typed::TypedMessage;
 
 /// Definition of the `uniswap_get_uniswapx_order_status` tool.
@@ -96,10 +96,10 @@ impl ReadTool for GetUniswapXOrderStatus {
         json!({"order_hash": format!("0x{}", "00".repeat(32))})
     }
 
-    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         let hash = hash(&params.order_hash, "order_hash")?;
         context.step("Reading chain state");
-        let (record, doubt) = look(&context.world, hash).await?;
+        let (record, doubt) = poll(&context.world, hash).await?;
         let card = card(&record);
         let doubt = doubt.map(|doubt| format!(" Last known state, because {doubt}.")).unwrap_or_default();
         let order = match &record.message {
@@ -107,7 +107,7 @@ impl ReadTool for GetUniswapXOrderStatus {
             TypedMessage::CrossChainOrder { intent, .. } => {
                 let output = bridged(&record, u64::from(intent.fill_deadline), &card);
                 let said = format!("Intent {hash} status: {}. {}.{doubt}", output.status, output.money);
-                return Ok(Reply::new(output, said).hint(json!({"order": card})));
+                return Ok(ToolReply::new(output, said).hint(json!({"order": card})));
             }
             TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {
                 return Err(ToolError::new(ErrorCode::ValidationFailed, "this id does not belong to an order"));
@@ -132,12 +132,12 @@ impl ReadTool for GetUniswapXOrderStatus {
             remark: field(&card, "remark"),
         };
         let said = format!("Order {hash} status: {}. {}.{doubt}", output.status, output.money);
-        Ok(Reply::new(output, said).hint(json!({"order": card})))
+        Ok(ToolReply::new(output, said).hint(json!({"order": card})))
     }
 }
 
 /// Builds the result for a bridge order, which asks for one constant amount.
-fn bridged(record: &Record, deadline: u64, card: &Value) -> Output {
+fn bridged(record: &OrderRecord, deadline: u64, card: &Value) -> Output {
     let chosen = card.get("bids").and_then(Value::as_array).into_iter().flatten();
     let chosen = chosen.into_iter().find(|bid| bid.get("chosen").and_then(Value::as_bool) == Some(true));
     let of_chosen = |name: &str| chosen.and_then(|bid| bid.get(name)).and_then(Value::as_str).map(str::to_owned);

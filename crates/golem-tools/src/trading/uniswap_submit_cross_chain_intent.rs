@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::auction::approvals;
-use crate::engine::{CallContext, Reply, ToolDef, World, WorldChain, WriteTool};
+use crate::engine::{CallContext, ConnectedChain, ToolDef, ToolEnvironment, ToolReply, WriteTool};
 use crate::orders::{self, CHECKS, card, field, random_nonce};
 use crate::shared::{head_time, invalid};
 use bardo_abi::erc20::Erc20;
@@ -24,15 +24,15 @@ use bardo_base::model::{
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use bardo_safety::pipeline::{Committed, State};
-use bardo_safety::proposal::{self, Arrival, Flow, Proposal, SignedOrder};
+use bardo_safety::pipeline::{CommitOutcome, CommitState};
+use bardo_safety::proposal::{self, BridgeArrival, Outflow, Proposal, SignedOrder};
 use bardo_safety::typed::TypedMessage;
-use golem_chain::devnet::Mining;
-use golem_chain::multicall::Calls;
-use golem_chain::network::Contract;
-use golem_chain::provider::{Backing, Condition, ProviderError};
-use golem_chain::token::{Token, TokenId};
-use golem_protocols::intents::Intent;
+use golem_chain::devnet::MiningMode;
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::KnownContract;
+use golem_chain::provider::{ClientBackend, EndpointCondition, ProviderError};
+use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::intents::CrossChainIntent;
 use golem_protocols::intents::gateway::{BidRequest, RelayerBid};
 
 /// Definition of the `uniswap_submit_cross_chain_intent` tool.
@@ -103,7 +103,7 @@ pub struct Output {
 }
 
 /// Values kept from preparation for the result.
-pub struct Plan {
+pub struct IntentPlan {
     id: B256,
     source: String,
     destination: String,
@@ -159,23 +159,23 @@ impl WriteTool for SubmitCrossChainIntent {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = Plan;
+    type Plan = IntentPlan;
 
     fn example() -> Value {
         json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
                "destination_chain": "base"})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, IntentPlan), ToolError> {
         prepare(context, params).await
     }
 
-    fn output(_: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+    fn output(_: &CallContext, plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Output>, ToolError> {
         output(plan, committed)
     }
 }
 
-async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, IntentPlan), ToolError> {
     context.step("Validating chains");
     let world = &context.world;
     if params.deadline < SHORTEST || params.deadline > LONGEST {
@@ -195,12 +195,12 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let account = world.account(None)?;
     world.orders()?;
     let arrives_at = health(destination, world.clock.now_seconds()).await?;
-    let permit2 = source.contract(Contract::Permit2)?;
-    let settler = source.contract(Contract::OriginSettler)?;
-    known_code(destination, Contract::DestinationSettler).await?;
+    let permit2 = source.contract(KnownContract::Permit2)?;
+    let settler = source.contract(KnownContract::OriginSettler)?;
+    known_code(destination, KnownContract::DestinationSettler).await?;
     let (token_in, token_out) =
         futures::try_join!(source.token(&params.token_in), destination.token(&params.token_out))?;
-    let erc20 = |token: &golem_chain::token::Token, parameter: &str| match token.id {
+    let erc20 = |token: &golem_chain::token::TokenInfo, parameter: &str| match token.id {
         TokenId::Erc20(address) => Ok(address),
         TokenId::Native => {
             Err(invalid(parameter, &"an intent moves ERC-20 tokens, not the native token: wrap it first"))
@@ -231,7 +231,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let now = source.moment(&*world.clock, leaves_at.max(arrives_at));
     let intent = intent_of(world, [settler, account], &wish, least, [now, params.deadline])?;
     let given = TokenAmount::new(amount, token_in.decimals)?;
-    let plan = Plan {
+    let plan = IntentPlan {
         id: intent.id(),
         source: from.name.clone(),
         destination: to.name.clone(),
@@ -249,9 +249,9 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         call_id: context.call_id(),
         golem_id: context.golem_id().clone(),
         account,
-        intent: proposal::Intent::Bridge,
+        intent: proposal::ProposalIntent::Bridge,
         legs,
-        outflows: vec![Flow { token: token_in, amount }],
+        outflows: vec![Outflow { token: token_in, amount }],
         inflows: Vec::new(),
         allowances: bounds,
         trade: None,
@@ -259,7 +259,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         order: Some(Box::new(SignedOrder {
             message: TypedMessage::CrossChainOrder { permit2, intent: Box::new(intent) },
             holder: settler,
-            arrival: Some(Arrival { chain_id: to.chain_id, token: token_out, at_least: least, expected: least }),
+            arrival: Some(BridgeArrival { chain_id: to.chain_id, token: token_out, at_least: least, expected: least }),
         })),
         expected_outcome: SafeText::clean(&expected, 300),
     };
@@ -268,17 +268,17 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
 
 /// The intent over `least` of the wanted token. `now` and the time until its end are in seconds.
 fn intent_of(
-    world: &World,
+    world: &ToolEnvironment,
     [origin_settler, account]: [Address; 2],
     wish: &BidRequest,
     least: U256,
     [now, deadline]: [u64; 2],
-) -> Result<Intent, ToolError> {
+) -> Result<CrossChainIntent, ToolError> {
     let time = |seconds: u64| {
         let moment = now.checked_add(seconds).and_then(|moment| u32::try_from(moment).ok());
         moment.ok_or_else(|| invalid("deadline", &"too late: exceeds the largest time of an intent"))
     };
-    Ok(Intent {
+    Ok(CrossChainIntent {
         origin_settler,
         user: account,
         nonce: random_nonce(world),
@@ -303,9 +303,9 @@ fn intent_of(
 
 /// Asks the relayers for bids; the least that must arrive, and the bids.
 async fn least(
-    world: &World,
-    [source, destination]: [&WorldChain; 2],
-    [token_in, token_out]: [&Token; 2],
+    world: &ToolEnvironment,
+    [source, destination]: [&ConnectedChain; 2],
+    [token_in, token_out]: [&TokenInfo; 2],
     wish: &BidRequest,
 ) -> Result<(U256, Vec<RelayerBid>), ToolError> {
     let (from, to) = (source.network(), destination.network());
@@ -349,7 +349,7 @@ fn reference_bid(bids: &[RelayerBid]) -> Option<U256> {
 /// Returns the value of the input amount in the output token, by both chains' price feeds; `None` without a price. No
 /// filler can profitably deliver more.
 async fn fair_output(
-    [source, destination]: [&WorldChain; 2],
+    [source, destination]: [&ConnectedChain; 2],
     [paid, wanted]: [Address; 2],
     amount: TokenAmount,
     decimals: u8,
@@ -377,22 +377,22 @@ fn unanswered(error: &ServiceError) -> ToolError {
 ///
 /// # Errors
 /// `CROSS_CHAIN_DESTINATION_DEGRADED` otherwise.
-async fn health(chain: &WorldChain, now: u64) -> Result<u64, ToolError> {
+async fn health(chain: &ConnectedChain, now: u64) -> Result<u64, ToolError> {
     let network = chain.network();
     let refuse = |why: String| degraded(&network.name, why);
     let head = head_time(chain).await.map_err(|error| refuse(error.message().to_owned()))?;
     let condition = chain.client.health().condition;
-    if matches!(condition, Condition::Down | Condition::Degraded) {
+    if matches!(condition, EndpointCondition::Down | EndpointCondition::Degraded) {
         return Err(refuse(format!("its endpoints are {condition:?}").to_lowercase()));
     }
     let interval = match chain.client.backing() {
-        Backing::Devnet(devnet) => match devnet.mining().await.map_err(|error| refuse(error.to_string()))? {
+        ClientBackend::Devnet(devnet) => match devnet.mining().await.map_err(|error| refuse(error.to_string()))? {
             // This devnet mines a block with the first transaction, so an old block is normal.
-            Mining::OnTransaction => return Ok(head),
-            Mining::Manual => return Err(refuse("it produces no blocks".to_owned())),
-            Mining::Interval(interval) => u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
+            MiningMode::OnTransaction => return Ok(head),
+            MiningMode::Manual => return Err(refuse("it produces no blocks".to_owned())),
+            MiningMode::Interval(interval) => u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
         },
-        Backing::Endpoints(_) => network.block_millis,
+        ClientBackend::Endpoints(_) => network.block_millis,
     };
     let patience = (interval.saturating_mul(STILL_BLOCKS) / 1_000).max(STILL_SECONDS);
     let age = now.saturating_sub(head);
@@ -406,7 +406,7 @@ async fn health(chain: &WorldChain, now: u64) -> Result<u64, ToolError> {
 ///
 /// # Errors
 /// `CHAIN_UNSUPPORTED` if the contract or its hash is not listed, or the code differs.
-async fn known_code(chain: &WorldChain, contract: Contract) -> Result<Address, ToolError> {
+async fn known_code(chain: &ConnectedChain, contract: KnownContract) -> Result<Address, ToolError> {
     let at = chain.contract(contract)?;
     let network = chain.network();
     let unsupported = |what: String| ToolError::new(ErrorCode::ChainUnsupported, what);
@@ -423,15 +423,15 @@ async fn known_code(chain: &WorldChain, contract: Contract) -> Result<Address, T
     Err(unsupported(format!("the code of the {} of {network} at {at} differs from the known code", contract.key())))
 }
 
-async fn balance(chain: &WorldChain, token: Address, owner: Address) -> Result<U256, ToolError> {
-    let mut calls = Calls::default();
+async fn balance(chain: &ConnectedChain, token: Address, owner: Address) -> Result<U256, ToolError> {
+    let mut calls = CallBatch::default();
     let held = calls.push(token, &Erc20::balanceOfCall { owner });
     let answers = chain.ask(calls).await?;
     held.take(&answers)
         .ok_or_else(|| ToolError::new(ErrorCode::TokenInvalid, format_args!("{token} does not respond to balanceOf")))
 }
 
-fn output(plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Output>, ToolError> {
     let record = committed.order.as_deref();
     let told = record.map(card);
     let status = orders::status(&committed.state, record);
@@ -445,17 +445,17 @@ fn output(plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError>
     });
     let remark = told.as_ref().map(|told| field(told, "remark")).unwrap_or_default();
     let said = match &committed.state {
-        State::Placed => format!("Intent {} status: {status}", plan.id),
-        State::Simulated => "Would be signed; nothing was signed".to_owned(),
-        State::Unclear => format!("Intent {} may have been signed: do not send it again", plan.id),
-        State::Done | State::Reverted | State::Stopped { .. } => "The intent was not sent".to_owned(),
+        CommitState::Placed => format!("Intent {} status: {status}", plan.id),
+        CommitState::Simulated => "Would be signed; nothing was signed".to_owned(),
+        CommitState::Unclear => format!("Intent {} may have been signed: do not send it again", plan.id),
+        CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. } => "The intent was not sent".to_owned(),
     };
     let note = if remark.is_empty() { String::new() } else { format!(" Note: {remark}.") };
     let arrives = match &committed.state {
-        State::Placed | State::Simulated | State::Unclear => {
+        CommitState::Placed | CommitState::Simulated | CommitState::Unclear => {
             format!(" At least {} {} is to arrive on {}.", plan.least, plan.symbol, plan.destination)
         }
-        State::Done | State::Reverted | State::Stopped { .. } => String::new(),
+        CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. } => String::new(),
     };
     let explanation = format!("{said}.{arrives}{note}");
     let output = Output {
@@ -468,7 +468,7 @@ fn output(plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError>
         filler_count: plan.bids.len(),
     };
     let hints = json!({"min_output": plan.least.to_string(), "intent": told});
-    Ok(Reply::new(output, explanation).hint(hints))
+    Ok(ToolReply::new(output, explanation).hint(hints))
 }
 
 #[cfg(test)]

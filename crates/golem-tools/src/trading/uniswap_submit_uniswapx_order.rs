@@ -5,18 +5,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::auction::{self, AuctionRequest, Plan};
-use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use crate::auction::{self, AuctionPlan, AuctionRequest};
+use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
 use crate::mev::measures;
 use crate::orders::{self, CHECKS, card, field};
 use crate::shared::invalid;
-use crate::swap_ask::slippage;
+use crate::swap_query::slippage;
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpenderRole, SpriteTrigger, TickBudget,
     ToolMeta,
 };
-use bardo_safety::pipeline::{Committed, State};
+use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::Proposal;
 
 /// Definition of the `uniswap_submit_uniswapx_order` tool.
@@ -121,13 +121,13 @@ impl WriteTool for SubmitUniswapXOrder {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = Plan;
+    type Plan = AuctionPlan;
 
     fn example() -> Value {
         json!({"token_in": "USDC", "token_out": "WETH", "amount": "250", "chain": "ethereum"})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, AuctionPlan), ToolError> {
         context.step("Validating order");
         let Params { token_in, token_out, amount, chain, decay_start_time, decay_end_time, slippage_bps } = params;
         if decay_end_time == 0 || decay_end_time > LONGEST {
@@ -149,24 +149,26 @@ impl WriteTool for SubmitUniswapXOrder {
         auction::order(context, &wish).await
     }
 
-    fn output(_: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+    fn output(_: &CallContext, plan: AuctionPlan, committed: &CommitOutcome) -> Result<ToolReply<Output>, ToolError> {
         Ok(summed_up(plan, committed))
     }
 }
 
 /// Builds the result from the order's record and the outcome of the commit.
-pub(super) fn summed_up(plan: Plan, committed: &Committed) -> Reply<Output> {
+pub(super) fn summed_up(plan: AuctionPlan, committed: &CommitOutcome) -> ToolReply<Output> {
     let record = committed.order.as_deref();
     let told = record.map(card);
     let status = orders::status(&committed.state, record);
     let remark = told.as_ref().map(|told| field(told, "remark")).unwrap_or_default();
     let said = match &committed.state {
-        State::Placed => format!("Order {} status: {status}", plan.hash),
-        State::Simulated => "Would be placed; nothing was signed".to_owned(),
-        State::Unclear => {
+        CommitState::Placed => format!("Order {} status: {status}", plan.hash),
+        CommitState::Simulated => "Would be placed; nothing was signed".to_owned(),
+        CommitState::Unclear => {
             format!("Order {} may have been signed: do not place it again, check its status", plan.hash)
         }
-        State::Done | State::Reverted | State::Stopped { .. } => "The order was not placed".to_owned(),
+        CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. } => {
+            "The order was not placed".to_owned()
+        }
     };
     let explanation = format!(
         "{said}. It starts at {} {} and pays at least {}, until {}.{}",
@@ -191,5 +193,5 @@ pub(super) fn summed_up(plan: Plan, committed: &Committed) -> Reply<Output> {
         "mev": measures(orders::sight(&committed.state), plan.size.as_ref()),
         "order": told,
     });
-    Reply::new(output, explanation).hint(hints)
+    ToolReply::new(output, explanation).hint(hints)
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::allowances::APPROVAL_GAS;
-use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
-use crate::orders::{CHECKS, TakenBack, card, field, own, taking_back};
+use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
+use crate::orders::{CHECKS, CancelReceipt, card, field, own, taking_back};
 use crate::shared::invalid;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -16,10 +16,10 @@ use bardo_base::fabric::IntentStatus;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo_safety::orders::{OrderState, Record};
-use bardo_safety::pipeline::Committed;
-use bardo_safety::proposal::{Intent, Proposal};
-use golem_chain::multicall::Calls;
+use bardo_safety::orders::{OrderRecord, OrderState};
+use bardo_safety::pipeline::CommitOutcome;
+use bardo_safety::proposal::{Proposal, ProposalIntent};
+use golem_chain::multicall::CallBatch;
 use golem_chain::permit2::{nonce_position, nonce_used};
 
 /// Definition of the `uniswapx_cancel_order` tool.
@@ -43,7 +43,7 @@ pub struct Output {
     status: &'static str,
     /// Transaction that cancelled the order.
     #[serde(flatten)]
-    transaction: TakenBack,
+    transaction: CancelReceipt,
 }
 
 /// Implementation of `uniswapx_cancel_order`; see [`TOOL_DEF`].
@@ -113,14 +113,18 @@ impl WriteTool for CancelOrder {
         let call = Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: U256::from(1) << bit };
         let call = (record.message.verifier(), call.abi_encode().into(), APPROVAL_GAS);
         let expected = format!("order {} can no longer be filled", record.hash);
-        Ok((taking_back(context, &record, Intent::CancelOrder, call, &expected), record.hash.to_string()))
+        Ok((taking_back(context, &record, ProposalIntent::CancelOrder, call, &expected), record.hash.to_string()))
     }
 
-    fn output(context: &CallContext, order_hash: String, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+    fn output(
+        context: &CallContext,
+        order_hash: String,
+        committed: &CommitOutcome,
+    ) -> Result<ToolReply<Output>, ToolError> {
         let done = format!("order {order_hash} can no longer be filled");
-        let (transaction, ended, said) = TakenBack::of(context, committed, &done)?;
+        let (transaction, ended, said) = CancelReceipt::of(context, committed, &done)?;
         let status = if ended { "cancelled" } else { "pending" };
-        Ok(Reply::new(Output { order_hash, status, transaction }, said))
+        Ok(ToolReply::new(Output { order_hash, status, transaction }, said))
     }
 }
 
@@ -128,9 +132,9 @@ impl WriteTool for CancelOrder {
 ///
 /// # Errors
 /// `CHAIN_INCONSISTENT` if Permit2 does not answer, and the errors of the chain.
-async fn is_used(context: &CallContext, record: &Record, word: U256, nonce: U256) -> Result<bool, ToolError> {
+async fn is_used(context: &CallContext, record: &OrderRecord, word: U256, nonce: U256) -> Result<bool, ToolError> {
     let chain = context.world.chain(&record.chain_id.to_string())?;
-    let mut calls = Calls::default();
+    let mut calls = CallBatch::default();
     let bits = calls.push(record.message.verifier(), &Permit2::nonceBitmapCall { owner: record.account, word });
     let answers = chain.ask(calls).await?;
     let silent = || ToolError::new(ErrorCode::ChainInconsistent, "Permit2 does not return which nonces are used");

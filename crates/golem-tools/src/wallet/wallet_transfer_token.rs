@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, Reply, ToolDef, WorldChain, WriteTool, address};
-use crate::shared::{CHECKS, Sent, insufficient, invalid};
+use crate::engine::{CallContext, ConnectedChain, ToolDef, ToolReply, WriteTool, address};
+use crate::shared::{CHECKS, PlanReceipt, insufficient, invalid};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::TxState;
@@ -17,11 +17,11 @@ use bardo_base::model::{
 };
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
-use bardo_safety::pipeline::Committed;
-use bardo_safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose};
-use golem_chain::fork::{BalanceDelta, Call as ForkCall, Fork, NextBlock, Options, Source, Status};
-use golem_chain::multicall::Calls;
-use golem_chain::token::{Token, TokenId};
+use bardo_safety::pipeline::CommitOutcome;
+use bardo_safety::proposal::{Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent};
+use golem_chain::fork::{BalanceDelta, ExecutionStatus, Fork, ForkCall, ForkSource, NextBlock, SimulationOptions};
+use golem_chain::multicall::CallBatch;
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Definition of the `wallet_transfer_token` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<WalletTransferToken>();
@@ -78,8 +78,8 @@ pub struct Output {
 }
 
 /// Values kept from preparation for the result.
-pub struct Plan {
-    token: Token,
+pub struct TransferPlan {
+    token: TokenInfo,
     recipient: Address,
     amount: TokenAmount,
     received: TokenAmount,
@@ -119,14 +119,14 @@ impl WriteTool for WalletTransferToken {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = Plan;
+    type Plan = TransferPlan;
 
     fn example() -> Value {
         json!({"token": "USDC", "recipient": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "amount": "25",
             "chain_id": "ethereum"})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, TransferPlan), ToolError> {
         let chain = chain(context, params.chain_id.as_ref())?;
         let account = context.world.account(None)?;
         context.step("Validating recipient");
@@ -145,7 +145,7 @@ impl WriteTool for WalletTransferToken {
         let arrives = arrives(chain, (account, recipient), &token, &leg, amount, shifts).await?;
         let (amount, received) =
             (TokenAmount::new(amount, token.decimals)?, TokenAmount::new(arrives, token.decimals)?);
-        let plan = Plan { token: token.clone(), recipient, amount, received };
+        let plan = TransferPlan { token: token.clone(), recipient, amount, received };
         let expected = transfer_summary(&plan, &plan.received);
         let proposal = Proposal {
             chain_id: chain.network().chain_id,
@@ -153,9 +153,9 @@ impl WriteTool for WalletTransferToken {
             call_id: context.call_id(),
             golem_id: context.golem_id().clone(),
             account,
-            intent: Intent::Transfer,
+            intent: ProposalIntent::Transfer,
             legs: vec![leg],
-            outflows: vec![Flow { token: token.clone(), amount: amount.raw() }],
+            outflows: vec![Outflow { token: token.clone(), amount: amount.raw() }],
             inflows: vec![Inflow { token, at_least: arrives, expected: arrives, recipient }],
             allowances: Vec::new(),
             trade: None,
@@ -166,8 +166,12 @@ impl WriteTool for WalletTransferToken {
         Ok((proposal, plan))
     }
 
-    fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
-        let sent = Sent::of(context, committed)?;
+    fn output(
+        context: &CallContext,
+        plan: TransferPlan,
+        committed: &CommitOutcome,
+    ) -> Result<ToolReply<Output>, ToolError> {
+        let sent = PlanReceipt::of(context, committed)?;
         let received = received(&plan, committed);
         let explanation = sent.explain(&transfer_summary(&plan, received.as_ref().unwrap_or(&plan.received)));
         let output = Output {
@@ -183,13 +187,13 @@ impl WriteTool for WalletTransferToken {
             block_number: sent.block_number,
             explorer_url: sent.explorer_url,
         };
-        Ok(Reply::new(output, explanation))
+        Ok(ToolReply::new(output, explanation))
     }
 }
 
 /// Describes the transfer in a sentence, including a fee that the token keeps.
-fn transfer_summary(plan: &Plan, received: &TokenAmount) -> String {
-    let Plan { token, recipient, amount, .. } = plan;
+fn transfer_summary(plan: &TransferPlan, received: &TokenAmount) -> String {
+    let TransferPlan { token, recipient, amount, .. } = plan;
     let symbol = &token.symbol;
     if received == amount {
         return format!("{recipient} gets {amount} {symbol}");
@@ -198,8 +202,8 @@ fn transfer_summary(plan: &Plan, received: &TokenAmount) -> String {
 }
 
 /// Sums the confirmed transfers to the recipient, from the token's events; `None` before confirmation.
-fn received(plan: &Plan, committed: &Committed) -> Option<TokenAmount> {
-    let main = committed.legs.iter().find(|leg| leg.purpose == Purpose::Main && leg.state == TxState::Confirmed)?;
+fn received(plan: &TransferPlan, committed: &CommitOutcome) -> Option<TokenAmount> {
+    let main = committed.legs.iter().find(|leg| leg.purpose == LegPurpose::Main && leg.state == TxState::Confirmed)?;
     let TokenId::Erc20(contract) = plan.token.id else { return Some(plan.amount) };
     let logs = main.logs.iter().filter(|log| log.address == contract);
     let transfers = logs.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
@@ -207,7 +211,7 @@ fn received(plan: &Plan, committed: &Committed) -> Option<TokenAmount> {
     TokenAmount::new(amounts.try_fold(U256::ZERO, U256::checked_add)?, plan.token.decimals).ok()
 }
 
-fn chain<'a>(context: &'a CallContext, named: Option<&ChainNamed>) -> Result<&'a WorldChain, ToolError> {
+fn chain<'a>(context: &'a CallContext, named: Option<&ChainNamed>) -> Result<&'a ConnectedChain, ToolError> {
     match named {
         Some(ChainNamed::Name(name)) => context.world.chain(name),
         Some(ChainNamed::Id(id)) => context.world.chain(&id.to_string()),
@@ -223,7 +227,7 @@ fn chain<'a>(context: &'a CallContext, named: Option<&ChainNamed>) -> Result<&'a
 ///
 /// # Errors
 /// `VALIDATION_FAILED` for such an address or for text that is not an address.
-fn recipient(chain: &WorldChain, account: Address, text: &str) -> Result<Address, ToolError> {
+fn recipient(chain: &ConnectedChain, account: Address, text: &str) -> Result<Address, ToolError> {
     let recipient = address(text, "recipient")?;
     let what = if recipient.is_zero() {
         "the zero address has no owner: tokens sent there are lost".to_owned()
@@ -241,11 +245,11 @@ fn recipient(chain: &WorldChain, account: Address, text: &str) -> Result<Address
     Err(invalid("recipient", &what))
 }
 
-async fn held(chain: &WorldChain, account: Address, token: &Token) -> Result<U256, ToolError> {
+async fn held(chain: &ConnectedChain, account: Address, token: &TokenInfo) -> Result<U256, ToolError> {
     let TokenId::Erc20(contract) = token.id else {
         return chain.coin_of(account).await;
     };
-    let mut calls = Calls::default();
+    let mut calls = CallBatch::default();
     let balance = calls.push(contract, &Erc20::balanceOfCall { owner: account });
     let answers = chain.ask(calls).await?;
     balance.take(&answers).ok_or_else(|| {
@@ -260,7 +264,7 @@ async fn held(chain: &WorldChain, account: Address, token: &Token) -> Result<U25
 ///
 /// # Errors
 /// An error if the amount is zero or exceeds the balance.
-async fn wanted(chain: &WorldChain, token: &Token, amount: &str, held: U256) -> Result<U256, ToolError> {
+async fn wanted(chain: &ConnectedChain, token: &TokenInfo, amount: &str, held: U256) -> Result<U256, ToolError> {
     let wanted = if !amount.trim().eq_ignore_ascii_case("max") {
         TokenAmount::parse(amount, token.decimals)?.raw()
     } else if token.id == TokenId::Native {
@@ -280,14 +284,14 @@ async fn wanted(chain: &WorldChain, token: &Token, amount: &str, held: U256) -> 
     Ok(wanted)
 }
 
-fn leg(token: &Token, recipient: Address, amount: U256) -> Leg {
+fn leg(token: &TokenInfo, recipient: Address, amount: U256) -> PlanLeg {
     let (to, value, data) = match token.id {
         TokenId::Native => (recipient, amount, Bytes::new()),
         TokenId::Erc20(contract) => {
             (contract, U256::ZERO, Erc20::transferCall { to: recipient, value: amount }.abi_encode().into())
         }
     };
-    Leg { purpose: Purpose::Main, to, value, data, gas_limit: TRANSFER_GAS, slots: Vec::new() }
+    PlanLeg { purpose: LegPurpose::Main, to, value, data, gas_limit: TRANSFER_GAS, slots: Vec::new() }
 }
 
 /// Simulates the transfer and returns the amount that reaches the recipient, in raw units. Some tokens keep a fee.
@@ -296,26 +300,26 @@ fn leg(token: &Token, recipient: Address, amount: U256) -> Leg {
 /// `SAFETY_SIMULATION_FAILED` if the transfer fails or nothing arrives; `CHAIN_UNREACHABLE` if the chain cannot be
 /// read.
 async fn arrives(
-    chain: &WorldChain,
+    chain: &ConnectedChain,
     (account, recipient): (Address, Address),
-    token: &Token,
-    leg: &Leg,
+    token: &TokenInfo,
+    leg: &PlanLeg,
     amount: U256,
     shifts: Vec<BalanceDelta>,
 ) -> Result<U256, ToolError> {
     let TokenId::Erc20(contract) = token.id else { return Ok(amount) };
     let unread = |error: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnreachable, error);
-    let source = Source::of(&chain.client);
+    let source = ForkSource::of(&chain.client);
     let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
     let call = ForkCall::new(account, leg.to, leg.data.clone()).with_gas_limit(leg.gas_limit);
-    let options = Options { shifts, ..Options::default() };
+    let options = SimulationOptions { shifts, ..SimulationOptions::default() };
     let simulation = fork.simulate_with(&[call], &options).await.map_err(|error| unread(&error))?;
     match simulation.outcomes.first().map(|outcome| &outcome.status) {
-        Some(Status::Success) => {}
-        Some(Status::Reverted(why)) => {
+        Some(ExecutionStatus::Success) => {}
+        Some(ExecutionStatus::Reverted(why)) => {
             return Err(ToolError::new(ErrorCode::SafetySimulationFailed, format_args!("the transfer reverts: {why}")));
         }
-        Some(Status::Halted(why)) => {
+        Some(ExecutionStatus::Halted(why)) => {
             return Err(ToolError::new(ErrorCode::SafetySimulationFailed, format_args!("the transfer halts: {why}")));
         }
         None => return Err(ToolError::new(ErrorCode::SafetySimulationFailed, "the transfer was not simulated")),

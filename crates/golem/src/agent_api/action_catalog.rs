@@ -16,7 +16,7 @@ pub struct ActionKind {
 
 /// Kind of query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Query {
+pub struct QueryKind {
     /// Name of the query, in kebab case.
     pub name: &'static str,
     /// Read tool that answers the query.
@@ -82,12 +82,12 @@ pub const ACTION_KINDS: &[ActionKind] = &[
     kind("setup-testnet", &[], "setup_local_testnet"),
 ];
 
-const fn query(name: &'static str, tool: &'static str) -> Query {
-    Query { name, tool }
+const fn query(name: &'static str, tool: &'static str) -> QueryKind {
+    QueryKind { name, tool }
 }
 
 /// All kinds of query. The name of a read tool is also accepted as a query.
-pub const QUERIES: &[Query] = &[
+pub const QUERIES: &[QueryKind] = &[
     query("balances", "get_balances"),
     query("price", "get_token_price"),
     query("pool", "get_pool_info"),
@@ -165,7 +165,7 @@ impl ActionKind {
     }
 }
 
-impl Query {
+impl QueryKind {
     /// Finds the query with this name; case, spaces and underscores do not matter.
     pub fn named(name: &str) -> Option<&'static Self> {
         let asked = plain(name);

@@ -8,10 +8,10 @@ use super::session::AgentConfig;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{CallId, PermitId};
 use bardo_base::text::{SafeText, nearest};
-use golem_tools::engine::{Entry, Input, Status, ToolResponse};
+use golem_tools::engine::{CallStatus, CatalogEntry, ToolInput, ToolResponse};
 
 /// Selects the parameters that a read tool knows.
-pub(super) fn known_of(entry: &Entry, params: &Map<String, Value>) -> Value {
+pub(super) fn known_of(entry: &CatalogEntry, params: &Map<String, Value>) -> Value {
     let known = entry.input_schema["properties"].as_object();
     let kept = params.iter().filter(|(name, _)| known.is_some_and(|known| known.contains_key(*name)));
     Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
@@ -56,7 +56,7 @@ pub(super) fn permit_id(text: &str) -> Result<PermitId, ToolError> {
 pub(super) fn success(call_id: CallId, data: Value, explanation: &str) -> ToolResponse {
     ToolResponse {
         call_id,
-        status: Status::Success,
+        status: CallStatus::Success,
         data: Some(data),
         error: None,
         decision_hints: None,
@@ -69,7 +69,7 @@ pub(super) fn success(call_id: CallId, data: Value, explanation: &str) -> ToolRe
 /// # Errors
 /// `VALIDATION_FAILED` with the path of the parameter.
 pub(super) fn typed<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
-    let params = Input::Json(params).into_object()?;
+    let params = ToolInput::Json(params).into_object()?;
     serde_path_to_error::deserialize(params).map_err(|error| {
         let path = error.path().to_string();
         let at = if path == "." { String::new() } else { format!("parameter `{path}`: ") };

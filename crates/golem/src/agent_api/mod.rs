@@ -17,6 +17,6 @@ mod answers;
 mod params;
 mod session;
 
-pub use action_catalog::{ACTION_KINDS, ActionKind, QUERIES, Query, in_agent_terms};
+pub use action_catalog::{ACTION_KINDS, ActionKind, QUERIES, QueryKind, in_agent_terms};
 pub use params::{AGENT_TOOLS, AgentTool};
 pub use session::{AgentConfig, AgentSession};

@@ -5,7 +5,7 @@ use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::memory::Kind;
+use crate::memory::EntryKind;
 
 /// Description of one of the eight tools for a brain.
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +148,7 @@ pub(super) struct QueryGrimoire {
     pub query: String,
     /// Restricts the search to this kind of memory.
     #[serde(default)]
-    pub kind: Option<Kind>,
+    pub kind: Option<EntryKind>,
     /// Maximum number of results.
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 50))]

@@ -13,29 +13,30 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use super::action_catalog::{ActionKind, QUERIES, Query};
+use super::action_catalog::{ActionKind, QUERIES, QueryKind};
 use super::answers::{known_of, lacking, no_kind, permit_id, success, typed};
 use super::params::{
     AGENT_TOOLS, CancelAction, CommitAction, EmergencyHalt, PreviewAction, QueryGrimoire, QueryState, SearchContext,
     UpdateDirective,
 };
 use crate::archetype::{ArchetypeError, Archetypes};
-use crate::memory::{self, Delta, Documents, Memory, Softened, Topic};
+use crate::memory::{self, Documents, Memory, PlaybookDelta, Topic, TunedParameters};
 use bardo_base::clock::Clock;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{
-    DirectiveChanged, EventKind, Fabric, GolemThought, MemoryHits, Redacted, ToolEnd, ToolFacts, ToolFailed, ToolStart,
-    params_hash,
+    DirectiveChanged, EventKind, Fabric, GolemThought, MemoryHits, RedactedParams, ToolEnd, ToolFacts, ToolFailed,
+    ToolStart, params_hash,
 };
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::{CapabilityTier, Category, Phase};
 use bardo_base::text::{SafeText, nearest};
 use bardo_base::units::{BasisPoints, Rounding};
 use bardo_safety::approval::AskedBy;
-use bardo_safety::stop::{Emergency, InForce, Stop, StopFile};
+use bardo_safety::stop::{ActiveStop, EmergencyOutcome, Stop, StopFile};
 use golem_chain::token;
 use golem_tools::engine::{
-    Call, Catalog, Entry, Executor, Input, Offer, Offered, Status, ToolResponse, WorldChain, categories_of,
+    CallStatus, Catalog, CatalogEntry, ConnectedChain, Executor, Offer, PreviewResult, ToolCall, ToolInput,
+    ToolResponse, categories_of,
 };
 
 /// Number of past writes considered before a new one.
@@ -76,7 +77,7 @@ pub struct AgentConfig {
 #[derive(Clone)]
 pub struct AgentSession {
     inner: Arc<Inner>,
-    asker: Asker,
+    asker: ToolCaller,
 }
 
 /// Maximum length of an agent's reason for an action, in characters.
@@ -84,7 +85,7 @@ const WHY: usize = 300;
 
 /// Caller of the eight tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asker {
+enum ToolCaller {
     Golem,
     Operator,
 }
@@ -97,20 +98,20 @@ struct Inner {
     heart: OnceLock<(u64, u64)>,
     /// True if the Golem has stopped itself under the operator's flatten. Reset once no stop is in force.
     has_stopped_itself: AtomicBool,
-    held: Mutex<HashMap<PermitId, Held>>,
+    held: Mutex<HashMap<PermitId, HeldAction>>,
     /// Actions being committed, which can be cancelled until they are signed.
-    committing: Mutex<HashMap<PermitId, (CallId, Asker)>>,
+    committing: Mutex<HashMap<PermitId, (CallId, ToolCaller)>>,
 }
 
 /// Previewed action that waits for commit or withdrawal.
-struct Held {
+struct HeldAction {
     offer: Offer,
-    asker: Asker,
-    about: About,
+    asker: ToolCaller,
+    about: WriteDetails,
 }
 
 /// Details of a write for its memory entry.
-struct About {
+struct WriteDetails {
     topic: Topic,
     params: Value,
     expected: SafeText,
@@ -135,13 +136,13 @@ impl AgentSession {
         let (heart, held, committing) = (OnceLock::new(), Mutex::default(), Mutex::default());
         let has_stopped_itself = AtomicBool::new(false);
         let inner = Inner { learning, config, heart, has_stopped_itself, held, committing };
-        Ok(Self { inner: Arc::new(inner), asker: Asker::Golem })
+        Ok(Self { inner: Arc::new(inner), asker: ToolCaller::Golem })
     }
 
     /// Returns the same tools for the operator. Their open offers are not withdrawn together with the Golem's.
     #[must_use]
     pub fn for_operator(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), asker: Asker::Operator }
+        Self { inner: Arc::clone(&self.inner), asker: ToolCaller::Operator }
     }
 
     /// Returns the concrete tools behind the eight.
@@ -191,7 +192,7 @@ impl AgentSession {
 
     /// Returns the connected chains as JSON, each with its listed tokens.
     pub fn chains(&self) -> Vec<Value> {
-        let chains = self.inner.config.executor.world().chains().iter().map(WorldChain::network);
+        let chains = self.inner.config.executor.world().chains().iter().map(ConnectedChain::network);
         let told = chains.map(|network| {
             let tokens = network
                 .book
@@ -246,26 +247,26 @@ impl AgentSession {
     }
 
     /// Builds the call of a concrete tool within the current heartbeat.
-    fn call_of(&self, tool: &str, params: Value) -> Call {
-        Call { tick: self.tick(), ..Call::new(tool, Input::Json(params)) }
+    fn call_of(&self, tool: &str, params: Value) -> ToolCall {
+        ToolCall { tick: self.tick(), ..ToolCall::new(tool, ToolInput::Json(params)) }
     }
 
     /// Calls one of the eight tools. Every call returns an envelope; any other tool name is unknown, whatever tools
     /// exist.
     pub async fn call(&self, tool: &str, params: Value) -> ToolResponse {
         let call_id = self.inner.config.executor.new_call_id();
-        let seen = Redacted::names(&params);
+        let seen = RedactedParams::names(&params);
         let hash = params_hash(seen.value(), &[]);
         self.dispatch(call_id, tool, params).await.unwrap_or_else(|error| {
-            self.say_refused(call_id, tool, seen, hash, &error);
+            self.emit_refused(call_id, tool, seen, hash, &error);
             let blocked = error.code().is_denial() || error.code() == ErrorCode::Halted;
-            ToolResponse::failed(call_id, if blocked { Status::Blocked } else { Status::Error }, error)
+            ToolResponse::failed(call_id, if blocked { CallStatus::Blocked } else { CallStatus::Error }, error)
         })
     }
 
     /// Emits the events of a call that never reached a concrete tool, so that observers see the request and the reason
     /// of its failure.
-    fn say_refused(&self, call_id: CallId, tool: &str, params: Redacted, params_hash: B256, error: &ToolError) {
+    fn emit_refused(&self, call_id: CallId, tool: &str, params: RedactedParams, params_hash: B256, error: &ToolError) {
         let tool_name = Cow::Owned(SafeText::clean(tool, 64).to_string());
         for kind in [
             EventKind::ToolStart(ToolStart {
@@ -284,7 +285,7 @@ impl AgentSession {
                 card: None,
             }),
         ] {
-            self.say(Some(call_id), kind);
+            self.emit(Some(call_id), kind);
         }
     }
 
@@ -332,21 +333,21 @@ impl AgentSession {
         for tool in kind.reads {
             let params = known_of(self.entry(tool)?, &softened.params);
             let response = executor.call(self.call_of(tool, params)).await;
-            if response.status != Status::Success {
+            if response.status != CallStatus::Success {
                 return Ok(response);
             }
             reads.insert((*tool).to_owned(), response.data.unwrap_or_default());
         }
         let params = Value::Object(softened.params);
-        let mut about = About { topic, expected: SafeText::clean("it would pass", 60), spent_cents: 0, params };
+        let mut about = WriteDetails { topic, expected: SafeText::clean("it would pass", 60), spent_cents: 0, params };
         let asked_by = match self.asker {
-            Asker::Operator => AskedBy::Operator,
-            Asker::Golem => AskedBy::Agent { why: asked.why.as_deref().map(|why| SafeText::clean(why, WHY)) },
+            ToolCaller::Operator => AskedBy::Operator,
+            ToolCaller::Golem => AskedBy::Agent { why: asked.why.as_deref().map(|why| SafeText::clean(why, WHY)) },
         };
-        let call = Call { asked_by, ..self.call_of(kind.acts, about.params.clone()) };
+        let call = ToolCall { asked_by, ..self.call_of(kind.acts, about.params.clone()) };
         let offer = match executor.offer(call).await {
-            Offered::Held(offer) => *offer,
-            Offered::Over(response) => {
+            PreviewResult::Held(offer) => *offer,
+            PreviewResult::Over(response) => {
                 self.remember(&about, &response).await;
                 return Ok(*response);
             }
@@ -357,7 +358,7 @@ impl AgentSession {
         about.spent_cents = cents.unwrap_or(u64::MAX);
         if softened.similar > 0 {
             let hits = MemoryHits { similar: softened.similar, changes: softened.changes.clone() };
-            self.say(Some(offer.call_id()), EventKind::MemoryHits(hits));
+            self.emit(Some(offer.call_id()), EventKind::MemoryHits(hits));
         }
         let mut data = offer.to_json();
         if let Value::Object(fields) = &mut data {
@@ -374,10 +375,10 @@ impl AgentSession {
         let mut offers = self.held();
         // Expired offers end by themselves.
         offers.retain(|_, held| !held.offer.is_over());
-        offers.insert(offer.permit_id(), Held { offer, asker: self.asker, about });
+        offers.insert(offer.permit_id(), HeldAction { offer, asker: self.asker, about });
         drop(offers);
         let (data, error, decision_hints) = (Some(data), None, None);
-        Ok(ToolResponse { call_id, status: Status::Simulated, data, error, decision_hints, explanation })
+        Ok(ToolResponse { call_id, status: CallStatus::Simulated, data, error, decision_hints, explanation })
     }
 
     /// Normalizes the topic of an action. Symbols in any case and addresses of a listed token count as the same, and so
@@ -386,7 +387,7 @@ impl AgentSession {
         let world = self.inner.config.executor.world();
         let network = |name: &str| {
             let asked = params.get(name).and_then(Value::as_str)?;
-            world.chain(asked).ok().map(WorldChain::network)
+            world.chain(asked).ok().map(ConnectedChain::network)
         };
         let mut topic = Topic::of(kind, &Value::Object(params.clone()));
         let Some(here) = network("chain").or_else(|| network("source_chain")) else { return topic };
@@ -405,12 +406,12 @@ impl AgentSession {
         kind: &ActionKind,
         params: Map<String, Value>,
         topic: &Topic,
-    ) -> Result<Softened, ToolError> {
+    ) -> Result<TunedParameters, ToolError> {
         if !self.inner.learning {
-            return Ok(Softened { params, similar: 0, changes: Vec::new() });
+            return Ok(TunedParameters { params, similar: 0, changes: Vec::new() });
         }
         let Inner { config, .. } = &*self.inner;
-        config.memory.hear_of_ends(config.clock.now_millis()).await?;
+        config.memory.record_ends(config.clock.now_millis()).await?;
         let last = config.memory.alike(topic, LOOKED_AT)?;
         let most = config.executor.most_slippage(*config.phase.borrow());
         Ok(memory::soften(kind.name, params, &last, most.map(BasisPoints::get)))
@@ -422,7 +423,7 @@ impl AgentSession {
             let what = "parameter `simulation_hash`: expected 0x and 64 hexadecimal digits";
             ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "simulation_hash")
         })?;
-        let Held { offer, about, asker: _ } = {
+        let HeldAction { offer, about, asker: _ } = {
             let mut offers = self.held();
             match offers.remove(&permit_id) {
                 None => return Err(self.no_offer(permit_id)),
@@ -465,7 +466,7 @@ impl AgentSession {
 
     async fn query_state(&self, asked: QueryState) -> Result<ToolResponse, ToolError> {
         let catalog = self.catalog();
-        let named = Query::named(&asked.query).map(|query| (query.name, query.tool)).or_else(|| {
+        let named = QueryKind::named(&asked.query).map(|query| (query.name, query.tool)).or_else(|| {
             let entry = catalog.get(asked.query.trim())?;
             let meta = &entry.def.meta;
             (meta.capability == CapabilityTier::Read).then_some((meta.name, meta.name))
@@ -493,7 +494,7 @@ impl AgentSession {
 
     async fn query_grimoire(&self, call_id: CallId, asked: &QueryGrimoire) -> Result<ToolResponse, ToolError> {
         let Inner { config, .. } = &*self.inner;
-        config.memory.hear_of_ends(config.clock.now_millis()).await?;
+        config.memory.record_ends(config.clock.now_millis()).await?;
         let hits = config.memory.search(&asked.query, asked.kind, asked.limit.clamp(1, 50) as usize)?;
         let said = format!("{} memories.", hits.len());
         Ok(success(call_id, json!({"hits": hits}), &said))
@@ -505,7 +506,7 @@ impl AgentSession {
         let delta = config.documents.update(&config.memory, &asked.section, &asked.text, &asked.reason, now).await?;
         let summary = SafeText::clean(&format!("{}: {}", delta.section, delta.reason), 200);
         let changed = DirectiveChanged { delta: delta.delta, summary, undone: false };
-        self.say(Some(call_id), EventKind::DirectiveChanged(changed));
+        self.emit(Some(call_id), EventKind::DirectiveChanged(changed));
         Ok(success(call_id, json!(delta), "The playbook was changed; the operator can undo the change."))
     }
 
@@ -513,11 +514,11 @@ impl AgentSession {
     ///
     /// # Errors
     /// An error if the change does not exist or the section has changed since.
-    pub async fn undo_directive(&self, delta: u64) -> Result<Delta, ToolError> {
+    pub async fn undo_directive(&self, delta: u64) -> Result<PlaybookDelta, ToolError> {
         let config = &self.inner.config;
         let undone = config.documents.undo(&config.memory, delta, config.clock.now_millis()).await?;
         let summary = SafeText::clean(&format!("undone: {}: {}", undone.section, undone.reason), 200);
-        self.say(None, EventKind::DirectiveChanged(DirectiveChanged { delta, summary, undone: true }));
+        self.emit(None, EventKind::DirectiveChanged(DirectiveChanged { delta, summary, undone: true }));
         Ok(undone)
     }
 
@@ -529,11 +530,11 @@ impl AgentSession {
             .stop
             .raise_emergency(reason.as_str(), config.halts_as.as_str(), now, |flatten| self.is_the_operators(flatten));
         let level = match raised.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))? {
-            Emergency::Raised(in_force) => in_force.level(),
-            Emergency::Spared(flatten) => return Ok(self.stop_itself(call_id, &reason, &flatten).await),
+            EmergencyOutcome::Raised(in_force) => in_force.level(),
+            EmergencyOutcome::Spared(flatten) => return Ok(self.stop_itself(call_id, &reason, &flatten).await),
         };
         // The session that watches the stop file reports this stop like any other.
-        let taken_back = self.take_back_all().await;
+        let taken_back = self.withdraw_offers().await;
         let data = json!({"level": level, "stopped": "everything", "offers_taken_back": taken_back});
         let said = "All signing except revocations and cancellations has stopped; only the operator can lift the stop.";
         Ok(success(call_id, data, said))
@@ -551,8 +552,8 @@ impl AgentSession {
         self.inner.has_stopped_itself.store(true, Ordering::SeqCst);
         let words = format!("I stopped myself: {reason}. The operator's {} continues.", flatten.level);
         let text = SafeText::clean(&words, 400);
-        self.say(Some(call_id), EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
-        let taken_back = self.take_back(|asker| asker == Asker::Golem).await;
+        self.emit(Some(call_id), EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+        let taken_back = self.take_back(|asker| asker == ToolCaller::Golem).await;
         let data = json!({"level": flatten.level, "stopped": "this Golem", "offers_taken_back": taken_back});
         let said = "You sign only revocations and cancellations until the operator lifts the stop. The operator's \
                     flatten stays in force, and its sales continue.";
@@ -561,7 +562,7 @@ impl AgentSession {
 
     /// True if the Golem has stopped itself. The operator ends that by lifting the stop.
     pub fn has_stopped_itself(&self) -> bool {
-        if self.inner.has_stopped_itself.load(Ordering::SeqCst) && self.inner.config.stop.read() == InForce::None {
+        if self.inner.has_stopped_itself.load(Ordering::SeqCst) && self.inner.config.stop.read() == ActiveStop::None {
             self.inner.has_stopped_itself.store(false, Ordering::SeqCst);
         }
         self.inner.has_stopped_itself.load(Ordering::SeqCst)
@@ -572,7 +573,7 @@ impl AgentSession {
     /// # Errors
     /// `HALTED` for a blocked action.
     fn refuse_if_stopped(&self, takes_back: bool) -> Result<(), ToolError> {
-        if takes_back || self.asker == Asker::Operator || !self.has_stopped_itself() {
+        if takes_back || self.asker == ToolCaller::Operator || !self.has_stopped_itself() {
             return Ok(());
         }
         let error = ToolError::new(ErrorCode::Halted, "you stopped yourself by emergency_halt; nothing was signed");
@@ -583,18 +584,18 @@ impl AgentSession {
     }
 
     /// Withdraws all open offers, and cancels commits that are not signed yet. Returns the number of open offers.
-    pub async fn take_back_all(&self) -> usize {
+    pub async fn withdraw_offers(&self) -> usize {
         self.take_back(|_| true).await
     }
 
-    /// Withdraws like [`Self::take_back_all`], but only what was requested through this session: by the Golem or by the
+    /// Withdraws like [`Self::withdraw_offers`], but only what was requested through this session: by the Golem or by the
     /// operator.
-    pub async fn take_back_own(&self) -> usize {
+    pub async fn withdraw_own(&self) -> usize {
         self.take_back(|asker| asker == self.asker).await
     }
 
-    async fn take_back(&self, of: impl Fn(Asker) -> bool) -> usize {
-        let all: Vec<Held> = self.held().extract_if(|_, held| of(held.asker)).map(|(_, held)| held).collect();
+    async fn take_back(&self, of: impl Fn(ToolCaller) -> bool) -> usize {
+        let all: Vec<HeldAction> = self.held().extract_if(|_, held| of(held.asker)).map(|(_, held)| held).collect();
         let committing: Vec<CallId> =
             self.committing().values().filter(|(_, asker)| of(*asker)).map(|(call_id, _)| *call_id).collect();
         for call_id in committing {
@@ -611,7 +612,7 @@ impl AgentSession {
     /// Returns this session's open offers as JSON, the earliest expiry first.
     pub fn offers(&self) -> Vec<Value> {
         let held = self.held();
-        let mut open: Vec<&Held> =
+        let mut open: Vec<&HeldAction> =
             held.values().filter(|held| held.asker == self.asker && !held.offer.is_over()).collect();
         open.sort_by_key(|held| held.offer.preview().permit.expires_at);
         let told = open.iter().map(|held| {
@@ -630,11 +631,11 @@ impl AgentSession {
         self.held().values().filter(|held| !held.offer.is_over()).count()
     }
 
-    async fn remember(&self, about: &About, response: &ToolResponse) {
+    async fn remember(&self, about: &WriteDetails, response: &ToolResponse) {
         let config = &self.inner.config;
         let phase = *config.phase.borrow();
         let now = config.clock.now_millis();
-        let About { topic, params, expected, spent_cents } = about;
+        let WriteDetails { topic, params, expected, spent_cents } = about;
         let episode = memory::reflect(topic.clone(), params, expected, *spent_cents, phase, response, now);
         if let Err(error) = config.memory.record(episode).await {
             // The action has happened; a missing memory entry does not change that.
@@ -654,21 +655,21 @@ impl AgentSession {
         }
     }
 
-    fn entry(&self, tool: &str) -> Result<&Arc<Entry>, ToolError> {
+    fn entry(&self, tool: &str) -> Result<&Arc<CatalogEntry>, ToolError> {
         let unknown = || ToolError::new(ErrorCode::ToolUnknown, format_args!("`{tool}` is not in this tool set"));
         self.catalog().get(tool).ok_or_else(unknown)
     }
 
-    fn say(&self, call_id: Option<CallId>, kind: EventKind) {
+    fn emit(&self, call_id: Option<CallId>, kind: EventKind) {
         let config = &self.inner.config;
         config.fabric.emit(&config.golem_id, call_id, kind);
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<PermitId, Held>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<PermitId, HeldAction>> {
         self.inner.held.lock()
     }
 
-    fn committing(&self) -> MutexGuard<'_, HashMap<PermitId, (CallId, Asker)>> {
+    fn committing(&self) -> MutexGuard<'_, HashMap<PermitId, (CallId, ToolCaller)>> {
         self.inner.committing.lock()
     }
 }

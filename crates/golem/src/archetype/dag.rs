@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Archetype, ArchetypeError, Edge, GUARDIAN, MAX_HOPS};
+use super::{Archetype, ArchetypeError, DelegationEdge, GUARDIAN, MAX_HOPS};
 use bardo_base::text::{SafeText, nearest};
 
 type Roles = BTreeMap<String, Archetype>;
 
 /// Path along delegation edges.
-type Path<'a> = Vec<&'a Edge>;
+type Path<'a> = Vec<&'a DelegationEdge>;
 
 /// Violation, with the names of the roles on the path it concerns.
 type Fault = (Vec<String>, ArchetypeError);
@@ -143,13 +143,13 @@ fn unguarded(roles: &Roles) -> Vec<Fault> {
 }
 
 /// Returns the names of the roles on a path, without duplicates.
-fn on(from: &Archetype, path: &[&Edge]) -> Vec<String> {
+fn on(from: &Archetype, path: &[&DelegationEdge]) -> Vec<String> {
     let all: BTreeSet<&String> = std::iter::once(&from.name).chain(path.iter().map(|edge| &edge.to)).collect();
     all.into_iter().cloned().collect()
 }
 
 /// Draws a path with one line per hop, each with its file and line.
-fn draw(from: &Archetype, path: &[&Edge], last: &str) -> String {
+fn draw(from: &Archetype, path: &[&DelegationEdge], last: &str) -> String {
     let mut drawn = format!("  {}  ({})", from.name, from.place);
     for (depth, edge) in path.iter().enumerate() {
         drawn.push_str(&format!("\n  {}→ {}  ({})", "  ".repeat(depth + 1), edge.to, edge.place));

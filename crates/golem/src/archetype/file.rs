@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Archetype, ArchetypeError, Edge, Place};
+use super::{Archetype, ArchetypeError, DelegationEdge, FileLine};
 use bardo_base::model::{Category, Profile};
 use bardo_base::regular_file;
 use bardo_base::text::{SafeText, nearest};
-use golem_tools::engine::Selection;
+use golem_tools::engine::ToolSelection;
 
 /// Maximum size of an archetype file, in bytes.
 const MOST_BYTES: u64 = 64 << 10;
@@ -39,13 +39,13 @@ struct File {
     #[serde(default)]
     delegates_to: Vec<Spanned<String>>,
     #[serde(default)]
-    added_edges: Vec<Added>,
+    added_edges: Vec<AddedEdge>,
 }
 
 /// Delegation edge that the specification does not contain, with the reason for it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Added {
+struct AddedEdge {
     to: Spanned<String>,
     why: String,
 }
@@ -92,7 +92,7 @@ pub(super) fn own(folder: &Path) -> Result<Vec<Source>, ArchetypeError> {
 /// # Errors
 /// [`ArchetypeError::Line`] for the first problem, with its line.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Archetype, ArchetypeError> {
-    let place = |at: usize| Place { file: path.to_owned(), line: line(text, at) };
+    let place = |at: usize| FileLine { file: path.to_owned(), line: line(text, at) };
     let fail = |at: usize, what: String| ArchetypeError::Line { place: place(at), what };
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -114,7 +114,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Archetype, ArchetypeError
         given
             .get_ref()
             .parse::<Profile>()
-            .map_err(|error| fail(given.span().start, told(&error, given.get_ref(), known())))
+            .map_err(|error| fail(given.span().start, describe(&error, given.get_ref(), known())))
     });
     let profile = profile.transpose()?;
     let categories = file.categories.into_iter().map(|given| {
@@ -122,7 +122,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Archetype, ArchetypeError
         given
             .get_ref()
             .parse::<Category>()
-            .map_err(|error| fail(given.span().start, told(&error, given.get_ref(), known())))
+            .map_err(|error| fail(given.span().start, describe(&error, given.get_ref(), known())))
     });
     let categories = categories.collect::<Result<Vec<_>, _>>()?;
     if profile.is_none() && categories.is_empty() && file.include.is_empty() {
@@ -130,9 +130,12 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Archetype, ArchetypeError
     }
     let drawn = file.delegates_to.into_iter().map(|to| (to, None));
     let added = file.added_edges.into_iter().map(|edge| (edge.to, Some(edge.why)));
-    let edges =
-        drawn.chain(added).map(|(to, added)| Edge { place: place(to.span().start), to: to.into_inner(), added });
-    let mut delegates_to: Vec<Edge> = Vec::new();
+    let edges = drawn.chain(added).map(|(to, added)| DelegationEdge {
+        place: place(to.span().start),
+        to: to.into_inner(),
+        added,
+    });
+    let mut delegates_to: Vec<DelegationEdge> = Vec::new();
     for edge in edges {
         if delegates_to.iter().any(|known| known.to == edge.to) {
             let what = format!("`{}` is listed twice", SafeText::clean(&edge.to, 64));
@@ -147,12 +150,12 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Archetype, ArchetypeError
         group: SafeText::clean(&file.group, 40).to_string(),
         terminal: file.terminal,
         writes: file.writes,
-        selection: Selection { profile, categories, include: file.include, exclude: file.exclude },
+        selection: ToolSelection { profile, categories, include: file.include, exclude: file.exclude },
         delegates_to,
     })
 }
 
-fn told<'a>(error: &dyn std::fmt::Display, given: &str, known: impl Iterator<Item = &'a str>) -> String {
+fn describe<'a>(error: &dyn std::fmt::Display, given: &str, known: impl Iterator<Item = &'a str>) -> String {
     let near = nearest(given, known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     format!("{error}{near}")
 }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use bardo_base::config::DEFAULT_ARCHETYPE;
 use bardo_base::model::CapabilityTier;
 use bardo_base::text::{SafeText, nearest};
-use golem_tools::engine::{Catalog, Selection, SelectionError};
+use golem_tools::engine::{Catalog, SelectionError, ToolSelection};
 
 /// Name of the role that must agree to actions above the hot lane.
 pub const GUARDIAN: &str = "safety-guardian";
@@ -77,34 +77,34 @@ pub struct Archetype {
     /// categories.
     pub writes: bool,
     /// Tool selection: profile, categories, included and excluded tools.
-    pub selection: Selection,
+    pub selection: ToolSelection,
     /// Roles that it may delegate to.
-    pub delegates_to: Vec<Edge>,
+    pub delegates_to: Vec<DelegationEdge>,
     /// Location of the definition.
-    pub place: Place,
+    pub place: FileLine,
 }
 
 /// Permission to delegate to a role.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edge {
+pub struct DelegationEdge {
     /// Name of the target role.
     pub to: String,
     /// Reason for an edge that the specification does not contain; `None` for edges of the specification.
     pub added: Option<String>,
     /// Location of the definition.
-    pub place: Place,
+    pub place: FileLine,
 }
 
 /// Line in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct FileLine {
     /// Path of the file; for built-in files, only the name.
     pub file: PathBuf,
     /// Line number, counted from 1.
     pub line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FileLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, line {}", self.file.display(), self.line)
     }
@@ -125,7 +125,7 @@ pub enum ArchetypeError {
     #[error("{place}: {what}")]
     Line {
         /// Location of the problem.
-        place: Place,
+        place: FileLine,
         /// Description of the problem and of a correct value.
         what: String,
     },
@@ -151,7 +151,7 @@ pub enum ArchetypeError {
     #[error("{place}: {fault}")]
     Tools {
         /// Location of the role's definition.
-        place: Place,
+        place: FileLine,
         /// Cause of the error.
         fault: SelectionError,
     },
@@ -194,12 +194,12 @@ impl Archetypes {
                 }
             }
         }
-        found.hold_to_delegation();
+        found.enforce_delegation();
         found
     }
 
     /// Removes roles that violate a delegation rule, until no violation is left.
-    fn hold_to_delegation(&mut self) {
+    fn enforce_delegation(&mut self) {
         loop {
             let broken: BTreeSet<String> = self.broken.keys().cloned().collect();
             let faults = dag::faults(&self.roles, &broken);
@@ -266,7 +266,7 @@ impl Archetypes {
         for (name, fault) in faults {
             self.break_role(&name, fault);
         }
-        self.hold_to_delegation();
+        self.enforce_delegation();
         self
     }
 
@@ -309,7 +309,7 @@ impl Archetypes {
             names.extend(role.tools(all)?.iter().map(|entry| entry.def.meta.name.to_owned()));
             waiting.extend(role.delegates_to.iter().filter_map(|edge| self.roles.get(&edge.to)));
         }
-        let selection = Selection { include: names, ..Selection::default() };
+        let selection = ToolSelection { include: names, ..ToolSelection::default() };
         all.select(&selection).map_err(|fault| match self.get(role) {
             Ok(found) => ArchetypeError::Tools { place: found.place.clone(), fault },
             Err(unknown) => unknown,
@@ -335,6 +335,6 @@ impl Archetype {
         }
         let reads = selected.iter().filter(|entry| entry.def.meta.capability == CapabilityTier::Read);
         let include = reads.map(|entry| entry.def.meta.name.to_owned()).collect();
-        all.select(&Selection { include, ..Selection::default() }).map_err(wrong)
+        all.select(&ToolSelection { include, ..ToolSelection::default() }).map_err(wrong)
     }
 }

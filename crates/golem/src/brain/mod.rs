@@ -23,19 +23,19 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use model::{ModelBrain, ModelError, ModelSetup, Style};
+use model::{ApiStyle, ModelBrain, ModelError, ModelSetup};
 use process::confinement::NotIsolated;
 use process::confinement::{self, Confinement};
 use process::{CommandLine, ProcessBrain, ProcessLimits};
 
 use super::agent_api::{ActionKind, AgentSession};
-use super::life::Voice;
+use super::life::EventOutput;
 use bardo_base::config::{Config, DEFAULT_BRAIN, GolemSettings, Setting};
-use bardo_base::fabric::{EventKind, GolemNow, GolemThought, Vitals};
+use bardo_base::fabric::{EventKind, GolemState, GolemThought, Vitals};
 use bardo_base::model::{ActionClass, Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_safety::checks::phase_gate::allows;
-use golem_chain::network::Plan;
+use golem_chain::network::NetworkPlan;
 use golem_tools::engine::ToolResponse;
 
 /// Maximum length of one piece of a thought, in characters.
@@ -58,12 +58,12 @@ const LOOK: Duration = Duration::from_millis(250);
 pub trait Brain: Send + fmt::Debug {
     /// Runs until the brain is done, is asked to leave, or can no longer continue. Dropping the future leaves nothing
     /// running.
-    fn live<'a>(self: Box<Self>, signals: &'a mut AgentSignals) -> BoxFuture<'a, End>;
+    fn live<'a>(self: Box<Self>, signals: &'a mut AgentSignals) -> BoxFuture<'a, BrainEnd>;
 }
 
 /// End of a brain's run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
+pub struct BrainEnd {
     /// True if it ended regularly: by its own decision, or because it was asked to leave.
     pub well: bool,
     /// Reason for the end.
@@ -72,7 +72,7 @@ pub struct End {
 
 /// Brain selected by the settings.
 #[derive(Debug)]
-pub enum Choice {
+pub enum BrainChoice {
     /// No brain: the Golem plays its scenario and listens to the operator.
     Scenario,
     /// Only the operator, with plain commands; no scenario is played.
@@ -115,7 +115,7 @@ pub enum BrainError {
     Model(ModelError),
 }
 
-impl Choice {
+impl BrainChoice {
     /// Reads the brain from the settings.
     ///
     /// # Errors
@@ -191,7 +191,7 @@ fn confinement(config: &Config) -> Confinement {
         environment: settings.environment.value.clone(),
         network: settings.network.value,
         allow_unisolated: settings.allow_unisolated_brain.value
-            || matches!(Plan::from_config(config), Ok(Plan::Devnet)),
+            || matches!(NetworkPlan::from_config(config), Ok(NetworkPlan::Devnet)),
         ..Confinement::protecting(folders)
     }
 }
@@ -203,7 +203,7 @@ fn model(settings: &GolemSettings) -> Result<ModelBrain, BrainError> {
     };
     let setup = ModelSetup {
         url: url.value.clone(),
-        style: Style::named(&settings.model_style.value),
+        style: ApiStyle::named(&settings.model_style.value),
         name: name.value.clone(),
         key: settings.model_key.as_ref().map(|key| key.value.clone()),
         tick: Duration::from_secs(settings.tick_seconds.value),
@@ -222,33 +222,33 @@ fn model(settings: &GolemSettings) -> Result<ModelBrain, BrainError> {
 #[derive(Debug)]
 pub struct AgentSignals {
     pub(super) agent: AgentSession,
-    pub(super) voice: Voice,
+    pub(super) voice: EventOutput,
     pub(super) stop: watch::Receiver<Option<StopLevel>>,
     pub(super) leaving: watch::Receiver<bool>,
     pub(super) words: mpsc::Receiver<SafeText>,
     pub(super) phase: watch::Receiver<Phase>,
     pub(super) thought: u64,
-    pub(super) breath: Breath,
+    pub(super) breath: TextBudget,
 }
 
 /// Rate limit for a brain's text. All of it is stored on the same disk as the ledger.
 #[derive(Debug, Default)]
-pub struct Breath {
+pub struct TextBudget {
     /// Start of the current minute, and the bytes recorded since.
     spent: Mutex<Option<(Instant, usize)>>,
 }
 
 /// Decision of the rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Breathes {
+enum BudgetDecision {
     Says,
     /// This text exceeds the limit and is dropped; the caller reports that once.
     Stops,
     Silent,
 }
 
-impl Breath {
-    fn take(&self, words: usize) -> Breathes {
+impl TextBudget {
+    fn take(&self, words: usize) -> BudgetDecision {
         let mut spent = self.spent.lock();
         let now = Instant::now();
         let (since, before) = match *spent {
@@ -258,16 +258,16 @@ impl Breath {
         let after = before.saturating_add(words).saturating_add(BESIDE);
         *spent = Some((since, after));
         match (before > WORDS_A_MINUTE, after > WORDS_A_MINUTE) {
-            (false, false) => Breathes::Says,
-            (false, true) => Breathes::Stops,
-            (true, _) => Breathes::Silent,
+            (false, false) => BudgetDecision::Says,
+            (false, true) => BudgetDecision::Stops,
+            (true, _) => BudgetDecision::Silent,
         }
     }
 }
 
 /// Reason for waking a brain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wake {
+pub enum WakeReason {
     /// The brain must leave.
     Leave,
     /// The operator sent a message.
@@ -319,21 +319,21 @@ impl AgentSignals {
     pub fn think_on(&self, text: &str, more: bool) {
         let said = SafeText::clean(text, PIECE);
         let text = match self.breath.take(said.as_str().len()) {
-            Breathes::Says => said,
-            Breathes::Stops => SafeText::clean("… (too much output: the rest of this minute is dropped)", PIECE),
-            Breathes::Silent => return,
+            BudgetDecision::Says => said,
+            BudgetDecision::Stops => SafeText::clean("… (too much output: the rest of this minute is dropped)", PIECE),
+            BudgetDecision::Silent => return,
         };
-        self.voice.say(EventKind::GolemThought(GolemThought { thought: self.thought, text, more }));
+        self.voice.emit(EventKind::GolemThought(GolemThought { thought: self.thought, text, more }));
     }
 
     /// Reports the current and the next activity. `step` is the current step and their total number, if known.
     pub fn now(&self, now: &str, next: &str, step: Option<(u32, u32)>, kind: Option<&ActionKind>) {
         let delegation = kind.map(|kind| self.agent.delegation(kind.acts)).unwrap_or_default();
         let (now, next) = (SafeText::clean(now, SENTENCE), SafeText::clean(next, SENTENCE));
-        if self.breath.take(now.as_str().len() + next.as_str().len()) != Breathes::Says {
+        if self.breath.take(now.as_str().len() + next.as_str().len()) != BudgetDecision::Says {
             return;
         }
-        self.voice.say(EventKind::GolemNow(GolemNow { now, next, step, delegation }));
+        self.voice.emit(EventKind::GolemNow(GolemState { now, next, step, delegation }));
     }
 
     /// True if a stop in force (pause, halt or revoke) forbids new activities.
@@ -343,21 +343,21 @@ impl AgentSignals {
 
     /// Waits until `due`, for the operator's message, or for the request to leave. While a stop holds the brain,
     /// nothing becomes due.
-    pub async fn wake(&mut self, due: Instant) -> Wake {
+    pub async fn wake(&mut self, due: Instant) -> WakeReason {
         loop {
             if *self.leaving.borrow() {
-                return Wake::Leave;
+                return WakeReason::Leave;
             }
             let now = Instant::now();
             if now >= due && !self.held() {
-                return Wake::Due;
+                return WakeReason::Due;
             }
             let until = if now >= due { now + LOOK } else { due };
             tokio::select! {
                 () = sleep_until(until) => {}
-                changed = self.leaving.changed() => if changed.is_err() { return Wake::Leave },
+                changed = self.leaving.changed() => if changed.is_err() { return WakeReason::Leave },
                 said = self.words.recv() => match said {
-                    Some(said) => return Wake::Words(said),
+                    Some(said) => return WakeReason::Words(said),
                     // No sender is left; the due time still applies.
                     None => sleep_until(until).await,
                 },

@@ -17,13 +17,13 @@ use futures::stream::FuturesUnordered;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use crate::agent_api::{ACTION_KINDS, AGENT_TOOLS, ActionKind, AgentSession, AgentTool, QUERIES, Query};
-use crate::life::Voice;
+use crate::agent_api::{ACTION_KINDS, AGENT_TOOLS, ActionKind, AgentSession, AgentTool, QUERIES, QueryKind};
+use crate::life::EventOutput;
 use crate::scenario::ACT;
-use bardo_base::fabric::{EventKind, GolemNow, GolemThought};
+use bardo_base::fabric::{EventKind, GolemState, GolemThought};
 use bardo_base::text::{SafeText, nearest};
 use bardo_session::handle::{CommandKind, PromptCommand};
-use golem_tools::engine::{Status, ToolResponse};
+use golem_tools::engine::{CallStatus, ToolResponse};
 
 /// Maximum length of quoted input that was not understood, in characters.
 const MAX_QUOTED: usize = 60;
@@ -33,7 +33,7 @@ const SAID: usize = 400;
 
 /// Request of the operator in plain words.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Wish {
+pub(crate) enum OperatorRequest {
     /// Call of one of the eight tools, or `act`.
     Tool(&'static str, Value),
     /// Query for the recent playbook changes.
@@ -42,7 +42,7 @@ pub(crate) enum Wish {
     Undo(String),
 }
 
-impl Wish {
+impl OperatorRequest {
     /// Parses a request; `None` if the text is not a command.
     pub(crate) fn of(said: &str, agent: &AgentSession) -> Option<Self> {
         match said.split_whitespace().collect::<Vec<_>>().as_slice() {
@@ -55,7 +55,7 @@ impl Wish {
     }
 
     /// Parses a request beside a brain. Text that begins like advice belongs to the brain and returns `None`.
-    pub(crate) fn beside_a_brain(said: &str, agent: &AgentSession) -> Option<Self> {
+    pub(crate) fn parse_beside_brain(said: &str, agent: &AgentSession) -> Option<Self> {
         let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
         Self::of(said, agent).filter(|wish| match wish {
             // With more words behind it, `halt` may be advice about one thing, so it must not halt everything.
@@ -66,7 +66,7 @@ impl Wish {
     }
 
     /// Carries out the request and returns its outcome as a sentence.
-    pub(crate) async fn carry_out(self, said: &SafeText, agent: &AgentSession, voice: &Voice) -> String {
+    pub(crate) async fn carry_out(self, said: &SafeText, agent: &AgentSession, voice: &EventOutput) -> String {
         let (tool, params) = match self {
             Self::Changes => return changes(agent),
             Self::Undo(number) => return undo(agent, &number).await,
@@ -77,8 +77,8 @@ impl Wish {
         let kind = places(tool).first().and_then(|place| params.get(*place)?.as_str()).unwrap_or_default();
         let delegation = concrete(tool, kind).map(|acts| agent.delegation(acts)).unwrap_or_default();
         let now = SafeText::clean(&format!("Doing what you asked: {said}"), SAID);
-        let now = GolemNow { now, next: SafeText::clean("", 1), step: None, delegation };
-        voice.say(EventKind::GolemNow(now));
+        let now = GolemState { now, next: SafeText::clean("", 1), step: None, delegation };
+        voice.emit(EventKind::GolemNow(now));
         let response = if tool == ACT { act(agent, params).await.0 } else { agent.call(tool, params).await };
         let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
         format!("You said: {said}. {}", told.unwrap_or_else(|| "Done.".to_owned()))
@@ -118,7 +118,7 @@ pub(crate) fn not_understood(said: &str) -> String {
 /// commit.
 pub(crate) async fn act(agent: &AgentSession, params: Value) -> (ToolResponse, bool) {
     let previewed = agent.call("preview_action", params).await;
-    let (Status::Simulated, Some(data)) = (previewed.status, &previewed.data) else { return (previewed, false) };
+    let (CallStatus::Simulated, Some(data)) = (previewed.status, &previewed.data) else { return (previewed, false) };
     let permit = json!({"permit_id": data["permit_id"], "simulation_hash": data["simulation_hash"]});
     let response = agent.call("commit_action", permit).await;
     (response, true)
@@ -126,26 +126,26 @@ pub(crate) async fn act(agent: &AgentSession, params: Value) -> (ToolResponse, b
 
 /// Receiver of the operator's messages beside a brain. Commands run at once and concurrently, independent of the brain;
 /// all other messages go to the brain.
-pub(crate) struct Hearing {
+pub(crate) struct OperatorInbox {
     words: mpsc::Receiver<SafeText>,
     agent: AgentSession,
-    under_way: UnderWay,
+    under_way: RunningCommands,
 }
 
 /// Running commands, each of which resolves to a sentence about its outcome. They outlive the brain.
-pub(crate) struct UnderWay {
+pub(crate) struct RunningCommands {
     running: FuturesUnordered<BoxFuture<'static, String>>,
-    voice: Voice,
+    voice: EventOutput,
 }
 
-impl UnderWay {
+impl RunningCommands {
     /// Creates an empty set.
-    pub(crate) fn none(voice: &Voice) -> Self {
+    pub(crate) fn none(voice: &EventOutput) -> Self {
         Self { running: FuturesUnordered::new(), voice: voice.clone() }
     }
 
     /// Drives the commands and reports their outcomes until none is left. Cancel-safe.
-    pub(crate) async fn tell(&mut self) {
+    pub(crate) async fn report_ends(&mut self) {
         while let Some(told) = self.running.next().await {
             self.think(&told);
         }
@@ -153,25 +153,25 @@ impl UnderWay {
 
     fn think(&self, text: &str) {
         let text = SafeText::clean(text, SAID);
-        self.voice.say(EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+        self.voice.emit(EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
     }
 }
 
-impl Hearing {
+impl OperatorInbox {
     /// Creates a receiver for these messages. Offers opened by the operator's commands belong to the operator, not to
     /// the brain.
-    pub(crate) fn of(words: mpsc::Receiver<SafeText>, agent: &AgentSession, voice: &Voice) -> Self {
-        Self { words, agent: agent.for_operator(), under_way: UnderWay::none(voice) }
+    pub(crate) fn of(words: mpsc::Receiver<SafeText>, agent: &AgentSession, voice: &EventOutput) -> Self {
+        Self { words, agent: agent.for_operator(), under_way: RunningCommands::none(voice) }
     }
 
     /// Receives messages forever.
-    pub(crate) async fn hear(&mut self, brain: mpsc::Sender<SafeText>) -> Infallible {
+    pub(crate) async fn receive(&mut self, brain: mpsc::Sender<SafeText>) -> Infallible {
         let Self { words, agent, under_way } = self;
         loop {
             tokio::select! {
                 said = words.recv(), if !words.is_closed() || !words.is_empty() => {
                     let Some(said) = said else { continue };
-                    match Wish::beside_a_brain(said.as_str(), agent) {
+                    match OperatorRequest::parse_beside_brain(said.as_str(), agent) {
                         Some(wish) => {
                             let (agent, voice) = (agent.clone(), under_way.voice.clone());
                             let doing = async move { wish.carry_out(&said, &agent, &voice).await };
@@ -191,7 +191,7 @@ impl Hearing {
     }
 
     /// Returns the message channel and the running commands.
-    pub(crate) fn end(self) -> (mpsc::Receiver<SafeText>, UnderWay) {
+    pub(crate) fn end(self) -> (mpsc::Receiver<SafeText>, RunningCommands) {
         (self.words, self.under_way)
     }
 }
@@ -261,7 +261,7 @@ pub fn commands() -> Vec<PromptCommand> {
 pub fn concrete(tool: &str, kind: &str) -> Option<&'static str> {
     match tool {
         "preview_action" | ACT => ActionKind::named(kind).map(|kind| kind.acts),
-        "query_state" => Query::named(kind).map(|query| query.tool),
+        "query_state" => QueryKind::named(kind).map(|query| query.tool),
         _ => None,
     }
 }
@@ -363,14 +363,14 @@ fn short(said: &str) -> Option<(&'static str, Value)> {
 
 /// Word of a command, with its parameter name if it has one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Word {
+struct CommandWord {
     name: Option<String>,
     text: String,
 }
 
-fn words(said: &str) -> Vec<Word> {
+fn words(said: &str) -> Vec<CommandWord> {
     let mut all = Vec::new();
-    let mut word: Option<Word> = None;
+    let mut word: Option<CommandWord> = None;
     let mut quote = None;
     for letter in said.chars() {
         match (quote, letter) {

@@ -8,12 +8,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
-use super::{Played, Voice};
+use super::{EventOutput, ScenarioProgress};
 use crate::agent_api::{ActionKind, AgentSession};
-use crate::brain::operator::{self, Wish};
+use crate::brain::operator::{self, OperatorRequest};
 use crate::scenario::{ACT, PlayedStep, Scenario, ScenarioStep};
-use bardo_base::clock::{Attendance, Clock};
-use bardo_base::fabric::{Caption, EventKind, GolemNow, GolemThought};
+use bardo_base::clock::{Clock, ClockParticipation};
+use bardo_base::fabric::{Caption, EventKind, GolemState, GolemThought};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use golem_tools::engine::ToolResponse;
@@ -29,7 +29,7 @@ const LISTENS: Duration = Duration::from_secs(60);
 
 /// Reason for ending a wait early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waited {
+enum WaitEnd {
     /// The Golem must leave.
     Leaves,
     /// Another scenario must be played.
@@ -39,21 +39,21 @@ enum Waited {
 /// State of the planner.
 pub(super) struct Planner {
     pub(super) agent: AgentSession,
-    pub(super) voice: Voice,
+    pub(super) voice: EventOutput,
     pub(super) stop: watch::Receiver<Option<StopLevel>>,
     pub(super) leaving: watch::Receiver<bool>,
     pub(super) words: mpsc::Receiver<SafeText>,
     pub(super) shows: mpsc::Receiver<Scenario>,
     /// Scenario to play next.
     pub(super) next: Option<Scenario>,
-    pub(super) played: watch::Sender<Played>,
+    pub(super) played: watch::Sender<ScenarioProgress>,
     /// Results of the named steps.
     pub(super) answers: BTreeMap<String, Value>,
     /// Outcomes of the named steps.
     pub(super) came: BTreeMap<String, PlayedStep>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) thought: u64,
-    pub(super) _attendance: Attendance,
+    pub(super) _attendance: ClockParticipation,
 }
 
 impl Planner {
@@ -63,7 +63,7 @@ impl Planner {
         while !self.show(&show).await {
             let Some(next) = self.next.take() else { return };
             show = next;
-            self.played.send_replace(Played::default());
+            self.played.send_replace(ScenarioProgress::default());
             self.answers.clear();
             self.came.clear();
         }
@@ -77,7 +77,7 @@ impl Planner {
         for (number, beat) in (1_usize..).zip(&scenario.steps) {
             let due = begun.saturating_add(beat.at.saturating_mul(1_000));
             if let Some(over) = self.wait(due).await {
-                return over == Waited::Leaves;
+                return over == WaitEnd::Leaves;
             }
             if !self.is_on(beat) {
                 self.played.send_modify(|played| played.skipped += 1);
@@ -95,14 +95,14 @@ impl Planner {
             // All steps are played; the Golem continues and listens to the operator.
             loop {
                 if let Some(over) = self.wait(self.clock.steady_millis().saturating_add(3_600_000)).await {
-                    return over == Waited::Leaves;
+                    return over == WaitEnd::Leaves;
                 }
             }
         }
         for beat in scenario.later.iter().cycle() {
             let due = self.clock.steady_millis().saturating_add(beat.at.saturating_mul(1_000));
             if let Some(over) = self.wait(due).await {
-                return over == Waited::Leaves;
+                return over == WaitEnd::Leaves;
             }
             if !self.is_on(beat) {
                 continue;
@@ -122,14 +122,14 @@ impl Planner {
 
     /// Waits until `due` and listens to the operator. Returns `None` once due. While a stop holds the Golem, nothing
     /// becomes due.
-    async fn wait(&mut self, due: u64) -> Option<Waited> {
+    async fn wait(&mut self, due: u64) -> Option<WaitEnd> {
         loop {
             if *self.leaving.borrow() {
-                return Some(Waited::Leaves);
+                return Some(WaitEnd::Leaves);
             }
             if let Ok(show) = self.shows.try_recv() {
                 self.next = Some(show);
-                return Some(Waited::AnotherShow);
+                return Some(WaitEnd::AnotherShow);
             }
             let now = self.clock.steady_millis();
             // Under exit-only and flatten the pipeline allows exits: the planner continues, and other actions are
@@ -142,13 +142,13 @@ impl Planner {
             let left = if held { LOOK } else { Duration::from_millis(due.saturating_sub(now)).min(LISTENS) };
             tokio::select! {
                 () = self.clock.pause(left) => {}
-                changed = self.leaving.changed() => if changed.is_err() { return Some(Waited::Leaves) },
+                changed = self.leaving.changed() => if changed.is_err() { return Some(WaitEnd::Leaves) },
                 said = self.words.recv(), if !self.words.is_closed() => if let Some(said) = said {
-                    self.hear(&said).await;
+                    self.handle_command(&said).await;
                 },
                 show = self.shows.recv(), if !self.shows.is_closed() => if let Some(show) = show {
                     self.next = Some(show);
-                    return Some(Waited::AnotherShow);
+                    return Some(WaitEnd::AnotherShow);
                 },
             }
         }
@@ -164,14 +164,14 @@ impl Planner {
         if let Some(caption) = &beat.caption {
             let at_seconds = self.clock.steady_millis().saturating_sub(begun) / 1_000;
             let caption = Caption { show: clean(show), text: clean(caption), at_seconds };
-            self.voice.say(EventKind::Caption(caption));
+            self.voice.emit(EventKind::Caption(caption));
         }
         let does = beat.does.as_deref();
         if let Some(now) = &beat.now {
             let kind = beat.params.get("kind").and_then(Value::as_str).and_then(ActionKind::named);
             let delegation = kind.map(|kind| self.agent.delegation(kind.acts)).unwrap_or_default();
             let next = clean(beat.next.as_deref().unwrap_or_default());
-            self.voice.say(EventKind::GolemNow(GolemNow { now: clean(now), next, step, delegation }));
+            self.voice.emit(EventKind::GolemNow(GolemState { now: clean(now), next, step, delegation }));
         }
         if let Some(text) = &beat.think {
             self.think(text);
@@ -200,12 +200,12 @@ impl Planner {
     fn think(&mut self, text: &str) {
         self.thought += 1;
         let thought = GolemThought { thought: self.thought, text: clean(text), more: false };
-        self.voice.say(EventKind::GolemThought(thought));
+        self.voice.emit(EventKind::GolemThought(thought));
     }
 
     /// Carries out a plain command of the operator, or explains that the text was not understood.
-    async fn hear(&mut self, said: &SafeText) {
-        let told = match Wish::of(said.as_str(), &self.agent) {
+    async fn handle_command(&mut self, said: &SafeText) {
+        let told = match OperatorRequest::of(said.as_str(), &self.agent) {
             None => operator::not_understood(said.as_str()),
             Some(wish) => wish.carry_out(said, &self.agent, &self.voice).await,
         };

@@ -59,7 +59,7 @@ pub enum Authority {
 
 /// Passage found by a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Passage {
+pub struct DocumentPassage {
     /// File name of the document.
     pub paper: &'static str,
     /// Author of the passage.
@@ -72,7 +72,7 @@ pub struct Passage {
 
 /// Change of the playbook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Delta {
+pub struct PlaybookDelta {
     /// Number of the change, unique in its ledger.
     pub delta: u64,
     /// Key of the network whose playbook it changed.
@@ -171,7 +171,7 @@ impl Documents {
     ///
     /// # Errors
     /// [`DocumentError::File`] if a document exists and cannot be read.
-    pub fn search(&self, query: &str, most: usize) -> Result<Vec<Passage>, DocumentError> {
+    pub fn search(&self, query: &str, most: usize) -> Result<Vec<DocumentPassage>, DocumentError> {
         let words: Vec<String> = query
             .split(|c: char| !c.is_alphanumeric())
             .filter(|word| word.chars().count() > 1)
@@ -186,7 +186,7 @@ impl Documents {
                 let body = format!("{section}\n{text}").to_lowercase();
                 let hits = words.iter().filter(|word| body.contains(word.as_str())).count();
                 if hits > 0 {
-                    let passage = Passage {
+                    let passage = DocumentPassage {
                         paper,
                         authority,
                         section: SafeText::clean(&section, 120),
@@ -211,7 +211,7 @@ impl Documents {
         text: &str,
         reason: &str,
         now: u64,
-    ) -> Result<Delta, DocumentError> {
+    ) -> Result<PlaybookDelta, DocumentError> {
         let section = SafeText::clean(section.trim().trim_start_matches('#').trim(), 80);
         if section.is_empty() {
             return Err(DocumentError::Section);
@@ -248,7 +248,15 @@ impl Documents {
         match kept.await {
             Ok(id) => {
                 let delta = u64::try_from(id).unwrap_or(0);
-                Ok(Delta { delta, network: self.network.clone(), section, before, after, reason, undone: false })
+                Ok(PlaybookDelta {
+                    delta,
+                    network: self.network.clone(),
+                    section,
+                    before,
+                    after,
+                    reason,
+                    undone: false,
+                })
             }
             Err(error) => {
                 // A change that cannot be undone later must not stay.
@@ -263,8 +271,8 @@ impl Documents {
     /// # Errors
     /// [`DocumentError::ChangedSince`] if the section has changed since, [`DocumentError::NoDelta`] for an unknown or undone
     /// change, and errors of the file or the database.
-    pub async fn undo(&self, memory: &Memory, delta: u64, now: u64) -> Result<Delta, DocumentError> {
-        let found = self.deltas(memory)?.into_iter().find(|one| one.delta == delta && !one.undone);
+    pub async fn undo(&self, memory: &Memory, delta: u64, now: u64) -> Result<PlaybookDelta, DocumentError> {
+        let found = Self::read_deltas(memory, Some(delta))?.into_iter().find(|one| !one.undone);
         let Some(mut found) = found else { return Err(DocumentError::NoDelta(delta)) };
         let Some(documents) = self.of_network(&found.network) else { return Err(DocumentError::NoDelta(delta)) };
         let stands = sections(&read(&documents.playbook.join(PLAYBOOK))?)
@@ -289,15 +297,22 @@ impl Documents {
     ///
     /// # Errors
     /// [`DocumentError::Store`] if the database cannot be read.
-    pub fn deltas(&self, memory: &Memory) -> Result<Vec<Delta>, DocumentError> {
+    pub fn deltas(&self, memory: &Memory) -> Result<Vec<PlaybookDelta>, DocumentError> {
+        Self::read_deltas(memory, None)
+    }
+
+    /// Returns the change with the number `only`, or the latest 200 changes, newest first.
+    fn read_deltas(memory: &Memory, only: Option<u64>) -> Result<Vec<PlaybookDelta>, DocumentError> {
         let golem_id = memory.golem_id().to_string();
+        // A number beyond SQLite's integers belongs to no change.
+        let only = only.map(|delta| i64::try_from(delta).unwrap_or(-1));
         let read = memory.store().read(|connection| {
-            let mut asked = connection.prepare_cached(
+            let mut query = connection.prepare_cached(
                 "SELECT id, section, before, after, reason, undone_at, network FROM golem_delta
-                 WHERE golem_id = ?1 ORDER BY id DESC LIMIT 200",
+                 WHERE golem_id = ?1 AND (?2 IS NULL OR id = ?2) ORDER BY id DESC LIMIT 200",
             )?;
-            let rows = asked.query_map([golem_id], |row| {
-                Ok(Delta {
+            let rows = query.query_map((golem_id, only), |row| {
+                Ok(PlaybookDelta {
                     delta: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0),
                     section: SafeText::clean(&row.get::<_, String>(1)?, 80),
                     before: row.get(2)?,
@@ -307,7 +322,7 @@ impl Documents {
                     network: row.get(6)?,
                 })
             })?;
-            Ok::<Vec<Delta>, StoreError>(rows.collect::<Result<_, _>>()?)
+            Ok::<Vec<PlaybookDelta>, StoreError>(rows.collect::<Result<_, _>>()?)
         });
         Ok(read?)
     }

@@ -5,12 +5,12 @@ use std::fmt;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde_json::Value;
 
-use super::{Kind, index, signed, unsigned};
+use super::{EntryKind, index, signed, unsigned};
 use bardo_base::error::ErrorCode;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_store::StoreError;
-use golem_tools::engine::{Status, ToolResponse};
+use golem_tools::engine::{CallStatus, ToolResponse};
 
 /// Topic of a write. Writes of the same topic are comparable.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -59,7 +59,7 @@ impl fmt::Display for Topic {
 
 /// Outcome of a past write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum EpisodeOutcome {
     /// Completed as planned.
     Done,
     /// Not ended when the episode was recorded.
@@ -74,7 +74,7 @@ pub enum Outcome {
     Failed,
 }
 
-impl Outcome {
+impl EpisodeOutcome {
     const ALL: [Self; 6] = [Self::Done, Self::Open, Self::Lapsed, Self::Blocked, Self::Refused, Self::Failed];
 
     /// Returns the form that is stored in the database.
@@ -92,17 +92,17 @@ impl Outcome {
     fn of(response: &ToolResponse) -> Self {
         let code = response.error.as_ref().map(|error| error.code());
         match (response.status, code) {
-            (Status::Success, _) => Self::Done,
-            (Status::Simulated | Status::Partial, _) => Self::Open,
-            (Status::Blocked, _) => Self::Blocked,
+            (CallStatus::Success, _) => Self::Done,
+            (CallStatus::Simulated | CallStatus::Partial, _) => Self::Open,
+            (CallStatus::Blocked, _) => Self::Blocked,
             // An approval request without an answer is not a rejection.
-            (Status::Rejected, Some(ErrorCode::ApprovalLapsed)) => Self::Lapsed,
-            (Status::Rejected, _) => Self::Refused,
+            (CallStatus::Rejected, Some(ErrorCode::ApprovalLapsed)) => Self::Lapsed,
+            (CallStatus::Rejected, _) => Self::Refused,
             (
-                Status::Error,
+                CallStatus::Error,
                 Some(ErrorCode::UniswapxOrderExpired | ErrorCode::PermitExpired | ErrorCode::ToolCancelled),
             ) => Self::Lapsed,
-            (Status::Error, _) => Self::Failed,
+            (CallStatus::Error, _) => Self::Failed,
         }
     }
 }
@@ -121,7 +121,7 @@ pub struct Episode {
     /// Phase in which the write was made.
     pub phase: Phase,
     /// Outcome of the write.
-    pub outcome: Outcome,
+    pub outcome: EpisodeOutcome,
     /// Error code, if there was an error.
     pub code: Option<String>,
     /// Allowed slippage, in basis points; `None` if the call named none.
@@ -148,7 +148,7 @@ pub fn reflect(
     response: &ToolResponse,
     at: u64,
 ) -> Episode {
-    let outcome = Outcome::of(response);
+    let outcome = EpisodeOutcome::of(response);
     let code = response.error.as_ref().map(|error| error.code());
     let data = response.data.as_ref();
     let slipped_bps = data.and_then(|data| data.get("slippage_actual_bps")).and_then(Value::as_i64);
@@ -159,7 +159,7 @@ pub fn reflect(
         (None, None) => outcome.as_str().to_owned(),
     };
     let (difference, lesson) = match (outcome, slipped_bps, code) {
-        (Outcome::Done, Some(slipped), _) if slipped > 0 => (
+        (EpisodeOutcome::Done, Some(slipped), _) if slipped > 0 => (
             format!("{slipped} bps less than quoted"),
             if allowed_bps.is_some_and(|allowed| slipped.saturating_mul(4) > allowed.saturating_mul(3)) {
                 "close to the allowed slippage: a smaller amount would move the price less".to_owned()
@@ -167,22 +167,24 @@ pub fn reflect(
                 "well within the allowed slippage".to_owned()
             },
         ),
-        (Outcome::Done, Some(slipped), _) => {
+        (EpisodeOutcome::Done, Some(slipped), _) => {
             (format!("{} bps more than quoted", slipped.unsigned_abs()), "the quote was kept or better".to_owned())
         }
-        (Outcome::Done, None, _) => ("not measured".to_owned(), "it went as planned".to_owned()),
-        (Outcome::Open, ..) => ("not known yet".to_owned(), "wait for the outcome before repeating it".to_owned()),
-        (Outcome::Lapsed, ..) => {
+        (EpisodeOutcome::Done, None, _) => ("not measured".to_owned(), "it went as planned".to_owned()),
+        (EpisodeOutcome::Open, ..) => {
+            ("not known yet".to_owned(), "wait for the outcome before repeating it".to_owned())
+        }
+        (EpisodeOutcome::Lapsed, ..) => {
             ("nothing happened".to_owned(), "nothing was spent; ask earlier or try another way".to_owned())
         }
-        (Outcome::Blocked, _, code) => {
+        (EpisodeOutcome::Blocked, _, code) => {
             let why = code.map_or("a rule", ErrorCode::as_str);
             ("nothing was signed".to_owned(), format!("{why} blocks this; do not repeat it unchanged"))
         }
-        (Outcome::Refused, ..) => {
+        (EpisodeOutcome::Refused, ..) => {
             ("nothing was signed".to_owned(), "the operator refused it; consider the reason given".to_owned())
         }
-        (Outcome::Failed, ..) => ("it failed".to_owned(), "find the reason before trying again".to_owned()),
+        (EpisodeOutcome::Failed, ..) => ("it failed".to_owned(), "find the reason before trying again".to_owned()),
     };
     let clean = |text: &str| SafeText::clean(text, 300);
     Episode {
@@ -204,7 +206,7 @@ pub fn reflect(
 
 impl Episode {
     /// Returns the episode as one line, for the search index and the screen.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         format!(
             "{} {} in {}. Expected: {}. Actual: {}. Difference: {}. Lesson: {}",
             self.topic,
@@ -244,7 +246,7 @@ impl Episode {
                 self.lesson.as_str(),
             ])?;
         let id = transaction.last_insert_rowid();
-        index(transaction, golem_id, Kind::Episode, id, &self.words())?;
+        index(transaction, golem_id, EntryKind::Episode, id, &self.describe())?;
         Ok(id)
     }
 
@@ -283,7 +285,10 @@ impl Episode {
             topic: topic.clone(),
             cents: unsigned(row.get(2)?),
             phase: row.get::<_, String>(3)?.parse().unwrap_or(Phase::Terminal),
-            outcome: Outcome::ALL.into_iter().find(|one| one.as_str() == outcome).unwrap_or(Outcome::Failed),
+            outcome: EpisodeOutcome::ALL
+                .into_iter()
+                .find(|one| one.as_str() == outcome)
+                .unwrap_or(EpisodeOutcome::Failed),
             code: row.get(5)?,
             allowed_bps: row.get(6)?,
             slipped_bps: row.get(7)?,

@@ -26,9 +26,9 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use bardo_store::{Migrations, Store, StoreError};
 
-pub use documents::{Authority, Delta, DocumentError, Documents, Passage, network_key};
-pub use episode::{Episode, Outcome, Topic, reflect};
-pub use tuning::{Softened, soften};
+pub use documents::{Authority, DocumentError, DocumentPassage, Documents, PlaybookDelta, network_key};
+pub use episode::{Episode, EpisodeOutcome, Topic, reflect};
+pub use tuning::{TunedParameters, soften};
 
 /// Migrations of the memory's tables.
 pub const MIGRATIONS: Migrations = Migrations {
@@ -116,7 +116,7 @@ pub struct Memory {
 /// Kind of a memory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum EntryKind {
     /// Past write with its reflection.
     Episode,
     /// Common result of several past writes.
@@ -125,7 +125,7 @@ pub enum Kind {
     Heuristic,
 }
 
-impl Kind {
+impl EntryKind {
     /// Returns the form that is stored in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -138,9 +138,9 @@ impl Kind {
 
 /// Entry found by a search.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Hit {
+pub struct MemoryHit {
     /// Kind of the entry.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// Id of the entry within its kind.
     pub id: i64,
     /// Time of the last change, in milliseconds since the Unix epoch.
@@ -151,7 +151,7 @@ pub struct Hit {
 
 /// Life of a Golem: birth, high-water mark and death.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Life {
+pub struct LifeRecord {
     /// Birth, in milliseconds since the Unix epoch.
     pub born_at: u64,
     /// High-water mark of its holdings, in dollars; `None` before the first heartbeat or after a reset.
@@ -224,7 +224,7 @@ impl Memory {
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the database cannot be read or written.
-    pub async fn hear_of_ends(&self, now: u64) -> Result<usize, ToolError> {
+    pub async fn record_ends(&self, now: u64) -> Result<usize, ToolError> {
         let golem_id = self.golem_id.to_string();
         let ends = self.store.read(|connection| outcomes::known(connection, &golem_id)).map_err(unavailable)?;
         let known = ends.len();
@@ -248,7 +248,7 @@ impl Memory {
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the database cannot be read.
-    pub fn search(&self, query: &str, kind: Option<Kind>, most: usize) -> Result<Vec<Hit>, ToolError> {
+    pub fn search(&self, query: &str, kind: Option<EntryKind>, most: usize) -> Result<Vec<MemoryHit>, ToolError> {
         let Some(words) = words(query) else { return Ok(Vec::new()) };
         let golem_id = self.golem_id.to_string();
         let found = self.store.read(|connection| {
@@ -258,20 +258,20 @@ impl Memory {
                  ORDER BY rank LIMIT ?4",
             )?;
             let most = signed(most.clamp(1, MOST_HITS) as u64);
-            let rows = asked.query_map(params![words, golem_id, kind.map(Kind::as_str), most], |row| {
+            let rows = asked.query_map(params![words, golem_id, kind.map(EntryKind::as_str), most], |row| {
                 Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
             })?;
             let rows: Vec<_> = rows.collect::<Result<_, _>>()?;
             rows.into_iter()
                 .map(|(kind, id, text)| {
                     let (kind, table) = match kind.as_str() {
-                        "insight" => (Kind::Insight, "SELECT at FROM golem_note WHERE id = ?1"),
-                        "heuristic" => (Kind::Heuristic, "SELECT at FROM golem_note WHERE id = ?1"),
-                        _ => (Kind::Episode, "SELECT at FROM golem_episode WHERE id = ?1"),
+                        "insight" => (EntryKind::Insight, "SELECT at FROM golem_note WHERE id = ?1"),
+                        "heuristic" => (EntryKind::Heuristic, "SELECT at FROM golem_note WHERE id = ?1"),
+                        _ => (EntryKind::Episode, "SELECT at FROM golem_episode WHERE id = ?1"),
                     };
                     let at: Option<i64> =
                         connection.prepare_cached(table)?.query_row([id], |row| row.get(0)).optional()?;
-                    Ok(Hit { kind, id, at: at.map_or(0, unsigned), text: SafeText::clean(&text, 600) })
+                    Ok(MemoryHit { kind, id, at: at.map_or(0, unsigned), text: SafeText::clean(&text, 600) })
                 })
                 .collect::<Result<Vec<_>, StoreError>>()
         });
@@ -295,7 +295,7 @@ impl Memory {
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the database cannot be written.
-    pub async fn life(&self, clock: &dyn Clock) -> Result<Life, ToolError> {
+    pub async fn life(&self, clock: &dyn Clock) -> Result<LifeRecord, ToolError> {
         let (golem_id, now) = (self.golem_id.to_string(), clock.now_millis());
         let life = self.store.write(move |transaction| {
             transaction.execute(
@@ -306,7 +306,7 @@ impl Memory {
                 "SELECT born_at, high_water, died_at, last_words, wound_up_at FROM golem_life WHERE golem_id = ?1",
                 [golem_id],
                 |row| {
-                    Ok(Life {
+                    Ok(LifeRecord {
                         born_at: unsigned(row.get(0)?),
                         high_water: row.get::<_, Option<String>>(1)?.and_then(|text| text.parse().ok()),
                         died_at: row.get::<_, Option<i64>>(2)?.map(unsigned),
@@ -372,7 +372,7 @@ impl Memory {
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the database cannot be written.
-    pub async fn wound_up(&self, now: u64) -> Result<(), ToolError> {
+    pub async fn mark_shut_down(&self, now: u64) -> Result<(), ToolError> {
         let golem_id = self.golem_id.to_string();
         let kept = self.store.write(move |transaction| {
             transaction.execute(
@@ -408,11 +408,17 @@ fn words(query: &str) -> Option<String> {
 }
 
 /// Puts a text into the search index, replacing the previous text of the entry.
-fn index(transaction: &Transaction<'_>, golem_id: &str, kind: Kind, id: i64, text: &str) -> Result<(), StoreError> {
+fn index(
+    transaction: &Transaction<'_>,
+    golem_id: &str,
+    kind: EntryKind,
+    id: i64,
+    text: &str,
+) -> Result<(), StoreError> {
     // Rows of the index are addressed only by their id: episodes have even ids, notes odd ones.
     let row = match kind {
-        Kind::Episode => id.saturating_mul(2),
-        Kind::Insight | Kind::Heuristic => id.saturating_mul(2).saturating_add(1),
+        EntryKind::Episode => id.saturating_mul(2),
+        EntryKind::Insight | EntryKind::Heuristic => id.saturating_mul(2).saturating_add(1),
     };
     transaction.prepare_cached("DELETE FROM golem_words WHERE rowid = ?1")?.execute([row])?;
     transaction
@@ -428,13 +434,13 @@ fn learn(transaction: &Transaction<'_>, golem_id: &str, topic: &Topic, at: u64) 
     if last.len() < tuning::ENOUGH {
         return Ok(());
     }
-    let done = last.iter().filter(|one| one.outcome == Outcome::Done).count();
+    let done = last.iter().filter(|one| one.outcome == EpisodeOutcome::Done).count();
     let slipped: Vec<i64> = last.iter().filter_map(|one| one.slipped_bps).collect();
     let worst = slipped.iter().max().map_or(String::new(), |worst| format!(", at worst {worst} bps under the quote"));
     let insight = format!("{topic}: {done} of the last {} succeeded{worst}", last.len());
-    note(transaction, golem_id, Kind::Insight, topic, at, &insight)?;
+    note(transaction, golem_id, EntryKind::Insight, topic, at, &insight)?;
     if let Some(advice) = tuning::advice(&last) {
-        note(transaction, golem_id, Kind::Heuristic, topic, at, &format!("{topic}: {advice}"))?;
+        note(transaction, golem_id, EntryKind::Heuristic, topic, at, &format!("{topic}: {advice}"))?;
     }
     Ok(())
 }
@@ -442,7 +448,7 @@ fn learn(transaction: &Transaction<'_>, golem_id: &str, topic: &Topic, at: u64) 
 fn note(
     transaction: &Transaction<'_>,
     golem_id: &str,
-    kind: Kind,
+    kind: EntryKind,
     topic: &Topic,
     at: u64,
     text: &str,

@@ -4,22 +4,22 @@
 use alloy::primitives::U256;
 use rusqlite::{Connection, Transaction, params};
 
-use super::episode::{Episode, Outcome};
-use super::{Kind, Topic, index, learn, signed};
+use super::episode::{Episode, EpisodeOutcome};
+use super::{EntryKind, Topic, index, learn, signed};
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderStatus, OrderUpdate};
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_safety::orders::record;
-use bardo_safety::orders::{OrderState, Record, Stage};
+use bardo_safety::orders::{OrderRecord, OrderStage, OrderState};
 use bardo_store::StoreError;
 
 /// Outcome of a formerly open episode.
-pub(super) struct End {
+pub(super) struct EpisodeEnd {
     id: i64,
     topic: Topic,
-    outcome: Outcome,
+    outcome: EpisodeOutcome,
     code: Option<ErrorCode>,
     /// Shortfall against the quote in basis points, for auctions only.
     slipped_bps: Option<i64>,
@@ -29,7 +29,7 @@ pub(super) struct End {
 }
 
 /// Returns the known outcomes of this Golem's open episodes.
-pub(super) fn known(connection: &Connection, golem_id: &str) -> Result<Vec<End>, StoreError> {
+pub(super) fn known(connection: &Connection, golem_id: &str) -> Result<Vec<EpisodeEnd>, StoreError> {
     let mut asked = connection.prepare_cached(
         "SELECT id, call_id, kind, chain, token_in, token_out FROM golem_episode WHERE golem_id = ?1 AND outcome = 'open'",
     )?;
@@ -42,39 +42,43 @@ pub(super) fn known(connection: &Connection, golem_id: &str) -> Result<Vec<End>,
         let (id, call_id, topic) = row?;
         let Ok(call_id) = call_id.parse::<CallId>() else { continue };
         let record = record::of_call(connection, call_id)?;
-        ends.extend(record.filter(|record| record.stage == Stage::Ended).and_then(|record| end(id, topic, &record)));
+        ends.extend(
+            record.filter(|record| record.stage == OrderStage::Ended).and_then(|record| end(id, topic, &record)),
+        );
     }
     Ok(ends)
 }
 
-fn end(id: i64, topic: Topic, record: &Record) -> Option<End> {
+fn end(id: i64, topic: Topic, record: &OrderRecord) -> Option<EpisodeEnd> {
     let (outcome, code) = match record.status {
-        OrderState::Auction(OrderStatus::Filled) | OrderState::Bridge(IntentStatus::Filled) => (Outcome::Done, None),
-        OrderState::Auction(OrderStatus::Expired) => (Outcome::Lapsed, Some(ErrorCode::UniswapxOrderExpired)),
-        OrderState::Auction(OrderStatus::Cancelled) => (Outcome::Lapsed, Some(ErrorCode::ToolCancelled)),
+        OrderState::Auction(OrderStatus::Filled) | OrderState::Bridge(IntentStatus::Filled) => {
+            (EpisodeOutcome::Done, None)
+        }
+        OrderState::Auction(OrderStatus::Expired) => (EpisodeOutcome::Lapsed, Some(ErrorCode::UniswapxOrderExpired)),
+        OrderState::Auction(OrderStatus::Cancelled) => (EpisodeOutcome::Lapsed, Some(ErrorCode::ToolCancelled)),
         // No filler took or delivered it, and the tokens are back in their place.
-        OrderState::Bridge(IntentStatus::Expired | IntentStatus::Refunded) => (Outcome::Lapsed, None),
-        OrderState::Auction(OrderStatus::Error) | OrderState::Unplaced => (Outcome::Failed, None),
+        OrderState::Bridge(IntentStatus::Expired | IntentStatus::Refunded) => (EpisodeOutcome::Lapsed, None),
+        OrderState::Auction(OrderStatus::Error) | OrderState::Unplaced => (EpisodeOutcome::Failed, None),
         // Orders in these states have not ended.
         OrderState::Auction(OrderStatus::Pending | OrderStatus::Open | OrderStatus::InsufficientFunds)
         | OrderState::Bridge(IntentStatus::Pending | IntentStatus::Filling) => return None,
     };
     let (quoted, wanted) = (record.figures.quoted_out, &record.figures.token_out);
-    let came = (outcome == Outcome::Done).then(|| came(record)).flatten();
+    let came = (outcome == EpisodeOutcome::Done).then(|| came(record)).flatten();
     let amount = came.as_ref().and_then(|came| TokenAmount::parse(came, wanted.decimals).ok());
     let below = amount.and_then(|came| below(quoted, came.raw()));
     let difference = match (outcome, below) {
-        (Outcome::Done, Some(below)) if below > 0 => format!("{below} bps less than quoted"),
-        (Outcome::Done, Some(below)) => format!("{} bps more than quoted", below.unsigned_abs()),
-        (Outcome::Lapsed, _) => "nothing happened".to_owned(),
+        (EpisodeOutcome::Done, Some(below)) if below > 0 => format!("{below} bps less than quoted"),
+        (EpisodeOutcome::Done, Some(below)) => format!("{} bps more than quoted", below.unsigned_abs()),
+        (EpisodeOutcome::Lapsed, _) => "nothing happened".to_owned(),
         _ => "not measured".to_owned(),
     };
     let lesson = match (outcome, code) {
-        (Outcome::Done, _) => "it went as planned",
-        (Outcome::Lapsed, Some(ErrorCode::UniswapxOrderExpired)) => {
+        (EpisodeOutcome::Done, _) => "it went as planned",
+        (EpisodeOutcome::Lapsed, Some(ErrorCode::UniswapxOrderExpired)) => {
             "nobody filled it in time, and it cost nothing; allow more time or use another route"
         }
-        (Outcome::Lapsed, _) => "nothing was spent; ask earlier or try another way",
+        (EpisodeOutcome::Lapsed, _) => "nothing was spent; ask earlier or try another way",
         _ => "find the reason before trying again",
     };
     let what = came.map(|came| format!(": {came} {}", wanted.symbol)).unwrap_or_default();
@@ -82,11 +86,11 @@ fn end(id: i64, topic: Topic, record: &Record) -> Option<End> {
     // The slippage of a swap is the pools' price movement; a fill's shortfall is the fillers' margin and does not count
     // as such.
     let slipped_bps = below.filter(|_| topic.kind == "auction");
-    Some(End { id, topic, outcome, code, slipped_bps, actual, difference, lesson })
+    Some(EpisodeEnd { id, topic, outcome, code, slipped_bps, actual, difference, lesson })
 }
 
 /// Returns the received amount from the order's card, in whole tokens.
-fn came(record: &Record) -> Option<String> {
+fn came(record: &OrderRecord) -> Option<String> {
     let card = record.card.as_deref()?;
     match record.status {
         OrderState::Auction(_) => serde_json::from_str::<OrderUpdate>(card).ok()?.fill.map(|fill| fill.amount_out),
@@ -105,7 +109,12 @@ fn below(quoted: U256, came: U256) -> Option<i64> {
 }
 
 /// Stores the outcomes, and updates what the episodes of each topic have in common.
-pub(super) fn note(transaction: &Transaction<'_>, golem_id: &str, now: u64, ends: &[End]) -> Result<(), StoreError> {
+pub(super) fn note(
+    transaction: &Transaction<'_>,
+    golem_id: &str,
+    now: u64,
+    ends: &[EpisodeEnd],
+) -> Result<(), StoreError> {
     for end in ends {
         let clean = |text: &str| SafeText::clean(text, 300);
         let (actual, difference, lesson) = (clean(&end.actual), clean(&end.difference), clean(end.lesson));
@@ -129,8 +138,8 @@ pub(super) fn note(transaction: &Transaction<'_>, golem_id: &str, now: u64, ends
             continue;
         }
         // The new text replaces the index entry of the open episode.
-        if let Some(words) = Episode::of_id(transaction, end.id, &end.topic)?.map(|episode| episode.words()) {
-            index(transaction, golem_id, Kind::Episode, end.id, &words)?;
+        if let Some(words) = Episode::of_id(transaction, end.id, &end.topic)?.map(|episode| episode.describe()) {
+            index(transaction, golem_id, EntryKind::Episode, end.id, &words)?;
         }
         learn(transaction, golem_id, &end.topic, now)?;
     }

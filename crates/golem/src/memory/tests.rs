@@ -5,10 +5,10 @@ use bardo_base::clock::SystemClock;
 use bardo_base::id::CallId;
 use bardo_base::model::Phase;
 use bardo_store::StoreConfig;
-use golem_tools::engine::{Status, ToolResponse};
+use golem_tools::engine::{CallStatus, ToolResponse};
 
 /// Adjusts without a known slippage limit.
-fn soften(kind: &str, params: Map<String, Value>, last: &[Episode]) -> Softened {
+fn soften(kind: &str, params: Map<String, Value>, last: &[Episode]) -> TunedParameters {
     super::soften(kind, params, last, None)
 }
 
@@ -46,7 +46,7 @@ fn params(slippage: Option<i64>) -> Value {
     params
 }
 
-fn answer(status: Status, slipped: Option<i64>, code: Option<ErrorCode>) -> ToolResponse {
+fn answer(status: CallStatus, slipped: Option<i64>, code: Option<ErrorCode>) -> ToolResponse {
     ToolResponse {
         call_id: CallId::new(1),
         status,
@@ -58,7 +58,7 @@ fn answer(status: Status, slipped: Option<i64>, code: Option<ErrorCode>) -> Tool
 }
 
 fn past(slipped: Option<i64>, code: Option<ErrorCode>) -> Episode {
-    let status = if code.is_some() { Status::Error } else { Status::Success };
+    let status = if code.is_some() { CallStatus::Error } else { CallStatus::Success };
     let expected = SafeText::clean("Swap 0.1 WETH for >= 338 USDC", 300);
     let topic = Topic::of("swap", &params(None));
     reflect(topic, &params(Some(50)), &expected, 34_000, Phase::Thriving, &answer(status, slipped, code), 7)
@@ -75,11 +75,11 @@ async fn a_write_is_reflected_on_and_found_again() {
     home.memory.record(past(None, Some(ErrorCode::ExecutionTxReverted))).await.unwrap();
     let last = home.memory.alike(&Topic::of("swap", &params(None)), 10).unwrap();
     assert_eq!(last.len(), 2);
-    assert_eq!((last[1].outcome, last[1].slipped_bps, last[1].allowed_bps), (Outcome::Done, Some(4), Some(50)));
+    assert_eq!((last[1].outcome, last[1].slipped_bps, last[1].allowed_bps), (EpisodeOutcome::Done, Some(4), Some(50)));
     assert_eq!(last[1].difference.as_str(), "4 bps less than quoted");
     assert_eq!(last[0].code.as_deref(), Some("EXECUTION_TX_REVERTED"));
     let found = home.memory.search("reverted", None, 10).unwrap();
-    assert_eq!((found.len(), found[0].kind), (1, Kind::Episode));
+    assert_eq!((found.len(), found[0].kind), (1, EntryKind::Episode));
     assert!(found[0].text.as_str().contains("swap WETH to USDC on ethereum failed"), "{:?}", found[0].text);
     // Another Golem on the same database sees none of it, and another topic is separate.
     let other = Memory::new(home.memory.store().clone(), "bob".parse().unwrap());
@@ -95,14 +95,14 @@ async fn several_alike_become_an_insight_that_replaces_itself() {
     for slipped in [2, 4, 3] {
         home.memory.record(past(Some(slipped), None)).await.unwrap();
     }
-    let found = home.memory.search("ethereum", Some(Kind::Insight), 10).unwrap();
+    let found = home.memory.search("ethereum", Some(EntryKind::Insight), 10).unwrap();
     assert_eq!(found.len(), 1);
     assert!(found[0].text.as_str().contains("3 of the last 3 succeeded, at worst 4 bps"), "{:?}", found[0].text);
     home.memory.record(past(Some(6), None)).await.unwrap();
-    let found = home.memory.search("ethereum", Some(Kind::Insight), 10).unwrap();
+    let found = home.memory.search("ethereum", Some(EntryKind::Insight), 10).unwrap();
     assert_eq!(found.len(), 1, "one insight for a topic");
     assert!(found[0].text.as_str().contains("4 of the last 4"), "{:?}", found[0].text);
-    let found = home.memory.search("slippage enough", Some(Kind::Heuristic), 10).unwrap();
+    let found = home.memory.search("slippage enough", Some(EntryKind::Heuristic), 10).unwrap();
     assert!(found[0].text.as_str().contains("22 bps of slippage is enough"), "{:?}", found[0].text);
 }
 
@@ -179,7 +179,7 @@ fn auctions_that_nobody_took_lead_through_pools_whether_or_not_one_was_asked_for
     let one = [lapsed(), past(Some(4), None), past(Some(4), None), lapsed()];
     assert!(soften("swap", asked(Some(50)), &one).params.get("prefer_uniswapx").is_none());
     let own = [lapsed(), past(None, Some(ErrorCode::PermitExpired)), past(None, Some(ErrorCode::ToolCancelled))];
-    assert_eq!(own.map(|one| one.outcome), [Outcome::Lapsed; 3]);
+    assert_eq!(own.map(|one| one.outcome), [EpisodeOutcome::Lapsed; 3]);
     let own = [lapsed(), past(None, Some(ErrorCode::PermitExpired)), past(None, Some(ErrorCode::ToolCancelled))];
     assert!(soften("swap", asked(Some(50)), &own).params.get("prefer_uniswapx").is_none());
 }

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::episode::{Episode, Outcome};
+use super::episode::{Episode, EpisodeOutcome};
 use bardo_base::error::ErrorCode;
 use bardo_base::text::SafeText;
 
@@ -37,7 +37,7 @@ const USUAL: i64 = 50;
 
 /// Parameters after adjustment by memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Softened {
+pub struct TunedParameters {
     /// Parameters after the adjustment.
     pub params: Map<String, Value>,
     /// Number of similar past trades.
@@ -48,14 +48,14 @@ pub struct Softened {
 
 /// Conclusion from several past trades.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lead {
+enum TradeLesson {
     /// A slippage of `to` suffices: the worst of `of` trades was `worst`. All in basis points except `of`.
     Tighter { to: i64, of: usize, worst: i64 },
     /// Several recent trades failed because of too little slippage.
     Wider { failed: usize, of: usize },
 }
 
-fn lead(last: &[Episode]) -> Option<Lead> {
+fn lead(last: &[Episode]) -> Option<TradeLesson> {
     let short = |one: &&Episode| {
         one.code.as_deref() == Some(ErrorCode::ExecutionTxReverted.as_str())
             || one.code.as_deref() == Some(ErrorCode::PermitMismatch.as_str())
@@ -63,31 +63,37 @@ fn lead(last: &[Episode]) -> Option<Lead> {
     let recent = last.get(..5.min(last.len())).unwrap_or_default();
     let failed = recent.iter().filter(short).count();
     if failed >= 2 {
-        return Some(Lead::Wider { failed, of: recent.len() });
+        return Some(TradeLesson::Wider { failed, of: recent.len() });
     }
     let slipped: Vec<i64> =
-        last.iter().filter(|one| one.outcome == Outcome::Done).filter_map(|one| one.slipped_bps).collect();
+        last.iter().filter(|one| one.outcome == EpisodeOutcome::Done).filter_map(|one| one.slipped_bps).collect();
     if failed > 0 || slipped.len() < ENOUGH {
         return None;
     }
     let worst = slipped.iter().copied().max().unwrap_or(0).max(0);
-    Some(Lead::Tighter { to: worst.saturating_mul(2).saturating_add(ROOM).max(TIGHTEST), of: slipped.len(), worst })
+    Some(TradeLesson::Tighter {
+        to: worst.saturating_mul(2).saturating_add(ROOM).max(TIGHTEST),
+        of: slipped.len(),
+        worst,
+    })
 }
 
 /// Returns the conclusion as a sentence; `None` without one.
 pub(super) fn advice(last: &[Episode]) -> Option<String> {
     Some(match lead(last)? {
-        Lead::Tighter { to, of, worst } => {
+        TradeLesson::Tighter { to, of, worst } => {
             format!("{to} bps of slippage is enough; the worst of {of} was {worst} bps under its quote")
         }
-        Lead::Wider { failed, of } => format!("{failed} of the last {of} failed for too little slippage: allow more"),
+        TradeLesson::Wider { failed, of } => {
+            format!("{failed} of the last {of} failed for too little slippage: allow more")
+        }
     })
 }
 
 /// Counts the expired auctions among the last ones; `None` if too few to draw a conclusion.
 fn lapsed(last: &[Episode]) -> Option<usize> {
     let expired = |one: &&Episode| {
-        one.outcome == Outcome::Lapsed && one.code.as_deref() == Some(ErrorCode::UniswapxOrderExpired.as_str())
+        one.outcome == EpisodeOutcome::Lapsed && one.code.as_deref() == Some(ErrorCode::UniswapxOrderExpired.as_str())
     };
     let lapsed = last.iter().take(OF_THE_LAST).filter(expired).count();
     (lapsed >= LAPSED).then_some(lapsed)
@@ -95,7 +101,12 @@ fn lapsed(last: &[Episode]) -> Option<usize> {
 
 /// Adjusts the tunable parameters of a swap or an auction by past trades. `last` contains similar ones, newest first.
 /// `most_slippage` is the maximum that phase and policy allow, in basis points; `None` without an account.
-pub fn soften(kind: &str, mut params: Map<String, Value>, last: &[Episode], most_slippage: Option<u32>) -> Softened {
+pub fn soften(
+    kind: &str,
+    mut params: Map<String, Value>,
+    last: &[Episode],
+    most_slippage: Option<u32>,
+) -> TunedParameters {
     let similar = u32::try_from(last.len()).unwrap_or(u32::MAX);
     let mut changes = Vec::new();
     match kind {
@@ -107,7 +118,7 @@ pub fn soften(kind: &str, mut params: Map<String, Value>, last: &[Episode], most
         _ => {}
     }
     let changes = changes.iter().map(|change| SafeText::clean(change, 200)).collect();
-    Softened { params, similar, changes }
+    TunedParameters { params, similar, changes }
 }
 
 /// Sets the slippage that past swaps needed.
@@ -116,13 +127,13 @@ fn slippage(params: &mut Map<String, Value>, last: &[Episode], most: Option<u32>
     let usual = most.map_or(USUAL, |most| USUAL.min(i64::from(most)));
     let asked = params.get("slippage_bps").and_then(Value::as_i64).unwrap_or(usual);
     let (to, why) = match lead(last)? {
-        Lead::Tighter { to, of, worst } if to < asked => {
+        TradeLesson::Tighter { to, of, worst } if to < asked => {
             (to, format!("the worst of {of} similar was {worst} bps under its quote"))
         }
-        Lead::Tighter { .. } => return None,
+        TradeLesson::Tighter { .. } => return None,
         // The result is at most twice the request and within the limits of phase and policy: memory must not turn a
         // valid request into a refused one.
-        Lead::Wider { failed, of } => {
+        TradeLesson::Wider { failed, of } => {
             let wider = asked.saturating_add(asked.max(4) / 4).min(asked.saturating_mul(2));
             let most = most.map_or(i64::MAX, i64::from);
             let to = wider.min(most);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 const DWELL: u64 = 60_000;
-const WELL: Reading = Reading {
+const WELL: PhaseReading = PhaseReading {
     drawdown_bps: Some(0),
     feed_grade: true,
     runway: Runway::Unused,
@@ -15,24 +15,24 @@ const WELL: Reading = Reading {
     lifespan_seconds: Some(1_000_000),
 };
 
-fn lost(points: u64) -> Reading {
-    Reading { drawdown_bps: Some(points), ..WELL }
+fn lost(points: u64) -> PhaseReading {
+    PhaseReading { drawdown_bps: Some(points), ..WELL }
 }
 
-fn runway(seconds: u64) -> Reading {
-    Reading { runway: Runway::Seconds(seconds), ..WELL }
+fn runway(seconds: u64) -> PhaseReading {
+    PhaseReading { runway: Runway::Seconds(seconds), ..WELL }
 }
 
-fn failed(times: u32) -> Reading {
-    Reading { failures: times, ..WELL }
+fn failed(times: u32) -> PhaseReading {
+    PhaseReading { failures: times, ..WELL }
 }
 
-fn aged(parts_of_a_thousand: u64) -> Reading {
-    Reading { age_seconds: parts_of_a_thousand * 1_000, ..WELL }
+fn aged(parts_of_a_thousand: u64) -> PhaseReading {
+    PhaseReading { age_seconds: parts_of_a_thousand * 1_000, ..WELL }
 }
 
 /// Returns the phase of a new machine after one reading, and after the same reading one dwell later.
-fn after(reading: Reading) -> (Phase, Phase) {
+fn after(reading: PhaseReading) -> (Phase, Phase) {
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
     machine.observe(&reading, 1_000);
     let first = machine.phase();
@@ -114,7 +114,7 @@ fn a_relapse_starts_the_wait_anew() {
 
 #[test]
 fn what_cannot_be_told_neither_harms_nor_heals() {
-    let blind = Reading { drawdown_bps: None, runway: Runway::Unknown, feed_grade: false, ..WELL };
+    let blind = PhaseReading { drawdown_bps: None, runway: Runway::Unknown, feed_grade: false, ..WELL };
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
     assert_eq!(machine.observe(&blind, 0), None);
     machine.observe(&lost(600), 1);
@@ -126,7 +126,7 @@ fn what_cannot_be_told_neither_harms_nor_heals() {
 
 #[test]
 fn a_bent_pool_cannot_kill() {
-    let bent = Reading { feed_grade: false, ..lost(9_999) };
+    let bent = PhaseReading { feed_grade: false, ..lost(9_999) };
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
     for now in 0..1_000 {
         machine.observe(&bent, now * DWELL);
@@ -150,7 +150,7 @@ fn a_clock_that_goes_back_ends_no_life_and_heals_nothing() {
     assert_eq!(machine.observe(&lost(2_000), DWELL).unwrap().to, Phase::Terminal);
 }
 
-fn reading() -> impl Strategy<Value = Reading> {
+fn reading() -> impl Strategy<Value = PhaseReading> {
     (
         proptest::option::of(0_u64..2_000),
         any::<bool>(),
@@ -158,7 +158,7 @@ fn reading() -> impl Strategy<Value = Reading> {
         0_u32..6,
         0_u64..1_100,
     )
-        .prop_map(|(drawdown_bps, feed_grade, runway, failures, age)| Reading {
+        .prop_map(|(drawdown_bps, feed_grade, runway, failures, age)| PhaseReading {
             drawdown_bps,
             feed_grade,
             runway,
@@ -170,7 +170,7 @@ fn reading() -> impl Strategy<Value = Reading> {
 }
 
 /// Thresholds of the specification, written independently.
-fn as_bad_as(phase: Phase, reading: &Reading) -> bool {
+fn as_bad_as(phase: Phase, reading: &PhaseReading) -> bool {
     let (loss, gas, age) = match phase {
         Phase::Thriving => return true,
         Phase::Cautious => (300, 259_200, 800),

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::Flaw;
+use super::ScenarioFlaw;
 use bardo_base::model::{Phase, StopLevel};
 
 /// Maximum price change of an event, in basis points.
@@ -63,7 +63,7 @@ pub enum EventEffect {
         deliver: bool,
     },
     /// Operator's answer to the open approval request. Left to the person if there is one.
-    Answer(Reply),
+    Answer(ScriptedReply),
     /// Stop by the operator.
     Stop {
         /// Level of the stop.
@@ -86,7 +86,7 @@ pub enum EventEffect {
 /// Operator's answer to an approval request.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Reply {
+pub enum ScriptedReply {
     /// Approves the request once.
     Approve,
     /// Approves a smaller amount.
@@ -112,14 +112,14 @@ fn five() -> u64 {
 
 impl ScenarioEvent {
     /// Checks that the event has a valid effect or a caption.
-    pub(super) fn check(&self) -> Result<(), Flaw> {
+    pub(super) fn check(&self) -> Result<(), ScenarioFlaw> {
         match &self.deed {
             Some(EventEffect::Market { bps, blocks, .. })
                 if *bps == 0 || *bps < -MOST_BPS || *bps > MOST_BPS || *blocks == 0 =>
             {
-                Err(Flaw::Movement)
+                Err(ScenarioFlaw::Movement)
             }
-            None if self.caption.is_none() => Err(Flaw::EmptyCue),
+            None if self.caption.is_none() => Err(ScenarioFlaw::EmptyCue),
             Some(_) | None => Ok(()),
         }
     }

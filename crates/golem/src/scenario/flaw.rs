@@ -7,7 +7,7 @@ use super::event::MOST_BPS;
 
 /// Fault that prevents a scenario from being played.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum ScenarioFlaw {
     /// The text is not a scenario in TOML; the parser's message.
     #[error("{0}")]
     Syntax(SafeText),

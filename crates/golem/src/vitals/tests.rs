@@ -1,4 +1,4 @@
-use super::{MARK_DWELL, Mark, drawdown};
+use super::{HighWaterMark, MARK_DWELL, drawdown};
 use bardo_base::units::Usd;
 
 const START: u64 = 1_790_000_000_000;
@@ -9,7 +9,7 @@ fn usd(text: &str) -> Usd {
 
 /// Returns the mark after these readings, given in milliseconds after the start.
 fn after(known: Option<&str>, readings: &[(u64, Option<&str>)]) -> Option<Usd> {
-    let mut mark = Mark::new(known.map(usd));
+    let mut mark = HighWaterMark::new(known.map(usd));
     for (at, equity) in readings {
         mark.note(START + at, equity.map(usd));
     }
@@ -52,7 +52,7 @@ fn a_reading_that_failed_begins_the_dwell_anew() {
 #[test]
 fn a_clock_that_was_set_back_counts_for_no_time() {
     let back = [(0, Some("120")), (90_000, Some("120")), (10_000, Some("120")), (30_000, Some("120"))];
-    let mut mark = Mark::new(Some(usd("150")));
+    let mut mark = HighWaterMark::new(Some(usd("150")));
     for (at, equity) in back {
         mark.note(START + at, equity.map(usd));
     }

@@ -94,7 +94,7 @@ pub struct SpriteChanged {
 
 /// Payload of `golem:now`: present and next activity, one sentence each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GolemNow {
+pub struct GolemState {
     /// Description of the present activity.
     pub now: SafeText,
     /// Description of the next activity; empty if unknown.

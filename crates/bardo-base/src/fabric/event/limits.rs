@@ -34,7 +34,7 @@ pub struct LimitsChanged {
     /// The policy in force.
     pub policy: PolicyState,
     /// Usage of the policy's limits.
-    pub limits: Limits,
+    pub limits: LimitUsage,
 }
 
 /// The policy in force.
@@ -50,7 +50,7 @@ pub struct PolicyState {
 
 /// Usage of the policy's limits, in dollars and counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct LimitUsage {
     /// In the last 24 hours, with all that is reserved.
     pub day: SpendState,
     /// In the last 30 days, with all that is reserved.
@@ -75,12 +75,12 @@ pub struct Limits {
     pub stop_loss_bps: u32,
     /// Stop-loss state of each chain, in the order of the session's chains; empty in recordings before version 4.
     #[serde(default)]
-    pub stop_losses: Vec<StopLossNow>,
+    pub stop_losses: Vec<StopLossState>,
 }
 
 /// Stop-loss state of the holdings on one chain. The stop-loss is checked for each chain separately.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StopLossNow {
+pub struct StopLossState {
     /// The chain's name.
     pub chain: SafeText,
     /// EIP-155 id of the chain.
@@ -94,7 +94,7 @@ pub struct StopLossNow {
     pub stops_at: Usd,
 }
 
-impl StopLossNow {
+impl StopLossState {
     /// Drawdown of the holdings from their high-water mark, in basis points, rounded up. It is 0 before the first
     /// action, which sets the first mark. `None` while the value is unknown.
     pub fn fall_bps(&self) -> Option<u64> {

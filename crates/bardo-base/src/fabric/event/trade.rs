@@ -9,7 +9,7 @@ use crate::text::SafeText;
 
 /// A token as cards show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asset {
+pub struct CardToken {
     /// Symbol of the token.
     pub symbol: SafeText,
     /// Contract of the token; the zero address is the native token.
@@ -109,7 +109,7 @@ pub struct Exclusivity {
 
 /// An offer of a filler, or its fill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bid {
+pub struct FillerOffer {
     /// Address of the filler.
     pub filler: Address,
     /// Name of the filler, if known.
@@ -153,9 +153,9 @@ pub struct OrderUpdate {
     /// Status of the order.
     pub status: OrderStatus,
     /// Token that the order gives.
-    pub token_in: Asset,
+    pub token_in: CardToken,
     /// Token that the order buys.
-    pub token_out: Asset,
+    pub token_out: CardToken,
     /// Maximum input amount.
     pub amount_in: String,
     /// Output amount of the quote.
@@ -175,7 +175,7 @@ pub struct OrderUpdate {
     pub exclusivity: Option<Exclusivity>,
     /// Best offer of a filler, where it can be known: on devnets only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub best_bid: Option<Bid>,
+    pub best_bid: Option<FillerOffer>,
     /// Last second in which the order can be filled, since the Unix epoch.
     pub deadline: u64,
     /// Fill of the order, once it is filled.
@@ -239,9 +239,9 @@ pub struct IntentUpdate {
     /// Name of the destination chain.
     pub destination_chain: SafeText,
     /// Input token on the source chain.
-    pub token_in: Asset,
+    pub token_in: CardToken,
     /// Output token on the destination chain.
-    pub token_out: Asset,
+    pub token_out: CardToken,
     /// Full input amount.
     pub amount_in: String,
     /// Minimum output amount.
@@ -253,7 +253,7 @@ pub struct IntentUpdate {
     /// Contract that holds the funds while the order is open.
     pub settler: Address,
     /// Offers of fillers, the best first.
-    pub bids: Vec<Bid>,
+    pub bids: Vec<FillerOffer>,
     /// Transaction that locked the funds on the source chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked: Option<TxPlace>,

@@ -94,7 +94,7 @@ fn endpoints_are_asked_anew_every_ten_seconds_while_they_are_looked_at() {
     assert_eq!(ticks(&mut screen, &world, true), 1);
     assert_eq!(ticks(&mut screen, &world, true), 0);
     world.now += 10_000;
-    let recorded = ScreenContext { money: Some(Money::Replay), ..world.known() };
+    let recorded = ScreenContext { money: Some(MoneyKind::Replay), ..world.known() };
     assert!(screen.tick(&recorded).is_empty(), "a recording has no chain to ask");
 }
 

@@ -2,7 +2,7 @@
 //! check.
 
 use super::*;
-use bardo_session::handle::Query;
+use bardo_session::handle::SessionQuery;
 
 /// Screen 5 after it was shown and received its audit log entries.
 fn opened(world: &TestHarness) -> Audit {
@@ -21,9 +21,9 @@ fn found(words: &str, world: &TestHarness) -> Audit {
 fn hear(screen: &mut Audit, world: &TestHarness, good: bool, entries: u64, faults: &[&str]) {
     let asked = screen.act(Action::Verify, &world.known(), AREA).unwrap();
     let [ScreenRequest::Send(command)] = &asked[..] else { panic!("{asked:?}") };
-    let Command::Look { ticket, query: Query::VerifyAudit } = **command else { panic!("{command:?}") };
+    let SessionCommand::Look { ticket, query: SessionQuery::VerifyAudit } = **command else { panic!("{command:?}") };
     let faults = faults.iter().map(|fault| safe(fault)).collect();
-    let told = Found::Verified { good, entries, head: B256::repeat_byte(0xab), faults };
+    let told = QueryResult::Verified { good, entries, head: B256::repeat_byte(0xab), faults };
     screen.hear(holder(ticket).unwrap().1, CommandReply::Found(Box::new(told)), &world.known());
 }
 
@@ -121,7 +121,7 @@ fn what_stands_is_revoked_by_a_question_and_only_what_is_chosen() {
     screen.act(Action::Down, &world.known(), AREA);
     let requests = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
     let [ScreenRequest::Confirm { title, command }] = &requests[..] else { panic!("{requests:?}") };
-    assert_eq!(**command, Command::RevokeGrant { number: 6 });
+    assert_eq!(**command, SessionCommand::RevokeGrant { number: 6 });
     assert_eq!(title.as_str(), "Revoke the standing approval for Swap?");
 }
 
@@ -147,11 +147,11 @@ fn what_a_standing_approval_still_lasts_runs_down_though_nothing_is_told() {
 }
 
 /// Queries that the screen sends at that moment.
-fn asks(screen: &mut Audit, world: &mut TestHarness, millis: u64) -> Vec<Query> {
+fn asks(screen: &mut Audit, world: &mut TestHarness, millis: u64) -> Vec<SessionQuery> {
     world.now = START_MILLIS + millis;
     let requests = screen.tick(&world.known()).into_iter().map(|request| match request {
         ScreenRequest::Send(command) => match *command {
-            Command::Look { query, .. } => query,
+            SessionCommand::Look { query, .. } => query,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
@@ -170,7 +170,7 @@ fn tell(
     world: &TestHarness,
     entries: Vec<bardo_session::handle::AuditEntry>,
 ) -> Vec<ScreenRequest> {
-    screen.hear(3, CommandReply::Found(Box::new(Found::Audit { entries })), &world.known())
+    screen.hear(3, CommandReply::Found(Box::new(QueryResult::Audit { entries })), &world.known())
 }
 
 #[test]
@@ -186,13 +186,13 @@ fn what_is_written_into_the_trail_comes_by_itself_a_moment_after_its_events_and_
     // Further events wait for the same query.
     world.feed.last = 906;
     assert_eq!(asks(&mut screen, &mut world, 60_999), []);
-    let more = Query::Audit { after: 763, call: None, most: 500 };
+    let more = SessionQuery::Audit { after: 763, call: None, most: 500 };
     assert_eq!(asks(&mut screen, &mut world, 61_000), [more]);
     // Entries of the events that came meanwhile may not have been written yet.
     assert_eq!(asks(&mut screen, &mut world, 61_100), []);
     assert_eq!(tell(&mut screen, &world, later(&world, 762..=765)), []);
     assert_eq!(numbers(&drawn(&screen, &world, AREA))[..4], [765, 764, 763, 762], "each once, the newest first");
-    let more = Query::Audit { after: 765, call: None, most: 500 };
+    let more = SessionQuery::Audit { after: 765, call: None, most: 500 };
     assert_eq!(asks(&mut screen, &mut world, 62_100), [more]);
     assert_eq!(asks(&mut screen, &mut world, 90_000), []);
     assert_eq!(screen.wakes_at(), None);
@@ -232,13 +232,16 @@ fn no_more_entries_are_kept_than_are_asked_for_and_none_between_two_is_left_out(
     // A full reply: there may be more entries behind it, so the newest are read instead.
     let requests = tell(&mut screen, &world, later(&world, 1_263..=1_762));
     let [ScreenRequest::Send(command)] = &requests[..] else { panic!("{requests:?}") };
-    assert!(matches!(**command, Command::Look { query: Query::AuditTail { most: 500 }, .. }), "{command:?}");
+    assert!(
+        matches!(**command, SessionCommand::Look { query: SessionQuery::AuditTail { most: 500 }, .. }),
+        "{command:?}"
+    );
 }
 
 #[test]
 fn where_there_is_no_trail_to_read_none_is_asked_for_by_itself_and_one_that_fell_silent_is_said_to_stand_still() {
     let mut world = world();
-    let nothing = || CommandReply::Found(Box::new(Found::Nothing { why: safe("a recording has no audit log") }));
+    let nothing = || CommandReply::Found(Box::new(QueryResult::Nothing { why: safe("a recording has no audit log") }));
     let mut screen = Audit::default();
     screen.shown(&world.known());
     screen.hear(1, nothing(), &world.known());

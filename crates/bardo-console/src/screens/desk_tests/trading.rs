@@ -12,7 +12,7 @@ fn offer(expires_at: u64) -> Box<ToolResponse> {
     let checks = json!([{"check": "halt", "outcome": "passed", "detail": "no stop"}, {"check": "slippage_guard", "outcome": "warned", "detail": "close"}]);
     Box::new(ToolResponse {
         call_id: CallId::new(START_MILLIS),
-        status: Status::Simulated,
+        status: CallStatus::Simulated,
         data: Some(json!({"amount_in": "0.25", "amount_out": "852.5"})),
         error: None,
         decision_hints: Some(json!({"permit": {
@@ -96,7 +96,7 @@ fn a_preview_that_failed_shows_its_reasons_whole_and_nothing_that_could_be_done(
     let error = bardo_base::error::ToolError::new(bardo_base::error::ErrorCode::ValidationFailed, "too much")
         .detail("violations", violations);
     let failed =
-        ToolResponse { status: Status::Blocked, data: None, error: Some(error), decision_hints: None, ..*offer(0) };
+        ToolResponse { status: CallStatus::Blocked, data: None, error: Some(error), decision_hints: None, ..*offer(0) };
     trade.hear(count, CommandReply::Reply(Box::new(failed)), &world.known());
     let text = drawn(&trade, &world, AREA);
     assert!((0..12).all(|at| text.contains(&format!("Max rule {at:02}"))), "{text}");
@@ -159,7 +159,7 @@ fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
     // hold.
     world.offer = Some(held());
     let mut refused = offer(world.now + 40_000);
-    refused.status = Status::Blocked;
+    refused.status = CallStatus::Blocked;
     trade.hear(third[0].0, CommandReply::Reply(refused), &world.known());
     assert!(!typed(&mut trade, &world, "\n").contains(&ScreenRequest::OpenOffer));
     for other in [None, Some(Question { key: QuestionKey::Action(PermitId::random()), ..held() })] {
@@ -206,7 +206,7 @@ fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
         let call_id = CallId::new(START_MILLIS);
         let reply = ToolResponse {
             call_id,
-            status: Status::Success,
+            status: CallStatus::Success,
             data: Some(data),
             error: None,
             decision_hints: Some(hints),
@@ -241,7 +241,7 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
     let kinds = [
         EventKind::ToolStart(ToolStart {
             tool_name: "uniswap_execute_swap".into(),
-            params: Redacted::new(&params, &[]),
+            params: RedactedParams::new(&params, &[]),
             params_hash: B256::ZERO,
             tick: None,
             facts: None,
@@ -268,7 +268,7 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
     // A call that is no longer in memory still has its answer.
     world.feed.calls.clear();
     let mut response = offer(world.now + 40_000);
-    (response.status, response.data) = (Status::Success, Some(json!({ "amount_out": "852.25" })));
+    (response.status, response.data) = (CallStatus::Success, Some(json!({ "amount_out": "852.25" })));
     trade.hear(count, CommandReply::Reply(response), &world.known());
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("852.25") && !text.contains("Fill in the form"), "{text}");
@@ -307,7 +307,7 @@ fn after_an_execution_digits_are_keys_again_and_an_edit_starts_over() {
     trade.hear(count, CommandReply::Began(CallId::new(START_MILLIS + 77)), &world.known());
     assert!(!trade.takes_text(), "a digit would be typed into the form instead of switching screens");
     let mut response = offer(world.now + 40_000);
-    (response.status, response.data) = (Status::Success, Some(json!({ "amount_out": "852.25" })));
+    (response.status, response.data) = (CallStatus::Success, Some(json!({ "amount_out": "852.25" })));
     trade.hear(count, CommandReply::Reply(response), &world.known());
     assert!(drawn(&trade, &world, AREA).contains("852.25"), "the result stays until the form is edited");
     trade.act(Action::Open, &world.known(), AREA);

@@ -13,25 +13,25 @@ use crate::state::feed::Feed;
 use crate::state::model::*;
 use crate::widgets::samples::{self, START, START_MILLIS};
 use bardo_base::fabric::{
-    ApprovalOutcome, ApprovalRequested, ApprovalResolved, DecayUnit, Event, EventKind, PermitIssued, Redacted,
+    ApprovalOutcome, ApprovalRequested, ApprovalResolved, DecayUnit, Event, EventKind, PermitIssued, RedactedParams,
     SimulatedChange, ToolEnd, ToolStart,
 };
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::{CapabilityTier, Category, Phase};
 use bardo_base::units::TokenAmount;
 use bardo_session::handle::{
-    AllowanceState, AllowancesState, AuditEntry, ChainHoldings, GrantState, Holding, PolicyState, Ready, SilentToken,
-    Snapshot, ToolInfo,
+    AllowanceState, AllowancesState, AuditEntry, ChainHoldings, GrantState, HoldingRow, PolicyState, SessionInfo,
+    SessionSnapshot, SilentToken, ToolInfo,
 };
-use bardo_session::questions::{About, Question};
+use bardo_session::questions::{Question, RequestSubject};
 
 pub(super) struct TestHarness {
     pub page: Page,
     pub feed: Feed,
     /// Feed at the moment when the view was frozen.
     pub frozen: Option<Feed>,
-    pub snapshot: Snapshot,
-    pub ready: Ready,
+    pub snapshot: SessionSnapshot,
+    pub ready: SessionInfo,
     pub questions: Vec<Question>,
     /// Manual action whose offer is held.
     pub offer: Option<Question>,
@@ -51,7 +51,7 @@ impl TestHarness {
             machine_millis: self.now + self.calm.get(),
             motion: true,
             money: self.page.network.as_ref().map(|network| match self.snapshot.paper {
-                true => Money::Paper,
+                true => MoneyKind::Paper,
                 false => network.money,
             }),
             page: &self.page,
@@ -85,9 +85,9 @@ pub(super) fn in_words(word: &str) -> TestHarness {
 fn world_of(words: SampleWords<'_>) -> TestHarness {
     let word = words.token;
     let mut page = Page::default();
-    page.apply(Update::Started(Network {
+    page.apply(MarketUpdate::Started(NetworkIdentity {
         name: safe("devnet"),
-        money: Money::Play,
+        money: MoneyKind::Play,
         chains: vec![
             ChainIdentity { name: safe("ethereum"), id: 31_337, interval_millis: Some(2000) },
             ChainIdentity { name: safe("base"), id: 31_338, interval_millis: Some(1000) },
@@ -103,7 +103,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
         transactions: 3,
     };
     for chain in 0..2 {
-        page.apply(Update::Chain(Box::new(ChainSnapshot {
+        page.apply(MarketUpdate::Chain(Box::new(ChainSnapshot {
             chain,
             blocks: (1270..=1290).map(block).collect(),
             tokens: vec![
@@ -160,7 +160,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
         expires_at: (seed == 1).then_some(START + 300),
         promised: None,
     };
-    let snapshot = Snapshot {
+    let snapshot = SessionSnapshot {
         golem_id: GolemId::operator(),
         at: START_MILLIS,
         account: Some(Address::repeat_byte(0xf3)),
@@ -176,12 +176,12 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
             chain_id: 31_337,
             block: 1290,
             rows: vec![
-                Holding {
+                HoldingRow {
                     symbol: safe(word),
                     amount: TokenAmount::new(U256::from(4_250_000_000_000_000_000u64), 18).unwrap(),
                     value: Some("14503.34".parse().unwrap()),
                 },
-                Holding {
+                HoldingRow {
                     symbol: safe("USDC"),
                     amount: TokenAmount::new(U256::from(6_120_000_000u64), 6).unwrap(),
                     value: None,
@@ -210,7 +210,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
     };
     let mut quote = with("uniswap_get_quote", CapabilityTier::Read, Category::Trading);
     quote.description = safe(words.tool);
-    let ready = Ready {
+    let ready = SessionInfo {
         golem_id: GolemId::operator(),
         name: safe("Ada"),
         role: safe("trade-executor"),
@@ -236,7 +236,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
         title: safe(words.label),
         ends_at: None,
         value: None,
-        about: About::LeavePaper,
+        about: RequestSubject::LeavePaper,
         ..samples::question()
     };
     let questions = vec![Question { of: 2, title: safe(words.chain), ..samples::question() }, looser];
@@ -294,7 +294,7 @@ fn decided(words: SampleWords<'_>) -> Vec<Arc<Event>> {
         let params = json!({ "token_in": words.token, "token_out": "USDC", "amount": amount, "chain": "ethereum" });
         EventKind::ToolStart(ToolStart {
             tool_name: "uniswap_execute_swap".into(),
-            params: Redacted::new(&params, &[]),
+            params: RedactedParams::new(&params, &[]),
             params_hash: B256::ZERO,
             tick: None,
             facts: None,

@@ -24,8 +24,8 @@ use crate::widgets::paint::{Row, cut, wrapped};
 use crate::widgets::words;
 use bardo_base::text::{SafeText, fit, width};
 use bardo_base::units::{Rounding, Usd};
-use bardo_session::handle::{BreakerState, Limits, SpendState};
-use bardo_session::market::Money;
+use bardo_session::handle::{BreakerState, LimitUsage, SpendState};
+use bardo_session::market::MoneyKind;
 use bardo_session::questions::Question;
 
 /// Index of the approval request panel in [`places`].
@@ -252,11 +252,11 @@ fn spend_gauge(label: &str, now: SpendState) -> Gauge {
 }
 
 /// Limit of a single action. It has no gauge, because several actions share the reserved amount.
-fn one_words(limits: &Limits, before: &str) -> String {
+fn one_words(limits: &LimitUsage, before: &str) -> String {
     limits.one.map_or_else(|| "no limit".to_owned(), |limit| format!("{before} {}", whole_dollars(limit)))
 }
 
-fn limit_gauges(limits: &Limits) -> [Gauge; 2] {
+fn limit_gauges(limits: &LimitUsage) -> [Gauge; 2] {
     let (used, most) = limits.calls;
     let calls = Gauge {
         label: "calls".to_owned(),
@@ -267,7 +267,7 @@ fn limit_gauges(limits: &Limits) -> [Gauge; 2] {
     [spend_gauge("today", limits.day), calls]
 }
 
-fn breaker_words(limits: &Limits, now: u64) -> StyledText {
+fn breaker_words(limits: &LimitUsage, now: u64) -> StyledText {
     match limits.breaker {
         BreakerState::Closed { .. } => ("closed".to_owned(), Role::Text),
         BreakerState::Open { until, .. } => (format!("OPEN {}", age(until.saturating_sub(now) / 1000)), Role::StateBad),
@@ -327,7 +327,7 @@ impl Widget for LimitsPanel<'_> {
 /// Placeholder for an unknown value: a recording never has it, a session does not have it yet.
 const fn unknown_words(known: &ScreenContext<'_>) -> &'static str {
     match known.money {
-        Some(Money::Replay) => "not in this recording",
+        Some(MoneyKind::Replay) => "not in this recording",
         _ => "not known yet",
     }
 }

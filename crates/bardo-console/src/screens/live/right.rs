@@ -325,7 +325,7 @@ impl Widget for PricePanel<'_> {
         let (marks, legend) = known.feed.trade_marks();
         let mut model = ChartModel { points, marks, legend, unit: "", places: 2, range, least_span_bps: 5 };
         let right = model.newest(known.moment());
-        let title = titled(format!("ETH/USDC {}", range.words()), &mut model.legend, &right, area.width);
+        let title = titled(format!("ETH/USDC {}", range.describe()), &mut model.legend, &right, area.width);
         painter.frame(area, &title, &right, border(focus));
         painter.render(LineChart::new(&model, painter.theme, known.moment()), roomy(area));
     }
@@ -370,7 +370,7 @@ impl Widget for EquityPanel<'_> {
         let painter = &mut Painter { buffer, theme };
         let mut model = equity_model(known, range);
         let right = model.newest(known.moment());
-        let title = titled(format!("Equity {}", range.words()), &mut model.legend, &right, area.width);
+        let title = titled(format!("Equity {}", range.describe()), &mut model.legend, &right, area.width);
         painter.frame(area, &title, &right, border(focus));
         painter.render(LineChart::new(&model, painter.theme, known.moment()), roomy(area));
     }

@@ -12,7 +12,7 @@ use crate::theme::Role;
 use crate::widgets::figure::paid;
 use crate::widgets::paint::Row;
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_session::handle::{Holding, Limits, StopLossNow};
+use bardo_session::handle::{HoldingRow, LimitUsage, StopLossState};
 
 /// Rows of the spending panel: gas, amounts that count toward the limits, and reservations.
 pub(super) fn spent_rows(known: &ScreenContext<'_>) -> Vec<Row> {
@@ -49,9 +49,9 @@ pub(super) fn spent_rows(known: &ScreenContext<'_>) -> Vec<Row> {
 }
 
 /// Rows with the stop-loss level of each chain, in dollars. Below it only exits are allowed on that chain.
-fn stop_rows(limits: &Limits) -> Vec<Row> {
+fn stop_rows(limits: &LimitUsage) -> Vec<Row> {
     let marked = limits.stop_losses.iter().filter(|one| one.high_water > Usd::ZERO);
-    let row = |(at, one): (usize, &StopLossNow)| {
+    let row = |(at, one): (usize, &StopLossState)| {
         let share = limits.stop_loss_bps / 100;
         Row::new(if at == 0 { "stop-loss " } else { "          " }, Role::TextDim)
             .then(dollars(one.stops_at), Role::Text)
@@ -106,7 +106,7 @@ fn gas_rows(known: &ScreenContext<'_>) -> Vec<Row> {
 }
 
 /// Value of an amount of native token in dollars, at the price implied by the held balance. `None` without a price.
-fn worth_of(coins: &str, held: &Holding) -> Option<String> {
+fn worth_of(coins: &str, held: &HoldingRow) -> Option<String> {
     let (coins, amount): (Decimal, Decimal) = (coins.parse().ok()?, held.amount.to_string().parse().ok()?);
     let worth = coins.checked_mul(held.value?.decimal())?.checked_div(amount)?;
     let cents = worth.round_dp_with_strategy(2, RoundingStrategy::AwayFromZero);

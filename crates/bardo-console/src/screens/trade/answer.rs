@@ -14,9 +14,9 @@ use crate::widgets::figure::{left, readable, text};
 use crate::widgets::paint::{Row, rows, wrapped};
 use crate::widgets::words::{check_word, failure_words, finding_words, reason_in, rule_word};
 use crate::widgets::{self, Card as CardWidget, CardKeys, Moment, QuoteCard};
-use bardo_base::fabric::{AskReason, Card, CheckOutcome, EventKind, SafetyCheck, ToolEnd, ToolFailed};
+use bardo_base::fabric::{AskReason, CheckOutcome, EventKind, ResultCard, SafetyCheck, ToolEnd, ToolFailed};
 use bardo_base::text::{SafeText, width};
-use bardo_session::envelope::{Status, ToolResponse};
+use bardo_session::envelope::{CallStatus, ToolResponse};
 use serde::Deserialize as _;
 
 /// Instructions for a tool that writes.
@@ -226,7 +226,7 @@ fn check_rows(checks: Option<&Value>) -> Vec<Row> {
 pub(super) fn answer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     let mut all = Vec::new();
     if let Some(error) = &response.error {
-        let word = if response.status == Status::Blocked { "BLOCKED" } else { "FAILED" };
+        let word = if response.status == CallStatus::Blocked { "BLOCKED" } else { "FAILED" };
         let message = SafeText::clean(&failure_words(&ToolFailed::of(error)), 400);
         all.push(Row::new(format!("✕ {word}: "), Role::StateBad).then(message.as_str(), Role::StateBad).kept());
         for one in error.violations() {
@@ -241,7 +241,7 @@ pub(super) fn answer_rows(response: &ToolResponse, now: Moment, held: bool) -> V
         all.push(Row::new(SafeText::clean(error.suggestion(), 300).as_str(), Role::TextDim));
     }
     all.extend(offer_rows(response, now, held));
-    if response.status == Status::Simulated && held {
+    if response.status == CallStatus::Simulated && held {
         all.push(
             Row::new("Enter", Role::Key).then(" opens the decision. Nothing is signed before it.", Role::Text).kept(),
         );
@@ -262,7 +262,7 @@ pub(super) fn events_of(response: &ToolResponse, millis: u64) -> Vec<EventKind> 
     if let Some(error) = &response.error {
         events.push(EventKind::ToolError(ToolFailed::of(error)));
     }
-    let card = response.data.clone().map(|data| Card {
+    let card = response.data.clone().map(|data| ResultCard {
         widget: bardo_base::model::CardKind::Quote,
         data,
         hints: response.decision_hints.clone(),

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::widgets::samples;
 use bardo_base::fabric::{
-    Card, DecayUnit, IntentStatus, OrderFill, OrderStatus, Redacted, ToolEnd, ToolStart, ToolVerified, TxPlace,
-    TxState, TxUpdate,
+    DecayUnit, IntentStatus, OrderFill, OrderStatus, RedactedParams, ResultCard, ToolEnd, ToolStart, ToolVerified,
+    TxPlace, TxState, TxUpdate,
 };
 use bardo_base::id::GolemId;
 use bardo_base::model::CardKind;
@@ -25,7 +25,7 @@ fn events(call: u64) -> Vec<Arc<Event>> {
     let kinds = [
         EventKind::ToolStart(ToolStart {
             tool_name: "uniswap_execute_swap".into(),
-            params: Redacted::new(&params, &[]),
+            params: RedactedParams::new(&params, &[]),
             params_hash: B256::ZERO,
             tick: None,
             facts: None,
@@ -146,7 +146,7 @@ fn told(feed: &mut Feed, at: u64, kind: EventKind) {
 
 fn now(words: &str) -> EventKind {
     let text = |words: &str| SafeText::clean(words, 80);
-    EventKind::GolemNow(GolemNow { now: text(words), next: text(""), step: None, delegation: vec![] })
+    EventKind::GolemNow(GolemState { now: text(words), next: text(""), step: None, delegation: vec![] })
 }
 
 #[test]
@@ -161,13 +161,13 @@ fn a_line_of_the_show_stands_until_the_golem_goes_on_without_one() {
     assert_eq!(feed.caption, None);
 }
 
-fn told_of(trades: &mut Trades, call: CallId, kind: EventKind) -> bool {
+fn told_of(trades: &mut TradeCounter, call: CallId, kind: EventKind) -> bool {
     let call_id = Some(call);
     trades.take(&Event { seq: 1, at: 1, golem_id: GolemId::operator(), call_id, kind })
 }
 
 fn begun(tool: &'static str) -> EventKind {
-    let params = Redacted::new(&Value::Null, &[]);
+    let params = RedactedParams::new(&Value::Null, &[]);
     EventKind::ToolStart(ToolStart { tool_name: tool.into(), params, params_hash: B256::ZERO, tick: None, facts: None })
 }
 
@@ -182,13 +182,13 @@ fn agreed() -> EventKind {
 
 fn ended(success: bool, bps: i64) -> EventKind {
     let data = json!({ "slippage_actual_bps": bps });
-    let card = Some(Card { widget: CardKind::Swap, data, hints: None });
+    let card = Some(ResultCard { widget: CardKind::Swap, data, hints: None });
     EventKind::ToolEnd(ToolEnd { success, state: None, duration_ms: 1, result_summary: Value::Null, card })
 }
 
 #[test]
 fn a_swap_is_a_trade_and_an_approval_is_none() {
-    let mut trades = Trades::default();
+    let mut trades = TradeCounter::default();
     let ids: Vec<CallId> = (0..6).map(CallId::new).collect();
     for tool in ["token_approve", "token_revoke", "uniswapx_cancel_order", "intent_refund"] {
         for kind in [begun(tool), agreed(), ended(true, 9)] {
@@ -216,7 +216,7 @@ fn a_swap_is_a_trade_and_an_approval_is_none() {
 
 #[test]
 fn an_auction_counts_when_it_is_filled_and_a_bridge_when_it_is_delivered_each_once() {
-    let mut trades = Trades::default();
+    let mut trades = TradeCounter::default();
     let ids: Vec<CallId> = (0..6).map(CallId::new).collect();
     let mut order = samples::order(DecayUnit::Seconds);
     // A swap that goes to auction first approves the token; that is not a trade.
@@ -316,7 +316,7 @@ fn what_was_remembered_is_forgotten_with_the_next_thing_that_is_done() {
     tell(&mut feed, EventKind::MemoryHits(MemoryHits { similar: 3, changes: Vec::new() }));
     assert_eq!(feed.memory.as_ref().map(|memory| memory.similar), Some(3));
     let text = |text: &str| SafeText::clean(text, 40);
-    let now = GolemNow { now: text("Looking."), next: text(""), step: None, delegation: Vec::new() };
+    let now = GolemState { now: text("Looking."), next: text(""), step: None, delegation: Vec::new() };
     tell(&mut feed, EventKind::GolemNow(now));
     assert_eq!(feed.memory, None);
 }
@@ -355,11 +355,11 @@ fn numbered(call: u64) -> CallId {
 }
 
 fn started(tool: &'static str, params: &Value) -> EventKind {
-    let (params, params_hash) = (Redacted::new(params, &[]), B256::ZERO);
+    let (params, params_hash) = (RedactedParams::new(params, &[]), B256::ZERO);
     EventKind::ToolStart(ToolStart { tool_name: tool.into(), params, params_hash, tick: None, facts: None })
 }
 
-fn over(success: bool, card: Option<Card>) -> EventKind {
+fn over(success: bool, card: Option<ResultCard>) -> EventKind {
     EventKind::ToolEnd(ToolEnd { success, state: None, duration_ms: 9, result_summary: Value::Null, card })
 }
 
@@ -373,7 +373,7 @@ fn what_asks_how_an_order_stands_is_told_in_the_row_of_that_order() {
     let mut feed = Feed::default();
     let order = samples::order(DecayUnit::Seconds);
     let asks = json!({ "order_hash": order.order_hash.to_string() });
-    let card = || Some(Card { widget: CardKind::Order, data: json!({}), hints: None });
+    let card = || Some(ResultCard { widget: CardKind::Order, data: json!({}), hints: None });
     // Queried before its own row is known, as by another process: the newest query is its row.
     for (seq, call) in [(1, 1), (3, 2)] {
         feed.take(&event_of(seq, call, started("uniswap_get_uniswapx_order_status", &asks)));

@@ -8,14 +8,14 @@ use ratatui::layout::Size;
 use super::*;
 use crate::state::Input;
 use bardo_base::id::GolemId;
-use bardo_session::handle::{News, Sent};
-use bardo_session::market::{BlockRow, ChainIdentity, ChainSnapshot, Network, Update};
-use bardo_session::questions::{About, AnswerKind, Offered, OperatorAnswer, Question, QuestionKey};
+use bardo_session::handle::{AddressedCommand, SessionNews};
+use bardo_session::market::{BlockRow, ChainIdentity, ChainSnapshot, MarketUpdate, NetworkIdentity};
+use bardo_session::questions::{AnswerKind, AnswerOption, OperatorAnswer, Question, QuestionKey, RequestSubject};
 
 /// Time beyond any guard time, in milliseconds.
 const CALM: u64 = 2_000;
 
-fn news(state: &mut State, news: News) {
+fn news(state: &mut State, news: SessionNews) {
     state.update(Input::News(Box::new(news)));
 }
 
@@ -25,13 +25,13 @@ fn console() -> State {
     let chain = ChainIdentity { name: SafeText::clean("ethereum", 20), id: 31_337, interval_millis: Some(2_000) };
     let name = SafeText::clean("devnet", 20);
     let wallet = alloy_primitives::Address::ZERO;
-    let network = Network { name, money: Money::Play, chains: vec![chain], wallet };
-    news(&mut state, News::Market(Update::Started(network)));
+    let network = NetworkIdentity { name, money: MoneyKind::Play, chains: vec![chain], wallet };
+    news(&mut state, SessionNews::Market(MarketUpdate::Started(network)));
     let block =
         BlockRow { number: 1, timestamp: 1_700_000_000, base_fee_wei: 1, gas_used: 1, gas_limit: 2, transactions: 0 };
     let (tokens, pools, balances, activity) = (vec![], vec![], vec![], vec![]);
     let snapshot = ChainSnapshot { chain: 0, blocks: vec![block], tokens, pools, balances, activity };
-    news(&mut state, News::Market(Update::Chain(Box::new(snapshot))));
+    news(&mut state, SessionNews::Market(MarketUpdate::Chain(Box::new(snapshot))));
     state
 }
 
@@ -47,7 +47,7 @@ fn deciding() -> State {
         of: 1,
         title: SafeText::clean("Leave paper", 20),
         value: None,
-        money: Money::Play,
+        money: MoneyKind::Play,
         asked_at: 0,
         ends_at: None,
         passes_by_itself: false,
@@ -57,10 +57,10 @@ fn deciding() -> State {
         revision: 0,
         to_read: vec![],
         confirm: None,
-        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
-        about: About::LeavePaper,
+        answers: AnswerKind::ALL.into_iter().map(|kind| AnswerOption { kind, why_not: None }).collect(),
+        about: RequestSubject::LeavePaper,
     };
-    news(&mut state, News::Questions(Arc::new(vec![question])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question])));
     press(&mut state, Key::char('a'));
     state.update(crate::view::drawn(&state));
     wait(&mut state, CALM);
@@ -84,9 +84,9 @@ fn enter() -> Key {
 }
 
 /// Commands among the effects.
-fn sent(effects: &[Effect]) -> Vec<Command> {
+fn sent(effects: &[Effect]) -> Vec<SessionCommand> {
     let command = |effect: &Effect| match effect {
-        Effect::Send(Sent { command, .. }) => Some(command.clone()),
+        Effect::Send(AddressedCommand { command, .. }) => Some(command.clone()),
         _ => None,
     };
     effects.iter().filter_map(command).collect()
@@ -103,7 +103,11 @@ fn picked(state: &State) -> Option<AnswerKind> {
 fn a_hold_is_sent_at_once_whatever_has_the_keys_and_what_was_typed_ahead_does_not_choose() {
     let mut state = console();
     press(&mut state, Key::char(':'));
-    assert_eq!(sent(&press(&mut state, control('x'))), [Command::Hold], "no text keeps the stop from the operator");
+    assert_eq!(
+        sent(&press(&mut state, control('x'))),
+        [SessionCommand::Hold],
+        "no text keeps the stop from the operator"
+    );
     for key in [enter(), Key::char('x'), Key::plain(KeyCode::Esc)] {
         assert!(press(&mut state, key).is_empty(), "{key:?}");
     }
@@ -112,19 +116,19 @@ fn a_hold_is_sent_at_once_whatever_has_the_keys_and_what_was_typed_ahead_does_no
     assert!(press(&mut state, control('c')).is_empty());
     assert!(matches!(state.display.layers.last(), Some(Layer::Hold { .. })));
     let done = sent(&press(&mut state, enter()));
-    assert!(matches!(done[..], [Command::Raise { level: StopLevel::Halt, .. }]), "{done:?}");
+    assert!(matches!(done[..], [SessionCommand::Raise { level: StopLevel::Halt, .. }]), "{done:?}");
     // The stop also works in the text field of an approval dialog.
     let mut state = deciding();
     press(&mut state, Key::char('r'));
     assert_eq!(state.context(), Context::Typing);
-    assert_eq!(sent(&press(&mut state, control('x'))), [Command::Hold]);
+    assert_eq!(sent(&press(&mut state, control('x'))), [SessionCommand::Hold]);
 }
 
 #[test]
 fn a_yes_typed_ahead_confirms_nothing() {
     let mut state = console();
     let since = state.clock.now_millis;
-    let command = Box::new(Command::RevokeGrant { number: 1 });
+    let command = Box::new(SessionCommand::RevokeGrant { number: 1 });
     let title = SafeText::clean("Revoke?", 20);
     state.display.layers.push(Layer::Confirm { title, command, since, picked: false });
     // A key typed ahead or too soon after another chooses nothing, and Enter alone confirms nothing.
@@ -138,7 +142,7 @@ fn a_yes_typed_ahead_confirms_nothing() {
     assert!(press(&mut state, Key::char('y')).is_empty(), "a letter alone cancels nothing");
     assert!(press(&mut state, enter()).is_empty(), "too soon after it");
     wait(&mut state, CALM);
-    assert!(matches!(sent(&press(&mut state, enter()))[..], [Command::RevokeGrant { number: 1 }]));
+    assert!(matches!(sent(&press(&mut state, enter()))[..], [SessionCommand::RevokeGrant { number: 1 }]));
 }
 
 #[test]
@@ -165,10 +169,10 @@ fn leaving_with_orders_cancelled_takes_a_letter_and_enter_and_no_key_typed_ahead
         assert!(press(&mut state, enter()).is_empty());
     }
     wait(&mut state, CALM);
-    assert!(matches!(sent(&press(&mut state, enter()))[..], [Command::Leave(LeaveMode::CancelOrders)]));
+    assert!(matches!(sent(&press(&mut state, enter()))[..], [SessionCommand::Leave(LeaveMode::CancelOrders)]));
     let mut state = asked();
     wait(&mut state, CALM);
-    assert!(matches!(sent(&press(&mut state, Key::char('f')))[..], [Command::Leave(LeaveMode::Finish)]));
+    assert!(matches!(sent(&press(&mut state, Key::char('f')))[..], [SessionCommand::Leave(LeaveMode::Finish)]));
 }
 
 #[test]
@@ -260,14 +264,14 @@ fn a_paste_reaches_only_what_is_on_top() {
 #[test]
 fn while_it_leaves_nothing_new_begins_and_where_it_may_not_suspend_it_says_so() {
     let mut state = console();
-    assert!(matches!(sent(&press(&mut state, Key::char('q')))[..], [Command::Leave(LeaveMode::Finish)]));
+    assert!(matches!(sent(&press(&mut state, Key::char('q')))[..], [SessionCommand::Leave(LeaveMode::Finish)]));
     for key in [Key::char('p'), Key::char(':'), Key::char('2'), control('p')] {
         assert!(press(&mut state, key).is_empty(), "{key:?}");
     }
     assert!(
         state.display.prompt.is_none() && state.display.layers.is_empty() && state.display.screen == ScreenId::Live
     );
-    assert!(matches!(sent(&press(&mut state, Key::char('!')))[..], [Command::Leave(LeaveMode::Now)]));
+    assert!(matches!(sent(&press(&mut state, Key::char('!')))[..], [SessionCommand::Leave(LeaveMode::Now)]));
     for may_suspend in [true, false] {
         let mut state = console();
         state.options.may_suspend = may_suspend;
@@ -278,7 +282,7 @@ fn while_it_leaves_nothing_new_begins_and_where_it_may_not_suspend_it_says_so() 
 
 /// Returns true if the effects ask the session to end.
 fn leaves(effects: &[Effect]) -> bool {
-    matches!(sent(effects)[..], [Command::Leave(_)])
+    matches!(sent(effects)[..], [SessionCommand::Leave(_)])
 }
 
 #[test]
@@ -336,7 +340,7 @@ fn ctrl_c_clears_what_is_typed_then_closes_what_takes_it_and_asks_only_at_the_ba
 fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
     let confirm = || {
         let mut state = console();
-        let command = Box::new(Command::RevokeGrant { number: 1 });
+        let command = Box::new(SessionCommand::RevokeGrant { number: 1 });
         let (title, since) = (SafeText::clean("Revoke?", 20), state.clock.now_millis);
         state.display.layers.push(Layer::Confirm { title, command, since, picked: false });
         state
@@ -395,7 +399,7 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
 fn what_a_hold_covered_is_before_the_reader_anew_however_the_hold_ends() {
     let confirm = || {
         let mut state = console();
-        let command = Box::new(Command::RevokeGrant { number: 1 });
+        let command = Box::new(SessionCommand::RevokeGrant { number: 1 });
         let (title, since) = (SafeText::clean("Revoke?", 20), state.clock.now_millis);
         state.display.layers.push(Layer::Confirm { title, command, since, picked: false });
         state
@@ -435,7 +439,7 @@ fn what_a_story_or_the_question_before_leaving_covered_is_before_the_reader_anew
     ];
     for (layer, ends) in over {
         let mut state = console();
-        let command = Box::new(Command::RevokeGrant { number: 1 });
+        let command = Box::new(SessionCommand::RevokeGrant { number: 1 });
         let (title, since) = (SafeText::clean("Revoke?", 20), state.clock.now_millis);
         state.display.layers.push(Layer::Confirm { title, command, since, picked: true });
         wait(&mut state, CALM);
@@ -459,7 +463,7 @@ fn a_decision_that_ends_while_a_reason_is_typed_stays_and_swallows_every_key() {
     for letter in "gas is hi".chars() {
         press(&mut state, Key::char(letter));
     }
-    news(&mut state, News::Questions(Arc::new(vec![])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![])));
     let (screen, frozen) = (state.display.screen, state.display.frozen.is_some());
     // Keys that were still coming: letters, the Enter that would have sent them, and more letters.
     for key in REASON.chars().map(Key::char).chain([enter()]).chain(REASON.chars().map(Key::char)) {
@@ -492,8 +496,8 @@ fn a_decision_that_ends_while_a_reason_is_typed_stays_and_swallows_every_key() {
 fn a_decision_that_has_ended_cannot_be_answered_even_when_its_number_comes_back() {
     let mut state = deciding();
     let questions = Arc::clone(&state.session.questions);
-    news(&mut state, News::Questions(Arc::new(vec![])));
-    news(&mut state, News::Questions(questions));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![])));
+    news(&mut state, SessionNews::Questions(questions));
     for key in ['a', 'r', 'h'] {
         wait(&mut state, CALM);
         assert!(press(&mut state, Key::char(key)).is_empty());
@@ -517,7 +521,7 @@ fn screen(state: &State) -> String {
 /// Approval request about a manual action, held for a minute from now.
 fn held(state: &State) -> Question {
     let sample = crate::widgets::samples::question();
-    let About::Action(mut action) = sample.about else { panic!("{:?}", sample.about) };
+    let RequestSubject::Action(mut action) = sample.about else { panic!("{:?}", sample.about) };
     let until = state.clock.now_millis + 60_000;
     (action.valid_since, action.valid_until, action.words) = (state.clock.now_millis, until, None);
     Question {
@@ -527,7 +531,7 @@ fn held(state: &State) -> Question {
         place: 0,
         of: 0,
         ends_at: Some(until),
-        about: About::Action(action),
+        about: RequestSubject::Action(action),
         ..sample
     }
 }
@@ -536,7 +540,7 @@ fn held(state: &State) -> Question {
 fn offered() -> (State, Question) {
     let mut state = console();
     let question = held(&state);
-    news(&mut state, News::Offered { ticket: 7, question: Box::new(question.clone()) });
+    news(&mut state, SessionNews::Offered { ticket: 7, question: Box::new(question.clone()) });
     state.open_offer();
     state.update(crate::view::drawn(&state));
     wait(&mut state, CALM);
@@ -561,11 +565,11 @@ fn an_action_by_hand_is_decided_in_the_agents_dialog_by_the_agents_keys() {
     wait(&mut state, CALM);
     let done = sent(&press(&mut state, enter()));
     assert!(
-        matches!(&done[..], [Command::Answer { key, answer: OperatorAnswer::Once, .. }] if *key == question.key),
+        matches!(&done[..], [SessionCommand::Answer { key, answer: OperatorAnswer::Once, .. }] if *key == question.key),
         "{done:?}"
     );
     // Once the session has begun the execution, the offer is not held here any more.
-    news(&mut state, News::Began { ticket: 7, call_id: CallId::new(1) });
+    news(&mut state, SessionNews::Began { ticket: 7, call_id: CallId::new(1) });
     assert!(state.session.offer.is_none());
 }
 
@@ -596,7 +600,7 @@ fn an_action_by_hand_whose_time_is_over_looks_so_and_swallows_keys() {
 fn a_decision_of_ones_own_that_is_put_off_waits_among_the_others_and_a_opens_it_again_until_it_lapses() {
     let mut state = console();
     let question = held(&state);
-    news(&mut state, News::Offered { ticket: 7, question: Box::new(question.clone()) });
+    news(&mut state, SessionNews::Offered { ticket: 7, question: Box::new(question.clone()) });
     assert!(!screen(&state).contains("FOR YOU"), "a preview asks nothing yet");
     state.open_offer();
     press(&mut state, Key::plain(KeyCode::Esc));
@@ -611,7 +615,7 @@ fn a_decision_of_ones_own_that_is_put_off_waits_among_the_others_and_a_opens_it_
     // Requests of the agent come and go beside it.
     let other = Question { number: 4, ..crate::widgets::samples::question() };
     for (questions, waiting) in [(vec![other], 2), (vec![], 1)] {
-        news(&mut state, News::Questions(Arc::new(questions)));
+        news(&mut state, SessionNews::Questions(Arc::new(questions)));
         assert_eq!(state.session.questions.len(), waiting);
     }
     press(&mut state, Key::char('a'));
@@ -626,7 +630,10 @@ fn a_decision_of_ones_own_that_is_put_off_waits_among_the_others_and_a_opens_it_
 #[test]
 fn an_action_by_hand_on_paper_says_so_and_ends_with_paper_mode() {
     let (mut state, question) = offered();
-    news(&mut state, News::Offered { ticket: 8, question: Box::new(Question { money: Money::Paper, ..question }) });
+    news(
+        &mut state,
+        SessionNews::Offered { ticket: 8, question: Box::new(Question { money: MoneyKind::Paper, ..question }) },
+    );
     assert!(state.session.offer.is_none(), "it is for other money than there is here");
     assert_eq!(state.context(), Context::Ended);
 }
@@ -637,7 +644,7 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
     state.update(Input::Resize(Size { width: 80, height: 24 }));
     let sample = crate::widgets::samples::question();
     let ends_at = Some(state.clock.now_millis + 252_000);
-    news(&mut state, News::Questions(Arc::new(vec![Question { ends_at, ..sample }])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![Question { ends_at, ..sample }])));
     press(&mut state, Key::char('a'));
     state.update(crate::view::drawn(&state));
     let unseen = |state: &State| match state.display.layers.last() {
@@ -710,7 +717,7 @@ fn ctrl_c_in_the_question_about_leaving_leaves_but_not_typed_ahead() {
     assert!(matches!(state.display.layers.last(), Some(Layer::Quit { .. })));
     wait(&mut state, GUARD_MILLIS);
     let done = sent(&press(&mut state, control('c')));
-    assert!(matches!(done[..], [Command::Leave(LeaveMode::Finish)]), "{done:?}");
+    assert!(matches!(done[..], [SessionCommand::Leave(LeaveMode::Finish)]), "{done:?}");
 }
 
 /// Input with one event of the agent, at the current time.
@@ -722,7 +729,7 @@ fn event(state: &State, kind: bardo_base::fabric::EventKind) -> Input {
         call_id: None,
         kind,
     };
-    Input::News(Box::new(bardo_session::handle::News::Events(vec![std::sync::Arc::new(event)])))
+    Input::News(Box::new(bardo_session::handle::SessionNews::Events(vec![std::sync::Arc::new(event)])))
 }
 
 fn thought(words: &str) -> bardo_base::fabric::EventKind {
@@ -766,7 +773,7 @@ fn no_letter_is_offered_as_a_key_while_letters_are_text() {
     for size in [Size { width: 120, height: 40 }, Size { width: 80, height: 24 }] {
         let mut state = console();
         state.update(Input::Resize(size));
-        news(&mut state, News::Questions(Arc::new(vec![crate::widgets::samples::question()])));
+        news(&mut state, SessionNews::Questions(Arc::new(vec![crate::widgets::samples::question()])));
         assert!(screen(&state).contains("a decide"), "{}", screen(&state));
         press(&mut state, Key::char('/'));
         let shown = screen(&state);
@@ -793,7 +800,7 @@ fn a_form_that_is_taller_than_the_screen_shows_the_field_that_has_the_keys() {
     state.update(Input::Resize(Size { width: 50, height: 11 }));
     let sample = crate::widgets::samples::question();
     let to_read = Vec::new();
-    news(&mut state, News::Questions(Arc::new(vec![Question { needs_password: true, to_read, ..sample }])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![Question { needs_password: true, to_read, ..sample }])));
     press(&mut state, Key::char('a'));
     let Some(Layer::Decision(decision)) = state.display.layers.last_mut() else { panic!("no decision") };
     let fields = (0..12).map(|_| ("a field of many", TextField::default())).chain([("the last", TextField::default())]);
@@ -808,11 +815,11 @@ fn full_screen_cuts_no_figure() {
     let mut state = console();
     state.update(Input::Resize(Size { width: 80, height: 24 }));
     let mut question = crate::widgets::samples::question();
-    let About::Action(action) = &mut question.about else { panic!("{:?}", question.about) };
+    let RequestSubject::Action(action) = &mut question.about else { panic!("{:?}", question.about) };
     for (change, figure) in action.changes.iter_mut().zip(["−2.512345678901234567", "+8482.123456789012345678"]) {
         change.expected = figure.to_owned();
     }
-    news(&mut state, News::Questions(Arc::new(vec![question])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question])));
     press(&mut state, Key::char('a'));
     assert!(screen(&state).contains("−2.512345…"), "{}", screen(&state));
     press(&mut state, Key::char('z'));
@@ -830,13 +837,13 @@ fn full_screen_cuts_no_figure() {
 #[test]
 fn what_an_order_may_take_is_told_until_it_is_settled_and_after_in_whole_tokens() {
     let mut question = crate::widgets::samples::question();
-    let About::Action(action) = &mut question.about else { panic!("{:?}", question.about) };
+    let RequestSubject::Action(action) = &mut question.about else { panic!("{:?}", question.about) };
     let mut after = action.allowances[0].clone();
     (after.amount, after.before, after.expires_at) = ("0.07".to_owned(), Some("0.07".to_owned()), None);
     (after.through_permit2, after.until_settled) = (false, Some("2.57".to_owned()));
     action.allowances = vec![after];
     let mut state = console();
-    news(&mut state, News::Questions(Arc::new(vec![question])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question])));
     press(&mut state, Key::char('a'));
     let shown = screen(&state).split_whitespace().collect::<Vec<_>>().join(" ");
     let words = "may take 2.57 WETH until it is settled, then 0.07 WETH (was 0.07 WETH; exact, not";
@@ -860,13 +867,13 @@ fn asks(state: &State) -> Input {
         call_id: Some(CallId::new(9)),
         kind: EventKind::ApprovalRequested(requested),
     };
-    Input::News(Box::new(News::Events(vec![Arc::new(event)])))
+    Input::News(Box::new(SessionNews::Events(vec![Arc::new(event)])))
 }
 
 #[test]
 fn an_a_between_the_event_of_a_question_and_the_question_opens_it_when_it_comes() {
     let opened = |state: &State| matches!(state.display.layers.last(), Some(Layer::Decision(_)));
-    let question = || News::Questions(Arc::new(vec![crate::widgets::samples::question()]));
+    let question = || SessionNews::Questions(Arc::new(vec![crate::widgets::samples::question()]));
     let awaiting = || {
         let mut state = console();
         let event = asks(&state);
@@ -921,7 +928,7 @@ fn an_own_action_that_was_put_off_waits_on_the_screen_of_the_golem_and_does_not_
     let params = serde_json::json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum"});
     let start = ToolStart {
         tool_name: "uniswap_execute_swap".into(),
-        params: bardo_base::fabric::Redacted::new(&params, &[]),
+        params: bardo_base::fabric::RedactedParams::new(&params, &[]),
         params_hash: alloy_primitives::B256::ZERO,
         tick: None,
         facts: None,
@@ -938,13 +945,13 @@ fn an_own_action_that_was_put_off_waits_on_the_screen_of_the_golem_and_does_not_
     }
     assert!(screen(&state).contains("▸ simulating"), "{}", screen(&state));
     let question = Question { call_id: Some(call), ..held(&state) };
-    news(&mut state, News::Offered { ticket: 7, question: Box::new(question) });
+    news(&mut state, SessionNews::Offered { ticket: 7, question: Box::new(question) });
     state.open_offer();
     press(&mut state, Key::plain(KeyCode::Esc));
     let shown = screen(&state);
     assert!(shown.contains("WAITS FOR YOU 1:00") && !shown.contains("▸ simulating"), "{shown}");
     // Once its execution has begun, it goes on.
-    news(&mut state, News::Began { ticket: 7, call_id: call });
+    news(&mut state, SessionNews::Began { ticket: 7, call_id: call });
     let shown = screen(&state);
     assert!(!shown.contains("WAITS FOR YOU") && shown.contains("▸ simulating"), "{shown}");
 }
@@ -993,7 +1000,7 @@ fn a_typed_password_is_in_no_text_field() {
     let sample = crate::widgets::samples::question();
     news(
         &mut state,
-        News::Questions(Arc::new(vec![Question {
+        SessionNews::Questions(Arc::new(vec![Question {
             needs_password: true,
             to_read: Vec::new(),
             confirm: None,

@@ -47,7 +47,7 @@ fn an_offer_that_the_price_left_is_told_beside_the_next() {
     }
     let mut asked = question(&text("Swap 0.36 WETH for >= 1190.03 USDC"));
     asked.call_id = Some(second);
-    news(&mut state, News::Questions(Arc::new(vec![asked])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![asked])));
     key(&mut state, 'a');
     let words = shown(&state);
     assert!(words.contains("Before         Swap 0.36 WETH for at least 1220.12 USDC (no longer"), "{words}");
@@ -60,7 +60,7 @@ fn an_offer_that_the_price_left_is_told_beside_the_next() {
 #[test]
 fn a_waiting_row_keeps_its_countdown_at_forty_columns() {
     let mut state = running(40, 20, &text("Selling."));
-    news(&mut state, News::Questions(Arc::new(vec![question(&text("Swap 0.6 WETH for at least 258.53 UNI"))])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Swap 0.6 WETH for at least 258.53 UNI"))])));
     assert!(shown(&state).contains("4:59") || shown(&state).contains("5:00"), "{}", shown(&state));
 }
 
@@ -107,7 +107,7 @@ fn a_decision_says_of_when_its_figures_are_who_may_take_and_what_it_costs() {
 #[test]
 fn an_allowance_that_was_unlimited_says_so_and_prints_no_number_of_seventy_digits() {
     let mut question = question(&text("Swap"));
-    let bardo_session::questions::About::Action(action) = &mut question.about else { panic!("no action") };
+    let bardo_session::questions::RequestSubject::Action(action) = &mut question.about else { panic!("no action") };
     let after = action.allowances.first_mut().unwrap();
     after.before = Some("115792089237316195423570985008687907853269984665640564039457.584007913129639935".to_owned());
     (after.before_unlimited, after.unlimited) = (true, false);
@@ -115,7 +115,7 @@ fn an_allowance_that_was_unlimited_says_so_and_prints_no_number_of_seventy_digit
     let told = format!("{sections:?}");
     assert!(told.contains("was unlimited") && !told.contains("1157920892"), "{told}");
     let mut state = running(120, 40, &text("Selling."));
-    news(&mut state, News::Questions(Arc::new(vec![question])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question])));
     key(&mut state, 'a');
     let words = shown(&state);
     assert!(words.contains("(was unlimited;") && !words.contains("1157920892"), "{words}");
@@ -153,7 +153,7 @@ fn standing_approvals_are_counted_and_the_key_that_lists_them_is_no_part_of_the_
     let mut state = running(120, 40, &text("Selling."));
     let mut now = snapshot();
     now.grants = vec![grant("400")];
-    news(&mut state, News::Snapshot(Arc::new(now)));
+    news(&mut state, SessionNews::Snapshot(Arc::new(now)));
     let words = shown(&state);
     assert!(words.contains("standing approvals  1 ") && words.contains("5 lists"), "{words}");
 }

@@ -39,7 +39,7 @@ fn the_bare_word_scenario_opens_the_palette_and_restart_plays_the_show_again() {
     };
     let played = |effects: Vec<Effect>| match effects.as_slice() {
         [Effect::Send(sent)] => match &sent.command {
-            Command::Scenario { name } => Some(name.clone()),
+            SessionCommand::Scenario { name } => Some(name.clone()),
             _ => None,
         },
         _ => None,
@@ -84,7 +84,7 @@ fn the_help_lists_a_key_only_where_it_does_something() {
     }
     assert!(!ScreenId::Logs.does(Action::NextPanel) && !ScreenId::Trade.does(Action::NextMatch));
     let mut network = state.session.page.network.clone().unwrap();
-    network.money = Money::Replay;
+    network.money = MoneyKind::Replay;
     state.session.page.network = Some(network);
     assert!(listed(&state, Action::ReplayStep));
 }
@@ -117,7 +117,7 @@ fn a_recording_and_a_console_that_watches_offer_no_key_that_does_nothing() {
 
     let mut replay = running(120, 40, &text("Selling."));
     let mut network = replay.session.page.network.clone().unwrap();
-    network.money = Money::Replay;
+    network.money = MoneyKind::Replay;
     replay.session.page.network = Some(network);
     offered(&mut replay, &[Action::Pause]);
     replay.update(Input::Key(Key::char('1')));
@@ -130,14 +130,14 @@ fn a_recording_and_a_console_that_watches_offer_no_key_that_does_nothing() {
 #[test]
 fn a_hold_is_called_one_when_the_session_says_so() {
     let mut state = running(120, 40, &text("Selling."));
-    news(&mut state, News::Snapshot(Arc::new(snapshot())));
+    news(&mut state, SessionNews::Snapshot(Arc::new(snapshot())));
     state.update(control('x'));
     let words = shown(&state);
     assert!(words.contains("stopping…") && !words.contains("HELD") && !words.contains("No new signature"), "{words}");
-    let no = News::CommandResult { done: false, words: text("the stop file cannot be written") };
+    let no = SessionNews::CommandResult { done: false, words: text("the stop file cannot be written") };
     news(&mut state, no);
     assert!(shown(&state).contains("NOT STOPPED: the stop file cannot be written"), "{}", shown(&state));
-    news(&mut state, News::Snapshot(Arc::new(stopped(StopLevel::Halt, true))));
+    news(&mut state, SessionNews::Snapshot(Arc::new(stopped(StopLevel::Halt, true))));
     let words = shown(&state);
     assert!(words.contains("■ HELD") && words.contains("No new signatures are made."), "{words}");
     assert!(!words.contains("NOT STOPPED"), "{words}");
@@ -147,8 +147,8 @@ fn a_hold_is_called_one_when_the_session_says_so() {
 fn at_forty_columns_a_stop_and_a_decision_both_stand_and_no_answer_is_cut() {
     for level in [StopLevel::Pause, StopLevel::ExitOnly, StopLevel::Halt, StopLevel::Revoke] {
         let mut state = running(40, 20, &text("Selling."));
-        news(&mut state, News::Snapshot(Arc::new(stopped(level, false))));
-        news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+        news(&mut state, SessionNews::Snapshot(Arc::new(stopped(level, false))));
+        news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
         let first = drawn(&state).remove(0);
         let word = super::super::header::stop_word(level);
         assert!(first.contains(word) && first.contains("‼ 1") && first.contains("(a)"), "{level:?}: {first}");
@@ -169,7 +169,7 @@ fn at_forty_columns_a_stop_and_a_decision_both_stand_and_no_answer_is_cut() {
 /// Console with an open dialog that revokes a standing approval, past its guard time.
 pub(in crate::view) fn revoking(width: u16, height: u16) -> State {
     let mut state = running(width, height, &text("Selling."));
-    news(&mut state, News::Snapshot(Arc::new(Snapshot { grants: vec![grant("380")], ..snapshot() })));
+    news(&mut state, SessionNews::Snapshot(Arc::new(SessionSnapshot { grants: vec![grant("380")], ..snapshot() })));
     for letter in ['5', '\t', '\t', 'x'] {
         let pressed = if letter == '\t' { Key::plain(KeyCode::Tab) } else { Key::char(letter) };
         state.update(Input::Key(pressed));
@@ -200,7 +200,7 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
     assert_eq!(calmly(&mut state, Key::char('y')), None);
     assert!(shown(&state).contains("Picked: yes"), "{}", shown(&state));
     let done = calmly(&mut state, Key::plain(KeyCode::Enter));
-    assert_eq!(done, Some(Command::RevokeGrant { number: 4 }));
+    assert_eq!(done, Some(SessionCommand::RevokeGrant { number: 4 }));
     // In read-only mode, the dialog is not opened.
     let mut state = revoking(120, 40);
     state.update(Input::Key(Key::plain(KeyCode::Esc)));
@@ -227,8 +227,8 @@ fn picked_to_take_back() -> State {
         promised: None,
     };
     let allowances = AllowancesState { rows: vec![row], silent: Vec::new() };
-    news(&mut state, News::Snapshot(Arc::new(Snapshot { allowances, ..snapshot() })));
-    news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+    news(&mut state, SessionNews::Snapshot(Arc::new(SessionSnapshot { allowances, ..snapshot() })));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
     for pressed in [Key::char('4'), Key::plain(KeyCode::Tab), Key::char('x')] {
         state.update(Input::Key(pressed));
     }
@@ -257,7 +257,7 @@ fn a_question_of_a_screen_that_was_covered_is_before_the_reader_anew() {
         let effects = state.update(Input::Key(Key::plain(KeyCode::Enter)));
         effects
             .iter()
-            .any(|effect| matches!(effect, Effect::Send(sent) if matches!(sent.command, Command::Call { .. })))
+            .any(|effect| matches!(effect, Effect::Send(sent) if matches!(sent.command, SessionCommand::Call { .. })))
     };
     let decide = |state: &mut State| {
         click_where(state, |target| target.waiting);
@@ -281,7 +281,7 @@ fn a_question_of_a_screen_that_was_covered_is_before_the_reader_anew() {
     };
     let answered_elsewhere = |state: &mut State| {
         decide(state);
-        news(state, News::Questions(Arc::new(Vec::new())));
+        news(state, SessionNews::Questions(Arc::new(Vec::new())));
         calm(state);
         state.update(Input::Key(Key::plain(KeyCode::Esc)));
     };

@@ -81,18 +81,18 @@ fn a_story_is_told_in_words_and_names_a_call_once() {
 #[test]
 fn four_fifths_of_any_cap_is_an_alert_once() {
     let mut state = running(120, 40, &text("Selling."));
-    news(&mut state, News::Snapshot(Arc::new(snapshot())));
-    let full = |state: &mut State, change: &dyn Fn(&mut Snapshot)| {
+    news(&mut state, SessionNews::Snapshot(Arc::new(snapshot())));
+    let full = |state: &mut State, change: &dyn Fn(&mut SessionSnapshot)| {
         let before = state.operator.alerts.len();
         let mut next = snapshot();
         change(&mut next);
-        news(state, News::Snapshot(Arc::new(next.clone())));
-        news(state, News::Snapshot(Arc::new(next)));
+        news(state, SessionNews::Snapshot(Arc::new(next.clone())));
+        news(state, SessionNews::Snapshot(Arc::new(next)));
         let said: Vec<String> = state.operator.alerts.iter().skip(before).map(|alert| alert.text.to_string()).collect();
-        news(state, News::Snapshot(Arc::new(snapshot())));
+        news(state, SessionNews::Snapshot(Arc::new(snapshot())));
         said
     };
-    fn limits(snapshot: &mut Snapshot) -> &mut Limits {
+    fn limits(snapshot: &mut SessionSnapshot) -> &mut LimitUsage {
         snapshot.limits.as_mut().unwrap()
     }
     let day = full(&mut state, &|next| limits(next).day.used = usd("4000"));
@@ -107,7 +107,7 @@ fn four_fifths_of_any_cap_is_an_alert_once() {
     // The audit screen shows the full scope.
     let mut next = snapshot();
     next.grants = vec![grant("380")];
-    news(&mut state, News::Snapshot(Arc::new(next)));
+    news(&mut state, SessionNews::Snapshot(Arc::new(next)));
     state.update(Input::Resize(ratatui::layout::Size { width: 200, height: 40 }));
     key(&mut state, '5');
     let words = shown(&state);
@@ -121,7 +121,7 @@ fn while_away_gas_and_refusals_are_counted_too() {
     state.update(Input::Focus(false));
     let data = json!({});
     let hints = json!({ "transactions": [{ "gas_cost_wei": "138582612000000" }] });
-    let card = Some(Card { widget: bardo_base::model::CardKind::Swap, data, hints: Some(hints) });
+    let card = Some(ResultCard { widget: bardo_base::model::CardKind::Swap, data, hints: Some(hints) });
     let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card };
     let kinds = vec![start("token_approve", json!({ "token": "WETH" })), EventKind::ToolEnd(end)];
     tell(&mut state, Some(CallId::new(1)), kinds);
@@ -150,7 +150,7 @@ fn the_trades_file_holds_the_trade_from_whatever_screen() {
     let mut state = running(120, 40, &text("Selling."));
     let data = json!({ "chain_id": 31_337, "amount_in": "0.25", "amount_out": "852.54", "token_in": "WETH",
         "token_out": "USDC", "slippage_actual_bps": 2 });
-    let card = Some(Card { widget: bardo_base::model::CardKind::Swap, data, hints: None });
+    let card = Some(ResultCard { widget: bardo_base::model::CardKind::Swap, data, hints: None });
     let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card };
     let kinds =
         vec![start("uniswap_execute_swap", samples::swap_params()), tx(TxState::Confirmed), EventKind::ToolEnd(end)];
@@ -174,11 +174,11 @@ fn a_gap_in_the_log_is_a_line_of_its_own_that_the_keys_go_past() {
     let (at, golem_id) = (state.clock.now_millis, state.session.feed.lines[0].golem_id.clone());
     let event = |seq, kind| Arc::new(Event { seq, at, golem_id: golem_id.clone(), call_id: None, kind });
     let now = |seq: u64| {
-        let now = GolemNow { now: text(&format!("Step {seq}.")), next: text(""), step: None, delegation: vec![] };
+        let now = GolemState { now: text(&format!("Step {seq}.")), next: text(""), step: None, delegation: vec![] };
         event(seq, EventKind::GolemNow(now))
     };
     let gap = event(12, EventKind::FabricGap(FabricGap { missed: 2, first: 11 }));
-    news(&mut state, News::Events(vec![now(10), gap]));
+    news(&mut state, SessionNews::Events(vec![now(10), gap]));
     // The missed events have been queried; the last one has the number of the gap.
     state.session.feed.take_history(&[now(10), now(11), now(12), now(13)], 13);
     key(&mut state, '8');

@@ -7,7 +7,7 @@ fn live_shows_who_asks_and_through_whom_and_what_memory_changed() {
     for (width, height) in [(80, 24), (120, 40), (200, 50)] {
         let mut state = running(width, height, &text("Selling."));
         news(&mut state, ready());
-        let now = GolemNow {
+        let now = GolemState {
             now: text("Selling."),
             next: text("Rest."),
             step: None,
@@ -65,7 +65,7 @@ fn n_goes_from_one_that_fits_to_the_next_and_says_where_nothing_is_filtered() {
 #[test]
 fn tab_gives_the_keys_to_a_panel_of_live_and_z_shows_it_alone() {
     let mut state = running(120, 40, &text("Selling."));
-    news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
     let tab = |state: &mut State| state.update(Input::Key(Key::plain(KeyCode::Tab)));
     for name in ["the price", "Equity", "Events", "Waiting for you"] {
         tab(&mut state);
@@ -120,7 +120,7 @@ fn nothing_lost_has_no_minus() {
 /// The stop-loss is checked chain by chain: one figure for the whole would be of nothing that acts.
 #[test]
 fn the_fall_shown_is_that_of_the_chain_closest_to_its_stop_loss() {
-    let stop = |chain: &str, chain_id, worth: Option<&str>, high_water: &str, stops_at: &str| StopLossNow {
+    let stop = |chain: &str, chain_id, worth: Option<&str>, high_water: &str, stops_at: &str| StopLossState {
         chain: text(chain),
         chain_id,
         worth: worth.map(usd),
@@ -132,7 +132,7 @@ fn the_fall_shown_is_that_of_the_chain_closest_to_its_stop_loss() {
         let mut now = snapshot();
         now.limits.as_mut().unwrap().stop_losses = stop_losses;
         tell(&mut state, None, vec![vitals(35)]);
-        news(&mut state, News::Snapshot(Arc::new(now)));
+        news(&mut state, SessionNews::Snapshot(Arc::new(now)));
         state
     };
     let ethereum = || stop("ethereum", 31_337, Some("19900"), "20000", "18000");
@@ -157,8 +157,8 @@ fn the_fall_shown_is_that_of_the_chain_closest_to_its_stop_loss() {
 fn a_recording_says_how_it_goes_whatever_key_is_pressed_and_never_that_something_runs() {
     for (width, height) in [(40, 24), (80, 24), (120, 40)] {
         let mut state = running(width, height, &text("Selling."));
-        state.session.page.network.as_mut().unwrap().money = Money::Replay;
-        let at = |told, paused| News::Replay(ReplayState { paused, speed_percent: 50, told, of: 5_678 });
+        state.session.page.network.as_mut().unwrap().money = MoneyKind::Replay;
+        let at = |told, paused| SessionNews::Replay(ReplayState { paused, speed_percent: 50, told, of: 5_678 });
         for (place, told) in
             [(at(1_234, true), "■ PAUSED"), (at(1_234, false), "▸ PLAYING"), (at(5_678, false), "■ AT ITS END")]
         {
@@ -178,18 +178,18 @@ fn the_arrows_scrub_a_recording_and_nothing_else() {
     let mut state = running(120, 40, &text("Selling."));
     let arrow = |state: &mut State, code| match state.update(Input::Key(Key::plain(code))).as_slice() {
         [Effect::Send(sent)] => match &sent.command {
-            Command::Replay(ReplayControl::Seek { percent }) => Some(*percent),
+            SessionCommand::Replay(ReplayControl::Seek { percent }) => Some(*percent),
             other => panic!("{other:?}"),
         },
         [] => None,
         other => panic!("{other:?}"),
     };
     assert_eq!(arrow(&mut state, KeyCode::Right), None);
-    state.session.page.network.as_mut().unwrap().money = Money::Replay;
+    state.session.page.network.as_mut().unwrap().money = MoneyKind::Replay;
     for (told, of, back, on) in
         [(50, 100, 45, 55), (0, 100, 0, 5), (100, 100, 95, 100), (98, 100, 93, 100), (1, 3, 28, 67), (0, 0, 0, 100)]
     {
-        news(&mut state, News::Replay(ReplayState { paused: true, speed_percent: 100, told, of }));
+        news(&mut state, SessionNews::Replay(ReplayState { paused: true, speed_percent: 100, told, of }));
         assert_eq!(arrow(&mut state, KeyCode::Left), Some(back), "{told} of {of}");
         assert_eq!(arrow(&mut state, KeyCode::Right), Some(on), "{told} of {of}");
     }
@@ -207,15 +207,17 @@ fn before_there_is_a_block_nothing_is_said_of_money_that_is_not_known() {
         done: false,
         rehearses: false,
     };
-    news(&mut state, News::Market(Update::Boot(step)));
+    news(&mut state, SessionNews::Market(MarketUpdate::Boot(step)));
     assert!(shown(&state).contains("nothing costs real money"), "{}", shown(&state));
-    for (money, words) in
-        [(Money::Real, "real money"), (Money::Test, "Test tokens only"), (Money::Play, "Nothing costs real")]
-    {
+    for (money, words) in [
+        (MoneyKind::Real, "real money"),
+        (MoneyKind::Test, "Test tokens only"),
+        (MoneyKind::Play, "Nothing costs real"),
+    ] {
         let mut state = starting();
         let wallet = alloy_primitives::Address::ZERO;
-        let network = Network { name: text("base"), money, chains: Vec::new(), wallet };
-        news(&mut state, News::Market(Update::Started(network)));
+        let network = NetworkIdentity { name: text("base"), money, chains: Vec::new(), wallet };
+        news(&mut state, SessionNews::Market(MarketUpdate::Started(network)));
         let shown = shown(&state);
         assert!(shown.contains(words) && !shown.contains("Starting the devnet"), "{shown}");
     }
@@ -227,7 +229,7 @@ fn a_place_that_the_terminal_does_not_have_presses_nothing() {
     for (column, row) in [(u16::MAX, 0), (0, u16::MAX), (u16::MAX, u16::MAX), (120, 5), (5, 40)] {
         for screen in ScreenId::ALL {
             let mut state = running(120, 40, &text("Selling."));
-            news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+            news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
             key(&mut state, screen.digit());
             let before = shown(&state);
             assert!(state.update(crate::view::click(&state, column, row)).is_empty(), "{screen:?} {column} {row}");

@@ -19,7 +19,7 @@ fn a_recording_of_version_2_shows_what_it_showed() {
         state.update(Input::Time(event.at));
         let (ends, asks) =
             (matches!(event.kind, EventKind::ToolEnd(_)), matches!(event.kind, EventKind::ApprovalRequested(_)));
-        news(&mut state, News::Events(vec![Arc::new(event)]));
+        news(&mut state, SessionNews::Events(vec![Arc::new(event)]));
         state.display.notice = None;
         if asks || ends {
             pictures.push(shown(&state));
@@ -38,7 +38,7 @@ fn a_recording_of_version_2_shows_what_it_showed() {
 #[test]
 fn a_recording_knows_the_limits_and_what_gas_is_paid_in() {
     let mut state = running(120, 40, &text("Selling."));
-    state.session.page.network.as_mut().unwrap().money = Money::Replay;
+    state.session.page.network.as_mut().unwrap().money = MoneyKind::Replay;
     let vitals = || {
         EventKind::Vitals(Box::new(Vitals {
             phase: Phase::Thriving,
@@ -62,9 +62,9 @@ fn a_recording_knows_the_limits_and_what_gas_is_paid_in() {
 
     let chain = ChainOpened { chain_id: 31_337, name: text("ethereum"), native_symbol: text("ETH") };
     let opened = SessionOpened { network: text("devnet"), account: None, chains: vec![chain] };
-    let Snapshot { policy, limits, .. } = snapshot();
+    let SessionSnapshot { policy, limits, .. } = snapshot();
     let mut limits = limits.unwrap();
-    limits.stop_losses = vec![StopLossNow {
+    limits.stop_losses = vec![StopLossState {
         chain: text("ethereum"),
         chain_id: 31_337,
         worth: Some(usd("19000")),
@@ -90,10 +90,10 @@ fn a_recording_knows_the_limits_and_what_gas_is_paid_in() {
 fn no_screen_of_a_recording_offers_a_key_that_does_nothing_there() {
     for (width, height) in [(80, 24), (120, 40), (200, 50)] {
         let mut state = running(width, height, &text("Selling."));
-        state.session.page.network.as_mut().unwrap().money = Money::Replay;
+        state.session.page.network.as_mut().unwrap().money = MoneyKind::Replay;
         for event in events(VERSION_2) {
             state.update(Input::Time(event.at));
-            news(&mut state, News::Events(vec![Arc::new(event)]));
+            news(&mut state, SessionNews::Events(vec![Arc::new(event)]));
         }
         state.display.notice = None;
         for screen in ScreenId::ALL {

@@ -5,12 +5,12 @@ use super::*;
 use crate::view::pictures::lively;
 
 /// Approval request that passes in twelve seconds unless it is rejected.
-fn passing(state: &State) -> News {
+fn passing(state: &State) -> SessionNews {
     let mut asked = question(&text("Buy UNI"));
     asked.passes_by_itself = true;
     asked.ends_at = Some(state.clock.now_millis + 12_000);
     asked.reasons = vec![AskReason::Delay { seconds: 30 }];
-    News::Questions(Arc::new(vec![asked]))
+    SessionNews::Questions(Arc::new(vec![asked]))
 }
 
 /// Screen as one text without line breaks.
@@ -50,12 +50,12 @@ fn that_silence_lets_it_pass_is_said_wherever_the_question_stands() {
     // A new simulation does not hide the deadline.
     let mut state = running(120, 50, &text("Selling."));
     let asked = passing(&state);
-    let News::Questions(questions) = asked else { panic!() };
+    let SessionNews::Questions(questions) = asked else { panic!() };
     let mut question = questions[0].clone();
-    if let bardo_session::questions::About::Action(action) = &mut question.about {
+    if let bardo_session::questions::RequestSubject::Action(action) = &mut question.about {
         action.valid_until = state.clock.now_millis;
     }
-    news(&mut state, News::Questions(Arc::new(vec![question])));
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question])));
     key(&mut state, 'a');
     let words = flowing(&state);
     assert!(words.contains("simulating again…") && words.contains("it goes ahead in 0:12 unless"), "{words}");
@@ -94,7 +94,7 @@ fn a_view_that_stands_still_moves_in_nothing_but_the_header_and_what_waits() {
     }
     later.equity = Some(usd("31000"));
     later.at += 60_000;
-    news(&mut state, News::Snapshot(Arc::new(later)));
+    news(&mut state, SessionNews::Snapshot(Arc::new(later)));
     state.update(Input::Time(state.clock.now_millis + 60_000));
     let words = body(&state);
     assert!(!words.contains("$4,800"), "{words}");
@@ -204,7 +204,7 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
     }
     // A simulation is not reported; in an old journal only the card says so.
     let mut state = running(120, 40, &text("Selling."));
-    let card = Card {
+    let card = ResultCard {
         widget: bardo_base::model::CardKind::Swap,
         data: Value::Null,
         hints: Some(json!({ "state": "simulated" })),

@@ -16,7 +16,7 @@ use bardo_base::fabric::CheckOutcome;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use bardo_session::questions::{About, ActionRequest, AnswerKind, Confirmation, OperatorAnswer, Question};
+use bardo_session::questions::{ActionRequest, AnswerKind, Confirmation, OperatorAnswer, Question, RequestSubject};
 
 /// Guard time for which a request must be on the screen without a keystroke before a key acts, in milliseconds.
 pub const GUARD_MILLIS: u64 = 500;
@@ -465,7 +465,7 @@ impl Decision {
 /// # Errors
 /// A message if the request has no amount, or if the text is not a positive number below it.
 fn smaller(question: &Question, amount: String) -> Result<OperatorAnswer, &'static str> {
-    let About::Action(action) = &question.about else { return Err("this decision has no amount") };
+    let RequestSubject::Action(action) = &question.about else { return Err("this decision has no amount") };
     let Some((asked, _)) = &action.amount else { return Err("this action has no amount to reduce") };
     let Ok(wanted) = amount.parse::<Decimal>() else { return Err("type a number such as 0.25") };
     match asked.parse::<Decimal>() {
@@ -520,7 +520,7 @@ fn same_question(one: &Question, other: &Question) -> bool {
 
 /// Keeps the agent's words from the first display: they belong to the action, not to what the agent does later.
 fn keep_words(question: &mut Question, shown: &Question) {
-    if let (About::Action(action), About::Action(known)) = (&mut question.about, &shown.about) {
+    if let (RequestSubject::Action(action), RequestSubject::Action(known)) = (&mut question.about, &shown.about) {
         action.words.clone_from(&known.words);
         action.asked_by.clone_from(&known.asked_by);
     }
@@ -529,7 +529,7 @@ fn keep_words(question: &mut Question, shown: &Question) {
 /// Returns true if a new simulation is not worse than the request as shown. The approval queue compares figures and
 /// counts what became worse. Everything else is compared here, and any difference counts as worse.
 fn is_no_worse(shown: &Question, now: &Question) -> bool {
-    let (About::Action(was), About::Action(is)) = (&shown.about, &now.about) else { return false };
+    let (RequestSubject::Action(was), RequestSubject::Action(is)) = (&shown.about, &now.about) else { return false };
     let of_question = |question: &Question| {
         (question.number, question.revision, question.golem_id.clone(), question.call_id, question.money)
     };

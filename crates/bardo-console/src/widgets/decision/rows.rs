@@ -16,7 +16,9 @@ use crate::widgets::words::{check_word, counted, figure_of, policy_value, policy
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::model::Check;
 use bardo_base::text::{SafeText, width as width_of};
-use bardo_session::questions::{About, ActionRequest, Change, Part, PolicyChange, PolicyRequest, Question};
+use bardo_session::questions::{
+    ActionRequest, AddressPart, PolicyChange, PolicyRequest, Question, RequestSubject, TokenChange,
+};
 
 fn section(rows: &mut Vec<Row>, words: String) {
     rows.push(Row::new(words, Role::Title));
@@ -33,9 +35,9 @@ pub(super) fn heading(row: &Row) -> Option<&str> {
 pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     match &question.about {
-        About::Action(action) => action_rows(&mut rows, question, action, decision, columns),
-        About::Policy(policy) => policy_rows(&mut rows, policy),
-        About::Lower { from, to, said } => {
+        RequestSubject::Action(action) => action_rows(&mut rows, question, action, decision, columns),
+        RequestSubject::Policy(policy) => policy_rows(&mut rows, policy),
+        RequestSubject::Lower { from, to, said } => {
             let level = |level: &Option<bardo_base::model::StopLevel>| {
                 level.map_or("nothing".to_owned(), |level| level.to_string())
             };
@@ -43,14 +45,14 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
             rows.push(Row::new("It was set by ", Role::TextDim).then(said.as_str(), Role::Dialog));
             rows.push(Row::new("Blocked actions may start again at once.", Role::StateCare));
         }
-        About::LeavePaper => {
+        RequestSubject::LeavePaper => {
             rows.push(Row::new("Once you approve, actions that pass the checks are signed and sent.", Role::StateCare));
         }
-        About::ResetBreaker { failures } => {
+        RequestSubject::ResetBreaker { failures } => {
             rows.push(Row::new(format!("It opened after {} in a row.", counted(*failures, "failure")), Role::Dialog));
             rows.push(Row::new("Once it is closed, new trades may start at once.", Role::StateCare));
         }
-        About::SellHoldings => {
+        RequestSubject::SellHoldings => {
             rows.push(Row::new("Approving sells all tokens for USDC, as far as your policy allows.", Role::StateCare));
             rows.push(Row::new("Refusing leaves everything in your wallet.", Role::Dialog));
         }
@@ -98,7 +100,7 @@ fn signed_value(name: &str, value: &str) -> String {
 /// Title of a request in one line. For a single policy change, the change itself.
 pub(super) fn asked(question: &Question, places: usize) -> String {
     match &question.about {
-        About::Policy(policy) => match policy.changes.as_slice() {
+        RequestSubject::Policy(policy) => match policy.changes.as_slice() {
             [one] => format!("{} {}", policy_word(one.field.as_str()), policy_change(one)),
             _ => question.title.to_string(),
         },
@@ -134,7 +136,7 @@ fn to_read_rows(rows: &mut Vec<Row>, question: &Question, decision: &Decision) {
 }
 
 /// Rows of the balances before and after.
-fn balance_rows(rows: &mut Vec<Row>, changes: &[Change], places: usize) {
+fn balance_rows(rows: &mut Vec<Row>, changes: &[TokenChange], places: usize) {
     let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
     let short = |figure: &str| readable(figure, places);
     let figures = changes.iter().map(|change| width_of(&short(&change.expected))).max().unwrap_or(0);
@@ -157,7 +159,7 @@ fn balance_rows(rows: &mut Vec<Row>, changes: &[Change], places: usize) {
 
 /// Rows of the balances that change, and of the arrival on another chain.
 fn change_rows(rows: &mut Vec<Row>, action: &ActionRequest, with_gas: bool, places: usize) {
-    let changes: Vec<Change> = action.changes.iter().filter(|change| with_gas || !change.gas).cloned().collect();
+    let changes: Vec<TokenChange> = action.changes.iter().filter(|change| with_gas || !change.gas).cloned().collect();
     balance_rows(rows, &changes, places);
     let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
     if let Some(arrival) = &action.arrival {
@@ -249,13 +251,13 @@ fn counted_row(action: &ActionRequest) -> Row {
     Row::new("Counts against your limits as ", Role::TextDim).then(counted, Role::Dialog)
 }
 
-const fn part_word(part: Part) -> &'static str {
+const fn part_word(part: AddressPart) -> &'static str {
     match part {
-        Part::From => "from",
-        Part::Signer => "signed by",
-        Part::Calls => "calls",
-        Part::Spender => "spender",
-        Part::Receiver => "receiver",
+        AddressPart::From => "from",
+        AddressPart::Signer => "signed by",
+        AddressPart::Calls => "calls",
+        AddressPart::Spender => "spender",
+        AddressPart::Receiver => "receiver",
     }
 }
 
@@ -263,7 +265,7 @@ const fn part_word(part: Part) -> &'static str {
 /// worst case, allowances, called and receiving addresses in full, and failed checks. The rest follows. Nothing is left
 /// out, and all of it must have been on the screen before an approval.
 pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usize) -> Vec<Row> {
-    let About::Action(action) = &question.about else { return body(question, decision, columns) };
+    let RequestSubject::Action(action) = &question.about else { return body(question, decision, columns) };
     let mut rows = Vec::new();
     to_read_rows(&mut rows, question, decision);
     let simulated = format!("block #{} {}", grouped(&action.block.to_string()), at(action.valid_since));
@@ -276,7 +278,7 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
     allowance_rows(&mut rows, action, PLACES);
     rows.push(nothing_else_row(action));
     rows.extend(cost_row(action));
-    for place in action.places.iter().filter(|place| place.part != Part::From) {
+    for place in action.places.iter().filter(|place| place.part != AddressPart::From) {
         let mut row = Row::new(format!("{:<10}", part_word(place.part)), Role::TextDim)
             .then(place.address.to_string(), Role::TextStrong);
         row = match &place.label {
@@ -310,7 +312,7 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
 fn detail_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
     let quoted = action.quoted_at.map(|at| format!(" · quoted {}", self::at(at))).unwrap_or_default();
     section(rows, format!("Details{quoted}"));
-    let gas: Vec<Change> = action.changes.iter().filter(|change| change.gas).cloned().collect();
+    let gas: Vec<TokenChange> = action.changes.iter().filter(|change| change.gas).cloned().collect();
     balance_rows(rows, &gas, PLACES);
     for signs in action.raw.iter().flat_map(|call| call.signs.iter().skip(1)) {
         rows.push(signed_row(signs));
@@ -319,7 +321,7 @@ fn detail_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
         rows.push(Row::new("safety-guardian: ", Role::TextDim).then(opinion.why.as_str(), Role::Dialog));
     }
     rows.extend(price_row(action));
-    for place in action.places.iter().filter(|place| place.part == Part::From) {
+    for place in action.places.iter().filter(|place| place.part == AddressPart::From) {
         let row = Row::new(format!("{:<10}", part_word(place.part)), Role::TextDim);
         let row = row.then(place.address.to_string(), Role::TextStrong);
         rows.push(match &place.label {
@@ -392,7 +394,7 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionRequest) -> Ve
     let who = model.name.map_or_else(|| scope.golem_id.to_string(), str::to_owned);
     let arrives = scope.arrives_on.map(|chain| format!(" on chain {chain}")).unwrap_or_default();
     let own = |who: &alloy_primitives::Address| {
-        action.places.iter().any(|place| place.part == Part::From && place.address == *who)
+        action.places.iter().any(|place| place.part == AddressPart::From && place.address == *who)
     };
     let receivers: Vec<String> =
         scope.receivers.iter().map(|who| if own(who) { "your account".to_owned() } else { who.to_string() }).collect();
@@ -443,7 +445,7 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionRequest,
             row = row.then(format!("  {label}, {list}"), Role::Dialog);
         } else if place.listed {
             row = row.then("  on your list", Role::Dialog);
-        } else if place.part != Part::From {
+        } else if place.part != AddressPart::From {
             row = row.then("  not in the address book", Role::StateCare);
         }
         if place.first_seen {
@@ -465,7 +467,7 @@ fn share(bps: u64) -> String {
 }
 
 pub(super) fn raw(question: &Question) -> Vec<Row> {
-    let About::Action(action) = &question.about else {
+    let RequestSubject::Action(action) = &question.about else {
         return vec![Row::new("Nothing is signed for this.", Role::TextDim)];
     };
     let mut rows = Vec::new();
@@ -497,7 +499,7 @@ const SHORT: usize = 4;
 
 /// Short description of a request: for a trade, what is paid and received.
 pub fn question_brief(question: &Question) -> String {
-    if let About::Action(action) = &question.about
+    if let RequestSubject::Action(action) = &question.about
         && let Some((amount, from)) = &action.amount
         && let Some(to) = action.changes.iter().find(|change| change.expected.starts_with('+') && !change.gas)
     {

@@ -8,10 +8,11 @@ use crate::widgets::text_field::TextField;
 use bardo_base::fabric::{AskReason, Finding, SafetyCheck};
 use bardo_base::model::StopLevel;
 use bardo_base::units::{BasisPoints, Usd};
-use bardo_session::market::Money;
+use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
-    About, ActionRequest, AllowanceAfter, AnswerKind, Change, Confirm, Costs, Offered, OpinionDetails, Part, Place,
-    PolicyChange, PolicyRequest, Question, QuestionKey, RawCall, SimilarScope, ToRead,
+    ActionAddress, ActionCosts, ActionRequest, AddressPart, AllowanceAfter, AnswerKind, AnswerOption, OpinionDetails,
+    PolicyChange, PolicyRequest, Question, QuestionKey, RawCall, RequestSubject, SimilarScope, TokenChange,
+    TypedConfirmation, WarningToRead,
 };
 
 /// Time at which the samples are first drawn.
@@ -25,10 +26,10 @@ fn permit() -> PermitId {
     "7c1e0000000000000000000000000001".parse().unwrap_or_else(|_| PermitId::random())
 }
 
-fn change(symbol: &str, figures: [&str; 4], worst: Option<&str>, gas: bool) -> Change {
+fn change(symbol: &str, figures: [&str; 4], worst: Option<&str>, gas: bool) -> TokenChange {
     let [expected, dollars, before, after] = figures.map(str::to_owned);
     let dollars = Some(dollars);
-    Change {
+    TokenChange {
         symbol: text(symbol),
         address: None,
         expected,
@@ -40,8 +41,8 @@ fn change(symbol: &str, figures: [&str; 4], worst: Option<&str>, gas: bool) -> C
     }
 }
 
-fn place(part: Part, seed: u8, label: Option<&str>, is_from: bool) -> Place {
-    Place {
+fn place(part: AddressPart, seed: u8, label: Option<&str>, is_from: bool) -> ActionAddress {
+    ActionAddress {
         part,
         address: Address::repeat_byte(seed),
         label: label.map(text),
@@ -105,7 +106,7 @@ fn action() -> ActionRequest {
             until_settled: None,
         }],
         nothing_else: Ok(()),
-        costs: Costs {
+        costs: ActionCosts {
             spent: dollars("2047.53"),
             counted: None,
             received: dollars("2026.87"),
@@ -114,10 +115,10 @@ fn action() -> ActionRequest {
             expected_loss: Some((dollars("10.47"), 51)),
         },
         places: vec![
-            place(Part::From, 0xf3, Some("the wallet \"demo\""), false),
-            place(Part::Calls, 0x66, Some("Universal Router 2.0"), false),
-            Place { listed: true, ..place(Part::Spender, 0x22, Some("Permit2"), false) },
-            place(Part::Receiver, 0xf3, None, true),
+            place(AddressPart::From, 0xf3, Some("the wallet \"demo\""), false),
+            place(AddressPart::Calls, 0x66, Some("Universal Router 2.0"), false),
+            ActionAddress { listed: true, ..place(AddressPart::Spender, 0x22, Some("Permit2"), false) },
+            place(AddressPart::Receiver, 0xf3, None, true),
         ],
         checks: checks(CheckOutcome::Passed),
         permit: permit(),
@@ -147,7 +148,7 @@ pub fn question() -> Question {
         of: 1,
         title: text("Swap 0.6 WETH for >= 258.530551 UNI"),
         value: Some(dollars("2047.53")),
-        money: Money::Play,
+        money: MoneyKind::Play,
         asked_at: START_MILLIS,
         ends_at: Some(START_MILLIS + 300_000),
         passes_by_itself: false,
@@ -161,8 +162,8 @@ pub fn question() -> Question {
         revision: 0,
         to_read: Vec::new(),
         confirm: None,
-        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
-        about: About::Action(Box::new(action())),
+        answers: AnswerKind::ALL.into_iter().map(|kind| AnswerOption { kind, why_not: None }).collect(),
+        about: RequestSubject::Action(Box::new(action())),
     }
 }
 
@@ -171,14 +172,14 @@ fn to_read() -> Question {
     let action = ActionRequest { checks: checks(CheckOutcome::Warned), ..action() };
     let warns = action.checks.iter().find(|check| check.outcome == CheckOutcome::Warned).cloned();
     let to_read = vec![
-        ToRead { text: text("slippage_guard: slippage 50 bps, impact 12 bps"), check: warns },
-        ToRead::plain(text("first buy of UNI by this wallet")),
-        ToRead::plain(text("public mempool: no filler quoted UNI, so no auction")),
+        WarningToRead { text: text("slippage_guard: slippage 50 bps, impact 12 bps"), check: warns },
+        WarningToRead::plain(text("first buy of UNI by this wallet")),
+        WarningToRead::plain(text("public mempool: no filler quoted UNI, so no auction")),
     ];
-    Question { to_read, about: About::Action(Box::new(action)), ..question() }
+    Question { to_read, about: RequestSubject::Action(Box::new(action)), ..question() }
 }
 
-fn about(title: &str, about: About) -> Question {
+fn about(title: &str, about: RequestSubject) -> Question {
     let only = |kind| matches!(kind, AnswerKind::Once | AnswerKind::Refuse);
     let answers = AnswerKind::ALL.into_iter().filter(|kind| only(*kind));
     Question {
@@ -186,7 +187,7 @@ fn about(title: &str, about: About) -> Question {
         value: None,
         ends_at: None,
         reasons: vec![AskReason::said("it lets more through than before")],
-        answers: answers.map(|kind| Offered { kind, why_not: None }).collect(),
+        answers: answers.map(|kind| AnswerOption { kind, why_not: None }).collect(),
         about,
         ..question()
     }
@@ -235,7 +236,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
     };
     let soon = Question { passes_by_itself: true, ends_at: Some(NOW.millis + 20_000), ..question() };
     let with = |until: u64| {
-        let about = About::Action(Box::new(ActionRequest { valid_until: until, ..action() }));
+        let about = RequestSubject::Action(Box::new(ActionRequest { valid_until: until, ..action() }));
         Question { about, ..soon.clone() }
     };
     let struck = {
@@ -246,9 +247,9 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
         };
         let what = text("the last four characters of the receiver's address");
         Question {
-            answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: why(kind) }).collect(),
-            confirm: Some(Confirm { what, expected: text("19d3") }),
-            money: Money::Real,
+            answers: AnswerKind::ALL.into_iter().map(|kind| AnswerOption { kind, why_not: why(kind) }).collect(),
+            confirm: Some(TypedConfirmation { what, expected: text("19d3") }),
+            money: MoneyKind::Real,
             ..question()
         }
     };
@@ -279,7 +280,8 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
             change("max_slippage_bps", "100", "50", true),
         ],
     };
-    let with_action = |action: ActionRequest| Question { about: About::Action(Box::new(action)), ..question() };
+    let with_action =
+        |action: ActionRequest| Question { about: RequestSubject::Action(Box::new(action)), ..question() };
     let scope = SimilarScope {
         golem_id: "ada".parse().unwrap_or_else(|_| bardo_base::id::GolemId::operator()),
         tool: text("uniswap_execute_swap"),
@@ -294,12 +296,13 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
     if let Some(allowance) = shared.allowances.first_mut() {
         (allowance.amount, allowance.for_open_orders) = ("0.85".to_owned(), Some("0.25".to_owned()));
     }
-    let lower = About::Lower { from: Some(StopLevel::Halt), to: None, said: text("operator: the price is wrong") };
+    let lower =
+        RequestSubject::Lower { from: Some(StopLevel::Halt), to: None, said: text("operator: the price is wrong") };
     vec![
         ("fresh", fresh),
         ("looked", looked(&asked)),
         ("to read", after(&to_read(), &[MarkRead])),
-        ("on paper", looked(&Question { money: Money::Paper, ..asked.clone() })),
+        ("on paper", looked(&Question { money: MoneyKind::Paper, ..asked.clone() })),
         ("picked", after(&asked, &[Pick(AnswerKind::Once)])),
         ("form", after(&asked, &[Pick(AnswerKind::Smaller)])),
         ("changed", changed),
@@ -312,9 +315,9 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
         ("raw", after(&asked, &[ShowRaw])),
         ("ended", ended(after(&asked, &[Pick(AnswerKind::Once)]), "")),
         ("lapsed while typing", ended(after(&asked, &[Pick(AnswerKind::Refuse)]), "please leave it: gas is high")),
-        ("policy", looked(&about("A looser policy", About::Policy(policy)))),
+        ("policy", looked(&about("A looser policy", RequestSubject::Policy(policy)))),
         ("lower", looked(&about("Lift the stop", lower))),
-        ("reset", looked(&about("Close the failure breaker", About::ResetBreaker { failures: 3 }))),
-        ("paper", looked(&about("Leave paper mode", About::LeavePaper))),
+        ("reset", looked(&about("Close the failure breaker", RequestSubject::ResetBreaker { failures: 3 }))),
+        ("paper", looked(&about("Leave paper mode", RequestSubject::LeavePaper))),
     ]
 }

@@ -48,7 +48,7 @@ pub fn order(unit: DecayUnit) -> OrderUpdate {
             name: Some(text("filler-2")),
             until: if unit == DecayUnit::Seconds { START - 30 } else { 1286 },
         }),
-        best_bid: Some(Bid {
+        best_bid: Some(FillerOffer {
             filler: Address::repeat_byte(0x22),
             name: Some(text("filler-2")),
             output_amount: "1698.80".to_owned(),
@@ -170,7 +170,7 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
 
 /// Bridge order that is being filled.
 pub fn intent() -> IntentUpdate {
-    let bid = |seed: u8, name: &str, amount: &str, seconds, chosen| Bid {
+    let bid = |seed: u8, name: &str, amount: &str, seconds, chosen| FillerOffer {
         filler: Address::repeat_byte(seed),
         name: Some(text(name)),
         output_amount: amount.to_owned(),

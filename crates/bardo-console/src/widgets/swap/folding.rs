@@ -134,7 +134,7 @@ impl SwapModel {
         }
     }
 
-    fn end(&mut self, at: u64, success: bool, card: Option<&bardo_base::fabric::Card>) {
+    fn end(&mut self, at: u64, success: bool, card: Option<&bardo_base::fabric::ResultCard>) {
         let unclear = self.call.status == CardStatus::Unclear;
         for step in &mut self.steps {
             match (step.state, success) {

@@ -25,7 +25,7 @@ fn poisoned(word: &str) -> Vec<CallCard> {
         vec![
             EventKind::ToolStart(ToolStart {
                 tool_name: "uniswap_execute_swap".into(),
-                params: Redacted::new(&params, &[]),
+                params: RedactedParams::new(&params, &[]),
                 params_hash: alloy_primitives::B256::ZERO,
                 tick: None,
                 facts: None,
@@ -40,7 +40,7 @@ fn poisoned(word: &str) -> Vec<CallCard> {
                 state: None,
                 duration_ms: 1,
                 result_summary: json!({word: word, "amount": word}),
-                card: Some(Card { widget, data: data.clone(), hints: Some(hints.clone()) }),
+                card: Some(ResultCard { widget, data: data.clone(), hints: Some(hints.clone()) }),
             }),
         ]
     };

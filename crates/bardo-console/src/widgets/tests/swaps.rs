@@ -75,7 +75,7 @@ fn a_quote_grows_stale_and_its_time_passes() {
     let mut model = QuoteModel::asked(START_MILLIS, "uniswap_get_quote", samples::swap_params());
     assert_eq!(model.status(NOW), CardStatus::Loading);
     let (data, hints) = samples::quote_answer(false, 0.1);
-    let card = Some(Card { widget: bardo_base::model::CardKind::Quote, data, hints: Some(hints) });
+    let card = Some(ResultCard { widget: bardo_base::model::CardKind::Quote, data, hints: Some(hints) });
     let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: json!(null), card };
     model.fold(START_MILLIS, &EventKind::ToolEnd(end));
     let at = |seconds: u64| model.status(Moment { millis: START_MILLIS + seconds * 1000, motion: true });

@@ -10,12 +10,12 @@ use std::time::Duration;
 use alloy::primitives::{Address, U256, U512};
 use serde_json::{Value, json};
 
-use super::{Cause, Holding, LOOK};
+use super::{HoldingToSell, LOOK, SaleCause};
 use crate::session::state::SessionState;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
-use bardo_safety::ledger::Micros;
-use golem_tools::engine::{Call, Input, TokenHolding, ToolResponse, WriteTool};
+use bardo_safety::ledger::MicroUsd;
+use golem_tools::engine::{TokenHolding, ToolCall, ToolInput, ToolResponse, WriteTool};
 use golem_tools::trading::uniswap_execute_swap::ExecuteSwap;
 
 /// Token that holdings are sold for.
@@ -50,7 +50,7 @@ const LONGEST_WAIT_MILLIS: u64 = 60_000;
 const PATIENCE_MILLIS: u64 = 3_700_000;
 
 /// Reaction to a refused sale.
-enum Next {
+enum NextAttempt {
     /// Retry with a smaller part.
     Smaller,
     /// Retry the same part a little later.
@@ -64,17 +64,19 @@ enum Next {
 }
 
 /// Determines the reaction to a refusal from the rules that it violates.
-fn next(error: &ToolError) -> Next {
+fn next(error: &ToolError) -> NextAttempt {
     let violations = error.details().get("violations").and_then(Value::as_array);
     let mut rules = violations.into_iter().flatten().filter_map(|one| one.get("rule")?.as_str()).map(Rule::read);
     match error.code() {
-        ErrorCode::SafetySpendingLimitExceeded | ErrorCode::RoutingInsufficientLiquidity => Next::Smaller,
-        ErrorCode::OrderStillOpen => Next::Clear,
-        ErrorCode::SafetyRateLimited => Next::Wait(error.details().get("retry_after_ms").and_then(Value::as_u64)),
+        ErrorCode::SafetySpendingLimitExceeded | ErrorCode::RoutingInsufficientLiquidity => NextAttempt::Smaller,
+        ErrorCode::OrderStillOpen => NextAttempt::Clear,
+        ErrorCode::SafetyRateLimited => {
+            NextAttempt::Wait(error.details().get("retry_after_ms").and_then(Value::as_u64))
+        }
         ErrorCode::SafetySlippage | ErrorCode::SafetyPhaseBlocked
             if rules.any(|rule| rule.is(RuleName::MaxPriceImpactBps) || matches!(rule, Rule::PositionShare(_))) =>
         {
-            Next::Smaller
+            NextAttempt::Smaller
         }
         // Right after a price fall the sources do not agree yet, and the chain moves during a preview.
         ErrorCode::SafetySlippage
@@ -83,16 +85,16 @@ fn next(error: &ToolError) -> Next {
         | ErrorCode::SafetySimulationFailed
         | ErrorCode::PermitMismatch
         | ErrorCode::PermitExpired
-        | ErrorCode::CallInProgress => Next::Later,
-        _ => Next::End,
+        | ErrorCode::CallInProgress => NextAttempt::Later,
+        _ => NextAttempt::End,
     }
 }
 
 /// Size of the next part: `room` dollars' worth of `held`, at most `share` of the initial position, reduced by a
 /// quarter `cuts` times.
-fn part_of(held: U256, position: U256, value: Micros, room: Micros, share: BasisPoints, cuts: u32) -> U256 {
+fn part_of(held: U256, position: U256, value: MicroUsd, room: MicroUsd, share: BasisPoints, cuts: u32) -> U256 {
     let by_value = match value {
-        Micros::ZERO => held,
+        MicroUsd::ZERO => held,
         value => {
             let part = U512::from(held) * U512::from(room.get()) / U512::from(value.get());
             if part >= U512::from(held) { held } else { U256::from(part) }
@@ -104,7 +106,7 @@ fn part_of(held: U256, position: U256, value: Micros, room: Micros, share: Basis
 
 impl SessionState {
     /// Waits until a time of the ledger's clock; returns false if selling must end first.
-    async fn wait_until(&self, at: u64, cause: Cause) -> bool {
+    async fn wait_until(&self, at: u64, cause: SaleCause) -> bool {
         while let Some(left) = at.checked_sub(self.sources.clock.now_millis()).filter(|left| *left > 0) {
             if self.must_end(cause).is_some() {
                 return false;
@@ -115,7 +117,7 @@ impl SessionState {
     }
 
     /// Sells one holding part by part; returns a summary.
-    pub(super) async fn sell(&self, holding: &Holding<'_>, account: Address, cause: Cause) -> String {
+    pub(super) async fn sell(&self, holding: &HoldingToSell<'_>, account: Address, cause: SaleCause) -> String {
         let (mut sales, mut cuts, mut tries, mut waited) = (0_u32, 0_u32, 0_u32, 0_u64);
         let (mut position, mut is_cleared) = (None, false);
         let why = loop {
@@ -150,8 +152,8 @@ impl SessionState {
             };
             match next(&error) {
                 // Every order ends at its deadline, so retry until then, even if other orders are placed meanwhile.
-                Next::Clear => {
-                    let _left = self.take_orders_back(None).await;
+                NextAttempt::Clear => {
+                    let _left = self.unwind_orders(None).await;
                     let pause = if is_cleared { BETWEEN_TRIES } else { AFTER_CANCELLATION };
                     is_cleared = true;
                     let due = self.sources.clock.now_millis().saturating_add(pause.as_millis() as u64);
@@ -159,22 +161,24 @@ impl SessionState {
                         break self.must_end(cause).unwrap_or("the sale was stopped").to_owned();
                     }
                 }
-                Next::Smaller if cuts < MOST_CUTS => cuts += 1,
-                Next::Later if tries < TRIES => {
+                NextAttempt::Smaller if cuts < MOST_CUTS => cuts += 1,
+                NextAttempt::Later if tries < TRIES => {
                     tries += 1;
                     let due = self.sources.clock.now_millis().saturating_add(BETWEEN_TRIES.as_millis() as u64);
                     if !self.wait_until(due, cause).await {
                         break self.must_end(cause).unwrap_or("the sale was stopped").to_owned();
                     }
                 }
-                Next::Wait(free_in) if waited < PATIENCE_MILLIS => {
+                NextAttempt::Wait(free_in) if waited < PATIENCE_MILLIS => {
                     let wait = free_in.unwrap_or(BETWEEN_TRIES.as_millis() as u64).clamp(1_000, LONGEST_WAIT_MILLIS);
                     waited = waited.saturating_add(wait);
                     if !self.wait_until(self.sources.clock.now_millis().saturating_add(wait), cause).await {
                         break self.must_end(cause).unwrap_or("the sale was stopped").to_owned();
                     }
                 }
-                Next::Smaller | Next::Later | Next::Wait(_) | Next::End => break error.message().to_owned(),
+                NextAttempt::Smaller | NextAttempt::Later | NextAttempt::Wait(_) | NextAttempt::End => {
+                    break error.message().to_owned();
+                }
             }
         };
         let left = match self.worth(holding, account).await {
@@ -189,16 +193,20 @@ impl SessionState {
         }
     }
 
-    async fn sell_part(&self, holding: &Holding<'_>, amount: &str) -> ToolResponse {
+    async fn sell_part(&self, holding: &HoldingToSell<'_>, amount: &str) -> ToolResponse {
         let params = json!({
             "token_in": holding.address.to_string(), "token_out": EXIT, "amount": amount,
             "chain": holding.chain.network().chain_id.to_string(), "prefer_uniswapx": false,
         });
-        self.sources.operator.call(Call::new(ExecuteSwap::META.name, Input::Json(params))).await
+        self.sources.operator.call(ToolCall::new(ExecuteSwap::META.name, ToolInput::Json(params))).await
     }
 
     /// Balance and value of a holding; no value without a price, which the sale then reports.
-    async fn worth(&self, holding: &Holding<'_>, account: Address) -> Result<(TokenAmount, Option<Usd>), ToolError> {
+    async fn worth(
+        &self,
+        holding: &HoldingToSell<'_>,
+        account: Address,
+    ) -> Result<(TokenAmount, Option<Usd>), ToolError> {
         let found = holding.chain.held(account, &[holding.address]).await?;
         let Some(TokenHolding::Amount(on_chain)) = found.first().copied() else {
             return Err(ToolError::new(ErrorCode::TokenInvalid, "the token does not respond to balanceOf"));
@@ -218,14 +226,14 @@ impl SessionState {
         };
         let rules = policy.rules();
         let share = rules.phases.of(*self.links.phase_now.borrow()).max_position_share_bps.0;
-        let down = |usd: Usd| Micros::of(usd, Rounding::Down).ok();
+        let down = |usd: Usd| MicroUsd::of(usd, Rounding::Down).ok();
         // Without a price only the whole holding can be tried, and no check lets it pass.
-        let Some(value) = value.and_then(|value| Micros::of(value, Rounding::Up).ok()) else { return held };
+        let Some(value) = value.and_then(|value| MicroUsd::of(value, Rounding::Up).ok()) else { return held };
         let own = rules.tools.0.get(ExecuteSwap::META.name).map(|rule| rule.requires_approval_above_usd);
         let asked = [Some(rules.require_human_approval_above_usd), Some(rules.spending_limits.hot_lane), own];
         let unasked = asked.into_iter().flatten().filter_map(|most| down(most.0?)).min();
-        let few = |unasked: &Micros| value.get() / unasked.get().max(1) < MOST_UNASKED;
-        let room = unasked.filter(few).unwrap_or(Micros::MAX);
+        let few = |unasked: &MicroUsd| value.get() / unasked.get().max(1) < MOST_UNASKED;
+        let room = unasked.filter(few).unwrap_or(MicroUsd::MAX);
         let most = room.share(BasisPoints::new(OF_THE_ROOM).unwrap_or(BasisPoints::ZERO));
         part_of(held, position, value, if value <= most { value } else { most }, share, cuts)
     }
@@ -235,8 +243,8 @@ impl SessionState {
 mod tests {
     use super::*;
 
-    fn micros(dollars: u64) -> Micros {
-        Micros::new(dollars * 1_000_000).unwrap()
+    fn micros(dollars: u64) -> MicroUsd {
+        MicroUsd::new(dollars * 1_000_000).unwrap()
     }
 
     #[test]
@@ -263,11 +271,11 @@ mod tests {
         let refused = |code, rule: &str| {
             let violation = bardo_base::error::Violation::new(Rule::read(rule), "", "", "");
             match next(&ToolError::new(code, "no").violating(&[violation])) {
-                Next::Smaller => "smaller",
-                Next::Later => "later",
-                Next::Wait(_) => "wait",
-                Next::Clear => "clear",
-                Next::End => "end",
+                NextAttempt::Smaller => "smaller",
+                NextAttempt::Later => "later",
+                NextAttempt::Wait(_) => "wait",
+                NextAttempt::Clear => "clear",
+                NextAttempt::End => "end",
             }
         };
         for (code, rule, wanted) in [

@@ -16,12 +16,12 @@ fn a_choice_beneath_somebody_elses_hold_is_told_once() {
     let (own, other) = (stop_watch(folder.path()), stop_watch(folder.path()));
     other.hold().unwrap();
     own.choose(StopLevel::ExitOnly, "odd prices").unwrap();
-    let set: Vec<_> = own.take_beneath().into_iter().map(|set| (set.level, set.reason.to_string())).collect();
+    let set: Vec<_> = own.take_lower_stops().into_iter().map(|set| (set.level, set.reason.to_string())).collect();
     assert_eq!(set, [(StopLevel::ExitOnly, "odd prices".to_owned())]);
-    assert_eq!(own.take_beneath(), [], "it is on record by then");
+    assert_eq!(own.take_lower_stops(), [], "it is on record by then");
     // A stop that is in force itself is seen by reading the stop file.
     own.raise(StopLevel::Revoke, "a key may be stolen").unwrap();
-    assert_eq!(own.take_beneath(), []);
+    assert_eq!(own.take_lower_stops(), []);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_halt_that_is_set_over_a_hold_does_not_go_with_it() {
     stop_watch.hold().unwrap();
     stop_watch.file.raise(StopLevel::Halt, "a key may be stolen", "somebody", 1).unwrap();
     assert!(stop_watch.release().is_err());
-    let InForce::Stop(stop) = stop_watch.file.read() else { panic!() };
+    let ActiveStop::Stop(stop) = stop_watch.file.read() else { panic!() };
     assert_eq!((stop.level, stop.by.as_str(), stop.over), (StopLevel::Halt, "somebody", None));
 }
 
@@ -85,7 +85,7 @@ fn of_two_consoles_that_hold_each_releases_its_own() {
     other.release().unwrap();
     assert_eq!(one.file.read().level(), Some(StopLevel::Halt), "the first still holds");
     one.release().unwrap();
-    assert_eq!(one.file.read(), InForce::None);
+    assert_eq!(one.file.read(), ActiveStop::None);
 }
 
 #[test]
@@ -141,19 +141,22 @@ fn a_choice_that_cannot_be_made_now_can_be_made_later() {
 }
 
 /// Creates a front whose queue and messages nobody reads.
-fn deaf(folder: &std::path::Path, watch_only: bool) -> (mpsc::Sender<Sent>, mpsc::Receiver<Sent>, StopFile) {
+fn deaf(
+    folder: &std::path::Path,
+    watch_only: bool,
+) -> (mpsc::Sender<AddressedCommand>, mpsc::Receiver<AddressedCommand>, StopFile) {
     let (commands, arriving) = mpsc::channel(8);
     let (on, queue) = mpsc::channel(1);
     let (news, unheard) = mpsc::channel(1);
     // Kept open and never read, like a console that hangs.
     std::mem::forget(unheard);
-    let front = Front { stop_watch: stop_watch(folder), watch_only, golem_id: "ada".parse().unwrap() };
+    let front = CommandFront { stop_watch: stop_watch(folder), watch_only, golem_id: "ada".parse().unwrap() };
     tokio::spawn(front.stand(arriving, on, news));
     (commands, queue, StopFile::in_folder(folder))
 }
 
-fn sent(command: Command) -> Sent {
-    Sent { golem_id: GolemId::operator(), command }
+fn sent(command: SessionCommand) -> AddressedCommand {
+    AddressedCommand { golem_id: GolemId::operator(), command }
 }
 
 async fn level_within(file: &StopFile, wanted: Option<StopLevel>) -> bool {
@@ -171,37 +174,37 @@ async fn a_stop_waits_neither_for_the_session_nor_for_the_console() {
     let folder = tempfile::tempdir().unwrap();
     let (commands, mut queue, file) = deaf(folder.path(), false);
     for _ in 0..4 {
-        commands.send(sent(Command::Step)).await.unwrap();
+        commands.send(sent(SessionCommand::Step)).await.unwrap();
     }
-    commands.send(sent(Command::Hold)).await.unwrap();
+    commands.send(sent(SessionCommand::Hold)).await.unwrap();
     assert!(level_within(&file, Some(StopLevel::Halt)).await, "nobody reads the queue, and it is held all the same");
-    commands.send(sent(Command::ReleaseHold)).await.unwrap();
+    commands.send(sent(SessionCommand::ReleaseHold)).await.unwrap();
     assert!(level_within(&file, None).await);
     let reason = SafeText::clean("no", 10);
     let answer = OperatorAnswer::RefuseAndStop { reason };
     let key = QuestionKey::Action(PermitId::random());
     commands
-        .send(sent(Command::Answer { key, answer, confirmation: Default::default(), password: None }))
+        .send(sent(SessionCommand::Answer { key, answer, confirmation: Default::default(), password: None }))
         .await
         .unwrap();
     assert!(level_within(&file, Some(StopLevel::Halt)).await, "the stop in a refusal does not wait either");
-    assert_eq!(queue.recv().await, Some(sent(Command::Step)), "what does not stop is carried out in its order");
+    assert_eq!(queue.recv().await, Some(sent(SessionCommand::Step)), "what does not stop is carried out in its order");
 }
 
 #[tokio::test]
 async fn a_console_that_only_watches_stops_for_all_and_does_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let (commands, mut queue, file) = deaf(folder.path(), true);
-    commands.send(sent(Command::Hold)).await.unwrap();
+    commands.send(sent(SessionCommand::Hold)).await.unwrap();
     assert!(level_within(&file, Some(StopLevel::Halt)).await, "the stop that every session of the folder obeys");
-    commands.send(sent(Command::ReleaseHold)).await.unwrap();
+    commands.send(sent(SessionCommand::ReleaseHold)).await.unwrap();
     assert!(level_within(&file, None).await, "its own hold");
-    let raise = Command::Raise { level: StopLevel::Halt, reason: SafeText::clean("smoke", 10) };
+    let raise = SessionCommand::Raise { level: StopLevel::Halt, reason: SafeText::clean("smoke", 10) };
     commands.send(sent(raise)).await.unwrap();
     assert!(level_within(&file, Some(StopLevel::Halt)).await);
-    commands.send(sent(Command::ReleaseHold)).await.unwrap();
-    commands.send(sent(Command::EnterPaper)).await.unwrap();
-    assert_eq!(queue.recv().await, Some(sent(Command::EnterPaper)), "the session says why not");
+    commands.send(sent(SessionCommand::ReleaseHold)).await.unwrap();
+    commands.send(sent(SessionCommand::EnterPaper)).await.unwrap();
+    assert_eq!(queue.recv().await, Some(sent(SessionCommand::EnterPaper)), "the session says why not");
     assert_eq!(file.read().level(), Some(StopLevel::Halt), "what was chosen stays");
 }
 
@@ -210,10 +213,10 @@ async fn a_console_that_only_watches_stops_for_all_and_does_nothing_else() {
 async fn a_refusal_that_stops_is_heard_before_its_stop() {
     let folder = tempfile::tempdir().unwrap();
     let stop_watch = stop_watch(folder.path());
-    let front = Front { stop_watch: stop_watch.clone(), watch_only: false, golem_id: "ada".parse().unwrap() };
+    let front = CommandFront { stop_watch: stop_watch.clone(), watch_only: false, golem_id: "ada".parse().unwrap() };
     let (permit, reason) = (PermitId::random(), SafeText::clean("not today", 20));
     let refuse = |key, reason: &SafeText| {
-        sent(Command::Answer {
+        sent(SessionCommand::Answer {
             key,
             answer: OperatorAnswer::RefuseAndStop { reason: reason.clone() },
             confirmation: Default::default(),
@@ -226,7 +229,7 @@ async fn a_refusal_that_stops_is_heard_before_its_stop() {
     assert_eq!(stop_watch.take_refusals(), [], "once");
     front.stops(&refuse(QuestionKey::Own(1), &reason));
     assert_eq!(stop_watch.take_refusals(), [], "no action is refused by it");
-    let watching = Front { watch_only: true, ..front };
+    let watching = CommandFront { watch_only: true, ..front };
     watching.stops(&refuse(QuestionKey::Action(permit), &reason));
     assert_eq!(stop_watch.take_refusals(), [], "whoever watches refuses nothing");
 }

@@ -5,11 +5,11 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::approval::Reason;
+use crate::approval::ApprovalReason;
 use crate::approval::model::{preview, proposal, usd};
-use crate::proposal::{Flow, Inflow, Proposal};
+use crate::proposal::{Inflow, Outflow, Proposal};
 use crate::sample;
-use crate::value::Valued;
+use crate::value::ValuedAmount;
 use alloy::primitives::{Address, U256};
 use bardo_base::clock::SimulatedClock;
 use bardo_base::id::GolemId;
@@ -38,7 +38,7 @@ const DIFFERENCES: [&str; 16] = [
 fn granted() -> Proposal {
     let mut proposal = proposal();
     let token = |number: u8, symbol: &str| sample::token(Address::repeat_byte(number), symbol, 18);
-    proposal.outflows = vec![Flow { token: token(20, "IN"), amount: U256::from(1) }];
+    proposal.outflows = vec![Outflow { token: token(20, "IN"), amount: U256::from(1) }];
     let recipient = proposal.account;
     let (at_least, expected) = (U256::from(1), U256::from(1));
     proposal.inflows = vec![Inflow { token: token(21, "OUT"), at_least, expected, recipient }];
@@ -65,11 +65,11 @@ fn action(difference: &str, dollars: u64) -> Preview {
         "phase" => preview.phase = Phase::Cautious,
         "stop" => preview.last_stop = Some(SafeText::clean("another", 20)),
         "first paid" => preview.first_seen = true,
-        "first allowed" => preview.parties = vec![Reason::FirstAllowed],
+        "first allowed" => preview.parties = vec![ApprovalReason::FirstAllowed],
         "hot lane" => preview.above_hot_lane = true,
         "allowance left" => {
             let token = sample::token(Address::repeat_byte(20), "IN", 18);
-            preview.values.takeable = vec![Valued { token, amount: U256::from(1), usd: usd(1) }];
+            preview.values.takeable = vec![ValuedAmount { token, amount: U256::from(1), usd: usd(1) }];
         }
         _ => {}
     }
@@ -96,7 +96,7 @@ async fn standing_approvals_agree_with_a_small_model_of_them() {
         let may = !["authority", "first paid", "first allowed", "hot lane", "allowance left"].contains(&difference)
             && total >= first;
         assert_eq!(given, may, "history {history}: {difference}, {first} of {total}");
-        let number = desk.state().unrecorded.first().map(Grant::number);
+        let number = desk.state().unrecorded.first().map(ApprovalGrant::number);
         assert_eq!(number.is_some(), may);
         if let Some(number) = number {
             assert!(desk.granted(&action(difference, 0)).is_none(), "it stands before its yes is on record");

@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Answered, ApprovalQueue, MAX_REASON};
+use super::{ApprovalQueue, MAX_REASON, QueueResult};
 use crate::approval::worsening::{Worsening, worsenings};
-use crate::approval::{ActionApproval, ApprovalNeed, ApprovalSource, AskRefused, Decision, OperatorAnswer, Reason};
-use crate::audit::{AuditError, Kind, Note};
+use crate::approval::{
+    ActionApproval, ApprovalNeed, ApprovalReason, ApprovalSource, AskRefused, Decision, OperatorAnswer,
+};
+use crate::audit::{AuditError, AuditKind, AuditNote};
 use crate::pipeline::Preview;
 use bardo_base::clock::Clock;
 use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved, AskReason, EventKind};
@@ -53,7 +55,7 @@ pub struct PendingApproval {
     pub(super) shown: Vec<Arc<Preview>>,
     /// Previews shown before the first change for the worse that still applies; empty while none does.
     pub(super) better: Vec<Arc<Preview>>,
-    pub(super) answered: oneshot::Receiver<Answered>,
+    pub(super) answered: oneshot::Receiver<QueueResult>,
     pub(super) ends: Instant,
     /// The end by the wall clock, in milliseconds since the Unix epoch.
     pub(super) ends_at: u64,
@@ -74,7 +76,7 @@ pub struct PendingApproval {
     /// Expired permits under which the same action was requested before.
     pub(super) earlier: Vec<PermitId>,
     /// Answer that arrived during another simulation.
-    pub(super) heard: Option<Answered>,
+    pub(super) heard: Option<QueueResult>,
 }
 
 impl PendingApproval {
@@ -119,7 +121,7 @@ impl PendingApproval {
     /// Returns a rejection, edit or withdrawal that arrived since the permit expired, for a caller that cannot renew
     /// the request. Such an answer closes the request; otherwise returns `None`.
     pub async fn refused_meanwhile(&mut self) -> Option<Decision> {
-        let said = self.hear().filter(|said| !said.says_yes())?;
+        let said = self.receive_answer().filter(|said| !said.is_approval())?;
         let decision = self.taken(Some(said));
         Some(self.conclude(decision).await)
     }
@@ -141,7 +143,7 @@ impl PendingApproval {
     }
 
     /// Returns the answer that arrived, if any, and accepts no later answer for this permit.
-    fn hear(&mut self) -> Option<Answered> {
+    fn receive_answer(&mut self) -> Option<QueueResult> {
         if let Some(heard) = self.heard.take() {
             return Some(heard);
         }
@@ -167,31 +169,31 @@ impl PendingApproval {
         })
     }
 
-    async fn record(&self, note: Note) -> Result<(), AuditError> {
+    async fn record(&self, note: AuditNote) -> Result<(), AuditError> {
         match &self.desk.inner.audit_log {
             Some(audit_log) => audit_log.record(note).await,
             None => Ok(()),
         }
     }
 
-    fn note(&self, kind: Kind, mut body: Value) -> Note {
+    fn note(&self, kind: AuditKind, mut body: Value) -> AuditNote {
         // Paper trading shares the audit log: mark its approvals, which permit no signature.
         if let (true, Some(body)) = (self.preview.paper, body.as_object_mut()) {
             body.insert("paper".to_owned(), Value::Bool(true));
         }
         let proposal = self.preview.framed.proposal();
-        Note { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
+        AuditNote { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
     }
 
-    fn question(&self) -> Note {
+    fn question(&self) -> AuditNote {
         let body = json!({
             "permit_id": self.preview.permit.permit_id, "asked": self.preview.framed.proposal().expected_outcome,
             "reasons": self.preview.needs.reasons(), "passes_by_itself": self.passes_by_itself,
         });
-        self.note(Kind::ApprovalRequested, body)
+        self.note(AuditKind::ApprovalRequested, body)
     }
 
-    fn answer(&self, outcome: ApprovalOutcome, decision: &Decision) -> Note {
+    fn answer(&self, outcome: ApprovalOutcome, decision: &Decision) -> AuditNote {
         let (amount, said) = match decision {
             Decision::Edit { amount } => (Some(amount), None),
             Decision::Approved(yes) => (None, Some(yes.said().as_str())),
@@ -207,22 +209,24 @@ impl PendingApproval {
             "amount": amount, "stands_for_ms": self.similar.map(|(millis, ..)| millis),
             "stands_up_to_usd": self.similar.map(|(_, total, _)| total),
         });
-        self.note(Kind::ApprovalResolved, body)
+        self.note(AuditKind::ApprovalResolved, body)
     }
 
-    fn taken(&mut self, answered: Option<Answered>) -> Decision {
+    fn taken(&mut self, answered: Option<QueueResult>) -> Decision {
         match answered {
-            Some(Answered::Answer(OperatorAnswer::Similar { millis, total }, number)) => {
+            Some(QueueResult::Answer(OperatorAnswer::Similar { millis, total }, number)) => {
                 self.similar = Some((millis, total, number));
                 Decision::Approved(self.yes(ApprovalSource::Operator))
             }
-            Some(Answered::Answer(OperatorAnswer::Once, _)) => Decision::Approved(self.yes(ApprovalSource::Operator)),
-            Some(Answered::Answer(OperatorAnswer::Smaller { amount }, _)) => Decision::Edit { amount },
-            Some(Answered::Answer(OperatorAnswer::Refuse { reason }, _)) => Decision::Refused { reason },
-            Some(Answered::Answer(OperatorAnswer::RefuseAndStop { reason }, _)) => {
+            Some(QueueResult::Answer(OperatorAnswer::Once, _)) => {
+                Decision::Approved(self.yes(ApprovalSource::Operator))
+            }
+            Some(QueueResult::Answer(OperatorAnswer::Smaller { amount }, _)) => Decision::Edit { amount },
+            Some(QueueResult::Answer(OperatorAnswer::Refuse { reason }, _)) => Decision::Refused { reason },
+            Some(QueueResult::Answer(OperatorAnswer::RefuseAndStop { reason }, _)) => {
                 Decision::RefusedAndHalted { reason }
             }
-            Some(Answered::Withdrawn(reason)) => Decision::Withdrawn { reason },
+            Some(QueueResult::Withdrawn(reason)) => Decision::Withdrawn { reason },
             None => Decision::Withdrawn { reason: SafeText::clean("the approval request was withdrawn", MAX_REASON) },
         }
     }
@@ -239,7 +243,7 @@ impl PendingApproval {
             return Decision::PermitExpired;
         }
         // An answer at the same moment takes precedence over the timeout.
-        if let Some(said) = self.hear() {
+        if let Some(said) = self.receive_answer() {
             return self.taken(Some(said));
         }
         if passes { Decision::Approved(self.yes(ApprovalSource::Waited)) } else { Decision::Lapsed }
@@ -250,8 +254,8 @@ impl PendingApproval {
     /// preview. If a rejection arrived since the old permit expired, nothing is renewed and [`Self::decision`] returns
     /// the rejection.
     pub fn replace(&mut self, preview: Arc<Preview>) {
-        match self.hear() {
-            Some(said) if !said.says_yes() => {
+        match self.receive_answer() {
+            Some(said) if !said.is_approval() => {
                 self.heard = Some(said);
                 return;
             }
@@ -292,7 +296,7 @@ impl PendingApproval {
                 open.earlier.clone_from(&self.earlier);
                 open.reasons = reasons.clone();
                 if !worse.is_empty() {
-                    open.changed = worse.iter().map(Worsening::words).collect();
+                    open.changed = worse.iter().map(Worsening::describe).collect();
                     open.revision = open.revision.saturating_add(1);
                 } else if recovered {
                     open.changed.clear();
@@ -330,8 +334,8 @@ impl PendingApproval {
     }
 
     /// Drops the standing approval of an answer that takes no effect.
-    fn forget(&self, said: &Answered) {
-        if let Answered::Answer(_, Some(number)) = said {
+    fn forget(&self, said: &QueueResult) {
+        if let QueueResult::Answer(_, Some(number)) = said {
             self.desk.state().settle_grant(*number, false);
         }
     }
@@ -368,7 +372,7 @@ impl Drop for PendingApproval {
         if self.over {
             return;
         }
-        if let Some(said) = self.hear() {
+        if let Some(said) = self.receive_answer() {
             self.forget(&said);
         }
         self.finish(ApprovalOutcome::Withdrawn, None);
@@ -389,7 +393,7 @@ pub(super) fn asked_because(needs: &ApprovalNeed) -> Vec<AskReason> {
     match needs {
         ApprovalNeed::Delay { millis } => vec![AskReason::Delay { seconds: millis.div_ceil(1_000) }],
         ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Approval { .. } => {
-            needs.reasons().iter().map(Reason::to_ask_reason).collect()
+            needs.reasons().iter().map(ApprovalReason::to_ask_reason).collect()
         }
     }
 }

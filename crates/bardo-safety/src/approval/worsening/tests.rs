@@ -6,12 +6,12 @@ use bardo_base::fabric::Finding;
 use super::*;
 use crate::approval::ApprovalNeed;
 use crate::approval::model::{preview, proposal, usd};
-use crate::guardian::Opinion;
+use crate::guardian::GuardianOpinion;
 use crate::permit::ActionPermit;
-use crate::proposal::{Flow, Inflow, Proposal, SignatureSlot};
+use crate::proposal::{Inflow, Outflow, Proposal, SignatureSlot};
 use crate::sample;
 use crate::signing_payload::{FeeBound, SigningPayload};
-use crate::value::Valued;
+use crate::value::ValuedAmount;
 use bardo_abi::permit2::typed::{PermitDetails, PermitSingle};
 use bardo_base::error::ErrorCode;
 use bardo_base::model::Phase;
@@ -22,11 +22,11 @@ const NEXT: u64 = FIRST + 60_000;
 /// Lifetime of the swap's signature, in seconds.
 const USABLE: u64 = 300;
 
-fn weth() -> Token {
+fn weth() -> TokenInfo {
     sample::token(Address::repeat_byte(20), "WETH", 18)
 }
 
-fn usdc() -> Token {
+fn usdc() -> TokenInfo {
     sample::token(Address::repeat_byte(21), "USDC", 6)
 }
 
@@ -41,7 +41,7 @@ fn swap(at: u64) -> Proposal {
     let expires_at = at / 1_000 + USABLE;
     let mut proposal = proposal();
     let recipient = proposal.account;
-    proposal.outflows = vec![Flow { token: weth(), amount: raw(1, 18) }];
+    proposal.outflows = vec![Outflow { token: weth(), amount: raw(1, 18) }];
     let (at_least, expected) = (raw(3_000, 6), raw(3_015, 6));
     proposal.inflows = vec![Inflow { token: usdc(), at_least, expected, recipient }];
     let kind = AllowanceKind::Permit2 { expires_at };
@@ -64,9 +64,9 @@ fn swap(at: u64) -> Proposal {
 fn of(proposal: Proposal, at: u64) -> Preview {
     let passed = |check| Verdict::passed(check, Finding::said("as it should be"));
     let above = |value: u64| {
-        Reason::above(
-            crate::ledger::Micros::new(value * 1_000_000).unwrap(),
-            crate::ledger::Micros::new(1_000_000_000).unwrap(),
+        ApprovalReason::above(
+            crate::ledger::MicroUsd::new(value * 1_000_000).unwrap(),
+            crate::ledger::MicroUsd::new(1_000_000_000).unwrap(),
             "require_human_approval_above_usd",
         )
     };
@@ -82,7 +82,7 @@ fn first() -> Preview {
 }
 
 fn words(found: &[Worsening]) -> Vec<String> {
-    found.iter().map(|one| one.words().to_string()).collect()
+    found.iter().map(|one| one.describe().to_string()).collect()
 }
 
 /// Name, change of the second proposal, change of its preview, and the expected report.
@@ -139,7 +139,7 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
         ),
         (
             "another token leaves",
-            |proposal| proposal.outflows.push(Flow { token: usdc(), amount: raw(5, 6) }),
+            |proposal| proposal.outflows.push(Outflow { token: usdc(), amount: raw(5, 6) }),
             same,
             &["maximum USDC out: 0 → 5"],
         ),
@@ -253,8 +253,8 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
             as_is,
             |preview| {
                 let ApprovalNeed::Approval { reasons } = &mut preview.needs else { panic!() };
-                reasons.push(Reason::FirstPaid);
-                preview.parties.push(Reason::FirstPaid);
+                reasons.push(ApprovalReason::FirstPaid);
+                preview.parties.push(ApprovalReason::FirstPaid);
             },
             &["also needs approval because it pays a new recipient"],
         ),
@@ -275,7 +275,7 @@ fn what_cannot_be_compared_counts_as_worse() {
         ("account", |proposal| proposal.account = Address::repeat_byte(9), same, &[]),
         ("chain", |proposal| proposal.chain_id = 1, same, &[]),
         ("tool", |proposal| proposal.tool.name = "token_approve", same, &[]),
-        ("intent", |proposal| proposal.intent = crate::proposal::Intent::Transfer, same, &[]),
+        ("intent", |proposal| proposal.intent = crate::proposal::ProposalIntent::Transfer, same, &[]),
         ("a check that no longer decides", as_is, |preview| drop(preview.verdicts.pop()), &[]),
         (
             "a value too large to count",
@@ -289,7 +289,7 @@ fn what_cannot_be_compared_counts_as_worse() {
             "what can still be taken",
             as_is,
             |preview| {
-                preview.values.takeable = vec![Valued { token: weth(), amount: U256::from(1), usd: usd(1) }];
+                preview.values.takeable = vec![ValuedAmount { token: weth(), amount: U256::from(1), usd: usd(1) }];
             },
             &[],
         ),
@@ -316,7 +316,7 @@ fn what_cannot_be_compared_counts_as_worse() {
         assert!(!worsenings(&first(), &now).is_empty(), "{name}");
     }
     // A lost agreement of the guardian is worse; a new phase alone is not.
-    let opinion = Opinion { agrees: true, why: SafeText::default(), left_to_operator: false };
+    let opinion = GuardianOpinion { agrees: true, why: SafeText::default(), left_to_operator: false };
     let agreed = Preview { opinion: Some(opinion), ..first() };
     assert!(!worsenings(&agreed, &of(swap(NEXT), NEXT)).is_empty());
     let cautious = Preview { phase: Phase::Cautious, ..of(swap(NEXT), NEXT) };

@@ -8,23 +8,25 @@ use rand::seq::IndexedRandom;
 
 use super::META;
 use crate::account::AccountKind;
-use crate::check_inputs::{CheckInputs, Holding, Portfolio};
+use crate::check_inputs::{CheckInputs, Portfolio, PortfolioHolding};
 use crate::checks::policy_context::PolicyContext;
 use crate::checks::{operators, slippage};
-use crate::ledger::{Breaker, Micros, Usage, Window};
+use crate::ledger::{FailureBreaker, LedgerUsage, MicroUsd, SpendWindow};
 use crate::policy::{Policy, PolicyError, parse};
-use crate::proposal::{AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, Trade};
+use crate::proposal::{
+    AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent, TradeFigures,
+};
 use crate::signing_payload::{FeeBound, PayloadLeg, PayloadParts, SigningPayload};
-use crate::simulate::{Move, Simulated};
-use crate::value::{Doubt, Exchange, PriceConcern, Valued, Values};
+use crate::simulate::{SimulatedEffects, TokenMove};
+use crate::value::{ActionValues, ExchangeValue, PriceConcern, UnknownValue, ValuedAmount};
 use crate::verdict::Verdict;
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{ActionClass, Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Usd};
-use golem_chain::fork::{Changes, Pinned, Simulation};
+use golem_chain::fork::{PinnedBlock, Simulation, StateChanges};
 use golem_chain::network::{AddressBook, Network};
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 pub(super) const ME: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 pub(super) const FRIEND: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
@@ -40,7 +42,7 @@ const HOUR: u64 = 3_600_000;
 
 /// One case in plain figures, in whole dollars.
 #[derive(Debug, Clone)]
-pub(super) struct Case {
+pub(super) struct ModelCase {
     // The policy.
     pub single: Option<u64>,
     pub per_transaction: Option<u64>,
@@ -78,7 +80,7 @@ pub(super) struct Case {
     /// Maximum quote age in seconds.
     pub quote_most: u64,
     /// Overrides of the preset's figures for the phase.
-    pub figures: Option<Figures>,
+    pub figures: Option<PhaseFigures>,
     // Usage of the limits.
     pub spent: [u64; 3],
     pub token_spent: u64,
@@ -104,7 +106,7 @@ pub(super) struct Case {
     // The action.
     /// Minutes since Friday, 08:00.
     pub minute: u64,
-    pub trade: Option<Traded>,
+    pub trade: Option<ModelTrade>,
     /// Guaranteed inflow at the least favourable prices, in dollars.
     pub received: u64,
     /// Outflow and inflow by the prices that do not lag, in dollars.
@@ -134,7 +136,7 @@ pub(super) struct Case {
 
 /// Figures of a phase; shares in basis points.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Figures {
+pub(super) struct PhaseFigures {
     pub size: u64,
     pub slippage: u32,
     pub impact: u32,
@@ -144,7 +146,7 @@ pub(super) struct Figures {
 
 /// A trade of 1,000 for 10,000 raw units; shares in basis points.
 #[derive(Debug, Clone)]
-pub(super) struct Traded {
+pub(super) struct ModelTrade {
     pub slippage: u32,
     pub impact: u32,
     /// Price impact rounded down; `impact` is rounded up.
@@ -161,7 +163,7 @@ pub(super) struct Traded {
     pub nothing_out: bool,
 }
 
-impl Traded {
+impl ModelTrade {
     /// Least output of the trade, in raw units.
     fn least(&self) -> i64 {
         let promised = if self.exact { 10_000 } else { 10_000 - i64::from(self.slippage) };
@@ -173,17 +175,17 @@ fn usd(whole: u64) -> Usd {
     Usd::from_scaled(U256::from(whole), 0).unwrap()
 }
 
-fn micros(whole: u64) -> Micros {
-    Micros::new(whole * 1_000_000).unwrap()
+fn micros(whole: u64) -> MicroUsd {
+    MicroUsd::new(whole * 1_000_000).unwrap()
 }
 
-fn token(address: Address, listed: bool) -> Token {
+fn token(address: Address, listed: bool) -> TokenInfo {
     let symbol = if listed { "GOOD" } else { "ODD" };
     let text = SafeText::clean(symbol, 20);
-    Token { id: TokenId::Erc20(address), symbol: text.clone(), name: text, decimals: 18, listed }
+    TokenInfo { id: TokenId::Erc20(address), symbol: text.clone(), name: text, decimals: 18, listed }
 }
 
-impl Case {
+impl ModelCase {
     pub(super) fn random(random: &mut impl Rng) -> Self {
         fn maybe(random: &mut impl Rng, around: u64) -> Option<u64> {
             random.random_bool(0.6).then(|| random.random_range(around / 2..=around * 3))
@@ -235,7 +237,7 @@ impl Case {
             impact_most: random.random_range(20..250),
             loss_most: random.random_range(0..1_500),
             quote_most: random.random_range(10..60),
-            figures: random.random_bool(0.4).then(|| Figures {
+            figures: random.random_bool(0.4).then(|| PhaseFigures {
                 size: *[10_000, 5_000, 2_500].choose(random).unwrap(),
                 slippage: random.random_range(20..250),
                 impact: *[10_000, 150, 50].choose(random).unwrap(),
@@ -265,7 +267,7 @@ impl Case {
             minute: random.random_range(0..7 * 24 * 60),
             trade: random.random_bool(0.7).then(|| {
                 let impact = random.random_range(0..200);
-                Traded {
+                ModelTrade {
                     slippage: random.random_range(0..150),
                     impact,
                     reached: impact - if random.random_bool(0.5) { impact.min(1) } else { 0 },
@@ -426,16 +428,16 @@ impl Case {
             call_id: CallId::new(NOW),
             golem_id: if self.by_hand { GolemId::operator() } else { "a-golem".parse().unwrap() },
             account: ME,
-            intent: Intent::Swap,
-            legs: vec![Leg {
-                purpose: Purpose::Main,
+            intent: ProposalIntent::Swap,
+            legs: vec![PlanLeg {
+                purpose: LegPurpose::Main,
                 to,
                 value: U256::ZERO,
                 data: data.clone(),
                 gas_limit: 200_000,
                 slots: vec![],
             }],
-            outflows: vec![Flow { token: sold.clone(), amount: U256::from(10) }],
+            outflows: vec![Outflow { token: sold.clone(), amount: U256::from(10) }],
             trade: self.trade.as_ref().map(|trade| self.trade(trade, &sold, &bought)),
             inflows: vec![Inflow { token: bought, at_least: U256::from(1), expected: U256::from(1), recipient }],
             allowances: self
@@ -448,7 +450,7 @@ impl Case {
             expected_outcome: SafeText::default(),
         };
         let leg = PayloadLeg {
-            purpose: Purpose::Main,
+            purpose: LegPurpose::Main,
             from: ME,
             to,
             value: U256::ZERO,
@@ -469,9 +471,9 @@ impl Case {
         .unwrap()
     }
 
-    fn trade(&self, trade: &Traded, sold: &Token, bought: &Token) -> Trade {
+    fn trade(&self, trade: &ModelTrade, sold: &TokenInfo, bought: &TokenInfo) -> TradeFigures {
         let points = |points| BasisPoints::new(points).unwrap();
-        Trade {
+        TradeFigures {
             token_in: sold.clone(),
             token_out: bought.clone(),
             amount_in: U256::from(if trade.nothing_in { 0 } else { 1_000 }),
@@ -489,19 +491,19 @@ impl Case {
 
     fn facts(&self) -> CheckInputs {
         let (sold, bought) = (token(LISTED, true), token(OTHER, self.token_out_listed));
-        let values = self.out.map(|out| Values {
-            outflows: vec![Valued { token: sold.clone(), amount: U256::from(10), usd: usd(out) }],
+        let values = self.out.map(|out| ActionValues {
+            outflows: vec![ValuedAmount { token: sold.clone(), amount: U256::from(10), usd: usd(out) }],
             inflows: vec![],
-            takeable: vec![Valued { token: sold.clone(), amount: U256::from(1), usd: usd(self.left_over) }],
+            takeable: vec![ValuedAmount { token: sold.clone(), amount: U256::from(1), usd: usd(self.left_over) }],
             gas: usd(self.gas),
             spent: usd(out + self.left_over + self.gas),
             received: usd(self.received),
-            present: self.present.map(|(given, received)| Exchange { given: usd(given), received: usd(received) }),
+            present: self.present.map(|(given, received)| ExchangeValue { given: usd(given), received: usd(received) }),
             concerns: self.unfed.then_some(PriceConcern::NoFeed { token: OTHER }).into_iter().collect(),
-            ..Values::default()
+            ..ActionValues::default()
         });
         let portfolio = self.equity.map(|equity| Portfolio {
-            holdings: vec![Holding {
+            holdings: vec![PortfolioHolding {
                 token: bought.clone(),
                 amount: U256::from(1),
                 value: usd(self.held / 2),
@@ -512,7 +514,7 @@ impl Case {
             unpriced: vec![],
             lowest: [].into(),
         });
-        let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
+        let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
         CheckInputs {
             asked: false,
             now_millis: self.now(),
@@ -520,9 +522,9 @@ impl Case {
             phase: self.phase,
             stop: self.stop,
             tokens: [&sold, &bought].map(|token| (token.id, token.clone())).into(),
-            values: values.ok_or_else(|| Doubt::because("no price")),
-            portfolio: portfolio.ok_or_else(|| Doubt::because("no price")),
-            simulation: Some(Simulated {
+            values: values.ok_or_else(|| UnknownValue::because("no price")),
+            portfolio: portfolio.ok_or_else(|| UnknownValue::because("no price")),
+            simulation: Some(SimulatedEffects {
                 pinned,
                 gas_used: 1,
                 gas_cost: U256::ZERO,
@@ -530,20 +532,20 @@ impl Case {
                 leaves: self.leaves,
                 reduce_only: self.reduce_only,
                 takes_back: self.takes_back,
-                moves: vec![Move {
+                moves: vec![TokenMove {
                     token: sold.id,
                     before: U256::from(100),
                     after: U256::from(100 - self.sold_percent),
                 }],
                 paid: vec![],
-                simulation: Simulation { pinned, outcomes: vec![], changes: Changes::default() },
+                simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
             }),
         }
     }
 
-    fn usage(&self) -> Usage {
-        let window = |whole: u64| Window { spent: micros(whole), frees_at: None };
-        Usage {
+    fn usage(&self) -> LedgerUsage {
+        let window = |whole: u64| SpendWindow { spent: micros(whole), frees_at: None };
+        LedgerUsage {
             now: self.now(),
             windows: self.spent.map(window),
             tokens: BTreeMap::from([((31_337, TokenId::Erc20(LISTED)), micros(self.token_spent))]),
@@ -558,10 +560,10 @@ impl Case {
             calls_minute: self.calls,
             last_trade: self.last_trade_ago.map(|ago| self.now() - ago * 1_000),
             breaker: match self.breaker {
-                0 => Breaker::Open { until: self.now() + 1, failures: 3 },
-                1 => Breaker::Trial,
-                2 => Breaker::HalfOpen,
-                _ => Breaker::Closed { failures: 1 },
+                0 => FailureBreaker::Open { until: self.now() + 1, failures: 3 },
+                1 => FailureBreaker::Trial,
+                2 => FailureBreaker::HalfOpen,
+                _ => FailureBreaker::Closed { failures: 1 },
             },
             high_water: micros(self.high_water),
             liquidating: self.planned.then_some(TokenId::Erc20(LISTED)).into_iter().collect(),
@@ -574,7 +576,7 @@ impl Case {
         book.set("permit2", PERMIT2);
         let network = Network::devnet("ethereum", 31_337, book);
         let usage = self.usage();
-        let unread = Doubt::because("the disk is gone");
+        let unread = UnknownValue::because("the disk is gone");
         let usage = if self.ledger { Ok(&usage) } else { Err(&unread) };
         let (framed, facts) = (self.framed(), self.facts());
         let mut verdicts =

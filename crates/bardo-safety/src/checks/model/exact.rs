@@ -1,14 +1,14 @@
 //! Exact refusals: one case per rule that violates only this rule, with its limit, value and passing value computed by
 //! hand.
 
-use super::case::{Case, FRIEND, Figures, LISTED, ME, OTHER, PERMIT2, ROUTER, STRANGER, Traded};
+use super::case::{FRIEND, LISTED, ME, ModelCase, ModelTrade, OTHER, PERMIT2, PhaseFigures, ROUTER, STRANGER};
 use bardo_base::error::ErrorCode;
 use bardo_base::model::{ActionClass, Phase, StopLevel};
 
 /// A swap of 100 dollars for at least 99, with 2 dollars of gas at 20 gwei, on a Friday at 08:00. The account holds 50
 /// dollars of the bought token, and 1,000 in total. No check blocks it.
-fn plain() -> Case {
-    Case {
+fn plain() -> ModelCase {
+    ModelCase {
         single: None,
         per_transaction: None,
         hour: None,
@@ -85,8 +85,8 @@ fn plain() -> Case {
 }
 
 /// A trade of 1,000 for a quoted 10,000 and at least 9,950.
-fn traded() -> Traded {
-    Traded {
+fn traded() -> ModelTrade {
+    ModelTrade {
         slippage: 50,
         impact: 40,
         reached: 40,
@@ -100,7 +100,7 @@ fn traded() -> Traded {
 }
 
 /// Compares the violations of the changed case with `expected`, each as `rule | limit | value | what would pass`.
-fn refused(change: impl FnOnce(&mut Case), code: ErrorCode, expected: &[&str]) {
+fn refused(change: impl FnOnce(&mut ModelCase), code: ErrorCode, expected: &[&str]) {
     let mut case = plain();
     change(&mut case);
     let verdicts = case.decide(&case.policy().unwrap());
@@ -115,7 +115,7 @@ fn refused(change: impl FnOnce(&mut Case), code: ErrorCode, expected: &[&str]) {
 }
 
 /// Like [`refused`], for a changed trade.
-fn traded_badly(change: impl FnOnce(&mut Traded), expected: &str) {
+fn traded_badly(change: impl FnOnce(&mut ModelTrade), expected: &str) {
     refused(|case| change(case.trade.as_mut().unwrap()), ErrorCode::SafetySlippage, &[expected]);
 }
 
@@ -163,7 +163,7 @@ fn a_phase_tells_its_classes_and_its_share() {
     );
     // A quarter of 100 is 25. Ten units are worth 100 dollars, so the 400 dollars that left are 40 units: a quarter of
     // 140 is 35.
-    let sells = |case: &mut Case, percent| {
+    let sells = |case: &mut ModelCase, percent| {
         (case.class, case.reduce_only) = (ActionClass::DecreasePosition, true);
         (case.phase, case.sold_percent) = (Phase::Survival, percent);
     };
@@ -190,7 +190,7 @@ fn a_phase_tells_its_classes_and_its_share() {
 
 #[test]
 fn a_list_tells_what_is_on_it_and_what_is_not() {
-    let unlisted = |change: &dyn Fn(&mut Case), expected: &str| {
+    let unlisted = |change: &dyn Fn(&mut ModelCase), expected: &str| {
         refused(|case| change(case), ErrorCode::SafetyNotAllowed, &[expected]);
     };
     unlisted(&|case| case.tool_listed = false, "allowed_tools | nothing | uniswap_execute_swap | an allowed tool");
@@ -229,7 +229,7 @@ fn a_list_tells_what_is_on_it_and_what_is_not() {
 
 #[test]
 fn a_cap_tells_what_is_left_of_it() {
-    let over = |change: &dyn Fn(&mut Case), expected: &str| {
+    let over = |change: &dyn Fn(&mut ModelCase), expected: &str| {
         refused(|case| change(case), ErrorCode::SafetySpendingLimitExceeded, &[expected]);
     };
     // 100, and 2 of gas.
@@ -252,7 +252,7 @@ fn a_cap_tells_what_is_left_of_it() {
         &|case| {
             case.single = Some(202);
             case.figures =
-                Some(Figures { size: 5_000, slippage: 10_000, impact: 10_000, exits_only: false, share: 10_000 });
+                Some(PhaseFigures { size: 5_000, slippage: 10_000, impact: 10_000, exits_only: false, share: 10_000 });
         },
         "max_single_trade_usd | $101.00 in one action (50 % of the policy's figure) | $102.00 | at most $101.00",
     );
@@ -331,7 +331,7 @@ fn what_cannot_be_told_is_told_by_each_check_that_needs_it() {
 
 #[test]
 fn a_rate_tells_when_it_would_pass() {
-    let often = |change: &dyn Fn(&mut Case), expected: &str| {
+    let often = |change: &dyn Fn(&mut ModelCase), expected: &str| {
         refused(|case| change(case), ErrorCode::SafetyRateLimited, &[expected]);
     };
     // The oldest trade leaves the window in an hour.
@@ -362,7 +362,7 @@ fn a_rate_tells_when_it_would_pass() {
 
 #[test]
 fn a_loss_tells_where_it_stops() {
-    let lost = |change: &dyn Fn(&mut Case), expected: &str| {
+    let lost = |change: &dyn Fn(&mut ModelCase), expected: &str| {
         refused(|case| change(case), ErrorCode::SafetyBalanceBreaker, &[expected]);
     };
     // A tenth below 1,000 is 900.
@@ -400,7 +400,7 @@ fn a_trade_tells_what_would_be_enough() {
     refused(
         |case| {
             case.phase = Phase::Cautious;
-            case.trade = Some(Traded { slippage: 30, impact: 100, reached: 100, ..traded() });
+            case.trade = Some(ModelTrade { slippage: 30, impact: 100, reached: 100, ..traded() });
         },
         ErrorCode::SafetySlippage,
         &["max_price_impact_bps | below 100 bps in this phase | 100 bps | a smaller amount, or a deeper market"],
@@ -408,7 +408,7 @@ fn a_trade_tells_what_would_be_enough() {
     refused(
         |case| {
             case.phase = Phase::Cautious;
-            case.trade = Some(Traded { slippage: 31, ..traded() });
+            case.trade = Some(ModelTrade { slippage: 31, ..traded() });
         },
         ErrorCode::SafetySlippage,
         &["max_slippage_bps | at most 30 bps | 31 bps | 30 bps or less"],

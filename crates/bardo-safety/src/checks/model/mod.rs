@@ -13,7 +13,7 @@ use bardo_base::error::Violation;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use case::Case;
+use case::ModelCase;
 
 pub(crate) const META: ToolMeta = ToolMeta {
     name: "uniswap_execute_swap",
@@ -42,7 +42,7 @@ fn the_checks_agree_with_a_small_model_of_themselves() {
     let (mut passed, mut asked) = (0, 0);
     let (mut checks, mut rules) = (BTreeMap::<Check, usize>::new(), BTreeMap::<String, usize>::new());
     for number in 0..count {
-        let case = Case::random(&mut random);
+        let case = ModelCase::random(&mut random);
         let verdicts = case.decide(&case.policy().unwrap());
         let broken = verdicts
             .iter()

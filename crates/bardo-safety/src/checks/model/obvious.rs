@@ -1,7 +1,7 @@
 //! Expected violations of a case: plain comparisons of whole figures, written from the descriptions of the rules. It
 //! shares no code with the checks.
 
-use super::case::{Case, Figures, LISTED};
+use super::case::{LISTED, ModelCase, PhaseFigures};
 use bardo_base::model::{ActionClass, Check, Phase, StopLevel};
 
 /// Number of rules that cases can violate: the stop; three phases by their matrix, five by `exit_only` and five by
@@ -9,7 +9,7 @@ use bardo_base::model::{ActionClass, Check, Phase, StopLevel};
 /// gas and three on allowances; five on rates; two on losses; six on trades.
 pub(super) const RULES: usize = 1 + 3 + 5 + 5 + 9 + 2 + 6 + 2 + 2 + 3 + 5 + 2 + 6;
 
-impl Case {
+impl ModelCase {
     /// Returns every expected violation, with repetitions.
     pub(super) fn broken(&self) -> Vec<(Check, String)> {
         let mut broken = Vec::new();
@@ -70,13 +70,13 @@ impl Case {
     }
 
     /// Figures of the phase: the policy's own, or the defaults.
-    fn figures(&self) -> Figures {
-        let all = Figures { size: 10_000, slippage: 10_000, impact: 10_000, exits_only: false, share: 10_000 };
+    fn figures(&self) -> PhaseFigures {
+        let all = PhaseFigures { size: 10_000, slippage: 10_000, impact: 10_000, exits_only: false, share: 10_000 };
         self.figures.unwrap_or(match self.number() {
             0 => all,
-            1 => Figures { size: 5_000, slippage: 30, impact: 100, ..all },
-            2 | 3 => Figures { size: 5_000, exits_only: true, share: 2_500, ..all },
-            _ => Figures { exits_only: true, slippage: 200, ..all },
+            1 => PhaseFigures { size: 5_000, slippage: 30, impact: 100, ..all },
+            2 | 3 => PhaseFigures { size: 5_000, exits_only: true, share: 2_500, ..all },
+            _ => PhaseFigures { exits_only: true, slippage: 200, ..all },
         })
     }
 

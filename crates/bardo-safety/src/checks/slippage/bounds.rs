@@ -3,10 +3,10 @@
 use alloy::primitives::{Address, Bytes};
 
 use super::*;
-use crate::proposal::{Flow, Inflow, Intent};
+use crate::proposal::{Inflow, Outflow, ProposalIntent};
 use crate::sample;
 use crate::signing_payload::SigningPayload;
-use crate::value::{Doubt, Valued};
+use crate::value::{UnknownValue, ValuedAmount};
 use bardo_base::model::Phase;
 
 const ME: Address = Address::repeat_byte(1);
@@ -26,9 +26,9 @@ fn limits() -> SlippageLimits {
 }
 
 /// A trade of 1,000 for at least 990, quoted now at 1,000 with a slippage of one percent.
-fn trade() -> Trade {
+fn trade() -> TradeFigures {
     let (given, wanted) = (Address::repeat_byte(2), Address::repeat_byte(3));
-    Trade {
+    TradeFigures {
         token_in: sample::token(given, "IN", 18),
         token_out: sample::token(wanted, "OUT", 18),
         amount_in: U256::from(1_000),
@@ -44,10 +44,10 @@ fn trade() -> Trade {
     }
 }
 
-fn framed(trade: Option<Trade>) -> SigningPayload {
+fn framed(trade: Option<TradeFigures>) -> SigningPayload {
     let of = self::trade();
-    let mut proposal = sample::proposal(ME, Intent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])));
-    proposal.outflows = vec![Flow { token: of.token_in, amount: of.amount_in }];
+    let mut proposal = sample::proposal(ME, ProposalIntent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])));
+    proposal.outflows = vec![Outflow { token: of.token_in, amount: of.amount_in }];
     proposal.inflows =
         vec![Inflow { token: of.token_out, at_least: of.min_out, expected: of.expected_out, recipient: ME }];
     proposal.trade = trade;
@@ -55,7 +55,7 @@ fn framed(trade: Option<Trade>) -> SigningPayload {
 }
 
 /// Facts of an exchange of 1,000 dollars for `received`.
-fn facts(received: Result<&str, Doubt>) -> CheckInputs {
+fn facts(received: Result<&str, UnknownValue>) -> CheckInputs {
     let dollars = |text: &str| text.parse::<Usd>().unwrap();
     let of = trade();
     CheckInputs {
@@ -65,10 +65,10 @@ fn facts(received: Result<&str, Doubt>) -> CheckInputs {
         phase: Phase::Thriving,
         stop: None,
         tokens: Default::default(),
-        values: received.map(|received| Values {
-            outflows: vec![Valued { token: of.token_in, amount: of.amount_in, usd: dollars("1000") }],
+        values: received.map(|received| ActionValues {
+            outflows: vec![ValuedAmount { token: of.token_in, amount: of.amount_in, usd: dollars("1000") }],
             received: dollars(received),
-            ..Values::default()
+            ..ActionValues::default()
         }),
         portfolio: Ok(Default::default()),
         simulation: None,
@@ -83,7 +83,7 @@ fn rules(verdict: &Verdict) -> Vec<&str> {
 fn each_figure_of_a_trade_has_its_bound() {
     let sound = check(&framed(Some(trade())), &facts(Ok("990")), &limits());
     assert_eq!(rules(&sound), Vec::<&str>::new(), "{}", sound.detail());
-    type Spoilt = (&'static str, fn(&mut Trade));
+    type Spoilt = (&'static str, fn(&mut TradeFigures));
     let spoilt: &[Spoilt] = &[
         // A slippage above the limit also lowers the least output, which then passes.
         ("max_slippage_bps", |one| one.slippage = BasisPoints::new(101).unwrap()),
@@ -102,7 +102,7 @@ fn each_figure_of_a_trade_has_its_bound() {
         let verdict = check(&framed(Some(one)), &facts(Ok("990")), &limits());
         assert_eq!((rules(&verdict), verdict.code), (vec![*rule], Some(ErrorCode::SafetySlippage)));
     }
-    let kept: [fn(&mut Trade); 3] = [
+    let kept: [fn(&mut TradeFigures); 3] = [
         |one| one.quoted_at = NOW - 60_000,
         |one| one.quoted_at = NOW + 5_000,
         |one| (one.exact_output, one.min_out) = (true, U256::from(1_000)),
@@ -121,7 +121,7 @@ fn whatever_exchanges_is_held_to_its_value_and_an_unknown_one_is_none() {
         let one = framed(trade);
         assert!(rules(&check(&one, &facts(Ok("990")), &limits())).is_empty());
         assert_eq!(rules(&check(&one, &facts(Ok("989.99")), &limits())), ["max_loss_bps"]);
-        let unknown = check(&one, &facts(Err(Doubt::because("no feed"))), &limits());
+        let unknown = check(&one, &facts(Err(UnknownValue::because("no feed"))), &limits());
         assert_eq!((rules(&unknown), unknown.code), (vec!["max_loss_bps"], Some(ErrorCode::SafetyPriceUnknown)));
     }
 }

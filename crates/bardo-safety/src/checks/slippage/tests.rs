@@ -7,35 +7,35 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::policy::{Policy, parse};
-use crate::value::{Doubt, Exchange, PriceConcern, Valued};
+use crate::value::{ExchangeValue, PriceConcern, UnknownValue, ValuedAmount};
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
-use golem_chain::token::{Token, TokenId};
+use golem_chain::token::{TokenId, TokenInfo};
 
 fn usd(text: &str) -> Usd {
     text.parse().unwrap()
 }
 
 /// An exchange: dollars given and received by all price sources, and by the current ones.
-fn exchange(all: (&str, &str), now: Option<(&str, &str)>) -> Values {
+fn exchange(all: (&str, &str), now: Option<(&str, &str)>) -> ActionValues {
     let text = SafeText::clean("WETH", 20);
     let id = TokenId::Erc20(Address::ZERO);
-    let token = Token { id, symbol: text.clone(), name: text, decimals: 18, listed: true };
-    Values {
-        outflows: vec![Valued { token, amount: U256::from(1), usd: usd(all.0) }],
+    let token = TokenInfo { id, symbol: text.clone(), name: text, decimals: 18, listed: true };
+    ActionValues {
+        outflows: vec![ValuedAmount { token, amount: U256::from(1), usd: usd(all.0) }],
         received: usd(all.1),
-        present: now.map(|(given, received)| Exchange { given: usd(given), received: usd(received) }),
-        ..Values::default()
+        present: now.map(|(given, received)| ExchangeValue { given: usd(given), received: usd(received) }),
+        ..ActionValues::default()
     }
 }
 
 /// Judges with a limit of 2 %: passes by all sources, passes as an exit, asks for approval, or is refused.
-fn judged(values: &Values, leaves: bool) -> &'static str {
+fn judged(values: &ActionValues, leaves: bool) -> &'static str {
     match fair(values, leaves, BasisPoints::new(200).unwrap()) {
-        Ok(Fair::Wholly) => "wholly",
-        Ok(Fair::Now { steep: false }) => "now",
-        Ok(Fair::Now { steep: true } | Fair::ByFeed { contested: true }) => "asks",
-        Ok(Fair::ByFeed { contested: false }) => "by feed",
+        Ok(FairExchange::Wholly) => "wholly",
+        Ok(FairExchange::Now { steep: false }) => "now",
+        Ok(FairExchange::Now { steep: true } | FairExchange::ByFeed { contested: true }) => "asks",
+        Ok(FairExchange::ByFeed { contested: false }) => "by feed",
         Err(_) => "refused",
     }
 }
@@ -63,14 +63,14 @@ fn a_straying_pool_keeps_no_position_locked() {
     // Other pools give 5,000 in every window; the feed and the traded pools give 1,000.
     let stray = exchange(("5000", "995"), Some(("5000", "995")));
     assert_eq!(judged(&stray, true), "refused", "without a feed nothing outvotes them");
-    let by_feed = Some(Exchange { given: usd("1000"), received: usd("995") });
-    let one = Values { by_feed, ..stray };
+    let by_feed = Some(ExchangeValue { given: usd("1000"), received: usd("995") });
+    let one = ActionValues { by_feed, ..stray };
     assert_eq!((judged(&one, true), judged(&one, false)), ("by feed", "refused"));
     // Several pools contradict the feed: the operator decides, and nothing is refused.
-    assert_eq!(judged(&Values { several_pools: true, ..one.clone() }, true), "asks");
+    assert_eq!(judged(&ActionValues { several_pools: true, ..one.clone() }, true), "asks");
     // A loss by the feed as well stays refused.
-    let by_feed = Some(Exchange { given: usd("1000"), received: usd("979.99") });
-    assert_eq!(judged(&Values { by_feed, ..one }, true), "refused");
+    let by_feed = Some(ExchangeValue { given: usd("1000"), received: usd("979.99") });
+    assert_eq!(judged(&ActionValues { by_feed, ..one }, true), "refused");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn an_exit_far_below_the_only_pool_that_the_feed_outvotes_asks() {
     let disputed = |token, feed: &str, pool: &str| PriceConcern::Disputed { token, feed: usd(feed), pool: usd(pool) };
     // By the feed, which counts, the exchange is fair; the only other pool shows a higher price.
     let by_feed = exchange(("1000", "995"), None);
-    let with = |concern| Values { concerns: vec![concern], ..by_feed.clone() };
+    let with = |concern| ActionValues { concerns: vec![concern], ..by_feed.clone() };
     assert_eq!(
         judged(&with(disputed(sold, "0.75", "1")), true),
         "wholly",
@@ -95,17 +95,17 @@ fn an_exit_far_below_the_only_pool_that_the_feed_outvotes_asks() {
 
 #[test]
 fn a_quote_above_every_witness_is_reported_as_such_and_not_as_a_loss() {
-    let rule = |values: &Values| fair(values, false, BasisPoints::new(200).unwrap()).unwrap_err();
+    let rule = |values: &ActionValues| fair(values, false, BasisPoints::new(200).unwrap()).unwrap_err();
     // The price sources give 1,000, and the quote promises 1,090 for it. The given amount counts at what the quote
     // makes of it.
     let lure = exchange(("1090", "1000"), None);
     assert_eq!(rule(&lure).rule, "max_loss_bps");
-    let lure = Values { unquoted: Some(Exchange { given: usd("1000"), received: usd("1085") }), ..lure };
+    let lure = ActionValues { unquoted: Some(ExchangeValue { given: usd("1000"), received: usd("1085") }), ..lure };
     let found = rule(&lure);
     assert_eq!(found.rule, "quote_above_witnesses");
     assert!(found.value.as_str().contains("$1085.00") && found.value.as_str().contains("$1000.00"), "{found:?}");
     // A real loss stays a loss.
-    let loss = Values { unquoted: Some(Exchange { given: usd("1000"), received: usd("979") }), ..lure };
+    let loss = ActionValues { unquoted: Some(ExchangeValue { given: usd("1000"), received: usd("979") }), ..lure };
     assert_eq!(rule(&loss).rule, "max_loss_bps");
 }
 
@@ -114,15 +114,15 @@ fn a_quarter_below_the_mean_the_operator_is_asked() {
     assert_eq!(judged(&exchange(("1000", "750"), Some(("750", "750"))), true), "now");
     assert_eq!(judged(&exchange(("1000", "749.99"), Some(("750", "749.99"))), true), "asks");
     assert_eq!(judged(&exchange(("1000", "400"), Some(("400", "400"))), true), "asks");
-    assert!(Fair::Now { steep: true }.asks().unwrap().contains("25 %"));
-    assert_eq!(Fair::Now { steep: false }.asks(), None);
+    assert!(FairExchange::Now { steep: true }.asks().unwrap().contains("25 %"));
+    assert_eq!(FairExchange::Now { steep: false }.asks(), None);
     assert_eq!(judged(&exchange(("1000", "400"), Some(("400", "400"))), false), "refused");
 }
 
-fn token(number: u8) -> Token {
+fn token(number: u8) -> TokenInfo {
     let text = SafeText::clean("T", 20);
     let id = TokenId::Erc20(Address::with_last_byte(number));
-    Token { id, symbol: text.clone(), name: text, decimals: 18, listed: true }
+    TokenInfo { id, symbol: text.clone(), name: text, decimals: 18, listed: true }
 }
 
 /// Returns the rules that block a trade with this slippage and impact (in millionths) under a policy in a phase.
@@ -131,11 +131,16 @@ fn against(policy: &Policy, phase: Phase, slippage: u32, impact: u32) -> Vec<Str
 }
 
 /// Like [`against`], after a change of the trade. The time is second 100, and quotes may be 30 s old.
-fn changed(policy: &Policy, phase: Phase, (slippage, impact): (u32, u32), change: impl Fn(&mut Trade)) -> Vec<String> {
+fn changed(
+    policy: &Policy,
+    phase: Phase,
+    (slippage, impact): (u32, u32),
+    change: impl Fn(&mut TradeFigures),
+) -> Vec<String> {
     let limits = SlippageLimits { max_quote_age: 30_000, ..policy.slippage(phase) };
     let points = |points: u32| BasisPoints::new(points).unwrap();
     let expected = U256::from(10_000_000u64);
-    let mut trade = Trade {
+    let mut trade = TradeFigures {
         token_in: token(1),
         token_out: token(2),
         amount_in: U256::from(1),
@@ -151,7 +156,7 @@ fn changed(policy: &Policy, phase: Phase, (slippage, impact): (u32, u32), change
         exact_output: false,
     };
     change(&mut trade);
-    let nothing = || Doubt::because("not asked");
+    let nothing = || UnknownValue::because("not asked");
     let facts = CheckInputs {
         asked: false,
         now_millis: 100_000,
@@ -191,8 +196,8 @@ proptest! {
 #[test]
 fn a_quote_is_of_now_and_a_trade_promises_what_it_quoted() {
     let policy = parse("preset = \"demo\"", std::path::Path::new("p.toml")).unwrap();
-    let found = |change: &dyn Fn(&mut Trade)| changed(&policy, Phase::Thriving, (10, 10), change);
-    type Case = (fn(&mut Trade), &'static [&'static str]);
+    let found = |change: &dyn Fn(&mut TradeFigures)| changed(&policy, Phase::Thriving, (10, 10), change);
+    type Case = (fn(&mut TradeFigures), &'static [&'static str]);
     let cases: [Case; 12] = [
         (|_| {}, &[]),
         (|trade| trade.quoted_at = 70_000, &[]),

@@ -6,11 +6,11 @@ use alloy::primitives::{Bytes, U256};
 
 use super::*;
 use crate::policy::parse;
-use crate::proposal::{AllowanceBound, AllowanceKind, Arrival, Flow, SignedOrder};
+use crate::proposal::{AllowanceBound, AllowanceKind, BridgeArrival, Outflow, SignedOrder};
 use crate::sample;
 use crate::signing_payload::{PayloadOrder, PayloadParts};
 use crate::typed::TypedMessage;
-use crate::value::Doubt;
+use crate::value::UnknownValue;
 use alloy::sol_types::SolCall as _;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::AcrossOrderData;
@@ -29,11 +29,11 @@ const STRANGER: Address = Address::repeat_byte(6);
 fn selectors_are_those_of_the_contracts() {
     // From the published interfaces of the Universal Router, Permit2 and ERC-20.
     for (contract, selector) in [
-        (Contract::UniversalRouter, "0x3593564c"),
-        (Contract::UniversalRouter, "0x24856bc3"),
-        (Contract::Permit2, "0x87517c45"),
-        (Contract::Permit2, "0xcc53287f"),
-        (Contract::WrappedNative, "0xd0e30db0"),
+        (KnownContract::UniversalRouter, "0x3593564c"),
+        (KnownContract::UniversalRouter, "0x24856bc3"),
+        (KnownContract::Permit2, "0x87517c45"),
+        (KnownContract::Permit2, "0xcc53287f"),
+        (KnownContract::WrappedNative, "0xd0e30db0"),
     ] {
         assert!(SELECTORS[&contract].contains(&selector.parse().unwrap()), "{contract:?} {selector}");
     }
@@ -42,7 +42,7 @@ fn selectors_are_those_of_the_contracts() {
 
 /// A bridge order from a listed token to a listed one on the other chain, without transactions.
 fn bridge() -> PayloadParts {
-    let intent = intents::Intent {
+    let intent = intents::CrossChainIntent {
         origin_settler: SETTLER,
         user: ME,
         nonce: U256::from(1),
@@ -63,11 +63,11 @@ fn bridge() -> PayloadParts {
         },
     };
     let message = TypedMessage::CrossChainOrder { permit2: PERMIT2, intent: Box::new(intent) };
-    let mut proposal = sample::proposal(ME, Intent::Bridge, sample::leg(ME, Bytes::new()));
+    let mut proposal = sample::proposal(ME, ProposalIntent::Bridge, sample::leg(ME, Bytes::new()));
     proposal.legs.clear();
     proposal.tool.spenders = &[SpenderRole::IntentSettler];
-    proposal.outflows = vec![Flow { token: sample::token(GIVEN, "IN", 6), amount: U256::from(5) }];
-    let arrival = Arrival {
+    proposal.outflows = vec![Outflow { token: sample::token(GIVEN, "IN", 6), amount: U256::from(5) }];
+    let arrival = BridgeArrival {
         chain_id: 31_338,
         token: sample::token(WANTED, "OUT", 6),
         at_least: U256::from(5),
@@ -80,8 +80,8 @@ fn bridge() -> PayloadParts {
 
 /// A call of the router in the address book that spends a listed token.
 fn call() -> PayloadParts {
-    let mut proposal = sample::proposal(ME, Intent::Swap, sample::leg(SETTLER, vec![0x35, 0x93, 0x56, 0x4c]));
-    proposal.outflows = vec![Flow { token: sample::token(GIVEN, "IN", 6), amount: U256::from(5) }];
+    let mut proposal = sample::proposal(ME, ProposalIntent::Swap, sample::leg(SETTLER, vec![0x35, 0x93, 0x56, 0x4c]));
+    proposal.outflows = vec![Outflow { token: sample::token(GIVEN, "IN", 6), amount: U256::from(5) }];
     sample::frame(proposal)
 }
 
@@ -106,7 +106,7 @@ fn broken(frame: PayloadParts, book: &[(&str, Address)], policy: &str) -> (Vec<S
         portfolio: Ok(Default::default()),
         simulation: None,
     };
-    let unread = Doubt::because("not asked");
+    let unread = UnknownValue::because("not asked");
     let context = PolicyContext::new(&policy, Err(&unread), Some(&network), &framed, &facts);
     let verdict = check(&framed, &facts, &context);
     (verdict.violations().iter().map(|one| one.rule.to_string()).collect(), verdict.code)
@@ -165,8 +165,8 @@ fn a_call_without_a_function_only_sends_the_coin() {
         frame.legs[0].data = Bytes::new();
         frame
     };
-    assert_eq!(broken(bare(Intent::Transfer), &ROUTES, ""), (vec![], None));
-    assert_eq!(broken(bare(Intent::Swap), &ROUTES, "").0, ["allowed_contracts"]);
+    assert_eq!(broken(bare(ProposalIntent::Transfer), &ROUTES, ""), (vec![], None));
+    assert_eq!(broken(bare(ProposalIntent::Swap), &ROUTES, "").0, ["allowed_contracts"]);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_function_is_one_of_the_list_and_named_whole() {
 /// An allowance of five for `spender`, by a tool without spender roles.
 fn allowance(spender: Address) -> PayloadParts {
     let call = Erc20::approveCall { spender, value: U256::from(5) };
-    let mut proposal = sample::proposal(ME, Intent::Approve, sample::leg(GIVEN, call.abi_encode()));
+    let mut proposal = sample::proposal(ME, ProposalIntent::Approve, sample::leg(GIVEN, call.abi_encode()));
     proposal.allowances = vec![AllowanceBound {
         token: sample::token(GIVEN, "IN", 6),
         spender,

@@ -4,14 +4,14 @@
 use alloy::primitives::{Address, Bytes, U256};
 
 use bardo_abi::delegation::Caveat;
-use golem_chain::network::{AddressBook, Contract};
+use golem_chain::network::{AddressBook, KnownContract};
 
 /// Maximum length of a list of targets or methods.
 const LONGEST_LIST: usize = 64;
 
 /// Limit on the calls of a session key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Limit {
+pub enum CallLimit {
     /// Only these contracts may be called.
     Targets(Vec<Address>),
     /// Only these functions may be called. A call without data matches none of them.
@@ -56,7 +56,7 @@ pub struct Enforcers {
 
 /// All limits of one delegation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits(Vec<Limit>);
+pub struct DelegationLimits(Vec<CallLimit>);
 
 /// Reason for which a call or delegation is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -114,32 +114,32 @@ impl Enforcers {
             time: find("timestampEnforcer")?,
             calls: find("limitedCallsEnforcer")?,
             token_loss: find("erc20BalanceChangeEnforcer")?,
-            cage: book.contract(Contract::PolicyCage),
+            cage: book.contract(KnownContract::PolicyCage),
         })
     }
 
-    fn encode(&self, limit: &Limit) -> Result<Caveat, LimitsError> {
+    fn encode(&self, limit: &CallLimit) -> Result<Caveat, LimitsError> {
         let (enforcer, terms) = match limit {
-            Limit::Targets(targets) => (self.targets, targets.iter().flat_map(|target| target.0.0).collect()),
-            Limit::Methods(methods) => (self.methods, methods.iter().flatten().copied().collect()),
-            Limit::Value(most) => (self.value, most.to_be_bytes_vec()),
-            Limit::Time { after, before } => {
+            CallLimit::Targets(targets) => (self.targets, targets.iter().flat_map(|target| target.0.0).collect()),
+            CallLimit::Methods(methods) => (self.methods, methods.iter().flatten().copied().collect()),
+            CallLimit::Value(most) => (self.value, most.to_be_bytes_vec()),
+            CallLimit::Time { after, before } => {
                 let packed = [u128::from(*after).to_be_bytes(), u128::from(*before).to_be_bytes()];
                 (self.time, packed.concat())
             }
-            Limit::Calls(most) => (self.calls, U256::from(*most).to_be_bytes_vec()),
-            Limit::TokenLoss { token, owner, amount } => {
+            CallLimit::Calls(most) => (self.calls, U256::from(*most).to_be_bytes_vec()),
+            CallLimit::TokenLoss { token, owner, amount } => {
                 // The leading 1 selects a limit on the decrease of the balance.
                 let packed = [&[1][..], token.as_slice(), owner.as_slice(), &amount.to_be_bytes::<32>()];
                 (self.token_loss, packed.concat())
             }
             // The rules are in the contract, not in the terms.
-            Limit::PolicyCage => (self.cage.ok_or(LimitsError::NoEnforcer("policyCage"))?, Vec::new()),
+            CallLimit::PolicyCage => (self.cage.ok_or(LimitsError::NoEnforcer("policyCage"))?, Vec::new()),
         };
         Ok(Caveat { enforcer, terms: Bytes::from(terms), args: Bytes::new() })
     }
 
-    fn decode(&self, at: usize, caveat: &Caveat) -> Result<Limit, LimitsError> {
+    fn decode(&self, at: usize, caveat: &Caveat) -> Result<CallLimit, LimitsError> {
         let wrong = LimitsError::Terms { at };
         let terms = caveat.terms.as_ref();
         let word = || <[u8; 32]>::try_from(terms).map(U256::from_be_bytes).map_err(|_| wrong.clone());
@@ -152,21 +152,21 @@ impl Enforcers {
             }
         };
         let limit = match caveat.enforcer {
-            enforcer if enforcer == self.targets => Limit::Targets(list(20)?.map(Address::from_slice).collect()),
+            enforcer if enforcer == self.targets => CallLimit::Targets(list(20)?.map(Address::from_slice).collect()),
             enforcer if enforcer == self.methods => {
-                Limit::Methods(list(4)?.filter_map(|method| method.try_into().ok()).collect())
+                CallLimit::Methods(list(4)?.filter_map(|method| method.try_into().ok()).collect())
             }
-            enforcer if enforcer == self.value => Limit::Value(word()?),
-            enforcer if enforcer == self.calls => Limit::Calls(word()?.saturating_to()),
+            enforcer if enforcer == self.value => CallLimit::Value(word()?),
+            enforcer if enforcer == self.calls => CallLimit::Calls(word()?.saturating_to()),
             enforcer if enforcer == self.time => {
                 let both = word()?;
                 let (after, before): (U256, U256) = (both >> 128, both & U256::from(u128::MAX));
                 // Times beyond 64 bits are never reached.
-                Limit::Time { after: after.saturating_to(), before: before.saturating_to() }
+                CallLimit::Time { after: after.saturating_to(), before: before.saturating_to() }
             }
             enforcer if enforcer == self.token_loss => {
                 match (terms.first(), terms.get(1..21), terms.get(21..41), terms.get(41..)) {
-                    (Some(1), Some(token), Some(owner), Some(amount)) => Limit::TokenLoss {
+                    (Some(1), Some(token), Some(owner), Some(amount)) => CallLimit::TokenLoss {
                         token: Address::from_slice(token),
                         owner: Address::from_slice(owner),
                         amount: U256::from_be_bytes(<[u8; 32]>::try_from(amount).map_err(|_| wrong)?),
@@ -178,7 +178,7 @@ impl Enforcers {
                 if !terms.is_empty() {
                     return Err(wrong);
                 }
-                Limit::PolicyCage
+                CallLimit::PolicyCage
             }
             enforcer => return Err(LimitsError::Unknown { at, enforcer }),
         };
@@ -186,23 +186,23 @@ impl Enforcers {
     }
 }
 
-impl Limits {
+impl DelegationLimits {
     /// Creates a list of limits that contains at least a list of targets and an end.
     ///
     /// # Errors
     /// [`LimitsError::Unlimited`] if one of the two is missing.
-    pub fn new(limits: Vec<Limit>) -> Result<Self, LimitsError> {
-        if !limits.iter().any(|limit| matches!(limit, Limit::Targets(_))) {
+    pub fn new(limits: Vec<CallLimit>) -> Result<Self, LimitsError> {
+        if !limits.iter().any(|limit| matches!(limit, CallLimit::Targets(_))) {
             return Err(LimitsError::Unlimited("list of contracts"));
         }
-        if !limits.iter().any(|limit| matches!(limit, Limit::Time { before, .. } if *before != 0)) {
+        if !limits.iter().any(|limit| matches!(limit, CallLimit::Time { before, .. } if *before != 0)) {
             return Err(LimitsError::Unlimited("end"));
         }
         Ok(Self(limits))
     }
 
     /// Returns all limits of the delegation.
-    pub fn all(&self) -> &[Limit] {
+    pub fn all(&self) -> &[CallLimit] {
         &self.0
     }
 
@@ -228,13 +228,15 @@ impl Limits {
     pub fn lets_through(&self, to: Address, value: U256, data: &[u8]) -> Result<(), LimitsError> {
         for limit in &self.0 {
             match limit {
-                Limit::Targets(targets) if !targets.contains(&to) => return Err(LimitsError::Target(to)),
-                Limit::Methods(methods) if !methods.iter().any(|method| data.get(..4) == Some(method.as_slice())) => {
+                CallLimit::Targets(targets) if !targets.contains(&to) => return Err(LimitsError::Target(to)),
+                CallLimit::Methods(methods)
+                    if !methods.iter().any(|method| data.get(..4) == Some(method.as_slice())) =>
+                {
                     return Err(LimitsError::Method);
                 }
-                Limit::Value(most) if value > *most => return Err(LimitsError::Value { most: *most, value }),
-                Limit::Targets(_) | Limit::Methods(_) | Limit::Value(_) => {}
-                Limit::Time { .. } | Limit::Calls(_) | Limit::TokenLoss { .. } | Limit::PolicyCage => {}
+                CallLimit::Value(most) if value > *most => return Err(LimitsError::Value { most: *most, value }),
+                CallLimit::Targets(_) | CallLimit::Methods(_) | CallLimit::Value(_) => {}
+                CallLimit::Time { .. } | CallLimit::Calls(_) | CallLimit::TokenLoss { .. } | CallLimit::PolicyCage => {}
             }
         }
         Ok(())

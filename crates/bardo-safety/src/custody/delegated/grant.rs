@@ -5,10 +5,10 @@ use alloy::primitives::{Address, B256, Bytes, Signature, U256, address, b256};
 use alloy::providers::Provider as _;
 use alloy::sol_types::{Eip712Domain, SolCall, SolStruct as _, eip712_domain};
 
-use super::caveats::{Enforcers, Limits, LimitsError};
+use super::caveats::{DelegationLimits, Enforcers, LimitsError};
 use bardo_abi::delegation::{DeleGator, Delegation, DelegationManager, typed};
 use bardo_base::signer::signer_of;
-use golem_chain::network::{Contract, Network};
+use golem_chain::network::{KnownContract, Network};
 use golem_chain::provider::{ChainClient, ProviderError};
 
 /// Authority value of a delegation that comes from the delegator itself, not from another delegation.
@@ -22,12 +22,12 @@ const DESIGNATOR: [u8; 3] = [0xef, 0x01, 0x00];
 
 /// Valid delegation from an owner to a session key.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Grant {
+pub struct DelegationGrant {
     chain_id: u64,
     manager: Address,
     implementation: Address,
     delegation: Delegation,
-    limits: Limits,
+    limits: DelegationLimits,
 }
 
 /// Reason for which a delegation is not accepted.
@@ -57,7 +57,7 @@ pub enum GrantError {
 
 /// Reason for which a grant cannot be used with the chain's current state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotReady {
+pub enum DelegationNotReady {
     /// The owner's account does not delegate to the framework's code.
     #[error("{owner} has not delegated its account to {implementation}: the owner must sign that authorisation first")]
     NoDelegator {
@@ -87,7 +87,7 @@ pub enum NotReady {
     Provider(#[from] ProviderError),
 }
 
-impl Grant {
+impl DelegationGrant {
     /// Creates an unsigned delegation for `session` to act as `owner`, and the digest that the owner's wallet signs.
     /// `salt` distinguishes it from others with the same limits.
     ///
@@ -97,7 +97,7 @@ impl Grant {
         network: &Network,
         owner: Address,
         session: Address,
-        limits: &Limits,
+        limits: &DelegationLimits,
         salt: U256,
     ) -> Result<(Delegation, B256), GrantError> {
         let caveats = limits.encode(&Enforcers::of(&network.book)?)?;
@@ -114,7 +114,7 @@ impl Grant {
     /// [`GrantError`] if its form, a caveat or the signature is not accepted.
     pub fn read(network: &Network, delegation: Delegation) -> Result<Self, GrantError> {
         let (manager, implementation) = framework(network)?;
-        let limits = Limits::decode(&delegation.caveats, &Enforcers::of(&network.book)?)?;
+        let limits = DelegationLimits::decode(&delegation.caveats, &Enforcers::of(&network.book)?)?;
         if delegation.authority != ROOT {
             return Err(GrantError::Shape("it depends on another delegation"));
         }
@@ -152,7 +152,7 @@ impl Grant {
     }
 
     /// Returns the limits of the delegation.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &DelegationLimits {
         &self.limits
     }
 
@@ -165,30 +165,30 @@ impl Grant {
     /// the manager is not paused, and the delegation is not revoked.
     ///
     /// # Errors
-    /// [`NotReady`] if one of these does not hold or the chain cannot be read.
-    pub async fn check(&self, client: &ChainClient) -> Result<(), NotReady> {
+    /// [`DelegationNotReady`] if one of these does not hold or the chain cannot be read.
+    pub async fn check(&self, client: &ChainClient) -> Result<(), DelegationNotReady> {
         let owner = self.owner();
         let (provider, block) = client.newest().await?;
         let code = provider.get_code_at(owner).block_id(block).await.map_err(ProviderError::from)?;
         if code.as_ref() != [&DESIGNATOR[..], self.implementation.as_slice()].concat() {
-            return Err(NotReady::NoDelegator { owner, implementation: self.implementation });
+            return Err(DelegationNotReady::NoDelegator { owner, implementation: self.implementation });
         }
         let found = ask(client, owner, DeleGator::delegationManagerCall {}).await?;
         if found != self.manager {
-            return Err(NotReady::OtherManager { owner, found, manager: self.manager });
+            return Err(DelegationNotReady::OtherManager { owner, found, manager: self.manager });
         }
         if ask(client, self.manager, DelegationManager::pausedCall {}).await? {
-            return Err(NotReady::Paused);
+            return Err(DelegationNotReady::Paused);
         }
         let hash = hash_of(&self.delegation);
         match ask(client, self.manager, DelegationManager::disabledDelegationsCall { delegationHash: hash }).await? {
-            true => Err(NotReady::Revoked),
+            true => Err(DelegationNotReady::Revoked),
             false => Ok(()),
         }
     }
 }
 
-async fn ask<C: SolCall>(client: &ChainClient, to: Address, call: C) -> Result<C::Return, NotReady> {
+async fn ask<C: SolCall>(client: &ChainClient, to: Address, call: C) -> Result<C::Return, DelegationNotReady> {
     use alloy::rpc::types::TransactionRequest;
     let request = TransactionRequest { to: Some(to.into()), ..Default::default() }.input(call.abi_encode().into());
     let (provider, block) = client.newest().await?;
@@ -200,7 +200,7 @@ async fn ask<C: SolCall>(client: &ChainClient, to: Address, call: C) -> Result<C
 
 fn framework(network: &Network) -> Result<(Address, Address), GrantError> {
     let find = |contract| network.book.contract(contract).ok_or_else(|| GrantError::NoFramework(network.to_string()));
-    Ok((find(Contract::DelegationManager)?, find(Contract::Eip7702Delegator)?))
+    Ok((find(KnownContract::DelegationManager)?, find(KnownContract::Eip7702Delegator)?))
 }
 
 /// Returns the hash by which the manager identifies a delegation.

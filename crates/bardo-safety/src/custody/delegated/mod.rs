@@ -21,16 +21,16 @@ use alloy::sol_types::{SolCall as _, SolValue as _};
 use futures::future::BoxFuture;
 
 use super::local::{LocalAccount, fits, with_margin};
-use crate::proposal::{Leg, Proposal};
+use crate::proposal::{PlanLeg, Proposal};
 use crate::queue_key::QueueKey;
 use crate::{
     Account, AccountKind, Capability, PayloadContext, PayloadError, PayloadLeg, PayloadParts, SignError, SigningPayload,
 };
 use bardo_abi::delegation::DelegationManager;
-use golem_chain::signed::Signed;
+use golem_chain::signed::SignedTransaction;
 
-pub use caveats::{Enforcers, Limit, Limits, LimitsError};
-pub use grant::{Grant, GrantError, NotReady};
+pub use caveats::{CallLimit, DelegationLimits, Enforcers, LimitsError};
+pub use grant::{DelegationGrant, DelegationNotReady, GrantError};
 
 /// ERC-7579 execution mode: a single call that reverts on failure.
 const SINGLE: B256 = B256::ZERO;
@@ -48,7 +48,7 @@ const CAGE_GAS: u64 = 1_000_000;
 /// Owner's account, operated through a session key.
 pub struct DelegatedAccount {
     session: LocalAccount,
-    grant: Grant,
+    grant: DelegationGrant,
 }
 
 impl DelegatedAccount {
@@ -56,7 +56,7 @@ impl DelegatedAccount {
     ///
     /// # Errors
     /// [`GrantError::OtherSession`] if the grant is for another session key.
-    pub fn new(session: LocalAccount, grant: Grant) -> Result<Self, GrantError> {
+    pub fn new(session: LocalAccount, grant: DelegationGrant) -> Result<Self, GrantError> {
         let own = session.address();
         if grant.session() != own {
             return Err(GrantError::OtherSession { granted: grant.session(), own });
@@ -65,12 +65,12 @@ impl DelegatedAccount {
     }
 
     /// Returns the grant that the account acts under.
-    pub fn grant(&self) -> &Grant {
+    pub fn grant(&self) -> &DelegationGrant {
         &self.grant
     }
 
     /// Converts a proposed transaction into a call of the manager.
-    fn wrap(&self, index: usize, leg: &Leg) -> Result<PayloadLeg, PayloadError> {
+    fn wrap(&self, index: usize, leg: &PlanLeg) -> Result<PayloadLeg, PayloadError> {
         if !leg.slots.is_empty() {
             return Err(PayloadError::Unsupported(
                 "caveats limit calls, not signatures: a session key cannot sign typed messages for its owner; set the \
@@ -90,7 +90,7 @@ impl DelegatedAccount {
             executionCallDatas: vec![execution.into()],
         };
         let around = self.grant.limits().all().iter().fold(REDEEM_GAS, |sum, limit| {
-            sum.saturating_add(if *limit == Limit::PolicyCage { CAGE_GAS } else { CAVEAT_GAS })
+            sum.saturating_add(if *limit == CallLimit::PolicyCage { CAGE_GAS } else { CAVEAT_GAS })
         });
         Ok(PayloadLeg {
             purpose: leg.purpose,
@@ -118,7 +118,7 @@ impl Account for DelegatedAccount {
         self.session.queue_key_of(ledger, self.grant.owner())
     }
 
-    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
+    fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         fits(self.grant.owner(), &proposal, context)?;
         if proposal.chain_id != self.grant.chain_id() {
             return Err(PayloadError::WrongChain {
@@ -147,7 +147,7 @@ impl Account for DelegatedAccount {
         })
     }
 
-    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<SignedTransaction, SignError>> {
         // The signed transaction is a plain one of the session key.
         self.session.sign(capability)
     }

@@ -13,39 +13,39 @@ use alloy_signer_local::PrivateKeySigner;
 
 use super::*;
 use crate::custody::secret::SecretKey;
-use crate::custody::signing::Key;
+use crate::custody::signing::SigningKey;
 use crate::custody::tests::{FEES, leg, proposal, to_sign};
 use crate::proposal::SignatureSlot;
 use bardo_abi::delegation::Delegation;
 use bardo_abi::erc20::Erc20;
 use bardo_base::clock::SystemClock;
-use bardo_sandbox::plan::Token;
-use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo_sandbox::plan::SandboxToken;
+use bardo_sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use bardo_store::{Store, StoreConfig};
 use golem_chain::devnet::MNEMONIC;
-use golem_chain::network::{Contract, Network};
+use golem_chain::network::{KnownContract, Network};
 use golem_chain::provider::ChainClient;
-use golem_chain::sender::{self, Route, Sender, SenderRules, TxState, WaitRules};
+use golem_chain::sender::{self, SendRoute, SendState, SenderRules, TxSender, WaitRules};
 
 const USDC: u64 = 1_000_000;
 
 /// A devnet with an owner that has the framework's code, and a session key with some ether.
-struct World {
+struct DelegationHarness {
     _sandbox: Sandbox,
     _folder: tempfile::TempDir,
     client: ChainClient,
-    sender: Sender,
+    sender: TxSender,
     owner: PrivateKeySigner,
-    session: Key,
+    session: SigningKey,
     usdc: Address,
 }
 
-impl World {
+impl DelegationHarness {
     async fn new() -> Self {
         let config = SandboxConfig {
             seed: 1,
             start_time: 1_800_000_000,
-            pace: Pace::OnTransaction,
+            pace: BlockPace::OnTransaction,
             clock: None,
             market: MarketMode::Off,
             keeper: false,
@@ -57,10 +57,10 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(folder.path().join("l.db")), &[sender::MIGRATIONS]).unwrap();
         let rules = SenderRules::for_network(network.kind, network.block_millis);
-        let sender = Sender::new(client.clone(), store, Arc::new(SystemClock), None, rules);
-        let session = Key::new(&SecretKey::generate().unwrap()).unwrap();
+        let sender = TxSender::new(client.clone(), store, Arc::new(SystemClock), None, rules);
+        let session = SigningKey::new(&SecretKey::generate().unwrap()).unwrap();
         let owner = SecretKey::from_mnemonic(MNEMONIC, 0).unwrap().signer().unwrap();
-        let usdc = chain.deployment.token(Token::Usdc).unwrap();
+        let usdc = chain.deployment.token(SandboxToken::Usdc).unwrap();
         Self { _sandbox: sandbox, _folder: folder, client, sender, owner, session, usdc }
     }
 
@@ -74,7 +74,7 @@ impl World {
         // An authorisation uses a nonce of its own, next to that of its transaction.
         self.sender.reconcile(owner).await.unwrap();
         let nonce = self.client.provider().get_transaction_count(owner).await.unwrap();
-        let implementation = self.network().book.contract(Contract::Eip7702Delegator).unwrap();
+        let implementation = self.network().book.contract(KnownContract::Eip7702Delegator).unwrap();
         let authorization = Authorization { chain_id: U256::from(chain_id), address: implementation, nonce: nonce + 1 };
         let consent = self.owner.sign_hash_sync(&authorization.signature_hash()).unwrap();
         let authorization_list = vec![authorization.into_signed(consent)];
@@ -91,20 +91,20 @@ impl World {
             input: data,
         };
         let signature = self.owner.sign_hash_sync(&transaction.signature_hash()).unwrap();
-        let signed = Signed::new(transaction.into_signed(signature).into()).unwrap();
-        assert_eq!(self.deliver(signed).await, TxState::Included);
+        let signed = SignedTransaction::new(transaction.into_signed(signature).into()).unwrap();
+        assert_eq!(self.deliver(signed).await, SendState::Included);
     }
 
     /// Signs the payload with the session key, sends it, and returns the final state.
-    async fn as_session(&self, framed: SigningPayload) -> TxState {
+    async fn as_session(&self, framed: SigningPayload) -> SendState {
         let nonce = self.client.provider().get_transaction_count(self.session.address()).await.unwrap();
         self.deliver(self.session.sign(&to_sign(framed, nonce)).unwrap()).await
     }
 
-    async fn deliver(&self, signed: Signed) -> TxState {
-        let ticket = self.sender.take_nonce(signed.from()).await.unwrap();
+    async fn deliver(&self, signed: SignedTransaction) -> SendState {
+        let ticket = self.sender.reserve_nonce(signed.from()).await.unwrap();
         assert_eq!(ticket.nonce, signed.nonce());
-        let kept = self.sender.keep(ticket, signed, Route::Public, None).await.unwrap();
+        let kept = self.sender.keep(ticket, signed, SendRoute::Public, None).await.unwrap();
         let hash = kept.hash();
         self.sender.send(kept).await.unwrap();
         let patience = Duration::from_secs(60);
@@ -112,25 +112,29 @@ impl World {
     }
 
     /// Creates a grant with these limits, signed by the owner.
-    fn grant(&self, limits: Vec<Limit>) -> Grant {
-        Grant::read(self.network(), self.delegation(limits)).unwrap()
+    fn grant(&self, limits: Vec<CallLimit>) -> DelegationGrant {
+        DelegationGrant::read(self.network(), self.delegation(limits)).unwrap()
     }
 
-    fn delegation(&self, limits: Vec<Limit>) -> Delegation {
-        let limits = Limits::new(limits).unwrap();
+    fn delegation(&self, limits: Vec<CallLimit>) -> Delegation {
+        let limits = DelegationLimits::new(limits).unwrap();
         let (owner, session) = (self.owner.address(), self.session.address());
-        let (mut delegation, digest) = Grant::draft(self.network(), owner, session, &limits, U256::from(7)).unwrap();
+        let (mut delegation, digest) =
+            DelegationGrant::draft(self.network(), owner, session, &limits, U256::from(7)).unwrap();
         delegation.signature = self.owner.sign_hash_sync(&digest).unwrap().as_bytes().into();
         delegation
     }
 
-    fn account(&self, limits: Vec<Limit>) -> DelegatedAccount {
+    fn account(&self, limits: Vec<CallLimit>) -> DelegatedAccount {
         DelegatedAccount::new(LocalAccount::locked(self.session.address()), self.grant(limits)).unwrap()
     }
 
-    fn frame(&self, account: &DelegatedAccount, leg: Leg) -> Result<SigningPayload, PayloadError> {
+    fn prepare_payload(&self, account: &DelegatedAccount, leg: PlanLeg) -> Result<SigningPayload, PayloadError> {
         let chain_id = self.client.chain_id();
-        account.frame(proposal(self.owner.address(), chain_id, vec![leg]), &PayloadContext { chain_id, fees: FEES })
+        account.prepare_payload(
+            proposal(self.owner.address(), chain_id, vec![leg]),
+            &PayloadContext { chain_id, fees: FEES },
+        )
     }
 
     async fn usdc_of(&self, account: Address) -> U256 {
@@ -140,59 +144,59 @@ impl World {
         U256::from_be_slice(&answer)
     }
 
-    fn transfer(&self, to: Address, amount: u64) -> Leg {
+    fn transfer(&self, to: Address, amount: u64) -> PlanLeg {
         let call = Erc20::transferCall { to, value: U256::from(amount * USDC) };
         leg(self.usdc, U256::ZERO, call.abi_encode().into(), 80_000)
     }
 
     /// Only USDC, only until 2100, and a loss of at most 500 USDC in one call.
-    fn limits(&self) -> Vec<Limit> {
+    fn limits(&self) -> Vec<CallLimit> {
         vec![
-            Limit::Targets(vec![self.usdc]),
-            Limit::Time { after: 0, before: 4_102_444_800 },
-            Limit::TokenLoss { token: self.usdc, owner: self.owner.address(), amount: U256::from(500 * USDC) },
+            CallLimit::Targets(vec![self.usdc]),
+            CallLimit::Time { after: 0, before: 4_102_444_800 },
+            CallLimit::TokenLoss { token: self.usdc, owner: self.owner.address(), amount: U256::from(500 * USDC) },
         ]
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_key_does_for_its_owner_what_the_caveats_let_it_and_no_more() {
-    let world = World::new().await;
+    let world = DelegationHarness::new().await;
     let owner = world.owner.address();
     let account = world.account(world.limits());
     assert_eq!((account.address(), account.kind()), (owner, AccountKind::Delegated));
     let not_yet = account.grant().check(&world.client).await.unwrap_err();
-    assert!(matches!(not_yet, NotReady::NoDelegator { .. }), "{not_yet}");
+    assert!(matches!(not_yet, DelegationNotReady::NoDelegator { .. }), "{not_yet}");
     // The owner makes its account a delegator and gives the session key ether for gas.
     world.as_owner(world.session.address(), U256::from(10).pow(U256::from(17)), Bytes::new()).await;
     assert_eq!(account.grant().check(&world.client).await, Ok(()));
 
     // Within the limits: the owner's money moves, and the session key signs and pays for gas.
     let (friend, before) = (Address::repeat_byte(0x42), world.usdc_of(owner).await);
-    let framed = world.frame(&account, world.transfer(friend, 400)).unwrap();
+    let framed = world.prepare_payload(&account, world.transfer(friend, 400)).unwrap();
     let session = world.session.address();
     assert_eq!((framed.account(), framed.signer(), framed.payer()), (owner, session, session));
-    assert_eq!(framed.legs()[0].to, world.network().book.contract(Contract::DelegationManager).unwrap());
+    assert_eq!(framed.legs()[0].to, world.network().book.contract(KnownContract::DelegationManager).unwrap());
     assert_eq!(framed.exposed(), [owner, session]);
-    assert_eq!(world.as_session(framed).await, TxState::Included);
+    assert_eq!(world.as_session(framed).await, SendState::Included);
     assert_eq!(world.usdc_of(friend).await, U256::from(400 * USDC));
     assert_eq!(world.usdc_of(owner).await, before - U256::from(400 * USDC));
 
     // Above the maximum loss of one call: the chain rejects it.
-    let framed = world.frame(&account, world.transfer(friend, 501)).unwrap();
-    assert_eq!(world.as_session(framed).await, TxState::Reverted);
+    let framed = world.prepare_payload(&account, world.transfer(friend, 501)).unwrap();
+    assert_eq!(world.as_session(framed).await, SendState::Reverted);
     // A contract that is not listed is rejected locally, and by the chain if the call is sent anyway.
-    let weth = world.network().book.contract(Contract::WrappedNative).unwrap();
+    let weth = world.network().book.contract(KnownContract::WrappedNative).unwrap();
     let elsewhere =
         leg(weth, U256::ZERO, Erc20::transferCall { to: friend, value: U256::ONE }.abi_encode().into(), 80_000);
-    let told = world.frame(&account, elsewhere.clone()).unwrap_err();
+    let told = world.prepare_payload(&account, elsewhere.clone()).unwrap_err();
     assert!(told.to_string().contains(&weth.to_string()), "{told}");
     let smuggled = world.smuggle(&account, &elsewhere);
-    assert_eq!(world.as_session(smuggled).await, TxState::Reverted);
+    assert_eq!(world.as_session(smuggled).await, SendState::Reverted);
     assert_eq!(world.usdc_of(friend).await, U256::from(400 * USDC), "nothing of that moved anything");
 
     // Another key cannot use the delegation.
-    let stranger = Key::new(&SecretKey::generate().unwrap()).unwrap();
+    let stranger = SigningKey::new(&SecretKey::generate().unwrap()).unwrap();
     let other = DelegatedAccount::new(LocalAccount::locked(stranger.address()), world.grant(world.limits()));
     assert!(matches!(other, Err(GrantError::OtherSession { .. })), "{other:?}");
 
@@ -201,14 +205,14 @@ async fn a_session_key_does_for_its_owner_what_the_caveats_let_it_and_no_more() 
         delegation: account.grant().delegation().clone(),
     };
     world.as_owner(owner, U256::ZERO, revoke.abi_encode().into()).await;
-    assert_eq!(account.grant().check(&world.client).await, Err(NotReady::Revoked));
-    let framed = world.frame(&account, world.transfer(friend, 1)).unwrap();
-    assert_eq!(world.as_session(framed).await, TxState::Reverted);
+    assert_eq!(account.grant().check(&world.client).await, Err(DelegationNotReady::Revoked));
+    let framed = world.prepare_payload(&account, world.transfer(friend, 1)).unwrap();
+    assert_eq!(world.as_session(framed).await, SendState::Reverted);
 }
 
-impl World {
+impl DelegationHarness {
     /// Builds a payload around a call that the account itself would reject.
-    fn smuggle(&self, account: &DelegatedAccount, inner: &Leg) -> SigningPayload {
+    fn smuggle(&self, account: &DelegatedAccount, inner: &PlanLeg) -> SigningPayload {
         let call = DelegationManager::redeemDelegationsCall {
             permissionContexts: vec![vec![account.grant().delegation().clone()].abi_encode().into()],
             modes: vec![B256::ZERO],
@@ -220,48 +224,51 @@ impl World {
         let outer = leg(account.grant().manager(), U256::ZERO, call.abi_encode().into(), 600_000);
         let chain_id = self.client.chain_id();
         let plain = LocalAccount::locked(session);
-        plain.frame(proposal(session, chain_id, vec![outer]), &PayloadContext { chain_id, fees: FEES }).unwrap()
+        plain
+            .prepare_payload(proposal(session, chain_id, vec![outer]), &PayloadContext { chain_id, fees: FEES })
+            .unwrap()
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn time_count_method_and_value_are_limits_too() {
-    let world = World::new().await;
+    let world = DelegationHarness::new().await;
     let owner = world.owner.address();
     world.as_owner(world.session.address(), U256::from(10).pow(U256::from(17)), Bytes::new()).await;
     let friend = Address::repeat_byte(0x42);
-    let ended = vec![Limit::Targets(vec![world.usdc]), Limit::Time { after: 0, before: 1_700_000_000 }];
+    let ended = vec![CallLimit::Targets(vec![world.usdc]), CallLimit::Time { after: 0, before: 1_700_000_000 }];
     let once = vec![
-        Limit::Targets(vec![world.usdc, friend]),
-        Limit::Time { after: 0, before: 4_102_444_800 },
-        Limit::Calls(1),
-        Limit::Methods(vec![Erc20::transferCall::SELECTOR]),
-        Limit::Value(U256::ZERO),
+        CallLimit::Targets(vec![world.usdc, friend]),
+        CallLimit::Time { after: 0, before: 4_102_444_800 },
+        CallLimit::Calls(1),
+        CallLimit::Methods(vec![Erc20::transferCall::SELECTOR]),
+        CallLimit::Value(U256::ZERO),
     ];
-    let late = world.frame(&world.account(ended), world.transfer(friend, 1)).unwrap();
-    assert_eq!(world.as_session(late).await, TxState::Reverted);
+    let late = world.prepare_payload(&world.account(ended), world.transfer(friend, 1)).unwrap();
+    assert_eq!(world.as_session(late).await, SendState::Reverted);
 
     let account = world.account(once);
     let approve = Erc20::approveCall { spender: friend, value: U256::ONE }.abi_encode();
     let method = leg(world.usdc, U256::ZERO, approve.into(), 80_000);
-    let value = Leg { value: U256::ONE, ..world.transfer(friend, 1) };
+    let value = PlanLeg { value: U256::ONE, ..world.transfer(friend, 1) };
     for refused in [method, value] {
-        assert!(matches!(world.frame(&account, refused.clone()), Err(PayloadError::Unsupported(_))));
-        assert_eq!(world.as_session(world.smuggle(&account, &refused)).await, TxState::Reverted);
+        assert!(matches!(world.prepare_payload(&account, refused.clone()), Err(PayloadError::Unsupported(_))));
+        assert_eq!(world.as_session(world.smuggle(&account, &refused)).await, SendState::Reverted);
     }
-    let first = world.frame(&account, world.transfer(friend, 1)).unwrap();
-    assert_eq!(world.as_session(first.clone()).await, TxState::Included);
-    assert_eq!(world.as_session(first).await, TxState::Reverted, "once means once");
+    let first = world.prepare_payload(&account, world.transfer(friend, 1)).unwrap();
+    assert_eq!(world.as_session(first.clone()).await, SendState::Included);
+    assert_eq!(world.as_session(first).await, SendState::Reverted, "once means once");
     assert_eq!((world.usdc_of(friend).await, owner), (U256::from(USDC), account.address()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_owners_policy_contract_judges_every_call_of_the_session_key() {
     use bardo_abi::policy_cage::PolicyCage::{self, AssetRule, CallRule, Rules};
-    let world = World::new().await;
+    let world = DelegationHarness::new().await;
     world.as_owner(world.session.address(), U256::from(10).pow(U256::from(17)), Bytes::new()).await;
     let book = &world.network().book;
-    let (cage, permit2) = (book.contract(Contract::PolicyCage).unwrap(), book.contract(Contract::Permit2).unwrap());
+    let (cage, permit2) =
+        (book.contract(KnownContract::PolicyCage).unwrap(), book.contract(KnownContract::Permit2).unwrap());
     let feed = book.feeds().iter().find(|feed| feed.pair == "USDC / USD").unwrap().address;
     let set = Rules {
         assets: vec![AssetRule {
@@ -282,15 +289,15 @@ async fn the_owners_policy_contract_judges_every_call_of_the_session_key() {
         maxPriceAge: 86_400,
     };
     let limits = vec![
-        Limit::Targets(vec![world.usdc, cage]),
-        Limit::Time { after: 0, before: 4_102_444_800 },
-        Limit::PolicyCage,
+        CallLimit::Targets(vec![world.usdc, cage]),
+        CallLimit::Time { after: 0, before: 4_102_444_800 },
+        CallLimit::PolicyCage,
     ];
     let account = world.account(limits);
     let friend = Address::repeat_byte(0x42);
     // Without rules from the owner, nothing is allowed.
-    let framed = world.frame(&account, world.transfer(friend, 1)).unwrap();
-    assert_eq!(world.as_session(framed).await, TxState::Reverted);
+    let framed = world.prepare_payload(&account, world.transfer(friend, 1)).unwrap();
+    assert_eq!(world.as_session(framed).await, SendState::Reverted);
     world.as_owner(cage, U256::ZERO, PolicyCage::configureCall { set }.abi_encode().into()).await;
 
     let approve = |amount: u64| {
@@ -299,14 +306,14 @@ async fn the_owners_policy_contract_judges_every_call_of_the_session_key() {
     };
     let clear = leg(cage, U256::ZERO, PolicyCage::clearCall {}.abi_encode().into(), 80_000);
     for (what, leg, end) in [
-        ("a transfer inside the rules", world.transfer(friend, 100), TxState::Included),
-        ("an approval inside the rules", approve(100), TxState::Included),
-        ("more than one transaction may move", world.transfer(friend, 101), TxState::Reverted),
-        ("more than may be approved", approve(101), TxState::Reverted),
-        ("the rules themselves", clear, TxState::Reverted),
-        ("a transfer inside the rules, again", world.transfer(friend, 100), TxState::Included),
+        ("a transfer inside the rules", world.transfer(friend, 100), SendState::Included),
+        ("an approval inside the rules", approve(100), SendState::Included),
+        ("more than one transaction may move", world.transfer(friend, 101), SendState::Reverted),
+        ("more than may be approved", approve(101), SendState::Reverted),
+        ("the rules themselves", clear, SendState::Reverted),
+        ("a transfer inside the rules, again", world.transfer(friend, 100), SendState::Included),
     ] {
-        let framed = world.frame(&account, leg).unwrap();
+        let framed = world.prepare_payload(&account, leg).unwrap();
         assert_eq!(world.as_session(framed).await, end, "{what}");
     }
     assert_eq!(world.usdc_of(friend).await, U256::from(200 * USDC));
@@ -314,15 +321,15 @@ async fn the_owners_policy_contract_judges_every_call_of_the_session_key() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delegation_that_is_not_wholly_understood_is_none() {
-    let world = World::new().await;
+    let world = DelegationHarness::new().await;
     let good = world.delegation(world.limits());
     let network = world.network();
-    let read = |delegation: &Delegation| Grant::read(network, delegation.clone());
+    let read = |delegation: &Delegation| DelegationGrant::read(network, delegation.clone());
     assert_eq!(read(&good).unwrap().limits().all(), world.limits());
 
     // The manager's contract computes the same hash, so the owner signs what the chain verifies.
     let asked = DelegationManager::getDelegationHashCall { delegation: good.clone() }.abi_encode();
-    let manager = network.book.contract(Contract::DelegationManager).unwrap();
+    let manager = network.book.contract(KnownContract::DelegationManager).unwrap();
     let request = alloy::rpc::types::TransactionRequest { to: Some(manager.into()), ..Default::default() };
     let told = world.client.provider().call(request.input(asked.into())).await.unwrap();
     assert_eq!(grant::hash_of(&good).as_slice(), told.as_ref());
@@ -360,7 +367,7 @@ async fn a_delegation_that_is_not_wholly_understood_is_none() {
     for missing in [0, 1] {
         let mut limits = world.limits();
         limits.remove(missing);
-        assert!(matches!(Limits::new(limits), Err(LimitsError::Unlimited(_))));
+        assert!(matches!(DelegationLimits::new(limits), Err(LimitsError::Unlimited(_))));
     }
     let account = world.account(world.limits());
     let permit = crate::typed::TypedMessage::Permit2Transfer {
@@ -374,6 +381,6 @@ async fn a_delegation_that_is_not_wholly_understood_is_none() {
     };
     let mut signing = leg(world.usdc, U256::ZERO, vec![0; 100].into(), 80_000);
     signing.slots = vec![SignatureSlot { offset: 0, message: permit }];
-    let refused = world.frame(&account, signing).unwrap_err();
+    let refused = world.prepare_payload(&account, signing).unwrap_err();
     assert!(refused.to_string().contains("caveats limit calls, not signatures"), "{refused}");
 }

@@ -35,7 +35,7 @@ pub(super) struct Scrypt {
 
 /// Key derivation function with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stretching {
+pub(super) enum KeyDerivation {
     /// scrypt, used for new files.
     Scrypt(Scrypt),
     /// PBKDF2 with HMAC-SHA-256; read, never written.
@@ -46,9 +46,9 @@ pub(super) enum Stretching {
 }
 
 /// Bytes derived from a password and a salt.
-pub(super) struct Derived(Zeroizing<[u8; DERIVED]>);
+pub(super) struct DerivedKey(Zeroizing<[u8; DERIVED]>);
 
-impl Stretching {
+impl KeyDerivation {
     /// Checks that the parameters are within the limits for a file.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Stretching {
     }
 
     /// Derives the key bytes from a password; `None` for invalid parameters.
-    pub(super) fn derive(self, password: &Password, salt: &[u8]) -> Option<Derived> {
+    pub(super) fn derive(self, password: &Password, salt: &[u8]) -> Option<DerivedKey> {
         let mut out = Zeroizing::new([0u8; DERIVED]);
         match self {
             Self::Scrypt(Scrypt { log_n, r, p }) => {
@@ -84,11 +84,11 @@ impl Stretching {
                 pbkdf2::pbkdf2_hmac::<Sha256>(password.expose(), salt, rounds, out.as_mut_slice());
             }
         }
-        Some(Derived(out))
+        Some(DerivedKey(out))
     }
 }
 
-impl Derived {
+impl DerivedKey {
     /// Encrypts or decrypts in place, since counter mode is its own inverse.
     pub(super) fn crypt(&self, iv: &[u8; 16], bytes: &mut [u8; 32]) {
         let mut key = Zeroizing::new([0u8; 16]);

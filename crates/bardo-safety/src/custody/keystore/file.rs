@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::KeystoreError;
-use super::cipher::{OURS, Scrypt, Stretching};
+use super::cipher::{KeyDerivation, OURS, Scrypt};
 use crate::custody::binding::LedgerId;
 use crate::custody::secret::{Password, SecretError, SecretKey};
-use crate::custody::signing::Key;
+use crate::custody::signing::SigningKey;
 use bardo_base::text::SafeText;
 
 /// Maximum length of a salt, in bytes.
@@ -23,7 +23,7 @@ const LONGEST_SALT: usize = 128;
 #[derive(Debug)]
 pub(super) struct KeyFile {
     address: Option<Address>,
-    stretching: Stretching,
+    stretching: KeyDerivation,
     salt: Vec<u8>,
     iv: [u8; 16],
     ciphertext: [u8; 32],
@@ -33,37 +33,37 @@ pub(super) struct KeyFile {
 
 /// JSON representation of a key file.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct KeyFileForm {
     version: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     address: Option<String>,
     #[serde(alias = "Crypto")]
-    crypto: WrittenCrypto,
+    crypto: CryptoForm,
     /// Our additional member, which other wallets ignore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    bardo: Option<WrittenBinding>,
+    bardo: Option<BindingForm>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct WrittenCrypto {
+struct CryptoForm {
     cipher: String,
-    cipherparams: WrittenIv,
+    cipherparams: IvForm,
     ciphertext: String,
     kdf: String,
-    kdfparams: WrittenKdf,
+    kdfparams: KdfForm,
     mac: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct WrittenIv {
+struct IvForm {
     iv: String,
 }
 
 /// Parameters of both functions; `kdf` determines the required ones.
 #[derive(Default, Serialize, Deserialize)]
-struct WrittenKdf {
+struct KdfForm {
     dklen: u64,
     salt: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ struct WrittenKdf {
 }
 
 #[derive(Serialize, Deserialize)]
-struct WrittenBinding {
+struct BindingForm {
     ledger: String,
     seal: String,
 }
@@ -92,32 +92,32 @@ pub(super) fn write(
     ledger: &LedgerId,
 ) -> Result<Zeroizing<String>, KeystoreError> {
     let (salt, iv, id) = (random::<32>()?, random::<16>()?, random::<16>()?);
-    let derived = Stretching::Scrypt(OURS).derive(password, &salt).ok_or(SecretError::NoRandomness)?;
+    let derived = KeyDerivation::Scrypt(OURS).derive(password, &salt).ok_or(SecretError::NoRandomness)?;
     let mut ciphertext = Zeroizing::new(*secret.expose());
     derived.crypt(&iv, &mut ciphertext);
     let mac = derived.mac(ciphertext.as_slice());
     let seal = derived.seal(&[ledger.as_str().as_bytes(), address.as_slice(), mac.as_slice()]);
     let Scrypt { log_n, r, p } = OURS;
-    let written = Written {
+    let written = KeyFileForm {
         version: 3,
         id: Some(uuid(id)),
         address: Some(hex::encode(address)),
-        crypto: WrittenCrypto {
+        crypto: CryptoForm {
             cipher: "aes-128-ctr".into(),
-            cipherparams: WrittenIv { iv: hex::encode(iv) },
+            cipherparams: IvForm { iv: hex::encode(iv) },
             ciphertext: hex::encode(ciphertext.as_slice()),
             kdf: "scrypt".into(),
-            kdfparams: WrittenKdf {
+            kdfparams: KdfForm {
                 dklen: 32,
                 salt: hex::encode(salt),
                 n: Some(1 << log_n),
                 r: Some(r),
                 p: Some(p),
-                ..WrittenKdf::default()
+                ..KdfForm::default()
             },
             mac: hex::encode(mac),
         },
-        bardo: Some(WrittenBinding { ledger: ledger.to_string(), seal: hex::encode(seal) }),
+        bardo: Some(BindingForm { ledger: ledger.to_string(), seal: hex::encode(seal) }),
     };
     let text = serde_json::to_string_pretty(&written).map_err(|_| SecretError::NoRandomness)?;
     Ok(Zeroizing::new(format!("{text}\n")))
@@ -127,7 +127,7 @@ impl KeyFile {
     /// Parses a file's text. None of its content is trusted.
     pub(super) fn parse(text: &str, path: &Path) -> Result<Self, KeystoreError> {
         let form = |reason: &str| KeystoreError::Form { path: path.to_owned(), reason: SafeText::clean(reason, 200) };
-        let written: Written = serde_json::from_str(text).map_err(|error| form(&error.to_string()))?;
+        let written: KeyFileForm = serde_json::from_str(text).map_err(|error| form(&error.to_string()))?;
         if written.version != 3 {
             return Err(form("it is not of version 3"));
         }
@@ -155,13 +155,13 @@ impl KeyFile {
                 if u32::from(log_n) >= r.saturating_mul(16) {
                     return Err(form("its scrypt cost is beyond what its block size allows (RFC 7914)"));
                 }
-                Stretching::Scrypt(Scrypt { log_n, r, p })
+                KeyDerivation::Scrypt(Scrypt { log_n, r, p })
             }
             "pbkdf2" => {
                 if kdf.prf.as_deref() != Some("hmac-sha256") {
                     return Err(form("its PBKDF2 does not use hmac-sha256"));
                 }
-                Stretching::Pbkdf2 { rounds: kdf.c.filter(|rounds| *rounds > 0).ok_or_else(missing)? }
+                KeyDerivation::Pbkdf2 { rounds: kdf.c.filter(|rounds| *rounds > 0).ok_or_else(missing)? }
             }
             _ => return Err(form("its key derivation is neither scrypt nor pbkdf2")),
         };
@@ -185,7 +185,7 @@ impl KeyFile {
         };
         let bound = match written.bardo {
             None => None,
-            Some(WrittenBinding { ledger, seal }) => {
+            Some(BindingForm { ledger, seal }) => {
                 let ledger = ledger.parse().map_err(|_| form("its ledger name is invalid"))?;
                 let seal = B256::try_from(bytes(&seal, "seal")?.as_slice()).map_err(|_| exact("seal"))?;
                 Some((ledger, seal))
@@ -209,7 +209,7 @@ impl KeyFile {
         let mut bytes = Zeroizing::new(self.ciphertext);
         derived.crypt(&self.iv, &mut bytes);
         let secret = SecretKey::from_bytes(bytes)?;
-        let found = Key::new(&secret).ok_or(SecretError::OutOfRange)?.address();
+        let found = SigningKey::new(&secret).ok_or(SecretError::OutOfRange)?.address();
         if let Some(claimed) = self.address
             && claimed != found
         {

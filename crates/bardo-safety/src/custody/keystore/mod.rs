@@ -25,7 +25,7 @@ use alloy::primitives::Address;
 use super::binding::LedgerId;
 use super::local::LocalAccount;
 use super::secret::{Password, SecretError, SecretKey, for_a_new_key};
-use super::signing::Key;
+use super::signing::SigningKey;
 use bardo_base::text::SafeText;
 
 pub use cipher::{MOST_MEMORY, MOST_ROUNDS};
@@ -191,7 +191,7 @@ impl Keystore {
         if path.exists() {
             return Err(KeystoreError::Exists { name: name.clone(), path });
         }
-        let key = Key::new(secret).ok_or(SecretError::OutOfRange)?;
+        let key = SigningKey::new(secret).ok_or(SecretError::OutOfRange)?;
         let address = key.address();
         let written = file::write(secret, &password, address, ledger)?;
         folder::create(&self.folder, &path, written.as_bytes(), name)?;
@@ -230,7 +230,7 @@ impl Keystore {
             return Err(KeystoreError::OtherLedger { name: name.clone(), own, found });
         }
         let secret = file.open(password, &path)?;
-        let key = Key::new(&secret).ok_or(SecretError::OutOfRange)?;
+        let key = SigningKey::new(&secret).ok_or(SecretError::OutOfRange)?;
         Ok(LocalAccount::open(key))
     }
 
@@ -242,7 +242,7 @@ impl Keystore {
     pub fn verify(&self, name: &KeyName, password: &Password) -> Result<Address, KeystoreError> {
         let (path, file) = self.read(name)?;
         let secret = file.open(password, &path)?;
-        Ok(Key::new(&secret).ok_or(SecretError::OutOfRange)?.address())
+        Ok(SigningKey::new(&secret).ok_or(SecretError::OutOfRange)?.address())
     }
 
     /// Decrypts the key of another wallet's file at any path, for importing.

@@ -15,12 +15,12 @@ impl File {
     fn bridge_beside(&mut self, whole: u64, worth: u64, others: &[(ReservationId, u64)]) -> ReservationId {
         let others: Vec<_> = others.iter().map(|(id, worth)| (*id, dollars(*worth))).collect();
         self.write(|transaction| {
-            let caps = Caps { cooldown: 0, trades_per_hour: 100, ..caps() };
-            let wish = Request { equity: dollars(whole), ..request(1) };
+            let caps = LedgerCaps { cooldown: 0, trades_per_hour: 100, ..caps() };
+            let wish = ReservationRequest { equity: dollars(whole), ..request(1) };
             let id = reserve(transaction, DAY, &caps, &party(), &wish)?;
-            weigh_away(transaction, &party(), dollars(whole), &others)?;
-            let leaving = Leaving { worth: dollars(worth), whole: dollars(whole), to: THERE };
-            note_leaving(transaction, id, &party(), leaving)?;
+            update_in_transit(transaction, &party(), dollars(whole), &others)?;
+            let leaving = BridgedValue { worth: dollars(worth), whole: dollars(whole), to: THERE };
+            record_bridged(transaction, id, &party(), leaving)?;
             Ok(id)
         })
         .unwrap()
@@ -28,20 +28,21 @@ impl File {
 
     fn weigh(&mut self, whole: u64, away: &[(ReservationId, u64)]) {
         let away: Vec<_> = away.iter().map(|(id, worth)| (*id, dollars(*worth))).collect();
-        self.write(|transaction| weigh_away(transaction, &party(), dollars(whole), &away)).unwrap();
+        self.write(|transaction| update_in_transit(transaction, &party(), dollars(whole), &away)).unwrap();
     }
 
     fn arrives(&mut self, id: ReservationId) -> Option<(u64, u64)> {
         let moved = self.write(|transaction| {
             let moved = note_arrived(transaction, DAY, id)?;
-            settle(transaction, DAY, id, Outcome::Done { spent: dollars(1) }, 3)?;
+            settle(transaction, DAY, id, ReservationOutcome::Done { spent: dollars(1) }, 3)?;
             Ok(moved)
         });
         moved.unwrap().map(|moved| (moved.before.get(), moved.after.get()))
     }
 
     fn sees(&mut self, chain_id: u64, whole: u64) {
-        self.write(|transaction| observe(transaction, DAY, &Party { chain_id, ..party() }, dollars(whole))).unwrap();
+        self.write(|transaction| observe(transaction, DAY, &Originator { chain_id, ..party() }, dollars(whole)))
+            .unwrap();
     }
 
     /// Returns the high-water marks of both chains, in whole dollars.
@@ -67,9 +68,13 @@ fn the_mark_goes_with_the_money_and_a_fall_in_percent_stays_what_it_was() {
     let id = file.bridge(950, 855);
     assert_eq!(file.marks(), [1_000, 100], "nothing moves before it has arrived");
     let carried = |file: &File, chain_id| carried(&file.connection, chain_id, party().account).unwrap();
-    assert_eq!((carried(&file, HERE), carried(&file, THERE)), (dollars(855), Micros::ZERO), "it is no loss meanwhile");
+    assert_eq!(
+        (carried(&file, HERE), carried(&file, THERE)),
+        (dollars(855), MicroUsd::ZERO),
+        "it is no loss meanwhile"
+    );
     assert_eq!(file.arrives(id), Some((1_000_000_000, 100_000_000)));
-    assert_eq!(carried(&file, HERE), Micros::ZERO);
+    assert_eq!(carried(&file, HERE), MicroUsd::ZERO);
     // 95 of 100 here, 955 of 1,000 there: what was lost is left behind nowhere.
     assert_eq!(file.marks(), [100, 1_000]);
     assert_eq!(file.noted(), 0);
@@ -146,7 +151,7 @@ fn what_comes_back_moves_no_mark_and_a_mark_that_was_forgotten_comes_back_by_not
     let mut file = File::new();
     file.sees(THERE, 100);
     let id = file.bridge(1_000, 500);
-    file.settle(DAY, id, Outcome::Withdrawn).unwrap();
+    file.settle(DAY, id, ReservationOutcome::Withdrawn).unwrap();
     assert_eq!((file.marks(), file.noted()), ([1_000, 100], 0));
     assert_eq!(file.write(|transaction| note_arrived(transaction, DAY, id)).unwrap(), None);
 
@@ -169,11 +174,12 @@ fn what_leaves_where_something_is_to_arrive_takes_its_part_of_the_mark_along() {
     let id = file.bridge(1_000, 500);
     let back = file
         .write(|transaction| {
-            let party = Party { chain_id: THERE, ..party() };
-            let caps = Caps { cooldown: 0, ..caps() };
-            let id = reserve(transaction, DAY, &caps, &party, &Request { equity: dollars(400), ..request(1) })?;
-            let leaving = Leaving { worth: dollars(300), whole: dollars(400), to: HERE };
-            note_leaving(transaction, id, &party, leaving)?;
+            let party = Originator { chain_id: THERE, ..party() };
+            let caps = LedgerCaps { cooldown: 0, ..caps() };
+            let id =
+                reserve(transaction, DAY, &caps, &party, &ReservationRequest { equity: dollars(400), ..request(1) })?;
+            let leaving = BridgedValue { worth: dollars(300), whole: dollars(400), to: HERE };
+            record_bridged(transaction, id, &party, leaving)?;
             Ok(id)
         })
         .unwrap();

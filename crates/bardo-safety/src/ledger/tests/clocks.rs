@@ -7,11 +7,11 @@ const MINUTE: u64 = 60_000;
 impl File {
     fn reserve_by_chain(&mut self, now: u64, block_time: u64, whole: u64) -> Result<ReservationId, LedgerError> {
         // Limits on trades and cooldowns are not tested here.
-        let caps = Caps { cooldown: 0, trades_per_hour: 100, ..caps() };
+        let caps = LedgerCaps { cooldown: 0, trades_per_hour: 100, ..caps() };
         self.write(|transaction| reserve_by_chain(transaction, now, block_time, &caps, &party(), &request(whole)))
     }
 
-    fn moved(&self, now: u64) -> (Micros, Micros) {
+    fn moved(&self, now: u64) -> (MicroUsd, MicroUsd) {
         let party = party();
         let usage = usage(&self.connection, now, party.chain_id, party.account, [&WETH], 0).unwrap();
         (usage.moved[&WETH], usage.tokens[&WETH])
@@ -24,7 +24,7 @@ fn a_clock_that_is_set_forward_frees_nothing_where_the_chain_tells_the_time() {
     for minute in 0..6 {
         let at = now + minute * 61 * MINUTE;
         let id = file.reserve_by_chain(at, at, 100).unwrap();
-        file.settle(at, id, Outcome::Done { spent: dollars(100) }).unwrap();
+        file.settle(at, id, ReservationOutcome::Done { spent: dollars(100) }).unwrap();
     }
     let at = now + 6 * 61 * MINUTE;
     // The day's limit is used up. Neither a machine whose clock is ahead nor a call changes that.
@@ -33,13 +33,13 @@ fn a_clock_that_is_set_forward_frees_nothing_where_the_chain_tells_the_time() {
         assert_eq!(rules(file.reserve_by_chain(at + ahead, at, 1)), ["max_daily_spend_usd"], "{ahead}");
     }
     // A settlement under the wrong clock does not change it either.
-    let exit = Request { exempt: true, takes_back: true, spend: Micros::ZERO, ..request(0) };
+    let exit = ReservationRequest { exempt: true, takes_back: true, spend: MicroUsd::ZERO, ..request(0) };
     let id = file.write(|transaction| reserve_by_chain(transaction, at, at, &caps(), &party(), &exit)).unwrap();
-    file.settle(at + 40 * DAY, id, Outcome::Done { spent: Micros::ZERO }).unwrap();
+    file.settle(at + 40 * DAY, id, ReservationOutcome::Done { spent: MicroUsd::ZERO }).unwrap();
     assert_eq!(rules(file.reserve_by_chain(at + 40 * DAY, at, 1)), ["max_daily_spend_usd"]);
     // A day later on the chain, there is room again.
     let id = file.reserve_by_chain(at + DAY, at + DAY, 1).unwrap();
-    file.settle(at + DAY, id, Outcome::Withdrawn).unwrap();
+    file.settle(at + DAY, id, ReservationOutcome::Withdrawn).unwrap();
     // A chain that is slightly behind blocks nothing.
     assert_eq!(rules(file.reserve_by_chain(at + DAY, at + DAY - CLOCK_SLACK / 2, 1)), [""; 0]);
 }
@@ -49,58 +49,58 @@ fn a_clock_that_is_behind_the_chain_counts_nothing_that_would_be_old_when_it_is_
     let (mut file, at) = (File::new(), 1_000 * DAY);
     assert_eq!(file.reserve_by_chain(at - DAY, at, 100), Err(LedgerError::ClockBehind { by: DAY }));
     // Revocations and exits do not depend on the clock.
-    let back = Request { exempt: true, takes_back: true, spend: Micros::ZERO, ..request(0) };
-    let exit = Request { exempt: true, exit: true, ..request(1) };
+    let back = ReservationRequest { exempt: true, takes_back: true, spend: MicroUsd::ZERO, ..request(0) };
+    let exit = ReservationRequest { exempt: true, exit: true, ..request(1) };
     for one in [back, exit] {
         let id = file.write(|tx| reserve_by_chain(tx, at - DAY, at, &caps(), &party(), &one)).unwrap();
-        file.settle(at - DAY, id, Outcome::Withdrawn).unwrap();
+        file.settle(at - DAY, id, ReservationOutcome::Withdrawn).unwrap();
     }
     // A clock behind by up to the slack is accepted, and one further behind is not.
     let id = file.reserve_by_chain(at - CLOCK_SLACK, at, 100).unwrap();
-    file.settle(at, id, Outcome::Done { spent: dollars(100) }).unwrap();
+    file.settle(at, id, ReservationOutcome::Done { spent: dollars(100) }).unwrap();
     let by = CLOCK_SLACK + 1;
     assert_eq!(file.reserve_by_chain(at, at + by, 100), Err(LedgerError::ClockBehind { by }));
     // An endpoint that reports a false time has not advanced the ledger's clock.
     assert_eq!(clock(&file.connection).unwrap(), at);
     // A later time that the ledger has seen counts, whatever the machine's clock shows.
     let id = file.reserve_by_chain(at - DAY, at + MINUTE, 100).unwrap();
-    file.settle(at - DAY, id, Outcome::Withdrawn).unwrap();
+    file.settle(at - DAY, id, ReservationOutcome::Withdrawn).unwrap();
 }
 
 #[test]
 fn what_another_account_has_sold_is_not_in_this_ones_share() {
-    let (mut file, caps) = (File::new(), Caps { cooldown: 0, ..caps() });
-    let other = Party { account: Address::repeat_byte(0xb0), ..party() };
+    let (mut file, caps) = (File::new(), LedgerCaps { cooldown: 0, ..caps() });
+    let other = Originator { account: Address::repeat_byte(0xb0), ..party() };
     for (whose, sold) in [(&other, 70), (&party(), 20)] {
         let id = file.write(|tx| reserve(tx, DAY, &caps, whose, &request(1))).unwrap();
         file.write(|tx| note_moved(tx, id, &[(WETH, dollars(sold))].into())).unwrap();
-        file.settle(DAY, id, Outcome::Done { spent: dollars(sold) }).unwrap();
+        file.settle(DAY, id, ReservationOutcome::Done { spent: dollars(sold) }).unwrap();
     }
     assert_eq!(file.moved(DAY).0, dollars(20));
 }
 
 #[test]
 fn what_has_gone_out_once_is_not_counted_again_where_it_is_held_again() {
-    let (mut file, caps) = (File::new(), Caps { cooldown: 0, ..caps() });
+    let (mut file, caps) = (File::new(), LedgerCaps { cooldown: 0, ..caps() });
     let sold = |file: &mut File, outcome| {
         let id = file.reserve(DAY, &caps, &request(50)).unwrap();
         file.write(|tx| note_moved(tx, id, &[(WETH, dollars(40))].into())).unwrap();
         file.settle(DAY, id, outcome).unwrap();
-        let again = file.write(|tx| hold_again(tx, DAY + 1, id)).unwrap();
-        file.settle(DAY + 2, again, Outcome::Done { spent: dollars(50) }).unwrap();
+        let again = file.write(|tx| reserve_again(tx, DAY + 1, id)).unwrap();
+        file.settle(DAY + 2, again, ReservationOutcome::Done { spent: dollars(50) }).unwrap();
         file.moved(DAY + 2).0
     };
-    assert_eq!(sold(&mut file, Outcome::Done { spent: dollars(50) }), dollars(40));
+    assert_eq!(sold(&mut file, ReservationOutcome::Done { spent: dollars(50) }), dollars(40));
     // An amount that had not counted counts now.
-    assert_eq!(sold(&mut file, Outcome::NotSent), dollars(80));
+    assert_eq!(sold(&mut file, ReservationOutcome::NotSent), dollars(80));
 }
 
 #[test]
 fn what_was_only_allowed_begun_or_offered_in_vain_has_not_gone_out() {
-    let (mut file, caps, mut now) = (File::new(), Caps { cooldown: 0, ..caps() }, DAY);
-    let mut done = |moved: u64, outcome: Outcome| {
+    let (mut file, caps, mut now) = (File::new(), LedgerCaps { cooldown: 0, ..caps() }, DAY);
+    let mut done = |moved: u64, outcome: ReservationOutcome| {
         now += HOUR;
-        let wish = Request { tokens: [(WETH, dollars(50))].into(), ..request(50) };
+        let wish = ReservationRequest { tokens: [(WETH, dollars(50))].into(), ..request(50) };
         let id = file.reserve(now, &caps, &wish).unwrap();
         let moved = if moved == 0 { [].into() } else { [(WETH, dollars(moved))].into() };
         file.write(|transaction| note_moved(transaction, id, &moved)).unwrap();
@@ -108,27 +108,27 @@ fn what_was_only_allowed_begun_or_offered_in_vain_has_not_gone_out() {
         file.moved(now)
     };
     // An allowance counts as spent, but nothing left the account.
-    assert_eq!(done(0, Outcome::Done { spent: dollars(50) }), (Micros::ZERO, dollars(50)));
+    assert_eq!(done(0, ReservationOutcome::Done { spent: dollars(50) }), (MicroUsd::ZERO, dollars(50)));
     // An unfilled order and a plan that only began count with their cost at most.
-    assert_eq!(done(50, Outcome::Done { spent: dollars(1) }).0, dollars(1));
-    assert_eq!(done(50, Outcome::Reverted { gas: dollars(1) }).0, dollars(1));
-    assert_eq!(done(50, Outcome::NotSent).0, dollars(1));
+    assert_eq!(done(50, ReservationOutcome::Done { spent: dollars(1) }).0, dollars(1));
+    assert_eq!(done(50, ReservationOutcome::Reverted { gas: dollars(1) }).0, dollars(1));
+    assert_eq!(done(50, ReservationOutcome::NotSent).0, dollars(1));
     // A completed sale.
-    assert_eq!(done(40, Outcome::Done { spent: dollars(45) }).0, dollars(41));
+    assert_eq!(done(40, ReservationOutcome::Done { spent: dollars(45) }).0, dollars(41));
 }
 
 #[test]
 fn what_is_held_again_counts_until_it_is_settled_anew() {
-    let (mut file, caps) = (File::new(), Caps { cooldown: 0, ..caps() });
+    let (mut file, caps) = (File::new(), LedgerCaps { cooldown: 0, ..caps() });
     let id = file.reserve(DAY, &caps, &request(100)).unwrap();
-    file.settle(DAY, id, Outcome::NotSent).unwrap();
-    assert_eq!(held(&file.connection).unwrap(), Micros::ZERO);
-    let again = file.write(|transaction| hold_again(transaction, DAY + 1, id)).unwrap();
+    file.settle(DAY, id, ReservationOutcome::NotSent).unwrap();
+    assert_eq!(held(&file.connection).unwrap(), MicroUsd::ZERO);
+    let again = file.write(|transaction| reserve_again(transaction, DAY + 1, id)).unwrap();
     assert_eq!(held(&file.connection).unwrap(), dollars(100));
-    file.settle(DAY + 2, again, Outcome::Done { spent: dollars(90) }).unwrap();
+    file.settle(DAY + 2, again, ReservationOutcome::Done { spent: dollars(90) }).unwrap();
     let party = party();
     let used = usage(&file.connection, DAY + 2, party.chain_id, party.account, [], 0).unwrap();
-    assert_eq!((held(&file.connection).unwrap(), used.spent(Span::Day)), (Micros::ZERO, dollars(90)));
-    let unknown = file.write(|transaction| hold_again(transaction, DAY + 3, ReservationId::stored(99)));
+    assert_eq!((held(&file.connection).unwrap(), used.spent(CapPeriod::Day)), (MicroUsd::ZERO, dollars(90)));
+    let unknown = file.write(|transaction| reserve_again(transaction, DAY + 3, ReservationId::stored(99)));
     assert_eq!(unknown, Err(LedgerError::Unknown(99)));
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::orders::ending::has_arrived;
+use crate::orders::order_end::has_arrived;
 use crate::sample::bridge_order;
 use crate::typed::TypedMessage;
 
@@ -38,12 +38,12 @@ fn told_with(
         locked: Some(place()),
         repaid: Some(place()),
         refunded: None,
-        delivery: came.map(|(filler, came)| Delivery { place: place(), filler, came: came.map(U256::from) }),
+        delivery: came.map(|(filler, came)| DeliveryEvent { place: place(), filler, came: came.map(U256::from) }),
         untold,
         refund_from: None,
     };
     let seen = seen(&record, intent, &standing, bids, Vec::new(), ("ethereum".to_owned(), "base".to_owned()));
-    let Card::Intent(update) = &seen.card else { panic!("a bridge has a bridge's card") };
+    let CardState::Intent(update) = &seen.card else { panic!("a bridge has a bridge's card") };
     let money = update.money.as_str().to_owned();
     (seen, money)
 }
@@ -55,28 +55,28 @@ fn what_was_paid_on_and_not_seen_to_arrive_is_told_as_that_and_waited_for() {
     let (seen, money) = told(None, deadline);
     assert_eq!((seen.end, money.as_str()), (None, nowhere), "it may be told over there a little later");
     let (seen, money) = told(None, deadline + 1);
-    assert_eq!((seen.end, money.as_str()), (Some(Ending::Took), nowhere));
-    assert!(!has_arrived(&seen.card, Ending::Took));
+    assert_eq!((seen.end, money.as_str()), (Some(OrderEnd::Took), nowhere));
+    assert!(!has_arrived(&seen.card, OrderEnd::Took));
 
     // The settler reports a delivery that the balance does not confirm: this is not an arrival.
     for came in [None, Some(3_999_999)] {
         let (seen, money) = told(Some(came), deadline);
-        assert_eq!((seen.end, money.as_str()), (Some(Ending::Took), "delivered on base, according to its settler"));
-        assert!(!has_arrived(&seen.card, Ending::Took));
+        assert_eq!((seen.end, money.as_str()), (Some(OrderEnd::Took), "delivered on base, according to its settler"));
+        assert!(!has_arrived(&seen.card, OrderEnd::Took));
     }
     let (seen, money) = told(Some(Some(4_000_000)), deadline);
-    assert_eq!((seen.end, money.as_str()), (Some(Ending::Took), "4 USDC arrived on base"));
-    assert!(has_arrived(&seen.card, Ending::Took));
-    assert!(!has_arrived(&seen.card, Ending::TookNothing));
+    assert_eq!((seen.end, money.as_str()), (Some(OrderEnd::Took), "4 USDC arrived on base"));
+    assert!(has_arrived(&seen.card, OrderEnd::Took));
+    assert!(!has_arrived(&seen.card, OrderEnd::TookNothing));
 }
 
 #[test]
 fn endpoints_that_contradict_each_other_about_a_delivery_end_nothing() {
     let late = u64::from(DEADLINE) + 1;
-    assert_eq!(told_by(None, late, false).0.end, Some(Ending::Took));
+    assert_eq!(told_by(None, late, false).0.end, Some(OrderEnd::Took));
     let (seen, _) = told_by(None, late, true);
     assert_eq!(seen.end, None, "it may have been delivered");
-    let Card::Intent(update) = &seen.card else { panic!("a bridge has a bridge's card") };
+    let CardState::Intent(update) = &seen.card else { panic!("a bridge has a bridge's card") };
     assert!(update.remark.as_str().contains("contradict each other"), "{}", update.remark);
 }
 
@@ -92,7 +92,7 @@ fn the_account_that_delivered_is_the_one_chosen_bid() {
     let chosen = |filler: Option<u8>, bids: &[RelayerBid]| {
         let came = filler.map(|seed| (Address::repeat_byte(seed), Some(4_000_000)));
         let (seen, _) = told_with(came, u64::from(DEADLINE), false, bids);
-        let Card::Intent(update) = seen.card else { panic!("a bridge has a bridge's card") };
+        let CardState::Intent(update) = seen.card else { panic!("a bridge has a bridge's card") };
         let chosen: Vec<Address> = update.bids.iter().filter(|bid| bid.chosen).map(|bid| bid.filler).collect();
         (chosen, update.filler)
     };

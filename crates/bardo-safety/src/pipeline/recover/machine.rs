@@ -2,9 +2,9 @@
 //! executing a step are in `recover`.
 
 use super::super::commit::ReservedSpend;
-use crate::policy_engine::End;
+use crate::policy_engine::ActionEnd;
 
-pub use bardo_session::recovery::{Found, Step};
+pub use bardo_session::recovery::{RecoveryState, RecoveryStep};
 
 /// Recovery table: finding, step, and step while a stop is in force. Under a stop nothing is sent except revocations,
 /// which count as not stopped; outcomes are recorded all the same.
@@ -12,37 +12,39 @@ pub use bardo_session::recovery::{Found, Step};
 /// Unused permits, approval requests and timers are kept in memory only. They end with the process, so recovery never
 /// finds them.
 #[rustfmt::skip]
-pub const TABLE: &[(Found, Step, Step)] = &[
-    (Found::Owned,       Step::LeaveAlone,   Step::LeaveAlone),
-    (Found::LooseNonce,  Step::GiveBack,     Step::GiveBack),
-    (Found::Unsigned,    Step::Withdraw,     Step::Withdraw),
-    (Found::Waiting,     Step::SendAgain,    Step::Watch),
-    (Found::Shallow,     Step::Watch,        Step::Watch),
-    (Found::Whole,       Step::CountAll,     Step::CountAll),
-    (Found::Begun,       Step::CountFees,    Step::CountFees),
-    (Found::Half,        Step::CountAll,     Step::CountAll),
-    (Found::Failed,      Step::CountGas,     Step::CountGas),
-    (Found::Gone,        Step::CountNothing, Step::CountNothing),
-    (Found::GoneHalfway, Step::CountGas,     Step::CountGas),
-    (Found::Untold,      Step::Watch,        Step::Watch),
+pub const TABLE: &[(RecoveryState, RecoveryStep, RecoveryStep)] = &[
+    (RecoveryState::Owned,       RecoveryStep::LeaveAlone,   RecoveryStep::LeaveAlone),
+    (RecoveryState::LooseNonce,  RecoveryStep::GiveBack,     RecoveryStep::GiveBack),
+    (RecoveryState::Unsigned,    RecoveryStep::Withdraw,     RecoveryStep::Withdraw),
+    (RecoveryState::Waiting,     RecoveryStep::SendAgain,    RecoveryStep::Watch),
+    (RecoveryState::Shallow,     RecoveryStep::Watch,        RecoveryStep::Watch),
+    (RecoveryState::Whole,       RecoveryStep::CountAll,     RecoveryStep::CountAll),
+    (RecoveryState::Begun,       RecoveryStep::CountFees,    RecoveryStep::CountFees),
+    (RecoveryState::Half,        RecoveryStep::CountAll,     RecoveryStep::CountAll),
+    (RecoveryState::Failed,      RecoveryStep::CountGas,     RecoveryStep::CountGas),
+    (RecoveryState::Gone,        RecoveryStep::CountNothing, RecoveryStep::CountNothing),
+    (RecoveryState::GoneHalfway, RecoveryStep::CountGas,     RecoveryStep::CountGas),
+    (RecoveryState::Untold,      RecoveryStep::Watch,        RecoveryStep::Watch),
 ];
 
 /// Returns the step for a finding; `stopped` selects the column for a stop in force.
-pub fn step(what: Found, stopped: bool) -> Step {
+pub fn step(what: RecoveryState, stopped: bool) -> RecoveryStep {
     let row = TABLE.iter().find(|(found, _, _)| *found == what);
     // The table has a row for every finding; a test counts them.
-    row.map_or(Step::Watch, |(_, step, halted)| if stopped { *halted } else { *step })
+    row.map_or(RecoveryStep::Watch, |(_, step, halted)| if stopped { *halted } else { *step })
 }
 
-/// Returns the end of a reservation after `step`; [`End::Unclear`] if it stays open.
-pub(in super::super) fn end(step: Step, held: ReservedSpend) -> End {
+/// Returns the end of a reservation after `step`; [`ActionEnd::Unclear`] if it stays open.
+pub(in super::super) fn end(step: RecoveryStep, held: ReservedSpend) -> ActionEnd {
     match step {
-        Step::CountAll => End::Done { spent: held.spent },
-        Step::CountFees => End::Partly { spent: held.gas },
-        Step::CountGas => End::Reverted { gas: held.gas },
-        Step::CountNothing => End::NotSent,
-        Step::Withdraw => End::Withdrawn,
-        Step::LeaveAlone | Step::GiveBack | Step::SendAgain | Step::Watch => End::Unclear,
+        RecoveryStep::CountAll => ActionEnd::Done { spent: held.spent },
+        RecoveryStep::CountFees => ActionEnd::Partly { spent: held.gas },
+        RecoveryStep::CountGas => ActionEnd::Reverted { gas: held.gas },
+        RecoveryStep::CountNothing => ActionEnd::NotSent,
+        RecoveryStep::Withdraw => ActionEnd::Withdrawn,
+        RecoveryStep::LeaveAlone | RecoveryStep::GiveBack | RecoveryStep::SendAgain | RecoveryStep::Watch => {
+            ActionEnd::Unclear
+        }
     }
 }
 
@@ -55,13 +57,13 @@ mod tests {
     #[test]
     fn there_is_one_row_for_everything_that_can_be_found() {
         let rows: Vec<_> = TABLE.iter().map(|(found, _, _)| *found).collect();
-        assert_eq!(rows, Found::ALL);
+        assert_eq!(rows, RecoveryState::ALL);
     }
 
     #[test]
     fn under_a_stop_nothing_is_sent_and_everything_else_is_as_ever() {
         for (found, step, halted) in TABLE {
-            let expected = if *step == Step::SendAgain { Step::Watch } else { *step };
+            let expected = if *step == RecoveryStep::SendAgain { RecoveryStep::Watch } else { *step };
             assert_eq!(*halted, expected, "{found}");
         }
     }
@@ -73,9 +75,9 @@ mod tests {
             spent: "9".parse::<Usd>().unwrap(),
             gas: "1".parse().unwrap(),
         };
-        for found in Found::ALL {
-            let freed = matches!(end(step(found, false), held), End::NotSent | End::Withdrawn);
-            assert_eq!(freed, matches!(found, Found::Unsigned | Found::Gone), "{found}");
+        for found in RecoveryState::ALL {
+            let freed = matches!(end(step(found, false), held), ActionEnd::NotSent | ActionEnd::Withdrawn);
+            assert_eq!(freed, matches!(found, RecoveryState::Unsigned | RecoveryState::Gone), "{found}");
         }
     }
 

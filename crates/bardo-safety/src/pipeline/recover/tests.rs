@@ -12,20 +12,20 @@ use super::*;
 use crate::approval::ApprovalQueue;
 use crate::ledger;
 use crate::operator_policy::OperatorPolicyEngine;
-use crate::orders::{OrderState, Stage};
-use crate::permit::{NotedLeg, Use};
+use crate::orders::{OrderStage, OrderState};
+use crate::permit::{NotedLeg, PermitUseRecord};
 use crate::pipeline::PipelineConfig;
-use crate::policy::{Keeper, parse};
+use crate::policy::{PolicyKeeper, parse};
 use crate::stop::StopFile;
 use bardo_abi::erc7683::AcrossOrderData;
 use bardo_base::clock::Clock;
-use bardo_base::fabric::{Asset, Fabric};
+use bardo_base::fabric::{CardToken, Fabric};
 use bardo_base::text::SafeText;
-use bardo_sandbox::keys::Party;
+use bardo_sandbox::keys::DevnetAccount;
 use bardo_store::{Store, StoreConfig};
 use golem_chain::provider::ProviderError;
-use golem_chain::sender::{ChainNonces, Mined, Record, RecordError, Route, SenderError, TxState};
-use golem_chain::signed::Signed;
+use golem_chain::sender::{ChainNonces, MinedTx, RecordError, SendRoute, SendState, SenderError, TxRecord};
+use golem_chain::signed::SignedTransaction;
 use golem_protocols::intents;
 
 const ACCOUNT: Address = Address::repeat_byte(7);
@@ -34,25 +34,25 @@ const CHAIN: u64 = 31_337;
 const ONLY: NotedLeg = NotedLeg { leg: 0, of: 1, main: true, takes_back: false };
 
 #[derive(Debug)]
-struct Hands(AtomicU64);
+struct TestSigner(AtomicU64);
 
-impl Clock for Hands {
+impl Clock for TestSigner {
     fn now_millis(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-impl Hands {
+impl TestSigner {
     fn pass(&self, millis: u64) {
         self.0.fetch_add(millis, Ordering::SeqCst);
     }
 }
 
 /// A ledger, with one process on it.
-struct House {
+struct TestLedger {
     folder: tempfile::TempDir,
     store: Store,
-    clock: Arc<Hands>,
+    clock: Arc<TestSigner>,
     pipeline: Pipeline,
 }
 
@@ -61,13 +61,13 @@ fn open(folder: &Path) -> Store {
     Store::open(StoreConfig::at(folder.join("ledger.db")), &rooms).unwrap()
 }
 
-fn house() -> House {
+fn house() -> TestLedger {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
-    let clock = Arc::new(Hands(AtomicU64::new(1_790_000_000_000)));
+    let clock = Arc::new(TestSigner(AtomicU64::new(1_790_000_000_000)));
     let policy = parse("preset = \"demo\"", Path::new("policy.toml")).unwrap();
     let stop = StopFile::in_folder(folder.path());
-    let rules = OperatorPolicyEngine::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), []);
+    let rules = OperatorPolicyEngine::new(Arc::new(PolicyKeeper::fixed(policy)), stop, store.clone(), []);
     let fabric = Fabric::in_memory(100, clock.clone());
     let desk = ApprovalQueue::new(clock.clone(), fabric.clone(), Duration::from_secs(60));
     let pipeline = Pipeline::new(PipelineConfig {
@@ -82,7 +82,7 @@ fn house() -> House {
         permit_ttl: Duration::from_secs(60),
         patience: Duration::from_secs(1),
     });
-    House { folder, store, clock, pipeline }
+    TestLedger { folder, store, clock, pipeline }
 }
 
 /// Writes what a commit writes before it signs: reservation, used permit, allocated nonce. The owner is the process
@@ -96,7 +96,7 @@ async fn begun(store: &Store, now: u64) -> PermitId {
             params![call_id.to_string(), GolemId::operator().as_str(), CHAIN as i64, ACCOUNT.to_string(), now as i64],
         )?;
         let reservation = transaction.last_insert_rowid();
-        let used = Use {
+        let used = PermitUseRecord {
             permit_id,
             simulation_hash: B256::ZERO,
             call_id,
@@ -115,7 +115,7 @@ async fn begun(store: &Store, now: u64) -> PermitId {
     permit_id
 }
 
-impl House {
+impl TestLedger {
     fn now(&self) -> u64 {
         self.clock.now_millis()
     }
@@ -140,8 +140,8 @@ impl House {
     }
 
     /// Records an order under this permit, in this stage.
-    async fn order(&self, permit_id: PermitId, stage: Stage) -> orders::Record {
-        let intent = intents::Intent {
+    async fn order(&self, permit_id: PermitId, stage: OrderStage) -> orders::OrderRecord {
+        let intent = intents::CrossChainIntent {
             origin_settler: Address::repeat_byte(1),
             user: ACCOUNT,
             nonce: U256::from(1),
@@ -162,9 +162,9 @@ impl House {
             },
         };
         let message = TypedMessage::CrossChainOrder { permit2: Address::repeat_byte(4), intent: Box::new(intent) };
-        let asset = Asset { symbol: SafeText::clean("X", 5), address: Address::ZERO, decimals: 6 };
+        let asset = CardToken { symbol: SafeText::clean("X", 5), address: Address::ZERO, decimals: 6 };
         let status = OrderState::pending(&message);
-        let record = orders::Record {
+        let record = orders::OrderRecord {
             hash: orders::identity(&message).unwrap().0,
             permit_id,
             call_id: CallId::new(1),
@@ -175,7 +175,7 @@ impl House {
             signature: None,
             stage,
             status,
-            figures: orders::Figures {
+            figures: orders::OrderFigures {
                 token_in: asset.clone(),
                 token_out: asset,
                 quoted_out: U256::from(5),
@@ -209,8 +209,8 @@ async fn what_another_program_has_begun_is_its_own_until_it_ends() {
     // Recovery resolves its work as soon as it has ended.
     drop(other);
     let recovered = house.pipeline.recover().await.unwrap();
-    let (found, step, end) = (Found::Unsigned, Step::Withdraw, End::Withdrawn);
-    assert_eq!(recovered, [Recovered { permit_id, hash: None, found, step, end }]);
+    let (found, step, end) = (RecoveryState::Unsigned, RecoveryStep::Withdraw, ActionEnd::Withdrawn);
+    assert_eq!(recovered, [RecoveredPermit { permit_id, hash: None, found, step, end }]);
     assert_eq!((house.reserved(), house.pipeline.recover().await.unwrap()), (0, vec![]));
     assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
 
@@ -257,11 +257,11 @@ async fn where_nobody_says_whose_it_is_it_is_left_alone_for_a_while() {
     });
     signed.await.unwrap();
     let found: Vec<_> = house.pipeline.recover().await.unwrap().into_iter().map(|one| one.found).collect();
-    assert_eq!(found, [Found::Untold], "there is no chain to ask");
+    assert_eq!(found, [RecoveryState::Untold], "there is no chain to ask");
     house.run("DELETE FROM safety_leg").await;
     house.clock.pass(1);
     let found: Vec<_> = house.pipeline.recover().await.unwrap().into_iter().map(|one| one.found).collect();
-    assert_eq!((found, house.reserved()), (vec![Found::Unsigned], 0));
+    assert_eq!((found, house.reserved()), (vec![RecoveryState::Unsigned], 0));
 }
 
 #[tokio::test]
@@ -269,21 +269,21 @@ async fn two_that_recover_at_once_write_each_end_once() {
     let house = house();
     begun(&house.store, house.now()).await;
     let [left] = &house.left()[..] else { panic!() };
-    let (found, step) = (Found::Unsigned, Step::Withdraw);
+    let (found, step) = (RecoveryState::Unsigned, RecoveryStep::Withdraw);
     for _ in 0..2 {
         house.pipeline.write_end(left, found, step, machine::end(step, left.held)).await.unwrap();
     }
     assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
     assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'action:settled'"), 1);
     // A late commit does not settle it again.
-    let late = End::Done { spent: left.held.spent };
+    let late = ActionEnd::Done { spent: left.held.spent };
     house.pipeline.settle_as(left.permit_id, left.held, late).await.unwrap();
     assert_eq!(house.told::<String>("SELECT ended FROM safety_permit"), "withdrawn");
     assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
     // Losing the race for a nonce is not an error.
     let loose = house.store.read(sender::reserved).unwrap();
     for _ in 0..2 {
-        house.pipeline.give_back_all(loose.clone()).await.unwrap();
+        house.pipeline.release_all(loose.clone()).await.unwrap();
     }
     assert_eq!(house.reserved(), 0);
     // The process that won the race recorded it, once.
@@ -304,7 +304,7 @@ async fn what_cannot_be_told_is_put_on_record_once() {
         let recovered = house.pipeline.recover().await.unwrap();
         assert_eq!(
             (recovered[0].found, recovered[0].step, recovered[0].end),
-            (Found::Untold, Step::Watch, End::Unclear)
+            (RecoveryState::Untold, RecoveryStep::Watch, ActionEnd::Unclear)
         );
     }
     assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
@@ -316,11 +316,11 @@ async fn what_was_only_prepared_counts_its_gas_and_may_be_wished_anew() {
     let house = house();
     begun(&house.store, house.now()).await;
     let [left] = &house.left()[..] else { panic!() };
-    let step = machine::step(Found::Begun, false);
-    house.pipeline.write_end(left, Found::Begun, step, machine::end(step, left.held)).await.unwrap();
+    let step = machine::step(RecoveryState::Begun, false);
+    house.pipeline.write_end(left, RecoveryState::Begun, step, machine::end(step, left.held)).await.unwrap();
     assert_eq!(house.told::<String>("SELECT ended FROM safety_permit"), "withdrawn");
     assert_eq!(house.told::<i64>("SELECT settled_micros FROM ledger_reservation"), 1_000_000);
-    assert_eq!(house.pipeline.fate(left.call_id).unwrap(), Fate::Nothing);
+    assert_eq!(house.pipeline.fate(left.call_id).unwrap(), SignedOutcome::Nothing);
 }
 
 #[tokio::test]
@@ -328,22 +328,26 @@ async fn an_order_that_was_never_signed_ends_with_its_permit_and_one_that_was_is
     for by_recovery in [true, false] {
         let house = house();
         let permit_id = begun(&house.store, house.now()).await;
-        house.order(permit_id, Stage::Reserved).await;
+        house.order(permit_id, OrderStage::Reserved).await;
         let [left] = &house.left()[..] else { panic!() };
         if by_recovery {
             house.clock.pass(LEAVE_ALONE);
             assert_eq!(house.pipeline.recover().await.unwrap().len(), 1);
         } else {
-            house.pipeline.settle_as(permit_id, left.held, End::NotSent).await.unwrap();
+            house.pipeline.settle_as(permit_id, left.held, ActionEnd::NotSent).await.unwrap();
         }
         assert_eq!(house.told::<String>("SELECT stage || ' ' || status FROM safety_order"), "ended error");
     }
-    for stage in [Stage::Signed, Stage::Submitting, Stage::Submitted, Stage::Refused] {
+    for stage in [OrderStage::Signed, OrderStage::Submitting, OrderStage::Submitted, OrderStage::Refused] {
         let house = house();
         let permit_id = begun(&house.store, house.now()).await;
-        let orders::Record { hash, call_id, status, .. } = house.order(permit_id, stage).await;
+        let orders::OrderRecord { hash, call_id, status, .. } = house.order(permit_id, stage).await;
         house.run("UPDATE safety_order SET signature = x'01'").await;
-        assert_eq!(house.pipeline.fate(call_id).unwrap(), Fate::Placed { hash, bridge: true, status }, "{stage:?}");
+        assert_eq!(
+            house.pipeline.fate(call_id).unwrap(),
+            SignedOutcome::Placed { hash, bridge: true, status },
+            "{stage:?}"
+        );
         assert_eq!(house.pipeline.recover().await.unwrap(), [], "{stage:?}: the orders bring it to its end");
         assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "open", "{stage:?}");
     }
@@ -374,7 +378,7 @@ async fn nothing_is_recovered_in_the_background_while_nobody_acts() {
 fn a_chain_that_does_not_answer_is_found_and_a_ledger_that_does_not_is_an_error() {
     let why = SafeText::clean("gone", 10);
     let silent = SenderError::Provider(ProviderError::Unreachable { endpoint: why.clone(), reason: why });
-    assert_eq!(untold(silent).ok(), Some(Found::Untold));
+    assert_eq!(untold(silent).ok(), Some(RecoveryState::Untold));
     for broken in [
         SenderError::Record(RecordError::Store(StoreError::Corrupt("x".to_owned()))),
         SenderError::Lane(sender::LaneError::Store(StoreError::Corrupt("x".to_owned()))),
@@ -384,9 +388,10 @@ fn a_chain_that_does_not_answer_is_found_and_a_ledger_that_does_not_is_an_error(
 }
 
 /// A transaction in this state, included with this outcome or not included.
-pub(in super::super) fn standing(state: TxState, mined: Option<bool>, settled: bool) -> TxStatus {
+pub(in super::super) fn standing(state: SendState, mined: Option<bool>, settled: bool) -> TxStatus {
     let transaction = TxEip1559 { chain_id: CHAIN, to: ACCOUNT.into(), ..TxEip1559::default() };
-    let signed = Signed::new(Party::inhabitant("a test").unwrap().sign(transaction).unwrap()).unwrap();
+    let signed =
+        SignedTransaction::new(DevnetAccount::inhabitant("a test").unwrap().sign(transaction).unwrap()).unwrap();
     let hash = signed.hash();
     let mined = mined.map(|succeeded| {
         let receipt = json!({
@@ -395,11 +400,11 @@ pub(in super::super) fn standing(state: TxState, mined: Option<bool>, settled: b
             "blockHash": B256::repeat_byte(1), "blockNumber": "0x1", "gasUsed": "0x1", "effectiveGasPrice": "0x1",
             "from": signed.from(), "to": ACCOUNT, "contractAddress": null,
         });
-        Mined { hash, receipt: serde_json::from_value(receipt).unwrap(), confirmations: 1 }
+        MinedTx { hash, receipt: serde_json::from_value(receipt).unwrap(), confirmations: 1 }
     });
-    let record = Record {
+    let record = TxRecord {
         signed,
-        route: Route::Public,
+        route: SendRoute::Public,
         call_id: None,
         replaces: None,
         state,
@@ -414,30 +419,30 @@ pub(in super::super) fn standing(state: TxState, mined: Option<bool>, settled: b
 
 #[test]
 fn what_is_found_follows_from_the_chain_and_from_how_far_the_plan_was_signed() {
-    use Found::{Begun, Failed, Gone, GoneHalfway, Half, Shallow, Waiting, Whole};
+    use RecoveryState::{Begun, Failed, Gone, GoneHalfway, Half, Shallow, Waiting, Whole};
     let leg = |leg, of, main, done| Some(LastLeg { hash: B256::ZERO, leg, of, main, done, takes_back: false });
     // An allowance, then the swap; or a swap, then its clean-up.
     let (allowance, swap) = (leg(0, 2, false, false), leg(1, 2, true, false));
     let (first, tidying) = (leg(0, 2, true, false), leg(1, 2, true, true));
-    let (only, included) = (leg(0, 1, true, false), TxState::Included);
+    let (only, included) = (leg(0, 1, true, false), SendState::Included);
     for (state, mined, settled, last, expected) in [
         (included, Some(true), false, swap, Shallow),
-        (TxState::Reverted, Some(false), false, swap, Shallow),
+        (SendState::Reverted, Some(false), false, swap, Shallow),
         (included, Some(true), true, only, Whole),
         (included, Some(true), true, swap, Whole),
         (included, Some(true), true, tidying, Whole),
         (included, Some(true), true, allowance, Begun),
         (included, Some(true), true, first, Half),
-        (TxState::Reverted, Some(false), true, allowance, Failed),
-        (TxState::Reverted, Some(false), true, swap, Failed),
-        (TxState::Reverted, Some(false), true, tidying, Half),
-        (TxState::Dropped, None, true, allowance, Gone),
-        (TxState::Dropped, None, true, only, Gone),
-        (TxState::Dropped, None, true, swap, GoneHalfway),
-        (TxState::Dropped, None, true, tidying, Half),
-        (TxState::Stored, None, false, only, Waiting),
-        (TxState::Sent, None, false, swap, Waiting),
-        (TxState::Unclear, None, false, swap, Waiting),
+        (SendState::Reverted, Some(false), true, allowance, Failed),
+        (SendState::Reverted, Some(false), true, swap, Failed),
+        (SendState::Reverted, Some(false), true, tidying, Half),
+        (SendState::Dropped, None, true, allowance, Gone),
+        (SendState::Dropped, None, true, only, Gone),
+        (SendState::Dropped, None, true, swap, GoneHalfway),
+        (SendState::Dropped, None, true, tidying, Half),
+        (SendState::Stored, None, false, only, Waiting),
+        (SendState::Sent, None, false, swap, Waiting),
+        (SendState::Unclear, None, false, swap, Waiting),
     ] {
         assert_eq!(of_standing(&standing(state, mined, settled), last), expected, "{state} {mined:?} {last:?}");
     }
@@ -445,17 +450,17 @@ fn what_is_found_follows_from_the_chain_and_from_how_far_the_plan_was_signed() {
 
 #[tokio::test]
 async fn what_became_of_a_call_is_told_by_all_that_was_signed_for_it() {
-    let nothing = Fate::Nothing;
-    let over = |succeeded, hashes: &[u8]| Fate::Ended {
+    let nothing = SignedOutcome::Nothing;
+    let over = |succeeded, hashes: &[u8]| SignedOutcome::Ended {
         succeeded,
         transactions: hashes.iter().map(|byte| B256::repeat_byte(*byte)).collect(),
     };
-    let cases: [(&[Option<&'static str>], Fate); 8] = [
+    let cases: [(&[Option<&'static str>], SignedOutcome); 8] = [
         (&[], nothing.clone()),
         (&[Some("not_sent")], nothing.clone()),
         (&[Some("withdrawn"), Some("not_sent")], nothing),
-        (&[None], Fate::Open),
-        (&[Some("done"), None], Fate::Open),
+        (&[None], SignedOutcome::Open),
+        (&[Some("done"), None], SignedOutcome::Open),
         (&[Some("done")], over(true, &[1])),
         (&[Some("reverted")], over(false, &[1])),
         (&[Some("withdrawn"), Some("reverted"), Some("done")], over(false, &[2, 3])),

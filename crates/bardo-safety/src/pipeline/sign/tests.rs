@@ -9,7 +9,7 @@ use alloy_signer::SignerSync as _;
 use alloy_signer_local::PrivateKeySigner;
 
 use super::*;
-use crate::proposal::{Intent, SignatureSlot};
+use crate::proposal::{ProposalIntent, SignatureSlot};
 use crate::sample;
 use crate::signing_payload::PayloadParts;
 use crate::typed::TypedMessage;
@@ -42,7 +42,7 @@ fn framed() -> SigningPayload {
     data[PLACE..PLACE + SIGNATURE_BYTES].copy_from_slice(&PLACEHOLDER_SIGNATURE);
     let mut leg = sample::leg(ROUTER, data);
     leg.slots = vec![SignatureSlot { offset: PLACE, message: message() }];
-    let frame: PayloadParts = sample::frame(sample::proposal(key(1).address(), Intent::Swap, leg));
+    let frame: PayloadParts = sample::frame(sample::proposal(key(1).address(), ProposalIntent::Swap, leg));
     SigningPayload::new(frame).unwrap()
 }
 
@@ -68,15 +68,15 @@ fn wanted() -> TxEip1559 {
     }
 }
 
-fn signed<T: SignableTransaction<Signature>>(transaction: T, key: &PrivateKeySigner) -> Signed
+fn signed<T: SignableTransaction<Signature>>(transaction: T, key: &PrivateKeySigner) -> SignedTransaction
 where
     TxEnvelope: From<alloy::consensus::Signed<T>>,
 {
     let signature = key.sign_hash_sync(&transaction.signature_hash()).unwrap();
-    Signed::new(TxEnvelope::from(transaction.into_signed(signature))).unwrap()
+    SignedTransaction::new(TxEnvelope::from(transaction.into_signed(signature))).unwrap()
 }
 
-fn looked(signed: &Signed) -> Result<(), &'static str> {
+fn looked(signed: &SignedTransaction) -> Result<(), &'static str> {
     as_framed(&framed(), 0, NONCE, FEES, signed)
 }
 

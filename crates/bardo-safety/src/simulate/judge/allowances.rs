@@ -7,8 +7,8 @@ use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
 use super::Judge;
-use crate::proposal::{AllowanceBound, AllowanceKind, Intent};
-use crate::simulate::{Fault, when};
+use crate::proposal::{AllowanceBound, AllowanceKind, ProposalIntent};
+use crate::simulate::{DeclarationFault, when};
 use bardo_abi::erc20::Erc20;
 use golem_chain::fork::Permit2Allowance;
 use golem_chain::token::TokenId;
@@ -22,13 +22,13 @@ impl Judge<'_> {
         token: Address,
         spender: Address,
         is: U256,
-        faults: &mut Vec<Fault>,
+        faults: &mut Vec<DeclarationFault>,
     ) {
         let id = TokenId::Erc20(token);
         let declared =
             self.framed.proposal().allowances.iter().filter(|bound| bound.token.id == id && bound.spender == spender);
         let Some(stays) = declared.map(|bound| self.may_stay(bound)).max() else {
-            faults.push(Fault::new(
+            faults.push(DeclarationFault::new(
                 RuleName::Allowance,
                 format!("none of {} for {spender}", self.name(id)),
                 format!("{} after transaction {}", self.figure(id, is), leg + 1),
@@ -38,7 +38,7 @@ impl Judge<'_> {
         // What may stay, plus what this action spends.
         let needed = stays.saturating_add(self.outflow(id));
         if is > needed {
-            faults.push(Fault::new(
+            faults.push(DeclarationFault::new(
                 RuleName::Allowance,
                 format!("at most {} for {spender}", self.figure(id, needed)),
                 format!("{} after transaction {}", self.figure(id, is), leg + 1),
@@ -59,7 +59,7 @@ impl Judge<'_> {
         bound.at_most.min(promised)
     }
 
-    pub(super) fn allowances(&self, one: Address, faults: &mut Vec<Fault>) {
+    pub(super) fn allowances(&self, one: Address, faults: &mut Vec<DeclarationFault>) {
         let proposal = self.framed.proposal();
         let bound = |token: Address, spender: Address, permit2: bool| {
             proposal.allowances.iter().find(|bound| {
@@ -77,14 +77,14 @@ impl Judge<'_> {
             match bound(change.token, whom, false) {
                 Some(bound) if after > before && after > self.may_stay(bound) => {
                     let most = self.figure(id, self.may_stay(bound));
-                    faults.push(Fault::new(
+                    faults.push(DeclarationFault::new(
                         RuleName::Allowance,
                         format!("at most {most} for {whom} in the end"),
                         stands,
                     ));
                 }
                 None if after > before => {
-                    faults.push(Fault::new(
+                    faults.push(DeclarationFault::new(
                         RuleName::Allowance,
                         format!("none of {} for {whom}", self.name(id)),
                         stands,
@@ -93,7 +93,11 @@ impl Judge<'_> {
                 // The decrease was spent, and the spending is declared as an outflow.
                 None if !spends(change.token) => {
                     let before = self.figure(id, before);
-                    faults.push(Fault::new(RuleName::Allowance, format!("that of {whom} stays {before}"), stands));
+                    faults.push(DeclarationFault::new(
+                        RuleName::Allowance,
+                        format!("that of {whom} stays {before}"),
+                        stands,
+                    ));
                 }
                 _ => {}
             }
@@ -102,7 +106,7 @@ impl Judge<'_> {
             if self.framed.proposal().is_trade() && after < before && after < promised {
                 let (promised, after) = (self.figure(id, promised), self.figure(id, after));
                 let declared = format!("{promised} for {whom}, reserved for open orders");
-                let fault = Fault::new(RuleName::Allowance, declared, after);
+                let fault = DeclarationFault::new(RuleName::Allowance, declared, after);
                 faults.push(fault.passing("the same after the open orders have ended"));
             }
         }
@@ -116,7 +120,7 @@ impl Judge<'_> {
             if self.around.permit2 != Some(change.permit2) {
                 let found = format!("{} keeps one", change.permit2);
                 let declared = format!("none of {of} for {} except in the known Permit2", change.spender);
-                faults.push(Fault::new(RuleName::Allowance, declared, found));
+                faults.push(DeclarationFault::new(RuleName::Allowance, declared, found));
                 continue;
             }
             let stands = || format!("{} until {}", self.figure(id, after.amount), when(after.expiration));
@@ -127,7 +131,11 @@ impl Judge<'_> {
                 let moved = (after.amount, after.expiration) != (before.amount, before.expiration);
                 if moved && bound(change.token, change.spender, true).is_none() && !spends(change.token) {
                     let before = self.figure(id, before.amount);
-                    faults.push(Fault::new(RuleName::Allowance, format!("that of {whom} stays {before}"), stands()));
+                    faults.push(DeclarationFault::new(
+                        RuleName::Allowance,
+                        format!("that of {whom} stays {before}"),
+                        stands(),
+                    ));
                 }
                 continue;
             }
@@ -136,11 +144,15 @@ impl Judge<'_> {
                     if after.amount > at_most || after.expiration > expires_at {
                         let most = self.figure(id, at_most);
                         let declared = format!("at most {most} for {whom} until {} in the end", when(expires_at));
-                        faults.push(Fault::new(RuleName::Allowance, declared, stands()));
+                        faults.push(DeclarationFault::new(RuleName::Allowance, declared, stands()));
                     }
                 }
                 Some((_, AllowanceKind::Erc20)) | None => {
-                    faults.push(Fault::new(RuleName::Allowance, format!("none of {of} for {whom}"), stands()));
+                    faults.push(DeclarationFault::new(
+                        RuleName::Allowance,
+                        format!("none of {of} for {whom}"),
+                        stands(),
+                    ));
                 }
             }
         }
@@ -148,19 +160,19 @@ impl Judge<'_> {
 
     /// Requires that an action whose purpose is an allowance sets it: a token can accept `approve` and keep the old
     /// value.
-    pub(super) fn approvals(&self, faults: &mut Vec<Fault>) {
+    pub(super) fn approvals(&self, faults: &mut Vec<DeclarationFault>) {
         let proposal = self.framed.proposal();
         let revokes = match proposal.intent {
-            Intent::Revoke => true,
-            Intent::Approve => false,
-            Intent::Swap
-            | Intent::Transfer
-            | Intent::PlaceOrder
-            | Intent::CancelOrder
-            | Intent::Bridge
-            | Intent::Refund
-            | Intent::Identity
-            | Intent::PolicyCage => return,
+            ProposalIntent::Revoke => true,
+            ProposalIntent::Approve => false,
+            ProposalIntent::Swap
+            | ProposalIntent::Transfer
+            | ProposalIntent::PlaceOrder
+            | ProposalIntent::CancelOrder
+            | ProposalIntent::Bridge
+            | ProposalIntent::Refund
+            | ProposalIntent::Identity
+            | ProposalIntent::PolicyCage => return,
         };
         let calls = proposal.legs.iter().skip(self.from).filter(|leg| Some(leg.to) != self.around.permit2);
         let calls = calls.filter_map(|leg| Some((leg.to, Erc20::approveCall::abi_decode(&leg.data).ok()?)));
@@ -175,7 +187,7 @@ impl Judge<'_> {
             if fails {
                 let id = TokenId::Erc20(token);
                 let declared = format!("{} for {spender} afterwards", self.figure(id, value));
-                let fault = Fault::new(RuleName::Allowance, declared, self.figure(id, allowance.after));
+                let fault = DeclarationFault::new(RuleName::Allowance, declared, self.figure(id, allowance.after));
                 faults.push(fault.passing("another token: this one does not set allowances as requested"));
             }
         }
@@ -189,7 +201,7 @@ impl Judge<'_> {
         spender: Address,
         before: Permit2Allowance,
         after: Permit2Allowance,
-        faults: &mut Vec<Fault>,
+        faults: &mut Vec<DeclarationFault>,
     ) {
         let signed = self.legs().flat_map(|(_, leg, _)| &leg.slots).filter(|slot| {
             slot.signer == owner
@@ -201,7 +213,7 @@ impl Judge<'_> {
         });
         let expected = before.nonce.saturating_add(signed.count() as u64);
         if after.nonce != expected {
-            faults.push(Fault::new(
+            faults.push(DeclarationFault::new(
                 RuleName::Permit2Nonce,
                 format!("the nonce of {} for {spender} becomes {expected}", self.name(TokenId::Erc20(token))),
                 after.nonce,
@@ -228,7 +240,7 @@ impl Judge<'_> {
         of_tokens || of_permit2 || of_all
     }
 
-    pub(super) fn takes_something_back(&self) -> bool {
+    pub(super) fn has_revocation(&self) -> bool {
         let exposed = self.framed.exposed();
         let of_tokens = self
             .changes()

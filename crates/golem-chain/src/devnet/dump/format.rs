@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Dump {
+pub(super) struct ChainDump {
     /// Environment of the newest block.
     #[serde(default, deserialize_with = "block_env")]
     pub(super) block: Option<BlockEnv>,

@@ -11,12 +11,12 @@ use revm::context::BlockEnv;
 use revm::context::result::HaltReason;
 use revm::interpreter::{InstructionResult, SuccessOrHalt};
 
-use super::super::block::{Block, ChainTransaction, Failure, Receipt, impersonated_hash, with_hash};
+use super::super::block::{Block, ChainTransaction, ExecutionFailure, Receipt, impersonated_hash, with_hash};
 use super::super::chain::Chain;
 use super::super::error::SubmitError;
-use super::super::ledger::Ledger;
-use super::super::state::{BLOCK_HASH_WINDOW, State};
-use super::format::{Dump, DumpedAccount, DumpedBlock, DumpedReceipt, DumpedTransaction, HistoricalState};
+use super::super::ledger::BlockStore;
+use super::super::state::{BLOCK_HASH_WINDOW, WorldState};
+use super::format::{ChainDump, DumpedAccount, DumpedBlock, DumpedReceipt, DumpedTransaction, HistoricalState};
 use super::{DumpError, MAX_JSON, unpack};
 use bardo_base::text::SafeText;
 
@@ -38,7 +38,7 @@ impl Chain {
     /// # Errors
     /// [`DumpError`]; the chain has not changed then.
     pub fn load_dump(&mut self, bytes: &[u8]) -> Result<(), DumpError> {
-        let dump: Dump = serde_json::from_slice(&unpack(bytes, MAX_JSON)?)?;
+        let dump: ChainDump = serde_json::from_slice(&unpack(bytes, MAX_JSON)?)?;
         let mut state = self.state.clone();
         for (address, account) in &dump.accounts {
             merge(&mut state, *address, account)?;
@@ -53,7 +53,7 @@ impl Chain {
         let hashes = blocks.iter().rev().take(usize::try_from(BLOCK_HASH_WINDOW).unwrap_or(usize::MAX));
         state.replace_block_hashes(hashes.map(|block| (block.number(), block.hash)));
         let states = earlier_states(&blocks, dump.historical_states.unwrap_or_default())?;
-        let Some(ledger) = Ledger::rebuilt(self.config.history, blocks, states, state.clone()) else {
+        let Some(ledger) = BlockStore::rebuilt(self.config.history, blocks, states, state.clone()) else {
             return Err(DumpError::NoHead(newest));
         };
         self.take_over(ledger, state, dump.block.as_ref());
@@ -61,7 +61,7 @@ impl Chain {
     }
 
     /// Replaces history and state; cannot fail.
-    fn take_over(&mut self, ledger: Ledger, state: State, block: Option<&BlockEnv>) {
+    fn take_over(&mut self, ledger: BlockStore, state: WorldState, block: Option<&BlockEnv>) {
         self.edits += 1;
         let before = std::mem::replace(&mut self.ledger, ledger);
         self.state = state;
@@ -75,12 +75,12 @@ impl Chain {
     }
 }
 
-fn newest_of(dump: &Dump) -> Option<u64> {
+fn newest_of(dump: &ChainDump) -> Option<u64> {
     dump.best_block_number.or_else(|| dump.block.as_ref().map(|block| block.number.saturating_to()))
 }
 
 /// Merges an account like anvil.
-fn merge(state: &mut State, address: Address, account: &DumpedAccount) -> Result<(), DumpError> {
+fn merge(state: &mut WorldState, address: Address, account: &DumpedAccount) -> Result<(), DumpError> {
     state.set_nonce(address, account.nonce.max(state.nonce(address)));
     state.set_balance(address, account.balance);
     state.set_code(address, account.code.clone())?;
@@ -184,13 +184,13 @@ fn receipt(
     }
 }
 
-fn failure(exit: InstructionResult, output: Option<Bytes>) -> Failure {
+fn failure(exit: InstructionResult, output: Option<Bytes>) -> ExecutionFailure {
     match SuccessOrHalt::<HaltReason>::from(exit) {
-        SuccessOrHalt::Halt(reason) => Failure::Halted(reason),
+        SuccessOrHalt::Halt(reason) => ExecutionFailure::Halted(reason),
         SuccessOrHalt::Success(_)
         | SuccessOrHalt::Revert
         | SuccessOrHalt::FatalExternalError
-        | SuccessOrHalt::Internal(_) => Failure::Reverted(output.unwrap_or_default()),
+        | SuccessOrHalt::Internal(_) => ExecutionFailure::Reverted(output.unwrap_or_default()),
     }
 }
 
@@ -198,12 +198,12 @@ fn failure(exit: InstructionResult, output: Option<Bytes>) -> Failure {
 fn earlier_states(
     blocks: &[Arc<Block>],
     dumped: Vec<(B256, HistoricalState)>,
-) -> Result<BTreeMap<u64, State>, DumpError> {
+) -> Result<BTreeMap<u64, WorldState>, DumpError> {
     let numbers: B256HashMap<u64> = blocks.iter().map(|block| (block.hash, block.number())).collect();
     let mut states = BTreeMap::new();
     for (hash, dumped) in dumped {
         let Some(number) = numbers.get(&hash) else { continue };
-        let mut state = State::default();
+        let mut state = WorldState::default();
         for (address, info) in dumped.accounts {
             state.set_nonce(address, info.nonce);
             state.set_balance(address, info.balance);

@@ -11,9 +11,9 @@ use revm::interpreter::InstructionResult;
 use revm::state::{AccountInfo, Bytecode};
 use serde::{Serialize, Serializer};
 
-use super::super::block::{Block, ChainTransaction, Failure, Receipt};
+use super::super::block::{Block, ChainTransaction, ExecutionFailure, Receipt};
 use super::super::chain::Chain;
-use super::super::state::State;
+use super::super::state::WorldState;
 use super::format::{DumpedAccount, DumpedBlock, DumpedReceipt, DumpedTransaction, HistoricalState, TransactionInfo};
 use super::{DumpError, MAX_JSON};
 use crate::evm;
@@ -26,7 +26,7 @@ impl Chain {
     /// # Errors
     /// [`DumpError::TooLarge`] if the JSON exceeds the limit.
     pub fn dump(&self, historical_states: bool) -> Result<Vec<u8>, DumpError> {
-        let mut limited = Limited { inner: GzEncoder::new(Vec::new(), Compression::fast()), left: MAX_JSON };
+        let mut limited = LimitedWriter { inner: GzEncoder::new(Vec::new(), Compression::fast()), left: MAX_JSON };
         match serde_json::to_writer(&mut limited, &self.to_dump(historical_states)) {
             Ok(()) => limited.inner.finish().map_err(failed),
             Err(error) if error.is_io() => Err(DumpError::TooLarge(MAX_JSON)),
@@ -34,35 +34,35 @@ impl Chain {
         }
     }
 
-    fn to_dump(&self, historical_states: bool) -> Written<'_> {
+    fn to_dump(&self, historical_states: bool) -> DumpForm<'_> {
         let head = self.head();
         let blocks = || self.blocks(0, head.number());
-        Written {
+        DumpForm {
             block: evm::block_env(self.rules(), &head.context()),
             accounts: self.state().addresses().map(|address| (address, account(self.state(), address))).collect(),
             best_block_number: head.number(),
             blocks: blocks().map(|block| dumped_block(block)).collect(),
             transactions: blocks().flat_map(|block| receipts(block)).collect(),
-            historical_states: historical_states.then_some(Earlier(self)),
+            historical_states: historical_states.then_some(EarlierStates(self)),
         }
     }
 }
 
 /// A dump in serialised form, with the fields of [`Dump`](super::format::Dump).
 #[derive(Serialize)]
-struct Written<'a> {
+struct DumpForm<'a> {
     block: BlockEnv,
     accounts: BTreeMap<Address, DumpedAccount>,
     best_block_number: u64,
     blocks: Vec<DumpedBlock>,
     transactions: Vec<DumpedReceipt>,
-    historical_states: Option<Earlier<'a>>,
+    historical_states: Option<EarlierStates<'a>>,
 }
 
 /// States of earlier blocks, created one at a time during serialisation because all together are large.
-struct Earlier<'a>(&'a Chain);
+struct EarlierStates<'a>(&'a Chain);
 
-impl Serialize for Earlier<'_> {
+impl Serialize for EarlierStates<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(chain) = self;
         let earlier = chain.blocks(0, chain.number()).filter(|block| block.number() < chain.number());
@@ -77,12 +77,12 @@ fn failed(error: std::io::Error) -> DumpError {
 }
 
 /// Writer with a size limit.
-struct Limited<W> {
+struct LimitedWriter<W> {
     inner: W,
     left: u64,
 }
 
-impl<W: std::io::Write> std::io::Write for Limited<W> {
+impl<W: std::io::Write> std::io::Write for LimitedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         self.left = self.left.checked_sub(length).ok_or_else(|| std::io::Error::other("too large"))?;
@@ -94,7 +94,7 @@ impl<W: std::io::Write> std::io::Write for Limited<W> {
     }
 }
 
-fn account(state: &State, address: Address) -> DumpedAccount {
+fn account(state: &WorldState, address: Address) -> DumpedAccount {
     DumpedAccount {
         nonce: state.nonce(address),
         balance: state.balance(address),
@@ -123,8 +123,8 @@ fn receipts(block: &Block) -> impl Iterator<Item = DumpedReceipt> + '_ {
 fn info(transaction: &ChainTransaction, receipt: &Receipt, transaction_index: u64) -> TransactionInfo {
     let (exit, out) = match &receipt.failure {
         None => (InstructionResult::Stop, None),
-        Some(Failure::Reverted(output)) => (InstructionResult::Revert, Some(output.clone())),
-        Some(Failure::Halted(reason)) => (reason.clone().into(), None),
+        Some(ExecutionFailure::Reverted(output)) => (InstructionResult::Revert, Some(output.clone())),
+        Some(ExecutionFailure::Halted(reason)) => (reason.clone().into(), None),
     };
     TransactionInfo {
         transaction_hash: transaction.hash,
@@ -140,7 +140,7 @@ fn info(transaction: &ChainTransaction, receipt: &Receipt, transaction_index: u6
     }
 }
 
-fn historical(state: &State) -> HistoricalState {
+fn historical(state: &WorldState) -> HistoricalState {
     let info = |address| {
         let code = Bytecode::new_raw_checked(state.code(address)).unwrap_or_default();
         AccountInfo::new(state.balance(address), state.nonce(address), state.code_hash(address), code)

@@ -3,12 +3,12 @@
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256};
 
-use super::super::handle::Engine;
+use super::super::handle::DevnetThread;
 use super::params::Params;
 use super::{RpcResult, json, quantity, sign};
 
 /// Accounts that can send: development accounts, for which this node signs, and impersonated ones.
-pub(super) fn accounts(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+pub(super) fn accounts(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     let mut accounts: Vec<Address> = sign::accounts(engine).collect();
     for address in engine.chain.impersonated() {
         if !accounts.contains(&address) {
@@ -18,24 +18,24 @@ pub(super) fn accounts(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     json(&accounts)
 }
 
-pub(super) fn balance(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn balance(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let address: Address = params.required(0, "address")?;
     json(&engine.chain.view(params.block(1)?)?.state.balance(address))
 }
 
-pub(super) fn code(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn code(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let address: Address = params.required(0, "address")?;
     json(&engine.chain.view(params.block(1)?)?.state.code(address))
 }
 
-pub(super) fn storage_at(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn storage_at(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let address: Address = params.required(0, "address")?;
     let slot = params.number(1, "slot")?;
     let value = engine.chain.view(params.block(2)?)?.state.storage_at(address, slot);
     json(&B256::from(value))
 }
 
-pub(super) fn transaction_count(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn transaction_count(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let address: Address = params.required(0, "address")?;
     match params.block(1)? {
         // All pending transactions count, even those that a pending block would not include.

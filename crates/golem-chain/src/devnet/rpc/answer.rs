@@ -1,6 +1,6 @@
 //! Kinds of answers: immediate, from another thread, or in parts between other commands.
 
-use super::super::handle::Engine;
+use super::super::handle::DevnetThread;
 use super::RpcResult;
 use super::error::RpcError;
 
@@ -8,7 +8,7 @@ use super::error::RpcError;
 pub(in super::super) type Work = Box<dyn FnOnce() -> RpcResult + Send>;
 
 /// More work on the chain's thread.
-pub(in super::super) type Part = Box<dyn FnOnce(&mut Engine) -> Answer + Send>;
+pub(in super::super) type Part = Box<dyn FnOnce(&mut DevnetThread) -> Answer + Send>;
 
 /// An answer, or the remaining work for it.
 pub(in super::super) enum Answer {
@@ -29,7 +29,7 @@ impl Answer {
         Self::Elsewhere(Box::new(work))
     }
 
-    pub(super) fn later(part: impl FnOnce(&mut Engine) -> Self + Send + 'static) -> Self {
+    pub(super) fn later(part: impl FnOnce(&mut DevnetThread) -> Self + Send + 'static) -> Self {
         Self::Later(Box::new(part))
     }
 }

@@ -5,12 +5,12 @@ use alloy::rpc::types::state::StateOverride;
 use alloy::rpc::types::{AccessListResult, BlockOverrides, TransactionRequest};
 use serde_json::Value;
 
-use super::super::handle::Engine;
+use super::super::handle::DevnetThread;
 use super::error::RpcError;
 use super::params::{Params, number};
 use super::{RpcResult, json, quantity, sign};
 
-pub(super) fn call(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn call(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let request: TransactionRequest = params.required(0, "transaction")?;
     let state: Option<StateOverride> = params.optional(2, "state override")?;
     let surroundings: Option<BlockOverrides> = params.optional(3, "block override")?;
@@ -18,14 +18,14 @@ pub(super) fn call(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     json(&outcome.output)
 }
 
-pub(super) fn estimate_gas(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn estimate_gas(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let request: TransactionRequest = params.required(0, "transaction")?;
     let state: Option<StateOverride> = params.optional(2, "state override")?;
     let surroundings: Option<BlockOverrides> = params.optional(3, "block override")?;
     quantity(engine.chain.estimate_gas(&request, params.block(1)?, state.as_ref(), surroundings.as_ref())?)
 }
 
-pub(super) fn create_access_list(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn create_access_list(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let request: TransactionRequest = params.required(0, "transaction")?;
     let state: Option<StateOverride> = params.optional(2, "state override")?;
     let outcome = engine.chain.create_access_list(&request, params.block(1)?, state.as_ref())?;
@@ -36,26 +36,26 @@ pub(super) fn create_access_list(engine: &mut Engine, params: &Params<'_>) -> Rp
     })
 }
 
-pub(super) fn gas_price(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+pub(super) fn gas_price(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     json(&U256::from(engine.chain.gas_price()))
 }
 
-pub(super) fn max_priority_fee(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+pub(super) fn max_priority_fee(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     json(&U256::from(engine.chain.config().suggested_tip))
 }
 
-pub(super) fn fee_history(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn fee_history(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let count = params.small_number(0, "block count")?;
     let percentiles = percentiles(params)?;
     json(&engine.chain.fee_history(count, params.block(1)?, &percentiles)?)
 }
 
-pub(super) fn send_raw_transaction(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn send_raw_transaction(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let raw: Bytes = params.required(0, "signed transaction")?;
     json(&engine.chain.submit_raw(&raw)?)
 }
 
-pub(super) fn send_transaction(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn send_transaction(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let request: TransactionRequest = params.required(0, "transaction")?;
     let transaction = sign::transaction(engine, request)?;
     json(&engine.chain.submit(transaction)?)

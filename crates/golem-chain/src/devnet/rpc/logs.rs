@@ -8,7 +8,7 @@ use alloy::rpc::types::{Filter, FilterBlockOption, Log};
 use super::super::chain::Chain;
 use super::super::events::ChainEvent;
 use super::super::filters::FilterKind;
-use super::super::handle::Engine;
+use super::super::handle::DevnetThread;
 use super::error::RpcError;
 use super::params::Params;
 use super::{RpcResult, json, quantity, render};
@@ -16,24 +16,24 @@ use super::{RpcResult, json, quantity, render};
 /// Maximum number of logs in one answer.
 const MAX_LOGS: usize = 20_000;
 
-pub(super) fn get_logs(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn get_logs(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     json(&collect(&engine.chain, &params.required(0, "filter")?)?)
 }
 
-pub(super) fn new_filter(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn new_filter(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let filter: Filter = params.optional(0, "filter")?.unwrap_or_default();
     install(engine, FilterKind::Logs(Box::new(filter)))
 }
 
-pub(super) fn new_block_filter(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+pub(super) fn new_block_filter(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     install(engine, FilterKind::Blocks)
 }
 
-pub(super) fn new_pending_transaction_filter(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+pub(super) fn new_pending_transaction_filter(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     install(engine, FilterKind::PendingTransactions)
 }
 
-pub(super) fn filter_changes(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn filter_changes(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let id = params.small_number(0, "filter id")?;
     let chain = &engine.chain;
     let installed = engine.filters.get(id).ok_or_else(filter_not_found)?;
@@ -61,7 +61,7 @@ pub(super) fn filter_changes(engine: &mut Engine, params: &Params<'_>) -> RpcRes
     }
 }
 
-pub(super) fn filter_logs(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn filter_logs(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let id = params.small_number(0, "filter id")?;
     match engine.filters.get(id).map(|installed| installed.kind.clone()) {
         Some(FilterKind::Logs(filter)) => json(&collect(&engine.chain, &filter)?),
@@ -69,7 +69,7 @@ pub(super) fn filter_logs(engine: &mut Engine, params: &Params<'_>) -> RpcResult
     }
 }
 
-pub(super) fn uninstall_filter(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn uninstall_filter(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     json(&engine.filters.uninstall(params.small_number(0, "filter id")?))
 }
 
@@ -124,7 +124,7 @@ fn collect(chain: &Chain, filter: &Filter) -> Result<Vec<Log>, RpcError> {
     Ok(found)
 }
 
-fn install(engine: &mut Engine, kind: FilterKind) -> RpcResult {
+fn install(engine: &mut DevnetThread, kind: FilterKind) -> RpcResult {
     let cursor = engine.chain.journal().end();
     quantity(engine.filters.install(kind, cursor))
 }

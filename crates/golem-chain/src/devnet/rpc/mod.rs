@@ -31,14 +31,14 @@ pub(super) use logs::event_logs;
 use params::Params;
 pub(super) use params::number;
 
-use super::handle::Engine;
+use super::handle::DevnetThread;
 
 /// Result of a method, as JSON text.
 pub type RpcResult = Result<Box<RawValue>, RpcError>;
 
-type Handler = fn(&mut Engine, &Params<'_>) -> RpcResult;
+type Handler = fn(&mut DevnetThread, &Params<'_>) -> RpcResult;
 
-type LongHandler = fn(&mut Engine, &Params<'_>) -> Result<Answer, RpcError>;
+type LongHandler = fn(&mut DevnetThread, &Params<'_>) -> Result<Answer, RpcError>;
 
 /// Methods with immediate answers, and their handlers. Transports implement subscriptions. The `hardhat_` names of
 /// `anvil_` methods are supported too.
@@ -176,7 +176,7 @@ pub fn served_names() -> impl Iterator<Item = &'static str> {
 
 /// Executes a request, or returns the remaining work for it. In the mode `OnTransaction`, a sent transaction is mined
 /// before the next request.
-pub(super) fn dispatch(engine: &mut Engine, method: &str, params: Option<&RawValue>) -> Answer {
+pub(super) fn dispatch(engine: &mut DevnetThread, method: &str, params: Option<&RawValue>) -> Answer {
     let answer = handle(engine, method, params);
     let answer = unless_unread(engine, answer.into());
     engine.settle();
@@ -184,14 +184,14 @@ pub(super) fn dispatch(engine: &mut Engine, method: &str, params: Option<&RawVal
 }
 
 /// The answer, or an error if it rests on a value of a fork's origin that could not be read.
-fn unless_unread(engine: &Engine, answer: Answer) -> Answer {
+fn unless_unread(engine: &DevnetThread, answer: Answer) -> Answer {
     match engine.chain.origin().and_then(|origin| origin.take_failure()) {
         Some(failure) => Answer::now(Err(RpcError::server(failure.to_string()))),
         None => answer,
     }
 }
 
-fn handle(engine: &mut Engine, method: &str, params: Option<&RawValue>) -> Result<Answer, RpcError> {
+fn handle(engine: &mut DevnetThread, method: &str, params: Option<&RawValue>) -> Result<Answer, RpcError> {
     let params = Params::parse(params)?;
     let anvil_name;
     let name = match method.strip_prefix("hardhat_") {
@@ -220,15 +220,15 @@ fn quantity(value: u64) -> RpcResult {
     json(&format!("{value:#x}"))
 }
 
-fn net_version(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+fn net_version(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     json(&engine.chain.rules().chain_id.to_string())
 }
 
-fn sha3(_: &mut Engine, params: &Params<'_>) -> RpcResult {
+fn sha3(_: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     json(&keccak256(params.required::<Bytes>(0, "data")?))
 }
 
-fn modules(_: &mut Engine, _: &Params<'_>) -> RpcResult {
+fn modules(_: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     let mut modules = serde_json::Map::new();
     for name in methods().filter_map(|name| name.split('_').next()) {
         modules.insert(name.to_owned(), "1.0".into());
@@ -236,7 +236,7 @@ fn modules(_: &mut Engine, _: &Params<'_>) -> RpcResult {
     json(&modules)
 }
 
-fn describe(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+fn describe(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     match &engine.description {
         Some(description) => json(description.as_ref()),
         None => Err(RpcError::server("this chain has no description: it has no contracts of its own yet")),

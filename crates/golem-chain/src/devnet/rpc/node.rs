@@ -3,7 +3,7 @@
 use alloy::primitives::{B256, U256};
 use serde_json::{Map, Value, json as object};
 
-use super::super::handle::Engine;
+use super::super::handle::DevnetThread;
 use super::error::RpcError;
 use super::params::Params;
 use super::{RpcResult, json};
@@ -11,7 +11,7 @@ use super::{RpcResult, json};
 pub(super) const CLIENT_VERSION: &str = concat!("bardo-devnet/v", env!("CARGO_PKG_VERSION"));
 
 /// `anvil_nodeInfo`: the node's settings and newest block.
-pub(super) fn info(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+pub(super) fn info(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     let chain = &engine.chain;
     let head = chain.head();
     json(&object!({
@@ -31,7 +31,7 @@ pub(super) fn info(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
 }
 
 /// `anvil_metadata`: the node's identity, newest block and snapshots.
-pub(super) fn metadata(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+pub(super) fn metadata(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     let head = engine.chain.head();
     let snapshots: Map<String, Value> = engine
         .chain
@@ -52,7 +52,7 @@ pub(super) fn metadata(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
 }
 
 /// `anvil_reset`: restores the chain at the start of the node, with its contracts and balances.
-pub(super) fn reset(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn reset(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let forking = params.optional::<Value>(0, "options")?.and_then(|options| options.get("forking").cloned());
     if forking.is_some_and(|forking| forking != Value::Null) {
         return Err(RpcError::invalid_params("this chain cannot become a fork: call anvil_reset without \"forking\""));
@@ -62,6 +62,6 @@ pub(super) fn reset(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
 }
 
 /// `eth_coinbase`: recipient of the priority fees.
-pub(super) fn coinbase(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+pub(super) fn coinbase(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     json(&engine.chain.config().coinbase)
 }

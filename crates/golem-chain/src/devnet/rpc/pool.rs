@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json as object;
 
 use super::super::block::ChainTransaction;
-use super::super::handle::Engine;
+use super::super::handle::DevnetThread;
 use super::error::RpcError;
 use super::params::Params;
 use super::{RpcResult, json, render};
@@ -21,14 +21,14 @@ const MAX_INPUT: usize = 16 << 20;
 type ByNonce<T> = BTreeMap<Address, BTreeMap<String, T>>;
 
 /// `txpool_status`: number of transactions with consecutive nonces, and of those after a nonce gap.
-pub(super) fn status(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+pub(super) fn status(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     let (pending, queued): (Vec<_>, Vec<_>) =
         engine.chain.pool().iter().partition(|transaction| is_pending(engine, transaction));
     json(&object!({ "pending": format!("{:#x}", pending.len()), "queued": format!("{:#x}", queued.len()) }))
 }
 
 /// `txpool_content`: all transactions of the pool.
-pub(super) fn content(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+pub(super) fn content(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     let input: usize = engine.chain.pool().iter().map(|transaction| transaction.envelope.input().len()).sum();
     if input > MAX_INPUT {
         let limit = MAX_INPUT >> 20;
@@ -42,7 +42,7 @@ pub(super) fn content(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
 }
 
 /// `txpool_inspect`: one line per transaction, in go-ethereum's form.
-pub(super) fn inspect(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+pub(super) fn inspect(engine: &mut DevnetThread, _: &Params<'_>) -> RpcResult {
     listed(engine, |transaction| {
         let envelope = &transaction.envelope;
         let to = envelope.to().map_or_else(|| "contract creation".to_owned(), |to| format!("{to:#x}"));
@@ -51,7 +51,7 @@ pub(super) fn inspect(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     })
 }
 
-fn listed<T: Serialize>(engine: &Engine, show: impl Fn(&ChainTransaction) -> T) -> RpcResult {
+fn listed<T: Serialize>(engine: &DevnetThread, show: impl Fn(&ChainTransaction) -> T) -> RpcResult {
     let (mut pending, mut queued) = (ByNonce::new(), ByNonce::new());
     for transaction in engine.chain.pool().iter() {
         let list = if is_pending(engine, transaction) { &mut pending } else { &mut queued };
@@ -60,6 +60,6 @@ fn listed<T: Serialize>(engine: &Engine, show: impl Fn(&ChainTransaction) -> T) 
     json(&object!({ "pending": pending, "queued": queued }))
 }
 
-fn is_pending(engine: &Engine, transaction: &Arc<ChainTransaction>) -> bool {
+fn is_pending(engine: &DevnetThread, transaction: &Arc<ChainTransaction>) -> bool {
     transaction.envelope.nonce() < engine.chain.pending_nonce(transaction.sender)
 }

@@ -5,7 +5,7 @@ use alloy::rpc::types::{EIP1186AccountProofResponse, EIP1186StorageProof};
 use alloy::serde::JsonStorageKey;
 use serde_json::Value;
 
-use super::super::handle::Engine;
+use super::super::handle::DevnetThread;
 use super::error::RpcError;
 use super::params::{Params, number};
 use super::{RpcResult, json};
@@ -14,7 +14,7 @@ use super::{RpcResult, json};
 const MAX_SLOTS: usize = 1_024;
 
 /// `eth_getProof`: address, slots, block ([EIP-1186](https://eips.ethereum.org/EIPS/eip-1186)).
-pub(super) fn get_proof(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn get_proof(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     if engine.chain.origin().is_some() {
         let words = "a fork has no proofs: it does not know the state trie of its origin; ask the live network";
         return Err(RpcError::server(words));

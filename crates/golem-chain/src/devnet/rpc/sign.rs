@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::super::MNEMONIC;
 use super::super::block::ChainTransaction;
-use super::super::handle::Engine;
+use super::super::handle::DevnetThread;
 use super::error::RpcError;
 use super::params::Params;
 use super::{RpcResult, json};
@@ -35,13 +35,13 @@ const MAX_TYPE_DEPTH: usize = 64;
 const MAX_TYPE_NAME: usize = 256;
 
 /// Development accounts that were funded at genesis, in the mnemonic's order.
-pub(super) fn accounts(engine: &Engine) -> impl Iterator<Item = Address> + '_ {
+pub(super) fn accounts(engine: &DevnetThread) -> impl Iterator<Item = Address> + '_ {
     let funded = &engine.chain.config().balances;
     keys().iter().map(PrivateKeySigner::address).filter(|address| funded.iter().any(|(known, _)| known == address))
 }
 
 /// Creates the transaction for `request`: unsigned for an impersonated sender, else signed with a development key.
-pub(super) fn transaction(engine: &Engine, request: TransactionRequest) -> Result<ChainTransaction, RpcError> {
+pub(super) fn transaction(engine: &DevnetThread, request: TransactionRequest) -> Result<ChainTransaction, RpcError> {
     let Some(sender) = request.from else {
         return Err(RpcError::invalid_params("the transaction has no \"from\": give the sender's address"));
     };
@@ -68,7 +68,7 @@ where
 }
 
 /// `eth_signTransaction`: the encoded transaction that `eth_sendTransaction` would send.
-pub(super) fn sign_transaction(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn sign_transaction(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let request: TransactionRequest = params.required(0, "transaction")?;
     let signer = request.from.unwrap_or_default();
     let transaction = transaction(engine, request)?;
@@ -80,23 +80,23 @@ pub(super) fn sign_transaction(engine: &mut Engine, params: &Params<'_>) -> RpcR
 
 /// `eth_sign`: account and message; the message is signed with the prefix of
 /// [EIP-191](https://eips.ethereum.org/EIPS/eip-191).
-pub(super) fn sign_message(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn sign_message(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     message_signature(engine, params.required(0, "account")?, &params.required::<Bytes>(1, "message")?)
 }
 
 /// `personal_sign`: like [`sign_message`] with its parameters in reverse order.
-pub(super) fn personal_sign(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn personal_sign(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     message_signature(engine, params.required(1, "account")?, &params.required::<Bytes>(0, "message")?)
 }
 
-fn message_signature(engine: &Engine, account: Address, message: &[u8]) -> RpcResult {
+fn message_signature(engine: &DevnetThread, account: Address, message: &[u8]) -> RpcResult {
     let signature = key(engine, account)?.sign_message_sync(message).map_err(|_| unsigned())?;
     json(&Bytes::from(signature.as_bytes()))
 }
 
 /// `eth_signTypedData_v4`: account and typed data ([EIP-712](https://eips.ethereum.org/EIPS/eip-712)), as an object or
 /// as JSON text.
-pub(super) fn sign_typed_data(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn sign_typed_data(engine: &mut DevnetThread, params: &Params<'_>) -> RpcResult {
     let key = key(engine, params.required(0, "account")?)?;
     let invalid = |what: &dyn std::fmt::Display| {
         let what = bardo_base::text::SafeText::clean(&what.to_string(), 200);
@@ -158,7 +158,7 @@ fn size<'a>(
     Ok(total)
 }
 
-fn key(engine: &Engine, account: Address) -> Result<&'static PrivateKeySigner, RpcError> {
+fn key(engine: &DevnetThread, account: Address) -> Result<&'static PrivateKeySigner, RpcError> {
     let listed = accounts(engine).any(|known| known == account);
     keys().iter().find(|key| listed && key.address() == account).ok_or_else(|| no_signer(account))
 }

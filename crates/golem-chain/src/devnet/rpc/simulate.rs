@@ -16,16 +16,16 @@ use revm_inspectors::transfer::TransferInspector;
 
 use super::super::block::{Block, ChainTransaction, Receipt};
 use super::super::call::{failure, override_account, override_block};
-use super::super::chain::View;
+use super::super::chain::ExecutionView;
 use super::super::error::CallError;
-use super::super::handle::Engine;
+use super::super::handle::DevnetThread;
 use super::super::produce::{push_receipt, record_parent};
-use super::super::state::State;
+use super::super::state::WorldState;
 use super::answer::Answer;
 use super::error::RpcError;
 use super::params::Params;
 use super::{json, render};
-use crate::evm::{self, BlockContext, ChainRules, Checks, EvmError, Execution, next_base_fee};
+use crate::evm::{self, BlockContext, ChainRules, CheckMode, EvmError, Execution, next_base_fee};
 
 /// Default block interval, in seconds.
 const BLOCK_SECONDS: u64 = 12;
@@ -43,9 +43,9 @@ const TOO_MANY_BLOCKS: i64 = -38_026;
 const BLOCK_GAS_LIMIT_REACHED: i64 = -38_015;
 
 /// A chain of simulated blocks.
-struct Simulation {
+struct BlockSimulation {
     rules: ChainRules,
-    state: State,
+    state: WorldState,
     /// The preceding block.
     parent: Arc<Block>,
     least_base_fee: u64,
@@ -59,7 +59,7 @@ struct Simulation {
 
 /// Results of the current block's calls so far.
 #[derive(Default)]
-struct Made {
+struct BlockResults {
     transactions: Vec<Arc<ChainTransaction>>,
     receipts: Vec<Receipt>,
     results: Vec<SimCallResult>,
@@ -67,7 +67,7 @@ struct Made {
 }
 
 /// `eth_simulateV1`: blocks of calls, and the block on which they are based.
-pub(super) fn simulate(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
+pub(super) fn simulate(engine: &mut DevnetThread, params: &Params<'_>) -> Result<Answer, RpcError> {
     let payload: SimulatePayload = params.required(0, "simulation")?;
     let id = params.block(1)?;
     let blocks = payload.block_state_calls;
@@ -82,7 +82,7 @@ pub(super) fn simulate(engine: &mut Engine, params: &Params<'_>) -> Result<Answe
         Some(block) => Arc::clone(block),
         None => Arc::new(engine.chain.pending_block().0),
     };
-    let mut simulation = Simulation {
+    let mut simulation = BlockSimulation {
         rules: *engine.chain.rules(),
         state: view.state,
         parent,
@@ -96,7 +96,7 @@ pub(super) fn simulate(engine: &mut Engine, params: &Params<'_>) -> Result<Answe
     Ok(Answer::elsewhere(move || json(&simulation.run(blocks)?)))
 }
 
-impl Simulation {
+impl BlockSimulation {
     fn run(&mut self, blocks: Vec<SimBlock>) -> Result<Vec<SimulatedBlock<RpcBlock>>, RpcError> {
         let base = self.parent.number();
         let mut made = Vec::with_capacity(blocks.len());
@@ -124,11 +124,11 @@ impl Simulation {
         for (address, account) in block.state_overrides.iter().flatten() {
             override_account(&mut self.state, *address, account).map_err(CallError::from)?;
         }
-        let mut made = Made::default();
+        let mut made = BlockResults::default();
         for call in block.calls {
             self.call(call, &context, &mut made)?;
         }
-        let Made { transactions, receipts, mut results, .. } = made;
+        let BlockResults { transactions, receipts, mut results, .. } = made;
         let sealed = Block::seal(&context, self.parent.hash, self.state.root(), Bytes::new(), transactions, receipts);
         let sealed = Arc::new(sealed);
         self.state.push_block_hash(context.number, sealed.hash);
@@ -157,11 +157,11 @@ impl Simulation {
             prevrandao: B256::ZERO,
             ..parent
         };
-        let mut view = View { state: std::mem::take(&mut self.state), context };
+        let mut view = ExecutionView { state: std::mem::take(&mut self.state), context };
         if let Some(overrides) = &block.block_overrides {
             override_block(&mut view, overrides);
         }
-        let View { state, context } = view;
+        let ExecutionView { state, context } = view;
         self.state = state;
         if context.timestamp <= parent.timestamp {
             let message = format!("block timestamps must be in order: {} <= {}", context.timestamp, parent.timestamp);
@@ -170,7 +170,12 @@ impl Simulation {
         Ok(context)
     }
 
-    fn call(&mut self, call: TransactionRequest, context: &BlockContext, made: &mut Made) -> Result<(), RpcError> {
+    fn call(
+        &mut self,
+        call: TransactionRequest,
+        context: &BlockContext,
+        made: &mut BlockResults,
+    ) -> Result<(), RpcError> {
         let request = self.fill(call, context, made)?;
         let transaction = unsigned(&request)?;
         let gas_limit = request.gas.unwrap_or_default();
@@ -208,7 +213,7 @@ impl Simulation {
         &self,
         mut call: TransactionRequest,
         context: &BlockContext,
-        made: &Made,
+        made: &BlockResults,
     ) -> Result<TransactionRequest, RpcError> {
         let block_left = context.gas_limit.saturating_sub(made.gas_used);
         let asked = call.gas.unwrap_or_else(|| match self.validation {
@@ -236,7 +241,7 @@ impl Simulation {
     }
 
     fn execute(&self, tx: TxEnv, context: &BlockContext) -> Result<Execution, RpcError> {
-        let checks = if self.validation { Checks::Transaction } else { Checks::Call };
+        let checks = if self.validation { CheckMode::Transaction } else { CheckMode::Call };
         let sender = tx.caller;
         let ran = if self.trace_transfers {
             let watch = TransferInspector::new(false).with_logs(true);

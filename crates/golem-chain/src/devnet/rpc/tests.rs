@@ -17,7 +17,7 @@ use alloy::signers::local::PrivateKeySigner;
 use serde_json::{Value, json};
 
 use super::super::chain::ChainConfig;
-use super::super::handle::{Devnet, DevnetConfig, DevnetGone, HookPolicy, Mining, RunningConfig};
+use super::super::handle::{Devnet, DevnetConfig, DevnetStopped, HookPolicy, MiningMode, RunningConfig};
 
 const ALICE: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 const BOB: Address = Address::repeat_byte(0xb0);
@@ -27,7 +27,7 @@ const LOGGER: Address = Address::repeat_byte(0x10);
 /// Contract that reverts with one word, 7.
 const REVERTER: Address = Address::repeat_byte(0x11);
 
-fn devnet(mining: Mining) -> Devnet {
+fn devnet(mining: MiningMode) -> Devnet {
     let chain = ChainConfig {
         balances: vec![(ALICE, U256::from(100 * ETHER))],
         codes: vec![(LOGGER, bytes!("602a5f5fa100")), (REVERTER, bytes!("60075f5260205ffd"))],
@@ -61,7 +61,7 @@ fn to_logger() -> TransactionRequest {
 
 #[tokio::test]
 async fn an_alloy_wallet_fills_signs_sends_and_gets_its_receipt() {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     let provider = wallet_provider(&devnet);
     let request = TransactionRequest::default().with_to(BOB).with_value(U256::from(5));
     let receipt = provider.send_transaction(request).await.expect("sent").get_receipt().await.expect("mined");
@@ -94,7 +94,7 @@ async fn an_alloy_wallet_fills_signs_sends_and_gets_its_receipt() {
 
 #[tokio::test]
 async fn small_questions_have_the_usual_answers() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     assert_eq!(ask(&devnet, "eth_chainId", json!([])).await, "0x7a69");
     assert_eq!(ask(&devnet, "net_version", json!([])).await, "31337");
     assert_eq!(ask(&devnet, "eth_blockNumber", json!([])).await, "0x0");
@@ -112,7 +112,7 @@ async fn small_questions_have_the_usual_answers() {
 
 #[tokio::test]
 async fn parameters_may_be_missing_null_or_in_decimal() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     let balance = json!(U256::from(100 * ETHER));
     for params in [
         json!([ALICE]),
@@ -133,7 +133,7 @@ async fn parameters_may_be_missing_null_or_in_decimal() {
 
 #[tokio::test]
 async fn errors_have_the_codes_clients_know() {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     let (code, message, _) = refused(&devnet, "eth_nothing", json!([])).await;
     assert_eq!(code, -32601);
     assert!(message.contains("eth_nothing"), "{message}");
@@ -159,7 +159,7 @@ async fn errors_have_the_codes_clients_know() {
 
 #[tokio::test]
 async fn solidity_reasons_are_put_into_words() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     // Error("no"), which the init code copies to memory itself.
     let mut data = keccak256("Error(string)")[..4].to_vec();
     data.extend_from_slice(&U256::from(32).to_be_bytes::<32>());
@@ -176,7 +176,7 @@ async fn solidity_reasons_are_put_into_words() {
 
 #[tokio::test]
 async fn calls_take_state_and_block_overrides() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     // Returns SLOAD(1), then its own balance, then TIMESTAMP.
     let code = bytes!("6001545f52476020524260405260605ff3");
     let state = json!({ BOB.to_string(): {
@@ -192,7 +192,7 @@ async fn calls_take_state_and_block_overrides() {
 
 #[tokio::test]
 async fn logs_are_found_by_range_address_topic_and_block() {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     let provider = wallet_provider(&devnet);
     for _ in 0..3 {
         provider.send_transaction(to_logger()).await.expect("sent").get_receipt().await.expect("mined");
@@ -215,7 +215,7 @@ async fn logs_are_found_by_range_address_topic_and_block() {
 
 #[tokio::test]
 async fn filters_tell_each_thing_once_and_take_back_what_a_reorganisation_removed() {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     let provider = wallet_provider(&devnet);
     let logs = ask(&devnet, "eth_newFilter", json!([{ "address": LOGGER }])).await;
     let blocks = ask(&devnet, "eth_newBlockFilter", json!([])).await;
@@ -242,7 +242,7 @@ async fn filters_tell_each_thing_once_and_take_back_what_a_reorganisation_remove
 
 #[tokio::test]
 async fn development_methods_do_what_they_say() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     ask(&devnet, "anvil_setBalance", json!([BOB, "0x10"])).await;
     assert_eq!(ask(&devnet, "eth_getBalance", json!([BOB])).await, "0x10");
     ask(&devnet, "hardhat_setNonce", json!([BOB, "0x3"])).await;
@@ -277,7 +277,7 @@ async fn development_methods_do_what_they_say() {
 
 #[tokio::test]
 async fn mining_can_be_switched_while_it_runs() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     ask(&devnet, "anvil_impersonateAccount", json!([ALICE])).await;
     let send = json!([{ "from": ALICE, "to": BOB, "value": "0x1" }]);
     let first = ask(&devnet, "eth_sendTransaction", send.clone()).await;
@@ -290,14 +290,14 @@ async fn mining_can_be_switched_while_it_runs() {
     ask(&devnet, "eth_sendTransaction", send).await;
     assert_eq!(ask(&devnet, "eth_blockNumber", json!([])).await, "0x2");
 
-    devnet.set_mining(Mining::Interval(Duration::from_millis(5))).await.expect("alive");
+    devnet.set_mining(MiningMode::Interval(Duration::from_millis(5))).await.expect("alive");
     let mut head = devnet.head();
     head.wait_for(|block| block.number() >= 4).await.expect("blocks come by themselves");
 }
 
 #[tokio::test]
 async fn a_block_hook_acts_inside_each_block() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     let hook = |chain: &mut super::super::Chain| {
         let request = TransactionRequest {
             from: Some(ALICE),
@@ -322,10 +322,10 @@ async fn a_block_hook_acts_inside_each_block() {
 
 #[tokio::test]
 async fn waiting_for_oneself_is_refused_and_the_thread_ends_with_the_handle() {
-    let devnet = devnet(Mining::Interval(Duration::from_secs(3_600)));
+    let devnet = devnet(MiningMode::Interval(Duration::from_secs(3_600)));
     let inner = devnet.clone();
     let answer = devnet.run(move |_| inner.run_blocking(|chain| chain.number())).await.expect("alive");
-    assert_eq!(answer, Err(DevnetGone::FromOwnThread));
+    assert_eq!(answer, Err(DevnetStopped::FromOwnThread));
     let provider: DynProvider = devnet.provider();
     let head = devnet.head();
     drop(devnet);
@@ -336,7 +336,7 @@ async fn waiting_for_oneself_is_refused_and_the_thread_ends_with_the_handle() {
 
 #[tokio::test]
 async fn batches_are_answered_in_order_and_see_each_other() {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     ask(&devnet, "anvil_impersonateAccount", json!([ALICE])).await;
     let provider = devnet.provider();
     let mut batch = BatchRequest::new(provider.client());

@@ -16,16 +16,16 @@ use revm_inspectors::tracing::{DebugInspector, TracingInspector, TracingInspecto
 use super::super::block::Block;
 use super::super::call::override_view;
 use super::super::error::CallError;
-use super::super::handle::Engine;
-use super::super::replay::{Limit, RecordedParts, Replay, Replayed, TraceError, watched};
+use super::super::handle::DevnetThread;
+use super::super::replay::{BlockReplay, RecordedParts, ReplayedTransaction, TraceError, TraceLimit, watched};
 use super::answer::Answer;
 use super::error::RpcError;
 use super::json;
 use super::params::Params;
-use crate::evm::{self, Checks};
+use crate::evm::{self, CheckMode};
 
 /// `debug_traceTransaction`: hash and options.
-pub(super) fn trace_transaction(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
+pub(super) fn trace_transaction(engine: &mut DevnetThread, params: &Params<'_>) -> Result<Answer, RpcError> {
     let hash: B256 = params.required(0, "transaction hash")?;
     let options = tracing_options(params, 1)?;
     let included = engine.chain.transaction(hash).ok_or_else(|| RpcError::server("transaction not found"))?;
@@ -37,7 +37,7 @@ pub(super) fn trace_transaction(engine: &mut Engine, params: &Params<'_>) -> Res
 }
 
 /// `debug_traceBlockByNumber` and `debug_traceBlockByHash`: block and options.
-pub(super) fn trace_block(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
+pub(super) fn trace_block(engine: &mut DevnetThread, params: &Params<'_>) -> Result<Answer, RpcError> {
     let options = tracing_options(params, 1)?;
     let block = known_block(engine, params.block(0)?)?;
     let mut replay = engine.chain.replay(&block, kept(&options))?;
@@ -52,7 +52,7 @@ pub(super) fn trace_block(engine: &mut Engine, params: &Params<'_>) -> Result<An
 }
 
 /// `debug_traceCall`: request, block, and options with overrides; with `txIndex`, on the state before that transaction.
-pub(super) fn trace_call(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
+pub(super) fn trace_call(engine: &mut DevnetThread, params: &Params<'_>) -> Result<Answer, RpcError> {
     let request: TransactionRequest = params.required(0, "transaction")?;
     let options: GethDebugTracingCallOptions = params.optional(2, "tracing options")?.unwrap_or_default();
     let tracing = options.tracing_options;
@@ -86,14 +86,14 @@ pub(super) fn trace_call(engine: &mut Engine, params: &Params<'_>) -> Result<Ans
         let mut tx = evm::call_env(&request, &rules, &view.context, gas).map_err(CallError::from)?;
         tx.gas_limit = tx.gas_limit.min(cap);
         let mut tracer = DebugInspector::new(tracing.clone()).map_err(|_| bad_config())?;
-        let mut limit = Limit::new(kept(&tracing));
-        let replayed = watched(&rules, view, Checks::Call, tx, &mut limit, &mut tracer)?;
+        let mut limit = TraceLimit::new(kept(&tracing));
+        let replayed = watched(&rules, view, CheckMode::Call, tx, &mut limit, &mut tracer)?;
         json(&result(&mut tracer, replayed, None, &mut limit)?)
     }))
 }
 
 /// `trace_transaction`: hash; the result for an unknown one is empty.
-pub(super) fn parity_transaction(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
+pub(super) fn parity_transaction(engine: &mut DevnetThread, params: &Params<'_>) -> Result<Answer, RpcError> {
     let hash: B256 = params.required(0, "transaction hash")?;
     let Some(included) = engine.chain.transaction(hash) else { return Ok(Answer::now(json::<[(); 0]>(&[]))) };
     let mut replay = engine.chain.replay(&included.block, RecordedParts::default())?;
@@ -104,7 +104,7 @@ pub(super) fn parity_transaction(engine: &mut Engine, params: &Params<'_>) -> Re
 }
 
 /// `trace_block`: block; the result for an unknown one is empty.
-pub(super) fn parity_block(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
+pub(super) fn parity_block(engine: &mut DevnetThread, params: &Params<'_>) -> Result<Answer, RpcError> {
     let Ok(block) = known_block(engine, params.block(0)?) else { return Ok(Answer::now(json::<[(); 0]>(&[]))) };
     let mut replay = engine.chain.replay(&block, RecordedParts::default())?;
     Ok(Answer::elsewhere(move || {
@@ -116,7 +116,7 @@ pub(super) fn parity_block(engine: &mut Engine, params: &Params<'_>) -> Result<A
     }))
 }
 
-fn known_block(engine: &Engine, id: BlockId) -> Result<Arc<Block>, RpcError> {
+fn known_block(engine: &DevnetThread, id: BlockId) -> Result<Arc<Block>, RpcError> {
     if id == BlockId::pending() {
         return Err(RpcError::server("tracing on top of pending is not supported"));
     }
@@ -128,7 +128,11 @@ fn known_block(engine: &Engine, id: BlockId) -> Result<Arc<Block>, RpcError> {
     })
 }
 
-fn geth_trace(replay: &mut Replay, index: usize, options: &GethDebugTracingOptions) -> Result<GethTrace, RpcError> {
+fn geth_trace(
+    replay: &mut BlockReplay,
+    index: usize,
+    options: &GethDebugTracingOptions,
+) -> Result<GethTrace, RpcError> {
     let block = Arc::clone(&replay.block);
     let Some(transaction) = block.transactions.get(index) else {
         return Err(RpcError::server("transaction not found"));
@@ -142,9 +146,9 @@ fn geth_trace(replay: &mut Replay, index: usize, options: &GethDebugTracingOptio
 
 fn result(
     tracer: &mut DebugInspector,
-    mut replayed: Replayed,
+    mut replayed: ReplayedTransaction,
     place: Option<TransactionContext>,
-    limit: &mut Limit,
+    limit: &mut TraceLimit,
 ) -> Result<GethTrace, RpcError> {
     if matches!(tracer, DebugInspector::PreStateTracer(..)) {
         // This tracer reports everything that was touched, including code.
@@ -153,13 +157,13 @@ fn result(
             limit.add(code.saturating_add(account.storage.len().saturating_mul(64)))?;
         }
     }
-    let Replayed { tx, surroundings, execution, before } = &mut replayed;
+    let ReplayedTransaction { tx, surroundings, execution, before } = &mut replayed;
     tracer
         .get_result(place, tx, surroundings, execution, before)
         .map_err(|_| RpcError::internal("the trace could not be made"))
 }
 
-fn parity_traces(replay: &mut Replay, index: usize) -> Result<Vec<LocalizedTransactionTrace>, RpcError> {
+fn parity_traces(replay: &mut BlockReplay, index: usize) -> Result<Vec<LocalizedTransactionTrace>, RpcError> {
     let block = Arc::clone(&replay.block);
     let Some(transaction) = block.transactions.get(index) else { return Ok(Vec::new()) };
     // Precompile calls are included, as in anvil.

@@ -20,9 +20,9 @@ use alloy::{
 };
 use revm::state::{AccountInfo, Bytecode};
 
-use super::super::pinned::Data;
+use super::super::pinned::PinnedData;
 use crate::devnet::{
-    bytes::{ReadError, Reader, Writer},
+    bytes::{ByteReader, ByteWriter, BytesError},
     keep::replace,
 };
 use bardo_base::{private, regular_file};
@@ -86,7 +86,7 @@ pub(super) struct CacheFile {
 /// Content of a cache file.
 pub(super) struct Loaded {
     pub(super) header: Header,
-    pub(super) data: Data,
+    pub(super) data: PinnedData,
     /// `None` if another process writes the file.
     pub(super) file: Option<CacheFile>,
 }
@@ -123,7 +123,7 @@ pub(super) fn load(path: &Path, hash: B256) -> Result<Option<Loaded>, CacheError
         read => read.map_err(failed(path))?,
     };
     let (header, mut rest) = read_header(path, hash, &bytes)?;
-    let mut data = Data::default();
+    let mut data = PinnedData::default();
     while let Some((payload, after)) = record(rest) {
         let Ok(values) = read_values(payload) else { break };
         data.extend(values);
@@ -167,7 +167,7 @@ pub(super) fn create(path: &Path, header: &Header) -> Result<CacheFile, CacheErr
 
 impl CacheFile {
     /// Appends confirmed values.
-    pub(super) fn append(&mut self, data: &Data) -> Result<(), CacheError> {
+    pub(super) fn append(&mut self, data: &PinnedData) -> Result<(), CacheError> {
         let record = framed(&write_values(data));
         let size = self.size.saturating_add(u64::try_from(record.len()).unwrap_or(u64::MAX));
         if size > MAX_FILE {
@@ -204,8 +204,8 @@ fn record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (keccak256(payload).as_slice() == digest).then_some((payload, rest))
 }
 
-fn write_values(data: &Data) -> Vec<u8> {
-    let mut writer = Writer::default();
+fn write_values(data: &PinnedData) -> Vec<u8> {
+    let mut writer = ByteWriter::default();
     writer.length(data.accounts.len());
     for (address, info) in &data.accounts {
         writer.address(*address);
@@ -228,13 +228,13 @@ fn write_values(data: &Data) -> Vec<u8> {
     writer.into_bytes()
 }
 
-fn read_values(bytes: &[u8]) -> Result<Data, ReadError> {
-    let mut reader = Reader::new(bytes);
-    let mut data = Data::default();
+fn read_values(bytes: &[u8]) -> Result<PinnedData, BytesError> {
+    let mut reader = ByteReader::new(bytes);
+    let mut data = PinnedData::default();
     for _ in 0..reader.length()? {
         let (address, balance, nonce): (Address, _, _) = (reader.address()?, reader.word()?, reader.number()?);
         let code = Bytes::copy_from_slice(reader.bytes()?);
-        let code = Bytecode::new_raw_checked(code).map_err(|_| ReadError::Invalid("code"))?;
+        let code = Bytecode::new_raw_checked(code).map_err(|_| BytesError::Invalid("code"))?;
         let hash = if code.is_empty() { KECCAK256_EMPTY } else { code.hash_slow() };
         data.accounts.insert(address, AccountInfo::new(balance, nonce, hash, code));
     }
@@ -297,8 +297,8 @@ mod tests {
         Header::new(alloy::consensus::Header { number, timestamp: 1_700_000_000 + number, ..Default::default() })
     }
 
-    fn values(seed: u8) -> Data {
-        let mut data = Data::default();
+    fn values(seed: u8) -> PinnedData {
+        let mut data = PinnedData::default();
         let code = Bytecode::new_raw(Bytes::from(vec![0x5f, seed, 0x00]));
         let info = AccountInfo::new(U256::from(seed), 7, code.hash_slow(), code);
         data.accounts.insert(Address::repeat_byte(seed), info);
@@ -309,7 +309,7 @@ mod tests {
         data
     }
 
-    fn same(one: &Data, other: &Data) -> bool {
+    fn same(one: &PinnedData, other: &PinnedData) -> bool {
         one.accounts == other.accounts && one.slots == other.slots && one.hashes == other.hashes
     }
 
@@ -350,7 +350,7 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         let mut both = values(1);
         both.extend(values(2));
-        let known = [Data::default(), values(1), both];
+        let known = [PinnedData::default(), values(1), both];
         let check = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
             match load(&path, header.hash) {

@@ -27,7 +27,7 @@ use revm::state::AccountInfo;
 
 use super::{
     ForkError, MAX_TEXT,
-    pinned::{Data, PinnedState, Wanted},
+    pinned::{MissingValues, PinnedData, PinnedState},
 };
 use crate::{
     evm::{ChainRules, DatabaseError},
@@ -59,7 +59,7 @@ pub struct Origin {
 struct Shared {
     state: Arc<PinnedState>,
     /// Values that are confirmed or come from the cache. Only these are read.
-    known: Mutex<Data>,
+    known: Mutex<PinnedData>,
     /// `None` if another process writes the cache, or it is full.
     cache: Mutex<Option<CacheFile>>,
     path: PathBuf,
@@ -68,7 +68,7 @@ struct Shared {
 
 /// Values to fetch, and the receiver of the outcome.
 struct Request {
-    wanted: Wanted,
+    wanted: MissingValues,
     done: Box<dyn FnOnce(Result<(), OriginError>) + Send>,
 }
 
@@ -194,7 +194,7 @@ impl Origin {
     }
 
     /// Fetches missing values; blocks the thread meanwhile.
-    pub(crate) fn fetch_blocking(&self, wanted: Wanted) -> Result<(), OriginError> {
+    pub(crate) fn fetch_blocking(&self, wanted: MissingValues) -> Result<(), OriginError> {
         let (sender, outcome) = mpsc::sync_channel(1);
         // A caller that stopped waiting needs no outcome.
         self.request(wanted, Box::new(move |result| drop(sender.send(result))))?;
@@ -202,7 +202,7 @@ impl Origin {
     }
 
     /// Fetches missing values.
-    pub(crate) async fn fetch(&self, wanted: Wanted) -> Result<(), OriginError> {
+    pub(crate) async fn fetch(&self, wanted: MissingValues) -> Result<(), OriginError> {
         let (sender, outcome) = tokio::sync::oneshot::channel();
         self.request(wanted, Box::new(move |result| drop(sender.send(result))))?;
         match tokio::time::timeout(PATIENCE, outcome).await {
@@ -214,7 +214,7 @@ impl Origin {
 
     fn request(
         &self,
-        wanted: Wanted,
+        wanted: MissingValues,
         done: Box<dyn FnOnce(Result<(), OriginError>) + Send>,
     ) -> Result<(), OriginError> {
         self.requests.send(Request { wanted, done }).map_err(|_| OriginError::Stopped)
@@ -231,7 +231,7 @@ impl Origin {
 
 impl Shared {
     /// Fetches values that are not cached, compares them on all endpoints, and stores them.
-    async fn fetch(&self, mut wanted: Wanted, network: &Network) -> Result<(), OriginError> {
+    async fn fetch(&self, mut wanted: MissingValues, network: &Network) -> Result<(), OriginError> {
         self.known.lock().retain_missing(&mut wanted);
         if wanted.is_empty() {
             return Ok(());
@@ -282,7 +282,7 @@ pub(crate) struct OriginView {
 /// Missing values of a speculative execution.
 #[derive(Debug, Clone)]
 struct Speculation {
-    missed: Arc<Mutex<Wanted>>,
+    missed: Arc<Mutex<MissingValues>>,
     guess: U256,
 }
 
@@ -301,14 +301,14 @@ impl OriginView {
     }
 
     /// Takes the values that were missing, with those that are usually read along with them.
-    pub(crate) fn take_missed(&self) -> Wanted {
-        let Some(speculation) = &self.speculation else { return Wanted::default() };
+    pub(crate) fn take_missed(&self) -> MissingValues {
+        let Some(speculation) = &self.speculation else { return MissingValues::default() };
         std::mem::take(&mut *speculation.missed.lock())
     }
 
     /// An account of the origin; `None` if it does not exist there.
     pub(crate) fn account(&self, address: Address) -> Result<Option<AccountInfo>, OriginError> {
-        let cached = |data: &Data| data.accounts.get(&address).cloned();
+        let cached = |data: &PinnedData| data.accounts.get(&address).cloned();
         let guess = |guess: U256| AccountInfo::from_balance(guess);
         let info = self.read(cached, guess, |wanted| wanted.add_account(address))?;
         Ok((!info.is_empty()).then_some(info))
@@ -317,14 +317,14 @@ impl OriginView {
     /// A storage slot of the origin.
     pub(crate) fn slot(&self, address: Address, slot: U256) -> Result<U256, OriginError> {
         let key = (address, slot);
-        let cached = |data: &Data| data.slots.get(&key).copied();
+        let cached = |data: &PinnedData| data.slots.get(&key).copied();
         self.read(cached, |guess| guess, |wanted| wanted.add_slot(address, slot))
     }
 
     /// Hash of an earlier block of the origin.
     pub(crate) fn block_hash(&self, number: u64) -> Result<B256, OriginError> {
-        let cached = |data: &Data| data.hashes.get(&number).copied();
-        let want = |wanted: &mut Wanted| {
+        let cached = |data: &PinnedData| data.hashes.get(&number).copied();
+        let want = |wanted: &mut MissingValues| {
             wanted.hashes.insert(number);
         };
         self.read(cached, |_| B256::ZERO, want)
@@ -346,9 +346,9 @@ impl OriginView {
 
     fn read<T>(
         &self,
-        cached: impl Fn(&Data) -> Option<T>,
+        cached: impl Fn(&PinnedData) -> Option<T>,
         guess: impl FnOnce(U256) -> T,
-        want: impl FnOnce(&mut Wanted),
+        want: impl FnOnce(&mut MissingValues),
     ) -> Result<T, OriginError> {
         let known = &self.origin.shared.known;
         if let Some(value) = cached(&known.lock()) {
@@ -358,7 +358,7 @@ impl OriginView {
             want(&mut speculation.missed.lock());
             return Ok(guess(speculation.guess));
         }
-        let mut wanted = Wanted::default();
+        let mut wanted = MissingValues::default();
         want(&mut wanted);
         self.origin.fetch_blocking(wanted)?;
         let value = cached(&known.lock());

@@ -23,8 +23,8 @@ use super::{
 use crate::{
     evm::ChainRules,
     fork::{
-        Fork, ForkError, MAX_TEXT, NextBlock, PinnedOn, Remote, RemoteLimits,
-        pinned::{Data, PinnedState},
+        Fork, ForkError, MAX_TEXT, NextBlock, PinnedOrigin, RemoteLimits, RemoteState,
+        pinned::{PinnedData, PinnedState},
     },
     network::{ChainPlan, Network},
     provider::{ConnectError, ProviderError, read_only::ReadOnlyChain},
@@ -155,7 +155,7 @@ async fn online(chain: &ReadOnlyChain, block: ForkBlock, folder: &Path) -> Resul
     let network = chain.network().clone();
     let rules = ChainRules { chain_id: network.chain_id, spec: network.hardfork };
     let witnesses = Some(chain.stack().clone());
-    let remote = Remote::witnessed_by(chain.provider(), witnesses, rules, RemoteLimits::default());
+    let remote = RemoteState::witnessed_by(chain.provider(), witnesses, rules, RemoteLimits::default());
     let pinned = remote.pin(block.id(), NextBlock::default()).await;
     let pinned = pinned.map_err(|error| pin_error(error, &network, block))?;
     let header = header_of(pinned).ok_or(OriginError::Stopped)?;
@@ -169,11 +169,11 @@ async fn online(chain: &ReadOnlyChain, block: ForkBlock, folder: &Path) -> Resul
     let path = cache::path_of(folder, network.chain_id, header.hash);
     let (data, file) = match cache::load(&path, header.hash) {
         Ok(Some(Loaded { data, file, .. })) => (data, file),
-        Ok(None) => (Data::default(), Some(cache::create(&path, &header).map_err(cache_error)?)),
+        Ok(None) => (PinnedData::default(), Some(cache::create(&path, &header).map_err(cache_error)?)),
         // Everything in it can be read again.
         Err(error @ CacheError::Damaged { .. }) => {
             tracing::warn!(%error, "the fork's cache is replaced");
-            (Data::default(), Some(cache::create(&path, &header).map_err(cache_error)?))
+            (PinnedData::default(), Some(cache::create(&path, &header).map_err(cache_error)?))
         }
         Err(error) => return Err(cache_error(error)),
     };
@@ -184,7 +184,7 @@ async fn online(chain: &ReadOnlyChain, block: ForkBlock, folder: &Path) -> Resul
 }
 
 /// Checks that the number of a block named by its hash still means that block.
-async fn still_there(remote: &Arc<Remote>, header: &Header, network: &Network) -> Result<(), OriginError> {
+async fn still_there(remote: &Arc<RemoteState>, header: &Header, network: &Network) -> Result<(), OriginError> {
     let number = BlockId::number(header.number);
     let pinned = remote.pin(number, NextBlock::default()).await;
     let there = pinned.map_err(|error| pin_error(error, network, ForkBlock::Number(header.number)))?;
@@ -220,7 +220,7 @@ fn offline(
     let client = RpcClient::new(NoEndpoint, false);
     let provider =
         alloy::providers::Provider::erased(ProviderBuilder::new().disable_recommended_fillers().connect_client(client));
-    let remote = Remote::new(provider, rules, RemoteLimits::default());
+    let remote = RemoteState::new(provider, rules, RemoteLimits::default());
     let state = Arc::new(PinnedState::new(remote, header));
     let known = with_parents(data, &state);
     let shared =
@@ -229,15 +229,15 @@ fn offline(
 }
 
 /// The cached values, with the block hashes that the header itself contains.
-fn with_parents(mut data: Data, state: &PinnedState) -> Data {
+fn with_parents(mut data: PinnedData, state: &PinnedState) -> PinnedData {
     data.extend(state.data.lock().clone());
     data
 }
 
 fn header_of(fork: Fork) -> Option<Header> {
     match fork.state {
-        PinnedOn::Remote(state) => Some(state.header.clone()),
-        PinnedOn::Devnet(_) => None,
+        PinnedOrigin::Remote(state) => Some(state.header.clone()),
+        PinnedOrigin::Devnet(_) => None,
     }
 }
 

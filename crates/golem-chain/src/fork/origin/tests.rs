@@ -13,10 +13,10 @@ use alloy::rpc::types::{TransactionInput, TransactionRequest};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::devnet::ledger::History;
-use crate::devnet::server::{Server, serve};
-use crate::devnet::{Chain, ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig};
-use crate::fork::{Call, Source, Status};
+use crate::devnet::ledger::HistoryLimits;
+use crate::devnet::server::{RpcServer, serve};
+use crate::devnet::{Chain, ChainConfig, Devnet, DevnetConfig, MiningMode, RunningConfig};
+use crate::fork::{ExecutionStatus, ForkCall, ForkSource};
 use crate::network::ChainPlan;
 use crate::provider::read_only::READ_ONLY_METHODS;
 use bardo_base::clock::SystemClock;
@@ -35,13 +35,13 @@ const LIVE_ID: u64 = 31_337;
 const LOCAL_ID: u64 = 31_338;
 
 /// A served chain with a contract and some blocks.
-async fn live() -> (Devnet, Server) {
+async fn live() -> (Devnet, RpcServer) {
     let chain = ChainConfig {
         balances: vec![(ALICE, U256::from(10).pow(U256::from(20)))],
         codes: vec![(COUNTER, CODE)],
         ..ChainConfig::default()
     };
-    let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+    let running = RunningConfig { mining: MiningMode::Manual, clock: None, hook: None };
     let devnet = Devnet::spawn(DevnetConfig { chain, running }).unwrap();
     devnet
         .run(|chain| {
@@ -67,9 +67,9 @@ async fn opened(urls: &[String], block: ForkBlock, folder: &Path) -> Result<Arc<
 
 async fn forked(origin: &Arc<Origin>) -> Result<Devnet, OriginError> {
     let origin = Arc::clone(origin);
-    let history = History { blocks: 64, states: 64 };
+    let history = HistoryLimits { blocks: 64, states: 64 };
     let chain = tokio::task::spawn_blocking(move || Chain::forked(origin, LOCAL_ID, history, &[])).await.unwrap()?;
-    let running = RunningConfig { mining: Mining::OnTransaction, clock: None, hook: None };
+    let running = RunningConfig { mining: MiningMode::OnTransaction, clock: None, hook: None };
     Ok(Devnet::adopt(chain, running).unwrap())
 }
 
@@ -176,13 +176,13 @@ async fn a_simulation_on_a_fork_finds_what_one_on_the_origin_finds() {
     let origin = opened(&[server.url()], ForkBlock::Latest, folder.path()).await.unwrap();
     let fork = forked(&origin).await.unwrap();
     let before = origin.round_trips();
-    let call = Call::new(ALICE, COUNTER, U256::from(3).to_be_bytes::<32>());
+    let call = ForkCall::new(ALICE, COUNTER, U256::from(3).to_be_bytes::<32>());
     let mut found = Vec::new();
     for chain in [&devnet, &fork] {
-        let source = Source::Devnet(chain.clone());
+        let source = ForkSource::Devnet(chain.clone());
         let pinned = crate::fork::Fork::pin(&source, BlockId::latest(), Default::default()).await.unwrap();
         let simulation = pinned.simulate(std::slice::from_ref(&call)).await.unwrap();
-        assert_eq!(simulation.outcomes[0].status, Status::Success);
+        assert_eq!(simulation.outcomes[0].status, ExecutionStatus::Success);
         found.push((simulation.outcomes.clone(), simulation.changes.writes.clone()));
     }
     assert_eq!(found[0], found[1]);
@@ -198,7 +198,7 @@ async fn a_kept_fork_continues_and_only_on_its_own_block() {
     let origin = opened(&[server.url()], ForkBlock::Latest, folder.path()).await.unwrap();
     let mut chain = {
         let origin = Arc::clone(&origin);
-        let made = move || Chain::forked(origin, LOCAL_ID, History { blocks: 64, states: 64 }, &[]);
+        let made = move || Chain::forked(origin, LOCAL_ID, HistoryLimits { blocks: 64, states: 64 }, &[]);
         tokio::task::spawn_blocking(made).await.unwrap().unwrap()
     };
     chain.set_storage_at(COUNTER, U256::from(7), U256::ZERO);

@@ -5,7 +5,7 @@
 
 /// Explanation of a revert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Meaning {
+pub struct RevertMeaning {
     /// Description of the failure.
     pub happened: &'static str,
     /// Description of a transaction that would succeed.
@@ -13,20 +13,20 @@ pub struct Meaning {
 }
 
 /// Names and messages with the same explanation.
-type Row = (&'static [&'static str], Meaning);
+type Row = (&'static [&'static str], RevertMeaning);
 
-const fn means(happened: &'static str, would_pass: &'static str) -> Meaning {
-    Meaning { happened, would_pass }
+const fn means(happened: &'static str, would_pass: &'static str) -> RevertMeaning {
+    RevertMeaning { happened, would_pass }
 }
 
 /// Solidity's checked arithmetic, with which tokens and pools without named errors refuse excessive amounts.
-pub(super) const OVERFLOW: Meaning = means(
+pub(super) const OVERFLOW: RevertMeaning = means(
     "arithmetic overflow; for a token, the balance or allowance is below the amount",
     "an amount within balance and allowance",
 );
 
 /// Explanation of an error name or message; `None` if it is unknown.
-pub(super) fn meaning(word: &str) -> Option<Meaning> {
+pub(super) fn meaning(word: &str) -> Option<RevertMeaning> {
     MEANINGS.iter().find(|(words, _)| words.contains(&word)).map(|(_, meaning)| *meaning)
 }
 

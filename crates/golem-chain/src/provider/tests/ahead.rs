@@ -22,9 +22,10 @@ async fn told_at(timestamp: u64, number: u64, word: Value) -> Server {
 }
 
 /// Conditions of the endpoints after enough polls to settle them.
-async fn polled(endpoints: &[Endpoint]) -> Vec<Condition> {
+async fn polled(endpoints: &[Endpoint]) -> Vec<EndpointCondition> {
     let patience = MonitorRules { patience: PATIENT, ..MonitorRules::default() };
-    let (mut monitor, handle) = Monitor::new(CHAIN_ID, endpoints.to_vec(), patience, Arc::new(FixedClock(FRESH + 10)));
+    let (mut monitor, handle) =
+        EndpointMonitor::new(CHAIN_ID, endpoints.to_vec(), patience, Arc::new(FixedClock(FRESH + 10)));
     for _ in 0..5 {
         monitor.poll().await;
     }
@@ -40,11 +41,11 @@ async fn one_that_claims_to_be_ahead_makes_nobody_look_behind() {
     let honest = (told(100, json!("0x1")).await, told(100, json!("0x1")).await);
     let liar = told(110, json!("0x9")).await;
     let endpoints = vec![endpoint(&honest.0.url), endpoint(&liar.url), endpoint(&honest.1.url)];
-    assert_eq!(polled(&endpoints).await, [Condition::Healthy; 3]);
+    assert_eq!(polled(&endpoints).await, [EndpointCondition::Healthy; 3]);
     assert_eq!(endpoints[0].health().lag_blocks, Some(0));
     // With two endpoints, neither can show that the other is late.
     let endpoints = vec![endpoint(&honest.0.url), endpoint(&liar.url)];
-    assert_eq!(polled(&endpoints).await, [Condition::Healthy; 2]);
+    assert_eq!(polled(&endpoints).await, [EndpointCondition::Healthy; 2]);
 }
 
 #[tokio::test]
@@ -53,7 +54,10 @@ async fn an_endpoint_that_is_behind_still_contradicts() {
         (told(100, json!("0x1")).await, told(110, json!("0x9")).await, told(110, json!("0x9")).await);
     let endpoints = vec![endpoint(&honest.url), endpoint(&one.url), endpoint(&other.url)];
     let stack = stack(endpoints.clone(), 1);
-    assert_eq!(polled(&endpoints).await, [Condition::Degraded, Condition::Healthy, Condition::Healthy]);
+    assert_eq!(
+        polled(&endpoints).await,
+        [EndpointCondition::Degraded, EndpointCondition::Healthy, EndpointCondition::Healthy]
+    );
     let refused = ask(&stack, nonce()).await.unwrap_err();
     assert!(matches!(refused, ProviderError::Disagreement { .. }), "{refused:?}");
 }
@@ -63,7 +67,7 @@ async fn an_endpoint_that_does_not_answer_abstains() {
     let honest = told(100, json!("0x1")).await;
     let endpoints = vec![endpoint(&honest.url), endpoint(&dead_url().await)];
     let stack = stack(endpoints.clone(), 1);
-    assert_eq!(polled(&endpoints).await, [Condition::Healthy, Condition::Down]);
+    assert_eq!(polled(&endpoints).await, [EndpointCondition::Healthy, EndpointCondition::Down]);
     assert_eq!(results(&ask(&stack, nonce()).await.unwrap()), ["\"0x1\""]);
 }
 
@@ -75,7 +79,7 @@ async fn by_the_clock(servers: &[&Server]) -> EndpointStack {
 /// Like [`by_the_clock`], with the given latency threshold.
 async fn judged(servers: &[&Server], slow: Duration) -> EndpointStack {
     let limits = HttpLimits { timeout: PATIENT, connect_timeout: PATIENT, max_body: 4096 };
-    let thresholds = Thresholds { slow, ..Thresholds::for_block_time(Duration::from_secs(1)) };
+    let thresholds = HealthThresholds { slow, ..HealthThresholds::for_block_time(Duration::from_secs(1)) };
     let endpoint = |server: &&Server| {
         let url = RpcUrl::parse(&server.url).unwrap();
         Endpoint::http(url, CHAIN_ID, limits, thresholds, Arc::new(SystemClock)).unwrap()

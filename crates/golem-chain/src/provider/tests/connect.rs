@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     devnet::{ChainConfig, Devnet, DevnetConfig, RunningConfig},
-    network::{AddressBook, ChainPlan, Contract, Network, NetworkKind, by_id},
-    provider::{ChainClient, Condition, ConnectError, ConnectRules, HttpLimits, ProviderError},
+    network::{AddressBook, ChainPlan, KnownContract, Network, NetworkKind, by_id},
+    provider::{ChainClient, ConnectError, ConnectRules, EndpointCondition, HttpLimits, ProviderError},
 };
 use alloy::providers::Provider;
 use bardo_base::{clock::SystemClock, config::RpcUrl};
@@ -96,7 +96,7 @@ async fn a_devnet_describes_itself() {
     .await;
     let client = connect(plan("ethereum", None, &[&devnet.url])).await.unwrap();
     assert_eq!((client.chain_id(), client.network().kind), (CHAIN_ID, NetworkKind::Devnet));
-    let permit2 = client.network().book.contract(Contract::Permit2);
+    let permit2 = client.network().book.contract(KnownContract::Permit2);
     assert_eq!(permit2.unwrap().to_string(), "0x000000000022D473030F116dDEE9F6B43aC78BA3");
 }
 
@@ -117,5 +117,5 @@ async fn a_chain_of_this_process_is_watched_like_any_other() {
     assert_eq!(client.provider().get_block_number().await.unwrap(), 1);
     let mut health = client.health_handle();
     let first = health.next().await.unwrap();
-    assert_eq!((first.condition, first.head.map(|head| head.number)), (Condition::Healthy, Some(1)));
+    assert_eq!((first.condition, first.head.map(|head| head.number)), (EndpointCondition::Healthy, Some(1)));
 }

@@ -15,7 +15,7 @@ impl Script {
     }
 
     fn endpoint(&self, name: &str) -> Endpoint {
-        Endpoint::new(SafeText::clean(name, 20), CHAIN_ID, self.clone(), Thresholds::default())
+        Endpoint::new(SafeText::clean(name, 20), CHAIN_ID, self.clone(), HealthThresholds::default())
     }
 
     /// Times between the requests, in milliseconds.

@@ -5,7 +5,7 @@
 use alloy::primitives::{Address, Bytes, I256, U256};
 
 use super::decay::curve;
-use super::{Fault, Order};
+use super::{OrderFault, UniswapXOrder};
 use bardo_abi::uniswapx::{
     DutchInput, DutchOutput, EncodedExclusiveDutchOrder, EncodedPriorityOrder, EncodedV2DutchOrder,
     EncodedV3DutchOrder, NonlinearDutchDecay, OrderInfo, PriorityCosignerData, PriorityInput, PriorityOutput,
@@ -14,7 +14,7 @@ use bardo_abi::uniswapx::{
 
 /// Fixed amount of an order and bounds of the other one, in raw units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Legs {
+pub enum OrderAmounts {
     /// Fixed input with a falling output.
     ExactIn {
         /// Input amount in raw units.
@@ -37,7 +37,7 @@ pub enum Legs {
 
 /// Pricing mechanism, which determines the order kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Auction {
+pub enum AuctionTerms {
     /// Dutch: decay between two times set by the swapper, in seconds since the Unix epoch.
     Times {
         /// Start of the decay.
@@ -69,7 +69,7 @@ pub enum Auction {
 
 /// Parameters of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Draft {
+pub struct OrderDraft {
     /// Reactor of the auction's kind.
     pub reactor: Address,
     /// Owner of the input tokens, who signs.
@@ -87,17 +87,17 @@ pub struct Draft {
     /// Output token; the zero address is the native token.
     pub token_out: Address,
     /// Input and output amounts.
-    pub legs: Legs,
+    pub legs: OrderAmounts,
     /// Pricing mechanism of the order.
-    pub auction: Auction,
+    pub auction: AuctionTerms,
 }
 
-impl Draft {
+impl OrderDraft {
     /// Builds the order, not yet cosigned.
     ///
     /// # Errors
-    /// [`Fault::TooLarge`] if an amount is too large for a decay curve.
-    pub fn order(&self) -> Result<Order, Fault> {
+    /// [`OrderFault::TooLarge`] if an amount is too large for a decay curve.
+    pub fn order(&self) -> Result<UniswapXOrder, OrderFault> {
         let info = OrderInfo {
             reactor: self.reactor,
             swapper: self.swapper,
@@ -108,13 +108,15 @@ impl Draft {
         };
         let (token_out, recipient, cosigner) = (self.token_out, self.recipient, self.cosigner);
         let ((start_in, most_in), (start_out, least_out)) = match self.legs {
-            Legs::ExactIn { amount_in, start_out, least_out } => ((amount_in, amount_in), (start_out, least_out)),
-            Legs::ExactOut { amount_out, start_in, most_in } => ((start_in, most_in), (amount_out, amount_out)),
+            OrderAmounts::ExactIn { amount_in, start_out, least_out } => {
+                ((amount_in, amount_in), (start_out, least_out))
+            }
+            OrderAmounts::ExactOut { amount_out, start_in, most_in } => ((start_in, most_in), (amount_out, amount_out)),
         };
         let input = DutchInput { token: self.token_in, startAmount: start_in, endAmount: most_in };
         let outputs = vec![DutchOutput { token: token_out, startAmount: start_out, endAmount: least_out, recipient }];
         Ok(match self.auction {
-            Auction::Times { from, until } => Order::Dutch(EncodedExclusiveDutchOrder {
+            AuctionTerms::Times { from, until } => UniswapXOrder::Dutch(EncodedExclusiveDutchOrder {
                 info,
                 decayStartTime: U256::from(from),
                 decayEndTime: U256::from(until),
@@ -123,7 +125,7 @@ impl Draft {
                 input,
                 outputs,
             }),
-            Auction::CosignedTimes => Order::DutchV2(EncodedV2DutchOrder {
+            AuctionTerms::CosignedTimes => UniswapXOrder::DutchV2(EncodedV2DutchOrder {
                 info,
                 cosigner,
                 baseInput: input,
@@ -131,10 +133,10 @@ impl Draft {
                 cosignerData: V2CosignerData { outputAmounts: vec![U256::ZERO], ..Default::default() },
                 cosignature: Bytes::new(),
             }),
-            Auction::CosignedBlocks { over, base_fee, per_gwei } => {
-                let exact_in = matches!(self.legs, Legs::ExactIn { .. });
+            AuctionTerms::CosignedBlocks { over, base_fee, per_gwei } => {
+                let exact_in = matches!(self.legs, OrderAmounts::ExactIn { .. });
                 let per_gwei_of = |moves: bool| if moves { per_gwei } else { U256::ZERO };
-                Order::DutchV3(EncodedV3DutchOrder {
+                UniswapXOrder::DutchV3(EncodedV3DutchOrder {
                     info,
                     cosigner,
                     startingBaseFee: U256::from(base_fee),
@@ -157,10 +159,10 @@ impl Draft {
                     cosignature: Bytes::new(),
                 })
             }
-            Auction::PriorityFee { start_block, baseline, mps_per_wei } => {
-                let exact_in = matches!(self.legs, Legs::ExactIn { .. });
+            AuctionTerms::PriorityFee { start_block, baseline, mps_per_wei } => {
+                let exact_in = matches!(self.legs, OrderAmounts::ExactIn { .. });
                 let mps_of = |moves: bool| if moves { mps_per_wei } else { U256::ZERO };
-                Order::Priority(EncodedPriorityOrder {
+                UniswapXOrder::Priority(EncodedPriorityOrder {
                     info,
                     cosigner,
                     auctionStartBlock: U256::from(start_block),
@@ -185,11 +187,11 @@ impl Draft {
 }
 
 /// Builds a decay curve with one point, from `start` to `end`; an empty curve if both are equal.
-fn straight(over: u16, start: U256, end: U256) -> Result<NonlinearDutchDecay, Fault> {
+fn straight(over: u16, start: U256, end: U256) -> Result<NonlinearDutchDecay, OrderFault> {
     if start == end {
         return Ok(curve(&[]));
     }
-    let signed = |value| I256::try_from(value).map_err(|_| Fault::TooLarge);
+    let signed = |value| I256::try_from(value).map_err(|_| OrderFault::TooLarge);
     // Both values are non-negative, so the difference fits.
     Ok(curve(&[(over, signed(start)? - signed(end)?)]))
 }

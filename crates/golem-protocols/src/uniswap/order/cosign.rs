@@ -5,10 +5,10 @@
 use alloy::primitives::{Address, B256, Bytes, Signature, U256, keccak256};
 use alloy::sol_types::SolValue;
 
-use super::{Order, Revert};
+use super::{ReactorRevert, UniswapXOrder};
 use bardo_base::signer::signer_of;
 
-impl Order {
+impl UniswapXOrder {
     /// Returns the cosigner; `None` for a V1 Dutch order, and for a Priority order without one.
     pub fn cosigner(&self) -> Option<Address> {
         match self {
@@ -56,19 +56,19 @@ impl Order {
     /// Checks that the cosigner signed this data, as the reactor does: r, s, then v of 27 or 28.
     ///
     /// # Errors
-    /// [`Revert::InvalidCosignature`] otherwise.
-    pub(super) fn check_cosignature(&self, chain_id: u64) -> Result<(), Revert> {
+    /// [`ReactorRevert::InvalidCosignature`] otherwise.
+    pub(super) fn check_cosignature(&self, chain_id: u64) -> Result<(), ReactorRevert> {
         let (Some(digest), Some(signature)) = (self.cosigner_digest(chain_id), self.cosignature()) else {
             return Ok(());
         };
-        let signer = recover(digest, signature).ok_or(Revert::InvalidCosignature)?;
+        let signer = recover(digest, signature).ok_or(ReactorRevert::InvalidCosignature)?;
         let named = match self {
             Self::Dutch(_) => return Ok(()),
             Self::DutchV2(order) => order.cosigner,
             Self::DutchV3(order) => order.cosigner,
             Self::Priority(order) => order.cosigner,
         };
-        if signer == named { Ok(()) } else { Err(Revert::InvalidCosignature) }
+        if signer == named { Ok(()) } else { Err(ReactorRevert::InvalidCosignature) }
     }
 }
 

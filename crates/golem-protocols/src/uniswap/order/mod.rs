@@ -18,15 +18,15 @@ use std::fmt;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::{SolStruct, SolValue};
 
-pub use build::{Auction, Draft, Legs};
-pub use resolve::{Amount, At, Resolved, Revert};
-pub use validate::{Bounds, Expectation, Fault};
+pub use build::{AuctionTerms, OrderAmounts, OrderDraft};
+pub use resolve::{OutputAmount, ReactorRevert, ResolutionPoint, ResolvedAmounts};
+pub use validate::{OrderBounds, OrderExpectation, OrderFault};
 
 use bardo_abi::uniswapx::{
     EncodedExclusiveDutchOrder, EncodedPriorityOrder, EncodedV2DutchOrder, EncodedV3DutchOrder, ExclusiveDutchOrder,
     OrderInfo, PriorityOrder, V2DutchOrder, V3DutchOrder,
 };
-use golem_chain::permit2::{Permit, PermitTransferFrom, TokenPermissions, Witness};
+use golem_chain::permit2::{Permit2Message, PermitTransferFrom, PermitWitness, TokenPermissions};
 
 /// Maximum length of a parsed order, in bytes. Real orders have a few outputs and 1–2 kB.
 pub const MAX_ENCODED: usize = 16 * 1024;
@@ -82,7 +82,7 @@ impl fmt::Display for OrderKind {
 
 /// Order in its reactor's structure. Before the cosignature, the cosigner's fields are empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
+pub enum UniswapXOrder {
     /// V1 Dutch order without a cosigner.
     Dutch(EncodedExclusiveDutchOrder),
     /// V2 Dutch order.
@@ -95,7 +95,7 @@ pub enum Order {
 
 /// Error for bytes that are not a valid order.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
+pub enum OrderDecodeError {
     /// Encoding beyond [`MAX_ENCODED`].
     #[error("{length} bytes are too long for an order: at most {MAX_ENCODED} are accepted")]
     TooLong {
@@ -118,7 +118,7 @@ pub enum DecodeError {
     },
 }
 
-impl Order {
+impl UniswapXOrder {
     /// Returns the order kind.
     pub fn kind(&self) -> OrderKind {
         match self {
@@ -176,9 +176,9 @@ impl Order {
     }
 
     /// Returns the order as the witness of a Permit2 transfer. The cosigner's data is not part of it.
-    pub fn witness(&self) -> Witness {
+    pub fn witness(&self) -> PermitWitness {
         match self.clone() {
-            Self::Dutch(order) => Witness::of(&ExclusiveDutchOrder {
+            Self::Dutch(order) => PermitWitness::of(&ExclusiveDutchOrder {
                 info: order.info,
                 decayStartTime: order.decayStartTime,
                 decayEndTime: order.decayEndTime,
@@ -189,7 +189,7 @@ impl Order {
                 inputEndAmount: order.input.endAmount,
                 outputs: order.outputs,
             }),
-            Self::DutchV2(order) => Witness::of(&V2DutchOrder {
+            Self::DutchV2(order) => PermitWitness::of(&V2DutchOrder {
                 info: order.info,
                 cosigner: order.cosigner,
                 baseInputToken: order.baseInput.token,
@@ -197,14 +197,14 @@ impl Order {
                 baseInputEndAmount: order.baseInput.endAmount,
                 baseOutputs: order.baseOutputs,
             }),
-            Self::DutchV3(order) => Witness::of(&V3DutchOrder {
+            Self::DutchV3(order) => PermitWitness::of(&V3DutchOrder {
                 info: order.info,
                 cosigner: order.cosigner,
                 startingBaseFee: order.startingBaseFee,
                 baseInput: order.baseInput,
                 baseOutputs: order.baseOutputs,
             }),
-            Self::Priority(order) => Witness::of(&PriorityOrder {
+            Self::Priority(order) => PermitWitness::of(&PriorityOrder {
                 info: order.info,
                 cosigner: order.cosigner,
                 auctionStartBlock: order.auctionStartBlock,
@@ -215,11 +215,11 @@ impl Order {
         }
     }
 
-    /// Returns the Permit2 transfer that the swapper signs: at most [`Order::most_in`], to the reactor, with the order
+    /// Returns the Permit2 transfer that the swapper signs: at most [`UniswapXOrder::most_in`], to the reactor, with the order
     /// as witness.
-    pub fn permit(&self) -> Permit {
+    pub fn permit(&self) -> Permit2Message {
         let info = self.info();
-        Permit::Transfer {
+        Permit2Message::Transfer {
             permit: PermitTransferFrom {
                 permitted: TokenPermissions { token: self.token_in(), amount: self.most_in() },
                 nonce: info.nonce,
@@ -244,10 +244,10 @@ impl Order {
     /// Decodes an order of a known kind.
     ///
     /// # Errors
-    /// Returns a [`DecodeError`] for anything but the exact encoding of [`Order::encode`].
-    pub fn decode(kind: OrderKind, bytes: &[u8]) -> Result<Self, DecodeError> {
+    /// Returns a [`OrderDecodeError`] for anything but the exact encoding of [`UniswapXOrder::encode`].
+    pub fn decode(kind: OrderKind, bytes: &[u8]) -> Result<Self, OrderDecodeError> {
         if bytes.len() > MAX_ENCODED {
-            return Err(DecodeError::TooLong { length: bytes.len() });
+            return Err(OrderDecodeError::TooLong { length: bytes.len() });
         }
         let decoded = match kind {
             OrderKind::Dutch => EncodedExclusiveDutchOrder::abi_decode_validate(bytes).map(Self::Dutch),
@@ -255,7 +255,7 @@ impl Order {
             OrderKind::DutchV3 => EncodedV3DutchOrder::abi_decode_validate(bytes).map(Self::DutchV3),
             OrderKind::Priority => EncodedPriorityOrder::abi_decode_validate(bytes).map(Self::Priority),
         };
-        let order = decoded.map_err(|error| DecodeError::Malformed { kind, reason: error.to_string() })?;
-        if *order.encode() == *bytes { Ok(order) } else { Err(DecodeError::NotCanonical { kind }) }
+        let order = decoded.map_err(|error| OrderDecodeError::Malformed { kind, reason: error.to_string() })?;
+        if *order.encode() == *bytes { Ok(order) } else { Err(OrderDecodeError::NotCanonical { kind }) }
     }
 }

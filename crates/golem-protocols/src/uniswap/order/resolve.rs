@@ -5,8 +5,8 @@
 
 use alloy::primitives::{Address, I256, U256};
 
-use super::Order;
-use super::decay::{Side, between_times, bounded_sub, mul_div_down, mul_div_up, on_curve};
+use super::UniswapXOrder;
+use super::decay::{AmountSide, between_times, bounded_sub, mul_div_down, mul_div_up, on_curve};
 use bardo_abi::uniswapx::{
     DutchInput, DutchOutput, EncodedExclusiveDutchOrder, EncodedPriorityOrder, EncodedV2DutchOrder,
     EncodedV3DutchOrder, V3DutchInput,
@@ -21,7 +21,7 @@ const GWEI: U256 = U256::from_limbs([1_000_000_000, 0, 0, 0]);
 
 /// Moment and filler of a resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct At {
+pub struct ResolutionPoint {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
     /// Block timestamp, in seconds since the Unix epoch.
@@ -38,7 +38,7 @@ pub struct At {
 
 /// Output of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Amount {
+pub struct OutputAmount {
     /// Token; the zero address is the native token.
     pub token: Address,
     /// Amount in raw units.
@@ -49,7 +49,7 @@ pub struct Amount {
 
 /// Input and outputs of an order at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedAmounts {
     /// Token taken from the swapper.
     pub token_in: Address,
     /// Input amount, in raw units.
@@ -57,12 +57,12 @@ pub struct Resolved {
     /// Maximum input that the swapper's signature permits, in raw units.
     pub most_in: U256,
     /// Outputs, in the sequence of the order.
-    pub outputs: Vec<Amount>,
+    pub outputs: Vec<OutputAmount>,
 }
 
 /// Revert reason of a reactor. The variants are named after the contracts' errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Revert {
+pub enum ReactorRevert {
     /// V2 Dutch and Dutch: the decay ends after the order's deadline.
     #[error("the decay ends after the deadline: end it at the deadline or before")]
     DeadlineBeforeEndTime,
@@ -110,42 +110,42 @@ pub enum Revert {
     Overflow,
 }
 
-impl Order {
+impl UniswapXOrder {
     /// Resolves the order at `at`.
     ///
     /// # Errors
-    /// Returns the [`Revert`] of the reactor.
-    pub fn resolve(&self, at: &At) -> Result<Resolved, Revert> {
+    /// Returns the [`ReactorRevert`] of the reactor.
+    pub fn resolve(&self, at: &ResolutionPoint) -> Result<ResolvedAmounts, ReactorRevert> {
         let now = U256::from(at.timestamp);
         let resolved = match self {
             Self::Dutch(order) => dutch(order, at, now),
             Self::DutchV2(order) => {
                 if order.info.deadline < order.cosignerData.decayEndTime {
-                    return Err(Revert::DeadlineBeforeEndTime);
+                    return Err(ReactorRevert::DeadlineBeforeEndTime);
                 }
                 self.check_cosignature(at.chain_id)?;
                 dutch_v2(order, at, now)
             }
             Self::DutchV3(order) => {
                 if order.info.deadline < now {
-                    return Err(Revert::DeadlineReached);
+                    return Err(ReactorRevert::DeadlineReached);
                 }
                 self.check_cosignature(at.chain_id)?;
                 dutch_v3(order, at)
             }
             Self::Priority(order) => {
                 if order.info.deadline < now {
-                    return Err(Revert::InvalidDeadline);
+                    return Err(ReactorRevert::InvalidDeadline);
                 }
                 self.check_auction(order, at)?;
                 priority(order, at)
             }
         }?;
-        if self.info().deadline < now { Err(Revert::SignatureExpired) } else { Ok(resolved) }
+        if self.info().deadline < now { Err(ReactorRevert::SignatureExpired) } else { Ok(resolved) }
     }
 
     /// Checks the auction's start: the cosigner's block if it is earlier and signed, otherwise the order's own block.
-    fn check_auction(&self, order: &EncodedPriorityOrder, at: &At) -> Result<(), Revert> {
+    fn check_auction(&self, order: &EncodedPriorityOrder, at: &ResolutionPoint) -> Result<(), ReactorRevert> {
         let block = U256::from(at.block);
         let mut opens = order.auctionStartBlock;
         let target = order.cosignerData.auctionTargetBlock;
@@ -154,27 +154,31 @@ impl Order {
             opens = target;
         }
         if block < opens {
-            return Err(Revert::OrderNotFillable);
+            return Err(ReactorRevert::OrderNotFillable);
         }
         let outputs_scale = order.outputs.iter().any(|output| !output.mpsPerPriorityFeeWei.is_zero());
         if !order.input.mpsPerPriorityFeeWei.is_zero() && outputs_scale {
-            return Err(Revert::InputOutputScaling);
+            return Err(ReactorRevert::InputOutputScaling);
         }
         Ok(())
     }
 }
 
-fn dutch(order: &EncodedExclusiveDutchOrder, at: &At, now: U256) -> Result<Resolved, Revert> {
+fn dutch(
+    order: &EncodedExclusiveDutchOrder,
+    at: &ResolutionPoint,
+    now: U256,
+) -> Result<ResolvedAmounts, ReactorRevert> {
     let (from, until) = (order.decayStartTime, order.decayEndTime);
     if order.info.deadline < until {
-        return Err(Revert::DeadlineBeforeEndTime);
+        return Err(ReactorRevert::DeadlineBeforeEndTime);
     }
     if until < from {
-        return Err(Revert::EndTimeBeforeStartTime);
+        return Err(ReactorRevert::EndTimeBeforeStartTime);
     }
     let outputs_decay = order.outputs.iter().any(|output| output.startAmount != output.endAmount);
     if order.input.startAmount != order.input.endAmount && outputs_decay {
-        return Err(Revert::InputAndOutputDecay);
+        return Err(ReactorRevert::InputAndOutputDecay);
     }
     let resolved = over_time(&order.input, &order.outputs, (from, until), now)?;
     // The V1 reactor's `ExclusivityOverrideLib` rounds down, while the later `ExclusivityLib` rounds up.
@@ -182,7 +186,7 @@ fn dutch(order: &EncodedExclusiveDutchOrder, at: &At, now: U256) -> Result<Resol
     resolved.with_exclusivity((at.filler, filler), from, bps, now, mul_div_down)
 }
 
-fn dutch_v2(order: &EncodedV2DutchOrder, at: &At, now: U256) -> Result<Resolved, Revert> {
+fn dutch_v2(order: &EncodedV2DutchOrder, at: &ResolutionPoint, now: U256) -> Result<ResolvedAmounts, ReactorRevert> {
     let added = &order.cosignerData;
     let mut input = order.baseInput.clone();
     input.startAmount = overridden_input(input.startAmount, added.inputAmount)?;
@@ -200,23 +204,23 @@ fn over_time(
     outputs: &[DutchOutput],
     (from, until): (U256, U256),
     now: U256,
-) -> Result<Resolved, Revert> {
+) -> Result<ResolvedAmounts, ReactorRevert> {
     if input.startAmount > input.endAmount {
-        return Err(Revert::IncorrectAmounts);
+        return Err(ReactorRevert::IncorrectAmounts);
     }
     let amount_in = between_times(input.startAmount, input.endAmount, from, until, now)?;
     let paid = outputs.iter().map(|output| {
         if output.startAmount < output.endAmount {
-            return Err(Revert::IncorrectAmounts);
+            return Err(ReactorRevert::IncorrectAmounts);
         }
         let amount = between_times(output.startAmount, output.endAmount, from, until, now)?;
-        Ok(Amount { token: output.token, amount, recipient: output.recipient })
+        Ok(OutputAmount { token: output.token, amount, recipient: output.recipient })
     });
     let outputs = paid.collect::<Result<_, _>>()?;
-    Ok(Resolved { token_in: input.token, amount_in, most_in: input.endAmount, outputs })
+    Ok(ResolvedAmounts { token_in: input.token, amount_in, most_in: input.endAmount, outputs })
 }
 
-fn dutch_v3(order: &EncodedV3DutchOrder, at: &At) -> Result<Resolved, Revert> {
+fn dutch_v3(order: &EncodedV3DutchOrder, at: &ResolutionPoint) -> Result<ResolvedAmounts, ReactorRevert> {
     let added = &order.cosignerData;
     let mut input = order.baseInput.clone();
     input.startAmount = overridden_input(input.startAmount, added.inputAmount)?;
@@ -235,14 +239,14 @@ fn dutch_v3(order: &EncodedV3DutchOrder, at: &At) -> Result<Resolved, Revert> {
 
     let (start, block) = (added.decayStartBlock, U256::from(at.block));
     let bounds = (U256::ZERO, input.maxAmount);
-    let amount_in = on_curve(&input.curve, Side::Input, input.startAmount, start, block, bounds)?;
+    let amount_in = on_curve(&input.curve, AmountSide::Input, input.startAmount, start, block, bounds)?;
     let paid = outputs.iter().map(|output| {
         let bounds = (output.minAmount, U256::MAX);
-        let amount = on_curve(&output.curve, Side::Output, output.startAmount, start, block, bounds)?;
-        Ok(Amount { token: output.token, amount, recipient: output.recipient })
+        let amount = on_curve(&output.curve, AmountSide::Output, output.startAmount, start, block, bounds)?;
+        Ok(OutputAmount { token: output.token, amount, recipient: output.recipient })
     });
     let outputs = paid.collect::<Result<_, _>>()?;
-    let resolved = Resolved { token_in: input.token, amount_in, most_in: input.maxAmount, outputs };
+    let resolved = ResolvedAmounts { token_in: input.token, amount_in, most_in: input.maxAmount, outputs };
     let fillers = (at.filler, added.exclusiveFiller);
     resolved.with_exclusivity(fillers, start, added.exclusivityOverrideBps, block, mul_div_up)
 }
@@ -254,22 +258,22 @@ struct BaseFeeRise {
 }
 
 impl BaseFeeRise {
-    fn new(base_fee: U256, starting: U256) -> Result<Self, Revert> {
+    fn new(base_fee: U256, starting: U256) -> Result<Self, ReactorRevert> {
         let wei = base_fee.abs_diff(starting);
-        I256::try_from(wei).map_err(|_| Revert::Overflow)?;
+        I256::try_from(wei).map_err(|_| ReactorRevert::Overflow)?;
         Ok(Self { fell: base_fee < starting, wei })
     }
 
     /// Returns the value of the difference: rounded down if the fee has risen, at the swapper's cost, and up if it has
     /// fallen.
-    fn delta(&self, per_gwei: U256) -> Result<I256, Revert> {
+    fn delta(&self, per_gwei: U256) -> Result<I256, ReactorRevert> {
         let size =
             if self.fell { mul_div_up(per_gwei, self.wei, GWEI)? } else { mul_div_down(per_gwei, self.wei, GWEI)? };
-        let size = I256::try_from(size).map_err(|_| Revert::Overflow)?;
+        let size = I256::try_from(size).map_err(|_| ReactorRevert::Overflow)?;
         Ok(if self.fell { -size } else { size })
     }
 
-    fn input(&self, input: &V3DutchInput) -> Result<U256, Revert> {
+    fn input(&self, input: &V3DutchInput) -> Result<U256, ReactorRevert> {
         if input.adjustmentPerGweiBaseFee.is_zero() {
             return Ok(input.startAmount);
         }
@@ -278,40 +282,40 @@ impl BaseFeeRise {
     }
 }
 
-fn priority(order: &EncodedPriorityOrder, at: &At) -> Result<Resolved, Revert> {
+fn priority(order: &EncodedPriorityOrder, at: &ResolutionPoint) -> Result<ResolvedAmounts, ReactorRevert> {
     let fee = U256::from(at.priority_fee).saturating_sub(order.baselinePriorityFeeWei);
-    let scale = |per_wei: U256| fee.checked_mul(per_wei).ok_or(Revert::Overflow);
+    let scale = |per_wei: U256| fee.checked_mul(per_wei).ok_or(ReactorRevert::Overflow);
     let off = scale(order.input.mpsPerPriorityFeeWei)?;
     let amount_in = if off >= MPS { U256::ZERO } else { mul_div_down(order.input.amount, MPS - off, MPS)? };
     let paid = order.outputs.iter().map(|output| {
-        let factor = MPS.checked_add(scale(output.mpsPerPriorityFeeWei)?).ok_or(Revert::Overflow)?;
+        let factor = MPS.checked_add(scale(output.mpsPerPriorityFeeWei)?).ok_or(ReactorRevert::Overflow)?;
         let amount = mul_div_up(output.amount, factor, MPS)?;
-        Ok(Amount { token: output.token, amount, recipient: output.recipient })
+        Ok(OutputAmount { token: output.token, amount, recipient: output.recipient })
     });
     let outputs = paid.collect::<Result<_, _>>()?;
-    Ok(Resolved { token_in: order.input.token, amount_in, most_in: order.input.amount, outputs })
+    Ok(ResolvedAmounts { token_in: order.input.token, amount_in, most_in: order.input.amount, outputs })
 }
 
 /// Applies the cosigner's input: zero keeps the order's amount, a larger amount is rejected.
-fn overridden_input(start: U256, given: U256) -> Result<U256, Revert> {
+fn overridden_input(start: U256, given: U256) -> Result<U256, ReactorRevert> {
     if given.is_zero() {
         Ok(start)
     } else if given > start {
-        Err(Revert::InvalidCosignerInput)
+        Err(ReactorRevert::InvalidCosignerInput)
     } else {
         Ok(given)
     }
 }
 
 /// Applies the cosigner's outputs, one for each: zero keeps the order's amount, a smaller amount is rejected.
-fn override_outputs(starts: Vec<&mut U256>, given: &[U256]) -> Result<(), Revert> {
+fn override_outputs(starts: Vec<&mut U256>, given: &[U256]) -> Result<(), ReactorRevert> {
     if starts.len() != given.len() {
-        return Err(Revert::InvalidCosignerOutput);
+        return Err(ReactorRevert::InvalidCosignerOutput);
     }
     for (start, given) in starts.into_iter().zip(given) {
         if !given.is_zero() {
             if given < start {
-                return Err(Revert::InvalidCosignerOutput);
+                return Err(ReactorRevert::InvalidCosignerOutput);
             }
             *start = *given;
         }
@@ -319,7 +323,7 @@ fn override_outputs(starts: Vec<&mut U256>, given: &[U256]) -> Result<(), Revert
     Ok(())
 }
 
-impl Resolved {
+impl ResolvedAmounts {
     /// Applies exclusivity until `end`, inclusive: any filler but the exclusive one must pay the override on top, or
     /// cannot fill if the override is zero.
     fn with_exclusivity(
@@ -328,15 +332,15 @@ impl Resolved {
         end: U256,
         override_bps: U256,
         now: U256,
-        scale: fn(U256, U256, U256) -> Result<U256, Revert>,
-    ) -> Result<Self, Revert> {
+        scale: fn(U256, U256, U256) -> Result<U256, ReactorRevert>,
+    ) -> Result<Self, ReactorRevert> {
         if exclusive == Address::ZERO || now > end || exclusive == filler {
             return Ok(self);
         }
         if override_bps.is_zero() {
-            return Err(Revert::NoExclusiveOverride);
+            return Err(ReactorRevert::NoExclusiveOverride);
         }
-        let factor = BPS.checked_add(override_bps).ok_or(Revert::Overflow)?;
+        let factor = BPS.checked_add(override_bps).ok_or(ReactorRevert::Overflow)?;
         for output in &mut self.outputs {
             output.amount = scale(output.amount, factor, BPS)?;
         }

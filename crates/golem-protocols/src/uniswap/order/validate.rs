@@ -5,13 +5,13 @@
 use alloy::primitives::{Address, I256, U256};
 
 use super::decay::{MAX_POINTS, points};
-use super::resolve::Amount;
-use super::{Order, Revert};
+use super::resolve::OutputAmount;
+use super::{ReactorRevert, UniswapXOrder};
 use bardo_abi::uniswapx::NonlinearDutchDecay;
 
 /// Expected values of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expectation {
+pub struct OrderExpectation {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
     /// Current time, in seconds since the Unix epoch.
@@ -28,7 +28,7 @@ pub struct Expectation {
 
 /// Fault of an order.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum OrderFault {
     /// Another reactor than expected.
     #[error("the order names reactor {found}, but orders of this kind are settled by {expected}")]
     Reactor {
@@ -171,74 +171,74 @@ pub enum Fault {
 
 /// Bounds of an order's cost and proceeds, for any moment, cosigner and filler.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bounds {
+pub struct OrderBounds {
     /// Address of the input token.
     pub token_in: Address,
     /// Maximum input, in raw units.
     pub most_in: U256,
     /// Minimum of each output.
-    pub least_out: Vec<Amount>,
+    pub least_out: Vec<OutputAmount>,
 }
 
 /// Common fields of an output of any order kind.
-struct Side {
+struct OutputFields {
     token: Address,
     start: U256,
     least: U256,
     recipient: Address,
 }
 
-impl Order {
+impl UniswapXOrder {
     /// Returns all faults in the part that the swapper signs.
-    pub fn faults(&self, expected: &Expectation) -> Vec<Fault> {
+    pub fn faults(&self, expected: &OrderExpectation) -> Vec<OrderFault> {
         let mut faults = Vec::new();
         let info = self.info();
         if info.reactor != expected.reactor {
-            faults.push(Fault::Reactor { found: info.reactor, expected: expected.reactor });
+            faults.push(OrderFault::Reactor { found: info.reactor, expected: expected.reactor });
         }
         if info.swapper != expected.swapper {
-            faults.push(Fault::Swapper { found: info.swapper, expected: expected.swapper });
+            faults.push(OrderFault::Swapper { found: info.swapper, expected: expected.swapper });
         }
         if info.deadline <= U256::from(expected.now) {
-            faults.push(Fault::DeadlinePassed { deadline: info.deadline, now: expected.now });
+            faults.push(OrderFault::DeadlinePassed { deadline: info.deadline, now: expected.now });
         }
         if info.additionalValidationContract != Address::ZERO {
-            faults.push(Fault::ValidationContract(info.additionalValidationContract));
+            faults.push(OrderFault::ValidationContract(info.additionalValidationContract));
         } else if !info.additionalValidationData.is_empty() {
-            faults.push(Fault::ValidationData);
+            faults.push(OrderFault::ValidationData);
         }
         if let Some(found) = self.cosigner().filter(|found| *found != expected.cosigner) {
-            faults.push(Fault::Cosigner { found, expected: expected.cosigner });
+            faults.push(OrderFault::Cosigner { found, expected: expected.cosigner });
         }
         self.amount_faults(expected, &mut faults);
         self.auction_faults(&mut faults);
         faults
     }
 
-    fn amount_faults(&self, expected: &Expectation, faults: &mut Vec<Fault>) {
+    fn amount_faults(&self, expected: &OrderExpectation, faults: &mut Vec<OrderFault>) {
         let (start_in, most_in) = self.input();
         if most_in.is_zero() || start_in.is_zero() {
-            faults.push(Fault::ZeroInput);
+            faults.push(OrderFault::ZeroInput);
         }
         if start_in > most_in {
-            faults.push(Fault::InputFalls);
+            faults.push(OrderFault::InputFalls);
         }
         let sides = self.sides();
         if sides.is_empty() {
-            faults.push(Fault::NoOutput);
+            faults.push(OrderFault::NoOutput);
         }
         for (index, side) in sides.iter().enumerate() {
             if side.recipient != expected.recipient {
-                faults.push(Fault::Recipient { index, found: side.recipient, expected: expected.recipient });
+                faults.push(OrderFault::Recipient { index, found: side.recipient, expected: expected.recipient });
             }
             if side.token == self.token_in() {
-                faults.push(Fault::SameToken { index });
+                faults.push(OrderFault::SameToken { index });
             }
             if side.least.is_zero() {
-                faults.push(Fault::ZeroOutput { index });
+                faults.push(OrderFault::ZeroOutput { index });
             }
             if side.start < side.least {
-                faults.push(Fault::OutputRises { index });
+                faults.push(OrderFault::OutputRises { index });
             }
         }
         let moves = match self {
@@ -251,11 +251,11 @@ impl Order {
             }
         };
         if moves == (true, true) {
-            faults.push(Fault::BothMove);
+            faults.push(OrderFault::BothMove);
         }
     }
 
-    fn auction_faults(&self, faults: &mut Vec<Fault>) {
+    fn auction_faults(&self, faults: &mut Vec<OrderFault>) {
         match self {
             Self::Dutch(order) => {
                 let deadline = order.info.deadline;
@@ -272,7 +272,7 @@ impl Order {
     }
 
     /// Returns all faults in the cosigner's data, including its signature.
-    pub fn cosigner_faults(&self, chain_id: u64) -> Vec<Fault> {
+    pub fn cosigner_faults(&self, chain_id: u64) -> Vec<OrderFault> {
         let mut faults = Vec::new();
         match self {
             Self::Dutch(_) => return faults,
@@ -294,32 +294,35 @@ impl Order {
                 }
             }
         }
-        if let (Some(cosigner), Err(Revert::InvalidCosignature)) = (self.cosigner(), self.check_cosignature(chain_id)) {
-            faults.push(Fault::Cosignature { cosigner });
+        if let (Some(cosigner), Err(ReactorRevert::InvalidCosignature)) =
+            (self.cosigner(), self.check_cosignature(chain_id))
+        {
+            faults.push(OrderFault::Cosignature { cosigner });
         }
         faults
     }
 
-    fn override_faults(&self, input: U256, outputs: &[U256], faults: &mut Vec<Fault>) {
+    fn override_faults(&self, input: U256, outputs: &[U256], faults: &mut Vec<OrderFault>) {
         let start = self.input().0;
         if input > start {
-            faults.push(Fault::InputOverride { given: input, start });
+            faults.push(OrderFault::InputOverride { given: input, start });
         }
         let sides = self.sides();
         if outputs.len() != sides.len() {
-            faults.push(Fault::OverrideCount { given: outputs.len(), outputs: sides.len() });
+            faults.push(OrderFault::OverrideCount { given: outputs.len(), outputs: sides.len() });
         }
         for (index, (given, side)) in outputs.iter().zip(&sides).enumerate() {
             if !given.is_zero() && *given < side.start {
-                faults.push(Fault::OutputOverride { index, given: *given, start: side.start });
+                faults.push(OrderFault::OutputOverride { index, given: *given, start: side.start });
             }
         }
     }
 
     /// Returns the maximum input and the minimum outputs.
-    pub fn bounds(&self) -> Bounds {
-        let least = |side: Side| Amount { token: side.token, amount: side.least, recipient: side.recipient };
-        Bounds {
+    pub fn bounds(&self) -> OrderBounds {
+        let least =
+            |side: OutputFields| OutputAmount { token: side.token, amount: side.least, recipient: side.recipient };
+        OrderBounds {
             token_in: self.token_in(),
             most_in: self.most_in(),
             least_out: self.sides().into_iter().map(least).collect(),
@@ -336,8 +339,8 @@ impl Order {
         }
     }
 
-    fn sides(&self) -> Vec<Side> {
-        let dutch = |output: &bardo_abi::uniswapx::DutchOutput| Side {
+    fn sides(&self) -> Vec<OutputFields> {
+        let dutch = |output: &bardo_abi::uniswapx::DutchOutput| OutputFields {
             token: output.token,
             start: output.startAmount,
             least: output.endAmount,
@@ -347,7 +350,7 @@ impl Order {
             Self::Dutch(order) => order.outputs.iter().map(dutch).collect(),
             Self::DutchV2(order) => order.baseOutputs.iter().map(dutch).collect(),
             Self::DutchV3(order) => {
-                let side = |output: &bardo_abi::uniswapx::V3DutchOutput| Side {
+                let side = |output: &bardo_abi::uniswapx::V3DutchOutput| OutputFields {
                     token: output.token,
                     start: output.startAmount,
                     least: output.minAmount,
@@ -356,7 +359,7 @@ impl Order {
                 order.baseOutputs.iter().map(side).collect()
             }
             Self::Priority(order) => {
-                let side = |output: &bardo_abi::uniswapx::PriorityOutput| Side {
+                let side = |output: &bardo_abi::uniswapx::PriorityOutput| OutputFields {
                     token: output.token,
                     start: output.amount,
                     least: output.amount,
@@ -368,31 +371,31 @@ impl Order {
     }
 }
 
-fn times_faults(start: U256, end: U256, deadline: U256, faults: &mut Vec<Fault>) {
+fn times_faults(start: U256, end: U256, deadline: U256, faults: &mut Vec<OrderFault>) {
     if end <= start {
-        faults.push(Fault::DecayEndsBeforeStart { start, end });
+        faults.push(OrderFault::DecayEndsBeforeStart { start, end });
     }
     if end > deadline {
-        faults.push(Fault::DecayEndsAfterDeadline { end, deadline });
+        faults.push(OrderFault::DecayEndsAfterDeadline { end, deadline });
     }
 }
 
-fn exclusivity_faults(filler: Address, end: U256, deadline: U256, faults: &mut Vec<Fault>) {
+fn exclusivity_faults(filler: Address, end: U256, deadline: U256, faults: &mut Vec<OrderFault>) {
     if filler != Address::ZERO && end >= deadline {
-        faults.push(Fault::ExclusiveToTheEnd { filler });
+        faults.push(OrderFault::ExclusiveToTheEnd { filler });
     }
 }
 
-fn curve_fault(curve: &NonlinearDutchDecay) -> Option<Fault> {
+fn curve_fault(curve: &NonlinearDutchDecay) -> Option<OrderFault> {
     let count = curve.relativeAmounts.len();
     if count > MAX_POINTS {
-        return Some(Fault::Curve);
+        return Some(OrderFault::Curve);
     }
     let points = points(curve);
     let rising = points.iter().try_fold(0, |before, (block, _)| (*block > before).then_some(*block)).is_some();
     let unused_blocks = count < MAX_POINTS && !(curve.relativeBlocks >> (16 * count)).is_zero();
     if !rising || unused_blocks {
-        return Some(Fault::Curve);
+        return Some(OrderFault::Curve);
     }
-    points.iter().any(|(_, amount)| *amount == I256::MIN).then_some(Fault::TooLarge)
+    points.iter().any(|(_, amount)| *amount == I256::MIN).then_some(OrderFault::TooLarge)
 }

@@ -6,7 +6,7 @@
 use alloy::primitives::{Address, Bytes, U256, hex};
 use alloy::sol_types::SolValue;
 
-use super::Version;
+use super::RouterVersion;
 use golem_chain::permit2::PermitSingle;
 
 /// Length of a fee in a packed V3 path, in bytes.
@@ -18,9 +18,9 @@ const MAX_FEE: u32 = (1 << 24) - 1;
 
 /// Supported command of the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub enum RouterCommand {
     /// Swap through pools of one version.
-    Swap(Swap),
+    Swap(SwapCommand),
     /// Submits a signed allowance to Permit2.
     Permit2Permit {
         /// Permit that was signed.
@@ -64,11 +64,11 @@ pub enum Command {
 
 /// Swap command of the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Swap {
+pub struct SwapCommand {
     /// Path through the pools.
-    pub path: Path,
+    pub path: SwapPath,
     /// Fixed amount, and the bound of the other one.
-    pub exact: Exactness,
+    pub exact: SwapAmounts,
     /// Recipient of the output.
     pub recipient: Address,
     /// True if the caller pays through Permit2; false if the router pays from its balance.
@@ -79,7 +79,7 @@ pub struct Swap {
 
 /// Fixed amount of a swap and the bound of the other one, in raw units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exactness {
+pub enum SwapAmounts {
     /// Exact input amount.
     In {
         /// Input amount in raw units.
@@ -98,7 +98,7 @@ pub enum Exactness {
 
 /// Path of a swap command, in trading order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Path {
+pub enum SwapPath {
     /// Tokens of a V2 path; each adjacent two identify a pair.
     V2(Vec<Address>),
     /// Tokens of a V3 path with the fees between them.
@@ -196,16 +196,16 @@ impl V3Path {
     }
 }
 
-impl Command {
+impl RouterCommand {
     /// Returns the command byte.
     pub fn code(&self) -> u8 {
         match self {
-            Self::Swap(Swap { path: Path::V3(_), exact: Exactness::In { .. }, .. }) => 0x00,
-            Self::Swap(Swap { path: Path::V3(_), exact: Exactness::Out { .. }, .. }) => 0x01,
+            Self::Swap(SwapCommand { path: SwapPath::V3(_), exact: SwapAmounts::In { .. }, .. }) => 0x00,
+            Self::Swap(SwapCommand { path: SwapPath::V3(_), exact: SwapAmounts::Out { .. }, .. }) => 0x01,
             Self::Sweep { .. } => 0x04,
             Self::PayPortion { .. } => 0x06,
-            Self::Swap(Swap { path: Path::V2(_), exact: Exactness::In { .. }, .. }) => 0x08,
-            Self::Swap(Swap { path: Path::V2(_), exact: Exactness::Out { .. }, .. }) => 0x09,
+            Self::Swap(SwapCommand { path: SwapPath::V2(_), exact: SwapAmounts::In { .. }, .. }) => 0x08,
+            Self::Swap(SwapCommand { path: SwapPath::V2(_), exact: SwapAmounts::Out { .. }, .. }) => 0x09,
             Self::Permit2Permit { .. } => 0x0a,
             Self::WrapEth { .. } => 0x0b,
             Self::UnwrapWeth { .. } => 0x0c,
@@ -213,7 +213,7 @@ impl Command {
     }
 
     /// Returns the ABI-encoded input for a router of this version.
-    pub fn input(&self, version: Version) -> Bytes {
+    pub fn input(&self, version: RouterVersion) -> Bytes {
         match self {
             Self::Swap(swap) => swap.input(version),
             Self::Sweep { token, recipient, amount_min } => (*token, *recipient, *amount_min).abi_encode_params(),
@@ -229,14 +229,14 @@ impl Command {
     ///
     /// # Errors
     /// Returns a [`CommandError`] for an unsupported command, one that may fail, or an invalid input.
-    pub fn decode(code: u8, input: &[u8], version: Version) -> Result<Self, CommandError> {
+    pub fn decode(code: u8, input: &[u8], version: RouterVersion) -> Result<Self, CommandError> {
         if code & 0x80 != 0 {
             return Err(CommandError::MayFail { code });
         }
         let shown = hex::encode_prefixed(input.get(..32).unwrap_or(input));
         let malformed = || CommandError::Malformed { code, input: shown.clone() };
         let command = match code {
-            0x00 | 0x01 | 0x08 | 0x09 => Swap::decode(code, input, version).map(Self::Swap),
+            0x00 | 0x01 | 0x08 | 0x09 => SwapCommand::decode(code, input, version).map(Self::Swap),
             0x04 => <(Address, Address, U256)>::abi_decode_params_validate(input)
                 .ok()
                 .map(|(token, recipient, amount_min)| Self::Sweep { token, recipient, amount_min }),
@@ -258,52 +258,56 @@ impl Command {
     }
 }
 
-impl Swap {
-    fn input(&self, version: Version) -> Vec<u8> {
+impl SwapCommand {
+    fn input(&self, version: RouterVersion) -> Vec<u8> {
         let (amount, bound, exact_output) = match self.exact {
-            Exactness::In { amount, out_min } => (amount, out_min, false),
-            Exactness::Out { amount, in_max } => (amount, in_max, true),
+            SwapAmounts::In { amount, out_min } => (amount, out_min, false),
+            SwapAmounts::Out { amount, in_max } => (amount, in_max, true),
         };
         let (to, user, prices) = (self.recipient, self.payer_is_user, self.min_hop_prices.clone());
         match (&self.path, version) {
-            (Path::V2(path), Version::V2_0) => (to, amount, bound, path.clone(), user).abi_encode_params(),
-            (Path::V2(path), Version::V2_1_1) => (to, amount, bound, path.clone(), user, prices).abi_encode_params(),
-            (Path::V3(path), Version::V2_0) => (to, amount, bound, path.pack(exact_output), user).abi_encode_params(),
-            (Path::V3(path), Version::V2_1_1) => {
+            (SwapPath::V2(path), RouterVersion::V2_0) => (to, amount, bound, path.clone(), user).abi_encode_params(),
+            (SwapPath::V2(path), RouterVersion::V2_1_1) => {
+                (to, amount, bound, path.clone(), user, prices).abi_encode_params()
+            }
+            (SwapPath::V3(path), RouterVersion::V2_0) => {
+                (to, amount, bound, path.pack(exact_output), user).abi_encode_params()
+            }
+            (SwapPath::V3(path), RouterVersion::V2_1_1) => {
                 (to, amount, bound, path.pack(exact_output), user, prices).abi_encode_params()
             }
         }
     }
 
-    fn decode(code: u8, input: &[u8], version: Version) -> Option<Self> {
+    fn decode(code: u8, input: &[u8], version: RouterVersion) -> Option<Self> {
         let exact_output = code & 1 == 1;
         let v2 = code & 8 == 8;
         let (recipient, amount, bound, path, payer_is_user, min_hop_prices) = match (v2, version) {
-            (true, Version::V2_0) => {
+            (true, RouterVersion::V2_0) => {
                 type Input = (Address, U256, U256, Vec<Address>, bool);
                 let (to, amount, bound, path, user) = Input::abi_decode_params_validate(input).ok()?;
-                (to, amount, bound, Path::V2(path), user, Vec::new())
+                (to, amount, bound, SwapPath::V2(path), user, Vec::new())
             }
-            (true, Version::V2_1_1) => {
+            (true, RouterVersion::V2_1_1) => {
                 type Input = (Address, U256, U256, Vec<Address>, bool, Vec<U256>);
                 let (to, amount, bound, path, user, prices) = Input::abi_decode_params_validate(input).ok()?;
-                (to, amount, bound, Path::V2(path), user, prices)
+                (to, amount, bound, SwapPath::V2(path), user, prices)
             }
-            (false, Version::V2_0) => {
+            (false, RouterVersion::V2_0) => {
                 type Input = (Address, U256, U256, Bytes, bool);
                 let (to, amount, bound, path, user) = Input::abi_decode_params_validate(input).ok()?;
-                (to, amount, bound, Path::V3(V3Path::unpack(&path, exact_output)?), user, Vec::new())
+                (to, amount, bound, SwapPath::V3(V3Path::unpack(&path, exact_output)?), user, Vec::new())
             }
-            (false, Version::V2_1_1) => {
+            (false, RouterVersion::V2_1_1) => {
                 type Input = (Address, U256, U256, Bytes, bool, Vec<U256>);
                 let (to, amount, bound, path, user, prices) = Input::abi_decode_params_validate(input).ok()?;
-                (to, amount, bound, Path::V3(V3Path::unpack(&path, exact_output)?), user, prices)
+                (to, amount, bound, SwapPath::V3(V3Path::unpack(&path, exact_output)?), user, prices)
             }
         };
         let exact = if exact_output {
-            Exactness::Out { amount, in_max: bound }
+            SwapAmounts::Out { amount, in_max: bound }
         } else {
-            Exactness::In { amount, out_min: bound }
+            SwapAmounts::In { amount, out_min: bound }
         };
         Some(Self { path, exact, recipient, payer_is_user, min_hop_prices })
     }

@@ -5,7 +5,7 @@
 //! | `command` | commands and their inputs, encoded and decoded |
 //! | `plan` | a [`Route`](super::routing::Route) as commands |
 //!
-//! Only the commands in [`Command`] are supported. The contract's other commands (V4, bridges, position managers,
+//! Only the commands in [`RouterCommand`] are supported. The contract's other commands (V4, bridges, position managers,
 //! sub-plans, transfers out of Permit2) are rejected by name. The devnet's router is built without their dependencies,
 //! and Bardo does not need them.
 //!
@@ -18,10 +18,10 @@ use alloy::primitives::{Address, Bytes, U256, address};
 use alloy::sol_types::{SolCall, SolInterface};
 
 use bardo_abi::universal_router::UniversalRouter;
-use golem_chain::network::Contract;
+use golem_chain::network::KnownContract;
 
-pub use command::{Command, CommandError, Exactness, Path, Swap, V3Path};
-pub use plan::{PlanError, Portion, Recipient, SwapRequest, Trade, plan};
+pub use command::{CommandError, RouterCommand, SwapAmounts, SwapCommand, SwapPath, V3Path};
+pub use plan::{FeePortion, OutputRecipient, RouterPlanError, RouterTrade, SwapRequest, plan};
 
 /// Recipient constant for the caller of the router.
 pub const CALLER: Address = address!("0x0000000000000000000000000000000000000001");
@@ -32,21 +32,21 @@ pub const WHOLE_BALANCE: U256 = U256::from_limbs([0, 0, 0, 1 << 63]);
 
 /// Input encoding of a router's V2 and V3 swaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Version {
+pub enum RouterVersion {
     /// Encoding of routers 2.0 and 2.1.0.
     V2_0,
     /// Encoding of routers from 2.1.1 on: swap inputs end in `uint256[] minHopPriceX36`, empty for no bound per hop.
     V2_1_1,
 }
 
-impl Version {
+impl RouterVersion {
     /// Returns the encoding of a router in the address book; `None` for any other contract.
-    pub const fn of(contract: Contract) -> Option<Self> {
+    pub const fn of(contract: KnownContract) -> Option<Self> {
         match contract {
-            Contract::UniversalRouter => Some(Self::V2_0),
-            Contract::UniversalRouterV211 | Contract::UniversalRouterV212 | Contract::UniversalRouterV220 => {
-                Some(Self::V2_1_1)
-            }
+            KnownContract::UniversalRouter => Some(Self::V2_0),
+            KnownContract::UniversalRouterV211
+            | KnownContract::UniversalRouterV212
+            | KnownContract::UniversalRouterV220 => Some(Self::V2_1_1),
             _ => None,
         }
     }
@@ -62,16 +62,16 @@ impl Version {
 
 /// Call of the router's `execute`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Execution {
+pub struct RouterExecution {
     /// Commands in order. The failure of any command reverts all of them.
-    pub commands: Vec<Command>,
+    pub commands: Vec<RouterCommand>,
     /// Deadline in seconds since the Unix epoch; `None` for no deadline.
     pub deadline: Option<U256>,
 }
 
 /// Error in decoding calldata.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
+pub enum RouterDecodeError {
     /// Call of another function, or invalid encoding.
     #[error("not a call of the Universal Router's execute")]
     NotExecute,
@@ -96,10 +96,10 @@ pub enum DecodeError {
     NotCanonical,
 }
 
-impl Execution {
+impl RouterExecution {
     /// Returns the calldata for a router of this version.
-    pub fn encode(&self, version: Version) -> Bytes {
-        let commands = self.commands.iter().map(Command::code).collect::<Vec<u8>>().into();
+    pub fn encode(&self, version: RouterVersion) -> Bytes {
+        let commands = self.commands.iter().map(RouterCommand::code).collect::<Vec<u8>>().into();
         let inputs = self.commands.iter().map(|command| command.input(version)).collect();
         match self.deadline {
             None => UniversalRouter::execute_0Call { commands, inputs }.abi_encode(),
@@ -111,28 +111,28 @@ impl Execution {
     /// Decodes calldata for a router of this version.
     ///
     /// # Errors
-    /// Returns a [`DecodeError`] for calldata that [`Self::encode`] would not produce.
-    pub fn decode(calldata: &[u8], version: Version) -> Result<Self, DecodeError> {
+    /// Returns a [`RouterDecodeError`] for calldata that [`Self::encode`] would not produce.
+    pub fn decode(calldata: &[u8], version: RouterVersion) -> Result<Self, RouterDecodeError> {
         use UniversalRouter::UniversalRouterCalls as Calls;
-        let (codes, inputs, deadline) = match Calls::abi_decode(calldata).map_err(|_| DecodeError::NotExecute)? {
+        let (codes, inputs, deadline) = match Calls::abi_decode(calldata).map_err(|_| RouterDecodeError::NotExecute)? {
             Calls::execute_0(call) => (call.commands, call.inputs, None),
             Calls::execute_1(call) => (call.commands, call.inputs, Some(call.deadline)),
         };
         if codes.len() != inputs.len() {
-            return Err(DecodeError::Uneven { commands: codes.len(), inputs: inputs.len() });
+            return Err(RouterDecodeError::Uneven { commands: codes.len(), inputs: inputs.len() });
         }
         let commands = codes.iter().zip(&inputs).enumerate().map(|(index, (code, input))| {
-            Command::decode(*code, input, version).map_err(|error| DecodeError::Command { index, error })
+            RouterCommand::decode(*code, input, version).map_err(|error| RouterDecodeError::Command { index, error })
         });
         let execution = Self { commands: commands.collect::<Result<_, _>>()?, deadline };
-        if *execution.encode(version) == *calldata { Ok(execution) } else { Err(DecodeError::NotCanonical) }
+        if *execution.encode(version) == *calldata { Ok(execution) } else { Err(RouterDecodeError::NotCanonical) }
     }
 
     /// Returns the offset of the first permit's 65-byte signature in the calldata. `None` without a permit, or with a
     /// signature of another length.
-    pub fn signature_offset(&self, version: Version) -> Option<usize> {
-        let at = self.commands.iter().position(|command| matches!(command, Command::Permit2Permit { .. }))?;
-        let Some(Command::Permit2Permit { signature, .. }) = self.commands.get(at) else { return None };
+    pub fn signature_offset(&self, version: RouterVersion) -> Option<usize> {
+        let at = self.commands.iter().position(|command| matches!(command, RouterCommand::Permit2Permit { .. }))?;
+        let Some(RouterCommand::Permit2Permit { signature, .. }) = self.commands.get(at) else { return None };
         if signature.len() != SIGNATURE_BYTES {
             return None;
         }

@@ -5,9 +5,11 @@
 
 use alloy::primitives::{Address, U256};
 
-use super::{CALLER, Command, Exactness, Execution, Path, Swap, THE_ROUTER, V3Path, WHOLE_BALANCE};
-use crate::uniswap::pool::{Exact, Version as PoolVersion};
-use crate::uniswap::routing::{Hop, Leg, Route};
+use super::{
+    CALLER, RouterCommand, RouterExecution, SwapAmounts, SwapCommand, SwapPath, THE_ROUTER, V3Path, WHOLE_BALANCE,
+};
+use crate::uniswap::pool::{FixedAmount, ProtocolVersion as PoolVersion};
+use crate::uniswap::routing::{Hop, Route, RouteLeg};
 use bardo_base::units::BasisPoints;
 use golem_chain::permit2::PermitSingle;
 
@@ -17,7 +19,7 @@ const BOUND_TOGETHER_FROM: usize = 3;
 
 /// Recipient of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recipient {
+pub enum OutputRecipient {
     /// Caller of the router.
     Caller,
     /// Account with this address.
@@ -26,7 +28,7 @@ pub enum Recipient {
 
 /// Share of the output for a third party, such as an interface fee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Portion {
+pub struct FeePortion {
     /// Recipient of the share.
     pub recipient: Address,
     /// Share of the output.
@@ -45,11 +47,11 @@ pub struct SwapRequest<'a> {
     /// Slippage tolerance of the amount that is not fixed.
     pub slippage: BasisPoints,
     /// Recipient of the output.
-    pub recipient: Recipient,
+    pub recipient: OutputRecipient,
     /// Permit with its signature, which is submitted to Permit2 first.
     pub permit: Option<(PermitSingle, alloy::primitives::Bytes)>,
     /// Share of the output for a third party.
-    pub portion: Option<Portion>,
+    pub portion: Option<FeePortion>,
     /// True if an exact input over two paths has one bound over both, as with more paths. The minimum is then exact to
     /// the unit, at the cost of one more transfer.
     pub one_bound: bool,
@@ -59,9 +61,9 @@ pub struct SwapRequest<'a> {
 
 /// Trade as one call of the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trade {
+pub struct RouterTrade {
     /// Call of the router.
-    pub execution: Execution,
+    pub execution: RouterExecution,
     /// Native tokens sent with the call, in wei.
     pub value: U256,
     /// Maximum that the caller pays, in raw units; exactly this amount for an exact input.
@@ -72,7 +74,7 @@ pub struct Trade {
 
 /// Error for a route that cannot be one call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
+pub enum RouterPlanError {
     /// Path without pools.
     #[error("the route has a path without pools")]
     Empty,
@@ -104,14 +106,14 @@ pub enum PlanError {
 /// Converts `request` to a router call.
 ///
 /// # Errors
-/// Returns a [`PlanError`] if the route cannot be one call.
-pub fn plan(request: &SwapRequest<'_>) -> Result<Trade, PlanError> {
+/// Returns a [`RouterPlanError`] if the route cannot be one call.
+pub fn plan(request: &SwapRequest<'_>) -> Result<RouterTrade, RouterPlanError> {
     let SwapRequest { route, slippage, .. } = *request;
     let recipient = match request.recipient {
-        Recipient::Caller => CALLER,
-        Recipient::Account(account) => {
+        OutputRecipient::Caller => CALLER,
+        OutputRecipient::Account(account) => {
             if [Address::ZERO, CALLER, THE_ROUTER].contains(&account) {
-                return Err(PlanError::ReservedRecipient(account));
+                return Err(RouterPlanError::ReservedRecipient(account));
             }
             account
         }
@@ -119,17 +121,17 @@ pub fn plan(request: &SwapRequest<'_>) -> Result<Trade, PlanError> {
     let mut commands = Vec::new();
     if let Some((permit, signature)) = &request.permit {
         if request.native_in {
-            return Err(PlanError::PermitForCoin);
+            return Err(RouterPlanError::PermitForCoin);
         }
         if permit.details.token != route.token_in {
-            return Err(PlanError::PermitForAnother { permitted: permit.details.token, paid: route.token_in });
+            return Err(RouterPlanError::PermitForAnother { permitted: permit.details.token, paid: route.token_in });
         }
-        commands.push(Command::Permit2Permit { permit: permit.clone(), signature: signature.clone() });
+        commands.push(RouterCommand::Permit2Permit { permit: permit.clone(), signature: signature.clone() });
     }
-    let exact_output = matches!(route.exact, Exact::Out(_));
+    let exact_output = matches!(route.exact, FixedAmount::Out(_));
     let amount_in_max = if exact_output { at_most(route.amount_in, slippage)? } else { route.amount_in };
     if request.native_in {
-        commands.push(Command::WrapEth { recipient: THE_ROUTER, amount: amount_in_max });
+        commands.push(RouterCommand::WrapEth { recipient: THE_ROUTER, amount: amount_in_max });
     }
     // The router's V2 exact output bounds the input, not the received amount. The output therefore goes through the
     // router, where the sweep bounds it.
@@ -141,12 +143,12 @@ pub fn plan(request: &SwapRequest<'_>) -> Result<Trade, PlanError> {
     let mut bounded_by_leg = U256::ZERO;
     for leg in &route.legs {
         let exact = if exact_output {
-            Exactness::Out { amount: leg.amount_out, in_max: at_most(leg.amount_in, slippage)? }
+            SwapAmounts::Out { amount: leg.amount_out, in_max: at_most(leg.amount_in, slippage)? }
         } else {
             let least = slippage.minimum_out(leg.amount_out);
             // The legs' outputs add up to the route's output, which fits.
             bounded_by_leg = bounded_by_leg.saturating_add(least);
-            Exactness::In { amount: leg.amount_in, out_min: if through_router { U256::ZERO } else { least } }
+            SwapAmounts::In { amount: leg.amount_in, out_min: if through_router { U256::ZERO } else { least } }
         };
         let to = if through_router { THE_ROUTER } else { recipient };
         path_commands(leg, exact, to, !request.native_in, &mut commands)?;
@@ -155,49 +157,49 @@ pub fn plan(request: &SwapRequest<'_>) -> Result<Trade, PlanError> {
     let amount_out_min = if exact_output || through_router { quoted } else { bounded_by_leg };
     if through_router {
         let mut least = quoted;
-        if let Some(Portion { recipient, share }) = request.portion {
+        if let Some(FeePortion { recipient, share }) = request.portion {
             let bips = U256::from(share.get());
-            commands.push(Command::PayPortion { token: route.token_out, recipient, bips });
+            commands.push(RouterCommand::PayPortion { token: route.token_out, recipient, bips });
             if exact_output {
                 least = least.saturating_sub(share.of(least, bardo_base::units::Rounding::Down));
             }
         }
         commands.push(if request.native_out {
-            Command::UnwrapWeth { recipient, amount_min: least }
+            RouterCommand::UnwrapWeth { recipient, amount_min: least }
         } else {
-            Command::Sweep { token: route.token_out, recipient, amount_min: least }
+            RouterCommand::Sweep { token: route.token_out, recipient, amount_min: least }
         });
     }
     if exact_output && request.native_in {
-        commands.push(Command::UnwrapWeth { recipient, amount_min: U256::ZERO });
+        commands.push(RouterCommand::UnwrapWeth { recipient, amount_min: U256::ZERO });
     }
-    Ok(Trade {
-        execution: Execution { commands, deadline: request.deadline },
+    Ok(RouterTrade {
+        execution: RouterExecution { commands, deadline: request.deadline },
         value: if request.native_in { amount_in_max } else { U256::ZERO },
         amount_in_max,
         amount_out_min,
     })
 }
 
-fn at_most(amount: U256, slippage: BasisPoints) -> Result<U256, PlanError> {
-    slippage.maximum_in(amount).map_err(|_| PlanError::TooLarge)
+fn at_most(amount: U256, slippage: BasisPoints) -> Result<U256, RouterPlanError> {
+    slippage.maximum_in(amount).map_err(|_| RouterPlanError::TooLarge)
 }
 
 /// Adds the commands of one leg: one for each run of pools of the same version.
 fn path_commands(
-    leg: &Leg,
-    exact: Exactness,
+    leg: &RouteLeg,
+    exact: SwapAmounts,
     recipient: Address,
     payer_is_user: bool,
-    commands: &mut Vec<Command>,
-) -> Result<(), PlanError> {
+    commands: &mut Vec<RouterCommand>,
+) -> Result<(), RouterPlanError> {
     let sections: Vec<&[Hop]> = leg.hops.chunk_by(|a, b| a.version == b.version).collect();
-    let last = sections.len().checked_sub(1).ok_or(PlanError::Empty)?;
+    let last = sections.len().checked_sub(1).ok_or(RouterPlanError::Empty)?;
     for (at, section) in sections.iter().enumerate() {
         let exact = match exact {
-            Exactness::Out { .. } if last > 0 => return Err(PlanError::MixedExactOutput),
-            Exactness::Out { .. } => exact,
-            Exactness::In { amount, out_min } => Exactness::In {
+            SwapAmounts::Out { .. } if last > 0 => return Err(RouterPlanError::MixedExactOutput),
+            SwapAmounts::Out { .. } => exact,
+            SwapAmounts::In { amount, out_min } => SwapAmounts::In {
                 amount: if at == 0 { amount } else { WHOLE_BALANCE },
                 out_min: if at == last { out_min } else { U256::ZERO },
             },
@@ -209,8 +211,8 @@ fn path_commands(
             Some(hop) if hop.version == PoolVersion::V2 => hop.pool,
             Some(_) => THE_ROUTER,
         };
-        commands.push(Command::Swap(Swap {
-            path: path(section).ok_or(PlanError::Empty)?,
+        commands.push(RouterCommand::Swap(SwapCommand {
+            path: path(section).ok_or(RouterPlanError::Empty)?,
             exact,
             recipient: to,
             payer_is_user: payer_is_user && at == 0,
@@ -220,14 +222,14 @@ fn path_commands(
     Ok(())
 }
 
-fn path(hops: &[Hop]) -> Option<Path> {
+fn path(hops: &[Hop]) -> Option<SwapPath> {
     let first = hops.first()?;
     Some(match first.version {
         PoolVersion::V2 => {
-            Path::V2(std::iter::once(first.token_in).chain(hops.iter().map(|hop| hop.token_out)).collect())
+            SwapPath::V2(std::iter::once(first.token_in).chain(hops.iter().map(|hop| hop.token_out)).collect())
         }
         PoolVersion::V3 => {
-            Path::V3(V3Path::new(first.token_in, hops.iter().map(|hop| (hop.fee, hop.token_out)).collect())?)
+            SwapPath::V3(V3Path::new(first.token_in, hops.iter().map(|hop| (hop.fee, hop.token_out)).collect())?)
         }
     })
 }

@@ -3,9 +3,9 @@
 use alloy::primitives::aliases::{U48, U160};
 
 use super::*;
-use crate::uniswap::pool::{Exact, Version as PoolVersion};
+use crate::uniswap::pool::{FixedAmount, ProtocolVersion as PoolVersion};
 use crate::uniswap::ratio::Ratio;
-use crate::uniswap::routing::{Hop, Leg, Route};
+use crate::uniswap::routing::{Hop, Route, RouteLeg};
 use bardo_base::units::BasisPoints;
 use golem_chain::permit2::{PermitDetails, PermitSingle};
 
@@ -31,10 +31,10 @@ fn hop(version: PoolVersion, token_in: Address, token_out: Address) -> Hop {
     }
 }
 
-fn route(exact: fn(U256) -> Exact, legs: Vec<(Vec<Hop>, u64, u64)>) -> Route {
-    let legs: Vec<Leg> = legs
+fn route(exact: fn(U256) -> FixedAmount, legs: Vec<(Vec<Hop>, u64, u64)>) -> Route {
+    let legs: Vec<RouteLeg> = legs
         .into_iter()
-        .map(|(hops, amount_in, amount_out)| Leg {
+        .map(|(hops, amount_in, amount_out)| RouteLeg {
             share_bps: 0,
             hops,
             amount_in: number(amount_in),
@@ -45,8 +45,8 @@ fn route(exact: fn(U256) -> Exact, legs: Vec<(Vec<Hop>, u64, u64)>) -> Route {
         .collect();
     let (amount_in, amount_out) = (legs.iter().map(|l| l.amount_in).sum(), legs.iter().map(|l| l.amount_out).sum());
     let side = match exact(U256::ZERO) {
-        Exact::In(_) => amount_in,
-        Exact::Out(_) => amount_out,
+        FixedAmount::In(_) => amount_in,
+        FixedAmount::Out(_) => amount_out,
     };
     Route {
         token_in: A,
@@ -68,7 +68,7 @@ fn request(route: &Route) -> SwapRequest<'_> {
         native_in: false,
         native_out: false,
         slippage: BasisPoints::new(50).unwrap(),
-        recipient: Recipient::Account(ME),
+        recipient: OutputRecipient::Account(ME),
         permit: None,
         portion: None,
         one_bound: false,
@@ -95,65 +95,65 @@ fn an_exact_output_path_is_packed_backwards() {
 #[test]
 fn a_mixed_path_pays_the_pair_and_keeps_the_bound_for_the_end() {
     let hops = vec![hop(PoolVersion::V3, A, B), hop(PoolVersion::V2, B, C)];
-    let there = route(Exact::In, vec![(hops.clone(), 1_000, 2_000)]);
+    let there = route(FixedAmount::In, vec![(hops.clone(), 1_000, 2_000)]);
     let trade = plan(&request(&there)).unwrap();
-    let swaps: Vec<&Swap> = trade
+    let swaps: Vec<&SwapCommand> = trade
         .execution
         .commands
         .iter()
         .map(|c| match c {
-            Command::Swap(swap) => swap,
+            RouterCommand::Swap(swap) => swap,
             other => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(swaps[0].recipient, Address::repeat_byte(0x02));
-    assert_eq!(swaps[0].exact, Exactness::In { amount: number(1_000), out_min: U256::ZERO });
+    assert_eq!(swaps[0].exact, SwapAmounts::In { amount: number(1_000), out_min: U256::ZERO });
     assert!(swaps[0].payer_is_user);
     assert_eq!(swaps[1].recipient, ME);
-    assert_eq!(swaps[1].exact, Exactness::In { amount: U256::from(1) << 255, out_min: number(1_990) });
+    assert_eq!(swaps[1].exact, SwapAmounts::In { amount: U256::from(1) << 255, out_min: number(1_990) });
     assert!(!swaps[1].payer_is_user);
     assert_eq!(trade.amount_out_min, number(1_990));
 
-    let back = route(Exact::Out, vec![(hops, 1_000, 2_000)]);
-    assert_eq!(plan(&request(&back)), Err(PlanError::MixedExactOutput));
+    let back = route(FixedAmount::Out, vec![(hops, 1_000, 2_000)]);
+    assert_eq!(plan(&request(&back)), Err(RouterPlanError::MixedExactOutput));
 }
 
 #[test]
 fn splits_are_bounded_in_all() {
     let one = |amount_in, amount_out| (vec![hop(PoolVersion::V3, A, C)], amount_in, amount_out);
     // 0.5 % off 199 is 198.005 and off 201 is 199.995: each path is rounded down.
-    let two = route(Exact::In, vec![one(100, 199), one(100, 201)]);
+    let two = route(FixedAmount::In, vec![one(100, 199), one(100, 201)]);
     let trade = plan(&request(&two)).unwrap();
     assert_eq!(trade.amount_out_min, number(198 + 199));
     assert_eq!(trade.execution.commands.len(), 2);
     let trade = plan(&SwapRequest { one_bound: true, ..request(&two) }).unwrap();
     assert_eq!(trade.amount_out_min, number(398));
-    let sweep = Command::Sweep { token: C, recipient: ME, amount_min: number(398) };
+    let sweep = RouterCommand::Sweep { token: C, recipient: ME, amount_min: number(398) };
     assert_eq!(trade.execution.commands.last(), Some(&sweep));
 
-    let three = route(Exact::In, vec![one(100, 199), one(100, 201), one(100, 200)]);
+    let three = route(FixedAmount::In, vec![one(100, 199), one(100, 201), one(100, 200)]);
     let trade = plan(&request(&three)).unwrap();
     assert_eq!(trade.amount_out_min, number(597));
-    let sweep = Command::Sweep { token: C, recipient: ME, amount_min: number(597) };
+    let sweep = RouterCommand::Sweep { token: C, recipient: ME, amount_min: number(597) };
     assert_eq!(trade.execution.commands.last(), Some(&sweep));
 }
 
 #[test]
 fn coin_that_was_sent_and_not_spent_comes_back() {
-    let there = route(Exact::Out, vec![(vec![hop(PoolVersion::V3, A, C)], 1_000, 2_000)]);
+    let there = route(FixedAmount::Out, vec![(vec![hop(PoolVersion::V3, A, C)], 1_000, 2_000)]);
     let trade = plan(&SwapRequest { native_in: true, ..request(&there) }).unwrap();
     assert_eq!(trade.value, number(1_005));
-    assert_eq!(trade.execution.commands[0], Command::WrapEth { recipient: THE_ROUTER, amount: number(1_005) });
-    let back = Command::UnwrapWeth { recipient: ME, amount_min: U256::ZERO };
+    assert_eq!(trade.execution.commands[0], RouterCommand::WrapEth { recipient: THE_ROUTER, amount: number(1_005) });
+    let back = RouterCommand::UnwrapWeth { recipient: ME, amount_min: U256::ZERO };
     assert_eq!(trade.execution.commands.last(), Some(&back));
 }
 
 #[test]
 fn recipients_that_the_router_reads_as_words_are_refused() {
-    let there = route(Exact::In, vec![(vec![hop(PoolVersion::V3, A, C)], 1_000, 2_000)]);
+    let there = route(FixedAmount::In, vec![(vec![hop(PoolVersion::V3, A, C)], 1_000, 2_000)]);
     for account in [Address::ZERO, CALLER, THE_ROUTER] {
-        let refused = plan(&SwapRequest { recipient: Recipient::Account(account), ..request(&there) });
-        assert_eq!(refused, Err(PlanError::ReservedRecipient(account)));
+        let refused = plan(&SwapRequest { recipient: OutputRecipient::Account(account), ..request(&there) });
+        assert_eq!(refused, Err(RouterPlanError::ReservedRecipient(account)));
     }
 }
 
@@ -167,64 +167,68 @@ fn permit(token: Address) -> PermitSingle {
 
 #[test]
 fn the_signature_is_where_the_offset_says() {
-    let there = route(Exact::In, vec![(vec![hop(PoolVersion::V3, A, C)], 1_000, 2_000)]);
+    let there = route(FixedAmount::In, vec![(vec![hop(PoolVersion::V3, A, C)], 1_000, 2_000)]);
     let signature: Vec<u8> = (1..=65).collect();
     let with = |permit, signature: &[u8]| SwapRequest {
         permit: Some((permit, Bytes::copy_from_slice(signature))),
         ..request(&there)
     };
     let mut execution = plan(&with(permit(A), &signature)).unwrap().execution;
-    for version in [Version::V2_0, Version::V2_1_1] {
+    for version in [RouterVersion::V2_0, RouterVersion::V2_1_1] {
         for deadline in [Some(number(7)), None] {
             execution.deadline = deadline;
             for extra in 0..3 {
                 // Commands before the permit shift its position.
                 let mut moved = execution.clone();
-                let filler = Command::WrapEth { recipient: THE_ROUTER, amount: number(1) };
+                let filler = RouterCommand::WrapEth { recipient: THE_ROUTER, amount: number(1) };
                 (0..extra).for_each(|_| moved.commands.insert(0, filler.clone()));
                 let at = moved.signature_offset(version).unwrap();
                 assert_eq!(moved.encode(version)[at..at + 65], signature[..]);
             }
         }
     }
-    assert_eq!(plan(&with(permit(A), &[1; 64])).unwrap().execution.signature_offset(Version::V2_0), None);
-    assert_eq!(plan(&request(&there)).unwrap().execution.signature_offset(Version::V2_0), None);
-    assert_eq!(plan(&with(permit(B), &signature)), Err(PlanError::PermitForAnother { permitted: B, paid: A }));
+    assert_eq!(plan(&with(permit(A), &[1; 64])).unwrap().execution.signature_offset(RouterVersion::V2_0), None);
+    assert_eq!(plan(&request(&there)).unwrap().execution.signature_offset(RouterVersion::V2_0), None);
+    assert_eq!(plan(&with(permit(B), &signature)), Err(RouterPlanError::PermitForAnother { permitted: B, paid: A }));
     let coin = SwapRequest { native_in: true, ..with(permit(A), &signature) };
-    assert_eq!(plan(&coin), Err(PlanError::PermitForCoin));
+    assert_eq!(plan(&coin), Err(RouterPlanError::PermitForCoin));
 }
 
 #[test]
 fn calldata_that_is_not_ours_is_refused() {
-    let there = route(Exact::In, vec![(vec![hop(PoolVersion::V3, A, C)], 1_000, 2_000)]);
+    let there = route(FixedAmount::In, vec![(vec![hop(PoolVersion::V3, A, C)], 1_000, 2_000)]);
     let execution = plan(&request(&there)).unwrap().execution;
-    let calldata = execution.encode(Version::V2_0);
-    assert_eq!(Execution::decode(&calldata, Version::V2_0), Ok(execution.clone()));
-    assert_eq!(Execution::decode(&calldata[4..], Version::V2_0), Err(DecodeError::NotExecute));
+    let calldata = execution.encode(RouterVersion::V2_0);
+    assert_eq!(RouterExecution::decode(&calldata, RouterVersion::V2_0), Ok(execution.clone()));
+    assert_eq!(RouterExecution::decode(&calldata[4..], RouterVersion::V2_0), Err(RouterDecodeError::NotExecute));
     // Bytes after the end, which the contract would ignore.
     let longer = [calldata.as_ref(), &[0; 32]].concat();
-    assert_eq!(Execution::decode(&longer, Version::V2_0), Err(DecodeError::NotCanonical));
+    assert_eq!(RouterExecution::decode(&longer, RouterVersion::V2_0), Err(RouterDecodeError::NotCanonical));
 
     // A sub-plan, a command that may fail, and commands of unsupported protocols.
     let with_code = |code: u8| {
         let call = UniversalRouter::execute_0Call {
             commands: vec![code].into(),
-            inputs: vec![execution.commands[0].input(Version::V2_0)],
+            inputs: vec![execution.commands[0].input(RouterVersion::V2_0)],
         };
-        Execution::decode(&call.abi_encode(), Version::V2_0)
+        RouterExecution::decode(&call.abi_encode(), RouterVersion::V2_0)
     };
     for (code, name) in
         [(0x10, "V4_SWAP"), (0x21, "EXECUTE_SUB_PLAN"), (0x02, "PERMIT2_TRANSFER_FROM"), (0x40, "ACROSS_V4_DEPOSIT_V3")]
     {
-        let refused = DecodeError::Command { index: 0, error: CommandError::Refused { code, name } };
+        let refused = RouterDecodeError::Command { index: 0, error: CommandError::Refused { code, name } };
         assert_eq!(with_code(code), Err(refused));
     }
-    let may_fail = DecodeError::Command { index: 0, error: CommandError::MayFail { code: 0x80 } };
+    let may_fail = RouterDecodeError::Command { index: 0, error: CommandError::MayFail { code: 0x80 } };
     assert_eq!(with_code(0x80), Err(may_fail));
     assert!(matches!(
         with_code(0x0b),
-        Err(DecodeError::Command { error: CommandError::Malformed { .. }, .. }) | Err(DecodeError::NotCanonical)
+        Err(RouterDecodeError::Command { error: CommandError::Malformed { .. }, .. })
+            | Err(RouterDecodeError::NotCanonical)
     ));
     let uneven = UniversalRouter::execute_0Call { commands: vec![0x0b].into(), inputs: Vec::new() }.abi_encode();
-    assert_eq!(Execution::decode(&uneven, Version::V2_0), Err(DecodeError::Uneven { commands: 1, inputs: 0 }));
+    assert_eq!(
+        RouterExecution::decode(&uneven, RouterVersion::V2_0),
+        Err(RouterDecodeError::Uneven { commands: 1, inputs: 0 })
+    );
 }

@@ -6,7 +6,7 @@
 use alloy::primitives::U256;
 use num_bigint::BigUint;
 
-use crate::uniswap::pool::{Exact, Pool};
+use crate::uniswap::pool::{FixedAmount, Pool};
 use crate::uniswap::ratio::Ratio;
 use crate::uniswap::v3::FEE_WHOLE;
 
@@ -91,9 +91,9 @@ pub(super) fn pool_rates(pool: &Pool, zero_for_one: bool) -> PoolRates {
 }
 
 /// Selects the bound for an exact input or an exact output.
-pub(super) fn side(rates: PoolRates, exact: Exact) -> Option<Rate> {
+pub(super) fn side(rates: PoolRates, exact: FixedAmount) -> Option<Rate> {
     let [most_out, least_in] = rates?;
-    Some(if matches!(exact, Exact::In(_)) { most_out } else { least_in })
+    Some(if matches!(exact, FixedAmount::In(_)) { most_out } else { least_in })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use alloy::primitives::{Address, U256};
 
 use super::PoolSet;
-use crate::uniswap::pool::Version;
+use crate::uniswap::pool::ProtocolVersion;
 use crate::uniswap::ratio::Ratio;
 
 /// Gas units per part of a swap. The estimate only ranks routes; the signed transaction is simulated.
@@ -32,10 +32,10 @@ impl Default for GasModel {
 
 impl GasModel {
     /// Returns the estimate for one hop.
-    pub fn hop(&self, version: Version, ticks_crossed: u32) -> u64 {
+    pub fn hop(&self, version: ProtocolVersion, ticks_crossed: u32) -> u64 {
         match version {
-            Version::V2 => self.v2_hop,
-            Version::V3 => self.v3_hop.saturating_add(self.v3_tick.saturating_mul(u64::from(ticks_crossed))),
+            ProtocolVersion::V2 => self.v2_hop,
+            ProtocolVersion::V3 => self.v3_hop.saturating_add(self.v3_tick.saturating_mul(u64::from(ticks_crossed))),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::uniswap::pool::Pool;
 
 /// Pool as an edge from one of its tokens; `to` is the other token.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Edge {
+pub(super) struct PoolEdge {
     pub(super) pool: usize,
     pub(super) to: usize,
     /// True if a trade along the edge pays the pool's first token.
@@ -25,7 +25,7 @@ pub struct PoolSet {
     /// Sorted by address.
     tokens: Vec<Address>,
     /// Per token, sorted by pool.
-    edges: Vec<Vec<Edge>>,
+    edges: Vec<Vec<PoolEdge>>,
     /// Per pool: bounds for paying its first token, and for paying its second token.
     rates: Vec<[PoolRates; 2]>,
 }
@@ -44,7 +44,7 @@ impl PoolSet {
             let (Ok(at0), Ok(at1)) = (tokens.binary_search(&token0), tokens.binary_search(&token1)) else { continue };
             for (from, to, zero_for_one) in [(at0, at1, true), (at1, at0, false)] {
                 if let Some(list) = edges.get_mut(from) {
-                    list.push(Edge { pool: index, to, zero_for_one });
+                    list.push(PoolEdge { pool: index, to, zero_for_one });
                 }
             }
         }
@@ -94,7 +94,7 @@ impl PoolSet {
         self.pools.get(index)
     }
 
-    pub(super) fn rates(&self, step: &Step) -> PoolRates {
+    pub(super) fn rates(&self, step: &PathStep) -> PoolRates {
         let [paying_first, paying_second] = self.rates.get(step.pool)?;
         if step.zero_for_one { *paying_first } else { *paying_second }
     }
@@ -103,7 +103,7 @@ impl PoolSet {
         self.tokens.binary_search(&token).ok()
     }
 
-    pub(super) fn edges_of(&self, token: usize) -> &[Edge] {
+    pub(super) fn edges_of(&self, token: usize) -> &[PoolEdge] {
         self.edges.get(token).map_or(&[], Vec::as_slice)
     }
 
@@ -128,23 +128,23 @@ impl PoolSet {
 
 /// Pool of a path with the direction of the trade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Step {
+pub(super) struct PathStep {
     pub(super) pool: usize,
     pub(super) zero_for_one: bool,
 }
 
 /// Up to three pools in trading order. Paths order by length, then by pool addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Path {
+pub(super) struct PoolPath {
     length: usize,
-    steps: [Step; MAX_HOPS],
+    steps: [PathStep; MAX_HOPS],
 }
 
-impl Path {
-    pub(super) const EMPTY: Self = Self { length: 0, steps: [Step { pool: 0, zero_for_one: false }; MAX_HOPS] };
+impl PoolPath {
+    pub(super) const EMPTY: Self = Self { length: 0, steps: [PathStep { pool: 0, zero_for_one: false }; MAX_HOPS] };
 
     /// Appends a pool; a full path stays unchanged.
-    pub(super) fn then(mut self, step: Step) -> Self {
+    pub(super) fn then(mut self, step: PathStep) -> Self {
         if let Some(slot) = self.steps.get_mut(self.length) {
             *slot = step;
             self.length += 1;
@@ -153,11 +153,11 @@ impl Path {
     }
 
     /// Prepends a pool; a full path stays unchanged.
-    pub(super) fn after(self, step: Step) -> Self {
+    pub(super) fn after(self, step: PathStep) -> Self {
         self.steps().iter().fold(Self::EMPTY.then(step), |path, next| path.then(*next))
     }
 
-    pub(super) fn steps(&self) -> &[Step] {
+    pub(super) fn steps(&self) -> &[PathStep] {
         self.steps.get(..self.length).unwrap_or(&self.steps)
     }
 

@@ -2,13 +2,13 @@
 
 use alloy::primitives::U256;
 
-use super::Leg;
+use super::RouteLeg;
 use crate::uniswap::ratio::Ratio;
 use crate::uniswap::v3::FEE_WHOLE;
 
 /// Computes the share of value lost to price movement, without fees: compared with the mid prices after each pool's
 /// fee. `None` if the legs' value is zero.
-pub fn price_impact(legs: &[Leg], amount_out: U256) -> Option<Ratio> {
+pub fn price_impact(legs: &[RouteLeg], amount_out: U256) -> Option<Ratio> {
     let whole = U256::from(FEE_WHOLE);
     let mut priced = Vec::with_capacity(legs.len());
     for leg in legs {

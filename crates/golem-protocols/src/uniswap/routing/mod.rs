@@ -18,9 +18,9 @@ pub use rebuild::{MOST_PATHS, NamedPath, RebuildError, rebuild};
 
 use alloy::primitives::{Address, I256, U256};
 
-use self::graph::Path;
-use self::search::Search;
-use super::pool::{Exact, Version};
+use self::graph::PoolPath;
+use self::search::PathSearch;
+use super::pool::{FixedAmount, ProtocolVersion};
 use super::ratio::Ratio;
 
 /// Number of promising paths that are always quoted, as candidates for a split, even after the best one is found.
@@ -37,7 +37,7 @@ pub struct RouteRequest {
     /// Address of the output token.
     pub token_out: Address,
     /// Fixed amount of the trade.
-    pub exact: Exact,
+    pub exact: FixedAmount,
     /// Maximum number of hops per path, from 1 to [`MAX_HOPS`]; larger values are reduced.
     pub max_hops: usize,
     /// Maximum number of paths to split over; 1 disables splits.
@@ -54,14 +54,14 @@ impl RouteRequest {
     /// Creates a request with three hops and four legs. Paths may mix versions for an exact input only. For an exact
     /// output, the first hop of another version buys a fixed amount for the next one. Any price movement before
     /// execution then makes the path fail or leaves a remainder.
-    pub fn new(token_in: Address, token_out: Address, exact: Exact) -> Self {
+    pub fn new(token_in: Address, token_out: Address, exact: FixedAmount) -> Self {
         Self {
             token_in,
             token_out,
             exact,
             max_hops: MAX_HOPS,
             max_legs: 4,
-            mixed_paths: matches!(exact, Exact::In(_)),
+            mixed_paths: matches!(exact, FixedAmount::In(_)),
             gas: None,
             gas_model: GasModel::default(),
         }
@@ -74,7 +74,7 @@ pub struct Hop {
     /// Address of the pool contract.
     pub pool: Address,
     /// Protocol version of the pool.
-    pub version: Version,
+    pub version: ProtocolVersion,
     /// Fee in hundredths of a basis point.
     pub fee: u32,
     /// Token that the pool takes.
@@ -91,7 +91,7 @@ pub struct Hop {
 
 /// Path with its part of the amount.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leg {
+pub struct RouteLeg {
     /// Share of the fixed amount in basis points. The shares of a route add up to 10,000.
     pub share_bps: u32,
     /// Pools in trading order.
@@ -114,9 +114,9 @@ pub struct Route {
     /// Address of the output token.
     pub token_out: Address,
     /// Fixed amount of the request.
-    pub exact: Exact,
+    pub exact: FixedAmount,
     /// Paths, largest share first. No pool occurs in two of them.
-    pub legs: Vec<Leg>,
+    pub legs: Vec<RouteLeg>,
     /// Total input in raw units.
     pub amount_in: U256,
     /// Total output in raw units.
@@ -177,7 +177,7 @@ pub enum RouteError {
 /// # Errors
 /// Returns a [`RouteError`] if the request is invalid or no route can fill it.
 pub fn best_route(pools: &PoolSet, request: &RouteRequest) -> Result<Route, RouteError> {
-    let search = Search::new(pools, request)?;
+    let search = PathSearch::new(pools, request)?;
     let whole = search.paths(request.exact.amount(), PROMISING);
     let best = whole.found.first();
     let single = best.and_then(|found| assemble(&search, &[(found.path, 10_000)]));
@@ -193,11 +193,11 @@ pub fn best_route(pools: &PoolSet, request: &RouteRequest) -> Result<Route, Rout
     }
 }
 
-/// Scores a route after the gas of its legs, like [`Search::score`] for one path.
-fn score(search: &Search<'_>, route: &Route) -> I256 {
-    let open_side = |leg: &Leg| match route.exact {
-        Exact::In(_) => leg.amount_out,
-        Exact::Out(_) => leg.amount_in,
+/// Scores a route after the gas of its legs, like [`PathSearch::score`] for one path.
+fn score(search: &PathSearch<'_>, route: &Route) -> I256 {
+    let open_side = |leg: &RouteLeg| match route.exact {
+        FixedAmount::In(_) => leg.amount_out,
+        FixedAmount::Out(_) => leg.amount_in,
     };
     route.legs.iter().fold(I256::ZERO, |sum, leg| sum.saturating_add(search.score(open_side(leg), leg.gas_units)))
 }
@@ -221,13 +221,13 @@ fn parts(amount: U256, shares: impl Iterator<Item = u32>) -> Vec<U256> {
 }
 
 /// Quotes each leg with its part of the amount and sums up the route. `None` if a leg cannot be filled.
-fn assemble(search: &Search<'_>, legs: &[(Path, u32)]) -> Option<Route> {
+fn assemble(search: &PathSearch<'_>, legs: &[(PoolPath, u32)]) -> Option<Route> {
     let request = search.request;
     let amounts = parts(request.exact.amount(), legs.iter().map(|(_, share)| *share));
-    let legs: Option<Vec<Leg>> =
+    let legs: Option<Vec<RouteLeg>> =
         legs.iter().zip(amounts).map(|((path, share), amount)| assemble_leg(search, path, *share, amount)).collect();
     let legs = legs?;
-    let sum = |side: fn(&Leg) -> U256| legs.iter().try_fold(U256::ZERO, |sum, leg| sum.checked_add(side(leg)));
+    let sum = |side: fn(&RouteLeg) -> U256| legs.iter().try_fold(U256::ZERO, |sum, leg| sum.checked_add(side(leg)));
     let (amount_in, amount_out) = (sum(|leg| leg.amount_in)?, sum(|leg| leg.amount_out)?);
     let gas_units = legs.iter().fold(request.gas_model.transaction, |sum, leg| sum.saturating_add(leg.gas_units));
     Some(Route {
@@ -247,7 +247,7 @@ fn assemble(search: &Search<'_>, legs: &[(Path, u32)]) -> Option<Route> {
     })
 }
 
-fn assemble_leg(search: &Search<'_>, path: &Path, share_bps: u32, amount: U256) -> Option<Leg> {
+fn assemble_leg(search: &PathSearch<'_>, path: &PoolPath, share_bps: u32, amount: U256) -> Option<RouteLeg> {
     let quoted = search.quote_hops(path, amount)?;
     let mut mid_price = Ratio::whole(U256::from(1));
     let mut hops = Vec::with_capacity(quoted.len());
@@ -271,7 +271,7 @@ fn assemble_leg(search: &Search<'_>, path: &Path, share_bps: u32, amount: U256) 
     let model = &search.request.gas_model;
     let gas_units =
         hops.iter().fold(model.leg, |sum, hop| sum.saturating_add(model.hop(hop.version, hop.ticks_crossed)));
-    Some(Leg { share_bps, hops, amount_in, amount_out, gas_units, mid_price })
+    Some(RouteLeg { share_bps, hops, amount_in, amount_out, gas_units, mid_price })
 }
 
 #[cfg(test)]

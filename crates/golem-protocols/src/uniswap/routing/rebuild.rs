@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use alloy::primitives::{Address, U256, U512};
 
-use super::graph::{Path, PoolSet, Step};
-use super::search::Search;
+use super::graph::{PathStep, PoolPath, PoolSet};
+use super::search::PathSearch;
 use super::{MAX_HOPS, Route, RouteError, RouteRequest, assemble};
 
 /// Maximum number of paths accepted from another source; other routers split over up to seven.
@@ -72,7 +72,7 @@ pub fn rebuild(pools: &PoolSet, request: &RouteRequest, named: &[NamedPath]) -> 
     if sum != Some(total) {
         return Err(RebuildError::Amounts);
     }
-    let search = Search::new(pools, request)?;
+    let search = PathSearch::new(pools, request)?;
     let mut taken = BTreeSet::new();
     let mut legs = Vec::with_capacity(named.len());
     for path in named {
@@ -91,12 +91,12 @@ fn path_of(
     request: &RouteRequest,
     named: &NamedPath,
     taken: &mut BTreeSet<Address>,
-) -> Result<Path, RebuildError> {
+) -> Result<PoolPath, RebuildError> {
     if named.pools.is_empty() || named.pools.len() > MAX_HOPS {
         return Err(RebuildError::Hops(named.pools.len()));
     }
     let mut token = request.token_in;
-    let mut path = Path::EMPTY;
+    let mut path = PoolPath::EMPTY;
     let mut versions = BTreeSet::new();
     for address in &named.pools {
         if !taken.insert(*address) {
@@ -108,7 +108,7 @@ fn path_of(
         let (token0, token1) = pool.tokens();
         token = if zero_for_one { token1 } else { token0 };
         versions.insert(pool.version());
-        path = path.then(Step { pool: at, zero_for_one });
+        path = path.then(PathStep { pool: at, zero_for_one });
     }
     if token != request.token_out {
         return Err(RebuildError::OtherToken(token));

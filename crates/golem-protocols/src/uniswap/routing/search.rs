@@ -10,15 +10,15 @@ use std::ops::ControlFlow;
 use alloy::primitives::{I256, U256};
 
 use super::bound::{Rate, side};
-use super::graph::{Path, PoolSet, Step};
+use super::graph::{PathStep, PoolPath, PoolSet};
 use super::{MAX_HOPS, RouteError, RouteRequest};
-use crate::uniswap::pool::{Exact, Pool, PoolError, PoolQuote, Version};
+use crate::uniswap::pool::{FixedAmount, Pool, PoolError, PoolQuote, ProtocolVersion};
 
 /// Path with its score for the given amount.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScoredPath {
-    pub(super) path: Path,
-    /// Score after gas; see [`Search::score`].
+    pub(super) path: PoolPath,
+    /// Score after gas; see [`PathSearch::score`].
     pub(super) score: I256,
     pub(super) gas_units: u64,
 }
@@ -32,7 +32,7 @@ impl ScoredPath {
 }
 
 /// Search for one request over one set of pools.
-pub(super) struct Search<'a> {
+pub(super) struct PathSearch<'a> {
     pub(super) pools: &'a PoolSet,
     pub(super) request: &'a RouteRequest,
     /// Start and end of the walk, which follows the fixed amount: backwards for an exact output.
@@ -47,7 +47,7 @@ pub(super) struct Search<'a> {
 /// Partial path up to `token`.
 #[derive(Clone, Copy)]
 struct PartialPath {
-    path: Path,
+    path: PoolPath,
     token: usize,
     visited: [usize; MAX_HOPS],
     hops: usize,
@@ -58,23 +58,23 @@ struct PartialPath {
     rest: Rate,
     /// Exact for the first pool; without ticks for the others.
     gas_units: u64,
-    version: Option<Version>,
+    version: Option<ProtocolVersion>,
 }
 
 /// Paths found for one amount, best first, and the best rate of all paths for any amount.
-pub(super) struct Paths {
+pub(super) struct FoundPaths {
     pub(super) found: Vec<ScoredPath>,
     reach: Option<Rate>,
 }
 
 /// Upper bound of a path's score. The maximum is the most promising one; ties prefer the lowest path.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Bound {
+struct ScoreBound {
     score: I256,
-    path: Reverse<Path>,
+    path: Reverse<PoolPath>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> PathSearch<'a> {
     pub(super) fn new(pools: &'a PoolSet, request: &'a RouteRequest) -> Result<Self, RouteError> {
         let (token_in, token_out) = (request.token_in, request.token_out);
         if token_in == token_out {
@@ -91,7 +91,7 @@ impl<'a> Search<'a> {
         let (Some(from), Some(to)) = (pools.token_index(token_in), pools.token_index(token_out)) else {
             return Err(no_route);
         };
-        let (origin, destination) = if matches!(request.exact, Exact::In(_)) { (from, to) } else { (to, from) };
+        let (origin, destination) = if matches!(request.exact, FixedAmount::In(_)) { (from, to) } else { (to, from) };
         let distances = pools.distances(destination);
         let search = Self { pools, request, origin, destination, distances, max_hops, exhausted: Cell::new(false) };
         if search.any_path() { Ok(search) } else { Err(no_route) }
@@ -99,13 +99,13 @@ impl<'a> Search<'a> {
 
     /// Finds the paths that can fill `amount` of the fixed side: always the best one, and those among the `at_least`
     /// most promising.
-    pub(super) fn paths(&self, amount: U256, at_least: usize) -> Paths {
+    pub(super) fn paths(&self, amount: U256, at_least: usize) -> FoundPaths {
         let (bounds, reach) = self.bounds(amount);
         let mut bounds = BinaryHeap::from(bounds);
         let mut found: Vec<ScoredPath> = Vec::new();
         let mut best: Option<I256> = None;
         let mut tried = 0usize;
-        while let Some(Bound { score: bound, path: Reverse(path) }) = bounds.pop() {
+        while let Some(ScoreBound { score: bound, path: Reverse(path) }) = bounds.pop() {
             if tried >= at_least && best.is_some_and(|best| bound < best) {
                 break;
             }
@@ -116,11 +116,11 @@ impl<'a> Search<'a> {
             found.push(ScoredPath { path, score, gas_units });
         }
         found.sort_unstable_by(ScoredPath::rank);
-        Paths { found, reach }
+        FoundPaths { found, reach }
     }
 
     /// Returns an upper bound of the score of any route with two or more legs.
-    pub(super) fn split_bound(&self, paths: &Paths) -> I256 {
+    pub(super) fn split_bound(&self, paths: &FoundPaths) -> I256 {
         let model = &self.request.gas_model;
         let leg = model.leg.saturating_add(model.v2_hop.min(model.v3_hop));
         let made = paths.reach.map(|reach| reach.apply(self.request.exact.amount(), self.forwards()));
@@ -128,10 +128,10 @@ impl<'a> Search<'a> {
     }
 
     /// Quotes `amount` of the fixed side along a path; returns the other side's amount and the gas.
-    pub(super) fn quote_path(&self, path: &Path, amount: U256) -> Option<(U256, u64)> {
+    pub(super) fn quote_path(&self, path: &PoolPath, amount: U256) -> Option<(U256, u64)> {
         let mut gas_units = self.request.gas_model.leg;
         let mut amount = amount;
-        let mut swap = |step: &Step| {
+        let mut swap = |step: &PathStep| {
             let quote = self.quote(step, amount)?;
             gas_units = gas_units.saturating_add(self.hop_gas(step, &quote)?);
             amount = self.carried(&quote);
@@ -146,10 +146,10 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the quotes of each pool along a path, in trading order.
-    pub(super) fn quote_hops(&self, path: &Path, amount: U256) -> Option<Vec<PoolQuote>> {
+    pub(super) fn quote_hops(&self, path: &PoolPath, amount: U256) -> Option<Vec<PoolQuote>> {
         let mut amount = amount;
         let mut quotes = Vec::with_capacity(MAX_HOPS);
-        let mut swap = |step: &Step| {
+        let mut swap = |step: &PathStep| {
             let quote = self.quote(step, amount)?;
             amount = self.carried(&quote);
             quotes.push(quote);
@@ -184,7 +184,7 @@ impl<'a> Search<'a> {
     }
 
     fn forwards(&self) -> bool {
-        matches!(self.request.exact, Exact::In(_))
+        matches!(self.request.exact, FixedAmount::In(_))
     }
 
     fn start(&self, amount: Option<U256>) -> PartialPath {
@@ -192,7 +192,7 @@ impl<'a> Search<'a> {
         let visited = [self.origin; MAX_HOPS];
         let (whole, rest) = (Rate::ONE, Rate::ONE);
         PartialPath {
-            path: Path::EMPTY,
+            path: PoolPath::EMPTY,
             token: self.origin,
             visited,
             hops: 0,
@@ -209,7 +209,7 @@ impl<'a> Search<'a> {
     }
 
     /// Returns a bound for every path whose first pool can fill the amount, and the best rate of any path.
-    fn bounds(&self, amount: U256) -> (Vec<Bound>, Option<Rate>) {
+    fn bounds(&self, amount: U256) -> (Vec<ScoreBound>, Option<Rate>) {
         let mut bounds = Vec::new();
         let mut reach: Option<Rate> = None;
         let _ = self.walk(&self.start(Some(amount)), &mut |walk| {
@@ -217,7 +217,7 @@ impl<'a> Search<'a> {
             reach = Some(reach.map_or(walk.whole, better));
             if let Some(amount) = walk.amount {
                 let score = self.score(walk.rest.apply(amount, self.forwards()), walk.gas_units);
-                bounds.push(Bound { score, path: Reverse(walk.path) });
+                bounds.push(ScoreBound { score, path: Reverse(walk.path) });
             }
             ControlFlow::Continue(())
         });
@@ -237,7 +237,7 @@ impl<'a> Search<'a> {
             if !self.request.mixed_paths && from.version.is_some_and(|before| before != version) {
                 continue;
             }
-            let step = Step { pool: edge.pool, zero_for_one: edge.zero_for_one == self.forwards() };
+            let step = PathStep { pool: edge.pool, zero_for_one: edge.zero_for_one == self.forwards() };
             let path = if self.forwards() { from.path.then(step) } else { from.path.after(step) };
             let mut next = PartialPath { path, token: edge.to, hops, version: Some(version), ..*from };
             // A pool without a price cannot swap.
@@ -265,8 +265,8 @@ impl<'a> Search<'a> {
     }
 
     /// Quotes one hop; an output of zero counts as a failure.
-    fn quote(&self, step: &Step, amount: U256) -> Option<PoolQuote> {
-        let exact = if self.forwards() { Exact::In(amount) } else { Exact::Out(amount) };
+    fn quote(&self, step: &PathStep, amount: U256) -> Option<PoolQuote> {
+        let exact = if self.forwards() { FixedAmount::In(amount) } else { FixedAmount::Out(amount) };
         match self.pools.pool(step.pool)?.quote(step.zero_for_one, exact) {
             Ok(quote) if quote.amount_out.is_zero() => None,
             Ok(quote) => Some(quote),
@@ -283,7 +283,7 @@ impl<'a> Search<'a> {
         if self.forwards() { quote.amount_out } else { quote.amount_in }
     }
 
-    fn hop_gas(&self, step: &Step, quote: &PoolQuote) -> Option<u64> {
+    fn hop_gas(&self, step: &PathStep, quote: &PoolQuote) -> Option<u64> {
         Some(self.request.gas_model.hop(self.pools.pool(step.pool)?.version(), quote.ticks_crossed))
     }
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use alloy::primitives::{I256, U256};
 
 use super::PROMISING;
-use super::graph::Path;
-use super::search::{ScoredPath, Search};
+use super::graph::PoolPath;
+use super::search::{PathSearch, ScoredPath};
 
 /// Total of all shares, in percent.
 const WHOLE: usize = 100;
@@ -30,7 +30,7 @@ const ROUNDS: usize = 32;
 
 /// Finds the best split of two or more legs, with their shares in basis points, largest first. `None` if it does not
 /// beat the best single path, which is the first of `whole`.
-pub(super) fn best_split(search: &Search<'_>, whole: &[ScoredPath]) -> Option<Vec<(Path, u32)>> {
+pub(super) fn best_split(search: &PathSearch<'_>, whole: &[ScoredPath]) -> Option<Vec<(PoolPath, u32)>> {
     let amount = search.request.exact.amount();
     let small = search.paths((amount / U256::from(SMALL_PART)).max(U256::from(1)), PROMISING);
     let mut candidates = diverse(&small.found, FROM_SMALL);
@@ -39,8 +39,8 @@ pub(super) fn best_split(search: &Search<'_>, whole: &[ScoredPath]) -> Option<Ve
             candidates.push(path);
         }
     }
-    let mut table = Table { search, amount, rows: candidates.into_iter().map(Row::new).collect() };
-    let mut best: Option<Split> = None;
+    let mut table = ScoreTable { search, amount, rows: candidates.into_iter().map(ScoreRow::new).collect() };
+    let mut best: Option<LegSplit> = None;
     let mut starts: Vec<usize> = (0..table.rows.len().min(STARTS)).collect();
     if let Some(at) = whole.first().and_then(|found| table.rows.iter().position(|row| row.path == found.path))
         && !starts.contains(&at)
@@ -59,7 +59,7 @@ pub(super) fn best_split(search: &Search<'_>, whole: &[ScoredPath]) -> Option<Ve
     if whole.first().is_some_and(|single| single.score >= best.score) {
         return None;
     }
-    let mut legs: Vec<(Path, u32)> = best
+    let mut legs: Vec<(PoolPath, u32)> = best
         .shares
         .iter()
         .filter_map(|(row, share)| Some((table.rows.get(*row)?.path, u32::try_from(share * 10_000 / WHOLE).ok()?)))
@@ -70,31 +70,31 @@ pub(super) fn best_split(search: &Search<'_>, whole: &[ScoredPath]) -> Option<Ve
 
 /// Row and share in percent of each leg, with the total score.
 #[derive(Debug, Clone)]
-struct Split {
+struct LegSplit {
     shares: Vec<(usize, usize)>,
     score: I256,
 }
 
 /// Scores of each candidate at each percentage, computed on demand.
-struct Table<'a> {
-    search: &'a Search<'a>,
+struct ScoreTable<'a> {
+    search: &'a PathSearch<'a>,
     amount: U256,
-    rows: Vec<Row>,
+    rows: Vec<ScoreRow>,
 }
 
-struct Row {
-    path: Path,
+struct ScoreRow {
+    path: PoolPath,
     /// Indexed by percentage; the outer `None` means not computed yet.
     scores: Vec<Option<Option<I256>>>,
 }
 
-impl Row {
-    fn new(path: Path) -> Self {
+impl ScoreRow {
+    fn new(path: PoolPath) -> Self {
         Self { path, scores: vec![None; WHOLE + 1] }
     }
 }
 
-impl Table<'_> {
+impl ScoreTable<'_> {
     /// Returns the score of `percent` of the amount on one row; `None` if it cannot be filled. A share of zero scores
     /// zero, because an absent leg costs nothing.
     fn score(&mut self, row: usize, percent: usize) -> Option<I256> {
@@ -102,7 +102,7 @@ impl Table<'_> {
             return Some(I256::ZERO);
         }
         let (search, whole) = (self.search, self.amount);
-        let Row { path, scores } = self.rows.get_mut(row)?;
+        let ScoreRow { path, scores } = self.rows.get_mut(row)?;
         let slot = scores.get_mut(percent)?;
         if let Some(known) = slot {
             return *known;
@@ -126,7 +126,7 @@ impl Table<'_> {
 }
 
 /// Selects the first paths of a ranking, with a limit per pool.
-fn diverse(ranked: &[ScoredPath], count: usize) -> Vec<Path> {
+fn diverse(ranked: &[ScoredPath], count: usize) -> Vec<PoolPath> {
     let mut uses: BTreeMap<usize, usize> = BTreeMap::new();
     let mut chosen = Vec::new();
     for found in ranked {
@@ -146,11 +146,11 @@ fn diverse(ranked: &[ScoredPath], count: usize) -> Vec<Path> {
 
 /// Adds the row that helps most until none does. While the set cannot fill the amount, the best ranked disjoint row is
 /// added.
-fn grow(table: &mut Table<'_>, start: usize, max_legs: usize) -> Option<Split> {
+fn grow(table: &mut ScoreTable<'_>, start: usize, max_legs: usize) -> Option<LegSplit> {
     let mut set = vec![start];
-    let mut best: Option<Split> = None;
+    let mut best: Option<LegSplit> = None;
     while set.len() < max_legs {
-        let mut addition: Option<(usize, Split)> = None;
+        let mut addition: Option<(usize, LegSplit)> = None;
         let mut fallback = None;
         for row in 0..table.rows.len() {
             if !table.disjoint(&set, row) {
@@ -181,7 +181,7 @@ fn grow(table: &mut Table<'_>, start: usize, max_legs: usize) -> Option<Split> {
 }
 
 /// Gives every row of the set one portion, then each further portion to the row that gains most.
-fn share_out(table: &mut Table<'_>, set: &[usize]) -> Option<Split> {
+fn share_out(table: &mut ScoreTable<'_>, set: &[usize]) -> Option<LegSplit> {
     let mut shares: Vec<(usize, usize)> = set.iter().map(|row| (*row, PORTION)).collect();
     let mut given = PORTION * set.len();
     while given < WHOLE {
@@ -197,13 +197,13 @@ fn share_out(table: &mut Table<'_>, set: &[usize]) -> Option<Split> {
         given += PORTION;
     }
     let score = table.total(&shares)?;
-    Some(Split { shares, score })
+    Some(LegSplit { shares, score })
 }
 
 /// Moves single percents between legs while the score rises.
-fn refine(table: &mut Table<'_>, split: &mut Split) {
+fn refine(table: &mut ScoreTable<'_>, split: &mut LegSplit) {
     for _ in 0..ROUNDS {
-        let mut better: Option<Split> = None;
+        let mut better: Option<LegSplit> = None;
         for from in 0..split.shares.len() {
             for to in 0..split.shares.len() {
                 let mut shares = split.shares.clone();
@@ -213,7 +213,7 @@ fn refine(table: &mut Table<'_>, split: &mut Split) {
                 taker.1 += 1;
                 let Some(score) = table.total(&shares) else { continue };
                 if score > better.as_ref().map_or(split.score, |better| better.score) {
-                    better = Some(Split { shares, score });
+                    better = Some(LegSplit { shares, score });
                 }
             }
         }

@@ -58,7 +58,7 @@ fn pool_of(at: u64, (a, gap, depth, skew, kind): Seed) -> Pool {
 
 /// Builds a request with gas at `units_per_gas` raw units per gas unit. This is of the order of the price impact at
 /// these sizes, so gas often decides.
-fn request(from: u8, to: u8, exact: Exact, units_per_gas: u64) -> RouteRequest {
+fn request(from: u8, to: u8, exact: FixedAmount, units_per_gas: u64) -> RouteRequest {
     let price = Ratio::of(U256::from(units_per_gas), U256::from(1000)).unwrap();
     RouteRequest { gas: GasCost::new(1000, &price), ..RouteRequest::new(token(from), token(to), exact) }
 }
@@ -84,24 +84,24 @@ fn tokens_along(path: &[&Pool], from: Address) -> Option<Vec<Address>> {
 }
 
 /// Returns the amount of the open side, and the ticks crossed per hop.
-fn run(path: &[&Pool], tokens: &[Address], exact: Exact) -> Option<(U256, Vec<u32>)> {
+fn run(path: &[&Pool], tokens: &[Address], exact: FixedAmount) -> Option<(U256, Vec<u32>)> {
     let mut amount = exact;
     let mut ticks = Vec::new();
     let hops: Vec<(&Pool, Address)> = path.iter().copied().zip(tokens.iter().copied()).collect();
-    let mut one = |(pool, token): &(&Pool, Address), amount: Exact| -> Option<PoolQuote> {
+    let mut one = |(pool, token): &(&Pool, Address), amount: FixedAmount| -> Option<PoolQuote> {
         let quote = pool.quote(*token == pool.tokens().0, amount).ok()?;
         ticks.push(quote.ticks_crossed);
         (!quote.amount_out.is_zero()).then_some(quote)
     };
     match exact {
-        Exact::In(_) => {
+        FixedAmount::In(_) => {
             for hop in &hops {
-                amount = Exact::In(one(hop, amount)?.amount_out);
+                amount = FixedAmount::In(one(hop, amount)?.amount_out);
             }
         }
-        Exact::Out(_) => {
+        FixedAmount::Out(_) => {
             for hop in hops.iter().rev() {
-                amount = Exact::Out(one(hop, amount)?.amount_in);
+                amount = FixedAmount::Out(one(hop, amount)?.amount_in);
             }
             ticks.reverse();
         }
@@ -133,8 +133,8 @@ fn brute_force(pools: &[Pool], request: &RouteRequest, units_per_gas: u64) -> Op
             .sum();
         let cost = BigInt::from((gas + model.leg) * units_per_gas);
         let net = match request.exact {
-            Exact::In(_) => BigInt::from(big(amount)) - cost,
-            Exact::Out(_) => -BigInt::from(big(amount)) - cost,
+            FixedAmount::In(_) => BigInt::from(big(amount)) - cost,
+            FixedAmount::Out(_) => -BigInt::from(big(amount)) - cost,
         };
         if best.as_ref().is_none_or(|best| net > *best) {
             best = Some(net);
@@ -157,19 +157,19 @@ fn net(route: &Route, units_per_gas: u64) -> BigInt {
     let gas: u64 = route.legs.iter().map(|leg| leg.gas_units).sum();
     let cost = BigInt::from(gas * units_per_gas);
     match route.exact {
-        Exact::In(_) => BigInt::from(big(route.amount_out)) - cost,
-        Exact::Out(_) => -BigInt::from(big(route.amount_in)) - cost,
+        FixedAmount::In(_) => BigInt::from(big(route.amount_out)) - cost,
+        FixedAmount::Out(_) => -BigInt::from(big(route.amount_in)) - cost,
     }
 }
 
 fn check_sums(route: &Route, pools: &[Pool]) {
     assert_eq!(route.legs.iter().map(|leg| leg.share_bps).sum::<u32>(), 10_000);
-    let total = |side: fn(&Leg) -> U256| route.legs.iter().map(side).fold(U256::ZERO, |sum, part| sum + part);
+    let total = |side: fn(&RouteLeg) -> U256| route.legs.iter().map(side).fold(U256::ZERO, |sum, part| sum + part);
     assert_eq!(total(|leg| leg.amount_in), route.amount_in);
     assert_eq!(total(|leg| leg.amount_out), route.amount_out);
     match route.exact {
-        Exact::In(amount) => assert_eq!(route.amount_in, amount),
-        Exact::Out(amount) => assert_eq!(route.amount_out, amount),
+        FixedAmount::In(amount) => assert_eq!(route.amount_in, amount),
+        FixedAmount::Out(amount) => assert_eq!(route.amount_out, amount),
     }
     let mut used = std::collections::BTreeSet::new();
     for leg in &route.legs {
@@ -183,8 +183,8 @@ fn check_sums(route: &Route, pools: &[Pool]) {
             assert!(used.insert(hop.pool), "a pool is in two legs");
             let pool = pools.iter().find(|pool| pool.address() == hop.pool).unwrap();
             let exact = match route.exact {
-                Exact::In(_) => Exact::In(hop.amount_in),
-                Exact::Out(_) => Exact::Out(hop.amount_out),
+                FixedAmount::In(_) => FixedAmount::In(hop.amount_in),
+                FixedAmount::Out(_) => FixedAmount::Out(hop.amount_out),
             };
             let quote = pool.quote(hop.token_in == pool.tokens().0, exact).unwrap();
             assert_eq!((quote.amount_in, quote.amount_out), (hop.amount_in, hop.amount_out));
@@ -204,7 +204,7 @@ proptest! {
         units_per_gas in prop::sample::select(vec![0u64, 1, 1_000, 1_000_000]),
     ) {
         let pools = pools_of(&seeds);
-        let exact = if paying { Exact::In(U256::from(amount)) } else { Exact::Out(U256::from(amount)) };
+        let exact = if paying { FixedAmount::In(U256::from(amount)) } else { FixedAmount::Out(U256::from(amount)) };
         let request = RouteRequest { mixed_paths: mixed, ..request(0, 1, exact, units_per_gas) };
         let set = PoolSet::new(pools.clone());
         let expected = brute_force(&pools, &request, units_per_gas);
@@ -242,7 +242,7 @@ proptest! {
     ) {
         let pools = pools_of(&seeds);
         let shuffled: Vec<Pool> = order.iter().map(|at| pools[*at].clone()).collect();
-        let request = request(0, 1, Exact::In(U256::from(amount)), 0);
+        let request = request(0, 1, FixedAmount::In(U256::from(amount)), 0);
         prop_assert_eq!(
             best_route(&PoolSet::new(pools), &request),
             best_route(&PoolSet::new(shuffled), &request)
@@ -260,26 +260,26 @@ fn equal_pairs_share_equally_and_lower_addresses_win_ties() {
     let depth = 1_000_000_000_000;
     let set = PoolSet::new([v2(7, 0, 1, depth), v2(5, 0, 1, depth)]);
     let amount = U256::from(depth / 10);
-    let route = best_route(&set, &request(0, 1, Exact::In(amount), 0)).unwrap();
+    let route = best_route(&set, &request(0, 1, FixedAmount::In(amount), 0)).unwrap();
     assert_eq!(route.legs.iter().map(|leg| leg.share_bps).collect::<Vec<_>>(), [5000, 5000]);
     // Twice 5e10 × 997 × 1e12 / (1e12 × 1000 + 5e10 × 997), rounded down.
     assert_eq!(route.amount_out, U256::from(94_965_947_516u64));
-    let single = RouteRequest { max_legs: 1, ..request(0, 1, Exact::In(amount), 0) };
+    let single = RouteRequest { max_legs: 1, ..request(0, 1, FixedAmount::In(amount), 0) };
     let route = best_route(&set, &single).unwrap();
     assert_eq!(route.legs[0].hops[0].pool, Address::from_word(U256::from(5).into()));
     // If gas costs more than the gain, there is no split. A second leg costs 76,000 units.
-    let route = best_route(&set, &request(0, 1, Exact::In(amount), 100_000)).unwrap();
+    let route = best_route(&set, &request(0, 1, FixedAmount::In(amount), 100_000)).unwrap();
     assert_eq!(route.legs.len(), 1);
 }
 
 #[test]
 fn a_split_fills_what_no_single_pool_can() {
     let set = PoolSet::new([v2(5, 0, 1, 1_000_000), v2(6, 0, 1, 1_000_000), v2(7, 0, 1, 900_000)]);
-    let request = request(0, 1, Exact::Out(U256::from(1_500_000)), 1);
+    let request = request(0, 1, FixedAmount::Out(U256::from(1_500_000)), 1);
     let route = best_route(&set, &request).unwrap();
     assert!(route.legs.len() >= 2);
     assert_eq!(route.amount_out, U256::from(1_500_000));
-    let too_much = RouteRequest { exact: Exact::Out(U256::from(2_900_000)), ..request };
+    let too_much = RouteRequest { exact: FixedAmount::Out(U256::from(2_900_000)), ..request };
     assert!(matches!(best_route(&set, &too_much), Err(RouteError::InsufficientLiquidity { .. })));
 }
 
@@ -287,17 +287,17 @@ fn a_split_fills_what_no_single_pool_can() {
 fn every_refusal_says_which() {
     let set = PoolSet::new([v2(5, 0, 1, 1_000_000), v2(6, 2, 3, 1_000_000)]);
     let ask = |from, to, exact| best_route(&set, &request(from, to, exact, 0)).unwrap_err();
-    let one = Exact::In(U256::from(1));
+    let one = FixedAmount::In(U256::from(1));
     assert!(matches!(ask(0, 0, one), RouteError::SameToken { .. }));
     assert!(matches!(ask(0, 2, one), RouteError::NoRoute { max_hops: 3, .. }));
     assert!(matches!(ask(0, 9, one), RouteError::NoRoute { .. }));
     assert!(matches!(ask(0, 1, one), RouteError::AmountTooSmall { .. }));
-    assert_eq!(ask(0, 1, Exact::In(U256::ZERO)), RouteError::ZeroAmount);
-    assert_eq!(ask(0, 1, Exact::Out(U256::MAX)), RouteError::AmountTooLarge);
-    assert!(matches!(ask(0, 1, Exact::Out(U256::from(1_000_000))), RouteError::InsufficientLiquidity { .. }));
+    assert_eq!(ask(0, 1, FixedAmount::In(U256::ZERO)), RouteError::ZeroAmount);
+    assert_eq!(ask(0, 1, FixedAmount::Out(U256::MAX)), RouteError::AmountTooLarge);
+    assert!(matches!(ask(0, 1, FixedAmount::Out(U256::from(1_000_000))), RouteError::InsufficientLiquidity { .. }));
     // Mixed paths are disabled, and the only path is mixed.
     let mixed = PoolSet::new([v2(5, 0, 1, 1_000_000), pool_of(0, (1, 1, 60, 0, 2))]);
-    let exact_out = request(0, 2, Exact::Out(U256::from(10)), 0);
+    let exact_out = request(0, 2, FixedAmount::Out(U256::from(10)), 0);
     assert!(matches!(best_route(&mixed, &exact_out), Err(RouteError::NoRoute { .. })));
     assert!(best_route(&mixed, &RouteRequest { mixed_paths: true, ..exact_out }).is_ok());
 }
@@ -306,7 +306,7 @@ fn every_refusal_says_which() {
 fn impact_leaves_the_fee_out() {
     let depth = 1_000_000_000_000_000u128;
     let set = PoolSet::new([v2(5, 0, 1, depth)]);
-    let route = best_route(&set, &request(0, 1, Exact::In(U256::from(depth / 100)), 0)).unwrap();
+    let route = best_route(&set, &request(0, 1, FixedAmount::In(U256::from(depth / 100)), 0)).unwrap();
     // Constant product, where y is the input after the fee: 1 − 1 / (1 + y) with y = 0.00997.
     assert_eq!(route.price_impact.to_percent(6), "0.987158");
     // The same with the 0.3 % fee included: 1 − 0.997 / 1.00997.
@@ -345,7 +345,7 @@ fn a_named_route_is_counted_over_our_pools_or_refused() {
         };
         parts.iter().map(path).collect()
     };
-    let sale = request(0, 2, Exact::In(U256::from(1_000_000)), 1);
+    let sale = request(0, 2, FixedAmount::In(U256::from(1_000_000)), 1);
     let of = |parts: &[(&[u64], u64)]| rebuild(&set, &sale, &named(parts));
 
     let route = of(&[(&[0, 2], 400_000), (&[3], 600_000)]).unwrap();
@@ -353,7 +353,7 @@ fn a_named_route_is_counted_over_our_pools_or_refused() {
     // Independent quotes: through the pair and the next pool, and directly.
     let quote = |at: u64, from: u8, amount: U256| {
         let pool = set.get(pool(at)).unwrap();
-        pool.quote(pool.zero_for_one(token(from)).unwrap(), Exact::In(amount)).unwrap().amount_out
+        pool.quote(pool.zero_for_one(token(from)).unwrap(), FixedAmount::In(amount)).unwrap().amount_out
     };
     let through = quote(2, 1, quote(0, 0, U256::from(400_000)));
     assert_eq!(route.amount_out, through + quote(3, 0, U256::from(600_000)));
@@ -383,10 +383,10 @@ fn a_named_route_is_counted_over_our_pools_or_refused() {
     for (parts, wanted) in cases {
         assert_eq!(of(parts), Err(wanted), "{parts:?}");
     }
-    let buy = request(0, 2, Exact::Out(U256::from(whole)), 1);
+    let buy = request(0, 2, FixedAmount::Out(U256::from(whole)), 1);
     assert_eq!(rebuild(&set, &buy, &named(&[(&[0, 2], whole)])), Err(RebuildError::Mixed));
     assert!(rebuild(&set, &buy, &named(&[(&[1, 2], whole)])).is_ok());
     // More than the pair holds.
-    let all = request(0, 2, Exact::Out(U256::from(1_u64 << 61)), 1);
+    let all = request(0, 2, FixedAmount::Out(U256::from(1_u64 << 61)), 1);
     assert_eq!(rebuild(&set, &all, &named(&[(&[3], 1 << 61)])), Err(RebuildError::CannotFill));
 }

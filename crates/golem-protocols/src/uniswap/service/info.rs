@@ -9,11 +9,11 @@
 use alloy::primitives::{Address, U256};
 use serde_json::{Map, Value, json};
 
-use crate::uniswap::order::Order;
+use crate::uniswap::order::UniswapXOrder;
 use bardo_abi::uniswapx::{DutchInput, DutchOutput, NonlinearDutchDecay};
 
 /// Builds the `orderInfo` of an order on this chain.
-pub fn order_info(chain_id: u64, order: &Order) -> Value {
+pub fn order_info(chain_id: u64, order: &UniswapXOrder) -> Value {
     let info = order.info();
     let mut told = json!({
         "chainId": chain_id,
@@ -33,9 +33,9 @@ pub fn order_info(chain_id: u64, order: &Order) -> Value {
 }
 
 /// Builds the part that depends on the order kind.
-fn of_kind(order: &Order) -> Value {
+fn of_kind(order: &UniswapXOrder) -> Value {
     match order {
-        Order::Dutch(order) => {
+        UniswapXOrder::Dutch(order) => {
             let mut told = exclusive(
                 order.decayStartTime,
                 order.decayEndTime,
@@ -48,7 +48,7 @@ fn of_kind(order: &Order) -> Value {
             told.insert("outputs".to_owned(), order.outputs.iter().map(output).collect());
             told.into()
         }
-        Order::DutchV2(order) => {
+        UniswapXOrder::DutchV2(order) => {
             let said = &order.cosignerData;
             let mut told =
                 exclusive(said.decayStartTime, said.decayEndTime, said.exclusiveFiller, said.exclusivityOverrideBps);
@@ -57,7 +57,7 @@ fn of_kind(order: &Order) -> Value {
             told.insert("outputs".to_owned(), order.baseOutputs.iter().map(output).collect());
             told.into()
         }
-        Order::DutchV3(order) => {
+        UniswapXOrder::DutchV3(order) => {
             let said = &order.cosignerData;
             // This kind decays over blocks, so it has no times.
             let mut told = exclusive(U256::ZERO, U256::ZERO, said.exclusiveFiller, said.exclusivityOverrideBps);
@@ -84,7 +84,7 @@ fn of_kind(order: &Order) -> Value {
             told.insert("outputs".to_owned(), outputs.collect());
             told.into()
         }
-        Order::Priority(order) => {
+        UniswapXOrder::Priority(order) => {
             let outputs = order.outputs.iter().map(|output| {
                 json!({
                     "token": output.token,

@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::wei;
 use crate::uniswap::claim::{ClaimMismatch, ClaimRequest, address, amount, at, chain, same};
-use crate::uniswap::order::{Auction, Draft, Expectation, Legs, Order};
-use crate::uniswap::quote::{ApprovalAsk, ApprovalWord, OrderAsk, OrderWord, OwnCall};
-use crate::uniswap::router::{CALLER, Command, Exactness, Execution, Path, THE_ROUTER};
+use crate::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft, OrderExpectation, UniswapXOrder};
+use crate::uniswap::quote::{ApprovalQuery, BuiltCall, OrderQuery, SourceApproval, SourceAuction};
+use crate::uniswap::router::{CALLER, RouterCommand, RouterExecution, SwapAmounts, SwapPath, THE_ROUTER};
 use bardo_abi::erc20::Erc20;
 use bardo_base::text::SafeText;
 use golem_chain::permit2::{PermitDetails, PermitSingle};
@@ -23,7 +23,7 @@ const MOST_CALLDATA: usize = 64 * 1024;
 
 /// Error for an answer that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Mismatch {
+pub enum TradingApiMismatch {
     /// Field that is missing or wrong.
     #[error(transparent)]
     Field(#[from] ClaimMismatch),
@@ -32,21 +32,21 @@ pub enum Mismatch {
     Differs(SafeText),
 }
 
-fn differs(what: impl std::fmt::Display) -> Mismatch {
-    Mismatch::Differs(SafeText::clean(&what.to_string(), 300))
+fn differs(what: impl std::fmt::Display) -> TradingApiMismatch {
+    TradingApiMismatch::Differs(SafeText::clean(&what.to_string(), 300))
 }
 
 /// Parses the permit that a quote requires, if any. Its token, chain and spender must be the expected token, this chain
 /// and a known router.
 ///
 /// # Errors
-/// Returns a [`Mismatch`] for an invalid or unexpected permit.
+/// Returns a [`TradingApiMismatch`] for an invalid or unexpected permit.
 pub fn permit(
     data: &Value,
     asked: &ClaimRequest,
     permit2: Option<Address>,
     routers: &[Address],
-) -> Result<Option<PermitSingle>, Mismatch> {
+) -> Result<Option<PermitSingle>, TradingApiMismatch> {
     if data.is_null() {
         return Ok(None);
     }
@@ -92,8 +92,8 @@ fn bytes(value: Option<&Value>, field: &'static str) -> Result<Bytes, ClaimMisma
 /// may be paid. Permits, bounds and deadlines may differ, because only our own call is signed.
 ///
 /// # Errors
-/// Returns a [`Mismatch`] for an invalid or different call.
-pub fn call(swap: &Value, own: &OwnCall<'_>) -> Result<(), Mismatch> {
+/// Returns a [`TradingApiMismatch`] for an invalid or different call.
+pub fn call(swap: &Value, own: &BuiltCall<'_>) -> Result<(), TradingApiMismatch> {
     chain(at(swap, &["chainId"]), "swap.chainId", own.chain_id)?;
     same(at(swap, &["to"]), "swap.to", own.router)?;
     same(at(swap, &["from"]), "swap.from", own.account)?;
@@ -102,33 +102,33 @@ pub fn call(swap: &Value, own: &OwnCall<'_>) -> Result<(), Mismatch> {
         return Err(differs(format_args!("its call sends {value} wei, but ours sends {}", own.value)));
     }
     let data = bytes(at(swap, &["data"]), "swap.data")?;
-    let theirs = Execution::decode(&data, own.version)
+    let theirs = RouterExecution::decode(&data, own.version)
         .map_err(|error| differs(format_args!("its calldata cannot be decoded: {error}")))?;
     let mine = |who: Address| who == own.account || who == CALLER;
     let mut swaps = Vec::new();
     for command in &theirs.commands {
         match command {
-            Command::Swap(swap) => {
+            RouterCommand::Swap(swap) => {
                 let passes = swap.recipient == THE_ROUTER || own.pools.contains(&swap.recipient);
                 if !(mine(swap.recipient) || passes) {
                     return Err(differs(format_args!("its call pays {}", swap.recipient)));
                 }
                 swaps.push((swap.path.clone(), fixed(swap.exact)));
             }
-            Command::UnwrapWeth { recipient, .. } | Command::Sweep { recipient, .. } => {
+            RouterCommand::UnwrapWeth { recipient, .. } | RouterCommand::Sweep { recipient, .. } => {
                 if !mine(*recipient) {
                     return Err(differs(format_args!("its call pays {recipient}")));
                 }
             }
-            Command::WrapEth { recipient, .. } => {
+            RouterCommand::WrapEth { recipient, .. } => {
                 if !(mine(*recipient) || *recipient == THE_ROUTER) {
                     return Err(differs(format_args!("its call wraps native tokens for {recipient}")));
                 }
             }
-            Command::PayPortion { recipient, bips, .. } => {
+            RouterCommand::PayPortion { recipient, bips, .. } => {
                 return Err(differs(format_args!("its call gives {bips} bps to {recipient}")));
             }
-            Command::Permit2Permit { permit, .. } => {
+            RouterCommand::Permit2Permit { permit, .. } => {
                 if permit.spender != own.router {
                     return Err(differs(format_args!("its call lets {} spend", permit.spender)));
                 }
@@ -136,15 +136,15 @@ pub fn call(swap: &Value, own: &OwnCall<'_>) -> Result<(), Mismatch> {
         }
     }
     let ours = own.execution.commands.iter().filter_map(|command| match command {
-        Command::Swap(swap) => Some((swap.path.clone(), fixed(swap.exact))),
-        Command::Permit2Permit { .. }
-        | Command::WrapEth { .. }
-        | Command::UnwrapWeth { .. }
-        | Command::Sweep { .. }
-        | Command::PayPortion { .. } => None,
+        RouterCommand::Swap(swap) => Some((swap.path.clone(), fixed(swap.exact))),
+        RouterCommand::Permit2Permit { .. }
+        | RouterCommand::WrapEth { .. }
+        | RouterCommand::UnwrapWeth { .. }
+        | RouterCommand::Sweep { .. }
+        | RouterCommand::PayPortion { .. } => None,
     });
     let (mut ours, mut theirs) = (ours.collect::<Vec<_>>(), swaps);
-    let key = |(path, amount): &(Path, U256)| (format!("{path:?}"), *amount);
+    let key = |(path, amount): &(SwapPath, U256)| (format!("{path:?}"), *amount);
     ours.sort_by_key(key);
     theirs.sort_by_key(key);
     if ours != theirs {
@@ -154,17 +154,17 @@ pub fn call(swap: &Value, own: &OwnCall<'_>) -> Result<(), Mismatch> {
 }
 
 /// Returns the fixed amount of a swap command.
-fn fixed(exact: Exactness) -> U256 {
+fn fixed(exact: SwapAmounts) -> U256 {
     match exact {
-        Exactness::In { amount, .. } | Exactness::Out { amount, .. } => amount,
+        SwapAmounts::In { amount, .. } | SwapAmounts::Out { amount, .. } => amount,
     }
 }
 
 /// Parses the API's answer about an approval.
 ///
 /// # Errors
-/// Returns a [`Mismatch`] for a transaction that is not an approval of Permit2 for this token.
-pub fn approval(answer: &Value, ask: &ApprovalAsk) -> Result<ApprovalWord, Mismatch> {
+/// Returns a [`TradingApiMismatch`] for a transaction that is not an approval of Permit2 for this token.
+pub fn approval(answer: &Value, ask: &ApprovalQuery) -> Result<SourceApproval, TradingApiMismatch> {
     for name in ["approval", "cancel"] {
         if answer.get(name).is_none() {
             return Err(ClaimMismatch::Field("approval and cancel", "transaction or null").into());
@@ -174,16 +174,16 @@ pub fn approval(answer: &Value, ask: &ApprovalAsk) -> Result<ApprovalWord, Misma
     if cancel.is_some_and(|amount| !amount.is_zero()) {
         return Err(differs("its cancellation grants an allowance"));
     }
-    let Some(transaction) = at(answer, &["approval"]) else { return Ok(ApprovalWord::Enough) };
+    let Some(transaction) = at(answer, &["approval"]) else { return Ok(SourceApproval::Enough) };
     let amount = approved(transaction, ask)?;
     if amount < ask.amount {
         return Err(differs(format_args!("its approval of {amount} is less than the requested {}", ask.amount)));
     }
-    Ok(ApprovalWord::Needed { amount, cancel_first: cancel.is_some() })
+    Ok(SourceApproval::Needed { amount, cancel_first: cancel.is_some() })
 }
 
 /// Returns the amount that an approval transaction allows Permit2 to take.
-fn approved(transaction: &Value, ask: &ApprovalAsk) -> Result<U256, Mismatch> {
+fn approved(transaction: &Value, ask: &ApprovalQuery) -> Result<U256, TradingApiMismatch> {
     chain(at(transaction, &["chainId"]), "approval.chainId", ask.chain_id)?;
     same(at(transaction, &["to"]), "approval.to", ask.token)?;
     same(at(transaction, &["from"]), "approval.from", ask.owner)?;
@@ -205,15 +205,15 @@ fn approved(transaction: &Value, ask: &ApprovalAsk) -> Result<U256, Mismatch> {
 /// amounts, nonce, deadline and curve, and from the expected parties.
 ///
 /// # Errors
-/// Returns a [`Mismatch`] for an invalid or different order.
-pub fn order(quote: &Value, ask: &OrderAsk) -> Result<OrderWord, Mismatch> {
+/// Returns a [`TradingApiMismatch`] for an invalid or different order.
+pub fn order(quote: &Value, ask: &OrderQuery) -> Result<SourceAuction, TradingApiMismatch> {
     let encoded = bytes(at(quote, &["encodedOrder"]), "encodedOrder")?;
-    let theirs = Order::decode(ask.kind, &encoded).map_err(differs)?;
+    let theirs = UniswapXOrder::decode(ask.kind, &encoded).map_err(differs)?;
     let id = at(quote, &["orderId"]).and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
     if id != Some(theirs.hash()) {
         return Err(differs("its order id is not the hash of its encoded order"));
     }
-    let expected = Expectation {
+    let expected = OrderExpectation {
         chain_id: ask.chain_id,
         now: ask.now,
         reactor: ask.reactor,
@@ -239,7 +239,7 @@ pub fn order(quote: &Value, ask: &OrderAsk) -> Result<OrderWord, Mismatch> {
     if shape.token_out != ask.token_out {
         return Err(differs(format_args!("its order pays {}, but {} was requested", shape.token_out, ask.token_out)));
     }
-    let draft = Draft {
+    let draft = OrderDraft {
         reactor: ask.reactor,
         swapper: ask.swapper,
         recipient: ask.swapper,
@@ -248,7 +248,7 @@ pub fn order(quote: &Value, ask: &OrderAsk) -> Result<OrderWord, Mismatch> {
         cosigner: ask.cosigner,
         token_in: ask.token_in,
         token_out: ask.token_out,
-        legs: Legs::ExactIn { amount_in: ask.amount_in, start_out: shape.start, least_out: shape.least },
+        legs: OrderAmounts::ExactIn { amount_in: ask.amount_in, start_out: shape.start, least_out: shape.least },
         auction: shape.auction,
     };
     let ours = draft.order().map_err(differs)?;
@@ -261,43 +261,43 @@ pub fn order(quote: &Value, ask: &OrderAsk) -> Result<OrderWord, Mismatch> {
             shape.least, shape.start, ask.slippage
         )));
     }
-    Ok(OrderWord { start_out: shape.start, least_out: shape.least })
+    Ok(SourceAuction { start_out: shape.start, least_out: shape.least })
 }
 
 /// Values from which our builder can rebuild an order.
-struct Shape {
+struct OrderShape {
     token_out: Address,
     start: U256,
     least: U256,
-    auction: Auction,
+    auction: AuctionTerms,
 }
 
-fn shape(order: &Order) -> Option<Shape> {
+fn shape(order: &UniswapXOrder) -> Option<OrderShape> {
     match order {
-        Order::Dutch(_) => None,
-        Order::DutchV2(order) => {
+        UniswapXOrder::Dutch(_) => None,
+        UniswapXOrder::DutchV2(order) => {
             let [output] = order.baseOutputs.as_slice() else { return None };
             let (start, least) = (output.startAmount, output.endAmount);
-            Some(Shape { token_out: output.token, start, least, auction: Auction::CosignedTimes })
+            Some(OrderShape { token_out: output.token, start, least, auction: AuctionTerms::CosignedTimes })
         }
-        Order::DutchV3(v3) => {
+        UniswapXOrder::DutchV3(v3) => {
             let [output] = v3.baseOutputs.as_slice() else { return None };
             let over = u16::try_from(output.curve.relativeBlocks & U256::from(u16::MAX)).ok()?;
-            let auction = Auction::CosignedBlocks {
+            let auction = AuctionTerms::CosignedBlocks {
                 over,
                 base_fee: u128::try_from(v3.startingBaseFee).ok()?,
                 per_gwei: output.adjustmentPerGweiBaseFee,
             };
-            Some(Shape { token_out: output.token, start: output.startAmount, least: output.minAmount, auction })
+            Some(OrderShape { token_out: output.token, start: output.startAmount, least: output.minAmount, auction })
         }
-        Order::Priority(order) => {
+        UniswapXOrder::Priority(order) => {
             let [output] = order.outputs.as_slice() else { return None };
-            let auction = Auction::PriorityFee {
+            let auction = AuctionTerms::PriorityFee {
                 start_block: u64::try_from(order.auctionStartBlock).ok()?,
                 baseline: u128::try_from(order.baselinePriorityFeeWei).ok()?,
                 mps_per_wei: output.mpsPerPriorityFeeWei,
             };
-            Some(Shape { token_out: output.token, start: output.amount, least: output.amount, auction })
+            Some(OrderShape { token_out: output.token, start: output.amount, least: output.amount, auction })
         }
     }
 }

@@ -14,11 +14,11 @@ use super::V3State;
 use super::math::MathError;
 use super::swap_step::{SwapStep, compute_inner_step, compute_swap_step};
 use super::tick_math::{MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, MIN_TICK, sqrt_price_at_tick, tick_at_sqrt_price};
-use crate::uniswap::pool::Exact;
+use crate::uniswap::pool::FixedAmount;
 
 /// Result of a swap through one pool, with the pool's final state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Swap {
+pub struct PoolSwap {
     /// Input in raw units, including the fee.
     pub amount_in: U256,
     /// Output in raw units.
@@ -33,7 +33,7 @@ pub struct Swap {
     boundary_tick: Option<i32>,
 }
 
-impl Swap {
+impl PoolSwap {
     /// Returns the pool's tick after the swap.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Swap {
 
 /// State of the pool when the price has just reached and crossed a boundary.
 #[derive(Debug, Clone, Copy)]
-struct Rung {
+struct TickBoundary {
     sqrt_price: U256,
     tick: i32,
     liquidity: u128,
@@ -56,8 +56,8 @@ struct Rung {
 
 /// Boundaries of one direction; the first entry is the current state.
 #[derive(Debug, Clone)]
-pub(super) struct Ladder {
-    rungs: Vec<Rung>,
+pub(super) struct TickLadder {
+    rungs: Vec<TickBoundary>,
     fee: u32,
     /// Number of ticks covered by one bitmap word.
     word: i32,
@@ -66,11 +66,11 @@ pub(super) struct Ladder {
     complete: bool,
 }
 
-impl Ladder {
+impl TickLadder {
     /// Computes the boundaries until liquidity, ticks or known data end. An impossible state (negative liquidity) ends
     /// the ladder, so that no swap passes it.
     pub(super) fn build(state: &V3State, zero_for_one: bool) -> Self {
-        let start = Rung {
+        let start = TickBoundary {
             sqrt_price: state.sqrt_price_x96,
             tick: state.tick,
             liquidity: state.liquidity,
@@ -98,7 +98,7 @@ impl Ladder {
     }
 
     /// Swaps the whole amount; `None` if the pool cannot fill it.
-    pub(super) fn swap(&self, exact: Exact) -> Option<Swap> {
+    pub(super) fn swap(&self, exact: FixedAmount) -> Option<PoolSwap> {
         if !countable(exact) {
             return None;
         }
@@ -117,7 +117,7 @@ impl Ladder {
     }
 
     /// Swaps as much as possible before the price reaches `limit`.
-    pub(super) fn swap_to_limit(&self, exact: Exact, limit: U256) -> Option<Swap> {
+    pub(super) fn swap_to_limit(&self, exact: FixedAmount, limit: U256) -> Option<PoolSwap> {
         let start = self.rungs.first()?;
         let ahead = if self.zero_for_one {
             MIN_SQRT_PRICE < limit && limit < start.sqrt_price
@@ -128,7 +128,7 @@ impl Ladder {
             return None;
         }
         let before_limit =
-            |rung: &Rung| if self.zero_for_one { rung.sqrt_price > limit } else { rung.sqrt_price < limit };
+            |rung: &TickBoundary| if self.zero_for_one { rung.sqrt_price > limit } else { rung.sqrt_price < limit };
         let at_limit = self.rungs.partition_point(before_limit);
         let at = self.first_covering(exact);
         if at < at_limit {
@@ -142,28 +142,40 @@ impl Ladder {
             Some(reached) => self.towards(from, reached, limit, exact),
             // Beyond the end of the pool, the price moves freely and nothing is swapped.
             None if self.complete && from.liquidity == 0 => {
-                Some(Swap { sqrt_price_after: limit, boundary_tick: self.skipped_boundary(limit), ..end_on(from) })
+                Some(PoolSwap { sqrt_price_after: limit, boundary_tick: self.skipped_boundary(limit), ..end_on(from) })
             }
             None => None,
         }
     }
 
     /// Returns the first boundary whose total covers the amount.
-    fn first_covering(&self, exact: Exact) -> usize {
+    fn first_covering(&self, exact: FixedAmount) -> usize {
         self.rungs.partition_point(|rung| total(rung, exact) < exact.amount())
     }
 
     /// Computes one step from a boundary towards a limit that is not beyond the next boundary.
-    fn towards(&self, from: &Rung, reached: &Rung, limit: U256, exact: Exact) -> Option<Swap> {
+    fn towards(
+        &self,
+        from: &TickBoundary,
+        reached: &TickBoundary,
+        limit: U256,
+        exact: FixedAmount,
+    ) -> Option<PoolSwap> {
         let left = left(from, exact)?;
         let step = compute_swap_step(from.sqrt_price, limit, from.liquidity, left, self.fee).ok()?;
         Some(self.land(from, reached, add(from, &step)?, step.sqrt_price_next))
     }
 
     /// Returns the state after a step that ended at `price`, on the next boundary or before it.
-    fn land(&self, from: &Rung, reached: &Rung, (amount_in, amount_out): (U256, U256), price: U256) -> Swap {
+    fn land(
+        &self,
+        from: &TickBoundary,
+        reached: &TickBoundary,
+        (amount_in, amount_out): (U256, U256),
+        price: U256,
+    ) -> PoolSwap {
         let on_boundary = price == reached.sqrt_price;
-        Swap {
+        PoolSwap {
             amount_in,
             amount_out,
             sqrt_price_after: price,
@@ -191,28 +203,28 @@ impl Ladder {
 }
 
 /// Returns the remaining amount at a boundary.
-fn left(from: &Rung, exact: Exact) -> Option<Exact> {
+fn left(from: &TickBoundary, exact: FixedAmount) -> Option<FixedAmount> {
     let left = exact.amount().checked_sub(total(from, exact))?;
     Some(match exact {
-        Exact::In(_) => Exact::In(left),
-        Exact::Out(_) => Exact::Out(left),
+        FixedAmount::In(_) => FixedAmount::In(left),
+        FixedAmount::Out(_) => FixedAmount::Out(left),
     })
 }
 
 /// True for amounts above zero that fit the contract's `int256`.
-fn countable(exact: Exact) -> bool {
+fn countable(exact: FixedAmount) -> bool {
     !exact.amount().is_zero() && exact.amount() < U256::from(1) << 255
 }
 
-fn total(rung: &Rung, exact: Exact) -> U256 {
+fn total(rung: &TickBoundary, exact: FixedAmount) -> U256 {
     match exact {
-        Exact::In(_) => rung.total_in,
-        Exact::Out(_) => rung.total_out,
+        FixedAmount::In(_) => rung.total_in,
+        FixedAmount::Out(_) => rung.total_out,
     }
 }
 
-fn end_on(rung: &Rung) -> Swap {
-    Swap {
+fn end_on(rung: &TickBoundary) -> PoolSwap {
+    PoolSwap {
         amount_in: rung.total_in,
         amount_out: rung.total_out,
         sqrt_price_after: rung.sqrt_price,
@@ -222,13 +234,13 @@ fn end_on(rung: &Rung) -> Swap {
     }
 }
 
-fn add(from: &Rung, step: &SwapStep) -> Option<(U256, U256)> {
+fn add(from: &TickBoundary, step: &SwapStep) -> Option<(U256, U256)> {
     let cost = step.amount_in.checked_add(step.fee_amount)?;
     Some((from.total_in.checked_add(cost)?, from.total_out.checked_add(step.amount_out)?))
 }
 
 /// Returns the next boundary with the state after crossing it; `None` at the end.
-fn next_rung(state: &V3State, zero_for_one: bool, from: &Rung) -> Result<Option<Rung>, MathError> {
+fn next_rung(state: &V3State, zero_for_one: bool, from: &TickBoundary) -> Result<Option<TickBoundary>, MathError> {
     let limit = if zero_for_one { MIN_SQRT_PRICE + U256::from(1) } else { MAX_SQRT_PRICE - U256::from(1) };
     if from.sqrt_price == limit {
         return Ok(None);
@@ -240,9 +252,9 @@ fn next_rung(state: &V3State, zero_for_one: bool, from: &Rung) -> Result<Option<
     let at_boundary = sqrt_price_at_tick(boundary)?;
     let target = if zero_for_one { at_boundary.max(limit) } else { at_boundary.min(limit) };
     // No pool can hold this amount, so the step always reaches its target.
-    let step = compute_swap_step(from.sqrt_price, target, from.liquidity, Exact::Out(U256::MAX), state.fee)?;
+    let step = compute_swap_step(from.sqrt_price, target, from.liquidity, FixedAmount::Out(U256::MAX), state.fee)?;
     let (total_in, total_out) = add(from, &step).ok_or(MathError::Overflow)?;
-    let mut rung = Rung { sqrt_price: target, total_in, total_out, ..*from };
+    let mut rung = TickBoundary { sqrt_price: target, total_in, total_out, ..*from };
     if target != at_boundary {
         rung.tick = tick_at_sqrt_price(target)?;
         return Ok(Some(rung));
@@ -259,7 +271,7 @@ fn next_rung(state: &V3State, zero_for_one: bool, from: &Rung) -> Result<Option<
 /// Returns the next boundary tick, and its net liquidity if it is initialized. This is the next initialized tick within
 /// the current bitmap word, otherwise the end of the word. Without liquidity, it is the next initialized tick in any
 /// word.
-fn next_boundary(state: &V3State, zero_for_one: bool, from: &Rung) -> (i32, Option<i128>) {
+fn next_boundary(state: &V3State, zero_for_one: bool, from: &TickBoundary) -> (i32, Option<i128>) {
     let spacing = state.tick_spacing;
     let position = from.tick.div_euclid(spacing);
     let word_end = if zero_for_one { (position >> 8) << 8 } else { (((position + 1) >> 8) << 8) + 255 };

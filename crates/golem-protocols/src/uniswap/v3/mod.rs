@@ -15,10 +15,10 @@ use std::sync::OnceLock;
 
 use alloy::primitives::{Address, U256};
 
-use self::ladder::{Ladder, Swap};
+use self::ladder::{PoolSwap, TickLadder};
 use self::tick_math::{MAX_TICK, MIN_TICK, sqrt_price_at_tick};
 use super::address::sort_tokens;
-use super::pool::{Exact, PoolError, PoolQuote};
+use super::pool::{FixedAmount, PoolError, PoolQuote};
 use super::ratio::{Ratio, big};
 
 /// Denominator of fees, which are in millionths of the input.
@@ -65,8 +65,8 @@ pub const ALL_TICKS: RangeInclusive<i32> = MIN_TICK..=MAX_TICK;
 #[derive(Debug)]
 pub struct V3Pool {
     state: V3State,
-    downwards: OnceLock<Ladder>,
-    upwards: OnceLock<Ladder>,
+    downwards: OnceLock<TickLadder>,
+    upwards: OnceLock<TickLadder>,
 }
 
 impl V3Pool {
@@ -88,7 +88,7 @@ impl V3Pool {
     ///
     /// # Errors
     /// Returns a [`PoolError`] if the amount is invalid or cannot be filled.
-    pub fn quote(&self, zero_for_one: bool, exact: Exact) -> Result<PoolQuote, PoolError> {
+    pub fn quote(&self, zero_for_one: bool, exact: FixedAmount) -> Result<PoolQuote, PoolError> {
         let swap = self.ladder(zero_for_one).swap(exact).ok_or_else(|| self.refusal(exact))?;
         Ok(PoolQuote { amount_in: swap.amount_in, amount_out: swap.amount_out, ticks_crossed: swap.ticks_crossed })
     }
@@ -97,12 +97,12 @@ impl V3Pool {
     ///
     /// # Errors
     /// Returns a [`PoolError`] if the amount is invalid or cannot be filled.
-    pub fn swap(&self, zero_for_one: bool, exact: Exact) -> Result<Swap, PoolError> {
+    pub fn swap(&self, zero_for_one: bool, exact: FixedAmount) -> Result<PoolSwap, PoolError> {
         self.ladder(zero_for_one).swap(exact).ok_or_else(|| self.refusal(exact))
     }
 
     /// Quotes like [`V3Pool::quote`], and returns the pool after the swap.
-    pub(super) fn after(&self, zero_for_one: bool, exact: Exact) -> Result<(PoolQuote, Self), PoolError> {
+    pub(super) fn after(&self, zero_for_one: bool, exact: FixedAmount) -> Result<(PoolQuote, Self), PoolError> {
         let swap = self.swap(zero_for_one, exact)?;
         let pool = self.state.address;
         let tick =
@@ -113,7 +113,7 @@ impl V3Pool {
             tick,
             ..self.state.clone()
         };
-        let Swap { amount_in, amount_out, ticks_crossed, .. } = swap;
+        let PoolSwap { amount_in, amount_out, ticks_crossed, .. } = swap;
         Ok((PoolQuote { amount_in, amount_out, ticks_crossed }, Self::new(after)?))
     }
 
@@ -122,7 +122,12 @@ impl V3Pool {
     ///
     /// # Errors
     /// Returns a [`PoolError`] if amount or limit is invalid, or the known ticks do not reach far enough.
-    pub fn swap_to_limit(&self, zero_for_one: bool, exact: Exact, limit_x96: U256) -> Result<Swap, PoolError> {
+    pub fn swap_to_limit(
+        &self,
+        zero_for_one: bool,
+        exact: FixedAmount,
+        limit_x96: U256,
+    ) -> Result<PoolSwap, PoolError> {
         self.ladder(zero_for_one).swap_to_limit(exact, limit_x96).ok_or_else(|| self.refusal(exact))
     }
 
@@ -145,12 +150,12 @@ impl V3Pool {
         }
     }
 
-    fn ladder(&self, zero_for_one: bool) -> &Ladder {
+    fn ladder(&self, zero_for_one: bool) -> &TickLadder {
         let slot = if zero_for_one { &self.downwards } else { &self.upwards };
-        slot.get_or_init(|| Ladder::build(&self.state, zero_for_one))
+        slot.get_or_init(|| TickLadder::build(&self.state, zero_for_one))
     }
 
-    fn refusal(&self, exact: Exact) -> PoolError {
+    fn refusal(&self, exact: FixedAmount) -> PoolError {
         if exact.amount().is_zero() {
             PoolError::ZeroAmount
         } else if exact.amount() >= U256::from(1) << 255 {

@@ -6,7 +6,7 @@ use super::FEE_WHOLE;
 use super::math::{
     MathError, amount0_between, amount1_between, mul_div, mul_div_up, price_after_input, price_after_output,
 };
-use crate::uniswap::pool::Exact;
+use crate::uniswap::pool::FixedAmount;
 
 /// Result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +26,14 @@ pub struct SwapStep {
 pub(super) fn compute_inner_step(
     current: U256,
     liquidity: u128,
-    remaining: Exact,
+    remaining: FixedAmount,
     fee_pips: u32,
     zero_for_one: bool,
 ) -> Result<(U256, U256, U256), MathError> {
     let whole = U256::from(FEE_WHOLE);
     let kept = U256::from(FEE_WHOLE.checked_sub(fee_pips).ok_or(MathError::Overflow)?);
     match remaining {
-        Exact::In(paid) => {
+        FixedAmount::In(paid) => {
             let after_fee = mul_div(paid, kept, whole)?;
             let next = price_after_input(current, liquidity, after_fee, zero_for_one)?;
             let amount_out = if zero_for_one {
@@ -43,7 +43,7 @@ pub(super) fn compute_inner_step(
             };
             Ok((paid, amount_out, next))
         }
-        Exact::Out(wanted) => {
+        FixedAmount::Out(wanted) => {
             let next = price_after_output(current, liquidity, wanted, zero_for_one)?;
             let amount_in = if zero_for_one {
                 amount0_between(next, current, liquidity, true)?
@@ -65,7 +65,7 @@ pub fn compute_swap_step(
     current: U256,
     target: U256,
     liquidity: u128,
-    remaining: Exact,
+    remaining: FixedAmount,
     fee_pips: u32,
 ) -> Result<SwapStep, MathError> {
     let whole = U256::from(FEE_WHOLE);
@@ -87,7 +87,7 @@ pub fn compute_swap_step(
         }
     };
     match remaining {
-        Exact::In(paid) => {
+        FixedAmount::In(paid) => {
             let after_fee = mul_div(paid, kept, whole)?;
             let to_target = in_between(target)?;
             if after_fee >= to_target {
@@ -104,7 +104,7 @@ pub fn compute_swap_step(
             let fee_amount = paid.checked_sub(amount_in).ok_or(MathError::Overflow)?;
             Ok(SwapStep { sqrt_price_next: next, amount_in, amount_out: out_between(next)?, fee_amount })
         }
-        Exact::Out(wanted) => {
+        FixedAmount::Out(wanted) => {
             let to_target = out_between(target)?;
             let (next, reached) = if wanted >= to_target {
                 (target, to_target)

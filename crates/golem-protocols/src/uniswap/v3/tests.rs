@@ -8,7 +8,7 @@ use alloy::primitives::U512;
 use proptest::prelude::*;
 
 /// The pool contract's `swap`, one word and one tick at a time. Returns (in, out, price, tick, liquidity, crossed).
-fn contract_loop(state: &V3State, down: bool, exact: Exact, limit: U256) -> (U256, U256, U256, i32, u128, u32) {
+fn contract_loop(state: &V3State, down: bool, exact: FixedAmount, limit: U256) -> (U256, U256, U256, i32, u128, u32) {
     let (mut price, mut tick, mut liquidity) = (state.sqrt_price_x96, state.tick, state.liquidity);
     let mut left = exact.amount();
     let (mut paid, mut got, mut crossed) = (U256::ZERO, U256::ZERO, 0);
@@ -27,15 +27,15 @@ fn contract_loop(state: &V3State, down: bool, exact: Exact, limit: U256) -> (U25
         let next_price = sqrt_price_at_tick(next).unwrap();
         let target = if down { next_price.max(limit) } else { next_price.min(limit) };
         let remaining = match exact {
-            Exact::In(_) => Exact::In(left),
-            Exact::Out(_) => Exact::Out(left),
+            FixedAmount::In(_) => FixedAmount::In(left),
+            FixedAmount::Out(_) => FixedAmount::Out(left),
         };
         let start = price;
         let step = compute_swap_step(price, target, liquidity, remaining, state.fee).unwrap();
         price = step.sqrt_price_next;
         paid += step.amount_in + step.fee_amount;
         got += step.amount_out;
-        left -= if matches!(exact, Exact::In(_)) { step.amount_in + step.fee_amount } else { step.amount_out };
+        left -= if matches!(exact, FixedAmount::In(_)) { step.amount_in + step.fee_amount } else { step.amount_out };
         if price == next_price {
             if let Some(net) = net {
                 crossed += 1;
@@ -82,9 +82,9 @@ fn any_pool() -> impl Strategy<Value = V3State> {
         .prop_map(|((fee, spacing), positions, tick, within)| pool_of(spacing, fee, tick, within, &positions))
 }
 
-fn any_exact() -> impl Strategy<Value = Exact> {
+fn any_exact() -> impl Strategy<Value = FixedAmount> {
     (any::<bool>(), (0u32..120).prop_flat_map(|bits| 1..=(1u128 << bits))).prop_map(|(paying, amount)| {
-        if paying { Exact::In(U256::from(amount)) } else { Exact::Out(U256::from(amount)) }
+        if paying { FixedAmount::In(U256::from(amount)) } else { FixedAmount::Out(U256::from(amount)) }
     })
 }
 
@@ -98,7 +98,7 @@ proptest! {
     #[test]
     fn the_ladder_swaps_as_the_contract_does(state in any_pool(), exact in any_exact(), down in any::<bool>()) {
         let (paid, got, price, tick, liquidity, crossed) = contract_loop(&state, down, exact, end_of(down));
-        let filled = match exact { Exact::In(amount) => paid == amount, Exact::Out(amount) => got == amount };
+        let filled = match exact { FixedAmount::In(amount) => paid == amount, FixedAmount::Out(amount) => got == amount };
         match V3Pool::new(state).unwrap().swap(down, exact) {
             Ok(swap) => {
                 prop_assert!(filled);
@@ -161,23 +161,24 @@ proptest! {
 fn what_was_not_read_is_not_swapped() {
     let mut state = pool_of(60, 3000, 30, 0, &[(-1000, 2000, 1 << 70)]);
     let all = V3Pool::new(state.clone()).unwrap();
-    let much = Exact::In(U256::from(1u128 << 72));
+    let much = FixedAmount::In(U256::from(1u128 << 72));
     assert!(all.quote(true, much).is_ok());
     state.known_ticks = -15_360..=15_359;
     state.ticks.clear();
     let some = V3Pool::new(state).unwrap();
     assert_eq!(some.quote(true, much), Err(PoolError::InsufficientLiquidity { pool: Address::repeat_byte(9) }));
-    let little = Exact::In(U256::from(1u128 << 60));
+    let little = FixedAmount::In(U256::from(1u128 << 60));
     assert_eq!(some.quote(true, little), all.quote(true, little));
-    assert_eq!(some.quote(true, Exact::In(U256::ZERO)), Err(PoolError::ZeroAmount));
-    assert_eq!(some.quote(true, Exact::In(U256::MAX)), Err(PoolError::AmountTooLarge));
+    assert_eq!(some.quote(true, FixedAmount::In(U256::ZERO)), Err(PoolError::ZeroAmount));
+    assert_eq!(some.quote(true, FixedAmount::In(U256::MAX)), Err(PoolError::AmountTooLarge));
 }
 
 #[test]
 fn a_limit_on_a_skipped_word_leaves_the_tick_below() {
     let pool = V3Pool::new(pool_of(60, 3000, -50_878, 5, &[(0, 1, 1)])).unwrap();
     let word_start = -5 * 256 * 60;
-    let swap = pool.swap_to_limit(true, Exact::Out(U256::from(1)), sqrt_price_at_tick(word_start).unwrap()).unwrap();
+    let swap =
+        pool.swap_to_limit(true, FixedAmount::Out(U256::from(1)), sqrt_price_at_tick(word_start).unwrap()).unwrap();
     assert_eq!((swap.amount_in, swap.amount_out), (U256::ZERO, U256::ZERO));
     assert_eq!(swap.tick_after(), Ok(word_start - 1));
 }

@@ -12,13 +12,13 @@
 //! | `told` | previews and transactions as JSON |
 //! | `ending` | envelopes and final events |
 
-mod ending;
-mod holding;
+mod call_end;
+mod offer;
 mod reading;
 mod to_json;
 mod writing;
 
-pub use self::holding::{Offer, Offered};
+pub use self::offer::{Offer, PreviewResult};
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -33,19 +33,19 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tracing::{Instrument as _, field::Empty, info_span};
 
-use self::ending::{Refusal, millis, panicked};
-use self::holding::Hold;
+use self::call_end::{CallRefusal, millis, panicked};
+use self::offer::OfferReceiver;
 use self::writing::{CallOptions, CancelState};
-use super::acting::{Acting, ApprovalMode};
-use super::catalog::{Catalog, Entry};
+use super::catalog::{Catalog, CatalogEntry};
 use super::context::{CallConditions, CallContext};
-use super::input::Input;
-use super::keys::{Claim, Claimed, Orphan};
+use super::environment::ToolEnvironment;
+use super::input::ToolInput;
+use super::keys::{ClaimResult, KeyClaim, OrphanedKey};
 use super::rate::CallRate;
 use super::tool::{Handler, ReadJob, WriteJob};
-use super::world::World;
-use bardo_base::error::{ErrorCode, FigureUnit, Figures, ToolError, Violation};
-use bardo_base::fabric::{EventKind, Fabric, Redacted, ToolEnd, ToolFacts, ToolStart, params_hash};
+use super::write_access::{ApprovalMode, WriteAccess};
+use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, ToolError, Violation};
+use bardo_base::fabric::{EventKind, Fabric, RedactedParams, ToolEnd, ToolFacts, ToolStart, params_hash};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{CapabilityTier, Phase, RuleName, ToolMeta};
@@ -54,8 +54,8 @@ use bardo_base::units::BasisPoints;
 use bardo_safety::account::AccountKind;
 use bardo_safety::approval::AskedBy;
 use bardo_safety::operator_policy::CallRefused;
-use bardo_safety::pipeline::Fate;
-use bardo_session::envelope::{Status, ToolResponse};
+use bardo_safety::pipeline::SignedOutcome;
+use bardo_session::envelope::{CallStatus, ToolResponse};
 use bardo_store::Store;
 
 /// Configuration of an executor.
@@ -64,7 +64,7 @@ pub struct ExecutorConfig {
     /// Tools that this caller may call.
     pub catalog: Catalog,
     /// Chains, accounts, services and ledgers that calls can use.
-    pub world: Arc<World>,
+    pub world: Arc<ToolEnvironment>,
     /// Event Fabric that receives the calls' events.
     pub fabric: Fabric,
     /// Golem on whose behalf calls run.
@@ -77,16 +77,16 @@ pub struct ExecutorConfig {
     /// Store for idempotency keys. Without it, a call with a key is refused.
     pub store: Option<Store>,
     /// Means to sign and act. Without it, writes are refused.
-    pub acting: Option<Acting>,
+    pub acting: Option<WriteAccess>,
 }
 
 /// Request for one tool call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Call {
+pub struct ToolCall {
     /// Name of the tool.
     pub tool: String,
     /// Parameters of the tool.
-    pub input: Input,
+    pub input: ToolInput,
     /// Call id made in advance by [`Executor::new_call_id`], for a caller that wants to cancel.
     pub call_id: Option<CallId>,
     /// Makes retries safe: calls with the same key run at most once; see [`super::MIGRATIONS`].
@@ -104,9 +104,9 @@ pub struct Call {
     pub asked_by: AskedBy,
 }
 
-impl Call {
+impl ToolCall {
     /// Creates a call without options.
-    pub fn new(tool: impl Into<String>, input: Input) -> Self {
+    pub fn new(tool: impl Into<String>, input: ToolInput) -> Self {
         Self {
             tool: tool.into(),
             input,
@@ -157,20 +157,20 @@ pub struct Executor {
 #[derive(Debug)]
 struct Shared {
     catalog: Catalog,
-    world: Arc<World>,
+    world: Arc<ToolEnvironment>,
     fabric: Fabric,
     golem_id: GolemId,
     calls_per_minute: u32,
     hooks: Vec<Arc<dyn Hook>>,
     store: Option<Store>,
-    acting: Option<Acting>,
+    acting: Option<WriteAccess>,
     rate: Mutex<CallRate>,
-    running: Mutex<HashMap<CallId, Running>>,
+    running: Mutex<HashMap<CallId, RunningCall>>,
 }
 
 /// Running call on a task of its own, with the means to cancel it.
 #[derive(Debug, Clone)]
-enum Running {
+enum RunningCall {
     /// A read can be cancelled at any time.
     Read(AbortHandle),
     /// A write can be cancelled until signing begins.
@@ -178,7 +178,7 @@ enum Running {
 }
 
 /// Call with valid parameters, ready to run.
-enum Job {
+enum ToolJob {
     Read(ReadJob),
     Write(WriteJob),
 }
@@ -199,7 +199,7 @@ impl Executor {
     }
 
     /// Chains, accounts, services and ledgers that calls can use.
-    pub fn world(&self) -> &World {
+    pub fn world(&self) -> &ToolEnvironment {
         &self.shared.world
     }
 
@@ -216,12 +216,12 @@ impl Executor {
 
     /// Calls a tool. Needs a tokio runtime with time enabled. Dropping the future cancels a read, and cancels a write
     /// until signing begins. A write that is being signed continues in the background.
-    pub async fn call(&self, call: Call) -> ToolResponse {
+    pub async fn call(&self, call: ToolCall) -> ToolResponse {
         self.call_holding(call, None).await
     }
 
     /// Calls a tool; with `hold`, a write stops at its preview.
-    async fn call_holding(&self, call: Call, hold: Option<Hold>) -> ToolResponse {
+    async fn call_holding(&self, call: ToolCall, hold: Option<OfferReceiver>) -> ToolResponse {
         let call_id = call.call_id.unwrap_or_else(|| self.new_call_id());
         // An unknown tool name is text from the caller and stays out of the span.
         let tool = self.shared.catalog.get(&call.tool).map_or("unknown", |entry| entry.def.meta.name);
@@ -231,45 +231,45 @@ impl Executor {
         response
     }
 
-    async fn call_in_span(&self, call_id: CallId, call: Call, hold: Option<Hold>) -> ToolResponse {
+    async fn call_in_span(&self, call_id: CallId, call: ToolCall, hold: Option<OfferReceiver>) -> ToolResponse {
         let shared = &*self.shared;
         let started = Instant::now();
         let entry = shared.catalog.get(&call.tool);
         if let Err(refusal) = shared.admit(entry).await {
-            shared.say_not_started(call_id, entry, &call.tool, &Value::Null, call.tick);
+            shared.emit_not_started(call_id, entry, &call.tool, &Value::Null, call.tick);
             return shared.refuse_early(call_id, started, refusal);
         }
         let (entry, params, job) = match shared.prepare(entry, &call.tool, call.input) {
             Ok((entry, params, job)) => {
-                shared.say_start(call_id, entry, &params, call.tick);
+                shared.emit_start(call_id, entry, &params, call.tick);
                 (entry, params, job)
             }
             Err((seen, refusal)) => {
-                shared.say_not_started(call_id, entry, &call.tool, &seen, call.tick);
+                shared.emit_not_started(call_id, entry, &call.tool, &seen, call.tick);
                 return shared.refuse_early(call_id, started, refusal);
             }
         };
         let meta = entry.def.meta;
         // For writes, the pipeline checks the allowlists together with all other rules.
         let world = match &job {
-            Job::Read(_) => match shared.readable(&meta) {
+            ToolJob::Read(_) => match shared.readable(&meta) {
                 Ok(world) => world,
                 Err(error) => return shared.refuse_early(call_id, started, error.into()),
             },
-            Job::Write(_) => shared.world.clone(),
+            ToolJob::Write(_) => shared.world.clone(),
         };
         let hook_call = HookCall { call_id, golem_id: &shared.golem_id, meta: &meta, params: &params };
         if let Err(error) = shared.ask_hooks(hook_call) {
-            return shared.refuse_early(call_id, started, Refusal { status: Status::Blocked, error });
+            return shared.refuse_early(call_id, started, CallRefusal { status: CallStatus::Blocked, error });
         }
         let (fabric, golem_id) = (shared.fabric.clone(), shared.golem_id.clone());
-        let context = CallContext::new(world, fabric, golem_id, call_id, meta, shared.standing(call.phase));
+        let context = CallContext::new(world, fabric, golem_id, call_id, meta, shared.conditions(call.phase));
         let claim = match shared.claim(call.idempotency_key, call_id, entry, &params).await {
-            Ok(Some(Claimed::Answered(response))) => return shared.answer_again(&context, started, *response),
-            Ok(Some(Claimed::Fresh(claim))) => Some(claim),
-            Ok(Some(Claimed::Orphaned(orphan))) => match shared.adopt(orphan).await {
-                Ok(Adopted::Fresh(claim)) => Some(claim),
-                Ok(Adopted::Answered(response)) => return shared.answer_again(&context, started, *response),
+            Ok(Some(ClaimResult::Answered(response))) => return shared.answer_again(&context, started, *response),
+            Ok(Some(ClaimResult::Fresh(claim))) => Some(claim),
+            Ok(Some(ClaimResult::Orphaned(orphan))) => match shared.adopt(orphan).await {
+                Ok(KeyResolution::Fresh(claim)) => Some(claim),
+                Ok(KeyResolution::Answered(response)) => return shared.answer_again(&context, started, *response),
                 Err(error) => return shared.refuse_early(call_id, started, error.into()),
             },
             Ok(None) => None,
@@ -277,13 +277,13 @@ impl Executor {
         };
         failpoint::reach(Failpoint::KeyClaimed);
         let response = match job {
-            Job::Read(job) => {
+            ToolJob::Read(job) => {
                 let ended = shared.read(&context, &meta, started, job).await.unwrap_or_else(Into::into);
                 let response = shared.answer(&context, &meta, started, ended);
-                let keep = response.status == Status::Success;
+                let keep = response.status == CallStatus::Success;
                 settle(claim, response, keep).await
             }
-            Job::Write(job) => {
+            ToolJob::Write(job) => {
                 let asked_by = match shared.golem_id == GolemId::operator() {
                     true => AskedBy::Operator,
                     false => call.asked_by,
@@ -304,11 +304,11 @@ impl Executor {
     pub fn cancel(&self, call_id: CallId) -> bool {
         let running = self.shared.running().get(&call_id).cloned();
         match running {
-            Some(Running::Read(handle)) => {
+            Some(RunningCall::Read(handle)) => {
                 handle.abort();
                 true
             }
-            Some(Running::Write(handle, leave)) => {
+            Some(RunningCall::Write(handle, leave)) => {
                 let free = leave.cancel();
                 if free {
                     handle.abort();
@@ -343,13 +343,13 @@ fn with_chain_as_spelled(known: &[String], mut params: Value) -> Value {
 }
 
 impl Shared {
-    fn running(&self) -> MutexGuard<'_, HashMap<CallId, Running>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<CallId, RunningCall>> {
         self.running.lock()
     }
 
     /// Collects the conditions of a call: the actor's phase, tightened if the call asks for it, the approval queue, and
     /// the limits.
-    fn standing(&self, asked: Option<Phase>) -> CallConditions {
+    fn conditions(&self, asked: Option<Phase>) -> CallConditions {
         let own = self.acting.as_ref().map_or(Phase::Thriving, |acting| *acting.phase.borrow());
         let desk = self.acting.as_ref().map(|acting| acting.pipeline.desk().clone());
         let kind = self.acting.as_ref().map(|acting| acting.account.kind());
@@ -360,17 +360,17 @@ impl Shared {
         CallConditions { phase, desk, signs_messages, max_slippage }
     }
 
-    fn say(&self, call_id: CallId, kind: EventKind) {
+    fn emit(&self, call_id: CallId, kind: EventKind) {
         self.fabric.emit(&self.golem_id, Some(call_id), kind);
     }
 
-    fn say_start(&self, call_id: CallId, entry: &Entry, params: &Value, tick: Option<u64>) {
+    fn emit_start(&self, call_id: CallId, entry: &CatalogEntry, params: &Value, tick: Option<u64>) {
         let meta = &entry.def.meta;
-        self.say(
+        self.emit(
             call_id,
             EventKind::ToolStart(ToolStart {
                 tool_name: Cow::Borrowed(meta.name),
-                params: Redacted::selected(params, &entry.secret_fields, meta.event_params),
+                params: RedactedParams::selected(params, &entry.secret_fields, meta.event_params),
                 params_hash: params_hash(params, &entry.secret_fields),
                 tick,
                 facts: Some(ToolFacts::of(meta)),
@@ -380,10 +380,10 @@ impl Shared {
 
     /// Emits `tool:start` for a call whose parameters were not parsed. Only parameter names are reported, because any
     /// value may be a secret.
-    fn say_not_started(
+    fn emit_not_started(
         &self,
         call_id: CallId,
-        entry: Option<&Arc<Entry>>,
+        entry: Option<&Arc<CatalogEntry>>,
         name: &str,
         seen: &Value,
         tick: Option<u64>,
@@ -393,14 +393,14 @@ impl Shared {
             Some(entry) => Cow::Borrowed(entry.def.meta.name),
             None => Cow::Owned(SafeText::clean(name, 64).to_string()),
         };
-        let params = Redacted::names(seen);
+        let params = RedactedParams::names(seen);
         let params_hash = params_hash(params.value(), &[]);
-        self.say(call_id, EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick, facts }));
+        self.emit(call_id, EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick, facts }));
     }
 
     /// Takes a slot in the actor's call window, which all processes share. Without rules, uses this executor's own
     /// window.
-    async fn admit(&self, entry: Option<&Arc<Entry>>) -> Result<(), Refusal> {
+    async fn admit(&self, entry: Option<&Arc<CatalogEntry>>) -> Result<(), CallRefusal> {
         let now = self.world.clock.now_millis();
         let Some(rules) = self.world.rules_in_force() else {
             let mut rate = self.rate.lock();
@@ -433,10 +433,10 @@ impl Shared {
     /// read.
     fn prepare<'e>(
         &self,
-        entry: Option<&'e Arc<Entry>>,
+        entry: Option<&'e Arc<CatalogEntry>>,
         name: &str,
-        input: Input,
-    ) -> Result<(&'e Arc<Entry>, Value, Job), (Value, Refusal)> {
+        input: ToolInput,
+    ) -> Result<(&'e Arc<CatalogEntry>, Value, ToolJob), (Value, CallRefusal)> {
         let params = input.into_object();
         let Some(entry) = entry else {
             return Err((params.unwrap_or_default(), self.unknown(name).into()));
@@ -457,20 +457,20 @@ impl Shared {
     ///
     /// # Errors
     /// `SAFETY_NOT_ALLOWED` for a tool that is not on the policy's list.
-    fn readable(&self, meta: &ToolMeta) -> Result<Arc<World>, ToolError> {
+    fn readable(&self, meta: &ToolMeta) -> Result<Arc<ToolEnvironment>, ToolError> {
         let Some(policy) = self.world.policy() else { return Ok(self.world.clone()) };
         let allowed = &policy.rules().allowed_tools;
         if !allowed.allows_by(false, |listed| listed.iter().any(|word| word.0 == meta.name)) {
             let what = format_args!(
                 "the policy allows only these tools: {}; {} is not one of them",
-                allowed.words(),
+                allowed.describe(),
                 meta.name
             );
             return Err(ToolError::new(ErrorCode::SafetyNotAllowed, what)
                 .suggest("Use an allowed tool, or ask the operator to add this one to allowed_tools.")
                 .violating(&[Violation::new(
                     RuleName::AllowedTools,
-                    allowed.words(),
+                    allowed.describe(),
                     meta.name.to_owned(),
                     "an allowed tool",
                 )]));
@@ -490,9 +490,9 @@ impl Shared {
         &self,
         key: Option<String>,
         call_id: CallId,
-        entry: &Entry,
+        entry: &CatalogEntry,
         params: &Value,
-    ) -> Result<Option<Claimed>, ToolError> {
+    ) -> Result<Option<ClaimResult>, ToolError> {
         let Some(key) = key else { return Ok(None) };
         // Keys of paper mode are separate: a key used on paper is still unused for real calls.
         let on_paper = self.world.paper().map(|paper| paper.ledger.store());
@@ -504,7 +504,7 @@ impl Shared {
         };
         let hash = params_hash(params, &[]);
         let now = self.world.clock.now_millis();
-        Claim::take(store, &self.golem_id, key, &entry.def.meta, hash, call_id, now).await.map(Some)
+        KeyClaim::take(store, &self.golem_id, key, &entry.def.meta, hash, call_id, now).await.map(Some)
     }
 
     /// Resolves a key whose process ended. If nothing was signed, the key is claimed for this call. Otherwise the
@@ -512,22 +512,22 @@ impl Shared {
     ///
     /// # Errors
     /// `CALL_IN_PROGRESS` if the outcome is still open.
-    async fn adopt(&self, orphan: Orphan) -> Result<Adopted, ToolError> {
+    async fn adopt(&self, orphan: OrphanedKey) -> Result<KeyResolution, ToolError> {
         let fate = match &self.acting {
-            _ if !orphan.acted => Fate::Nothing,
+            _ if !orphan.acted => SignedOutcome::Nothing,
             Some(acting) => acting.pipeline.fate(orphan.first).map_err(|refusal| refusal.error())?,
-            None => Fate::Open,
+            None => SignedOutcome::Open,
         };
         match fate {
-            Fate::Nothing => Ok(Adopted::Fresh(orphan.take_over(self.world.clock.now_millis()).await?)),
-            Fate::Open => Err(orphan.in_progress()),
-            Fate::Placed { hash, bridge, status } => {
+            SignedOutcome::Nothing => Ok(KeyResolution::Fresh(orphan.take_over(self.world.clock.now_millis()).await?)),
+            SignedOutcome::Open => Err(orphan.in_progress()),
+            SignedOutcome::Placed { hash, bridge, status } => {
                 let answer = placed_without_answer(orphan.first, hash, bridge, status.as_str());
-                Ok(Adopted::Answered(Box::new(orphan.answer(answer).await?)))
+                Ok(KeyResolution::Answered(Box::new(orphan.answer(answer).await?)))
             }
-            Fate::Ended { succeeded, transactions } => {
-                let answer = left_without_answer(orphan.first, succeeded, &transactions);
-                Ok(Adopted::Answered(Box::new(orphan.answer(answer).await?)))
+            SignedOutcome::Ended { succeeded, transactions } => {
+                let answer = orphaned_answer(orphan.first, succeeded, &transactions);
+                Ok(KeyResolution::Answered(Box::new(orphan.answer(answer).await?)))
             }
         }
     }
@@ -536,7 +536,7 @@ impl Shared {
     fn answer_again(&self, context: &CallContext, started: Instant, response: ToolResponse) -> ToolResponse {
         context.finish([EventKind::ToolEnd(ToolEnd {
             success: true,
-            state: Some(ending::end_state(response.status, response.decision_hints.as_ref())),
+            state: Some(call_end::end_state(response.status, response.decision_hints.as_ref())),
             duration_ms: millis(started.elapsed()),
             result_summary: serde_json::json!({"answered_as": response.call_id}),
             card: None,
@@ -545,13 +545,13 @@ impl Shared {
     }
 }
 
-fn is_read(entry: &Entry) -> bool {
+fn is_read(entry: &CatalogEntry) -> bool {
     entry.def.meta.capability == CapabilityTier::Read
 }
 
 /// Builds the refusal for `limit` calls made in the last minute. `wait` is the time until the next free slot, in
 /// milliseconds.
-fn too_often(limit: u32, wait: u64) -> Refusal {
+fn too_often(limit: u32, wait: u64) -> CallRefusal {
     let seconds = wait.div_ceil(1_000);
     let error = ToolError::new(
         ErrorCode::SafetyRateLimited,
@@ -565,15 +565,17 @@ fn too_often(limit: u32, wait: u64) -> Refusal {
         format_args!("the same call in {seconds} s"),
     )
     .with(
-        Figures::new(FigureUnit::Count, limit, u64::from(limit).saturating_add(1)).leaving(0).freeing_in(Some(seconds)),
+        RuleFigures::new(FigureUnit::Count, limit, u64::from(limit).saturating_add(1))
+            .leaving(0)
+            .freeing_in(Some(seconds)),
     )])
     .detail("retry_after_ms", wait);
-    Refusal { status: Status::Blocked, error }
+    CallRefusal { status: CallStatus::Blocked, error }
 }
 
 /// Resolution of a key left by an ended process, according to the ledger.
-enum Adopted {
-    Fresh(Claim),
+enum KeyResolution {
+    Fresh(KeyClaim),
     Answered(Box<ToolResponse>),
 }
 
@@ -585,7 +587,7 @@ fn placed_without_answer(call_id: CallId, hash: B256, bridge: bool, status: &str
         format!("An earlier run signed order {hash} and ended before it could respond. The order is {status}.");
     ToolResponse {
         call_id,
-        status: Status::Partial,
+        status: CallStatus::Partial,
         data: Some(serde_json::json!({ name: hash, "status": status })),
         error: None,
         decision_hints: Some(serde_json::json!({ "answered_by": "ledger" })),
@@ -595,19 +597,19 @@ fn placed_without_answer(call_id: CallId, hash: B256, bridge: bool, status: &str
 
 /// Builds the answer to a call whose process signed a transaction and ended before it answered. It contains the
 /// ledger's record; the tool's own result is lost.
-fn left_without_answer(call_id: CallId, succeeded: bool, transactions: &[B256]) -> ToolResponse {
+fn orphaned_answer(call_id: CallId, succeeded: bool, transactions: &[B256]) -> ToolResponse {
     let hints = serde_json::json!({ "answered_by": "ledger", "succeeded": succeeded, "transactions": transactions });
     if !succeeded {
         let error = ToolError::new(
             ErrorCode::ExecutionTxReverted,
             "an earlier run signed this and ended before it could respond; its transaction is in a block and reverted",
         );
-        let failed = ToolResponse::failed(call_id, Status::Error, error);
+        let failed = ToolResponse::failed(call_id, CallStatus::Error, error);
         return ToolResponse { decision_hints: Some(hints), ..failed };
     }
     let explanation = "An earlier run did this and ended before it could respond. Its transactions are in blocks and \
                        succeeded; read the resulting figures from the chain.";
-    let (status, explanation) = (Status::Partial, Some(explanation.to_owned()));
+    let (status, explanation) = (CallStatus::Partial, Some(explanation.to_owned()));
     ToolResponse { call_id, status, data: None, error: None, decision_hints: Some(hints), explanation }
 }
 
@@ -616,7 +618,7 @@ const AMOUNT: &str = "amount";
 
 /// Converts a whole JSON number to the text of an amount. A number with a fraction or an exponent is rejected: it was
 /// parsed as a float and may have lost digits.
-fn exact_amount(entry: &Entry, params: &mut Value) -> Result<(), ToolError> {
+fn exact_amount(entry: &CatalogEntry, params: &mut Value) -> Result<(), ToolError> {
     let is_text = entry.input_schema.pointer("/properties/amount/type").is_some_and(|kind| kind == "string");
     let Some(Value::Number(number)) = params.get(AMOUNT).filter(|_| is_text) else { return Ok(()) };
     if !number.is_i64() && !number.is_u64() {
@@ -634,16 +636,16 @@ fn exact_amount(entry: &Entry, params: &mut Value) -> Result<(), ToolError> {
 }
 
 /// Parses the parameters into the tool's own type and binds them to a job.
-fn bound(entry: &Entry, params: &Value) -> Result<Job, ToolError> {
+fn bound(entry: &CatalogEntry, params: &Value) -> Result<ToolJob, ToolError> {
     Ok(match entry.def.handler {
-        Handler::Read(bind) => Job::Read(bind(params, &entry.parameters)?),
-        Handler::Write(bind) => Job::Write(bind(params, &entry.parameters)?),
+        Handler::Read(bind) => ToolJob::Read(bind(params, &entry.parameters)?),
+        Handler::Write(bind) => ToolJob::Write(bind(params, &entry.parameters)?),
     })
 }
 
 /// Stores the response under its key, or releases the key. If storing fails, the response is returned with a note. The
 /// key is then free again once the call counts as abandoned.
-async fn settle(claim: Option<Claim>, mut response: ToolResponse, keep: bool) -> ToolResponse {
+async fn settle(claim: Option<KeyClaim>, mut response: ToolResponse, keep: bool) -> ToolResponse {
     let Some(claim) = claim else { return response };
     let settled = if keep { claim.keep(&response).await } else { claim.release().await };
     failpoint::reach(Failpoint::Kept);

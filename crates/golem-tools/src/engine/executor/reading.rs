@@ -4,10 +4,10 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::ending::{Ended, Refusal, ended_badly, failure};
-use super::{Running, Shared};
+use super::call_end::{CallEnd, CallRefusal, ended_badly, failure};
+use super::{RunningCall, Shared};
 use crate::engine::context::CallContext;
-use crate::engine::tool::{ReadJob, Reply};
+use crate::engine::tool::{ReadJob, ToolReply};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{EventKind, ToolOverrun};
 use bardo_base::model::ToolMeta;
@@ -21,13 +21,13 @@ impl Shared {
         meta: &ToolMeta,
         started: Instant,
         job: ReadJob,
-    ) -> Result<Ended, Refusal> {
+    ) -> Result<CallEnd, CallRefusal> {
         let mut task = Guard::new(self, context.clone(), started, tokio::spawn(job(context.clone())));
         let budget = meta.tick_budget;
         let joined = match timeout(budget.limit(), &mut task.handle).await {
             Ok(joined) => Some(joined),
             Err(_) => {
-                context.say(EventKind::ToolOverrun(ToolOverrun { budget_ms: budget.limit_millis() }));
+                context.emit(EventKind::ToolOverrun(ToolOverrun { budget_ms: budget.limit_millis() }));
                 timeout(budget.cancel_after() - budget.limit(), &mut task.handle).await.ok()
             }
         };
@@ -46,7 +46,7 @@ impl Shared {
             .into());
         };
         let reply = joined.map_err(|error| ended_badly(meta, error))?;
-        Ok(Ended::success(reply?))
+        Ok(CallEnd::success(reply?))
     }
 }
 
@@ -55,7 +55,7 @@ struct Guard<'a> {
     shared: &'a Shared,
     context: CallContext,
     started: Instant,
-    handle: JoinHandle<Result<Reply<Value>, ToolError>>,
+    handle: JoinHandle<Result<ToolReply<Value>, ToolError>>,
     over: bool,
 }
 
@@ -64,9 +64,9 @@ impl<'a> Guard<'a> {
         shared: &'a Shared,
         context: CallContext,
         started: Instant,
-        handle: JoinHandle<Result<Reply<Value>, ToolError>>,
+        handle: JoinHandle<Result<ToolReply<Value>, ToolError>>,
     ) -> Self {
-        shared.running().insert(context.call_id(), Running::Read(handle.abort_handle()));
+        shared.running().insert(context.call_id(), RunningCall::Read(handle.abort_handle()));
         Self { shared, context, started, handle, over: false }
     }
 }

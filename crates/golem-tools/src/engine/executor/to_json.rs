@@ -4,9 +4,9 @@
 use serde_json::{Map, Value, json};
 
 use bardo_base::units::TokenAmount;
-use bardo_safety::guardian::Opinion;
-use bardo_safety::pipeline::{Committed, Preview, State};
-use bardo_safety::value::Valued;
+use bardo_safety::guardian::GuardianOpinion;
+use bardo_safety::pipeline::{CommitOutcome, CommitState, Preview};
+use bardo_safety::value::ValuedAmount;
 use bardo_safety::verdict::Verdict;
 use golem_chain::token::TokenId;
 
@@ -53,7 +53,7 @@ pub(super) fn preview(preview: &Preview) -> Value {
 }
 
 /// Serializes the safety-guardian's opinion of an action above the hot lane.
-pub(super) fn opinion(opinion: &Opinion) -> Value {
+pub(super) fn opinion(opinion: &GuardianOpinion) -> Value {
     json!({"agrees": opinion.agrees, "why": opinion.why})
 }
 
@@ -65,7 +65,7 @@ fn token(id: TokenId) -> String {
     }
 }
 
-fn valued(one: &Valued) -> Value {
+fn valued(one: &ValuedAmount) -> Value {
     let amount = TokenAmount::new(one.amount, one.token.decimals).map(|amount| amount.to_string());
     json!({
         "token": one.token.symbol,
@@ -80,7 +80,7 @@ fn verdicts(all: &[Verdict]) -> Vec<Value> {
 
 /// Balances before and after, in whole tokens, of the plan's tokens. The source is the chain where known, otherwise the
 /// last simulation.
-fn moves(committed: &Committed) -> impl Iterator<Item = Value> {
+fn moves(committed: &CommitOutcome) -> impl Iterator<Item = Value> {
     let proposal = committed.framed.proposal();
     let moved = committed.truth.as_ref().map_or(&committed.simulated.moves, |truth| &truth.moves);
     moved.iter().filter_map(|moved| {
@@ -96,7 +96,7 @@ fn moves(committed: &Committed) -> impl Iterator<Item = Value> {
 }
 
 /// Serializes the outcome of a plan, to be merged with the tool's own hints.
-pub(super) fn committed(committed: &Committed) -> Map<String, Value> {
+pub(super) fn committed(committed: &CommitOutcome) -> Map<String, Value> {
     let transactions = committed.legs.iter().map(|leg| {
         json!({
             "purpose": leg.purpose.as_str(), "hash": leg.hash, "nonce": leg.nonce, "state": leg.state,
@@ -105,12 +105,12 @@ pub(super) fn committed(committed: &Committed) -> Map<String, Value> {
         })
     });
     let state = match &committed.state {
-        State::Simulated => "simulated",
-        State::Done => "done",
-        State::Placed => "placed",
-        State::Reverted => "reverted",
-        State::Unclear => "unclear",
-        State::Stopped { .. } => "stopped",
+        CommitState::Simulated => "simulated",
+        CommitState::Done => "done",
+        CommitState::Placed => "placed",
+        CommitState::Reverted => "reverted",
+        CommitState::Unclear => "unclear",
+        CommitState::Stopped { .. } => "stopped",
     };
     let mut told = Map::new();
     told.insert("state".to_owned(), json!(state));

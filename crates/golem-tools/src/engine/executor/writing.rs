@@ -13,23 +13,23 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{Instrument as _, debug_span, instrument};
 
-use super::ending::{Ended, Refusal, ended_badly, failure};
-use super::holding::{ByHand, Hold};
-use super::{Executor, Job, Running, Shared, bound, settle, to_json};
-use crate::engine::acting::{Acting, ApprovalMode};
-use crate::engine::catalog::Entry;
+use super::call_end::{CallEnd, CallRefusal, ended_badly, failure};
+use super::offer::{OfferReceiver, OperatorCommit};
+use super::{Executor, RunningCall, Shared, ToolJob, bound, settle, to_json};
+use crate::engine::catalog::CatalogEntry;
 use crate::engine::context::CallContext;
-use crate::engine::keys::Claim;
-use crate::engine::tool::{Deliver, Prepared, Reply, WriteJob};
-use crate::engine::world::WorldChain;
+use crate::engine::environment::ConnectedChain;
+use crate::engine::keys::KeyClaim;
+use crate::engine::tool::{AnswerBuilder, PreparedWrite, ToolReply, WriteJob};
+use crate::engine::write_access::{ApprovalMode, WriteAccess};
 use bardo_base::error::{ErrorCode, ErrorGroup, ToolError};
 use bardo_base::fabric::{EventKind, ToolOverrun, TxState};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::model::{Phase, ToolMeta};
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{AnswerError, ApprovalNeed, AskRefused, AskedBy, Consent, Decision};
-use bardo_safety::pipeline::{AccountLock, Committed, PhaseRequest, Preview, State};
-use bardo_session::envelope::{Status, ToolResponse};
+use bardo_safety::pipeline::{AccountLock, CommitOutcome, CommitState, PhaseRequest, Preview};
+use bardo_session::envelope::{CallStatus, ToolResponse};
 
 /// Options of a call beside its parameters.
 #[derive(Debug, Clone)]
@@ -42,11 +42,11 @@ pub(super) struct CallOptions {
 
 /// Cancellation state of a write.
 #[derive(Debug, Default)]
-pub(super) struct CancelState(Mutex<Stage>);
+pub(super) struct CancelState(Mutex<WriteStage>);
 
 /// Progress of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Stage {
+enum WriteStage {
     /// Preparing, checking and simulating, limited by the tool's budget.
     #[default]
     Preparing,
@@ -61,7 +61,7 @@ enum Stage {
 }
 
 impl CancelState {
-    fn stage(&self) -> MutexGuard<'_, Stage> {
+    fn stage(&self) -> MutexGuard<'_, WriteStage> {
         self.0.lock()
     }
 
@@ -69,9 +69,9 @@ impl CancelState {
     ///
     /// # Errors
     /// `TOOL_CANCELLED` if the write was cancelled.
-    fn advance(&self, to: Stage) -> Result<(), Refusal> {
+    fn advance(&self, to: WriteStage) -> Result<(), CallRefusal> {
         let mut stage = self.stage();
-        if *stage == Stage::Cancelled {
+        if *stage == WriteStage::Cancelled {
             return Err(ToolError::new(ErrorCode::ToolCancelled, "it was cancelled before anything was signed").into());
         }
         *stage = to;
@@ -81,22 +81,22 @@ impl CancelState {
     /// Cancels the write; returns false if signing has begun.
     pub(super) fn cancel(&self) -> bool {
         let mut stage = self.stage();
-        let free = *stage != Stage::Committing;
+        let free = *stage != WriteStage::Committing;
         if free {
-            *stage = Stage::Cancelled;
+            *stage = WriteStage::Cancelled;
         }
         free
     }
 
     fn preparing(&self) -> bool {
-        *self.stage() == Stage::Preparing
+        *self.stage() == WriteStage::Preparing
     }
 
     /// True if the elapsed time is due to the tool, the pipeline or the chain, and not to the operator.
-    fn takes_its_time(&self) -> bool {
+    fn is_slow_elsewhere(&self) -> bool {
         match *self.stage() {
-            Stage::Preparing | Stage::Clearing | Stage::Committing => true,
-            Stage::Asking | Stage::Cancelled => false,
+            WriteStage::Preparing | WriteStage::Clearing | WriteStage::Committing => true,
+            WriteStage::Asking | WriteStage::Cancelled => false,
         }
     }
 }
@@ -106,10 +106,10 @@ impl Executor {
     pub(super) async fn write(
         &self,
         context: &CallContext,
-        entry: &Arc<Entry>,
+        entry: &Arc<CatalogEntry>,
         started: Instant,
         (job, params, wishes): (WriteJob, Value, CallOptions),
-        (claim, hold): (Option<Claim>, Option<Hold>),
+        (claim, hold): (Option<KeyClaim>, Option<OfferReceiver>),
     ) -> ToolResponse {
         let leave = Arc::new(CancelState::default());
         let meta = entry.def.meta;
@@ -131,8 +131,8 @@ impl Executor {
         let joined = match timeout(budget.limit(), &mut guard.handle).await {
             Ok(joined) => joined,
             Err(_) => {
-                if leave.takes_its_time() {
-                    context.say(EventKind::ToolOverrun(ToolOverrun { budget_ms: budget.limit_millis() }));
+                if leave.is_slow_elsewhere() {
+                    context.emit(EventKind::ToolOverrun(ToolOverrun { budget_ms: budget.limit_millis() }));
                 }
                 tokio::select! {
                     joined = &mut guard.handle => joined,
@@ -156,13 +156,13 @@ impl Executor {
 }
 
 /// Builds the error for a signed transaction that is not included, or lacks confirmations, after the waiting time.
-fn unsettled(committed: &Committed) -> Option<ToolError> {
+fn unsettled(committed: &CommitOutcome) -> Option<ToolError> {
     let open = committed.legs.iter().find(|leg| !matches!(leg.state, TxState::Confirmed | TxState::Reverted))?;
     let said = format_args!("transaction {} was signed, but did not settle within the timeout", open.hash);
     Some(ToolError::new(ErrorCode::ExecutionTxTimeout, said).detail("tx_hash", open.hash.to_string()))
 }
 
-fn timed_out(meta: &ToolMeta) -> Refusal {
+fn timed_out(meta: &ToolMeta) -> CallRefusal {
     let seconds = meta.tick_budget.cancel_after().as_secs();
     ToolError::new(
         ErrorCode::ToolTimeout,
@@ -190,7 +190,7 @@ impl<'a> Guard<'a> {
         handle: JoinHandle<ToolResponse>,
         leave: Arc<CancelState>,
     ) -> Self {
-        let running = Running::Write(handle.abort_handle(), Arc::clone(&leave));
+        let running = RunningCall::Write(handle.abort_handle(), Arc::clone(&leave));
         shared.running().insert(context.call_id(), running);
         Self { shared, context, started, handle, leave, over: false }
     }
@@ -213,13 +213,13 @@ impl Drop for Guard<'_> {
 struct WriteTask {
     shared: Arc<Shared>,
     context: CallContext,
-    entry: Arc<Entry>,
+    entry: Arc<CatalogEntry>,
     wishes: CallOptions,
     leave: Arc<CancelState>,
-    claim: Option<Claim>,
-    hold: Option<Hold>,
+    claim: Option<KeyClaim>,
+    hold: Option<OfferReceiver>,
     /// Operator's approval, given together with the commit.
-    by_hand: Option<ByHand>,
+    by_hand: Option<OperatorCommit>,
     /// Hashes of agents' orders that blocked this write and were cancelled for it.
     cleared: Vec<B256>,
     /// True if the commit panicked, so that this task does not know what was signed.
@@ -229,7 +229,7 @@ struct WriteTask {
 impl Drop for WriteTask {
     /// Releases the key of a call that was cancelled or failed before signing.
     fn drop(&mut self) {
-        if *self.leave.stage() == Stage::Committing {
+        if *self.leave.stage() == WriteStage::Committing {
             return;
         }
         if let (Some(claim), Ok(runtime)) = (self.claim.take(), Handle::try_current()) {
@@ -244,7 +244,7 @@ impl Drop for WriteTask {
 /// Preview, with the function that turns its outcome into the tool's answer.
 struct Previewed {
     preview: Arc<Preview>,
-    deliver: Deliver,
+    deliver: AnswerBuilder,
     /// Account lock count before the preview was prepared; `None` if the lock was held.
     turns: Option<u64>,
 }
@@ -264,7 +264,7 @@ impl WriteTask {
     async fn run(mut self, job: WriteJob, params: Value, started: Instant) -> ToolResponse {
         let ended = self.attempt(job, params).await.unwrap_or_else(Into::into);
         // Whatever was signed must never be signed again under the same key, whatever the outcome.
-        let keep = *self.leave.stage() == Stage::Committing && ended.reply.is_some();
+        let keep = *self.leave.stage() == WriteStage::Committing && ended.reply.is_some();
         let response = self.shared.answer(&self.context, &self.entry.def.meta, started, ended);
         if self.broke {
             // The key stays taken, without an answer. The ledger records the outcome of the call.
@@ -275,7 +275,7 @@ impl WriteTask {
         response
     }
 
-    async fn attempt(&mut self, job: WriteJob, mut params: Value) -> Result<Ended, Refusal> {
+    async fn attempt(&mut self, job: WriteJob, mut params: Value) -> Result<CallEnd, CallRefusal> {
         let shared = Arc::clone(&self.shared);
         let Some(acting) = &shared.acting else {
             let error = ToolError::new(ErrorCode::WalletNotConfigured, "nothing can be signed: no account is set up");
@@ -287,7 +287,7 @@ impl WriteTask {
         // An action that was previewed and committed by its permit runs unchanged or not at all.
         let as_it_is = self.hold.is_some();
         if let Some(hold) = self.hold.take() {
-            self.leave.advance(Stage::Asking)?;
+            self.leave.advance(WriteStage::Asking)?;
             self.by_hand = hold.wait(&previewed.preview).await?;
         }
         // An action that was approved in one mode must not run in the other.
@@ -296,7 +296,7 @@ impl WriteTask {
         }
         let (consent, turn) = loop {
             match self.consent(acting, &mut previewed, &params).await? {
-                Answered::Consent(consent) => {
+                ConsentAnswer::Consent(consent) => {
                     let turn = self.turn(acting, &previewed.preview).await?;
                     let stale = turn.as_ref().is_some_and(|turn| previewed.turns != Some(turn.count()));
                     let mut consent = Some(consent);
@@ -307,7 +307,7 @@ impl WriteTask {
                         consent = self.without_asking(acting, &previewed.preview);
                     }
                     if let Some(turn) = turn.as_ref().filter(|_| consent.is_some() && !acting.only_rehearses(then)) {
-                        let cleared = self.clear_the_way(acting, &previewed.preview, turn).await?;
+                        let cleared = self.cancel_blocking_orders(acting, &previewed.preview, turn).await?;
                         if cleared && as_it_is {
                             return Err(refused(ToolError::new(ErrorCode::PermitMismatch, CLEARED)));
                         }
@@ -321,9 +321,9 @@ impl WriteTask {
                         break (consent, turn);
                     }
                 }
-                Answered::Edit(amount) => {
+                ConsentAnswer::Edit(amount) => {
                     edit(&mut params, amount)?;
-                    self.leave.advance(Stage::Preparing)?;
+                    self.leave.advance(WriteStage::Preparing)?;
                     previewed = self.preview(acting, self.bind(&params)?, &params).await?;
                 }
             }
@@ -333,7 +333,7 @@ impl WriteTask {
             // back.
             return self.rehearse(acting, previewed).await;
         }
-        self.leave.advance(Stage::Committing)?;
+        self.leave.advance(WriteStage::Committing)?;
         if let Some(claim) = &self.claim {
             claim.begin_acting().await?;
         }
@@ -346,7 +346,7 @@ impl WriteTask {
         match committed {
             Ok(committed) => {
                 let mut ended = self.ended(&previewed.preview, previewed.deliver, &committed)?;
-                if committed.state == State::Reverted {
+                if committed.state == CommitState::Reverted {
                     let why = acting.pipeline.why_reverted(&committed).await;
                     ended.error = Some(ToolError::new(ErrorCode::ExecutionTxReverted, why));
                 }
@@ -360,7 +360,7 @@ impl WriteTask {
     }
 
     /// Ends a call whose action is only rehearsed.
-    async fn rehearse(&mut self, acting: &Acting, previewed: Previewed) -> Result<Ended, Refusal> {
+    async fn rehearse(&mut self, acting: &WriteAccess, previewed: Previewed) -> Result<CallEnd, CallRefusal> {
         let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
         let rehearsed = rehearsed.map_err(|refusal| refused(refusal.error()))?;
         self.ended(&previewed.preview, previewed.deliver, &rehearsed)
@@ -371,7 +371,12 @@ impl WriteTask {
     ///
     /// # Errors
     /// `ORDER_STILL_OPEN` if a cancellation needs approval, fails or does not settle in time.
-    async fn clear_the_way(&mut self, acting: &Acting, preview: &Preview, turn: &AccountLock) -> Result<bool, Refusal> {
+    async fn cancel_blocking_orders(
+        &mut self,
+        acting: &WriteAccess,
+        preview: &Preview,
+        turn: &AccountLock,
+    ) -> Result<bool, CallRefusal> {
         let before = self.cleared.len();
         for _ in 0..MOST_CLEARED {
             let asked = PhaseRequest { phase: preview.phase, own: Some(acting.phase.clone()) };
@@ -384,31 +389,31 @@ impl WriteTask {
             let Some(consent) = self.without_asking(acting, &clearing.preview) else {
                 return Err(uncleared(&"the cancellation needs your approval"));
             };
-            self.leave.advance(Stage::Clearing)?;
+            self.leave.advance(WriteStage::Clearing)?;
             let permit_id = clearing.preview.permit.permit_id;
             let committed = acting.pipeline.commit_in(turn.clone(), permit_id, consent).await;
             let committed = committed.map_err(|refusal| uncleared(&refusal.message))?;
-            if committed.state != State::Done {
+            if committed.state != CommitState::Done {
                 return Err(uncleared(&"the cancellation is not settled yet"));
             }
             self.cleared.push(clearing.order);
-            self.leave.advance(Stage::Preparing)?;
+            self.leave.advance(WriteStage::Preparing)?;
         }
         Ok(self.cleared.len() > before)
     }
 
-    fn bind(&self, params: &Value) -> Result<WriteJob, Refusal> {
+    fn bind(&self, params: &Value) -> Result<WriteJob, CallRefusal> {
         match bound(&self.entry, params)? {
-            Job::Write(job) => Ok(job),
-            Job::Read(_) => {
+            ToolJob::Write(job) => Ok(job),
+            ToolJob::Read(_) => {
                 Err(ToolError::new(ErrorCode::ToolPanicked, "internal error: a write became a read").into())
             }
         }
     }
 
     /// Returns the account lock count of each chain; `None` while the lock is held.
-    fn turns(&self, acting: &Acting) -> Result<Vec<(u64, Option<u64>)>, Refusal> {
-        let chains = self.shared.world.chains().iter().map(WorldChain::network);
+    fn turns(&self, acting: &WriteAccess) -> Result<Vec<(u64, Option<u64>)>, CallRefusal> {
+        let chains = self.shared.world.chains().iter().map(ConnectedChain::network);
         let turns = chains.map(|network| {
             let turns = acting.pipeline.turns(network.chain_id, acting.account.address());
             Ok((network.chain_id, turns.map_err(|refusal| refused(refusal.error()))?))
@@ -420,10 +425,10 @@ impl WriteTask {
     /// running. In that case the tool's proposal is based on outdated state.
     async fn preview_undisturbed(
         &self,
-        acting: &Acting,
+        acting: &WriteAccess,
         mut job: WriteJob,
         params: &Value,
-    ) -> Result<Previewed, Refusal> {
+    ) -> Result<Previewed, CallRefusal> {
         let mut left = OVERTAKEN;
         loop {
             let before = self.turns(acting)?;
@@ -437,13 +442,13 @@ impl WriteTask {
                 return Err(refusal);
             }
             acting.pipeline.record_overtaken(self.context.call_id(), &self.shared.golem_id).await;
-            self.until_nobody_acts(acting).await?;
+            self.wait_until_idle(acting).await?;
             job = self.bind(params)?;
         }
     }
 
     /// Waits until no other action of the account is running, at most [`OTHERS_ACT`].
-    async fn until_nobody_acts(&self, acting: &Acting) -> Result<(), Refusal> {
+    async fn wait_until_idle(&self, acting: &WriteAccess) -> Result<(), CallRefusal> {
         let clock = &self.shared.world.clock;
         let until = clock.steady_millis().saturating_add(OTHERS_ACT.as_secs() * 1_000);
         while self.turns(acting)?.iter().any(|(_, turns)| turns.is_none()) && clock.steady_millis() < until {
@@ -454,14 +459,14 @@ impl WriteTask {
 
     /// Prepares a proposal and runs the pipeline's preview. If the endpoints contradict each other without a majority,
     /// the tool proposes from each endpoint alone, and the pipeline, which queries all of them, decides.
-    async fn preview(&self, acting: &Acting, job: WriteJob, params: &Value) -> Result<Previewed, Refusal> {
+    async fn preview(&self, acting: &WriteAccess, job: WriteJob, params: &Value) -> Result<Previewed, CallRefusal> {
         if let Some(orders) = acting.pipeline.orders() {
             orders.settle_expired(acting.account.address()).await;
         }
         let turns = self.turns(acting)?;
         let prepared = job(self.context.clone()).instrument(debug_span!("prepare")).await;
         let contradiction = match prepared {
-            Ok(prepared) => return self.look(acting, prepared, &turns).await,
+            Ok(prepared) => return self.run_preview(acting, prepared, &turns).await,
             Err(error) if error.code() == ErrorCode::ChainInconsistent => error,
             Err(error) => return Err(error.into()),
         };
@@ -472,9 +477,9 @@ impl WriteTask {
         }
         // A superfluous approval costs gas; a missing one makes the transaction fail.
         proposed.sort_by_key(|prepared| std::cmp::Reverse(prepared.proposal.legs.len()));
-        let mut refusal = Refusal::from(contradiction);
+        let mut refusal = CallRefusal::from(contradiction);
         for prepared in proposed {
-            match self.look(acting, prepared, &turns).await {
+            match self.run_preview(acting, prepared, &turns).await {
                 Ok(previewed) => return Ok(previewed),
                 Err(refused) => refusal = refused,
             }
@@ -483,12 +488,12 @@ impl WriteTask {
     }
 
     /// Runs the pipeline's preview on a proposal.
-    async fn look(
+    async fn run_preview(
         &self,
-        acting: &Acting,
-        prepared: Prepared,
+        acting: &WriteAccess,
+        prepared: PreparedWrite,
         turns: &[(u64, Option<u64>)],
-    ) -> Result<Previewed, Refusal> {
+    ) -> Result<Previewed, CallRefusal> {
         let mut proposal = prepared.proposal;
         // The tool must not choose the caller's identity.
         proposal.tool = self.entry.def.meta;
@@ -505,7 +510,7 @@ impl WriteTask {
 
     /// Waits for the account lock until the permit expires. Returns `None` for an action that only cancels or revokes:
     /// the pipeline takes the lock itself, with a short timeout.
-    async fn turn(&self, acting: &Acting, preview: &Preview) -> Result<Option<AccountLock>, Refusal> {
+    async fn turn(&self, acting: &WriteAccess, preview: &Preview) -> Result<Option<AccountLock>, CallRefusal> {
         if preview.simulated.takes_back {
             return Ok(None);
         }
@@ -516,7 +521,7 @@ impl WriteTask {
     }
 
     /// Returns the consent that applies without asking; `None` if the operator would have to be asked.
-    fn without_asking(&self, acting: &Acting, preview: &Preview) -> Option<Consent> {
+    fn without_asking(&self, acting: &WriteAccess, preview: &Preview) -> Option<Consent> {
         match &preview.needs {
             ApprovalNeed::Instant | ApprovalNeed::Notify => Some(Consent::None),
             ApprovalNeed::Delay { .. } => None,
@@ -531,31 +536,31 @@ impl WriteTask {
     #[instrument(level = "debug", name = "approve", skip_all, fields(permit_id = %previewed.preview.permit.permit_id))]
     async fn consent(
         &mut self,
-        acting: &Acting,
+        acting: &WriteAccess,
         previewed: &mut Previewed,
         params: &Value,
-    ) -> Result<Answered, Refusal> {
+    ) -> Result<ConsentAnswer, CallRefusal> {
         let desk = acting.pipeline.desk();
         let needs_yes = match &previewed.preview.needs {
-            ApprovalNeed::Instant | ApprovalNeed::Notify => return Ok(Answered::Consent(Consent::None)),
+            ApprovalNeed::Instant | ApprovalNeed::Notify => return Ok(ConsentAnswer::Consent(Consent::None)),
             ApprovalNeed::Delay { .. } => false,
             ApprovalNeed::Approval { .. } => true,
         };
-        if let Some(ByHand { confirmation, proof }) = self.by_hand.take() {
+        if let Some(OperatorCommit { confirmation, proof }) = self.by_hand.take() {
             let approved = desk.ask_approved(Arc::clone(&previewed.preview), &confirmation, proof);
             let mut ticket = approved.map_err(|why| refused(ToolError::new(ErrorCode::ApprovalRequired, why)))?;
             let expired = || Err(refused(ToolError::new(ErrorCode::PermitExpired, AnswerError::Expired)));
             return self.concluded(ticket.decision().await).unwrap_or_else(expired);
         }
         if let Some(yes) = desk.granted(&previewed.preview) {
-            return Ok(Answered::Consent(Consent::Approved(yes)));
+            return Ok(ConsentAnswer::Consent(Consent::Approved(yes)));
         }
         match self.wishes.approve.unwrap_or(acting.approve) {
-            ApprovalMode::Always if needs_yes => return Ok(Answered::Consent(Consent::Always)),
+            ApprovalMode::Always if needs_yes => return Ok(ConsentAnswer::Consent(Consent::Always)),
             ApprovalMode::Never if needs_yes => return Err(unapproved(&previewed.preview)),
             ApprovalMode::Always | ApprovalMode::Never | ApprovalMode::Ask => {}
         }
-        self.leave.advance(Stage::Asking)?;
+        self.leave.advance(WriteStage::Asking)?;
         let mut ticket = desk.ask_for(Arc::clone(&previewed.preview), self.wishes.asked_by.clone());
         loop {
             if let Some(concluded) = self.concluded(ticket.decision().await) {
@@ -579,12 +584,12 @@ impl WriteTask {
     }
 
     /// Converts a decision to a result; `None` if the operator must be asked again.
-    fn concluded(&self, decision: Decision) -> Option<Result<Answered, Refusal>> {
+    fn concluded(&self, decision: Decision) -> Option<Result<ConsentAnswer, CallRefusal>> {
         Some(match decision {
             Decision::PermitExpired => return None,
             Decision::NotAsked(refused_to_ask) => Err(not_asked(&refused_to_ask)),
-            Decision::Approved(yes) => Ok(Answered::Consent(Consent::Approved(yes))),
-            Decision::Edit { amount } => Ok(Answered::Edit(amount)),
+            Decision::Approved(yes) => Ok(ConsentAnswer::Consent(Consent::Approved(yes))),
+            Decision::Edit { amount } => Ok(ConsentAnswer::Edit(amount)),
             decided @ (Decision::Refused { .. } | Decision::RefusedAndHalted { .. }) => {
                 if let Decision::RefusedAndHalted { reason } = &decided {
                     self.halt(reason);
@@ -615,7 +620,12 @@ impl WriteTask {
 
     /// Builds the outcome from the tool's answer. If the tool fails after something was signed, the outcome still
     /// reports the transactions.
-    fn ended(&self, preview: &Preview, deliver: Deliver, committed: &Committed) -> Result<Ended, Refusal> {
+    fn ended(
+        &self,
+        preview: &Preview,
+        deliver: AnswerBuilder,
+        committed: &CommitOutcome,
+    ) -> Result<CallEnd, CallRefusal> {
         let mut hints = to_json::committed(committed);
         if let Some(opinion) = &preview.opinion {
             hints.insert("guardian".to_owned(), to_json::opinion(opinion));
@@ -624,21 +634,21 @@ impl WriteTask {
             hints.insert("cancelled_orders".to_owned(), self.cleared.iter().map(B256::to_string).collect());
         }
         let (status, error) = match &committed.state {
-            State::Simulated => {
+            CommitState::Simulated => {
                 hints.insert("permit".to_owned(), to_json::preview(preview));
-                (Status::Simulated, None)
+                (CallStatus::Simulated, None)
             }
-            State::Done => (Status::Success, None),
-            State::Placed => (Status::Partial, None),
+            CommitState::Done => (CallStatus::Success, None),
+            CommitState::Placed => (CallStatus::Partial, None),
             // Not an error of the call: the action continues by itself, and calling again would execute it twice.
-            State::Unclear => (Status::Partial, unsettled(committed)),
-            State::Reverted => {
+            CommitState::Unclear => (CallStatus::Partial, unsettled(committed)),
+            CommitState::Reverted => {
                 let error =
                     ToolError::new(ErrorCode::ExecutionTxReverted, "the transaction is in a block and reverted");
-                (Status::Error, Some(error))
+                (CallStatus::Error, Some(error))
             }
-            State::Stopped { code, why } => {
-                let Refusal { status, error } = refused(ToolError::new(*code, why));
+            CommitState::Stopped { code, why } => {
+                let CallRefusal { status, error } = refused(ToolError::new(*code, why));
                 (status, Some(error))
             }
         };
@@ -655,7 +665,7 @@ impl WriteTask {
                 }
                 reply
             }
-            Err(error) => Reply {
+            Err(error) => ToolReply {
                 output: Value::Null,
                 decision_hints: Some(Value::Object(hints)),
                 explanation: format!(
@@ -664,12 +674,12 @@ impl WriteTask {
                 ),
             },
         };
-        Ok(Ended { status, reply: Some(reply), error })
+        Ok(CallEnd { status, reply: Some(reply), error })
     }
 }
 
 /// Answer of the operator or of a standing approval.
-enum Answered {
+enum ConsentAnswer {
     Consent(Consent),
     Edit(String),
 }
@@ -679,25 +689,25 @@ const CLEARED: &str =
     "an agent's order delayed this exit and was cancelled; the preview still counted it. Preview the exit again";
 
 /// Builds the refusal for an exit that is blocked by an agent's open order.
-fn uncleared(why: &dyn std::fmt::Display) -> Refusal {
+fn uncleared(why: &dyn std::fmt::Display) -> CallRefusal {
     let what = format_args!("an agent's order of the same pair delays this exit and was not cancelled: {why}");
     let error = ToolError::new(ErrorCode::OrderStillOpen, what);
     refused(error.suggest("Cancel the order with uniswapx_cancel_order, or try again in a few seconds."))
 }
 
 /// Maps denials of rules and of the pipeline to `blocked`, rejected approvals to `rejected`, and failures to `error`.
-fn refused(error: ToolError) -> Refusal {
+fn refused(error: ToolError) -> CallRefusal {
     let code = error.code();
     if code == ErrorCode::ApprovalRefused {
         return rejected(error);
     }
     // Every refusal of a pipeline check is a denial, whichever category its code belongs to.
     let blocked = code.is_denial() || code.group() == ErrorGroup::Safety || code == ErrorCode::ApprovalRequired;
-    Refusal { status: if blocked { Status::Blocked } else { Status::Error }, error }
+    CallRefusal { status: if blocked { CallStatus::Blocked } else { CallStatus::Error }, error }
 }
 
 /// Builds the refusal for an approval request that was not queued, with the time after which it can be repeated.
-fn not_asked(why: &AskRefused) -> Refusal {
+fn not_asked(why: &AskRefused) -> CallRefusal {
     let code = match why {
         AskRefused::RefusedBefore { .. } => ErrorCode::ApprovalRefused,
         AskRefused::TooMany { .. } => ErrorCode::SafetyRateLimited,
@@ -706,7 +716,7 @@ fn not_asked(why: &AskRefused) -> Refusal {
 }
 
 /// Replaces the amount of a call by the one that the operator wants.
-fn edit(params: &mut Value, amount: String) -> Result<(), Refusal> {
+fn edit(params: &mut Value, amount: String) -> Result<(), CallRefusal> {
     let Some(old) = params.get_mut("amount") else {
         let what = "the operator asked for another amount, but this call has no amount";
         return Err(ToolError::new(ErrorCode::ValidationFailed, what).into());
@@ -715,12 +725,12 @@ fn edit(params: &mut Value, amount: String) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn rejected(error: ToolError) -> Refusal {
-    Refusal { status: Status::Rejected, error }
+fn rejected(error: ToolError) -> CallRefusal {
+    CallRefusal { status: CallStatus::Rejected, error }
 }
 
 /// Builds the refusal for an action that needs approval when nobody may be asked. It contains the whole preview.
-fn unapproved(preview: &Preview) -> Refusal {
+fn unapproved(preview: &Preview) -> CallRefusal {
     let reasons = match &preview.needs {
         ApprovalNeed::Approval { reasons } => reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
         ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Delay { .. } => String::new(),

@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
-use super::sse::Events;
-use super::wire::{Answer, Style};
+use super::sse::EventParser;
+use super::wire::{ApiStyle, ModelAnswer};
 use bardo_base::config::RpcUrl;
 use bardo_base::text::SafeText;
 
@@ -39,10 +39,10 @@ const REMOVED: &str = "[secret removed]";
 
 /// Endpoint URL and key. Neither is ever shown in full.
 #[derive(Debug, Clone)]
-pub(super) struct Endpoint {
+pub(super) struct ModelEndpoint {
     client: Client,
     url: Url,
-    style: Style,
+    style: ApiStyle,
     key: Option<SecretString>,
     patience: Duration,
     /// Timeout for the whole answer, even if it keeps streaming.
@@ -65,7 +65,7 @@ pub enum ModelError {
 
 /// Error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AskError {
+pub enum EndpointError {
     /// Temporary error; the request may be repeated.
     #[error("{why}")]
     Again {
@@ -81,14 +81,14 @@ pub enum AskError {
     Never(SafeText),
 }
 
-impl Endpoint {
+impl ModelEndpoint {
     /// Creates the client. `patience` limits each wait for data; `longest` limits the whole answer.
     ///
     /// # Errors
     /// [`ModelError`]: the address cannot be used.
     pub(super) fn new(
         base: &RpcUrl,
-        style: Style,
+        style: ApiStyle,
         key: Option<SecretString>,
         [patience, longest]: [Duration; 2],
     ) -> Result<Self, ModelError> {
@@ -114,12 +114,12 @@ impl Endpoint {
     /// endpoint has no such list.
     ///
     /// # Errors
-    /// [`AskError`] if the endpoint does not answer or refuses.
-    pub(super) async fn lists(&self, model: &str) -> Result<Option<bool>, AskError> {
+    /// [`EndpointError`] if the endpoint does not answer or refuses.
+    pub(super) async fn lists(&self, model: &str) -> Result<Option<bool>, EndpointError> {
         let mut url = self.url.clone();
         let base = url.path().strip_suffix(self.style.path()).unwrap_or(url.path()).to_owned();
         url.set_path(&format!("{base}models"));
-        let failed = |why: &dyn std::fmt::Display| AskError::Again {
+        let failed = |why: &dyn std::fmt::Display| EndpointError::Again {
             why: text(&self.hidden(&why.to_string())),
             after: None,
             bytes: 0,
@@ -154,28 +154,32 @@ impl Endpoint {
 
     fn with_key(&self, request: RequestBuilder) -> RequestBuilder {
         let request = match (&self.key, self.style) {
-            (Some(key), Style::Openai) => request.bearer_auth(key.expose_secret()),
-            (Some(key), Style::Anthropic) => request.header("x-api-key", key.expose_secret()),
+            (Some(key), ApiStyle::Openai) => request.bearer_auth(key.expose_secret()),
+            (Some(key), ApiStyle::Anthropic) => request.header("x-api-key", key.expose_secret()),
             (None, _) => request,
         };
         match self.style {
-            Style::Anthropic => request.header("anthropic-version", "2023-06-01"),
-            Style::Openai => request,
+            ApiStyle::Anthropic => request.header("anthropic-version", "2023-06-01"),
+            ApiStyle::Openai => request,
         }
     }
 
     /// Sends a request and passes each new piece of text to `heard`.
     ///
     /// # Errors
-    /// [`AskError`] for a refused, broken, late or oversized answer, and for an answer that repeats the key.
-    pub(super) async fn ask(&self, body: &Value, mut heard: impl FnMut(&str) + Send) -> Result<Answer, AskError> {
+    /// [`EndpointError`] for a refused, broken, late or oversized answer, and for an answer that repeats the key.
+    pub(super) async fn ask(
+        &self,
+        body: &Value,
+        mut heard: impl FnMut(&str) + Send,
+    ) -> Result<ModelAnswer, EndpointError> {
         let until = Instant::now() + self.longest;
         let body = body.to_string();
         let request = self.client.post(self.url.clone()).header(header::CONTENT_TYPE, "application/json");
         let request = self.with_key(request);
         let sent = body.len();
         // The error text may contain the key.
-        let failed = |why: &dyn std::fmt::Display, bytes: usize| AskError::Again {
+        let failed = |why: &dyn std::fmt::Display, bytes: usize| EndpointError::Again {
             why: text(&self.hidden(&why.to_string())),
             after: None,
             bytes,
@@ -185,7 +189,7 @@ impl Endpoint {
             Err(_) => return Err(silent(sent)),
             Ok(Err(error)) if error.is_builder() => {
                 // This happens, for example, if the key contains a line break. The error text may contain the key.
-                return Err(AskError::Never(text(
+                return Err(EndpointError::Never(text(
                     &"cannot build the request: the key must be one line of plain letters",
                 )));
             }
@@ -196,8 +200,8 @@ impl Endpoint {
             return Err(self.refusal(answer).await);
         }
         let mut answer_bytes = answer;
-        let (mut events, mut whole, mut bytes) = (Events::default(), Answer::default(), 0_usize);
-        let mut veil = Veil { key: self.key(), held: String::new() };
+        let (mut events, mut whole, mut bytes) = (EventParser::default(), ModelAnswer::default(), 0_usize);
+        let mut veil = KeyRedactor { key: self.key(), held: String::new() };
         loop {
             let patience = until.min(Instant::now() + self.patience);
             let chunk = match timeout_at(patience, answer_bytes.chunk()).await {
@@ -259,8 +263,8 @@ impl Endpoint {
         self.key().map_or_else(|| said.to_owned(), |key| said.replace(key, REMOVED))
     }
 
-    /// Converts an error response to an [`AskError`].
-    async fn refusal(&self, mut answer: Response) -> AskError {
+    /// Converts an error response to an [`EndpointError`].
+    async fn refusal(&self, mut answer: Response) -> EndpointError {
         let status = answer.status();
         let after = answer.headers().get(header::RETRY_AFTER).and_then(|value| silence(value.to_str().ok()?));
         let mut body = Vec::new();
@@ -287,8 +291,8 @@ impl Endpoint {
         let again = status.is_server_error()
             || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT);
         match again {
-            true => AskError::Again { why, after, bytes: 0 },
-            false => AskError::Never(why),
+            true => EndpointError::Again { why, after, bytes: 0 },
+            false => EndpointError::Never(why),
         }
     }
 }
@@ -326,13 +330,13 @@ fn holds(value: &Value, key: &str) -> bool {
 }
 
 /// Streaming redaction of the key, also if it arrives in several pieces.
-struct Veil<'a> {
+struct KeyRedactor<'a> {
     key: Option<&'a str>,
     /// Tail of the text that may be the beginning of the key, held until more text arrives.
     held: String,
 }
 
-impl Veil<'_> {
+impl KeyRedactor<'_> {
     /// Adds text and returns the part that can be passed on.
     fn take(&mut self, new: &str) -> String {
         let Some(key) = self.key else { return new.to_owned() };
@@ -363,14 +367,14 @@ mod tests {
         let (key, said) = ("sk-sk-1", "a sk-sk-1 b sk-sk-sk-1, s sk sk-sk-");
         let wanted = "a [secret removed] b sk-[secret removed], s sk sk-sk-";
         for cut in 1..said.len() {
-            let mut veil = Veil { key: Some(key), held: String::new() };
+            let mut veil = KeyRedactor { key: Some(key), held: String::new() };
             let pieces = said.as_bytes().chunks(cut).map(|piece| std::str::from_utf8(piece).unwrap());
             let mut told: Vec<String> = pieces.map(|piece| veil.take(piece)).collect();
             assert!(told.iter().all(|piece| !piece.contains(key)), "{told:?}");
             told.push(veil.end());
             assert_eq!(told.concat(), wanted, "pieces of {cut}");
         }
-        let mut open = Veil { key: None, held: String::new() };
+        let mut open = KeyRedactor { key: None, held: String::new() };
         assert_eq!(open.take("sk-"), "sk-");
     }
 
@@ -386,7 +390,7 @@ mod tests {
     fn only_https_and_this_machine_are_spoken_to() {
         let made = |url: &str| {
             let base = RpcUrl::parse(url).unwrap();
-            Endpoint::new(&base, Style::Openai, None, [CONNECT; 2]).map(|endpoint| endpoint.url.to_string())
+            ModelEndpoint::new(&base, ApiStyle::Openai, None, [CONNECT; 2]).map(|endpoint| endpoint.url.to_string())
         };
         assert_eq!(made("http://127.0.0.1:9/v1").unwrap(), "http://127.0.0.1:9/v1/chat/completions");
         assert_eq!(made("https://model.example").unwrap(), "https://model.example/chat/completions");

@@ -26,16 +26,16 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{AgentSignals, Brain, COMMIT, End, Wake};
+use super::{AgentSignals, Brain, BrainEnd, COMMIT, WakeReason};
 use crate::agent_api::{ACTION_KINDS, ActionKind, QUERIES, in_agent_terms};
 use bardo_base::config::RpcUrl;
 use bardo_base::text::SafeText;
-use endpoint::Endpoint;
+use endpoint::ModelEndpoint;
 use golem_tools::engine::ToolResponse;
-use wire::{Answer, Asked, Turn};
+use wire::{DialogueTurn, ModelAnswer, ModelToolCall};
 
-pub use endpoint::{AskError, ModelError};
-pub use wire::Style;
+pub use endpoint::{EndpointError, ModelError};
+pub use wire::ApiStyle;
 
 /// Maximum number of tool rounds in one tick.
 const ROUNDS: usize = 12;
@@ -64,7 +64,7 @@ pub struct ModelSetup {
     /// Base URL of the endpoint.
     pub url: RpcUrl,
     /// API style of the endpoint.
-    pub style: Style,
+    pub style: ApiStyle,
     /// Name of the model.
     pub name: String,
     /// API key, if the endpoint needs one.
@@ -91,7 +91,7 @@ pub struct ModelSetup {
 #[derive(Debug)]
 pub struct ModelBrain {
     setup: ModelSetup,
-    endpoint: Endpoint,
+    endpoint: ModelEndpoint,
     /// Random marker around data, which nobody outside can guess.
     mark: String,
     calls_left: u64,
@@ -104,7 +104,7 @@ pub struct ModelBrain {
 
 /// Reason for the end of the brain.
 #[derive(Debug)]
-enum Over {
+enum ModelEnd {
     Left,
     Spent(String),
     Broken(SafeText),
@@ -112,13 +112,13 @@ enum Over {
 
 /// Reason why a tick has no answer.
 #[derive(Debug)]
-enum Lost {
-    Over(Over),
+enum TickFailure {
+    Over(ModelEnd),
     Again(SafeText),
 }
 
-impl From<Over> for Lost {
-    fn from(over: Over) -> Self {
+impl From<ModelEnd> for TickFailure {
+    fn from(over: ModelEnd) -> Self {
         Self::Over(over)
     }
 }
@@ -129,7 +129,7 @@ impl ModelBrain {
     /// # Errors
     /// [`ModelError`]: the endpoint cannot be used.
     pub fn new(setup: ModelSetup) -> Result<Self, ModelError> {
-        let endpoint = Endpoint::new(&setup.url, setup.style, setup.key.clone(), [setup.patience, setup.longest])?;
+        let endpoint = ModelEndpoint::new(&setup.url, setup.style, setup.key.clone(), [setup.patience, setup.longest])?;
         let mark = format!("{:016x}", rand::random::<u64>());
         let (calls_left, tokens_left) = (setup.calls, setup.tokens);
         Ok(Self {
@@ -148,8 +148,8 @@ impl ModelBrain {
     /// lists the model, or `None` if it has no list.
     ///
     /// # Errors
-    /// [`AskError`]: the endpoint does not answer, or refuses.
-    pub async fn check(&self) -> Result<Option<bool>, AskError> {
+    /// [`EndpointError`]: the endpoint does not answer, or refuses.
+    pub async fn check(&self) -> Result<Option<bool>, EndpointError> {
         self.endpoint.lists(&self.setup.name).await
     }
 
@@ -160,38 +160,38 @@ impl ModelBrain {
         self
     }
 
-    async fn lead(&mut self, signals: &mut AgentSignals) -> Over {
+    async fn lead(&mut self, signals: &mut AgentSignals) -> ModelEnd {
         let mut lost = 0;
         let mut due = Instant::now();
         loop {
             let words = match signals.wake(due).await {
-                Wake::Leave => return Over::Left,
-                Wake::Words(words) => Some(words),
-                Wake::Due => None,
+                WakeReason::Leave => return ModelEnd::Left,
+                WakeReason::Words(words) => Some(words),
+                WakeReason::Due => None,
             };
             match self.tick(signals, words).await {
                 Ok(()) => lost = 0,
-                Err(Lost::Over(over)) => return over,
-                Err(Lost::Again(why)) => {
+                Err(TickFailure::Over(over)) => return over,
+                Err(TickFailure::Again(why)) => {
                     lost += 1;
                     if lost >= LOST {
-                        return Over::Broken(why);
+                        return ModelEnd::Broken(why);
                     }
                     signals.think(&format!("I cannot think now: {why}."), false);
                 }
             }
             if let Some(most) = self.setup.ticks.filter(|most| self.ticks >= *most) {
-                return Over::Spent(format!("it reached its limit of {most} ticks"));
+                return ModelEnd::Spent(format!("it reached its limit of {most} ticks"));
             }
             due = Instant::now() + self.setup.tick;
         }
     }
 
     /// Runs one tick: a dialogue with tool calls.
-    async fn tick(&mut self, signals: &mut AgentSignals, words: Option<SafeText>) -> Result<(), Lost> {
+    async fn tick(&mut self, signals: &mut AgentSignals, words: Option<SafeText>) -> Result<(), TickFailure> {
         let system = self.system(signals);
         self.ticks = self.ticks.saturating_add(1);
-        let mut turns = vec![Turn::User(self.situation(signals, words.as_ref()))];
+        let mut turns = vec![DialogueTurn::User(self.situation(signals, words.as_ref()))];
         let mut made: HashMap<(String, String), u32> = HashMap::new();
         for round in 1..=ROUNDS {
             let answer = self.answer(signals, &system, &turns).await?;
@@ -221,8 +221,8 @@ impl ModelBrain {
                 self.remember(asked, &told);
                 results.push((asked.id.clone(), self.marked(&told)));
             }
-            turns.push(Turn::Model(answer));
-            turns.push(Turn::Results(results));
+            turns.push(DialogueTurn::Model(answer));
+            turns.push(DialogueTurn::Results(results));
             if round == ROUNDS {
                 signals.think("I have reached the limit of rounds for this tick and continue at the next one.", false);
             }
@@ -231,18 +231,23 @@ impl ModelBrain {
     }
 
     /// Requests one answer, with up to [`TRIES`] attempts.
-    async fn answer(&mut self, signals: &mut AgentSignals, system: &str, turns: &[Turn]) -> Result<Answer, Lost> {
+    async fn answer(
+        &mut self,
+        signals: &mut AgentSignals,
+        system: &str,
+        turns: &[DialogueTurn],
+    ) -> Result<ModelAnswer, TickFailure> {
         let body = self.setup.style.request(&self.setup.name, system, turns, self.setup.reply_tokens);
         let mut wait = self.setup.backoff;
         for tried in 1..=TRIES {
             if self.tokens_left == 0 {
-                return Err(Over::Spent(format!("its {} tokens are used up", self.setup.tokens)).into());
+                return Err(ModelEnd::Spent(format!("its {} tokens are used up", self.setup.tokens)).into());
             }
             let mut leaving = signals.leaving.clone();
-            let mut aloud = Aloud { signals, begun: false, waiting: String::new() };
+            let mut aloud = StreamedThought { signals, begun: false, waiting: String::new() };
             let asked = tokio::select! {
-                asked = self.endpoint.ask(&body, |new| aloud.hear(new)) => asked,
-                () = told_to(&mut leaving) => return Err(Over::Left.into()),
+                asked = self.endpoint.ask(&body, |new| aloud.receive(new)) => asked,
+                () = leave_requested(&mut leaving) => return Err(ModelEnd::Left.into()),
             };
             aloud.end();
             match asked {
@@ -250,29 +255,29 @@ impl ModelBrain {
                     self.tokens_left = self.tokens_left.saturating_sub(answer.tokens);
                     return Ok(answer);
                 }
-                Err(AskError::Never(why)) => return Err(Over::Broken(why).into()),
-                Err(AskError::Again { why, after, bytes }) => {
+                Err(EndpointError::Never(why)) => return Err(ModelEnd::Broken(why).into()),
+                Err(EndpointError::Again { why, after, bytes }) => {
                     let spent = u64::try_from(bytes / 8).unwrap_or(u64::MAX);
                     self.tokens_left = self.tokens_left.saturating_sub(spent);
                     if tried == TRIES {
-                        return Err(Lost::Again(why));
+                        return Err(TickFailure::Again(why));
                     }
                     tracing::info!(%why, tried, "retrying the request to the model");
                     tokio::select! {
                         () = sleep(after.unwrap_or(wait)) => {}
-                        () = told_to(&mut leaving) => return Err(Over::Left.into()),
+                        () = leave_requested(&mut leaving) => return Err(ModelEnd::Left.into()),
                     }
                     wait = wait.saturating_mul(2);
                 }
             }
         }
-        Err(Lost::Again(SafeText::clean("no answer", 20)))
+        Err(TickFailure::Again(SafeText::clean("no answer", 20)))
     }
 
     /// Executes a tool call of the model and returns its result for the model.
-    async fn call(&mut self, signals: &mut AgentSignals, asked: &Asked) -> Result<Value, Over> {
+    async fn call(&mut self, signals: &mut AgentSignals, asked: &ModelToolCall) -> Result<Value, ModelEnd> {
         let Some(left) = self.calls_left.checked_sub(1) else {
-            return Err(Over::Spent(format!("its {} calls are used up", self.setup.calls)));
+            return Err(ModelEnd::Spent(format!("its {} calls are used up", self.setup.calls)));
         };
         self.calls_left = left;
         let arguments = if asked.arguments.trim().is_empty() { "{}" } else { asked.arguments.as_str() };
@@ -294,24 +299,24 @@ impl ModelBrain {
                     Ok(response) => response,
                     Err(_) => return Ok(json!({"refused": "the call failed"})),
                 },
-                () = told_to(&mut leaving) => {
-                    signals.agent().take_back_own().await;
+                () = leave_requested(&mut leaving) => {
+                    signals.agent().withdraw_own().await;
                     // A commit that is still being signed continues by itself.
                     let _over = timeout(SETTLING, committing).await;
-                    return Err(Over::Left);
+                    return Err(ModelEnd::Left);
                 }
             }
         } else {
             tokio::select! {
                 response = call => response,
-                () = told_to(&mut leaving) => return Err(Over::Left),
+                () = leave_requested(&mut leaving) => return Err(ModelEnd::Left),
             }
         };
         Ok(serde_json::to_value(response).unwrap_or_default())
     }
 
     /// Records the outcome of a call for later ticks.
-    fn remember(&mut self, asked: &Asked, told: &Value) {
+    fn remember(&mut self, asked: &ModelToolCall, told: &Value) {
         let short = |value: &Value| value.as_str().map(|text| SafeText::clean(text, DEED));
         let params: Value = serde_json::from_str(&asked.arguments).unwrap_or_default();
         let came = [&told["error"]["message"], &told["explanation"], &told["refused"]].into_iter().find_map(short);
@@ -398,47 +403,47 @@ impl ModelBrain {
 }
 
 impl Brain for ModelBrain {
-    fn live<'a>(mut self: Box<Self>, signals: &'a mut AgentSignals) -> BoxFuture<'a, End> {
+    fn live<'a>(mut self: Box<Self>, signals: &'a mut AgentSignals) -> BoxFuture<'a, BrainEnd> {
         Box::pin(async move {
             let name = SafeText::clean(&self.setup.name, 60);
             signals.now(&format!("Led by the model {name} at {}.", self.setup.url), "", None, None);
             let over = self.lead(signals).await;
-            signals.agent().take_back_own().await;
+            signals.agent().withdraw_own().await;
             let (well, why) = match over {
-                Over::Left => (true, SafeText::clean("it was asked to stop", 60)),
-                Over::Spent(why) => (true, SafeText::clean(&why, 100)),
-                Over::Broken(why) => (false, why),
+                ModelEnd::Left => (true, SafeText::clean("it was asked to stop", 60)),
+                ModelEnd::Spent(why) => (true, SafeText::clean(&why, 100)),
+                ModelEnd::Broken(why) => (false, why),
             };
-            End { well, why }
+            BrainEnd { well, why }
         })
     }
 }
 
 /// Thought that is being streamed to the screen.
-struct Aloud<'a> {
+struct StreamedThought<'a> {
     signals: &'a mut AgentSignals,
     begun: bool,
     waiting: String,
 }
 
-impl Aloud<'_> {
-    fn hear(&mut self, new: &str) {
+impl StreamedThought<'_> {
+    fn receive(&mut self, new: &str) {
         self.waiting.push_str(new);
         // Only whole words are shown: the screen joins pieces with a space.
         let Some(end) = self.waiting.rfind(char::is_whitespace).filter(|end| *end >= PIECE) else { return };
         let rest = self.waiting.split_off(end);
         let piece = std::mem::replace(&mut self.waiting, rest);
-        self.say(&piece, true);
+        self.emit(&piece, true);
     }
 
     fn end(&mut self) {
         let rest = std::mem::take(&mut self.waiting);
         if self.begun || !rest.trim().is_empty() {
-            self.say(&rest, false);
+            self.emit(&rest, false);
         }
     }
 
-    fn say(&mut self, piece: &str, more: bool) {
+    fn emit(&mut self, piece: &str, more: bool) {
         if self.begun {
             self.signals.think_on(piece, more);
         } else {
@@ -457,7 +462,7 @@ fn parameters(schema: &Value) -> String {
 }
 
 /// Waits until the brain is asked to leave.
-async fn told_to(leaving: &mut tokio::sync::watch::Receiver<bool>) {
+async fn leave_requested(leaving: &mut tokio::sync::watch::Receiver<bool>) {
     // If the session is gone, nothing holds the brain either.
     let _gone = leaving.wait_for(|leaving| *leaving).await;
 }

@@ -6,7 +6,7 @@ const MOST_EVENT: usize = 256 << 10;
 
 /// Incremental event parser.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(super) struct EventParser {
     line: Vec<u8>,
     data: Vec<u8>,
 }
@@ -14,20 +14,20 @@ pub(super) struct Events {
 /// Error for an event that exceeds [`MOST_EVENT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event of more than 256 KiB")]
-pub(super) struct TooLarge;
+pub(super) struct EventTooLarge;
 
-impl Events {
+impl EventParser {
     /// Adds bytes and returns the data of every event that they complete.
     ///
     /// # Errors
-    /// [`TooLarge`] if a line or an event exceeds [`MOST_EVENT`].
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, TooLarge> {
+    /// [`EventTooLarge`] if a line or an event exceeds [`MOST_EVENT`].
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, EventTooLarge> {
         let mut whole = Vec::new();
         for byte in bytes {
             if *byte != b'\n' {
                 self.line.push(*byte);
                 if self.line.len() > MOST_EVENT {
-                    return Err(TooLarge);
+                    return Err(EventTooLarge);
                 }
                 continue;
             }
@@ -45,7 +45,7 @@ impl Events {
                 }
                 self.data.extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
                 if self.data.len() > MOST_EVENT {
-                    return Err(TooLarge);
+                    return Err(EventTooLarge);
                 }
             }
         }
@@ -61,10 +61,10 @@ mod tests {
     fn events_are_cut_out_of_bytes_in_any_pieces() {
         let text = b": hello\nevent: x\ndata: {\"a\":1}\n\ndata:two\r\ndata: lines\r\n\r\nid: 7\n\ndata: half";
         let all = [b"{\"a\":1}".to_vec(), b"two\nlines".to_vec()];
-        assert_eq!(Events::default().take(text).unwrap(), all);
-        let mut events = Events::default();
+        assert_eq!(EventParser::default().take(text).unwrap(), all);
+        let mut events = EventParser::default();
         let pieces = text.iter().flat_map(|byte| events.take(&[*byte]).unwrap()).collect::<Vec<_>>();
         assert_eq!(pieces, all);
-        assert_eq!(Events::default().take(&vec![b'x'; MOST_EVENT + 1]), Err(TooLarge));
+        assert_eq!(EventParser::default().take(&vec![b'x'; MOST_EVENT + 1]), Err(EventTooLarge));
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::confinement::launch::{Report, Specification};
-use super::confinement::{Confinement, Isolation, LaunchError, PlanError, launch, plan};
+use super::confinement::launch::{LaunchReport, LaunchSpecification};
+use super::confinement::{Confinement, ConfinementPlanError, Isolation, LaunchError, launch, plan};
 use super::protocol::MOST_LINE;
 use bardo_base::removal;
 use bardo_base::text::SafeText;
@@ -28,7 +28,7 @@ const LAUNCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Output of a child process.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Out {
+pub(super) enum ChildOutput {
     /// Line without its terminator.
     Line(Vec<u8>),
     /// Line of more than [`MOST_LINE`] bytes; the rest is not read.
@@ -84,7 +84,7 @@ impl CommandLine {
 pub(super) enum StartError {
     /// It needs what stays closed, or is not there.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] ConfinementPlanError),
     /// No folder of its own can be made.
     #[error("cannot create a scratch folder for the brain: {0}")]
     Scratch(#[source] std::io::Error),
@@ -113,12 +113,12 @@ pub(super) enum StartError {
     },
 }
 
-/// Scratch folder of a process. Once a program has run, [`Scratch::remove`] deletes it with its contents. Dropping the
+/// Scratch folder of a process. Once a program has run, [`ScratchFolder::remove`] deletes it with its contents. Dropping the
 /// value removes only an empty folder.
 #[derive(Debug)]
-struct Scratch(PathBuf);
+struct ScratchFolder(PathBuf);
 
-impl Scratch {
+impl ScratchFolder {
     /// Creates the folder, accessible only for this user.
     fn make() -> std::io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
@@ -138,7 +138,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         // Dropping must not take long, so it removes only an empty folder: one in which no program has run.
         let _removed_already = std::fs::remove_dir(&self.0);
@@ -147,20 +147,20 @@ impl Drop for Scratch {
 
 /// Running child process. Dropping it kills the process with all its descendants.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct ChildProcess {
     /// Supervisor of the program.
     child: Option<Child>,
     /// Leader of the program's process group, known after its report.
     group: Option<rustix::process::Pid>,
-    scratch: Option<Scratch>,
-    out: mpsc::Receiver<Out>,
+    scratch: Option<ScratchFolder>,
+    out: mpsc::Receiver<ChildOutput>,
     words: Option<mpsc::Sender<Vec<u8>>>,
     complaints: Arc<Mutex<Vec<u8>>>,
     /// Thread that reads stderr.
     listener: Option<thread::JoinHandle<()>>,
 }
 
-impl Running {
+impl ChildProcess {
     /// Starts a confined program and waits until it runs.
     ///
     /// # Errors
@@ -168,16 +168,16 @@ impl Running {
     pub(super) async fn start(line: &CommandLine, confinement: &Confinement) -> Result<(Self, Isolation), StartError> {
         let mut running = Self::launch(line, confinement)?;
         let report = match tokio::time::timeout(LAUNCH_TIMEOUT, running.next()).await {
-            Ok(Some(Out::Line(line))) => serde_json::from_slice(&line).ok(),
-            Ok(Some(Out::TooLong | Out::End(_)) | None) | Err(_) => None,
+            Ok(Some(ChildOutput::Line(line))) => serde_json::from_slice(&line).ok(),
+            Ok(Some(ChildOutput::TooLong | ChildOutput::End(_)) | None) | Err(_) => None,
         };
         let named = || SafeText::clean(&line.program, 300);
         match report {
-            Some(Report::Starting { isolation, process }) => {
+            Some(LaunchReport::Starting { isolation, process }) => {
                 running.group = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
                 Ok((running, isolation))
             }
-            Some(Report::Refused { why }) => {
+            Some(LaunchReport::Refused { why }) => {
                 Err(StartError::Refused { program: named(), why: SafeText::clean(&why, 300) })
             }
             None => Err(StartError::NoReport { program: named() }),
@@ -186,14 +186,14 @@ impl Running {
 
     fn launch(line: &CommandLine, confinement: &Confinement) -> Result<Self, StartError> {
         let allowed = plan(&line.program, &line.arguments, confinement)?;
-        let scratch = Scratch::make().map_err(StartError::Scratch)?;
+        let scratch = ScratchFolder::make().map_err(StartError::Scratch)?;
         if confinement.protected.iter().any(|folder| scratch.0.starts_with(folder)) {
             return Err(StartError::ScratchProtected);
         }
         let paths = |set: std::collections::BTreeSet<PathBuf>| set.into_iter().collect::<Vec<_>>();
         let mut write = paths(allowed.write);
         write.push(scratch.0.clone());
-        let specification = Specification {
+        let specification = LaunchSpecification {
             parent: std::process::id(),
             program: allowed.program,
             arguments: line.arguments.clone(),
@@ -239,12 +239,12 @@ impl Running {
     }
 
     /// Returns the next output; `None` after the end of stdout.
-    pub(super) async fn next(&mut self) -> Option<Out> {
+    pub(super) async fn next(&mut self) -> Option<ChildOutput> {
         self.out.recv().await
     }
 
     /// Queues a line for the process; false if the process no longer reads.
-    pub(super) fn say(&self, line: &serde_json::Value) -> bool {
+    pub(super) fn send_line(&self, line: &serde_json::Value) -> bool {
         let Some(words) = &self.words else { return false };
         words.try_send(format!("{line}\n").into_bytes()).is_ok()
     }
@@ -281,7 +281,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         // A supervisor that has ended has killed the group itself, and the group id may have been reused.
         if let (None, Some(group)) = (self.ended(), self.group) {
@@ -302,7 +302,7 @@ impl Drop for Running {
 }
 
 /// Splits the output into lines.
-fn read(mut from: impl Read, to: &mpsc::Sender<Out>) {
+fn read(mut from: impl Read, to: &mpsc::Sender<ChildOutput>) {
     let mut line = Vec::new();
     let mut piece = [0_u8; 8_192];
     loop {
@@ -314,19 +314,19 @@ fn read(mut from: impl Read, to: &mpsc::Sender<Out>) {
         };
         for byte in piece.get(..read).unwrap_or_default() {
             if *byte == b'\n' {
-                if to.blocking_send(Out::Line(std::mem::take(&mut line))).is_err() {
+                if to.blocking_send(ChildOutput::Line(std::mem::take(&mut line))).is_err() {
                     return;
                 }
             } else if line.len() >= MOST_LINE {
                 // The receiver may be gone.
-                let _gone = to.blocking_send(Out::TooLong);
+                let _gone = to.blocking_send(ChildOutput::TooLong);
                 return;
             } else {
                 line.push(*byte);
             }
         }
     }
-    let _gone = to.blocking_send(Out::End(line.len()));
+    let _gone = to.blocking_send(ChildOutput::End(line.len()));
 }
 
 fn write_lines(mut to: ChildStdin, mut words: mpsc::Receiver<Vec<u8>>) {
@@ -373,10 +373,10 @@ mod tests {
             drop(send);
             std::iter::from_fn(|| out.blocking_recv()).collect::<Vec<_>>()
         };
-        let line = |text: &str| Out::Line(text.as_bytes().to_vec());
-        assert_eq!(cut(b"a\n\nbc\nhalf"), [line("a"), line(""), line("bc"), Out::End(4)]);
+        let line = |text: &str| ChildOutput::Line(text.as_bytes().to_vec());
+        assert_eq!(cut(b"a\n\nbc\nhalf"), [line("a"), line(""), line("bc"), ChildOutput::End(4)]);
         let endless = vec![b'x'; MOST_LINE + 1];
-        assert_eq!(cut(&endless), [Out::TooLong]);
+        assert_eq!(cut(&endless), [ChildOutput::TooLong]);
     }
 
     #[test]

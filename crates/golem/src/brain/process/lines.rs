@@ -3,13 +3,13 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use super::protocol::{MOST_ID, PROTOCOL, Said};
+use super::protocol::{BrainMessage, MOST_ID, PROTOCOL};
 use golem_tools::engine::schema;
 
 /// Returns the schema of a line from the brain process.
 pub fn from_brain() -> Value {
     let settings = SchemaSettings::draft2020_12().for_deserialize().with(|settings| settings.inline_subschemas = true);
-    let mut said = settings.into_generator().into_root_schema_for::<Said>().to_value();
+    let mut said = settings.into_generator().into_root_schema_for::<BrainMessage>().to_value();
     said["title"] = json!("LineFromBrain");
     said["description"] = json!("One line that a brain process writes on its stdout.");
     schema::close(&mut said);
@@ -87,7 +87,7 @@ mod tests {
     use crate::brain::process::protocol::{id_of, read, refused, result};
     use bardo_base::error::{ErrorCode, ToolError};
     use bardo_base::id::CallId;
-    use golem_tools::engine::{Status, ToolResponse};
+    use golem_tools::engine::{CallStatus, ToolResponse};
 
     #[test]
     fn whatever_a_program_may_say_fits_the_schema_and_nothing_else() {
@@ -118,7 +118,7 @@ mod tests {
     fn answers_and_refusals_fit_the_schema() {
         let schema = to_brain();
         let error = ToolError::new(ErrorCode::Halted, "stopped");
-        let response = ToolResponse::failed(CallId::new(1), Status::Blocked, error);
+        let response = ToolResponse::failed(CallId::new(1), CallStatus::Blocked, error);
         let unread = id_of(b"{\"id\":7,\"type\":\"call\"}");
         for line in
             [result("1", &response), refused(&unread, 3, &"no such tool"), refused(&Value::Null, 3, &"not JSON")]

@@ -30,13 +30,13 @@ use serde_json::json;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{AgentSignals, Brain, COMMIT, End, Wake};
+use super::{AgentSignals, Brain, BrainEnd, COMMIT, WakeReason};
 use crate::agent_api::ActionKind;
 use bardo_base::text::SafeText;
-use child::{Out, Running};
+use child::{ChildOutput, ChildProcess};
 use confinement::{Confinement, IsolationLevel};
 use golem_tools::engine::{ToolResponse, schema};
-use protocol::{BrainLimits, Said};
+use protocol::{BrainLimits, BrainMessage};
 
 pub use child::CommandLine;
 
@@ -82,9 +82,9 @@ impl ProcessBrain {
 }
 
 impl Brain for ProcessBrain {
-    fn live<'a>(self: Box<Self>, signals: &'a mut AgentSignals) -> BoxFuture<'a, End> {
+    fn live<'a>(self: Box<Self>, signals: &'a mut AgentSignals) -> BoxFuture<'a, BrainEnd> {
         Box::pin(async move {
-            let (well, why) = match Running::start(&self.line, &self.confinement).await {
+            let (well, why) = match ChildProcess::start(&self.line, &self.confinement).await {
                 Err(why) => (false, why.to_string()),
                 Ok((running, isolation)) => {
                     let led = format!("Led by the program `{}`.", self.line.program());
@@ -95,17 +95,17 @@ impl Brain for ProcessBrain {
                             signals.now(&format!("{led} {isolation}."), "", None, None);
                         }
                     }
-                    Talk::new(running, self.limits).lead(signals).await
+                    Conversation::new(running, self.limits).lead(signals).await
                 }
             };
-            End { well, why: SafeText::clean(&why, 300) }
+            BrainEnd { well, why: SafeText::clean(&why, 300) }
         })
     }
 }
 
 /// Conversation with a running program.
-struct Talk {
-    running: Running,
+struct Conversation {
+    running: ChildProcess,
     limits: ProcessLimits,
     calls_left: u64,
     /// Running calls. Dropping the set aborts them unless signing has begun.
@@ -130,19 +130,19 @@ struct Talk {
 
 /// Reason for the end of a conversation.
 #[derive(Debug)]
-enum Over {
+enum ConversationEnd {
     /// The program said that it is done, or its ticks are used up.
     Done(String),
     /// The conversation cannot continue.
     Broken(String),
 }
 
-fn broken(why: impl Into<String>) -> Over {
-    Over::Broken(why.into())
+fn broken(why: impl Into<String>) -> ConversationEnd {
+    ConversationEnd::Broken(why.into())
 }
 
-impl Talk {
-    fn new(running: Running, limits: ProcessLimits) -> Self {
+impl Conversation {
+    fn new(running: ChildProcess, limits: ProcessLimits) -> Self {
         Self {
             running,
             limits,
@@ -164,8 +164,8 @@ impl Talk {
     /// Runs the conversation. Returns whether it ended regularly, and the reason.
     async fn lead(mut self, signals: &mut AgentSignals) -> (bool, String) {
         let over = match self.talk(signals).await {
-            Err(Over::Broken(why)) => (false, why),
-            Err(Over::Done(why)) => {
+            Err(ConversationEnd::Broken(why)) => (false, why),
+            Err(ConversationEnd::Done(why)) => {
                 self.session_summary().await;
                 (true, why)
             }
@@ -176,7 +176,7 @@ impl Talk {
         };
         // Previews and reads end here, so no new offer can appear.
         self.calls.shutdown().await;
-        signals.agent().take_back_own().await;
+        signals.agent().withdraw_own().await;
         let until = Instant::now() + SETTLING;
         while let Ok(Some(_)) = timeout_at(until, self.commits.join_next()).await {}
         // Commits that are still being signed continue by themselves.
@@ -185,7 +185,7 @@ impl Talk {
     }
 
     /// Returns `Ok` if the session asks the brain to leave.
-    async fn talk(&mut self, signals: &mut AgentSignals) -> Result<(), Over> {
+    async fn talk(&mut self, signals: &mut AgentSignals) -> Result<(), ConversationEnd> {
         let told = BrainLimits {
             tick_seconds: self.limits.tick.as_secs(),
             patience_seconds: self.limits.patience.as_secs(),
@@ -193,50 +193,50 @@ impl Talk {
             calls_at_once: AT_ONCE,
             lines_a_second: LINES_A_SECOND,
         };
-        self.say(&protocol::hello(signals.agent(), told))?;
+        self.send_line(&protocol::hello(signals.agent(), told))?;
         loop {
             // A program that has not answered the last tick, or has running calls, gets no new tick.
             let free = self.unanswered.is_none() && self.ids.is_empty();
             let wakes = if free { self.due } else { Instant::now() + LOOK };
             tokio::select! {
                 out = self.running.next() => match out {
-                    Some(Out::Line(line)) => self.hear(&line, signals)?,
-                    Some(Out::TooLong) => {
+                    Some(ChildOutput::Line(line)) => self.receive(&line, signals)?,
+                    Some(ChildOutput::TooLong) => {
                         let most = protocol::MOST_LINE >> 10;
                         return Err(broken(format!("it wrote a line longer than {most} KiB")));
                     }
-                    Some(Out::End(half)) => return Err(self.closed(half).await),
+                    Some(ChildOutput::End(half)) => return Err(self.closed(half).await),
                     None => return Err(self.closed(0).await),
                 },
                 Some(answered) = self.calls.join_next_with_id() => self.answer(answered)?,
                 Some(answered) = self.commits.join_next_with_id() => self.answer(answered)?,
                 woken = signals.wake(wakes) => match woken {
-                    Wake::Leave => return Ok(()),
-                    Wake::Words(words) => {
-                        self.say(&json!({"type": "words", "text": words, "context": signals.context()}))?;
+                    WakeReason::Leave => return Ok(()),
+                    WakeReason::Words(words) => {
+                        self.send_line(&json!({"type": "words", "text": words, "context": signals.context()}))?;
                     }
-                    Wake::Due if free => self.tick(signals)?,
-                    Wake::Due => {}
+                    WakeReason::Due if free => self.tick(signals)?,
+                    WakeReason::Due => {}
                 },
-                () = sleep(LOOK) => self.look()?,
+                () = sleep(LOOK) => self.check_alive()?,
             }
         }
     }
 
-    fn tick(&mut self, signals: &AgentSignals) -> Result<(), Over> {
+    fn tick(&mut self, signals: &AgentSignals) -> Result<(), ConversationEnd> {
         if let Some(most) = self.limits.ticks.filter(|most| self.ticks >= *most) {
-            return Err(Over::Done(format!("it reached its limit of {most} ticks")));
+            return Err(ConversationEnd::Done(format!("it reached its limit of {most} ticks")));
         }
         let now = Instant::now();
         self.due = now + self.limits.tick;
         self.ticks += 1;
         self.unanswered = Some(now);
         let context = signals.context();
-        self.say(&json!({"type": "tick", "tick": self.ticks, "calls_left": self.calls_left, "context": context}))
+        self.send_line(&json!({"type": "tick", "tick": self.ticks, "calls_left": self.calls_left, "context": context}))
     }
 
     /// Checks that the process is alive and answers its tick.
-    fn look(&mut self) -> Result<(), Over> {
+    fn check_alive(&mut self) -> Result<(), ConversationEnd> {
         if let Some(asked) = self.unanswered
             && self.ids.is_empty()
             && asked.elapsed() > self.limits.patience
@@ -251,7 +251,7 @@ impl Talk {
         if quiet > GOING { Err(self.how(how)) } else { Ok(()) }
     }
 
-    fn hear(&mut self, line: &[u8], signals: &mut AgentSignals) -> Result<(), Over> {
+    fn receive(&mut self, line: &[u8], signals: &mut AgentSignals) -> Result<(), ConversationEnd> {
         let now = Instant::now();
         self.lines = self.lines.saturating_add(1);
         self.lately.push_back(now);
@@ -268,23 +268,25 @@ impl Talk {
                 if self.nonsense > NONSENSE {
                     return Err(broken(format!("it keeps writing invalid lines: {why}")));
                 }
-                return self.say(&protocol::refused(&protocol::id_of(line), self.lines, &why));
+                return self.send_line(&protocol::refused(&protocol::id_of(line), self.lines, &why));
             }
         };
         // Only a valid line counts as an answer.
         self.unanswered = None;
-        let thinks = matches!(&said, Said::Think { more: true, .. });
+        let thinks = matches!(&said, BrainMessage::Think { more: true, .. });
         match said {
-            Said::Call { id, tool, params } => self.call(id, tool, params, signals)?,
-            Said::Think { text, more } if self.thinking => signals.think_on(&text, more),
-            Said::Think { text, more } => signals.think(&text, more),
-            Said::Now { now, next, step, of } => {
+            BrainMessage::Call { id, tool, params } => self.call(id, tool, params, signals)?,
+            BrainMessage::Think { text, more } if self.thinking => signals.think_on(&text, more),
+            BrainMessage::Think { text, more } => signals.think(&text, more),
+            BrainMessage::Now { now, next, step, of } => {
                 let step = step.zip(of).filter(|(step, of)| (1..=*of).contains(step));
                 signals.now(&now, &next, step, None);
             }
-            Said::Idle {} => {}
-            Said::Done { why } if why.trim().is_empty() => return Err(Over::Done("it has finished".to_owned())),
-            Said::Done { why } => return Err(Over::Done(format!("it has finished: {why}"))),
+            BrainMessage::Idle {} => {}
+            BrainMessage::Done { why } if why.trim().is_empty() => {
+                return Err(ConversationEnd::Done("it has finished".to_owned()));
+            }
+            BrainMessage::Done { why } => return Err(ConversationEnd::Done(format!("it has finished: {why}"))),
         }
         self.thinking = thinks;
         Ok(())
@@ -296,16 +298,20 @@ impl Talk {
         tool: String,
         params: serde_json::Value,
         signals: &mut AgentSignals,
-    ) -> Result<(), Over> {
+    ) -> Result<(), ConversationEnd> {
         if self.ids.values().any(|(one, _)| *one == id) {
-            return self.say(&protocol::refused(&json!(id), self.lines, &"a call with this id is in progress"));
+            return self.send_line(&protocol::refused(&json!(id), self.lines, &"a call with this id is in progress"));
         }
         if self.ids.len() >= AT_ONCE {
             let why = format!("{AT_ONCE} calls are in progress; wait for an answer");
-            return self.say(&protocol::refused(&json!(id), self.lines, &why));
+            return self.send_line(&protocol::refused(&json!(id), self.lines, &why));
         }
         let Some(left) = self.calls_left.checked_sub(1) else {
-            return self.say(&protocol::refused(&json!(id), self.lines, &"the call limit of this run is reached"));
+            return self.send_line(&protocol::refused(
+                &json!(id),
+                self.lines,
+                &"the call limit of this run is reached",
+            ));
         };
         self.calls_left = left;
         if let Some(kind) = params.get("kind").and_then(serde_json::Value::as_str).and_then(ActionKind::named) {
@@ -319,20 +325,20 @@ impl Talk {
         Ok(())
     }
 
-    fn answer(&mut self, answered: Result<(Id, ToolResponse), tokio::task::JoinError>) -> Result<(), Over> {
+    fn answer(&mut self, answered: Result<(Id, ToolResponse), tokio::task::JoinError>) -> Result<(), ConversationEnd> {
         match answered {
             Ok((task, response)) => {
                 let (id, _) = self.ids.remove(&task).unwrap_or_default();
-                self.say(&protocol::result(&id, &response))
+                self.send_line(&protocol::result(&id, &response))
             }
             Err(broken) => {
                 let (id, line) = self.ids.remove(&broken.id()).unwrap_or_default();
-                self.say(&protocol::refused(&json!(id), line, &"the call failed"))
+                self.send_line(&protocol::refused(&json!(id), line, &"the call failed"))
             }
         }
     }
 
-    fn say(&self, line: &serde_json::Value) -> Result<(), Over> {
+    fn send_line(&self, line: &serde_json::Value) -> Result<(), ConversationEnd> {
         // Debug builds, and therefore tests, check every line against the published schema; release builds skip the
         // cost.
         if cfg!(debug_assertions)
@@ -340,11 +346,11 @@ impl Talk {
         {
             return Err(broken(format!("a line to it does not match the protocol's schema: {fault}")));
         }
-        if self.running.say(line) { Ok(()) } else { Err(broken("it does not read its stdin")) }
+        if self.running.send_line(line) { Ok(()) } else { Err(broken("it does not read its stdin")) }
     }
 
     /// Handles a closed stdout: the process has ended or is useless. Returns the reason.
-    async fn closed(&mut self, half: usize) -> Over {
+    async fn closed(&mut self, half: usize) -> ConversationEnd {
         let until = Instant::now() + GOING;
         let how = loop {
             match self.running.ended() {
@@ -363,7 +369,7 @@ impl Talk {
         self.how(how)
     }
 
-    fn how(&self, how: String) -> Over {
+    fn how(&self, how: String) -> ConversationEnd {
         let complaint = self.running.complaint();
         broken(if complaint.is_empty() { how } else { format!("{how}; its stderr: {complaint}") })
     }
@@ -372,7 +378,8 @@ impl Talk {
     async fn session_summary(&mut self) {
         let seconds = GOING.as_secs();
         // A process that no longer reads is killed like one that does not exit.
-        let _unheard = self.running.say(&json!({"type": "bye", "why": "the session is ending", "seconds": seconds}));
+        let _unheard =
+            self.running.send_line(&json!({"type": "bye", "why": "the session is ending", "seconds": seconds}));
         self.running.close();
         let until = Instant::now() + GOING;
         while Instant::now() < until && self.running.ended().is_none() {

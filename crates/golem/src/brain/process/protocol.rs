@@ -54,7 +54,7 @@ pub(super) const MOST_ID: usize = 64;
 /// Line from a brain process.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Said {
+pub enum BrainMessage {
     /// Call of one of the eight tools.
     Call {
         /// Id that the answer carries.
@@ -102,16 +102,20 @@ pub enum Said {
 ///
 /// # Errors
 /// Returns a description of the problem.
-pub fn read(line: &[u8]) -> Result<Said, SafeText> {
+pub fn read(line: &[u8]) -> Result<BrainMessage, SafeText> {
     let wrong = |what: &dyn std::fmt::Display| SafeText::clean(&what.to_string(), 200);
     let text = std::str::from_utf8(line).map_err(|_| wrong(&"not UTF-8"))?;
     let value = unambiguous(text).map_err(|error| wrong(&error))?;
-    let said: Said = serde_json::from_value(value).map_err(|error| wrong(&error))?;
+    let said: BrainMessage = serde_json::from_value(value).map_err(|error| wrong(&error))?;
     match &said {
-        Said::Call { id, .. } if id.is_empty() || id.chars().count() > MOST_ID => {
+        BrainMessage::Call { id, .. } if id.is_empty() || id.chars().count() > MOST_ID => {
             Err(wrong(&format_args!("an id has 1 to {MOST_ID} characters")))
         }
-        Said::Call { .. } | Said::Think { .. } | Said::Now { .. } | Said::Idle {} | Said::Done { .. } => Ok(said),
+        BrainMessage::Call { .. }
+        | BrainMessage::Think { .. }
+        | BrainMessage::Now { .. }
+        | BrainMessage::Idle {}
+        | BrainMessage::Done { .. } => Ok(said),
     }
 }
 
@@ -136,9 +140,9 @@ pub fn hello(agent: &AgentSession, limits: BrainLimits) -> Value {
         .iter()
         .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.schema()}));
     let kinds = ACTION_KINDS.iter().filter(|kind| kind.lacks(agent.catalog()).is_empty());
-    let kinds = kinds.map(|kind| told(agent, "kind", kind.name, kind.acts));
+    let kinds = kinds.map(|kind| describe(agent, "kind", kind.name, kind.acts));
     let queries = QUERIES.iter().filter(|query| agent.catalog().get(query.tool).is_some());
-    let queries = queries.map(|query| told(agent, "query", query.name, query.tool));
+    let queries = queries.map(|query| describe(agent, "query", query.name, query.tool));
     let strategy = agent.documents().strategy().unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot read the owner's strategy for the program");
         String::new()
@@ -156,7 +160,7 @@ pub fn hello(agent: &AgentSession, limits: BrainLimits) -> Value {
 }
 
 /// Describes a kind of action or query for the program: its parameters, its purpose, and the guideline for each phase.
-fn told(agent: &AgentSession, of: &str, name: &str, tool: &str) -> Value {
+fn describe(agent: &AgentSession, of: &str, name: &str, tool: &str) -> Value {
     let mut told = json!({of: name, "parameters": agent.schema_of(tool)});
     if let (Some(entry), Value::Object(fields)) = (agent.catalog().get(tool), &mut told) {
         let meta = &entry.def.meta;
@@ -199,7 +203,7 @@ pub fn id_of(line: &[u8]) -> Value {
 mod tests {
     use super::*;
     use bardo_base::id::CallId;
-    use golem_tools::engine::Status;
+    use golem_tools::engine::CallStatus;
 
     #[test]
     fn a_name_that_stands_twice_is_refused_wherever_it_stands() {
@@ -218,10 +222,10 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_too_large_keeps_all_but_its_data() {
-        let told = |length: usize| {
+        let describe = |length: usize| {
             let response = ToolResponse {
                 call_id: CallId::new(1),
-                status: Status::Success,
+                status: CallStatus::Success,
                 data: Some(json!("x".repeat(length))),
                 error: None,
                 decision_hints: Some(json!({"hint": 1})),
@@ -229,12 +233,12 @@ mod tests {
             };
             result("1", &response)
         };
-        let small = told(1_000);
+        let small = describe(1_000);
         assert_eq!(
             (small["untrusted"].as_bool(), small["response"]["data"].as_str().unwrap().len()),
             (Some(true), 1_000)
         );
-        let large = told(MOST_ANSWER);
+        let large = describe(MOST_ANSWER);
         assert_eq!(large["response"]["data"], "left out: larger than 1 MiB");
         assert_eq!(
             (&large["response"]["status"], &large["response"]["explanation"]),
@@ -246,9 +250,9 @@ mod tests {
     #[test]
     fn what_a_program_says_is_read_and_the_rest_refused_in_words() {
         let call = read(br#"{"type":"call","id":"1","tool":"query_state","params":{"query":"balances"}}"#).unwrap();
-        assert!(matches!(call, Said::Call { tool, .. } if tool == "query_state"));
-        assert_eq!(read(br#"{"type":"idle"}"#), Ok(Said::Idle {}));
-        let think = Said::Think { text: "hm".to_owned(), more: false };
+        assert!(matches!(call, BrainMessage::Call { tool, .. } if tool == "query_state"));
+        assert_eq!(read(br#"{"type":"idle"}"#), Ok(BrainMessage::Idle {}));
+        let think = BrainMessage::Think { text: "hm".to_owned(), more: false };
         assert_eq!(read(br#"{"type":"think","text":"hm"}"#), Ok(think));
         for (line, wanted) in [
             (&b"{\"type\":\"sign\",\"bytes\":\"0x\"}"[..], "unknown variant `sign`"),

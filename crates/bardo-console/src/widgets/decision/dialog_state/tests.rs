@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use bardo_base::id::GolemId;
-use bardo_session::market::Money;
-use bardo_session::questions::{About, Confirm, Offered, QuestionKey, ToRead};
+use bardo_session::market::MoneyKind;
+use bardo_session::questions::{AnswerOption, QuestionKey, RequestSubject, TypedConfirmation, WarningToRead};
 
 fn text(words: &str) -> SafeText {
     SafeText::clean(words, 200)
@@ -22,7 +22,7 @@ fn question() -> Question {
         of: 1,
         title: text("Buy UNI"),
         value: None,
-        money: Money::Play,
+        money: MoneyKind::Play,
         asked_at: 0,
         ends_at: None,
         passes_by_itself: false,
@@ -32,8 +32,8 @@ fn question() -> Question {
         revision: 0,
         to_read: vec![],
         confirm: None,
-        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
-        about: About::LeavePaper,
+        answers: AnswerKind::ALL.into_iter().map(|kind| AnswerOption { kind, why_not: None }).collect(),
+        about: RequestSubject::LeavePaper,
     }
 }
 
@@ -98,7 +98,8 @@ fn a_paste_starts_the_guard_anew() {
 
 #[test]
 fn what_must_be_read_is_read_before_a_yes_and_not_before_a_no() {
-    let asked = Question { to_read: vec![ToRead::plain(text("one")), ToRead::plain(text("two"))], ..question() };
+    let asked =
+        Question { to_read: vec![WarningToRead::plain(text("one")), WarningToRead::plain(text("two"))], ..question() };
     let mut decision = shown(&asked);
     decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
     assert_eq!(decision.picked, None);
@@ -119,7 +120,7 @@ fn what_must_be_read_is_read_before_a_yes_and_not_before_a_no() {
 
 #[test]
 fn a_changed_question_clears_what_was_picked_and_read() {
-    let asked = Question { to_read: vec![ToRead::plain(text("one"))], ..question() };
+    let asked = Question { to_read: vec![WarningToRead::plain(text("one"))], ..question() };
     let mut decision = shown(&asked);
     decision.act(Action::MarkRead, 10_000, 40);
     decision.act(Action::Pick(AnswerKind::Once), 20_000, 40);
@@ -199,7 +200,7 @@ fn enter_right_after_a_letter_of_the_text_does_nothing() {
 
 #[test]
 fn the_last_four_characters_must_be_the_right_ones() {
-    let confirm = Confirm { what: text("the last four"), expected: text("2266") };
+    let confirm = TypedConfirmation { what: text("the last four"), expected: text("2266") };
     let mut decision = shown(&Question { confirm: Some(confirm), ..question() });
     decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
     for (at, digit) in (11_000..).zip("2267".chars()) {
@@ -235,7 +236,7 @@ proptest! {
     /// Keys closer together than the guard time never answer, choose or mark anything.
     #[test]
     fn keys_in_a_hurry_never_answer(keys in prop::collection::vec((any_action(), 0..GUARD_MILLIS), 1..200)) {
-        let asked = Question { to_read: vec![ToRead::plain(text("one"))], ..question() };
+        let asked = Question { to_read: vec![WarningToRead::plain(text("one"))], ..question() };
         let mut decision = shown(&asked);
         let mut now = 10;
         for (action, pause) in keys {
@@ -337,7 +338,8 @@ fn a_dialog_that_cannot_be_seen_takes_no_answer() {
 
 #[test]
 fn a_click_marks_the_one_it_hits_and_takes_it_back_with_the_yes_that_counted_on_it() {
-    let asked = Question { to_read: vec![ToRead::plain(text("one")), ToRead::plain(text("two"))], ..question() };
+    let asked =
+        Question { to_read: vec![WarningToRead::plain(text("one")), WarningToRead::plain(text("two"))], ..question() };
     let mut decision = shown(&asked);
     decision.mark_one(1, 10_000);
     assert!(decision.read.contains(&text("two")) && !decision.read.contains(&text("one")));
@@ -355,7 +357,7 @@ fn a_click_marks_the_one_it_hits_and_takes_it_back_with_the_yes_that_counted_on_
 /// Request about an action after `times` new simulations that were no worse.
 fn simulated_again(times: u64) -> Question {
     let mut asked = crate::widgets::samples::question();
-    if let About::Action(action) = &mut asked.about {
+    if let RequestSubject::Action(action) = &mut asked.about {
         action.block += times;
         action.valid_since += times * 60_000;
         action.valid_until += times * 60_000;
@@ -363,7 +365,7 @@ fn simulated_again(times: u64) -> Question {
         action.words = Some(text(&format!("thought {times}")));
         action.changes[1].expected = format!("+{}", 259 + times);
     }
-    asked.to_read = vec![ToRead::plain(text("one"))];
+    asked.to_read = vec![WarningToRead::plain(text("one"))];
     asked
 }
 
@@ -383,7 +385,9 @@ fn a_new_simulation_that_is_no_worse_leaves_what_was_typed_picked_read_and_scrol
         assert_eq!((decision.offset, decision.unseen(), &decision.hint), (1, Some(0), &None));
     }
     // The answer applies to the newest state, with the agent's words from the first display.
-    let Some(About::Action(action)) = decision.shown.as_ref().map(|question| &question.about) else { panic!() };
+    let Some(RequestSubject::Action(action)) = decision.shown.as_ref().map(|question| &question.about) else {
+        panic!()
+    };
     assert_eq!((action.block, action.words.as_ref().map(SafeText::as_str)), (1_289, Some("thought 0")));
     assert_eq!(
         decision.act(Action::DoIt, 20_000, 40),
@@ -422,7 +426,7 @@ fn a_warning_in_other_words_is_read_again_before_an_approval() {
     let mut decision = shown(&simulated_again(0));
     decision.act(Action::MarkRead, 10_000, 40);
     decision.act(Action::Pick(AnswerKind::Once), 20_000, 40);
-    let other = Question { to_read: vec![ToRead::plain(text("another"))], ..simulated_again(1) };
+    let other = Question { to_read: vec![WarningToRead::plain(text("another"))], ..simulated_again(1) };
     decision.follow(&other);
     assert_eq!((decision.picked, decision.unread(&other)), (None, 1));
     assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Stays);
@@ -435,7 +439,7 @@ fn whatever_is_more_than_a_figure_counts_as_worse_whoever_counts() {
     use bardo_session::questions::ActionRequest;
     fn of(question: &mut Question) -> &mut ActionRequest {
         match &mut question.about {
-            About::Action(action) => action,
+            RequestSubject::Action(action) => action,
             other => panic!("{other:?}"),
         }
     }
@@ -450,7 +454,7 @@ fn whatever_is_more_than_a_figure_counts_as_worse_whoever_counts() {
         ("another chain", &|question| of(question).chain_id = 1),
         ("what is not seen", &|question| of(question).nothing_else = Err(text("more may move"))),
         ("another confirmation", &|question| {
-            question.confirm = Some(Confirm { what: text("the last four"), expected: text("2266") });
+            question.confirm = Some(TypedConfirmation { what: text("the last four"), expected: text("2266") });
         }),
         ("it passes by itself", &|question| question.passes_by_itself = true),
     ];
@@ -468,7 +472,7 @@ fn whatever_is_more_than_a_figure_counts_as_worse_whoever_counts() {
 fn a_smaller_amount_that_is_none_stays_in_the_dialog_with_its_text() {
     let mut asked = question();
     asked.about = crate::widgets::samples::question().about;
-    let About::Action(action) = &mut asked.about else { panic!("the sample asks about an action") };
+    let RequestSubject::Action(action) = &mut asked.about else { panic!("the sample asks about an action") };
     action.amount = Some(("0.36".to_owned(), text("WETH")));
     for (typed, why) in [
         ("0.5", "type less than the requested amount"),

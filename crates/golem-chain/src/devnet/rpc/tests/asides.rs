@@ -8,7 +8,7 @@ use super::*;
 #[tokio::test]
 async fn others_are_answered_while_many_blocks_are_mined() {
     const BLOCKS: u64 = 5_000;
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     let mining = tokio::spawn({
         let devnet = devnet.clone();
         async move { ask(&devnet, "anvil_mine", json!([BLOCKS])).await }
@@ -29,7 +29,7 @@ async fn others_are_answered_while_many_blocks_are_mined() {
 
 #[tokio::test]
 async fn others_are_answered_while_calls_are_traced() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     let endless = Address::repeat_byte(0x14);
     ask(&devnet, "anvil_setCode", json!([endless, "0x5b5f56"])).await;
     let done = Arc::new(AtomicUsize::new(0));
@@ -57,7 +57,7 @@ async fn others_are_answered_while_calls_are_traced() {
 
 #[tokio::test]
 async fn a_batch_with_long_requests_is_answered_in_order() {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     let provider = devnet.provider();
     let mut batch = BatchRequest::new(provider.client());
     let sent =
@@ -76,7 +76,7 @@ async fn a_batch_with_long_requests_is_answered_in_order() {
 
 #[tokio::test]
 async fn the_pool_is_listed_in_full_and_in_lines() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     let first = ask(&devnet, "eth_sendTransaction", json!([{ "from": ALICE, "to": BOB, "value": "0x1" }])).await;
     let gap = json!([{ "from": ALICE, "data": "0x00", "nonce": "0x5", "gas": "0xcf0e", "maxFeePerGas": "0x77359400" }]);
     let later = ask(&devnet, "eth_sendTransaction", gap).await;
@@ -94,7 +94,7 @@ async fn the_pool_is_listed_in_full_and_in_lines() {
 
 #[tokio::test]
 async fn a_reset_brings_back_the_beginning_and_clients_are_told() {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     ask(&devnet, "anvil_setBalance", json!([REVERTER, "0x7"])).await;
     let filter = ask(&devnet, "eth_newFilter", json!([{ "address": LOGGER }])).await;
     let saved = ask(&devnet, "evm_snapshot", json!([])).await;
@@ -122,7 +122,7 @@ async fn a_reset_brings_back_the_beginning_and_clients_are_told() {
 
 #[tokio::test]
 async fn the_node_tells_what_it_is() {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     ask(&devnet, "eth_sendTransaction", json!([{ "from": ALICE, "to": LOGGER }])).await;
     let block = ask(&devnet, "eth_getBlockByNumber", json!(["latest"])).await;
     let info = ask(&devnet, "anvil_nodeInfo", json!([])).await;

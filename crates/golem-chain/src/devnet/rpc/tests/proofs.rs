@@ -25,7 +25,7 @@ fn verify(root: B256, proof: &EIP1186AccountProofResponse, exists: bool) {
 
 #[tokio::test]
 async fn accounts_and_slots_are_proven_against_the_blocks_state_root() {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     for slot in 0..50_u64 {
         let value = B256::from(U256::from(slot + 1) << (slot * 4));
         ask(&devnet, "anvil_setStorageAt", json!([LOGGER, U256::from(slot), value])).await;
@@ -58,7 +58,7 @@ async fn accounts_and_slots_are_proven_against_the_blocks_state_root() {
 
 #[tokio::test]
 async fn a_header_hashes_to_the_blocks_hash_and_holds_no_more() {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     ask(&devnet, "eth_sendTransaction", json!([{ "from": ALICE, "to": BOB, "value": "0x5" }])).await;
     let header = ask(&devnet, "eth_getHeaderByNumber", json!(["latest"])).await;
     let parsed: alloy::rpc::types::Header = serde_json::from_value(header.clone()).expect("a header");

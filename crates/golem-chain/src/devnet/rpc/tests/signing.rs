@@ -42,7 +42,7 @@ fn mail() -> Value {
 
 #[tokio::test]
 async fn a_sent_transaction_is_signed_with_the_senders_key() {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     let hash = ask(&devnet, "eth_sendTransaction", json!([{ "from": ALICE, "to": BOB, "value": "0x5" }])).await;
     let raw: Bytes = serde_json::from_value(ask(&devnet, "eth_getRawTransactionByHash", json!([hash])).await).unwrap();
     let envelope = TxEnvelope::decode_2718(&mut raw.as_ref()).expect("a transaction");
@@ -60,7 +60,7 @@ async fn a_sent_transaction_is_signed_with_the_senders_key() {
 
 #[tokio::test]
 async fn only_funded_development_accounts_are_listed_and_signed_for() {
-    let devnet = devnet(Mining::OnTransaction);
+    let devnet = devnet(MiningMode::OnTransaction);
     assert_eq!(ask(&devnet, "eth_accounts", json!([])).await, json!([ALICE]));
     // The mnemonic's second account has no balance here.
     let second = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
@@ -87,7 +87,7 @@ async fn only_funded_development_accounts_are_listed_and_signed_for() {
 
 #[tokio::test]
 async fn messages_typed_data_and_transactions_get_the_signatures_anvil_gives() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     let expected = "0x87b638f4675a39ef49eb0379a7f5d248affd109cc6cb5b69457d7e8394d7d852\
                     74c8b407ca2b2b37ba4cc9c3bcfde488f7f59748175764b928324bd31c0f93851c";
     assert_eq!(ask(&devnet, "eth_sign", json!([ALICE, "0x1234"])).await, expected);
@@ -114,7 +114,7 @@ async fn messages_typed_data_and_transactions_get_the_signatures_anvil_gives() {
 
 #[tokio::test]
 async fn typed_data_that_is_endless_when_written_out_is_refused() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     let typed = |types: serde_json::Map<String, Value>| json!([ALICE, { "types": types, "primaryType": "T0", "domain": {}, "message": {} }]);
     // Each type contains the next one twice: 2^60 members.
     let member = |kind: String| json!({ "name": "a", "type": kind });

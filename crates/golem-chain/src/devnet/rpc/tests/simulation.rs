@@ -8,7 +8,7 @@ fn simulation(blocks: Value) -> Value {
 
 #[tokio::test]
 async fn blocks_build_on_each_other_and_nothing_is_kept() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     ask(&devnet, "evm_mine", json!([])).await;
     let made = ask(
         &devnet,
@@ -55,7 +55,7 @@ async fn blocks_build_on_each_other_and_nothing_is_kept() {
 
 #[tokio::test]
 async fn transfers_are_logged_and_whole_transactions_given_on_request() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     let calls = json!([{ "calls": [{ "from": ALICE, "to": BOB, "value": "0x5" }, { "from": ALICE, "to": LOGGER }] }]);
     let request =
         json!([{ "blockStateCalls": calls, "traceTransfers": true, "returnFullTransactions": true }, "latest"]);
@@ -77,7 +77,7 @@ async fn transfers_are_logged_and_whole_transactions_given_on_request() {
 
 #[tokio::test]
 async fn validation_holds_calls_to_the_rules_of_a_block() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     let simulate = |call: Value| json!([{ "blockStateCalls": [{ "calls": [call] }], "validation": true }, "latest"]);
     let fee = "0x77359400";
     for (call, code) in [
@@ -100,7 +100,7 @@ async fn validation_holds_calls_to_the_rules_of_a_block() {
 
 #[tokio::test]
 async fn what_is_too_much_or_out_of_order_is_refused() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     for (blocks, code) in [
         (json!([]), -32_602),
         (json!(vec![json!({}); 257]), -38_026),
@@ -128,7 +128,7 @@ async fn what_is_too_much_or_out_of_order_is_refused() {
 
 #[tokio::test]
 async fn json_nested_without_end_is_refused() {
-    let devnet = devnet(Mining::Manual);
+    let devnet = devnet(MiningMode::Manual);
     let provider = devnet.provider();
     let deep = format!("[{}{}]", "[".repeat(100_000), "]".repeat(100_000));
     for method in ["eth_simulateV1", "debug_traceCall", "eth_signTypedData_v4", "eth_getProof", "anvil_reset"] {

@@ -13,7 +13,7 @@ const READER: Address = Address::repeat_byte(0x15);
 /// Calls itself with all its gas.
 const NESTED: Address = Address::repeat_byte(0x16);
 
-async fn traced(mining: Mining) -> Devnet {
+async fn traced(mining: MiningMode) -> Devnet {
     let devnet = devnet(mining);
     let call = |to: Address, input: &str| format!("0x5f5f{input}5f5f73{}5af1", alloy::primitives::hex::encode(to));
     let codes = [
@@ -35,7 +35,7 @@ async fn sent(devnet: &Devnet, to: Address) -> Value {
 
 #[tokio::test]
 async fn struct_logs_show_every_step_and_its_gas() {
-    let devnet = traced(Mining::OnTransaction).await;
+    let devnet = traced(MiningMode::OnTransaction).await;
     let hash = sent(&devnet, LOGGER).await;
     let trace = ask(&devnet, "debug_traceTransaction", json!([hash])).await;
     let steps: Vec<_> = trace["structLogs"].as_array().expect("steps").iter().collect();
@@ -54,7 +54,7 @@ async fn struct_logs_show_every_step_and_its_gas() {
 
 #[tokio::test]
 async fn calls_selectors_and_states_are_told_by_their_tracers() {
-    let devnet = traced(Mining::Manual).await;
+    let devnet = traced(MiningMode::Manual).await;
     for to in [BOB, COUNTER, CALLER] {
         sent(&devnet, to).await;
     }
@@ -90,7 +90,7 @@ async fn calls_selectors_and_states_are_told_by_their_tracers() {
 
 #[tokio::test]
 async fn whole_blocks_are_traced_in_both_families() {
-    let devnet = traced(Mining::Manual).await;
+    let devnet = traced(MiningMode::Manual).await;
     for to in [BOB, COUNTER, CALLER] {
         sent(&devnet, to).await;
     }
@@ -125,7 +125,7 @@ async fn whole_blocks_are_traced_in_both_families() {
 
 #[tokio::test]
 async fn a_call_is_traced_with_overrides_and_between_transactions() {
-    let devnet = traced(Mining::Manual).await;
+    let devnet = traced(MiningMode::Manual).await;
     for to in [COUNTER, COUNTER] {
         sent(&devnet, to).await;
     }
@@ -147,7 +147,7 @@ async fn a_call_is_traced_with_overrides_and_between_transactions() {
 
 #[tokio::test]
 async fn a_trace_that_would_fill_the_memory_ends_with_an_error() {
-    let devnet = traced(Mining::Manual).await;
+    let devnet = traced(MiningMode::Manual).await;
     for (to, options) in [(ENDLESS, json!({})), (READER, json!({ "disableStack": true }))] {
         let (code, message, _) = refused(&devnet, "debug_traceCall", json!([{ "to": to }, "latest", options])).await;
         assert_eq!(code, -32000);
@@ -162,7 +162,7 @@ async fn a_trace_that_would_fill_the_memory_ends_with_an_error() {
 
 #[tokio::test]
 async fn calls_as_deep_as_gas_goes_are_traced() {
-    let devnet = traced(Mining::Manual).await;
+    let devnet = traced(MiningMode::Manual).await;
     let request = json!({ "to": NESTED, "gas": "0x2faf080" });
     let provider = devnet.provider();
     let text: Box<serde_json::value::RawValue> = provider
@@ -176,7 +176,7 @@ async fn calls_as_deep_as_gas_goes_are_traced() {
 
 #[tokio::test]
 async fn unknown_tracers_and_bad_options_are_refused() {
-    let devnet = traced(Mining::OnTransaction).await;
+    let devnet = traced(MiningMode::OnTransaction).await;
     let hash = sent(&devnet, LOGGER).await;
     for tracer in ["{ step: function() {} }", "muxTracer", "erc7562Tracer", "noSuchTracer"] {
         let (code, message, _) = refused(&devnet, "debug_traceTransaction", json!([hash, { "tracer": tracer }])).await;

@@ -5,7 +5,7 @@ use alloy::primitives::{Address, U256, address};
 use serde_json::json;
 
 use super::*;
-use crate::uniswap::order::{Auction, Draft, Legs};
+use crate::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft};
 use crate::uniswap::service::submission;
 
 const REACTOR: Address = address!("0x0101010101010101010101010101010101010101");
@@ -45,8 +45,8 @@ const OF_PRIORITY: [&str; 12] = [
     "cosigner",
 ];
 
-fn draft(auction: Auction) -> Order {
-    let draft = Draft {
+fn draft(auction: AuctionTerms) -> UniswapXOrder {
+    let draft = OrderDraft {
         reactor: REACTOR,
         swapper: SWAPPER,
         recipient: SWAPPER,
@@ -55,27 +55,31 @@ fn draft(auction: Auction) -> Order {
         cosigner: COSIGNER,
         token_in: PAID,
         token_out: WANTED,
-        legs: Legs::ExactIn { amount_in: U256::from(5_000), start_out: U256::from(900), least_out: U256::from(800) },
+        legs: OrderAmounts::ExactIn {
+            amount_in: U256::from(5_000),
+            start_out: U256::from(900),
+            least_out: U256::from(800),
+        },
         auction,
     };
     draft.order().unwrap()
 }
 
-fn over_blocks() -> Order {
-    draft(Auction::CosignedBlocks { over: 30, base_fee: 7, per_gwei: U256::from(3) })
+fn over_blocks() -> UniswapXOrder {
+    draft(AuctionTerms::CosignedBlocks { over: 30, base_fee: 7, per_gwei: U256::from(3) })
 }
 
-fn by_priority() -> Order {
-    draft(Auction::PriorityFee { start_block: 41, baseline: 6, mps_per_wei: U256::from(2) })
+fn by_priority() -> UniswapXOrder {
+    draft(AuctionTerms::PriorityFee { start_block: 41, baseline: 6, mps_per_wei: U256::from(2) })
 }
 
 #[test]
 fn every_name_that_the_document_requires_is_there() {
     for (order, required) in [
-        (draft(Auction::CosignedTimes), &OF_DUTCH as &[&str]),
+        (draft(AuctionTerms::CosignedTimes), &OF_DUTCH as &[&str]),
         (over_blocks(), &OF_DUTCH),
         (by_priority(), &OF_PRIORITY),
-        (draft(Auction::Times { from: 5, until: 9 }), &OF_DUTCH),
+        (draft(AuctionTerms::Times { from: 5, until: 9 }), &OF_DUTCH),
     ] {
         let body = submission(31_337, &order, &vec![9; 65].into());
         for name in ["signature", "quote", "routing"] {
@@ -98,7 +102,7 @@ fn every_name_that_the_document_requires_is_there() {
 
 #[test]
 fn amounts_are_told_in_the_form_of_each_kind() {
-    let v2 = order_info(1, &draft(Auction::CosignedTimes));
+    let v2 = order_info(1, &draft(AuctionTerms::CosignedTimes));
     assert_eq!(v2["cosigner"], json!(COSIGNER));
     assert_eq!(v2["input"], json!({"token": PAID, "startAmount": "5000", "endAmount": "5000"}));
     assert_eq!(
@@ -128,7 +132,7 @@ fn amounts_are_told_in_the_form_of_each_kind() {
         priority["outputs"],
         json!([{"token": WANTED, "amount": "800", "mpsPerPriorityFeeWei": "2", "recipient": SWAPPER}])
     );
-    let first = order_info(1, &draft(Auction::Times { from: 5, until: 9 }));
+    let first = order_info(1, &draft(AuctionTerms::Times { from: 5, until: 9 }));
     assert_eq!((&first["decayStartTime"], &first["decayEndTime"]), (&json!(5), &json!(9)));
     assert_eq!((&first["startTime"], &first["endTime"]), (&json!(5), &json!(9)));
 }

@@ -28,7 +28,7 @@ const NOT_LAUNCHED: u8 = 126;
 /// Launch parameters, passed as a command-line argument. They contain no secrets, because other processes can read
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Specification {
+pub struct LaunchSpecification {
     /// Id of the process that the program must not outlive.
     pub parent: u32,
     /// Path of the program.
@@ -47,7 +47,7 @@ pub struct Specification {
     pub simulate_absent: bool,
 }
 
-impl Specification {
+impl LaunchSpecification {
     /// True in a simulated test; always false in release builds.
     pub(super) fn simulate_absent(&self) -> bool {
         cfg!(debug_assertions) && self.simulate_absent
@@ -57,7 +57,7 @@ impl Specification {
 /// First line on the program's stdout, written before the program runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Report {
+pub enum LaunchReport {
     /// The program starts now.
     Starting {
         /// Measures that are in force.
@@ -76,7 +76,7 @@ pub enum Report {
 pub fn dispatch() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let (role, specification) = (arguments.next()?, arguments.next());
-    let launch: fn(&Specification) -> Result<ExitCode, LaunchError> = match role.to_str() {
+    let launch: fn(&LaunchSpecification) -> Result<ExitCode, LaunchError> = match role.to_str() {
         Some(SUPERVISE) => supervise,
         Some(ENTER) => enter,
         _ => return None,
@@ -87,7 +87,7 @@ pub fn dispatch() -> Option<ExitCode> {
         None => Err(LaunchError::NoSpecification),
     };
     Some(launched.unwrap_or_else(|why| {
-        report(&Report::Refused { why: why.to_string() });
+        report(&LaunchReport::Refused { why: why.to_string() });
         ExitCode::from(NOT_LAUNCHED)
     }))
 }
@@ -96,7 +96,7 @@ pub fn dispatch() -> Option<ExitCode> {
 ///
 /// # Errors
 /// Returns the reason if a path is not UTF-8 or Bardo's binary is not found.
-pub(in super::super) fn command(specification: &Specification) -> Result<Command, LaunchError> {
+pub(in super::super) fn command(specification: &LaunchSpecification) -> Result<Command, LaunchError> {
     let text = serde_json::to_string(specification).map_err(LaunchError::Specification)?;
     let mut command = Command::new(launcher()?);
     command.args([SUPERVISE, &text]);
@@ -116,7 +116,7 @@ fn launcher() -> Result<PathBuf, LaunchError> {
     Ok(if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { own })
 }
 
-fn report(report: &Report) {
+fn report(report: &LaunchReport) {
     if let Ok(line) = serde_json::to_string(report) {
         // Bardo may be gone already.
         let _unread = writeln!(std::io::stdout(), "{line}");
@@ -144,7 +144,7 @@ fn common() -> Result<(), LaunchError> {
 }
 
 /// Runs beside the program until it ends, and kills it when Bardo has ended.
-fn supervise(specification: &Specification) -> Result<ExitCode, LaunchError> {
+fn supervise(specification: &LaunchSpecification) -> Result<ExitCode, LaunchError> {
     common()?;
     rustix::process::setsid().map_err(LaunchError::Session)?;
     #[cfg(target_os = "linux")]
@@ -194,7 +194,7 @@ fn supervise(specification: &Specification) -> Result<ExitCode, LaunchError> {
 }
 
 /// Restricts this process and replaces it by the program.
-fn enter(specification: &Specification) -> Result<ExitCode, LaunchError> {
+fn enter(specification: &LaunchSpecification) -> Result<ExitCode, LaunchError> {
     common()?;
     let supervisor = rustix::process::getppid();
     let isolation = rules::restrict(specification)?;
@@ -209,7 +209,7 @@ fn enter(specification: &Specification) -> Result<ExitCode, LaunchError> {
             return Err(LaunchError::SupervisorEnded);
         }
     }
-    report(&Report::Starting { isolation, process: std::process::id() });
+    report(&LaunchReport::Starting { isolation, process: std::process::id() });
     let mut command = Command::new(&specification.program);
     let error = command.args(&specification.arguments).stdin(Stdio::inherit()).exec();
     // The report is out, so this error goes to stderr like a program's own.

@@ -19,9 +19,9 @@ mod rules;
 
 use std::path::{Path, PathBuf};
 
-pub use bardo_session::isolation::{Isolation, IsolationLevel, Measure};
+pub use bardo_session::isolation::{Isolation, IsolationLevel, IsolationMeasure};
 pub use error::{LaunchError, NotIsolated};
-pub use plan::{Plan, PlanError, plan};
+pub use plan::{ConfinementPlan, ConfinementPlanError, plan};
 
 /// Returns the measures that this system can enforce, without restricting this process.
 pub fn available() -> Isolation {

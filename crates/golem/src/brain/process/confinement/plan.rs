@@ -102,7 +102,7 @@ const DEEPEST_SCRIPT: usize = 4;
 
 /// Error in deriving the allow-list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
+pub enum ConfinementPlanError {
     /// Program that was not found.
     #[error("cannot start `{0}`: no such program. Check the command in golem.brain and PATH.")]
     NoProgram(SafeText),
@@ -139,7 +139,7 @@ pub enum PlanError {
 
 /// Access of one program. All paths are canonical.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct ConfinementPlan {
     /// Absolute path of the program, as it was found.
     pub program: PathBuf,
     /// Files and folders that it may read and execute.
@@ -153,13 +153,17 @@ pub struct Plan {
 /// Derives the allow-list of a command.
 ///
 /// # Errors
-/// Returns a [`PlanError`] for a missing program, an unusable configured path or variable, or a path that overlaps with
+/// Returns a [`ConfinementPlanError`] for a missing program, an unusable configured path or variable, or a path that overlaps with
 /// a protected folder.
-pub fn plan(name: &str, arguments: &[String], confinement: &Confinement) -> Result<Plan, PlanError> {
-    let current = std::env::current_dir().map_err(|error| PlanError::Folder(clean(error)))?;
+pub fn plan(
+    name: &str,
+    arguments: &[String],
+    confinement: &Confinement,
+) -> Result<ConfinementPlan, ConfinementPlanError> {
+    let current = std::env::current_dir().map_err(|error| ConfinementPlanError::Folder(clean(error)))?;
     let search = std::env::var_os("PATH").unwrap_or_default();
-    let places = Places { current, search: &search, homes: homes(), protected: protected(confinement) };
-    let program = places.find(name).ok_or_else(|| PlanError::NoProgram(clean(name)))?;
+    let places = FolderSets { current, search: &search, homes: homes(), protected: protected(confinement) };
+    let program = places.find(name).ok_or_else(|| ConfinementPlanError::NoProgram(clean(name)))?;
     let mut derived = BTreeSet::new();
     places.program(&program, DEEPEST_SCRIPT, &mut derived)?;
     let files = arguments.iter().filter(|argument| !argument.starts_with('-'));
@@ -173,9 +177,13 @@ pub fn plan(name: &str, arguments: &[String], confinement: &Confinement) -> Resu
         places.allow(path, "a system folder")?;
     }
     read.extend(derived);
-    let configured = |key: &'static str, paths: &[PathBuf]| -> Result<Vec<PathBuf>, PlanError> {
+    let configured = |key: &'static str, paths: &[PathBuf]| -> Result<Vec<PathBuf>, ConfinementPlanError> {
         let found = paths.iter().map(|path| {
-            let failed = |error: std::io::Error| PlanError::Configured { key, path: show(path), reason: clean(error) };
+            let failed = |error: std::io::Error| ConfinementPlanError::Configured {
+                key,
+                path: show(path),
+                reason: clean(error),
+            };
             let found = fs::canonicalize(path).map_err(failed)?;
             places.allow(&found, key).map(|()| found)
         });
@@ -184,10 +192,10 @@ pub fn plan(name: &str, arguments: &[String], confinement: &Confinement) -> Resu
     read.extend(configured("golem.read", &confinement.read)?);
     let write: BTreeSet<PathBuf> = configured("golem.write", &confinement.write)?.into_iter().collect();
     if let Some(name) = confinement.environment.iter().find(|name| name.to_uppercase().starts_with("BARDO_")) {
-        return Err(PlanError::Variable(clean(name)));
+        return Err(ConfinementPlanError::Variable(clean(name)));
     }
     let environment = ENVIRONMENT.iter().map(|name| (*name).to_owned()).chain(confinement.environment.iter().cloned());
-    Ok(Plan { program, read, write, environment: environment.collect() })
+    Ok(ConfinementPlan { program, read, write, environment: environment.collect() })
 }
 
 fn clean(text: impl ToString) -> SafeText {
@@ -218,7 +226,7 @@ fn resolved(path: &Path) -> PathBuf {
 }
 
 /// Lookup folders and protected folders.
-struct Places<'a> {
+struct FolderSets<'a> {
     current: PathBuf,
     search: &'a OsStr,
     /// Home folders of all users.
@@ -226,7 +234,7 @@ struct Places<'a> {
     protected: Vec<PathBuf>,
 }
 
-impl Places<'_> {
+impl FolderSets<'_> {
     /// Finds a program by path, or by name in PATH.
     fn find(&self, name: &str) -> Option<PathBuf> {
         if name.contains('/') {
@@ -239,10 +247,12 @@ impl Places<'_> {
     /// Checks that a path does not overlap with a protected folder.
     ///
     /// # Errors
-    /// [`PlanError::Protected`] if it does.
-    fn allow(&self, path: &Path, why: &'static str) -> Result<(), PlanError> {
+    /// [`ConfinementPlanError::Protected`] if it does.
+    fn allow(&self, path: &Path, why: &'static str) -> Result<(), ConfinementPlanError> {
         match self.overlapping(path) {
-            Some(protected) => Err(PlanError::Protected { path: show(path), why, protected: show(protected) }),
+            Some(protected) => {
+                Err(ConfinementPlanError::Protected { path: show(path), why, protected: show(protected) })
+            }
             None => Ok(()),
         }
     }
@@ -261,7 +271,7 @@ impl Places<'_> {
     }
 
     /// Adds the paths that a program needs: itself, the parts of its prefix, and the interpreter in its first line.
-    fn program(&self, program: &Path, depth: usize, into: &mut BTreeSet<PathBuf>) -> Result<(), PlanError> {
+    fn program(&self, program: &Path, depth: usize, into: &mut BTreeSet<PathBuf>) -> Result<(), ConfinementPlanError> {
         let Ok(found) = fs::canonicalize(program) else { return Ok(()) };
         for path in [program, &found] {
             let Some(folder) = path.parent() else { continue };
@@ -285,7 +295,7 @@ impl Places<'_> {
     }
 
     /// Adds a file, and with `beside` its folder, unless that folder is too broad.
-    fn file(&self, file: &Path, beside: bool, into: &mut BTreeSet<PathBuf>) -> Result<(), PlanError> {
+    fn file(&self, file: &Path, beside: bool, into: &mut BTreeSet<PathBuf>) -> Result<(), ConfinementPlanError> {
         let Ok(found) = fs::canonicalize(file) else { return Ok(()) };
         const WHY: &str = "the brain's command";
         if found.is_dir() && self.is_broad(&found) {
@@ -350,8 +360,12 @@ mod tests {
     #[test]
     fn folders_of_many_or_of_one_user_as_a_whole_are_broad() {
         let homes = vec![PathBuf::from("/opt/alice")];
-        let places =
-            Places { current: "/".into(), search: OsStr::new(""), homes, protected: vec!["/srv/bardo/data".into()] };
+        let places = FolderSets {
+            current: "/".into(),
+            search: OsStr::new(""),
+            homes,
+            protected: vec!["/srv/bardo/data".into()],
+        };
         for broad in [
             "/",
             "/tmp",

@@ -1,7 +1,7 @@
 //! Landlock and seccomp rules. Everything that is not listed here keeps the system's defaults.
 
-use super::launch::Specification;
-use super::{Isolation, LaunchError, Measure};
+use super::launch::LaunchSpecification;
+use super::{Isolation, IsolationMeasure, LaunchError};
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::{available, restrict};
@@ -9,12 +9,12 @@ pub(super) use linux::{available, restrict};
 /// Reports that nothing is enforced: only Linux has both mechanisms.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn available(_: bool) -> Isolation {
-    Isolation::without([Measure::Files, Measure::SystemCalls, Measure::Signals])
+    Isolation::without([IsolationMeasure::Files, IsolationMeasure::SystemCalls, IsolationMeasure::Signals])
 }
 
 /// Restricts nothing on this system.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn restrict(_: &Specification) -> Result<Isolation, LaunchError> {
+pub(super) fn restrict(_: &LaunchSpecification) -> Result<Isolation, LaunchError> {
     Ok(available(false))
 }
 
@@ -36,7 +36,7 @@ mod linux {
 
     use super::super::error::SeccompError;
     use super::super::plan::DEVICES;
-    use super::{Isolation, LaunchError, Measure, Specification};
+    use super::{Isolation, IsolationMeasure, LaunchError, LaunchSpecification};
 
     /// Newest Landlock ABI whose rights are used if the kernel supports them.
     const NEWEST: ABI = ABI::V10;
@@ -52,9 +52,9 @@ mod linux {
         let signals = hard().scope(Scope::from_all(SCOPED)).and_then(Ruleset::create).is_ok();
         let calls = target().is_some() && std::path::Path::new("/proc/sys/kernel/seccomp/actions_avail").exists();
         let measures = [
-            (Measure::Files, files && !simulated_absent),
-            (Measure::SystemCalls, calls),
-            (Measure::Signals, signals && !simulated_absent),
+            (IsolationMeasure::Files, files && !simulated_absent),
+            (IsolationMeasure::SystemCalls, calls),
+            (IsolationMeasure::Signals, signals && !simulated_absent),
         ];
         Isolation::without(measures.into_iter().filter(|(_, has)| !has).map(|(measure, _)| measure))
     }
@@ -63,15 +63,15 @@ mod linux {
     ///
     /// # Errors
     /// Returns a description if capabilities, privileges or Landlock rules cannot be set.
-    pub(in super::super) fn restrict(specification: &Specification) -> Result<Isolation, LaunchError> {
+    pub(in super::super) fn restrict(specification: &LaunchSpecification) -> Result<Isolation, LaunchError> {
         let mut missing = available(specification.simulate_absent()).missing().to_vec();
         drop_capabilities()?;
         rustix::thread::set_no_new_privs(true).map_err(LaunchError::Privileges)?;
-        if !missing.contains(&Measure::Files) {
+        if !missing.contains(&IsolationMeasure::Files) {
             files(specification)?;
         }
-        if !missing.contains(&Measure::SystemCalls) && system_calls(specification.network).is_err() {
-            missing.push(Measure::SystemCalls);
+        if !missing.contains(&IsolationMeasure::SystemCalls) && system_calls(specification.network).is_err() {
+            missing.push(IsolationMeasure::SystemCalls);
         }
         Ok(Isolation::without(missing))
     }
@@ -87,7 +87,7 @@ mod linux {
         rustix::thread::set_capabilities(None, sets).map_err(LaunchError::Capabilities)
     }
 
-    fn files(specification: &Specification) -> Result<(), LaunchError> {
+    fn files(specification: &LaunchSpecification) -> Result<(), LaunchError> {
         let read = AccessFs::from_read(NEWEST);
         // The process cannot create devices or sockets, and cannot execute what it has written.
         let write = AccessFs::from_write(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock)

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use alloy::primitives::{B256, Bytes};
 
-use super::record::{self, Record, Stage};
-use super::{Card, Ending, OrderError, Orders, line};
+use super::record::{self, OrderRecord, OrderStage};
+use super::{CardState, OrderEnd, OrderError, Orders, line};
 use crate::orders::OrderState;
 use crate::typed::TypedMessage;
 use bardo_base::fabric::{IntentStatus, OrderStatus};
@@ -27,7 +27,7 @@ const OLD: &str = "it was not submitted within a minute of its signature and wil
 
 /// Returns true if the order's signature is too old to submit it, or if its time is unknown. A clock that was set back
 /// hides the age, so a signature time that is too far ahead counts as old.
-fn is_old(record: &Record, now: u64) -> bool {
+fn is_old(record: &OrderRecord, now: u64) -> bool {
     record.signed_at.is_none_or(|signed| now.abs_diff(signed) > FRESH)
 }
 
@@ -38,16 +38,16 @@ impl Orders {
     ///
     /// # Errors
     /// [`OrderError`] if the order cannot be read or the result cannot be stored.
-    pub async fn submit(&self, hash: B256) -> Result<Record, OrderError> {
+    pub async fn submit(&self, hash: B256) -> Result<OrderRecord, OrderError> {
         if self.inner.rules.stop().is_some() {
-            return self.look_with(hash, "a stop is in force: it is not submitted").await;
+            return self.poll_order(hash, "a stop is in force: it is not submitted").await;
         }
         let now = self.inner.clock.now_millis();
         let waits = self.record(hash)?;
-        if waits.stage == Stage::Signed && is_old(&waits, now) {
-            return self.look_with(hash, OLD).await;
+        if waits.stage == OrderStage::Signed && is_old(&waits, now) {
+            return self.poll_order(hash, OLD).await;
         }
-        let stages = (Stage::Signed, Stage::Submitting);
+        let stages = (OrderStage::Signed, OrderStage::Submitting);
         let ours = self
             .inner
             .store
@@ -64,21 +64,21 @@ impl Orders {
         // A busy service has not accepted the order, but has seen it.
         let shown = matches!(answer, Err(ServiceError::Busy { .. }));
         let (stage, remark) = match answer {
-            Ok(found) if found == hash => (Stage::Submitted, String::new()),
-            Ok(found) => (Stage::Submitting, format!("the service stored it as {found}, which is another order")),
-            Err(error @ ServiceError::Refused(_)) => (Stage::Refused, error.to_string()),
+            Ok(found) if found == hash => (OrderStage::Submitted, String::new()),
+            Ok(found) => (OrderStage::Submitting, format!("the service stored it as {found}, which is another order")),
+            Err(error @ ServiceError::Refused(_)) => (OrderStage::Refused, error.to_string()),
             // The service certainly did not accept the order: the same bytes may be submitted again.
             Err(error @ (ServiceError::Unreachable(_) | ServiceError::Busy { .. })) => {
-                (Stage::Signed, error.to_string())
+                (OrderStage::Signed, error.to_string())
             }
             Err(error @ (ServiceError::Unclear(_) | ServiceError::Nonsense(_))) => {
-                (Stage::Submitting, error.to_string())
+                (OrderStage::Submitting, error.to_string())
             }
         };
         let now = self.inner.clock.now_millis();
         let status = match (OrderState::pending(&record.message), stage) {
-            (OrderState::Auction(_), Stage::Submitted) => OrderState::Auction(OrderStatus::Open),
-            (OrderState::Auction(_), Stage::Refused) => OrderState::Auction(OrderStatus::Error),
+            (OrderState::Auction(_), OrderStage::Submitted) => OrderState::Auction(OrderStatus::Open),
+            (OrderState::Auction(_), OrderStage::Refused) => OrderState::Auction(OrderStatus::Error),
             // A bridge order has no other state before its money is locked.
             (pending, _) => pending,
         };
@@ -88,14 +88,14 @@ impl Orders {
                 if shown {
                     record::note_shown(transaction, hash)?;
                 }
-                record::advance(transaction, hash, (Stage::Submitting, stage), status, now)
+                record::advance(transaction, hash, (OrderStage::Submitting, stage), status, now)
             })
             .await?;
         failpoint::reach(Failpoint::OrderSubmitted);
-        self.look_with(hash, &remark).await
+        self.poll_order(hash, &remark).await
     }
 
-    async fn hand_in(&self, record: &Record, signature: &Bytes) -> Result<B256, ServiceError> {
+    async fn hand_in(&self, record: &OrderRecord, signature: &Bytes) -> Result<B256, ServiceError> {
         let nobody = || ServiceError::Unreachable(line("no service is connected for it"));
         let chain = self.chain(record.chain_id).map_err(|_| nobody())?;
         match &record.message {
@@ -111,14 +111,14 @@ impl Orders {
 
     /// Ends a signed order that no service has seen, and frees its money. An order that has meanwhile been seen stays
     /// unchanged.
-    async fn withdraw(&self, record: &Record, why: &str) -> Result<(), OrderError> {
+    async fn withdraw(&self, record: &OrderRecord, why: &str) -> Result<(), OrderError> {
         let _turn = self.turn(record.hash).await;
         let mut seen = self.seen(record, why).await?;
         if seen.end.is_none() {
-            seen.end = Some(Ending::Withdrawn);
+            seen.end = Some(OrderEnd::Withdrawn);
             match &mut seen.card {
-                Card::Order(update) => update.status = OrderStatus::Cancelled,
-                Card::Intent(update) => update.status = IntentStatus::Expired,
+                CardState::Order(update) => update.status = OrderStatus::Cancelled,
+                CardState::Intent(update) => update.status = IntentStatus::Expired,
             }
         }
         self.write_down(record, seen).await
@@ -131,10 +131,10 @@ impl Orders {
     ///
     /// # Errors
     /// The database's failure. Other failures are logged, and the next call tries again.
-    pub async fn hand_in_stored(&self) -> Result<usize, OrderError> {
+    pub async fn submit_stored(&self) -> Result<usize, OrderError> {
         let (now, stop) = (self.inner.clock.now_millis(), self.inner.rules.stop());
         let mut handed = 0;
-        for record in self.live()?.into_iter().filter(|record| record.stage == Stage::Signed) {
+        for record in self.live()?.into_iter().filter(|record| record.stage == OrderStage::Signed) {
             let hash = record.hash;
             let old = is_old(&record, now);
             let done = if !record.shown && (old || stop >= Some(StopLevel::Halt)) {

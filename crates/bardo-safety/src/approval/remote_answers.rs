@@ -9,7 +9,7 @@ use bardo_base::text::SafeText;
 use bardo_store::StoreError;
 
 /// Source of answers that other processes received.
-pub trait Elsewhere: Debug + Send + Sync {
+pub trait RemoteAnswers: Debug + Send + Sync {
     /// Closes the requests under this permit in the shared ledger, so that no process answers them later. Returns the
     /// reason against the action if another process recorded a rejection, or an answer that cannot be read.
     ///

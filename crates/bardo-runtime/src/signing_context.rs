@@ -8,9 +8,9 @@ use tokio::sync::watch;
 use super::account;
 use super::data::{DataFolder, Ledger};
 use super::depth::{sender_rules, settings_of};
+use super::environment::prices;
 use super::orders::orders;
-use super::world::prices;
-use super::{OpenWorld, policy};
+use super::{OpenEnvironment, policy};
 use bardo_base::clock::Clock;
 use bardo_base::config::{ChainSettings, Config};
 use bardo_base::error::{ErrorCode, ToolError};
@@ -27,8 +27,8 @@ use bardo_store::Store;
 use golem::guardian::{self, SafetyGuardian};
 use golem_chain::network::{DataFees, Network, NetworkKind};
 use golem_chain::provider::HttpLimits;
-use golem_chain::sender::{Relay, Sender};
-use golem_tools::engine::{Acting, ApprovalMode, Paper, PaperDesk, WorldChain};
+use golem_chain::sender::{PrivateRelay, TxSender};
+use golem_tools::engine::{ApprovalMode, ConnectedChain, PaperMode, PaperTrading, WriteAccess};
 
 /// Timeout of a call that waits for the end of its transaction, however late.
 const TO_THE_END: Duration = Duration::from_secs(30 * 24 * 3_600);
@@ -83,7 +83,7 @@ impl SigningContext {
 /// read.
 pub async fn rules(
     config: &Config,
-    opened: &OpenWorld,
+    opened: &OpenEnvironment,
     ledger: &Ledger,
 ) -> Result<Arc<OperatorPolicyEngine>, ToolError> {
     let chains = opened.world.chains();
@@ -105,13 +105,13 @@ pub async fn rules(
 /// An error for a relay that cannot be used, or if the recovery fails.
 pub async fn acting(
     config: &Config,
-    opened: &OpenWorld,
+    opened: &OpenEnvironment,
     ledger: &Ledger,
     rules: Arc<OperatorPolicyEngine>,
     fabric: &Fabric,
     clock: Arc<dyn Clock>,
     hands: SigningContext,
-) -> Result<Acting, ToolError> {
+) -> Result<WriteAccess, ToolError> {
     let settings = &config.safety;
     let seconds = |setting: &bardo_base::config::Setting<u64>| Duration::from_secs(setting.value);
     let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, &ledger.store, &clock));
@@ -142,8 +142,8 @@ pub async fn acting(
         patience: if wait { TO_THE_END } else { seconds(&settings.receipt_patience_seconds) },
     };
     let paper = match on_paper || may_turn {
-        true => Paper::with(on_paper, paper_desk(config, opened, ledger, &rules, &parts).await?),
-        false => Paper::new(false),
+        true => PaperMode::with(on_paper, paper_desk(config, opened, ledger, &rules, &parts).await?),
+        false => PaperMode::new(false),
     };
     // Evaluated again in each round: paper mode can be entered and left.
     let acts = {
@@ -157,20 +157,20 @@ pub async fn acting(
         pipeline.recover().await.map_err(|refusal| refusal.error())?;
         // Orders that a killed process had signed but not submitted. Submitted here, because a short call ends before
         // the first round.
-        orders.hand_in_stored().await?;
+        orders.submit_stored().await?;
     }
     pipeline.keep_recovering(RECOVER_EVERY, acts);
-    Ok(Acting { pipeline, account, phase, approve, paper })
+    Ok(WriteAccess { pipeline, account, phase, approve, paper })
 }
 
 /// Paper ledger beside `ledger`, with the same chains, rules, guardian and approval queue as `parts`.
 async fn paper_desk(
     config: &Config,
-    opened: &OpenWorld,
+    opened: &OpenEnvironment,
     ledger: &Ledger,
     rules: &Arc<OperatorPolicyEngine>,
     parts: &PipelineConfig,
-) -> Result<PaperDesk, ToolError> {
+) -> Result<PaperTrading, ToolError> {
     let paper = ledger.paper().await?;
     let store = paper.store().clone();
     let counting = Arc::new(OperatorPolicyEngine::on_paper(rules, store.clone()));
@@ -187,12 +187,16 @@ async fn paper_desk(
         permit_ttl: parts.permit_ttl,
         patience: parts.patience,
     };
-    Ok(PaperDesk { pipeline: Pipeline::on_paper(config, paper.clone()), ledger: paper, rules: counting })
+    Ok(PaperTrading { pipeline: Pipeline::on_paper(config, paper.clone()), ledger: paper, rules: counting })
 }
 
 /// Bardo's own safety-guardian. It reads chains, prices and the policy file by itself. Its price sources are separate,
 /// so faults or cached values of the pipeline's sources do not affect it.
-fn own_guardian(config: &Config, opened: &OpenWorld, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Guardian>, ToolError> {
+fn own_guardian(
+    config: &Config,
+    opened: &OpenEnvironment,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn Guardian>, ToolError> {
     let chains = opened.world.chains();
     let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
     let (place, absent) = policy::place(config, devnet);
@@ -207,7 +211,7 @@ fn own_guardian(config: &Config, opened: &OpenWorld, clock: &Arc<dyn Clock>) -> 
 
 fn pipeline_chain(
     config: &Config,
-    chain: &WorldChain,
+    chain: &ConnectedChain,
     store: &Store,
     clock: &Arc<dyn Clock>,
 ) -> Result<PipelineChain, ToolError> {
@@ -220,14 +224,17 @@ fn pipeline_chain(
     if let Some(oracle) = settings.and_then(|settings| settings.data_fee_oracle.as_ref()) {
         reader = reader.charging(oracle.value.map_or(DataFees::None, DataFees::Oracle));
     }
-    Ok(PipelineChain { reader, sender: Sender::new(chain.client.clone(), store.clone(), clock.clone(), relay, rules) })
+    Ok(PipelineChain {
+        reader,
+        sender: TxSender::new(chain.client.clone(), store.clone(), clock.clone(), relay, rules),
+    })
 }
 
 /// Configured private relay of a chain, if any.
-fn relay(settings: &ChainSettings, chain_id: u64, clock: &Arc<dyn Clock>) -> Result<Option<Relay>, ToolError> {
+fn relay(settings: &ChainSettings, chain_id: u64, clock: &Arc<dyn Clock>) -> Result<Option<PrivateRelay>, ToolError> {
     let Some(relay) = &settings.relay else { return Ok(None) };
     let status = settings.relay_status.as_ref().map(|status| status.value.clone());
-    let made = Relay::new(relay.value.clone(), status, chain_id, HttpLimits::default(), clock.clone());
+    let made = PrivateRelay::new(relay.value.clone(), status, chain_id, HttpLimits::default(), clock.clone());
     let made = made.map_err(|error| {
         ToolError::new(ErrorCode::ValidationFailed, format_args!("the relay ({}): {error}", relay.origin))
     })?;

@@ -11,12 +11,12 @@ use alloy::sol_types::SolEvent as _;
 
 use bardo_abi::erc20::Erc20;
 use bardo_abi::uniswapx::Reactor;
-use golem_protocols::uniswap::order::Order;
+use golem_protocols::uniswap::order::UniswapXOrder;
 
 /// Raw units of `token` that a fill brought to the owner of `order`: as many transfers as the order has outputs of it for
 /// the owner, right before its `Fill` and after that of any order before it. Never more than came, and of two orders in one
 /// transaction never the same transfer twice.
-pub(super) fn received(logs: &[Log], order: &Order, hash: B256, token: Address) -> U256 {
+pub(super) fn received(logs: &[Log], order: &UniswapXOrder, hash: B256, token: Address) -> U256 {
     let info = order.info();
     let is_fill = |log: &Log| log.topics().first() == Some(&Reactor::Fill::SIGNATURE_HASH);
     let own = |log: &Log| is_fill(log) && log.address == info.reactor && log.topics().get(1) == Some(&hash);
@@ -31,7 +31,7 @@ pub(super) fn received(logs: &[Log], order: &Order, hash: B256, token: Address) 
 
 /// Raw units of the order's input that left its owner in the transaction, at most what this order may take. Exact for an
 /// input that does not rise, as of every order that is placed here.
-pub(super) fn paid(logs: &[Log], order: &Order) -> U256 {
+pub(super) fn paid(logs: &[Log], order: &UniswapXOrder) -> U256 {
     let (owner, token) = (order.info().swapper, order.token_in());
     let transfers =
         logs.iter().filter(|log| log.address == token).filter_map(|log| Erc20::Transfer::decode_log(log).ok());
@@ -44,15 +44,15 @@ mod tests {
     use alloy::sol_types::SolEvent;
 
     use super::*;
-    use golem_protocols::uniswap::order::{Auction, Draft, Legs};
+    use golem_protocols::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft};
 
     const OWNER: Address = Address::repeat_byte(1);
     const REACTOR: Address = Address::repeat_byte(2);
     const WETH: Address = Address::repeat_byte(5);
     const FILLER: Address = Address::repeat_byte(9);
 
-    fn order(nonce: u64) -> Order {
-        let draft = Draft {
+    fn order(nonce: u64) -> UniswapXOrder {
+        let draft = OrderDraft {
             reactor: REACTOR,
             swapper: OWNER,
             recipient: OWNER,
@@ -61,8 +61,12 @@ mod tests {
             cosigner: Address::repeat_byte(3),
             token_in: Address::repeat_byte(4),
             token_out: WETH,
-            legs: Legs::ExactIn { amount_in: U256::from(8), start_out: U256::from(9), least_out: U256::from(1) },
-            auction: Auction::CosignedTimes,
+            legs: OrderAmounts::ExactIn {
+                amount_in: U256::from(8),
+                start_out: U256::from(9),
+                least_out: U256::from(1),
+            },
+            auction: AuctionTerms::CosignedTimes,
         };
         draft.order().unwrap()
     }
@@ -75,20 +79,20 @@ mod tests {
         log(token, Erc20::Transfer { from, to, value: U256::from(value) })
     }
 
-    fn fill(reactor: Address, order: &Order) -> Log {
+    fn fill(reactor: Address, order: &UniswapXOrder) -> Log {
         let event =
             Reactor::Fill { orderHash: order.hash(), filler: FILLER, swapper: OWNER, nonce: order.info().nonce };
         log(reactor, event)
     }
 
-    fn of(logs: &[Log], order: &Order) -> u64 {
+    fn of(logs: &[Log], order: &UniswapXOrder) -> u64 {
         received(logs, order, order.hash(), WETH).to()
     }
 
     #[test]
     fn each_order_of_a_batch_is_told_its_own_outputs_and_no_gift() {
         let (first, second) = (order(1), order(2));
-        let input = |order: &Order| transfer(order.token_in(), OWNER, FILLER, 8);
+        let input = |order: &UniswapXOrder| transfer(order.token_in(), OWNER, FILLER, 8);
         let logs = [
             input(&first),
             input(&second),

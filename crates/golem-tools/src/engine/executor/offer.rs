@@ -8,18 +8,18 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::ending::Refusal;
-use super::{Call, Executor, to_json};
+use super::call_end::CallRefusal;
+use super::{Executor, ToolCall, to_json};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{CallId, PermitId};
 use bardo_safety::approval::{ApprovalQueue, ApprovalRequest, Confirmation};
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_safety::pipeline::Preview;
-use bardo_session::envelope::{Status, ToolResponse};
+use bardo_session::envelope::{CallStatus, ToolResponse};
 
 /// Result of requesting a preview.
 #[derive(Debug)]
-pub enum Offered {
+pub enum PreviewResult {
     /// Previewed action, waiting for commit or withdrawal.
     Held(Box<Offer>),
     /// The call has ended: refused, failed, or a read, which has nothing to commit.
@@ -31,47 +31,47 @@ pub enum Offered {
 pub struct Offer {
     call_id: CallId,
     preview: Arc<Preview>,
-    word: oneshot::Sender<Word>,
+    word: oneshot::Sender<OfferDecision>,
     running: JoinHandle<ToolResponse>,
 }
 
 /// Decision about an offer.
 #[derive(Debug)]
-pub(super) enum Word {
-    Commit(Option<ByHand>),
+pub(super) enum OfferDecision {
+    Commit(Option<OperatorCommit>),
     TakeBack,
 }
 
 /// Operator's approval of their own action, given together with the commit.
 #[derive(Debug)]
-pub(super) struct ByHand {
+pub(super) struct OperatorCommit {
     pub confirmation: Confirmation,
     pub proof: Option<OperatorProof>,
 }
 
 /// Receiving side of an offer, owned by the call.
 #[derive(Debug)]
-pub(super) struct Hold {
+pub(super) struct OfferReceiver {
     shown: oneshot::Sender<Arc<Preview>>,
-    word: oneshot::Receiver<Word>,
+    word: oneshot::Receiver<OfferDecision>,
 }
 
-impl Hold {
+impl OfferReceiver {
     /// Publishes the preview and waits for the decision.
-    pub(super) async fn wait(self, preview: &Arc<Preview>) -> Result<Option<ByHand>, Refusal> {
-        let over = |status, code: ErrorCode, why: &str| Refusal { status, error: ToolError::new(code, why) };
-        let gone = || over(Status::Error, ErrorCode::ToolCancelled, "the offer was withdrawn; nothing was signed");
+    pub(super) async fn wait(self, preview: &Arc<Preview>) -> Result<Option<OperatorCommit>, CallRefusal> {
+        let over = |status, code: ErrorCode, why: &str| CallRefusal { status, error: ToolError::new(code, why) };
+        let gone = || over(CallStatus::Error, ErrorCode::ToolCancelled, "the offer was withdrawn; nothing was signed");
         self.shown.send(Arc::clone(preview)).map_err(|_| gone())?;
         let ends: Instant = preview.permit.expires;
         tokio::select! {
             word = self.word => match word {
-                Ok(Word::Commit(by_hand)) => Ok(by_hand),
-                Ok(Word::TakeBack) | Err(_) => Err(gone()),
+                Ok(OfferDecision::Commit(by_hand)) => Ok(by_hand),
+                Ok(OfferDecision::TakeBack) | Err(_) => Err(gone()),
             },
             () = sleep_until(ends) => {
                 let why = "the offer was not committed in time and has expired; nothing was signed";
                 // Every other commit of an expired permit returns the same code.
-                Err(over(Status::Blocked, ErrorCode::PermitExpired, why))
+                Err(over(CallStatus::Blocked, ErrorCode::PermitExpired, why))
             }
         }
     }
@@ -88,15 +88,16 @@ impl Executor {
     }
 
     /// Runs a write up to its preview and holds it there. Needs a tokio runtime.
-    pub async fn offer(&self, mut call: Call) -> Offered {
+    pub async fn offer(&self, mut call: ToolCall) -> PreviewResult {
         let (shown, seen) = oneshot::channel();
         let (word, heard) = oneshot::channel();
         let call_id = *call.call_id.get_or_insert_with(|| self.new_call_id());
         let executor = self.clone();
-        let running = tokio::spawn(async move { executor.call_holding(call, Some(Hold { shown, word: heard })).await });
+        let running =
+            tokio::spawn(async move { executor.call_holding(call, Some(OfferReceiver { shown, word: heard })).await });
         match seen.await {
-            Ok(preview) => Offered::Held(Box::new(Offer { call_id, preview, word, running })),
-            Err(_) => Offered::Over(Box::new(ended(call_id, running).await)),
+            Ok(preview) => PreviewResult::Held(Box::new(Offer { call_id, preview, word, running })),
+            Err(_) => PreviewResult::Over(Box::new(ended(call_id, running).await)),
         }
     }
 }
@@ -134,21 +135,21 @@ impl Offer {
 
     /// Commits the offer: obtains the operator's approval where needed, then signs.
     pub async fn commit(self) -> ToolResponse {
-        self.say(Word::Commit(None)).await
+        self.emit(OfferDecision::Commit(None)).await
     }
 
     /// Commits the offer with the operator's approval, given after reading the preview, so that the operator is not
     /// asked again. The approval queue validates the approval.
     pub async fn commit_approved(self, confirmation: Confirmation, proof: Option<OperatorProof>) -> ToolResponse {
-        self.say(Word::Commit(Some(ByHand { confirmation, proof }))).await
+        self.emit(OfferDecision::Commit(Some(OperatorCommit { confirmation, proof }))).await
     }
 
     /// Withdraws the offer.
     pub async fn withdraw(self) -> ToolResponse {
-        self.say(Word::TakeBack).await
+        self.emit(OfferDecision::TakeBack).await
     }
 
-    async fn say(self, word: Word) -> ToolResponse {
+    async fn emit(self, word: OfferDecision) -> ToolResponse {
         // If the call has already ended, its response says why.
         let _heard = self.word.send(word);
         ended(self.call_id, self.running).await
@@ -158,6 +159,6 @@ impl Offer {
 async fn ended(call_id: CallId, running: JoinHandle<ToolResponse>) -> ToolResponse {
     running.await.unwrap_or_else(|error| {
         let error = ToolError::new(ErrorCode::ToolPanicked, format_args!("the call failed: {error}"));
-        ToolResponse::failed(call_id, Status::Error, error)
+        ToolResponse::failed(call_id, CallStatus::Error, error)
     })
 }

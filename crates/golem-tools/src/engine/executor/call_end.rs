@@ -9,46 +9,46 @@ use tokio::time::Instant;
 
 use super::Shared;
 use crate::engine::context::CallContext;
-use crate::engine::tool::Reply;
+use crate::engine::tool::ToolReply;
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::fabric::{Card, EndState, EventKind, ToolEnd, ToolFailed};
+use bardo_base::fabric::{EndState, EventKind, ResultCard, ToolEnd, ToolFailed};
 use bardo_base::id::CallId;
 use bardo_base::model::ToolMeta;
 use bardo_base::text::SafeText;
-use bardo_session::envelope::{Status, ToolResponse};
+use bardo_session::envelope::{CallStatus, ToolResponse};
 
 /// Reason why a call has no result.
 #[derive(Debug)]
-pub(super) struct Refusal {
-    pub(super) status: Status,
+pub(super) struct CallRefusal {
+    pub(super) status: CallStatus,
     pub(super) error: ToolError,
 }
 
-impl From<ToolError> for Refusal {
+impl From<ToolError> for CallRefusal {
     /// Maps denials to `blocked` and all other errors to `error`.
     fn from(error: ToolError) -> Self {
         let blocked = error.code().is_denial();
-        Self { status: if blocked { Status::Blocked } else { Status::Error }, error }
+        Self { status: if blocked { CallStatus::Blocked } else { CallStatus::Error }, error }
     }
 }
 
 /// Outcome of a call that ran to its end. Both `reply` and `error` are set if it succeeded only in part.
 #[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) status: Status,
-    pub(super) reply: Option<Reply<Value>>,
+pub(super) struct CallEnd {
+    pub(super) status: CallStatus,
+    pub(super) reply: Option<ToolReply<Value>>,
     pub(super) error: Option<ToolError>,
 }
 
-impl Ended {
+impl CallEnd {
     /// Outcome of a full success.
-    pub(super) fn success(reply: Reply<Value>) -> Self {
-        Self { status: Status::Success, reply: Some(reply), error: None }
+    pub(super) fn success(reply: ToolReply<Value>) -> Self {
+        Self { status: CallStatus::Success, reply: Some(reply), error: None }
     }
 }
 
-impl From<Refusal> for Ended {
-    fn from(Refusal { status, error }: Refusal) -> Self {
+impl From<CallRefusal> for CallEnd {
+    fn from(CallRefusal { status, error }: CallRefusal) -> Self {
         Self { status, reply: None, error: Some(error) }
     }
 }
@@ -60,11 +60,11 @@ impl Shared {
         context: &CallContext,
         meta: &ToolMeta,
         started: Instant,
-        ended: Ended,
+        ended: CallEnd,
     ) -> ToolResponse {
-        let Ended { status, reply, error } = ended;
+        let CallEnd { status, reply, error } = ended;
         let call_id = context.call_id();
-        let Some(Reply { output, decision_hints, explanation }) = reply else {
+        let Some(ToolReply { output, decision_hints, explanation }) = reply else {
             let error = error.unwrap_or_else(|| {
                 ToolError::new(ErrorCode::ToolPanicked, format_args!("{} ended without a result", meta.name))
             });
@@ -72,22 +72,22 @@ impl Shared {
             return ToolResponse::failed(call_id, status, error);
         };
         if let Some(error) = &error {
-            context.say(EventKind::ToolError(ToolFailed::of(error)));
+            context.emit(EventKind::ToolError(ToolFailed::of(error)));
         }
         context.finish([EventKind::ToolEnd(ToolEnd {
             success: error.is_none(),
             state: Some(end_state(status, decision_hints.as_ref())),
             duration_ms: millis(started.elapsed()),
             result_summary: summary(meta, &output),
-            card: meta.card.map(|widget| Card { widget, data: output.clone(), hints: decision_hints.clone() }),
+            card: meta.card.map(|widget| ResultCard { widget, data: output.clone(), hints: decision_hints.clone() }),
         })]);
         ToolResponse { call_id, status, data: Some(output), error, decision_hints, explanation: Some(explanation) }
     }
 
     /// Answers a call that was refused before it ran.
-    pub(super) fn refuse_early(&self, call_id: CallId, started: Instant, refusal: Refusal) -> ToolResponse {
+    pub(super) fn refuse_early(&self, call_id: CallId, started: Instant, refusal: CallRefusal) -> ToolResponse {
         for kind in failure(started, &refusal.error) {
-            self.say(call_id, kind);
+            self.emit(call_id, kind);
         }
         ToolResponse::failed(call_id, refusal.status, refusal.error)
     }
@@ -109,15 +109,15 @@ pub(super) fn failure(started: Instant, error: &ToolError) -> [EventKind; 2] {
 
 /// Maps the status of a call to its end state. A partial result counts as placed only if the hints say so; otherwise
 /// its outcome is unclear.
-pub(super) fn end_state(status: Status, hints: Option<&Value>) -> EndState {
+pub(super) fn end_state(status: CallStatus, hints: Option<&Value>) -> EndState {
     match status {
-        Status::Success => EndState::Done,
-        Status::Simulated => EndState::Rehearsed,
-        Status::Partial => match hints.and_then(|hints| hints.get("state")?.as_str()) {
+        CallStatus::Success => EndState::Done,
+        CallStatus::Simulated => EndState::Rehearsed,
+        CallStatus::Partial => match hints.and_then(|hints| hints.get("state")?.as_str()) {
             Some("placed") => EndState::Placed,
             Some(_) | None => EndState::Unclear,
         },
-        Status::Blocked | Status::Rejected | Status::Error => EndState::NotDone,
+        CallStatus::Blocked | CallStatus::Rejected | CallStatus::Error => EndState::NotDone,
     }
 }
 
@@ -131,7 +131,7 @@ fn summary(meta: &ToolMeta, output: &Value) -> Value {
     Value::Object(fields)
 }
 
-pub(super) fn ended_badly(meta: &ToolMeta, error: JoinError) -> Refusal {
+pub(super) fn ended_badly(meta: &ToolMeta, error: JoinError) -> CallRefusal {
     if error.is_cancelled() {
         return ToolError::new(ErrorCode::ToolCancelled, format_args!("{} was cancelled", meta.name)).into();
     }
@@ -163,16 +163,16 @@ mod tests {
     fn only_a_success_is_told_as_done() {
         let hints = |state: &str| Some(json!({ "state": state }));
         for (status, hints, told) in [
-            (Status::Success, hints("done"), EndState::Done),
-            (Status::Success, None, EndState::Done),
-            (Status::Simulated, hints("simulated"), EndState::Rehearsed),
-            (Status::Partial, hints("placed"), EndState::Placed),
-            (Status::Partial, hints("unclear"), EndState::Unclear),
-            (Status::Partial, hints("done"), EndState::Unclear),
-            (Status::Partial, None, EndState::Unclear),
-            (Status::Blocked, hints("stopped"), EndState::NotDone),
-            (Status::Rejected, None, EndState::NotDone),
-            (Status::Error, hints("reverted"), EndState::NotDone),
+            (CallStatus::Success, hints("done"), EndState::Done),
+            (CallStatus::Success, None, EndState::Done),
+            (CallStatus::Simulated, hints("simulated"), EndState::Rehearsed),
+            (CallStatus::Partial, hints("placed"), EndState::Placed),
+            (CallStatus::Partial, hints("unclear"), EndState::Unclear),
+            (CallStatus::Partial, hints("done"), EndState::Unclear),
+            (CallStatus::Partial, None, EndState::Unclear),
+            (CallStatus::Blocked, hints("stopped"), EndState::NotDone),
+            (CallStatus::Rejected, None, EndState::NotDone),
+            (CallStatus::Error, hints("reverted"), EndState::NotDone),
         ] {
             assert_eq!(end_state(status, hints.as_ref()), told, "{status:?} {hints:?}");
         }

@@ -16,7 +16,7 @@ use bardo_safety::pipeline::Pipeline;
 
 /// Means by which an executor can perform writes, not only reads.
 #[derive(Debug, Clone)]
-pub struct Acting {
+pub struct WriteAccess {
     /// Write pipeline. No other path leads to a signature.
     pub pipeline: Pipeline,
     /// Account that pays and signs.
@@ -26,12 +26,12 @@ pub struct Acting {
     /// Approval mode for calls that do not set one.
     pub approve: ApprovalMode,
     /// Paper mode of this account.
-    pub paper: Paper,
+    pub paper: PaperMode,
 }
 
-impl Acting {
+impl WriteAccess {
     /// Returns a copy that uses the paper ledger, if paper mode was on at `then` and a paper ledger exists.
-    pub fn as_of(&self, then: PaperThen) -> Self {
+    pub fn as_of(&self, then: PaperModeAtStart) -> Self {
         let mut acting = self.clone();
         if let Some(desk) = self.paper.desk().filter(|_| then.on()) {
             acting.pipeline = desk.pipeline.clone();
@@ -41,7 +41,7 @@ impl Acting {
 
     /// True if a call that began at `then` can only be rehearsed: there is no paper ledger, or the mode has changed
     /// since.
-    pub fn only_rehearses(&self, then: PaperThen) -> bool {
+    pub fn only_rehearses(&self, then: PaperModeAtStart) -> bool {
         self.paper.turned_since(then) || then.on() && self.paper.desk().is_none()
     }
 }
@@ -49,16 +49,16 @@ impl Acting {
 /// Paper mode switch with its optional paper ledger. Clones share the switch. Switching it off enables signing again,
 /// so the caller needs the operator's approval. Calls that began in paper mode stay in paper mode.
 #[derive(Debug, Clone, Default)]
-pub struct Paper {
+pub struct PaperMode {
     /// Number of changes; an odd count means on.
     turns: Arc<AtomicU64>,
     /// Paper ledger. Without it, actions are only rehearsed.
-    desk: Option<Arc<PaperDesk>>,
+    desk: Option<Arc<PaperTrading>>,
 }
 
 /// Paper ledger of a network, with the pipeline and the rules of paper mode.
 #[derive(Debug)]
-pub struct PaperDesk {
+pub struct PaperTrading {
     /// Pipeline that signs nothing.
     pub pipeline: Pipeline,
     /// Ledger of paper balances, orders and allowances.
@@ -69,33 +69,33 @@ pub struct PaperDesk {
 
 /// State of the paper mode switch when a call began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PaperThen(u64);
+pub struct PaperModeAtStart(u64);
 
-impl PaperThen {
+impl PaperModeAtStart {
     /// True if paper mode was on.
     pub fn on(self) -> bool {
         is_on(self.0)
     }
 }
 
-impl Paper {
+impl PaperMode {
     /// Creates a switch in the given position, without a paper ledger.
     pub fn new(on: bool) -> Self {
         Self { turns: Arc::new(AtomicU64::new(u64::from(on))), desk: None }
     }
 
     /// Creates a switch in the given position, with a paper ledger.
-    pub fn with(on: bool, desk: PaperDesk) -> Self {
+    pub fn with(on: bool, desk: PaperTrading) -> Self {
         Self { desk: Some(Arc::new(desk)), ..Self::new(on) }
     }
 
     /// Returns the paper ledger, whether or not paper mode is on.
-    pub fn desk(&self) -> Option<&PaperDesk> {
+    pub fn desk(&self) -> Option<&PaperTrading> {
         self.desk.as_deref()
     }
 
     /// Returns the paper ledger while paper mode is on.
-    pub fn in_force(&self) -> Option<&PaperDesk> {
+    pub fn in_force(&self) -> Option<&PaperTrading> {
         self.desk().filter(|_| self.on())
     }
 
@@ -105,12 +105,12 @@ impl Paper {
     }
 
     /// Returns the current state of the switch, for a call that begins.
-    pub fn now(&self) -> PaperThen {
-        PaperThen(self.turns.load(Ordering::SeqCst))
+    pub fn now(&self) -> PaperModeAtStart {
+        PaperModeAtStart(self.turns.load(Ordering::SeqCst))
     }
 
     /// True if the switch changed after `then`. An action that was previewed in one mode must not run in the other.
-    pub fn turned_since(&self, then: PaperThen) -> bool {
+    pub fn turned_since(&self, then: PaperModeAtStart) -> bool {
         self.now() != then
     }
 
@@ -140,17 +140,17 @@ pub enum ApprovalMode {
 /// Error for text that is not an approval mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an approval mode; use never, ask or always")]
-pub struct UnknownMode(SafeText);
+pub struct UnknownApprovalMode(SafeText);
 
 impl FromStr for ApprovalMode {
-    type Err = UnknownMode;
+    type Err = UnknownApprovalMode;
 
-    fn from_str(given: &str) -> Result<Self, UnknownMode> {
+    fn from_str(given: &str) -> Result<Self, UnknownApprovalMode> {
         match given {
             "never" => Ok(Self::Never),
             "ask" => Ok(Self::Ask),
             "always" => Ok(Self::Always),
-            other => Err(UnknownMode(SafeText::clean(other, 40))),
+            other => Err(UnknownApprovalMode(SafeText::clean(other, 40))),
         }
     }
 }

@@ -8,7 +8,7 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 
-use crate::engine::acting::{Paper, PaperDesk};
+use crate::engine::write_access::{PaperMode, PaperTrading};
 use bardo_abi::erc20::Erc20;
 use bardo_base::clock::Clock;
 use bardo_base::config::DEFAULT_INTENT_MARGIN;
@@ -17,20 +17,20 @@ use bardo_base::rng::RandomSource;
 use bardo_base::units::{BasisPoints, Usd};
 use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::orders::Orders;
-use bardo_safety::policy::{ChainId, Policy, Preset, Scope};
-use golem_chain::fork::{BalanceDelta, Fork, NextBlock, Source};
-use golem_chain::multicall::{Answers, Call, Calls};
-use golem_chain::network::{Contract, Network, resolve};
+use bardo_safety::policy::{AllowedItems, ChainId, Policy, PolicyPreset};
+use golem_chain::fork::{BalanceDelta, Fork, ForkSource, NextBlock};
+use golem_chain::multicall::{BatchResults, CallBatch, CallIndex};
+use golem_chain::network::{KnownContract, Network, resolve};
 use golem_chain::price::PriceChain;
 use golem_chain::provider::{ChainClient, ConnectError, ProviderError};
-use golem_chain::token::{self, Token, TokenId};
+use golem_chain::token::{self, TokenId, TokenInfo};
 use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader};
 use golem_protocols::uniswap::order::OrderKind;
-use golem_protocols::uniswap::quote::{OwnRouter, QuoteSource};
+use golem_protocols::uniswap::quote::{LocalRouter, QuoteSource};
 
 /// Environment shared by all calls of an executor.
 #[derive(Debug, Clone)]
-pub struct World {
+pub struct ToolEnvironment {
     /// Source of the current time.
     pub clock: Arc<dyn Clock>,
     /// Source of randomness for order nonces.
@@ -47,12 +47,12 @@ pub struct World {
     pub orders: Option<Orders>,
     /// Auction kind per chain id, for calls without a ledger.
     auctions: BTreeMap<u64, OrderKind>,
-    chains: Vec<WorldChain>,
+    chains: Vec<ConnectedChain>,
     /// Networks of `chains`, in the same order.
     networks: Vec<Network>,
-    lost: Vec<LostChain>,
+    lost: Vec<UnavailableChain>,
     /// Paper mode switch; `None` if paper mode is not available.
-    paper: Option<Paper>,
+    paper: Option<PaperMode>,
     /// Policy for calls that open no ledger.
     policy: Option<Arc<Policy>>,
     /// Connected chains that the policy forbids, with the policy's list as text.
@@ -61,20 +61,20 @@ pub struct World {
 
 /// Connected chain with its client, prices and pools.
 #[derive(Debug, Clone)]
-pub struct WorldChain {
+pub struct ConnectedChain {
     /// RPC client of the chain.
     pub client: ChainClient,
     /// Price feeds of the chain's tokens.
     pub prices: PriceChain,
     /// State source for simulations, with a cache.
-    source: Source,
+    source: ForkSource,
     /// Reader of the chain's pools, or the reason why the address book does not support one.
     pools: Result<Arc<PoolReader>, DiscoveryError>,
 }
 
 /// Configured chain that could not be reached at start.
 #[derive(Debug, Clone)]
-pub struct LostChain {
+pub struct UnavailableChain {
     /// Configured name of the chain.
     pub name: String,
     /// Static description of the network, if known without a connection.
@@ -83,16 +83,21 @@ pub struct LostChain {
     pub reason: ConnectError,
 }
 
-impl World {
+impl ToolEnvironment {
     /// Creates an environment with these chains and Bardo's own router as quote source. The first chain is the default
     /// for calls that name none.
-    pub fn new(clock: Arc<dyn Clock>, account: Option<Address>, chains: Vec<WorldChain>, lost: Vec<LostChain>) -> Self {
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        account: Option<Address>,
+        chains: Vec<ConnectedChain>,
+        lost: Vec<UnavailableChain>,
+    ) -> Self {
         let networks = chains.iter().map(|chain| chain.client.network().clone()).collect();
         Self {
             clock,
             rng: RandomSource::machine(),
             account,
-            quotes: Arc::new(OwnRouter),
+            quotes: Arc::new(LocalRouter),
             intent_margin: DEFAULT_INTENT_MARGIN,
             rules: None,
             orders: None,
@@ -122,14 +127,14 @@ impl World {
 
     /// Sets the paper mode switch. While paper mode is on, balances and limits come from the paper ledger.
     #[must_use]
-    pub fn with_paper(mut self, paper: Option<Paper>) -> Self {
+    pub fn with_paper(mut self, paper: Option<PaperMode>) -> Self {
         self.paper = paper;
         self
     }
 
     /// Returns the paper ledger while paper mode is on.
-    pub fn paper(&self) -> Option<&PaperDesk> {
-        self.paper.as_ref().and_then(Paper::in_force)
+    pub fn paper(&self) -> Option<&PaperTrading> {
+        self.paper.as_ref().and_then(PaperMode::in_force)
     }
 
     /// Returns the operator's rules that apply now: those of the paper ledger while paper mode is on.
@@ -171,7 +176,7 @@ impl World {
     }
 
     /// Returns an environment with only the allowed chains.
-    pub(super) fn limited_to(self: &Arc<Self>, allowed: &Scope<ChainId>) -> Arc<Self> {
+    pub(super) fn limited_to(self: &Arc<Self>, allowed: &AllowedItems<ChainId>) -> Arc<Self> {
         let is_allowed = |network: &Network| allowed.allows(&ChainId(network.chain_id), false);
         if self.networks.iter().all(is_allowed) {
             return Arc::clone(self);
@@ -180,7 +185,7 @@ impl World {
         let (networks, closed) = limited.networks.into_iter().partition(is_allowed);
         limited.networks = networks;
         limited.chains.retain(|chain| is_allowed(chain.network()));
-        limited.closed = Some((closed, allowed.words()));
+        limited.closed = Some((closed, allowed.describe()));
         Arc::new(limited)
     }
 
@@ -192,7 +197,7 @@ impl World {
         let most = alone.iter().map(Vec::len).max().unwrap_or(0);
         let of = |place: usize| {
             let chains = self.chains.iter().zip(&alone).map(|(chain, alone)| match alone.get(place) {
-                Some((_, client)) => WorldChain::new(client.clone(), chain.prices.clone()),
+                Some((_, client)) => ConnectedChain::new(client.clone(), chain.prices.clone()),
                 None => chain.clone(),
             });
             Arc::new(Self { chains: chains.collect(), ..self.clone() })
@@ -226,7 +231,7 @@ impl World {
     pub fn auction_from(&self) -> Option<Usd> {
         match self.policy() {
             Some(policy) => policy.rules().uniswapx_from_usd.0,
-            None => Preset::DefiTrading.rules().uniswapx_from_usd.0,
+            None => PolicyPreset::DefiTrading.rules().uniswapx_from_usd.0,
         }
     }
 
@@ -262,7 +267,7 @@ impl World {
     }
 
     /// Returns the connected chains.
-    pub fn chains(&self) -> &[WorldChain] {
+    pub fn chains(&self) -> &[ConnectedChain] {
         &self.chains
     }
 
@@ -270,7 +275,7 @@ impl World {
     ///
     /// # Errors
     /// `SAFETY_NOT_ALLOWED` if the policy forbids all of them.
-    pub fn some_chains(&self) -> Result<&[WorldChain], ToolError> {
+    pub fn some_chains(&self) -> Result<&[ConnectedChain], ToolError> {
         match &self.closed {
             Some((closed, allowed)) if self.chains.is_empty() => match closed.first() {
                 Some(network) => Err(not_allowed(network, allowed)),
@@ -281,7 +286,7 @@ impl World {
     }
 
     /// Returns the configured chains that could not be reached.
-    pub fn lost(&self) -> &[LostChain] {
+    pub fn lost(&self) -> &[UnavailableChain] {
         &self.lost
     }
 
@@ -290,7 +295,7 @@ impl World {
     /// # Errors
     /// The connection error for a configured but unreachable chain, `SAFETY_NOT_ALLOWED` for a chain that the policy
     /// forbids, `CHAIN_UNKNOWN` for any other.
-    pub fn chain(&self, asked: &str) -> Result<&WorldChain, ToolError> {
+    pub fn chain(&self, asked: &str) -> Result<&ConnectedChain, ToolError> {
         let unknown = match resolve(asked, &self.networks) {
             Ok(found) => {
                 let chain = self.chains.iter().find(|chain| chain.client.chain_id() == found.chain_id);
@@ -303,7 +308,7 @@ impl World {
         {
             return Err(not_allowed(network, allowed));
         }
-        let meant = |lost: &&LostChain| {
+        let meant = |lost: &&UnavailableChain| {
             let known = lost.network.as_ref();
             lost.name.eq_ignore_ascii_case(asked.trim())
                 || known.is_some_and(|network| resolve(asked, std::slice::from_ref(network)).is_ok())
@@ -341,12 +346,12 @@ pub enum TokenHolding {
     Amount(U256),
 }
 
-impl WorldChain {
+impl ConnectedChain {
     /// Creates a chain with its price feeds.
     pub fn new(client: ChainClient, prices: PriceChain) -> Self {
         // Pools are read by agreement of the endpoints: a single endpoint could invent pools, and its latest block too.
         let pools = PoolReader::new(client.agreed().clone(), client.network()).map(Arc::new);
-        let source = Source::of(&client);
+        let source = ForkSource::of(&client);
         Self { client, prices, source, pools }
     }
 
@@ -359,7 +364,7 @@ impl WorldChain {
     }
 
     /// Returns the state source for simulations.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &ForkSource {
         &self.source
     }
 
@@ -386,7 +391,7 @@ impl WorldChain {
     ///
     /// # Errors
     /// The errors of [`token::resolve_by_majority`], as tool errors.
-    pub async fn token(&self, asked: &str) -> Result<Token, ToolError> {
+    pub async fn token(&self, asked: &str) -> Result<TokenInfo, ToolError> {
         Ok(token::resolve_by_majority(asked, &self.client).await?)
     }
 
@@ -394,7 +399,7 @@ impl WorldChain {
     ///
     /// # Errors
     /// `CHAIN_UNSUPPORTED` if the address book does not contain it.
-    pub fn contract(&self, contract: Contract) -> Result<Address, ToolError> {
+    pub fn contract(&self, contract: KnownContract) -> Result<Address, ToolError> {
         self.network().book.contract(contract).ok_or_else(|| {
             ToolError::new(
                 ErrorCode::ChainUnsupported,
@@ -409,8 +414,8 @@ impl WorldChain {
     /// # Errors
     /// `CHAIN_UNSUPPORTED` without Multicall3, `CHAIN_INCONSISTENT` if the endpoints contradict each other without a
     /// majority, or the provider's error.
-    pub async fn ask(&self, calls: Calls) -> Result<Answers, ToolError> {
-        let multicall = self.contract(Contract::Multicall3)?;
+    pub async fn ask(&self, calls: CallBatch) -> Result<BatchResults, ToolError> {
+        let multicall = self.contract(KnownContract::Multicall3)?;
         let (provider, block) = self.client.newest().await?;
         Ok(calls.send(provider, multicall, block).await?)
     }
@@ -419,8 +424,8 @@ impl WorldChain {
     ///
     /// # Errors
     /// The same as for [`Self::ask`].
-    pub async fn ask_at(&self, calls: Calls, block: B256) -> Result<Answers, ToolError> {
-        Ok(calls.send(self.client.agreed(), self.contract(Contract::Multicall3)?, BlockId::hash(block)).await?)
+    pub async fn ask_at(&self, calls: CallBatch, block: B256) -> Result<BatchResults, ToolError> {
+        Ok(calls.send(self.client.agreed(), self.contract(KnownContract::Multicall3)?, BlockId::hash(block)).await?)
     }
 
     /// Reads the balances of `owner` in the newest block, in the order of `tokens`. If the endpoints contradict each
@@ -447,10 +452,10 @@ impl WorldChain {
     }
 
     async fn balances(&self, owner: Address, tokens: &[Address]) -> Result<Vec<TokenHolding>, ToolError> {
-        let mut calls = Calls::default();
+        let mut calls = CallBatch::default();
         let asked: Vec<_> = tokens.iter().map(|token| calls.push(*token, &Erc20::balanceOfCall { owner })).collect();
         let answers = self.ask(calls).await?;
-        let of = |call: &Call<Erc20::balanceOfCall>| match call.take(&answers) {
+        let of = |call: &CallIndex<Erc20::balanceOfCall>| match call.take(&answers) {
             Some(amount) => TokenHolding::Amount(amount),
             None if call.is_void(&answers) => TokenHolding::NoContract,
             None => TokenHolding::Unreadable,

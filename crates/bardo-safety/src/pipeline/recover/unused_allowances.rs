@@ -13,20 +13,20 @@ use alloy::sol_types::SolCall;
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
-use super::super::{Pipeline, Refusal};
+use super::super::{Pipeline, PipelineRefusal};
 use super::unavailable;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
 use golem_chain::provider::ProviderError;
-use golem_chain::sender::{self, RecordError, TxState};
+use golem_chain::sender::{self, RecordError, SendState};
 
 /// Number of the newest transactions that are searched.
 const LOOKED_THROUGH: u32 = 400;
 
 /// Unused allowance of a plan that ended early.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LeftOver {
+pub struct UnusedAllowance {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
     /// Account that the allowance is on.
@@ -43,7 +43,7 @@ pub struct LeftOver {
 
 /// Allowance that a transaction's calldata sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Given {
+struct SetAllowance {
     chain_id: u64,
     owner: Address,
     token: Address,
@@ -55,8 +55,8 @@ impl Pipeline {
     /// Returns the allowances that were set for a plan that never reached its purpose, and that are still above zero.
     ///
     /// # Errors
-    /// [`Refusal`] if the ledger cannot be read, or if a chain does not answer.
-    pub async fn left_over(&self) -> Result<Vec<LeftOver>, Refusal> {
+    /// [`PipelineRefusal`] if the ledger cannot be read, or if a chain does not answer.
+    pub async fn left_over(&self) -> Result<Vec<UnusedAllowance>, PipelineRefusal> {
         let given = self.inner.store.read(left).map_err(unavailable)?;
         let mut standing = Vec::new();
         for one in given {
@@ -65,14 +65,14 @@ impl Pipeline {
             let (to, question) = match one.inside {
                 None => (one.token, Erc20::allowanceCall { owner: one.owner, spender: one.spender }.abi_encode()),
                 Some(permit2) => {
-                    let Given { owner, token, spender, .. } = one;
+                    let SetAllowance { owner, token, spender, .. } = one;
                     (permit2, Permit2::allowanceCall { owner, token, spender }.abi_encode())
                 }
             };
             let request = TransactionRequest::default().to(to).input(TransactionInput::new(question.into()));
             let untold = |error: ProviderError| {
                 let error = ToolError::from(error);
-                Refusal::new(error.code(), error.message())
+                PipelineRefusal::new(error.code(), error.message())
             };
             let (provider, block) = reader.client.newest().await.map_err(untold)?;
             let answer = provider.call(request).block(block).await.map_err(|error| untold(error.into()))?;
@@ -80,12 +80,13 @@ impl Pipeline {
                 None => Erc20::allowanceCall::abi_decode_returns(&answer).ok(),
                 Some(_) => Permit2::allowanceCall::abi_decode_returns(&answer).ok().map(|told| told.amount.to()),
             };
-            let unreadable =
-                || Refusal::new(ErrorCode::ChainInconsistent, format_args!("{to} does not return an allowance"));
+            let unreadable = || {
+                PipelineRefusal::new(ErrorCode::ChainInconsistent, format_args!("{to} does not return an allowance"))
+            };
             let amount = amount.ok_or_else(unreadable)?;
             if !amount.is_zero() {
-                let Given { chain_id, owner, token, spender, inside } = one;
-                standing.push(LeftOver { chain_id, owner, token, spender, inside, amount });
+                let SetAllowance { chain_id, owner, token, spender, inside } = one;
+                standing.push(UnusedAllowance { chain_id, owner, token, spender, inside, amount });
             }
         }
         Ok(standing)
@@ -93,7 +94,7 @@ impl Pipeline {
 }
 
 /// Returns the allowances whose newest transaction belongs to a plan that ended before its purpose.
-fn left(connection: &Connection) -> Result<Vec<Given>, RecordError> {
+fn left(connection: &Connection) -> Result<Vec<SetAllowance>, RecordError> {
     // A plan is over once its permit has an end. Its purpose is its main transaction, or an order that was submitted.
     let mut statement = connection.prepare(
         "SELECT leg.hash, leg.main, leg.permit_id FROM safety_leg AS leg
@@ -107,14 +108,15 @@ fn left(connection: &Connection) -> Result<Vec<Given>, RecordError> {
     let (mut served, mut decided, mut found) = (HashSet::new(), HashSet::new(), Vec::new());
     for (hash, main, permit_id) in rows {
         let Ok(hash) = B256::try_from(hash.as_slice()) else { continue };
-        let Some(record) = sender::load(connection, hash)?.filter(|record| record.state == TxState::Included) else {
+        let Some(record) = sender::load(connection, hash)?.filter(|record| record.state == SendState::Included) else {
             continue;
         };
         // Newest first, so a plan's main transaction comes before the ones that prepared it.
         if main || was_ordered(connection, &permit_id)? {
             served.insert(permit_id.clone());
         }
-        let Some(given) = given(record.signed.chain_id(), record.signed.from(), record.signed.transaction()) else {
+        let Some(given) = set_allowance(record.signed.chain_id(), record.signed.from(), record.signed.transaction())
+        else {
             continue;
         };
         if decided.insert(given) && !served.contains(&permit_id) {
@@ -137,7 +139,7 @@ pub(in crate::pipeline) fn allowed_before(
     )?;
     let hashes: Vec<Vec<u8>> = statement.query_map([LOOKED_THROUGH], |row| row.get(0))?.collect::<Result<_, _>>()?;
     for hash in hashes.iter().filter_map(|hash| B256::try_from(hash.as_slice()).ok()) {
-        let Some(record) = sender::load(connection, hash)?.filter(|record| record.state == TxState::Included) else {
+        let Some(record) = sender::load(connection, hash)?.filter(|record| record.state == SendState::Included) else {
             continue;
         };
         let (signed, call) = (&record.signed, record.signed.transaction());
@@ -161,13 +163,13 @@ fn was_ordered(connection: &Connection, permit_id: &str) -> rusqlite::Result<boo
 }
 
 /// Returns the allowance that a call sets; `None` for any other call.
-fn given(chain_id: u64, owner: Address, call: &impl alloy::consensus::Transaction) -> Option<Given> {
+fn set_allowance(chain_id: u64, owner: Address, call: &impl alloy::consensus::Transaction) -> Option<SetAllowance> {
     let to = call.to()?;
     if let Ok(approve) = Erc20::approveCall::abi_decode(call.input()) {
-        return Some(Given { chain_id, owner, token: to, spender: approve.spender, inside: None });
+        return Some(SetAllowance { chain_id, owner, token: to, spender: approve.spender, inside: None });
     }
     let approve = Permit2::approveCall::abi_decode(call.input()).ok()?;
-    Some(Given { chain_id, owner, token: approve.token, spender: approve.spender, inside: Some(to) })
+    Some(SetAllowance { chain_id, owner, token: approve.token, spender: approve.spender, inside: Some(to) })
 }
 
 #[cfg(test)]
@@ -177,10 +179,10 @@ mod tests {
     use super::*;
     use crate::permit;
     use bardo_base::id::PermitId;
-    use bardo_sandbox::keys::Party;
+    use bardo_sandbox::keys::DevnetAccount;
     use bardo_store::{Store, StoreConfig, StoreError};
-    use golem_chain::sender::{ChainNonces, Route};
-    use golem_chain::signed::Signed;
+    use golem_chain::sender::{ChainNonces, SendRoute};
+    use golem_chain::signed::SignedTransaction;
 
     const TOKEN: Address = Address::repeat_byte(1);
     const SPENDER: Address = Address::repeat_byte(2);
@@ -195,7 +197,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let rooms = [sender::MIGRATIONS, permit::MIGRATIONS];
         let store = Store::open(StoreConfig::at(folder.path().join("l.db")), &rooms).unwrap();
-        let key = Party::inhabitant("a test").unwrap();
+        let key = DevnetAccount::inhabitant("a test").unwrap();
         let mut nonce = 0;
         for (number, (ended, transactions)) in (1_i64..).zip(plans) {
             let (permit_id, ended, transactions) = (PermitId::random(), *ended, transactions.to_vec());
@@ -213,10 +215,10 @@ mod tests {
                     let (to, input) = if allows { (TOKEN, call) } else { (ROUTER, vec![1, 2, 3, 4]) };
                     let call =
                         TxEip1559 { chain_id: 31_337, nonce, to: to.into(), input: input.into(), ..Default::default() };
-                    let signed = Signed::new(own.sign(call).unwrap()).unwrap();
+                    let signed = SignedTransaction::new(own.sign(call).unwrap()).unwrap();
                     let seen = ChainNonces { latest: 0, pending: 0 };
                     let ticket = sender::allocate(transaction, 31_337, own.address(), seen, 1).unwrap();
-                    let kept = sender::keep(transaction, &ticket, &signed, Route::Public, None, 1).unwrap();
+                    let kept = sender::keep(transaction, &ticket, &signed, SendRoute::Public, None, 1).unwrap();
                     let noted = permit::NotedLeg { leg, of: transactions.len(), main, takes_back: false };
                     permit::note_leg(transaction, permit_id, noted, kept.hash())?;
                     let hash = kept.hash();

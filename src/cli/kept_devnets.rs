@@ -5,23 +5,23 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use serde_json::json;
 
 use super::args::DevnetAction;
-use super::{Exit, Failure, load, print, print_json};
-use bardo_base::config::{Config, Environment, Flags, ForkSettings};
+use super::{CliExit, CommandFailure, load, print, print_json};
+use bardo_base::config::{Config, ConfigFlags, Environment, ForkSettings};
 use bardo_runtime::data::DataFolder;
 use bardo_runtime::data::devnets::{DevnetError, DevnetName, KeptSummary};
-use golem_chain::network::Plan;
+use golem_chain::network::NetworkPlan;
 
 pub(super) fn run(
     action: &DevnetAction,
     environment: &Environment,
-    flags: &Flags,
+    flags: &ConfigFlags,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<CliExit, CommandFailure> {
     let folder = DataFolder::of(&load(environment, flags)?);
     match action {
         DevnetAction::List => {
             let found = folder.kept_devnets()?;
-            if json { print_json(&found.iter().map(told).collect::<Vec<_>>())? } else { print(&list(&found))? }
+            if json { print_json(&found.iter().map(describe).collect::<Vec<_>>())? } else { print(&list(&found))? }
         }
         DevnetAction::Snapshot { name, label } => {
             folder.snapshot_devnet(name, label)?;
@@ -45,7 +45,7 @@ pub(super) fn run(
             done(json, "deleted", name, &format!("{name} was deleted"))?;
         }
     }
-    Ok(Exit::Success)
+    Ok(CliExit::Success)
 }
 
 /// Selects the live network of a kept fork, unless `--fork` names it.
@@ -58,27 +58,27 @@ pub(super) fn resume_fork(config: &mut Config, name: &DevnetName) {
 }
 
 /// Refuses a network whose chains are not in this process, since they cannot be kept.
-pub(super) fn on_embedded(config: &Config) -> Result<(), Failure> {
-    match Plan::from_config(config)? {
-        Plan::Devnet => Ok(()),
-        Plan::Endpoints(_) => {
+pub(super) fn on_embedded(config: &Config) -> Result<(), CommandFailure> {
+    match NetworkPlan::from_config(config)? {
+        NetworkPlan::Devnet => Ok(()),
+        NetworkPlan::Endpoints(_) => {
             let words = "--data keeps this process's own devnet, but another network is selected: remove one of them";
-            Err(Failure::usage(words.to_owned()))
+            Err(CommandFailure::usage(words.to_owned()))
         }
     }
 }
 
 /// Returns the devnet of this name. A missing one is reported before any confirmation.
-fn known(folder: &DataFolder, name: &DevnetName) -> Result<KeptSummary, Failure> {
+fn known(folder: &DataFolder, name: &DevnetName) -> Result<KeptSummary, CommandFailure> {
     let found = folder.kept_devnets()?.into_iter().find(|kept| kept.name == *name);
     found.ok_or_else(|| DevnetError::NoDevnet(name.clone()).into())
 }
 
 /// Asks on the terminal for the devnet's name as confirmation.
-fn confirm(what: &str, name: &DevnetName) -> Result<(), Failure> {
+fn confirm(what: &str, name: &DevnetName) -> Result<(), CommandFailure> {
     if !std::io::stdin().is_terminal() {
         let error = "this cannot be undone and needs your confirmation on a terminal: run the command there yourself";
-        return Err(Failure { exit: Exit::Blocked, error: error.into() });
+        return Err(CommandFailure { exit: CliExit::Blocked, error: error.into() });
     }
     eprint!("{what}\nType `{name}` to confirm: ");
     std::io::stderr().flush()?;
@@ -87,15 +87,15 @@ fn confirm(what: &str, name: &DevnetName) -> Result<(), Failure> {
     if answer.trim() == name.to_string() {
         Ok(())
     } else {
-        Err(Failure { exit: Exit::Rejected, error: "not confirmed; nothing was changed".into() })
+        Err(CommandFailure { exit: CliExit::Rejected, error: "not confirmed; nothing was changed".into() })
     }
 }
 
-fn done(json: bool, key: &str, name: &DevnetName, text: &str) -> Result<(), Failure> {
+fn done(json: bool, key: &str, name: &DevnetName, text: &str) -> Result<(), CommandFailure> {
     if json { print_json(&json!({ key: name.to_string() })) } else { print(&format!("{text}\n")) }
 }
 
-fn told(kept: &KeptSummary) -> serde_json::Value {
+fn describe(kept: &KeptSummary) -> serde_json::Value {
     json!({
         "name": kept.name.to_string(),
         "instance": kept.instance,

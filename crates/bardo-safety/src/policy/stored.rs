@@ -22,7 +22,7 @@ pub const MIGRATIONS: Migrations = Migrations {
 ///
 /// # Errors
 /// [`StoreError`] if the database fails, or if the row cannot be parsed.
-pub fn held(connection: &Connection) -> Result<Option<(B256, Vec<String>)>, StoreError> {
+pub fn stored_policy(connection: &Connection) -> Result<Option<(B256, Vec<String>)>, StoreError> {
     let stored: Option<(Vec<u8>, String)> = connection
         .prepare_cached("SELECT hash, sources FROM policy_held WHERE one = 1")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -38,7 +38,7 @@ pub fn held(connection: &Connection) -> Result<Option<(B256, Vec<String>)>, Stor
 ///
 /// # Errors
 /// [`StoreError`] if the database fails.
-pub fn hold(transaction: &Transaction<'_>, policy: &Policy, now: u64) -> Result<(), StoreError> {
+pub fn store_policy(transaction: &Transaction<'_>, policy: &Policy, now: u64) -> Result<(), StoreError> {
     let sources = serde_json::to_string(&policy.sources().iter().map(AsRef::as_ref).collect::<Vec<&str>>())
         .map_err(|error| StoreError::Query(error.to_string()))?;
     let now = i64::try_from(now).map_err(|_| StoreError::Query(format!("{now} is too large for the database")))?;

@@ -9,19 +9,19 @@ use alloy::primitives::{Address, U256};
 use serde_json::{Value, json};
 
 use crate::allowances::routers;
-use crate::engine::{CallContext, World, WorldChain};
+use crate::engine::{CallContext, ConnectedChain, ToolEnvironment};
 use crate::shared::invalid;
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::units::{BasisPoints, TokenAmount};
-use golem_chain::multicall::Calls;
-use golem_chain::network::Contract;
-use golem_chain::token::{self, Token, TokenId};
-use golem_protocols::uniswap::discovery::{PoolSnapshot, Reach};
-use golem_protocols::uniswap::pool::Exact;
-use golem_protocols::uniswap::quote::{Ask, NOBODY, Quoted, SourceClaim};
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::KnownContract;
+use golem_chain::token::{self, TokenId, TokenInfo};
+use golem_protocols::uniswap::discovery::{PoolSnapshot, TickReach};
+use golem_protocols::uniswap::pool::FixedAmount;
+use golem_protocols::uniswap::quote::{NOBODY, QuoteRequest, QuotedRoute, SourceClaim};
 use golem_protocols::uniswap::ratio::Ratio;
-use golem_protocols::uniswap::router::Version;
+use golem_protocols::uniswap::router::RouterVersion;
 use golem_protocols::uniswap::routing::{GasCost, Route, RouteRequest};
 
 /// Default slippage of a swap or an order, in basis points. Phase and policy may lower it.
@@ -37,7 +37,7 @@ pub(super) fn slippage(context: &CallContext, asked: Option<u32>) -> Result<Basi
     match asked {
         Some(asked) => points(asked),
         None => {
-            points(USUAL_SLIPPAGE).map(|usual| context.standing().max_slippage.map_or(usual, |most| usual.min(most)))
+            points(USUAL_SLIPPAGE).map(|usual| context.conditions().max_slippage.map_or(usual, |most| usual.min(most)))
         }
     }
 }
@@ -48,19 +48,19 @@ pub(super) const fn yes() -> bool {
 }
 
 /// Requested swap with resolved tokens.
-pub(super) struct SwapAsk<'a> {
+pub(super) struct SwapQuery<'a> {
     /// Chain of the swap.
-    pub(super) chain: &'a WorldChain,
+    pub(super) chain: &'a ConnectedChain,
     /// Token that the swap pays.
-    pub(super) token_in: Token,
+    pub(super) token_in: TokenInfo,
     /// Token that the swap receives.
-    pub(super) token_out: Token,
+    pub(super) token_out: TokenInfo,
     /// Contract that pools take for `token_in`: the token, or the wrapped native token.
     pub(super) contract_in: Address,
     /// Contract that pools pay for `token_out`: the token, or the wrapped native token.
     pub(super) contract_out: Address,
     /// Fixed amount, in raw units.
-    pub(super) exact: Exact,
+    pub(super) exact: FixedAmount,
     /// Slippage tolerance of the other amount.
     pub(super) slippage: BasisPoints,
 }
@@ -79,7 +79,7 @@ pub(super) struct FoundRoute {
 
 impl FoundRoute {
     /// Describes the quote source and its result relative to Bardo's own router, as JSON.
-    pub(super) fn source(&self, world: &World) -> Value {
+    pub(super) fn source(&self, world: &ToolEnvironment) -> Value {
         let Some(told) = &self.told else { return json!({ "name": world.quotes.name() }) };
         json!({
             "name": world.quotes.name(),
@@ -91,7 +91,7 @@ impl FoundRoute {
 
     /// Describes the quote source and its result relative to Bardo's own router, as a sentence; empty for the own
     /// router.
-    pub(super) fn words(&self, world: &World) -> String {
+    pub(super) fn words(&self, world: &ToolEnvironment) -> String {
         let Some(told) = &self.told else { return String::new() };
         let name = world.quotes.name();
         match told.ahead_bps {
@@ -110,7 +110,7 @@ impl FoundRoute {
     }
 }
 
-impl<'a> SwapAsk<'a> {
+impl<'a> SwapQuery<'a> {
     /// Resolves the tokens and parses the amount: whole tokens of `token_out` for an exact output, otherwise of
     /// `token_in`. `max` means the wallet's whole balance of `token_in`.
     ///
@@ -118,15 +118,15 @@ impl<'a> SwapAsk<'a> {
     /// `VALIDATION_FAILED` for an invalid amount, `CHAIN_UNSUPPORTED` without a wrapped native token, and the errors of
     /// resolving tokens and reading the balance.
     pub(super) async fn new(
-        world: &World,
-        chain: &'a WorldChain,
+        world: &ToolEnvironment,
+        chain: &'a ConnectedChain,
         [token_in, token_out]: [&str; 2],
         amount: &str,
         exact_output: bool,
     ) -> Result<Self, ToolError> {
         let (token_in, token_out) = futures::try_join!(chain.token(token_in), chain.token(token_out))?;
         let network = chain.network();
-        let contract = |token: &Token| {
+        let contract = |token: &TokenInfo| {
             token.contract(network).ok_or_else(|| {
                 ToolError::new(
                     ErrorCode::ChainUnsupported,
@@ -143,11 +143,11 @@ impl<'a> SwapAsk<'a> {
                 )
                 .detail("parameter", "amount"));
             }
-            Exact::Out(TokenAmount::parse(amount, token_out.decimals)?.raw())
+            FixedAmount::Out(TokenAmount::parse(amount, token_out.decimals)?.raw())
         } else if amount.trim().eq_ignore_ascii_case("max") {
-            Exact::In(balance(world, chain, &token_in).await?)
+            FixedAmount::In(balance(world, chain, &token_in).await?)
         } else {
-            Exact::In(TokenAmount::parse(amount, token_in.decimals)?.raw())
+            FixedAmount::In(TokenAmount::parse(amount, token_in.decimals)?.raw())
         };
         let slippage = BasisPoints::new(USUAL_SLIPPAGE).unwrap_or(BasisPoints::ZERO);
         Ok(Self { chain, token_in, token_out, contract_in, contract_out, exact, slippage })
@@ -172,7 +172,7 @@ impl<'a> SwapAsk<'a> {
             )
             .detail("parameter", "amount")
         })?;
-        self.exact = Exact::In(left);
+        self.exact = FixedAmount::In(left);
         Ok(())
     }
 
@@ -181,36 +181,36 @@ impl<'a> SwapAsk<'a> {
     /// # Errors
     /// `ROUTING_NO_ROUTE` and `ROUTING_INSUFFICIENT_LIQUIDITY` name the tokens; errors of the chain and the quote
     /// source are passed on.
-    pub(super) async fn route(&self, world: &World) -> Result<(Route, Arc<PoolSnapshot>, u128), ToolError> {
+    pub(super) async fn route(&self, world: &ToolEnvironment) -> Result<(Route, Arc<PoolSnapshot>, u128), ToolError> {
         let FoundRoute { route, snapshot, gas_price, .. } = self.found(world).await?;
         Ok((route, snapshot, gas_price))
     }
 
-    /// Finds the best route like [`SwapAsk::route`], with the quote source's claim.
-    pub(super) async fn found(&self, world: &World) -> Result<FoundRoute, ToolError> {
+    /// Finds the best route like [`SwapQuery::route`], with the quote source's claim.
+    pub(super) async fn found(&self, world: &ToolEnvironment) -> Result<FoundRoute, ToolError> {
         self.nameless_route(world).await.map_err(|error| self.name_tokens(error))
     }
 
-    async fn nameless_route(&self, world: &World) -> Result<FoundRoute, ToolError> {
+    async fn nameless_route(&self, world: &ToolEnvironment) -> Result<FoundRoute, ToolError> {
         let pools = self.chain.pools()?;
         let tokens = [self.contract_in, self.contract_out];
         let gas_price = async { Ok::<_, ToolError>(self.chain.client.gas_price().await?) };
-        let near = async { Ok::<_, ToolError>(pools.pools(&tokens, BlockId::latest(), Reach::Near).await?) };
+        let near = async { Ok::<_, ToolError>(pools.pools(&tokens, BlockId::latest(), TickReach::Near).await?) };
         let (gas_price, near) = futures::try_join!(gas_price, near)?;
         let mut request = RouteRequest::new(self.contract_in, self.contract_out, self.exact);
         // Gas is valued in the token whose amount is open.
         let open = match self.exact {
-            Exact::In(_) => self.contract_out,
-            Exact::Out(_) => self.contract_in,
+            FixedAmount::In(_) => self.contract_out,
+            FixedAmount::Out(_) => self.contract_in,
         };
-        let wrapped = self.chain.network().book.contract(Contract::WrappedNative);
+        let wrapped = self.chain.network().book.contract(KnownContract::WrappedNative);
         request.gas = wrapped
             .and_then(|wrapped| near.pools.token_per_native(wrapped, open))
             .and_then(|price| GasCost::new(gas_price, &price));
         let known = routers(self.chain);
-        let router_version = known.first().map_or(Version::V2_0, |(_, version)| *version);
+        let router_version = known.first().map_or(RouterVersion::V2_0, |(_, version)| *version);
         let routers: Vec<Address> = known.into_iter().map(|(router, _)| router).collect();
-        let ask = Ask {
+        let ask = QuoteRequest {
             pools,
             request: &request,
             coin: [&self.token_in, &self.token_out].map(|token| token.id == TokenId::Native),
@@ -219,11 +219,11 @@ impl<'a> SwapAsk<'a> {
             swapper: world.account.unwrap_or(NOBODY),
             decimals: [self.token_in.decimals, self.token_out.decimals],
             slippage: self.slippage,
-            permit2: self.chain.network().book.contract(Contract::Permit2),
+            permit2: self.chain.network().book.contract(KnownContract::Permit2),
             routers: &routers,
             router_version,
         };
-        let Quoted { route, snapshot, told } = world.quotes.quote(&ask).await?;
+        let QuotedRoute { route, snapshot, told } = world.quotes.quote(&ask).await?;
         Ok(FoundRoute { route, snapshot, gas_price, told })
     }
 
@@ -273,12 +273,12 @@ impl<'a> SwapAsk<'a> {
 }
 
 /// Returns the wallet's whole balance of a token, in raw units.
-async fn balance(world: &World, chain: &WorldChain, token: &Token) -> Result<U256, ToolError> {
+async fn balance(world: &ToolEnvironment, chain: &ConnectedChain, token: &TokenInfo) -> Result<U256, ToolError> {
     let owner = world.account(None)?;
     let held = match token.id {
         TokenId::Native => chain.coin_of(owner).await?,
         TokenId::Erc20(address) => {
-            let mut calls = Calls::default();
+            let mut calls = CallBatch::default();
             let held = calls.push(address, &Erc20::balanceOfCall { owner });
             let answers = chain.ask(calls).await?;
             held.take(&answers).ok_or_else(|| {

@@ -6,8 +6,8 @@ use alloy::{
 };
 
 use super::{
-    machine::Answer,
-    outcome::{Failure, Permit2Allowance},
+    machine::QueryAnswer,
+    outcome::{Permit2Allowance, QueryFailure},
     storage_trace::{address_in, word_of},
 };
 use bardo_abi::{
@@ -27,7 +27,7 @@ const ENTRY_POINTS: [Address; 3] = [
 
 /// A query about ownership or the right to take assets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Question {
+pub(super) enum OwnershipQuery {
     /// Calls `balanceOf(holder)`.
     Balance { token: Address, holder: Address },
     /// Calls `allowance(owner, spender)`.
@@ -54,20 +54,20 @@ pub(super) enum Question {
 
 /// Result of a query at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum QueryReading {
     /// The value. A contract without code yields zero for everything.
-    Value(Value),
+    Value(QueryValue),
     /// The query failed.
-    Failed(Failure),
+    Failed(QueryFailure),
 }
 
 /// A value: a number, an address, a boolean, or Permit2's three numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Value {
+pub(super) struct QueryValue {
     words: [U256; 3],
 }
 
-impl Value {
+impl QueryValue {
     pub(super) fn number(&self) -> U256 {
         self.words[0]
     }
@@ -80,7 +80,7 @@ impl Value {
         !self.words[0].is_zero()
     }
 
-    /// The value as Permit2's three numbers, whose widths [`Question::read`] has checked.
+    /// The value as Permit2's three numbers, whose widths [`OwnershipQuery::read`] has checked.
     pub(super) fn permit2(&self) -> Permit2Allowance {
         let [amount, expiration, nonce] = self.words;
         Permit2Allowance { amount, expiration: expiration.saturating_to(), nonce: nonce.saturating_to() }
@@ -93,7 +93,7 @@ impl Value {
     }
 }
 
-impl Question {
+impl OwnershipQuery {
     /// Query for a slot of `contract` with these keys, if `contract` is an entry point and the keys lead to a nonce.
     pub(super) fn account_nonce(contract: Address, keys: &[U256]) -> Option<Self> {
         let &[account, key] = keys else { return None };
@@ -176,15 +176,17 @@ impl Question {
     }
 
     /// Parses an answer strictly: enough bytes, and each number within its width.
-    pub(super) fn read(&self, answer: &Answer) -> Reading {
+    pub(super) fn read(&self, answer: &QueryAnswer) -> QueryReading {
         let output = match answer {
-            Answer::Returned(output) => output,
-            Answer::NoCode => return Reading::Value(Value::default()),
+            QueryAnswer::Returned(output) => output,
+            QueryAnswer::NoCode => return QueryReading::Value(QueryValue::default()),
             // A token that is not minted yet, or is burnt, has no owner to return.
-            Answer::Reverted if matches!(self, Self::NftOwner { .. }) => return Reading::Value(Value::default()),
-            Answer::Reverted => return Reading::Failed(Failure::Reverted),
-            Answer::OutOfGas => return Reading::Failed(Failure::OutOfGas),
-            Answer::Halted => return Reading::Failed(Failure::Halted),
+            QueryAnswer::Reverted if matches!(self, Self::NftOwner { .. }) => {
+                return QueryReading::Value(QueryValue::default());
+            }
+            QueryAnswer::Reverted => return QueryReading::Failed(QueryFailure::Reverted),
+            QueryAnswer::OutOfGas => return QueryReading::Failed(QueryFailure::OutOfGas),
+            QueryAnswer::Halted => return QueryReading::Failed(QueryFailure::Halted),
         };
         let widths: &[usize] = match self {
             Self::Permit2Allowance { .. } => &[160, 48, 48],
@@ -192,18 +194,18 @@ impl Question {
             Self::Operator { .. } => &[1],
             _ => &[256],
         };
-        let mut value = Value::default();
+        let mut value = QueryValue::default();
         for ((slot, bits), bytes) in value.words.iter_mut().zip(widths).zip(output.chunks_exact(32)) {
             // 32 bytes always fit a word.
             let word = U256::try_from_be_slice(bytes).unwrap_or(U256::MAX);
             if word.bit_len() > *bits {
-                return Reading::Failed(Failure::Malformed);
+                return QueryReading::Failed(QueryFailure::Malformed);
             }
             *slot = word;
         }
         if output.len() < 32 * widths.len() {
-            return Reading::Failed(Failure::Malformed);
+            return QueryReading::Failed(QueryFailure::Malformed);
         }
-        Reading::Value(value)
+        QueryReading::Value(value)
     }
 }

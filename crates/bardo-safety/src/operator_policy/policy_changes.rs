@@ -7,15 +7,15 @@ use serde_json::json;
 use tokio::runtime::Handle;
 
 use super::{AcceptError, MAX_CHANGE, OperatorPolicyEngine};
-use crate::audit::{self, Entry, Kind};
+use crate::audit::{self, AuditKind, LogEntry};
 use crate::ledger;
 use crate::operator_proof::{Authorisation, OperatorProof};
-use crate::policy::{self, Adopted, Change, Followed, Pending, Policy, Preset};
+use crate::policy::{self, ActivePolicy, FieldChange, PendingPolicy, Policy, PolicyFileCheck, PolicyPreset};
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 
 /// Formats a change of one field in one line.
-fn words(change: &Change) -> SafeText {
+fn words(change: &FieldChange) -> SafeText {
     SafeText::clean(&format!("{}: {} → {}", change.field, change.from, change.to), MAX_CHANGE)
 }
 
@@ -28,14 +28,14 @@ impl OperatorPolicyEngine {
         }
         let before = self.keeper.current();
         let changes = match self.keeper.follow() {
-            Followed::Unchanged | Followed::Broken(_) => Vec::new(),
-            Followed::Restated => {
+            PolicyFileCheck::Unchanged | PolicyFileCheck::Broken(_) => Vec::new(),
+            PolicyFileCheck::Restated => {
                 self.restate_soon(before.policy.clone());
                 Vec::new()
             }
-            Followed::Tightened(changes) => changes,
+            PolicyFileCheck::Tightened(changes) => changes,
             // The tighter parts are already in force.
-            Followed::Waits(_) => before.policy.changes(&self.keeper.current().policy),
+            PolicyFileCheck::Waits(_) => before.policy.changes(&self.keeper.current().policy),
         };
         let now = self.keeper.current();
         if now.policy.hash() != before.policy.hash() {
@@ -56,17 +56,17 @@ impl OperatorPolicyEngine {
             let _known = self.runtime.set(runtime);
         }
         let written = self.keeper.current().policy;
-        let mut held = self.store.read(policy::held)?;
+        let mut held = self.store.read(policy::stored_policy)?;
         if held.is_none() {
             if !self.kept_a_policy()? {
-                return self.keep(written, Kind::PolicyAdopted, Vec::new(), None, now).await;
+                return self.keep(written, AuditKind::PolicyAdopted, Vec::new(), None, now).await;
             }
             // Another process may have stored the first policy in between.
-            held = self.store.read(policy::held)?;
+            held = self.store.read(policy::stored_policy)?;
         }
         let Some((hash, sources)) = held else {
             tracing::warn!("the last policy in force is missing from the ledger: the policy file waits for approval");
-            return self.go_on_from(Policy::preset(Preset::ReadOnly), None, now).await;
+            return self.go_on_from(Policy::preset(PolicyPreset::ReadOnly), None, now).await;
         };
         if hash == written.hash() {
             return Ok(());
@@ -75,7 +75,7 @@ impl OperatorPolicyEngine {
         // be compared. Nothing passes until the operator approves again.
         let held = match Policy::from_sources(sources.iter().map(String::as_str)) {
             Ok(Some(held)) if held.hash() == hash => held,
-            Ok(_) | Err(_) => Policy::preset(Preset::ReadOnly),
+            Ok(_) | Err(_) => Policy::preset(PolicyPreset::ReadOnly),
         };
         self.go_on_from(held, Some(hash), now).await
     }
@@ -90,7 +90,7 @@ impl OperatorPolicyEngine {
             return Ok(());
         }
         let changes = before.changes(&holds);
-        self.keep(holds, Kind::PolicyTightened, changes, None, now).await
+        self.keep(holds, AuditKind::PolicyTightened, changes, None, now).await
     }
 
     /// Returns true if a policy was stored in this ledger before, by the audit log. A log with missing entries, by
@@ -98,14 +98,15 @@ impl OperatorPolicyEngine {
     fn kept_a_policy(&self) -> Result<bool, AcceptError> {
         let report = self.store.read(|connection| audit::verify(connection, &self.anchor, None))?;
         // A log that is older than the rules has no anchor yet.
-        let whole = report.faults.iter().all(|fault| matches!(fault, audit::Fault::NoAnchor));
-        let kinds = [Kind::PolicyAdopted, Kind::PolicyTightened, Kind::PolicyAccepted, Kind::PolicyRefused];
+        let whole = report.faults.iter().all(|fault| matches!(fault, audit::LogFault::NoAnchor));
+        let kinds =
+            [AuditKind::PolicyAdopted, AuditKind::PolicyTightened, AuditKind::PolicyAccepted, AuditKind::PolicyRefused];
         let kept = self.store.read(|connection| audit::has_any(connection, &kinds))?;
         Ok(kept || !whole)
     }
 
     /// Returns the looser policy that waits for a decision; `None` if there is none, or if it was rejected.
-    pub fn pending(&self) -> Option<Pending> {
+    pub fn pending(&self) -> Option<PendingPolicy> {
         self.policy();
         self.keeper.pending()
     }
@@ -121,12 +122,12 @@ impl OperatorPolicyEngine {
         by: &str,
         now: u64,
         proof: OperatorProof,
-    ) -> Result<Option<Adopted>, AcceptError> {
+    ) -> Result<Option<ActivePolicy>, AcceptError> {
         let basis = proof.redeem_on(self.is_devnet(), &Authorisation::AcceptPolicy { hash }, now)?;
         let by = format!("{by}, confirmed by {}", basis.as_str());
         let by = by.as_str();
         let Some(pending) = self.pending().filter(|pending| pending.policy.hash() == hash) else { return Ok(None) };
-        self.keep(pending.policy, Kind::PolicyAccepted, pending.changes, Some(by), now).await?;
+        self.keep(pending.policy, AuditKind::PolicyAccepted, pending.changes, Some(by), now).await?;
         Ok(self.keeper.accept(hash))
     }
 
@@ -142,7 +143,8 @@ impl OperatorPolicyEngine {
                 .write(move |transaction| {
                     let body = json!({ "policy": hash, "by": by });
                     let golem_id = GolemId::operator();
-                    let entry = Entry { kind: Kind::PolicyRefused, call_id: None, golem_id: &golem_id, body: &body };
+                    let entry =
+                        LogEntry { kind: AuditKind::PolicyRefused, call_id: None, golem_id: &golem_id, body: &body };
                     audit::append(transaction, now, &entry).map(drop)
                 })
                 .await?;
@@ -154,36 +156,37 @@ impl OperatorPolicyEngine {
     async fn keep(
         &self,
         policy: Arc<Policy>,
-        kind: Kind,
-        changes: Vec<Change>,
+        kind: AuditKind,
+        changes: Vec<FieldChange>,
         by: Option<&str>,
         now: u64,
     ) -> Result<(), AcceptError> {
         let by = by.map(|by| SafeText::clean(by, MAX_CHANGE));
         let written = self.store.write(move |transaction| -> Result<(), AcceptError> {
-            policy::hold(transaction, &policy, now)?;
+            policy::store_policy(transaction, &policy, now)?;
             let body = json!({
                 "policy": policy.hash(), "name": policy.name(), "by": by,
                 "changes": changes.iter().map(words).collect::<Vec<_>>(),
             });
             let golem_id = GolemId::operator();
-            let entry = Entry { kind, call_id: None, golem_id: &golem_id, body: &body };
+            let entry = LogEntry { kind, call_id: None, golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             Ok(())
         });
         written.await
     }
 
-    fn keep_soon(&self, policy: Arc<Policy>, changes: &[Change]) {
+    fn keep_soon(&self, policy: Arc<Policy>, changes: &[FieldChange]) {
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else { return };
         let (store, changes) = (self.store.clone(), changes.iter().map(words).collect::<Vec<_>>());
         runtime.spawn(async move {
             let kept = store.write(move |transaction| -> Result<(), AcceptError> {
                 let now = ledger::clock(transaction)?;
-                policy::hold(transaction, &policy, now)?;
+                policy::store_policy(transaction, &policy, now)?;
                 let body = json!({ "policy": policy.hash(), "name": policy.name(), "changes": changes });
                 let golem_id = GolemId::operator();
-                let entry = Entry { kind: Kind::PolicyTightened, call_id: None, golem_id: &golem_id, body: &body };
+                let entry =
+                    LogEntry { kind: AuditKind::PolicyTightened, call_id: None, golem_id: &golem_id, body: &body };
                 audit::append(transaction, now, &entry)?;
                 Ok(())
             });
@@ -199,7 +202,8 @@ impl OperatorPolicyEngine {
         let store = self.store.clone();
         runtime.spawn(async move {
             let kept = store.write(move |transaction| -> Result<(), AcceptError> {
-                let Some((hash, sources)) = policy::held(transaction)?.filter(|(hash, _)| *hash != policy.hash())
+                let Some((hash, sources)) =
+                    policy::stored_policy(transaction)?.filter(|(hash, _)| *hash != policy.hash())
                 else {
                     return Ok(());
                 };
@@ -210,11 +214,12 @@ impl OperatorPolicyEngine {
                 if both.hash() == hash {
                     return Ok(());
                 }
-                policy::hold(transaction, &both, ledger::clock(transaction)?)?;
+                policy::store_policy(transaction, &both, ledger::clock(transaction)?)?;
                 let changes = held.changes(&both).iter().map(words).collect::<Vec<_>>();
                 let body = json!({ "policy": both.hash(), "name": both.name(), "changes": changes });
                 let golem_id = GolemId::operator();
-                let entry = Entry { kind: Kind::PolicyTightened, call_id: None, golem_id: &golem_id, body: &body };
+                let entry =
+                    LogEntry { kind: AuditKind::PolicyTightened, call_id: None, golem_id: &golem_id, body: &body };
                 audit::append(transaction, ledger::clock(transaction)?, &entry)?;
                 Ok(())
             });

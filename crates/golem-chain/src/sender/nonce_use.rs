@@ -11,8 +11,8 @@ use alloy::primitives::{Address, B256, U64};
 use alloy::providers::{DynProvider, Provider as _};
 use serde_json::Value;
 
-use super::record::Entry;
-use super::{Sender, SenderError};
+use super::record::TxEntry;
+use super::{SenderError, TxSender};
 use crate::provider::ProviderError;
 
 /// Time for which a nonce must have been used, in seconds, before missing receipts count as evidence.
@@ -28,7 +28,7 @@ pub(super) enum NonceUse {
     StatesPruned(u64),
 }
 
-impl Sender {
+impl TxSender {
     /// Searches backwards from block `spent_at`, in which the nonce is used, for the block that used it.
     /// [`NonceUse::ByOther`] requires that the block contains the using transaction and none of `ours`.
     ///
@@ -36,7 +36,7 @@ impl Sender {
     /// [`SenderError::Provider`] if a chain request fails.
     pub(super) async fn spent_by_another(
         &self,
-        ours: &[Entry],
+        ours: &[TxEntry],
         account: Address,
         nonce: u64,
         spent_at: u64,
@@ -88,7 +88,7 @@ impl Sender {
     /// [`SenderError::Provider`] if a chain request fails.
     pub(super) async fn missing(
         &self,
-        ours: &[Entry],
+        ours: &[TxEntry],
         spent: u64,
         latest: u64,
     ) -> Result<(Option<u64>, bool), SenderError> {

@@ -9,8 +9,8 @@
 use tracing::instrument;
 
 use super::assess::Assessment;
-use super::chain_view::{ChainView, Impossible};
-use super::{Pipeline, Refusal};
+use super::chain_view::{ChainView, ImpossibleChain};
+use super::{Pipeline, PipelineRefusal};
 use crate::chain_snapshot::SnapshotReader;
 use crate::checks::slippage;
 use crate::signing_payload::SigningPayload;
@@ -18,7 +18,7 @@ use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::model::{Check, Phase, RuleName};
-use golem_chain::fork::Status;
+use golem_chain::fork::ExecutionStatus;
 use golem_chain::provider::{Dispute, DisputeMark};
 
 /// Rule that a contradiction between endpoints violates.
@@ -29,7 +29,7 @@ impl Pipeline {
     /// read on that block. The module documentation says what happens when endpoints contradict each other.
     ///
     /// # Errors
-    /// [`Refusal`] if the chain cannot be read at all. Anything that blocks the payload is in the verdicts.
+    /// [`PipelineRefusal`] if the chain cannot be read at all. Anything that blocks the payload is in the verdicts.
     #[instrument(level = "debug", name = "checks", skip_all, fields(chain_id = framed.proposal().chain_id))]
     pub(super) async fn assess(
         &self,
@@ -38,7 +38,7 @@ impl Pipeline {
         from: usize,
         phase: Phase,
         earlier: Option<&ChainView>,
-    ) -> Result<Assessment, Refusal> {
+    ) -> Result<Assessment, PipelineRefusal> {
         let marks = self.marks();
         let assessed = self.assess_on(reader, framed, from, phase, earlier).await;
         let Some((dispute, all_decided)) = self.disputed_since(&marks) else { return assessed };
@@ -46,14 +46,14 @@ impl Pipeline {
             // The majority's values.
             Ok(assessment) if all_decided && may_pass(&assessment) => Ok(noting(assessment, &dispute)),
             Ok(assessment) if all_decided => Ok(refused(assessment, &dispute)),
-            undecided => match self.assess_each(reader, framed, from, phase).await {
-                Some(assessment) => Ok(noting(assessment, &dispute)),
-                None => undecided.map(|assessment| refused(assessment, &dispute)).map_err(|refusal| Refusal {
-                    code: ErrorCode::ChainInconsistent,
-                    message: dispute.to_string(),
-                    ..refusal
-                }),
-            },
+            undecided => {
+                match self.assess_each(reader, framed, from, phase).await {
+                    Some(assessment) => Ok(noting(assessment, &dispute)),
+                    None => undecided.map(|assessment| refused(assessment, &dispute)).map_err(|refusal| {
+                        PipelineRefusal { code: ErrorCode::ChainInconsistent, message: dispute.to_string(), ..refusal }
+                    }),
+                }
+            }
         }
     }
 
@@ -110,10 +110,10 @@ pub(super) fn despite_disputes(assessment: &Assessment) -> bool {
 /// blocks everything but revocations, which cost only gas either way.
 fn is_present(assessment: &Assessment) -> bool {
     assessment.facts.simulation.is_some()
-        && match assessment.look.impossible {
+        && match assessment.view.impossible {
             None => true,
-            Some(Impossible::AgainstBook) => false,
-            Some(Impossible::NoToken) => !assessment.facts.takes_back(),
+            Some(ImpossibleChain::AgainstBook) => false,
+            Some(ImpossibleChain::NoToken) => !assessment.facts.takes_back(),
         }
 }
 
@@ -126,7 +126,7 @@ fn may_pass(assessment: &Assessment) -> bool {
 fn only_reverts(assessment: &Assessment, limits: &slippage::SlippageLimits) -> bool {
     let facts = &assessment.facts;
     let reverts = facts.simulation.as_ref().is_some_and(|simulated| {
-        simulated.simulation.outcomes.iter().any(|outcome| matches!(outcome.status, Status::Reverted(_)))
+        simulated.simulation.outcomes.iter().any(|outcome| matches!(outcome.status, ExecutionStatus::Reverted(_)))
     });
     reverts && facts.values.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok())
 }

@@ -2,25 +2,32 @@
 
 use alloy::primitives::U256;
 
-use golem_protocols::uniswap::order::{At, Order};
+use golem_protocols::uniswap::order::{ResolutionPoint, UniswapXOrder};
 
 /// Returns the seconds until the auction asks the filler in `now` for at most `output`, counted from `now`. Zero if it
 /// asks no more than that already, or if its price does not fall by itself. `None` if that never happens before
 /// `deadline`, or if the order lacks the cosigner's data about its curve.
-pub(super) fn seconds_until(order: &Order, now: &At, output: U256, deadline: u64, block_millis: u64) -> Option<u64> {
+pub(super) fn seconds_until(
+    order: &UniswapXOrder,
+    now: &ResolutionPoint,
+    output: U256,
+    deadline: u64,
+    block_millis: u64,
+) -> Option<u64> {
     let left = deadline.checked_sub(now.timestamp)?;
     let by_blocks = match order {
-        Order::Dutch(_) | Order::DutchV2(_) => false,
-        Order::DutchV3(_) => true,
+        UniswapXOrder::Dutch(_) | UniswapXOrder::DutchV2(_) => false,
+        UniswapXOrder::DutchV3(_) => true,
         // A priority order's price depends on the filler's fee, not on time.
-        Order::Priority(_) => return Some(0),
+        UniswapXOrder::Priority(_) => return Some(0),
     };
     let millis = block_millis.max(1);
     let seconds = |steps: u64| if by_blocks { steps.saturating_mul(millis).div_ceil(1_000) } else { steps };
     let most = if by_blocks { left.saturating_mul(1_000) / millis } else { left };
     let reached = |steps: u64| {
         let block = if by_blocks { now.block.saturating_add(steps) } else { now.block };
-        let at = At { timestamp: now.timestamp.saturating_add(seconds(steps)).min(deadline), block, ..*now };
+        let at =
+            ResolutionPoint { timestamp: now.timestamp.saturating_add(seconds(steps)).min(deadline), block, ..*now };
         // An error means that another filler has exclusivity then, so the price is not reached.
         let resolved = order.resolve(&at).ok()?;
         let asked = resolved.outputs.iter().fold(U256::ZERO, |sum, one| sum.saturating_add(one.amount));
@@ -48,16 +55,16 @@ mod tests {
     use alloy::primitives::Address;
 
     use super::*;
-    use bardo_sandbox::keys::Party;
-    use golem_protocols::uniswap::order::{Auction, Draft, Legs};
+    use bardo_sandbox::keys::DevnetAccount;
+    use golem_protocols::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft};
 
     const START: u64 = 1_000;
     const DEADLINE: u64 = 1_110;
     const CHAIN: u64 = 31_337;
 
-    fn draft(auction: Auction) -> Order {
-        let cosigner = Party::development_accounts().unwrap().swap_remove(3).address();
-        let draft = Draft {
+    fn draft(auction: AuctionTerms) -> UniswapXOrder {
+        let cosigner = DevnetAccount::development_accounts().unwrap().swap_remove(3).address();
+        let draft = OrderDraft {
             reactor: Address::repeat_byte(1),
             swapper: Address::repeat_byte(2),
             recipient: Address::repeat_byte(2),
@@ -66,7 +73,7 @@ mod tests {
             cosigner,
             token_in: Address::repeat_byte(4),
             token_out: Address::repeat_byte(5),
-            legs: Legs::ExactIn {
+            legs: OrderAmounts::ExactIn {
                 amount_in: U256::from(5),
                 start_out: U256::from(2_000),
                 least_out: U256::from(1_000),
@@ -76,14 +83,21 @@ mod tests {
         draft.order().unwrap()
     }
 
-    fn now(timestamp: u64, block: u64) -> At {
-        At { chain_id: CHAIN, timestamp, block, base_fee: 7, priority_fee: 0, filler: Address::repeat_byte(9) }
+    fn now(timestamp: u64, block: u64) -> ResolutionPoint {
+        ResolutionPoint {
+            chain_id: CHAIN,
+            timestamp,
+            block,
+            base_fee: 7,
+            priority_fee: 0,
+            filler: Address::repeat_byte(9),
+        }
     }
 
     #[test]
     fn a_price_that_falls_by_the_second_reaches_a_bid_at_its_second() {
         // Ten per second, from 2,000 down to 1,000.
-        let order = draft(Auction::Times { from: START, until: START + 100 });
+        let order = draft(AuctionTerms::Times { from: START, until: START + 100 });
         let at =
             |timestamp, output: u64| seconds_until(&order, &now(timestamp, 1), U256::from(output), DEADLINE, 12_000);
         assert_eq!([at(START, 2_000), at(START, 1_990), at(START, 1_985)], [Some(0), Some(1), Some(2)]);
@@ -97,11 +111,11 @@ mod tests {
 
     #[test]
     fn a_price_that_falls_by_the_block_reaches_it_when_that_block_is_due() {
-        let mut order = draft(Auction::CosignedBlocks { over: 50, base_fee: 0, per_gwei: U256::ZERO });
-        let Order::DutchV3(three) = &mut order else { panic!("{order:?}") };
+        let mut order = draft(AuctionTerms::CosignedBlocks { over: 50, base_fee: 0, per_gwei: U256::ZERO });
+        let UniswapXOrder::DutchV3(three) = &mut order else { panic!("{order:?}") };
         three.cosignerData.decayStartBlock = U256::from(10);
         three.cosignerData.outputAmounts = vec![U256::ZERO];
-        let party = Party::development_accounts().unwrap().swap_remove(3);
+        let party = DevnetAccount::development_accounts().unwrap().swap_remove(3);
         let digest = order.cosigner_digest(CHAIN).unwrap();
         let order = order.with_cosignature(party.sign_digest(CHAIN, digest).unwrap());
         let at = |block, output: u64| seconds_until(&order, &now(START, block), U256::from(output), DEADLINE, 2_000);
@@ -115,10 +129,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fall_by_itself_is_reached_at_once() {
-        let order = draft(Auction::PriorityFee { start_block: 5, baseline: 0, mps_per_wei: U256::from(1) });
+        let order = draft(AuctionTerms::PriorityFee { start_block: 5, baseline: 0, mps_per_wei: U256::from(1) });
         assert_eq!(seconds_until(&order, &now(START, 1), U256::from(1_500), DEADLINE, 2_000), Some(0));
         // The cosigner has not provided the curve of this order yet.
-        let order = draft(Auction::CosignedTimes);
+        let order = draft(AuctionTerms::CosignedTimes);
         assert_eq!(seconds_until(&order, &now(START, 1), U256::from(1_500), DEADLINE, 2_000), None);
     }
 }

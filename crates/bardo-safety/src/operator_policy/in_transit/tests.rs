@@ -3,10 +3,10 @@ use serde_json::json;
 
 use super::*;
 use crate::sample::bridge_order;
-use crate::simulate::Simulated;
-use crate::value::Doubt;
+use crate::simulate::SimulatedEffects;
+use crate::value::UnknownValue;
 use bardo_base::model::{ActionClass, Phase};
-use golem_chain::fork::{Changes, Pinned, Simulation};
+use golem_chain::fork::{PinnedBlock, Simulation, StateChanges};
 
 const ACCOUNT: Address = Address::repeat_byte(9);
 const USDC: Address = Address::repeat_byte(2);
@@ -14,9 +14,9 @@ const DEADLINE: u32 = 1_000;
 const LOCKED_IN: u64 = 7;
 
 /// Five dollars of a stablecoin, locked in block 7.
-fn order() -> Record {
+fn order() -> OrderRecord {
     let locked = json!({"chain_id": 31_337, "hash": B256::ZERO, "block": LOCKED_IN});
-    Record { card: Some(card(locked)), ..bridge_order(ACCOUNT, USDC, DEADLINE) }
+    OrderRecord { card: Some(card(locked)), ..bridge_order(ACCOUNT, USDC, DEADLINE) }
 }
 
 fn card(locked: serde_json::Value) -> String {
@@ -31,7 +31,7 @@ fn card(locked: serde_json::Value) -> String {
 }
 
 fn facts(block: u64, time: u64) -> CheckInputs {
-    let pinned = Pinned { chain_id: 31_337, number: block, hash: B256::ZERO };
+    let pinned = PinnedBlock { chain_id: 31_337, number: block, hash: B256::ZERO };
     let price: Usd = "0.99".parse().unwrap();
     CheckInputs {
         asked: false,
@@ -40,9 +40,9 @@ fn facts(block: u64, time: u64) -> CheckInputs {
         phase: Phase::Thriving,
         stop: None,
         tokens: [].into(),
-        values: Err(Doubt::because("not asked")),
+        values: Err(UnknownValue::because("not asked")),
         portfolio: Ok(Portfolio { lowest: [(USDC, price)].into(), ..Portfolio::default() }),
-        simulation: Some(Simulated {
+        simulation: Some(SimulatedEffects {
             pinned,
             gas_used: 1,
             gas_cost: U256::ZERO,
@@ -52,7 +52,7 @@ fn facts(block: u64, time: u64) -> CheckInputs {
             takes_back: false,
             moves: vec![],
             paid: vec![],
-            simulation: Simulation { pinned, outcomes: vec![], changes: Changes::default() },
+            simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
         }),
     }
 }
@@ -61,7 +61,7 @@ fn facts(block: u64, time: u64) -> CheckInputs {
 fn what_is_locked_counts_at_the_lowest_price_until_anybody_may_take_it_back() {
     let deadline = u64::from(DEADLINE);
     let told = |block, time| carried(&order(), &facts(block, time));
-    let worth = Micros::new(4_950_000).unwrap();
+    let worth = MicroUsd::new(4_950_000).unwrap();
     assert_eq!(told(LOCKED_IN, 500), Some(OpenBridgeValue::OnItsWay(worth)));
     assert_eq!(told(LOCKED_IN, deadline), Some(OpenBridgeValue::OnItsWay(worth)));
     assert_eq!(told(LOCKED_IN, deadline + 1), None);
@@ -71,7 +71,7 @@ fn what_is_locked_counts_at_the_lowest_price_until_anybody_may_take_it_back() {
 
 #[test]
 fn what_is_in_the_wallet_is_weighed_and_not_counted_twice() {
-    let five = Micros::new(4_950_000).unwrap();
+    let five = MicroUsd::new(4_950_000).unwrap();
     let both = [
         (ReservationId::stored(1), OpenBridgeValue::InWallet(five)),
         (ReservationId::stored(2), OpenBridgeValue::OnItsWay(five)),
@@ -90,7 +90,7 @@ fn what_was_paid_on_and_not_seen_to_arrive_is_held_no_more() {
         for field in fields {
             card[*field] = place.clone();
         }
-        carried(&Record { card: Some(card.to_string()), ..order() }, &now)
+        carried(&OrderRecord { card: Some(card.to_string()), ..order() }, &now)
     };
     assert!(matches!(with(&[]), Some(OpenBridgeValue::OnItsWay(_))));
     assert!(matches!(with(&["delivered"]), Some(OpenBridgeValue::OnItsWay(_))));
@@ -102,7 +102,7 @@ fn what_was_paid_on_and_not_seen_to_arrive_is_held_no_more() {
 #[test]
 fn what_is_not_known_counts_for_nothing() {
     let now = || facts(LOCKED_IN, 500);
-    type Change = fn(&mut Record);
+    type Change = fn(&mut OrderRecord);
     let unknown: [(&str, Change); 4] = [
         ("nothing was told of it", |order| order.card = None),
         // It is not certainly in the wallet either: it may have been locked since the last poll.
@@ -120,10 +120,10 @@ fn what_is_not_known_counts_for_nothing() {
     let mut unpriced = now();
     unpriced.portfolio = Ok(Portfolio::default());
     assert_eq!(carried(&order(), &unpriced), None);
-    let untold = CheckInputs { portfolio: Err(Doubt::because("no balances")), ..now() };
+    let untold = CheckInputs { portfolio: Err(UnknownValue::because("no balances")), ..now() };
     assert_eq!(carried(&order(), &untold), None);
     let unsimulated = CheckInputs { simulation: None, ..now() };
     assert_eq!(carried(&order(), &unsimulated), None);
-    let too_much = [1, 2].map(|id| (ReservationId::stored(id), OpenBridgeValue::OnItsWay(Micros::MAX)));
-    assert_eq!(worth(&too_much), Micros::ZERO);
+    let too_much = [1, 2].map(|id| (ReservationId::stored(id), OpenBridgeValue::OnItsWay(MicroUsd::MAX)));
+    assert_eq!(worth(&too_much), MicroUsd::ZERO);
 }

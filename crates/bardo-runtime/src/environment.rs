@@ -6,22 +6,22 @@ use futures::future::join_all;
 
 use super::account;
 use super::data::DataFolder;
-use super::data::devnets::{BadDevnetName, DevnetError};
+use super::data::devnets::{DevnetError, DevnetNameError};
 use super::rehearsal::{self, Rehearsal, RehearsalError};
 use bardo_base::clock::Clock;
 use bardo_base::config::{Config, ForkSettings};
 use bardo_base::units::Usd;
-use bardo_sandbox::{Progress, Sandbox, SandboxConfig, SandboxError};
-use golem_chain::network::{Plan, PlanError};
+use bardo_sandbox::{Sandbox, SandboxConfig, SandboxError, StartProgress};
+use golem_chain::network::{NetworkPlan, NetworkPlanError};
 use golem_chain::price::{FixedPriceError, PriceChain};
 use golem_chain::provider::{ChainClient, ConnectError, ConnectRules};
-use golem_tools::engine::{LostChain, World, WorldChain};
+use golem_tools::engine::{ConnectedChain, ToolEnvironment, UnavailableChain};
 
 /// Connected chains with their embedded devnet, which must stay alive for them to run.
 #[derive(Debug)]
-pub struct OpenWorld {
+pub struct OpenEnvironment {
     /// Chains and accounts as tools see them.
-    pub world: World,
+    pub world: ToolEnvironment,
     /// Embedded devnet, if the chains are inside this process.
     pub sandbox: Option<Sandbox>,
     /// Rehearsal of a live network, if the chain is one.
@@ -33,7 +33,7 @@ pub struct OpenWorld {
 pub enum OpenError {
     /// The configuration names no usable network.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] NetworkPlanError),
     /// The devnet did not start.
     #[error("cannot start the devnet: {0}")]
     Sandbox(#[from] SandboxError),
@@ -45,7 +45,7 @@ pub enum OpenError {
     Kept(#[from] DevnetError),
     /// The name of the kept devnet is invalid.
     #[error(transparent)]
-    KeptName(#[from] BadDevnetName),
+    KeptName(#[from] DevnetNameError),
     /// The rehearsal did not start.
     #[error(transparent)]
     Rehearsal(#[from] RehearsalError),
@@ -66,7 +66,7 @@ pub async fn open(
     config: &Config,
     sandbox: impl FnOnce() -> SandboxConfig + Send + 'static,
     clock: Arc<dyn Clock>,
-) -> Result<OpenWorld, OpenError> {
+) -> Result<OpenEnvironment, OpenError> {
     open_telling(config, sandbox, clock, |_| {}).await
 }
 
@@ -78,14 +78,14 @@ pub async fn open_telling(
     config: &Config,
     sandbox: impl FnOnce() -> SandboxConfig + Send + 'static,
     clock: Arc<dyn Clock>,
-    report: impl Fn(Progress) + Send + Sync + 'static,
-) -> Result<OpenWorld, OpenError> {
+    report: impl Fn(StartProgress) + Send + Sync + 'static,
+) -> Result<OpenEnvironment, OpenError> {
     if let Some(fork) = &config.fork {
         return rehearse(config, fork, sandbox(), clock).await;
     }
-    match Plan::from_config(config)? {
-        Plan::Devnet => embedded(config, sandbox, clock, report).await,
-        Plan::Endpoints(plans) => {
+    match NetworkPlan::from_config(config)? {
+        NetworkPlan::Devnet => embedded(config, sandbox, clock, report).await,
+        NetworkPlan::Endpoints(plans) => {
             let connecting =
                 plans.iter().map(|plan| ChainClient::connect(plan, ConnectRules::default(), clock.clone()));
             let mut chains = Vec::new();
@@ -94,12 +94,12 @@ pub async fn open_telling(
                 match connected {
                     Ok(client) => chains.push(world_chain(config, client, &clock)?),
                     Err(reason) => {
-                        lost.push(LostChain { name: plan.name.clone(), network: plan.network.clone(), reason });
+                        lost.push(UnavailableChain { name: plan.name.clone(), network: plan.network.clone(), reason });
                     }
                 }
             }
-            Ok(OpenWorld {
-                world: watching(config, World::new(clock, None, chains, lost)),
+            Ok(OpenEnvironment {
+                world: watching(config, ToolEnvironment::new(clock, None, chains, lost)),
                 sandbox: None,
                 rehearsal: None,
             })
@@ -111,8 +111,8 @@ async fn embedded(
     config: &Config,
     sandbox: impl FnOnce() -> SandboxConfig + Send + 'static,
     clock: Arc<dyn Clock>,
-    report: impl Fn(Progress) + Send + Sync + 'static,
-) -> Result<OpenWorld, OpenError> {
+    report: impl Fn(StartProgress) + Send + Sync + 'static,
+) -> Result<OpenEnvironment, OpenError> {
     // Building both chains uses every core for a moment, so it must not block a thread that serves others.
     let kept = match &config.kept_devnet {
         Some(name) => Some((DataFolder::of(config), name.parse()?)),
@@ -130,8 +130,8 @@ async fn embedded(
         let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone())?;
         chains.push(world_chain(config, client, &clock)?);
     }
-    Ok(OpenWorld {
-        world: watching(config, World::new(clock, None, chains, Vec::new())),
+    Ok(OpenEnvironment {
+        world: watching(config, ToolEnvironment::new(clock, None, chains, Vec::new())),
         sandbox: Some(sandbox),
         rehearsal: None,
     })
@@ -143,27 +143,31 @@ async fn rehearse(
     fork: &ForkSettings,
     pace: SandboxConfig,
     clock: Arc<dyn Clock>,
-) -> Result<OpenWorld, OpenError> {
+) -> Result<OpenEnvironment, OpenError> {
     let rehearsal = rehearsal::start(config, fork, pace, Arc::clone(&clock)).await?;
     let client = ChainClient::devnet(rehearsal.network.clone(), rehearsal.devnet.clone(), Arc::clone(&clock))?;
     let chains = vec![world_chain(config, client, &clock)?];
-    Ok(OpenWorld {
-        world: watching(config, World::new(clock, None, chains, Vec::new())),
+    Ok(OpenEnvironment {
+        world: watching(config, ToolEnvironment::new(clock, None, chains, Vec::new())),
         sandbox: None,
         rehearsal: Some(rehearsal),
     })
 }
 
-fn watching(config: &Config, mut world: World) -> World {
+fn watching(config: &Config, mut world: ToolEnvironment) -> ToolEnvironment {
     world.quotes = super::quotes::source(config, &world);
     world.intent_margin = config.intent_margin.value;
     world.account = account::pick(config, &world).ok().flatten().map(|picked| picked.address());
     world
 }
 
-fn world_chain(config: &Config, client: ChainClient, clock: &Arc<dyn Clock>) -> Result<WorldChain, FixedPriceError> {
+fn world_chain(
+    config: &Config,
+    client: ChainClient,
+    clock: &Arc<dyn Clock>,
+) -> Result<ConnectedChain, FixedPriceError> {
     let prices = prices(config, &client, clock)?;
-    Ok(WorldChain::new(client, prices))
+    Ok(ConnectedChain::new(client, prices))
 }
 
 /// Price sources of a chain, which share nothing with any others.

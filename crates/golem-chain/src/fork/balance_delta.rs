@@ -6,7 +6,7 @@
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::{SolCall as _, SolValue as _};
 
-use super::machine::{Answer, Machine};
+use super::machine::{CallMachine, QueryAnswer};
 use crate::evm::EvmError;
 use bardo_abi::erc20::Erc20;
 
@@ -34,34 +34,34 @@ impl BalanceDelta {
 }
 
 /// Reason why a balance was not set.
-pub(super) enum NotShifted {
+pub(super) enum DeltaUnknown {
     /// No single slot holds the balance of this token.
     NoSlot(Address),
     /// The state could not be read.
     Machine(EvmError),
 }
 
-impl From<EvmError> for NotShifted {
+impl From<EvmError> for DeltaUnknown {
     fn from(error: EvmError) -> Self {
         Self::Machine(error)
     }
 }
 
-impl Machine<'_> {
+impl CallMachine<'_> {
     /// Sets the balances before the first call.
-    pub(super) fn shift(&mut self, shifts: &[BalanceDelta]) -> Result<(), NotShifted> {
+    pub(super) fn shift(&mut self, shifts: &[BalanceDelta]) -> Result<(), DeltaUnknown> {
         for shift in shifts {
             match shift.token {
                 None => self.shift_coin(shift.clone()),
                 Some(token) => self.shift_token(token, shift)?,
             }
         }
-        self.turn_to(0);
+        self.select_state(0);
         Ok(())
     }
 
-    fn shift_token(&mut self, token: Address, shift: &BalanceDelta) -> Result<(), NotShifted> {
-        let before = self.balance(token, shift.holder)?.ok_or(NotShifted::NoSlot(token))?;
+    fn shift_token(&mut self, token: Address, shift: &BalanceDelta) -> Result<(), DeltaUnknown> {
+        let before = self.balance(token, shift.holder)?.ok_or(DeltaUnknown::NoSlot(token))?;
         let wanted = shift.apply(before);
         if wanted == before {
             return Ok(());
@@ -78,16 +78,16 @@ impl Machine<'_> {
             }
             self.shift_slot(contract, slot, None);
         }
-        Err(NotShifted::NoSlot(token))
+        Err(DeltaUnknown::NoSlot(token))
     }
 
     fn balance(&mut self, token: Address, holder: Address) -> Result<Option<U256>, EvmError> {
-        self.turn_to(0);
+        self.select_state(0);
         let question = Erc20::balanceOfCall { owner: holder }.abi_encode().into();
         let (answer, _) = self.ask(Address::ZERO, token, question, QUESTION_GAS)?;
         Ok(match answer {
-            Answer::Returned(bytes) => U256::abi_decode(&bytes).ok(),
-            Answer::NoCode | Answer::Reverted | Answer::OutOfGas | Answer::Halted => None,
+            QueryAnswer::Returned(bytes) => U256::abi_decode(&bytes).ok(),
+            QueryAnswer::NoCode | QueryAnswer::Reverted | QueryAnswer::OutOfGas | QueryAnswer::Halted => None,
         })
     }
 }
@@ -97,9 +97,9 @@ mod tests {
     use alloy::primitives::{B256, Bytes, bytes};
 
     use super::*;
-    use crate::devnet::{Snapshot, State};
+    use crate::devnet::{ForkPoint, WorldState};
     use crate::evm::{BlockContext, ChainRules};
-    use crate::fork::{Call, Fork, ForkError, Options, Watch};
+    use crate::fork::{Fork, ForkCall, ForkError, SimulationOptions, WatchList};
 
     const HOLDER: Address = Address::repeat_byte(1);
     const TOKEN: Address = Address::repeat_byte(2);
@@ -110,7 +110,7 @@ mod tests {
 
     /// A fork on which the token contract has this code, and 70 and 30 in its slots.
     fn fork(code: Bytes) -> Fork {
-        let mut state = State::default();
+        let mut state = WorldState::default();
         state.set_code(TOKEN, code).expect("code");
         state.set_storage_at(TOKEN, U256::ZERO, U256::from(70));
         state.set_storage_at(TOKEN, U256::ONE, U256::from(30));
@@ -125,7 +125,7 @@ mod tests {
             excess_blob_gas: 0,
         };
         let block = BlockContext { number: 1, ..next };
-        Fork::on_devnet(Snapshot { rules: ChainRules::osaka(31_337), state, block, hash: B256::ZERO, next })
+        Fork::on_devnet(ForkPoint { rules: ChainRules::osaka(31_337), state, block, hash: B256::ZERO, next })
     }
 
     fn shift(token: Option<Address>, came: u64, went: u64) -> BalanceDelta {
@@ -133,14 +133,14 @@ mod tests {
     }
 
     async fn simulated(code: Bytes, shifts: Vec<BalanceDelta>, coins: u64) -> Result<(U256, bool), ForkError> {
-        let watch = Watch { tokens: vec![TOKEN], owners: vec![HOLDER], ..Watch::default() };
-        let options = Options { watch, shifts, ..Options::default() };
+        let watch = WatchList { tokens: vec![TOKEN], owners: vec![HOLDER], ..WatchList::default() };
+        let options = SimulationOptions { watch, shifts, ..SimulationOptions::default() };
         // A call that returns the token's balance, and a payment of this many wei.
-        let ask = Call::new(HOLDER, TOKEN, Erc20::balanceOfCall { owner: HOLDER }.abi_encode());
-        let pay = Call::new(HOLDER, Address::repeat_byte(3), []).with_value(U256::from(coins));
+        let ask = ForkCall::new(HOLDER, TOKEN, Erc20::balanceOfCall { owner: HOLDER }.abi_encode());
+        let pay = ForkCall::new(HOLDER, Address::repeat_byte(3), []).with_value(U256::from(coins));
         let simulation = fork(code).simulate_with(&[ask, pay], &options).await?;
         let answer = U256::abi_decode(&simulation.outcomes[0].output).expect("a word");
-        Ok((answer, simulation.outcomes[1].status == crate::fork::Status::Success))
+        Ok((answer, simulation.outcomes[1].status == crate::fork::ExecutionStatus::Success))
     }
 
     #[tokio::test]

@@ -6,16 +6,16 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Flaw;
+use super::ScenarioFlaw;
 use bardo_base::error::ErrorCode;
 use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, nearest};
-use golem_tools::engine::{Status, ToolResponse};
+use golem_tools::engine::{CallStatus, ToolResponse};
 
 /// Condition of a step. All given parts must hold when its time comes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct When {
+pub struct StepCondition {
     /// Phase that must be current.
     pub phase: Option<Phase>,
     /// Name of an earlier step that must have been played.
@@ -52,21 +52,22 @@ impl fmt::Display for PlayedStep {
     }
 }
 
-impl When {
+impl StepCondition {
     /// Checks the condition. `named` are the names of the earlier steps that call a tool.
-    pub(super) fn check(&self, named: &[&str]) -> Result<(), Flaw> {
+    pub(super) fn check(&self, named: &[&str]) -> Result<(), ScenarioFlaw> {
         let known = |word: &str| {
             let word = Value::from(word);
-            serde_json::from_value::<Status>(word.clone()).is_ok() || serde_json::from_value::<ErrorCode>(word).is_ok()
+            serde_json::from_value::<CallStatus>(word.clone()).is_ok()
+                || serde_json::from_value::<ErrorCode>(word).is_ok()
         };
         match (&self.after, &self.status) {
-            (None, None) if self.phase.is_none() => Err(Flaw::EmptyCondition),
-            (None, Some(_)) => Err(Flaw::StatusWithoutBeat),
+            (None, None) if self.phase.is_none() => Err(ScenarioFlaw::EmptyCondition),
+            (None, Some(_)) => Err(ScenarioFlaw::StatusWithoutBeat),
             (Some(after), _) if !named.contains(&after.as_str()) => {
                 let near = nearest(after, named.iter().copied()).map(|near| SafeText::clean(near, 40));
-                Err(Flaw::UnknownBeat { name: SafeText::clean(after, 40), near })
+                Err(ScenarioFlaw::UnknownBeat { name: SafeText::clean(after, 40), near })
             }
-            (Some(_), Some(status)) if !known(status) => Err(Flaw::UnknownStatus(SafeText::clean(status, 40))),
+            (Some(_), Some(status)) if !known(status) => Err(ScenarioFlaw::UnknownStatus(SafeText::clean(status, 40))),
             (None | Some(_), None) | (Some(_), Some(_)) => Ok(()),
         }
     }
@@ -98,7 +99,7 @@ mod tests {
     fn a_condition_is_read_and_one_that_can_never_hold_is_refused() {
         let read = parse("x", &show("{ phase = \"Cautious\", after = \"look\", status = \"SAFETY_SLIPPAGE\" }"));
         let status = Some("SAFETY_SLIPPAGE".to_owned());
-        let wanted = When { phase: Some(Phase::Cautious), after: Some("look".to_owned()), status };
+        let wanted = StepCondition { phase: Some(Phase::Cautious), after: Some("look".to_owned()), status };
         assert_eq!(read.unwrap().steps[2].when, Some(wanted));
         for (when, says) in [
             ("{}", "`when` is empty"),
@@ -125,7 +126,7 @@ mod tests {
         let came = BTreeMap::from([("sale".to_owned(), blocked)]);
         let when = |phase, after: Option<&str>, status: Option<&str>| {
             let text = |word: Option<&str>| word.map(str::to_owned);
-            When { phase, after: text(after), status: text(status) }.holds(Phase::Cautious, &came)
+            StepCondition { phase, after: text(after), status: text(status) }.holds(Phase::Cautious, &came)
         };
         assert!(when(Some(Phase::Cautious), None, None) && !when(Some(Phase::Thriving), None, None));
         assert!(when(None, Some("sale"), None) && !when(None, Some("buy"), None));

@@ -4,11 +4,11 @@ use alloy::primitives::KECCAK256_EMPTY;
 use revm::state::AccountInfo;
 
 use super::{
-    call::Call,
-    changes::{ChangeDetector, TrackedQuery, Watch, Write, code_hash, delegation, moved},
-    machine::Machine,
-    outcome::{Changes, Failure, Unreadable},
-    question::{Question, Reading, Value},
+    call::ForkCall,
+    changes::{ChangeDetector, SlotWrite, TrackedQuery, WatchList, code_hash, delegation, moved},
+    machine::CallMachine,
+    outcome::{QueryFailure, StateChanges, UnansweredQuery},
+    ownership_query::{OwnershipQuery, QueryReading, QueryValue},
     storage_trace::address_in,
 };
 use crate::evm::EvmError;
@@ -18,16 +18,19 @@ impl ChangeDetector<'_> {
     /// an owner counts as a failed query.
     pub(super) fn settle_approvals(&mut self) {
         for index in self.answered..self.queries.len() {
-            let Some(TrackedQuery { question: Question::NftApproved { collection, id }, .. }) = self.queries.get(index)
+            let Some(TrackedQuery { question: OwnershipQuery::NftApproved { collection, id }, .. }) =
+                self.queries.get(index)
             else {
                 continue;
             };
-            let ownership = Question::NftOwner { collection: *collection, id: *id };
+            let ownership = OwnershipQuery::NftOwner { collection: *collection, id: *id };
             let owners = self.queries.iter().find(|asked| asked.question == ownership);
             let owners = owners.map(|asked| asked.readings.clone()).unwrap_or_default();
             let Some(asked) = self.queries.get_mut(index) else { continue };
             for (reading, owner) in asked.readings.iter_mut().zip(owners) {
-                if *reading == Reading::Failed(Failure::Reverted) && owner == Reading::Value(Value::default()) {
+                if *reading == QueryReading::Failed(QueryFailure::Reverted)
+                    && owner == QueryReading::Value(QueryValue::default())
+                {
                     *reading = owner;
                 }
             }
@@ -38,18 +41,18 @@ impl ChangeDetector<'_> {
     /// suggest. Assets of an account may have changed then in an unknown way.
     pub(super) fn find_unanswered(
         &mut self,
-        machine: &mut Machine<'_>,
-        calls: &[Call],
-        watch: &Watch,
+        machine: &mut CallMachine<'_>,
+        calls: &[ForkCall],
+        watch: &WatchList,
     ) -> Result<(), EvmError> {
-        machine.turn_to(0);
+        machine.select_state(0);
         for write in &mut self.writes {
             if !write.read_by.is_empty() || !moved(&write.values) {
                 continue;
             }
             let answering = self.answering.contains(&write.account);
             let silent = self.queries.iter().position(|asked| {
-                asked.readings.iter().any(|reading| matches!(reading, Reading::Failed(_)))
+                asked.readings.iter().any(|reading| matches!(reading, QueryReading::Failed(_)))
                     && asked.question.contract() == write.account
                     && asked.question.is_suggested_by(&write.keys, answering)
             });
@@ -67,11 +70,11 @@ impl ChangeDetector<'_> {
     }
 
     /// Reports the query about `write` that failed at one of two points in time, if there is one.
-    pub(super) fn report_silence(&self, write: &Write, from: usize, to: usize, changes: &mut Changes) {
+    pub(super) fn report_unanswered(&self, write: &SlotWrite, from: usize, to: usize, changes: &mut StateChanges) {
         let Some(asked) = write.silent.and_then(|silent| self.queries.get(silent)) else { return };
         for reading in [asked.readings.get(from), asked.readings.get(to)].into_iter().flatten() {
-            let Reading::Failed(failure) = *reading else { continue };
-            let entry = Unreadable { contract: write.account, question: asked.question.describe(), failure };
+            let QueryReading::Failed(failure) = *reading else { continue };
+            let entry = UnansweredQuery { contract: write.account, question: asked.question.describe(), failure };
             if !changes.unreadable.contains(&entry) {
                 changes.unreadable.push(entry);
             }

@@ -5,9 +5,9 @@
 use rusqlite::Transaction;
 use serde_json::json;
 
-use super::super::{Pipeline, Refusal};
+use super::super::{Pipeline, PipelineRefusal};
 use super::unavailable;
-use crate::audit::{self, AuditError, Entry, Kind};
+use crate::audit::{self, AuditError, AuditKind, LogEntry};
 use crate::permit;
 use crate::policy_engine::{PolicyEngine, Reservation, ReserveError};
 use bardo_base::id::GolemId;
@@ -17,9 +17,9 @@ impl Pipeline {
     /// Polls every chain for transactions that were given up on it.
     ///
     /// # Errors
-    /// [`Refusal`] if the ledger cannot be read or written. A chain that does not answer is polled again by the next
+    /// [`PipelineRefusal`] if the ledger cannot be read or written. A chain that does not answer is polled again by the next
     /// recovery.
-    pub(super) async fn poll_dropped(&self) -> Result<(), Refusal> {
+    pub(super) async fn poll_dropped(&self) -> Result<(), PipelineRefusal> {
         for chain in &self.inner.chains {
             match chain.sender.poll_dropped().await {
                 Ok(()) => {}
@@ -33,13 +33,16 @@ impl Pipeline {
     /// Reserves spending again for included transactions that had been given up.
     ///
     /// # Errors
-    /// [`Refusal`] if the ledger cannot be read or written.
-    pub(super) async fn hold_late_again(&self) -> Result<(), Refusal> {
+    /// [`PipelineRefusal`] if the ledger cannot be read or written.
+    pub(super) async fn reserve_late_inclusions(&self) -> Result<(), PipelineRefusal> {
         if self.inner.store.read(sender::late_inclusions).map_err(unavailable)?.is_empty() {
             return Ok(());
         }
         let (rules, clock) = (self.inner.rules.clone(), self.inner.clock.clone());
-        let held = self.inner.store.write(move |transaction| hold_late_again(transaction, &*rules, clock.now_millis()));
+        let held = self
+            .inner
+            .store
+            .write(move |transaction| reserve_late_inclusions(transaction, &*rules, clock.now_millis()));
         held.await.map_err(unavailable)
     }
 }
@@ -49,7 +52,7 @@ impl Pipeline {
 ///
 /// # Errors
 /// [`ReserveError`] if the ledger fails; the database transaction must be rolled back.
-pub(in super::super) fn hold_late_again(
+pub(in super::super) fn reserve_late_inclusions(
     transaction: &Transaction<'_>,
     rules: &dyn PolicyEngine,
     now: u64,
@@ -59,11 +62,11 @@ pub(in super::super) fn hold_late_again(
         sender::acknowledge_late_inclusion(transaction, hash).map_err(refused)?;
         // A reservation without an end still holds the spending.
         let Some((permit_id, before)) = permit::ended_with(transaction, hash)? else { continue };
-        let Reservation(held) = rules.hold_again(transaction, now, Reservation(before))?;
+        let Reservation(held) = rules.reserve_again(transaction, now, Reservation(before))?;
         permit::reopen(transaction, permit_id, held)?;
         let body = json!({ "permit_id": permit_id, "hash": hash });
         let golem_id = GolemId::operator();
-        let entry = Entry { kind: Kind::TxLate, call_id: None, golem_id: &golem_id, body: &body };
+        let entry = LogEntry { kind: AuditKind::TxLate, call_id: None, golem_id: &golem_id, body: &body };
         audit::append(transaction, now, &entry).map_err(|error| match error {
             AuditError::Store(error) => ReserveError::Store(error),
             other => ReserveError::Ledger(other.to_string()),

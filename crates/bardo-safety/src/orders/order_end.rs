@@ -4,9 +4,9 @@
 use rusqlite::Transaction;
 use serde_json::json;
 
-use super::{Card, Ending, Record};
-use crate::audit::{self, AuditError, Entry, Kind};
-use crate::ledger::MarkMoved;
+use super::{CardState, OrderEnd, OrderRecord};
+use crate::audit::{self, AuditError, AuditKind, LogEntry};
+use crate::ledger::MarkChange;
 use crate::policy_engine::ReserveError;
 use bardo_base::fabric::{EventKind, IntentStatus, OrderStatus, ToolVerified};
 use bardo_base::text::SafeText;
@@ -18,13 +18,13 @@ const AUCTION: &str = "uniswapx_api_order_status + fill_events";
 const BRIDGE: &str = "erc7683_intent_status + destination_balance_diff";
 
 /// Compares the expected outcome of an order with its actual one.
-pub(super) fn verified(record: &Record, card: &Card) -> ToolVerified {
+pub(super) fn verified(record: &OrderRecord, card: &CardState) -> ToolVerified {
     let (actual, source, matched) = match card {
-        Card::Order(update) => {
+        CardState::Order(update) => {
             let actual = format!("Order {} status: {}", update.order_hash, update.status.as_str());
             (actual, AUCTION, matches!(update.status, OrderStatus::Filled))
         }
-        Card::Intent(update) => {
+        CardState::Intent(update) => {
             let received = update.amount_out.as_deref().unwrap_or("nothing");
             let status = update.status.as_str();
             let actual = format!("Intent {} status: {status}, received: {received}", update.intent_id);
@@ -42,15 +42,15 @@ pub(super) fn verified(record: &Record, card: &Card) -> ToolVerified {
 }
 
 /// Returns the same comparison as an event.
-pub(super) fn event(record: &Record, card: &Card) -> EventKind {
+pub(super) fn event(record: &OrderRecord, card: &CardState) -> EventKind {
     EventKind::ToolVerified(verified(record, card))
 }
 
 /// Returns true if a bridge order's value has arrived, as confirmed by the destination's balance.
-pub(super) fn has_arrived(card: &Card, end: Ending) -> bool {
+pub(super) fn has_arrived(card: &CardState, end: OrderEnd) -> bool {
     match (card, end) {
-        (Card::Intent(update), Ending::Took) => update.amount_out.is_some(),
-        (Card::Intent(_), Ending::TookNothing | Ending::Withdrawn) | (Card::Order(_), _) => false,
+        (CardState::Intent(update), OrderEnd::Took) => update.amount_out.is_some(),
+        (CardState::Intent(_), OrderEnd::TookNothing | OrderEnd::Withdrawn) | (CardState::Order(_), _) => false,
     }
 }
 
@@ -58,27 +58,27 @@ pub(super) fn has_arrived(card: &Card, end: Ending) -> bool {
 pub(super) fn record(
     transaction: &Transaction<'_>,
     now: u64,
-    record: &Record,
-    card: &Card,
-    (end, moved): (Ending, Option<MarkMoved>),
+    record: &OrderRecord,
+    card: &CardState,
+    (end, moved): (OrderEnd, Option<MarkChange>),
 ) -> Result<(), ReserveError> {
     let ToolVerified { expected_outcome, actual_outcome, ground_truth_source, matched } = verified(record, card);
     let (amount_in, amount_out, hash) = match card {
-        Card::Order(update) => {
+        CardState::Order(update) => {
             let fill = update.fill.as_ref();
             let hash = fill.map(|fill| &fill.tx).or(update.cancelled_by.as_ref()).map(|place| place.hash);
             (fill.map(|fill| &fill.amount_in), fill.map(|fill| &fill.amount_out), hash)
         }
-        Card::Intent(update) => {
+        CardState::Intent(update) => {
             let delivered = update.delivered.as_ref();
             let hash = update.refunded.as_ref().or(delivered).map(|place| place.hash);
             (delivered.map(|_| &update.amount_in), update.amount_out.as_ref(), hash)
         }
     };
     let took = match end {
-        Ending::Took => "what it could",
-        Ending::TookNothing => "nothing",
-        Ending::Withdrawn => "nothing: nobody had seen it",
+        OrderEnd::Took => "what it could",
+        OrderEnd::TookNothing => "nothing",
+        OrderEnd::Withdrawn => "nothing: nobody had seen it",
     };
     let mut body = json!({
         "order": record.hash, "kind": record.kind(), "status": card.status(), "took": took,
@@ -90,8 +90,12 @@ pub(super) fn record(
         let mark = json!({ "before": moved.before.dollars(), "after": moved.after.dollars() });
         body.insert("stop_loss_mark".to_owned(), mark);
     }
-    let entry =
-        Entry { kind: Kind::OrderEnded, call_id: Some(record.call_id), golem_id: &record.golem_id, body: &body };
+    let entry = LogEntry {
+        kind: AuditKind::OrderEnded,
+        call_id: Some(record.call_id),
+        golem_id: &record.golem_id,
+        body: &body,
+    };
     audit::append(transaction, now, &entry).map(drop).map_err(|error| match error {
         AuditError::Store(error) => ReserveError::Store(error),
         other => ReserveError::Ledger(other.to_string()),

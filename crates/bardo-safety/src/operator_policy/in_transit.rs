@@ -11,8 +11,8 @@
 use rusqlite::Connection;
 
 use crate::check_inputs::{CheckInputs, Portfolio};
-use crate::ledger::{self, Leaving, Micros, ReservationId};
-use crate::orders::record::{self, Record};
+use crate::ledger::{self, BridgedValue, MicroUsd, ReservationId};
+use crate::orders::record::{self, OrderRecord};
 use crate::signing_payload::SigningPayload;
 use crate::typed::TypedMessage;
 use bardo_base::fabric::IntentUpdate;
@@ -23,13 +23,13 @@ use golem_chain::token::TokenId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpenBridgeValue {
     /// Locked after the judged block: the balances still include it.
-    InWallet(Micros),
+    InWallet(MicroUsd),
     /// Locked and not yet delivered: no balance includes it.
-    OnItsWay(Micros),
+    OnItsWay(MicroUsd),
 }
 
 impl OpenBridgeValue {
-    fn worth(self) -> Micros {
+    fn worth(self) -> MicroUsd {
         match self {
             Self::InWallet(worth) | Self::OnItsWay(worth) => worth,
         }
@@ -52,7 +52,7 @@ pub(super) fn of(
 }
 
 /// Returns the total value that no balance includes; zero on overflow.
-pub(super) fn worth(carried: &[(ReservationId, OpenBridgeValue)]) -> Micros {
+pub(super) fn worth(carried: &[(ReservationId, OpenBridgeValue)]) -> MicroUsd {
     let away = carried.iter().filter_map(|(_, carried)| match carried {
         OpenBridgeValue::OnItsWay(worth) => Some(*worth),
         OpenBridgeValue::InWallet(_) => None,
@@ -61,22 +61,22 @@ pub(super) fn worth(carried: &[(ReservationId, OpenBridgeValue)]) -> Micros {
 }
 
 /// Returns the value of each open order, wherever it is. The high-water marks follow these values.
-pub(super) fn weighed(carried: &[(ReservationId, OpenBridgeValue)]) -> Vec<(ReservationId, Micros)> {
+pub(super) fn weighed(carried: &[(ReservationId, OpenBridgeValue)]) -> Vec<(ReservationId, MicroUsd)> {
     carried.iter().map(|(reservation, carried)| (*reservation, carried.worth())).collect()
 }
 
 /// Returns the value that the order of `framed` moves to another chain, of the account's total value; `None` if it
 /// moves none, or if the value is not known.
-pub(super) fn leaving(framed: &SigningPayload, facts: &CheckInputs, whole: Micros) -> Option<Leaving> {
+pub(super) fn leaving(framed: &SigningPayload, facts: &CheckInputs, whole: MicroUsd) -> Option<BridgedValue> {
     let proposal = framed.proposal();
     let to = proposal.order.as_ref()?.arrival.as_ref()?.chain_id;
     let given = proposal.outflows.first()?;
     let amount = TokenAmount::new(given.amount, given.token.decimals).ok()?;
     let worth = priced(facts.portfolio.as_ref().ok()?, given.token.id, amount)?;
-    Some(Leaving { worth, whole, to })
+    Some(BridgedValue { worth, whole, to })
 }
 
-fn carried(order: &Record, facts: &CheckInputs) -> Option<OpenBridgeValue> {
+fn carried(order: &OrderRecord, facts: &CheckInputs) -> Option<OpenBridgeValue> {
     let intent = match &order.message {
         TypedMessage::CrossChainOrder { intent, .. } => intent,
         TypedMessage::UniswapxOrder { .. }
@@ -100,11 +100,11 @@ fn carried(order: &Record, facts: &CheckInputs) -> Option<OpenBridgeValue> {
     in_time.then_some(OpenBridgeValue::OnItsWay(worth))
 }
 
-fn priced(portfolio: &Portfolio, token: TokenId, amount: TokenAmount) -> Option<Micros> {
+fn priced(portfolio: &Portfolio, token: TokenId, amount: TokenAmount) -> Option<MicroUsd> {
     let TokenId::Erc20(contract) = token else { return None };
     let price = portfolio.lowest.get(&contract)?;
     let worth = Usd::value_of(amount, *price, Rounding::Down).ok()?;
-    Micros::of(worth, Rounding::Down).ok()
+    MicroUsd::of(worth, Rounding::Down).ok()
 }
 
 #[cfg(test)]
