@@ -53,7 +53,11 @@ pub(super) fn place(config: &Config) -> Place {
 
 /// Runs the session until it ends, with its figures at `metrics_port` of 127.0.0.1; port 0 stands for any free port.
 /// SIGINT and SIGTERM finish it, a second one ends it at once; SIGHUP, which a closed terminal sends, changes nothing.
-pub(super) fn run(config: Config, session: SessionOptions, metrics_port: Option<u16>) -> Result<CliExit, CommandFailure> {
+pub(super) fn run(
+    config: Config,
+    session: SessionOptions,
+    metrics_port: Option<u16>,
+) -> Result<CliExit, CommandFailure> {
     let _found = BrainChoice::of(&config)?;
     known_role(&config)?;
     let _logs = logs::start(&config)?;

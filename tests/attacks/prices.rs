@@ -402,7 +402,7 @@ async fn ticks_beyond_4096_are_not_read_and_make_no_depth() {
     const MOVED: i32 = 4_400;
     let market = Market::boot();
     let read = |heard: &[String], pool| heard.iter().map(|text| text.matches(&ticks_of(pool)).count()).sum::<usize>();
-    let bent = market.open(Token::Uni, 7.85).await;
+    let bent = market.open(SandboxToken::Uni, 7.85).await;
     // The tick rises with the price of UNI if UNI is the first token, and falls otherwise.
     let (below, above) = if bent.token_first { (-400, MOVED) } else { (-MOVED, 400) };
     bent.provide(-2_000, 2_000, 600_000.0).await;
@@ -411,7 +411,7 @@ async fn ticks_beyond_4096_are_not_read_and_make_no_depth() {
     market.passes(1_000).await;
     bent.trade(30_000.0).await;
     market.passes(1_000).await;
-    let (told, heard) = market.pools(Token::Uni, None).await;
+    let (told, heard) = market.pools(SandboxToken::Uni, None).await;
     assert!(told.unwrap().pools.iter().any(|one| one.pool == bent.pool), "near its mean it is a witness");
     // Those within 4 % of its mean on either side, and the one at each end.
     assert!((400..=802).contains(&read(&heard, bent.pool)), "{}", read(&heard, bent.pool));
@@ -422,7 +422,7 @@ async fn ticks_beyond_4096_are_not_read_and_make_no_depth() {
         }
     }
     assert!((MOVED - 100..8_000).contains(&bent.moved().await), "{}", bent.moved().await);
-    let (told, heard) = market.pools(Token::Uni, None).await;
+    let (told, heard) = market.pools(SandboxToken::Uni, None).await;
     assert_eq!(read(&heard, bent.pool), 0);
     assert!(told.is_err(), "what was not read makes no depth, and nobody traded in the other pools: {told:?}");
 }

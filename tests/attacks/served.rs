@@ -138,7 +138,8 @@ fn neither_a_web_page_nor_a_flood_gets_at_the_metrics() {
         assert!(response.starts_with(&format!("HTTP/1.1 {status}")), "{request:.200}\n{response}");
         assert!(!response.contains("bardo_"), "{response}");
     };
-    let get = |host: &str, more: &str| format!("GET /metrics HTTP/1.1\r\nhost: {host}\r\n{more}connection: close\r\n\r\n");
+    let get =
+        |host: &str, more: &str| format!("GET /metrics HTTP/1.1\r\nhost: {host}\r\n{more}connection: close\r\n\r\n");
     // A name of a page's that leads to this machine, and a page that uses the real address.
     refused(get("attacker.example", ""), "403");
     refused(get("127.0.0.1.attacker.example", ""), "403");

@@ -107,7 +107,13 @@ pub struct Hub {
 
 impl Hub {
     pub(crate) fn new(metrics: Metrics) -> Self {
-        Self { catch_up: CatchUp::default(), metrics, consoles: HashMap::new(), tickets: HashMap::new(), last_ticket: 0 }
+        Self {
+            catch_up: CatchUp::default(),
+            metrics,
+            consoles: HashMap::new(),
+            tickets: HashMap::new(),
+            last_ticket: 0,
+        }
     }
 
     /// Runs until the session ends. Returns its summary; `None` if it ended without one.

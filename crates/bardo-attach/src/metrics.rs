@@ -202,11 +202,7 @@ impl Metrics {
         registry.register("chain_fault", "1 while the chain does not respond", self.chain_fault.clone());
         registry.register("endpoints", "Configured endpoints", self.endpoints.clone());
         registry.register("endpoints_answering", "Endpoints that respond", self.endpoints_answering.clone());
-        registry.register(
-            "endpoints_disputed",
-            "Endpoints that contradict others",
-            self.endpoints_disputed.clone(),
-        );
+        registry.register("endpoints_disputed", "Endpoints that contradict others", self.endpoints_disputed.clone());
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -293,7 +289,9 @@ impl Metrics {
                 }
             }
             EventKind::ToolEnd(end) => {
-                let Some(tool) = event.call_id.as_ref().and_then(|call| self.known().tools.remove(call)) else { return };
+                let Some(tool) = event.call_id.as_ref().and_then(|call| self.known().tools.remove(call)) else {
+                    return;
+                };
                 let result = if end.success { "success" } else { "failure" };
                 self.latency.get_or_create(&ByTool { tool: tool.clone() }).observe(seconds(end.duration_ms));
                 self.calls.get_or_create(&ByToolResult { tool, result }).inc();
