@@ -158,13 +158,13 @@ fn a_devnet_inside_the_process_has_the_policys_rules_from_the_start() {
     }
     let inside = format!("inside the rules of {}", chains[0]["contract"].as_str().unwrap());
     let swap = |usdc: &str| {
-        let params = json!({ "token_in": "USDC", "token_out": "WETH", "amount": usdc, "prefer_uniswapx": false });
+        let params = json!({ "token_in": "USDC", "token_out": "WETH", "amount": usdc, "prefer_uniswapx": false, "chain": "ethereum" });
         call(home.path(), &["uniswap_execute_swap", &params.to_string(), "--dry-run"])
     };
     let (answer, exit) = swap("100");
     assert_eq!((&answer["status"], exit, detail(&answer)), (&json!("simulated"), 0, &json!(inside)), "{answer}");
     let to = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
-    let params = json!({ "token": "ETH", "amount": "0.01", "recipient": to }).to_string();
+    let params = json!({ "token": "ETH", "amount": "0.01", "recipient": to, "chain": "ethereum" }).to_string();
     let (answer, exit) = call(home.path(), &["wallet_transfer_token", &params, "--dry-run"]);
     assert_eq!((&answer["status"], exit, detail(&answer)), (&json!("simulated"), 0, &json!(inside)), "{answer}");
 

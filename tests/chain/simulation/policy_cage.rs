@@ -297,7 +297,7 @@ fn plain_sends_go_to_listed_recipients_or_to_anybody() {
     for own in [cage.cage, MANAGER, OWNER] {
         refuses!(cage.call(own, &[]), Refused::CallNotAllowed(error) if error.target == own);
     }
-    // A function of the zero address is no rule for everybody.
+    // A rule for a function of the zero address allows nobody else.
     listed(&mut cage, &[CallRule { target: Address::ZERO, selector: FixedBytes([1, 2, 3, 4]) }]);
     refuses!(cage.call(OUTSIDE, &[1, 2, 3, 4]), Refused::CallNotAllowed(_));
     refuses!(cage.call(OUTSIDE, &[]), Refused::CallNotAllowed(_));

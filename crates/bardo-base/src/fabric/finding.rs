@@ -119,8 +119,8 @@ pub enum Finding {
         /// Address of the policy contract.
         contract: Address,
     },
-    /// The action only takes back, which the rules of the policy contract do not permit a delegate. The account signs
-    /// with its own key, which they do not bind.
+    /// The action only revokes, which the rules of the policy contract do not permit a delegate. The account signs with
+    /// its own key, which they do not bind.
     TakesBackBesideCage {
         /// Address of the policy contract.
         contract: Address,
@@ -259,7 +259,7 @@ impl fmt::Display for Finding {
             Self::NoCage => f.write_str("the account has set no rules in a policy contract"),
             Self::InsideCage { contract } => write!(f, "inside the rules of {contract}"),
             Self::TakesBackBesideCage { contract } => {
-                write!(f, "taking back passes: the rules of {contract} bind delegates alone")
+                write!(f, "revocations pass: the rules of {contract} bind delegates alone")
             }
             Self::ClocksDiffer { machine, chain, tolerance_seconds, violations } => {
                 let (direction, by) = (if machine < chain { "behind" } else { "ahead of" }, machine.abs_diff(*chain));

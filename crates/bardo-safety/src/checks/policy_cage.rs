@@ -1,5 +1,5 @@
 //! PolicyCage check: whether the account's on-chain policy contract allows the action. It uses the rules read from the
-//! contract; an account without rules is not restricted. An account that signs with its own key can always take back.
+//! contract; an account without rules is not restricted. An account that signs with its own key can always revoke.
 
 use crate::account::AccountKind;
 use crate::check_inputs::CheckInputs;

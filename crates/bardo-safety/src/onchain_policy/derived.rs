@@ -421,7 +421,7 @@ mod tests {
         assert_eq!((rules.maxDrawdownBps, rules.maxLossBps), (10_000, 10_000));
         assert!(gaps[0].rejects_allowed() && !gaps[1].rejects_allowed());
         assert_eq!(derived(&tokens(&[&UNFED.to_string()])), Err(DeriveError::NoAsset { chain: "ethereum".to_owned() }));
-        // A field that allows anything is no list.
+        // A field that allows anything names no entries.
         let any =
             derived("allowed_tokens = \"all\"\nallowed_contracts = \"all\"\nallowed_spenders = \"all\"\n").unwrap();
         let unlisted =

@@ -139,7 +139,7 @@ fn a_call_is_one_of_the_list_and_never_of_the_cage_the_manager_or_the_account() 
     assert_eq!(now(&cage, &call(PURSE, 0, &[])), NOTHING);
     assert_eq!(now(&cage, &call(ROUTER, 0, &[])), ["calls"]);
     assert_eq!(now(&cage, &call(PURSE, 0, &[1, 2, 3])), ["calls"]);
-    // The zero selector is no function's name.
+    // The zero selector names no function.
     assert_eq!(now(&cage, &call(PURSE, 0, &[0; 4])), ["calls"]);
     // A rule for anybody opens no function.
     let anybody = PolicyCage::CallRule { target: Address::ZERO, selector: FixedBytes::ZERO };
