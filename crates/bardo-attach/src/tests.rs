@@ -423,6 +423,59 @@ async fn no_console_floods_the_session_or_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn connections_without_a_greeting_take_no_consoles_place() {
+    let served = Served::begin();
+    let silent: Vec<UnixStream> = (0..40).map(|_| served.raw()).collect();
+    let mut consoles = Vec::new();
+    for _ in 0..16 {
+        consoles.push(served.attach(Rights::Watch).await);
+    }
+    let place = served.place.clone();
+    let attach = move || Connection::open(&place, Rights::Watch).map(drop).map_err(|error| error.to_string());
+    let refused = tokio::task::spawn_blocking(attach.clone()).await.unwrap().unwrap_err();
+    assert!(refused.contains("too many consoles are attached"), "{refused}");
+    // Its place is free again as soon as the session has noticed that a console left.
+    consoles.pop();
+    let freed = async {
+        while tokio::task::spawn_blocking(attach.clone()).await.unwrap().is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(WAIT, freed).await.unwrap();
+    drop(silent);
+}
+
+#[test]
+fn a_greeting_in_pieces_gets_one_deadline_for_all_of_them() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let trickle = std::thread::spawn(move || {
+        // Ends when the console has given up.
+        for _ in 0..250 {
+            if theirs.write_all(b" ").is_err() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let failed = |error| AttachError::Connection { socket: "it".to_owned(), error };
+    let error = Connection::greeted(ours, Duration::from_millis(300), failed).unwrap_err().to_string();
+    assert!(error.contains("no greeting came within 0.3 s"), "{error}");
+    trickle.join().unwrap();
+    // A greeting in two pieces, and what comes with it.
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let answer = std::thread::spawn(move || {
+        theirs.write_all(b"{\"welcome\":{\"rig").unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        theirs.write_all(b"hts\":\"watch\"}}\nmore").unwrap();
+    });
+    let connection = Connection::greeted(ours, WAIT, failed).unwrap();
+    answer.join().unwrap();
+    let mut copied = Vec::new();
+    connection.copy(std::io::empty(), &mut copied).unwrap();
+    assert!(copied.ends_with(b"\nmore"), "{}", String::from_utf8_lossy(&copied));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_waits_for_a_console_is_bounded_by_its_bytes() {
     let served = Served::begin();
     let token = served.place.token().unwrap().to_string();
