@@ -102,6 +102,9 @@ pub(super) enum Command {
         /// Read the key's password from this file descriptor instead of the terminal
         #[arg(long, value_name = "FD")]
         password_fd: Option<u32>,
+        /// Serve health and figures for Prometheus at http://127.0.0.1:PORT/metrics and /healthz
+        #[arg(long, value_name = "PORT", conflicts_with = "end")]
+        metrics_port: Option<u16>,
         /// Ask the running session to end instead
         #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "finish")]
         end: Option<super::serve::End>,

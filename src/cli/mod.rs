@@ -277,11 +277,11 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         #[cfg(unix)]
         Some(Command::Serve { end: Some(end), .. }) => serve::end(&load(&environment, &flags)?, end),
         #[cfg(unix)]
-        Some(Command::Serve { password_fd, end: None }) => {
+        Some(Command::Serve { password_fd, metrics_port, end: None }) => {
             let config = load(&environment, &flags)?;
             let session = SessionOptions { paper: look.paper, scenarios: scenarios(), ..SessionOptions::default() };
             let password = key_password(&config, &session, password_fd)?;
-            serve::run(config, SessionOptions { password, ..session })
+            serve::run(config, SessionOptions { password, ..session }, metrics_port)
         }
         #[cfg(unix)]
         Some(Command::Attach { stdio: true, .. }) => serve::stdio(&load(&environment, &flags)?, &look),

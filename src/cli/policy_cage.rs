@@ -39,8 +39,8 @@ pub(super) fn run(config: &Config, action: &CageAction, paper: bool, json: bool)
         return Err(CommandFailure::usage(error.to_owned()));
     }
     if NetworkPlan::from_config(config)? == NetworkPlan::Devnet {
-        let error = "a devnet inside a process ends with it: name a network with --network, or a running `bardo \
-                     devnet` with --rpc";
+        let error = "a devnet inside a process ends with it, and its rules follow the policy by themselves: name a \
+                     network with --network, or a running `bardo devnet` with --rpc";
         return Err(CommandFailure::usage(error.to_owned()));
     }
     consent::attended()?;
@@ -252,9 +252,9 @@ fn gap_in_words(gap: &UnenforcedRule) -> String {
                                would count as losses; Bardo's own checks limit both"
                 .to_owned()
         }
-        UnenforcedRule::PlainSends { named } => format!(
-            "the policy allows any recipient, but the contract will allow plain transfers of the native token to \
-             {named} named recipients only: list recipients in allowed_recipients"
+        UnenforcedRule::Unlisted { fields } => format!(
+            "{} of the policy allows anything, but the contract will reject what its rules do not list",
+            fields.join(", ")
         ),
     }
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use ::golem::brain::BrainChoice;
 use bardo_attach::wire::{FromConsole, Greeting, Rights, line_of};
-use bardo_attach::{AttachError, Connection, Place, serve};
+use bardo_attach::{AttachError, Connection, MetricsListener, Place, serve};
 use bardo_base::config::{Config, SettingOrigin};
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
@@ -54,9 +54,13 @@ pub(super) fn place(config: &Config) -> Place {
     Place::in_data(&config.data_dir.value)
 }
 
-/// Runs the session until it ends. SIGINT and SIGTERM finish it, a second one ends it at once; SIGHUP, which a closed
-/// terminal sends, changes nothing.
-pub(super) fn run(config: Config, session: SessionOptions) -> Result<CliExit, CommandFailure> {
+/// Runs the session until it ends, with its figures at `metrics_port` of 127.0.0.1; port 0 stands for any free port.
+/// SIGINT and SIGTERM finish it, a second one ends it at once; SIGHUP, which a closed terminal sends, changes nothing.
+pub(super) fn run(
+    config: Config,
+    session: SessionOptions,
+    metrics_port: Option<u16>,
+) -> Result<CliExit, CommandFailure> {
     let _found = BrainChoice::of(&config)?;
     known_role(&config)?;
     let _logs = logs::start(&config)?;
@@ -64,8 +68,12 @@ pub(super) fn run(config: Config, session: SessionOptions) -> Result<CliExit, Co
     let summary = runtime.block_on(async {
         let serving = place(&config).serve()?;
         eprintln!("bardo: serving at {}; `bardo attach` opens a console on it", serving.socket().display());
+        let figures = match metrics_port {
+            Some(port) => Some(listen(port).await?),
+            None => None,
+        };
         let ends = on_signals()?;
-        Ok::<_, CommandFailure>(serve(serving, Session::open(config, session), ends).await)
+        Ok::<_, CommandFailure>(serve(serving, Session::open(config, session), ends, figures).await)
     })?;
     // A session that is still starting is not waited for.
     runtime.shutdown_background();
@@ -73,6 +81,13 @@ pub(super) fn run(config: Config, session: SessionOptions) -> Result<CliExit, Co
         session_summary::print_summary(&summary)?;
     }
     Ok(CliExit::Success)
+}
+
+async fn listen(port: u16) -> Result<MetricsListener, CommandFailure> {
+    let listener = MetricsListener::bind(port).await;
+    let listener = listener.map_err(|error| format!("cannot serve metrics on port {port} of 127.0.0.1: {error}"))?;
+    eprintln!("bardo: metrics at http://{}/metrics, health at /healthz", listener.address()?);
+    Ok(listener)
 }
 
 fn on_signals() -> std::io::Result<mpsc::Receiver<LeaveMode>> {

@@ -46,6 +46,7 @@ sol! {
 
         function totalSupply() external view returns (uint256);
         function tokenByIndex(uint256 index) external view returns (uint256);
+        function multicall(bytes[] data) external payable returns (bytes[] results);
         function decreaseLiquidity(DecreaseLiquidityParams params) external payable returns (uint256, uint256);
     }
 }
@@ -225,6 +226,20 @@ impl Bent<'_> {
 
     /// Provides liquidity in a position of `recipient`.
     async fn provide_for(&self, recipient: Address, low: i32, high: i32, dollars: f64) {
+        let call = self.minting(recipient, low, high, dollars);
+        self.market.send(self.manager, call, 2_000_000).await;
+    }
+
+    /// Initializes each tick from `low` to `high`, with a position of its own that holds next to nothing.
+    async fn initialize_each(&self, low: i32, high: i32) {
+        let ticks: Vec<i32> = (low..high).collect();
+        for some in ticks.chunks(30) {
+            let mints = some.iter().map(|tick| self.minting(self.manager, *tick, tick + 1, 0.01).abi_encode().into());
+            self.market.send(self.manager, Enumerable::multicallCall { data: mints.collect() }, 16_000_000).await;
+        }
+    }
+
+    fn minting(&self, recipient: Address, low: i32, high: i32, dollars: f64) -> NonfungiblePositionManager::mintCall {
         let wei = |dollars: f64| U256::from((dollars * 1e18) as u128);
         let (token, dai) = (wei(dollars / self.price), wei(dollars));
         let (amount0, amount1) = if self.token_first { (token, dai) } else { (dai, token) };
@@ -241,7 +256,15 @@ impl Bent<'_> {
             recipient,
             deadline: U256::MAX,
         };
-        self.market.send(self.manager, NonfungiblePositionManager::mintCall { params }, 2_000_000).await;
+        NonfungiblePositionManager::mintCall { params }
+    }
+
+    /// Distance of the pool's tick from its first one.
+    async fn moved(&self) -> i32 {
+        let request =
+            TransactionRequest::default().with_to(self.pool).with_input(UniswapV3Pool::slot0Call {}.abi_encode());
+        let told = self.market.client.provider().call(request).await.unwrap();
+        (UniswapV3Pool::slot0Call::abi_decode_returns(&told).unwrap().tick.as_i32() - self.tick).abs()
     }
 
     async fn ask<C: SolCall>(&self, call: C) -> C::Return {
@@ -371,6 +394,37 @@ async fn ticks_of_a_pool_that_holds_next_to_nothing_are_not_read() {
     let (told, heard) = market.pools(SandboxToken::Uni, None).await;
     assert_eq!(read(&heard, bent.pool), 0, "of 80 that it has");
     assert!(told.is_err(), "real pools have not traded since, and it is no witness: {told:?}");
+}
+
+/// Reading every tick that an attacker initialized would take as long as the attacker likes.
+#[tokio::test(flavor = "multi_thread")]
+async fn ticks_beyond_4096_are_not_read_and_make_no_depth() {
+    const MOVED: i32 = 4_400;
+    let market = Market::boot();
+    let read = |heard: &[String], pool| heard.iter().map(|text| text.matches(&ticks_of(pool)).count()).sum::<usize>();
+    let bent = market.open(SandboxToken::Uni, 7.85).await;
+    // The tick rises with the price of UNI if UNI is the first token, and falls otherwise.
+    let (below, above) = if bent.token_first { (-400, MOVED) } else { (-MOVED, 400) };
+    bent.provide(-2_000, 2_000, 600_000.0).await;
+    bent.provide(-8_000, 8_000, 300_000.0).await;
+    bent.initialize_each(below, above).await;
+    market.passes(1_000).await;
+    bent.trade(30_000.0).await;
+    market.passes(1_000).await;
+    let (told, heard) = market.pools(SandboxToken::Uni, None).await;
+    assert!(told.unwrap().pools.iter().any(|one| one.pool == bent.pool), "near its mean it is a witness");
+    // Those within 4 % of its mean on either side, and the one at each end.
+    assert!((400..=802).contains(&read(&heard, bent.pool)), "{}", read(&heard, bent.pool));
+    // A price that moves widens the range to more than 4,096 initialized ticks.
+    for _ in 0..40 {
+        if bent.moved().await < MOVED - 100 {
+            bent.trade(60_000.0).await;
+        }
+    }
+    assert!((MOVED - 100..8_000).contains(&bent.moved().await), "{}", bent.moved().await);
+    let (told, heard) = market.pools(SandboxToken::Uni, None).await;
+    assert_eq!(read(&heard, bent.pool), 0);
+    assert!(told.is_err(), "what was not read makes no depth, and nobody traded in the other pools: {told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

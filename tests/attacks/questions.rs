@@ -832,6 +832,13 @@ fn a_row_that_was_put_in_makes_nobody_a_known_receiver() {
         assert!(ledger.execute(forged, [lookalike]).unwrap() > 0, "{forged}");
         assert_eq!(pays("never", LOOKALIKE), 0, "{forged}");
     }
+    // An address that such a row names may be imitated: that makes more approvals necessary, never fewer.
+    let named = "0x52be222222222222222222222222222222222e05".parse::<Address>().unwrap().to_string();
+    ledger.execute("INSERT INTO safety_recipient VALUES (31337, ?1, 3)", [&named]).unwrap();
+    let imitation = "0x52be333333333333333333333333333333332e05";
+    let (answer, signed) = unasked(&url, home.path(), "never", &small(imitation));
+    assert_eq!((signed, answer["error"]["code"].as_str()), (0, Some("APPROVAL_REQUIRED")), "{answer}");
+    assert!(answer.to_string().contains(&named), "{answer}");
     // All of them together, and a bare `yes` still pays nobody.
     let (read, typed) = ("Type ok when you have read it: ", "To confirm, type the four characters after 0x7099");
     let lines = [(read, "ok"), (read, "ok"), (typed, "79C8"), ("recorded as the reason: ", "yes"), (read, "no")];

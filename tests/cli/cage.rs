@@ -1,10 +1,14 @@
 //! `bardo policy cage` with the contract on a devnet: show, set from the policy, enforcement, clear.
 
+use std::fs;
+use std::path::Path;
+
 use alloy::primitives::{Address, U256, hex};
 use alloy::sol_types::SolCall;
 use bardo::abi::policy_cage::PolicyCage::{Rules, configuredCall, rulesOfCall};
 use serde_json::{Value, json};
 
+use crate::call::call;
 use crate::desk::Desk;
 use crate::writes::expect;
 use crate::{bardo, run};
@@ -121,6 +125,67 @@ fn the_rules_on_chain_follow_from_the_policy_and_hold_until_they_are_cleared() {
     let (answer, exit) = desk.swap(buy("500"), &["--dry-run"]);
     assert_eq!((&answer["status"], exit), (&json!("simulated"), 0), "{answer}");
     assert_eq!(U256::from(desk.nonce("latest")), U256::from(before + 1), "the clearing alone");
+}
+
+/// Detail of the policy contract's check in an answer.
+fn detail(answer: &Value) -> &Value {
+    let checks = answer["decision_hints"]["checks"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    &checks.iter().find(|check| check["check"] == "policy_cage").unwrap()["detail"]
+}
+
+/// The state of each chain's rules on a devnet that ends with the command.
+fn embedded(home: &Path) -> Vec<Value> {
+    let (out, err, code) = run(bardo(home).args(["policy", "cage", "show", "--json"]));
+    assert_eq!(code, 0, "{err}");
+    serde_json::from_str::<Value>(&out).unwrap()["chains"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_devnet_inside_the_process_has_the_policys_rules_from_the_start() {
+    let home = tempfile::tempdir().unwrap();
+    let chains = embedded(home.path());
+    assert_eq!(chains.len(), 2);
+    for chain in &chains {
+        assert_eq!((&chain["status"], &chain["differences"]), (&json!("agrees"), &json!([])), "{chain}");
+        // The demo policy: 2,500 dollars per action, 5,000 per day, and a send to anybody.
+        let rules = &chain["on_chain"];
+        let find = |list: &str, wanted: &dyn Fn(&Value) -> bool| {
+            rules[list].as_array().unwrap().iter().find(|one| wanted(one)).cloned().unwrap_or_else(|| panic!("{chain}"))
+        };
+        let usdc = find("assets", &|asset| asset["symbol"] == "USDC");
+        assert_eq!((&usdc["max_per_transaction"], &usdc["max_per_day"]), (&json!("2500000000"), &json!("5000000000")));
+        find("calls", &|call| call["target"] == Address::ZERO.to_string() && call["selector"] == "0x00000000");
+    }
+    let inside = format!("inside the rules of {}", chains[0]["contract"].as_str().unwrap());
+    let swap = |usdc: &str| {
+        let params = json!({ "token_in": "USDC", "token_out": "WETH", "amount": usdc, "prefer_uniswapx": false });
+        call(home.path(), &["uniswap_execute_swap", &params.to_string(), "--dry-run"])
+    };
+    let (answer, exit) = swap("100");
+    assert_eq!((&answer["status"], exit, detail(&answer)), (&json!("simulated"), 0, &json!(inside)), "{answer}");
+    let to = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+    let params = json!({ "token": "ETH", "amount": "0.01", "recipient": to }).to_string();
+    let (answer, exit) = call(home.path(), &["wallet_transfer_token", &params, "--dry-run"]);
+    assert_eq!((&answer["status"], exit, detail(&answer)), (&json!("simulated"), 0, &json!(inside)), "{answer}");
+
+    // More than the policy allows is more than the contract allows.
+    let refused = swap("2600");
+    assert_eq!(refused.1, 3, "{}", refused.0);
+    let violations = refused.0["error"]["details"]["violations"].as_array().unwrap();
+    let rules: Vec<_> = violations.iter().map(|one| one["rule"].as_str().unwrap()).collect();
+    assert!(rules.contains(&"max_single_trade_usd"), "{rules:?}");
+    assert!(rules.contains(&"policy_cage.maxPerTransaction"), "{rules:?}");
+
+    // Where the contract would reject what the policy allows, there are no rules, and the check says so.
+    fs::write(home.path().join("policy-devnet.toml"), "preset = \"demo\"\nallowed_tokens = \"all\"\n").unwrap();
+    for chain in embedded(home.path()) {
+        assert_eq!((&chain["status"], &chain["on_chain"]), (&json!("none"), &Value::Null), "{chain}");
+        let gap = json!({ "kind": "unlisted", "fields": ["allowed_tokens"] });
+        assert!(chain["gaps"].as_array().unwrap().contains(&gap), "{chain}");
+    }
+    let (answer, exit) = swap("100");
+    let none = "the account has set no rules in a policy contract";
+    assert_eq!((&answer["status"], exit, detail(&answer)), (&json!("simulated"), 0, &json!(none)), "{answer}");
 }
 
 #[test]

@@ -173,7 +173,8 @@ impl Asked {
 /// Violated rules, of those that are tested here; `None` if its route would not be signed at any size.
 async fn found(golem: &AgentSession, action: Value) -> Option<Vec<String>> {
     let mut came = rules(&tried(golem, action).await);
-    came.retain(|rule| !rule.starts_with("spending_limits."));
+    // The policy contract repeats the operator's limit per trade.
+    came.retain(|rule| !rule.starts_with("spending_limits.") && !rule.starts_with("policy_cage."));
     came.sort();
     came.dedup();
     (!came.iter().any(|rule| rule == "calldata")).then_some(came)

@@ -8,7 +8,8 @@ use bardo::abi::policy_cage::PolicyCage::{AssetRule, CallRule, Rules, clearCall,
 use bardo::base::error::{ErrorCode, Violation};
 use bardo::chain::devnet::Chain;
 use bardo::chain::network::KnownContract;
-use bardo::safety::proposal::{LegPurpose, Proposal, ProposalIntent};
+use bardo::chain::token::TokenInfo;
+use bardo::safety::proposal::{LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent};
 
 use bardo_testkit::harness::{TestHarness, devnet, leg};
 
@@ -98,6 +99,52 @@ async fn what_the_owners_contract_would_refuse_is_refused_before() {
     // Nothing was signed for any of it, and without rules it passes again.
     world.send(cage, clearCall {}).await;
     assert!(world.preview(world.swap(HUNDRED).await).await.is_ok());
+}
+
+/// A send of the native token without data, to an address that is on no list.
+fn send(world: &TestHarness, wei: u64) -> Proposal {
+    let (friend, amount) = (Address::repeat_byte(0x42), U256::from(wei));
+    let leg = PlanLeg { value: amount, ..leg(LegPurpose::Main, friend, Bytes::new()) };
+    Proposal {
+        outflows: vec![Outflow { token: TokenInfo::native(world.client.network()), amount }],
+        recipients: vec![friend],
+        ..world.proposal(ProposalIntent::Transfer, vec![leg])
+    }
+}
+
+/// A rule of the zero address and the zero selector stands for plain sends to anybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plain_send_passes_by_the_rule_for_anybody_and_not_without_it() {
+    let world = TestHarness::new(9).await;
+    let cage = world.contract(KnownContract::PolicyCage);
+    let configure = async |calls: Vec<CallRule>| {
+        let mut set = rules(&world, calls, u128::MAX);
+        let native = AssetRule { token: Address::ZERO, maxPerTransaction: 1_000, ..set.assets[1].clone() };
+        set.assets.push(native);
+        // A send is a loss by the contract's count.
+        (set.maxLossBps, set.maxDrawdownBps) = (10_000, 10_000);
+        world.send(cage, configureCall { set }).await;
+    };
+    let listed = |target| CallRule { target, selector: FixedBytes::ZERO };
+    configure(vec![listed(Address::ZERO)]).await;
+    let passed = world.preview(send(&world, 1_000)).await;
+    passed.unwrap_or_else(|refusal| panic!("{refusal:?}"));
+    let native = "policy_cage.maxPerTransaction | at most 0.000000000000001 ETH in one transaction | \
+                  0.000000000000001001 ETH | 0.000000000000001 ETH or less";
+    assert_eq!(stands_against(&world, send(&world, 1_001)).await, [native]);
+
+    let friend = Address::repeat_byte(0x42);
+    for calls in [vec![], vec![CallRule { target: Address::ZERO, selector: FixedBytes([1; 4]) }]] {
+        configure(calls).await;
+        let expected = format!(
+            "policy_cage.calls | the functions that the owner lists | a call of {friend} without a function | a listed \
+             function, or the same after the owner lists this one"
+        );
+        assert_eq!(stands_against(&world, send(&world, 1_000)).await, [expected]);
+    }
+    configure(vec![listed(friend)]).await;
+    assert!(world.preview(send(&world, 1_000)).await.is_ok(), "a recipient by name");
+    world.send(cage, clearCall {}).await;
 }
 
 /// Installs a feed with this answer and eight decimals.

@@ -33,7 +33,8 @@ contract PolicyCage {
         uint128 maxPosition;
     }
 
-    /// A function that may be called. The zero selector stands for plain sends of the coin.
+    /// A function that may be called. The zero selector stands for calls without data, which are plain sends of
+    /// the coin; with the zero address as their target, they may go to anybody.
     struct CallRule {
         address target;
         bytes4 selector;
@@ -109,7 +110,9 @@ contract PolicyCage {
 
     // ---- the owner ------------------------------------------------------------------------------
 
-    /// Sets all rules of the caller's account. A delegate cannot: no execution may call this contract.
+    /// Sets all rules of the caller's account. A delegate cannot: no execution may call this contract. A rule of
+    /// the zero address and the zero selector allows plain sends to anybody except this contract, the manager and
+    /// the account itself.
     function configure(Rules calldata set) external {
         if (set.assets.length == 0 || set.assets.length > 32) revert BadRules("1 to 32 assets");
         if (set.maxDrawdownBps > BPS || set.maxLossBps > BPS) revert BadRules("more than 10000 bps");
@@ -175,12 +178,15 @@ contract PolicyCage {
     function checkCall(address owner, address target, uint256 value, bytes calldata data) public view {
         if (!configured[owner]) revert NoRules(owner);
         Rules storage set = rules[owner];
-        bytes4 selector = data.length == 0 ? bytes4(0) : bytes4(data);
-        if (data.length != 0 && data.length < 4) revert CallNotAllowed(target, selector);
+        bool plain = data.length == 0;
+        bytes4 selector = plain ? bytes4(0) : bytes4(data);
+        // The zero selector stands for no data, never for a function of that name.
+        if (!plain && (data.length < 4 || selector == bytes4(0))) revert CallNotAllowed(target, selector);
         if (target == address(this) || target == manager || target == owner) revert CallNotAllowed(target, selector);
         bool allowed;
         for (uint256 i; i < set.calls.length && !allowed; ++i) {
-            allowed = set.calls[i].target == target && set.calls[i].selector == selector;
+            address listed = set.calls[i].target;
+            allowed = set.calls[i].selector == selector && (listed == target || (plain && listed == address(0)));
         }
         if (!allowed) revert CallNotAllowed(target, selector);
         if (value != 0) _asset(set, address(0));

@@ -14,7 +14,8 @@ alloy::sol! {
             uint128 maxPerDay;
             uint128 maxPosition;
         }
-        /// Function that may be called. The zero selector means a plain transfer of the native token.
+        /// Function that may be called. The zero selector means a plain transfer of the native token; with the zero
+        /// address as its target, to any address.
         struct CallRule {
             address target;
             bytes4 selector;

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::catch_up::CatchUp;
+use super::metrics::Metrics;
 use super::wire::{FromConsole, Rights, line_of};
 use bardo_base::text::SafeText;
 use bardo_session::handle::{AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews, SessionSummary};
@@ -95,9 +96,9 @@ impl LinesWaiting {
 }
 
 /// Distributes one session's news and collects the commands of its consoles.
-#[derive(Default)]
 pub struct Hub {
     catch_up: CatchUp,
+    metrics: Metrics,
     consoles: HashMap<u64, Console>,
     /// Console and its own ticket, by the ticket that the session knows.
     tickets: HashMap<u64, (u64, u64)>,
@@ -105,6 +106,16 @@ pub struct Hub {
 }
 
 impl Hub {
+    pub(crate) fn new(metrics: Metrics) -> Self {
+        Self {
+            catch_up: CatchUp::default(),
+            metrics,
+            consoles: HashMap::new(),
+            tickets: HashMap::new(),
+            last_ticket: 0,
+        }
+    }
+
     /// Runs until the session ends. Returns its summary; `None` if it ended without one.
     pub(crate) async fn run(
         mut self,
@@ -163,10 +174,12 @@ impl Hub {
             }
         }
         self.consoles.insert(number, console);
+        self.metrics.set_consoles(self.consoles.len());
     }
 
     fn forget(&mut self, number: u64) {
         self.consoles.remove(&number);
+        self.metrics.set_consoles(self.consoles.len());
         self.tickets.retain(|_, (console, _)| *console != number);
     }
 
@@ -209,6 +222,7 @@ impl Hub {
             ready.served = true;
         }
         self.catch_up.note(&message);
+        self.metrics.note(&message);
         // The last message about a ticket ends it.
         let ends = matches!(message, SessionNews::Reply { .. } | SessionNews::Found { .. });
         if let Some(ticket) = message.ticket_mut() {

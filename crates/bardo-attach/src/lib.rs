@@ -7,6 +7,8 @@
 //! | `server` | accepts consoles: owner's user id, token, limits |
 //! | `hub` | one session for several consoles: news for all, replies for one |
 //! | `catch_up` | state that a console needs to begin with |
+//! | `metrics` | health and figures of the session for a monitoring system |
+//! | `metrics_server` | HTTP server of these on the loopback interface |
 //! | `client` | a console's side: a [`Handle`](bardo_session::handle::Handle) over a connection |
 //!
 //! Every line is one JSON object. A console sends a [`wire::Hello`] and receives a [`wire::Greeting`]; from then on it
@@ -28,6 +30,8 @@
 mod catch_up;
 mod client;
 mod hub;
+mod metrics;
+mod metrics_server;
 mod place;
 mod server;
 #[cfg(test)]
@@ -36,5 +40,6 @@ pub mod wire;
 
 pub use client::{AttachError, Connection, relay};
 pub use hub::Hub;
+pub use metrics_server::MetricsListener;
 pub use place::{Place, PlaceError, Serving};
 pub use server::serve;

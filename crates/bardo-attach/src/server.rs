@@ -11,6 +11,8 @@ use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
 use super::hub::{Hub, Lines, ToHub};
+use super::metrics::Metrics;
+use super::metrics_server::MetricsListener;
 use super::place::Serving;
 use super::wire::{self, FromConsole, Greeting, Hello, MAX_FROM_CONSOLE, MAX_HELLO, VERSION};
 use bardo_base::text::SafeText;
@@ -31,12 +33,13 @@ const UNGREETED: usize = 64;
 /// Pause after an error of the listener, such as no free descriptor.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Serves the session behind `handle` until it ends. Each message of `ends` asks it to leave in that way. Returns the
-/// session's summary; `None` if it ended without one. Must be called on a tokio runtime.
+/// Serves the session behind `handle` until it ends, and its figures on `figures`. Each message of `ends` asks it to
+/// leave in that way. Returns the session's summary; `None` if it ended without one. Must be called on a tokio runtime.
 pub async fn serve(
     serving: Serving,
     handle: SessionHandle,
     mut ends: mpsc::Receiver<LeaveMode>,
+    figures: Option<MetricsListener>,
 ) -> Option<Box<SessionSummary>> {
     let (to_hub, from_server) = mpsc::channel(64);
     let ending = to_hub.clone();
@@ -49,7 +52,12 @@ pub async fn serve(
     });
     let counts = ConnectionCounts::default();
     let accepting = tokio::spawn(accept(serving, to_hub, counts.clone()));
-    let summary = Hub::default().run(handle, from_server).await;
+    let metrics = Metrics::new();
+    let measuring = figures.map(|listener| tokio::spawn(listener.serve(metrics.clone())));
+    let summary = Hub::new(metrics).run(handle, from_server).await;
+    if let Some(measuring) = measuring {
+        measuring.abort();
+    }
     accepting.abort();
     telling.abort();
     // It holds the socket and the token, which are gone before the process says that the session has ended.

@@ -38,7 +38,7 @@ impl Served {
         let serving = place.clone().serve().unwrap();
         let (handle, session) = SessionHandle::pair();
         let (ends, ending) = mpsc::channel(1);
-        let served = tokio::spawn(serve(serving, handle, ending));
+        let served = tokio::spawn(serve(serving, handle, ending, None));
         Self { place, session, ends, served, _data: data }
     }
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use super::account;
 use super::data::DataFolder;
 use super::data::devnets::{DevnetError, DevnetNameError};
+use super::policy_cage::{self, ControlError};
 use super::rehearsal::{self, Rehearsal, RehearsalError};
+use super::{account, policy};
 use bardo_base::clock::Clock;
 use bardo_base::config::{Config, ForkSettings};
 use bardo_base::units::Usd;
@@ -52,6 +53,9 @@ pub enum OpenError {
     /// The configured test prices are invalid.
     #[error(transparent)]
     Prices(#[from] FixedPriceError),
+    /// The account's rules cannot be set on the devnet.
+    #[error(transparent)]
+    PolicyCage(#[from] ControlError),
 }
 
 /// Opens the configured network. Unreachable chains are included as lost ones, so that calls that need them can report
@@ -130,11 +134,13 @@ async fn embedded(
         let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone())?;
         chains.push(world_chain(config, client, &clock)?);
     }
-    Ok(OpenEnvironment {
-        world: watching(config, ToolEnvironment::new(clock, None, chains, Vec::new())),
-        sandbox: Some(sandbox),
-        rehearsal: None,
-    })
+    let world = watching(config, ToolEnvironment::new(clock, None, chains, Vec::new()));
+    // Writes report a policy that cannot be used; until then the account has no rules. A kept devnet is the operator's
+    // to set with `bardo policy cage set`.
+    if let (false, Some(account), Ok(keeper)) = (sandbox.is_kept(), world.account, policy::open(config, true)) {
+        policy_cage::follow_policy(&sandbox, account, &keeper.current().policy).await?;
+    }
+    Ok(OpenEnvironment { world, sandbox: Some(sandbox), rehearsal: None })
 }
 
 /// Opens a rehearsal of a live network.

@@ -1,11 +1,12 @@
 //! An account's rules in PolicyCage: their on-chain state, the rules derived from the policy, and the operator's
-//! changes.
+//! changes. On a devnet that ends with the process they follow the policy in force.
 //!
 //! The derivation is in `safety::onchain_policy::derive`, the operator's prompt in `cli::policy_cage`.
 
 use std::sync::Arc;
 
 use alloy::primitives::{Address, Bytes, U256, keccak256};
+use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall as _;
 use serde::Serialize;
 
@@ -19,11 +20,14 @@ use bardo_base::model::{
 };
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{Consent, Decision};
-use bardo_safety::onchain_policy::{DeriveError, DerivedRules, RuleDifference, derive, differences};
+use bardo_safety::onchain_policy::{DeriveError, DerivedRules, RuleDifference, UnenforcedRule, derive, differences};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 use bardo_safety::pipeline::{CommitOutcome, PhaseRequest};
 use bardo_safety::policy::Policy;
 use bardo_safety::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
+use bardo_sandbox::Sandbox;
+use golem_chain::devnet::DevnetStopped;
+use golem_chain::devnet::error::CallError;
 use golem_chain::multicall::CallBatch;
 use golem_chain::network::KnownContract;
 use golem_tools::engine::{ConnectedChain, WriteAccess};
@@ -171,7 +175,7 @@ async fn read(chain: &ConnectedChain, account: Address, policy: &Policy) -> Resu
         true => Some(rules.take(&answers).ok_or_else(unread)?),
         false => None,
     };
-    let by_policy = derive(policy, network);
+    let by_policy = derive(policy, network, account);
     let both = on_chain.as_ref().zip(by_policy.as_ref().ok());
     let differences = both.map(|(chain, derived)| differences(network, chain, &derived.rules)).unwrap_or_default();
     Ok(CageState {
@@ -183,6 +187,58 @@ async fn read(chain: &ConnectedChain, account: Address, policy: &Policy) -> Resu
         by_policy,
         differences,
     })
+}
+
+/// Error: the rules of an account could not be set by the control of the devnet.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set the rules of {account} in PolicyCage on {chain}: {why}")]
+pub struct ControlError {
+    account: Address,
+    chain: &'static str,
+    why: ControlFault,
+}
+
+/// Reason of a [`ControlError`].
+#[derive(Debug, thiserror::Error)]
+enum ControlFault {
+    /// The chain's thread has ended.
+    #[error(transparent)]
+    Gone(#[from] DevnetStopped),
+    /// The contract refuses the rules.
+    #[error(transparent)]
+    Call(Box<CallError>),
+    /// The address book of the chain has no such contract.
+    #[error("the address book does not name the contract")]
+    NoContract,
+}
+
+/// Makes the rules of `account` those of `policy` on every chain of a devnet that ends with this process.
+///
+/// It is done by the devnet's control and not by a transaction: the account's nonce and balance stay, and no log says
+/// it. On a chain where the contract would reject what the policy allows (see [`UnenforcedRule::rejects_allowed`]), or that the
+/// policy allows no token on, the account has no rules afterwards.
+///
+/// # Errors
+/// [`ControlError`] if a chain has stopped or its contract refuses the rules.
+pub async fn follow_policy(sandbox: &Sandbox, account: Address, policy: &Policy) -> Result<(), ControlError> {
+    let described = sandbox.description().networks();
+    for (network, chain) in described.iter().zip(sandbox.chains()) {
+        let derived = derive(policy, network, account).ok();
+        let carried = derived.filter(|derived| !derived.gaps.iter().any(UnenforcedRule::rejects_allowed));
+        let change = carried.map_or(CageChange::Clear, |derived| CageChange::Set(derived.rules));
+        let contract = network.book.contract(KnownContract::PolicyCage);
+        let failed = |why| ControlError { account, chain: chain.deployment.plan.name, why };
+        let request = TransactionRequest {
+            from: Some(account),
+            to: Some(contract.ok_or(ControlFault::NoContract).map_err(failed)?.into()),
+            input: change.calldata().into(),
+            ..Default::default()
+        };
+        let set = chain.devnet.run(move |chain| chain.set_storage_by_call(&request)).await;
+        let set = set.map_err(ControlFault::from);
+        set.and_then(|set| set.map_err(|error| ControlFault::Call(Box::new(error)))).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Applies the change: preview, approval request for a privileged action, and commit through the whole pipeline.
@@ -261,3 +317,6 @@ pub async fn change(
     let permit_id = previewed.permit.permit_id;
     pipeline.commit(permit_id, Consent::Approved(yes)).await.map_err(|refusal| refusal.error())
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

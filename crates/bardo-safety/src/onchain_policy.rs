@@ -231,12 +231,14 @@ impl OnchainPolicy {
 
     fn call(&self, target: Address, value: U256, data: &[u8], found: &mut Vec<Violation>) {
         let selector = data.first_chunk::<4>().map(|selector| FixedBytes(*selector));
-        let listed = |selector: FixedBytes<4>| {
+        let listed = |target: Address, selector: FixedBytes<4>| {
             self.rules.calls.iter().any(|call| call.target == target && call.selector == selector)
         };
         let allowed = match selector {
-            Some(selector) => listed(selector),
-            None => data.is_empty() && listed(FixedBytes::ZERO),
+            // The zero selector stands for no data, never for a function of that name.
+            Some(selector) => !selector.is_zero() && listed(target, selector),
+            // With the zero address, a rule allows plain sends to anybody.
+            None => data.is_empty() && [target, Address::ZERO].iter().any(|target| listed(*target, FixedBytes::ZERO)),
         };
         let named = || match selector {
             Some(selector) => format!("function {selector} of {target}"),

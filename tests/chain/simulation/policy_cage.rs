@@ -272,6 +272,40 @@ fn calls_are_those_of_the_list() {
     }
 }
 
+/// Rule for plain sends to this address; with the zero address, to anybody.
+fn sends_to(target: Address) -> CallRule {
+    CallRule { target, selector: FixedBytes::ZERO }
+}
+
+#[test]
+fn plain_sends_go_to_listed_recipients_or_to_anybody() {
+    let mut cage = Cage::new();
+    let listed = |cage: &mut Cage, more: &[CallRule]| cage.changed(|rules| rules.calls.extend_from_slice(more));
+    refuses!(cage.call(OUTSIDE, &[]), Refused::CallNotAllowed(error) if error.target == OUTSIDE);
+    listed(&mut cage, &[sends_to(OUTSIDE)]);
+    assert!(cage.call(OUTSIDE, &[]).is_ok());
+    refuses!(cage.call(ROUTER, &[]), Refused::CallNotAllowed(error) if error.target == ROUTER);
+
+    listed(&mut cage, &[sends_to(Address::ZERO)]);
+    for anybody in [OUTSIDE, ROUTER, cage.usdc, Address::ZERO, Address::repeat_byte(0x99)] {
+        assert!(cage.call(anybody, &[]).is_ok(), "{anybody}");
+    }
+    // Anybody else's functions stay closed, whatever their name, and so do these three addresses.
+    for data in [vec![0; 4], vec![0; 36], vec![0], vec![1, 2, 3, 4], SWAP.to_vec()] {
+        refuses!(cage.call(OUTSIDE, &data), Refused::CallNotAllowed(error) if error.target == OUTSIDE);
+    }
+    for own in [cage.cage, MANAGER, OWNER] {
+        refuses!(cage.call(own, &[]), Refused::CallNotAllowed(error) if error.target == own);
+    }
+    // A function of the zero address is no rule for everybody.
+    listed(&mut cage, &[CallRule { target: Address::ZERO, selector: FixedBytes([1, 2, 3, 4]) }]);
+    refuses!(cage.call(OUTSIDE, &[1, 2, 3, 4]), Refused::CallNotAllowed(_));
+    refuses!(cage.call(OUTSIDE, &[]), Refused::CallNotAllowed(_));
+    // What is sent must be an allowed asset.
+    listed(&mut cage, &[sends_to(Address::ZERO)]);
+    refuses!(cage.before(OUTSIDE, U256::from(1), &[]), Refused::AssetNotAllowed(error) if error.token.is_zero());
+}
+
 #[test]
 fn approvals_are_bounded_in_amount_and_spender() {
     let mut cage = Cage::new();
@@ -409,9 +443,11 @@ fn off_chain_the_same_plans_pass_and_fail() {
     let (mut passed, mut refused) = (0, 0);
     for round in 0..400 {
         let mut cage = Cage::new();
+        let anybody = random.random_bool(0.5);
         cage.changed(|rules| {
             rules.minInterval = 600;
             rules.assets[0].maxPosition = raw(usdc(11_000));
+            rules.calls.extend(anybody.then_some(sends_to(Address::ZERO)));
         });
         if random.random_bool(0.5) {
             assert!(cage.buy(random.random_range(1..=50) * 20).is_ok());
@@ -447,7 +483,7 @@ fn off_chain_the_same_plans_pass_and_fail() {
         } else {
             ((cage.weth, weth(hundredths.max(1))), (cage.usdc, usdc(dollars)))
         };
-        let judged = cage.off_chain(target, &data, out, into);
+        let judged = cage.off_chain(target, &data, U256::ZERO, out, into);
         let kept = cage.world.state.clone();
         let done = cage.before(target, U256::ZERO, &data).and_then(|execution| {
             cage.world.send(OWNER, out.0, Erc20::transferCall { to: OUTSIDE, value: out.1 });
@@ -462,31 +498,78 @@ fn off_chain_the_same_plans_pass_and_fail() {
     assert!(passed > 40 && refused > 40, "{passed} passed, {refused} refused: the plans are too much alike");
 }
 
+/// The contract and the off-chain check give the same verdict on random sends of the native token.
+#[test]
+fn off_chain_the_same_sends_pass_and_fail() {
+    use rand::{Rng, SeedableRng};
+    let seed = crate::simulation::execution::seed(12);
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    let (mut passed, mut refused) = (0, 0);
+    for round in 0..400 {
+        let mut cage = Cage::new();
+        let chance = |random: &mut rand_chacha::ChaCha8Rng| random.random_bool(0.5);
+        let sends = [OUTSIDE, Address::ZERO].map(|target| chance(&mut random).then_some(sends_to(target)));
+        let (is_asset, may_leave) = (random.random_bool(0.9), random.random_bool(0.9));
+        let most = [u128::MAX, raw(weth(50))][random.random_range(0..2)];
+        let feed = cage.feeds[1];
+        cage.changed(|rules| {
+            let native = AssetRule { token: Address::ZERO, feed, maxPerTransaction: most, ..rules.assets[1].clone() };
+            rules.assets.extend(is_asset.then_some(AssetRule { maxPosition: ANY, ..native }));
+            rules.calls.extend(sends.iter().flatten().cloned());
+            if may_leave {
+                (rules.maxLossBps, rules.maxDrawdownBps) = (10_000, 10_000);
+            }
+        });
+        let targets = [OUTSIDE, OUTSIDE, Address::repeat_byte(0x99), ROUTER, Address::ZERO, cage.cage, MANAGER, OWNER];
+        let target = targets[random.random_range(0..targets.len())];
+        let data = [&[] as &[u8], &[], &[], &[], &[0; 4], &[0; 3], &SWAP.0][random.random_range(0..7)];
+        let value = weth(random.random_range(0..100));
+        let judged = cage.off_chain(target, data, value, (Address::ZERO, value), (cage.usdc, U256::ZERO));
+        let done = cage.before(target, value, data).and_then(|execution| {
+            let left = cage.world.state.balance(OWNER) - value;
+            cage.world.state.set_balance(OWNER, left);
+            cage.after(execution)
+        });
+        let on_chain = done.map_err(|error| error.abi_encode());
+        assert_eq!(on_chain.is_ok(), judged.is_empty(), "round {round}, seed {seed}: {on_chain:?} {judged:?}");
+        if on_chain.is_ok() { passed += 1 } else { refused += 1 }
+    }
+    assert!(passed > 40 && refused > 40, "{passed} passed, {refused} refused: the sends are too much alike");
+}
+
 impl Cage {
     /// Off-chain verdict on a plan with these flows, in the present state.
     fn off_chain(
         &self,
         target: Address,
         data: &[u8],
+        value: U256,
         out: (Address, U256),
         into: (Address, U256),
     ) -> Vec<bardo::base::error::Violation> {
         use bardo::chain::token::TokenId;
         use bardo::safety::onchain_policy::{OnchainAsset, OnchainPolicy as Judge, PlanEffects};
+        let id = |token: Address| if token.is_zero() { TokenId::Native } else { TokenId::Erc20(token) };
         let rules: Rules = self.ask(self.cage, PolicyCage::rulesOfCall { owner: OWNER });
         let standing = self.ask(self.cage, PolicyCage::standingCall { owner: OWNER });
         let assets = rules.assets.iter().map(|rule| {
             let round = self.ask(rule.feed, bardo::abi::feed::Aggregator::latestRoundDataCall {});
             let fresh = U256::from(self.world.block.timestamp) - round.updatedAt <= U256::from(rules.maxPriceAge);
             // 8 decimals of the feed plus those of the token, scaled to 18.
-            let decimals: u8 = self.ask(rule.token, Erc20::decimalsCall {});
+            let (decimals, balance) = match rule.token.is_zero() {
+                true => (18, self.world.state.balance(OWNER)),
+                false => {
+                    let decimals: u8 = self.ask(rule.token, Erc20::decimalsCall {});
+                    (decimals, self.ask(rule.token, Erc20::balanceOfCall { owner: OWNER }))
+                }
+            };
             let answer = U256::try_from(round.answer).expect("above zero");
             let price = answer * U256::from(10).pow(U256::from(36 - 8 - decimals));
             OnchainAsset {
                 rule: rule.clone(),
                 symbol: None,
                 decimals: Some(decimals),
-                balance: self.ask(rule.token, Erc20::balanceOfCall { owner: OWNER }),
+                balance,
                 left_in_day: self.ask(self.cage, PolicyCage::leftInDayCall { owner: OWNER, token: rule.token }),
                 price: fresh.then_some(price),
             }
@@ -502,13 +585,9 @@ impl Cage {
         };
         let some = |(_, amount): &(Address, U256)| !amount.is_zero();
         let plan = PlanEffects {
-            calls: vec![(target, U256::ZERO, data)],
-            out: Some(out).filter(some).map(|(token, amount)| (TokenId::Erc20(token), amount)).into_iter().collect(),
-            into: Some(into)
-                .filter(some)
-                .map(|(token, amount)| (TokenId::Erc20(token), amount, amount))
-                .into_iter()
-                .collect(),
+            calls: vec![(target, value, data)],
+            out: Some(out).filter(some).map(|(token, amount)| (id(token), amount)).into_iter().collect(),
+            into: Some(into).filter(some).map(|(token, amount)| (id(token), amount, amount)).into_iter().collect(),
         };
         judge.judge(&plan, self.world.block.timestamp)
     }

@@ -119,6 +119,12 @@ pub enum Finding {
         /// Address of the policy contract.
         contract: Address,
     },
+    /// The action only takes back, which the rules of the policy contract do not permit a delegate. The account signs
+    /// with its own key, which they do not bind.
+    TakesBackBesideCage {
+        /// Address of the policy contract.
+        contract: Address,
+    },
     /// This machine's clock and the chain's time differ by more than the tolerance.
     ClocksDiffer {
         /// The machine's, in seconds since the Unix epoch.
@@ -203,6 +209,7 @@ impl Finding {
             | Self::OwnRules
             | Self::NoCage
             | Self::InsideCage { .. }
+            | Self::TakesBackBesideCage { .. }
             | Self::Simulated { .. }
             | Self::Said { .. } => &[],
         }
@@ -251,6 +258,9 @@ impl fmt::Display for Finding {
             Self::OwnRules => f.write_str("the owner changes the rules themselves"),
             Self::NoCage => f.write_str("the account has set no rules in a policy contract"),
             Self::InsideCage { contract } => write!(f, "inside the rules of {contract}"),
+            Self::TakesBackBesideCage { contract } => {
+                write!(f, "taking back passes: the rules of {contract} bind delegates alone")
+            }
             Self::ClocksDiffer { machine, chain, tolerance_seconds, violations } => {
                 let (direction, by) = (if machine < chain { "behind" } else { "ahead of" }, machine.abs_diff(*chain));
                 write!(

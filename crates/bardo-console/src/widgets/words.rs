@@ -244,6 +244,7 @@ pub fn finding_words(finding: &Finding) -> String {
         | Finding::OwnRules
         | Finding::NoCage
         | Finding::InsideCage { .. }
+        | Finding::TakesBackBesideCage { .. }
         | Finding::ClocksDiffer { .. }
         | Finding::Simulated { .. }
         | Finding::BrokenBecause { .. }
@@ -404,6 +405,7 @@ pub fn figure_of(finding: &Finding) -> Option<String> {
         | Finding::OwnRules
         | Finding::NoCage
         | Finding::InsideCage { .. }
+        | Finding::TakesBackBesideCage { .. }
         | Finding::ClocksDiffer { .. }
         | Finding::Simulated { .. }
         | Finding::Broken { .. }

@@ -370,10 +370,10 @@ impl SessionState {
                 policy_requirement(hash, self.money()).check(confirmation)?;
                 let proof = self.prove(Authorisation::AcceptPolicy { hash }, password).await?;
                 let accepted = rules.accept(hash, "operator", self.sources.clock.now_millis(), proof).await;
-                match accepted? {
-                    Some(adopted) => Ok(format!("the policy is in force, as version {}", adopted.version)),
-                    None => Err(CommandError::OtherPolicy),
-                }
+                let adopted = accepted?.ok_or(CommandError::OtherPolicy)?;
+                // Before the answer, so that nothing is checked against the rules of the previous policy.
+                self.set_policy_cage().await;
+                Ok(format!("the policy is in force, as version {}", adopted.version))
             }
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
                 // The file belongs to the operator: its present content has no effect until it changes.
@@ -561,5 +561,57 @@ impl SessionState {
                 Ok(format!("blocks are produced {}", if running { "by the clock" } else { "only on request" }))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::policy_cage::tests::{config, most};
+    use crate::session::boot::boot;
+    use crate::session::{SessionOptions, StopWatch};
+    use bardo_base::clock::{Clock, SystemClock};
+
+    fn one_trade(usd: u32) -> String {
+        format!("max_single_trade_usd = \"{usd}\"\n")
+    }
+
+    /// On a devnet inside the process, the rules on chain are those of the policy in force: a looser file changes
+    /// nothing until the operator accepts it, and a tighter one holds at once.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_policy_contract_follows_what_the_operator_accepts() {
+        let home = tempfile::tempdir().unwrap();
+        let config_of = |usd| config(home.path(), &one_trade(usd));
+        let (first, clock): (_, Arc<dyn Clock>) = (config_of(1_500), Arc::new(SystemClock));
+        let (news, _console) = mpsc::channel(4_096);
+        let stop_watch = StopWatch::of(&first, clock.clone());
+        let session = boot(&first, &SessionOptions::default(), clock, stop_watch, news).await.unwrap();
+        let chains = session.sources.sandbox.as_ref().unwrap().chains();
+        let all = async |usd: u128| {
+            for chain in chains {
+                assert_eq!(most(chain).await, Some(usd * 1_000_000), "{}", chain.deployment.plan.name);
+            }
+        };
+        let mut watched = ReportedState::new(&session);
+        all(1_500).await;
+
+        config_of(2_400);
+        session.poll_policy(&mut watched).await;
+        all(1_500).await;
+        let hash = session.sources.rules.as_ref().unwrap().pending().unwrap().policy.hash();
+        let refused = OperatorAnswer::Refuse { reason: Default::default() };
+        session.answer_policy(hash, &refused, &Confirmation::default(), None).await.unwrap();
+        all(1_500).await;
+
+        config_of(2_300);
+        let hash = session.sources.rules.as_ref().unwrap().pending().unwrap().policy.hash();
+        session.answer_policy(hash, &OperatorAnswer::Once, &Confirmation::default(), None).await.unwrap();
+        all(2_300).await;
+
+        config_of(900);
+        session.poll_policy(&mut watched).await;
+        all(900).await;
     }
 }

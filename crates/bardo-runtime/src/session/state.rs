@@ -120,6 +120,8 @@ pub(super) struct SessionControl {
     pub decided: Mutex<Option<SafeText>>,
     /// True while holdings are being sold, by one task at a time.
     pub selling: AtomicBool,
+    /// Held while the rules in PolicyCage are set, so that the policy read last is the one set last.
+    pub policy_cage: tokio::sync::Mutex<()>,
     pub leaving: watch::Sender<bool>,
     pub phase: watch::Sender<Phase>,
 }
@@ -142,6 +144,7 @@ impl SessionControl {
             running: Arc::new(AtomicU64::new(0)),
             decided: Mutex::default(),
             selling: AtomicBool::new(false),
+            policy_cage: tokio::sync::Mutex::default(),
             leaving: watch::Sender::new(false),
             phase,
         }

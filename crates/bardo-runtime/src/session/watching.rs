@@ -16,6 +16,7 @@ use super::send_news;
 use super::state::SessionState;
 use crate::market::pools_of;
 use crate::market::reader::ChainReader;
+use crate::policy_cage;
 use crate::questions::answering::asked_at;
 use crate::questions::{ListedAddresses, RequestContext};
 use bardo_base::fabric::{
@@ -344,7 +345,7 @@ impl SessionState {
 
     /// Polls everything that has no channel.
     pub(super) async fn poll_unwatched(self: &Arc<Self>, watched: &mut ReportedState) {
-        self.poll_policy(watched);
+        self.poll_policy(watched).await;
         self.report_forged(watched).await;
         self.receive_remote_answers(watched).await;
         self.publish_requests(watched).await;
@@ -465,7 +466,7 @@ impl SessionState {
         });
     }
 
-    fn poll_policy(&self, watched: &mut ReportedState) {
+    pub(super) async fn poll_policy(&self, watched: &mut ReportedState) {
         let (Some(keeper), Some(rules)) = (&self.sources.keeper, &self.sources.rules) else { return };
         // Read through the rules, so that a tighter policy is recorded.
         rules.policy();
@@ -476,6 +477,7 @@ impl SessionState {
         if now.version == known.version {
             return;
         }
+        self.set_policy_cage().await;
         let changes = known.policy.changes(&now.policy);
         let told = |change: &bardo_safety::policy::FieldChange| {
             let text = |words: &str| SafeText::clean(words, 200);
@@ -496,6 +498,17 @@ impl SessionState {
             desk.keep_grants_of(changed.hash, *self.links.phase_now.borrow());
         }
         self.emit(None, EventKind::PolicyChanged(changed));
+    }
+
+    /// Makes the account's rules in PolicyCage those of the policy in force, on a devnet that ends with this process.
+    /// Elsewhere only `bardo policy cage set` changes them.
+    pub(super) async fn set_policy_cage(&self) {
+        let (Some(sandbox), Some(keeper)) = (&self.sources.sandbox, &self.sources.keeper) else { return };
+        let Some(account) = self.sources.world.account.filter(|_| !sandbox.is_kept()) else { return };
+        let _alone = self.control.policy_cage.lock().await;
+        if let Err(error) = policy_cage::follow_policy(sandbox, account, &keeper.current().policy).await {
+            tracing::warn!(%error, "the rules in PolicyCage are still those of the previous policy");
+        }
     }
 
     /// Reports the open requests if they changed: to the console, and to other processes.

@@ -1,6 +1,7 @@
 //! PolicyCage check: whether the account's on-chain policy contract allows the action. It uses the rules read from the
-//! contract; an account without rules is not restricted.
+//! contract; an account without rules is not restricted. An account that signs with its own key can always take back.
 
+use crate::account::AccountKind;
 use crate::check_inputs::CheckInputs;
 use crate::onchain_policy::{OnchainPolicy, PlanEffects};
 use crate::proposal::ProposalIntent;
@@ -47,26 +48,41 @@ pub fn check(
             .collect(),
     };
     let violations = cage.judge(&plan, facts.block_time);
+    let contract = cage.contract;
     if violations.is_empty() {
-        return Verdict::passed(Check::PolicyCage, Finding::InsideCage { contract: cage.contract });
+        return Verdict::passed(Check::PolicyCage, Finding::InsideCage { contract });
+    }
+    // The contract refuses a delegate even a revocation while one of its feeds is silent, or of a token that it does not
+    // list. Without a delegate it would refuse nothing, and an allowance that cannot be revoked may cost everything.
+    if facts.takes_back() && framed.kind() != AccountKind::Delegated {
+        return Verdict::passed(Check::PolicyCage, Finding::TakesBackBesideCage { contract });
     }
     Verdict::broken(Check::PolicyCage, ErrorCode::SafetyCageViolation, violations)
 }
 
 #[cfg(test)]
 mod tests {
-    use alloy::primitives::{Address, Bytes};
+    use alloy::primitives::{Address, B256, Bytes, U256};
 
     use super::*;
     use crate::sample;
-    use bardo_base::model::Phase;
+    use crate::simulate::SimulatedEffects;
+    use bardo_abi::policy_cage::PolicyCage::Rules;
+    use bardo_base::model::{ActionClass, Phase};
+    use golem_chain::fork::{PinnedBlock, Simulation, StateChanges};
 
-    #[test]
-    fn rules_that_cannot_be_read_let_nothing_through() {
-        let me = Address::repeat_byte(1);
-        let proposal = sample::proposal(me, ProposalIntent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
-        let framed = SigningPayload::new(sample::frame(proposal)).unwrap();
-        let facts = CheckInputs {
+    const ME: Address = Address::repeat_byte(1);
+
+    fn framed(kind: AccountKind) -> SigningPayload {
+        let proposal = sample::proposal(ME, ProposalIntent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])));
+        let mut parts = sample::frame(proposal);
+        parts.kind = kind;
+        SigningPayload::new(parts).unwrap()
+    }
+
+    fn facts(takes_back: bool) -> CheckInputs {
+        let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
+        CheckInputs {
             asked: false,
             now_millis: 1,
             block_time: 1,
@@ -75,11 +91,65 @@ mod tests {
             tokens: Default::default(),
             values: Ok(Default::default()),
             portfolio: Ok(Default::default()),
-            simulation: None,
-        };
+            simulation: Some(SimulatedEffects {
+                pinned,
+                gas_used: 1,
+                gas_cost: U256::ZERO,
+                class: ActionClass::NewPosition,
+                leaves: false,
+                reduce_only: false,
+                takes_back,
+                moves: vec![],
+                paid: vec![],
+                simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
+            }),
+        }
+    }
+
+    #[test]
+    fn rules_that_cannot_be_read_let_nothing_through() {
+        let (framed, facts) = (framed(AccountKind::LocalKey), facts(false));
         let verdict = check(&framed, &facts, &Err(UnknownValue::because("it does not tell its rules")));
         assert_eq!(verdict.code, Some(ErrorCode::SafetyCageViolation));
         assert_eq!((verdict.violations()[0].rule.as_str(), verdict.blocks()), ("policy_cage", true));
         assert!(!check(&framed, &facts, &Ok(None)).blocks(), "an account without rules is not caged");
+    }
+
+    /// Rules that allow nothing stop every action, and every action of a delegate. Who signs with the account's own key
+    /// can still revoke, cancel and take a refund.
+    #[test]
+    fn taking_back_passes_the_rules_unless_a_delegate_does_it() {
+        let rules = Rules {
+            assets: vec![],
+            calls: vec![],
+            spenders: vec![],
+            maxDrawdownBps: 0,
+            maxLossBps: 0,
+            minInterval: 0,
+            maxPriceAge: 1,
+        };
+        let contract = Address::repeat_byte(2);
+        let cage = OnchainPolicy {
+            contract,
+            manager: Address::repeat_byte(3),
+            owner: Address::repeat_byte(4),
+            rules,
+            assets: vec![],
+            highest: U256::ZERO,
+            last_action: 0,
+        };
+        let cage = Ok(Some(cage));
+        for kind in [AccountKind::LocalKey, AccountKind::DevelopmentKey, AccountKind::Embedded] {
+            assert!(check(&framed(kind), &facts(false), &cage).blocks(), "{kind:?}");
+            let passed = check(&framed(kind), &facts(true), &cage);
+            assert_eq!(
+                passed,
+                Verdict::passed(Check::PolicyCage, Finding::TakesBackBesideCage { contract }),
+                "{kind:?}"
+            );
+        }
+        for takes_back in [false, true] {
+            assert!(check(&framed(AccountKind::Delegated), &facts(takes_back), &cage).blocks());
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! | `assets` | `allowed_tokens` with a price feed in the address book |
 //! | `maxPerTransaction` of a stablecoin | the lowest limit per action: `max_single_trade_usd`, `spending_limits.per_transaction`, `token_caps` |
 //! | `maxPerDay` of a stablecoin | the lowest limit per day: `max_daily_spend_usd`, `spending_limits.per_day`, `token_caps` |
-//! | `calls` | `allowed_contracts`, by the functions that Bardo calls; plain sends to the listed `allowed_recipients` |
+//! | `calls` | `allowed_contracts`, by the functions that Bardo calls; plain sends to the listed `allowed_recipients`, or to anybody |
 //! | `spenders` | `allowed_spenders` |
 //! | `maxDrawdownBps`, `maxLossBps` | `stop_loss_pct`, `max_loss_bps`; unbounded if transfers or bridges are allowed |
 //! | `minInterval` | `cooldown_seconds` |
@@ -58,13 +58,23 @@ pub enum UnenforcedRule {
         /// Symbols of listed tokens, addresses of others.
         tokens: Vec<String>,
     },
+    /// These fields of the policy allow anything; the contract rejects what its rules do not list.
+    Unlisted {
+        /// Names of the fields.
+        fields: Vec<&'static str>,
+    },
     /// The contract would count a transfer or a bridge as a loss, so it bounds neither loss nor drawdown.
     ValueMayLeave,
-    /// The policy allows any recipient; the contract allows plain sends of the native token to named recipients only.
-    PlainSends {
-        /// Number of recipients that the policy names.
-        named: usize,
-    },
+}
+
+impl UnenforcedRule {
+    /// Returns true if the contract rejects something that the policy allows.
+    pub fn rejects_allowed(&self) -> bool {
+        match self {
+            Self::Unpriced { .. } | Self::Unlisted { .. } => true,
+            Self::ValueMayLeave => false,
+        }
+    }
 }
 
 /// Reason why no rules can be derived.
@@ -92,15 +102,24 @@ pub enum DeriveError {
     },
 }
 
-/// Derives the contract's rules from `policy` for the chain of `network`.
+/// Derives the contract's rules for the account `owner` from `policy`, on the chain of `network`.
 ///
 /// # Errors
 /// [`DeriveError`] if the policy allows no token with a feed on this chain, or more than the contract can store.
-pub fn derive(policy: &Policy, network: &Network) -> Result<DerivedRules, DeriveError> {
+pub fn derive(policy: &Policy, network: &Network, owner: Address) -> Result<DerivedRules, DeriveError> {
     let mut gaps = Vec::new();
     let (assets, max_price_age) = assets(policy, network, &mut gaps)?;
-    let (calls, spenders) = (calls(policy, network, &assets, &mut gaps), spenders(policy, network));
+    let (calls, spenders) = (calls(policy, network, owner, &assets), spenders(policy, network));
     let written = policy.rules();
+    let fields = [
+        ("allowed_tokens", written.allowed_tokens.is_all()),
+        ("allowed_contracts", written.allowed_contracts.is_all()),
+        ("allowed_spenders", written.allowed_spenders.is_all()),
+    ];
+    let fields: Vec<&str> = fields.into_iter().filter_map(|(field, all)| all.then_some(field)).collect();
+    if !fields.is_empty() {
+        gaps.push(UnenforcedRule::Unlisted { fields });
+    }
     let allows = |intent: ProposalIntent| {
         written.allowed_intent_types.allows_by(false, |listed| listed.contains(&ItemName(intent.as_str().to_owned())))
     };
@@ -200,7 +219,7 @@ fn raw(limit: MicroUsd, decimals: u8) -> u128 {
 }
 
 /// Returns the functions that may be called, without duplicates.
-fn calls(policy: &Policy, network: &Network, assets: &[AssetRule], gaps: &mut Vec<UnenforcedRule>) -> Vec<CallRule> {
+fn calls(policy: &Policy, network: &Network, owner: Address, assets: &[AssetRule]) -> Vec<CallRule> {
     let (chain, book, written) = (ChainId(network.chain_id), &network.book, policy.rules());
     let tokens = assets.iter().map(|asset| asset.token).filter(|token| !token.is_zero());
     let of_tokens = tokens.flat_map(|token| token_functions().iter().map(move |selector| (token, *selector)));
@@ -211,18 +230,21 @@ fn calls(policy: &Policy, network: &Network, assets: &[AssetRule], gaps: &mut Ve
         written.allowed_contracts.allows_by(true, listed)
     });
     let named = written.allowed_contracts.listed.iter().flatten().filter(|one| one.chain == chain);
-    let named = named.filter_map(|one| Some((one.address, one.selector?)));
-    let recipients: Vec<Address> =
-        written.allowed_recipients.listed.iter().flatten().map(|one: &Recipient| one.0).collect();
+    // The zero selector means a plain send in the contract's rules, and no function.
+    let named = named.filter_map(|one| Some((one.address, one.selector.filter(|selector| !selector.is_zero())?)));
+    // The zero address stands for anybody.
+    let anybody = written.allowed_recipients.is_all().then_some(Address::ZERO);
+    let recipients = written.allowed_recipients.listed.iter().flatten().map(|one: &Recipient| one.0);
+    let recipients: Vec<Address> = recipients.filter(|recipient| !recipient.is_zero()).chain(anybody).collect();
     let transfers = written
         .allowed_intent_types
         .allows_by(false, |listed| listed.contains(&ItemName(ProposalIntent::Transfer.as_str().to_owned())));
-    if transfers && !written.allowed_recipients.known && written.allowed_recipients.listed.is_none() {
-        gaps.push(UnenforcedRule::PlainSends { named: recipients.len() });
-    }
     let sends = recipients.into_iter().filter(|_| transfers).map(|recipient| (recipient, FixedBytes::ZERO));
-    // The contract rejects a rule that would let a delegate change the rules or pass on the delegation.
-    let never = [KnownContract::PolicyCage, KnownContract::DelegationManager].map(|contract| book.contract(contract));
+    // The contract rejects a rule that would let a delegate change the rules, pass on the delegation, or call the
+    // account itself.
+    let [cage, manager] =
+        [KnownContract::PolicyCage, KnownContract::DelegationManager].map(|contract| book.contract(contract));
+    let never = [cage, manager, Some(owner)];
     let all: BTreeSet<(Address, FixedBytes<4>)> =
         known.chain(named).chain(sends).filter(|(target, _)| !never.contains(&Some(*target))).collect();
     all.into_iter().map(|(target, selector)| CallRule { target, selector }).collect()
@@ -286,8 +308,11 @@ pub fn differences(network: &Network, on_chain: &Rules, by_policy: &Rules) -> Ve
     let (chain, policy) = (calls(on_chain), calls(by_policy));
     for (target, selector) in chain.symmetric_difference(&policy) {
         let name = network.book.name_of(*target).map_or_else(|| target.to_string(), |name| format!("{name} {target}"));
-        let what =
-            if selector.is_zero() { format!("plain transfers to {name}") } else { format!("{selector} of {name}") };
+        let what = match (selector.is_zero(), target.is_zero()) {
+            (true, true) => "plain transfers to any address".to_owned(),
+            (true, false) => format!("plain transfers to {name}"),
+            (false, _) => format!("{selector} of {name}"),
+        };
         let has = |set: &BTreeSet<_>| set.contains(&(*target, *selector)).then(|| "allowed".to_owned());
         differs("calls", Some(what), has(&chain), has(&policy));
     }
@@ -340,6 +365,8 @@ mod tests {
     /// Circle's USDC and the canonical WETH on Ethereum.
     const USDC: Address = address!("A0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48");
     const WETH: Address = address!("C02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2");
+    /// Account that the rules are for.
+    const OWNER: Address = Address::repeat_byte(0x0e);
     /// A possible recipient, and a token without a feed.
     const FRIEND: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
     const UNFED: Address = address!("3C44CdDdB6a900fa2b585dd299e03d12FA4293BC");
@@ -347,7 +374,7 @@ mod tests {
     fn derived(lines: &str) -> Result<DerivedRules, DeriveError> {
         let text = format!("preset = \"defi-trading\"\nallowed_chains = [\"ethereum\"]\n{lines}");
         let policy = parse(&text, Path::new("policy.toml")).unwrap();
-        derive(&policy, by_id(1).unwrap())
+        derive(&policy, by_id(1).unwrap(), OWNER)
     }
 
     fn tokens(all: &[&str]) -> String {
@@ -390,14 +417,36 @@ mod tests {
         let traded = tokens(&["native", &USDC.to_string(), &UNFED.to_string()]);
         let DerivedRules { rules, gaps } = derived(&format!("{traded}allowed_recipients = \"all\"\n")).unwrap();
         let unpriced = UnenforcedRule::Unpriced { tokens: vec![UNFED.to_string()] };
-        assert_eq!(gaps, [unpriced, UnenforcedRule::PlainSends { named: 0 }, UnenforcedRule::ValueMayLeave]);
+        assert_eq!(gaps, [unpriced.clone(), UnenforcedRule::ValueMayLeave]);
         assert_eq!((rules.maxDrawdownBps, rules.maxLossBps), (10_000, 10_000));
-        // Named recipients can be sent the native token.
-        let DerivedRules { rules, gaps } = derived(&format!("{traded}allowed_recipients = [\"{FRIEND}\"]\n")).unwrap();
-        let sends: Vec<Address> =
-            rules.calls.iter().filter(|call| call.selector.is_zero()).map(|call| call.target).collect();
-        assert_eq!((sends, gaps.len()), (vec![FRIEND], 2));
+        assert!(gaps[0].rejects_allowed() && !gaps[1].rejects_allowed());
         assert_eq!(derived(&tokens(&[&UNFED.to_string()])), Err(DeriveError::NoAsset { chain: "ethereum".to_owned() }));
+        // A field that allows anything is no list.
+        let any =
+            derived("allowed_tokens = \"all\"\nallowed_contracts = \"all\"\nallowed_spenders = \"all\"\n").unwrap();
+        let unlisted =
+            UnenforcedRule::Unlisted { fields: vec!["allowed_tokens", "allowed_contracts", "allowed_spenders"] };
+        assert!(any.gaps.contains(&unlisted) && unlisted.rejects_allowed(), "{:?}", any.gaps);
+    }
+
+    /// The native token can be sent to named recipients, to anybody, or to nobody, as the policy says.
+    #[test]
+    fn plain_sends_follow_the_recipients() {
+        let traded = tokens(&["native", &USDC.to_string()]);
+        let sends = |lines: &str| -> Vec<Address> {
+            let rules = derived(&format!("{traded}{lines}")).unwrap().rules;
+            rules.calls.iter().filter(|call| call.selector.is_zero()).map(|call| call.target).collect()
+        };
+        let (zero, anybody) = (Address::ZERO, "allowed_recipients = \"all\"\n");
+        // The contract takes no rule for the account itself.
+        assert_eq!(sends(&format!("allowed_recipients = [\"{FRIEND}\", \"{OWNER}\"]\n")), [FRIEND]);
+        // A recipient that is named as the zero address is not everybody.
+        assert_eq!(sends(&format!("allowed_recipients = [\"{FRIEND}\", \"{zero}\"]\n")), [FRIEND]);
+        assert_eq!(sends(anybody), [zero]);
+        assert_eq!(sends(""), [] as [Address; 0]);
+        assert_eq!(sends(&format!("{anybody}allowed_intent_types = [\"swap\"]\n")), [] as [Address; 0]);
+        // Nor is a function whose selector is zero a plain send.
+        assert_eq!(sends(&format!("allowed_contracts = [\"ethereum:{zero}:0x00000000\"]\n")), [] as [Address; 0]);
     }
 
     #[test]

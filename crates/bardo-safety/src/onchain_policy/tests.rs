@@ -139,6 +139,18 @@ fn a_call_is_one_of_the_list_and_never_of_the_cage_the_manager_or_the_account() 
     assert_eq!(now(&cage, &call(PURSE, 0, &[])), NOTHING);
     assert_eq!(now(&cage, &call(ROUTER, 0, &[])), ["calls"]);
     assert_eq!(now(&cage, &call(PURSE, 0, &[1, 2, 3])), ["calls"]);
+    // The zero selector is no function's name.
+    assert_eq!(now(&cage, &call(PURSE, 0, &[0; 4])), ["calls"]);
+    // A rule for anybody opens no function.
+    let anybody = PolicyCage::CallRule { target: Address::ZERO, selector: FixedBytes::ZERO };
+    cage.rules.calls.push(anybody);
+    for target in [ROUTER, STRANGER, Address::ZERO] {
+        assert_eq!(now(&cage, &call(target, 0, &[])), NOTHING, "{target}");
+        assert_eq!(now(&cage, &call(target, 0, &[0; 4])), ["calls"], "{target}");
+    }
+    for own in [CAGE, MANAGER, OWNER] {
+        assert_eq!(now(&cage, &call(own, 0, &[])), ["calls"], "{own}");
+    }
     // Not even if the owner listed them.
     for own in [CAGE, MANAGER, OWNER] {
         cage.rules.calls.push(PolicyCage::CallRule { target: own, selector: SWAP.into() });

@@ -77,6 +77,11 @@ impl<T> AllowedItems<T> {
     pub const ALL: Self = Self { known: false, listed: None };
     /// Allows the built-in set.
     pub const KNOWN: Self = Self { known: true, listed: None };
+
+    /// Returns true if every item is allowed.
+    pub const fn is_all(&self) -> bool {
+        !self.known && self.listed.is_none()
+    }
 }
 
 impl<T: Ord> AllowedItems<T> {

@@ -77,6 +77,30 @@ impl Chain {
         }
     }
 
+    /// Executes `request` on the newest state like `eth_call`, and keeps what it changes in the called contract's own
+    /// storage, at once and without a block. Nothing else of it remains: no transaction, no log, no fee, and the
+    /// sender's nonce and balance are as before.
+    ///
+    /// # Errors
+    /// [`CallError`] if the request is invalid or the call fails; nothing has changed then.
+    pub fn set_storage_by_call(&mut self, request: &TransactionRequest) -> Result<(), CallError> {
+        let view = self.view(BlockId::latest())?;
+        let tx = evm::call_env(request, self.rules(), &view.context, self.gas_limit())?;
+        let called = tx.kind;
+        let execution = self.run(&view, tx)?;
+        if let Some(error) = failure(&execution) {
+            return Err(error);
+        }
+        let written = called.to().and_then(|contract| Some((*contract, execution.state.get(contract)?)));
+        if let Some((contract, account)) = written {
+            let slots = account.storage.iter().filter(|(_, value)| value.is_changed());
+            self.edit(|state| {
+                slots.for_each(|(slot, value)| state.set_storage_at(contract, *slot, value.present_value))
+            });
+        }
+        Ok(())
+    }
+
     /// Lowest gas limit with which `request` succeeds at `block`, at most 1.5 % too high and never too low. It covers
     /// gas that is refunded at the end and gas that calls retain (63/64).
     ///

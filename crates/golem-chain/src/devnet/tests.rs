@@ -297,6 +297,29 @@ fn contracts_see_block_hashes_by_opcode_and_by_eip_2935() {
 }
 
 #[test]
+fn storage_is_set_by_a_call_that_leaves_nothing_else() {
+    let mut chain = chain();
+    // PUSH1 7 CALLER SSTORE, then the input's first byte: a log without topics if it is zero, else a revert.
+    let code = bytes!("600733555f355f1a600f575f5fa0005b5f5ffd");
+    let contract = create(&mut chain, &code);
+    let sender = alice().address();
+    let slot = U256::from_be_slice(sender.as_slice());
+    let before = (chain.head().hash, chain.state().nonce(sender), chain.state().balance(sender));
+
+    chain.set_storage_by_call(&request(contract, bytes!("01"))).expect_err("it reverts");
+    assert_eq!(chain.state().storage_at(contract, slot), U256::ZERO);
+    chain.set_storage_by_call(&request(contract, Bytes::new())).expect("it stores");
+    assert_eq!(chain.state().storage_at(contract, slot), U256::from(7));
+    assert_eq!((chain.head().hash, chain.state().nonce(sender), chain.state().balance(sender)), before);
+    assert!(chain.pool().is_empty());
+    // The newest block and the next one both show it.
+    assert_eq!(chain.view(BlockId::latest()).expect("kept").state.storage_at(contract, slot), U256::from(7));
+    let next = chain.mine();
+    assert!(next.transactions.is_empty());
+    assert_eq!(chain.state().storage_at(contract, slot), U256::from(7));
+}
+
+#[test]
 fn recent_states_stay_readable_and_old_ones_say_so() {
     let mut config = ChainConfig { balances: vec![(alice().address(), U256::from(100 * ETHER))], ..Default::default() };
     config.history.states = 3;

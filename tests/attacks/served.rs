@@ -1,0 +1,198 @@
+//! Attacks of a local process on a served session: its socket, its token and its metrics.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bardo::attach::wire::Rights;
+use bardo::attach::{Connection, Place};
+use bardo::base::id::GolemId;
+use bardo::session::envelope::CallStatus;
+use bardo::session::handle::{AddressedCommand, SessionCommand, SessionNews};
+use serde_json::json;
+
+/// Timeout of everything that is waited for, on a busy machine.
+const WAIT: Duration = Duration::from_secs(120);
+
+struct Served {
+    process: Child,
+    home: tempfile::TempDir,
+    /// Address of the metrics, as `127.0.0.1:PORT`.
+    metrics: String,
+    _messages: BufReader<ChildStderr>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ended = self.process.kill();
+        let _ended = self.process.wait();
+    }
+}
+
+impl Served {
+    fn start() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_bardo"))
+            .args(["--brain", "operator", "serve", "--metrics-port", "0"])
+            .env_clear()
+            .env("BARDO_HOME", home.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut messages = BufReader::new(process.stderr.take().unwrap());
+        let mut lines = String::new();
+        let metrics = loop {
+            let mut line = String::new();
+            assert!(messages.read_line(&mut line).unwrap() > 0, "{lines}");
+            lines.push_str(&line);
+            if let Some((_, rest)) = line.split_once("http://") {
+                break rest.split('/').next().unwrap().to_owned();
+            }
+        };
+        let served = Self { process, home, metrics, _messages: messages };
+        let begun = Instant::now();
+        while !served.get("/healthz").starts_with("HTTP/1.1 200 OK\r\n") {
+            assert!(begun.elapsed() < WAIT, "{}", served.get("/healthz"));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        served
+    }
+
+    /// Whole HTTP response to `request`.
+    fn http(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(&self.metrics).unwrap();
+        stream.set_read_timeout(Some(WAIT)).unwrap();
+        let _closed = stream.write_all(request.as_bytes());
+        let mut response = Vec::new();
+        let _reset = stream.read_to_end(&mut response);
+        String::from_utf8(response).unwrap()
+    }
+
+    fn get(&self, path: &str) -> String {
+        self.http(&format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.metrics))
+    }
+
+    fn place(&self) -> Place {
+        Place::in_data(&self.home.path().join("data"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_name_no_account_no_token_and_no_amount() {
+    let served = tokio::task::spawn_blocking(Served::start).await.unwrap();
+    let place = served.place();
+    let connection = tokio::task::spawn_blocking(move || Connection::open(&place, Rights::Operate)).await;
+    let mut console = connection.unwrap().unwrap().into_handle().unwrap();
+    let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",
+                        "prefer_uniswapx": false});
+    let command = SessionCommand::Call {
+        ticket: 1,
+        tool: "uniswap_execute_swap".into(),
+        params,
+        dry_run: false,
+        idempotency_key: None,
+    };
+    console.commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
+    let swapped = tokio::time::timeout(WAIT, async {
+        loop {
+            if let SessionNews::Reply { response, .. } = console.news.recv().await.unwrap() {
+                break response;
+            }
+        }
+    });
+    let swapped = swapped.await.unwrap();
+    assert_eq!(swapped.status, CallStatus::Success, "{swapped:#?}");
+    let text = tokio::task::spawn_blocking(move || served.get("/metrics")).await.unwrap();
+    for line in [
+        "bardo_session_ready 1",
+        "bardo_consoles 1",
+        "bardo_calls_total{tool=\"uniswap_execute_swap\",result=\"success\"} 1",
+        "bardo_call_seconds_count{tool=\"uniswap_execute_swap\"} 1",
+        "bardo_stop{level=\"none\"} 1",
+        "bardo_stop{level=\"halt\"} 0",
+        "bardo_chain_fault{chain=\"ethereum\"} 0",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line} is missing in\n{text}");
+    }
+    let confirmed = text.lines().find(|line| line.starts_with("bardo_transactions_total{state=\"confirmed\"}"));
+    assert!(confirmed.is_some_and(|line| !line.ends_with(" 0")), "{text}");
+    // A swap of $30 or so of a limit: a share of it, and neither its dollars nor its parties.
+    let used = text.lines().find_map(|line| line.strip_prefix("bardo_limit_used_ratio{limit=\"day\"} ")).unwrap();
+    assert!((0.000_1..0.1).contains(&used.parse::<f64>().unwrap()), "{used}");
+    for private in ["0x", "USDC", "WETH", "usd"] {
+        assert!(!text.contains(private), "{private} in\n{text}");
+    }
+}
+
+#[test]
+fn neither_a_web_page_nor_a_flood_gets_at_the_metrics() {
+    let served = Served::start();
+    let at = served.metrics.clone();
+    let refused = |request: String, status: &str| {
+        let response = served.http(&request);
+        assert!(response.starts_with(&format!("HTTP/1.1 {status}")), "{request:.200}\n{response}");
+        assert!(!response.contains("bardo_"), "{response}");
+    };
+    let get =
+        |host: &str, more: &str| format!("GET /metrics HTTP/1.1\r\nhost: {host}\r\n{more}connection: close\r\n\r\n");
+    // A name of a page's that leads to this machine, and a page that uses the real address.
+    refused(get("attacker.example", ""), "403");
+    refused(get("127.0.0.1.attacker.example", ""), "403");
+    refused(get("attacker.example:127", ""), "403");
+    refused(get(&at, "origin: http://attacker.example\r\n"), "403");
+    refused(get(&at, "origin: null\r\n"), "403");
+    refused("GET /metrics HTTP/1.0\r\n\r\n".to_owned(), "403");
+    refused(get(&at, "").replacen("GET", "POST", 1), "405");
+    refused(get(&at, "").replacen("/metrics", "/../data", 1), "404");
+    refused(get(&at, &format!("x: {}\r\n", "a".repeat(64 << 10))), "431");
+    // Connections that say nothing take every place, and lose it.
+    let silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(&at).unwrap()).collect();
+    assert!(served.get("/healthz").ends_with("\r\n\r\nok\n"));
+    drop(silent);
+    // It listens on the loopback interface alone.
+    let port: u16 = at.rsplit(':').next().unwrap().parse().unwrap();
+    let listening = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let local = listening.lines().filter_map(|line| line.split_whitespace().nth(1));
+    let ours: Vec<_> = local.filter(|local| local.ends_with(&format!(":{port:04X}"))).collect();
+    assert!(!ours.is_empty() && ours.iter().all(|local| local.starts_with("0100007F:")), "{ours:?}");
+}
+
+#[test]
+fn a_local_process_without_the_token_neither_commands_nor_listens() {
+    let served = Served::start();
+    let folder = served.place().socket().parent().unwrap().to_owned();
+    for (path, mode) in [(served.place().socket(), 0o600), (folder.join("token"), 0o600), (folder, 0o700)] {
+        let found = path.symlink_metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(found, mode, "{}", path.display());
+    }
+    let raise = r#"{"sent":{"golem_id":"operator","command":{"do":"hold"}}}"#;
+    let zeros = "0".repeat(64);
+    for first in [
+        String::new(),
+        raise.to_owned(),
+        format!(r#"{{"bardo":1,"token":"{zeros}","rights":"operate"}}"#),
+        r#"{"bardo":1,"token":"","rights":"operate"}"#.to_owned(),
+        r#"{"bardo":1,"rights":"operate"}"#.to_owned(),
+        "x".repeat(1 << 20),
+    ] {
+        let mut stream = UnixStream::connect(served.place().socket()).unwrap();
+        stream.set_read_timeout(Some(WAIT)).unwrap();
+        let _closed = stream.write_all(format!("{first}\n{raise}\n").as_bytes());
+        let mut answer = Vec::new();
+        let _reset = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.lines().count() <= 1 && !answer.contains("welcome"), "{first:.80}\n{answer}");
+    }
+    // Connections that say nothing keep no console out.
+    let silent: Vec<UnixStream> = (0..16).map(|_| UnixStream::connect(served.place().socket()).unwrap()).collect();
+    std::thread::sleep(Duration::from_millis(2_500));
+    drop(Connection::open(&served.place(), Rights::Operate).unwrap());
+    drop(silent);
+    let metrics = served.get("/metrics");
+    assert!(metrics.lines().any(|line| line == "bardo_stop{level=\"none\"} 1"), "{metrics}");
+}
