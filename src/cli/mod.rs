@@ -181,7 +181,7 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
                      devnet` has its own --data NAME";
         return Err(CommandFailure::usage(words.to_owned()));
     }
-    // A console with a devnet, a scenario or a rehearsal of its own is no console of the session that runs already.
+    // A console with a devnet, a scenario or a rehearsal of its own does not belong to the session that runs already.
     let joins = cli.data.is_none() && cli.scenario.is_none() && !look.paper && flags.fork.is_none();
     match cli.command {
         Some(Command::Devnet(DevnetArguments { action: Some(action), .. })) => {

@@ -228,7 +228,7 @@ fn what_was_rehearsed_is_proposed_on_the_network_and_checked_there() {
     };
     // Nobody approves in advance what a Golem may have chosen, and no other chain gets it: neither a devnet of another id
     // nor the built-in one.
-    let elsewhere = format!("ethereum={}", devnet.url(1));
+    let elsewhere = format!("base={}", devnet.url(1));
     for (more, expected) in [
         (vec!["--rpc", &place, "--approve", "always"], "remove it and approve the call on the terminal"),
         (vec!["--rpc", &elsewhere], "the call was rehearsed on chain id 31337, but"),
@@ -238,7 +238,7 @@ fn what_was_rehearsed_is_proposed_on_the_network_and_checked_there() {
         assert_eq!((code, out.as_str()), (2, ""), "{more:?}: {err}");
         assert!(err.contains(expected), "{more:?}: {err}");
     }
-    let (done, told, code) = propose(&["--rpc", &place]);
+    let (done, shown, code) = propose(&["--rpc", &place]);
     assert_eq!(code, 0, "{done}");
     for expected in [
         "the live network ethereum (chain id 31337)",
@@ -246,7 +246,7 @@ fn what_was_rehearsed_is_proposed_on_the_network_and_checked_there() {
         "tool          uniswap_execute_swap",
         "token_out     \"UNI\"",
     ] {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(shown.contains(expected), "{expected}: {shown}");
     }
     assert_ne!(done["call_id"], rehearsed["call_id"]);
     assert_eq!(result(&done)[0], result(&rehearsed)[0]);
