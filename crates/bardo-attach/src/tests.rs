@@ -11,16 +11,18 @@ use tokio::time::timeout;
 use super::place::{Place, PlaceError};
 use super::wire::{FromConsole, MAX_FROM_CONSOLE, Rights};
 use super::{AttachError, Connection, serve};
-use bardo_base::id::{GolemId, PermitId};
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
+use bardo_session::envelope::{CallStatus, ToolResponse};
 use bardo_session::handle::{
     AddressedCommand, LeaveMode, QueryResult, SessionCommand, SessionEnd, SessionHandle, SessionNews, SessionQuery,
     SessionSummary,
 };
-use bardo_session::market::{BlockRow, ChainSnapshot, MarketUpdate};
-use bardo_session::questions::{Confirmation, OperatorAnswer, QuestionKey};
+use bardo_session::market::{BlockRow, ChainSnapshot, MarketUpdate, MoneyKind};
+use bardo_session::questions::{Confirmation, OperatorAnswer, Question, QuestionKey, RequestSubject};
 
 /// A served session, and the test's end of it.
 struct Served {
@@ -147,6 +149,64 @@ async fn a_reply_reaches_the_console_that_asked_under_its_own_ticket() {
     assert_eq!(heard(&mut one).await, said("end"));
     assert_eq!(heard(&mut other).await, SessionNews::Found { ticket: 7, found: found("other") });
     assert_eq!(heard(&mut other).await, said("end"));
+}
+
+/// An offer comes after the preview's reply, and its result in a second reply.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offer_and_its_result_reach_the_console_that_asked() {
+    let mut served = Served::begin();
+    let (mut one, mut other) = (served.attach(Rights::Operate).await, served.attach(Rights::Operate).await);
+    let call_id = CallId::new(1);
+    let reply = |ticket| {
+        let error = ToolError::new(ErrorCode::ValidationFailed, "no");
+        let response = Box::new(ToolResponse::failed(call_id, CallStatus::Error, error));
+        SessionNews::Reply { ticket, response }
+    };
+    let offered = |ticket| SessionNews::Offered { ticket, question: Box::new(question()) };
+    let mut tickets = Vec::new();
+    // More offers than a console may keep: the oldest ends.
+    for own in 0..9 {
+        send(&one, SessionCommand::Offer { ticket: own, tool: "swap".into(), params: serde_json::json!({}) }).await;
+        let SessionCommand::Offer { ticket, .. } = served.command().await else { panic!() };
+        served.tell(reply(ticket)).await;
+        assert_eq!(heard(&mut one).await, reply(own));
+        served.tell(offered(ticket)).await;
+        assert_eq!(heard(&mut one).await, offered(own));
+        tickets.push(ticket);
+    }
+    served.tell(reply(tickets[0])).await;
+    served.tell(reply(tickets[8])).await;
+    assert_eq!(heard(&mut one).await, reply(8));
+    // The result is the last of it.
+    served.tell(reply(tickets[8])).await;
+    served.tell(said("end")).await;
+    assert_eq!(heard(&mut one).await, said("end"));
+    assert_eq!(heard(&mut other).await, said("end"));
+}
+
+fn question() -> Question {
+    Question {
+        key: QuestionKey::Own(1),
+        number: 1,
+        golem_id: GolemId::operator(),
+        call_id: None,
+        place: 1,
+        of: 1,
+        title: SafeText::clean("Leave paper", 20),
+        value: None,
+        money: MoneyKind::Play,
+        asked_at: 0,
+        ends_at: None,
+        passes_by_itself: false,
+        needs_password: false,
+        reasons: vec![],
+        changed: vec![],
+        revision: 0,
+        to_read: vec![],
+        confirm: None,
+        answers: vec![],
+        about: RequestSubject::LeavePaper,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
