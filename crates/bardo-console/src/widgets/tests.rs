@@ -226,6 +226,10 @@ fn what_has_no_room_is_counted_and_what_is_wide_goes_on_below() {
     assert!(!whole.contains("more line"), "{whole}");
     let short = text_of(&drawn(&swap, 58, 8));
     assert!(short.contains("more lines"), "{short}");
+    // What was paid and received stays before the steps that led there.
+    for figure in ["4.25 → 4 ", "−0.25", "6,120 → 6,972.37", "+852.37"] {
+        assert!(short.contains(figure), "{figure}: {short}");
+    }
     // Every word of the wide card is also on the narrow one.
     for (widget, state, card) in samples::cards() {
         let words = |width: u16| {
