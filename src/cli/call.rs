@@ -18,11 +18,11 @@ use bardo_base::secret::Password;
 use bardo_runtime::data::{DataFolder, Ledger};
 use bardo_runtime::questions::answering;
 use bardo_runtime::rehearsal::Rehearsal;
-use bardo_runtime::rehearsed::{RehearsalRecorder, rehearsed};
+use bardo_runtime::rehearsed::{RehearsalRecorder, Rehearsed, rehearsed};
 use bardo_runtime::{OpenEnvironment, OpenError, SigningContext, account};
 use bardo_safety::orders::Orders;
 use bardo_sandbox::{BlockPace, MarketMode, SandboxConfig};
-use golem_chain::network::NetworkPlanError;
+use golem_chain::network::{LiveBlock, NetworkKind, NetworkPlan, NetworkPlanError};
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{
     ApprovalMode, CallStatus, Catalog, CatalogEntry, Executor, ExecutorConfig, Hook, ToolCall, ToolInput, ToolResponse,
@@ -53,6 +53,8 @@ pub(super) struct CallFlags {
     pub(super) wait: bool,
     /// True for paper mode: check, ask and count, never sign.
     pub(super) paper: bool,
+    /// Block on which the call was rehearsed, if it is a rehearsed one. It runs on the chain of that block only.
+    pub(super) rehearsed_on: Option<LiveBlock>,
 }
 
 pub(super) fn run(
@@ -110,6 +112,9 @@ pub(super) fn respond(
             }
             Err(error) => return Err(error.into()),
         };
+        if let Some(block) = &wishes.rehearsed_on {
+            on_rehearsed_chain(&opened, block)?;
+        }
         let ledger = match needs {
             true => match DataFolder::of(config).open_ledger(&opened).await {
                 Ok(ledger) => Some(ledger),
@@ -384,17 +389,59 @@ pub(super) fn from_rehearsal(
     flags: ConfigFlags,
     json: bool,
 ) -> Result<CliExit, CommandFailure> {
+    if wishes.approve == Some(ApprovalMode::Always) {
+        let words = "--approve always does not go with --from-rehearsal, because a Golem may have chosen the rehearsed \
+                     call: remove it and approve the call on the terminal, or pass --approve ask and approve it in an \
+                     open console";
+        return Err(CommandFailure::usage(words.to_owned()));
+    }
     let rehearsed = rehearsed(&DataFolder::of(&load(environment, &flags)?), call_id)?;
     let named = flags.network.is_some() || !flags.rpc.is_empty();
     let flags = if named { flags } else { ConfigFlags { network: Some(rehearsed.network.clone()), ..flags } };
-    eprintln!(
-        "bardo: proposing on the live network what was rehearsed on {} at block {}: {} {}",
-        rehearsed.network, rehearsed.block.number, rehearsed.tool, rehearsed.params
-    );
-    if let Some(explanation) = &rehearsed.explanation {
-        eprintln!("bardo: on the rehearsal: {}", without_controls(explanation));
+    if NetworkPlan::from_config(&load(environment, &flags)?)? == NetworkPlan::Devnet {
+        let words = "--from-rehearsal proposes on the network that was rehearsed, not on the built-in devnet: name an \
+                     endpoint with --rpc NAME=URL, or remove --network";
+        return Err(CommandFailure::usage(words.to_owned()));
     }
+    for line in proposed(&rehearsed) {
+        // A line break in a parameter must not begin a line that looks like Bardo's own.
+        eprintln!("bardo: {}", without_controls(&line).replace(['\n', '\t'], " "));
+    }
+    let wishes = CallFlags { rehearsed_on: Some(rehearsed.block), ..wishes };
     run(&rehearsed.tool, &[rehearsed.params.to_string()], wishes, environment, &flags, json)
+}
+
+/// Description of a rehearsed call for the operator, who decides about it: one fact per line.
+fn proposed(rehearsed: &Rehearsed) -> Vec<String> {
+    let Rehearsed { golem_id, tool, params, network, block, explanation, .. } = rehearsed;
+    let actor = if *golem_id == GolemId::operator() { "you".to_owned() } else { format!("the Golem {golem_id}") };
+    let mut lines = vec![
+        format!("proposing on the live network {network} (chain id {}) a call that was rehearsed", block.chain_id),
+        format!("  rehearsed by  {actor}, at block {}", block.number),
+        format!("  tool          {tool}"),
+    ];
+    for (name, value) in params.as_object().into_iter().flatten() {
+        lines.push(format!("  {name:<12}  {value}"));
+    }
+    lines.extend(explanation.iter().map(|explanation| format!("on the rehearsal: {explanation}")));
+    lines
+}
+
+/// Refuses a rehearsed call on any chain but the one that was rehearsed. A devnet under its name is another chain.
+fn on_rehearsed_chain(opened: &OpenEnvironment, block: &LiveBlock) -> Result<(), CommandFailure> {
+    for chain in opened.world.chains() {
+        let network = chain.network();
+        if network.chain_id == block.chain_id {
+            continue;
+        }
+        let kind = if network.kind == NetworkKind::Devnet { "a devnet with chain id" } else { "chain id" };
+        return Err(CommandFailure::usage(format!(
+            "the call was rehearsed on chain id {}, but the endpoint of {} has {kind} {}: name an endpoint of the \
+             rehearsed network with --rpc NAME=URL",
+            block.chain_id, network.name, network.chain_id
+        )));
+    }
+    Ok(())
 }
 
 /// Prints the progress of the call on stderr.
@@ -418,6 +465,28 @@ mod tests {
     use std::process::ExitCode;
 
     use super::*;
+
+    #[test]
+    fn a_proposed_call_is_described_with_its_golem_and_all_that_it_would_do() {
+        let rehearsed: Rehearsed = serde_json::from_value(serde_json::json!({
+            "call_id": "01JDKZZZZZZZZZZZZZZZZZZZZZ", "golem_id": "ada", "tool": "wallet_transfer_token",
+            "params": { "amount": "25", "recipient": "0x0000000000000000000000000000000000000abc" },
+            "network": "base", "status": "success", "explanation": "sent",
+            "block": { "chain_id": 8453, "number": 7, "hash": format!("0x{:064x}", 1), "timestamp": 9 },
+        }))
+        .unwrap();
+        assert_eq!(
+            proposed(&rehearsed),
+            [
+                "proposing on the live network base (chain id 8453) a call that was rehearsed",
+                "  rehearsed by  the Golem ada, at block 7",
+                "  tool          wallet_transfer_token",
+                "  amount        \"25\"",
+                "  recipient     \"0x0000000000000000000000000000000000000abc\"",
+                "on the rehearsal: sent",
+            ]
+        );
+    }
 
     /// The codes are part of the command line's specification.
     #[test]

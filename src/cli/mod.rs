@@ -181,15 +181,8 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
                      devnet` has its own --data NAME";
         return Err(CommandFailure::usage(words.to_owned()));
     }
-    // Without an option of its own a console joins the session that runs already.
-    let plain = cli.data.is_none()
-        && cli.scenario.is_none()
-        && !look.paper
-        && flags.network.is_none()
-        && flags.rpc.is_empty()
-        && flags.brain.is_none()
-        && flags.archetype.is_none()
-        && flags.fork.is_none();
+    // A console with a devnet, a scenario or a rehearsal of its own does not belong to the session that runs already.
+    let joins = cli.data.is_none() && cli.scenario.is_none() && !look.paper && flags.fork.is_none();
     match cli.command {
         Some(Command::Devnet(DevnetArguments { action: Some(action), .. })) => {
             kept_devnets::run(&action, &environment, &flags, cli.json)
@@ -209,8 +202,16 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
             wait,
         }) => {
             let paper = cli.paper;
-            let wishes =
-                call::CallFlags { idempotency_key, dry_run, approve, phase, password_fd, wait, paper, password: None };
+            let wishes = call::CallFlags {
+                idempotency_key,
+                dry_run,
+                approve,
+                phase,
+                password_fd,
+                wait,
+                paper,
+                ..call::CallFlags::default()
+            };
             let flags = ConfigFlags { account: key, ..flags };
             match from_rehearsal {
                 Some(call_id) => call::from_rehearsal(call_id, wishes, &environment, flags, cli.json),
@@ -287,8 +288,8 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         #[cfg(unix)]
         Some(Command::Attach { via, .. }) => serve::attach(&load(&environment, &flags)?, via.as_deref(), look),
         #[cfg(unix)]
-        None if plain && serve::place(&load(&environment, &flags)?).is_served() => {
-            serve::attach(&load(&environment, &flags)?, None, look)
+        None if joins && serve::place(&load(&environment, &flags)?).is_served() => {
+            serve::attach_plain(&load(&environment, &flags)?, look)
         }
         None => {
             let show = cli.scenario.map(|name| golem::show(&name, &environment, &flags)).transpose()?;

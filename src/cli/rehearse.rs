@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy::primitives::Address;
-use serde_json::{Value, json};
+use serde_json::json;
+use toml::{Table, Value};
 
 use super::call::{self, CallFlags};
 use super::devnet::sandbox;
@@ -14,6 +15,7 @@ use super::doctor::DoctorFinding;
 use super::{CommandFailure, without_controls};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ForkSettings};
+use bardo_base::error::ErrorCode;
 use bardo_base::id::InstanceId;
 use bardo_base::{private, removal};
 use bardo_runtime::data::DataFolder;
@@ -25,6 +27,8 @@ use golem_chain::network::{ChainPlan, DataFees, NetworkKind, NetworkPlan};
 use golem_tools::engine::{ApprovalMode, CallStatus, ToolInput, ToolResponse};
 
 const CHECK: &str = "rehearsal";
+/// Field of a policy with the chains on which it lets Bardo sign.
+const ALLOWED_CHAINS: &str = "allowed_chains";
 /// Amount of the native token that is swapped unless `--size` says otherwise.
 const DEFAULT_SIZE: &str = "0.01";
 /// Tokens to buy, the first that the network lists.
@@ -46,7 +50,14 @@ impl Drop for Scratch {
 /// # Errors
 /// A [`CommandFailure`] if no live network is configured, or files cannot be written. A swap that fails is a finding.
 pub(super) fn run(config: &Config, size: Option<&str>) -> Result<Vec<DoctorFinding>, CommandFailure> {
-    let NetworkPlan::Endpoints(plans) = NetworkPlan::from_config(config)? else {
+    let planned = match NetworkPlan::from_config(config) {
+        Ok(planned) => planned,
+        Err(error) => {
+            let fix = "correct it; a rehearsal reads the network through your endpoints";
+            return Ok(vec![DoctorFinding::fail(CHECK, error, fix)]);
+        }
+    };
+    let NetworkPlan::Endpoints(plans) = planned else {
         let words = "--rehearse needs a live network: add --network NAME, or set `network` in the configuration";
         return Err(CommandFailure::usage(words.to_owned()));
     };
@@ -157,52 +168,62 @@ fn policy(
     };
     let live = rehearsal.origin.network().chain_id;
     let allows = keeper.current().policy.rules().allowed_chains.allows(&ChainId(live), false);
-    let mapped =
-        for_local_chain(&text, (live, rehearsal.network.chain_id), allows, (rehearsal.holder, rehearsal.stand_in));
-    fs::write(folder.join("policy-devnet.toml"), mapped)?;
+    let names = LocalNames {
+        live,
+        local: ChainId(rehearsal.network.chain_id).to_string(),
+        holder: rehearsal.holder,
+        stand_in: rehearsal.stand_in,
+    };
+    let mapped = for_local_chain(text.parse()?, &names, allows);
+    fs::write(folder.join("policy-devnet.toml"), toml::to_string(&mapped)?)?;
     findings.push(DoctorFinding::ok(CHECK, format!("under {} ({})", file.display(), keeper.current().policy.name())));
     Ok(true)
 }
 
-/// The text of a policy with the local chain in place of the live one, and the stand-in in place of its holder.
-fn for_local_chain(
-    text: &str,
-    (live, local): (u64, u64),
-    allows: bool,
-    (holder, stand_in): (Option<Address>, Address),
-) -> String {
-    let local = ChainId(local).to_string();
-    let of_live = |word: &str| word.parse::<ChainId>().is_ok_and(|chain| chain.0 == live);
-    let word = |word: &str| -> String {
-        if word.parse().ok().is_some_and(|address: Address| Some(address) == holder) {
-            return stand_in.to_string();
+/// Names of a policy that the local chain needs another form of.
+struct LocalNames {
+    /// Id of the live chain.
+    live: u64,
+    /// Local chain as policies name it.
+    local: String,
+    holder: Option<Address>,
+    stand_in: Address,
+}
+
+impl LocalNames {
+    /// Text with the local chain in place of the live one, and the stand-in in place of its holder.
+    fn of(&self, text: &str) -> String {
+        let is_live = |text: &str| text.parse::<ChainId>().is_ok_and(|chain| chain.0 == self.live);
+        if text.parse().is_ok_and(|address: Address| Some(address) == self.holder) {
+            return self.stand_in.to_string();
         }
-        match word.split_once(':') {
-            Some((chain, rest)) if of_live(chain) => format!("{local}:{rest}"),
-            None if of_live(word) => local.clone(),
-            Some(_) | None => word.to_owned(),
+        match text.split_once(':') {
+            Some((chain, rest)) if is_live(chain) => format!("{}:{rest}", self.local),
+            None if is_live(text) => self.local.clone(),
+            Some(_) | None => text.to_owned(),
         }
-    };
-    let mut mapped = String::new();
-    for line in text.lines() {
-        let is_comment = line.trim_start().starts_with('#');
-        // Every second part is within quotes.
-        let parts = line.split('"').enumerate();
-        let parts = parts.map(|(at, part)| if at % 2 == 1 && !is_comment { word(part) } else { part.to_owned() });
-        mapped.push_str(&parts.collect::<Vec<_>>().join("\""));
-        mapped.push('\n');
     }
-    let is_listed = text.lines().any(|line| line.trim_start().starts_with("allowed_chains"));
-    if !is_listed && allows {
-        // The preset allows the live chain by its own id.
-        let (first, rest) = mapped.split_once('\n').unwrap_or((mapped.as_str(), ""));
-        let line = format!("allowed_chains = [\"{local}\"]");
-        // Fields without a table come first, whatever follows.
-        return if first.trim_start().starts_with("preset") {
-            format!("{first}\n{line}\n{rest}")
-        } else {
-            format!("{line}\n{mapped}")
-        };
+
+    fn apply(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.of(&text)),
+            Value::Array(values) => Value::Array(values.into_iter().map(|value| self.apply(value)).collect()),
+            Value::Table(table) => Value::Table(self.table(table)),
+            other @ (Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_)) => other,
+        }
+    }
+
+    fn table(&self, table: Table) -> Table {
+        table.into_iter().map(|(key, value)| (self.of(&key), self.apply(value))).collect()
+    }
+}
+
+/// The policy with its names for the local chain. `allows` tells whether it allows the live chain, which its preset may do
+/// by the live chain's own id.
+fn for_local_chain(policy: Table, names: &LocalNames, allows: bool) -> Table {
+    let mut mapped = names.table(policy);
+    if allows && !mapped.contains_key(ALLOWED_CHAINS) {
+        mapped.insert(ALLOWED_CHAINS.to_owned(), Value::Array(vec![Value::String(names.local.clone())]));
     }
     mapped
 }
@@ -251,8 +272,8 @@ fn swap(
 }
 
 fn needs_approval(response: &ToolResponse) -> bool {
-    let code = serde_json::to_value(&response.error).ok().and_then(|error| error.get("code").cloned());
-    response.status == CallStatus::Blocked && code == Some(Value::from("APPROVAL_REQUIRED"))
+    let code = response.error.as_ref().map(|error| error.code());
+    response.status == CallStatus::Blocked && code == Some(ErrorCode::ApprovalRequired)
 }
 
 /// Differences to the live network.
@@ -298,28 +319,48 @@ mod tests {
     const HOLDER: Address = address!("0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC");
     const STAND_IN: Address = address!("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 
-    fn mapped(text: &str, allows: bool) -> String {
-        for_local_chain(text, (8_453, 31_337), allows, (Some(HOLDER), STAND_IN))
+    fn mapped(text: &str, allows: bool) -> Table {
+        let names =
+            LocalNames { live: 8_453, local: "devnet-ethereum".to_owned(), holder: Some(HOLDER), stand_in: STAND_IN };
+        let mapped = for_local_chain(text.parse().unwrap(), &names, allows);
+        // The written form means the same.
+        assert_eq!(toml::to_string(&mapped).unwrap().parse::<Table>().unwrap(), mapped);
+        mapped
     }
 
     #[test]
     fn a_policy_means_the_local_chain_and_the_stand_in_where_it_named_the_live_ones() {
-        let text = "preset = \"paranoid\"\n# \"base\" stays in a comment\nallowed_chains = [\"base\", \"arbitrum\", \"8453\"]\n\
-                    allowed_tokens = [\"base:native\", \"arbitrum:native\"]\n\
-                    allowed_execution_wallets = [\"0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc\"]\n";
-        let expected = "preset = \"paranoid\"\n# \"base\" stays in a comment\n\
-                        allowed_chains = [\"devnet-ethereum\", \"arbitrum\", \"devnet-ethereum\"]\n\
-                        allowed_tokens = [\"devnet-ethereum:native\", \"arbitrum:native\"]\n\
-                        allowed_execution_wallets = [\"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266\"]\n";
-        assert_eq!(mapped(text, true), expected);
+        let text = r#"
+            preset = "paranoid" # "base" in a comment
+            allowed_chains = [
+                "base", # the one
+                'arbitrum', "8453",
+            ]
+            allowed_tokens = ["base:native", "arbitrum:native"]
+            allowed_execution_wallets = ["0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc"]
+            max_trades_per_hour = 3
+            [token_caps."base:native"]
+            per_day_usd = "5"
+        "#;
+        let expected = r#"
+            preset = "paranoid"
+            allowed_chains = ["devnet-ethereum", "arbitrum", "devnet-ethereum"]
+            allowed_tokens = ["devnet-ethereum:native", "arbitrum:native"]
+            allowed_execution_wallets = ["0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"]
+            max_trades_per_hour = 3
+            [token_caps."devnet-ethereum:native"]
+            per_day_usd = "5"
+        "#;
+        assert_eq!(mapped(text, true), expected.parse::<Table>().unwrap());
     }
 
     #[test]
     fn a_chain_that_only_the_preset_allows_stays_allowed_and_no_other() {
-        let text = "preset = \"defi-trading\"\nmax_single_trade_usd = \"50\"\n";
-        let expected =
-            "preset = \"defi-trading\"\nallowed_chains = [\"devnet-ethereum\"]\nmax_single_trade_usd = \"50\"\n";
-        assert_eq!(mapped(text, true), expected);
-        assert_eq!(mapped(text, false), text);
+        let text = "preset = \"defi-trading\"\nmax_single_trade_usd = \"50\"\n[token_caps.\"8453:native\"]\n";
+        let expected = "preset = \"defi-trading\"\nallowed_chains = [\"devnet-ethereum\"]\n\
+                        max_single_trade_usd = \"50\"\n[token_caps.\"devnet-ethereum:native\"]\n";
+        assert_eq!(mapped(text, true), expected.parse::<Table>().unwrap());
+        let plain = "preset = \"defi-trading\"\nmax_single_trade_usd = \"50\"\n";
+        assert_eq!(mapped(plain, false), plain.parse::<Table>().unwrap());
     }
 }

@@ -17,13 +17,16 @@ use super::{
 use ::golem::brain::BrainChoice;
 use bardo_attach::wire::{FromConsole, Greeting, Rights, line_of};
 use bardo_attach::{AttachError, Connection, MetricsListener, Place, serve};
-use bardo_base::config::Config;
+use bardo_base::config::{Config, SettingOrigin};
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_console::source::Source;
 use bardo_runtime::session::{Session, SessionOptions};
 use bardo_session::handle::{AddressedCommand, LeaveMode, SessionHandle, SessionNews};
 use bardo_session::market::MarketUpdate;
+
+/// Timeout for a session to report its network.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// Way in which a served session is asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -117,6 +120,59 @@ pub(super) fn end(config: &Config, end: End) -> Result<CliExit, CommandFailure> 
     connection.send(&FromConsole { sent: AddressedCommand { golem_id: GolemId::operator(), command } })?;
     print("asked the session to end\n")?;
     Ok(CliExit::Success)
+}
+
+/// Opens the console on the served session, for a command line that does not say so. The session keeps its own settings,
+/// so settings for this run alone are refused.
+pub(super) fn attach_plain(config: &Config, look: DisplayOptions) -> Result<CliExit, CommandFailure> {
+    let asked = settings_of_this_run(config);
+    if asked.is_empty() {
+        return attach(config, None, look);
+    }
+    let (verb, them) = if asked.len() == 1 { ("applies", "it") } else { ("apply", "them") };
+    Err(CommandFailure::usage(format!(
+        "a session{} is served from {} already, and {} {verb} to a new session only. `bardo attach` opens a console on \
+         the running one, `bardo serve --end` ends it; or remove {them}, or set BARDO_DATA_DIR to another folder",
+        running_network(&place(config)).map(|network| format!(" on {network}")).unwrap_or_default(),
+        config.data_dir.value.display(),
+        asked.join(", ")
+    )))
+}
+
+/// Sources of the settings of a session that come from flags or the environment.
+fn settings_of_this_run(config: &Config) -> Vec<String> {
+    let mut origins = vec![&config.network.origin, &config.golem.brain.origin, &config.golem.archetype.origin];
+    origins.extend(config.book.iter().map(|book| &book.origin));
+    origins.extend(config.account.iter().map(|account| &account.origin));
+    let mut asked: Vec<String> = Vec::new();
+    for origin in origins {
+        match origin {
+            SettingOrigin::Default | SettingOrigin::File { .. } => {}
+            SettingOrigin::Environment(_) | SettingOrigin::Flag(_) => asked.push(origin.to_string()),
+        }
+    }
+    // An endpoint in the environment selects no network; one in a flag does.
+    let endpoints = config.chains.values().map(|chain| &chain.rpc.origin);
+    let flags = endpoints.filter(|origin| matches!(origin, SettingOrigin::Flag(_))).take(1);
+    asked.extend(flags.map(ToString::to_string));
+    asked
+}
+
+/// Name of the network of the session at `place`; `None` if it does not say so within a moment.
+fn running_network(place: &Place) -> Option<SafeText> {
+    let connection = Connection::open(place, Rights::Watch).ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    runtime.block_on(async {
+        let mut handle = connection.into_handle().ok()?;
+        let network = async {
+            loop {
+                if let SessionNews::Market(MarketUpdate::Started(network)) = handle.news.recv().await? {
+                    return Some(network.name);
+                }
+            }
+        };
+        tokio::time::timeout(ANSWER, network).await.ok().flatten()
+    })
 }
 
 /// Opens the console on the served session.

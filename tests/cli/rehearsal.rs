@@ -116,12 +116,19 @@ fn a_rehearsal_quotes_and_swaps_as_the_network_does_and_again_without_it() {
     // The network is gone; the block that was rehearsed on is in the cache.
     let book = written(home.path(), &quiet.book);
     drop(quiet);
-    let gone =
-        format!("ethereum=http://127.0.0.1:9@{}", u64::from_str_radix(&before.as_str().unwrap()[2..], 16).unwrap());
-    let (offline, code) =
-        call(home.path(), "uniswap_execute_swap", &wanted, &["--fork", &gone, "--book", &book, "--approve", "always"]);
-    assert_eq!(code, 0, "{offline}");
-    assert_eq!(result(&offline), result(&there));
+    let block = u64::from_str_radix(&before.as_str().unwrap()[2..], 16).unwrap();
+    let gone = format!("ethereum=http://127.0.0.1:9@{block}");
+    // With an endpoint that does not answer, and with none: the address book says which network it was.
+    for fork in [&gone, &format!("ethereum@{block}")] {
+        let (offline, code) = call(
+            home.path(),
+            "uniswap_execute_swap",
+            &wanted,
+            &["--fork", fork, "--book", &book, "--approve", "always"],
+        );
+        assert_eq!(code, 0, "{fork}: {offline}");
+        assert_eq!(result(&offline), result(&there), "{fork}");
+    }
     let (lacking, code) =
         call(home.path(), "uniswap_get_quote", &swap("LINK", "UNI", "1"), &["--fork", &gone, "--book", &book]);
     assert_eq!(code, 1, "{lacking}");
@@ -219,9 +226,28 @@ fn what_was_rehearsed_is_proposed_on_the_network_and_checked_there() {
         let (out, err, code) = run(bardo(home.path()).args(["call", "--from-rehearsal", id]).args(more));
         (serde_json::from_str::<Value>(&out).unwrap_or_else(|_| panic!("{out}{err}")), err, code)
     };
-    let (done, told, code) = propose(&["--rpc", &place, "--approve", "always"]);
+    // Nobody approves in advance what a Golem may have chosen, and no other chain gets it: neither a devnet of another id
+    // nor the built-in one.
+    let elsewhere = format!("base={}", devnet.url(1));
+    for (more, expected) in [
+        (vec!["--rpc", &place, "--approve", "always"], "remove it and approve the call on the terminal"),
+        (vec!["--rpc", &elsewhere], "the call was rehearsed on chain id 31337, but"),
+        (vec!["--network", "devnet"], "not on the built-in devnet"),
+    ] {
+        let (out, err, code) = run(bardo(home.path()).args(["call", "--from-rehearsal", id]).args(&more));
+        assert_eq!((code, out.as_str()), (2, ""), "{more:?}: {err}");
+        assert!(err.contains(expected), "{more:?}: {err}");
+    }
+    let (done, shown, code) = propose(&["--rpc", &place]);
     assert_eq!(code, 0, "{done}");
-    assert!(told.contains("what was rehearsed on ethereum at block"), "{told}");
+    for expected in [
+        "the live network ethereum (chain id 31337)",
+        "rehearsed by  you, at block",
+        "tool          uniswap_execute_swap",
+        "token_out     \"UNI\"",
+    ] {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
     assert_ne!(done["call_id"], rehearsed["call_id"]);
     assert_eq!(result(&done)[0], result(&rehearsed)[0]);
     let after = balance(devnet.url(0), &uni, FIRST);
@@ -229,7 +255,7 @@ fn what_was_rehearsed_is_proposed_on_the_network_and_checked_there() {
     // The network's own policy decides, not the result of the rehearsal.
     std::fs::write(home.path().join("policy-devnet.toml"), "preset = \"demo\"\nmax_single_trade_usd = \"1\"\n")
         .unwrap();
-    let (blocked, _, code) = propose(&["--rpc", &place, "--approve", "always"]);
+    let (blocked, _, code) = propose(&["--rpc", &place]);
     assert_eq!((code, &blocked["status"]), (3, &json!("blocked")), "{blocked}");
     assert_eq!(balance(devnet.url(0), &uni, FIRST), after);
     let (_, unknown, code) = run(bardo(home.path()).args(["call", "--from-rehearsal", "01JDKZZZZZZZZZZZZZZZZZZZZZ"]));

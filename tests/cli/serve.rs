@@ -235,6 +235,29 @@ async fn a_console_reaches_a_session_through_another_program() {
 }
 
 /// Another program's messages are shown until the session answers, and can neither draw nor command the terminal.
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_of_a_new_session_are_not_dropped_in_silence() {
+    let served = Served::start(tempfile::tempdir().unwrap());
+    // It has said by then on which network it is.
+    served.attach(Rights::Watch).await.ready().await;
+    for (variable, flags, named) in [
+        (None, vec!["--network", "base"], "--network"),
+        (None, vec!["--rpc", "ethereum=http://127.0.0.1:9"], "--rpc"),
+        (None, vec!["--brain", "operator"], "--brain"),
+        (Some(("BARDO_NETWORK", "base")), vec![], "BARDO_NETWORK"),
+        (Some(("BARDO_ACCOUNT", "main")), vec![], "BARDO_ACCOUNT"),
+    ] {
+        let (out, err, code) = run(bardo(served.home.path()).envs(variable).args(&flags));
+        assert_eq!((code, out.as_str()), (2, ""), "{flags:?}: {err}");
+        for part in ["a session on devnet is served from", named, "bardo attach", "bardo serve --end"] {
+            assert!(err.contains(part), "{flags:?} {variable:?}: {part}: {err}");
+        }
+    }
+    // An endpoint in the environment selects no network: the console attaches, and fails without a terminal.
+    let (_, err, _) = run(bardo(served.home.path()).env("BARDO_RPC_BASE", "http://127.0.0.1:9"));
+    assert!(err.contains("terminal"), "{err}");
+}
+
 #[test]
 fn messages_of_the_program_between_are_cleaned() {
     let home = tempfile::tempdir().unwrap();

@@ -30,6 +30,8 @@ async fn on_a_network_of_somebody_elses_no_show_is_played_and_a_lifespan_counts(
                 match &event.kind {
                     EventKind::GolemThought(thought) => thoughts.push(thought.text.to_string()),
                     EventKind::Vitals(vitals) => lifespans.push(vitals.lifespan_seconds),
+                    // It says that it waits.
+                    EventKind::GolemNow(now) if now.now.as_str() == "Waiting for you." && now.step.is_none() => {}
                     EventKind::Caption(_) | EventKind::GolemNow(_) | EventKind::ToolStart(_) => {
                         shown.push(event.kind.clone());
                     }

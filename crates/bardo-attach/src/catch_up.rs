@@ -5,13 +5,10 @@ use std::sync::Arc;
 
 use bardo_base::fabric::Event;
 use bardo_session::handle::{ReplayState, SessionInfo, SessionNews, SessionSnapshot, SessionSummary};
-use bardo_session::market::{BootStep, ChainSnapshot, EndpointsState, MarketUpdate, NetworkIdentity};
+use bardo_session::market::{
+    ACTIVITY_KEPT, BLOCKS_KEPT, BootStep, ChainSnapshot, EndpointsState, MarketUpdate, NetworkIdentity,
+};
 use bardo_session::questions::Question;
-
-/// Blocks that are kept per chain.
-const BLOCKS: usize = 240;
-/// Rows of activity that are kept per chain.
-const ACTIVITY: usize = 400;
 
 /// Latest state of everything that news replaces.
 #[derive(Debug, Default)]
@@ -87,7 +84,7 @@ impl CatchUp {
     }
 }
 
-/// Joins a chain's newest state with the blocks and activity that are known from before. A block with a known number
+/// Joins a chain's newest state with the blocks and activity that are known from before, as many as a console keeps. A block with a known number
 /// replaces that block and all later ones.
 fn joined(known: Option<ChainSnapshot>, new: &ChainSnapshot) -> ChainSnapshot {
     let Some(mut known) = known else { return new.clone() };
@@ -97,9 +94,9 @@ fn joined(known: Option<ChainSnapshot>, new: &ChainSnapshot) -> ChainSnapshot {
     }
     known.blocks.extend(new.blocks.iter().cloned());
     known.activity.extend(new.activity.iter().cloned());
-    let surplus = known.blocks.len().saturating_sub(BLOCKS);
+    let surplus = known.blocks.len().saturating_sub(BLOCKS_KEPT);
     known.blocks.drain(..surplus);
-    let surplus = known.activity.len().saturating_sub(ACTIVITY);
+    let surplus = known.activity.len().saturating_sub(ACTIVITY_KEPT);
     known.activity.drain(..surplus);
     ChainSnapshot { blocks: known.blocks, activity: known.activity, ..new.clone() }
 }

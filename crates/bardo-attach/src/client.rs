@@ -1,10 +1,10 @@
 //! A console's side of a connection.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt as _;
 use zeroize::Zeroizing;
@@ -19,6 +19,9 @@ use bardo_session::market::MarketUpdate;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Timeout for the greeting through another program, which may ask for a password.
 const PATIENCE_WITH_PASSWORD: Duration = Duration::from_secs(60);
+
+/// Maximum length of a session's greeting, in bytes.
+const MAX_GREETING: usize = 64 << 10;
 
 /// Reason that a console is not attached.
 #[derive(Debug, thiserror::Error)]
@@ -82,24 +85,14 @@ impl Connection {
         Self::greeted(stream, PATIENCE_WITH_PASSWORD, failed)
     }
 
-    /// Reads the session's greeting.
-    fn greeted(
+    /// Reads the session's greeting within `patience`, however many pieces it comes in.
+    pub(crate) fn greeted(
         stream: UnixStream,
         patience: Duration,
         failed: impl Fn(std::io::Error) -> AttachError,
     ) -> Result<Self, AttachError> {
-        let read = || -> std::io::Result<(Greeting, Vec<u8>)> {
-            stream.set_read_timeout(Some(patience))?;
-            let mut reading = BufReader::new(&stream);
-            let mut line = String::new();
-            if reading.by_ref().take(64 << 10).read_line(&mut line)? == 0 {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
-            }
-            let begun = reading.buffer().to_vec();
-            stream.set_read_timeout(None)?;
-            Ok((wire::parse(&line)?, begun))
-        };
-        match read().map_err(failed)? {
+        let greeting = first_line(&stream, patience).and_then(|(line, begun)| Ok((wire::parse(&line)?, begun)));
+        match greeting.map_err(failed)? {
             (Greeting::Welcome { rights }, begun) => Ok(Self { stream, rights, begun }),
             (Greeting::Refused { why }, _) => Err(AttachError::Refused(why)),
         }
@@ -171,14 +164,50 @@ impl Connection {
     }
 }
 
+/// Reads the first line, and the bytes that came with it. The other side gets `patience` for the whole line.
+fn first_line(stream: &UnixStream, patience: Duration) -> std::io::Result<(String, Vec<u8>)> {
+    let late = || {
+        let words = format!("no greeting came within {} s", patience.as_secs_f32());
+        std::io::Error::new(std::io::ErrorKind::TimedOut, words)
+    };
+    let deadline = Instant::now() + patience;
+    let (mut line, mut buffer) = (Vec::new(), [0; 4 << 10]);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(late());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let mut reading = stream;
+        let read = match reading.read(&mut buffer) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(late()),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        };
+        line.extend_from_slice(bytes);
+        if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
+            stream.set_read_timeout(None)?;
+            let begun = line.split_off(end + 1);
+            let line = String::from_utf8(line)
+                .map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error.utf8_error()))?;
+            return Ok((line, begun));
+        }
+        if line.len() > MAX_GREETING {
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "the greeting is too long"));
+        }
+    }
+}
+
 /// User id of the process on the other side.
 fn peer_uid(stream: &UnixStream) -> std::io::Result<u32> {
     let stream = stream.try_clone()?;
     stream.set_nonblocking(true)?;
     // The standard library does not report it yet; tokio's stream does, on a runtime.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let uid = runtime.block_on(async { tokio::net::UnixStream::from_std(stream)?.peer_cred().map(|peer| peer.uid()) });
-    uid
+    runtime.block_on(async { tokio::net::UnixStream::from_std(stream)?.peer_cred().map(|peer| peer.uid()) })
 }
 
 /// Returns a handle over a connection that has been greeted. Must be called on a tokio runtime.

@@ -1,6 +1,6 @@
 //! One session for several consoles. Every console receives the session's news; a reply goes to the console that asked.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -45,6 +45,17 @@ pub(crate) enum ToHub {
     },
     /// The process is to end.
     End(LeaveMode),
+}
+
+/// Ticket of a command, as its console knows it.
+#[derive(Debug, Clone, Copy)]
+struct ConsoleTicket {
+    console: u64,
+    own: u64,
+    /// True if the command requests an offer: its ticket goes on after the reply, with the offer and its result.
+    is_offer: bool,
+    /// True once the preview of an offer was sent.
+    is_previewed: bool,
 }
 
 struct Console {
@@ -100,8 +111,8 @@ pub struct Hub {
     catch_up: CatchUp,
     metrics: Metrics,
     consoles: HashMap<u64, Console>,
-    /// Console and its own ticket, by the ticket that the session knows.
-    tickets: HashMap<u64, (u64, u64)>,
+    /// Ticket of a console, by the ticket that the session knows.
+    tickets: BTreeMap<u64, ConsoleTicket>,
     last_ticket: u64,
 }
 
@@ -111,7 +122,7 @@ impl Hub {
             catch_up: CatchUp::default(),
             metrics,
             consoles: HashMap::new(),
-            tickets: HashMap::new(),
+            tickets: BTreeMap::new(),
             last_ticket: 0,
         }
     }
@@ -180,7 +191,7 @@ impl Hub {
     fn forget(&mut self, number: u64) {
         self.consoles.remove(&number);
         self.metrics.set_consoles(self.consoles.len());
-        self.tickets.retain(|_, (console, _)| *console != number);
+        self.tickets.retain(|_, ticket| ticket.console != number);
     }
 
     fn pass_on(&mut self, console: u64, command: FromConsole, commands: &mpsc::Sender<AddressedCommand>) {
@@ -190,12 +201,15 @@ impl Hub {
             return self.refuse(console, "this console is attached read-only");
         }
         let mut waits = None;
+        let is_offer = matches!(sent.command, SessionCommand::Offer { .. });
         if let Some(ticket) = sent.command.ticket_mut() {
-            if self.tickets.values().filter(|(of, _)| *of == console).count() >= OPEN_TICKETS {
+            let open = self.tickets.values().filter(|ticket| ticket.console == console && !ticket.is_previewed);
+            if open.count() >= OPEN_TICKETS {
                 return self.refuse(console, "this console waits for too many replies: try again when one has come");
             }
             self.last_ticket = self.last_ticket.wrapping_add(1);
-            self.tickets.insert(self.last_ticket, (console, *ticket));
+            let known = ConsoleTicket { console, own: *ticket, is_offer, is_previewed: false };
+            self.tickets.insert(self.last_ticket, known);
             *ticket = self.last_ticket;
             waits = Some(self.last_ticket);
         }
@@ -223,18 +237,33 @@ impl Hub {
         }
         self.catch_up.note(&message);
         self.metrics.note(&message);
-        // The last message about a ticket ends it.
-        let ends = matches!(message, SessionNews::Reply { .. } | SessionNews::Found { .. });
+        let replies = matches!(message, SessionNews::Reply { .. } | SessionNews::Found { .. });
         if let Some(ticket) = message.ticket_mut() {
-            let known = if ends { self.tickets.remove(ticket) } else { self.tickets.get(ticket).copied() };
-            let Some((console, own)) = known else { return };
-            *ticket = own;
-            return self.send(console, line(&message));
+            let Some(known) = self.tickets.get(ticket).copied() else { return };
+            if replies {
+                self.note_reply(*ticket, known);
+            }
+            *ticket = known.own;
+            return self.send(known.console, line(&message));
         }
         let line = line(&message);
         let all: Vec<u64> = self.consoles.keys().copied().collect();
         for console in all {
             self.send(console, line.clone());
+        }
+    }
+
+    /// Ends a ticket with its reply. That of an offer goes on once, for the offer's result; of those, the oldest end first.
+    fn note_reply(&mut self, number: u64, ticket: ConsoleTicket) {
+        if !ticket.is_offer || ticket.is_previewed {
+            self.tickets.remove(&number);
+            return;
+        }
+        self.tickets.insert(number, ConsoleTicket { is_previewed: true, ..ticket });
+        let offers = self.tickets.iter().filter(|(_, known)| known.console == ticket.console && known.is_previewed);
+        let offers: Vec<u64> = offers.map(|(number, _)| *number).collect();
+        for oldest in offers.iter().take(offers.len().saturating_sub(OPEN_TICKETS)) {
+            self.tickets.remove(oldest);
         }
     }
 

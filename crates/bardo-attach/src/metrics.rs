@@ -284,7 +284,7 @@ impl Metrics {
         match &event.kind {
             EventKind::ToolStart(start) => {
                 let mut known = self.known();
-                if let Some(call) = event.call_id.clone().filter(|_| known.tools.len() < OPEN_CALLS) {
+                if let Some(call) = event.call_id.filter(|_| known.tools.len() < OPEN_CALLS) {
                     known.tools.insert(call, start.tool_name.clone().into_owned());
                 }
             }

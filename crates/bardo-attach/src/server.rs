@@ -20,14 +20,16 @@ use bardo_session::handle::{LeaveMode, SessionHandle, SessionSummary};
 
 /// Timeout for a console that does not read what it is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Timeout for a console's greeting. It is short, because a connection without one takes a console's place.
+/// Timeout for a console's greeting.
 const GREETING: Duration = Duration::from_secs(2);
 /// Commands that a console may send within a second. Their results go to every console.
 const COMMANDS_PER_SECOND: u32 = 50;
 /// Timeout for consoles to receive the end of the session.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// Maximum number of connections.
-const CONNECTIONS: usize = 16;
+/// Maximum number of attached consoles.
+const CONSOLES: usize = 16;
+/// Maximum number of connections that have not sent their greeting. They take no console's place.
+const UNGREETED: usize = 64;
 /// Pause after an error of the listener, such as no free descriptor.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -48,8 +50,8 @@ pub async fn serve(
             }
         }
     });
-    let connected = Arc::new(AtomicUsize::new(0));
-    let accepting = tokio::spawn(accept(serving, to_hub, Arc::clone(&connected)));
+    let counts = ConnectionCounts::default();
+    let accepting = tokio::spawn(accept(serving, to_hub, counts.clone()));
     let metrics = Metrics::new();
     let measuring = figures.map(|listener| tokio::spawn(listener.serve(metrics.clone())));
     let summary = Hub::new(metrics).run(handle, from_server).await;
@@ -62,7 +64,7 @@ pub async fn serve(
     let _aborted = accepting.await;
     // Consoles receive what is queued for them, the summary last.
     let _late = timeout(FAREWELL, async {
-        while connected.load(Ordering::SeqCst) > 0 {
+        while counts.consoles.load(Ordering::SeqCst) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
@@ -70,7 +72,14 @@ pub async fn serve(
     summary
 }
 
-async fn accept(serving: Serving, to_hub: mpsc::Sender<ToHub>, connected: Arc<AtomicUsize>) {
+/// Numbers of open connections. Clones share them.
+#[derive(Debug, Clone, Default)]
+struct ConnectionCounts {
+    ungreeted: Arc<AtomicUsize>,
+    consoles: Arc<AtomicUsize>,
+}
+
+async fn accept(serving: Serving, to_hub: mpsc::Sender<ToHub>, counts: ConnectionCounts) {
     let token = Arc::new(serving.token.clone());
     for console in 1.. {
         let stream = loop {
@@ -82,10 +91,10 @@ async fn accept(serving: Serving, to_hub: mpsc::Sender<ToHub>, connected: Arc<At
                 }
             }
         };
-        let place = Slot::take(&connected);
-        let (token, to_hub) = (Arc::clone(&token), to_hub.clone());
+        let ungreeted = Slot::take(&counts.ungreeted, UNGREETED);
+        let (token, to_hub, counts) = (Arc::clone(&token), to_hub.clone(), counts.clone());
         tokio::spawn(async move {
-            if let Err(error) = attend(stream, console, place, &token, &to_hub).await {
+            if let Err(error) = attend(stream, console, (ungreeted, &counts), &token, &to_hub).await {
                 tracing::debug!(console, %error, "a console's connection ended");
             }
             let _ended = to_hub.send(ToHub::Gone { console }).await;
@@ -93,24 +102,21 @@ async fn accept(serving: Serving, to_hub: mpsc::Sender<ToHub>, connected: Arc<At
     }
 }
 
-/// Slot of a connection, released on drop; `None` inside if all are taken.
-struct Slot(Option<Arc<AtomicUsize>>);
+/// Slot of a connection, released on drop.
+struct Slot(Arc<AtomicUsize>);
 
 impl Slot {
-    fn take(connected: &Arc<AtomicUsize>) -> Self {
-        if connected.fetch_add(1, Ordering::SeqCst) < CONNECTIONS {
-            return Self(Some(Arc::clone(connected)));
-        }
-        connected.fetch_sub(1, Ordering::SeqCst);
-        Self(None)
+    /// Takes one of `most` slots; `None` if all are taken.
+    fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        // Dropped again if it is one too many.
+        let slot = Self(Arc::clone(taken));
+        (taken.fetch_add(1, Ordering::SeqCst) < most).then_some(slot)
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(connected) = &self.0 {
-            connected.fetch_sub(1, Ordering::SeqCst);
-        }
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -118,7 +124,7 @@ impl Drop for Slot {
 async fn attend(
     stream: UnixStream,
     console: u64,
-    slot: Slot,
+    (ungreeted, counts): (Option<Slot>, &ConnectionCounts),
     token: &Zeroizing<String>,
     to_hub: &mpsc::Sender<ToHub>,
 ) -> std::io::Result<()> {
@@ -127,8 +133,8 @@ async fn attend(
     let mut reading = BufReader::new(reading);
     let refusal = if peer != rustix::process::geteuid().as_raw() {
         Some("this session belongs to another user")
-    } else if slot.0.is_none() {
-        Some("too many consoles are attached")
+    } else if ungreeted.is_none() {
+        Some("too many connections wait for their greeting: try again in a moment")
     } else {
         None
     };
@@ -136,8 +142,11 @@ async fn attend(
         Some(why) => Err(why),
         None => greeting(&mut reading, token).await?,
     };
-    let rights = match greeted {
-        Ok(rights) => rights,
+    let slot = || Slot::take(&counts.consoles, CONSOLES).ok_or("too many consoles are attached");
+    let greeted = greeted.and_then(|rights| slot().map(|slot| (rights, slot)));
+    drop(ungreeted);
+    let (rights, _slot) = match greeted {
+        Ok(greeted) => greeted,
         Err(why) => {
             let refused = Greeting::Refused { why: SafeText::clean(why, 200) };
             timeout(PATIENCE, writing.write_all(wire::line_of(&refused)?.as_bytes())).await??;

@@ -11,16 +11,18 @@ use tokio::time::timeout;
 use super::place::{Place, PlaceError};
 use super::wire::{FromConsole, MAX_FROM_CONSOLE, Rights};
 use super::{AttachError, Connection, serve};
-use bardo_base::id::{GolemId, PermitId};
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
+use bardo_session::envelope::{CallStatus, ToolResponse};
 use bardo_session::handle::{
     AddressedCommand, LeaveMode, QueryResult, SessionCommand, SessionEnd, SessionHandle, SessionNews, SessionQuery,
     SessionSummary,
 };
-use bardo_session::market::{BlockRow, ChainSnapshot, MarketUpdate};
-use bardo_session::questions::{Confirmation, OperatorAnswer, QuestionKey};
+use bardo_session::market::{BlockRow, ChainSnapshot, MarketUpdate, MoneyKind};
+use bardo_session::questions::{Confirmation, OperatorAnswer, Question, QuestionKey, RequestSubject};
 
 /// A served session, and the test's end of it.
 struct Served {
@@ -147,6 +149,64 @@ async fn a_reply_reaches_the_console_that_asked_under_its_own_ticket() {
     assert_eq!(heard(&mut one).await, said("end"));
     assert_eq!(heard(&mut other).await, SessionNews::Found { ticket: 7, found: found("other") });
     assert_eq!(heard(&mut other).await, said("end"));
+}
+
+/// An offer comes after the preview's reply, and its result in a second reply.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offer_and_its_result_reach_the_console_that_asked() {
+    let mut served = Served::begin();
+    let (mut one, mut other) = (served.attach(Rights::Operate).await, served.attach(Rights::Operate).await);
+    let call_id = CallId::new(1);
+    let reply = |ticket| {
+        let error = ToolError::new(ErrorCode::ValidationFailed, "no");
+        let response = Box::new(ToolResponse::failed(call_id, CallStatus::Error, error));
+        SessionNews::Reply { ticket, response }
+    };
+    let offered = |ticket| SessionNews::Offered { ticket, question: Box::new(question()) };
+    let mut tickets = Vec::new();
+    // More offers than a console may keep: the oldest ends.
+    for own in 0..9 {
+        send(&one, SessionCommand::Offer { ticket: own, tool: "swap".into(), params: serde_json::json!({}) }).await;
+        let SessionCommand::Offer { ticket, .. } = served.command().await else { panic!() };
+        served.tell(reply(ticket)).await;
+        assert_eq!(heard(&mut one).await, reply(own));
+        served.tell(offered(ticket)).await;
+        assert_eq!(heard(&mut one).await, offered(own));
+        tickets.push(ticket);
+    }
+    served.tell(reply(tickets[0])).await;
+    served.tell(reply(tickets[8])).await;
+    assert_eq!(heard(&mut one).await, reply(8));
+    // The result is the last of it.
+    served.tell(reply(tickets[8])).await;
+    served.tell(said("end")).await;
+    assert_eq!(heard(&mut one).await, said("end"));
+    assert_eq!(heard(&mut other).await, said("end"));
+}
+
+fn question() -> Question {
+    Question {
+        key: QuestionKey::Own(1),
+        number: 1,
+        golem_id: GolemId::operator(),
+        call_id: None,
+        place: 1,
+        of: 1,
+        title: SafeText::clean("Leave paper", 20),
+        value: None,
+        money: MoneyKind::Play,
+        asked_at: 0,
+        ends_at: None,
+        passes_by_itself: false,
+        needs_password: false,
+        reasons: vec![],
+        changed: vec![],
+        revision: 0,
+        to_read: vec![],
+        confirm: None,
+        answers: vec![],
+        about: RequestSubject::LeavePaper,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -420,6 +480,59 @@ async fn no_console_floods_the_session_or_the_others() {
     for _ in 0..8 {
         assert!(matches!(served.command().await, SessionCommand::Look { .. }));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_without_a_greeting_take_no_consoles_place() {
+    let served = Served::begin();
+    let silent: Vec<UnixStream> = (0..40).map(|_| served.raw()).collect();
+    let mut consoles = Vec::new();
+    for _ in 0..16 {
+        consoles.push(served.attach(Rights::Watch).await);
+    }
+    let place = served.place.clone();
+    let attach = move || Connection::open(&place, Rights::Watch).map(drop).map_err(|error| error.to_string());
+    let refused = tokio::task::spawn_blocking(attach.clone()).await.unwrap().unwrap_err();
+    assert!(refused.contains("too many consoles are attached"), "{refused}");
+    // Its place is free again as soon as the session has noticed that a console left.
+    consoles.pop();
+    let freed = async {
+        while tokio::task::spawn_blocking(attach.clone()).await.unwrap().is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(WAIT, freed).await.unwrap();
+    drop(silent);
+}
+
+#[test]
+fn a_greeting_in_pieces_gets_one_deadline_for_all_of_them() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let trickle = std::thread::spawn(move || {
+        // Ends when the console has given up.
+        for _ in 0..250 {
+            if theirs.write_all(b" ").is_err() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let failed = |error| AttachError::Connection { socket: "it".to_owned(), error };
+    let error = Connection::greeted(ours, Duration::from_millis(300), failed).unwrap_err().to_string();
+    assert!(error.contains("no greeting came within 0.3 s"), "{error}");
+    trickle.join().unwrap();
+    // A greeting in two pieces, and what comes with it.
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let answer = std::thread::spawn(move || {
+        theirs.write_all(b"{\"welcome\":{\"rig").unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        theirs.write_all(b"hts\":\"watch\"}}\nmore").unwrap();
+    });
+    let connection = Connection::greeted(ours, WAIT, failed).unwrap();
+    answer.join().unwrap();
+    let mut copied = Vec::new();
+    connection.copy(std::io::empty(), &mut copied).unwrap();
+    assert!(copied.ends_with(b"\nmore"), "{}", String::from_utf8_lossy(&copied));
 }
 
 #[tokio::test(flavor = "multi_thread")]

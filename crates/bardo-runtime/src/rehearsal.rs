@@ -10,8 +10,8 @@ use std::sync::Arc;
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall as _;
 
-use super::data::DataFolder;
 use super::data::devnets::{DevnetError, DevnetNameError};
+use super::data::{DataError, DataFolder};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::clock::Clock;
@@ -69,6 +69,9 @@ pub enum RehearsalError {
     /// The endpoint cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The data folder cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// The block is not valid.
     #[error("--fork: {0}")]
     Block(SafeText),
@@ -178,7 +181,7 @@ pub async fn start(
     // A rehearsal with a data directory of its own uses the operator's cache.
     let shared = config.outer_data_dir.as_deref().unwrap_or_else(|| data.root()).join(FORKS);
     let cache = folder.as_ref().map_or(shared, |(_, folder)| folder.origin_cache());
-    data.create().map_err(|error| RehearsalError::Block(SafeText::clean(&error.to_string(), 200)))?;
+    data.create()?;
     let origin = Origin::open(plan, block, &cache, Arc::clone(&clock)).await?;
     let network = network_of(&origin);
     let stand_in =
@@ -274,6 +277,10 @@ fn build(
         let missing = chain.copy_holdings(holder, *stand_in, &holdings);
         let missing = missing.map_err(|reason| RehearsalError::Holdings { holder, reason })?;
         not_copied = missing.into_iter().filter_map(|place| names.get(place).cloned()).collect();
+    }
+    // What could not be read was taken as nothing on the way, and must not become what the stand-in holds.
+    if let Some(error) = origin.take_failure() {
+        return Err(error.into());
     }
     let instance = InstanceId::random();
     let kept = match (folder, network.rehearses) {

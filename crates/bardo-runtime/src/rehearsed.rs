@@ -1,7 +1,7 @@
 //! Records of what was done on a rehearsal, so that the operator can propose the same on the live network.
 //!
 //! ```text
-//! rehearsed/CALL_ID.json   tool, parameters and result of one write, with the live network and the block
+//! rehearsed/CALL_ID.json   actor, tool, parameters and result of one write, with the live network and the block
 //! ```
 //!
 //! A record is a suggestion and nothing more: the live call is made from the tool and the parameters alone, with a new
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::data::DataFolder;
 use super::rehearsal::Rehearsal;
-use bardo_base::id::CallId;
+use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::CapabilityTier;
 use bardo_base::{private, regular_file};
 use golem_chain::devnet::keep::replace;
@@ -38,6 +38,8 @@ const CHAIN_PARAMETERS: [&str; 4] = ["chain", "chain_id", "from_chain", "to_chai
 pub struct Rehearsed {
     /// Id of the call on the rehearsal.
     pub call_id: CallId,
+    /// Golem that made the call, or the operator.
+    pub golem_id: GolemId,
     /// Name of the tool.
     pub tool: String,
     /// Parameters of the call; chains are named as on the live network.
@@ -88,6 +90,7 @@ impl RehearsalRecorder {
         remove_oldest(&self.folder)?;
         let rehearsed = Rehearsed {
             call_id: call.call_id,
+            golem_id: call.golem_id.clone(),
             tool: call.meta.name.to_owned(),
             params: self.live_params(call.params),
             network: self.network.name.clone(),
@@ -159,4 +162,33 @@ fn remove_oldest(folder: &Path) -> io::Result<()> {
         fs::remove_file(path)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bardo_base::error::{ErrorCode, ToolError};
+    use golem_tools::ALL_TOOL_DEFS;
+
+    #[test]
+    fn a_record_names_the_golem_that_made_the_call() {
+        let home = tempfile::tempdir().unwrap();
+        let block = LiveBlock { chain_id: 8_453, number: 7, hash: Default::default(), timestamp: 9 };
+        let network = Network { rehearses: Some(block), ..Network::unknown("base", 31_337) };
+        let recorder = RehearsalRecorder { folder: home.path().join(REHEARSED), network, block };
+        let meta = &ALL_TOOL_DEFS.iter().find(|tool| tool.meta.name == "wallet_transfer_token").unwrap().meta;
+        let (call_id, golem_id): (CallId, GolemId) = (CallId::new(7), "ada".parse().unwrap());
+        let params = serde_json::json!({ "amount": "25", "chain_id": "31337" });
+        let failed =
+            ToolResponse::failed(call_id, CallStatus::Error, ToolError::new(ErrorCode::ValidationFailed, "no"));
+        let call = HookCall { call_id, golem_id: &golem_id, meta, params: &params };
+        recorder.after(call, &failed);
+        assert!(!recorder.folder.exists(), "a failed call is nothing to propose");
+        recorder.after(call, &ToolResponse { status: CallStatus::Success, ..failed });
+        let text = fs::read_to_string(path_of(&recorder.folder, call_id)).unwrap();
+        let record: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(record["golem_id"], "ada");
+        assert_eq!(record["tool"], "wallet_transfer_token");
+        assert_eq!(record["params"], serde_json::json!({ "amount": "25", "chain_id": "base" }));
+    }
 }

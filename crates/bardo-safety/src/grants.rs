@@ -13,6 +13,7 @@ use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::Violation;
 use bardo_base::model::{RuleName, SpenderRole};
+use golem_chain::devnet::PUBLIC_KEY_ACCOUNTS;
 use golem_chain::network::{AddressBook, BookSpender, Network, NetworkKind, by_id};
 
 /// Returns every address that may take tokens, even during one transaction of the plan only. Allowances of zero do not
@@ -81,10 +82,11 @@ fn may_take(framed: &SigningPayload, role: SpenderRole, spender: Address) -> boo
     framed.proposal().tool.may_allow(role) && (by_order_only || !role.by_signature_only())
 }
 
-/// Returns address book entries that the action would let take tokens, or would pay, against their role. No policy can
-/// allow these.
-pub fn violations(framed: &SigningPayload, book: &AddressBook) -> Vec<Violation> {
-    let mut violations = Vec::new();
+/// Returns address book entries that the action would let take tokens, or would pay, against their role, and accounts
+/// that anyone can empty. No policy can allow these.
+pub fn violations(framed: &SigningPayload, network: &Network) -> Vec<Violation> {
+    let book = &network.book;
+    let mut violations = with_public_keys(framed, network);
     for spender in spenders(framed) {
         let why = match book.spender(spender) {
             BookSpender::Unknown => continue,
@@ -112,4 +114,75 @@ pub fn violations(framed: &SigningPayload, book: &AddressBook) -> Vec<Violation>
         ));
     }
     violations
+}
+
+/// Returns accounts of the well-known development mnemonic that the action would pay or let take tokens. On devnets they
+/// are the usual counterparties. On a rehearsal the live network decides, so that the rehearsal shows the refusal.
+fn with_public_keys(framed: &SigningPayload, network: &Network) -> Vec<Violation> {
+    if network.rehearses.map_or(network.kind, |live| live.kind()) == NetworkKind::Devnet {
+        return Vec::new();
+    }
+    let own = framed.exposed();
+    let parties = [(RuleName::RecipientRole, receivers(framed)), (RuleName::SpenderRole, spenders(framed))];
+    let mut violations = Vec::new();
+    for (rule, addresses) in parties {
+        let is_public = |address: &&Address| PUBLIC_KEY_ACCOUNTS.contains(*address) && !own.contains(*address);
+        for address in addresses.iter().filter(is_public) {
+            violations.push(Violation::new(
+                rule,
+                "addresses whose keys are not public",
+                format_args!("{address} is a development account: its key is public, so anyone can take what it gets"),
+                "an address whose key only its owner has; no policy can allow this one",
+            ));
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{Bytes, U256, address};
+
+    use super::*;
+    use crate::proposal::{AllowanceBound, AllowanceKind, ProposalIntent};
+    use crate::sample;
+    use golem_chain::network::{LiveBlock, named};
+
+    const ME: Address = Address::repeat_byte(1);
+    /// Second and last account of the mnemonic, as Hardhat prints them.
+    const PUBLIC: [Address; 2] =
+        [address!("70997970C51812dc3A010C7d01b50e0d17dc79C8"), address!("8626f6940E2eb28930eFb4CeF49B2d1F2C9C1199")];
+
+    fn rules(account: Address, paid: Address, network: &Network) -> Vec<String> {
+        let mut proposal = sample::proposal(account, ProposalIntent::Transfer, sample::leg(paid, Bytes::new()));
+        proposal.recipients = vec![paid];
+        proposal.allowances = vec![AllowanceBound {
+            token: sample::token(Address::repeat_byte(2), "IN", 6),
+            spender: paid,
+            kind: AllowanceKind::Erc20,
+            at_most: U256::from(1),
+        }];
+        let framed = SigningPayload::new(sample::frame(proposal)).unwrap();
+        violations(&framed, network).iter().map(|one| one.rule.to_string()).collect()
+    }
+
+    #[test]
+    fn an_account_whose_key_is_public_gets_nothing_outside_devnets() {
+        let network = |name: &str| named().iter().find(|one| one.name == name).unwrap().clone();
+        let (base, sepolia) = (network("base"), network("sepolia"));
+        let block = |chain_id| LiveBlock { chain_id, number: 1, hash: B256::ZERO, timestamp: 1 };
+        let devnet = Network::devnet("ethereum", 31_337, AddressBook::default());
+        let rehearsal = Network::rehearsal(&base, 31_337, block(8_453));
+        let of_devnet = Network::rehearsal(&devnet, 31_338, block(31_337));
+        for paid in PUBLIC {
+            for live in [&base, &sepolia, &Network::unknown("mine", 77), &rehearsal] {
+                assert_eq!(rules(ME, paid, live), ["recipient_role", "spender_role"], "{paid} on {}", live.name);
+            }
+            for play in [&devnet, &of_devnet] {
+                assert_eq!(rules(ME, paid, play), [""; 0], "{paid} on {}", play.name);
+            }
+            assert_eq!(rules(paid, paid, &base), [""; 0], "the account itself");
+        }
+        assert_eq!(rules(ME, Address::repeat_byte(9), &base), [""; 0]);
+    }
 }

@@ -100,6 +100,7 @@ mod tests {
     use super::*;
     use alloy::consensus::transaction::SignerRecoverable;
     use alloy::primitives::address;
+    use golem_chain::devnet::PUBLIC_KEY_ACCOUNTS;
 
     #[test]
     fn development_accounts_are_the_well_known_ones() {
@@ -108,6 +109,13 @@ mod tests {
         assert_eq!(accounts[0].address(), address!("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"));
         assert_eq!(accounts[1].address(), address!("0x70997970C51812dc3A010C7d01b50e0d17dc79C8"));
         assert_eq!(accounts[9].address(), address!("0xa0Ee7A142d267C1f36714E4a8F75612F20a79720"));
+    }
+
+    #[test]
+    fn the_addresses_that_must_not_be_paid_elsewhere_are_those_of_the_mnemonic() {
+        let parent = MnemonicBuilder::from_phrase(MNEMONIC).build_parent_key().unwrap();
+        let derived: Vec<Address> = parent.children().take(20).map(|signer| signer.unwrap().address()).collect();
+        assert_eq!(derived, PUBLIC_KEY_ACCOUNTS);
     }
 
     #[test]

@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 use bardo_base::text::SafeText;
 use bardo_base::units::{TokenAmount, Usd};
 
+/// Maximum number of blocks that a console keeps per chain; more than any screen or sparkline shows.
+pub const BLOCKS_KEPT: usize = 256;
+/// Maximum number of activity rows that a console keeps.
+pub const ACTIVITY_KEPT: usize = 512;
+
 /// Kind of money that moves. Displays always show it in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MoneyKind {

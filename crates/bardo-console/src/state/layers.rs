@@ -457,6 +457,13 @@ impl State {
             return Vec::new();
         }
         match self.display.layers.last_mut() {
+            Some(Layer::Decision(decision))
+                if self.options.watch_only
+                    && decision.ended_at.is_none()
+                    && matches!(action, Action::Pick(_) | Action::MarkRead | Action::DoIt) =>
+            {
+                self.say("this console is read-only: answer in one that is not");
+            }
             Some(Layer::Decision(decision)) => {
                 let taken = decision.act(action, now, rows);
                 let number = decision.number;
@@ -567,7 +574,9 @@ impl State {
             }
             DecisionOutcome::Later if number == OFFER_NUMBER => {
                 self.display.layers.pop();
-                self.say("later: the offer stays open until it expires; a opens it again");
+                let words =
+                    format!("later: the offer stays open until it expires; {} opens it again", self.decide_key());
+                self.say(&words);
                 Vec::new()
             }
             DecisionOutcome::Later => {
@@ -600,10 +609,6 @@ impl State {
                 }
                 _ => Vec::new(),
             },
-            DecisionOutcome::Answer(_) if self.options.watch_only => {
-                self.say("this console is read-only: it cannot answer decisions");
-                Vec::new()
-            }
             DecisionOutcome::Answer(answer) => {
                 // The answer applies to the request as shown: a request that was simulated again has another key.
                 let shown = match self.display.layers.pop() {

@@ -8,16 +8,12 @@ use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, Usd};
 
 pub use bardo_session::market::{
-    ActivityKind, ActivityRow, BalanceRow, BlockRow, BootStep, ChainIdentity, ChainSnapshot, EndpointsState, FeedPrice,
-    MarketUpdate, MoneyKind, NetworkIdentity, PoolRow, PoolVersion, TokenRow,
+    ACTIVITY_KEPT, ActivityKind, ActivityRow, BLOCKS_KEPT, BalanceRow, BlockRow, BootStep, ChainIdentity,
+    ChainSnapshot, EndpointsState, FeedPrice, MarketUpdate, MoneyKind, NetworkIdentity, PoolRow, PoolVersion, TokenRow,
 };
 
-/// Maximum number of blocks kept per chain; more than any screen or sparkline shows.
-pub const BLOCKS_KEPT: usize = 256;
 /// Maximum number of prices kept per token for its sparkline.
 pub const PRICES_KEPT: usize = 64;
-/// Maximum number of activity rows kept.
-pub const ACTIVITY_KEPT: usize = 512;
 /// Maximum number of boot steps kept.
 pub const BOOT_STEPS_KEPT: usize = 256;
 

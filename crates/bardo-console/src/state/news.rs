@@ -12,9 +12,9 @@ use bardo_session::handle::{QueryResult, SessionCommand, SessionNews, SessionQue
 use bardo_session::market::MarketUpdate;
 use bardo_session::questions::{OFFER_NUMBER, Question};
 
-/// Number of events requested after a gap; as many as the screens can show.
+/// Number of events requested after a gap or when attaching; as many as the screens can show.
 const HISTORY_EVENTS: u64 = 20_000;
-/// Ticket of the history query after a gap. No screen uses it.
+/// Ticket of that history query. No screen uses it.
 const HISTORY_TICKET: u64 = 1;
 
 impl State {
@@ -41,7 +41,8 @@ impl State {
                 }
                 self.open_awaited();
                 if more && !self.display.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))) {
-                    self.say("a decision waits for you: press a to open it");
+                    let words = format!("a decision waits for you: press {} to open it", self.decide_key());
+                    self.say(&words);
                 }
                 self.follow_question();
             }
@@ -104,12 +105,13 @@ impl State {
 
     fn events(&mut self, events: &[Arc<Event>]) -> Vec<Effect> {
         let before = self.operator.alerts.back().cloned();
+        let began_before = self.began_before(events);
         self.take_in(events);
         let called = (self.operator.alerts.back() != before.as_ref()).then(|| self.call_for_attention()).flatten();
         if let Some(frozen) = &mut self.display.frozen {
             frozen.missed = frozen.missed.saturating_add(u64::try_from(events.len()).unwrap_or(u64::MAX));
         }
-        if self.session.feed.missed > 0 && !self.operator.history_asked {
+        if (began_before || self.session.feed.missed > 0) && !self.operator.history_asked {
             self.operator.history_asked = true;
             let query = SessionQuery::History { after: self.session.feed.last.saturating_sub(HISTORY_EVENTS) };
             return called
@@ -118,6 +120,12 @@ impl State {
                 .collect();
         }
         called.into_iter().collect()
+    }
+
+    /// Returns true if these are this console's first events of a served session that had some before.
+    fn began_before(&self, events: &[Arc<Event>]) -> bool {
+        let served = self.session.ready.as_ref().is_some_and(|ready| ready.served);
+        served && self.session.feed.last == 0 && events.first().is_some_and(|first| first.seq > 1)
     }
 
     fn take_in(&mut self, events: &[Arc<Event>]) {

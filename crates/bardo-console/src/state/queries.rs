@@ -121,6 +121,7 @@ impl State {
                 false
             }
             Action::Pause if watches && !replay => false,
+            Action::Pick(_) | Action::MarkRead | Action::DoIt if watches && row.context == Context::Decision => false,
             _ if row.context != Context::Page => true,
             Action::ReplayStep | Action::ReplayFaster | Action::ReplaySlower => replay,
             Action::Left | Action::Right => replay || self.display.screen.does(row.action),
@@ -144,6 +145,11 @@ impl State {
             return Context::Typing;
         }
         self.display.layers.last().map_or(Context::Page, Layer::context)
+    }
+
+    /// Keys that open a waiting decision. Where letters are text, `a` alone does not.
+    pub fn decide_key(&self) -> &'static str {
+        if self.types_on_screen() || self.display.prompt.is_some() { "Esc a" } else { "a" }
     }
 
     /// Returns true while a text field of the screen has the focus, so that letters are text.

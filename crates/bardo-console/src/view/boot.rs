@@ -52,7 +52,9 @@ impl Widget for BootView<'_> {
         rows(painter, words, &told);
         let above = (lines + 2).min(body.height);
         let list = Rect { y: body.y + above, height: body.height - above, ..body };
-        let room = usize::from(list.height).saturating_sub(usize::from(page.fault.is_some()));
+        let fault = page.fault.iter().map(|fault| Row::new("▲ ", Role::StateBad).then(fault.as_str(), Role::StateBad));
+        let fault = wrapped(fault.collect(), usize::from(list.width));
+        let room = usize::from(list.height).saturating_sub(fault.len());
         let skipped = page.boot.len().saturating_sub(room);
         let longest = page.boot.iter().map(|step| step.chain.width()).max().unwrap_or(0);
         let mut row = 0;
@@ -74,9 +76,8 @@ impl Widget for BootView<'_> {
             painter.pieces(line(list, row), &pieces);
             row += 1;
         }
-        if let Some(fault) = &page.fault {
-            painter.pieces(line(list, row), &[("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)]);
-        }
+        let above = row.min(list.height);
+        rows(painter, Rect { y: list.y + above, height: list.height - above, ..list }, &fault);
     }
 }
 

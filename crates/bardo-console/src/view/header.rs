@@ -134,6 +134,9 @@ fn groups(state: &State) -> Vec<Group> {
     if let Some((rank, words, role)) = brain(state) {
         groups.push(Group { rank, pieces: vec![(words.to_owned(), role)] });
     }
+    if state.session.ready.as_ref().is_some_and(|ready| ready.served) {
+        groups.push(Group { rank: 3, pieces: vec![("ATTACHED".to_owned(), Role::TextStrong)] });
+    }
     if state.options.watch_only {
         groups.push(Group { rank: 3, pieces: vec![("read-only".to_owned(), Role::TextDim)] });
     }
@@ -153,8 +156,7 @@ fn groups(state: &State) -> Vec<Group> {
     let waiting = state.session.questions.len();
     if waiting > 0 {
         let verb = if waiting == 1 { "WAITS" } else { "WAIT" };
-        // Where letters are text, `a` alone does not open the request.
-        let key = if state.types_on_screen() || state.display.prompt.is_some() { "Esc a" } else { "a" };
+        let key = state.decide_key();
         let told = [
             format!("‼ {waiting} {verb} FOR YOU ({key})"),
             format!("‼ {waiting} {verb} ({key})"),

@@ -115,6 +115,7 @@ fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
     let here = state.session.ready.as_ref().filter(|ready| question.is_some_and(|one| one.golem_id == ready.golem_id));
     let call = question.and_then(|question| state.session.feed.call(question.call_id?));
     DecisionModel {
+        read_only: state.options.watch_only,
         decision,
         name: here.map(|ready| ready.name.as_str()),
         network: state.session.page.network.as_ref().map(|network| network.name.as_str()),

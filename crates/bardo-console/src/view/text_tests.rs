@@ -18,8 +18,8 @@ use bardo_base::id::{CallId, PermitId};
 use bardo_base::model::{Check, Phase, StopLevel};
 use bardo_base::units::Usd;
 use bardo_session::handle::{
-    AllowanceState, AllowancesState, GrantState, ReplayControl, ReplayState, SessionCommand, SessionInfo, SessionNews,
-    SessionSnapshot, StopState,
+    AllowanceState, AllowancesState, GrantState, QueryResult, ReplayControl, ReplayState, SessionCommand, SessionInfo,
+    SessionNews, SessionQuery, SessionSnapshot, StopState,
 };
 use bardo_session::market::{BootStep, MarketUpdate, MoneyKind, NetworkIdentity};
 

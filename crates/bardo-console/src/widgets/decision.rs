@@ -104,6 +104,8 @@ pub struct DecisionModel<'a> {
     pub before: Option<&'a SafeText>,
     /// Resolution of the request; `None` while it waits, or if no event reports it.
     pub outcome: Option<&'a ApprovalResolved>,
+    /// True in a read-only console, which cannot answer.
+    pub read_only: bool,
     /// Moment for which the dialog is drawn.
     pub now: Moment,
     /// Machine time for the guard, in milliseconds since the Unix epoch. The session time of a scenario or a recording
@@ -340,13 +342,14 @@ fn draw(model: DecisionModel<'_>, painter: &mut Painter<'_>, area: Rect) {
     let mut y = bottom.saturating_sub(u16::try_from(foot_room + 1).unwrap_or(u16::MAX)).max(y);
     let how: &[StyledText] = match decision.ended_at {
         Some(_) => &[("This decision has ended".to_owned(), Role::Title)],
+        None if model.read_only => &[("Read-only: another console answers".to_owned(), Role::Title)],
         None => &[
             ("Letter picks, ".to_owned(), Role::Title),
             ("Enter".to_owned(), Role::Key),
             (" confirms".to_owned(), Role::Title),
         ],
     };
-    rule(painter, place, y, how, picked(decision));
+    rule(painter, place, y, how, picked(model));
     y += 1;
     put(painter, foot.get(foot_first..).unwrap_or(&[]), &mut y);
 }
@@ -358,9 +361,10 @@ fn rule(painter: &mut Painter<'_>, place: Rect, y: u16, title: &[StyledText], ri
     painter.division(place, y, title, &right, Role::DialogBorder);
 }
 
-fn picked(decision: &Decision) -> Vec<StyledText> {
+fn picked(model: DecisionModel<'_>) -> Vec<StyledText> {
+    let decision = model.decision;
     match decision.picked {
-        None if decision.ended_at.is_some() => Vec::new(),
+        None if decision.ended_at.is_some() || model.read_only => Vec::new(),
         None => vec![("nothing is picked".to_owned(), Role::TextDim)],
         Some(kind) => vec![
             (format!("picked: {} · ", words(kind)), Role::StateCare),
@@ -580,6 +584,7 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
         };
         let letter = offered.kind.letter();
         row = match &offered.why_not {
+            _ if model.read_only => row.then(format!("-{letter}- {word}  "), Role::TextDim),
             Some(_) => row.then(format!("-{letter}- {word}  "), Role::TextDim),
             None if decision.picked == Some(offered.kind) => row.then(format!("▸{letter} {word}  "), Role::Selection),
             None => row.then(letter.to_string(), Role::Key).then(format!(" {word}  "), Role::Dialog),
@@ -598,6 +603,9 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
 /// Message about the last key, or about the remaining guard time.
 fn said(model: DecisionModel<'_>) -> Option<String> {
     let decision = model.decision;
+    if model.read_only {
+        return None;
+    }
     let left = decision.acts_from().map(|from| from.saturating_sub(model.clock));
     let soon = match left {
         Some(0) => None,
@@ -644,7 +652,10 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         if let (Some(AnswerKind::Smaller), RequestSubject::Action(action)) = (decision.picked, &question.about)
             && let Some((amount, symbol)) = &action.amount
         {
-            rows.push(Row::new(format!("less than {amount} {symbol}; it is prepared and asked again"), Role::TextDim));
+            let words = format!(
+                "less than {amount} {symbol}; it is prepared again, and goes ahead at once if it needs no approval then"
+            );
+            rows.push(Row::new(words, Role::TextDim));
         }
         let first = match form.fields.len() {
             0 | 1 => Row::default(),
@@ -666,6 +677,7 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
                 let letter = offered.kind.letter();
                 match &offered.why_not {
                     // Struck out with characters, because not every terminal supports the attribute.
+                    _ if model.read_only => vec![(format!("-{letter}- {}", words(offered.kind)), Role::TextDim)],
                     Some(_) => vec![(format!("-{letter}- {}", words(offered.kind)), Role::TextDim)],
                     None if chosen => vec![(format!("▸{letter} {}", words(offered.kind)), Role::Selection)],
                     None => {

@@ -226,6 +226,10 @@ fn what_has_no_room_is_counted_and_what_is_wide_goes_on_below() {
     assert!(!whole.contains("more line"), "{whole}");
     let short = text_of(&drawn(&swap, 58, 8));
     assert!(short.contains("more lines"), "{short}");
+    // What was paid and received stays before the steps that led there.
+    for figure in ["4.25 → 4 ", "−0.25", "6,120 → 6,972.37", "+852.37"] {
+        assert!(short.contains(figure), "{figure}: {short}");
+    }
     // Every word of the wide card is also on the narrow one.
     for (widget, state, card) in samples::cards() {
         let words = |width: u16| {
@@ -278,7 +282,7 @@ proptest! {
                 4 => {
                     let all = samples::decisions();
                     let (_, decision) = &all[which % all.len()];
-                    let model = DecisionModel { decision, name: Some("Ada"), network: Some("devnet"), before: None, outcome: None, now, clock: now.millis };
+                    let model = DecisionModel { decision, name: Some("Ada"), network: Some("devnet"), before: None, outcome: None, read_only: false, now, clock: now.millis };
                     painter.render(DecisionDialog::new(model, painter.theme), area);
                 }
                 0 => painter.render(LineChart::new(&samples::chart(), painter.theme, now), area),
@@ -342,6 +346,7 @@ fn decided(state: &str, (width, height): (u16, Option<u16>)) -> String {
     let before = (state == "changed").then_some(&before);
     let resolved = samples::outcome(state);
     let model = DecisionModel {
+        read_only: false,
         decision: &decision,
         name: Some("Ada"),
         network: Some("devnet"),
@@ -374,6 +379,7 @@ fn a_decisions_keys_are_guarded_by_the_machines_time_and_not_by_a_shows() {
     let long_ago = Moment { millis: 1_000, motion: true };
     let told = |clock| {
         let model = DecisionModel {
+            read_only: false,
             decision: &decision,
             name: None,
             network: Some("devnet"),
@@ -499,6 +505,7 @@ fn what_is_signed_is_told_with_times_and_units_and_raw_on_demand() {
     decision.follow(&question);
     let shown = |decision: &Decision| {
         let model = DecisionModel {
+            read_only: false,
             decision,
             name: Some("Ada"),
             network: Some("devnet"),

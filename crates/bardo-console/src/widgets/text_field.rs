@@ -4,6 +4,7 @@
 //! Pasted text arrives as [`SafeText`], so nothing typed or pasted can act on the terminal. A password is never typed
 //! into it, because the library keeps a history of all edits.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use ratatui_textarea::{CursorMove, DataCursor, TextArea};
@@ -16,6 +17,8 @@ use bardo_base::text::SafeText;
 const LONGEST: usize = 400;
 /// Number of edits that can be undone. A typed character is one edit.
 const EDITS_KEPT: usize = 1_000;
+/// Number of cursor motions that separate what is undone at once.
+const MOTIONS_KEPT: usize = 100;
 
 /// Text with a cursor, a selection and a history.
 #[derive(Debug, Clone)]
@@ -23,6 +26,8 @@ pub struct TextField {
     area: TextArea<'static>,
     /// Maximum length, in characters.
     longest: usize,
+    /// Texts in which the cursor was moved, the newest last. Undo and redo stop at each of them.
+    moved_in: VecDeque<String>,
 }
 
 impl Default for TextField {
@@ -51,7 +56,7 @@ impl TextField {
         let mut area = TextArea::new(vec![one_line(text).take(longest).collect()]);
         area.set_max_histories(EDITS_KEPT);
         area.move_cursor(CursorMove::End);
-        Self { area, longest }
+        Self { area, longest, moved_in: VecDeque::new() }
     }
 
     /// Text as typed.
@@ -152,12 +157,28 @@ impl TextField {
 
     /// Moves the cursor without a selection.
     fn go(&mut self, to: CursorMove) {
+        self.note_motion();
         self.area.cancel_selection();
         self.area.move_cursor(to);
     }
 
+    /// Separates what was typed before a motion from what is typed after it.
+    fn note_motion(&mut self) {
+        if self.moved_in.back().is_none_or(|text| text != self.text()) {
+            self.moved_in.push_back(self.text().to_owned());
+            let surplus = self.moved_in.len().saturating_sub(MOTIONS_KEPT);
+            self.moved_in.drain(..surplus);
+        }
+    }
+
+    /// Returns true if the cursor was moved in the present text.
+    fn was_moved_in(&self) -> bool {
+        self.moved_in.iter().any(|text| text == self.text())
+    }
+
     /// Moves the cursor and extends the selection, or begins one.
     fn select(&mut self, to: CursorMove) {
+        self.note_motion();
         if !self.area.is_selecting() {
             self.area.start_selection();
         }
@@ -179,11 +200,15 @@ impl TextField {
         self.area.delete_str(count);
     }
 
-    /// Undoes the last edit. Typed characters are undone word by word, each word with the blank before it.
+    /// Undoes the last edit. Typed characters are undone word by word, each word with the blank before it, and never
+    /// beyond a motion of the cursor.
     fn undo(&mut self) {
         loop {
             let before = self.text().to_owned();
-            if !self.area.undo() || added(self.text(), &before, self.cursor()).is_none_or(char::is_whitespace) {
+            if !self.area.undo()
+                || added(self.text(), &before, self.cursor()).is_none_or(char::is_whitespace)
+                || self.was_moved_in()
+            {
                 return;
             }
         }
@@ -202,7 +227,7 @@ impl TextField {
                 self.area.undo();
                 return;
             }
-            if added.is_none() {
+            if added.is_none() || self.was_moved_in() {
                 return;
             }
             first = false;
@@ -294,6 +319,21 @@ mod tests {
         assert!(field.clear());
         press(&mut field, &[undo]);
         assert_eq!(field.text(), "one twothree four", "a cleared text comes back");
+    }
+
+    #[test]
+    fn a_motion_of_the_cursor_separates_what_is_undone() {
+        let mut field = typed("one");
+        press(&mut field, &[Key::plain(KeyCode::Home), Key::char('x'), Key::char('y')]);
+        // There and back again is a motion too.
+        press(&mut field, &[Key::plain(KeyCode::Left), Key::plain(KeyCode::Right), Key::char('z')]);
+        assert_eq!(field.text(), "xyzone");
+        for (key, texts) in [('_', ["xyone", "one", "", ""]), ('r', ["one", "xyone", "xyzone", "xyzone"])] {
+            for text in texts {
+                press(&mut field, &[Key::ctrl(key)]);
+                assert_eq!(field.text(), text);
+            }
+        }
     }
 
     #[test]

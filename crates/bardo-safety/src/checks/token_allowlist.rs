@@ -132,7 +132,7 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
     let mut found = Violations { violations: Vec::new(), tokens: false };
     who_and_what(framed, rules, &mut found);
     if let Some(network) = context.network {
-        found.violations.extend(grants::violations(framed, &network.book));
+        found.violations.extend(grants::violations(framed, network));
     }
     if !facts.takes_back() {
         tokens(framed, facts, rules, &mut found);

@@ -245,7 +245,9 @@ impl ChainPlan {
                 Err(unknown(UnknownChain::Name { asked, nearest: None, known }))
             }
             Err(NetworkPlanError::NoEndpoint { .. }) => {
-                let network = resolve(&fork.network, named()).map_err(unknown)?.clone();
+                let (described, _) = find_all_chains(live)?;
+                let network = resolve(&fork.network, &described).or_else(|_| resolve(&fork.network, named()));
+                let network = network.map_err(unknown)?.clone();
                 Ok(Self { name: network.name.clone(), network: Some(network), chain_id: None, endpoints: Vec::new() })
             }
             Err(error) => Err(error),

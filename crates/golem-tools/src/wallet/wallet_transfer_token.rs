@@ -122,8 +122,9 @@ impl WriteTool for WalletTransferToken {
     type Plan = TransferPlan;
 
     fn example() -> Value {
+        // The key of this devnet account is public, so the example names the devnet's chain by its id.
         json!({"token": "USDC", "recipient": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "amount": "25",
-            "chain_id": "ethereum"})
+            "chain_id": 31337})
     }
 
     async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, TransferPlan), ToolError> {

@@ -84,6 +84,8 @@ impl Planner {
                 continue;
             }
             let step = u32::try_from(number).ok().zip(u32::try_from(scenario.steps.len()).ok());
+            // A single step has no progress to show.
+            let step = step.filter(|(_, of)| *of > 1);
             let missed = self.beat(&scenario.name, beat, begun, step).await;
             self.played.send_modify(|played| {
                 played.missed.extend(missed.map(|missed| format!("beat {number} at {} s: {missed}", beat.at)));

@@ -151,7 +151,12 @@ fn delegation(known: &ScreenContext<'_>) -> Option<String> {
 /// Rows of the current and the next step. `narrow` means that there is no frame to show the labels and the delegation.
 fn plain_rows(known: &ScreenContext<'_>, narrow: bool) -> Vec<Row> {
     let Some(now) = &known.feed.now else {
-        let words = if known.watch_only { "No Golem runs here: this console is read-only." } else { "Starting." };
+        let attached = known.ready.is_some_and(|ready| ready.served);
+        let words = match (attached, known.watch_only) {
+            (true, _) => "Nothing was reported yet.",
+            (false, true) => "No Golem runs here: this console is read-only.",
+            (false, false) => "Starting.",
+        };
         return vec![Row::new(words, Role::TextDim), Row::default()];
     };
     // Without a frame, the first line carries the label.

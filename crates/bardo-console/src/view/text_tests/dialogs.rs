@@ -310,3 +310,43 @@ fn a_question_of_a_screen_that_was_covered_is_before_the_reader_anew() {
         }
     }
 }
+
+#[test]
+fn an_attached_console_says_so_and_claims_nothing_about_its_golem() {
+    for (served, watch_only) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut state = running(120, 40, &text("Selling."));
+        let SessionNews::Ready(mut info) = ready() else { panic!() };
+        info.served = served;
+        news(&mut state, SessionNews::Ready(info));
+        state.options.watch_only = watch_only;
+        state.session.feed.now = None;
+        let words = shown(&state);
+        assert_eq!(words.contains("ATTACHED"), served, "{words}");
+        assert_eq!(words.contains("No Golem runs here"), watch_only && !served, "{words}");
+        assert_eq!(words.contains("Starting."), !watch_only && !served, "{words}");
+        assert_eq!(words.contains("Nothing was reported yet."), served, "{words}");
+    }
+}
+
+#[test]
+fn a_read_only_decision_offers_no_answer_and_says_why() {
+    let mut state = deciding(120, 50, &text("Buy UNI"));
+    let words = shown(&state);
+    assert!(words.contains(" r refuse, say why") && words.contains("Letter picks"), "{words}");
+    state.options.watch_only = true;
+    let words = shown(&state);
+    for struck in ["-a- approve once", "-r- refuse, say why", "-h- refuse and STOP everything"] {
+        assert!(words.contains(struck), "{struck}: {words}");
+    }
+    assert!(words.contains("Read-only: another console answers") && !words.contains("Letter picks"), "{words}");
+    for absent in ["nothing is picked", "keys act in", "a approve once  s", "Enter confirm", "Space mark read"] {
+        assert!(!words.contains(absent), "{absent}: {words}");
+    }
+    state.update(Input::Time(state.clock.now_millis + 5_000));
+    key(&mut state, 'r');
+    let words = shown(&state);
+    assert!(words.contains("read-only: answer in one that is not") && !words.contains("picked:"), "{words}");
+    // Moving and looking work as ever.
+    key(&mut state, 'd');
+    assert!(shown(&state).contains("Call 1 of 1"), "{}", shown(&state));
+}

@@ -193,3 +193,43 @@ fn a_gap_in_the_log_is_a_line_of_its_own_that_the_keys_go_past() {
     }
     assert_eq!(passed, ["Step 13", "missed 2", "Step 12", "Step 11", "Step 10"]);
 }
+
+#[test]
+fn an_attached_console_asks_for_what_happened_before_and_shows_it() {
+    let phase = |seq: u64| {
+        let changed = PhaseChanged { from: Phase::Cautious, to: Phase::Thriving, why: text(&format!("reason {seq}")) };
+        let golem_id = "ada".parse().unwrap();
+        Arc::new(Event {
+            seq,
+            at: 1_700_000_000_000 + seq,
+            golem_id,
+            call_id: None,
+            kind: EventKind::PhaseChanged(changed),
+        })
+    };
+    for (served, first) in [(true, 5), (true, 1), (false, 5)] {
+        let mut state = State::new(Size { width: 120, height: 40 }, 1_700_000_000_000, true);
+        let SessionNews::Ready(mut info) = ready() else { panic!() };
+        info.served = served;
+        news(&mut state, SessionNews::Ready(info));
+        let effects = state.update(Input::News(Box::new(SessionNews::Events(vec![phase(first)]))));
+        let asked: Vec<_> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Send(sent) => Some(&sent.command),
+                _ => None,
+            })
+            .collect();
+        let [SessionCommand::Look { ticket, query }] = asked[..] else {
+            assert!(asked.is_empty() && !(served && first > 1), "{served} {first}: {asked:?}");
+            continue;
+        };
+        assert_eq!((served, first, query), (true, 5, &SessionQuery::History { after: 0 }));
+        let found = QueryResult::History { events: (1..=5).map(phase).collect(), last: 5, complete: true };
+        news(&mut state, SessionNews::Found { ticket: *ticket, found: Box::new(found) });
+        assert_eq!((state.session.feed.last, state.session.feed.lines.len()), (5, 5));
+        // It asks once.
+        assert!(state.update(Input::News(Box::new(SessionNews::Events(vec![phase(6)])))).is_empty());
+        assert_eq!(state.session.feed.lines.len(), 6);
+    }
+}

@@ -125,6 +125,8 @@ impl Decision {
         if self.ended_at.is_none() {
             self.ended_at = Some(now);
             (self.picked, self.again, self.raw) = (None, false, false);
+            // The dialog may stay open for hours, and other typed text is shown as not sent.
+            self.secret.clear();
             self.hint = None;
         }
     }

@@ -164,7 +164,9 @@ impl SwapModel {
             );
         }
         rows.push(self.comparison(result));
-        rows
+        // Once it is over, what came of it matters more than its steps; before, where the money is.
+        let keep = self.call.status.is_over();
+        rows.into_iter().map(|row| Row { keep, ..row }).collect()
     }
 
     /// Row that compares the received amount with the quote, with the minimum and the gas.

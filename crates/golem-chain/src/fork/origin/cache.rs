@@ -10,7 +10,7 @@
 
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -31,6 +31,8 @@ use bardo_base::{private, regular_file};
 const MAGIC: &[u8] = b"bardo fork cache 1\n";
 /// Maximum size of a file, in bytes; later values are not stored.
 const MAX_FILE: u64 = 256 << 20;
+/// Maximum length of a file up to the end of its header, in bytes.
+const MAX_BEGIN: u64 = 64 << 10;
 /// Maximum number of cache files in a folder; the oldest unused ones are removed.
 const MAX_FILES: usize = 24;
 /// Extension of a cache file.
@@ -106,11 +108,18 @@ pub fn cached_blocks(folder: &Path) -> Result<Vec<CachedBlock>, CacheError> {
         let named = path.file_stem().and_then(|name| name.to_str()).and_then(|name| name.split_once('-'));
         let Some((chain_id, hash)) = named else { continue };
         let (Ok(chain_id), Ok(hash)) = (chain_id.parse(), hash.parse::<B256>()) else { continue };
-        let Ok(bytes) = regular_file::read(&path, MAX_FILE) else { continue };
-        let Ok((header, _)) = read_header(&path, hash, &bytes) else { continue };
+        let Ok(begin) = read_begin(&path) else { continue };
+        let Ok((header, _)) = read_header(&path, hash, &begin) else { continue };
         found.push(CachedBlock { chain_id, number: header.number, hash, timestamp: header.timestamp, path });
     }
     Ok(found)
+}
+
+/// Reads the part of a cache file that contains the header.
+fn read_begin(path: &Path) -> io::Result<Vec<u8>> {
+    let mut begin = Vec::new();
+    regular_file::open(path)?.take(MAX_BEGIN).read_to_end(&mut begin)?;
+    Ok(begin)
 }
 
 /// Reads the cache file of a block; `None` if there is none.

@@ -513,3 +513,18 @@ fn what_is_as_good_again_as_it_was_is_not_said_to_be_worse_any_more() {
     assert!(decision.changed.is_empty(), "{:?}", decision.changed);
     assert_eq!(decision.picked, Some(AnswerKind::Once), "what is better takes nothing back");
 }
+
+#[test]
+fn a_request_that_ends_leaves_no_password_behind() {
+    let asked = Question { needs_password: true, ..question() };
+    for ends in [false, true] {
+        let mut decision = shown(&asked);
+        decision.act(Action::Pick(AnswerKind::Once), 10 + GUARD_MILLIS, 40);
+        assert!(decision.typing(), "the password has a field");
+        "secret".chars().for_each(|letter| decision.type_key(Key::char(letter), 20 + GUARD_MILLIS));
+        if ends {
+            decision.end(30 + GUARD_MILLIS);
+        }
+        assert_eq!(decision.take_password().is_none(), ends);
+    }
+}
