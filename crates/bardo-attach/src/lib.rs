@@ -7,10 +7,10 @@
 //! | `server` | accepts consoles: owner's user id, token, limits |
 //! | `hub` | one session for several consoles: news for all, replies for one |
 //! | `catch_up` | state that a console needs to begin with |
-//! | `client` | a console's side: a [`Handle`](bardo_session::handle::Handle) over a connection |
+//! | `client` | a console's side: a [`SessionHandle`](bardo_session::handle::SessionHandle) over a connection |
 //!
 //! Every line is one JSON object. A console sends a [`wire::Hello`] and receives a [`wire::Greeting`]; from then on it
-//! sends [`wire::FromConsole`] and receives [`News`](bardo_session::handle::News).
+//! sends [`wire::FromConsole`] and receives [`SessionNews`](bardo_session::handle::SessionNews).
 #![cfg(unix)]
 #![forbid(unsafe_code)]
 #![cfg_attr(

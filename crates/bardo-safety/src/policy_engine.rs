@@ -1,5 +1,5 @@
 //! Interface of the operator's rules: the pipeline's access to policy, stop file and ledger. Every answer is based on a
-//! signing payload and facts, never on a tool's claims.
+//! signing payload and check inputs, never on a tool's claims.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -9,7 +9,7 @@
 //! | `declared` | faults that show without a simulation |
 //! | `figures` | amounts in faults, for display |
 //! | `order` | faults of an order, and its worst settlement |
-//! | `told` | simulation results for display and the audit log |
+//! | `balance_changes` | simulation results for display and the audit log |
 //!
 //! An account that a signature exposes (account, signer, payer) must not lose, gain, allow or set anything that the
 //! proposal does not declare.

@@ -1,4 +1,4 @@
-//! Cues of a scenario: events around the Golem on a devnet in this process. A cue never answers a request that a person
+//! Events around the Golem in a scenario (`[[cue]]`), on a devnet in this process. An event never answers a request that a person
 //! could answer.
 
 use std::collections::VecDeque;

@@ -438,8 +438,8 @@ impl ApprovalQueue {
         self.notify_watchers();
     }
 
-    /// Answers the open request that has `permit_id`. An approval must satisfy the request's [`Requirement`], whatever
-    /// its source. A rejection, or an edit, is also accepted for an earlier permit of the same request: it does not
+    /// Answers the open request that has `permit_id`. An approval must satisfy the request's
+    /// [`ApprovalRequirement`], whatever its source. A rejection, or an edit, is also accepted for an earlier permit of the same request: it does not
     /// depend on the figures that were shown.
     ///
     /// # Errors

@@ -196,10 +196,10 @@ fn signed(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<
 }
 
 /// Adds a violation if `until`, in seconds since the Unix epoch, exceeds the policy's maximum time. The time counts
-/// from [`Times::moment`]. An endpoint that claims a later block than the machine's clock can explain extends no order:
+/// from [`BlockTimes::moment`]. An endpoint that claims a later block than the machine's clock can explain extends no order:
 /// `checks::clocks` lets only exits by a swap, and revocations, pass then.
 ///
-/// [`Times::moment`]: bardo_base::clock::Times::moment
+/// [`BlockTimes::moment`]: bardo_base::clock::BlockTimes::moment
 fn lasts(until: u64, what: &str, facts: &CheckInputs, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
     let most = context.policy.rules().max_allowance_seconds.0;
     let now = context.network.map_or(facts.now_millis / 1_000, |network| facts.times(network).moment());

@@ -9,9 +9,10 @@
 //! | `auction` | on-chain state of a UniswapX order, and its card |
 //! | `bridge` | state of a bridge order on both chains, and its card |
 //! | `depth` | the confirmed block from which an end is read |
-//! | `reach` | time at which a falling price reaches a bid |
-//! | `ending` | comparison with the expected outcome, and the audit log |
-//! | `handing_in` | submission of each order, once, and withdrawal of unseen orders |
+//! | `price_time` | time at which a falling price reaches a bid |
+//! | `order_end` | comparison with the expected outcome, and the audit log |
+//! | `submission` | submission of each order, once, and withdrawal of unseen orders |
+//! | `fill_amounts` | amounts that a fill brought for one order of several |
 //! | `state` | status of an order, auction or bridge |
 //!
 //! Not here: the decision to sign (see `pipeline`), and the services themselves.

@@ -3,16 +3,19 @@
 //! | file | contents |
 //! |---|---|
 //! | `capability` | permission to sign one transaction or order |
-//! | `view` | chain state read on one block for one decision |
-//! | `assess` | facts, verdicts and simulation on one block |
+//! | `chain_view` | chain state read on one block for one decision |
+//! | `assess` | check inputs, verdicts and simulation on one block |
+//! | `disputes` | actions that may be signed although endpoints contradict each other |
+//! | `parties` | recipients and spenders that are new, or resemble a known one |
+//! | `consent` | required consent, and whether the given consent suffices |
 //! | `preview` | proposal to permit |
 //! | `commit` | permit to reserved spending and an allocated nonce |
 //! | `sign` | signs one transaction, compares it with its payload, stores it |
-//! | `turn` | account lock: one commit per account at a time, across all processes on a ledger |
+//! | `account_lock` | account lock: one commit per account at a time, across all processes on a ledger |
 //! | `plan` | runs a plan's transactions in order; revokes its allowances if it stops early |
 //! | `paper` | paper-mode actions: counted and stored, never signed |
 //! | `order` | signs an order that fillers settle, and submits it |
-//! | `way` | open orders for the same pair |
+//! | `open_orders` | open orders for the same pair |
 //! | `outbid` | replaces a pending transaction with higher fees, within the payload's gas bound |
 //! | `settle` | receipts, on-chain outcome, final ledger entry |
 //! | `recover` | work that an ended process left unfinished |

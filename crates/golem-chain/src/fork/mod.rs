@@ -11,10 +11,10 @@
 //! | `outcome` | results of a simulation |
 //! | `revert` | revert reasons as text |
 //! | `machine` | revm over layers of state |
-//! | `shift` | initial balances that differ from the chain's |
+//! | `balance_delta` | initial balances that differ from the chain's |
 //! | `run` | one run of a plan, and its effort limits |
-//! | `candidates`, `question`, `trail` | queries about possible changes |
-//! | `changes`, `silence` | changes by the query results, their accounting, and unanswered queries |
+//! | `candidates`, `ownership_query`, `storage_trace` | queries about possible changes |
+//! | `changes`, `unanswered` | changes by the query results, their accounting, and unanswered queries |
 //! | `source`, `remote`, `pinned` | blocks to pin, state over JSON-RPC |
 //! | `holdings` | copying what an account holds to a stand-in |
 //! | `origin` | the block that a local chain continues from, with a cache on disk |

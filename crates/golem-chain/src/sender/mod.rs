@@ -13,7 +13,7 @@
 //! | `record` | signed bytes and their state on disk |
 //! | `fault` | classes of send failures and their treatment |
 //! | `send`, `relay` | submission to the endpoints, or to a private relay alone |
-//! | `watch`, `spent` | receipts, confirmations, and nonces used by other transactions |
+//! | `watch`, `nonce_use` | receipts, confirmations, and nonces used by other transactions |
 
 mod fault;
 mod fees;

@@ -8,9 +8,9 @@
 //! |---|---|
 //! | `reading` | reads, within their time budget |
 //! | `writing` | writes: prepared by the tool, then run through the safety pipeline |
-//! | `holding` | writes in two steps: previewed, and later committed by their permit |
-//! | `told` | previews and transactions as JSON |
-//! | `ending` | envelopes and final events |
+//! | `offer` | writes in two steps: previewed, and later committed by their permit |
+//! | `to_json` | previews and transactions as JSON |
+//! | `call_end` | envelopes and final events |
 
 mod call_end;
 mod offer;
