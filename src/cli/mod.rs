@@ -209,14 +209,14 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
             wait,
         }) => {
             let paper = cli.paper;
-            let wishes =
+            let options =
                 call::CallFlags { idempotency_key, dry_run, approve, phase, password_fd, wait, paper, password: None };
             let flags = ConfigFlags { account: key, ..flags };
             match from_rehearsal {
-                Some(call_id) => call::from_rehearsal(call_id, wishes, &environment, flags, cli.json),
+                Some(call_id) => call::from_rehearsal(call_id, options, &environment, flags, cli.json),
                 None => {
                     let tool = tool.unwrap_or_default();
-                    call::run(&tool, &params, wishes, &environment, &flags, cli.json)
+                    call::run(&tool, &params, options, &environment, &flags, cli.json)
                 }
             }
         }

@@ -14,7 +14,7 @@ mod config;
 #[cfg(unix)]
 mod decisions;
 #[cfg(unix)]
-mod desk;
+mod fixture;
 #[cfg(unix)]
 mod devnet;
 mod doctor;

@@ -394,14 +394,14 @@ async fn what_a_bridge_carries_away_is_no_loss_and_a_loss_meanwhile_is_one() {
     assert_eq!(after[1], went.max(before[1]), "{before:?} {after:?}");
     assert_eq!(bridge.swap_refused().await, None, "it has left for good, and nothing is lost");
     assert_eq!(poorer().await, stop_loss);
-    let trail: String = bridge
+    let log: String = bridge
         .store
         .read(|connection| -> Result<String, StoreError> {
             let mut rows = connection.prepare("SELECT group_concat(body) FROM audit_entry").unwrap();
             Ok(rows.query_row([], |row| row.get(0)).unwrap())
         })
         .unwrap();
-    assert!(trail.contains("stop_loss_mark"), "that a mark was lowered is on the trail");
+    assert!(log.contains("stop_loss_mark"), "that a mark was lowered is on the trail");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -524,7 +524,7 @@ async fn what_arrives_is_described_as_its_chain_does() {
     let guard = offer.preview().verdicts.iter().find(|verdict| verdict.check == Check::SlippageGuard).unwrap();
     let words = "what must arrive is worth what is given, less the allowed loss";
     assert_eq!(guard.finding.to_string(), words, "a bridge between tokens trades one for the other");
-    let proposal = offer.preview().framed.proposal().clone();
+    let proposal = offer.preview().payload.proposal().clone();
     offer.withdraw().await;
     let poll = async |decimals: u8| {
         let mut proposal = proposal.clone();

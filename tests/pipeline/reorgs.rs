@@ -149,11 +149,11 @@ async fn agree(world: &TestHarness, before: (u64, U256), state: &CommitState, wh
         assert_eq!((receipt.block_number, receipt.status()), (block, true), "{what}: the block as it is now");
     }
     assert!(matches!(world.book.ends.lock().unwrap()[..], [ActionEnd::Done { .. }]), "{what}");
-    let trail = world.trail();
+    let log = world.trail();
     let entries =
-        |kind: &str| trail.iter().filter(|(found, _)| found == kind).map(|(_, body)| body).collect::<Vec<_>>();
+        |kind: &str| log.iter().filter(|(found, _)| found == kind).map(|(_, body)| body).collect::<Vec<_>>();
     assert_eq!(entries("tx:signed").len(), 2, "{what}: nothing was signed anew");
-    let [verified] = entries("action:verified")[..] else { panic!("{what}: {trail:?}") };
+    let [verified] = entries("action:verified")[..] else { panic!("{what}: {log:?}") };
     assert_eq!(verified["matched"], true, "{what}: {verified}");
     // No card reported a confirmation too early.
     let told = world.events().iter().filter(|kind| *kind == "tool:verified").count();

@@ -190,7 +190,7 @@ where
     let (handle, end) = SessionHandle::pair();
     let SessionEnd { mut commands, news } = end;
     let told = news.clone();
-    let hearing = tokio::spawn(async move {
+    let receiving = tokio::spawn(async move {
         loop {
             let why = match wire::read_line(&mut reading, MAX_FROM_SESSION).await {
                 Ok(Some(line)) => match wire::parse::<SessionNews>(&line) {
@@ -227,7 +227,7 @@ where
                 let _gone = news.send(SessionNews::CommandResult { done: false, words }).await;
             }
         }
-        hearing.abort();
+        receiving.abort();
         let _closed = writing.shutdown().await;
     });
     handle

@@ -151,7 +151,7 @@ async fn attend(
         // The hub has detached this console, or the session has ended.
         writing.shutdown().await
     };
-    let hearing = async {
+    let receiving = async {
         let (mut since, mut commands) = (Instant::now(), 0);
         while let Some(line) = wire::read_line(&mut reading, MAX_FROM_CONSOLE).await? {
             let command = FromConsole::parse(&line)?;
@@ -170,7 +170,7 @@ async fn attend(
     };
     tokio::select! {
         ended = sending => ended,
-        ended = hearing => ended,
+        ended = receiving => ended,
     }
 }
 

@@ -187,12 +187,12 @@ impl GolemHarness {
         let (phase, own) = watch::channel(Phase::Thriving);
         let rules = bardo_runtime::rules(&config, &opened, &ledger).await.unwrap();
         let picked = bardo_runtime::account::pick(&config, &opened.world).unwrap().unwrap();
-        let hands = SigningContext {
+        let signing = SigningContext {
             phase: own,
             approve,
             ..SigningContext::of(bardo_runtime::account::locked(&picked, &opened, &ledger).unwrap())
         };
-        let made = bardo_runtime::acting(&config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
+        let made = bardo_runtime::acting(&config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), signing);
         let acting = made.await.unwrap();
         Self {
             stop: StopFile::in_folder(data.root()),

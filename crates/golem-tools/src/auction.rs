@@ -118,28 +118,28 @@ pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
     BasisPoints::new(bps).map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error))
 }
 
-/// Builds the order for `wish`, with the Permit2 approval that it needs.
+/// Builds the order for `request`, with the Permit2 approval that it needs.
 ///
 /// # Errors
 /// `VALIDATION_FAILED` for parameters that do not fit, `CHAIN_UNSUPPORTED` where this kind of order cannot be placed,
 /// and the errors of routing, quoting and reading allowances.
 pub(super) async fn order(
     context: &CallContext,
-    wish: &AuctionRequest<'_>,
+    request: &AuctionRequest<'_>,
 ) -> Result<(Proposal, AuctionPlan), ToolError> {
     let world = &context.world;
-    let chain = world.chain(wish.chain)?;
+    let chain = world.chain(request.chain)?;
     let account = world.account(None)?;
     let orders = world.orders()?;
     let kind = orders.chain(chain.network().chain_id)?.kind;
-    settable_start(kind, wish)?;
+    settable_start(kind, request)?;
     let unsupported = |what: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnsupported, what);
     let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not supported here")))?;
     let reactor = chain.contract(role)?;
     let cosigner = chain.contract(KnownContract::OrderCosigner)?;
     let permit2 = chain.contract(KnownContract::Permit2)?;
     let ask =
-        SwapQuery::new(world, chain, [wish.token_in, wish.token_out], wish.amount, false).await?.within(wish.slippage);
+        SwapQuery::new(world, chain, [request.token_in, request.token_out], request.amount, false).await?.within(request.slippage);
     let (token, wanted) = tokens(&ask)?;
     let quoted_at = world.clock.now_millis();
     let (route, snapshot, _) = ask.route(world).await?;
@@ -147,8 +147,8 @@ pub(super) async fn order(
     let (terms, share) =
         futures::join!(terms(world, &ask, &route, kind, now), liquidity_share(chain, &route, &snapshot));
     let AuctionOutputs { start_out, least_out: least, heard } = terms?;
-    let deadline = now.saturating_add(wish.ends_in);
-    let auction = decay(kind, wish, chain.network().block_millis, snapshot.block_number)?;
+    let deadline = now.saturating_add(request.ends_in);
+    let auction = decay(kind, request, chain.network().block_millis, snapshot.block_number)?;
     let draft = OrderDraft {
         reactor,
         swapper: account,
@@ -203,7 +203,7 @@ pub(super) async fn order(
             amount_in: route.amount_in,
             expected_out: route.amount_out,
             min_out: least,
-            slippage: wish.slippage,
+            slippage: request.slippage,
             // Fillers pay with their own funds, so the order itself does not move a pool's price.
             price_impact: impact_of(&route),
             impact_reached: impact_reached(&route),
@@ -245,7 +245,7 @@ fn tokens(ask: &SwapQuery<'_>) -> Result<(Address, Address), ToolError> {
 ///
 /// # Errors
 /// `CHAIN_UNSUPPORTED` for a kind of order that has no cosigner.
-fn decay(kind: OrderKind, wish: &AuctionRequest<'_>, block_millis: u64, block: u64) -> Result<AuctionTerms, ToolError> {
+fn decay(kind: OrderKind, request: &AuctionRequest<'_>, block_millis: u64, block: u64) -> Result<AuctionTerms, ToolError> {
     let millis = block_millis.max(1);
     match kind {
         OrderKind::Dutch => {
@@ -253,13 +253,13 @@ fn decay(kind: OrderKind, wish: &AuctionRequest<'_>, block_millis: u64, block: u
         }
         OrderKind::DutchV2 => Ok(AuctionTerms::CosignedTimes),
         OrderKind::DutchV3 => {
-            let over = wish.ends_in.saturating_sub(STARTS_IN.min(wish.ends_in / 2)).saturating_mul(1_000) / millis;
+            let over = request.ends_in.saturating_sub(STARTS_IN.min(request.ends_in / 2)).saturating_mul(1_000) / millis;
             // The cosigner's lead precedes the decay; the curve must end before the order's deadline.
             let over = u16::try_from(over.saturating_sub(LEAD_BLOCKS).max(1)).unwrap_or(u16::MAX);
             Ok(AuctionTerms::CosignedBlocks { over, base_fee: 0, per_gwei: U256::ZERO })
         }
         OrderKind::Priority => Ok(AuctionTerms::PriorityFee {
-            start_block: block.saturating_add(lead_blocks(wish.starts_in, millis)),
+            start_block: block.saturating_add(lead_blocks(request.starts_in, millis)),
             baseline: 0,
             mps_per_wei: U256::from(1),
         }),
@@ -352,21 +352,21 @@ const fn notes(kind: OrderKind) -> Option<&'static str> {
 ///
 /// # Errors
 /// `VALIDATION_FAILED` for a start that such an order cannot have.
-fn settable_start(kind: OrderKind, wish: &AuctionRequest<'_>) -> Result<(), ToolError> {
-    if wish.starts_in == STARTS_IN {
+fn settable_start(kind: OrderKind, request: &AuctionRequest<'_>) -> Result<(), ToolError> {
+    if request.starts_in == STARTS_IN {
         return Ok(());
     }
     match kind {
-        OrderKind::Priority if wish.starts_in < wish.ends_in => Ok(()),
+        OrderKind::Priority if request.starts_in < request.ends_in => Ok(()),
         OrderKind::Priority => {
-            let what = format_args!("{} s must be before the end at {} s", wish.starts_in, wish.ends_in);
+            let what = format_args!("{} s must be before the end at {} s", request.starts_in, request.ends_in);
             Err(invalid("decay_start_time", &what))
         }
         OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => {
             let what = format_args!(
                 "{} s cannot be set: the cosigner of a {kind} order decides when its price starts to fall, after about \
                  {STARTS_IN} s. Omit the parameter",
-                wish.starts_in
+                request.starts_in
             );
             Err(invalid("decay_start_time", &what))
         }
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_start_is_taken_where_the_order_can_set_it_and_refused_with_the_reason_where_it_cannot() {
-        let wish = |starts_in, ends_in| AuctionRequest {
+        let request = |starts_in, ends_in| AuctionRequest {
             token_in: "USDC",
             token_out: "WETH",
             amount: "1",

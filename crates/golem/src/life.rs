@@ -183,7 +183,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         words: config.words,
         phase: config.phase.subscribe(),
         thought: 0,
-        breath: TextBudget::default(),
+        budget: TextBudget::default(),
     };
     let brain = config.brain;
     let (mut shows, played, clock, attendance) = (config.shows, config.played.clone(), config.clock, config.attendance);
@@ -200,7 +200,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
                 (Some(missed), scenario, under_way)
             }
         };
-        let AgentSignals { agent, voice, stop, leaving, words, thought, phase: _, breath: _ } = signals;
+        let AgentSignals { agent, voice, stop, leaving, words, thought, phase: _, budget: _ } = signals;
         if let Some(missed) = ended {
             played.send_modify(|played| {
                 played.missed.extend(missed);
@@ -261,12 +261,12 @@ async fn led_by(
 ) -> (Vec<String>, Scenario, operator::RunningCommands) {
     let (passed_on, unheard) = mpsc::channel(PASSED_ON);
     let words = std::mem::replace(&mut signals.words, unheard);
-    let mut hearing = operator::OperatorInbox::of(words, &signals.agent, &signals.voice);
+    let mut inbox = operator::OperatorInbox::of(words, &signals.agent, &signals.voice);
     let BrainEnd { well, why } = tokio::select! {
         end = brain.live(signals) => end,
-        never = hearing.receive(passed_on) => match never {},
+        never = inbox.receive(passed_on) => match never {},
     };
-    let (words, under_way) = hearing.end();
+    let (words, under_way) = inbox.end();
     signals.words = words;
     // All of the brain's open offers are withdrawn. The operator's messages and running commands continue.
     signals.agent.withdraw_own().await;

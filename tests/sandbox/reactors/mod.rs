@@ -5,6 +5,6 @@ mod bare;
 mod bridge;
 mod fills;
 mod fuzz;
-mod ground;
+mod fixture;
 mod quoter;
 mod random;

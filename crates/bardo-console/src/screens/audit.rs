@@ -503,8 +503,8 @@ impl ScreenView for Audit {
         self.due
     }
 
-    fn hear(&mut self, count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        if let CommandReply::Found(found) = heard {
+    fn hear(&mut self, count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        if let CommandReply::Found(found) = reply {
             match (count, *found) {
                 (TRAIL, QueryResult::Audit { entries }) => {
                     self.follows = true;

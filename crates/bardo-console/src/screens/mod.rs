@@ -218,8 +218,8 @@ pub enum CommandReply {
 }
 
 /// Notice about the end of a call, for screens that keep no other record of it. Empty for other replies.
-fn said(heard: &CommandReply) -> Vec<ScreenRequest> {
-    let CommandReply::Reply(response) = heard else { return Vec::new() };
+fn said(reply: &CommandReply) -> Vec<ScreenRequest> {
+    let CommandReply::Reply(response) = reply else { return Vec::new() };
     let words = response.explanation.as_deref().unwrap_or("");
     let mark = if response.error.is_some() { "✕" } else { "✓" };
     vec![ScreenRequest::Notice(SafeText::clean(&format!("{mark} {words}"), 200))]

@@ -638,8 +638,8 @@ impl ScreenView for NetworkScreen {
         }
     }
 
-    fn hear(&mut self, _count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        if let CommandReply::Reply(response) = heard
+    fn hear(&mut self, _count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        if let CommandReply::Reply(response) = reply
             && let Some(data) = &response.data
         {
             self.learn(data);

@@ -544,7 +544,7 @@ impl ScreenView for Orders {
         self.choose(if down { (at + 1).min(last) } else { at.saturating_sub(1) }, known);
     }
 
-    fn hear(&mut self, _count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        super::said(&heard)
+    fn hear(&mut self, _count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        super::said(&reply)
     }
 }

@@ -565,7 +565,7 @@ impl ScreenView for Portfolio {
         }
     }
 
-    fn hear(&mut self, _count: u32, heard: super::CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        super::said(&heard)
+    fn hear(&mut self, _count: u32, reply: super::CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        super::said(&reply)
     }
 }

@@ -533,8 +533,8 @@ impl ScreenView for Tools {
         }
     }
 
-    fn hear(&mut self, count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        if let (true, CommandReply::Reply(response)) = (count == self.sent, heard) {
+    fn hear(&mut self, count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        if let (true, CommandReply::Reply(response)) = (count == self.sent, reply) {
             self.asking = false;
             self.answer = Some(response);
         }

@@ -474,11 +474,11 @@ impl ScreenView for Trade {
         Vec::new()
     }
 
-    fn hear(&mut self, count: u32, heard: CommandReply, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+    fn hear(&mut self, count: u32, reply: CommandReply, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(purpose) = self.purposes.iter().find(|(sent, _)| *sent == count).map(|(_, purpose)| *purpose) else {
             return Vec::new();
         };
-        match (purpose, heard) {
+        match (purpose, reply) {
             // The second start under this ticket is the execution of the offer.
             (Purpose::Preview, CommandReply::Began(call)) => {
                 if self.preview.take_if(|preview| preview.count == count).is_some() {

@@ -268,8 +268,8 @@ impl State {
         self.display.layers.push(Layer::Decision(Box::new(decision)));
     }
 
-    fn hear(&mut self, ticket: u64, heard: CommandReply) -> Vec<Effect> {
+    fn hear(&mut self, ticket: u64, reply: CommandReply) -> Vec<Effect> {
         let Some((screen, count)) = holder(ticket) else { return Vec::new() };
-        self.with_screen(screen, |view, known, _| view.hear(count, heard, known))
+        self.with_screen(screen, |view, known, _| view.hear(count, reply, known))
     }
 }

@@ -31,8 +31,8 @@ impl State {
     /// its day. All event times and deadlines are compared with it.
     pub fn told_millis(&self) -> u64 {
         match self.clock.own_time {
-            Some((own, heard)) => {
-                own.saturating_add(self.clock.now_millis.saturating_sub(heard).min(OWN_TIME_RUNS_MILLIS))
+            Some((own, reply)) => {
+                own.saturating_add(self.clock.now_millis.saturating_sub(reply).min(OWN_TIME_RUNS_MILLIS))
             }
             None => self.clock.now_millis,
         }

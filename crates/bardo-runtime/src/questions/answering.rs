@@ -43,9 +43,9 @@ pub enum AnswerRefused {
     /// The amount is zero, or not below the one asked for.
     #[error("the amount must be above zero and below the requested one")]
     NotSmaller,
-    /// The desk does not take it.
+    /// The approval queue rejected the answer.
     #[error(transparent)]
-    Desk(#[from] AnswerError),
+    Queue(#[from] AnswerError),
     /// It counts only where the question is asked; the reason.
     #[error("{0}")]
     OnlyThere(&'static str),
@@ -56,14 +56,14 @@ pub enum AnswerRefused {
 /// # Errors
 /// [`AnswerRefused`].
 pub fn answer(
-    desk: &ApprovalQueue,
+    queue: &ApprovalQueue,
     permit: PermitId,
     answer: OperatorAnswer,
     confirmation: Confirmation,
     proof: Option<OperatorProof>,
 ) -> Result<String, AnswerRefused> {
     if let OperatorAnswer::Smaller { amount } = &answer {
-        is_smaller(desk, permit, amount)?;
+        is_smaller(queue, permit, amount)?;
     }
     let said = answer_message(&answer);
     if let OperatorAnswer::Similar { millis, .. } = answer
@@ -72,7 +72,7 @@ pub fn answer(
         return Err(AnswerRefused::GrantTime);
     }
     let reply = OperatorReply { answer, confirmation };
-    desk.answer_proved(permit, reply, proof)?;
+    queue.answer_proved(permit, reply, proof)?;
     Ok(said)
 }
 
@@ -89,10 +89,10 @@ pub fn answer_message(answer: &OperatorAnswer) -> String {
 }
 
 /// Checks that an edited amount is smaller: the operator may agree to less, never to more.
-fn is_smaller(desk: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<(), AnswerRefused> {
+fn is_smaller(queue: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<(), AnswerRefused> {
     // The approval queue itself rejects answers to ended requests, and records that the operator wanted less.
-    let Some(preview) = desk.asked(permit) else { return Ok(()) };
-    let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
+    let Some(preview) = queue.asked(permit) else { return Ok(()) };
+    let trade = preview.payload.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
     let trade = trade.ok_or(AnswerRefused::NoAmount)?;
     let wanted = TokenAmount::parse(amount, trade.token_in.decimals)?;
     if wanted.raw().is_zero() || wanted.raw() >= trade.amount_in {
@@ -104,17 +104,17 @@ fn is_smaller(desk: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<()
 /// View models of the requests on an approval queue, without positions. `told` returns known facts about the requesting
 /// agent.
 pub fn asked_at(
-    desk: &ApprovalQueue,
+    queue: &ApprovalQueue,
     networks: &[Network],
     paper: bool,
     told: impl Fn(&bardo_base::id::GolemId) -> RequestContext,
 ) -> Vec<Question> {
-    let pending = desk.pending();
+    let pending = queue.pending();
     let questions = pending.iter().map(|request| {
-        let proposal = request.preview.framed.proposal();
+        let proposal = request.preview.payload.proposal();
         let network = networks.iter().find(|network| network.chain_id == proposal.chain_id);
         let asked = view_model(request, network, 0, paper, told(&proposal.golem_id));
-        Question { needs_password: desk.needs_proof(), ..asked }
+        Question { needs_password: queue.needs_proof(), ..asked }
     });
     questions.collect()
 }
@@ -124,17 +124,17 @@ pub fn asked_at(
 /// Publishes the requests of its approval queue, and delivers answers of other processes to it. `report` is called for
 /// each such answer with its success and a message.
 pub async fn serve_queue(
-    desk: ApprovalQueue,
+    queue: ApprovalQueue,
     shared: SharedQueue,
     networks: Vec<Network>,
     clock: Arc<dyn Clock>,
     paper: bool,
     report: impl Fn(bool, String) + Send,
 ) {
-    let mut changes = desk.watch();
+    let mut changes = queue.watch();
     let mut laid = Vec::new();
     loop {
-        let mut asked = asked_at(&desk, &networks, paper, |_| RequestContext::default());
+        let mut asked = asked_at(&queue, &networks, paper, |_| RequestContext::default());
         for offered in asked.iter_mut().flat_map(|question| &mut question.answers) {
             if let Some(why) = only_here(|| shared.is_led(), offered.kind) {
                 offered.why_not = Some(SafeText::clean(why, 80));
@@ -163,7 +163,7 @@ pub async fn serve_queue(
                 for RemoteAnswer { permit_id, answer: given, confirmation, by } in answers {
                     let taken = match only_here(|| shared.is_led(), given.kind()) {
                         Some(why) => Err(AnswerRefused::OnlyThere(why)),
-                        None => answer(&desk, permit_id, given, confirmation, None),
+                        None => answer(&queue, permit_id, given, confirmation, None),
                     };
                     match taken {
                         Ok(said) => report(true, format!("{said}, in another process ({by})")),
@@ -183,7 +183,7 @@ pub async fn serve_queue(
             }
             Err(error) => tracing::warn!(%error, "cannot read the answers of other processes"),
         }
-        let asks = !desk.pending().is_empty();
+        let asks = !queue.pending().is_empty();
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(LOOKS_EVERY), if asks || !laid.is_empty() => {}

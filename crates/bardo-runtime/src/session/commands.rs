@@ -133,7 +133,7 @@ impl SessionState {
                 said.err().map(|_| Err(CommandError::NobodyListens))
             }
             SessionCommand::RevokeGrant { number } => {
-                let revoked = self.sources.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));
+                let revoked = self.sources.queue.as_ref().is_some_and(|queue| queue.revoke_grant(number));
                 Some(revoked.then(|| "revoked".to_owned()).ok_or(CommandError::NoGrant))
             }
             SessionCommand::Look { ticket, query } => {
@@ -167,7 +167,7 @@ impl SessionState {
         }
         let asked_at = self.sources.clock.steady_millis();
         lines.shows.try_send(scenario.clone()).map_err(|_| CommandError::NoPlayer)?;
-        let waits = self.sources.desk.as_ref().is_some_and(|desk| !desk.pending().is_empty());
+        let waits = self.sources.queue.as_ref().is_some_and(|queue| !queue.pending().is_empty());
         let told = match waits {
             true => format!("scenario {name} starts once the Golem's open decision is answered"),
             false => format!("scenario {name} starts"),
@@ -208,7 +208,7 @@ impl SessionState {
                 self.answer_offer(permit, &answer, confirmation, password).await
             }
             QuestionKey::Action(permit) if self.is_asked_here(permit) => {
-                let needs_proof = self.sources.desk.as_ref().is_some_and(ApprovalQueue::needs_proof);
+                let needs_proof = self.sources.queue.as_ref().is_some_and(ApprovalQueue::needs_proof);
                 let proof = match needs_proof && answer.kind().lets_through() {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
@@ -235,7 +235,7 @@ impl SessionState {
     }
 
     fn is_asked_here(&self, permit: PermitId) -> bool {
-        let pending = self.sources.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
+        let pending = self.sources.queue.as_ref().map(|queue| queue.pending()).unwrap_or_default();
         pending.iter().any(|request| request.preview.permit.permit_id == permit)
     }
 
@@ -246,8 +246,8 @@ impl SessionState {
         confirmation: Confirmation,
         proof: Option<OperatorProof>,
     ) -> Result<String, CommandError> {
-        let desk = self.sources.desk.as_ref().ok_or(CommandError::NoQueue)?;
-        Ok(answering::answer(desk, permit, answer, confirmation, proof)?)
+        let queue = self.sources.queue.as_ref().ok_or(CommandError::NoQueue)?;
+        Ok(answering::answer(queue, permit, answer, confirmation, proof)?)
     }
 
     /// Reports rows of the shared queue that do not verify: to the operator, and in the audit log.

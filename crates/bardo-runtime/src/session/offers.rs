@@ -149,7 +149,7 @@ impl SessionState {
     /// View model of an offer as an approval request, with the answers that a manual action accepts.
     fn offer_question(&self, offer: &Offer) -> Question {
         let request = offer.question();
-        let chain_id = request.preview.framed.proposal().chain_id;
+        let chain_id = request.preview.payload.proposal().chain_id;
         let network =
             self.sources.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == chain_id);
         let listed = self.sources.keeper.as_ref().map(|keeper| ListedAddresses::of(keeper.current().policy.rules()));
@@ -175,7 +175,7 @@ impl SessionState {
             ApprovalNeed::Delay { .. } | ApprovalNeed::Approval { .. } => true,
             ApprovalNeed::Instant | ApprovalNeed::Notify => false,
         };
-        asked && self.sources.desk.as_ref().is_some_and(ApprovalQueue::needs_proof)
+        asked && self.sources.queue.as_ref().is_some_and(ApprovalQueue::needs_proof)
     }
 
     /// Handles the operator's answer to their offer: commits or withdraws it.

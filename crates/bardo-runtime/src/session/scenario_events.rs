@@ -256,8 +256,8 @@ impl SessionState {
 
     /// Answers the oldest open request about an action.
     fn reply(&self, reply: &ScriptedReply) -> Result<(), CueError> {
-        let desk = self.sources.desk.as_ref().ok_or(CueError::NoQueue)?;
-        let pending = desk.pending();
+        let queue = self.sources.queue.as_ref().ok_or(CueError::NoQueue)?;
+        let pending = queue.pending();
         let request = pending.first().ok_or(CueError::NoQuestion)?;
         let reason = |text: &str| SafeText::clean(text, 300);
         let answer = match reply {
@@ -268,7 +268,7 @@ impl SessionState {
         };
         // Scenarios run on devnets only; nobody is there to read or type.
         let confirmed = approval::OperatorReply { answer, confirmation: request.requirement.met() };
-        let answered = desk.answer(request.preview.permit.permit_id, confirmed);
+        let answered = queue.answer(request.preview.permit.permit_id, confirmed);
         // The stop comes second here: a request that sees it first is withdrawn without an answer, and the scenario's
         // outcome would depend on the speed of the machine. The waiting agent is held by the answer meanwhile.
         if let ScriptedReply::RefuseAndStop { reason } = reply {

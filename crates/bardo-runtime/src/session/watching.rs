@@ -248,12 +248,12 @@ impl PaperSeen {
     /// Waits until balances differ from those that were read: paper mode was entered or left, or a paper balance
     /// changed.
     async fn moved(&mut self, session: &SessionState) {
-        let Some((paper, desk)) = session.sources.paper.as_ref().and_then(|paper| Some((paper, paper.desk()?))) else {
+        let Some((paper, queue)) = session.sources.paper.as_ref().and_then(|paper| Some((paper, paper.approval_queue()?))) else {
             return std::future::pending().await;
         };
         loop {
             // A failed reading is repeated at the next interval.
-            let now = desk.ledger.version().ok().map(|version| (paper.on(), version));
+            let now = queue.ledger.version().ok().map(|version| (paper.on(), version));
             match (self.0, now) {
                 (_, None) => {}
                 (Some(seen), Some(now)) if seen == now => {}
@@ -409,9 +409,9 @@ impl SessionState {
         // A real stop replaced a hold.
         let firmer = matches!((&known, &found), (Some(ActiveStop::Stop(held)), ActiveStop::Stop(stop)) if held.hold && !stop.hold);
         self.links.in_force.send_replace(Some(found.clone()));
-        if let Some(desk) = &self.sources.desk {
+        if let Some(queue) = &self.sources.queue {
             if level.is_some() {
-                desk.drop_grants();
+                queue.drop_grants();
             }
             // Before the accompanying stop withdraws the requests. Each rejection is delivered again in its turn, and
             // is then found to be given already.
@@ -420,7 +420,7 @@ impl SessionState {
                 let _gone = self.answer_action(permit, refusal, Confirmation::default(), None);
             }
             if level >= Some(StopLevel::Halt) {
-                desk.withdraw_all("a halt is in force");
+                queue.withdraw_all("a halt is in force");
             }
         }
         let changed = HaltChanged { level, by, reason };
@@ -492,8 +492,8 @@ impl SessionState {
             changes: changes.iter().map(told).collect(),
         };
         watched.adopted = Some(now);
-        if let Some(desk) = &self.sources.desk {
-            desk.keep_grants_of(changed.hash, *self.links.phase_now.borrow());
+        if let Some(queue) = &self.sources.queue {
+            queue.keep_grants_of(changed.hash, *self.links.phase_now.borrow());
         }
         self.emit(None, EventKind::PolicyChanged(changed));
     }
@@ -530,11 +530,11 @@ impl SessionState {
     /// Requests of this process's approval queue, without positions.
     fn asked_here(&self) -> Vec<Question> {
         let paper = self.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on);
-        let Some(desk) = &self.sources.desk else { return Vec::new() };
+        let Some(queue) = &self.sources.queue else { return Vec::new() };
         let networks: Vec<Network> = self.sources.world.chains().iter().map(|chain| chain.network().clone()).collect();
         let policy = self.sources.keeper.as_ref().map(|keeper| keeper.current().policy.clone());
         let listed = policy.map(|policy| ListedAddresses::of(policy.rules())).unwrap_or_default();
-        asked_at(desk, &networks, paper, |golem_id| RequestContext {
+        asked_at(queue, &networks, paper, |golem_id| RequestContext {
             listed: listed.clone(),
             ..self.stats().request_context(golem_id)
         })

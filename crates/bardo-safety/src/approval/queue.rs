@@ -284,8 +284,8 @@ impl ApprovalQueue {
     fn may_ask(&self, preview: &Preview) -> Result<(), AskRefused> {
         let now = self.inner.clock.steady_millis();
         let mut state = self.state();
-        let golem_id = &preview.framed.proposal().golem_id;
-        let open = state.open.iter().filter(|open| open.preview.framed.proposal().golem_id == *golem_id).count();
+        let golem_id = &preview.payload.proposal().golem_id;
+        let open = state.open.iter().filter(|open| open.preview.payload.proposal().golem_id == *golem_id).count();
         state.limits.may_ask(preview, open, now)
     }
 
@@ -334,7 +334,7 @@ impl ApprovalQueue {
             self.announce(&preview, reasons, ends_at, passes_by_itself);
         }
         PendingApproval {
-            desk: self.clone(),
+            queue: self.clone(),
             number,
             shown: vec![Arc::clone(&preview)],
             better: Vec::new(),
@@ -385,7 +385,7 @@ impl ApprovalQueue {
     ) -> Result<PendingApproval, AnswerError> {
         let permit_id = preview.permit.permit_id;
         if self.needs_proof() {
-            let wanted = Authorisation::Approve { permit_id, account: preview.framed.account() };
+            let wanted = Authorisation::Approve { permit_id, account: preview.payload.account() };
             proof.ok_or(ProofError::NoPassword)?.redeem(&wanted, self.inner.clock.now_millis())?;
         }
         let now = self.state().moment(&*self.inner.clock);
@@ -403,7 +403,7 @@ impl ApprovalQueue {
         };
         self.announce(&preview, reasons, ends_at, false);
         Ok(PendingApproval {
-            desk: self.clone(),
+            queue: self.clone(),
             number,
             shown: vec![Arc::clone(&preview)],
             better: Vec::new(),
@@ -425,7 +425,7 @@ impl ApprovalQueue {
     }
 
     fn announce(&self, preview: &Preview, reasons: Vec<AskReason>, ends_at: u64, passes_by_itself: bool) {
-        let proposal = preview.framed.proposal();
+        let proposal = preview.payload.proposal();
         let requested = ApprovalRequested {
             permit_id: preview.permit.permit_id,
             title: proposal.expected_outcome.clone(),
@@ -462,7 +462,7 @@ impl ApprovalQueue {
         let reply = reply.into();
         let yes = is_approval(&reply.answer);
         if yes && self.needs_proof() {
-            let account = self.asked(permit_id).ok_or(AnswerError::NotAsked)?.framed.account();
+            let account = self.asked(permit_id).ok_or(AnswerError::NotAsked)?.payload.account();
             let wanted = Authorisation::Approve { permit_id, account };
             proof.ok_or(ProofError::NoPassword)?.redeem(&wanted, self.inner.clock.now_millis())?;
         }

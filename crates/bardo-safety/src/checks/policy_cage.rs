@@ -13,11 +13,11 @@ use bardo_base::model::{Check, RuleName};
 
 /// Checks the action against the account's on-chain rules.
 pub fn check(
-    framed: &SigningPayload,
-    facts: &CheckInputs,
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
     cage: &Result<Option<OnchainPolicy>, UnknownValue>,
 ) -> Verdict {
-    let proposal = framed.proposal();
+    let proposal = payload.proposal();
     if proposal.intent == ProposalIntent::PolicyCage {
         // The owner may change the rules whatever they say. `safety::calldata` reads the calls back.
         return Verdict::passed(Check::PolicyCage, Finding::OwnRules);
@@ -46,7 +46,7 @@ pub fn check(
             .map(|inflow| (inflow.token.id, inflow.at_least, inflow.expected.max(inflow.at_least)))
             .collect(),
     };
-    let violations = cage.judge(&plan, facts.block_time);
+    let violations = cage.judge(&plan, inputs.block_time);
     if violations.is_empty() {
         return Verdict::passed(Check::PolicyCage, Finding::InsideCage { contract: cage.contract });
     }
@@ -65,8 +65,8 @@ mod tests {
     fn rules_that_cannot_be_read_let_nothing_through() {
         let me = Address::repeat_byte(1);
         let proposal = sample::proposal(me, ProposalIntent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
-        let framed = SigningPayload::new(sample::frame(proposal)).unwrap();
-        let facts = CheckInputs {
+        let payload = SigningPayload::new(sample::frame(proposal)).unwrap();
+        let inputs = CheckInputs {
             asked: false,
             now_millis: 1,
             block_time: 1,
@@ -77,9 +77,9 @@ mod tests {
             portfolio: Ok(Default::default()),
             simulation: None,
         };
-        let verdict = check(&framed, &facts, &Err(UnknownValue::because("it does not tell its rules")));
+        let verdict = check(&payload, &inputs, &Err(UnknownValue::because("it does not tell its rules")));
         assert_eq!(verdict.code, Some(ErrorCode::SafetyCageViolation));
         assert_eq!((verdict.violations()[0].rule.as_str(), verdict.blocks()), ("policy_cage", true));
-        assert!(!check(&framed, &facts, &Ok(None)).blocks(), "an account without rules is not caged");
+        assert!(!check(&payload, &inputs, &Ok(None)).blocks(), "an account without rules is not caged");
     }
 }

@@ -37,7 +37,7 @@ struct BridgeState {
     delivery: Option<DeliveryEvent>,
     /// True if the destination's endpoints disagree about deliveries, so that neither a delivery nor its absence is
     /// certain.
-    untold: bool,
+    read_error: bool,
     /// First second in which the settler refunds, since the Unix epoch; `None` if unknown.
     refund_from: Option<u64>,
 }
@@ -120,7 +120,7 @@ async fn bridge_state(
         repaid = of(OriginSettler::Repaid::SIGNATURE_HASH);
         refunded = of(OriginSettler::Refunded::SIGNATURE_HASH);
     }
-    let (delivery, untold) = match delivery(destination, record, intent, there.number).await? {
+    let (delivery, read_error) = match delivery(destination, record, intent, there.number).await? {
         DeliverySearch::Delivered(delivery) => (Some(delivery), false),
         DeliverySearch::Nothing => (None, false),
         DeliverySearch::Disputed => (None, true),
@@ -134,7 +134,7 @@ async fn bridge_state(
         repaid,
         refunded,
         delivery,
-        untold,
+        read_error,
         refund_from,
     })
 }
@@ -237,7 +237,7 @@ fn seen(
         REFUNDED => (IntentStatus::Refunded, Some(OrderEnd::TookNothing)),
         // The destination's news may lag behind the origin's. Wait for the delivery until the fill deadline has passed
         // there and its endpoints agree.
-        REPAID if standing.delivery.is_none() && (!too_late || standing.untold) => (IntentStatus::Filled, None),
+        REPAID if standing.delivery.is_none() && (!too_late || standing.read_error) => (IntentStatus::Filled, None),
         REPAID => (IntentStatus::Filled, Some(OrderEnd::Took)),
         _ if standing.delivery.is_some() => (IntentStatus::Filled, None),
         LOCKED if too_late => (IntentStatus::Expired, None),
@@ -255,7 +255,7 @@ fn seen(
             None => "the destination balance could not be compared".to_owned(),
         });
     }
-    if standing.untold {
+    if standing.read_error {
         remarks.push(format!("the endpoints of {destination} contradict each other about a delivery"));
     }
     let amount_in = text(intent.data.inputAmount, given);

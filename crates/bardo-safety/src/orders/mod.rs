@@ -289,17 +289,17 @@ impl Orders {
     }
 
     /// Locks an order for polling. The holder reads and stores before the next poll starts.
-    async fn turn(&self, hash: B256) -> tokio::sync::OwnedMutexGuard<()> {
-        let turn = {
-            let mut turns = self.inner.looking.lock();
-            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-            Arc::clone(turns.entry(hash).or_default())
+    async fn lock_order(&self, hash: B256) -> tokio::sync::OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.inner.looking.lock();
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(locks.entry(hash).or_default())
         };
-        turn.lock_owned().await
+        lock.lock_owned().await
     }
 
     async fn poll_order(&self, hash: B256, remark: &str) -> Result<OrderRecord, OrderError> {
-        let _turn = self.turn(hash).await;
+        let _lock = self.lock_order(hash).await;
         let record = self.record(hash)?;
         if !record.is_live() || record.stage == OrderStage::Reserved {
             return Ok(record);
@@ -467,9 +467,9 @@ impl Orders {
         Ok(live.len())
     }
 
-    /// Follows every open order until all clones are dropped. Each round calls `hands_in` and submits stored orders
+    /// Follows every open order until all clones are dropped. Each round calls `may_submit` and submits stored orders
     /// only if it returns true. Must be called on a tokio runtime.
-    pub fn follow(&self, hands_in: impl Fn() -> bool + Send + 'static) {
+    pub fn follow(&self, may_submit: impl Fn() -> bool + Send + 'static) {
         let inner: Weak<Inner> = Arc::downgrade(&self.inner);
         let clock = Arc::clone(&self.inner.clock);
         let attendance = clock.attend();
@@ -479,7 +479,7 @@ impl Orders {
                 clock.pause(ROUND).await;
                 let Some(inner) = inner.upgrade() else { return };
                 let orders = Self { inner };
-                let round = if hands_in() { orders.round().await } else { orders.poll_all().await };
+                let round = if may_submit() { orders.round().await } else { orders.poll_all().await };
                 if let Err(error) = round {
                     tracing::warn!(%error, "orders cannot be tracked");
                 }

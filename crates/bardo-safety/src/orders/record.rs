@@ -189,7 +189,7 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &OrderRecord) -> Res
         .filter(|(hash, _)| *hash == record.hash)
         .ok_or_else(|| StoreError::Query("the message to sign is not an order".to_owned()))?;
     let (token_in, token_out, destination) = pair(&record.message);
-    let facts = serde_json::to_string(&record.figures).map_err(|error| StoreError::Query(error.to_string()))?;
+    let inputs = serde_json::to_string(&record.figures).map_err(|error| StoreError::Query(error.to_string()))?;
     transaction
         .prepare_cached(
             "INSERT INTO safety_order (hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2, token_in,
@@ -213,7 +213,7 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &OrderRecord) -> Res
             encoded.as_ref(),
             record.stage.as_str(),
             record.status.as_str(),
-            facts,
+            inputs,
             record.reservation.0,
             record.spent.to_string(),
             record.gas.to_string(),
@@ -522,7 +522,7 @@ fn raw(row: &Row<'_>) -> rusqlite::Result<OrderRow> {
 
 impl OrderRow {
     fn read(self) -> Result<OrderRecord, StoreError> {
-        let [permit_id, call_id, golem_id, kind, account, permit2, stage, status, facts, spent, gas] = self.texts;
+        let [permit_id, call_id, golem_id, kind, account, permit2, stage, status, inputs, spent, gas] = self.texts;
         let permit2: Address = permit2.parse().map_err(|_| garbled("Permit2"))?;
         let message = if kind == CROSS_CHAIN {
             let intent = CrossChainIntent::decode(&self.encoded).map_err(|_| garbled("bridge order"))?;
@@ -549,7 +549,7 @@ impl OrderRow {
             signature: self.signature.map(Bytes::from),
             stage: OrderStage::of_word(&stage).ok_or_else(|| garbled("stage"))?,
             status,
-            figures: serde_json::from_str(&facts).map_err(|_| garbled("figures"))?,
+            figures: serde_json::from_str(&inputs).map_err(|_| garbled("figures"))?,
             card: self.card,
             reservation: Reservation(self.reservation),
             spent: spent.parse().map_err(|_| garbled("value"))?,

@@ -112,7 +112,7 @@ impl Orders {
     /// Ends a signed order that no service has seen, and frees its money. An order that has meanwhile been seen stays
     /// unchanged.
     async fn withdraw(&self, record: &OrderRecord, why: &str) -> Result<(), OrderError> {
-        let _turn = self.turn(record.hash).await;
+        let _lock = self.lock_order(record.hash).await;
         let mut seen = self.seen(record, why).await?;
         if seen.end.is_none() {
             seen.end = Some(OrderEnd::Withdrawn);

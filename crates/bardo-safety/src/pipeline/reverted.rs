@@ -28,7 +28,7 @@ impl Pipeline {
             return format!("transaction {} is in a block and reverted", leg.hash);
         };
         let told = format!("transaction {} is in block {block} and reverted", leg.hash);
-        let chain_id = committed.framed.proposal().chain_id;
+        let chain_id = committed.payload.proposal().chain_id;
         let (Ok(reader), Ok(sender)) = (self.reader(chain_id), self.sender(chain_id)) else { return told };
         let Ok(record) = sender.record(leg.hash) else { return told };
         match tokio::time::timeout(PATIENCE, reason(&reader, &record.signed, block)).await {

@@ -279,7 +279,7 @@ async fn by_auction(
     found: &FoundRoute,
     why: String,
 ) -> Result<(Proposal, SwapPlan), ToolError> {
-    let wish = AuctionRequest {
+    let request = AuctionRequest {
         token_in: &params.token_in,
         token_out: &params.token_out,
         amount: &params.amount,
@@ -288,7 +288,7 @@ async fn by_auction(
         ends_in: params.deadline,
         slippage: ask.slippage,
     };
-    let (mut proposal, placed) = auction::order(context, &wish).await?;
+    let (mut proposal, placed) = auction::order(context, &request).await?;
     // The caller asked for a swap, so the outcome must say first that this is an order for others to fill.
     let titled = format!("Swap by auction, not immediately: {}", proposal.expected_outcome);
     proposal.expected_outcome = SafeText::clean(&titled, 300);
@@ -565,7 +565,7 @@ fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> 
     let received = moved(plan.token_out.id).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
     let amount_in = TokenAmount::new(paid, plan.token_in.decimals)?;
     let amount_out = TokenAmount::new(received, plan.token_out.decimals)?;
-    let network = context.world.chain(&committed.framed.proposal().chain_id.to_string())?.network();
+    let network = context.world.chain(&committed.payload.proposal().chain_id.to_string())?.network();
     let price = price_between(&amount_in, &amount_out);
     let output = Output {
         tx_hash: main.map(|leg| leg.hash.to_string()),
@@ -599,7 +599,7 @@ fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> 
         (None, Some(route)) => TradeVisibility::Sent(route),
         (None, None) => TradeVisibility::Nothing,
     };
-    let least = committed.framed.proposal().inflows.first().map(|inflow| inflow.at_least);
+    let least = committed.payload.proposal().inflows.first().map(|inflow| inflow.at_least);
     let whole = |raw| TokenAmount::new(raw, plan.token_out.decimals).map(|amount| amount.to_string()).ok();
     let hints = json!({
         "route_type": by_auction.unwrap_or("CLASSIC"),

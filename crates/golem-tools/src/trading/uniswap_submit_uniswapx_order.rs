@@ -137,7 +137,7 @@ impl WriteTool for SubmitUniswapXOrder {
             ));
         }
         let slippage = slippage(context, slippage_bps)?;
-        let wish = AuctionRequest {
+        let request = AuctionRequest {
             token_in: &token_in,
             token_out: &token_out,
             amount: &amount,
@@ -146,7 +146,7 @@ impl WriteTool for SubmitUniswapXOrder {
             ends_in: decay_end_time,
             slippage,
         };
-        auction::order(context, &wish).await
+        auction::order(context, &request).await
     }
 
     fn output(_: &CallContext, plan: AuctionPlan, committed: &CommitOutcome) -> Result<ToolReply<Output>, ToolError> {

@@ -48,7 +48,7 @@ const MOST_SHOWN: usize = 64;
 /// One open approval request. Dropping the ticket withdraws the request.
 #[must_use = "dropping a pending approval withdraws the request"]
 pub struct PendingApproval {
-    pub(super) desk: ApprovalQueue,
+    pub(super) queue: ApprovalQueue,
     pub(super) number: u64,
     pub(super) preview: Arc<Preview>,
     /// Previews shown since the last change for the worse. The operator may have read any of them.
@@ -100,7 +100,7 @@ impl PendingApproval {
             let decision = self.taken(Some(heard));
             return self.conclude(decision).await;
         }
-        let (clock, passes) = (Arc::clone(&self.desk.inner.clock), self.passes_by_itself);
+        let (clock, passes) = (Arc::clone(&self.queue.inner.clock), self.passes_by_itself);
         let decision = tokio::select! {
             biased;
             answered = &mut self.answered => self.taken(answered.ok()),
@@ -136,7 +136,7 @@ impl PendingApproval {
             Err(error) => (ApprovalOutcome::Withdrawn, unrecorded(&error)),
         };
         if let (Decision::Approved(_), Some((_, _, Some(number)))) = (&decision, self.similar) {
-            self.desk.state().settle_grant(number, true);
+            self.queue.state().settle_grant(number, true);
         }
         self.finish(outcome, decision.reason().cloned());
         decision
@@ -147,7 +147,7 @@ impl PendingApproval {
         if let Some(heard) = self.heard.take() {
             return Some(heard);
         }
-        let mut state = self.desk.state();
+        let mut state = self.queue.state();
         if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
             open.answer = None;
         }
@@ -170,7 +170,7 @@ impl PendingApproval {
     }
 
     async fn record(&self, note: AuditNote) -> Result<(), AuditError> {
-        match &self.desk.inner.audit_log {
+        match &self.queue.inner.audit_log {
             Some(audit_log) => audit_log.record(note).await,
             None => Ok(()),
         }
@@ -181,13 +181,13 @@ impl PendingApproval {
         if let (true, Some(body)) = (self.preview.paper, body.as_object_mut()) {
             body.insert("paper".to_owned(), Value::Bool(true));
         }
-        let proposal = self.preview.framed.proposal();
+        let proposal = self.preview.payload.proposal();
         AuditNote { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
     }
 
     fn question(&self) -> AuditNote {
         let body = json!({
-            "permit_id": self.preview.permit.permit_id, "asked": self.preview.framed.proposal().expected_outcome,
+            "permit_id": self.preview.permit.permit_id, "asked": self.preview.payload.proposal().expected_outcome,
             "reasons": self.preview.needs.reasons(), "passes_by_itself": self.passes_by_itself,
         });
         self.note(AuditKind::ApprovalRequested, body)
@@ -238,7 +238,7 @@ impl PendingApproval {
     fn timed_out(&mut self) -> Decision {
         let passes = self.passes_by_itself;
         let permit = &self.preview.permit;
-        if passes && permit.expired(self.desk.inner.clock.now_millis(), Instant::now()) {
+        if passes && permit.expired(self.queue.inner.clock.now_millis(), Instant::now()) {
             self.begins_anew = true;
             return Decision::PermitExpired;
         }
@@ -290,7 +290,7 @@ impl PendingApproval {
         }
         let ends_at = self.ends_at;
         {
-            let mut state = self.desk.state();
+            let mut state = self.queue.state();
             if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
                 open.preview = Arc::clone(&preview);
                 open.earlier.clone_from(&self.earlier);
@@ -306,7 +306,7 @@ impl PendingApproval {
                 open.ends_at = ends_at;
             }
         }
-        self.desk.announce(&preview, reasons, ends_at, self.passes_by_itself);
+        self.queue.announce(&preview, reasons, ends_at, self.passes_by_itself);
     }
 
     /// Returns what became worse since the last shown preview, or else since an earlier one. A change for the worse
@@ -327,7 +327,7 @@ impl PendingApproval {
     }
 
     fn begin_waiting(&mut self) {
-        let (clock, millis) = (&self.desk.inner.clock, u64::try_from(self.wait.as_millis()).unwrap_or(u64::MAX));
+        let (clock, millis) = (&self.queue.inner.clock, u64::try_from(self.wait.as_millis()).unwrap_or(u64::MAX));
         self.ends = Instant::now() + self.wait;
         self.ends_at = clock.now_millis().saturating_add(millis);
         self.ends_steady = clock.steady_millis().saturating_add(millis);
@@ -336,14 +336,14 @@ impl PendingApproval {
     /// Drops the standing approval of an answer that takes no effect.
     fn forget(&self, said: &QueueResult) {
         if let QueueResult::Answer(_, Some(number)) = said {
-            self.desk.state().settle_grant(*number, false);
+            self.queue.state().settle_grant(*number, false);
         }
     }
 
     /// Counts the outcome in the limits on the agent's requests.
     fn count(&self, outcome: ApprovalOutcome) {
-        let now = self.desk.inner.clock.steady_millis();
-        let limits = &mut self.desk.state().limits;
+        let now = self.queue.inner.clock.steady_millis();
+        let limits = &mut self.queue.state().limits;
         match outcome {
             ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted => limits.note_refused(&self.preview, now),
             ApprovalOutcome::Lapsed | ApprovalOutcome::Withdrawn => limits.note_unanswered(&self.preview, now),
@@ -357,13 +357,13 @@ impl PendingApproval {
         self.count(outcome);
         if let Some((_, _, Some(number))) = self.similar {
             // Does nothing if the approval was recorded, since the standing approval is active then.
-            self.desk.state().settle_grant(number, false);
+            self.queue.state().settle_grant(number, false);
         }
-        self.desk.remove(self.number);
-        let proposal = self.preview.framed.proposal();
+        self.queue.remove(self.number);
+        let proposal = self.preview.payload.proposal();
         let resolved = ApprovalResolved { permit_id: self.preview.permit.permit_id, outcome, reason };
         let kind = EventKind::ApprovalResolved(resolved);
-        self.desk.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
+        self.queue.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
     }
 }
 
@@ -376,7 +376,7 @@ impl Drop for PendingApproval {
             self.forget(&said);
         }
         self.finish(ApprovalOutcome::Withdrawn, None);
-        if let (true, Some(audit_log)) = (self.told, &self.desk.inner.audit_log) {
+        if let (true, Some(audit_log)) = (self.told, &self.queue.inner.audit_log) {
             let reason = SafeText::clean("the caller disconnected", MAX_REASON);
             audit_log.record_soon(self.answer(ApprovalOutcome::Withdrawn, &Decision::Withdrawn { reason }));
         }

@@ -297,12 +297,12 @@ fn what_cannot_be_compared_counts_as_worse() {
             "a signer",
             as_is,
             |preview| {
-                let mut frame = sample::frame(preview.framed.proposal().clone());
+                let mut frame = sample::frame(preview.payload.proposal().clone());
                 frame.payer = Address::repeat_byte(9);
                 frame.fees = FeeBound { max_fee_per_gas: 10, max_priority_fee_per_gas: 1 };
-                if let Ok(framed) = SigningPayload::new(frame) {
-                    preview.permit = ActionPermit::issue(&framed, B256::ZERO, NEXT, 60_000);
-                    preview.framed = framed;
+                if let Ok(payload) = SigningPayload::new(frame) {
+                    preview.permit = ActionPermit::issue(&payload, B256::ZERO, NEXT, 60_000);
+                    preview.payload = payload;
                 }
             },
             &[],

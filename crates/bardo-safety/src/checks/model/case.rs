@@ -578,10 +578,10 @@ impl ModelCase {
         let usage = self.usage();
         let unread = UnknownValue::because("the disk is gone");
         let usage = if self.ledger { Ok(&usage) } else { Err(&unread) };
-        let (framed, facts) = (self.framed(), self.facts());
+        let (payload, inputs) = (self.framed(), self.facts());
         let mut verdicts =
-            operators(&framed, &facts, &PolicyContext::new(policy, usage, Some(&network), &framed, &facts));
-        verdicts.push(slippage::check(&framed, &facts, &policy.slippage(self.phase)));
+            operators(&payload, &inputs, &PolicyContext::new(policy, usage, Some(&network), &payload, &inputs));
+        verdicts.push(slippage::check(&payload, &inputs, &policy.slippage(self.phase)));
         verdicts
     }
 }

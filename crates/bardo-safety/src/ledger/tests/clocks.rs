@@ -100,8 +100,8 @@ fn what_was_only_allowed_begun_or_offered_in_vain_has_not_gone_out() {
     let (mut file, caps, mut now) = (File::new(), LedgerCaps { cooldown: 0, ..caps() }, DAY);
     let mut done = |moved: u64, outcome: ReservationOutcome| {
         now += HOUR;
-        let wish = ReservationRequest { tokens: [(WETH, dollars(50))].into(), ..request(50) };
-        let id = file.reserve(now, &caps, &wish).unwrap();
+        let request = ReservationRequest { tokens: [(WETH, dollars(50))].into(), ..request(50) };
+        let id = file.reserve(now, &caps, &request).unwrap();
         let moved = if moved == 0 { [].into() } else { [(WETH, dollars(moved))].into() };
         file.write(|transaction| note_moved(transaction, id, &moved)).unwrap();
         file.settle(now, id, outcome).unwrap();

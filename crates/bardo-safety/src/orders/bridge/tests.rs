@@ -16,15 +16,15 @@ fn told(came: Option<Option<u64>>, time: u64) -> (PollResult, String) {
 }
 
 /// The same with endpoints on the destination that may disagree.
-fn told_by(came: Option<Option<u64>>, time: u64, untold: bool) -> (PollResult, String) {
-    told_with(came.map(|came| (Address::ZERO, came)), time, untold, &[])
+fn told_by(came: Option<Option<u64>>, time: u64, read_error: bool) -> (PollResult, String) {
+    told_with(came.map(|came| (Address::ZERO, came)), time, read_error, &[])
 }
 
 /// The same with the deliverer and the relayers' bids.
 fn told_with(
     came: Option<(Address, Option<u64>)>,
     time: u64,
-    untold: bool,
+    read_error: bool,
     bids: &[RelayerBid],
 ) -> (PollResult, String) {
     let record = bridge_order(Address::repeat_byte(9), Address::repeat_byte(2), DEADLINE);
@@ -39,7 +39,7 @@ fn told_with(
         repaid: Some(place()),
         refunded: None,
         delivery: came.map(|(filler, came)| DeliveryEvent { place: place(), filler, came: came.map(U256::from) }),
-        untold,
+        read_error,
         refund_from: None,
     };
     let seen = seen(&record, intent, &standing, bids, Vec::new(), ("ethereum".to_owned(), "base".to_owned()));

@@ -70,11 +70,11 @@ impl Pipeline {
                 }
             };
             let request = TransactionRequest::default().to(to).input(TransactionInput::new(question.into()));
-            let untold = |error: ProviderError| {
+            let read_error = |error: ProviderError| {
                 let error = ToolError::from(error);
                 PipelineRefusal::new(error.code(), error.message())
             };
-            let (provider, block) = reader.client.newest().await.map_err(untold)?;
+            let (provider, block) = reader.client.newest().await.map_err(read_error)?;
             let answer = provider.call(request).block(block).await.map_err(|error| untold(error.into()))?;
             let amount = match one.inside {
                 None => Erc20::allowanceCall::abi_decode_returns(&answer).ok(),

@@ -289,8 +289,8 @@ impl Executor {
                     false => call.asked_by,
                 };
                 let (dry_run, approve, phase) = (call.dry_run, call.approve, call.phase);
-                let wishes = CallOptions { dry_run, approve, phase, asked_by };
-                self.write(&context, entry, started, (job, params.clone(), wishes), (claim, hold)).await
+                let options = CallOptions { dry_run, approve, phase, asked_by };
+                self.write(&context, entry, started, (job, params.clone(), options), (claim, hold)).await
             }
         };
         for hook in &shared.hooks {
@@ -351,13 +351,13 @@ impl Shared {
     /// the limits.
     fn conditions(&self, asked: Option<Phase>) -> CallConditions {
         let own = self.acting.as_ref().map_or(Phase::Thriving, |acting| *acting.phase.borrow());
-        let desk = self.acting.as_ref().map(|acting| acting.pipeline.desk().clone());
+        let harness = self.acting.as_ref().map(|acting| acting.pipeline.harness().clone());
         let kind = self.acting.as_ref().map(|acting| acting.account.kind());
         let signs_messages = kind.is_none_or(AccountKind::signs_messages);
         let phase = asked.map_or(own, |asked| asked.max(own));
         let rules = self.acting.as_ref().map(|acting| acting.pipeline.rules());
         let max_slippage = rules.map(|rules| rules.slippage(phase).max_slippage);
-        CallConditions { phase, desk, signs_messages, max_slippage }
+        CallConditions { phase, harness, signs_messages, max_slippage }
     }
 
     fn emit(&self, call_id: CallId, kind: EventKind) {

@@ -201,7 +201,7 @@ impl ModelEndpoint {
         }
         let mut answer_bytes = answer;
         let (mut events, mut whole, mut bytes) = (EventParser::default(), ModelAnswer::default(), 0_usize);
-        let mut veil = KeyRedactor { key: self.key(), held: String::new() };
+        let mut redactor = KeyRedactor { key: self.key(), held: String::new() };
         loop {
             let patience = until.min(Instant::now() + self.patience);
             let chunk = match timeout_at(patience, answer_bytes.chunk()).await {
@@ -221,13 +221,13 @@ impl ModelEndpoint {
             let pieces = events.take(&chunk).map_err(|error| failed(&error, sent + bytes))?;
             for piece in pieces {
                 let new = self.style.take(&piece, &mut whole).map_err(|error| failed(&error, sent + bytes))?;
-                let new = veil.take(&new);
+                let new = redactor.take(&new);
                 if !new.is_empty() {
                     heard(&new);
                 }
             }
         }
-        let rest = veil.end();
+        let rest = redactor.end();
         if !rest.is_empty() {
             heard(&rest);
         }
@@ -367,11 +367,11 @@ mod tests {
         let (key, said) = ("sk-sk-1", "a sk-sk-1 b sk-sk-sk-1, s sk sk-sk-");
         let wanted = "a [secret removed] b sk-[secret removed], s sk sk-sk-";
         for cut in 1..said.len() {
-            let mut veil = KeyRedactor { key: Some(key), held: String::new() };
+            let mut redactor = KeyRedactor { key: Some(key), held: String::new() };
             let pieces = said.as_bytes().chunks(cut).map(|piece| std::str::from_utf8(piece).unwrap());
-            let mut told: Vec<String> = pieces.map(|piece| veil.take(piece)).collect();
+            let mut told: Vec<String> = pieces.map(|piece| redactor.take(piece)).collect();
             assert!(told.iter().all(|piece| !piece.contains(key)), "{told:?}");
-            told.push(veil.end());
+            told.push(redactor.end());
             assert_eq!(told.concat(), wanted, "pieces of {cut}");
         }
         let mut open = KeyRedactor { key: None, held: String::new() };

@@ -244,12 +244,12 @@ impl ModelBrain {
                 return Err(ModelEnd::Spent(format!("its {} tokens are used up", self.setup.tokens)).into());
             }
             let mut leaving = signals.leaving.clone();
-            let mut aloud = StreamedThought { signals, begun: false, waiting: String::new() };
+            let mut streamed = StreamedThought { signals, begun: false, waiting: String::new() };
             let asked = tokio::select! {
-                asked = self.endpoint.ask(&body, |new| aloud.receive(new)) => asked,
+                asked = self.endpoint.ask(&body, |new| streamed.receive(new)) => asked,
                 () = leave_requested(&mut leaving) => return Err(ModelEnd::Left.into()),
             };
-            aloud.end();
+            streamed.end();
             match asked {
                 Ok(answer) => {
                     self.tokens_left = self.tokens_left.saturating_sub(answer.tokens);
