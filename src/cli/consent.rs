@@ -11,7 +11,7 @@ use super::{CliExit, CommandFailure};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::text::SafeText;
 use bardo_runtime::questions::RequestContext;
-use bardo_runtime::questions::answering::asked_at;
+use bardo_runtime::questions::answering::queued_at;
 use bardo_safety::approval::{AnswerError, ApprovalQueue, OperatorAnswer, OperatorReply};
 use bardo_session::questions::sections::{DetailSection, raw, sections};
 use bardo_session::questions::{Confirmation, Question, QuestionKey};
@@ -27,13 +27,13 @@ pub(super) async fn ask(queue: ApprovalQueue, networks: Vec<Network>, paper: boo
     let mut changes = queue.watch();
     let mut asked = HashSet::new();
     loop {
-        for question in asked_at(&queue, &networks, paper, |_| RequestContext::default()) {
+        for question in queued_at(&queue, &networks, paper, |_| RequestContext::default()) {
             let QuestionKey::Action(permit_id) = question.key else { continue };
             if !asked.insert(permit_id) {
                 continue;
             }
             // A failure of the terminal is not an answer: the request lapses.
-            let Ok(Some(reply)) = tokio::task::spawn_blocking(move || put(&question)).await else { return };
+            let Ok(Some(reply)) = tokio::task::spawn_blocking(move || ask_on_terminal(&question)).await else { return };
             match queue.answer(permit_id, reply) {
                 Ok(()) => {}
                 Err(error @ AnswerError::Unconfirmed(_)) => {
@@ -77,7 +77,7 @@ pub(super) fn attended() -> Result<(), CommandFailure> {
 }
 
 /// Shows a request, asks for each acknowledgement and the required characters, and reads the answer.
-fn put(question: &Question) -> Option<OperatorReply> {
+fn ask_on_terminal(question: &Question) -> Option<OperatorReply> {
     show(&sections(question, SystemClock.now_millis()))?;
     let mut confirmation = Confirmation::default();
     let refuse = |why: &str| {

@@ -47,7 +47,7 @@ pub(super) fn halt(
     let by = format!("bardo halt, process {}", std::process::id());
     let before = file.read();
     let (in_force, set) = file.raise_own(level, reason, &by, SystemClock.now_millis())?;
-    let exit = tell(&file, &in_force, json)?;
+    let exit = print_stop(&file, &in_force, json)?;
     let set = set.map(ActiveStop::Stop);
     // If another process set a higher stop at the same moment, this one remains underneath it permanently.
     let beneath = in_force.is_hold() && set.as_ref().is_some_and(|set| *set != in_force);
@@ -77,7 +77,7 @@ pub(super) fn resume(
     let file = StopFile::in_folder(&folder);
     let before = file.read();
     let Some(standing) = before.level() else {
-        return tell(&file, &before, json);
+        return print_stop(&file, &before, json);
     };
     if level.is_some_and(|level| level >= standing) {
         return Err(CommandFailure::usage(format!(
@@ -115,7 +115,7 @@ pub(super) fn resume(
         }
         lowered => lowered?,
     };
-    let exit = tell(&file, &in_force, json)?;
+    let exit = print_stop(&file, &in_force, json)?;
     record(&folder, AuditKind::HaltLowered, &in_force, &before);
     Ok(exit)
 }
@@ -200,7 +200,7 @@ fn words(in_force: &ActiveStop) -> String {
     }
 }
 
-fn tell(file: &StopFile, in_force: &ActiveStop, json: bool) -> Result<CliExit, CommandFailure> {
+fn print_stop(file: &StopFile, in_force: &ActiveStop, json: bool) -> Result<CliExit, CommandFailure> {
     if !json {
         print(&words(in_force))?;
         return Ok(CliExit::Success);

@@ -52,7 +52,7 @@ pub(super) fn run(
             SigningContext { looks_only: true, ..SigningContext::of(account::locked(&picked, &opened, &ledger)?) };
         let looking = acting(&config, &opened, &ledger, &clock, signing).await?;
         looking.pipeline.recover_unsent().await.map_err(|refusal| refusal.error())?;
-        let left_over = looking.pipeline.left_over().await.map_err(|refusal| refusal.error())?;
+        let left_over = looking.pipeline.unused_allowances().await.map_err(|refusal| refusal.error())?;
         let standings = reconcile::standings(&opened, &ledger, &clock, address, &left_over).await?;
         if json {
             let even = standings.iter().all(AccountReconciliation::is_even);

@@ -12,7 +12,7 @@ use bardo::base::units::BasisPoints;
 use bardo::fabric::Fabric;
 use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::runtime::questions::RequestContext;
-use bardo::runtime::questions::answering::asked_at;
+use bardo::runtime::questions::answering::queued_at;
 use bardo::runtime::questions::shared::{Forgery, ShareError, SharedQueue};
 use bardo::safety::approval::{
     AnswerError, ApprovalNeed, ApprovalQueue, ApprovalReason, Consent, Decision, GrantScope, OperatorAnswer,
@@ -359,8 +359,8 @@ async fn a_no_after_the_waiting_is_over_keeps_it_from_being_signed() {
 }
 
 /// Stores the requests of this chain's approval queue for the other processes.
-async fn lay(world: &TestHarness, shared: &SharedQueue) {
-    shared.lay(&asked_at(&world.fixture, &[], false, |_| RequestContext::default())).await.unwrap();
+async fn publish(world: &TestHarness, shared: &SharedQueue) {
+    shared.publish(&queued_at(&world.fixture, &[], false, |_| RequestContext::default())).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -378,14 +378,14 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     let first = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
     let first = Arc::new(first);
     let mut ticket = world.fixture.ask(Arc::clone(&first));
-    lay(&world, &shared).await;
+    publish(&world, &shared).await;
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
     refuses(first.permit.permit_id).await.unwrap();
     let second = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = second.permit.permit_id;
     ticket.replace(second);
     // The first is no longer requested; its answer has not been read.
-    shared.lay(&[]).await.unwrap();
+    shared.publish(&[]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(30)).await;
     let Decision::Approved(yes) = ticket.decision().await else { panic!("it did not pass") };
     let refused = world.pipeline.commit(permit, Consent::Approved(yes)).await.err().unwrap();
@@ -402,7 +402,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     let odd = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = odd.permit.permit_id;
     let ticket = world.fixture.ask(odd);
-    lay(&world, &shared).await;
+    publish(&world, &shared).await;
     let inserted = world.store.write(move |transaction| {
         let row = [permit.to_string(), r#"{"answer":"refuse","reason":"no"}"#.to_owned()];
         let sql = "INSERT INTO shared_answer (permit_id, answer, said_by) VALUES (?1, ?2, 'process 3')";
@@ -423,7 +423,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     let third = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = third.permit.permit_id;
     let mut ticket = world.fixture.ask(third);
-    lay(&world, &shared).await;
+    publish(&world, &shared).await;
     let Decision::Approved(yes) = ticket.decision().await else { panic!("it did not pass") };
     assert_eq!(world.pipeline.commit(permit, Consent::Approved(yes)).await.unwrap().state, CommitState::Done);
     let late = refuses(permit).await;

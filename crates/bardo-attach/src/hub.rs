@@ -116,7 +116,7 @@ impl Hub {
             tokio::select! {
                 // Consoles first: one that is welcomed hears what the session says from then on. What they send is limited.
                 biased;
-                Some(message) = from_server.recv() => self.hear(message, &commands),
+                Some(message) = from_server.recv() => self.receive(message, &commands),
                 message = news.recv() => match message {
                     Some(message) => {
                         let summary = match &message {
@@ -134,7 +134,7 @@ impl Hub {
         }
     }
 
-    fn hear(&mut self, message: ToHub, commands: &mpsc::Sender<AddressedCommand>) {
+    fn receive(&mut self, message: ToHub, commands: &mpsc::Sender<AddressedCommand>) {
         match message {
             ToHub::Joined { console, rights, lines } => self.join(console, Console { rights, lines }),
             ToHub::Sent { console, command } => self.pass_on(console, command, commands),

@@ -283,16 +283,16 @@ impl Console {
         match asked {
             SignalRequest::Leave => return self.terminate(),
             SignalRequest::Stop => self.stop = Some(signals::stop_self),
-            SignalRequest::Continue => self.come_back()?,
+            SignalRequest::Continue => self.resume()?,
         }
         Ok(false)
     }
 
     /// Takes the terminal again after a stop and redraws everything: the shell wrote over it, and its size may have
     /// changed.
-    fn come_back(&mut self) -> Result<(), ConsoleError> {
+    fn resume(&mut self) -> Result<(), ConsoleError> {
         self.away = false;
-        self.guard.take_again().map_err(ConsoleError::Terminal)?;
+        self.guard.retake().map_err(ConsoleError::Terminal)?;
         let due = self.state.update(Input::Time(now_millis()));
         self.carry_out(due)?;
         self.state.update(Input::Resize(size_now()?));

@@ -142,7 +142,7 @@ pub async fn acting(
         patience: if wait { TO_THE_END } else { seconds(&settings.receipt_patience_seconds) },
     };
     let paper = match on_paper || may_turn {
-        true => PaperMode::with(on_paper, paper_desk(config, opened, ledger, &rules, &parts).await?),
+        true => PaperMode::with(on_paper, paper_trading(config, opened, ledger, &rules, &parts).await?),
         false => PaperMode::new(false),
     };
     // Evaluated again in each round: paper mode can be entered and left.
@@ -164,7 +164,7 @@ pub async fn acting(
 }
 
 /// Paper ledger beside `ledger`, with the same chains, rules, guardian and approval queue as `parts`.
-async fn paper_desk(
+async fn paper_trading(
     config: &Config,
     opened: &OpenEnvironment,
     ledger: &Ledger,

@@ -266,7 +266,7 @@ impl ActionApproval {
     }
 
     /// Every permit under which the action was requested, the current one last.
-    fn asked_as(&self) -> impl Iterator<Item = PermitId> {
+    fn permit_ids(&self) -> impl Iterator<Item = PermitId> {
         self.earlier.iter().copied().chain([self.permit_id])
     }
 }

@@ -363,7 +363,7 @@ pub fn stables(network: &Network) -> BTreeSet<Address> {
     listed.filter(|token| STABLES.contains(&token.symbol.as_str())).map(|token| token.address).collect()
 }
 
-fn untold(error: TokenError) -> SnapshotReadError {
+fn read_error(error: TokenError) -> SnapshotReadError {
     match error {
         TokenError::Chain(error) => SnapshotReadError::Chain(error),
         other => SnapshotReadError::Doubt(UnknownValue::because(other)),

@@ -307,7 +307,7 @@ impl PolicyEngine for Book {
 
     fn check(&self, _: &SigningPayload, inputs: &CheckInputs) -> Vec<Verdict> {
         let halt = match inputs.stop {
-            Some(level) if !inputs.takes_back() => {
+            Some(level) if !inputs.only_revokes() => {
                 Verdict::because(Check::Halt, ErrorCode::Halted, format_args!("{level} is in force"), vec![])
             }
             _ => Verdict::passed(Check::Halt, Finding::said("no stop")),

@@ -111,7 +111,7 @@ pub(super) async fn terms(
         OrderKind::Priority => least_out,
         OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => start_of(name, hoped, least_out, said)?,
     };
-    Ok(AuctionOutputs { start_out, least_out, heard: said.map(|said| heard(name, said, hoped)) })
+    Ok(AuctionOutputs { start_out, least_out, heard: said.map(|said| source_note(name, said, hoped)) })
 }
 
 pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
@@ -282,7 +282,7 @@ fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<SourceA
 }
 
 /// Formats the note about the quote source's order for the person who decides.
-fn heard(source: &str, said: SourceAuction, hoped: U256) -> String {
+fn source_note(source: &str, said: SourceAuction, hoped: U256) -> String {
     format!(
         "{source} quotes an order from {} down to {} (raw units); from the pools it would start at {hoped}",
         said.start_out, said.least_out

@@ -131,7 +131,7 @@ pub(super) async fn own(context: &CallContext, text: &str, parameter: &str) -> R
 
 /// Builds the proposal of the single transaction that cancels or refunds an order. It spends nothing and grants no
 /// allowance.
-pub(super) fn taking_back(
+pub(super) fn cancellation_proposal(
     context: &CallContext,
     record: &OrderRecord,
     intent: ProposalIntent,

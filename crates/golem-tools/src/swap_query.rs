@@ -182,12 +182,12 @@ impl<'a> SwapQuery<'a> {
     /// `ROUTING_NO_ROUTE` and `ROUTING_INSUFFICIENT_LIQUIDITY` name the tokens; errors of the chain and the quote
     /// source are passed on.
     pub(super) async fn route(&self, world: &ToolEnvironment) -> Result<(Route, Arc<PoolSnapshot>, u128), ToolError> {
-        let FoundRoute { route, snapshot, gas_price, .. } = self.found(world).await?;
+        let FoundRoute { route, snapshot, gas_price, .. } = self.find_route(world).await?;
         Ok((route, snapshot, gas_price))
     }
 
     /// Finds the best route like [`SwapQuery::route`], with the quote source's claim.
-    pub(super) async fn found(&self, world: &ToolEnvironment) -> Result<FoundRoute, ToolError> {
+    pub(super) async fn find_route(&self, world: &ToolEnvironment) -> Result<FoundRoute, ToolError> {
         self.nameless_route(world).await.map_err(|error| self.name_tokens(error))
     }
 
@@ -276,7 +276,7 @@ impl<'a> SwapQuery<'a> {
 async fn balance(world: &ToolEnvironment, chain: &ConnectedChain, token: &TokenInfo) -> Result<U256, ToolError> {
     let owner = world.account(None)?;
     let held = match token.id {
-        TokenId::Native => chain.coin_of(owner).await?,
+        TokenId::Native => chain.native_balance(owner).await?,
         TokenId::Erc20(address) => {
             let mut calls = CallBatch::default();
             let held = calls.push(address, &Erc20::balanceOfCall { owner });

@@ -362,14 +362,14 @@ async fn an_allowance_is_what_the_spender_could_really_take() {
     assert_eq!(response.decision_hints.unwrap()["permit2"]["expired"], true);
     assert!(response.explanation.unwrap().contains("expired"));
     // With an empty balance any allowance suffices; the native token needs none.
-    let empty = desk_of(Address::repeat_byte(7));
+    let empty = harness_of(Address::repeat_byte(7));
     assert_eq!(empty.data(tool, check(None)).await, expect("0", true, router));
     let coin = harness.data(tool, json!({"token": "ETH", "chain": "ethereum"})).await;
     assert_eq!((&coin["sufficient"], &coin["needs_approval"]), (&json!(true), &json!(false)));
 }
 
 /// Creates a test bench with any account.
-fn desk_of(account: Address) -> ToolHarness {
+fn harness_of(account: Address) -> ToolHarness {
     let mut harness = harness(None);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let world = ToolEnvironment::new(clock.clone(), Some(account), harness.world.chains().to_vec(), vec![]);
@@ -469,7 +469,7 @@ async fn what_cannot_be_done_is_said_with_its_code() {
     let tool = "uniswap_check_allowance";
     let code = harness.code(tool, json!({"token": "WETH", "chain": "ethereum"})).await;
     assert_eq!(code, (CallStatus::Error, ErrorCode::WalletNotConfigured));
-    let harness = desk_of(SANDBOX.accounts()[0]);
+    let harness = harness_of(SANDBOX.accounts()[0]);
     for spender in ["permit2", "0x0000000000000000000000000000000000000000"] {
         assert_eq!(
             harness.code(tool, allowance(spender)).await,
@@ -610,7 +610,7 @@ async fn pools_are_listed_with_what_they_hold() {
 }
 
 /// Creates a test bench with another environment, such as another policy or other auctions.
-fn desk_in(world: ToolEnvironment) -> ToolHarness {
+fn harness_in(world: ToolEnvironment) -> ToolHarness {
     let mut harness = harness(None);
     harness.world = Arc::new(world);
     harness.executor = Executor::new(ExecutorConfig {
@@ -629,9 +629,9 @@ fn desk_in(world: ToolEnvironment) -> ToolHarness {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
     let account = SANDBOX.accounts()[6];
-    let plain = desk_of(account);
+    let plain = harness_of(account);
     let offered = [(31_337, golem_protocols::uniswap::order::OrderKind::DutchV2)].into_iter().collect();
-    let harness = desk_in(ToolEnvironment::clone(&plain.world).offering(offered));
+    let harness = harness_in(ToolEnvironment::clone(&plain.world).offering(offered));
     let params = |more: Value| {
         let mut params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.5", "chain": "ethereum"});
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -685,7 +685,7 @@ async fn the_policys_tools_and_chains_bind_reads() {
     let plain = harness(Some(0));
     let under = |lines: &str| {
         let policy = parse(&format!("preset = \"demo\"\n{lines}"), std::path::Path::new("policy.toml")).unwrap();
-        desk_in(ToolEnvironment::clone(&plain.world).bound_by(Arc::new(policy)))
+        harness_in(ToolEnvironment::clone(&plain.world).bound_by(Arc::new(policy)))
     };
     let price = |chain: &str| json!({"token": "WETH", "chain": chain});
     let refused = |answer: ToolResponse, rule: &str, value: &str| {
@@ -716,7 +716,7 @@ async fn the_policys_tools_and_chains_bind_reads() {
 
     // The read-only preset signs nothing and allows all reads.
     let read_only = Arc::new(Policy::preset(PolicyPreset::ReadOnly));
-    let harness = desk_in(ToolEnvironment::clone(&plain.world).bound_by(read_only));
+    let harness = harness_in(ToolEnvironment::clone(&plain.world).bound_by(read_only));
     assert_eq!(harness.call("get_token_price", price("base")).await.status, CallStatus::Success);
 }
 

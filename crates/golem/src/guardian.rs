@@ -63,7 +63,7 @@ impl SafetyGuardian {
         Self { chains: chains.into_iter().map(watch).collect(), policy, absent }
     }
 
-    async fn look(&self, case: ReviewCase<'_>) -> Result<GuardianOpinion, GuardianError> {
+    async fn review_case(&self, case: ReviewCase<'_>) -> Result<GuardianOpinion, GuardianError> {
         let (payload, counted) = (case.payload, case.values.spent);
         let chain_id = payload.proposal().chain_id;
         let chain = self.chains.iter().find(|chain| chain.client.chain_id() == chain_id);
@@ -99,7 +99,7 @@ impl SafetyGuardian {
 
 impl Guardian for SafetyGuardian {
     fn review<'a>(&'a self, case: ReviewCase<'a>) -> BoxFuture<'a, Result<GuardianOpinion, GuardianError>> {
-        Box::pin(self.look(case))
+        Box::pin(self.review_case(case))
     }
 }
 

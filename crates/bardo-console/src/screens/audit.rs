@@ -35,7 +35,7 @@ const SETTLED_MILLIS: u64 = 1_000;
 
 /// Number of lines below the audit log that show the selected entry in full, with the rule above them; 0 in a small
 /// panel.
-const fn told_lines(area: Rect) -> u16 {
+const fn detail_lines(area: Rect) -> u16 {
     match area.height {
         20.. if area.width >= 24 => 5,
         10.. if area.width >= 24 => 3,
@@ -193,7 +193,7 @@ impl Audit {
         let notes = if panel == AuditPanel::Trail { u16::try_from(self.notes().len()).unwrap_or(0) } else { 0 };
         // At least one entry is shown.
         let notes = notes.min(area.height.saturating_sub(3));
-        let told = if panel == AuditPanel::Trail { told_lines(area) } else { 0 };
+        let told = if panel == AuditPanel::Trail { detail_lines(area) } else { 0 };
         Rect {
             x: area.x.saturating_add(1),
             y: area.y.saturating_add(1).saturating_add(notes),
@@ -294,7 +294,7 @@ impl Widget for EntryDetails<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let Self { theme, screen, told } = self;
         let painter = &mut Painter { buffer, theme };
-        let lines = told_lines(area);
+        let lines = detail_lines(area);
         let Some(top) = area.height.checked_sub(lines + 1).filter(|_| lines > 0) else { return };
         let AuditEntry { kind, golem_id, hash, .. } = &told.entry;
         let right = [(format!("{kind} · {golem_id} · {}", short_hash(*hash)), Role::TextDim)];
@@ -503,7 +503,7 @@ impl ScreenView for Audit {
         self.due
     }
 
-    fn hear(&mut self, count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+    fn receive_reply(&mut self, count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         if let CommandReply::Found(found) = reply {
             match (count, *found) {
                 (TRAIL, QueryResult::Audit { entries }) => {

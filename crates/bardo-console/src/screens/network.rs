@@ -638,7 +638,7 @@ impl ScreenView for NetworkScreen {
         }
     }
 
-    fn hear(&mut self, _count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+    fn receive_reply(&mut self, _count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         if let CommandReply::Reply(response) = reply
             && let Some(data) = &response.data
         {

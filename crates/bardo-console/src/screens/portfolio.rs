@@ -486,7 +486,7 @@ impl ScreenView for Portfolio {
         Some(Vec::new())
     }
 
-    fn takes_text(&self) -> bool {
+    fn accepts_text(&self) -> bool {
         self.ask.is_some() || self.filter.typing()
     }
 
@@ -565,7 +565,7 @@ impl ScreenView for Portfolio {
         }
     }
 
-    fn hear(&mut self, _count: u32, reply: super::CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+    fn receive_reply(&mut self, _count: u32, reply: super::CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         super::said(&reply)
     }
 }

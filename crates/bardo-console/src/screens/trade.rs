@@ -14,7 +14,7 @@ use ratatui::widgets::Widget;
 use serde_json::{Map, Value};
 
 use answer::{events_of, permit};
-use quote::says_an_amount;
+use quote::is_positive_amount;
 
 use super::form::{FormFields, ToolForm};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, look_at, ticket};
@@ -394,13 +394,13 @@ impl ScreenView for Trade {
                 let preview = self.preview.as_ref()?;
                 return Some(vec![ScreenRequest::Copy(serde_json::to_string_pretty(&preview.response).ok()?)]);
             }
-            Action::Explorer => return Some(look_at(self.done(known)?, known)),
+            Action::Explorer => return Some(copy_explorer_link(self.done(known)?, known)),
             _ => return None,
         }
         Some(Vec::new())
     }
 
-    fn takes_text(&self) -> bool {
+    fn accepts_text(&self) -> bool {
         self.typing && self.form().is_some()
     }
 
@@ -474,7 +474,7 @@ impl ScreenView for Trade {
         Vec::new()
     }
 
-    fn hear(&mut self, count: u32, reply: CommandReply, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+    fn receive_reply(&mut self, count: u32, reply: CommandReply, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(purpose) = self.purposes.iter().find(|(sent, _)| *sent == count).map(|(_, purpose)| *purpose) else {
             return Vec::new();
         };
@@ -518,7 +518,7 @@ impl ScreenView for Trade {
     }
 
     fn wakes_at(&self) -> Option<u64> {
-        let asked = self.quote_params().filter(|params| says_an_amount(params.get("amount")));
+        let asked = self.quote_params().filter(|params| is_positive_amount(params.get("amount")));
         let changed = asked.is_some_and(|params| params != self.quoted);
         (changed && !self.asking_quote).then(|| self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS))
     }

@@ -88,7 +88,7 @@ fn change_row(change: &SimulatedChange) -> Row {
 fn rows(state: &State, call_details: &CallDetails, call: Option<&CallSeen>, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     if let Some(call) = call {
-        let now = Moment { millis: state.told_millis(), motion: state.clock.motion };
+        let now = Moment { millis: state.session_millis(), motion: state.clock.motion };
         rows.push(
             Row::new(format!("{} by {}", time_of_day(call.started_at / 1000), call.golem_id), Role::TextDim)
                 .then(format!("  {}  call {}", call.tool(), call.call_id), Role::TextDim),

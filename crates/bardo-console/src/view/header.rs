@@ -87,7 +87,7 @@ fn groups(state: &State) -> Vec<Group> {
             }
             let number = grouped(&newest.number.to_string());
             pieces.push((format!("{} #{number}", identity.name), Role::Text));
-            let since = (state.told_millis() / 1000).saturating_sub(newest.timestamp);
+            let since = (state.session_millis() / 1000).saturating_sub(newest.timestamp);
             let usual = identity.interval_millis.unwrap_or(12_000) / 1000;
             if state.clock.motion && since > 10.max(5 * usual) {
                 pieces.push((format!(" {} old", age(since)), Role::StateCare));
@@ -228,7 +228,7 @@ fn clock(state: &State) -> Vec<StyledText> {
     if !state.clock.motion {
         return Vec::new();
     }
-    vec![(format!("{} ", time_of_day(state.told_millis() / 1000)), Role::TextDim)]
+    vec![(format!("{} ", time_of_day(state.session_millis() / 1000)), Role::TextDim)]
 }
 
 fn worth(state: &State) -> Vec<StyledText> {

@@ -36,7 +36,7 @@ fn key_at(state: &State, at: Position) -> Option<Key> {
     if state.too_small() || !area.contains(at) {
         return None;
     }
-    let theme = Theme::told_apart();
+    let theme = Theme::role_colours();
     let mut buffer = Buffer::empty(area);
     let mut painter = Painter { buffer: &mut buffer, theme: &theme };
     match state.display.layers.last() {
@@ -57,7 +57,7 @@ fn waiting_at(state: &State, at: Position) -> bool {
         return false;
     }
     let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
-    let theme = Theme::told_apart();
+    let theme = Theme::role_colours();
     let mut buffer = Buffer::empty(area);
     Header { theme: &theme, state }.render(area, &mut buffer);
     let is = |x: u16, mark: &str| buffer.cell(Position { x, y: 0 }).is_some_and(|cell| cell.symbol() == mark);

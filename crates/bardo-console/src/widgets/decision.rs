@@ -589,14 +589,14 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     row = row.then("Esc", Role::Key).then(after, Role::Dialog);
     row = row.then("z", Role::Key).then(" less ", Role::Dialog).then("d", Role::Key).then(" raw", Role::Dialog);
     let mut rows = vec![row];
-    if let Some(words) = said(model) {
+    if let Some(words) = key_message(model) {
         rows.push(Row::new(words, Role::StateCare).kept());
     }
     rows
 }
 
 /// Message about the last key, or about the remaining guard time.
-fn said(model: DecisionModel<'_>) -> Option<String> {
+fn key_message(model: DecisionModel<'_>) -> Option<String> {
     let decision = model.decision;
     let left = decision.acts_from().map(|from| from.saturating_sub(model.clock));
     let soon = match left {
@@ -694,7 +694,7 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         RequestSubject::Action(action) if ids_below(columns) => vec![(ids(action), Role::TextDim)],
         _ => Vec::new(),
     };
-    match said(model) {
+    match key_message(model) {
         Some(words) => rows.push(Row { right: ids, ..Row::new(words, Role::StateCare).kept() }),
         // In a text field, letters are text.
         None if decision.form.is_some() => {

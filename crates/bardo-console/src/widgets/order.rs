@@ -141,9 +141,9 @@ impl OrderModel {
         }
     }
 
-    fn standing(&self, now: Moment) -> Vec<StyledText> {
+    fn status_text(&self, now: Moment) -> Vec<StyledText> {
         if self.order.is_none() {
-            return self.call.standing(now);
+            return self.call.status_text(now);
         }
         let status = self.status(now);
         vec![(format!("{} {}", status.mark(), self.words(now)), status.role())]
@@ -345,7 +345,7 @@ impl CardView for OrderModel {
     }
 
     fn title(&self, now: Moment) -> Title {
-        Title { left: vec![(self.name(), Role::Title)], right: self.standing(now) }
+        Title { left: vec![(self.name(), Role::Title)], right: self.status_text(now) }
     }
 
     fn short(&self, _now: Moment) -> Vec<Row> {

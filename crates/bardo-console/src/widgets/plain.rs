@@ -49,7 +49,7 @@ impl PlainModel {
         }
         if let EventKind::ToolEnd(end) = kind {
             self.summary = fields(&end.result_summary);
-            self.line = told(&end.result_summary);
+            self.line = scalar_fields(&end.result_summary);
         }
     }
 
@@ -93,7 +93,7 @@ fn amount_of_dollars(figure: &str) -> String {
 }
 
 /// Fields for the one-line form: only values, no lists or objects.
-fn told(value: &Value) -> Vec<(SafeText, SafeText)> {
+fn scalar_fields(value: &Value) -> Vec<(SafeText, SafeText)> {
     let Value::Object(all) = value else { return Vec::new() };
     let plain = all.iter().filter(|(_, value)| !value.is_array() && !value.is_object() && !value.is_null());
     fields(&plain.map(|(name, value)| (name.clone(), value.clone())).collect::<serde_json::Map<_, _>>().into())
@@ -151,7 +151,7 @@ impl CardView for PlainModel {
     fn line(&self, now: Moment) -> CardLine {
         let status = self.call.status;
         let mut groups = Vec::new();
-        let shown = if self.line.is_empty() { told(&self.call.params) } else { self.line.clone() };
+        let shown = if self.line.is_empty() { scalar_fields(&self.call.params) } else { self.line.clone() };
         for (rank, (name, value)) in (0..).zip(shown.iter().take(4)) {
             let gap = if rank == 0 { "" } else { "  " };
             let pieces = vec![(format!("{gap}{name} "), Role::TextDim), (value.to_string(), Role::Text)];

@@ -174,7 +174,7 @@ impl DataFolder {
     }
 
     /// Live network and block hash of the kept fork of this name; `None` for other devnets, and if there is none.
-    pub fn kept_fork(&self, name: &DevnetName) -> Option<(String, alloy::primitives::B256)> {
+    pub fn kept_rehearsal(&self, name: &DevnetName) -> Option<(String, alloy::primitives::B256)> {
         let fork = keep::read_record(&self.devnet(name)).ok().flatten()?.fork?;
         Some((fork.network, fork.block.hash))
     }

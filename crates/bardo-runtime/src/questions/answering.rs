@@ -103,7 +103,7 @@ fn is_smaller(queue: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<(
 
 /// View models of the requests on an approval queue, without positions. `told` returns known facts about the requesting
 /// agent.
-pub fn asked_at(
+pub fn queued_at(
     queue: &ApprovalQueue,
     networks: &[Network],
     paper: bool,
@@ -134,14 +134,14 @@ pub async fn serve_queue(
     let mut changes = queue.watch();
     let mut laid = Vec::new();
     loop {
-        let mut asked = asked_at(&queue, &networks, paper, |_| RequestContext::default());
+        let mut asked = queued_at(&queue, &networks, paper, |_| RequestContext::default());
         for offered in asked.iter_mut().flat_map(|question| &mut question.answers) {
             if let Some(why) = only_here(|| shared.is_led(), offered.kind) {
                 offered.why_not = Some(SafeText::clean(why, 80));
             }
         }
         if asked != laid {
-            match shared.lay(&asked).await {
+            match shared.publish(&asked).await {
                 Ok(()) => laid = asked,
                 // Retried at the next poll; meanwhile it can be answered in this process.
                 Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),

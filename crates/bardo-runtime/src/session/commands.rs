@@ -117,7 +117,7 @@ impl SessionState {
             SessionCommand::AskToLower { level } => Some(self.ask_to_lower(level)),
             SessionCommand::AskToLeavePaper => {
                 let on = self.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on);
-                Some(on.then(|| self.lay(PromptSubject::LeavePaper)).ok_or(CommandError::NoPaper))
+                Some(on.then(|| self.queue_prompt(PromptSubject::LeavePaper)).ok_or(CommandError::NoPaper))
             }
             SessionCommand::EnterPaper => Some(match &self.sources.paper {
                 Some(paper) => {
@@ -479,7 +479,7 @@ impl SessionState {
             ActiveStop::Garbled { why } => why.clone(),
             ActiveStop::None => String::new(),
         };
-        Ok(self.lay(PromptSubject::Lower {
+        Ok(self.queue_prompt(PromptSubject::Lower {
             from: found,
             to,
             said: SafeText::clean(&said, 300),
@@ -498,13 +498,13 @@ impl SessionState {
         let usage = read.map_err(|error: LedgerError| CommandError::from(error))?;
         match super::queries::breaker(usage.breaker) {
             BreakerState::Closed { .. } => Err(CommandError::BreakerClosed),
-            BreakerState::Open { failures, .. } => Ok(self.lay(PromptSubject::ResetBreaker { failures })),
-            BreakerState::OneTrial => Ok(self.lay(PromptSubject::ResetBreaker { failures: 0 })),
+            BreakerState::Open { failures, .. } => Ok(self.queue_prompt(PromptSubject::ResetBreaker { failures })),
+            BreakerState::OneTrial => Ok(self.queue_prompt(PromptSubject::ResetBreaker { failures: 0 })),
         }
     }
 
     /// Opens a request of the session itself; it is reported with the others.
-    fn lay(&self, own: PromptSubject) -> String {
+    fn queue_prompt(&self, own: PromptSubject) -> String {
         self.control.own.ask(own, self.sources.clock.now_millis());
         "this needs a decision: press a to open it".to_owned()
     }

@@ -198,7 +198,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
         watch_only: options.watch,
         golem_id: config.golem.id(),
     };
-    tokio::spawn(front.stand(arriving, passed_on, news.clone()));
+    tokio::spawn(front.receive_commands(arriving, passed_on, news.clone()));
     let mut booting = Box::pin(boot::boot(&config, &options, clock, stop_watch.clone(), news.clone()));
     let state = loop {
         tokio::select! {

@@ -152,7 +152,7 @@ impl ScenarioEvents {
             }
             EventEffect::Trading { on } => state.set_market(*on).await.map_err(CueError::from),
             EventEffect::Chain { name, runs } => state.run_chain(name, *runs).await.map_err(CueError::from),
-            EventEffect::Fillers { look } => state.fillers_look(*look).map_err(CueError::from),
+            EventEffect::Fillers { look } => state.set_fillers_active(*look).map_err(CueError::from),
             EventEffect::Relayers { deliver } => state.relayers_deliver(*deliver).map_err(CueError::from),
             EventEffect::Answer(reply) if self.operator => state.reply(reply),
             // A person is present, who answers.
@@ -235,7 +235,7 @@ impl SessionState {
         Ok(chain.devnet.set_mining(wanted).await?)
     }
 
-    fn fillers_look(&self, look: bool) -> Result<(), SteerError> {
+    fn set_fillers_active(&self, look: bool) -> Result<(), SteerError> {
         for chain in self.devnets()? {
             chain.background_actors.order_service().set_fillers_rest(!look);
         }

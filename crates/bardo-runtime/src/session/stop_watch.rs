@@ -182,7 +182,7 @@ pub(super) struct CommandFront {
 
 impl CommandFront {
     /// Receives every command as it arrives, until no sender remains or the session has ended.
-    pub(super) async fn stand(
+    pub(super) async fn receive_commands(
         self,
         mut arriving: mpsc::Receiver<AddressedCommand>,
         on: mpsc::Sender<AddressedCommand>,

@@ -16,7 +16,7 @@ use super::send_news;
 use super::state::SessionState;
 use crate::market::pools_of;
 use crate::market::reader::ChainReader;
-use crate::questions::answering::asked_at;
+use crate::questions::answering::queued_at;
 use crate::questions::{ListedAddresses, RequestContext};
 use bardo_base::fabric::{
     ChainBlock, ChainHealth, ChainOpened, ChainState, EventKind, HaltChanged, LimitsChanged, PolicyChange,
@@ -500,10 +500,10 @@ impl SessionState {
 
     /// Reports the open requests if they changed: to the console, and to other processes.
     pub(super) async fn publish_requests(&self, watched: &mut ReportedState) {
-        let asked = self.asked_here();
+        let asked = self.own_requests();
         let told = self.for_others(&asked);
         if told != watched.laid {
-            match self.sources.shared.lay(&told).await {
+            match self.sources.shared.publish(&told).await {
                 Ok(()) => watched.laid = told,
                 // Retried at the next poll; meanwhile they are shown in this process.
                 Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),
@@ -528,13 +528,13 @@ impl SessionState {
     }
 
     /// Requests of this process's approval queue, without positions.
-    fn asked_here(&self) -> Vec<Question> {
+    fn own_requests(&self) -> Vec<Question> {
         let paper = self.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on);
         let Some(queue) = &self.sources.queue else { return Vec::new() };
         let networks: Vec<Network> = self.sources.world.chains().iter().map(|chain| chain.network().clone()).collect();
         let policy = self.sources.keeper.as_ref().map(|keeper| keeper.current().policy.clone());
         let listed = policy.map(|policy| ListedAddresses::of(policy.rules())).unwrap_or_default();
-        asked_at(queue, &networks, paper, |golem_id| RequestContext {
+        queued_at(queue, &networks, paper, |golem_id| RequestContext {
             listed: listed.clone(),
             ..self.stats().request_context(golem_id)
         })

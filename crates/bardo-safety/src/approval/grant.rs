@@ -192,7 +192,7 @@ impl ApprovalGrant {
     }
 
     /// Returns true if the approval is in time and matches this policy and phase.
-    pub(super) fn lives(&self, now: GrantTime, policy: B256, phase: Phase) -> bool {
+    pub(super) fn is_in_force(&self, now: GrantTime, policy: B256, phase: Phase) -> bool {
         self.stands(now) && self.scope.policy == policy && self.scope.phase == phase
     }
 

@@ -221,8 +221,8 @@ impl ApprovalQueue {
     pub fn keep_grants_of(&self, policy: B256, phase: Phase) {
         let mut state = self.state();
         let now = state.moment(&*self.inner.clock);
-        state.grants.retain(|grant| grant.lives(now, policy, phase));
-        state.unrecorded.retain(|grant| grant.lives(now, policy, phase));
+        state.grants.retain(|grant| grant.is_in_force(now, policy, phase));
+        state.unrecorded.retain(|grant| grant.is_in_force(now, policy, phase));
     }
 
     /// Returns the reason for which no standing approval can cover the action; `None` if one can.
@@ -258,7 +258,7 @@ impl ApprovalQueue {
         let mut state = self.state();
         let now = state.moment(&*self.inner.clock);
         let granted = |number| state.grants.iter().any(|grant| grant.number() == number && grant.stands(now));
-        yes.grant.is_none_or(granted) && !yes.asked_as().any(|permit| state.late.contains(&permit))
+        yes.grant.is_none_or(granted) && !yes.permit_ids().any(|permit| state.late.contains(&permit))
     }
 
     /// Closes a request for the other processes, in the transaction that consumes its permit: a later answer there
@@ -272,7 +272,7 @@ impl ApprovalQueue {
         yes: &ActionApproval,
     ) -> Result<Option<SafeText>, StoreError> {
         let Some(elsewhere) = self.inner.elsewhere.get() else { return Ok(None) };
-        for permit_id in yes.asked_as() {
+        for permit_id in yes.permit_ids() {
             if let Some(said) = elsewhere.close(transaction, permit_id)? {
                 return Ok(Some(said));
             }

@@ -10,7 +10,7 @@ use bardo_base::model::{Check, RuleName};
 
 /// Checks the stop-loss and the failure breaker.
 pub fn check(inputs: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
-    if inputs.takes_back() || inputs.reduce_only() {
+    if inputs.only_revokes() || inputs.reduce_only() {
         return Verdict::passed(Check::BalanceBreaker, Finding::BreakerExempt);
     }
     let usage = match context.usage {

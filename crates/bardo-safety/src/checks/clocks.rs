@@ -29,7 +29,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, network: &Network) 
         violations,
     };
     let exit = inputs.reduce_only() && payload.order().is_none();
-    if exit || inputs.takes_back() {
+    if exit || inputs.only_revokes() {
         return Some(Verdict::warned(Check::ChainHealth, finding(Vec::new())));
     }
     let by = times.machine.abs_diff(times.chain);

@@ -41,7 +41,7 @@ fn no_order(level: StopLevel) -> Verdict {
 /// Checks the action against the stop in force.
 pub fn check(payload: &SigningPayload, inputs: &CheckInputs) -> Verdict {
     let class = inputs.class(payload.proposal().tool.action_class);
-    let passage = stop::passage(inputs.takes_back(), inputs.reduce_only(), class);
+    let passage = stop::passage(inputs.only_revokes(), inputs.reduce_only(), class);
     let Some(level) = inputs.stop else {
         return Verdict::passed(Check::Halt, Finding::NoStop);
     };

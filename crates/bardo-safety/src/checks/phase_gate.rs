@@ -51,7 +51,7 @@ pub const fn allows(phase: Phase, class: ActionClass) -> bool {
 pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
     let phase = inputs.phase;
     let class = inputs.class(payload.proposal().tool.action_class);
-    if inputs.takes_back() {
+    if inputs.only_revokes() {
         return Verdict::passed(Check::PhaseGate, Finding::PhaseTakesBack { phase });
     }
     let rules = context.policy.rules().phases.of(phase);

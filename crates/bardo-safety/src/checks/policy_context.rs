@@ -59,7 +59,7 @@ pub fn request(
 ) -> Result<ReservationRequest, UnknownValue> {
     let values = inputs.values.as_ref().map_err(Clone::clone)?;
     let chain_id = payload.proposal().chain_id;
-    let takes_back = inputs.takes_back();
+    let takes_back = inputs.only_revokes();
     let exempt = takes_back || inputs.reduce_only();
     let mut tokens: BTreeMap<TokenKey, MicroUsd> = BTreeMap::new();
     let exit = inputs.reduce_only();

@@ -23,7 +23,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     };
     let caps = &context.caps;
     // Rates do not depend on the amount; the spending limit handles an unknown value.
-    let (takes_back, exit) = (inputs.takes_back(), inputs.reduce_only());
+    let (takes_back, exit) = (inputs.only_revokes(), inputs.reduce_only());
     let by_operator = payload.proposal().golem_id == GolemId::operator();
     let mut violations = Vec::new();
     let mut asks = None;

@@ -33,7 +33,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     over.extend(caps.exit_volume(usage, request));
     position(payload, inputs, values, context, &mut violations);
     gas(payload, values, context, &mut violations);
-    if !inputs.takes_back() {
+    if !inputs.only_revokes() {
         let takeable = values.takeable.iter().map(|one| (one.token.symbol.as_str(), one.usd));
         for (symbol, usd) in takeable {
             let most = context.policy.rules().max_allowance_usd;
@@ -104,7 +104,7 @@ fn position(
     let rules = context.policy.rules();
     let class = inputs.class(payload.proposal().tool.action_class);
     let adds = matches!(class, ActionClass::NewPosition | ActionClass::IncreasePosition | ActionClass::Rebalance);
-    if !adds || inputs.takes_back() {
+    if !adds || inputs.only_revokes() {
         return;
     }
     let given = values.outflows.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd));

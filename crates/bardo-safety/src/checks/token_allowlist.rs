@@ -134,7 +134,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     if let Some(network) = context.network {
         found.violations.extend(grants::violations(payload, &network.book));
     }
-    if !inputs.takes_back() {
+    if !inputs.only_revokes() {
         tokens(payload, inputs, rules, &mut found);
         hops(payload, context, &mut found);
         contracts(payload, inputs, context, &mut found);

@@ -53,7 +53,7 @@ impl OrderStage {
         Self::WORDS.iter().find(|(stage, _)| *stage == self).map_or("ended", |(_, word)| word)
     }
 
-    fn of_word(word: &str) -> Option<Self> {
+    fn parse_name(word: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(_, known)| *known == word).map(|(stage, _)| *stage)
     }
 }
@@ -532,7 +532,7 @@ impl OrderRow {
             let order = UniswapXOrder::decode(kind, &self.encoded).map_err(|_| garbled("order"))?;
             TypedMessage::UniswapxOrder { permit2, order: Box::new(order) }
         };
-        let status = OrderState::of_word(&message, &status).ok_or_else(|| garbled("status"))?;
+        let status = OrderState::parse_name(&message, &status).ok_or_else(|| garbled("status"))?;
         let hash = B256::try_from(self.hash.as_slice()).map_err(|_| garbled("hash"))?;
         if identity(&message).is_none_or(|(identity, _)| identity != hash) {
             return Err(garbled("hash: it belongs to another order"));
@@ -547,7 +547,7 @@ impl OrderRow {
             account: account.parse().map_err(|_| garbled("account"))?,
             message,
             signature: self.signature.map(Bytes::from),
-            stage: OrderStage::of_word(&stage).ok_or_else(|| garbled("stage"))?,
+            stage: OrderStage::parse_name(&stage).ok_or_else(|| garbled("stage"))?,
             status,
             figures: serde_json::from_str(&inputs).map_err(|_| garbled("figures"))?,
             card: self.card,

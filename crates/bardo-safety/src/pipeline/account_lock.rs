@@ -82,7 +82,7 @@ impl Pipeline {
     /// # Errors
     /// [`PipelineRefusal`] with `STORE_UNAVAILABLE` if the lock cannot be read.
     pub fn turns(&self, chain_id: u64, account: Address) -> Result<Option<u64>, PipelineRefusal> {
-        let count = self.inner.store.held_before(&name(chain_id, account));
+        let count = self.inner.store.times_locked(&name(chain_id, account));
         count.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn needs(
     parties: &[ApprovalReason],
 ) -> ApprovalNeed {
     // A revocation needs no consent, except when the operator's own revocations exceed the policy's rate.
-    if inputs.takes_back() && payload.proposal().tool.capability != CapabilityTier::Privileged {
+    if inputs.only_revokes() && payload.proposal().tool.capability != CapabilityTier::Privileged {
         let rate = verdicts.iter().filter(|verdict| verdict.check == Check::RateLimit);
         let asks = rate.flat_map(|verdict| &verdict.asks);
         return asks.fold(ApprovalNeed::Instant, |needs, why| needs.and_asking(ApprovalReason::Found(why.clone())));

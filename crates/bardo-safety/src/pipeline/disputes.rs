@@ -102,7 +102,7 @@ impl Pipeline {
 
 /// Returns true if endpoint disputes must not block the action: it is a fair exit, or only revokes, cancels or refunds.
 pub(super) fn despite_disputes(assessment: &Assessment) -> bool {
-    assessment.inputs.reduce_only() || assessment.inputs.takes_back()
+    assessment.inputs.reduce_only() || assessment.inputs.only_revokes()
 }
 
 /// Returns true if one endpoint's assessment counts. It does not if the calls cannot be simulated there, or if it
@@ -113,7 +113,7 @@ fn is_present(assessment: &Assessment) -> bool {
         && match assessment.view.impossible {
             None => true,
             Some(ImpossibleChain::AgainstBook) => false,
-            Some(ImpossibleChain::NoToken) => !assessment.inputs.takes_back(),
+            Some(ImpossibleChain::NoToken) => !assessment.inputs.only_revokes(),
         }
 }
 

@@ -202,7 +202,7 @@ impl PreparedAction {
     /// Returns true if the phase has worsened since `inputs` were gathered. Actions that only revoke, cancel or refund
     /// pass in every phase.
     fn worsened(&self, inputs: &CheckInputs) -> bool {
-        self.asked.now() > inputs.phase && !inputs.takes_back()
+        self.asked.now() > inputs.phase && !inputs.only_revokes()
     }
 }
 

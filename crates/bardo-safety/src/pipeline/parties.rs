@@ -26,7 +26,7 @@ impl Pipeline {
         reader: &SnapshotReader,
     ) -> Result<Vec<ApprovalReason>, PipelineRefusal> {
         // A revocation pays nobody and lets nobody take tokens.
-        if inputs.takes_back() {
+        if inputs.only_revokes() {
             return Ok(Vec::new());
         }
         let proposal = payload.proposal();

@@ -153,12 +153,12 @@ impl Pipeline {
             (ended, placed) = self.place_after(&prepared, &first, held.gas, &mut progress).await;
         }
         if !matches!(ended, PlanEnd::Done | PlanEnd::Placed | PlanEnd::Unclear) && progress.anything_happened() {
-            progress.remarks.extend(self.take_back(&prepared, &progress.legs).await);
+            progress.remarks.extend(self.revoke_allowances(&prepared, &progress.legs).await);
         }
         let truth = match ended {
             PlanEnd::Unclear | PlanEnd::Placed => None,
             PlanEnd::Done | PlanEnd::Reverted | PlanEnd::Stopped { .. } => {
-                let read = self.truth(&prepared, &progress.legs).await;
+                let read = self.onchain_outcome(&prepared, &progress.legs).await;
                 read.map_err(|doubt| progress.remarks.push(doubt.to_string())).ok()
             }
         };
@@ -320,7 +320,7 @@ impl Pipeline {
         let assessment = self.assess(reader, payload, leg, prepared.asked.now(), None).await?;
         affordable(&first.view.data_fee, &assessment.view.data_fee)?;
         let takes_back = payload.legs().get(leg).is_some_and(|leg| leg.purpose == LegPurpose::CleanUp)
-            && assessment.inputs.takes_back();
+            && assessment.inputs.only_revokes();
         if !assessment.faults.is_empty() {
             return Err(PipelineRefusal::out_of_bounds(&assessment.faults, assessment.inputs.simulation));
         }
@@ -350,7 +350,7 @@ impl Pipeline {
 
     /// Revokes every allowance that the plan's first transactions gave and its main transaction did not use, down to
     /// what open orders may still take.
-    async fn take_back(&self, prepared: &PreparedAction, legs: &[LegReport]) -> Vec<String> {
+    async fn revoke_allowances(&self, prepared: &PreparedAction, legs: &[LegReport]) -> Vec<String> {
         let payload = &prepared.preview.payload;
         let given = payload.proposal().legs.iter().zip(legs);
         let given =

@@ -85,7 +85,7 @@ impl Pipeline {
     ) -> Result<Preview, PipelineRefusal> {
         let reader = self.reader(proposal.chain_id)?;
         let payload = self.prepare_payload(&proposal, &*account).await?;
-        let looked = self.look_at(&payload, reader, account, asked).await;
+        let looked = self.preview_on(&payload, reader, account, asked).await;
         match &looked {
             Ok(preview) => {
                 Span::current().record("permit_id", display(preview.permit.permit_id));
@@ -95,7 +95,7 @@ impl Pipeline {
         looked
     }
 
-    async fn look_at(
+    async fn preview_on(
         &self,
         payload: &SigningPayload,
         reader: SnapshotReader,

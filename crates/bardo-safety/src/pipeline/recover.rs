@@ -217,7 +217,7 @@ impl Pipeline {
     fn is_owned(&self, one: &OpenPermit, now: u64) -> bool {
         match &one.session {
             Some(session) if session == self.inner.store.session() => self.mark_in_progress().contains(&one.permit_id),
-            Some(session) => self.inner.store.session_lives(session),
+            Some(session) => self.inner.store.is_session_alive(session),
             None => one.last.is_none() && one.consumed_at.saturating_add(LEAVE_ALONE) > now,
         }
     }
@@ -228,7 +228,7 @@ impl Pipeline {
         match &one.session {
             // The ledger does not say which commit of this process took the nonce, so none is free while a commit runs.
             Some(session) if session == self.inner.store.session() => old && self.mark_in_progress().is_empty(),
-            Some(session) => !self.inner.store.session_lives(session),
+            Some(session) => !self.inner.store.is_session_alive(session),
             None => old,
         }
     }
@@ -301,8 +301,8 @@ impl Pipeline {
             failpoint::reach(Failpoint::RecoveryResent);
             let patience = deadline.saturating_duration_since(Instant::now());
             found = match sender.wait(hash, WaitRules { patience, resend: false }).await {
-                Ok(standing) => of_standing(&standing, one.last),
-                Err(error) => untold(error)?,
+                Ok(standing) => of_tx_status(&standing, one.last),
+                Err(error) => unknown_state(error)?,
             };
             step = match machine::step(found, held_back()) {
                 // It was sent a moment ago; the next run sends it again.
@@ -331,8 +331,8 @@ impl Pipeline {
         let Some(LastLeg { hash, .. }) = one.last else { return Ok(RecoveryState::Unsigned) };
         let Ok(sender) = self.sender(one.chain_id) else { return Ok(RecoveryState::Untold) };
         match sender.poll(hash).await {
-            Ok(standing) => Ok(of_standing(&standing, one.last)),
-            Err(error) => untold(error),
+            Ok(standing) => Ok(of_tx_status(&standing, one.last)),
+            Err(error) => unknown_state(error),
         }
     }
 
@@ -461,7 +461,7 @@ pub(super) fn ended(end: ActionEnd) -> Option<&'static str> {
     }
 }
 
-fn of_standing(standing: &TxStatus, last: Option<LastLeg>) -> RecoveryState {
+fn of_tx_status(standing: &TxStatus, last: Option<LastLeg>) -> RecoveryState {
     let (leg, of, main) = last.map_or((0, 1, true), |last| (last.leg, last.of, last.main));
     let done = last.is_some_and(|last| last.done);
     match (&standing.mined, standing.settled, standing.record.state) {
@@ -479,7 +479,7 @@ fn of_standing(standing: &TxStatus, last: Option<LastLeg>) -> RecoveryState {
 }
 
 /// A chain error is a finding; a ledger error is returned.
-fn untold(error: sender::SenderError) -> Result<RecoveryState, ReserveError> {
+fn unknown_state(error: sender::SenderError) -> Result<RecoveryState, ReserveError> {
     match error {
         sender::SenderError::Record(sender::RecordError::Store(error))
         | sender::SenderError::Lane(sender::LaneError::Store(error)) => Err(error.into()),
@@ -494,7 +494,7 @@ fn unavailable(error: impl std::fmt::Display) -> PipelineRefusal {
     PipelineRefusal::new(ErrorCode::StoreUnavailable, error)
 }
 
-fn left_open(connection: &rusqlite::Connection) -> Result<Vec<OpenPermit>, StoreError> {
+fn open_permits(connection: &rusqlite::Connection) -> Result<Vec<OpenPermit>, StoreError> {
     let mut statement = connection.prepare(
         "SELECT used.permit_id, chain_id, reservation, spent_usd, gas_usd, consumed_at, call_id, golem_id, session,
                 hash, leg, of, takes_back,
@@ -527,7 +527,7 @@ type Columns = (
     (Option<bool>, Option<bool>, Option<bool>),
 );
 
-fn left((used, owner, last, flags): Columns) -> Result<OpenPermit, StoreError> {
+fn open_permit((used, owner, last, flags): Columns) -> Result<OpenPermit, StoreError> {
     let (permit_id, chain_id, reservation, spent, gas, consumed_at) = used;
     let (call_id, golem_id, session) = owner;
     let ((hash, leg, of), (takes_back, main, done)) = (last, flags);

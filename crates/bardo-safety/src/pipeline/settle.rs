@@ -172,7 +172,7 @@ impl Pipeline {
                 let report = LegReport { hash, ..report.clone() };
                 let over = Instant::now() >= deadline;
                 match standing {
-                    Ok(standing) if standing.settled || over => break with_standing(report, &standing),
+                    Ok(standing) if standing.settled || over => break with_tx_status(report, &standing),
                     // Included, without enough confirmations yet.
                     Ok(standing) if standing.mined.is_some() => {}
                     Ok(_) if may_outbid => match self.outbid(prepared, assessment, leg, (sender, hash)).await {
@@ -206,7 +206,7 @@ impl Pipeline {
     /// # Errors
     /// The reason why balances or costs cannot be read, in words.
     #[instrument(level = "debug", name = "verify", skip_all)]
-    pub(super) async fn truth(
+    pub(super) async fn onchain_outcome(
         &self,
         prepared: &PreparedAction,
         legs: &[LegReport],
@@ -308,7 +308,7 @@ impl Pipeline {
                     Ok(standing) if standing.settled => {
                         // If this write fails, recovery settles the reservation.
                         let _written = pipeline.settle_as(permit_id, held, end_of(&standing, held, before)).await;
-                        let ended = with_standing(last, &standing);
+                        let ended = with_tx_status(last, &standing);
                         pipeline.emit_leg(&payload, leg, ended.hash, ended.state, ended.block);
                         return;
                     }
@@ -332,7 +332,7 @@ pub(super) struct ResendClearance {
 
 impl ResendClearance {
     pub(super) fn of(assessment: &Assessment) -> Self {
-        Self { signed_under: assessment.inputs.stop, takes_back: assessment.inputs.takes_back() }
+        Self { signed_under: assessment.inputs.stop, takes_back: assessment.inputs.only_revokes() }
     }
 
     /// Clearance for transactions that an ended process left. The ledger does not say under which stop they were
@@ -378,7 +378,7 @@ fn end_of(standing: &TxStatus, held: ReservedSpend, before: EarlierLegs) -> Acti
     }
 }
 
-fn with_standing(report: LegReport, standing: &TxStatus) -> LegReport {
+fn with_tx_status(report: LegReport, standing: &TxStatus) -> LegReport {
     let Some(mined) = standing.mined.as_ref().filter(|_| standing.settled) else {
         let gone = standing.settled && standing.record.state == Stage::Dropped;
         let state = if gone { TxState::Dropped } else { TxState::Unclear };

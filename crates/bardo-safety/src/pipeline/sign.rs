@@ -127,7 +127,7 @@ impl Pipeline {
             leg,
             of: payload.legs().len(),
             main: payload.legs().get(leg).is_none_or(|leg| leg.purpose == LegPurpose::Main),
-            takes_back: assessment.inputs.takes_back(),
+            takes_back: assessment.inputs.only_revokes(),
         };
         let (permit_id, call_id) = (preview.permit.permit_id, payload.proposal().call_id);
         let golem_id = payload.proposal().golem_id.clone();

@@ -202,13 +202,13 @@ impl Judge<'_> {
             }
             for change in &changes.allowances {
                 if self.payload.exposed().contains(&change.owner) && change.allowance.after > change.allowance.before {
-                    self.allowance_on_the_way(at, change.token, change.spender, change.allowance.after, faults);
+                    self.temporary_allowance(at, change.token, change.spender, change.allowance.after, faults);
                 }
             }
             for change in &changes.permit2_allowances {
                 let (before, after) = (&change.allowance.before, &change.allowance.after);
                 if self.payload.exposed().contains(&change.owner) && after.amount > before.amount {
-                    self.allowance_on_the_way(at, change.token, change.spender, after.amount, faults);
+                    self.temporary_allowance(at, change.token, change.spender, after.amount, faults);
                 }
             }
         }

@@ -254,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    fn asked() -> ClaimRequest {
+    fn claim_request() -> ClaimRequest {
         ClaimRequest {
             chain_id: 31_337,
             token_in: Address::repeat_byte(1),
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_quote_is_read_as_its_document_says() {
-        let claim = read(&quote(), &asked()).unwrap();
+        let claim = read(&quote(), &claim_request()).unwrap();
         assert_eq!((claim.amount_in, claim.amount_out), (U256::from(1_000), U256::from(2_000)));
         assert_eq!(claim.tokens, [Address::repeat_byte(3)]);
         assert_eq!(claim.paths.iter().map(|path| path.amount.to::<u64>()).collect::<Vec<_>>(), [700, 300]);
@@ -321,19 +321,19 @@ mod tests {
         ] {
             let mut quote = quote();
             *quote.pointer_mut(pointer).unwrap() = value.clone();
-            let wrong = read(&quote, &asked()).expect_err(pointer).to_string();
+            let wrong = read(&quote, &claim_request()).expect_err(pointer).to_string();
             assert!(wrong.contains(says), "{pointer} {value}: {wrong}");
         }
         let mut long = quote();
         let path = long["route"][0].clone();
         long["route"] = json!(vec![path; 9]);
-        assert_eq!(read(&long, &asked()), Err(ClaimMismatch::TooMany("paths")));
+        assert_eq!(read(&long, &claim_request()), Err(ClaimMismatch::TooMany("paths")));
         let hop = quote()["route"][0][0].clone();
         long["route"] = json!([vec![hop; 4]]);
-        assert_eq!(read(&long, &asked()), Err(ClaimMismatch::TooMany("pools on a path")));
+        assert_eq!(read(&long, &claim_request()), Err(ClaimMismatch::TooMany("pools on a path")));
         // Text from an answer is cleaned before it is shown.
         let mut rude = quote();
         rude["tradeType"] = json!("\u{1b}[2Jgone");
-        assert!(!read(&rude, &asked()).unwrap_err().to_string().contains('\u{1b}'));
+        assert!(!read(&rude, &claim_request()).unwrap_err().to_string().contains('\u{1b}'));
     }
 }

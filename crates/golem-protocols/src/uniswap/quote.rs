@@ -100,15 +100,15 @@ pub struct QuoteRequest<'a> {
 
 impl QuoteRequest<'_> {
     /// Returns the values that an answer must repeat.
-    pub fn asked(&self) -> ClaimRequest {
+    pub fn claim_request(&self) -> ClaimRequest {
         let RouteRequest { token_in, token_out, exact, .. } = *self.request;
         ClaimRequest { chain_id: self.chain_id, token_in, token_out, exact, swapper: self.swapper }
     }
 
     /// Returns the same values for a service that represents the native token by the zero address. Only then does its
     /// call wrap and unwrap.
-    pub fn asked_with_coin(&self) -> ClaimRequest {
-        let asked = self.asked();
+    pub fn claim_request_with_native(&self) -> ClaimRequest {
+        let asked = self.claim_request();
         let [paid, received] = self.coin;
         ClaimRequest {
             token_in: if paid { Address::ZERO } else { asked.token_in },

@@ -467,7 +467,7 @@ impl ConnectedChain {
     ///
     /// # Errors
     /// Returns the provider's error.
-    pub async fn coin_of(&self, account: Address) -> Result<U256, ToolError> {
+    pub async fn native_balance(&self, account: Address) -> Result<U256, ToolError> {
         let (provider, block) = self.client.newest().await?;
         Ok(provider.get_balance(account).block_id(block).await.map_err(ProviderError::from)?)
     }

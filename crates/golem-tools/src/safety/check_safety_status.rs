@@ -245,7 +245,7 @@ fn output(context: &CallContext, policy: &Policy, status: RuleStatus) -> Output 
             stops_at_usd: seen.then(|| status.stops_at.dollars().to_string()),
             stop_loss_bps: status.stop_loss.get(),
         },
-        standing_approvals: standing(context),
+        standing_approvals: standing_approvals(context),
         unenforced: unenforced(policy),
     }
 }
@@ -318,7 +318,7 @@ fn breaker_status(breaker: FailureBreaker, limit: u32, now: u64) -> BreakerStatu
     }
 }
 
-fn standing(context: &CallContext) -> Vec<StandingApproval> {
+fn standing_approvals(context: &CallContext) -> Vec<StandingApproval> {
     let grants = context.conditions().harness.as_ref().map(|harness| harness.grants()).unwrap_or_default();
     let live = grants.iter();
     live.map(|(grant, lasts)| StandingApproval {

@@ -141,7 +141,7 @@ impl WriteTool for IntentRefund {
         let inflow = Inflow { token, at_least: back, expected: back, recipient: record.account };
         let proposal = Proposal {
             inflows: vec![inflow],
-            ..taking_back(context, &record, ProposalIntent::Refund, call, &expected)
+            ..cancellation_proposal(context, &record, ProposalIntent::Refund, call, &expected)
         };
         Ok((proposal, RefundPlan { intent_id: id.to_string(), amount, symbol }))
     }

@@ -231,10 +231,10 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Swa
     };
     let signs = context.conditions().signs_messages;
     let way = RouteCriteria { preferred: params.prefer_uniswapx, signs, native_in, value: worth };
-    let way = way.way(world, chain.network().chain_id);
+    let way = way.choose_route(world, chain.network().chain_id);
     // The age of a quote counts from the state it was read from, not from the end of its preparation.
     let mut quoted_at = world.clock.now_millis();
-    let mut found = ask.found(world).await?;
+    let mut found = ask.find_route(world).await?;
     if way.auction.is_some() {
         return by_auction(context, &params, &ask, &found, way.why).await;
     }
@@ -319,7 +319,7 @@ async fn reserve_gas(
         let reserve = gas_reserve(&found.route, gas_price);
         ask.leaving(whole, reserve)?;
         quoted_at = world.clock.now_millis();
-        found = ask.found(world).await?;
+        found = ask.find_route(world).await?;
         if gas_reserve(&found.route, gas_price) <= reserve {
             break;
         }

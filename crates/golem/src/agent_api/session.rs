@@ -325,7 +325,7 @@ impl AgentSession {
         if !missing.is_empty() {
             return Err(lacking(kind.name, &missing, &self.inner.config));
         }
-        self.refuse_if_stopped(kind.takes_back())?;
+        self.refuse_if_stopped(kind.only_revokes())?;
         let executor = &self.inner.config.executor;
         let topic = self.topic(kind.name, &asked.params);
         let softened = self.soften(kind, asked.params, &topic).await?;
@@ -553,7 +553,7 @@ impl AgentSession {
         let words = format!("I stopped myself: {reason}. The operator's {} continues.", flatten.level);
         let text = SafeText::clean(&words, 400);
         self.emit(Some(call_id), EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
-        let taken_back = self.take_back(|asker| asker == ToolCaller::Golem).await;
+        let taken_back = self.withdraw_offers_of(|asker| asker == ToolCaller::Golem).await;
         let data = json!({"level": flatten.level, "stopped": "this Golem", "offers_taken_back": taken_back});
         let said = "You sign only revocations and cancellations until the operator lifts the stop. The operator's \
                     flatten stays in force, and its sales continue.";
@@ -585,16 +585,16 @@ impl AgentSession {
 
     /// Withdraws all open offers, and cancels commits that are not signed yet. Returns the number of open offers.
     pub async fn withdraw_offers(&self) -> usize {
-        self.take_back(|_| true).await
+        self.withdraw_offers_of(|_| true).await
     }
 
     /// Withdraws like [`Self::withdraw_offers`], but only what was requested through this session: by the Golem or by the
     /// operator.
     pub async fn withdraw_own(&self) -> usize {
-        self.take_back(|asker| asker == self.asker).await
+        self.withdraw_offers_of(|asker| asker == self.asker).await
     }
 
-    async fn take_back(&self, of: impl Fn(ToolCaller) -> bool) -> usize {
+    async fn withdraw_offers_of(&self, of: impl Fn(ToolCaller) -> bool) -> usize {
         let all: Vec<HeldAction> = self.held().extract_if(|_, held| of(held.asker)).map(|(_, held)| held).collect();
         let committing: Vec<CallId> =
             self.committing().values().filter(|(_, asker)| of(*asker)).map(|(call_id, _)| *call_id).collect();

@@ -64,7 +64,7 @@ fn end(id: i64, topic: Topic, record: &OrderRecord) -> Option<EpisodeEnd> {
         | OrderState::Bridge(IntentStatus::Pending | IntentStatus::Filling) => return None,
     };
     let (quoted, wanted) = (record.figures.quoted_out, &record.figures.token_out);
-    let came = (outcome == EpisodeOutcome::Done).then(|| came(record)).flatten();
+    let came = (outcome == EpisodeOutcome::Done).then(|| received(record)).flatten();
     let amount = came.as_ref().and_then(|came| TokenAmount::parse(came, wanted.decimals).ok());
     let below = amount.and_then(|came| below(quoted, came.raw()));
     let difference = match (outcome, below) {
@@ -90,7 +90,7 @@ fn end(id: i64, topic: Topic, record: &OrderRecord) -> Option<EpisodeEnd> {
 }
 
 /// Returns the received amount from the order's card, in whole tokens.
-fn came(record: &OrderRecord) -> Option<String> {
+fn received(record: &OrderRecord) -> Option<String> {
     let card = record.card.as_deref()?;
     match record.status {
         OrderState::Auction(_) => serde_json::from_str::<OrderUpdate>(card).ok()?.fill.map(|fill| fill.amount_out),
@@ -98,7 +98,7 @@ fn came(record: &OrderRecord) -> Option<String> {
     }
 }
 
-/// Returns the shortfall of `came` against `quoted` in basis points; negative if more came in. `None` if `quoted` is
+/// Returns the shortfall of `received` against `quoted` in basis points; negative if more received in. `None` if `quoted` is
 /// zero or the result overflows.
 fn below(quoted: U256, came: U256) -> Option<i64> {
     let bps = |more: U256, less: U256| {

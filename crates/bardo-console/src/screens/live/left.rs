@@ -394,7 +394,7 @@ enum HoldingLine {
 }
 
 /// Signed and unsettled payments by the symbol of the paid token, with the text of their line.
-fn on_its_way(known: &ScreenContext<'_>) -> Vec<(String, String)> {
+fn unsettled_payments(known: &ScreenContext<'_>) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let feed = known.feed;
     for (_, order) in feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
@@ -420,7 +420,7 @@ fn on_its_way(known: &ScreenContext<'_>) -> Vec<(String, String)> {
 }
 
 fn holding_lines(known: &ScreenContext<'_>) -> Vec<HoldingLine> {
-    let mut moving = on_its_way(known);
+    let mut moving = unsettled_payments(known);
     let mut lines = Vec::new();
     for (symbol, held, value) in holdings(known) {
         let below: Vec<String> = moving.extract_if(.., |(of, _)| *of == symbol).map(|(_, words)| words).collect();
@@ -436,7 +436,7 @@ fn holding_lines(known: &ScreenContext<'_>) -> Vec<HoldingLine> {
 fn holding_count(known: &ScreenContext<'_>) -> usize {
     let chains = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
     let held = chains.flat_map(|chain| &chain.rows).filter(|row| !row.amount.raw().is_zero());
-    held.count() + on_its_way(known).len()
+    held.count() + unsettled_payments(known).len()
 }
 
 /// Panel of the largest confirmed holdings.

@@ -300,7 +300,7 @@ impl Widget for CallRow<'_> {
                 let (mark, words) = standing.mark();
                 let pieces: [StyledText; 3] = [
                     (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
-                    (format!("{mark} "), standing_role(standing)),
+                    (format!("{mark} "), status_role(standing)),
                     (format!("{} {words}", named(call)), Role::Text),
                 ];
                 painter.pieces(place, &pieces);

@@ -125,13 +125,13 @@ impl ModelCase {
     }
 
     /// True if the case's demands on the limits are not known.
-    fn untold(&self) -> bool {
+    fn has_unknown(&self) -> bool {
         self.out.is_none() || (self.equity.is_none() && !self.exempt())
     }
 
     fn spending(&self, broken: &mut Vec<(Check, String)>) {
         let mut over = |rule: &str, when: bool| add(broken, Check::SpendingLimit, rule, when);
-        let (Some(out), false) = (self.out, self.untold()) else { return over("price", true) };
+        let (Some(out), false) = (self.out, self.has_unknown()) else { return over("price", true) };
         if !self.ledger {
             return over("ledger", true);
         }
@@ -221,7 +221,7 @@ impl ModelCase {
     fn too_much_revoked(&self) -> bool {
         let cost = |out: u64| self.revocations_day + out + self.left_over + self.gas;
         self.takes_back
-            && !self.untold()
+            && !self.has_unknown()
             && self.gas_most.zip(self.out).is_some_and(|(most, out)| {
                 let counted = if self.reduce_only { self.counted(out) } else { out };
                 cost(counted) > 5 * most
@@ -245,7 +245,7 @@ impl ModelCase {
         if !self.ledger {
             return over("ledger", true);
         }
-        let (Some(fed), false) = (self.equity, self.untold()) else { return over("stop_loss_pct", true) };
+        let (Some(fed), false) = (self.equity, self.has_unknown()) else { return over("stop_loss_pct", true) };
         let equity = fed + self.unfed_most.map_or(self.by_pools, |most| self.by_pools.min(most));
         let highest = equity.max(self.high_water);
         let fallen = highest - equity;

@@ -378,12 +378,12 @@ async fn nothing_is_recovered_in_the_background_while_nobody_acts() {
 fn a_chain_that_does_not_answer_is_found_and_a_ledger_that_does_not_is_an_error() {
     let why = SafeText::clean("gone", 10);
     let silent = SenderError::Provider(ProviderError::Unreachable { endpoint: why.clone(), reason: why });
-    assert_eq!(untold(silent).ok(), Some(RecoveryState::Untold));
+    assert_eq!(unknown_state(silent).ok(), Some(RecoveryState::Untold));
     for broken in [
         SenderError::Record(RecordError::Store(StoreError::Corrupt("x".to_owned()))),
         SenderError::Lane(sender::LaneError::Store(StoreError::Corrupt("x".to_owned()))),
     ] {
-        assert!(untold(broken).is_err());
+        assert!(unknown_state(broken).is_err());
     }
 }
 
@@ -444,7 +444,7 @@ fn what_is_found_follows_from_the_chain_and_from_how_far_the_plan_was_signed() {
         (SendState::Sent, None, false, swap, Waiting),
         (SendState::Unclear, None, false, swap, Waiting),
     ] {
-        assert_eq!(of_standing(&standing(state, mined, settled), last), expected, "{state} {mined:?} {last:?}");
+        assert_eq!(of_tx_status(&standing(state, mined, settled), last), expected, "{state} {mined:?} {last:?}");
     }
 }
 

@@ -56,7 +56,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// [`PipelineRefusal`] if the ledger cannot be read, or if a chain does not answer.
-    pub async fn left_over(&self) -> Result<Vec<UnusedAllowance>, PipelineRefusal> {
+    pub async fn unused_allowances(&self) -> Result<Vec<UnusedAllowance>, PipelineRefusal> {
         let given = self.inner.store.read(left).map_err(unavailable)?;
         let mut standing = Vec::new();
         for one in given {
@@ -75,7 +75,7 @@ impl Pipeline {
                 PipelineRefusal::new(error.code(), error.message())
             };
             let (provider, block) = reader.client.newest().await.map_err(read_error)?;
-            let answer = provider.call(request).block(block).await.map_err(|error| untold(error.into()))?;
+            let answer = provider.call(request).block(block).await.map_err(|error| unknown_state(error.into()))?;
             let amount = match one.inside {
                 None => Erc20::allowanceCall::abi_decode_returns(&answer).ok(),
                 Some(_) => Permit2::allowanceCall::abi_decode_returns(&answer).ok().map(|told| told.amount.to()),
@@ -94,7 +94,7 @@ impl Pipeline {
 }
 
 /// Returns the allowances whose newest transaction belongs to a plan that ended before its purpose.
-fn left(connection: &Connection) -> Result<Vec<SetAllowance>, RecordError> {
+fn abandoned_allowances(connection: &Connection) -> Result<Vec<SetAllowance>, RecordError> {
     // A plan is over once its permit has an end. Its purpose is its main transaction, or an order that was submitted.
     let mut statement = connection.prepare(
         "SELECT leg.hash, leg.main, leg.permit_id FROM safety_leg AS leg

@@ -16,7 +16,7 @@ use golem_chain::token::TokenId;
 impl Judge<'_> {
     /// Limits an allowance between two transactions to what the action needs: a spender could take it if the plan stops
     /// there.
-    pub(super) fn allowance_on_the_way(
+    pub(super) fn temporary_allowance(
         &self,
         leg: usize,
         token: Address,
