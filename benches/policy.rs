@@ -167,7 +167,7 @@ fn facts() -> CheckInputs {
             class: ActionClass::IncreasePosition,
             leaves: false,
             reduce_only: false,
-            takes_back: false,
+            only_revokes: false,
             moves: vec![amount(sold.id, 5_000, 4_500), amount(bought.id, 1, 2)],
             paid: vec![],
             simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },

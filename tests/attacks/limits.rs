@@ -303,7 +303,7 @@ mod exits_and_failures {
                 spend: MicroUsd::ZERO,
                 tokens: [].into(),
                 trade: true,
-                takes_back: false,
+                only_revokes: false,
                 by_operator: false,
                 exit: false,
                 sold: [].into(),
@@ -353,7 +353,7 @@ mod exits_and_failures {
             spend: dollars(loss),
             tokens: [].into(),
             trade: true,
-            takes_back: false,
+            only_revokes: false,
             by_operator: false,
             exit: true,
             sold: [((31_337, TokenId::Native), dollars(sold))].into(),
@@ -366,7 +366,7 @@ mod exits_and_failures {
 
     /// A revocation with this gas cost.
     fn revocation(gas: u64) -> ReservationRequest {
-        ReservationRequest { trade: false, takes_back: true, exit: false, sold: [].into(), ..exit(gas, 0) }
+        ReservationRequest { trade: false, only_revokes: true, exit: false, sold: [].into(), ..exit(gas, 0) }
     }
 
     #[tokio::test]

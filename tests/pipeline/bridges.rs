@@ -389,9 +389,9 @@ async fn what_a_bridge_carries_away_is_no_loss_and_a_loss_meanwhile_is_one() {
     assert_eq!(bridge.orders.record(id).unwrap().stage, OrderStage::Ended);
     // The mark moved with the money: a hundred dollars plus a few cents of earlier losses, from one chain to the other.
     let after = bridge.marks();
-    let went = before[0] - after[0];
-    assert!((99_000_000..=102_000_000).contains(&went), "{before:?} {after:?}");
-    assert_eq!(after[1], went.max(before[1]), "{before:?} {after:?}");
+    let removed = before[0] - after[0];
+    assert!((99_000_000..=102_000_000).contains(&removed), "{before:?} {after:?}");
+    assert_eq!(after[1], removed.max(before[1]), "{before:?} {after:?}");
     assert_eq!(bridge.swap_refused().await, None, "it has left for good, and nothing is lost");
     assert_eq!(poorer().await, stop_loss);
     let log: String = bridge

@@ -154,7 +154,7 @@ async fn under_a_halt_a_token_that_the_policy_names_is_taken_at_its_word() {
     assert!(halted(&fixture.refused(revoke.clone(), ASKED).await));
     fixture.again(&format!("allowed_tokens = [\"31337:{stranger}\"]"));
     let preview = fixture.pipeline.preview(revoke, fixture.world.wallet.clone(), ASKED).await.unwrap();
-    assert!(preview.simulated.takes_back);
+    assert!(preview.simulated.only_revokes);
 }
 
 /// Plans of a dead process would let parts pass and are ended; those of a live process stay.
@@ -418,7 +418,7 @@ async fn fail(fixture: &Fixture, party: &Originator, now: u64) {
         spend: MicroUsd::ZERO,
         tokens: [].into(),
         trade: true,
-        takes_back: false,
+        only_revokes: false,
         by_operator: false,
         exit: false,
         sold: [].into(),

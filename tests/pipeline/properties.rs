@@ -559,7 +559,7 @@ fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
     let success = || vec![outcome(ExecutionStatus::Success)];
     let (simulated, found) = judged(frame(), success(), honest(), &around);
     assert_eq!((simulated.class, found.as_slice()), (ActionClass::DecreasePosition, &[][..]));
-    assert!(simulated.leaves && !simulated.takes_back);
+    assert!(simulated.leaves && !simulated.only_revokes);
     for (name, add) in UNDECLARED {
         let mut changes = honest();
         add(&mut changes, 12_345);
@@ -614,7 +614,7 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
     let success = || vec![outcome(ExecutionStatus::Success)];
     let (frame, changes) = taken_back();
     let (simulated, found) = judged(frame, success(), changes, &around());
-    assert_eq!((simulated.takes_back, found.as_slice()), (true, &[][..]));
+    assert_eq!((simulated.only_revokes, found.as_slice()), (true, &[][..]));
     for (name, add) in [
         (
             "an operator",
@@ -633,7 +633,7 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
         let (frame, mut changes) = taken_back();
         add(&mut changes, 12_345);
         let (simulated, found) = judged(frame, success(), changes, &around());
-        assert!(!found.is_empty() && !simulated.takes_back, "{name}");
+        assert!(!found.is_empty() && !simulated.only_revokes, "{name}");
     }
     // From open orders as well: the operator may invalidate them.
     let (mut frame, mut changes) = taken_back();
@@ -641,17 +641,17 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
     calls(&mut frame, PERMIT2, 0);
     let promised = JudgeContext { promised: [(GIVEN, number(500))].into(), ..around() };
     let (simulated, found) = judged(frame, success(), changes, &promised);
-    assert_eq!((simulated.takes_back, found.as_slice()), (true, &[][..]));
+    assert_eq!((simulated.only_revokes, found.as_slice()), (true, &[][..]));
     // The bytes decide: by the changes everything is revoked, but one unit is approved.
     let (mut frame, changes) = taken_back();
     calls(&mut frame, POOL, 1);
-    assert!(!judged(frame, success(), changes, &around()).0.takes_back);
+    assert!(!judged(frame, success(), changes, &around()).0.only_revokes);
     // Another spender gets an allowance instead: declared, but not a revocation.
     let (frame, mut changes) = taken_back();
     let allowance = change(U256::ZERO, number(7));
     changes.allowances.push(AllowanceChange { token: GIVEN, owner: ME, spender: ROUTER, allowance });
     let (simulated, found) = judged(frame, success(), changes, &around());
-    assert_eq!((simulated.takes_back, found.as_slice()), (false, &[][..]));
+    assert_eq!((simulated.only_revokes, found.as_slice()), (false, &[][..]));
 }
 
 #[test]
@@ -689,7 +689,7 @@ fn what_gives_nothing_leaves_no_position() {
     (changes.allowances, changes.permit2_allowances) = (vec![], vec![]);
     let (simulated, found) = judged(frame, vec![outcome(ExecutionStatus::Success)], changes, &around);
     assert_eq!((simulated.class, found.as_slice()), (ActionClass::NewPosition, &[][..]));
-    assert!(!simulated.leaves && !simulated.takes_back);
+    assert!(!simulated.leaves && !simulated.only_revokes);
 }
 
 /// The swap without a signature in it.

@@ -158,9 +158,9 @@ async fn agree(world: &TestHarness, before: (u64, U256), state: &CommitState, wh
     // No card reported a confirmation too early.
     let told = world.events().iter().filter(|kind| *kind == "tool:verified").count();
     assert_eq!(told, 1, "{what}");
-    let standing = world.store.read(|connection| sender::lane(connection, 31_337, world.account())).unwrap();
+    let status = world.store.read(|connection| sender::lane(connection, 31_337, world.account())).unwrap();
     assert_eq!(
-        (standing.next, standing.open.len() + standing.free.len() + standing.reserved.len()),
+        (status.next, status.open.len() + status.free.len() + status.reserved.len()),
         (Some(nonce + 2), 0)
     );
 }

@@ -42,7 +42,7 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
     // Nothing is reserved before the commit.
     assert_eq!((world.balance(&world.usdc).await, world.nonce().await), (usdc, nonce));
     assert_eq!(preview.simulated.class, ActionClass::NewPosition);
-    assert!(!preview.simulated.leaves && !preview.simulated.takes_back);
+    assert!(!preview.simulated.leaves && !preview.simulated.only_revokes);
     // 100 dollars and a little gas, rounded up.
     assert!((10_000..11_500).contains(&cents(preview.values.spent)), "{:?}", preview.values);
 

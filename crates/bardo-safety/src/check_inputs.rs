@@ -74,7 +74,7 @@ impl CheckInputs {
 
     /// Returns true if the simulation found that the action only revokes, cancels or refunds.
     pub fn only_revokes(&self) -> bool {
-        self.simulation.as_ref().is_some_and(|simulated| simulated.takes_back)
+        self.simulation.as_ref().is_some_and(|simulated| simulated.only_revokes)
     }
 }
 

@@ -298,7 +298,7 @@ pub(super) struct NotedLeg {
     /// True for the plan's main transaction.
     pub main: bool,
     /// True if it only revokes, cancels or refunds.
-    pub takes_back: bool,
+    pub only_revokes: bool,
 }
 
 /// Records a transaction that was signed under a permit.
@@ -308,14 +308,14 @@ pub(super) fn note_leg(
     noted: NotedLeg,
     hash: B256,
 ) -> Result<(), StoreError> {
-    let NotedLeg { leg, of, main, takes_back } = noted;
+    let NotedLeg { leg, of, main, only_revokes } = noted;
     transaction.execute(
         // The same bytes can be signed again if no endpoint took them under an earlier permit and the nonce was
         // released.
         "INSERT INTO safety_leg (permit_id, leg, of, hash, main, takes_back) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (hash) DO UPDATE SET permit_id = excluded.permit_id, leg = excluded.leg, of = excluded.of,
              main = excluded.main, takes_back = excluded.takes_back",
-        params![permit_id.to_string(), number(leg as u64)?, number(of as u64)?, hash.as_slice(), main, takes_back],
+        params![permit_id.to_string(), number(leg as u64)?, number(of as u64)?, hash.as_slice(), main, only_revokes],
     )?;
     Ok(())
 }

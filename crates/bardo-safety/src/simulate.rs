@@ -67,7 +67,7 @@ pub struct SimulatedEffects {
     pub reduce_only: bool,
     /// True if the action only revokes, cancels or refunds: by its intent and calldata ([`super::revocation`]), and the
     /// simulation shows nothing else.
-    pub takes_back: bool,
+    pub only_revokes: bool,
     /// Balance changes of the account, without gas.
     pub moves: Vec<TokenMove>,
     /// Other addresses that own more of something afterwards.

@@ -45,7 +45,7 @@ pub struct AuctionPlan {
     pub(super) start: TokenAmount,
     pub(super) end: TokenAmount,
     pub(super) symbol: SafeText,
-    pub(super) told: Vec<String>,
+    pub(super) notes: Vec<String>,
     /// Advice about the order size; `None` if none is needed or nothing could be measured.
     pub(super) size: Option<MevMeasure>,
 }
@@ -69,7 +69,7 @@ pub(super) struct AuctionOutputs {
     /// Minimum output at the end of the auction.
     pub(super) least_out: U256,
     /// Note for the caller about the quote source's order; `None` if the source returned none.
-    heard: Option<String>,
+    note: Option<String>,
 }
 
 /// Computes the auction terms for `ask` and its route. Both orders and quotes of orders use them.
@@ -111,7 +111,7 @@ pub(super) async fn terms(
         OrderKind::Priority => least_out,
         OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => start_of(name, hoped, least_out, said)?,
     };
-    Ok(AuctionOutputs { start_out, least_out, heard: said.map(|said| source_note(name, said, hoped)) })
+    Ok(AuctionOutputs { start_out, least_out, note: said.map(|said| source_note(name, said, hoped)) })
 }
 
 pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
@@ -146,7 +146,7 @@ pub(super) async fn order(
     let now = chain.moment(&*world.clock, snapshot.timestamp);
     let (terms, share) =
         futures::join!(terms(world, &ask, &route, kind, now), liquidity_share(chain, &route, &snapshot));
-    let AuctionOutputs { start_out, least_out: least, heard } = terms?;
+    let AuctionOutputs { start_out, least_out: least, note } = terms?;
     let deadline = now.saturating_add(request.ends_in);
     let auction = decay(kind, request, chain.network().block_millis, snapshot.block_number)?;
     let draft = OrderDraft {
@@ -171,7 +171,7 @@ pub(super) async fn order(
         start: TokenAmount::new(start_out, ask.token_out.decimals)?,
         end: TokenAmount::new(least, ask.token_out.decimals)?,
         symbol: ask.token_out.symbol.clone(),
-        told: notes(kind).into_iter().map(str::to_owned).chain(heard).collect(),
+        notes: notes(kind).into_iter().map(str::to_owned).chain(note).collect(),
         // The size note is advisory: failing to measure it does not block the order.
         size: size_advice(share.ok().as_ref(), &route.price_impact),
     };

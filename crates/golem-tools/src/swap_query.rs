@@ -74,27 +74,27 @@ pub(super) struct FoundRoute {
     /// Gas price in wei.
     pub(super) gas_price: u128,
     /// Claim of the quote source; `None` for Bardo's own router.
-    pub(super) told: Option<SourceClaim>,
+    pub(super) claim: Option<SourceClaim>,
 }
 
 impl FoundRoute {
     /// Describes the quote source and its result relative to Bardo's own router, as JSON.
     pub(super) fn source(&self, world: &ToolEnvironment) -> Value {
-        let Some(told) = &self.told else { return json!({ "name": world.quotes.name() }) };
+        let Some(claim) = &self.claim else { return json!({ "name": world.quotes.name() }) };
         json!({
             "name": world.quotes.name(),
-            "claimed_raw": told.claimed.to_string(),
-            "own_router_raw": told.own.map(|own| own.to_string()),
-            "ahead_of_own_router_bps": told.ahead_bps,
+            "claimed_raw": claim.claimed.to_string(),
+            "own_router_raw": claim.own.map(|own| own.to_string()),
+            "ahead_of_own_router_bps": claim.ahead_bps,
         })
     }
 
     /// Describes the quote source and its result relative to Bardo's own router, as a sentence; empty for the own
     /// router.
     pub(super) fn words(&self, world: &ToolEnvironment) -> String {
-        let Some(told) = &self.told else { return String::new() };
+        let Some(claim) = &self.claim else { return String::new() };
         let name = world.quotes.name();
-        match told.ahead_bps {
+        match claim.ahead_bps {
             Some(0) => format!(" The route is {name}'s, equal to Bardo's own router after gas."),
             Some(ahead) if ahead > 0 => {
                 format!(" The route is {name}'s, {ahead} bps better than Bardo's own router after gas.")
@@ -223,8 +223,8 @@ impl<'a> SwapQuery<'a> {
             routers: &routers,
             router_version,
         };
-        let QuotedRoute { route, snapshot, told } = world.quotes.quote(&ask).await?;
-        Ok(FoundRoute { route, snapshot, gas_price, told })
+        let QuotedRoute { route, snapshot, claim } = world.quotes.quote(&ask).await?;
+        Ok(FoundRoute { route, snapshot, gas_price, claim })
     }
 
     /// Replaces a routing error by one that names the tokens. The router knows only addresses.

@@ -236,7 +236,7 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
                 spend,
                 tokens,
                 trade: true,
-                takes_back: false,
+                only_revokes: false,
                 by_operator: false,
                 exit: false,
                 sold: Default::default(),

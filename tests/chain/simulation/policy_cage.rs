@@ -474,7 +474,7 @@ impl Cage {
         use bardo::chain::token::TokenId;
         use bardo::safety::onchain_policy::{OnchainAsset, OnchainPolicy as Judge, PlanEffects};
         let rules: Rules = self.ask(self.cage, PolicyCage::rulesOfCall { owner: OWNER });
-        let standing = self.ask(self.cage, PolicyCage::standingCall { owner: OWNER });
+        let status = self.ask(self.cage, PolicyCage::standingCall { owner: OWNER });
         let assets = rules.assets.iter().map(|rule| {
             let round = self.ask(rule.feed, bardo::abi::feed::Aggregator::latestRoundDataCall {});
             let fresh = U256::from(self.world.block.timestamp) - round.updatedAt <= U256::from(rules.maxPriceAge);
@@ -496,8 +496,8 @@ impl Cage {
             manager: MANAGER,
             owner: OWNER,
             assets: assets.collect(),
-            highest: standing.highest,
-            last_action: standing.lastAction,
+            highest: status.highest,
+            last_action: status.lastAction,
             rules,
         };
         let some = |(_, amount): &(Address, U256)| !amount.is_zero();

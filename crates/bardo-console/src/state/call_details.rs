@@ -21,13 +21,13 @@ pub struct CallDetails {
     /// Number of lines scrolled past.
     pub offset: usize,
     /// Reply with its audit log entries; `None` until it arrives.
-    pub trail: Option<Box<QueryResult>>,
+    pub audit_rows: Option<Box<QueryResult>>,
 }
 
 impl CallDetails {
     /// Creates the details page before its audit log entries arrive.
     pub fn new(call_id: CallId) -> Self {
-        Self { call_id, offset: 0, trail: None }
+        Self { call_id, offset: 0, audit_rows: None }
     }
 
     /// Scrolls the page. `rows` is its height.
@@ -58,7 +58,7 @@ impl CallDetails {
             "error": call.and_then(|call| call.error.as_ref()),
             "end": call.and_then(|call| call.end.as_ref()),
             "verified": call.and_then(|call| call.verified.as_ref()),
-            "trail": self.trail,
+            "trail": self.audit_rows,
         });
         serde_json::to_string_pretty(&told).unwrap_or_default()
     }

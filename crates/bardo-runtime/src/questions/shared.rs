@@ -200,7 +200,7 @@ struct StoredRequest {
 #[derive(Debug, Default)]
 struct Inner {
     key: OnceLock<QueueKey>,
-    laid: Mutex<BTreeMap<PermitId, StoredRequest>>,
+    published: Mutex<BTreeMap<PermitId, StoredRequest>>,
     reported: Mutex<BTreeSet<B256>>,
 }
 
@@ -318,7 +318,7 @@ impl SharedQueue {
     }
 
     fn published(&self) -> MutexGuard<'_, BTreeMap<PermitId, StoredRequest>> {
-        self.inner.laid.lock()
+        self.inner.published.lock()
     }
 
     /// Says to all processes on this ledger that an operator answers questions here, for as long as this process lives.
@@ -389,7 +389,7 @@ impl SharedQueue {
             }
         }
         let rows: Vec<(String, StoredRequest)> =
-            asked.iter().map(|(id, laid)| (id.to_string(), laid.clone())).collect();
+            asked.iter().map(|(id, published)| (id.to_string(), published.clone())).collect();
         let (store, account) = (self.store.clone(), key.account().to_string());
         let kept: Vec<String> = self
             .store
@@ -413,13 +413,13 @@ impl SharedQueue {
                         )?;
                     }
                 }
-                for (permit_id, laid) in &rows {
+                for (permit_id, published) in &rows {
                     transaction.execute(
                         "INSERT INTO shared_question (permit_id, session, question, account, tag)
                          VALUES (?1, ?2, ?3, ?4, ?5)
                          ON CONFLICT (permit_id) DO UPDATE SET session = excluded.session,
                              question = excluded.question, account = excluded.account, tag = excluded.tag",
-                        params![permit_id, store.session(), laid.text, account, laid.tag.as_slice()],
+                        params![permit_id, store.session(), published.text, account, published.tag.as_slice()],
                     )?;
                 }
                 let mut left =
@@ -428,16 +428,16 @@ impl SharedQueue {
                 Ok::<_, ShareError>(left)
             })
             .await?;
-        let mut laid = self.published();
-        laid.retain(|id, _| kept.contains(&id.to_string()));
-        laid.extend(asked);
+        let mut published = self.published();
+        published.retain(|id, _| kept.contains(&id.to_string()));
+        published.extend(asked);
         Ok(())
     }
 
     /// Row of a request: the stored one if it has not changed, or else a new one with a new nonce.
     fn stored_as(&self, key: &QueueKey, permit_id: PermitId, question: &Question) -> Result<StoredRequest, ShareError> {
-        if let Some(laid) = self.published().get(&permit_id).filter(|laid| laid.stored.question == *question) {
-            return Ok(laid.clone());
+        if let Some(published) = self.published().get(&permit_id).filter(|published| published.stored.question == *question) {
+            return Ok(published.clone());
         }
         let stored = StoredQuestion { nonce: InstanceId::random().to_string(), question: question.clone() };
         let text = serde_json::to_string(&stored).map_err(|error| ShareError::Form(error.to_string()))?;
@@ -556,8 +556,8 @@ impl SharedQueue {
             return Ok(Err(Forgery::Answer));
         };
         // Only the latest stored version of a request: an answer to an earlier version does not apply to it.
-        let laid = row.permit_id.parse().ok().and_then(|id: PermitId| self.published().get(&id).map(|laid| laid.tag));
-        if laid != Some(stored.question) {
+        let published = row.permit_id.parse().ok().and_then(|id: PermitId| self.published().get(&id).map(|published| published.tag));
+        if published != Some(stored.question) {
             return Ok(Err(Forgery::OtherAnswer));
         }
         Ok(if is_recorded(connection, row, tag)? { Ok(stored) } else { Err(Forgery::Unrecorded) })
@@ -654,9 +654,9 @@ impl SharedQueue {
             }
         }
         for row in own_in(connection, session)? {
-            let laid = row.permit_id.parse().ok().and_then(|id: PermitId| self.published().get(&id).cloned());
+            let published = row.permit_id.parse().ok().and_then(|id: PermitId| self.published().get(&id).cloned());
             let same =
-                laid.is_some_and(|laid| row.text == laid.text && row.tag.as_deref() == Some(laid.tag.as_slice()));
+                published.is_some_and(|published| row.text == published.text && row.tag.as_deref() == Some(published.tag.as_slice()));
             if !same {
                 rejected.push(of(row, Forgery::OwnQuestion));
             }

@@ -221,12 +221,12 @@ impl SessionState {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
                 };
-                let laid = self
+                let queued = self
                     .sources
                     .shared
                     .answer(permit, &answer, &confirmation, &by, self.sources.clock.now_millis(), proof)
                     .await;
-                laid.map(|()| answering::answer_message(&answer)).map_err(CommandError::from)
+                queued.map(|()| answering::answer_message(&answer)).map_err(CommandError::from)
             }
             QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, &confirmation, password).await,
             QuestionKey::Own(number) => self.answer_own(number, &answer, password).await,
@@ -256,7 +256,7 @@ impl SessionState {
             Ok(rejected) => {
                 for one in rejected {
                     // A modified request of this process, or one whose answer was removed, is stored again.
-                    watched.laid.clear();
+                    watched.queued.clear();
                     let words = format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id);
                     send_news(
                         &self.links.news,
@@ -291,7 +291,7 @@ impl SessionState {
         // Only now: until the approval queue has the answers, the ledger must keep them.
         match self.sources.shared.forget(answered).await {
             // Requests whose answers were rejected are still open, and other processes must see them again.
-            Ok(()) => watched.laid.clear(),
+            Ok(()) => watched.queued.clear(),
             Err(error) => {
                 tracing::warn!(%error, "cannot remove handled answers of other processes; they are read again")
             }

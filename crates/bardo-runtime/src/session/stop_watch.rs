@@ -30,7 +30,7 @@ pub(super) struct StopWatch {
     pub own: watch::Sender<Option<Stop>>,
     /// Stops that were set here beneath another console's hold and are not recorded yet: reading the stop in force does
     /// not show them.
-    beneath: Arc<Mutex<Vec<Stop>>>,
+    lower_stops: Arc<Mutex<Vec<Stop>>>,
     /// Rejections that came with a stop and wait behind other commands. The stop withdraws the request, but the agent
     /// must still receive the operator's comment.
     refusals: Arc<Mutex<Vec<(PermitId, SafeText)>>>,
@@ -51,7 +51,7 @@ impl StopWatch {
             file,
             clock,
             own: watch::Sender::new(None),
-            beneath: Arc::default(),
+            lower_stops: Arc::default(),
             refusals: Arc::default(),
             rung: Arc::default(),
             acted: Arc::default(),
@@ -63,14 +63,14 @@ impl StopWatch {
         let raised = self.file.raise_own(level, reason, "operator", self.clock.now_millis());
         let (in_force, set) = raised?;
         if let Some(set) = set.filter(|set| in_force != ActiveStop::Stop(set.clone())) {
-            self.beneath.lock().push(set);
+            self.lower_stops.lock().push(set);
         }
         Ok(in_force)
     }
 
     /// Returns and clears the stops that were set beneath another one.
     pub(super) fn take_lower_stops(&self) -> Vec<Stop> {
-        std::mem::take(&mut *self.beneath.lock())
+        std::mem::take(&mut *self.lower_stops.lock())
     }
 
     /// Returns and clears the rejections that came with a stop.

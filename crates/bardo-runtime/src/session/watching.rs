@@ -61,7 +61,7 @@ pub(super) struct ReportedState {
     pub next_number: u64,
     pub questions: Arc<Vec<Question>>,
     /// Requests that were stored for the other processes on this ledger.
-    pub laid: Vec<Question>,
+    pub requests: Vec<Question>,
     pub snapshot: Option<SessionSnapshot>,
     /// The limits emitted last, and when, in milliseconds since the Unix epoch.
     pub limits: Option<(u64, LimitsChanged)>,
@@ -76,7 +76,7 @@ impl ReportedState {
             numbers: BTreeMap::new(),
             next_number: 0,
             questions: Arc::default(),
-            laid: Vec::new(),
+            requests: Vec::new(),
             snapshot: None,
             limits: None,
         }
@@ -502,9 +502,9 @@ impl SessionState {
     pub(super) async fn publish_requests(&self, watched: &mut ReportedState) {
         let asked = self.own_requests();
         let told = self.for_others(&asked);
-        if told != watched.laid {
+        if told != watched.requests {
             match self.sources.shared.publish(&told).await {
-                Ok(()) => watched.laid = told,
+                Ok(()) => watched.requests = told,
                 // Retried at the next poll; meanwhile they are shown in this process.
                 Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),
             }

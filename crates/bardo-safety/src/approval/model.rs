@@ -38,7 +38,7 @@ pub(super) fn proposal() -> Proposal {
     sample::proposal(ME, ProposalIntent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])))
 }
 
-pub(super) fn simulated(takes_back: bool) -> SimulatedEffects {
+pub(super) fn simulated(only_revokes: bool) -> SimulatedEffects {
     let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
     SimulatedEffects {
         pinned,
@@ -47,7 +47,7 @@ pub(super) fn simulated(takes_back: bool) -> SimulatedEffects {
         class: ActionClass::NewPosition,
         leaves: false,
         reduce_only: false,
-        takes_back,
+        only_revokes,
         moves: vec![],
         paid: vec![],
         simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
@@ -94,7 +94,7 @@ struct Case {
     first_allowed: bool,
     resembles: bool,
     found: bool,
-    takes_back: bool,
+    only_revokes: bool,
     network: NetworkKind,
     /// Value when the preview was shown, and value now; `None` if it is unknown.
     shown: Option<u64>,
@@ -142,7 +142,7 @@ impl Case {
             first_allowed: random.random_bool(0.03),
             resembles: random.random_bool(0.03),
             found: random.random_bool(0.1),
-            takes_back: random.random_bool(0.1),
+            only_revokes: random.random_bool(0.1),
             network: *[NetworkKind::Devnet, NetworkKind::Test, NetworkKind::Real].choose(random).unwrap(),
             shown,
             now,
@@ -192,7 +192,7 @@ impl Case {
             tokens: Default::default(),
             values: values.ok_or_else(|| UnknownValue::because("no price")),
             portfolio: Ok(Default::default()),
-            simulation: Some(simulated(self.takes_back)),
+            simulation: Some(simulated(self.only_revokes)),
         };
         let passed = Verdict::passed(Check::SlippageGuard, Finding::NothingTraded);
         let verdict = if self.found { passed.asking("look at it".to_owned()) } else { passed };
@@ -210,7 +210,7 @@ impl Case {
 
     /// Level of consent that the model expects for a value.
     fn asks(&self, value: Option<u64>) -> Need {
-        if self.takes_back && !self.privileged {
+        if self.only_revokes && !self.privileged {
             return Need::Instant;
         }
         let above = |limit: Option<u64>| limit.is_some_and(|limit| value.is_some_and(|value| value > limit));
@@ -309,7 +309,7 @@ fn consent_agrees_with_a_small_model_of_itself() {
         assert_eq!(read(&preview.needs), case.asks(case.shown), "case {number}: {case:#?}");
         let (now, inputs) = case.taken(&policy, &preview.payload, case.now);
         let own = preview.permit.permit_id;
-        let yes = |permit_id, said| Consent::Approved(ActionApproval { permit_id, said, grant: None, earlier: vec![] });
+        let yes = |permit_id, source| Consent::Approved(ActionApproval { permit_id, source, grant: None, earlier: vec![] });
         let given = match case.given {
             "a yes" => yes(own, ApprovalSource::Operator),
             "a yes to another" => yes(PermitId::random(), ApprovalSource::Operator),

@@ -56,7 +56,7 @@ struct Inner {
     state: Mutex<State>,
     changed: watch::Sender<u64>,
     audit_log: Option<AuditLog>,
-    elsewhere: OnceLock<Arc<dyn RemoteAnswers>>,
+    remote: OnceLock<Arc<dyn RemoteAnswers>>,
     /// True if approvals need a proof that the operator gave them.
     needs_proof: AtomicBool,
 }
@@ -133,15 +133,15 @@ impl ApprovalQueue {
     }
 
     fn made(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration, audit_log: Option<AuditLog>) -> Self {
-        let (state, elsewhere) = (Mutex::default(), OnceLock::new());
+        let (state, remote) = (Mutex::default(), OnceLock::new());
         let changed = watch::Sender::new(0);
         let needs_proof = AtomicBool::new(false);
-        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed, audit_log, elsewhere, needs_proof }) }
+        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed, audit_log, remote, needs_proof }) }
     }
 
     /// Sets the source of answers that other processes on the same ledger received. Only the first call has an effect.
-    pub fn listen(&self, elsewhere: Arc<dyn RemoteAnswers>) {
-        let _said_before = self.inner.elsewhere.set(elsewhere);
+    pub fn listen(&self, remote: Arc<dyn RemoteAnswers>) {
+        let _said_before = self.inner.remote.set(remote);
     }
 
     /// Requires a proof of the operator for every later approval, since an agent that asks here may reach the
@@ -246,7 +246,7 @@ impl ApprovalQueue {
         let permit_id = preview.permit.permit_id;
         covers.map(|number| ActionApproval {
             permit_id,
-            said: ApprovalSource::Grant,
+            source: ApprovalSource::Grant,
             grant: Some(number),
             earlier: Vec::new(),
         })
@@ -271,10 +271,10 @@ impl ApprovalQueue {
         transaction: &Transaction<'_>,
         yes: &ActionApproval,
     ) -> Result<Option<SafeText>, StoreError> {
-        let Some(elsewhere) = self.inner.elsewhere.get() else { return Ok(None) };
+        let Some(remote) = self.inner.remote.get() else { return Ok(None) };
         for permit_id in yes.permit_ids() {
-            if let Some(said) = elsewhere.close(transaction, permit_id)? {
-                return Ok(Some(said));
+            if let Some(source) = remote.close(transaction, permit_id)? {
+                return Ok(Some(source));
             }
         }
         Ok(None)

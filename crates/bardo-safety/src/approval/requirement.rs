@@ -46,8 +46,8 @@ fn to_read(preview: &Preview) -> Vec<WarningToRead> {
     read.extend(preview.parties.iter().filter(of_others).map(ApprovalReason::describe));
     for bound in &preview.permit.bounds.allowances {
         if is_unlimited(bound.at_most) {
-            let said = format!("{} may take {} without limit", bound.spender, bound.token.symbol);
-            read.push(SafeText::clean(&said, LINE));
+            let source = format!("{} may take {} without limit", bound.spender, bound.token.symbol);
+            read.push(SafeText::clean(&source, LINE));
         }
     }
     if !preview.simulated.simulation.changes.complete() {

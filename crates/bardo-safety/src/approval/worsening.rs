@@ -263,7 +263,7 @@ fn money(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
         found.push(Worsening::CountsForMore { before: before.values.spent, now: now.values.spent });
     }
     let simulated = (&before.simulated, &now.simulated);
-    if (simulated.0.takes_back && !simulated.1.takes_back) || (simulated.0.leaves && !simulated.1.leaves) {
+    if (simulated.0.only_revokes && !simulated.1.only_revokes) || (simulated.0.leaves && !simulated.1.leaves) {
         found.push(Worsening::Class);
     }
 }

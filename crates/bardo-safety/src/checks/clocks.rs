@@ -111,7 +111,7 @@ mod tests {
                 class: ActionClass::ClosePosition,
                 leaves: false,
                 reduce_only: true,
-                takes_back: false,
+                only_revokes: false,
                 moves: vec![],
                 paid: vec![],
                 simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },

@@ -59,8 +59,8 @@ pub fn request(
 ) -> Result<ReservationRequest, UnknownValue> {
     let values = inputs.values.as_ref().map_err(Clone::clone)?;
     let chain_id = payload.proposal().chain_id;
-    let takes_back = inputs.only_revokes();
-    let exempt = takes_back || inputs.reduce_only();
+    let only_revokes = inputs.only_revokes();
+    let exempt = only_revokes || inputs.reduce_only();
     let mut tokens: BTreeMap<TokenKey, MicroUsd> = BTreeMap::new();
     let exit = inputs.reduce_only();
     let loss = if exit { Some(values.exit_loss()?) } else { None };
@@ -92,8 +92,8 @@ pub fn request(
     Ok(ReservationRequest {
         spend: up(inputs.counted()?)?,
         tokens,
-        trade: !takes_back,
-        takes_back,
+        trade: !only_revokes,
+        only_revokes,
         by_operator: proposal.golem_id == GolemId::operator(),
         exit,
         sold,

@@ -23,21 +23,21 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     };
     let caps = &context.caps;
     // Rates do not depend on the amount; the spending limit handles an unknown value.
-    let (takes_back, exit) = (inputs.only_revokes(), inputs.reduce_only());
+    let (only_revokes, exit) = (inputs.only_revokes(), inputs.reduce_only());
     let by_operator = payload.proposal().golem_id == GolemId::operator();
     let mut violations = Vec::new();
     let mut asks = None;
     // An agent that uses up the rate must not lock positions in: its exits need approval, and the operator's exits
     // pass.
-    match if takes_back { None } else { caps.trade_rate(usage) } {
+    match if only_revokes { None } else { caps.trade_rate(usage) } {
         Some(_) if exit && by_operator => {}
         // Without the current count, which may grow while the operator reads.
         Some(rate) if exit => asks = Some(format!("this exit exceeds {}: {}", rate.rule, rate.limit)),
         Some(rate) => violations.push(rate),
         None => {}
     }
-    violations.extend(caps.against_rate(usage, !takes_back, takes_back || exit));
-    let revocation = if takes_back { caps.revocation_rate(usage) } else { None };
+    violations.extend(caps.against_rate(usage, !only_revokes, only_revokes || exit));
+    let revocation = if only_revokes { caps.revocation_rate(usage) } else { None };
     match revocation {
         Some(_) if by_operator => {
             asks = Some(format!("{} {MORE_REVOCATIONS}", usage.revocations_hour));
@@ -53,7 +53,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     }
     let hours = &context.policy.rules().active_hours;
     let by_both = hours_now(inputs, context);
-    let closed = by_both.into_iter().find(|now| !hours.contains(*now)).filter(|_| !takes_back);
+    let closed = by_both.into_iter().find(|now| !hours.contains(*now)).filter(|_| !only_revokes);
     if exit && closed.is_some() && by_both.iter().any(|now| hours.contains(*now)) {
         // One of the two is wrong, and neither may open the hours or lock a position in by itself.
         asks = Some(format!("this exit is outside {} by one of two clocks that differ", hours.describe()));
@@ -107,7 +107,7 @@ mod tests {
     const MONDAY: u64 = 1_800_264_600;
 
     /// Returns the rules that block an action at this time, after `calls_minute` calls in this minute.
-    fn against(lines: &str, seconds: u64, calls_minute: u32, takes_back: bool) -> Vec<String> {
+    fn against(lines: &str, seconds: u64, calls_minute: u32, only_revokes: bool) -> Vec<String> {
         let now = seconds * 1_000;
         let me = Address::repeat_byte(1);
         let proposal = sample::proposal(me, ProposalIntent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
@@ -129,7 +129,7 @@ mod tests {
                 class: ActionClass::NewPosition,
                 leaves: false,
                 reduce_only: false,
-                takes_back,
+                only_revokes,
                 moves: vec![],
                 paid: vec![],
                 simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },

@@ -110,7 +110,7 @@ fn request(whole: u64) -> ReservationRequest {
         spend: dollars(whole),
         tokens: [].into(),
         trade: true,
-        takes_back: false,
+        only_revokes: false,
         by_operator: false,
         exit: false,
         sold: [].into(),
@@ -369,7 +369,7 @@ fn taking_back_is_held_up_by_no_limit_and_still_recorded() {
     for _ in 0..2 {
         file.reserve(DAY, &LedgerCaps { cooldown: 0, ..caps.clone() }, &request(100)).unwrap();
     }
-    let back = ReservationRequest { takes_back: true, trade: false, exempt: true, ..request(101) };
+    let back = ReservationRequest { only_revokes: true, trade: false, exempt: true, ..request(101) };
     file.reserve(DAY, &caps, &back).unwrap();
     let party = party();
     let used = usage(&file.connection, DAY, party.chain_id, party.account, [], caps.cool_off).unwrap();

@@ -106,11 +106,11 @@ struct Inner {
     fabric: Fabric,
     /// Lock per order, so that only one poll runs at a time. Otherwise a poll with an older view could overwrite a
     /// newer one, or treat an update as published that is not stored yet.
-    looking: Mutex<BTreeMap<B256, Arc<tokio::sync::Mutex<()>>>>,
+    polling: Mutex<BTreeMap<B256, Arc<tokio::sync::Mutex<()>>>>,
     /// Last published card of each order as JSON, to avoid repeated events.
-    told: Mutex<BTreeMap<B256, String>>,
+    reported: Mutex<BTreeMap<B256, String>>,
     /// Last answer of the service for each order, with its time in milliseconds since the Unix epoch.
-    heard: Mutex<BTreeMap<B256, (u64, ServiceAnswer)>>,
+    service_answers: Mutex<BTreeMap<B256, (u64, ServiceAnswer)>>,
 }
 
 /// Answer of a service about an order.
@@ -221,9 +221,9 @@ impl Orders {
                 rules,
                 clock,
                 fabric,
-                looking: Mutex::default(),
-                told: Mutex::default(),
-                heard: Mutex::default(),
+                polling: Mutex::default(),
+                reported: Mutex::default(),
+                service_answers: Mutex::default(),
             }),
         }
     }
@@ -291,7 +291,7 @@ impl Orders {
     /// Locks an order for polling. The holder reads and stores before the next poll starts.
     async fn lock_order(&self, hash: B256) -> tokio::sync::OwnedMutexGuard<()> {
         let lock = {
-            let mut locks = self.inner.looking.lock();
+            let mut locks = self.inner.polling.lock();
             locks.retain(|_, lock| Arc::strong_count(lock) > 1);
             Arc::clone(locks.entry(hash).or_default())
         };
@@ -314,7 +314,7 @@ impl Orders {
     async fn hearsay(&self, service: &dyn OrderGateway, hash: B256, ended: bool) -> ServiceAnswer {
         let now = self.inner.clock.now_millis();
         let pause = u64::try_from(service.pause().as_millis()).unwrap_or(u64::MAX);
-        let lock = || self.inner.heard.lock();
+        let lock = || self.inner.service_answers.lock();
         let known = lock().get(&hash).cloned();
         if let Some((at, said)) = known {
             let lacks = ended && !matches!(&said, Ok(Some(said)) if said.cosigned.is_some());
@@ -323,11 +323,11 @@ impl Orders {
             }
         }
         let said = service.order_report(hash).await;
-        let mut heard = lock();
+        let mut service_answers = lock();
         // Drops outdated entries, including those of ended orders.
-        heard.retain(|other, (at, _)| *other != hash && now < at.saturating_add(pause));
+        service_answers.retain(|other, (at, _)| *other != hash && now < at.saturating_add(pause));
         if pause > 0 {
-            heard.insert(hash, (now, said.clone()));
+            service_answers.insert(hash, (now, said.clone()));
         }
         said
     }
@@ -347,14 +347,14 @@ impl Orders {
         let PollResult { card, end } = seen;
         let (hash, status, json) = (record.hash, card.status(), card.json()?);
         {
-            let mut told = self.inner.told.lock();
-            if end.is_none() && told.get(&hash) == Some(&json) {
+            let mut reported = self.inner.reported.lock();
+            if end.is_none() && reported.get(&hash) == Some(&json) {
                 return Ok(());
             }
             if end.is_some() {
-                told.remove(&hash);
+                reported.remove(&hash);
             } else {
-                told.insert(hash, json.clone());
+                reported.insert(hash, json.clone());
             }
         }
         let now = self.inner.clock.now_millis();

@@ -80,15 +80,15 @@ impl Pipeline {
         let weighed = |incoming: UnpricedRule| {
             let tokens = view.tokens.as_ref().map_err(UnknownValue::clone)?;
             let balances = amounts(balances.as_ref().map_err(UnknownValue::clone)?);
-            let told = values(payload, tokens, &view.spreads, &balances, &around, incoming)?;
-            let told = told.arriving(view.arrival.clone()?)?;
+            let reported = values(payload, tokens, &view.spreads, &balances, &around, incoming)?;
+            let reported = reported.arriving(view.arrival.clone()?)?;
             let fee = view.data_fee.clone()?;
             // No gas limit bounds the data fee. Without a price it may be ignored only up to the payload's worst gas
             // cost.
             let unpriced = if fee > payload.worst_gas() { UnpricedRule::Doubt } else { incoming };
-            with_data_fee(told, fee, &view.spreads, unpriced)
+            with_data_fee(reported, fee, &view.spreads, unpriced)
         };
-        let told = weighed(UnpricedRule::Doubt);
+        let reported = weighed(UnpricedRule::Doubt);
         let mut faults = simulate::declared(payload, &around);
         faults.extend(calldata::read(payload.proposal(), &reader.network().book));
         let next = fork.next_block().timestamp;
@@ -100,16 +100,16 @@ impl Pipeline {
                     simulate::judge(payload, from, simulation, fork.next_block().base_fee, &around);
                 faults.extend(found);
                 let limits = self.inner.rules.slippage(phase);
-                let fair = told.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok());
+                let fair = reported.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok());
                 simulated.reduce_only = simulated.leaves && faults.is_empty() && fair;
                 Ok(simulated)
             }
             Err(error) => Err(error),
         };
         // A silent price feed must not block a revocation, so an inflow without a price counts as nothing there.
-        let told = match (told, &simulated) {
-            (Err(doubt), Ok(simulated)) if simulated.takes_back => weighed(UnpricedRule::Nothing).map_err(|_| doubt),
-            (told, _) => told,
+        let reported = match (reported, &simulated) {
+            (Err(doubt), Ok(simulated)) if simulated.only_revokes => weighed(UnpricedRule::Nothing).map_err(|_| doubt),
+            (reported, _) => reported,
         };
         let held = balances.as_ref().map_err(UnknownValue::clone).and_then(|held| portfolio(held, &view.spreads));
         let (simulation, failed) = match simulated {
@@ -117,13 +117,13 @@ impl Pipeline {
             Err(error) => (None, Some(error)),
         };
         let mut inputs = CheckInputs {
-            asked: false,
+            phase_request: false,
             now_millis: self.inner.clock.now_millis(),
             block_time: fork.next_block().timestamp,
             phase,
             stop: self.inner.rules.stop(),
             tokens: view.tokens.clone().unwrap_or_default(),
-            values: told,
+            values: reported,
             portfolio: held,
             simulation,
         };
@@ -131,7 +131,7 @@ impl Pipeline {
         verdicts.push(slippage::check(payload, &inputs, &self.inner.rules.slippage(phase)));
         verdicts.push(policy_cage::check(payload, &inputs, &view.cage));
         let limits = [Check::SpendingLimit, Check::RateLimit];
-        inputs.asked = verdicts.iter().any(|verdict| limits.contains(&verdict.check) && !verdict.asks.is_empty());
+        inputs.phase_request = verdicts.iter().any(|verdict| limits.contains(&verdict.check) && !verdict.asks.is_empty());
         let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
         verdicts.sort_by_key(place);
         // First, so that it names the error: limits and prices rest on the time.

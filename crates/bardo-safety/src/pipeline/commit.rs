@@ -314,7 +314,7 @@ impl Pipeline {
     pub(super) async fn reassess(&self, prepared: &PreparedAction) -> Result<Assessment, PipelineRefusal> {
         let PreparedAction { preview, reader, view, .. } = prepared;
         self.verify(preview)?;
-        let assessment = self.assess(reader, &preview.payload, 0, prepared.asked.now(), Some(view)).await?;
+        let assessment = self.assess(reader, &preview.payload, 0, prepared.phase_request.now(), Some(view)).await?;
         self.verify(preview)?;
         if assessment.blocks() {
             self.emit_verdicts(&preview.payload, &assessment.verdicts);
@@ -384,7 +384,7 @@ impl Pipeline {
             LockSource::Given(lock) if lock.is_of(chain_id, account) => Ok(Some(lock)),
             LockSource::Given(_) | LockSource::Own => {
                 let patience = preview.permit.expires.saturating_duration_since(Instant::now());
-                if preview.simulated.takes_back {
+                if preview.simulated.only_revokes {
                     return Ok(self.lock_account(chain_id, account, patience.min(REVOCATION_WAIT)).await.ok());
                 }
                 Ok(Some(self.lock_account(chain_id, account, patience).await?))

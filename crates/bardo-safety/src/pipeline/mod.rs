@@ -184,7 +184,7 @@ struct Inner {
     /// Permits that this process executes or follows now. Recovery skips them.
     at_work: Mutex<HashSet<PermitId>>,
     /// Last finding that recovery reported for each permit that is still open.
-    told: Mutex<HashMap<PermitId, RecoveryState>>,
+    reported: Mutex<HashMap<PermitId, RecoveryState>>,
 }
 
 /// Previewed action behind a permit. Kept in memory only: an unused permit ends with the process.
@@ -193,7 +193,7 @@ struct PreparedAction {
     preview: Preview,
     account: Arc<dyn Account>,
     reader: SnapshotReader,
-    asked: PhaseRequest,
+    phase_request: PhaseRequest,
     /// Chain state that the preview read.
     view: ChainView,
 }
@@ -202,7 +202,7 @@ impl PreparedAction {
     /// Returns true if the phase has worsened since `inputs` were gathered. Actions that only revoke, cancel or refund
     /// pass in every phase.
     fn worsened(&self, inputs: &CheckInputs) -> bool {
-        self.asked.now() > inputs.phase && !inputs.only_revokes()
+        self.phase_request.now() > inputs.phase && !inputs.only_revokes()
     }
 }
 
@@ -282,7 +282,7 @@ impl Pipeline {
             orders: OnceLock::new(),
             paper,
             at_work: Mutex::default(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -406,7 +406,7 @@ impl Pipeline {
     }
 
     fn describe(&self) -> MutexGuard<'_, HashMap<PermitId, RecoveryState>> {
-        self.inner.told.lock()
+        self.inner.reported.lock()
     }
 
     /// Marks a permit as in progress in this process until the guard is dropped.

@@ -62,7 +62,7 @@ impl Pipeline {
         &self,
         preview: &Preview,
         account: Arc<dyn Account>,
-        asked: PhaseRequest,
+        phase_request: PhaseRequest,
     ) -> Result<Option<BlockingOrderCancel>, PipelineRefusal> {
         let payload = &preview.payload;
         let (chain_id, owner) = (payload.proposal().chain_id, payload.account());
@@ -98,7 +98,7 @@ impl Pipeline {
             expected_outcome: SafeText::clean("an agent's order that delays this exit is cancelled", 200),
             ..payload.proposal().clone()
         };
-        let preview = self.preview(proposal, account, asked).await?;
+        let preview = self.preview(proposal, account, phase_request).await?;
         Ok(Some(BlockingOrderCancel { preview, order }))
     }
 }

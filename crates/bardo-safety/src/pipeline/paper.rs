@@ -166,23 +166,23 @@ fn moves(payload: &SigningPayload, assessment: &Assessment) -> Result<Vec<PaperM
         let undescribed =
             || PipelineRefusal::new(ErrorCode::SafetySimulationFailed, "a balance changes for an undescribed token");
         let token = inputs.tokens.get(&one.token).cloned().ok_or_else(undescribed)?;
-        let (came, went) = (one.after.saturating_sub(one.before), one.before.saturating_sub(one.after));
-        moved.push(PaperMove { chain_id: proposal.chain_id, token, came, went });
+        let (added, removed) = (one.after.saturating_sub(one.before), one.before.saturating_sub(one.after));
+        moved.push(PaperMove { chain_id: proposal.chain_id, token, added, removed });
     }
     if payload.payer() == payload.account() {
         let gas = gas_of(simulated, assessment);
         match moved.iter_mut().find(|one| one.token.id == TokenId::Native) {
-            Some(coin) => coin.went = coin.went.saturating_add(gas),
+            Some(coin) => coin.removed = coin.removed.saturating_add(gas),
             None => {
                 let coin = inputs.tokens.get(&TokenId::Native).cloned().ok_or_else(none)?;
-                moved.push(PaperMove { chain_id: proposal.chain_id, token: coin, came: U256::ZERO, went: gas });
+                moved.push(PaperMove { chain_id: proposal.chain_id, token: coin, added: U256::ZERO, removed: gas });
             }
         }
     }
     let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
     if let Some(arrival) = arrival.filter(|_| proposal.recipients.iter().all(|one| *one == proposal.account)) {
-        let (came, went) = (arrival.at_least, U256::ZERO);
-        moved.push(PaperMove { chain_id: arrival.chain_id, token: arrival.token.clone(), came, went });
+        let (added, removed) = (arrival.at_least, U256::ZERO);
+        moved.push(PaperMove { chain_id: arrival.chain_id, token: arrival.token.clone(), added, removed });
     }
     Ok(moved)
 }

@@ -317,28 +317,28 @@ impl Pipeline {
     ) -> Result<Assessment, PipelineRefusal> {
         let PreparedAction { preview, reader, .. } = prepared;
         let payload = &preview.payload;
-        let assessment = self.assess(reader, payload, leg, prepared.asked.now(), None).await?;
+        let assessment = self.assess(reader, payload, leg, prepared.phase_request.now(), None).await?;
         affordable(&first.view.data_fee, &assessment.view.data_fee)?;
-        let takes_back = payload.legs().get(leg).is_some_and(|leg| leg.purpose == LegPurpose::CleanUp)
+        let only_revokes = payload.legs().get(leg).is_some_and(|leg| leg.purpose == LegPurpose::CleanUp)
             && assessment.inputs.only_revokes();
         if !assessment.faults.is_empty() {
             return Err(PipelineRefusal::out_of_bounds(&assessment.faults, assessment.inputs.simulation));
         }
         // Without a simulation, nothing is known of what the rest would do.
         if assessment.inputs.simulation.is_none() {
-            let standing = assessment.verdicts.into_iter().filter(Verdict::blocks).collect();
-            return Err(PipelineRefusal::by(standing, None));
+            let status = assessment.verdicts.into_iter().filter(Verdict::blocks).collect();
+            return Err(PipelineRefusal::by(status, None));
         }
         // A revocation may always go on.
-        if !takes_back {
-            let standing: Vec<_> = assessment
+        if !only_revokes {
+            let status: Vec<_> = assessment
                 .verdicts
                 .iter()
                 .filter(|verdict| verdict.blocks() && AGAIN.contains(&verdict.check))
                 .cloned()
                 .collect();
-            if !standing.is_empty() {
-                return Err(PipelineRefusal::by(standing, assessment.inputs.simulation));
+            if !status.is_empty() {
+                return Err(PipelineRefusal::by(status, assessment.inputs.simulation));
             }
             if self.inner.rules.version() != preview.policy {
                 let why = "the rules were changed in the middle of the plan";
@@ -407,7 +407,7 @@ impl Pipeline {
         like: &'a PreparedAction,
     ) -> BoxFuture<'a, Result<CommitOutcome, PipelineRefusal>> {
         Box::pin(async move {
-            let preview = self.preview(proposal, like.account.clone(), like.asked.clone()).await?;
+            let preview = self.preview(proposal, like.account.clone(), like.phase_request.clone()).await?;
             self.commit_by(LockSource::Outer, preview.permit.permit_id, Consent::None).await
         })
     }

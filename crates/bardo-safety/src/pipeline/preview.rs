@@ -81,11 +81,11 @@ impl Pipeline {
         &self,
         proposal: Proposal,
         account: Arc<dyn Account>,
-        asked: PhaseRequest,
+        phase_request: PhaseRequest,
     ) -> Result<Preview, PipelineRefusal> {
         let reader = self.reader(proposal.chain_id)?;
         let payload = self.prepare_payload(&proposal, &*account).await?;
-        let looked = self.preview_on(&payload, reader, account, asked).await;
+        let looked = self.preview_on(&payload, reader, account, phase_request).await;
         match &looked {
             Ok(preview) => {
                 Span::current().record("permit_id", display(preview.permit.permit_id));
@@ -100,14 +100,14 @@ impl Pipeline {
         payload: &SigningPayload,
         reader: SnapshotReader,
         account: Arc<dyn Account>,
-        asked: PhaseRequest,
+        phase_request: PhaseRequest,
     ) -> Result<Preview, PipelineRefusal> {
         let payload = payload.clone();
-        let asked = asked.since_now();
+        let phase_request = phase_request.since_now();
         let last_stop = self.inner.rules.last_stop();
         self.step(&payload, "Simulating via Revm");
         failpoint::reach(Failpoint::Framed);
-        let assessment = self.assess(&reader, &payload, 0, asked.now(), None).await?;
+        let assessment = self.assess(&reader, &payload, 0, phase_request.now(), None).await?;
         failpoint::reach(Failpoint::Assessed);
         let mut verdicts = assessment.verdicts.clone();
         let inputs = &assessment.inputs;
@@ -151,14 +151,14 @@ impl Pipeline {
             parties,
             policy,
             phase: inputs.phase,
-            own: asked.own.clone(),
+            own: phase_request.own.clone(),
             last_stop,
             network: reader.network().kind,
             paper: self.inner.paper.is_some(),
         };
         self.report_permit(&preview).await?;
         self.remember(
-            PreparedAction { preview: preview.clone(), account, reader, asked, view: assessment.view },
+            PreparedAction { preview: preview.clone(), account, reader, phase_request, view: assessment.view },
             now,
             Instant::now(),
         );

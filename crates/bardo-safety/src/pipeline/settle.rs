@@ -167,14 +167,14 @@ impl Pipeline {
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let patience = if may_outbid { left.min(sender.rules().outbid_after) } else { left };
-                let standing =
+                let status =
                     sender.wait_while(hash, patience, || self.may_send_again(ResendClearance::of(assessment))).await;
                 let report = LegReport { hash, ..report.clone() };
                 let over = Instant::now() >= deadline;
-                match standing {
-                    Ok(standing) if standing.settled || over => break with_tx_status(report, &standing),
+                match status {
+                    Ok(status) if status.settled || over => break with_tx_status(report, &status),
                     // Included, without enough confirmations yet.
-                    Ok(standing) if standing.mined.is_some() => {}
+                    Ok(status) if status.mined.is_some() => {}
                     Ok(_) if may_outbid => match self.outbid(prepared, assessment, leg, (sender, hash)).await {
                         Ok((newer, remark)) => {
                             remarks.push(remark);
@@ -280,7 +280,7 @@ impl Pipeline {
     /// stop forbids it, except for revocations, which must go through under any stop.
     pub(super) fn may_send_again(&self, leave: ResendClearance) -> bool {
         let stop = self.inner.rules.stop();
-        leave.takes_back || stop.is_none() || stop == leave.signed_under
+        leave.only_revokes || stop.is_none() || stop == leave.signed_under
     }
 
     /// Follows an unresolved plan in the background, and settles its reservation once the last transaction is settled.
@@ -305,10 +305,10 @@ impl Pipeline {
             loop {
                 let may_send = || pipeline.may_send_again(leave);
                 match sender.wait_while(last.hash, LOOK_AGAIN, may_send).await {
-                    Ok(standing) if standing.settled => {
+                    Ok(status) if status.settled => {
                         // If this write fails, recovery settles the reservation.
-                        let _written = pipeline.settle_as(permit_id, held, end_of(&standing, held, before)).await;
-                        let ended = with_tx_status(last, &standing);
+                        let _written = pipeline.settle_as(permit_id, held, end_of(&status, held, before)).await;
+                        let ended = with_tx_status(last, &status);
                         pipeline.emit_leg(&payload, leg, ended.hash, ended.state, ended.block);
                         return;
                     }
@@ -327,18 +327,18 @@ pub(super) struct ResendClearance {
     /// Stop in force when it was signed.
     signed_under: Option<StopLevel>,
     /// True if it only revokes, cancels or refunds.
-    takes_back: bool,
+    only_revokes: bool,
 }
 
 impl ResendClearance {
     pub(super) fn of(assessment: &Assessment) -> Self {
-        Self { signed_under: assessment.inputs.stop, takes_back: assessment.inputs.only_revokes() }
+        Self { signed_under: assessment.inputs.stop, only_revokes: assessment.inputs.only_revokes() }
     }
 
     /// Clearance for transactions that an ended process left. The ledger does not say under which stop they were
     /// signed, so any stop holds them back unless they only revoke.
-    pub(super) const fn of_left(takes_back: bool) -> Self {
-        Self { signed_under: None, takes_back }
+    pub(super) const fn of_left(only_revokes: bool) -> Self {
+        Self { signed_under: None, only_revokes }
     }
 }
 
@@ -365,8 +365,8 @@ impl EarlierLegs {
 
 /// Determines how a reservation ends from the last transaction's state and from what was included before it. A success
 /// that was not observed in the foreground counts in full.
-fn end_of(standing: &TxStatus, held: ReservedSpend, before: EarlierLegs) -> ActionEnd {
-    match (&standing.mined, standing.record.state, before) {
+fn end_of(status: &TxStatus, held: ReservedSpend, before: EarlierLegs) -> ActionEnd {
+    match (&status.mined, status.record.state, before) {
         (Some(mined), ..) if mined.receipt.status() => ActionEnd::Done { spent: held.spent },
         // A failed clean-up does not undo the main transaction.
         (Some(_), _, EarlierLegs::Main) | (None, Stage::Dropped, EarlierLegs::Main) => {
@@ -378,9 +378,9 @@ fn end_of(standing: &TxStatus, held: ReservedSpend, before: EarlierLegs) -> Acti
     }
 }
 
-fn with_tx_status(report: LegReport, standing: &TxStatus) -> LegReport {
-    let Some(mined) = standing.mined.as_ref().filter(|_| standing.settled) else {
-        let gone = standing.settled && standing.record.state == Stage::Dropped;
+fn with_tx_status(report: LegReport, status: &TxStatus) -> LegReport {
+    let Some(mined) = status.mined.as_ref().filter(|_| status.settled) else {
+        let gone = status.settled && status.record.state == Stage::Dropped;
         let state = if gone { TxState::Dropped } else { TxState::Unclear };
         return LegReport { state, ..report };
     };
@@ -509,7 +509,7 @@ pub(super) async fn cost_of(reader: &SnapshotReader, legs: &[LegReport]) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::recover::tests::standing;
+    use crate::pipeline::recover::tests::status;
     use crate::policy_engine::Reservation;
 
     #[test]
@@ -530,8 +530,8 @@ mod tests {
             (dropped, None, EarlierLegs::Main, all),
             (Stage::Sent, None, EarlierLegs::Main, ActionEnd::Unclear),
         ] {
-            let standing = standing(state, mined, true);
-            assert_eq!(end_of(&standing, held, before), expected, "{state} {mined:?} after {before:?}");
+            let status = standing(state, mined, true);
+            assert_eq!(end_of(&status, held, before), expected, "{state} {mined:?} after {before:?}");
         }
     }
 }

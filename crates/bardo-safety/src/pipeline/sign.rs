@@ -29,7 +29,7 @@ use golem_chain::signed::SignedTransaction;
 
 /// Transaction that is signed and stored.
 pub(super) struct StoredTx {
-    pub kept: SendPermit,
+    pub send_permit: SendPermit,
     pub signed: SignedTransaction,
     pub route: SendRoute,
 }
@@ -127,7 +127,7 @@ impl Pipeline {
             leg,
             of: payload.legs().len(),
             main: payload.legs().get(leg).is_none_or(|leg| leg.purpose == LegPurpose::Main),
-            takes_back: assessment.inputs.only_revokes(),
+            only_revokes: assessment.inputs.only_revokes(),
         };
         let (permit_id, call_id) = (preview.permit.permit_id, payload.proposal().call_id);
         let golem_id = payload.proposal().golem_id.clone();
@@ -143,7 +143,7 @@ impl Pipeline {
         let (clock, bytes, held) = (Arc::clone(&self.inner.clock), signed.clone(), ticket.clone());
         let stored = self.inner.store.write(move |transaction| -> Result<SendPermit, StoreTxError> {
             let now = clock.now_millis();
-            let kept = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
+            let send_permit = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
             permit::note_leg(transaction, permit_id, noted, bytes.hash())?;
             if let Some(token) = allows {
                 records.note(transaction, token, call_id, now)?;
@@ -152,14 +152,14 @@ impl Pipeline {
                 LogEntry { kind: AuditKind::TxSigned, call_id: Some(call_id), golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             failpoint::reach(Failpoint::InsideStore);
-            Ok(kept)
+            Ok(send_permit)
         });
         match stored.await {
-            Ok(kept) => {
+            Ok(send_permit) => {
                 failpoint::reach(Failpoint::Stored);
                 Span::current().record("tx_hash", display(signed.hash()));
                 self.emit_leg(payload, leg, signed.hash(), TxState::Signed, None);
-                Ok(StoredTx { kept, signed, route })
+                Ok(StoredTx { send_permit, signed, route })
             }
             // The row may or may not be on disk. The transaction was not sent, and recovery settles it.
             Err(error) => Err(NotStored {

@@ -53,7 +53,7 @@ pub fn judge(
         judge.inflows_of_others(&mut faults);
         judge.recipients(&paid, &mut faults);
     }
-    let (class, leaves, takes_back) = judge.class(&moves);
+    let (class, leaves, only_revokes) = judge.class(&moves);
     let gas_cost = judge.gas_cost();
     let (pinned, gas_used) = (simulation.pinned, judge.gas_used());
     let simulated = SimulatedEffects {
@@ -63,7 +63,7 @@ pub fn judge(
         class,
         leaves: leaves && faults.is_empty(),
         reduce_only: false,
-        takes_back: takes_back && faults.is_empty(),
+        only_revokes: only_revokes && faults.is_empty(),
         moves,
         paid,
         simulation,
@@ -344,21 +344,21 @@ impl Judge<'_> {
                 // Both bounds of one token are checked together: after + out ≥ before + least.
                 let enough = moved.after.saturating_add(out) >= moved.before.saturating_add(least);
                 if !enough {
-                    let came = moved.after.saturating_sub(moved.before);
-                    let (told, declared) = (self.figure(token, came), self.figure(token, least));
+                    let added = moved.after.saturating_sub(moved.before);
+                    let (told, declared) = (self.figure(token, added), self.figure(token, least));
                     let fault = DeclarationFault::new(RuleName::Inflow, format!("at least {declared} to {one}"), &told);
-                    faults.push(match came.is_zero() {
+                    faults.push(match added.is_zero() {
                         true => fault,
                         false => fault.passing(format_args!("a minimum of {told} or less, as in a new quote")),
                     });
                 }
             }
             None if moved.after > moved.before => {
-                let came = self.figure(token, moved.after.saturating_sub(moved.before));
+                let added = self.figure(token, moved.after.saturating_sub(moved.before));
                 faults.push(DeclarationFault::new(
                     RuleName::UndeclaredInflow,
                     format!("nothing of {} to {one}", self.name(token)),
-                    came,
+                    added,
                 ));
             }
             None => {}
@@ -539,8 +539,8 @@ impl Judge<'_> {
             && !lost.is_empty()
             && !more_allowed;
         let refunds = self.payload.proposal().intent == ProposalIntent::Refund;
-        let takes_back =
+        let only_revokes =
             revokes && lost.is_empty() && !more_allowed && (refunds || gained.is_empty() && self.has_revocation());
-        (class, leaves, takes_back)
+        (class, leaves, only_revokes)
     }
 }

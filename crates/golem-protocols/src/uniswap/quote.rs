@@ -126,7 +126,7 @@ pub struct QuotedRoute {
     /// Pools that the route was computed on.
     pub snapshot: Arc<PoolSnapshot>,
     /// Claim of the source; `None` for the own router.
-    pub told: Option<SourceClaim>,
+    pub claim: Option<SourceClaim>,
 }
 
 /// Claim of another source, compared with the local computation.
@@ -237,17 +237,17 @@ pub trait QuoteSource: fmt::Debug + Send + Sync {
     /// Returns a [`QuoteError`] if there is no route, or the claim does not hold.
     fn quote<'a>(&'a self, ask: &'a QuoteRequest<'a>) -> BoxFuture<'a, Result<QuotedRoute, QuoteError>>;
 
-    /// Requests the source's call for the quote it `told`, and compares it with our own call. Returns true if the
+    /// Requests the source's call for the quote it `claim`, and compares it with our own call. Returns true if the
     /// source was asked.
     ///
     /// # Errors
     /// Returns a [`QuoteError`] if the calls differ in payer, recipient or amounts, or if the service fails.
     fn check_call<'a>(
         &'a self,
-        told: &'a SourceClaim,
+        claim: &'a SourceClaim,
         own: &'a BuiltCall<'a>,
     ) -> BoxFuture<'a, Result<bool, QuoteError>> {
-        let _ = (told, own);
+        let _ = (claim, own);
         Box::pin(async { Ok(false) })
     }
 
@@ -282,7 +282,7 @@ impl QuoteSource for LocalRouter {
     fn quote<'a>(&'a self, ask: &'a QuoteRequest<'a>) -> BoxFuture<'a, Result<QuotedRoute, QuoteError>> {
         Box::pin(async move {
             let (route, snapshot) = ask.pools.route(ask.request, ask.block).await?;
-            Ok(QuotedRoute { route, snapshot, told: None })
+            Ok(QuotedRoute { route, snapshot, claim: None })
         })
     }
 }

@@ -164,11 +164,11 @@ impl QuoteSource for TradingApi {
 
     fn check_call<'a>(
         &'a self,
-        told: &'a SourceClaim,
+        claim: &'a SourceClaim,
         own: &'a BuiltCall<'a>,
     ) -> BoxFuture<'a, Result<bool, QuoteError>> {
         Box::pin(async move {
-            let answer = self.ask_of(own.version, "/swap", &json!({ "quote": &*told.words })).await?;
+            let answer = self.ask_of(own.version, "/swap", &json!({ "quote": &*claim.words })).await?;
             call(answer.get("swap").unwrap_or(&Value::Null), own).map_err(|wrong| QuoteError::refused(NAME, wrong))?;
             Ok(true)
         })

@@ -26,7 +26,7 @@ struct CallIdentity {
     golem_id: GolemId,
     call_id: CallId,
     meta: ToolMeta,
-    standing: CallConditions,
+    conditions: CallConditions,
     /// True once the call has ended. Later reports of a leftover task are dropped.
     over: Mutex<bool>,
 }
@@ -51,10 +51,10 @@ impl CallContext {
         golem_id: GolemId,
         call_id: CallId,
         meta: ToolMeta,
-        standing: CallConditions,
+        conditions: CallConditions,
     ) -> Self {
         let over = Mutex::new(false);
-        Self { world, call: Arc::new(CallIdentity { fabric, golem_id, call_id, meta, standing, over }) }
+        Self { world, call: Arc::new(CallIdentity { fabric, golem_id, call_id, meta, conditions, over }) }
     }
 
     /// Returns the same call with other chains and ledgers.
@@ -64,7 +64,7 @@ impl CallContext {
 
     /// Conditions under which the call runs.
     pub fn conditions(&self) -> &CallConditions {
-        &self.call.standing
+        &self.call.conditions
     }
 
     /// Id of the call.

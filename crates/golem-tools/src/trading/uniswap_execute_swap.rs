@@ -244,7 +244,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Swa
         (found, quoted_at) = reserve_gas(world, &mut ask, whole, (found, quoted_at)).await?;
     }
     let source = found.source(world);
-    let FoundRoute { route, snapshot, told, .. } = found;
+    let FoundRoute { route, snapshot, claim, .. } = found;
     let (router, version) = allowances::router(chain)?;
     let now = chain.moment(&*world.clock, snapshot.timestamp);
     let deadline = now.saturating_add(params.deadline);
@@ -255,7 +255,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Swa
     let payment = payment?;
     context.step("Building calldata");
     let (trade, main) =
-        router_call(context, &ask, &route, told.as_ref(), &payment, (router, version), deadline).await?;
+        router_call(context, &ask, &route, claim.as_ref(), &payment, (router, version), deadline).await?;
     let proposal = proposal(context, &ask, &route, &trade, payment.with(main), [quoted_at, deadline])?;
     let prepared = SwapPlan {
         token_in: ask.token_in.clone(),
@@ -399,7 +399,7 @@ async fn router_call(
     context: &CallContext,
     ask: &SwapQuery<'_>,
     route: &Route,
-    told: Option<&SourceClaim>,
+    claim: Option<&SourceClaim>,
     payment: &SwapPayment,
     (router, version): (Address, RouterVersion),
     deadline: u64,
@@ -418,7 +418,7 @@ async fn router_call(
         deadline: Some(U256::from(deadline)),
     })
     .map_err(|error| ToolError::new(ErrorCode::RoutingNoRoute, error))?;
-    if let Some(told) = told {
+    if let Some(claim) = claim {
         // A quote source that would call something else for its own quote is not trusted with the quote either.
         let own = BuiltCall {
             chain_id: ask.chain.network().chain_id,
@@ -429,7 +429,7 @@ async fn router_call(
             execution: &trade.execution,
             pools: &pools_of(route),
         };
-        world.quotes.check_call(told, &own).await?;
+        world.quotes.check_call(claim, &own).await?;
     }
     let offset = trade.execution.signature_offset(version);
     let slots = payment.permit.clone().zip(offset).map(|((permit2, permit), offset)| SignatureSlot {
@@ -633,7 +633,7 @@ mod tests {
 
     #[test]
     fn a_fill_at_the_least_allowed_has_no_more_slippage_than_allowed() {
-        let told = |received: u64| shortfall(U256::from(10_000), U256::from(received));
+        let claim = |received: u64| shortfall(U256::from(10_000), U256::from(received));
         assert_eq!([told(10_000), told(9_999), told(9_950), told(0)], [0, 1, 50, 10_000]);
         assert_eq!([told(10_001), told(10_050)], [-1, -50]);
         // The minimum output at 50 basis points is itself rounded down.

@@ -243,7 +243,7 @@ async fn answer(
     slippage: BasisPoints,
     found: &FoundRoute,
 ) -> Result<ToolReply<Output>, ToolError> {
-    let FoundRoute { route, snapshot, gas_price, told } = found;
+    let FoundRoute { route, snapshot, gas_price, claim } = found;
     let network = ask.chain.network();
     let priced: Vec<Address> = [ask.contract_in, ask.contract_out]
         .into_iter()
@@ -320,7 +320,7 @@ async fn answer(
     });
     let said = summary(ask, params, route, &terms, &way, warning.map(|(_, words)| words));
     let explanation = [said.0, found.words(&context.world), said.1].concat();
-    let permit = told.as_ref().and_then(|told| told.permit.as_ref()).filter(|_| way.auction.is_none());
+    let permit = claim.as_ref().and_then(|claim| claim.permit.as_ref()).filter(|_| way.auction.is_none());
     let output = Output {
         quote_id: context.call_id().to_string(),
         token_in: ask.token_in.symbol.to_string(),

@@ -76,7 +76,7 @@ pub struct PendingApproval {
     /// Expired permits under which the same action was requested before.
     pub(super) earlier: Vec<PermitId>,
     /// Answer that arrived during another simulation.
-    pub(super) heard: Option<QueueResult>,
+    pub(super) remote_answer: Option<QueueResult>,
 }
 
 impl PendingApproval {
@@ -96,8 +96,8 @@ impl PendingApproval {
         }
         let expires = self.preview.permit.expires;
         let expires_at = self.preview.permit.expires_at;
-        if let Some(heard) = self.heard.take() {
-            let decision = self.taken(Some(heard));
+        if let Some(remote_answer) = self.remote_answer.take() {
+            let decision = self.taken(Some(remote_answer));
             return self.conclude(decision).await;
         }
         let (clock, passes) = (Arc::clone(&self.queue.inner.clock), self.passes_by_itself);
@@ -121,8 +121,8 @@ impl PendingApproval {
     /// Returns a rejection, edit or withdrawal that arrived since the permit expired, for a caller that cannot renew
     /// the request. Such an answer closes the request; otherwise returns `None`.
     pub async fn refused_meanwhile(&mut self) -> Option<Decision> {
-        let said = self.receive_answer().filter(|said| !said.is_approval())?;
-        let decision = self.taken(Some(said));
+        let source = self.receive_answer().filter(|source| !source.is_approval())?;
+        let decision = self.taken(Some(source));
         Some(self.conclude(decision).await)
     }
 
@@ -144,8 +144,8 @@ impl PendingApproval {
 
     /// Returns the answer that arrived, if any, and accepts no later answer for this permit.
     fn receive_answer(&mut self) -> Option<QueueResult> {
-        if let Some(heard) = self.heard.take() {
-            return Some(heard);
+        if let Some(remote_answer) = self.remote_answer.take() {
+            return Some(remote_answer);
         }
         let mut state = self.queue.state();
         if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
@@ -194,7 +194,7 @@ impl PendingApproval {
     }
 
     fn answer(&self, outcome: ApprovalOutcome, decision: &Decision) -> AuditNote {
-        let (amount, said) = match decision {
+        let (amount, source) = match decision {
             Decision::Edit { amount } => (Some(amount), None),
             Decision::Approved(yes) => (None, Some(yes.said().as_str())),
             Decision::Refused { .. }
@@ -205,7 +205,7 @@ impl PendingApproval {
             | Decision::NotAsked(_) => (None, None),
         };
         let body = json!({
-            "permit_id": self.preview.permit.permit_id, "outcome": outcome, "by": said, "reason": decision.reason(),
+            "permit_id": self.preview.permit.permit_id, "outcome": outcome, "by": source, "reason": decision.reason(),
             "amount": amount, "stands_for_ms": self.similar.map(|(millis, ..)| millis),
             "stands_up_to_usd": self.similar.map(|(_, total, _)| total),
         });
@@ -231,8 +231,8 @@ impl PendingApproval {
         }
     }
 
-    fn yes(&self, said: ApprovalSource) -> ActionApproval {
-        ActionApproval { permit_id: self.preview.permit.permit_id, said, grant: None, earlier: self.earlier.clone() }
+    fn yes(&self, source: ApprovalSource) -> ActionApproval {
+        ActionApproval { permit_id: self.preview.permit.permit_id, source, grant: None, earlier: self.earlier.clone() }
     }
 
     fn timed_out(&mut self) -> Decision {
@@ -243,8 +243,8 @@ impl PendingApproval {
             return Decision::PermitExpired;
         }
         // An answer at the same moment takes precedence over the timeout.
-        if let Some(said) = self.receive_answer() {
-            return self.taken(Some(said));
+        if let Some(source) = self.receive_answer() {
+            return self.taken(Some(source));
         }
         if passes { Decision::Approved(self.yes(ApprovalSource::Waited)) } else { Decision::Lapsed }
     }
@@ -255,12 +255,12 @@ impl PendingApproval {
     /// the rejection.
     pub fn replace(&mut self, preview: Arc<Preview>) {
         match self.receive_answer() {
-            Some(said) if !said.is_approval() => {
-                self.heard = Some(said);
+            Some(source) if !source.is_approval() => {
+                self.remote_answer = Some(source);
                 return;
             }
             // An approval applies to the old permit and its figures only.
-            Some(said) => self.forget(&said),
+            Some(source) => self.forget(&source),
             None => {}
         }
         let shown_before = self.shown.clone();
@@ -334,8 +334,8 @@ impl PendingApproval {
     }
 
     /// Drops the standing approval of an answer that takes no effect.
-    fn forget(&self, said: &QueueResult) {
-        if let QueueResult::Answer(_, Some(number)) = said {
+    fn forget(&self, source: &QueueResult) {
+        if let QueueResult::Answer(_, Some(number)) = source {
             self.queue.state().settle_grant(*number, false);
         }
     }
@@ -372,8 +372,8 @@ impl Drop for PendingApproval {
         if self.over {
             return;
         }
-        if let Some(said) = self.receive_answer() {
-            self.forget(&said);
+        if let Some(source) = self.receive_answer() {
+            self.forget(&source);
         }
         self.finish(ApprovalOutcome::Withdrawn, None);
         if let (true, Some(audit_log)) = (self.told, &self.queue.inner.audit_log) {

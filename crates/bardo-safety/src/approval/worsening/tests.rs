@@ -260,12 +260,12 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
         ),
         ("another policy", as_is, |preview| preview.policy = B256::repeat_byte(7), &["the policy has changed since"]),
     ];
-    for (name, propose, look, said) in cases {
+    for (name, propose, look, source) in cases {
         let mut proposal = swap(NEXT);
         propose(&mut proposal);
         let mut now = of(proposal, NEXT);
         look(&mut now);
-        assert_eq!(words(&worsenings(&first(), &now)), said, "{name}");
+        assert_eq!(words(&worsenings(&first(), &now)), source, "{name}");
     }
 }
 

@@ -49,7 +49,7 @@ fn facts(block: u64, time: u64) -> CheckInputs {
             class: ActionClass::NewPosition,
             leaves: false,
             reduce_only: false,
-            takes_back: false,
+            only_revokes: false,
             moves: vec![],
             paid: vec![],
             simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },

@@ -31,7 +31,7 @@ use golem_protocols::intents;
 const ACCOUNT: Address = Address::repeat_byte(7);
 const CHAIN: u64 = 31_337;
 /// Position of a permit's only transaction.
-const ONLY: NotedLeg = NotedLeg { leg: 0, of: 1, main: true, takes_back: false };
+const ONLY: NotedLeg = NotedLeg { leg: 0, of: 1, main: true, only_revokes: false };
 
 #[derive(Debug)]
 struct TestSigner(AtomicU64);
@@ -133,7 +133,7 @@ impl TestLedger {
         assert!(written.await.unwrap() > 0, "{statement}");
     }
 
-    fn told<T: rusqlite::types::FromSql>(&self, question: &str) -> T {
+    fn reported<T: rusqlite::types::FromSql>(&self, question: &str) -> T {
         self.store
             .read(|connection| Ok::<_, StoreError>(connection.query_row(question, [], |row| row.get(0))?))
             .unwrap()
@@ -212,7 +212,7 @@ async fn what_another_program_has_begun_is_its_own_until_it_ends() {
     let (found, step, end) = (RecoveryState::Unsigned, RecoveryStep::Withdraw, ActionEnd::Withdrawn);
     assert_eq!(recovered, [RecoveredPermit { permit_id, hash: None, found, step, end }]);
     assert_eq!((ledger.reserved(), ledger.pipeline.recover().await.unwrap()), (0, vec![]));
-    assert_eq!(ledger.told::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
+    assert_eq!(ledger.reported::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
 
     let other = open(ledger.folder.path());
     begun(&other, ledger.now()).await;
@@ -273,13 +273,13 @@ async fn two_that_recover_at_once_write_each_end_once() {
     for _ in 0..2 {
         ledger.pipeline.write_end(left, found, step, machine::end(step, left.held)).await.unwrap();
     }
-    assert_eq!(ledger.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
-    assert_eq!(ledger.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'action:settled'"), 1);
+    assert_eq!(ledger.reported::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
+    assert_eq!(ledger.reported::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'action:settled'"), 1);
     // A late commit does not settle it again.
     let late = ActionEnd::Done { spent: left.held.spent };
     ledger.pipeline.settle_as(left.permit_id, left.held, late).await.unwrap();
-    assert_eq!(ledger.told::<String>("SELECT ended FROM safety_permit"), "withdrawn");
-    assert_eq!(ledger.told::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
+    assert_eq!(ledger.reported::<String>("SELECT ended FROM safety_permit"), "withdrawn");
+    assert_eq!(ledger.reported::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
     // Losing the race for a nonce is not an error.
     let loose = ledger.store.read(sender::reserved).unwrap();
     for _ in 0..2 {
@@ -288,10 +288,10 @@ async fn two_that_recover_at_once_write_each_end_once() {
     assert_eq!(ledger.reserved(), 0);
     // The process that won the race recorded it, once.
     let nonces = "FROM audit_entry WHERE kind = 'recovery:step' AND json_extract(body, '$.found') = 'loose_nonce'";
-    assert_eq!(ledger.told::<i64>(&format!("SELECT count(*) {nonces}")), 1);
-    assert_eq!(ledger.told::<String>(&format!("SELECT json_extract(body, '$.step') {nonces}")), "give_back");
+    assert_eq!(ledger.reported::<i64>(&format!("SELECT count(*) {nonces}")), 1);
+    assert_eq!(ledger.reported::<String>(&format!("SELECT json_extract(body, '$.step') {nonces}")), "give_back");
     let nonce = i64::try_from(loose[0].ticket.nonce).unwrap();
-    assert_eq!(ledger.told::<i64>(&format!("SELECT json_extract(body, '$.nonce') {nonces}")), nonce);
+    assert_eq!(ledger.reported::<i64>(&format!("SELECT json_extract(body, '$.nonce') {nonces}")), nonce);
 }
 
 #[tokio::test]
@@ -307,8 +307,8 @@ async fn what_cannot_be_told_is_put_on_record_once() {
             (RecoveryState::Untold, RecoveryStep::Watch, ActionEnd::Unclear)
         );
     }
-    assert_eq!(ledger.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
-    assert_eq!(ledger.told::<String>("SELECT state FROM ledger_reservation"), "open", "what was held stays held");
+    assert_eq!(ledger.reported::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
+    assert_eq!(ledger.reported::<String>("SELECT state FROM ledger_reservation"), "open", "what was held stays held");
 }
 
 #[tokio::test]
@@ -317,9 +317,9 @@ async fn what_was_only_prepared_counts_its_gas_and_may_be_wished_anew() {
     begun(&ledger.store, ledger.now()).await;
     let [left] = &ledger.left()[..] else { panic!() };
     let step = machine::step(RecoveryState::Begun, false);
-    ledger.pipeline.write_end(left, RecoveryState::Begun, step, machine::end(step, left.held)).await.unwrap();
-    assert_eq!(ledger.told::<String>("SELECT ended FROM safety_permit"), "withdrawn");
-    assert_eq!(ledger.told::<i64>("SELECT settled_micros FROM ledger_reservation"), 1_000_000);
+    ledger.pipeline.write_end(left, RecoveryState::Begun, step, machine::end(step, left.reserved)).await.unwrap();
+    assert_eq!(ledger.reported::<String>("SELECT ended FROM safety_permit"), "withdrawn");
+    assert_eq!(ledger.reported::<i64>("SELECT settled_micros FROM ledger_reservation"), 1_000_000);
     assert_eq!(ledger.pipeline.fate(left.call_id).unwrap(), SignedOutcome::Nothing);
 }
 
@@ -334,9 +334,9 @@ async fn an_order_that_was_never_signed_ends_with_its_permit_and_one_that_was_is
             ledger.clock.pass(LEAVE_ALONE);
             assert_eq!(ledger.pipeline.recover().await.unwrap().len(), 1);
         } else {
-            ledger.pipeline.settle_as(permit_id, left.held, ActionEnd::NotSent).await.unwrap();
+            ledger.pipeline.settle_as(permit_id, left.reserved, ActionEnd::NotSent).await.unwrap();
         }
-        assert_eq!(ledger.told::<String>("SELECT stage || ' ' || status FROM safety_order"), "ended error");
+        assert_eq!(ledger.reported::<String>("SELECT stage || ' ' || status FROM safety_order"), "ended error");
     }
     for stage in [OrderStage::Signed, OrderStage::Submitting, OrderStage::Submitted, OrderStage::Refused] {
         let ledger = ledger();
@@ -349,7 +349,7 @@ async fn an_order_that_was_never_signed_ends_with_its_permit_and_one_that_was_is
             "{stage:?}"
         );
         assert_eq!(ledger.pipeline.recover().await.unwrap(), [], "{stage:?}: the orders bring it to its end");
-        assert_eq!(ledger.told::<String>("SELECT state FROM ledger_reservation"), "open", "{stage:?}");
+        assert_eq!(ledger.reported::<String>("SELECT state FROM ledger_reservation"), "open", "{stage:?}");
     }
 }
 
@@ -358,12 +358,12 @@ async fn nothing_is_recovered_in_the_background_while_nobody_acts() {
     let ledger = ledger();
     begun(&ledger.store, ledger.now()).await;
     ledger.clock.pass(LEAVE_ALONE);
-    let asked = Arc::new(AtomicUsize::new(0));
+    let phase_request = Arc::new(AtomicUsize::new(0));
     // It acts from its fourth call.
-    let counts = Arc::clone(&asked);
+    let counts = Arc::clone(&phase_request);
     ledger.pipeline.keep_recovering(Duration::from_secs(1), move || counts.fetch_add(1, Ordering::SeqCst) >= 3);
     let until = async |times| {
-        while asked.load(Ordering::SeqCst) < times {
+        while phase_request.load(Ordering::SeqCst) < times {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
@@ -420,7 +420,7 @@ pub(in super::super) fn standing(state: SendState, mined: Option<bool>, settled:
 #[test]
 fn what_is_found_follows_from_the_chain_and_from_how_far_the_plan_was_signed() {
     use RecoveryState::{Begun, Failed, Gone, GoneHalfway, Half, Shallow, Waiting, Whole};
-    let leg = |leg, of, main, done| Some(LastLeg { hash: B256::ZERO, leg, of, main, done, takes_back: false });
+    let leg = |leg, of, main, done| Some(LastLeg { hash: B256::ZERO, leg, of, main, done, only_revokes: false });
     // An allowance, then the swap; or a swap, then its clean-up.
     let (allowance, swap) = (leg(0, 2, false, false), leg(1, 2, true, false));
     let (first, tidying) = (leg(0, 2, true, false), leg(1, 2, true, true));
@@ -489,13 +489,13 @@ async fn what_became_of_a_call_is_told_by_all_that_was_signed_for_it() {
 async fn bytes_that_are_signed_again_are_the_later_permits() {
     let ledger = ledger();
     let (first, second) = (begun(&ledger.store, ledger.now()).await, begun(&ledger.store, ledger.now() + 1).await);
-    for (permit_id, takes_back) in [(first, false), (second, true)] {
-        let leg = NotedLeg { takes_back, ..ONLY };
+    for (permit_id, only_revokes) in [(first, false), (second, true)] {
+        let leg = NotedLeg { only_revokes, ..ONLY };
         let noted = ledger.store.write(move |transaction| permit::note_leg(transaction, permit_id, leg, B256::ZERO));
         noted.await.unwrap();
     }
-    assert_eq!(ledger.told::<String>("SELECT permit_id FROM safety_leg"), second.to_string());
-    let last = |left: OpenPermit| (left.permit_id, left.last.map(|leg| (leg.hash, leg.takes_back)));
+    assert_eq!(ledger.reported::<String>("SELECT permit_id FROM safety_leg"), second.to_string());
+    let last = |left: OpenPermit| (left.permit_id, left.last.map(|leg| (leg.hash, leg.only_revokes)));
     let found: Vec<_> = ledger.left().into_iter().map(last).collect();
     assert_eq!(found, [(first, None), (second, Some((B256::ZERO, true)))]);
 }

@@ -58,7 +58,7 @@ impl Pipeline {
     /// [`PipelineRefusal`] if the ledger cannot be read, or if a chain does not answer.
     pub async fn unused_allowances(&self) -> Result<Vec<UnusedAllowance>, PipelineRefusal> {
         let given = self.inner.store.read(left).map_err(unavailable)?;
-        let mut standing = Vec::new();
+        let mut unused = Vec::new();
         for one in given {
             // A chain that is not connected cannot be polled, and nothing is signed there either.
             let Ok(reader) = self.reader(one.chain_id) else { continue };
@@ -78,7 +78,7 @@ impl Pipeline {
             let answer = provider.call(request).block(block).await.map_err(|error| unknown_state(error.into()))?;
             let amount = match one.inside {
                 None => Erc20::allowanceCall::abi_decode_returns(&answer).ok(),
-                Some(_) => Permit2::allowanceCall::abi_decode_returns(&answer).ok().map(|told| told.amount.to()),
+                Some(_) => Permit2::allowanceCall::abi_decode_returns(&answer).ok().map(|reported| reported.amount.to()),
             };
             let unreadable = || {
                 PipelineRefusal::new(ErrorCode::ChainInconsistent, format_args!("{to} does not return an allowance"))
@@ -86,10 +86,10 @@ impl Pipeline {
             let amount = amount.ok_or_else(unreadable)?;
             if !amount.is_zero() {
                 let SetAllowance { chain_id, owner, token, spender, inside } = one;
-                standing.push(UnusedAllowance { chain_id, owner, token, spender, inside, amount });
+                unused.push(UnusedAllowance { chain_id, owner, token, spender, inside, amount });
             }
         }
-        Ok(standing)
+        Ok(unused)
     }
 }
 
@@ -219,7 +219,7 @@ mod tests {
                     let seen = ChainNonces { latest: 0, pending: 0 };
                     let ticket = sender::allocate(transaction, 31_337, own.address(), seen, 1).unwrap();
                     let kept = sender::keep(transaction, &ticket, &signed, SendRoute::Public, None, 1).unwrap();
-                    let noted = permit::NotedLeg { leg, of: transactions.len(), main, takes_back: false };
+                    let noted = permit::NotedLeg { leg, of: transactions.len(), main, only_revokes: false };
                     permit::note_leg(transaction, permit_id, noted, kept.hash())?;
                     let hash = kept.hash();
                     transaction.execute(

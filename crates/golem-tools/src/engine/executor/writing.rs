@@ -511,7 +511,7 @@ impl WriteTask {
     /// Waits for the account lock until the permit expires. Returns `None` for an action that only cancels or revokes:
     /// the pipeline takes the lock itself, with a short timeout.
     async fn lock_account(&self, acting: &WriteAccess, preview: &Preview) -> Result<Option<AccountLock>, CallRefusal> {
-        if preview.simulated.takes_back {
+        if preview.simulated.only_revokes {
             return Ok(None);
         }
         let (chain_id, account) = (preview.payload.proposal().chain_id, preview.payload.account());
