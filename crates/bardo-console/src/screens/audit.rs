@@ -292,18 +292,18 @@ struct EntryDetails<'a> {
 
 impl Widget for EntryDetails<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
-        let Self { theme, screen, told } = self;
+        let Self { theme, screen, row } = self;
         let painter = &mut Painter { buffer, theme };
         let lines = detail_lines(area);
         let Some(top) = area.height.checked_sub(lines + 1).filter(|_| lines > 0) else { return };
-        let AuditEntry { kind, golem_id, hash, .. } = &told.entry;
+        let AuditEntry { kind, golem_id, hash, .. } = &row.entry;
         let right = [(format!("{kind} · {golem_id} · {}", short_hash(*hash)), Role::TextDim)];
-        let title = [(format!("Entry {}", told.entry.seq), Role::Title)];
+        let title = [(format!("Entry {}", row.entry.seq), Role::Title)];
         let border = if screen.panel == AuditPanel::Trail { Role::BorderFocus } else { Role::Border };
         painter.division(area, area.y + top, &title, &right, border);
         let inner = Rect { x: area.x + 2, y: area.y + top + 1, width: area.width.saturating_sub(4), height: lines - 1 };
-        let row = Row::new(told.words.as_str(), trail_role(&told.entry));
-        paint::rows(painter, inner, &wrapped(vec![row], inner.width.into()));
+        let text = Row::new(row.words.as_str(), trail_role(&row.entry));
+        paint::rows(painter, inner, &wrapped(vec![text], inner.width.into()));
     }
 }
 

@@ -144,7 +144,7 @@ impl Pipeline {
         let now = self.inner.clock.now_millis();
         self.poll_dropped().await?;
         self.reserve_late_inclusions().await?;
-        let left = self.inner.store.read(left_open).map_err(unavailable)?;
+        let open = self.inner.store.read(open_permits).map_err(unavailable)?;
         let taken = self.inner.store.read(sender::reserved).map_err(unavailable)?;
         failpoint::reach(Failpoint::RecoveryRead);
         let held = |one: &ReservedNonce| {
@@ -158,7 +158,7 @@ impl Pipeline {
         failpoint::reach(Failpoint::RecoveryNonces);
         let deadline = Instant::now() + START_PATIENCE.min(self.inner.patience);
         let mut recovered = Vec::new();
-        for one in left {
+        for one in open {
             recovered.extend(self.resolve(one, now, sends, deadline).await.map_err(unavailable)?);
         }
         Ok(recovered)
@@ -171,7 +171,7 @@ impl Pipeline {
     /// [`PipelineRefusal`] if the ledger cannot be read.
     pub fn to_send_again(&self) -> Result<Vec<UnincludedTx>, PipelineRefusal> {
         let now = self.inner.clock.now_millis();
-        let left = self.inner.store.read(left_open).map_err(unavailable)?;
+        let open = self.inner.store.read(open_permits).map_err(unavailable)?;
         let mut waiting = Vec::new();
         let alone = |one: &OpenPermit| {
             self.is_owned(one, now) && machine::step(RecoveryState::Owned, false) == RecoveryStep::LeaveAlone
@@ -515,7 +515,7 @@ fn open_permits(connection: &rusqlite::Connection) -> Result<Vec<OpenPermit>, St
         Ok((reserved, (row.get(6)?, row.get(7)?, row.get(8)?), leg, flags))
     };
     let rows: Vec<Columns> = statement.query_map([], read)?.collect::<Result<_, _>>()?;
-    rows.into_iter().map(left).collect::<Result<_, _>>()
+    rows.into_iter().map(open_permit).collect::<Result<_, _>>()
 }
 
 /// Row of a used permit: permit and reservation, owner, last transaction if there is one, and three flags: it only

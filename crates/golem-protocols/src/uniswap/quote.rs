@@ -341,8 +341,8 @@ pub async fn rebuilt(
         return Err(QuoteError::refused(name, why));
     }
     let own = own.map(|own| if matches!(own.exact, FixedAmount::In(_)) { own.amount_out } else { own.amount_in });
-    let told = SourceClaim { claimed, own, ahead_bps, permit, words: Arc::new(words) };
-    Ok(QuotedRoute { route, snapshot, told: Some(told) })
+    let claim = SourceClaim { claimed, own, ahead_bps, permit, words: Arc::new(words) };
+    Ok(QuotedRoute { route, snapshot, claim: Some(claim) })
 }
 
 /// Converts the error of an answer that is not a valid claim to a refusal.

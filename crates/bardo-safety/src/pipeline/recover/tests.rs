@@ -125,7 +125,7 @@ impl TestLedger {
     }
 
     fn left(&self) -> Vec<OpenPermit> {
-        self.store.read(left_open).unwrap()
+        self.store.read(open_permits).unwrap()
     }
 
     async fn run(&self, statement: &'static str) {

@@ -57,7 +57,7 @@ impl Pipeline {
     /// # Errors
     /// [`PipelineRefusal`] if the ledger cannot be read, or if a chain does not answer.
     pub async fn unused_allowances(&self) -> Result<Vec<UnusedAllowance>, PipelineRefusal> {
-        let given = self.inner.store.read(left).map_err(unavailable)?;
+        let given = self.inner.store.read(abandoned_allowances).map_err(unavailable)?;
         let mut unused = Vec::new();
         for one in given {
             // A chain that is not connected cannot be polled, and nothing is signed there either.
@@ -260,7 +260,7 @@ mod tests {
         ];
         for (what, plans, order, stands) in cases {
             let (_folder, store) = ledger(plans, order).await;
-            let found: Vec<_> = store.read(left).unwrap().into_iter().map(|one| (one.token, one.spender)).collect();
+            let found: Vec<_> = store.read(abandoned_allowances).unwrap().into_iter().map(|one| (one.token, one.spender)).collect();
             let expected = if stands { vec![(TOKEN, SPENDER)] } else { vec![] };
             assert_eq!(found, expected, "{what}");
         }
