@@ -162,6 +162,11 @@ impl State {
         self.display.size.width < 100 || self.display.size.height < 30
     }
 
+    /// Whole area of the terminal.
+    pub fn area(&self) -> Rect {
+        Rect::new(0, 0, self.display.size.width, self.display.size.height)
+    }
+
     /// Area of the screen between header and footer.
     pub fn body(&self) -> Rect {
         let header = if self.compact() { 1 } else { HEADER_ROWS };

@@ -32,7 +32,7 @@ pub(super) fn target_at(state: &State, at: Position) -> ClickTarget {
 
 /// Key that is drawn at a position.
 fn key_at(state: &State, at: Position) -> Option<Key> {
-    let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
+    let area = state.area();
     if state.too_small() || !area.contains(at) {
         return None;
     }
@@ -56,7 +56,7 @@ fn waiting_at(state: &State, at: Position) -> bool {
     if at.y != 0 || state.session.questions.is_empty() || state.too_small() {
         return false;
     }
-    let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
+    let area = state.area();
     let theme = Theme::role_colours();
     let mut buffer = Buffer::empty(area);
     Header { theme: &theme, state }.render(area, &mut buffer);

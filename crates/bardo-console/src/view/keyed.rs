@@ -30,7 +30,7 @@ fn press(state: &mut State, key: Key) -> Vec<Effect> {
 
 /// Words drawn in the role of keys.
 fn named(state: &State) -> BTreeSet<String> {
-    let (theme, area) = (Theme::role_colours(), Rect::new(0, 0, state.display.size.width, state.display.size.height));
+    let (theme, area) = (Theme::role_colours(), state.area());
     let mut buffer = Buffer::empty(area);
     let mut painter = Painter { buffer: &mut buffer, theme: &theme };
     match state.display.layers.last() {

@@ -188,7 +188,7 @@ pub(super) fn question(words: &SafeText) -> Question {
 
 pub(super) fn drawn(state: &State) -> Vec<String> {
     let (theme, _) = Theme::load("dark", None).unwrap();
-    let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
+    let area = state.area();
     let mut buffer = Buffer::empty(area);
     super::draw(state, &theme, area, &mut buffer);
     let width = usize::from(area.width).max(1);

@@ -209,14 +209,12 @@ impl CommandFront {
     /// Executes a command of a read-only console if it raises the stop or releases that console's own hold, which all
     /// sessions of the data directory obey. `None` for any other command, which the session rejects.
     fn stop_from_aside(&self, command: &SessionCommand) -> CommandOutcome {
-        match command {
-            SessionCommand::Hold | SessionCommand::ReleaseHold | SessionCommand::Raise { .. } => {
-                // This console raised the stop, and possibly no other session exists that would record it.
-                self.stop_watch.acted.store(true, Ordering::SeqCst);
-                self.stop_watch.obey(command)
-            }
-            _ => None,
+        if !command.is_stop() {
+            return None;
         }
+        // This console raised the stop, and possibly no other session exists that would record it.
+        self.stop_watch.acted.store(true, Ordering::SeqCst);
+        self.stop_watch.obey(command)
     }
 
     /// Executes a stop and returns its result; `None` for commands that belong into the queue. A rejection with a stop

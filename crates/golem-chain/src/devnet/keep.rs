@@ -181,30 +181,9 @@ fn write_both(checkpoint: &Path, log_path: &Path, chain: &Chain) -> Result<File,
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let packed = encoder.write_all(&chain.to_image()).and_then(|()| encoder.finish()).map_err(failed(checkpoint))?;
     let digest = keccak256(&packed);
-    replace(checkpoint, &[CHECKPOINT_MAGIC, digest.as_slice(), &packed].concat()).map_err(failed(checkpoint))?;
-    replace(log_path, &[LOG_MAGIC, digest.as_slice()].concat()).map_err(failed(log_path))?;
+    private::replace(checkpoint, &[CHECKPOINT_MAGIC, digest.as_slice(), &packed].concat()).map_err(failed(checkpoint))?;
+    private::replace(log_path, &[LOG_MAGIC, digest.as_slice()].concat()).map_err(failed(log_path))?;
     regular_file::open_with(private::file().append(true), log_path).map_err(failed(log_path))
-}
-
-/// Replaces a file as a whole: after a crash it has either the old or the new content.
-///
-/// # Errors
-/// Any [`io::Error`] of the file operations.
-pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    let mut file = private::file().write(true).create_new(true).open(&new)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    #[cfg(unix)]
-    if let Some(folder) = path.parent() {
-        File::open(folder)?.sync_all()?;
-    }
-    Ok(())
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> KeepError + use<> {

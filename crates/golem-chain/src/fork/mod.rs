@@ -59,7 +59,7 @@ use crate::{
     provider::{Dispute, ProviderError},
 };
 use bardo_base::text::SafeText;
-use pinned::{PinnedState, SpeculationResult};
+use pinned::{MissedValues, PinnedState, SpeculationResult};
 use run::{RunBudget, RunLocation, run};
 
 /// Limit on concurrent simulations of this process: one per processor.
@@ -244,7 +244,7 @@ impl Fork {
         state.fetch_ahead(PinnedState::foreseen(&self.next, calls, options)).await;
         let (rounds, guesses) = origin::rounds();
         for _ in 0..rounds {
-            let (mut wanted, mut needed) = (pinned::MissingValues::default(), pinned::MissingValues::default());
+            let mut round = MissedValues::default();
             for guess in guesses {
                 let speculating = Arc::new(state.speculating(guess));
                 let running = Arc::clone(&speculating);
@@ -253,17 +253,12 @@ impl Fork {
                         run(fork, &*running, calls, options, effort, place)
                     })
                     .await?;
-                let missed = speculating.take_missed();
-                if missed.is_empty() && wanted.is_empty() {
+                if round.add(speculating.take_missed()) {
                     return result;
                 }
-                if needed.is_empty() {
-                    needed = missed.clone();
-                }
-                wanted.extend(missed);
             }
-            wanted.guess_slots();
-            state.fetch_with(needed, wanted).await.map_err(unread)?;
+            let (needed, others) = round.to_fetch();
+            state.fetch_with(needed, others).await.map_err(unread)?;
         }
         Err(ForkError::NotConverging { rounds })
     }

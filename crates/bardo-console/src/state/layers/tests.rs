@@ -510,7 +510,7 @@ fn a_decision_that_has_ended_cannot_be_answered_even_when_its_number_comes_back(
 /// Text of the screen as drawn.
 fn screen(state: &State) -> String {
     let theme = crate::theme::Theme::load("dark", None).unwrap().0;
-    let area = ratatui::layout::Rect::new(0, 0, state.display.size.width, state.display.size.height);
+    let area = state.area();
     let mut buffer = ratatui::buffer::Buffer::empty(area);
     crate::view::draw(state, &theme, area, &mut buffer);
     let rows = buffer.content.chunks(usize::from(area.width));

@@ -23,7 +23,6 @@ use revm::state::{AccountInfo, Bytecode};
 use super::super::pinned::PinnedData;
 use crate::devnet::{
     bytes::{ByteReader, ByteWriter, BytesError},
-    keep::replace,
 };
 use bardo_base::{private, regular_file};
 
@@ -158,7 +157,7 @@ pub(super) fn create(path: &Path, header: &Header) -> Result<CacheFile, CacheErr
     }
     // A header always serialises to JSON.
     let payload = serde_json::to_vec(header).map_err(|error| failed(path)(error.into()))?;
-    replace(path, &[MAGIC, &framed(&payload)].concat()).map_err(failed(path))?;
+    private::replace(path, &[MAGIC, &framed(&payload)].concat()).map_err(failed(path))?;
     let file = regular_file::open_with(private::file().read(true).append(true), path).map_err(failed(path))?;
     file.try_lock().map_err(|error| failed(path)(io::Error::other(error.to_string())))?;
     let size = file.metadata().map_err(failed(path))?.len();
