@@ -288,13 +288,13 @@ async fn what_the_operator_asked_for_outlives_the_brain() {
     say("go on").await;
     let why = life.brains_end().await;
     assert!(why[0].contains("killed by signal 9"), "{why:?}");
-    assert_eq!((life.agent.open_offers(), harness.sent().await), (1, before), "the brain's alone is taken back");
+    assert_eq!((life.agent.open_offers(), harness.sent().await), (1, before), "only the brain's offer is withdrawn");
     hears(&life, &mut events).await;
-    let fixture = harness.acting.pipeline.approval_queue();
-    let asked: Vec<_> = fixture.pending().iter().map(|asked| asked.preview.permit.permit_id).collect();
+    let queue = harness.acting.pipeline.approval_queue();
+    let asked: Vec<_> = queue.pending().iter().map(|asked| asked.preview.permit.permit_id).collect();
     assert_eq!(asked.len(), 1, "it is still asked");
-    assert_eq!(fixture.pending()[0].asked_by, AskedBy::Operator, "whoever typed it asks, and not the agent");
-    fixture.answer(asked[0], OperatorAnswer::Once).unwrap();
+    assert_eq!(queue.pending()[0].asked_by, AskedBy::Operator, "whoever typed it asks, and not the agent");
+    queue.answer(asked[0], OperatorAnswer::Once).unwrap();
     until(&mut events, "what came of it", thinks("You said: act swap")).await;
     assert!(harness.sent().await > before);
     life.leave().await;

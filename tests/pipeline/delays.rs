@@ -50,7 +50,7 @@ impl Clock for TestAccount {
 struct Waiting {
     world: TestHarness,
     account: Arc<TestAccount>,
-    fixture: ApprovalQueue,
+    queue: ApprovalQueue,
 }
 
 impl Waiting {
@@ -60,8 +60,8 @@ impl Waiting {
         let account = Arc::new(TestAccount::default());
         account.wall(SystemClock.now_millis());
         let clock: Arc<dyn Clock> = account.clone();
-        let fixture = ApprovalQueue::new(clock, Fabric::in_memory(100, Arc::new(SystemClock)), Duration::from_secs(300));
-        Self { world, account, fixture }
+        let queue = ApprovalQueue::new(clock, Fabric::in_memory(100, Arc::new(SystemClock)), Duration::from_secs(300));
+        Self { world, account, queue }
     }
 
     /// A waiting action, under a permit with this lifetime in minutes.

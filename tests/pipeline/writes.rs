@@ -245,11 +245,11 @@ impl Fixture {
 
     /// Calls in the background and waits for the approval request.
     async fn asked(&self, call: ToolCall) -> tokio::task::JoinHandle<ToolResponse> {
-        let mut questions = self.world.fixture.watch();
+        let mut questions = self.world.queue.watch();
         let executor = self.executor.clone();
         let mut running =
             tokio::spawn(async move { executor.call(ToolCall { approve: Some(ApprovalMode::Ask), ..call }).await });
-        while self.world.fixture.pending().is_empty() {
+        while self.world.queue.pending().is_empty() {
             tokio::select! {
                 changed = questions.changed() => changed.unwrap(),
                 ended = &mut running => panic!("it ended without a question: {ended:?}"),
@@ -259,8 +259,8 @@ impl Fixture {
     }
 
     fn answer(&self, answer: OperatorAnswer) {
-        let permit = self.world.fixture.pending()[0].preview.permit.permit_id;
-        self.world.fixture.answer(permit, answer).unwrap();
+        let permit = self.world.queue.pending()[0].preview.permit.permit_id;
+        self.world.queue.answer(permit, answer).unwrap();
     }
 }
 
@@ -398,11 +398,11 @@ async fn an_edited_amount_is_prepared_and_asked_anew() {
     let fixture = Fixture::new(4).await;
     fixture.needs_a_yes();
     let running = fixture.asked(Fixture::allow("9")).await;
-    let mut questions = fixture.world.fixture.watch();
-    let first = fixture.world.fixture.pending()[0].preview.permit.permit_id;
+    let mut questions = fixture.world.queue.watch();
+    let first = fixture.world.queue.pending()[0].preview.permit.permit_id;
     fixture.answer(OperatorAnswer::Smaller { amount: "2".to_owned() });
     let second = loop {
-        match fixture.world.fixture.pending().first() {
+        match fixture.world.queue.pending().first() {
             Some(open) if open.preview.permit.permit_id != first => break open.preview.clone(),
             _ => questions.changed().await.unwrap(),
         }
@@ -443,7 +443,7 @@ async fn a_call_can_tighten_the_phase_and_never_loosen_it() {
     ] {
         fixture.phase.send_replace(own);
         let running = fixture.asked(ToolCall { phase: asked, ..Fixture::allow("1") }).await;
-        assert_eq!(fixture.world.fixture.pending()[0].preview.phase, decided);
+        assert_eq!(fixture.world.queue.pending()[0].preview.phase, decided);
         fixture.answer(OperatorAnswer::Refuse { reason: SafeText::clean("", 10) });
         running.await.unwrap();
     }
@@ -529,10 +529,10 @@ async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
     let signed = fixture.signatures();
     assert_eq!(fixture.ends(), [true]);
     fixture.needs_a_yes();
-    let mut questions = fixture.world.fixture.watch();
+    let mut questions = fixture.world.queue.watch();
     let running = fixture.asked(Fixture::allow("1")).await;
     running.abort();
-    while !fixture.world.fixture.pending().is_empty() {
+    while !fixture.world.queue.pending().is_empty() {
         questions.changed().await.unwrap();
     }
     assert_eq!((fixture.signatures(), fixture.ends()), (signed, vec![false]), "the question is withdrawn, nothing is signed");

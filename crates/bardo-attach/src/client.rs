@@ -182,7 +182,7 @@ fn peer_uid(stream: &UnixStream) -> std::io::Result<u32> {
 }
 
 /// Returns a handle over a connection that has been greeted. Must be called on a tokio runtime.
-pub fn relay<R, W>(mut reading: R, mut writing: W) -> SessionHandle
+fn relay<R, W>(mut reading: R, mut writing: W) -> SessionHandle
 where
     R: tokio::io::AsyncBufRead + Unpin + Send + 'static,
     W: tokio::io::AsyncWrite + Unpin + Send + 'static,

@@ -96,7 +96,7 @@ impl LinesWaiting {
 
 /// Distributes one session's news and collects the commands of its consoles.
 #[derive(Default)]
-pub struct Hub {
+pub(crate) struct Hub {
     catch_up: CatchUp,
     consoles: HashMap<u64, Console>,
     /// Console and its own ticket, by the ticket that the session knows.

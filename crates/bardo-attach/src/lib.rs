@@ -34,7 +34,6 @@ mod server;
 mod tests;
 pub mod wire;
 
-pub use client::{AttachError, Connection, relay};
-pub use hub::Hub;
+pub use client::{AttachError, Connection};
 pub use place::{Place, PlaceError, Serving};
 pub use server::serve;

@@ -62,7 +62,6 @@ impl Drop for Running {
 }
 
 /// anvil with the contracts, and the sidecar over it.
-#[allow(dead_code)] // Not every user of this file uses all of it.
 pub struct Mainnet {
     pub url: String,
     pub provider: DynProvider,

@@ -156,7 +156,7 @@ impl Lied {
             rules: bridge.rules.clone(),
             clock: clock.clone(),
             fabric: fabric.clone(),
-            fixture: ApprovalQueue::new(clock, fabric.clone(), Duration::from_secs(60)),
+            queue: ApprovalQueue::new(clock, fabric.clone(), Duration::from_secs(60)),
             key: None,
             guardian: None,
             permit_ttl: Duration::from_secs(60),

@@ -268,8 +268,6 @@ fn range_words(offset: usize, visible: usize, count: usize) -> Vec<StyledText> {
     vec![(format!("{}–{} of {count}", offset + 1, (offset + visible).min(count)), Role::TextDim)]
 }
 
-impl Portfolio {}
-
 /// Panel of the equity chart.
 struct CurvePanel<'a> {
     theme: &'a Theme,

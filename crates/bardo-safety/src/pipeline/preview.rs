@@ -85,14 +85,14 @@ impl Pipeline {
     ) -> Result<Preview, PipelineRefusal> {
         let reader = self.reader(proposal.chain_id)?;
         let payload = self.prepare_payload(&proposal, &*account).await?;
-        let looked = self.preview_on(&payload, reader, account, phase_request).await;
-        match &looked {
+        let previewed = self.preview_on(&payload, reader, account, phase_request).await;
+        match &previewed {
             Ok(preview) => {
                 Span::current().record("permit_id", display(preview.permit.permit_id));
             }
             Err(refusal) => self.record_refusal(&payload, None, refusal).await,
         }
-        looked
+        previewed
     }
 
     async fn preview_on(
@@ -102,12 +102,11 @@ impl Pipeline {
         account: Arc<dyn Account>,
         phase_request: PhaseRequest,
     ) -> Result<Preview, PipelineRefusal> {
-        let payload = payload.clone();
         let phase_request = phase_request.since_now();
         let last_stop = self.inner.rules.last_stop();
-        self.step(&payload, "Simulating via Revm");
+        self.step(payload, "Simulating via Revm");
         failpoint::reach(Failpoint::Framed);
-        let assessment = self.assess(&reader, &payload, 0, phase_request.now(), None).await?;
+        let assessment = self.assess(&reader, payload, 0, phase_request.now(), None).await?;
         failpoint::reach(Failpoint::Assessed);
         let mut verdicts = assessment.verdicts.clone();
         let inputs = &assessment.inputs;
@@ -119,13 +118,13 @@ impl Pipeline {
             verdicts.retain(|verdict| verdict.check != Check::Halt);
             verdicts.insert(0, halt::without_keys());
         }
-        verdicts.extend(self.unseen(&payload, inputs)?);
-        let above_hot_lane = self.inner.rules.above_hot_lane(&payload, inputs);
+        verdicts.extend(self.unseen(payload, inputs)?);
+        let above_hot_lane = self.inner.rules.above_hot_lane(payload, inputs);
         let opinion = match !verdicts.iter().any(Verdict::blocks) && above_hot_lane {
-            true => self.guardians_opinion(&payload, inputs, &mut verdicts).await,
+            true => self.guardians_opinion(payload, inputs, &mut verdicts).await,
             false => None,
         };
-        self.emit_verdicts(&payload, &verdicts);
+        self.emit_verdicts(payload, &verdicts);
         let (Some(simulated), Ok(values), false) =
             (&inputs.simulation, &inputs.values, verdicts.iter().any(Verdict::blocks))
         else {
@@ -133,10 +132,10 @@ impl Pipeline {
         };
         let policy = self.inner.rules.version();
         let now = self.inner.clock.now_millis();
-        let permit = ActionPermit::issue(&payload, policy, now, self.inner.permit_ttl);
-        let parties = self.parties(&payload, inputs, &reader)?;
-        let by_rules = self.inner.rules.consent(&payload, inputs);
-        let needs = consent::needs(by_rules, &payload, inputs, &verdicts, above_hot_lane, &parties);
+        let permit = ActionPermit::issue(payload, policy, now, self.inner.permit_ttl);
+        let parties = self.parties(payload, inputs, &reader)?;
+        let by_rules = self.inner.rules.consent(payload, inputs);
+        let needs = consent::needs(by_rules, payload, inputs, &verdicts, above_hot_lane, &parties);
         let preview = Preview {
             permit,
             payload: payload.clone(),

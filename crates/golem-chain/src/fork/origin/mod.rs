@@ -178,11 +178,6 @@ impl Origin {
         self.shared.is_offline
     }
 
-    /// Path of the cache file.
-    pub fn cache_path(&self) -> &Path {
-        &self.shared.path
-    }
-
     /// Number of sequential round trips to the endpoints so far.
     pub fn round_trips(&self) -> u64 {
         self.shared.state.remote.round_trips()
