@@ -194,7 +194,7 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         Some(Command::Devnet(DevnetArguments { action: Some(action), .. })) => {
             kept_devnets::run(&action, &environment, &flags, cli.json)
         }
-        Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
+        Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags, cli.json),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
         Some(Command::Call {
             tool,

@@ -315,8 +315,11 @@ fn the_consoles_memory_is_closed_to_other_programs_of_its_user() {
         children.into_iter().find(is_supervisor)
     };
     let found = until("its supervisor", supervisor);
-    // It has just been started.
-    std::thread::sleep(Duration::from_secs(1));
+    // It has just been started, and closes its memory first. An open one must not leave the console running.
+    let patience = Instant::now() + TIMEOUT;
+    while owner_of(found).is_ok_and(|owner| owner != 0) && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let owner_of_supervisor = owner_of(found);
     golem.kill().unwrap();
     golem.wait().unwrap();
