@@ -105,13 +105,13 @@ pub(super) async fn terms(
         slippage: ask.slippage,
     };
     let name = world.quotes.name();
-    let said = world.quotes.order(&asked).await?;
+    let quoted = world.quotes.order(&asked).await?;
     // A priority order has no start output: it asks for the minimum, and fillers bid priority fees on top.
     let start_out = match kind {
         OrderKind::Priority => least_out,
-        OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => start_of(name, hoped, least_out, said)?,
+        OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => start_of(name, hoped, least_out, quoted)?,
     };
-    Ok(AuctionOutputs { start_out, least_out, note: said.map(|said| source_note(name, said, hoped)) })
+    Ok(AuctionOutputs { start_out, least_out, note: quoted.map(|quoted| source_note(name, quoted, hoped)) })
 }
 
 pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
@@ -271,21 +271,21 @@ fn decay(kind: OrderKind, request: &AuctionRequest<'_>, block_millis: u64, block
 ///
 /// # Errors
 /// `ROUTING_QUOTE_REFUSED` if the source's start output exceeds ours by more than [`MOST_ABOVE_BPS`].
-fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<SourceAuction>) -> Result<U256, ToolError> {
-    let Some(said) = said else { return Ok(hoped) };
+fn start_of(source: &'static str, hoped: U256, least: U256, quoted: Option<SourceAuction>) -> Result<U256, ToolError> {
+    let Some(quoted) = quoted else { return Ok(hoped) };
     let most = points(MOST_ABOVE_BPS)?.maximum_in(hoped).map_err(|error| invalid("amount", &error))?;
-    if said.start_out > most {
-        let why = format!("its order starts at {}, but the pools give {hoped}", said.start_out);
+    if quoted.start_out > most {
+        let why = format!("its order starts at {}, but the pools give {hoped}", quoted.start_out);
         return Err(QuoteError::refused(source, why).into());
     }
-    Ok(if said.start_out > least { said.start_out } else { hoped })
+    Ok(if quoted.start_out > least { quoted.start_out } else { hoped })
 }
 
 /// Formats the note about the quote source's order for the person who decides.
-fn source_note(source: &str, said: SourceAuction, hoped: U256) -> String {
+fn source_note(source: &str, quoted: SourceAuction, hoped: U256) -> String {
     format!(
         "{source} quotes an order from {} down to {} (raw units); from the pools it would start at {hoped}",
-        said.start_out, said.least_out
+        quoted.start_out, quoted.least_out
     )
 }
 

@@ -222,10 +222,10 @@ fn does(payload: &SigningPayload, simulation: &Simulation) -> Vec<String> {
         }
     }
     for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == account) {
-        let came = match inflow.token.id {
+        let received = match inflow.token.id {
             TokenId::Erc20(token) => {
-                let came = changes.balance(token, account);
-                came.map_or(U256::ZERO, |change| change.after.saturating_sub(change.before))
+                let received = changes.balance(token, account);
+                received.map_or(U256::ZERO, |change| change.after.saturating_sub(change.before))
             }
             // Outflows and gas have already reduced the native balance, so they are added back.
             TokenId::Native => changes.account(account).map_or(U256::ZERO, |change| {
@@ -233,7 +233,7 @@ fn does(payload: &SigningPayload, simulation: &Simulation) -> Vec<String> {
                 change.balance.after.saturating_add(spent).saturating_sub(change.balance.before)
             }),
         };
-        if came < inflow.at_least {
+        if received < inflow.at_least {
             objections.push(format!("less {} arrives than the declared minimum", inflow.token.symbol));
         }
     }

@@ -173,9 +173,9 @@ pub fn name_of(action: Action) -> String {
     if let Action::GoTo(screen) = action {
         return screen.name().to_lowercase();
     }
-    let told = format!("{action:?}");
-    let mut name = String::with_capacity(told.len() + 4);
-    for (at, letter) in told.chars().enumerate() {
+    let variant = format!("{action:?}");
+    let mut name = String::with_capacity(variant.len() + 4);
+    for (at, letter) in variant.chars().enumerate() {
         if letter.is_ascii_uppercase() && at > 0 {
             name.push('-');
         }

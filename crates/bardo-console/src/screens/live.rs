@@ -423,9 +423,9 @@ fn narrow_places(known: &ScreenContext<'_>, area: Rect) -> NarrowPlaces {
         place
     };
     let face = next();
-    let told = right::now_rows(known, usize::from(area.width), true).len();
+    let now_height = right::now_rows(known, usize::from(area.width), true).len();
     let first = next();
-    let more: u16 = (1..told).map(|_| next().height).sum();
+    let more: u16 = (1..now_height).map(|_| next().height).sum();
     let now = Rect { height: first.height + more, ..first };
     let limits = next();
     let none = Rect { height: 0, ..area };

@@ -136,7 +136,7 @@ impl<'a> ScreenContext<'a> {
     pub fn limits(&self) -> Option<&'a LimitUsage> {
         match self.snapshot {
             Some(snapshot) => snapshot.limits.as_ref(),
-            None => self.feed.limits.as_ref().map(|told| &told.limits),
+            None => self.feed.limits.as_ref().map(|event| &event.limits),
         }
     }
 
@@ -145,7 +145,7 @@ impl<'a> ScreenContext<'a> {
     pub fn policy(&self) -> Option<&'a PolicyState> {
         match self.snapshot {
             Some(snapshot) => Some(&snapshot.policy),
-            None => self.feed.limits.as_ref().map(|told| &told.policy),
+            None => self.feed.limits.as_ref().map(|event| &event.policy),
         }
     }
 

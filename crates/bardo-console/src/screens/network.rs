@@ -290,15 +290,15 @@ impl NetworkScreen {
                     .collect();
                 let average = block_interval(chain, identity.interval_millis, &times);
                 let full = share(block.gas_used, block.gas_limit);
-                let told = format!("block {full} full  fee {}", gwei(block.base_fee_wei));
+                let text = format!("block {full} full  fee {}", gwei(block.base_fee_wei));
                 let left = Row::new("  every ", Role::TextDim)
                     .then(average.map_or("–".to_owned(), |seconds| format!("{seconds} s ")), Role::Text);
                 // The bars use the space between the two texts. If there is too little, they share a line with the left
                 // text only.
                 let alone = columns.saturating_sub(styled_width(&left.left));
-                let room = alone.checked_sub(width(&told) + 2).filter(|room| *room >= LEAST_BARS).unwrap_or(alone);
+                let room = alone.checked_sub(width(&text) + 2).filter(|room| *room >= LEAST_BARS).unwrap_or(alone);
                 let bars = sparkline(times.iter().rev().copied(), room.clamp(1, NEWEST_BLOCKS));
-                all.push(left.then(bars, Role::Chart).end(told, Role::TextDim));
+                all.push(left.then(bars, Role::Chart).end(text, Role::TextDim));
             }
             let endpoints = &chain.endpoints;
             if let Some(dispute) = &endpoints.dispute {

@@ -407,7 +407,7 @@ impl Feed {
                 // The memory result belongs to the previous activity.
                 self.memory = None;
             }
-            EventKind::GolemThought(said) => self.thought(at, said),
+            EventKind::GolemThought(thought) => self.thought(at, thought),
             EventKind::MemoryHits(hits) => {
                 self.memory = Some(hits.clone());
                 if let Some(call) = self.of(event) {

@@ -51,7 +51,7 @@ pub enum Layer {
         /// Time of opening or of the last key, in milliseconds of the machine's clock.
         since: u64,
         /// Message of the session if it could not stop.
-        told: Option<SafeText>,
+        failure: Option<SafeText>,
     },
     /// Details of a call.
     CallDetails(Box<CallDetails>),
@@ -245,12 +245,12 @@ impl State {
 
     /// Seeks a recording by [`SCRUB_PERCENT`] in either direction, but at least by one event.
     fn scrub(&self, on: bool) -> Vec<Effect> {
-        let Some(ReplayState { told, of, .. }) = self.session.replay else { return Vec::new() };
+        let Some(ReplayState { failure, of, .. }) = self.session.replay else { return Vec::new() };
         let place = |percent: u8| of.saturating_mul(u64::from(percent)) / 100;
-        let now = u8::try_from(told.saturating_mul(100) / of.max(1)).unwrap_or(100).min(100);
+        let now = u8::try_from(failure.saturating_mul(100) / of.max(1)).unwrap_or(100).min(100);
         let percent = match on {
-            true => (now.saturating_add(SCRUB_PERCENT)..=100).find(|percent| place(*percent) > told).unwrap_or(100),
-            false => (0..=now.saturating_sub(SCRUB_PERCENT)).rev().find(|percent| place(*percent) < told).unwrap_or(0),
+            true => (now.saturating_add(SCRUB_PERCENT)..=100).find(|percent| place(*percent) > failure).unwrap_or(100),
+            false => (0..=now.saturating_sub(SCRUB_PERCENT)).rev().find(|percent| place(*percent) < failure).unwrap_or(0),
         };
         vec![self.send(SessionCommand::Replay(ReplayControl::Seek { percent }))]
     }
@@ -289,7 +289,7 @@ impl State {
             }
             Action::Hold => {
                 if !self.display.layers.iter().any(|layer| matches!(layer, Layer::Hold { .. })) {
-                    self.display.layers.push(Layer::Hold { since: self.clock.now_millis, told: None });
+                    self.display.layers.push(Layer::Hold { since: self.clock.now_millis, failure: None });
                 }
                 vec![self.send(SessionCommand::Hold)]
             }
@@ -318,9 +318,9 @@ impl State {
                 }
                 Some(Action::Help) => self.display.layers.push(Layer::Help { offset: 0, of: Context::Typing }),
                 Some(Action::DoIt) => {
-                    let said = field.safe();
+                    let message = field.safe();
                     self.display.prompt = None;
-                    return self.run_entry(prompt::parse(said.as_str()));
+                    return self.run_entry(prompt::parse(message.as_str()));
                 }
                 _ if key.code == KeyCode::Tab => {
                     let line = self.candidates().and_then(|(line, all)| complete::completed(&line, &all));

@@ -105,8 +105,8 @@ impl State {
 
     /// Current stop level: that of the snapshot, else that of the newest event. `None` if there is no stop.
     pub fn stop(&self) -> Option<StopLevel> {
-        let told = self.session.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).map(|stop| stop.level);
-        told.or_else(|| self.session.feed.stop.as_ref().and_then(|stop| stop.level))
+        let level = self.session.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).map(|stop| stop.level);
+        level.or_else(|| self.session.feed.stop.as_ref().and_then(|stop| stop.level))
     }
 
     /// Key bindings that have an effect in a context; on a screen, those that the screen uses.

@@ -61,10 +61,10 @@ fn exact_rows(call: &CallSeen) -> Vec<Row> {
     let answered = call.end.as_ref().and_then(|end| end.card.as_ref()).map(|card| &card.data);
     let fields = |value: Option<&Value>| {
         let all = value.and_then(Value::as_object).into_iter().flatten();
-        let told = |(name, value): (&String, &Value)| {
+        let value_row = |(name, value): (&String, &Value)| {
             Some((name.clone(), value.as_str().filter(|text| is_rounded(text))?.to_owned()))
         };
-        all.filter_map(told).collect::<Vec<_>>()
+        all.filter_map(value_row).collect::<Vec<_>>()
     };
     let row = |(name, figure): (String, String)| {
         let name = SafeText::clean(&name.replace('_', " "), 40);
@@ -122,8 +122,8 @@ fn rows(state: &State, call_details: &CallDetails, call: Option<&CallSeen>, colu
         decision_rows(&mut rows, call);
         transaction_rows(&mut rows, call);
         // The card of a swap already shows the address.
-        let said = matches!(&call.card, Some(CallCard::Swap(swap)) if swap.link().is_some());
-        if let (Some(link), false) = (call_details::link(call, &state.session.page), said) {
+        let is_linked = matches!(&call.card, Some(CallCard::Swap(swap)) if swap.link().is_some());
+        if let (Some(link), false) = (call_details::link(call, &state.session.page), is_linked) {
             rows.push(Row::new("at ", Role::TextDim).then(link, Role::Text));
         }
         verified_rows(&mut rows, call);

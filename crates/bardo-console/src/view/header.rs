@@ -109,7 +109,7 @@ fn groups(state: &State) -> Vec<Group> {
     let beside = width(&running.0);
     if let Some(now) = &state.session.replay {
         groups.push(Group { rank: 1, pieces: vec![replayed(now)] });
-        let (played, of) = (grouped(&now.told.to_string()), grouped(&now.of.to_string()));
+        let (played, of) = (grouped(&now.parts.to_string()), grouped(&now.of.to_string()));
         let words = format!("{} %  {played} of {of}", grouped(&now.speed_percent.to_string()));
         groups.push(Group { rank: 3, pieces: vec![(words, Role::Text)] });
     }
@@ -139,14 +139,14 @@ fn groups(state: &State) -> Vec<Group> {
     }
     if let Some(frozen) = &state.display.frozen {
         // The frozen mark is shortened before it is dropped, because the screen does not show the current state.
-        let told = [
+        let parts = [
             format!(" view frozen, {} still running, {} new ", name(state), frozen.missed),
             format!(" view frozen, {} new ", frozen.missed),
             " frozen ".to_owned(),
         ];
         let badge = groups.first().map_or(0, |group| styled_width(&group.pieces));
         let room = usize::from(state.display.size.width).saturating_sub(badge + beside + 4);
-        if let Some(words) = told.iter().find(|words| width(words.as_str()) <= room).or(told.last()) {
+        if let Some(words) = parts.iter().find(|words| width(words.as_str()) <= room).or(parts.last()) {
             groups.push(Group { rank: 2, pieces: vec![(words.clone(), Role::Frozen)] });
         }
     }
@@ -155,7 +155,7 @@ fn groups(state: &State) -> Vec<Group> {
         let verb = if waiting == 1 { "WAITS" } else { "WAIT" };
         // Where letters are text, `a` alone does not open the request.
         let key = if state.types_on_screen() || state.display.prompt.is_some() { "Esc a" } else { "a" };
-        let told = [
+        let parts = [
             format!("‼ {waiting} {verb} FOR YOU ({key})"),
             format!("‼ {waiting} {verb} ({key})"),
             format!("‼ {waiting} ({key})"),
@@ -164,7 +164,7 @@ fn groups(state: &State) -> Vec<Group> {
         let badge = groups.first().map_or(0, |group| styled_width(&group.pieces));
         let room = usize::from(state.display.size.width).saturating_sub(badge + beside + 4);
         let fits = |words: &&String| !stopped || width(words) <= room;
-        if let Some(words) = told.iter().find(fits).or(told.last()) {
+        if let Some(words) = parts.iter().find(fits).or(parts.last()) {
             groups.push(Group { rank: 1, pieces: vec![(words.clone(), Role::StateCare)] });
         }
     }
@@ -207,7 +207,7 @@ fn running(state: &State) -> StyledText {
 /// State of a recording, as mark and word.
 fn replayed(now: &ReplayState) -> StyledText {
     match now {
-        ReplayState { told, of, .. } if told >= of => ("■ AT ITS END".to_owned(), Role::Text),
+        ReplayState { parts, of, .. } if parts >= of => ("■ AT ITS END".to_owned(), Role::Text),
         ReplayState { paused: true, .. } => ("■ PAUSED".to_owned(), Role::StateCare),
         ReplayState { paused: false, .. } => ("▸ PLAYING".to_owned(), Role::StateGood),
     }

@@ -78,11 +78,11 @@ fn layer(painter: &mut Painter<'_>, state: &State, layer: &Layer, over: Rect) {
             painter.render(dialogs::QuitDialog { theme: painter.theme, state, picked: *picked }, over)
         }
         Layer::Decision(shown) => painter.render(DecisionDialog::new(decision(state, shown), painter.theme), over),
-        Layer::Hold { told, .. } => {
-            painter.render(dialogs::HoldDialog { theme: painter.theme, state, told: told.as_ref() }, over)
+        Layer::Hold { failure, .. } => {
+            painter.render(dialogs::HoldDialog { theme: painter.theme, state, failure: failure.as_ref() }, over)
         }
-        Layer::CallDetails(told) => {
-            painter.render(call_details::CallDetailsPage { theme: painter.theme, state, call_details: told }, over)
+        Layer::CallDetails(failure) => {
+            painter.render(call_details::CallDetailsPage { theme: painter.theme, state, call_details: failure }, over)
         }
         Layer::Palette { field, at } => {
             painter.render(dialogs::PaletteDialog { theme: painter.theme, state, field, at: *at }, over)

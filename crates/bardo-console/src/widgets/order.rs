@@ -63,7 +63,7 @@ fn order_words(remark: &str) -> String {
         ("DeadlinePassed", "its deadline has passed"),
         ("OrderNotFillable", "it cannot be filled yet"),
     ];
-    words.iter().fold(remark.to_owned(), |told, (name, plain)| told.replace(name, plain))
+    words.iter().fold(remark.to_owned(), |text, (name, plain)| text.replace(name, plain))
 }
 
 /// Name of a filler, or its shortened address.
@@ -321,12 +321,12 @@ impl CardView for OrderModel {
                         (format!("{got}{}", order.token_out.symbol), Role::TextStrong),
                     ],
                 });
-                let told = match &order.fill {
+                let text = match &order.fill {
                     Some(fill) => against_quote(&fill.amount_out, &order.quoted_out),
                     // The line already begins with the mark.
                     None => Some((self.words(now), status.role())),
                 };
-                if let Some((words, role)) = told {
+                if let Some((words, role)) = text {
                     groups.push(Group::new(1, format!("  {words}"), role));
                 }
                 // Shows the reason of a failure. Other endings are explained on the card.

@@ -73,11 +73,11 @@ pub(super) fn money_row(call: &CallModel, words: &str, sent: Option<TxState>) ->
     if !call.status.in_flight() && call.status != CardStatus::Loading {
         return None;
     }
-    let told = match sent {
+    let text = match sent {
         Some(state @ (TxState::Signed | TxState::Sent | TxState::Unclear)) => transaction_words(state),
         Some(TxState::Confirmed | TxState::Reverted | TxState::Dropped) | None => words,
     };
-    Some(Row::new("Money: ", Role::TextDim).then(told, Role::Text).kept())
+    Some(Row::new("Money: ", Role::TextDim).then(text, Role::Text).kept())
 }
 
 /// State of a call's transaction for its line, while the call runs.
@@ -103,7 +103,7 @@ fn scalar_fields(value: &Value) -> Vec<(SafeText, SafeText)> {
 pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
     let Value::Object(fields) = value else { return Vec::new() };
     let word = |name: &str| SafeText::clean(&name.trim_end_matches("_usd").replace('_', " "), 40);
-    let said = |name: &str, value: &Value| match value {
+    let shown = |name: &str, value: &Value| match value {
         Value::Null => SafeText::clean("none", 8),
         Value::Array(list) => SafeText::clean(&format!("{} entries", list.len()), 40),
         Value::Object(inner) => SafeText::clean(&format!("{} fields", inner.len()), 40),

@@ -65,7 +65,7 @@ pub fn answer(
     if let OperatorAnswer::Smaller { amount } = &answer {
         is_smaller(queue, permit, amount)?;
     }
-    let said = answer_message(&answer);
+    let message = answer_message(&answer);
     if let OperatorAnswer::Similar { millis, .. } = answer
         && !(1..=MOST_GRANT).contains(&millis)
     {
@@ -73,7 +73,7 @@ pub fn answer(
     }
     let reply = OperatorReply { answer, confirmation };
     queue.answer_proved(permit, reply, proof)?;
-    Ok(said)
+    Ok(message)
 }
 
 /// Message for an answer.
@@ -132,7 +132,7 @@ pub async fn serve_queue(
     report: impl Fn(bool, String) + Send,
 ) {
     let mut changes = queue.watch();
-    let mut laid = Vec::new();
+    let mut published = Vec::new();
     loop {
         let mut asked = queued_at(&queue, &networks, paper, |_| RequestContext::default());
         for offered in asked.iter_mut().flat_map(|question| &mut question.answers) {
@@ -140,9 +140,9 @@ pub async fn serve_queue(
                 offered.why_not = Some(SafeText::clean(why, 80));
             }
         }
-        if asked != laid {
+        if asked != published {
             match shared.publish(&asked).await {
-                Ok(()) => laid = asked,
+                Ok(()) => published = asked,
                 // Retried at the next poll; meanwhile it can be answered in this process.
                 Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),
             }
@@ -150,7 +150,7 @@ pub async fn serve_queue(
         match shared.report(clock.now_millis()).await {
             Ok(rejected) => {
                 for one in rejected {
-                    laid.clear();
+                    published.clear();
                     report(false, format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id));
                 }
             }
@@ -166,7 +166,7 @@ pub async fn serve_queue(
                         None => answer(&queue, permit_id, given, confirmation, None),
                     };
                     match taken {
-                        Ok(said) => report(true, format!("{said}, in another process ({by})")),
+                        Ok(message) => report(true, format!("{message}, in another process ({by})")),
                         Err(why) => {
                             report(false, format!("an answer from another process ({by}) was rejected: {why}"));
                         }
@@ -175,7 +175,7 @@ pub async fn serve_queue(
                 // Only now: until the approval queue has the answers, the ledger must keep them.
                 match shared.forget(answered).await {
                     // Requests whose answers were rejected are still open, and other processes must see them again.
-                    Ok(()) => laid.clear(),
+                    Ok(()) => published.clear(),
                     Err(error) => {
                         tracing::warn!(%error, "cannot remove handled answers of other processes; they are read again")
                     }
@@ -186,7 +186,7 @@ pub async fn serve_queue(
         let asks = !queue.pending().is_empty();
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(LOOKS_EVERY), if asks || !laid.is_empty() => {}
+            () = tokio::time::sleep(LOOKS_EVERY), if asks || !published.is_empty() => {}
         }
     }
 }

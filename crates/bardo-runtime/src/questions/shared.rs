@@ -533,17 +533,17 @@ impl SharedQueue {
     /// # Errors
     /// A [`ShareError`] if the ledger cannot be read.
     pub fn remote_answers(&self) -> Result<Vec<RemoteAnswer>, ShareError> {
-        let mut heard = Vec::new();
+        let mut answers = Vec::new();
         self.store.read(|connection| -> Result<(), ShareError> {
             for row in answers_to(connection, self.store.session())? {
                 let Ok(permit_id) = row.permit_id.parse() else { continue };
                 if let Ok(StoredAnswer { answer, confirmation, by, .. }) = self.check_answer(connection, &row)? {
-                    heard.push(RemoteAnswer { permit_id, answer, confirmation, by });
+                    answers.push(RemoteAnswer { permit_id, answer, confirmation, by });
                 }
             }
             Ok(())
         })?;
-        Ok(heard)
+        Ok(answers)
     }
 
     /// Returns an answer that counts here, or the reason that it does not.
@@ -568,8 +568,8 @@ impl SharedQueue {
     ///
     /// # Errors
     /// A [`ShareError`] if they were not removed; the answers are then delivered again.
-    pub async fn forget(&self, heard: Vec<PermitId>) -> Result<(), ShareError> {
-        let ended = heard.clone();
+    pub async fn forget(&self, answers: Vec<PermitId>) -> Result<(), ShareError> {
+        let ended = answers.clone();
         self.store
             .write(move |transaction| {
                 for permit_id in ended {
@@ -580,7 +580,7 @@ impl SharedQueue {
             })
             .await?;
         // A request that is stored again gets a new nonce, so that no earlier answer matches it.
-        self.published().retain(|id, _| !heard.contains(id));
+        self.published().retain(|id, _| !answers.contains(id));
         Ok(())
     }
 

@@ -79,14 +79,14 @@ pub fn view_model(
     network: Option<&Network>,
     number: u64,
     paper: bool,
-    told: RequestContext,
+    context: RequestContext,
 ) -> Question {
     let preview = &*request.preview;
     let proposal = preview.payload.proposal();
-    let (golem_id, told) = match &request.asked_by {
+    let (golem_id, context) = match &request.asked_by {
         // The operator's own requests have no roles or words of an agent.
-        AskedBy::Operator => (GolemId::operator(), RequestContext { asked_by: Vec::new(), words: None, ..told }),
-        AskedBy::Agent { why } => (proposal.golem_id.clone(), RequestContext { words: why.clone(), ..told }),
+        AskedBy::Operator => (GolemId::operator(), RequestContext { asked_by: Vec::new(), words: None, ..context }),
+        AskedBy::Agent { why } => (proposal.golem_id.clone(), RequestContext { words: why.clone(), ..context }),
     };
     let money = match (paper || preview.paper, preview.network) {
         (true, _) => MoneyKind::Paper,
@@ -117,11 +117,11 @@ pub fn view_model(
         to_read: request.requirement.to_read.clone(),
         confirm: request.requirement.confirm.clone(),
         answers: answers(preview),
-        about: RequestSubject::Action(Box::new(action(preview, network, told))),
+        about: RequestSubject::Action(Box::new(action(preview, network, context))),
     }
 }
 
-fn action(preview: &Preview, network: Option<&Network>, told: RequestContext) -> ActionRequest {
+fn action(preview: &Preview, network: Option<&Network>, context: RequestContext) -> ActionRequest {
     let proposal = preview.payload.proposal();
     let content = content::signed(&preview.payload, &preview.permit.bounds);
     let rest = preview.payload.binding_rest(preview.policy, &preview.permit.bounds);
@@ -137,9 +137,9 @@ fn action(preview: &Preview, network: Option<&Network>, told: RequestContext) ->
         chain_id: proposal.chain_id,
         valid_until: preview.permit.expires_at,
         valid_since: preview.permit.issued_at,
-        asked_by: told.asked_by,
+        asked_by: context.asked_by,
         opinion: preview.opinion.as_ref().map(|one| OpinionDetails { agrees: one.agrees, why: one.why.clone() }),
-        words: told.words,
+        words: context.words,
         quoted_at: proposal.trade.as_ref().map(|trade| trade.quoted_at).filter(|at| *at > 0),
         block: preview.simulated.pinned.number,
         changes: changes(preview, network),
@@ -153,7 +153,7 @@ fn action(preview: &Preview, network: Option<&Network>, told: RequestContext) ->
         ),
         nothing_else: nothing_else(preview),
         costs: costs(preview),
-        places: places(preview, &label, &told.listed),
+        places: places(preview, &label, &context.listed),
         checks: preview.verdicts.iter().map(Verdict::event).collect(),
         permit: preview.permit.permit_id,
         hash: preview.permit.simulation_hash,
@@ -369,9 +369,9 @@ fn changes(preview: &Preview, network: Option<&Network>) -> Vec<TokenChange> {
     let known = outflows.iter().map(|flow| &flow.token).chain(inflows.iter().map(|inflow| &inflow.token));
     let coin = network.map_or("ETH", |network| network.native_symbol);
     let mut moves = preview.simulated.moves.iter();
-    let told = preview.simulated.balance_changes(&preview.payload, known.clone(), coin);
-    let row = |told: SimulatedChange| {
-        let moved = moves.next().filter(|_| !told.gas);
+    let context = preview.simulated.balance_changes(&preview.payload, known.clone(), coin);
+    let row = |context: SimulatedChange| {
+        let moved = moves.next().filter(|_| !context.gas);
         let (dollars, worst) = match moved {
             Some(moved) => {
                 let decimals = known.clone().find(|token| token.id == moved.token).map_or(18, |token| token.decimals);
@@ -385,8 +385,8 @@ fn changes(preview: &Preview, network: Option<&Network>) -> Vec<TokenChange> {
                 let dollars = dollars(preview, moved.token, delta, comes).map(|usd| signed(comes, &cents(usd)));
                 // An order is simulated with its worst fill, so its figure is already the worst case.
                 let is_worst = comes && preview.payload.proposal().order.is_some();
-                let told = !worst.is_zero() && (is_worst || worst != delta);
-                (dollars, told.then(|| signed(comes, &amount(worst, decimals))))
+                let context = !worst.is_zero() && (is_worst || worst != delta);
+                (dollars, context.then(|| signed(comes, &amount(worst, decimals))))
             }
             None => {
                 let gas = share(preview.values.gas, preview.simulated.gas_cost, preview.payload.worst_gas());
@@ -395,17 +395,17 @@ fn changes(preview: &Preview, network: Option<&Network>) -> Vec<TokenChange> {
             }
         };
         TokenChange {
-            symbol: told.symbol,
-            address: told.address,
-            expected: told.change.to_string(),
+            symbol: context.symbol,
+            address: context.address,
+            expected: context.change.to_string(),
             dollars,
-            before: told.before.to_string(),
-            after: told.after.to_string(),
+            before: context.before.to_string(),
+            after: context.after.to_string(),
             worst,
-            gas: told.gas,
+            gas: context.gas,
         }
     };
-    told.into_iter().map(row).collect()
+    context.into_iter().map(row).collect()
 }
 
 /// Dollar value of a part of a valued amount, at the price of its valuation.

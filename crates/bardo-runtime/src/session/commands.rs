@@ -65,8 +65,8 @@ impl SessionState {
         } else {
             Some(Err(CommandError::OtherGolem(sent.golem_id)))
         };
-        if let Some(told) = outcome {
-            let (done, words) = match told {
+        if let Some(result) = outcome {
+            let (done, words) = match result {
                 Ok(words) => (true, words),
                 Err(error) => (false, error.to_string()),
             };
@@ -128,9 +128,9 @@ impl SessionState {
             }),
             SessionCommand::AskToResetBreaker => Some(self.ask_to_reset()),
             SessionCommand::Say { words } => {
-                let said = lines.words.try_send(words);
+                let sent = lines.words.try_send(words);
                 // The reply, or its absence, appears in the agent's own words.
-                said.err().map(|_| Err(CommandError::NobodyListens))
+                sent.err().map(|_| Err(CommandError::NobodyListens))
             }
             SessionCommand::RevokeGrant { number } => {
                 let revoked = self.sources.queue.as_ref().is_some_and(|queue| queue.revoke_grant(number));
@@ -168,14 +168,14 @@ impl SessionState {
         let asked_at = self.sources.clock.steady_millis();
         lines.shows.try_send(scenario.clone()).map_err(|_| CommandError::NoPlayer)?;
         let waits = self.sources.queue.as_ref().is_some_and(|queue| !queue.pending().is_empty());
-        let told = match waits {
+        let result = match waits {
             true => format!("scenario {name} starts once the Golem's open decision is answered"),
             false => format!("scenario {name} starts"),
         };
         let played = self.control.script.borrow().as_ref().map(|script| script.played.clone());
         let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(ScenarioProgress::default()));
         self.control.script.send_replace(Some(ActorScript { scenario, played, asked_at }));
-        Ok(told)
+        Ok(result)
     }
 
     /// Calls a tool on the operator's behalf, in the background.
@@ -203,7 +203,7 @@ impl SessionState {
             // Already done before the answer; a failure there is reported here.
             self.control.stop_watch.refuse_all(reason)?;
         }
-        let told = match key {
+        let result = match key {
             QuestionKey::Action(permit) if self.control.offers.has(permit) => {
                 self.answer_offer(permit, &answer, confirmation, password).await
             }
@@ -231,7 +231,7 @@ impl SessionState {
             QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, &confirmation, password).await,
             QuestionKey::Own(number) => self.answer_own(number, &answer, password).await,
         };
-        if stops { Ok(told.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { told }
+        if stops { Ok(result.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { result }
     }
 
     fn is_asked_here(&self, permit: PermitId) -> bool {
@@ -283,7 +283,7 @@ impl SessionState {
                 None => self.answer_action(permit_id, answer, confirmation, None),
             };
             let (done, words) = match taken {
-                Ok(said) => (true, format!("{said}, in another process ({by})")),
+                Ok(sent) => (true, format!("{sent}, in another process ({by})")),
                 Err(why) => (false, format!("an answer from another process ({by}) was rejected: {why}")),
             };
             send_news(&self.links.news, SessionNews::CommandResult { done, words: SafeText::clean(&words, 400) }).await;
@@ -413,9 +413,9 @@ impl SessionState {
                 let now = self.sources.clock.now_millis();
                 let reason = "lowered by the operator's decision";
                 let lowered = self.control.stop_watch.file.lower(&from, to, reason, "operator", now, proof);
-                let told =
+                let result =
                     lowered?.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
-                Ok(if self.keys_revoked() { format!("{told}; {STAY}") } else { told })
+                Ok(if self.keys_revoked() { format!("{result}; {STAY}") } else { result })
             }
             PromptSubject::LeavePaper => {
                 let paper = self.sources.paper.as_ref().ok_or(CommandError::NoSigner)?;
@@ -474,7 +474,7 @@ impl SessionState {
         if level.is_none() || to >= level {
             return Err(CommandError::NoHigherStop);
         }
-        let said = match &found {
+        let sent = match &found {
             ActiveStop::Stop(stop) => format!("{}: {}", stop.by, stop.reason),
             ActiveStop::Garbled { why } => why.clone(),
             ActiveStop::None => String::new(),
@@ -482,7 +482,7 @@ impl SessionState {
         Ok(self.queue_prompt(PromptSubject::Lower {
             from: found,
             to,
-            said: SafeText::clean(&said, 300),
+            sent: SafeText::clean(&sent, 300),
             without_keys: self.keys_revoked(),
         }))
     }

@@ -153,8 +153,8 @@ impl SessionState {
         let network =
             self.sources.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == chain_id);
         let listed = self.sources.keeper.as_ref().map(|keeper| ListedAddresses::of(keeper.current().policy.rules()));
-        let told = RequestContext { listed: listed.unwrap_or_default(), ..RequestContext::default() };
-        let mut question = view_model(&request, network, OFFER_NUMBER, self.money() == MoneyKind::Paper, told);
+        let context = RequestContext { listed: listed.unwrap_or_default(), ..RequestContext::default() };
+        let mut question = view_model(&request, network, OFFER_NUMBER, self.money() == MoneyKind::Paper, context);
         question.needs_password = self.offer_needs_proof(&request.preview);
         if question.reasons.is_empty() {
             question.reasons.push(AskReason::ByHand);

@@ -203,12 +203,12 @@ impl SessionState {
         match rules.plan_liquidation(account, keys, cause.describe(), self.sources.clock.now_millis()).await {
             Ok(()) => {
                 for holding in &holdings {
-                    let told = self.sell(holding, account, cause).await;
-                    self.stats().remark(&told);
-                    self.send_last_words(&told);
+                    let sale = self.sell(holding, account, cause).await;
+                    self.stats().remark(&sale);
+                    self.send_last_words(&sale);
                     let key = (holding.chain.network().chain_id, holding.token.id);
                     if let Err(error) =
-                        rules.end_liquidation(account, key, &told, self.sources.clock.now_millis()).await
+                        rules.end_liquidation(account, key, &sale, self.sources.clock.now_millis()).await
                     {
                         tracing::warn!(%error, "cannot record the outcome of a sale of holdings");
                     }

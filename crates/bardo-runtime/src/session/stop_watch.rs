@@ -129,12 +129,12 @@ impl StopWatch {
             SessionCommand::Raise { level, reason } => {
                 let raised = self.choose(*level, reason.as_str()).map_err(Into::into);
                 raised.map(|now| {
-                    let told = format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str));
+                    let result = format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str));
                     match now.level() {
                         Some(StopLevel::Revoke) => {
-                            format!("{told}: the Golem's session keys are revoked until a restart")
+                            format!("{result}: the Golem's session keys are revoked until a restart")
                         }
-                        _ => told,
+                        _ => result,
                     }
                 })
             }
@@ -194,8 +194,8 @@ impl CommandFront {
                 () = on.closed() => None,
             };
             let Some(sent) = sent else { return };
-            if let Some(told) = self.stops(&sent) {
-                send_result(&news, told);
+            if let Some(result) = self.stops(&sent) {
+                send_result(&news, result);
                 continue;
             }
             match on.try_send(sent) {
@@ -242,15 +242,15 @@ impl CommandFront {
 }
 
 /// Sends a message to the console without waiting for it.
-fn send_result(news: &mpsc::Sender<SessionNews>, told: Result<String, CommandError>) {
-    let (done, words) = match told {
+fn send_result(news: &mpsc::Sender<SessionNews>, result: Result<String, CommandError>) {
+    let (done, words) = match result {
         Ok(words) => (true, words),
         Err(error) => (false, error.to_string()),
     };
-    let told = SessionNews::CommandResult { done, words: SafeText::clean(&words, 400) };
-    if let Err(TrySendError::Full(told)) = news.try_send(told) {
+    let result = SessionNews::CommandResult { done, words: SafeText::clean(&words, 400) };
+    if let Err(TrySendError::Full(result)) = news.try_send(result) {
         let news = news.clone();
-        tokio::spawn(async move { send_news(&news, told).await });
+        tokio::spawn(async move { send_news(&news, result).await });
     }
 }
 

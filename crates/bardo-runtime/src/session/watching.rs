@@ -153,11 +153,11 @@ async fn chain_health(session: Arc<SessionState>, place: usize, client: ChainCli
     let in_process = matches!(client.backing(), ClientBackend::Devnet(_));
     drop(client);
     let mut known = ChainState::Healthy;
-    let mut told = EndpointsState::default();
+    let mut reported = EndpointsState::default();
     while let Some(now) = health.next().await {
         let endpoints = endpoints_state(&now, in_process);
-        if endpoints != told {
-            told = endpoints.clone();
+        if endpoints != reported {
+            reported = endpoints.clone();
             send_news(
                 &session.links.news,
                 SessionNews::Market(MarketUpdate::Endpoints { chain: place, state: endpoints }),
@@ -362,7 +362,7 @@ impl SessionState {
     fn emit_limits(&self, watched: &mut ReportedState, snapshot: &SessionSnapshot) {
         let Some(limits) = &snapshot.limits else { return };
         let now = LimitsChanged { policy: snapshot.policy.clone(), limits: limits.clone() };
-        let settled = |(at, told): &(u64, LimitsChanged)| *told == now || snapshot.at < at.saturating_add(LIMITS_EVERY);
+        let settled = |(at, reported): &(u64, LimitsChanged)| *reported == now || snapshot.at < at.saturating_add(LIMITS_EVERY);
         if watched.limits.as_ref().is_some_and(settled) {
             return;
         }
@@ -477,7 +477,7 @@ impl SessionState {
             return;
         }
         let changes = known.policy.changes(&now.policy);
-        let told = |change: &bardo_safety::policy::FieldChange| {
+        let reported = |change: &bardo_safety::policy::FieldChange| {
             let text = |words: &str| SafeText::clean(words, 200);
             PolicyChange {
                 field: text(&change.field),
@@ -489,7 +489,7 @@ impl SessionState {
         let changed = PolicyChanged {
             hash: Policy::hash(&now.policy),
             version: now.version,
-            changes: changes.iter().map(told).collect(),
+            changes: changes.iter().map(reported).collect(),
         };
         watched.adopted = Some(now);
         if let Some(queue) = &self.sources.queue {
@@ -501,10 +501,10 @@ impl SessionState {
     /// Reports the open requests if they changed: to the console, and to other processes.
     pub(super) async fn publish_requests(&self, watched: &mut ReportedState) {
         let asked = self.own_requests();
-        let told = self.for_others(&asked);
-        if told != watched.requests {
-            match self.sources.shared.publish(&told).await {
-                Ok(()) => watched.requests = told,
+        let reported = self.for_others(&asked);
+        if reported != watched.requests {
+            match self.sources.shared.publish(&reported).await {
+                Ok(()) => watched.requests = reported,
                 // Retried at the next poll; meanwhile they are shown in this process.
                 Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),
             }
@@ -518,13 +518,13 @@ impl SessionState {
 
     /// Requests as other processes show them: with the answers that are possible there.
     fn for_others(&self, asked: &[Question]) -> Vec<Question> {
-        let mut told = asked.to_vec();
-        for offered in told.iter_mut().flat_map(|question| &mut question.answers) {
+        let mut reported = asked.to_vec();
+        for offered in reported.iter_mut().flat_map(|question| &mut question.answers) {
             if let Some(why) = self.only_here(offered.kind) {
                 offered.why_not = Some(SafeText::clean(why, 80));
             }
         }
-        told
+        reported
     }
 
     /// Requests of this process's approval queue, without positions.

@@ -316,20 +316,20 @@ impl Orders {
         let pause = u64::try_from(service.pause().as_millis()).unwrap_or(u64::MAX);
         let lock = || self.inner.service_answers.lock();
         let known = lock().get(&hash).cloned();
-        if let Some((at, said)) = known {
-            let lacks = ended && !matches!(&said, Ok(Some(said)) if said.cosigned.is_some());
+        if let Some((at, report)) = known {
+            let lacks = ended && !matches!(&report, Ok(Some(report)) if report.cosigned.is_some());
             if now < at.saturating_add(pause) && !lacks {
-                return said;
+                return report;
             }
         }
-        let said = service.order_report(hash).await;
+        let report = service.order_report(hash).await;
         let mut service_answers = lock();
         // Drops outdated entries, including those of ended orders.
         service_answers.retain(|other, (at, _)| *other != hash && now < at.saturating_add(pause));
         if pause > 0 {
-            service_answers.insert(hash, (now, said.clone()));
+            service_answers.insert(hash, (now, report.clone()));
         }
-        said
+        report
     }
 
     async fn seen(&self, record: &OrderRecord, remark: &str) -> Result<PollResult, OrderError> {

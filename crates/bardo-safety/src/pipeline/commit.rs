@@ -466,8 +466,8 @@ impl Pipeline {
             if let Consent::Approved(yes) = &consent {
                 // Read rejections from other processes first: the queue learns of a rejection before its row leaves the
                 // ledger.
-                if let Some(said) = queue.close(transaction, yes)? {
-                    return Err(GateError::RefusedElsewhere(said));
+                if let Some(decision) = queue.close(transaction, yes)? {
+                    return Err(GateError::RefusedElsewhere(decision));
                 }
                 if !queue.stands(yes) {
                     return Err(GateError::TakenBack);

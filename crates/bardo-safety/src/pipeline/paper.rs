@@ -63,7 +63,7 @@ impl Pipeline {
         let queue = self.inner.queue.clone();
         let closed = paper.real().write(move |transaction| -> Result<Consent, GateError> {
             match queue.close(transaction, &yes)? {
-                Some(said) => Err(GateError::RefusedElsewhere(said)),
+                Some(decision) => Err(GateError::RefusedElsewhere(decision)),
                 None => Ok(Consent::Approved(yes)),
             }
         });

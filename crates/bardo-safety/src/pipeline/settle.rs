@@ -406,8 +406,8 @@ fn after_own(account: Address, token: TokenId, held: U256, legs: &[LegReport]) -
     let sum = |is: &dyn Fn(&Erc20::Transfer) -> bool| {
         own.iter().filter(|one| is(&one.data)).try_fold(U256::ZERO, |sum, one| sum.checked_add(one.data.value))
     };
-    let (came, went) = (sum(&|one| one.to == account)?, sum(&|one| one.from == account)?);
-    held.checked_add(came)?.checked_sub(went)
+    let (received, sent) = (sum(&|one| one.to == account)?, sum(&|one| one.from == account)?);
+    held.checked_add(received)?.checked_sub(sent)
 }
 
 /// Returns true if only transactions of the account can take native tokens from it: it has no code, as a delegation
@@ -458,10 +458,10 @@ fn mismatches(payload: &SigningPayload, moves: &[TokenMove], all_done: bool) -> 
     }
     for inflow in proposal.inflows.iter().filter(|inflow| all_done && inflow.recipient == proposal.account) {
         let moved = moves.iter().find(|moved| moved.token == inflow.token.id);
-        let came = moved
+        let received = moved
             .map_or(U256::ZERO, |moved| moved.after.saturating_add(out_of(moved.token)).saturating_sub(moved.before));
-        if came < inflow.at_least {
-            note(format!("{came} of {} came in, at least {} was declared", inflow.token.symbol, inflow.at_least));
+        if received < inflow.at_least {
+            note(format!("{received} of {} came in, at least {} was declared", inflow.token.symbol, inflow.at_least));
         }
     }
     found
@@ -471,9 +471,9 @@ fn mismatches(payload: &SigningPayload, moves: &[TokenMove], all_done: bool) -> 
 fn actual_outcome(proposal: &Proposal, truth: &OnchainOutcome, legs: &[LegReport]) -> String {
     let received = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account).map(|inflow| {
         let moved = truth.moves.iter().find(|moved| moved.token == inflow.token.id);
-        let came = moved.map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
+        let amount_in = moved.map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
         let amount =
-            TokenAmount::new(came, inflow.token.decimals).map_or_else(|_| came.to_string(), |came| came.to_string());
+            TokenAmount::new(amount_in, inflow.token.decimals).map_or_else(|_| amount_in.to_string(), |amount_in| amount_in.to_string());
         format!("{amount} {}", inflow.token.symbol)
     });
     let received = received.collect::<Vec<_>>().join(" and ");

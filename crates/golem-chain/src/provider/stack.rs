@@ -103,10 +103,10 @@ impl EndpointStack {
         self.inner.expected()
     }
 
-    /// Returns true if an endpoint of `expected` is missing from `heard` although it works: it is rate-limiting, or it
+    /// Returns true if an endpoint of `expected` is missing from `answered` although it works: it is rate-limiting, or it
     /// returns its latest block number.
-    pub(crate) async fn misses(&self, expected: &[usize], heard: &[usize]) -> bool {
-        self.inner.misses(expected, heard).await
+    pub(crate) async fn misses(&self, expected: &[usize], answered: &[usize]) -> bool {
+        self.inner.misses(expected, answered).await
     }
 
     /// Current position in the record of contradictions.
@@ -207,14 +207,14 @@ impl Inner {
         }
     }
 
-    /// Reads in rounds over the `heard` endpoints until one answers. One endpoint answers a whole batch, so that its
+    /// Reads in rounds over the `answered` endpoints until one answers. One endpoint answers a whole batch, so that its
     /// results are consistent. An endpoint that lacks the requested block may be behind, and one with an internal
     /// failure may recover. The others are tried, and then that endpoint again, before its refusal counts. Also returns
     /// the index of the endpoint that answered.
     async fn read(
         &self,
         packet: RequestPacket,
-        heard: &(dyn Fn(usize) -> bool + Sync),
+        answered: &(dyn Fn(usize) -> bool + Sync),
     ) -> Result<(ResponsePacket, usize), ProviderError> {
         let deadline = Instant::now() + self.rules.total;
         let mut failures: Vec<Option<ProviderError>> = vec![None; self.endpoints.len()];
@@ -266,11 +266,11 @@ impl Inner {
         let expected = self.expected();
         loop {
             let abstaining = self.abstaining();
-            let heard = |index: usize| !abstaining.contains(&index);
-            let mut answers = self.collect_answers(&packet, agreement, &heard).await;
+            let answered = |index: usize| !abstaining.contains(&index);
+            let mut answers = self.collect_answers(&packet, agreement, &answered).await;
             if answers.iter().all(|(_, answer)| answer::is_behind(answer)) {
                 // If no endpoint answers or none has the block, the stack's retries apply.
-                let (answer, by) = self.read(packet.clone(), &heard).await?;
+                let (answer, by) = self.read(packet.clone(), &answered).await?;
                 if answer::is_behind(&answer) && answers.len() < 2 {
                     return Ok(answer);
                 }
@@ -355,12 +355,12 @@ impl Inner {
         dispute
     }
 
-    /// Usable answers of all `heard` endpoints that answer, by index.
+    /// Usable answers of all `answered` endpoints that answer, by index.
     async fn collect_answers(
         &self,
         packet: &RequestPacket,
         agreement: EndpointAgreement,
-        heard: &(dyn Fn(usize) -> bool + Sync),
+        answered: &(dyn Fn(usize) -> bool + Sync),
     ) -> Vec<(usize, ResponsePacket)> {
         let all = self.endpoints.iter().enumerate();
         let asked = all.filter(|(index, endpoint)| heard(*index) && endpoint.answers()).map(|(index, endpoint)| {
@@ -397,8 +397,8 @@ impl Inner {
         counted.into_iter().map(|(index, _)| index).collect()
     }
 
-    async fn misses(&self, expected: &[usize], heard: &[usize]) -> bool {
-        let missing = expected.iter().filter(|index| !heard.contains(index));
+    async fn misses(&self, expected: &[usize], answered: &[usize]) -> bool {
+        let missing = expected.iter().filter(|index| !answered.contains(index));
         for endpoint in missing.filter_map(|index| self.endpoints.get(*index)) {
             let works = endpoint.cooling().is_some()
                 || endpoint.read::<alloy::primitives::U64>("eth_blockNumber", ()).await.is_ok();

@@ -152,8 +152,8 @@ impl WriteTool for IntentRefund {
         committed: &CommitOutcome,
     ) -> Result<ToolReply<Output>, ToolError> {
         let done = format!("{} {} of intent {} is back in the wallet", plan.amount, plan.symbol, plan.intent_id);
-        let (transaction, ended, said) = CancelReceipt::of(context, committed, &done)?;
+        let (transaction, ended, explanation) = CancelReceipt::of(context, committed, &done)?;
         let status = if ended { "refunded" } else { "expired" };
-        Ok(ToolReply::new(Output { intent_id: plan.intent_id, status, amount: plan.amount, transaction }, said))
+        Ok(ToolReply::new(Output { intent_id: plan.intent_id, status, amount: plan.amount, transaction }, explanation))
     }
 }

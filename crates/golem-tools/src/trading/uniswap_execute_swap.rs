@@ -582,17 +582,17 @@ fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> 
     };
     let symbol = &plan.token_out.symbol;
     let order = plan.auction.as_ref().map(|order| order.hash);
-    let said = orders::swapped(&committed.state, main.map(|leg| leg.hash), order, &format!("{amount_out} {symbol}"));
+    let explanation = orders::swapped(&committed.state, main.map(|leg| leg.hash), order, &format!("{amount_out} {symbol}"));
     let by_auction = plan.auction.as_ref().map(|order| order.kind.name());
-    let (said, way) = match (&plan.auction, committed.order.as_deref()) {
+    let (explanation, way) = match (&plan.auction, committed.order.as_deref()) {
         (Some(order), Some(record)) => {
             (format!("Order {} status: {}", order.hash, record.status), format!(" By UniswapX: {}.", plan.why))
         }
-        (Some(_), None) => (said, format!(" By UniswapX: {}.", plan.why)),
+        (Some(_), None) => (explanation, format!(" By UniswapX: {}.", plan.why)),
         (None, _) if plan.prefer_uniswapx => {
-            (said, format!(" Classic route, although UniswapX is preferred: {}.", plan.why))
+            (explanation, format!(" Classic route, although UniswapX is preferred: {}.", plan.why))
         }
-        (None, _) => (said, String::new()),
+        (None, _) => (explanation, String::new()),
     };
     let sight = match (by_auction, main.map(|leg| leg.route)) {
         (Some(_), _) => orders::sight(&committed.state),
@@ -610,7 +610,7 @@ fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> 
         "mev": measures(sight, plan.size.as_ref()),
         "order": committed.order.as_deref().map(card),
     });
-    Ok(ToolReply::new(output, format!("{said}.{way}")).hint(hints))
+    Ok(ToolReply::new(output, format!("{explanation}.{way}")).hint(hints))
 }
 
 /// Returns the shortfall of `received` against `expected` in whole basis points, rounded towards zero. A fill at the

@@ -367,7 +367,7 @@ fn summary(
     warning: Option<&str>,
 ) -> (String, String) {
     let (paid, got) = (&ask.token_in.symbol, &ask.token_out.symbol);
-    let said = match (way.auction, &terms.bound) {
+    let explanation = match (way.auction, &terms.bound) {
         (Some(kind), Some(least)) => format!(
             "{} {paid} would be sold by {kind}: it starts at {} {got} and pays at least {least} {got}, and the filler pays \
              the gas; {}.{}",
@@ -391,7 +391,7 @@ fn summary(
     } else {
         String::new()
     };
-    (said, classic)
+    (explanation, classic)
 }
 
 /// Builds the typed data of a permit from parsed fields, so that only fields known to Permit2 are included.

@@ -444,7 +444,7 @@ fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Outpu
         estimated_time: format!("{}s", bid.seconds),
     });
     let remark = claim.as_ref().map(|claim| field(claim, "remark")).unwrap_or_default();
-    let said = match &committed.state {
+    let words = match &committed.state {
         CommitState::Placed => format!("Intent {} status: {status}", plan.id),
         CommitState::Simulated => "Would be signed; nothing was signed".to_owned(),
         CommitState::Unclear => format!("Intent {} may have been signed: do not send it again", plan.id),
@@ -457,7 +457,7 @@ fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Outpu
         }
         CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. } => String::new(),
     };
-    let explanation = format!("{said}.{arrives}{note}");
+    let explanation = format!("{words}.{arrives}{note}");
     let output = Output {
         intent_id: plan.id.to_string(),
         status,

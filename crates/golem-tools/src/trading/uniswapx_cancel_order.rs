@@ -122,9 +122,9 @@ impl WriteTool for CancelOrder {
         committed: &CommitOutcome,
     ) -> Result<ToolReply<Output>, ToolError> {
         let done = format!("order {order_hash} can no longer be filled");
-        let (transaction, ended, said) = CancelReceipt::of(context, committed, &done)?;
+        let (transaction, ended, explanation) = CancelReceipt::of(context, committed, &done)?;
         let status = if ended { "cancelled" } else { "pending" };
-        Ok(ToolReply::new(Output { order_hash, status, transaction }, said))
+        Ok(ToolReply::new(Output { order_hash, status, transaction }, explanation))
     }
 }
 

@@ -378,8 +378,8 @@ fn holdings(known: &ScreenContext<'_>) -> Vec<(String, String, Option<Usd>)> {
         for row in chain.rows.iter().filter(|row| !row.amount.raw().is_zero()) {
             let on = if many && Some(chain.chain_id) != first { format!(" {}", chain.chain) } else { String::new() };
             // Truncated without a mark; screen 4 shows all digits.
-            let told = |places| amount(row.amount, places).trim_end_matches('…').to_owned();
-            let held = [4, 2].into_iter().map(told).find(|told| width(told) <= 9).unwrap_or_else(|| told(0));
+            let lines = |places| amount(row.amount, places).trim_end_matches('…').to_owned();
+            let held = [4, 2].into_iter().map(lines).find(|lines| width(lines) <= 9).unwrap_or_else(|| told(0));
             rows.push((format!("{}{on}", row.symbol), held, row.value));
         }
     }
@@ -510,9 +510,9 @@ impl Widget for ThoughtsPanel<'_> {
             if rows.len() >= usize::from(inner.height) {
                 break;
             }
-            let mut said = wrapped(vec![Row::new(thought.text.as_str(), Role::TextAgent)], columns);
-            said.extend(rows);
-            rows = said;
+            let mut thought_lines = wrapped(vec![Row::new(thought.text.as_str(), Role::TextAgent)], columns);
+            thought_lines.extend(rows);
+            rows = thought_lines;
         }
         let skip = rows.len().saturating_sub(usize::from(inner.height));
         for (at, row) in (0..).zip(rows.into_iter().skip(skip)) {
@@ -538,15 +538,15 @@ fn absence(away: &Summary) -> (String, Vec<StyledText>, String, String) {
         first.push((format!("   gas {gas}"), Role::TextDim));
     }
     // Outcomes without any call are left out.
-    let told = [
+    let lines = [
         (counts.blocked, "blocked"),
         (counts.lapsed, "lapsed"),
         (counts.refused, "refused"),
         (counts.failed, "failed"),
     ];
-    let told: Vec<String> =
-        told.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    let words = if told.is_empty() { "nothing went wrong".to_owned() } else { told.join(" · ") };
+    let lines: Vec<String> =
+        lines.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+    let words = if lines.is_empty() { "nothing went wrong".to_owned() } else { lines.join(" · ") };
     let phases =
         if counts.phases == 0 { "phase unchanged".to_owned() } else { format!("{} phase changes", counts.phases) };
     (title, first, words, phases)

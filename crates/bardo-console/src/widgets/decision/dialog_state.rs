@@ -403,7 +403,7 @@ impl Decision {
             self.hint = Some(SafeText::clean(&why, 200));
             return DecisionOutcome::Stays;
         }
-        let said = |name: &str| {
+        let field_text = |name: &str| {
             let form = self.form.as_ref()?;
             form.fields.iter().find(|(label, _)| *label == name).map(|(_, field)| field.text().trim().to_owned())
         };

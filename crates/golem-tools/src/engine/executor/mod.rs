@@ -650,8 +650,8 @@ async fn settle(claim: Option<KeyClaim>, mut response: ToolResponse, keep: bool)
     let settled = if keep { claim.keep(&response).await } else { claim.release().await };
     failpoint::reach(Failpoint::Kept);
     if let Err(error) = settled {
-        let said = response.explanation.take().unwrap_or_default();
-        response.explanation = Some(format!("{said} (The idempotency key was not stored: {})", error.message()));
+        let explanation = response.explanation.take().unwrap_or_default();
+        response.explanation = Some(format!("{explanation} (The idempotency key was not stored: {})", error.message()));
     }
     response
 }

@@ -90,11 +90,11 @@ impl Executor {
     /// Runs a write up to its preview and holds it there. Needs a tokio runtime.
     pub async fn offer(&self, mut call: ToolCall) -> PreviewResult {
         let (shown, seen) = oneshot::channel();
-        let (decision, heard) = oneshot::channel();
+        let (decision, received) = oneshot::channel();
         let call_id = *call.call_id.get_or_insert_with(|| self.new_call_id());
         let executor = self.clone();
         let running =
-            tokio::spawn(async move { executor.call_holding(call, Some(OfferReceiver { shown, decision: heard })).await });
+            tokio::spawn(async move { executor.call_holding(call, Some(OfferReceiver { shown, decision: received })).await });
         match seen.await {
             Ok(preview) => PreviewResult::Held(Box::new(Offer { call_id, preview, decision, running })),
             Err(_) => PreviewResult::Over(Box::new(ended(call_id, running).await)),

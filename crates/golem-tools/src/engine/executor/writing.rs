@@ -158,8 +158,8 @@ impl Executor {
 /// Builds the error for a signed transaction that is not included, or lacks confirmations, after the waiting time.
 fn unsettled(committed: &CommitOutcome) -> Option<ToolError> {
     let open = committed.legs.iter().find(|leg| !matches!(leg.state, TxState::Confirmed | TxState::Reverted))?;
-    let said = format_args!("transaction {} was signed, but did not settle within the timeout", open.hash);
-    Some(ToolError::new(ErrorCode::ExecutionTxTimeout, said).detail("tx_hash", open.hash.to_string()))
+    let reason = format_args!("transaction {} was signed, but did not settle within the timeout", open.hash);
+    Some(ToolError::new(ErrorCode::ExecutionTxTimeout, reason).detail("tx_hash", open.hash.to_string()))
 }
 
 fn timed_out(meta: &ToolMeta) -> CallRefusal {
@@ -576,8 +576,8 @@ impl WriteTask {
                     ticket.replace(Arc::clone(&previewed.preview));
                 }
                 Err(refusal) => {
-                    let said = ticket.refused_meanwhile().await.and_then(|said| self.concluded(said));
-                    return said.unwrap_or(Err(refusal));
+                    let reason = ticket.refused_meanwhile().await.and_then(|reason| self.concluded(reason));
+                    return reason.unwrap_or(Err(refusal));
                 }
             }
         }
@@ -595,8 +595,8 @@ impl WriteTask {
                     self.halt(reason);
                 }
                 let reason = decided.reason().map(SafeText::as_str).unwrap_or_default();
-                let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-                let error = ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator rejected it{said}"));
+                let message = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                let error = ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator rejected it{message}"));
                 Err(rejected(error))
             }
             Decision::Lapsed => {
@@ -604,8 +604,8 @@ impl WriteTask {
                 Err(rejected(error))
             }
             Decision::Withdrawn { reason } => {
-                let said = format_args!("the approval request was withdrawn: {reason}");
-                Err(refused(ToolError::new(ErrorCode::Halted, said)))
+                let message = format_args!("the approval request was withdrawn: {reason}");
+                Err(refused(ToolError::new(ErrorCode::Halted, message)))
             }
         })
     }

@@ -79,10 +79,10 @@ impl Widget for GolemPanel<'_> {
         if let Some(vitals) = vitals {
             let of = vitals.lifespan_seconds.map(|span| format!(" of {}", age(span))).unwrap_or_default();
             // The age changes by itself like a clock, so it is hidden without motion.
-            let told =
+            let text =
                 if known.motion { format!("age {}{of}", age(vitals.age_seconds)) } else { format!("lifespan{of}") };
             if known.motion || !of.is_empty() {
-                painter.pieces(line(words, 2), &[(told, Role::TextDim)]);
+                painter.pieces(line(words, 2), &[(text, Role::TextDim)]);
             }
             painter.pieces(
                 line(words, 3),
