@@ -30,7 +30,7 @@ fn word(address: &str) -> String {
 }
 
 impl Fixture {
-    /// Desk on which each of these tokens is allowed and worth a dollar, with this limit on slippage and loss.
+    /// Fixture in which each of these tokens is allowed and worth a dollar, with this limit on slippage and loss.
     fn with_bad_tokens(slippage: u32) -> Self {
         let mut fixture = Self::new();
         let mut allowed = vec!["31337:native".to_owned()];

@@ -114,7 +114,7 @@ impl Hub {
         let SessionHandle { commands, mut news } = handle;
         loop {
             tokio::select! {
-                // Consoles first: one that is welcomed hears what the session says from then on. What they send is limited.
+                // Consoles first: a new one receives all news from then on. What they send is limited.
                 biased;
                 Some(message) = from_server.recv() => self.receive(message, &commands),
                 message = news.recv() => match message {
@@ -228,7 +228,7 @@ impl Hub {
     fn send(&mut self, console: u64, line: Option<Arc<str>>) {
         let (Some(known), Some(line)) = (self.consoles.get(&console), line) else { return };
         match known.lines.try_send(line) {
-            // A console that has left is still heard: its last command may wait behind this message.
+            // A console that has left is not forgotten yet: its last command may wait behind this message.
             Ok(()) | Err(TrySendError::Closed(_)) => {}
             Err(TrySendError::Full(_)) => self.forget(console),
         }

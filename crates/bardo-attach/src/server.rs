@@ -23,7 +23,7 @@ const GREETING: Duration = Duration::from_secs(2);
 /// Commands that a console may send within a second. Their results go to every console.
 const COMMANDS_PER_SECOND: u32 = 50;
 /// Timeout for consoles to receive the end of the session.
-const FAREWELL: Duration = Duration::from_secs(2);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of connections.
 const CONNECTIONS: usize = 16;
 /// Pause after an error of the listener, such as no free descriptor.
@@ -38,7 +38,7 @@ pub async fn serve(
 ) -> Option<Box<SessionSummary>> {
     let (to_hub, from_server) = mpsc::channel(64);
     let ending = to_hub.clone();
-    let telling = tokio::spawn(async move {
+    let forwarding = tokio::spawn(async move {
         while let Some(mode) = ends.recv().await {
             if ending.send(ToHub::End(mode)).await.is_err() {
                 return;
@@ -49,11 +49,11 @@ pub async fn serve(
     let accepting = tokio::spawn(accept(serving, to_hub, Arc::clone(&connected)));
     let summary = Hub::default().run(handle, from_server).await;
     accepting.abort();
-    telling.abort();
+    forwarding.abort();
     // It holds the socket and the token, which are gone before the process says that the session has ended.
     let _aborted = accepting.await;
     // Consoles receive what is queued for them, the summary last.
-    let _late = timeout(FAREWELL, async {
+    let _late = timeout(DELIVERY_TIMEOUT, async {
         while connected.load(Ordering::SeqCst) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -74,10 +74,10 @@ async fn accept(serving: Serving, to_hub: mpsc::Sender<ToHub>, connected: Arc<At
                 }
             }
         };
-        let place = Slot::take(&connected);
+        let slot = Slot::take(&connected);
         let (token, to_hub) = (Arc::clone(&token), to_hub.clone());
         tokio::spawn(async move {
-            if let Err(error) = attend(stream, console, place, &token, &to_hub).await {
+            if let Err(error) = attend(stream, console, slot, &token, &to_hub).await {
                 tracing::debug!(console, %error, "a console's connection ended");
             }
             let _ended = to_hub.send(ToHub::Gone { console }).await;

@@ -74,9 +74,9 @@ impl SafetyGuardian {
         let policy = read.map_err(|error| GuardianError(error.to_string()))?;
         let policy = policy.unwrap_or_else(|| Policy::preset(self.absent));
         let simulation = chain.run(payload, case.shifts).await?;
-        let mut objections = does(payload, &simulation);
-        objections.extend(lists(payload, &policy, chain.client.network()));
-        let leaves = simulate::declares_exit(payload.proposal(), &chain.around()) && !allows_more(payload, &simulation);
+        let mut objections = effect_objections(payload, &simulation);
+        objections.extend(list_objections(payload, &policy, chain.client.network()));
+        let leaves = simulate::declares_exit(payload.proposal(), &chain.judge_context()) && !allows_more(payload, &simulation);
         let (mut own, mut words) = chain.value(payload).await?;
         if let Some(arrival) = payload.proposal().order.as_ref().and_then(|order| order.arrival.as_ref()) {
             let there = self.chains.iter().find(|one| one.client.chain_id() == arrival.chain_id);
@@ -87,7 +87,7 @@ impl SafetyGuardian {
             words = format!("{words}, {said}");
             objections.extend(off_list(&arrival.token, &policy, there.client.network()));
         }
-        objections.extend(worth(payload, &policy, &own, counted));
+        objections.extend(value_objections(payload, &policy, &own, counted));
         let too_large = too_large(&policy, &own, leaves);
         let left_to_operator = objections.is_empty() && too_large.is_some();
         objections.extend(too_large);
@@ -113,7 +113,7 @@ struct GuardianValues {
 
 impl GuardianChain {
     /// Returns the chain's known contracts and stable tokens, from the guardian's own address book.
-    fn around(&self) -> JudgeContext {
+    fn judge_context(&self) -> JudgeContext {
         let network = self.client.network();
         JudgeContext {
             permit2: network.book.contract(KnownContract::Permit2),
@@ -132,8 +132,8 @@ impl GuardianChain {
         let count = self.client.agreed().get_transaction_count(payload.signer()).block_id(block);
         let nonce = count.await.map_err(|error| failed(&error))?;
         let (producer, shifts) = (Some(fork.next_block().coinbase), shifts.to_vec());
-        let around = JudgeContext { producer, shifts, ..self.around() };
-        simulate::run(&fork, payload, 0, nonce, &around).await.map_err(|error| failed(&error))
+        let judge_context = JudgeContext { producer, shifts, ..self.judge_context() };
+        simulate::run(&fork, payload, 0, nonce, &judge_context).await.map_err(|error| failed(&error))
     }
 
     /// Values outflows, minimum inflows and maximum gas at current prices. Returns them with a sentence about the
@@ -146,12 +146,12 @@ impl GuardianChain {
             TokenId::Erc20(address) => Some(address),
         };
         let mut words = Vec::new();
-        let mut told: BTreeSet<TokenId> = BTreeSet::new();
+        let mut described: BTreeSet<TokenId> = BTreeSet::new();
         let mut value = async |token: &TokenInfo, amount: U256, rounding: Rounding| {
             let unknown = || GuardianError(format!("it has no price of its own for {}", token.symbol));
             let price = self.prices.price(contract(token).ok_or_else(unknown)?).await;
             let price = price.map_err(|error| GuardianError(error.to_string()))?;
-            if told.insert(token.id) {
+            if described.insert(token.id) {
                 words.push(format!("own {} price ${}", token.symbol, price.usd.to_fixed(2, Rounding::Down)));
             }
             let amount = TokenAmount::new(amount, token.decimals).map_err(|error| GuardianError(error.to_string()))?;
@@ -191,7 +191,7 @@ impl GuardianChain {
 }
 
 /// Returns objections to undeclared effects of the simulated transactions.
-fn does(payload: &SigningPayload, simulation: &Simulation) -> Vec<String> {
+fn effect_objections(payload: &SigningPayload, simulation: &Simulation) -> Vec<String> {
     let (proposal, account) = (payload.proposal(), payload.account());
     let changes = &simulation.changes;
     let mut objections = Vec::new();
@@ -268,7 +268,7 @@ fn allowed(payload: &SigningPayload, token: Address, spender: Address, amount: U
 }
 
 /// Returns objections to tokens that the guardian's own reading of the policy does not allow.
-fn lists(payload: &SigningPayload, policy: &Policy, network: &Network) -> Vec<String> {
+fn list_objections(payload: &SigningPayload, policy: &Policy, network: &Network) -> Vec<String> {
     let proposal = payload.proposal();
     let flows = proposal.outflows.iter().map(|flow| &flow.token);
     let tokens = flows.chain(proposal.inflows.iter().map(|inflow| &inflow.token));
@@ -321,7 +321,7 @@ fn too_large(policy: &Policy, own: &GuardianValues, leaves: bool) -> Option<Stri
 }
 
 /// Returns objections to the price, and to differences from the pipeline's figures.
-fn worth(payload: &SigningPayload, policy: &Policy, own: &GuardianValues, counted: Usd) -> Vec<String> {
+fn value_objections(payload: &SigningPayload, policy: &Policy, own: &GuardianValues, counted: Usd) -> Vec<String> {
     let mut objections = Vec::new();
     let less = |whole: Usd, points: BasisPoints| share(whole, 10_000_u32.saturating_sub(points.get()));
     // Exchanges are trades, and orders that others settle on this or another chain.

@@ -101,13 +101,13 @@ fn is_smaller(queue: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<(
     Ok(())
 }
 
-/// View models of the requests on an approval queue, without positions. `told` returns known facts about the requesting
+/// View models of the requests on an approval queue, without positions. `context_of` returns known facts about the requesting
 /// agent.
 pub fn queued_at(
     queue: &ApprovalQueue,
     networks: &[Network],
     paper: bool,
-    told: impl Fn(&bardo_base::id::GolemId) -> RequestContext,
+    context_of: impl Fn(&bardo_base::id::GolemId) -> RequestContext,
 ) -> Vec<Question> {
     let pending = queue.pending();
     let questions = pending.iter().map(|request| {

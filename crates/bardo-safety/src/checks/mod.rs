@@ -1,4 +1,4 @@
-//! Safety checks, one file each: pure functions of a signing payload and of facts gathered beforehand. The operator's
+//! Safety checks, one file each: pure functions of a signing payload and of inputs gathered beforehand. The operator's
 //! checks also read the policy and its usage.
 
 pub mod balance_breaker;

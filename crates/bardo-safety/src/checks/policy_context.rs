@@ -28,7 +28,7 @@ pub struct PolicyContext<'a> {
 }
 
 impl<'a> PolicyContext<'a> {
-    /// Builds the context for a signing payload and its facts.
+    /// Builds the context for a signing payload and its check inputs.
     pub fn new(
         policy: &'a Policy,
         usage: Result<&'a LedgerUsage, &'a UnknownValue>,

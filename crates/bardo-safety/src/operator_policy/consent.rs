@@ -1,5 +1,5 @@
 //! Consent that the operator's policy requires, and the actions that a standing "always" covers. Pure functions of
-//! policy, payload and facts.
+//! policy, payload and check inputs.
 
 use super::MAX_CHANGE;
 use crate::approval::{ApprovalNeed, ApprovalReason};

@@ -1,4 +1,4 @@
-//! Assessment of an action on one block: facts, verdicts and simulation. The preview and every transaction of a commit
+//! Assessment of an action on one block: check inputs, verdicts and simulation. The preview and every transaction of a commit
 //! use it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Preview of an action: signing payload, facts, checks, simulation and required consent, and a permit if nothing
+//! Preview of an action: signing payload, check inputs, checks, simulation and required consent, and a permit if nothing
 //! blocks it. Reserves nothing.
 
 use std::sync::Arc;

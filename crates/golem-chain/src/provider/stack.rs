@@ -7,7 +7,7 @@ use super::{
     endpoint_answers::{self, Batching, EndpointAnswers},
     error::{ProviderError, TEXT_LIMIT},
     health::RequestOutcome,
-    method::{RepeatRule, once_method, replay_of},
+    method::{RepeatRule, once_method, repeat_rule_of},
     retry::RetryRules,
 };
 use alloy::{
@@ -195,7 +195,7 @@ impl Inner {
         if packet.is_empty() {
             return Ok(ResponsePacket::Batch(Vec::new()));
         }
-        match replay_of(&packet) {
+        match repeat_rule_of(&packet) {
             RepeatRule::Free
                 if self.endpoints.len() > 1
                     && agree::is_asked_of_several(&packet, !matches!(agreement, EndpointAgreement::One)) =>

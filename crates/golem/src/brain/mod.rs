@@ -1,5 +1,5 @@
-//! Brains: the decision makers of a Golem, behind one trait. A brain has the eight tools, a way to speak and a way to
-//! hear the operator, and nothing else. Whatever it decides goes through the same safety pipeline.
+//! Brains: the decision makers of a Golem, behind one trait. A brain has the eight tools, an output for its
+//! thoughts, and the operator's messages, and nothing else. Whatever it decides goes through the same safety pipeline.
 //!
 //! | module | holds |
 //! |---|---|
