@@ -163,7 +163,8 @@ async fn a_fresh_data_folder_reserves_nothing_by_a_clock_that_is_behind() {
     // A clock that is a little late or early holds nothing up.
     for slack in [FAR - 60_000, 120_000] {
         fixture.world.clock.shift(slack);
-        let preview = fixture.pipeline.preview(fixture.world.approval(HUNDRED), fixture.world.wallet.clone(), ASKED).await;
+        let preview =
+            fixture.pipeline.preview(fixture.world.approval(HUNDRED), fixture.world.wallet.clone(), ASKED).await;
         assert!(preview.is_ok(), "{preview:#?}");
     }
 }

@@ -445,7 +445,8 @@ mod exits_and_failures {
             ("max_revocations_per_hour = 1", ErrorCode::SafetyRateLimited, "max_revocations_per_hour"),
             ("max_gas_usd = \"10\"", ErrorCode::SafetySpendingLimitExceeded, "5 times max_gas_usd"),
         ] {
-            let harness = GolemHarness::with_policy(&format!("preset = \"demo\"\ncooldown_seconds = 0\n{line}\n")).await;
+            let harness =
+                GolemHarness::with_policy(&format!("preset = \"demo\"\ncooldown_seconds = 0\n{line}\n")).await;
             let golem = harness.golem("mallory", "trade-executor");
             let spender = harness.world.chains()[0].network().book.contract(KnownContract::Permit2).unwrap();
             let mut action = json!({"kind": "approve", "params": {"token": "USDC", "spender": spender, "amount": "5",

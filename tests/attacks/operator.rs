@@ -762,7 +762,8 @@ impl Queue {
         let reasons = vec![ApprovalReason::Found(SafeText::clean("the policy says so", 100))];
         *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
         let clocks = Arc::<Clocks>::default();
-        let approvals = ApprovalQueue::new(clocks.clone(), Fabric::in_memory(64, clocks.clone()), Duration::from_secs(300));
+        let approvals =
+            ApprovalQueue::new(clocks.clone(), Fabric::in_memory(64, clocks.clone()), Duration::from_secs(300));
         Self { world, clocks, approvals }
     }
 

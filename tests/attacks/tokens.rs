@@ -75,7 +75,8 @@ async fn sold_after_an_upgrade(harness: &GolemHarness, golem: &AgentSession, cod
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_sold() {
     let (harness, golem) = harness().await;
-    let (honest, fee) = (code_of(&harness, SandboxToken::Uni).await, code_of(&harness, SandboxToken::FeeOnTransfer).await);
+    let (honest, fee) =
+        (code_of(&harness, SandboxToken::Uni).await, code_of(&harness, SandboxToken::FeeOnTransfer).await);
     let sent = harness.sent().await;
     for (what, code) in [
         ("takes a fee of one percent", fee),
@@ -109,7 +110,8 @@ async fn a_token_that_moves_nothing_is_neither_bought_nor_sold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_bought() {
     let (harness, golem) = harness().await;
-    let (honest, fee) = (code_of(&harness, SandboxToken::Uni).await, code_of(&harness, SandboxToken::FeeOnTransfer).await);
+    let (honest, fee) =
+        (code_of(&harness, SandboxToken::Uni).await, code_of(&harness, SandboxToken::FeeOnTransfer).await);
     let sent = harness.sent().await;
     for (what, code) in [
         ("takes a fee of one percent", fee),

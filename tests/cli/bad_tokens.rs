@@ -11,8 +11,8 @@
 
 use serde_json::{Value, json};
 
-use crate::fixture::{Answer, Fixture};
 use crate::figures::told;
+use crate::fixture::{Answer, Fixture};
 use crate::writes::expect;
 
 const KEYS: [&str; 5] =
@@ -46,8 +46,8 @@ impl Fixture {
             // mint(address,uint256) is open to everyone.
             let amount = GIVEN * 10_u128.pow(decimals(key));
             let data = format!("0x40c10f19{}{amount:064x}", word(&account));
-            let sent =
-                fixture.ask("eth_sendTransaction", json!([{"from": account, "to": fixture.contract(key), "data": data}]));
+            let sent = fixture
+                .ask("eth_sendTransaction", json!([{"from": account, "to": fixture.contract(key), "data": data}]));
             assert_eq!(fixture.ask("eth_getTransactionReceipt", json!([sent]))["status"], "0x1", "{key}");
         }
         fixture

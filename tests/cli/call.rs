@@ -133,7 +133,10 @@ fn every_tool_answers_over_a_devnet_of_another_process() {
     assert_eq!(balances["not_reached"], json!([]));
 
     let allowance = fixture.data("uniswap_check_allowance", json!({"token": "USDC", "chain": "31337"}));
-    assert_eq!(allowance["spender"].as_str().unwrap().to_lowercase(), fixture.contract("universalRouter").to_lowercase());
+    assert_eq!(
+        allowance["spender"].as_str().unwrap().to_lowercase(),
+        fixture.contract("universalRouter").to_lowercase()
+    );
     assert_eq!((&allowance["sufficient"], &allowance["needs_approval"]), (&json!(false), &json!(true)));
 
     let price = fixture.data("get_token_price", json!({"token": "WETH", "chain": "eth"}));
@@ -384,7 +387,12 @@ fn a_simulated_call_tells_what_it_would_change_and_changes_nothing() {
         (json!({"chain": "ethereum"}), "a target address or the code"),
         (json!({"chain": "ethereum", "to": usdc, "value": "-1"}), "without a sign"),
     ] {
-        expect(fixture.reads("simulate_transaction", &params.to_string()), "VALIDATION_FAILED", says, &params.to_string());
+        expect(
+            fixture.reads("simulate_transaction", &params.to_string()),
+            "VALIDATION_FAILED",
+            says,
+            &params.to_string(),
+        );
     }
 }
 

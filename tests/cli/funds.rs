@@ -68,7 +68,8 @@ fn an_order_whose_time_is_over_stands_in_nobodys_way() {
     assert_eq!(placed["status"], "partial", "{placed}");
 
     // While it can be filled, a trade of the pair reports the order and how long it can last.
-    let swap = || fixture.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "50"}), &["--approve", "always"]);
+    let swap =
+        || fixture.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "50"}), &["--approve", "always"]);
     let early = swap();
     crate::writes::expect(&early, "ORDER_STILL_OPEN", "it is open");
     let details = &early.0["error"]["details"];

@@ -38,7 +38,8 @@ fn journaled(fixture: &Fixture) -> Vec<Value> {
 
 /// Entries of this kind in the audit log, as `bardo log` prints them.
 fn trail(fixture: &Fixture, kind: &str) -> Vec<Value> {
-    let (out, err, code) = crate::run(crate::bardo(fixture.home.path()).args(["--rpc", &fixture.given, "log", "--json"]));
+    let (out, err, code) =
+        crate::run(crate::bardo(fixture.home.path()).args(["--rpc", &fixture.given, "log", "--json"]));
     assert_eq!(code, 0, "{err}");
     let all: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     all.into_iter().filter(|entry| entry["kind"] == kind).collect()

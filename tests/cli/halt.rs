@@ -114,7 +114,8 @@ fn a_lower_stop_beneath_somebodys_hold_is_told_and_on_the_trail() {
 #[test]
 fn where_the_keys_are_revoked_a_call_takes_back_and_does_nothing_else() {
     let fixture = Fixture::new();
-    let (allowed, exit) = fixture.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
+    let (allowed, exit) =
+        fixture.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
     assert_eq!(exit, 0, "{allowed}");
     let said = |more: &[&str]| run(bardo(fixture.home.path()).args(["halt", "--level", "revoke"]).args(more));
     let (out, err, code) = said(&[]);

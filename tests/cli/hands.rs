@@ -15,8 +15,8 @@ use bardo::session::handle::{AddressedCommand, LeaveMode, SessionCommand, Sessio
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::fixture::Fixture;
 use crate::devnet::start;
+use crate::fixture::Fixture;
 use crate::{bardo, run};
 
 const FIRST: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";

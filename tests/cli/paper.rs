@@ -81,7 +81,10 @@ fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset(
     let (spent, trades) = used(&fixture, &["--paper"]);
     assert!((150.0..200.0).contains(&spent) && trades == 1, "{spent} {trades}");
     assert_eq!(used(&fixture, &[]), (0.0, 0));
-    assert_eq!((rows(&fixture, "ledger.db", "ledger_reservation"), rows(&fixture, "ledger.db", "safety_permit")), (0, 0));
+    assert_eq!(
+        (rows(&fixture, "ledger.db", "ledger_reservation"), rows(&fixture, "ledger.db", "safety_permit")),
+        (0, 0)
+    );
     assert_eq!((rows(&fixture, "paper.db", "paper_action"), rows(&fixture, "paper.db", "sender_transaction")), (1, 0));
 
     // Tokens bought on paper can be sold there, to the last unit.

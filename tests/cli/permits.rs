@@ -122,7 +122,10 @@ fn what_the_owners_contract_would_refuse_is_refused_before() {
     assert_eq!(violation["value"], "0.01 ETH");
     assert_eq!(violation["would_pass"], "0.009999999999999999 ETH or less");
     configure(vec![CallRule { selector: FixedBytes([1, 2, 3, 4]), ..execute.clone() }], u128::MAX);
-    assert_eq!(expect(&fixture.swap(json!({}), &[]), "SAFETY_CAGE_VIOLATION", "another function"), ["policy_cage.calls"]);
+    assert_eq!(
+        expect(&fixture.swap(json!({}), &[]), "SAFETY_CAGE_VIOLATION", "another function"),
+        ["policy_cage.calls"]
+    );
     let before = fixture.nonce("latest");
     configure(vec![execute], 10_000_000_000_000_000);
     let (answer, exit) = fixture.swap(json!({}), &[]);

@@ -93,7 +93,8 @@ fn another_process_trades_by_the_api() {
         })
     );
 
-    let (allowed, _) = fixture.call("uniswap_check_allowance", &json!({"token": "WETH", "chain": "ethereum"}), &api, &[]);
+    let (allowed, _) =
+        fixture.call("uniswap_check_allowance", &json!({"token": "WETH", "chain": "ethereum"}), &api, &[]);
     assert_eq!(allowed["decision_hints"]["quote_source"]["agrees_with_chain"], true, "{allowed}");
 
     let before = fixture.sent();

@@ -139,7 +139,8 @@ fn whatever_somebody_does_to_the_trail_is_found() {
 #[test]
 fn one_call_is_shown_alone() {
     let (fixture, before) = recorded();
-    let (answer, exit) = fixture.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
+    let (answer, exit) =
+        fixture.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
     assert_eq!(exit, 0, "{answer}");
     let call = answer["call_id"].as_str().unwrap();
     let whole = lines(fixture.home.path(), &[]);
@@ -184,7 +185,8 @@ fn what_is_written_while_somebody_follows_is_shown_to_them() {
     };
     assert_eq!(next(before.len()), before);
     assert!(seen.try_recv().is_err(), "nothing more until something happens");
-    let (answer, exit) = fixture.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
+    let (answer, exit) =
+        fixture.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
     assert_eq!(exit, 0, "{answer}");
     let since = lines(fixture.home.path(), &[]).split_off(before.len());
     assert_eq!(next(since.len()), since);

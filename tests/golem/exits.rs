@@ -110,7 +110,9 @@ async fn a_wrong_feed_makes_no_sale_cheap() {
     let golem = harness.golem("ada", "trade-executor");
     harness.phase.send_replace(Phase::Defensive);
     let feed = |cents: i128| {
-        harness.sandbox().chains()[0].background_actors.set_fault(PricedAsset::Eth, FeedFault::Forced(cents * 1_000_000));
+        harness.sandbox().chains()[0]
+            .background_actors
+            .set_fault(PricedAsset::Eth, FeedFault::Forced(cents * 1_000_000));
     };
     // About 3,400 less eight percent, while every pool shows 3,400; and the same above it.
     for cents in [312_800, 367_200] {

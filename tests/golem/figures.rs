@@ -95,7 +95,8 @@ async fn impact(harness: &GolemHarness, golem: &AgentSession, from: &str, to: &s
         let mut amount: U256 = leg["amount_in_raw"].as_str().unwrap().parse().unwrap();
         let mut expected = float(amount);
         for one in data["route"].as_array().unwrap().iter().filter(|one| one["leg"] == at + 1) {
-            let (given, price) = hop(harness, one, [address(&one["token_in"]), address(&one["token_out"])], amount).await;
+            let (given, price) =
+                hop(harness, one, [address(&one["token_in"]), address(&one["token_out"])], amount).await;
             (amount, expected) = (given, expected * price);
         }
         worth += expected;
@@ -205,7 +206,8 @@ async fn whatever_is_drawn_the_figures_of_its_phase_decide() {
         for draw in 0..40 {
             let (at, buys, which, dollars, share, slippage) = drawn.new_tree(&mut runner).unwrap().current();
             let (token, symbol, price, decimals) = TRADED[which];
-            let held = ask(&harness, harness.address(token), Erc20::balanceOfCall { owner: harness.world.account.unwrap() });
+            let held =
+                ask(&harness, harness.address(token), Erc20::balanceOfCall { owner: harness.world.account.unwrap() });
             let held = held.await;
             let (from, to, amount, dollars) = if buys {
                 ("USDC", symbol, format!("{dollars:.2}"), dollars)

@@ -148,7 +148,8 @@ impl GolemHarness {
     }
 
     async fn keys_go(&mut self) {
-        self.until("the keys go", |harness| harness.thoughts.iter().any(|one| one.contains("My keys are revoked"))).await;
+        self.until("the keys go", |harness| harness.thoughts.iter().any(|one| one.contains("My keys are revoked")))
+            .await;
     }
 
     /// Asserts that only a restart restores the keys.
@@ -226,7 +227,9 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
             password: None,
         })
         .await;
-    harness.until("it is lifted", |harness| harness.told.iter().any(|told| told.starts_with("the stop is lifted"))).await;
+    harness
+        .until("it is lifted", |harness| harness.told.iter().any(|told| told.starts_with("the stop is lifted")))
+        .await;
     assert!(harness.told.iter().any(|told| told.contains("keys stay revoked")), "{:?}", harness.told);
     let says_so = |harness: &GolemHarness| harness.thoughts.iter().any(|one| one.contains("The stop was lowered"));
     harness.until("the Golem says so", says_so).await;

@@ -71,7 +71,8 @@ async fn tokens_and_coin_arrive_whole() {
     let harness = GolemHarness::with_policy(&trusting(500)).await;
     let golem = harness.golem("ada", "trade-executor");
     let me = harness.world.account.unwrap();
-    let (mine, theirs) = (held(&harness, SandboxToken::Usdc, me).await, held(&harness, SandboxToken::Usdc, FRIEND).await);
+    let (mine, theirs) =
+        (held(&harness, SandboxToken::Usdc, me).await, held(&harness, SandboxToken::Usdc, FRIEND).await);
     let sent = done(&golem, transfer("USDC", &FRIEND.to_string(), "25")).await;
     assert_eq!(sent.status, CallStatus::Success, "{sent:#?}");
     let moved = U256::from(25_000_000);

@@ -585,7 +585,11 @@ async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
         for _ in 0..2 {
             let swapped = fixture.call("uniswap_execute_swap", swap.clone()).await;
             assert_eq!(swapped.status, CallStatus::Success, "{swapped:#?}");
-            assert_eq!(fixture.permit2_allows().await, U256::from(250_000_000), "what the open order may take, exactly");
+            assert_eq!(
+                fixture.permit2_allows().await,
+                U256::from(250_000_000),
+                "what the open order may take, exactly"
+            );
         }
         // Only now fillers see it.
         let record = fixture.orders.record(hash).unwrap();

@@ -192,7 +192,8 @@ async fn a_preview_that_another_action_overtakes_is_made_anew() {
     let refused = fixture.executor.call(call.clone()).await;
     assert_eq!(refused.error.as_ref().map(ToolError::code), Some(ErrorCode::SafetySimulationFailed), "{refused:#?}");
     world.events();
-    let turn = world.pipeline.lock_account(world.client.network().chain_id, world.account(), Duration::from_secs(5)).await;
+    let turn =
+        world.pipeline.lock_account(world.client.network().chain_id, world.account(), Duration::from_secs(5)).await;
     let executor = fixture.executor.clone();
     let calling = tokio::spawn(async move { executor.call(call).await });
     while !world.blocked() {

@@ -106,7 +106,8 @@ async fn a_swap_does_what_it_claims_and_leaves_no_allowance() {
     assert_eq!(data["slippage_actual_bps"], 0, "nothing else trades here");
     let hash = data["tx_hash"].as_str().unwrap();
     assert_eq!(data["explorer_url"], format!("bardo://tx/{hash}"));
-    let receipt = fixture.world.client.provider().get_transaction_receipt(hash.parse().unwrap()).await.unwrap().unwrap();
+    let receipt =
+        fixture.world.client.provider().get_transaction_receipt(hash.parse().unwrap()).await.unwrap().unwrap();
     assert_eq!(
         (receipt.gas_used, receipt.block_number),
         (data["gas_used"].as_u64().unwrap(), data["block_number"].as_u64())
@@ -223,7 +224,8 @@ async fn bad_tokens_are_refused_in_plain_words() {
     for key in
         ["badFeeOnTransferToken", "badNoReturnToken", "badHostileSymbolToken", "badLookalikeToken", "badRevertingToken"]
     {
-        let response = fixture.call("uniswap_execute_swap", swap("WETH", &others(&fixture, key).to_string(), "0.01")).await;
+        let response =
+            fixture.call("uniswap_execute_swap", swap("WETH", &others(&fixture, key).to_string(), "0.01")).await;
         assert!(matches!(response.status, CallStatus::Blocked | CallStatus::Error), "{key}: {response:#?}");
         let error = response.error.as_ref().expect("why not");
         let told = serde_json::to_string(&response).unwrap();

@@ -535,7 +535,11 @@ async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
     while !fixture.world.queue.pending().is_empty() {
         questions.changed().await.unwrap();
     }
-    assert_eq!((fixture.signatures(), fixture.ends()), (signed, vec![false]), "the question is withdrawn, nothing is signed");
+    assert_eq!(
+        (fixture.signatures(), fixture.ends()),
+        (signed, vec![false]),
+        "the question is withdrawn, nothing is signed"
+    );
 
     // The caller disappears in the middle of the signature.
     *fixture.world.book.need.lock().unwrap() = ApprovalNeed::Instant;

@@ -185,11 +185,7 @@ fn what_others_may_take_inside_permit2_is_told_as_the_screen_shows_it_and_what_i
     assert_eq!(inside(&devnet, &router), U256::ZERO);
     let (code, status) = looked(&home, &devnet);
     let nothing = json!([]);
-    assert_eq!(
-        (code, &status["left_over"], &status["allowances"]["rows"]),
-        (Some(0), &nothing, &nothing),
-        "{status}"
-    );
+    assert_eq!((code, &status["left_over"], &status["allowances"]["rows"]), (Some(0), &nothing, &nothing), "{status}");
 }
 
 #[test]
@@ -261,11 +257,7 @@ fn nonces_that_the_ledger_has_passed_over_are_given_back() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains(&format!("nonces {nonce} to {} are skipped", nonce + 6)), "{text}");
     let (code, status) = looked(&home, &devnet);
-    assert_eq!(
-        (code, &status["ahead"], &status["ledger_next"]),
-        (Some(0), &json!([]), &json!(nonce)),
-        "{status}"
-    );
+    assert_eq!((code, &status["ahead"], &status["ledger_next"]), (Some(0), &json!([]), &json!(nonce)), "{status}");
     assert_eq!(run(&mut home.swap(devnet.url(), "second")).status(), "success");
 
     // One of them is used and pending: those below it are freed, and the next transactions take them.

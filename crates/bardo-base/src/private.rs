@@ -163,7 +163,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("token");
         let names = || {
-            let names = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let names =
+                fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
             let mut names: Vec<String> = names.collect();
             names.sort();
             names

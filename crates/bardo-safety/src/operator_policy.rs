@@ -266,7 +266,8 @@ impl OperatorPolicyEngine {
         payload: &SigningPayload,
         inputs: &CheckInputs,
     ) -> Result<(LedgerUsage, MicroUsd), UnknownValue> {
-        let tokens = request(payload, inputs, policy.rules().max_unfed_usd).map(|request| request.tokens).unwrap_or_default();
+        let tokens =
+            request(payload, inputs, policy.rules().max_unfed_usd).map(|request| request.tokens).unwrap_or_default();
         let cool_off = policy.caps(inputs.phase, false).cool_off;
         let (chain_id, account) = (payload.proposal().chain_id, payload.account());
         let found = self.store.read(|connection| {
@@ -311,7 +312,11 @@ impl PolicyEngine for OperatorPolicyEngine {
         let bridges = found.as_ref().map(|(_, bridges)| *bridges).unwrap_or_default();
         let usage = found.as_ref().map(|(usage, _)| usage);
         self.anchor();
-        operators(payload, inputs, &PolicyContext::new(&policy, usage, network, payload, inputs).with_in_transit(bridges))
+        operators(
+            payload,
+            inputs,
+            &PolicyContext::new(&policy, usage, network, payload, inputs).with_in_transit(bridges),
+        )
     }
 
     fn consent(&self, payload: &SigningPayload, inputs: &CheckInputs) -> ApprovalNeed {
@@ -362,8 +367,8 @@ impl PolicyEngine for OperatorPolicyEngine {
         };
         match reserved {
             Ok(id) => {
-                let moved =
-                    moved(payload, inputs).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
+                let moved = moved(payload, inputs)
+                    .map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
                 ledger::note_moved(transaction, id, &moved).map_err(failed)?;
                 if inputs.portfolio.is_ok() {
                     ledger::update_in_transit(transaction, &party, request.equity, &in_transit::weighed(&bridges))

@@ -185,7 +185,10 @@ fn shifts(connection: &Connection, chain_id: u64, account: Address) -> Result<Ve
         *all_came = all_came.saturating_add(amount(&added)?);
         *all_went = all_went.saturating_add(amount(&removed)?);
     }
-    Ok(moved.into_iter().map(|(token, (added, removed))| BalanceDelta { token, holder: account, added, removed }).collect())
+    Ok(moved
+        .into_iter()
+        .map(|(token, (added, removed))| BalanceDelta { token, holder: account, added, removed })
+        .collect())
 }
 
 /// Stores an action, in the database transaction that counts it against the limits.

@@ -189,7 +189,8 @@ impl GolemHarness {
             approve,
             ..SigningContext::of(bardo_runtime::account::locked(&picked, &opened, &ledger).unwrap())
         };
-        let made = bardo_runtime::acting(&config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), signing);
+        let made =
+            bardo_runtime::acting(&config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), signing);
         let acting = made.await.unwrap();
         Self {
             stop: StopFile::in_folder(data.root()),

@@ -133,7 +133,9 @@ async fn furnish(provider: &DynProvider, sidecar: &Path) {
         deployer.deploy_at(quoter, &creation).await;
     }
     let arguments = (V3_FACTORY, WETH, me).abi_encode_params();
-    deployer.deploy_at(POSITIONS, &BundledContract::NonfungiblePositionManager.creation(&arguments).expect("code")).await;
+    deployer
+        .deploy_at(POSITIONS, &BundledContract::NonfungiblePositionManager.creation(&arguments).expect("code"))
+        .await;
     deployer.deploy_at(INTERFACE_MULTICALL, &interface_multicall(sidecar)).await;
     deployer.code(MULTICALL3, &BundledContract::Multicall3.code().expect("code")).await;
 

@@ -138,8 +138,9 @@ pub(super) async fn order(
     let reactor = chain.contract(role)?;
     let cosigner = chain.contract(KnownContract::OrderCosigner)?;
     let permit2 = chain.contract(KnownContract::Permit2)?;
-    let ask =
-        SwapQuery::new(world, chain, [request.token_in, request.token_out], request.amount, false).await?.within(request.slippage);
+    let ask = SwapQuery::new(world, chain, [request.token_in, request.token_out], request.amount, false)
+        .await?
+        .within(request.slippage);
     let (token, wanted) = tokens(&ask)?;
     let quoted_at = world.clock.now_millis();
     let (route, snapshot, _) = ask.route(world).await?;
@@ -245,7 +246,12 @@ fn tokens(ask: &SwapQuery<'_>) -> Result<(Address, Address), ToolError> {
 ///
 /// # Errors
 /// `CHAIN_UNSUPPORTED` for a kind of order that has no cosigner.
-fn decay(kind: OrderKind, request: &AuctionRequest<'_>, block_millis: u64, block: u64) -> Result<AuctionTerms, ToolError> {
+fn decay(
+    kind: OrderKind,
+    request: &AuctionRequest<'_>,
+    block_millis: u64,
+    block: u64,
+) -> Result<AuctionTerms, ToolError> {
     let millis = block_millis.max(1);
     match kind {
         OrderKind::Dutch => {
@@ -253,7 +259,8 @@ fn decay(kind: OrderKind, request: &AuctionRequest<'_>, block_millis: u64, block
         }
         OrderKind::DutchV2 => Ok(AuctionTerms::CosignedTimes),
         OrderKind::DutchV3 => {
-            let over = request.ends_in.saturating_sub(STARTS_IN.min(request.ends_in / 2)).saturating_mul(1_000) / millis;
+            let over =
+                request.ends_in.saturating_sub(STARTS_IN.min(request.ends_in / 2)).saturating_mul(1_000) / millis;
             // The cosigner's lead precedes the decay; the curve must end before the order's deadline.
             let over = u16::try_from(over.saturating_sub(LEAD_BLOCKS).max(1)).unwrap_or(u16::MAX);
             Ok(AuctionTerms::CosignedBlocks { over, base_fee: 0, per_gwei: U256::ZERO })

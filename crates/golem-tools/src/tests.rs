@@ -532,8 +532,9 @@ async fn a_quote_is_what_the_quoter_contract_says() {
     let all =
         harness.data(tool, json!({"token_in": "WETH", "token_out": "DAI", "amount": "max", "chain": "ethereum"})).await;
     assert_eq!(all["amount_in"], "4.5");
-    let coin =
-        harness.data(tool, json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"})).await;
+    let coin = harness
+        .data(tool, json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"}))
+        .await;
     assert_eq!((&coin["token_in"], &coin["amount_out"]), (&json!("ETH"), &data["amount_out"]));
 }
 
@@ -569,8 +570,8 @@ async fn what_cannot_be_quoted_is_said_with_its_code() {
     }
     let source = golem_protocols::uniswap::quote::AbsentSource { name: "the Trading API", why: "it is not built in" };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let world =
-        ToolEnvironment::new(clock.clone(), None, harness.world.chains().to_vec(), vec![]).quoting_from(Arc::new(source));
+    let world = ToolEnvironment::new(clock.clone(), None, harness.world.chains().to_vec(), vec![])
+        .quoting_from(Arc::new(source));
     let executor = Executor::new(ExecutorConfig {
         catalog: harness.executor.catalog().clone(),
         world: Arc::new(world),

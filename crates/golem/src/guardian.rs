@@ -76,7 +76,8 @@ impl SafetyGuardian {
         let simulation = chain.run(payload, case.shifts).await?;
         let mut objections = effect_objections(payload, &simulation);
         objections.extend(list_objections(payload, &policy, chain.client.network()));
-        let leaves = simulate::declares_exit(payload.proposal(), &chain.judge_context()) && !allows_more(payload, &simulation);
+        let leaves =
+            simulate::declares_exit(payload.proposal(), &chain.judge_context()) && !allows_more(payload, &simulation);
         let (mut own, mut words) = chain.value(payload).await?;
         if let Some(arrival) = payload.proposal().order.as_ref().and_then(|order| order.arrival.as_ref()) {
             let there = self.chains.iter().find(|one| one.client.chain_id() == arrival.chain_id);

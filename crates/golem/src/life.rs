@@ -302,7 +302,9 @@ impl HealthMonitor {
             until(&*self.clock, due).await;
             due = next_beat(due, every, self.clock.steady_millis());
             let now = self.clock.now_millis();
-            if self.stored_high_water.is_some() && self.memory.life(&*self.clock).await.is_ok_and(|life| life.high_water.is_none()) {
+            if self.stored_high_water.is_some()
+                && self.memory.life(&*self.clock).await.is_ok_and(|life| life.high_water.is_none())
+            {
                 // Another process has reset the high-water mark at the operator's request.
                 self.gauge.forget_high_water();
                 self.stored_high_water = None;

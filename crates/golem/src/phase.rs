@@ -311,8 +311,9 @@ impl PhaseMachine {
     fn asked(&self, reading: &PhaseReading) -> Option<(Phase, PhaseMeasure)> {
         let rows = self.rules.rows.iter().rev();
         rows.filter_map(|row| {
-            let measure =
-                PhaseMeasure::ALL.into_iter().find(|measure| verdict(*measure, row, reading) == MeasureVerdict::Enters)?;
+            let measure = PhaseMeasure::ALL
+                .into_iter()
+                .find(|measure| verdict(*measure, row, reading) == MeasureVerdict::Enters)?;
             Some((row.phase.min(Phase::Survival), measure))
         })
         .next()

@@ -4,7 +4,7 @@
 mod bare;
 mod bridge;
 mod fills;
-mod fuzz;
 mod fixture;
+mod fuzz;
 mod quoter;
 mod random;

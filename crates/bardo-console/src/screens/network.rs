@@ -499,8 +499,11 @@ impl Widget for MarketPanel<'_> {
         }
         list::draw_tables(painter, inner, pools, &pool_columns(inner.width));
         if all.is_empty() {
-            let words =
-                if screen.filter.stands() { "Nothing matches the filter; Esc clears it." } else { "No market data yet." };
+            let words = if screen.filter.stands() {
+                "Nothing matches the filter; Esc clears it."
+            } else {
+                "No market data yet."
+            };
             painter.text(line(inner, 0), inner.x, words, Role::TextDim);
         }
     }

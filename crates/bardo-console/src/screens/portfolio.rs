@@ -563,7 +563,12 @@ impl ScreenView for Portfolio {
         }
     }
 
-    fn receive_reply(&mut self, _count: u32, reply: super::CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+    fn receive_reply(
+        &mut self,
+        _count: u32,
+        reply: super::CommandReply,
+        _known: &ScreenContext<'_>,
+    ) -> Vec<ScreenRequest> {
         super::said(&reply)
     }
 }

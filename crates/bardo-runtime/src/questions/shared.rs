@@ -436,7 +436,9 @@ impl SharedQueue {
 
     /// Row of a request: the stored one if it has not changed, or else a new one with a new nonce.
     fn stored_as(&self, key: &QueueKey, permit_id: PermitId, question: &Question) -> Result<StoredRequest, ShareError> {
-        if let Some(published) = self.published().get(&permit_id).filter(|published| published.stored.question == *question) {
+        if let Some(published) =
+            self.published().get(&permit_id).filter(|published| published.stored.question == *question)
+        {
             return Ok(published.clone());
         }
         let stored = StoredQuestion { nonce: InstanceId::random().to_string(), question: question.clone() };
@@ -556,7 +558,11 @@ impl SharedQueue {
             return Ok(Err(Forgery::Answer));
         };
         // Only the latest stored version of a request: an answer to an earlier version does not apply to it.
-        let published = row.permit_id.parse().ok().and_then(|id: PermitId| self.published().get(&id).map(|published| published.tag));
+        let published = row
+            .permit_id
+            .parse()
+            .ok()
+            .and_then(|id: PermitId| self.published().get(&id).map(|published| published.tag));
         if published != Some(stored.question) {
             return Ok(Err(Forgery::OtherAnswer));
         }
@@ -655,8 +661,9 @@ impl SharedQueue {
         }
         for row in own_in(connection, session)? {
             let published = row.permit_id.parse().ok().and_then(|id: PermitId| self.published().get(&id).cloned());
-            let same =
-                published.is_some_and(|published| row.text == published.text && row.tag.as_deref() == Some(published.tag.as_slice()));
+            let same = published.is_some_and(|published| {
+                row.text == published.text && row.tag.as_deref() == Some(published.tag.as_slice())
+            });
             if !same {
                 rejected.push(of(row, Forgery::OwnQuestion));
             }

@@ -66,7 +66,9 @@ impl WaitingOffers {
             let at = waiting.iter().position(|waiting| waiting.offer.permit_id() == permit_id);
             let at = at.ok_or(OfferError::Over)?;
             match waiting.get(at).map(|waiting| &waiting.offer) {
-                Some(offer) if offer.preview().permit.simulation_hash == simulation_hash => Ok(waiting.remove(at).offer),
+                Some(offer) if offer.preview().permit.simulation_hash == simulation_hash => {
+                    Ok(waiting.remove(at).offer)
+                }
                 _ => Err(OfferError::Changed),
             }
         })
@@ -82,7 +84,9 @@ impl WaitingOffers {
 
     /// Reads from the offer of this permit; `None` if there is none.
     fn with_offer<T>(&self, permit_id: PermitId, of: impl FnOnce(&Offer) -> T) -> Option<T> {
-        self.with(|waiting| waiting.iter().map(|waiting| &waiting.offer).find(|offer| offer.permit_id() == permit_id).map(of))
+        self.with(|waiting| {
+            waiting.iter().map(|waiting| &waiting.offer).find(|offer| offer.permit_id() == permit_id).map(of)
+        })
     }
 
     /// True if an offer is held under this permit.

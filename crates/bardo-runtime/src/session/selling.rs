@@ -122,7 +122,12 @@ enum RequiredSale {
 }
 
 /// Treatment of holdings that a stop requires. `decided`: id of the stop that the operator set by approving a sale.
-fn required_sale(found: &ActiveStop, halts_as: &SafeText, decided: Option<&SafeText>, money: MoneyKind) -> RequiredSale {
+fn required_sale(
+    found: &ActiveStop,
+    halts_as: &SafeText,
+    decided: Option<&SafeText>,
+    money: MoneyKind,
+) -> RequiredSale {
     let ActiveStop::Stop(stop) = found else { return RequiredSale::Nothing };
     match stop.level {
         StopLevel::Flatten if decided == Some(&stop.id) => RequiredSale::Sell,

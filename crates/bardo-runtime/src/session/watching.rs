@@ -248,7 +248,9 @@ impl PaperSeen {
     /// Waits until balances differ from those that were read: paper mode was entered or left, or a paper balance
     /// changed.
     async fn moved(&mut self, session: &SessionState) {
-        let Some((paper, queue)) = session.sources.paper.as_ref().and_then(|paper| Some((paper, paper.approval_queue()?))) else {
+        let Some((paper, queue)) =
+            session.sources.paper.as_ref().and_then(|paper| Some((paper, paper.approval_queue()?)))
+        else {
             return std::future::pending().await;
         };
         loop {
@@ -362,7 +364,8 @@ impl SessionState {
     fn emit_limits(&self, watched: &mut ReportedState, snapshot: &SessionSnapshot) {
         let Some(limits) = &snapshot.limits else { return };
         let now = LimitsChanged { policy: snapshot.policy.clone(), limits: limits.clone() };
-        let settled = |(at, reported): &(u64, LimitsChanged)| *reported == now || snapshot.at < at.saturating_add(LIMITS_EVERY);
+        let settled =
+            |(at, reported): &(u64, LimitsChanged)| *reported == now || snapshot.at < at.saturating_add(LIMITS_EVERY);
         if watched.limits.as_ref().is_some_and(settled) {
             return;
         }

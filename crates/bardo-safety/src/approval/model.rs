@@ -309,7 +309,8 @@ fn consent_agrees_with_a_small_model_of_itself() {
         assert_eq!(read(&preview.needs), case.asks(case.shown), "case {number}: {case:#?}");
         let (now, inputs) = case.taken(&policy, &preview.payload, case.now);
         let own = preview.permit.permit_id;
-        let yes = |permit_id, source| Consent::Approved(ActionApproval { permit_id, source, grant: None, earlier: vec![] });
+        let yes =
+            |permit_id, source| Consent::Approved(ActionApproval { permit_id, source, grant: None, earlier: vec![] });
         let given = match case.given {
             "a yes" => yes(own, ApprovalSource::Operator),
             "a yes to another" => yes(PermitId::random(), ApprovalSource::Operator),

@@ -182,7 +182,12 @@ fn allowance(
 }
 
 /// Checks every deadline of a signed message. Until its last deadline, an order is an option that others hold.
-fn signed(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
+fn signed(
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
+    context: &PolicyContext<'_>,
+    violations: &mut Vec<Violation>,
+) {
     let inside = payload.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| (&slot.message, "a permit")));
     let order = payload.order().map(|order| (&order.message, "an order"));
     for (message, what) in inside.chain(order) {

@@ -148,7 +148,8 @@ fn signatures_fill_their_places_as_the_official_contract_accepted_them() {
         let mut leg = leg(Address::repeat_byte(7), U256::from(5), blank.into(), 100_000);
         leg.slots = vec![SignatureSlot { offset, message: message.clone() }];
         let account = LocalAccount::locked(key.address());
-        let payload = account.prepare_payload(proposal(key.address(), chain_id, vec![leg]), &context(chain_id)).unwrap();
+        let payload =
+            account.prepare_payload(proposal(key.address(), chain_id, vec![leg]), &context(chain_id)).unwrap();
         let signed = key.sign(&to_sign(payload, 9)).unwrap();
         let transaction = signed.transaction();
         assert_eq!(transaction.input().as_ref(), whole, "{}", text("id"));

@@ -294,8 +294,9 @@ fn seen(
 fn contradiction(status: OrderStatus, service_answers: Option<&ServiceReport>) -> Option<String> {
     let service_answers = service_answers?.status;
     let ended = matches!(service_answers, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
-    (ended && !status.is_final())
-        .then(|| format!("the service reports it as {}, but the chain does not: the chain counts", service_answers.word()))
+    (ended && !status.is_final()).then(|| {
+        format!("the service reports it as {}, but the chain does not: the chain counts", service_answers.word())
+    })
 }
 
 fn card(
@@ -324,8 +325,10 @@ fn card(
         filler,
     };
     let deadline: u64 = order.info().deadline.saturating_to();
-    let bid_fee =
-        service_answers.and_then(|service_answers| service_answers.best_bid.as_ref()).and_then(|bid| fee_for(drawn, bid.output)).unwrap_or(0);
+    let bid_fee = service_answers
+        .and_then(|service_answers| service_answers.best_bid.as_ref())
+        .and_then(|bid| fee_for(drawn, bid.output))
+        .unwrap_or(0);
     let (number, timestamp, priority_fee) = match &state.fill {
         Some(fill) => (fill.number, fill.timestamp, fill.priority_fee),
         None => (state.number, state.timestamp, bid_fee),

@@ -281,7 +281,11 @@ fn seen(
     let chosen = match delivery.map(|one| one.filler) {
         Some(filler) => {
             let by_them = |bid: &&RelayerBid| bid.relayer == filler;
-            service_answers.iter().filter(by_them).find(|bid| bid.chosen).or_else(|| service_answers.iter().find(by_them))
+            service_answers
+                .iter()
+                .filter(by_them)
+                .find(|bid| bid.chosen)
+                .or_else(|| service_answers.iter().find(by_them))
         }
         None => service_answers.iter().find(|bid| bid.chosen),
     };

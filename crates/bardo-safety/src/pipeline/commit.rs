@@ -511,7 +511,14 @@ impl Pipeline {
         Ok(gated)
     }
 
-    pub(super) fn emit_leg(&self, payload: &SigningPayload, leg: usize, hash: B256, state: TxState, block: Option<u64>) {
+    pub(super) fn emit_leg(
+        &self,
+        payload: &SigningPayload,
+        leg: usize,
+        hash: B256,
+        state: TxState,
+        block: Option<u64>,
+    ) {
         let update = TxUpdate {
             chain_id: payload.proposal().chain_id,
             hash,

@@ -234,7 +234,8 @@ impl Pipeline {
         let refuse = |why: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ValidationFailed, why);
         let payload = account.prepare_payload(proposal.clone(), &context).map_err(|error| refuse(&error))?;
         // The account must build exactly the proposed payload, for itself, with the given fees.
-        if payload.proposal() != proposal || payload.account() != account.address() || payload.kind() != account.kind() {
+        if payload.proposal() != proposal || payload.account() != account.address() || payload.kind() != account.kind()
+        {
             return Err(refuse(&"the account prepared something other than the proposal"));
         }
         if payload.fees() != fees {

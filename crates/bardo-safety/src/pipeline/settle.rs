@@ -472,8 +472,8 @@ fn actual_outcome(proposal: &Proposal, truth: &OnchainOutcome, legs: &[LegReport
     let received = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account).map(|inflow| {
         let moved = truth.moves.iter().find(|moved| moved.token == inflow.token.id);
         let amount_in = moved.map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
-        let amount =
-            TokenAmount::new(amount_in, inflow.token.decimals).map_or_else(|_| amount_in.to_string(), |amount_in| amount_in.to_string());
+        let amount = TokenAmount::new(amount_in, inflow.token.decimals)
+            .map_or_else(|_| amount_in.to_string(), |amount_in| amount_in.to_string());
         format!("{amount} {}", inflow.token.symbol)
     });
     let received = received.collect::<Vec<_>>().join(" and ");

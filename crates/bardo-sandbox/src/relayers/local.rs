@@ -36,7 +36,8 @@ impl IntentGateway for LocalRelayers {
     }
 
     fn quote<'a>(&'a self, request: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
-        let (relayers, background_actors, request) = (self.relayers.clone(), self.background_actors.clone(), request.clone());
+        let (relayers, background_actors, request) =
+            (self.relayers.clone(), self.background_actors.clone(), request.clone());
         Box::pin(async move {
             let asked =
                 self.devnet.run(move |chain| relayers.quote(chain, &background_actors.prices(chain), &request)).await;

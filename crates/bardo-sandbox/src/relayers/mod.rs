@@ -214,7 +214,12 @@ impl Relayers {
     ///
     /// # Errors
     /// [`RelayError::Chain`] for a chain that is not the devnet's.
-    pub fn quote(&self, chain: &Chain, prices: &AssetPrices, request: &BidRequest) -> Result<Vec<RelayerBid>, RelayError> {
+    pub fn quote(
+        &self,
+        chain: &Chain,
+        prices: &AssetPrices,
+        request: &BidRequest,
+    ) -> Result<Vec<RelayerBid>, RelayError> {
         Ok(self.bids(chain, prices, request, None)?.into_iter().map(|(_, bid)| bid).collect())
     }
 

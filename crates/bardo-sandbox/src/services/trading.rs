@@ -232,7 +232,8 @@ async fn permit(access: &ChainAccess<'_>, asked: &ClaimRequest, amount: U256, no
     if asked.token_in.is_zero() {
         return Ok(Value::Null);
     }
-    let (permit2, router) = (access.contract(KnownContract::Permit2)?, access.contract(KnownContract::UniversalRouter)?);
+    let (permit2, router) =
+        (access.contract(KnownContract::Permit2)?, access.contract(KnownContract::UniversalRouter)?);
     let mut calls = CallBatch::default();
     let (owner, token) = (asked.swapper, asked.token_in);
     let standing = calls.push(permit2, &Permit2::allowanceCall { owner, token, spender: router });

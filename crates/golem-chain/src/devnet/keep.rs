@@ -181,7 +181,8 @@ fn write_both(checkpoint: &Path, log_path: &Path, chain: &Chain) -> Result<File,
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let packed = encoder.write_all(&chain.to_image()).and_then(|()| encoder.finish()).map_err(failed(checkpoint))?;
     let digest = keccak256(&packed);
-    private::replace(checkpoint, &[CHECKPOINT_MAGIC, digest.as_slice(), &packed].concat()).map_err(failed(checkpoint))?;
+    private::replace(checkpoint, &[CHECKPOINT_MAGIC, digest.as_slice(), &packed].concat())
+        .map_err(failed(checkpoint))?;
     private::replace(log_path, &[LOG_MAGIC, digest.as_slice()].concat()).map_err(failed(log_path))?;
     regular_file::open_with(private::file().append(true), log_path).map_err(failed(log_path))
 }

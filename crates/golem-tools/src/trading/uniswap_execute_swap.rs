@@ -582,7 +582,8 @@ fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> 
     };
     let symbol = &plan.token_out.symbol;
     let order = plan.auction.as_ref().map(|order| order.hash);
-    let explanation = orders::swapped(&committed.state, main.map(|leg| leg.hash), order, &format!("{amount_out} {symbol}"));
+    let explanation =
+        orders::swapped(&committed.state, main.map(|leg| leg.hash), order, &format!("{amount_out} {symbol}"));
     let by_auction = plan.auction.as_ref().map(|order| order.kind.name());
     let (explanation, way) = match (&plan.auction, committed.order.as_deref()) {
         (Some(order), Some(record)) => {

@@ -323,11 +323,17 @@ async fn least(
         ToolError::new(ErrorCode::RoutingInsufficientLiquidity, what)
             .suggest("Try another amount: fillers skip amounts below their gas cost and above their balance.")
     })?;
-    let reference =
-        match fair_output([source, destination], [request.token_in, request.token_out], asked, token_out.decimals).await {
-            Some(fair) => reference.min(fair),
-            None => reference,
-        };
+    let reference = match fair_output(
+        [source, destination],
+        [request.token_in, request.token_out],
+        asked,
+        token_out.decimals,
+    )
+    .await
+    {
+        Some(fair) => reference.min(fair),
+        None => reference,
+    };
     // A relayer delivers exactly the ordered amount, so the minimum is also the expected output; the margin is the
     // filler's.
     Ok((world.intent_margin.minimum_out(reference), bids))

@@ -113,7 +113,10 @@ impl WriteTool for CancelOrder {
         let call = Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: U256::from(1) << bit };
         let call = (record.message.verifier(), call.abi_encode().into(), APPROVAL_GAS);
         let expected = format!("order {} can no longer be filled", record.hash);
-        Ok((cancellation_proposal(context, &record, ProposalIntent::CancelOrder, call, &expected), record.hash.to_string()))
+        Ok((
+            cancellation_proposal(context, &record, ProposalIntent::CancelOrder, call, &expected),
+            record.hash.to_string(),
+        ))
     }
 
     fn output(

@@ -214,7 +214,10 @@ fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
         };
         CommandReply::Reply(Box::new(reply))
     };
-    assert!(calls(&trade.receive_reply(quotes[0].0, answer("0.2"), &world.known())).is_empty(), "too soon after the last");
+    assert!(
+        calls(&trade.receive_reply(quotes[0].0, answer("0.2"), &world.known())).is_empty(),
+        "too soon after the last"
+    );
     let wake = trade.wakes_at().unwrap();
     assert!(wake > world.now && wake <= world.now + 1_000);
     world.now = wake;
@@ -280,7 +283,10 @@ fn the_quotes_of_a_form_are_left_out_of_the_activity_and_its_preview_is_not() {
     let (mut trade, requests) = swap_typed(&world);
     let quote = calls(&requests)[0].0;
     let (first, second) = (CallId::new(5), CallId::new(6));
-    assert_eq!(trade.receive_reply(quote, CommandReply::Began(first), &world.known()), [ScreenRequest::SetAside(first)]);
+    assert_eq!(
+        trade.receive_reply(quote, CommandReply::Began(first), &world.known()),
+        [ScreenRequest::SetAside(first)]
+    );
     let asked = calls(&typed(&mut trade, &world, "\n"));
     let preview = asked.iter().find(|call| call.1.contains("execute")).unwrap().0;
     assert!(trade.receive_reply(preview, CommandReply::Began(second), &world.known()).is_empty());

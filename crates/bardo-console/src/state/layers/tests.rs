@@ -312,7 +312,8 @@ fn q_goes_back_as_long_as_there_is_anything_to_go_back_from_and_then_leaves() {
 #[test]
 fn ctrl_c_clears_what_is_typed_then_closes_what_takes_it_and_asks_only_at_the_base() {
     let quits = |state: &State| matches!(state.display.layers.last(), Some(Layer::Quit { .. }));
-    let typing = |state: &State| state.display.screens.get(state.display.screen).is_some_and(|view| view.accepts_text());
+    let typing =
+        |state: &State| state.display.screens.get(state.display.screen).is_some_and(|view| view.accepts_text());
     let mut state = console();
     for key in [Key::char('3'), Key::char('/'), Key::char('x'), control('c')] {
         assert!(press(&mut state, key).is_empty());

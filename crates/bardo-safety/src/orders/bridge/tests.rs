@@ -38,7 +38,11 @@ fn told_with(
         locked: Some(place()),
         repaid: Some(place()),
         refunded: None,
-        delivery: received.map(|(filler, received)| DeliveryEvent { place: place(), filler, received: received.map(U256::from) }),
+        delivery: received.map(|(filler, received)| DeliveryEvent {
+            place: place(),
+            filler,
+            received: received.map(U256::from),
+        }),
         read_error,
         refund_from: None,
     };

@@ -94,7 +94,8 @@ mod tests {
         let reported: Vec<_> = page[start..].lines().skip(2).map_while(row).collect();
         let code: Vec<_> =
             TABLE.iter().map(|(found, step, halted)| [found.as_str(), step.as_str(), halted.as_str()]).collect();
-        let reported: Vec<_> = reported.iter().map(|cells| [cells[0].as_str(), cells[2].as_str(), cells[3].as_str()]).collect();
+        let reported: Vec<_> =
+            reported.iter().map(|cells| [cells[0].as_str(), cells[2].as_str(), cells[3].as_str()]).collect();
         assert_eq!(reported, code);
     }
 }

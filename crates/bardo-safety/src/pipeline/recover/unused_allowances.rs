@@ -78,7 +78,9 @@ impl Pipeline {
             let answer = provider.call(request).block(block).await.map_err(|error| unknown_state(error.into()))?;
             let amount = match one.inside {
                 None => Erc20::allowanceCall::abi_decode_returns(&answer).ok(),
-                Some(_) => Permit2::allowanceCall::abi_decode_returns(&answer).ok().map(|reported| reported.amount.to()),
+                Some(_) => {
+                    Permit2::allowanceCall::abi_decode_returns(&answer).ok().map(|reported| reported.amount.to())
+                }
             };
             let unreadable = || {
                 PipelineRefusal::new(ErrorCode::ChainInconsistent, format_args!("{to} does not return an allowance"))
@@ -260,7 +262,8 @@ mod tests {
         ];
         for (what, plans, order, stands) in cases {
             let (_folder, store) = ledger(plans, order).await;
-            let found: Vec<_> = store.read(abandoned_allowances).unwrap().into_iter().map(|one| (one.token, one.spender)).collect();
+            let found: Vec<_> =
+                store.read(abandoned_allowances).unwrap().into_iter().map(|one| (one.token, one.spender)).collect();
             let expected = if stands { vec![(TOKEN, SPENDER)] } else { vec![] };
             assert_eq!(found, expected, "{what}");
         }

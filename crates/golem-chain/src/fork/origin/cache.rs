@@ -21,9 +21,7 @@ use alloy::{
 use revm::state::{AccountInfo, Bytecode};
 
 use super::super::pinned::PinnedData;
-use crate::devnet::{
-    bytes::{ByteReader, ByteWriter, BytesError},
-};
+use crate::devnet::bytes::{ByteReader, ByteWriter, BytesError};
 use bardo_base::{private, regular_file};
 
 /// First bytes of a cache file, including the format version.

@@ -50,8 +50,12 @@ fn of_kind(order: &UniswapXOrder) -> Value {
         }
         UniswapXOrder::DutchV2(order) => {
             let cosigner = &order.cosignerData;
-            let mut told =
-                exclusive(cosigner.decayStartTime, cosigner.decayEndTime, cosigner.exclusiveFiller, cosigner.exclusivityOverrideBps);
+            let mut told = exclusive(
+                cosigner.decayStartTime,
+                cosigner.decayEndTime,
+                cosigner.exclusiveFiller,
+                cosigner.exclusivityOverrideBps,
+            );
             told.insert("cosigner".to_owned(), json!(order.cosigner));
             told.insert("input".to_owned(), input(&order.baseInput));
             told.insert("outputs".to_owned(), order.baseOutputs.iter().map(output).collect());

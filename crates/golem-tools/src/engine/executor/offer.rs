@@ -93,8 +93,9 @@ impl Executor {
         let (decision, received) = oneshot::channel();
         let call_id = *call.call_id.get_or_insert_with(|| self.new_call_id());
         let executor = self.clone();
-        let running =
-            tokio::spawn(async move { executor.call_holding(call, Some(OfferReceiver { shown, decision: received })).await });
+        let running = tokio::spawn(async move {
+            executor.call_holding(call, Some(OfferReceiver { shown, decision: received })).await
+        });
         match seen.await {
             Ok(preview) => PreviewResult::Held(Box::new(Offer { call_id, preview, decision, running })),
             Err(_) => PreviewResult::Over(Box::new(ended(call_id, running).await)),

@@ -596,7 +596,8 @@ impl WriteTask {
                 }
                 let reason = decided.reason().map(SafeText::as_str).unwrap_or_default();
                 let message = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-                let error = ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator rejected it{message}"));
+                let error =
+                    ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator rejected it{message}"));
                 Err(rejected(error))
             }
             Decision::Lapsed => {

@@ -319,7 +319,8 @@ impl ModelBrain {
     fn remember(&mut self, asked: &ModelToolCall, response: &Value) {
         let short = |value: &Value| value.as_str().map(|text| SafeText::clean(text, DEED));
         let params: Value = serde_json::from_str(&asked.arguments).unwrap_or_default();
-        let failure = [&response["error"]["message"], &response["explanation"], &response["refused"]].into_iter().find_map(short);
+        let failure =
+            [&response["error"]["message"], &response["explanation"], &response["refused"]].into_iter().find_map(short);
         self.done.push_back(json!({
             "tick": self.ticks, "tool": short(&json!(asked.tool)), "kind": short(&params["kind"]),
             "query": short(&params["query"]), "permit_id": response["data"]["permit_id"], "status": response["status"],
