@@ -47,7 +47,7 @@ impl CallDetails {
     /// Details of the call as JSON.
     pub fn json(&self, feed: &Feed) -> String {
         let call = feed.call(self.call_id);
-        let told = json!({
+        let details = json!({
             "call_id": self.call_id,
             "tool": call.map(CallSeen::tool),
             "params": call.and_then(|call| call.start.as_ref()).map(|start| start.params.value()),
@@ -60,7 +60,7 @@ impl CallDetails {
             "verified": call.and_then(|call| call.verified.as_ref()),
             "trail": self.audit_rows,
         });
-        serde_json::to_string_pretty(&told).unwrap_or_default()
+        serde_json::to_string_pretty(&details).unwrap_or_default()
     }
 }
 

@@ -93,7 +93,7 @@ impl Widget for AnswerPanel<'_> {
             (_, true) => vec![Row::new("▸ checking…", Role::Chart)],
             (Some(preview), false) => answer_rows(&preview.response, now, screen.is_held(known)),
             // Execution without a card still shows its state, so that it is not started twice by mistake.
-            (None, false) if screen.deed.is_some() => match &screen.deed_response {
+            (None, false) if screen.execution.is_some() => match &screen.execution_response {
                 Some(response) => answer_rows(response, now, false),
                 None => vec![Row::new("▸ approved; waiting for its status", Role::Chart)],
             },
