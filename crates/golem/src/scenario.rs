@@ -426,8 +426,8 @@ mod tests {
         let scenario = parse("x", text).unwrap();
         let outcome = |status, code| ToolResponse::failed(CallId::new(1), status, ToolError::new(code, "no"));
         let beat = &scenario.steps[0];
-        assert_eq!(beat.missed(&came(CallStatus::Blocked, ErrorCode::Halted)), None);
-        assert_eq!(beat.missed(&came(CallStatus::Error, ErrorCode::ToolUnknown)), None);
+        assert_eq!(beat.missed(&outcome(CallStatus::Blocked, ErrorCode::Halted)), None);
+        assert_eq!(beat.missed(&outcome(CallStatus::Error, ErrorCode::ToolUnknown)), None);
         let missed = beat.missed(&came(CallStatus::Error, ErrorCode::Halted)).unwrap();
         assert_eq!(missed, "expected blocked or TOOL_UNKNOWN, found error HALTED (no)");
         let says = |words: &str| parse("x", &format!("{text}says = \"{words}\"\n")).unwrap().steps.remove(0);

@@ -50,13 +50,13 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         AuditKind::ActionReserved => format!("{} counted as spent for {}", dollars("spend"), text("expected_outcome")),
         AuditKind::ActionSettled => format!("{}, {} spent", text("state"), dollars("spent")),
         AuditKind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
-        AuditKind::ActionVerified => format!("chain disagrees ✕{}", said("mismatches")),
+        AuditKind::ActionVerified => format!("chain disagrees ✕{}", value_of("mismatches")),
         AuditKind::ApprovalRequested if text("passes_by_itself") == "true" => {
             format!("you were asked; it goes ahead unless you refuse: {}", text("asked"))
         }
         AuditKind::ApprovalRequested => format!("you were asked: {}", text("asked")),
         AuditKind::ApprovalResolved => {
-            format!("{}{}", answered(&text("outcome"), &text("amount")), said("reason"))
+            format!("{}{}", answered(&text("outcome"), &text("amount")), value_of("reason"))
         }
         AuditKind::TxSigned => {
             let by = text("by").replace('_', " ");
@@ -72,12 +72,12 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             let agrees = if text("matched") == "false" { "; not as declared ✕" } else { "" };
             format!("order {}: {}{agrees}", text("status").replace('_', " "), short_words(&text("actual_outcome")))
         }
-        AuditKind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), said("reason")),
+        AuditKind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), value_of("reason")),
         AuditKind::HaltLowered => format!("stop ladder lowered to {} by {}", none_or(&text("level")), text("by")),
-        AuditKind::KeysRevoked => format!("the Golem's session keys were revoked by {}{}", text("by"), said("reason")),
+        AuditKind::KeysRevoked => format!("the Golem's session keys were revoked by {}{}", text("by"), value_of("reason")),
         AuditKind::PolicyAdopted => format!("policy {} in force", text("name")),
         AuditKind::PolicyTightened | AuditKind::PolicyAccepted => {
-            format!("policy {} changed{}", text("name"), said("changes"))
+            format!("policy {} changed{}", text("name"), value_of("changes"))
         }
         AuditKind::PolicyRefused => format!("a looser policy was refused by {}", text("by")),
         AuditKind::BreakerReset => format!("failure breaker closed by {}", text("by")),
@@ -102,7 +102,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         }
         AuditKind::HighWaterReset => format!("high-water marks of {} reset by {}", text("account"), text("by")),
         AuditKind::LiquidationPlanned => format!("sale of holdings planned, by {}: {}", text("by"), text("holdings")),
-        AuditKind::LiquidationEnded => format!("sale of {} ended{}", text("holding"), said("told")),
+        AuditKind::LiquidationEnded => format!("sale of {} ended{}", text("holding"), value_of("told")),
         AuditKind::AccountReconciled => format!(
             "{} continues at the chain's nonce {} instead of {}, by {}",
             text("account"),

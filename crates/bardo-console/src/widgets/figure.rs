@@ -260,20 +260,20 @@ mod tests {
     fn a_sentence_has_figures_one_can_read_and_says_what_it_left_out() {
         let text = |sentence| readable(sentence, 6);
         assert_eq!(
-            told("Swap 0.36 WETH for >= 153.580596776546714146 UNI"),
+            text("Swap 0.36 WETH for >= 153.580596776546714146 UNI"),
             "Swap 0.36 WETH for at least 153.580596… UNI"
         );
         // Dollars are rounded to the nearest cent, half a cent up, also across a thousand.
-        assert_eq!(told("$1,462.756983 is above $1,000.00 (x)"), "$1,462.76 is above $1,000.00 (x)");
-        assert_eq!(told("$1,462.754999 and $999.995, $1,999.999"), "$1,462.75 and $1000.00, $2,000.00");
-        assert_eq!(told("100 USDC -> >= 98.22105 USDC."), "100 USDC → at least 98.22105 USDC.");
-        assert_eq!(told("0.000000000000123456789 WETH"), "0.0000000000001234… WETH");
-        assert_eq!(told("1.5000000000 X"), "1.500000 X");
+        assert_eq!(text("$1,462.756983 is above $1,000.00 (x)"), "$1,462.76 is above $1,000.00 (x)");
+        assert_eq!(text("$1,462.754999 and $999.995, $1,999.999"), "$1,462.75 and $1000.00, $2,000.00");
+        assert_eq!(text("100 USDC -> >= 98.22105 USDC."), "100 USDC → at least 98.22105 USDC.");
+        assert_eq!(text("0.000000000000123456789 WETH"), "0.0000000000001234… WETH");
+        assert_eq!(text("1.5000000000 X"), "1.500000 X");
         // Hashes, versions, names and addresses are not figures and stay unchanged.
         for same in
             ["0x1b68F3D91f6f8B3D817b", "V2.1234567890", "block #12.3456789", "3.", "1.2.3456789012", "", "no figure"]
         {
-            assert_eq!(told(same), same);
+            assert_eq!(text(same), same);
         }
     }
 

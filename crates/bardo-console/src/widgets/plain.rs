@@ -118,7 +118,7 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
         Value::String(text) => SafeText::clean(text, 400),
         other => SafeText::clean(&other.to_string(), 80),
     };
-    fields.iter().take(MAX_FIELDS).map(|(name, value)| (word(name), said(name, value))).collect()
+    fields.iter().take(MAX_FIELDS).map(|(name, value)| (word(name), shown(name, value))).collect()
 }
 
 /// Display name of a tool: `get_balances` becomes "Balances".

@@ -113,7 +113,7 @@ pub fn queued_at(
     let questions = pending.iter().map(|request| {
         let proposal = request.preview.payload.proposal();
         let network = networks.iter().find(|network| network.chain_id == proposal.chain_id);
-        let asked = view_model(request, network, 0, paper, told(&proposal.golem_id));
+        let asked = view_model(request, network, 0, paper, context_of(&proposal.golem_id));
         Question { needs_password: queue.needs_proof(), ..asked }
     });
     questions.collect()

@@ -40,8 +40,8 @@ impl SnapshotReader {
                 .with_to(oracle)
                 .with_input(GasPriceOracle::getL1FeeCall { data: data.into() }.abi_encode());
             let answer = self.client.agreed().call(request).block(block).await;
-            let answer = answer.map_err(|error| untold(&ProviderError::from(error)))?;
-            GasPriceOracle::getL1FeeCall::abi_decode_returns(&answer).map_err(|error| untold(&error))
+            let answer = answer.map_err(|error| read_error(&ProviderError::from(error)))?;
+            GasPriceOracle::getL1FeeCall::abi_decode_returns(&answer).map_err(|error| read_error(&error))
         });
         let fees = futures::future::try_join_all(asked).await?;
         Ok(fees.into_iter().fold(U256::ZERO, U256::saturating_add).saturating_mul(U256::from(MARGIN)))

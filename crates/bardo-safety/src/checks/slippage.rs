@@ -263,7 +263,7 @@ pub fn fair(values: &ActionValues, leaves: bool, most: BasisPoints) -> Result<Fa
             "an amount whose value is known",
         ))
     };
-    let by_all = values.exchange().map_err(|error| untold(&error))?;
+    let by_all = values.exchange().map_err(|error| read_error(&error))?;
     let least = at_least(by_all.given, most).map_err(|error| untold(&error))?;
     if by_all.received >= least {
         // A feed that outvotes the only other pool may itself be wrong. Far below that pool, the operator decides.

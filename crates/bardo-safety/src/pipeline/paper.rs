@@ -83,8 +83,8 @@ impl Pipeline {
         let proposal = payload.proposal();
         let inputs = Arc::new(assessment.inputs.clone());
         let read_error = |doubt: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::SafetyPriceUnknown, doubt);
-        let values = inputs.values.as_ref().map_err(|doubt| untold(doubt))?;
-        let counted = inputs.counted().map_err(|doubt| untold(&doubt))?;
+        let values = inputs.values.as_ref().map_err(|doubt| read_error(doubt))?;
+        let counted = inputs.counted().map_err(|doubt| read_error(&doubt))?;
         // A real action reserves the worst gas cost and later counts the actual one. Here the simulated cost counts.
         let gas = inputs.simulation.as_ref().and_then(|one| gas_usd(&assessment.view.spreads, gas_of(one, assessment)));
         let used_gas = |gas: Usd| counted.checked_sub(values.gas).ok()?.checked_add(gas).ok();

@@ -509,7 +509,7 @@ pub(super) async fn cost_of(reader: &SnapshotReader, legs: &[LegReport]) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::recover::tests::status;
+    use crate::pipeline::recover::tests::tx_status;
     use crate::policy_engine::Reservation;
 
     #[test]
@@ -530,7 +530,7 @@ mod tests {
             (dropped, None, EarlierLegs::Main, all),
             (Stage::Sent, None, EarlierLegs::Main, ActionEnd::Unclear),
         ] {
-            let status = standing(state, mined, true);
+            let status = tx_status(state, mined, true);
             assert_eq!(end_of(&status, held, before), expected, "{state} {mined:?} after {before:?}");
         }
     }

@@ -220,7 +220,7 @@ impl Inner {
         let mut failures: Vec<Option<ProviderError>> = vec![None; self.endpoints.len()];
         let mut refused = None;
         for round in 0..self.rules.rounds.max(1) {
-            for (index, endpoint) in self.by_preference().into_iter().filter(|(index, _)| heard(*index)) {
+            for (index, endpoint) in self.by_preference().into_iter().filter(|(index, _)| answered(*index)) {
                 let Some(slot) = failures.get_mut(index) else { continue };
                 if slot.as_ref().is_some_and(is_final) || endpoint.cooling().is_some() || Instant::now() >= deadline {
                     continue;
@@ -363,7 +363,7 @@ impl Inner {
         answered: &(dyn Fn(usize) -> bool + Sync),
     ) -> Vec<(usize, ResponsePacket)> {
         let all = self.endpoints.iter().enumerate();
-        let asked = all.filter(|(index, endpoint)| heard(*index) && endpoint.answers()).map(|(index, endpoint)| {
+        let asked = all.filter(|(index, endpoint)| answered(*index) && endpoint.answers()).map(|(index, endpoint)| {
             let answer = async move {
                 let answer = endpoint.ask(packet.clone()).await.ok()?;
                 let unusable = answer::is_rate_limited(&answer)

@@ -39,7 +39,7 @@ fn receipts_agree(one: &TransactionReceipt, other: &TransactionReceipt) -> bool 
     let key = |receipt: &TransactionReceipt| {
         (receipt.block_hash, receipt.from, receipt.status(), receipt.gas_used, receipt.effective_gas_price)
     };
-    said(one) == said(other)
+    key(one) == key(other)
 }
 
 /// Returns true if an endpoint has the receipt's block on its chain, with the transaction in it.

@@ -379,7 +379,7 @@ fn holdings(known: &ScreenContext<'_>) -> Vec<(String, String, Option<Usd>)> {
             let on = if many && Some(chain.chain_id) != first { format!(" {}", chain.chain) } else { String::new() };
             // Truncated without a mark; screen 4 shows all digits.
             let lines = |places| amount(row.amount, places).trim_end_matches('…').to_owned();
-            let held = [4, 2].into_iter().map(lines).find(|lines| width(lines) <= 9).unwrap_or_else(|| told(0));
+            let held = [4, 2].into_iter().map(lines).find(|lines| width(lines) <= 9).unwrap_or_else(|| lines(0));
             rows.push((format!("{}{on}", row.symbol), held, row.value));
         }
     }

@@ -388,7 +388,7 @@ fn a_chain_that_does_not_answer_is_found_and_a_ledger_that_does_not_is_an_error(
 }
 
 /// A transaction in this state, included with this outcome or not included.
-pub(in super::super) fn standing(state: SendState, mined: Option<bool>, settled: bool) -> TxStatus {
+pub(in super::super) fn tx_status(state: SendState, mined: Option<bool>, settled: bool) -> TxStatus {
     let transaction = TxEip1559 { chain_id: CHAIN, to: ACCOUNT.into(), ..TxEip1559::default() };
     let signed =
         SignedTransaction::new(DevnetAccount::inhabitant("a test").unwrap().sign(transaction).unwrap()).unwrap();
@@ -444,7 +444,7 @@ fn what_is_found_follows_from_the_chain_and_from_how_far_the_plan_was_signed() {
         (SendState::Sent, None, false, swap, Waiting),
         (SendState::Unclear, None, false, swap, Waiting),
     ] {
-        assert_eq!(of_tx_status(&standing(state, mined, settled), last), expected, "{state} {mined:?} {last:?}");
+        assert_eq!(of_tx_status(&tx_status(state, mined, settled), last), expected, "{state} {mined:?} {last:?}");
     }
 }
 

@@ -223,13 +223,13 @@ impl ModelEndpoint {
                 let new = self.style.take(&piece, &mut whole).map_err(|error| failed(&error, sent + bytes))?;
                 let new = redactor.take(&new);
                 if !new.is_empty() {
-                    heard(&new);
+                    on_text(&new);
                 }
             }
         }
         let rest = redactor.end();
         if !rest.is_empty() {
-            heard(&rest);
+            on_text(&rest);
         }
         if !whole.ended {
             return Err(failed(&"the answer ended early", sent + bytes));
