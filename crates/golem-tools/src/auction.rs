@@ -404,16 +404,16 @@ mod tests {
             slippage: BasisPoints::ZERO,
         };
         for kind in [OrderKind::DutchV2, OrderKind::DutchV3] {
-            assert_eq!(settable_start(kind, &wish(10, 5)), Ok(()), "the default says nothing");
+            assert_eq!(settable_start(kind, &request(10, 5)), Ok(()), "the default says nothing");
             for other in [0, 9, 30] {
-                let error = settable_start(kind, &wish(other, 120)).unwrap_err();
+                let error = settable_start(kind, &request(other, 120)).unwrap_err();
                 assert!(error.message().contains("the cosigner of a"), "{error}");
             }
         }
         for (starts_in, ends_in, good) in
             [(0, 1, true), (30, 120, true), (120, 120, false), (121, 120, false), (10, 5, true)]
         {
-            assert_eq!(settable_start(OrderKind::Priority, &wish(starts_in, ends_in)).is_ok(), good);
+            assert_eq!(settable_start(OrderKind::Priority, &request(starts_in, ends_in)).is_ok(), good);
         }
         // Base has two-second blocks: the count covers the requested time, and is at least one.
         assert_eq!([10, 0, 1, 2, 3, 30].map(|seconds| lead_blocks(seconds, 2_000)), [3, 1, 1, 1, 2, 15]);

@@ -428,10 +428,10 @@ mod tests {
         let beat = &scenario.steps[0];
         assert_eq!(beat.missed(&outcome(CallStatus::Blocked, ErrorCode::Halted)), None);
         assert_eq!(beat.missed(&outcome(CallStatus::Error, ErrorCode::ToolUnknown)), None);
-        let missed = beat.missed(&came(CallStatus::Error, ErrorCode::Halted)).unwrap();
+        let missed = beat.missed(&outcome(CallStatus::Error, ErrorCode::Halted)).unwrap();
         assert_eq!(missed, "expected blocked or TOOL_UNKNOWN, found error HALTED (no)");
         let says = |words: &str| parse("x", &format!("{text}says = \"{words}\"\n")).unwrap().steps.remove(0);
-        let blocked = came(CallStatus::Blocked, ErrorCode::Halted);
+        let blocked = outcome(CallStatus::Blocked, ErrorCode::Halted);
         assert_eq!(says("HALTED").missed(&blocked), None);
         assert_eq!(says("approve").missed(&blocked).unwrap(), "expected the answer to contain `approve`");
     }

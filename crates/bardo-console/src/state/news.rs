@@ -82,7 +82,7 @@ impl State {
             }
             SessionNews::Found { ticket: STORY_TICKET, found } => {
                 if let Some(Layer::CallDetails(call_details)) = self.display.layers.last_mut() {
-                    call_details.trail = Some(found);
+                    call_details.audit_rows = Some(found);
                 }
             }
             SessionNews::Found { ticket, found } => return self.receive_reply(ticket, CommandReply::Found(found)),

@@ -218,7 +218,7 @@ fn verified_rows(rows: &mut Vec<Row>, call: &CallSeen) {
 
 /// Entries of the audit log that belong to the call.
 fn trail_rows(rows: &mut Vec<Row>, call_details: &CallDetails) {
-    match call_details.trail.as_deref() {
+    match call_details.audit_rows.as_deref() {
         None => rows.push(Row::new("reading…", Role::TextDim)),
         Some(QueryResult::Audit { entries }) if entries.is_empty() => {
             rows.push(Row::new("no entries: only reservations and decisions are logged", Role::TextDim));

@@ -264,7 +264,7 @@ pub fn fair(values: &ActionValues, leaves: bool, most: BasisPoints) -> Result<Fa
         ))
     };
     let by_all = values.exchange().map_err(|error| read_error(&error))?;
-    let least = at_least(by_all.given, most).map_err(|error| untold(&error))?;
+    let least = at_least(by_all.given, most).map_err(|error| read_error(&error))?;
     if by_all.received >= least {
         // A feed that outvotes the only other pool may itself be wrong. Far below that pool, the operator decides.
         let steep = leaves && sells_below_a_pool(values);
@@ -273,7 +273,7 @@ pub fn fair(values: &ActionValues, leaves: bool, most: BasisPoints) -> Result<Fa
     let (exchange, least) = match values.present.filter(|_| leaves) {
         None => (by_all, least),
         Some(now) => {
-            let least = at_least(now.given, most).map_err(|error| untold(&error))?;
+            let least = at_least(now.given, most).map_err(|error| read_error(&error))?;
             if now.received >= least {
                 let steep = BasisPoints::new(STEEP).ok().and_then(|steep| at_least(by_all.given, steep).ok());
                 return Ok(FairExchange::Now { steep: steep.is_none_or(|least| by_all.received < least) });

@@ -117,7 +117,7 @@ impl Pipeline {
             Err(error) => (None, Some(error)),
         };
         let mut inputs = CheckInputs {
-            phase_request: false,
+            asked: false,
             now_millis: self.inner.clock.now_millis(),
             block_time: fork.next_block().timestamp,
             phase,
@@ -131,7 +131,7 @@ impl Pipeline {
         verdicts.push(slippage::check(payload, &inputs, &self.inner.rules.slippage(phase)));
         verdicts.push(policy_cage::check(payload, &inputs, &view.cage));
         let limits = [Check::SpendingLimit, Check::RateLimit];
-        inputs.phase_request =
+        inputs.asked =
             verdicts.iter().any(|verdict| limits.contains(&verdict.check) && !verdict.asks.is_empty());
         let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
         verdicts.sort_by_key(place);

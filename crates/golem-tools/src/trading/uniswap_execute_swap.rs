@@ -634,9 +634,9 @@ mod tests {
 
     #[test]
     fn a_fill_at_the_least_allowed_has_no_more_slippage_than_allowed() {
-        let claim = |received: u64| shortfall(U256::from(10_000), U256::from(received));
-        assert_eq!([told(10_000), told(9_999), told(9_950), told(0)], [0, 1, 50, 10_000]);
-        assert_eq!([told(10_001), told(10_050)], [-1, -50]);
+        let below = |received: u64| shortfall(U256::from(10_000), U256::from(received));
+        assert_eq!([below(10_000), below(9_999), below(9_950), below(0)], [0, 1, 50, 10_000]);
+        assert_eq!([below(10_001), below(10_050)], [-1, -50]);
         // The minimum output at 50 basis points is itself rounded down.
         let quoted = U256::from(1_234_567_891_u64);
         let least = golem_protocols::uniswap::pool::minimum_out(quoted, 50).unwrap();

@@ -439,7 +439,7 @@ async fn balance(chain: &ConnectedChain, token: Address, owner: Address) -> Resu
 
 fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Output>, ToolError> {
     let record = committed.order.as_deref();
-    let claim = record.map(card);
+    let intent_card = record.map(card);
     let status = orders::status(&committed.state, record);
     let text = |amount: U256| {
         TokenAmount::new(amount, plan.least.decimals()).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
@@ -449,7 +449,7 @@ fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Outpu
         output_amount: text(bid.output),
         estimated_time: format!("{}s", bid.seconds),
     });
-    let remark = claim.as_ref().map(|claim| field(claim, "remark")).unwrap_or_default();
+    let remark = intent_card.as_ref().map(|intent_card| field(intent_card, "remark")).unwrap_or_default();
     let words = match &committed.state {
         CommitState::Placed => format!("Intent {} status: {status}", plan.id),
         CommitState::Simulated => "Would be signed; nothing was signed".to_owned(),
@@ -473,7 +473,7 @@ fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Outpu
         filler_bids: bids.collect(),
         filler_count: plan.bids.len(),
     };
-    let hints = json!({"min_output": plan.least.to_string(), "intent": claim});
+    let hints = json!({"min_output": plan.least.to_string(), "intent": intent_card});
     Ok(ToolReply::new(output, explanation).hint(hints))
 }
 

@@ -436,7 +436,7 @@ impl AgentSession {
             }
         };
         // A preview that was running when the Golem stopped itself was not among the open offers yet.
-        if let Err(error) = self.refuse_if_stopped(offer.preview().simulated.takes_back) {
+        if let Err(error) = self.refuse_if_stopped(offer.preview().simulated.only_revokes) {
             offer.withdraw().await;
             return Err(error);
         }
@@ -572,8 +572,8 @@ impl AgentSession {
     ///
     /// # Errors
     /// `HALTED` for a blocked action.
-    fn refuse_if_stopped(&self, takes_back: bool) -> Result<(), ToolError> {
-        if takes_back || self.asker == ToolCaller::Operator || !self.has_stopped_itself() {
+    fn refuse_if_stopped(&self, only_revokes: bool) -> Result<(), ToolError> {
+        if only_revokes || self.asker == ToolCaller::Operator || !self.has_stopped_itself() {
             return Ok(());
         }
         let error = ToolError::new(ErrorCode::Halted, "you stopped yourself by emergency_halt; nothing was signed");

@@ -358,12 +358,12 @@ async fn nothing_is_recovered_in_the_background_while_nobody_acts() {
     let ledger = ledger();
     begun(&ledger.store, ledger.now()).await;
     ledger.clock.pass(LEAVE_ALONE);
-    let phase_request = Arc::new(AtomicUsize::new(0));
+    let asked = Arc::new(AtomicUsize::new(0));
     // It acts from its fourth call.
-    let counts = Arc::clone(&phase_request);
+    let counts = Arc::clone(&asked);
     ledger.pipeline.keep_recovering(Duration::from_secs(1), move || counts.fetch_add(1, Ordering::SeqCst) >= 3);
     let until = async |times| {
-        while phase_request.load(Ordering::SeqCst) < times {
+        while asked.load(Ordering::SeqCst) < times {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
