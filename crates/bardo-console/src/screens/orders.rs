@@ -388,8 +388,8 @@ impl Widget for OrderDetails<'_> {
                 width: area.width.saturating_sub(4),
                 height: area.height.saturating_sub(2),
             };
-            let rows = HOW.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
-            rows(painter, inner, &wrapped(rows, inner.width.into()));
+            let instructions = HOW.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
+            rows(painter, inner, &wrapped(instructions, inner.width.into()));
         }
     }
 }

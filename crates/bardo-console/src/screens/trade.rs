@@ -17,7 +17,7 @@ use answer::{events_of, permit};
 use quote::is_positive_amount;
 
 use super::form::{FormFields, ToolForm};
-use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, look_at, ticket};
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, copy_explorer_link, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
 use crate::state::feed::CallSeen;

@@ -245,13 +245,13 @@ impl State {
 
     /// Seeks a recording by [`SCRUB_PERCENT`] in either direction, but at least by one event.
     fn scrub(&self, on: bool) -> Vec<Effect> {
-        let Some(ReplayState { failure, of, .. }) = self.session.replay else { return Vec::new() };
+        let Some(ReplayState { told, of, .. }) = self.session.replay else { return Vec::new() };
         let place = |percent: u8| of.saturating_mul(u64::from(percent)) / 100;
-        let now = u8::try_from(failure.saturating_mul(100) / of.max(1)).unwrap_or(100).min(100);
+        let now = u8::try_from(told.saturating_mul(100) / of.max(1)).unwrap_or(100).min(100);
         let percent = match on {
-            true => (now.saturating_add(SCRUB_PERCENT)..=100).find(|percent| place(*percent) > failure).unwrap_or(100),
+            true => (now.saturating_add(SCRUB_PERCENT)..=100).find(|percent| place(*percent) > told).unwrap_or(100),
             false => {
-                (0..=now.saturating_sub(SCRUB_PERCENT)).rev().find(|percent| place(*percent) < failure).unwrap_or(0)
+                (0..=now.saturating_sub(SCRUB_PERCENT)).rev().find(|percent| place(*percent) < told).unwrap_or(0)
             }
         };
         vec![self.send(SessionCommand::Replay(ReplayControl::Seek { percent }))]

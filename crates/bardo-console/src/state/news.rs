@@ -87,8 +87,8 @@ impl State {
             }
             SessionNews::Found { ticket, found } => return self.receive_reply(ticket, CommandReply::Found(found)),
             SessionNews::CommandResult { done, words } => {
-                if let (false, Some(Layer::Hold { told, .. })) = (done, self.display.layers.last_mut()) {
-                    *told = Some(words.clone());
+                if let (false, Some(Layer::Hold { failure, .. })) = (done, self.display.layers.last_mut()) {
+                    *failure = Some(words.clone());
                 }
                 let mark = if done { "" } else { "not done: " };
                 self.show_notice(&format!("{mark}{words}"));

@@ -45,11 +45,11 @@ impl Widget for BootView<'_> {
             Some(MoneyKind::Paper) => ("Connecting to the network.", "On paper: nothing is signed."),
             Some(MoneyKind::Replay) => ("Opening the recording.", "A recording, not live."),
         };
-        let rows = vec![Row::new(begins, Role::TextStrong), Row::new(costs, Role::TextDim)];
-        let rows = wrapped(rows, usize::from(body.width));
-        let lines = u16::try_from(rows.len()).unwrap_or(2);
+        let notice = vec![Row::new(begins, Role::TextStrong), Row::new(costs, Role::TextDim)];
+        let notice = wrapped(notice, usize::from(body.width));
+        let lines = u16::try_from(notice.len()).unwrap_or(2);
         let words = Rect { y: body.y + 1.min(body.height), height: body.height.saturating_sub(1).min(lines), ..body };
-        rows(painter, words, &rows);
+        rows(painter, words, &notice);
         let above = (lines + 2).min(body.height);
         let list = Rect { y: body.y + above, height: body.height - above, ..body };
         let room = usize::from(list.height).saturating_sub(usize::from(page.fault.is_some()));

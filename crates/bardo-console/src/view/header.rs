@@ -109,7 +109,7 @@ fn groups(state: &State) -> Vec<Group> {
     let beside = width(&running.0);
     if let Some(now) = &state.session.replay {
         groups.push(Group { rank: 1, pieces: vec![replayed(now)] });
-        let (played, of) = (grouped(&now.parts.to_string()), grouped(&now.of.to_string()));
+        let (played, of) = (grouped(&now.told.to_string()), grouped(&now.of.to_string()));
         let words = format!("{} %  {played} of {of}", grouped(&now.speed_percent.to_string()));
         groups.push(Group { rank: 3, pieces: vec![(words, Role::Text)] });
     }
@@ -207,7 +207,7 @@ fn running(state: &State) -> StyledText {
 /// State of a recording, as mark and word.
 fn replayed(now: &ReplayState) -> StyledText {
     match now {
-        ReplayState { parts, of, .. } if parts >= of => ("■ AT ITS END".to_owned(), Role::Text),
+        ReplayState { told, of, .. } if told >= of => ("■ AT ITS END".to_owned(), Role::Text),
         ReplayState { paused: true, .. } => ("■ PAUSED".to_owned(), Role::StateCare),
         ReplayState { paused: false, .. } => ("▸ PLAYING".to_owned(), Role::StateGood),
     }

@@ -166,7 +166,7 @@ impl CardView for PlainModel {
     }
 
     fn title(&self, now: Moment) -> Title {
-        Title { left: vec![(tool_word(self.call.tool.as_str()), Role::Title)], right: self.call.standing(now) }
+        Title { left: vec![(tool_word(self.call.tool.as_str()), Role::Title)], right: self.call.status_text(now) }
     }
 
     fn short(&self, _now: Moment) -> Vec<Row> {

@@ -290,7 +290,7 @@ impl CardView for QuoteModel {
                 vec![(format!("{word} {}", ago(at, now)), status.role())]
             }
             (CardStatus::Empty, _) => vec![(format!("{} {}", status.mark(), status.word()), status.role())],
-            _ => self.call.standing(now),
+            _ => self.call.status_text(now),
         };
         Title { left: vec![(format!("Quote {}", self.pair()), Role::Title)], right }
     }

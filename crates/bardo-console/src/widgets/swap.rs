@@ -268,7 +268,7 @@ impl CardView for SwapModel {
                 let word = step.name.as_str().split(' ').next().unwrap_or("").to_lowercase();
                 vec![(format!("▸ {word} {}", super::figure::running(step.began, now)), Role::Chart)]
             }
-            _ => self.call.standing(now),
+            _ => self.call.status_text(now),
         };
         Title { left: vec![(format!("Swap {}", ask_words(&self.call)), Role::Title)], right }
     }

@@ -258,33 +258,33 @@ impl PinnedState {
     }
 
     fn replies(&self, testimony: EndpointAnswers, items: &[ReadItem], by_number: &HashSet<usize>) -> EndpointReply {
-        let EndpointAnswers { endpoint, is_stalled, mut answer } = testimony;
-        if answer.contains(&CallAnswer::Behind) {
+        let EndpointAnswers { endpoint, is_stalled, mut answers } = testimony;
+        if answers.contains(&CallAnswer::Behind) {
             return EndpointReply::Lacks { endpoint, is_stalled };
         }
-        if answer.is_empty() {
+        if answers.is_empty() {
             return EndpointReply::Nothing;
         }
-        match answer.remove(0) {
+        match answers.remove(0) {
             CallAnswer::Value(Value::Null) => return EndpointReply::Lacks { endpoint, is_stalled },
             CallAnswer::Value(header) if self.is_the_header(&header) => {}
             CallAnswer::Value(_) => return EndpointReply::OtherHeader(endpoint),
             CallAnswer::Behind | CallAnswer::BadParams | CallAnswer::Failed => return EndpointReply::Nothing,
         }
         if by_number.contains(&endpoint) {
-            let after = answer.pop();
-            let before = (!answer.is_empty()).then(|| answer.remove(0));
+            let after = answers.pop();
+            let before = (!answers.is_empty()).then(|| answers.remove(0));
             let same = |answer: Option<CallAnswer>| matches!(answer, Some(CallAnswer::Value(header)) if self.is_the_header(&header));
             if !same(before) || !same(after) {
                 return EndpointReply::Lacks { endpoint, is_stalled };
             }
-        } else if answer.contains(&CallAnswer::BadParams) {
+        } else if answers.contains(&CallAnswer::BadParams) {
             return EndpointReply::ByNumber(endpoint);
         }
-        if answer.len() != items.len() || answer.contains(&CallAnswer::Failed) {
+        if answers.len() != items.len() || answers.contains(&CallAnswer::Failed) {
             return EndpointReply::Nothing;
         }
-        let values = items.iter().zip(answer).map(|(item, answer)| item.read(answer)).collect();
+        let values = items.iter().zip(answers).map(|(item, answer)| item.read(answer)).collect();
         EndpointReply::View(EndpointView { endpoint, values })
     }
 

@@ -351,7 +351,7 @@ impl Widget for LimitLine<'_> {
                 pieces.push(("one ".to_owned(), Role::TextDim));
                 pieces.push((format!("{}  ", one_words(limits, "≤")), Role::Text));
             }
-            let (_, role) = gauge.standing();
+            let (_, role) = gauge.severity();
             pieces.push((format!("{} ", gauge.label), Role::TextDim));
             // The call rate matters least, so it has no bar.
             if area.width >= 78 && at == 0 {

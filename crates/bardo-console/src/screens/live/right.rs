@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::widgets::Widget;
 use rust_decimal::Decimal;
 
-use super::{ActivityList, LivePanel, inside, nothing, standing_role};
+use super::{ActivityList, LivePanel, inside, nothing, status_role};
 use crate::format::{time_of_day, whole_dollars};
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::ScreenContext;

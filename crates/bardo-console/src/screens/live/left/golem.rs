@@ -199,7 +199,7 @@ impl Widget for FaceLine<'_> {
         // Shorter texts than those of the gauges, so that they fit one line of 80 columns.
         let gauges = vital_gauges(known);
         for ((at, words), rank) in short_vitals(known).into_iter().enumerate().zip([1, 3, 2]) {
-            let role = gauges.get(at).map_or(Role::Text, |gauge| gauge.standing().1);
+            let role = gauges.get(at).map_or(Role::Text, |gauge| gauge.severity().1);
             let role = if role == Role::StateGood { Role::Text } else { role };
             groups.push(Group::new(rank, format!("   {words}"), role));
         }
