@@ -256,7 +256,7 @@ impl SessionState {
             Ok(rejected) => {
                 for one in rejected {
                     // A modified request of this process, or one whose answer was removed, is stored again.
-                    watched.queued.clear();
+                    watched.requests.clear();
                     let words = format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id);
                     send_news(
                         &self.links.news,
@@ -291,7 +291,7 @@ impl SessionState {
         // Only now: until the approval queue has the answers, the ledger must keep them.
         match self.sources.shared.forget(answered).await {
             // Requests whose answers were rejected are still open, and other processes must see them again.
-            Ok(()) => watched.queued.clear(),
+            Ok(()) => watched.requests.clear(),
             Err(error) => {
                 tracing::warn!(%error, "cannot remove handled answers of other processes; they are read again")
             }
@@ -482,7 +482,7 @@ impl SessionState {
         Ok(self.queue_prompt(PromptSubject::Lower {
             from: found,
             to,
-            sent: SafeText::clean(&sent, 300),
+            said: SafeText::clean(&sent, 300),
             without_keys: self.keys_revoked(),
         }))
     }

@@ -249,7 +249,7 @@ impl PaperSeen {
     /// changed.
     async fn moved(&mut self, session: &SessionState) {
         let Some((paper, queue)) =
-            session.sources.paper.as_ref().and_then(|paper| Some((paper, paper.approval_queue()?)))
+            session.sources.paper.as_ref().and_then(|paper| Some((paper, paper.trading()?)))
         else {
             return std::future::pending().await;
         };

@@ -351,7 +351,7 @@ impl ApprovalQueue {
             told: false,
             similar: None,
             earlier: Vec::new(),
-            heard: None,
+            remote_answer: None,
         }
     }
 
@@ -420,7 +420,7 @@ impl ApprovalQueue {
             told: false,
             similar: None,
             earlier: Vec::new(),
-            heard: Some(QueueResult::Answer(OperatorAnswer::Once, None)),
+            remote_answer: Some(QueueResult::Answer(OperatorAnswer::Once, None)),
         })
     }
 

@@ -180,7 +180,7 @@ impl From<GateError> for PipelineRefusal {
             GateError::TakenBack => Self::new(ErrorCode::ApprovalRequired, error),
             GateError::RefusedElsewhere(_) => Self::new(ErrorCode::ApprovalRefused, error),
             GateError::Replaces { order, lasts_seconds } => Self {
-                inputs: vec![("order_hash", order.to_string().into()), ("retry_after_seconds", lasts_seconds.into())],
+                facts: vec![("order_hash", order.to_string().into()), ("retry_after_seconds", lasts_seconds.into())],
                 ..Self::new(ErrorCode::OrderStillOpen, error)
             },
             GateError::Store(_) | GateError::Lane(_) | GateError::Reserve(_) | GateError::Audit(_) => {

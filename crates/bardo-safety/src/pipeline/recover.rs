@@ -176,7 +176,7 @@ impl Pipeline {
         let alone = |one: &OpenPermit| {
             self.is_owned(one, now) && machine::step(RecoveryState::Owned, false) == RecoveryStep::LeaveAlone
         };
-        for one in left.iter().filter(|one| !alone(one)) {
+        for one in open.iter().filter(|one| !alone(one)) {
             let Some(LastLeg { hash, only_revokes, .. }) = one.last else { continue };
             let revokes = self.still_revokes(one.chain_id, hash, only_revokes).map_err(unavailable)?;
             let sent_now = self.may_send_again(ResendClearance::of_left(revokes));

@@ -125,8 +125,8 @@ impl Pipeline {
         (sender, stored): (&TxSender, StoredTx),
     ) -> (LegReport, Vec<String>) {
         let payload = &prepared.preview.payload;
-        let StoredTx { kept, signed, route } = stored;
-        let hash = kept.hash();
+        let StoredTx { send_permit, signed, route } = stored;
+        let hash = send_permit.hash();
         let report = LegReport {
             purpose: payload.legs().get(leg).map_or(LegPurpose::Main, |leg| leg.purpose),
             hash,
@@ -145,7 +145,7 @@ impl Pipeline {
         failpoint::reach(Failpoint::Sending);
         let chain_id = payload.proposal().chain_id;
         let sending = debug_span!("broadcast", chain_id, tx_hash = %hash);
-        let state = match sender.send(kept).instrument(sending).await {
+        let state = match sender.send(send_permit).instrument(sending).await {
             Ok(sent) if sent.state == Stage::Dropped => TxState::Dropped,
             Ok(_) => TxState::Sent,
             // It may have been sent; only the chain can tell.

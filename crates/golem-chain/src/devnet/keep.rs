@@ -12,7 +12,7 @@
 //! written with the next block and at the end. If the process ends while a record is written, that record is incomplete
 //! and is dropped; its block was not published.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -322,6 +322,8 @@ impl BlockRecord {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use alloy::eips::BlockId;
     use alloy::primitives::{Address, TxKind, U256};
 

@@ -37,7 +37,7 @@ pub struct CallConditions {
     /// Phase in which the call is decided.
     pub phase: Phase,
     /// Queue for approval requests; `None` if nobody can be asked.
-    pub harness: Option<ApprovalQueue>,
+    pub queue: Option<ApprovalQueue>,
     /// True if the account signs messages itself; also true if no account is set up.
     pub signs_messages: bool,
     /// Maximum slippage that phase and policy allow; `None` if no account is set up.

@@ -319,7 +319,7 @@ fn breaker_status(breaker: FailureBreaker, limit: u32, now: u64) -> BreakerStatu
 }
 
 fn standing_approvals(context: &CallContext) -> Vec<StandingApproval> {
-    let grants = context.conditions().harness.as_ref().map(|harness| harness.grants()).unwrap_or_default();
+    let grants = context.conditions().queue.as_ref().map(|queue| queue.grants()).unwrap_or_default();
     let live = grants.iter();
     live.map(|(grant, lasts)| StandingApproval {
         tool: grant.scope().tool.to_owned(),

@@ -271,13 +271,13 @@ async fn two_that_recover_at_once_write_each_end_once() {
     let [left] = &ledger.left()[..] else { panic!() };
     let (found, step) = (RecoveryState::Unsigned, RecoveryStep::Withdraw);
     for _ in 0..2 {
-        ledger.pipeline.write_end(left, found, step, machine::end(step, left.held)).await.unwrap();
+        ledger.pipeline.write_end(left, found, step, machine::end(step, left.reserved)).await.unwrap();
     }
     assert_eq!(ledger.reported::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
     assert_eq!(ledger.reported::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'action:settled'"), 1);
     // A late commit does not settle it again.
-    let late = ActionEnd::Done { spent: left.held.spent };
-    ledger.pipeline.settle_as(left.permit_id, left.held, late).await.unwrap();
+    let late = ActionEnd::Done { spent: left.reserved.spent };
+    ledger.pipeline.settle_as(left.permit_id, left.reserved, late).await.unwrap();
     assert_eq!(ledger.reported::<String>("SELECT ended FROM safety_permit"), "withdrawn");
     assert_eq!(ledger.reported::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
     // Losing the race for a nonce is not an error.

@@ -75,7 +75,7 @@ impl Pipeline {
                 PipelineRefusal::new(error.code(), error.message())
             };
             let (provider, block) = reader.client.newest().await.map_err(read_error)?;
-            let answer = provider.call(request).block(block).await.map_err(|error| unknown_state(error.into()))?;
+            let answer = provider.call(request).block(block).await.map_err(|error| read_error(error.into()))?;
             let amount = match one.inside {
                 None => Erc20::allowanceCall::abi_decode_returns(&answer).ok(),
                 Some(_) => {

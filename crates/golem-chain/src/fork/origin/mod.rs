@@ -13,7 +13,7 @@ mod open;
 mod tests;
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, mpsc},
     time::Duration,
 };

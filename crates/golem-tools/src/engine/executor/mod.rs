@@ -351,13 +351,13 @@ impl Shared {
     /// the limits.
     fn conditions(&self, asked: Option<Phase>) -> CallConditions {
         let own = self.acting.as_ref().map_or(Phase::Thriving, |acting| *acting.phase.borrow());
-        let harness = self.acting.as_ref().map(|acting| acting.pipeline.harness().clone());
+        let queue = self.acting.as_ref().map(|acting| acting.pipeline.approval_queue().clone());
         let kind = self.acting.as_ref().map(|acting| acting.account.kind());
         let signs_messages = kind.is_none_or(AccountKind::signs_messages);
         let phase = asked.map_or(own, |asked| asked.max(own));
         let rules = self.acting.as_ref().map(|acting| acting.pipeline.rules());
         let max_slippage = rules.map(|rules| rules.slippage(phase).max_slippage);
-        CallConditions { phase, harness, signs_messages, max_slippage }
+        CallConditions { phase, queue, signs_messages, max_slippage }
     }
 
     fn emit(&self, call_id: CallId, kind: EventKind) {

@@ -540,19 +540,19 @@ impl WriteTask {
         previewed: &mut Previewed,
         params: &Value,
     ) -> Result<ConsentAnswer, CallRefusal> {
-        let harness = acting.pipeline.harness();
+        let queue = acting.pipeline.approval_queue();
         let needs_yes = match &previewed.preview.needs {
             ApprovalNeed::Instant | ApprovalNeed::Notify => return Ok(ConsentAnswer::Consent(Consent::None)),
             ApprovalNeed::Delay { .. } => false,
             ApprovalNeed::Approval { .. } => true,
         };
         if let Some(OperatorCommit { confirmation, proof }) = self.by_hand.take() {
-            let approved = harness.ask_approved(Arc::clone(&previewed.preview), &confirmation, proof);
+            let approved = queue.ask_approved(Arc::clone(&previewed.preview), &confirmation, proof);
             let mut ticket = approved.map_err(|why| refused(ToolError::new(ErrorCode::ApprovalRequired, why)))?;
             let expired = || Err(refused(ToolError::new(ErrorCode::PermitExpired, AnswerError::Expired)));
             return self.concluded(ticket.decision().await).unwrap_or_else(expired);
         }
-        if let Some(yes) = harness.granted(&previewed.preview) {
+        if let Some(yes) = queue.granted(&previewed.preview) {
             return Ok(ConsentAnswer::Consent(Consent::Approved(yes)));
         }
         match self.options.approve.unwrap_or(acting.approve) {
@@ -561,7 +561,7 @@ impl WriteTask {
             ApprovalMode::Always | ApprovalMode::Never | ApprovalMode::Ask => {}
         }
         self.leave.advance(WriteStage::Asking)?;
-        let mut ticket = harness.ask_for(Arc::clone(&previewed.preview), self.options.asked_by.clone());
+        let mut ticket = queue.ask_for(Arc::clone(&previewed.preview), self.options.asked_by.clone());
         loop {
             if let Some(concluded) = self.concluded(ticket.decision().await) {
                 return concluded;
