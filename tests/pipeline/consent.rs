@@ -172,7 +172,7 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
     assert!(open[0].changed.iter().any(|text| text.as_str().starts_with("counted as spent")), "{:?}", open[0].changed);
     assert_eq!(world.queue.answer(first.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
     world
-        .fixture
+        .queue
         .answer(second.permit.permit_id, OperatorAnswer::Refuse { reason: SafeText::clean("too much", 20) })
         .unwrap();
     let Decision::Refused { reason } = ticket.decision().await else { panic!("no refusal") };

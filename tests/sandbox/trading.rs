@@ -159,7 +159,7 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
         let request = fixture.request(fixture.weth, fixture.usdc, exact).await;
         let quoted = api.quote(&fixture.ask(&request)).await.unwrap();
         let (own, _) = fixture.pools.route(&request, BlockId::latest()).await.unwrap();
-        let told = quoted.told.unwrap();
+        let told = quoted.claim.unwrap();
         assert_eq!((quoted.route.amount_in, quoted.route.amount_out), (own.amount_in, own.amount_out), "{exact:?}");
         let open = if matches!(exact, FixedAmount::In(_)) { own.amount_out } else { own.amount_in };
         assert_eq!((told.claimed, told.own), (open, Some(open)));
@@ -347,7 +347,7 @@ async fn a_quote_that_lies_about_anything_is_refused() {
     for by in [10_049, 5_000] {
         let (_liar, api) = fixture.behind("/quote", scaled(by));
         let quoted = fixture.quoted(&api).await.unwrap();
-        assert_eq!(Some(quoted.route.amount_out), quoted.told.unwrap().own);
+        assert_eq!(Some(quoted.route.amount_out), quoted.claim.unwrap().own);
     }
     // A real pool that is a bad route: all of a large sale through the shallowest.
     let deep = fixture.request(fixture.weth, fixture.usdc, FixedAmount::In(U256::from(ONE) * U256::from(300))).await;
@@ -397,7 +397,7 @@ async fn a_call_that_differs_from_our_own_is_refused() {
         execution: &trade.execution,
         pools: &pools,
     };
-    let told = quoted.told.unwrap();
+    let told = quoted.claim.unwrap();
     assert!(api(&fixture.services.url()).check_call(&told, &own).await.unwrap());
 
     let recoded = |change: fn(&mut RouterExecution, Address)| {

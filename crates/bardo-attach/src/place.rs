@@ -1,7 +1,7 @@
 //! Socket, token and lock of a served session, in the data directory's folder `serve`.
 
 use std::fs::{File, TryLockError};
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

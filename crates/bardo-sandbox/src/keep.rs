@@ -23,7 +23,7 @@ use super::snapshot::BookFile;
 use bardo_base::id::InstanceId;
 use bardo_base::{private, regular_file};
 use golem_chain::devnet::Chain;
-use golem_chain::devnet::keep::{self, KeepError, KeptChain};
+use golem_chain::devnet::keep::{KeepError, KeptChain};
 use golem_chain::fork::origin::Origin;
 use golem_chain::network::LiveBlock;
 

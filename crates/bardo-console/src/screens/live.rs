@@ -12,7 +12,7 @@ pub(super) use right::equity_model;
 use ratatui::layout::{Position, Rect};
 
 use super::filter::{Filter, since};
-use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, list, copy_explorer_link};
+use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, copy_explorer_link, list};
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line};
 use crate::state::call_details::named;

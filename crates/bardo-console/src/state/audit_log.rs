@@ -74,7 +74,9 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         }
         AuditKind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), value_of("reason")),
         AuditKind::HaltLowered => format!("stop ladder lowered to {} by {}", none_or(&text("level")), text("by")),
-        AuditKind::KeysRevoked => format!("the Golem's session keys were revoked by {}{}", text("by"), value_of("reason")),
+        AuditKind::KeysRevoked => {
+            format!("the Golem's session keys were revoked by {}{}", text("by"), value_of("reason"))
+        }
         AuditKind::PolicyAdopted => format!("policy {} in force", text("name")),
         AuditKind::PolicyTightened | AuditKind::PolicyAccepted => {
             format!("policy {} changed{}", text("name"), value_of("changes"))

@@ -250,9 +250,7 @@ impl State {
         let now = u8::try_from(told.saturating_mul(100) / of.max(1)).unwrap_or(100).min(100);
         let percent = match on {
             true => (now.saturating_add(SCRUB_PERCENT)..=100).find(|percent| place(*percent) > told).unwrap_or(100),
-            false => {
-                (0..=now.saturating_sub(SCRUB_PERCENT)).rev().find(|percent| place(*percent) < told).unwrap_or(0)
-            }
+            false => (0..=now.saturating_sub(SCRUB_PERCENT)).rev().find(|percent| place(*percent) < told).unwrap_or(0),
         };
         vec![self.send(SessionCommand::Replay(ReplayControl::Seek { percent }))]
     }

@@ -3,7 +3,7 @@
 //! Outside text cannot imitate a key, because it is never drawn in that role.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Position;
 use ratatui::widgets::Widget;
 
 use super::header::Header;

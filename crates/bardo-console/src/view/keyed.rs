@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use alloy_primitives::{Address, U256};
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use serde_json::json;
 
 use super::pictures::{asked, lively};

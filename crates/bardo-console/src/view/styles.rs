@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 use super::pictures::lively;
 use super::tests::{news, question, running, text};

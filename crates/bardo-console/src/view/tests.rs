@@ -6,7 +6,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256};
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Rect, Size};
+use ratatui::layout::Size;
 
 use crate::keymap::Key;
 use crate::screens::ScreenId;

@@ -248,8 +248,7 @@ impl PaperSeen {
     /// Waits until balances differ from those that were read: paper mode was entered or left, or a paper balance
     /// changed.
     async fn moved(&mut self, session: &SessionState) {
-        let Some((paper, queue)) =
-            session.sources.paper.as_ref().and_then(|paper| Some((paper, paper.trading()?)))
+        let Some((paper, queue)) = session.sources.paper.as_ref().and_then(|paper| Some((paper, paper.trading()?)))
         else {
             return std::future::pending().await;
         };

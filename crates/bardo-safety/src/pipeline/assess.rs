@@ -131,8 +131,7 @@ impl Pipeline {
         verdicts.push(slippage::check(payload, &inputs, &self.inner.rules.slippage(phase)));
         verdicts.push(policy_cage::check(payload, &inputs, &view.cage));
         let limits = [Check::SpendingLimit, Check::RateLimit];
-        inputs.asked =
-            verdicts.iter().any(|verdict| limits.contains(&verdict.check) && !verdict.asks.is_empty());
+        inputs.asked = verdicts.iter().any(|verdict| limits.contains(&verdict.check) && !verdict.asks.is_empty());
         let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
         verdicts.sort_by_key(place);
         // First, so that it names the error: limits and prices rest on the time.

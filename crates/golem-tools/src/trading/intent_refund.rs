@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
-use crate::orders::{CHECKS, CancelReceipt, card, field, own, cancellation_proposal};
+use crate::orders::{CHECKS, CancelReceipt, cancellation_proposal, card, field, own};
 use crate::shared::{head_time, invalid};
 use bardo_abi::erc7683::OriginSettler;
 use bardo_base::error::{ErrorCode, ToolError};

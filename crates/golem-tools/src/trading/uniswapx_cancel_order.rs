@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::allowances::APPROVAL_GAS;
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
-use crate::orders::{CHECKS, CancelReceipt, card, field, own, cancellation_proposal};
+use crate::orders::{CHECKS, CancelReceipt, cancellation_proposal, card, field, own};
 use crate::shared::invalid;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};

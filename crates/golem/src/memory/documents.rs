@@ -5,7 +5,7 @@
 //! with that devnet, and no playbook outlives the rows that undo its changes.
 
 use std::collections::BTreeSet;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use alloy::primitives::keccak256;
