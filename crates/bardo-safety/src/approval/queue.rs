@@ -116,7 +116,7 @@ fn is_approval(answer: &OperatorAnswer) -> bool {
 
 impl std::fmt::Debug for ApprovalQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ApprovalDesk").field("timeout", &self.inner.timeout).finish_non_exhaustive()
+        f.debug_struct("ApprovalQueue").field("timeout", &self.inner.timeout).finish_non_exhaustive()
     }
 }
 

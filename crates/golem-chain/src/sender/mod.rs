@@ -431,7 +431,7 @@ const TRANSFER_GAS: u64 = 21_000;
 
 impl fmt::Debug for TxSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender")
+        f.debug_struct("TxSender")
             .field("chain_id", &self.chain_id())
             .field("rules", &self.0.rules)
             .finish_non_exhaustive()

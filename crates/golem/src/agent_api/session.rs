@@ -120,7 +120,7 @@ struct WriteDetails {
 
 impl fmt::Debug for AgentSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PiSession").field("role", &self.inner.config.role).finish_non_exhaustive()
+        f.debug_struct("AgentSession").field("role", &self.inner.config.role).finish_non_exhaustive()
     }
 }
 
