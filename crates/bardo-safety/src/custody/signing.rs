@@ -124,6 +124,6 @@ fn failed(error: alloy_signer::Error) -> SignError {
 
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Key({})", self.address())
+        write!(f, "SigningKey({})", self.address())
     }
 }
