@@ -177,8 +177,7 @@ fn peer_uid(stream: &UnixStream) -> std::io::Result<u32> {
     stream.set_nonblocking(true)?;
     // The standard library does not report it yet; tokio's stream does, on a runtime.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let uid = runtime.block_on(async { tokio::net::UnixStream::from_std(stream)?.peer_cred().map(|peer| peer.uid()) });
-    uid
+    runtime.block_on(async { tokio::net::UnixStream::from_std(stream)?.peer_cred().map(|peer| peer.uid()) })
 }
 
 /// Returns a handle over a connection that has been greeted. Must be called on a tokio runtime.

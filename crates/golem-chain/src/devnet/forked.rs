@@ -98,7 +98,7 @@ impl WorldState {
                     return result;
                 }
             }
-            if view.origin().fetch_blocking(round.to_fetch().1).is_err() {
+            if view.origin().fetch_blocking(round.into_parts().1).is_err() {
                 break;
             }
         }
@@ -338,7 +338,7 @@ async fn discover(
     let (rounds, guesses) = origin::rounds();
     view.state.fetch_ahead(wanted).await;
     for _ in 0..rounds {
-        let (needed, others) = missed(&view.state, rules, view.context, &transaction, guesses).await.to_fetch();
+        let (needed, others) = missed(&view.state, rules, view.context, &transaction, guesses).await.into_parts();
         if needed.is_empty() {
             break;
         }

@@ -257,7 +257,7 @@ impl Fork {
                     return result;
                 }
             }
-            let (needed, others) = round.to_fetch();
+            let (needed, others) = round.into_parts();
             state.fetch_with(needed, others).await.map_err(unread)?;
         }
         Err(ForkError::NotConverging { rounds })

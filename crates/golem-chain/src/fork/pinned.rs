@@ -440,7 +440,7 @@ impl MissedValues {
 
     /// Returns the values of the first run that missed any, which must be fetched, and those of all runs with the slots
     /// that are usually read of their accounts.
-    pub(crate) fn to_fetch(mut self) -> (MissingValues, MissingValues) {
+    pub(crate) fn into_parts(mut self) -> (MissingValues, MissingValues) {
         self.all.guess_slots();
         (self.first, self.all)
     }
