@@ -167,7 +167,7 @@ fn facts() -> CheckInputs {
             class: ActionClass::IncreasePosition,
             leaves: false,
             reduce_only: false,
-            takes_back: false,
+            only_revokes: false,
             moves: vec![amount(sold.id, 5_000, 4_500), amount(bought.id, 1, 2)],
             paid: vec![],
             simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
@@ -177,7 +177,7 @@ fn facts() -> CheckInputs {
 
 fn decide(criterion: &mut Criterion) {
     let policy = Policy::preset(PolicyPreset::Demo);
-    let (framed, facts) = (framed(), facts());
+    let (payload, inputs) = (framed(), facts());
     let mut book = AddressBook::default();
     book.set("universalRouter", ROUTER);
     let network = Network::devnet("ethereum", CHAIN, book);
@@ -191,8 +191,8 @@ fn decide(criterion: &mut Criterion) {
         ..LedgerUsage::default()
     };
     let ask = |usage| {
-        let context = PolicyContext::new(&policy, Ok(usage), Some(&network), &framed, &facts);
-        operators(black_box(&framed), black_box(&facts), &context)
+        let context = PolicyContext::new(&policy, Ok(usage), Some(&network), &payload, &inputs);
+        operators(black_box(&payload), black_box(&inputs), &context)
     };
     assert!(ask(&usage).iter().all(|verdict| !verdict.blocks()), "{:#?}", ask(&usage));
     let full =

@@ -52,8 +52,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let rules = runtime::rules(&config, &opened, &ledger).await?;
     opened.world = opened.world.under(rules.clone());
     let picked = runtime::account::pick(&config, &opened.world)?.ok_or("no account is set up")?;
-    let hands = SigningContext::of(runtime::account::locked(&picked, &opened, &ledger)?);
-    let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock, hands).await?;
+    let signing = SigningContext::of(runtime::account::locked(&picked, &opened, &ledger)?);
+    let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock, signing).await?;
     let orders = acting.pipeline.orders().cloned();
     let executor = Executor::new(ExecutorConfig {
         catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied())?,

@@ -73,13 +73,12 @@ pub(super) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Serve the devnet's two chains, or a rehearsal, as JSON-RPC on loopback until interrupted
-    #[command(
-        long_about = "Serve the devnet's two chains as JSON-RPC on loopback, until interrupted.\n\nThe first line of \
-        stdout is one JSON object that lists the address of each chain and the contracts on it. Keys and money are for \
-        play: the accounts are those of the well-known development mnemonic.\n\nWith --fork, one chain is served: a local \
+    #[command(long_about = "Serve the devnet's two chains as JSON-RPC on loopback, until interrupted.\n\nPiped, \
+        or with --json, the first line of stdout is one JSON object with the address of each chain and the contracts on \
+        it; on a terminal it is a short summary. Keys and money are for play: the accounts are those of the well-known \
+        development mnemonic.\n\nWith --fork, one chain is served: a local \
         copy of a live network at a block. The network is only read, what was read is kept in the data folder, and the \
-        chain has a local id, so nothing that is signed for it is valid on the live network."
-    )]
+        chain has a local id, so nothing that is signed for it is valid on the live network.")]
     Devnet(DevnetArguments),
     /// Check what works on this machine, and how to fix what does not
     Doctor {

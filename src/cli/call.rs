@@ -60,14 +60,14 @@ pub(super) struct CallFlags {
 pub(super) fn run(
     tool: &str,
     params: &[String],
-    wishes: CallFlags,
+    options: CallFlags,
     environment: &Environment,
     flags: &ConfigFlags,
     json: bool,
 ) -> Result<CliExit, CommandFailure> {
     let input = parameters::read(params, tool, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
     let config = load(environment, flags)?;
-    let response = respond(&config, tool, input, wishes)?;
+    let response = respond(&config, tool, input, options)?;
     if json || !std::io::stdout().is_terminal() {
         print_json(&response)?;
     } else {
@@ -95,11 +95,11 @@ pub(super) fn respond(
     config: &Config,
     tool: &str,
     input: ToolInput,
-    wishes: CallFlags,
+    options: CallFlags,
 ) -> Result<ToolResponse, CommandFailure> {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
     // Paper results are stored next to the ledger, so reads in paper mode need it.
-    let needs = wishes.paper || needs_ledger(catalog.get(tool), wishes.idempotency_key.as_deref());
+    let needs = options.paper || needs_ledger(catalog.get(tool), options.idempotency_key.as_deref());
     let mut logs = None;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let response = runtime.block_on(async {
@@ -132,7 +132,7 @@ pub(super) fn respond(
             Err(error) => return Ok(not_called(&*clock, error)),
         };
         let made = match &ledger {
-            Some(ledger) => act(config, &mut opened, ledger, &fabric, clock.clone(), catalog.get(tool), &wishes).await,
+            Some(ledger) => act(config, &mut opened, ledger, &fabric, clock.clone(), catalog.get(tool), &options).await,
             None => Ok((None, None)),
         };
         let (acting, orders) = match made {
@@ -146,7 +146,7 @@ pub(super) fn respond(
             return Ok(not_called(&*clock, error));
         }
         let asking = match acting.as_ref().zip(ledger.as_ref()) {
-            Some((acting, ledger)) => ask_operator(&opened, acting, ledger, &clock, wishes.paper).to_vec(),
+            Some((acting, ledger)) => ask_operator(&opened, acting, ledger, &clock, options.paper).to_vec(),
             None => Vec::new(),
         };
         let telling = std::io::stderr().is_terminal();
@@ -165,7 +165,7 @@ pub(super) fn respond(
             store: ledger.as_ref().map(|ledger| ledger.store.clone()),
             acting,
         });
-        let CallFlags { idempotency_key, dry_run, approve, phase, wait, .. } = wishes;
+        let CallFlags { idempotency_key, dry_run, approve, phase, wait, .. } = options;
         let approve = approval_mode(approve, opened.sandbox.is_some() || rehearsal.is_some(), ledger.as_ref());
         let call = ToolCall { idempotency_key, dry_run, approve: Some(approve), phase, ..ToolCall::new(tool, input) };
         let mut response = executor.call(call).await;
@@ -242,19 +242,19 @@ async fn act(
     fabric: &Fabric,
     clock: Arc<dyn Clock>,
     entry: Option<&Arc<CatalogEntry>>,
-    wishes: &CallFlags,
+    options: &CallFlags,
 ) -> Result<(Option<WriteAccess>, Option<Orders>), AccountError> {
     let rules = bardo_runtime::rules(config, opened, ledger).await.map_err(AccountError::Answer)?;
     opened.world = opened.world.clone().under(rules.clone());
-    if !wishes.paper && !entry.is_some_and(|entry| writes(entry)) {
+    if !options.paper && !entry.is_some_and(|entry| writes(entry)) {
         let orders = match entry.is_some_and(|entry| follows(entry)) {
             true => Some(bardo_runtime::orders(config, opened, ledger, rules, fabric, clock, || false).await),
             false => None,
         };
         return Ok((None, orders));
     }
-    let Some(hands) = hands(config, opened, ledger, wishes).await? else { return Ok((None, None)) };
-    let made = bardo_runtime::acting(config, opened, ledger, rules, fabric, clock, hands).await;
+    let Some(signing) = signing_context(config, opened, ledger, options).await? else { return Ok((None, None)) };
+    let made = bardo_runtime::acting(config, opened, ledger, rules, fabric, clock, signing).await;
     let acting = made.map_err(AccountError::Answer)?;
     let orders = acting.pipeline.orders().cloned();
     Ok((Some(acting), orders))
@@ -270,9 +270,9 @@ fn ask_operator(
     paper: bool,
 ) -> [AbortHandle; 2] {
     let networks: Vec<_> = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
-    let (desk, shared) = (acting.pipeline.desk().clone(), ledger.queue.clone());
-    let here = tokio::spawn(consent::ask(desk.clone(), networks.clone(), paper));
-    let elsewhere = answering::serve_queue(desk, shared, networks, clock.clone(), paper, |_, said| {
+    let (queue, shared) = (acting.pipeline.approval_queue().clone(), ledger.queue.clone());
+    let here = tokio::spawn(consent::ask(queue.clone(), networks.clone(), paper));
+    let elsewhere = answering::serve_queue(queue, shared, networks, clock.clone(), paper, |_, said| {
         eprintln!("bardo: {said}");
     });
     [here.abort_handle(), tokio::spawn(elsewhere).abort_handle()]
@@ -297,29 +297,29 @@ pub(super) enum AccountError {
 }
 
 /// Returns the account that acts, unlocked if it is to sign; `None` if none is configured.
-pub(super) async fn hands(
+pub(super) async fn signing_context(
     config: &Config,
     opened: &OpenEnvironment,
     ledger: &Ledger,
-    wishes: &CallFlags,
+    options: &CallFlags,
 ) -> Result<Option<SigningContext>, AccountError> {
     let Some(picked) = account::pick(config, &opened.world).map_err(AccountError::Answer)? else { return Ok(None) };
     let mut account = account::locked(&picked, opened, ledger).map_err(AccountError::Answer)?;
     // Dry runs and paper trading need no key.
-    if let Some(entry) = picked.key().filter(|_| !wishes.dry_run && !wishes.paper) {
-        let password = match wishes.password.clone() {
+    if let Some(entry) = picked.key().filter(|_| !options.dry_run && !options.paper) {
+        let password = match options.password.clone() {
             Some(password) => password,
             None => {
                 let asked = format!("password of the key {}", entry.name);
-                secret::password(&secret::read(wishes.password_fd, &asked).map_err(AccountError::Failure)?)
+                secret::password(&secret::read(options.password_fd, &asked).map_err(AccountError::Failure)?)
             }
         };
         account = account::unlock(config, entry, password, ledger).await.map_err(AccountError::Answer)?;
     }
     Ok(Some(SigningContext {
-        paper: wishes.paper,
-        looks_only: wishes.dry_run,
-        wait: wishes.wait,
+        paper: options.paper,
+        looks_only: options.dry_run,
+        wait: options.wait,
         ..SigningContext::of(account)
     }))
 }
@@ -384,7 +384,7 @@ fn rehearsed_note(rehearsal: &Rehearsal, call_id: CallId) -> String {
 /// Makes the call that was rehearsed, on the live network: from its tool and parameters alone, with all checks.
 pub(super) fn from_rehearsal(
     call_id: CallId,
-    wishes: CallFlags,
+    options: CallFlags,
     environment: &Environment,
     flags: ConfigFlags,
     json: bool,
@@ -407,8 +407,8 @@ pub(super) fn from_rehearsal(
         // A line break in a parameter must not begin a line that looks like Bardo's own.
         eprintln!("bardo: {}", without_controls(&line).replace(['\n', '\t'], " "));
     }
-    let wishes = CallFlags { rehearsed_on: Some(rehearsed.block), ..wishes };
-    run(&rehearsed.tool, &[rehearsed.params.to_string()], wishes, environment, &flags, json)
+    let options = CallFlags { rehearsed_on: Some(rehearsed.block), ..options };
+    run(&rehearsed.tool, &[rehearsed.params.to_string()], options, environment, &flags, json)
 }
 
 /// Description of a rehearsed call for the operator, who decides about it: one fact per line.

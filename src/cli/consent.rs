@@ -11,7 +11,7 @@ use super::{CliExit, CommandFailure};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::text::SafeText;
 use bardo_runtime::questions::RequestContext;
-use bardo_runtime::questions::answering::asked_at;
+use bardo_runtime::questions::answering::queued_at;
 use bardo_safety::approval::{AnswerError, ApprovalQueue, OperatorAnswer, OperatorReply};
 use bardo_session::questions::sections::{DetailSection, raw, sections};
 use bardo_session::questions::{Confirmation, Question, QuestionKey};
@@ -23,18 +23,18 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// Shows each request of the approval queue on the terminal until the call is over. Requests go to stderr, so that
 /// stdout contains only the result. Only a typed `yes` approves, after every warning was acknowledged and the required
 /// characters were typed.
-pub(super) async fn ask(desk: ApprovalQueue, networks: Vec<Network>, paper: bool) {
-    let mut changes = desk.watch();
+pub(super) async fn ask(queue: ApprovalQueue, networks: Vec<Network>, paper: bool) {
+    let mut changes = queue.watch();
     let mut asked = HashSet::new();
     loop {
-        for question in asked_at(&desk, &networks, paper, |_| RequestContext::default()) {
+        for question in queued_at(&queue, &networks, paper, |_| RequestContext::default()) {
             let QuestionKey::Action(permit_id) = question.key else { continue };
             if !asked.insert(permit_id) {
                 continue;
             }
             // A failure of the terminal is not an answer: the request lapses.
-            let Ok(Some(reply)) = tokio::task::spawn_blocking(move || put(&question)).await else { return };
-            match desk.answer(permit_id, reply) {
+            let Ok(Some(reply)) = tokio::task::spawn_blocking(move || ask_on_terminal(&question)).await else { return };
+            match queue.answer(permit_id, reply) {
                 Ok(()) => {}
                 Err(error @ AnswerError::Unconfirmed(_)) => {
                     eprintln!("bardo: {error}");
@@ -44,7 +44,7 @@ pub(super) async fn ask(desk: ApprovalQueue, networks: Vec<Network>, paper: bool
             }
         }
         // A request whose approval lacked its confirmation is still open.
-        if desk.pending().iter().any(|request| !asked.contains(&request.preview.permit.permit_id)) {
+        if queue.pending().iter().any(|request| !asked.contains(&request.preview.permit.permit_id)) {
             continue;
         }
         if changes.changed().await.is_err() {
@@ -77,7 +77,7 @@ pub(super) fn attended() -> Result<(), CommandFailure> {
 }
 
 /// Shows a request, asks for each acknowledgement and the required characters, and reads the answer.
-fn put(question: &Question) -> Option<OperatorReply> {
+fn ask_on_terminal(question: &Question) -> Option<OperatorReply> {
     show(&sections(question, SystemClock.now_millis()))?;
     let mut confirmation = Confirmation::default();
     let refuse = |why: &str| {

@@ -1,6 +1,7 @@
 //! The `bardo devnet` command: both chains of the devnet on loopback ports, for other programs.
 
 use std::{
+    io::IsTerminal as _,
     net::{Ipv4Addr, TcpListener},
     sync::Arc,
     time::{Duration, Instant},
@@ -17,6 +18,7 @@ use bardo_sandbox::{
     services::{self, ServiceServer},
 };
 use golem_chain::devnet::server::{RpcServer, ServeError, serve};
+use golem_chain::network::NetworkDescription;
 
 /// Minimum block interval. With shorter ones a chain's time, which advances by whole seconds, would run ahead of the
 /// clock without limit.
@@ -65,6 +67,7 @@ pub(super) fn run(
     arguments: &DevnetArguments,
     environment: &Environment,
     flags: &ConfigFlags,
+    json: bool,
 ) -> Result<CliExit, CommandFailure> {
     let mut config = load(environment, flags)?;
     let _logs = logs::start(&config)?;
@@ -73,7 +76,7 @@ pub(super) fn run(
         config.kept_devnet = Some(name.to_string());
     }
     if let Some(fork) = config.fork.clone() {
-        return rehearsal::serve(&config, &fork, arguments);
+        return rehearsal::serve(&config, &fork, arguments, json);
     }
     let ports = ports(arguments.port)?;
     // The port after the chains' ports if there is one, otherwise any free port.
@@ -113,7 +116,7 @@ pub(super) fn run(
         // Signals are caught from here on, so that an interrupt after the first line of output ends it cleanly.
         let interrupted = interruption()?;
         let services = services::serve(&sandbox, services_port).await?;
-        let servers = serve_all(&sandbox, ports, &services).await?;
+        let servers = serve_all(&sandbox, ports, &services, json).await?;
         eprintln!("bardo: ready after {} ms; press Ctrl-C to stop", started.elapsed().as_millis());
         tokio::select! {
             () = interrupted => {}
@@ -154,11 +157,12 @@ fn ports(first: u16) -> Result<[u16; 2], CommandFailure> {
     }
 }
 
-/// Serves every chain, gives each chain the description with all addresses, and prints it as the first line.
+/// Serves every chain, gives each chain the description with all addresses, and prints the description.
 async fn serve_all(
     sandbox: &Sandbox,
     ports: [u16; 2],
     services: &ServiceServer,
+    json: bool,
 ) -> Result<Vec<RpcServer>, CommandFailure> {
     let mut description = sandbox.description();
     description.order_service = Some(services.url());
@@ -173,8 +177,39 @@ async fn serve_all(
     for chain in sandbox.chains() {
         chain.devnet.set_description(said.clone()).await?;
     }
-    print(&format!("{}\n", serde_json::to_string(&description)?))?;
+    print_description(&description, json)?;
     Ok(servers)
+}
+
+/// Prints a description as one line of JSON for other programs, or as a summary on a terminal.
+pub(super) fn print_description(description: &NetworkDescription, json: bool) -> Result<(), CommandFailure> {
+    if json || !std::io::stdout().is_terminal() {
+        print(&format!("{}\n", serde_json::to_string(description)?))
+    } else {
+        print(&summary(description))
+    }
+}
+
+/// Chains, services and accounts of a description, one per line.
+fn summary(description: &NetworkDescription) -> String {
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    for chain in &description.chains {
+        rows.push((&chain.name, format!("{}  chain id {}", chain.rpc, chain.chain_id)));
+    }
+    let services = [("orders", &description.order_service), ("intents", &description.intent_service)];
+    rows.extend(services.into_iter().filter_map(|(name, url)| Some((name, url.clone()?))));
+    if let Some(first) = description.chains.first() {
+        let more = match first.accounts.len().saturating_sub(1) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        if let Some(account) = first.accounts.first() {
+            rows.push(("accounts", format!("{account}{more}, all of the development mnemonic: play money")));
+        }
+    }
+    rows.push(("addresses", "`bardo devnet --json` prints every contract, token and price feed".to_owned()));
+    let longest = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    rows.iter().map(|(name, value)| format!("{name:longest$}  {value}\n")).collect()
 }
 
 /// Completes when the process is asked to end: by Ctrl-C, SIGTERM or SIGHUP.
@@ -208,7 +243,38 @@ pub(super) fn interruption() -> Result<impl Future<Output = ()>, CommandFailure>
 mod tests {
     use std::time::Duration;
 
-    use super::{BlockPace, block_time};
+    use alloy::primitives::Address;
+    use golem_chain::network::{ChainDescription, NetworkDescription};
+
+    use super::{BlockPace, block_time, summary};
+
+    #[test]
+    fn a_summary_names_chains_services_and_accounts_and_nothing_longer() {
+        let chain = |name: &str, chain_id, port| ChainDescription {
+            name: name.to_owned(),
+            chain_id,
+            rpc: format!("http://127.0.0.1:{port}"),
+            contracts: [("permit2".to_owned(), Address::repeat_byte(9))].into(),
+            accounts: vec![Address::repeat_byte(1), Address::repeat_byte(2), Address::repeat_byte(3)],
+            ..ChainDescription::default()
+        };
+        let mut description = NetworkDescription {
+            chains: vec![chain("ethereum", 31_337, 8545), chain("base", 31_338, 8546)],
+            order_service: Some("http://127.0.0.1:8547".to_owned()),
+            ..NetworkDescription::default()
+        };
+        assert_eq!(
+            summary(&description),
+            "ethereum   http://127.0.0.1:8545  chain id 31337\n\
+             base       http://127.0.0.1:8546  chain id 31338\n\
+             orders     http://127.0.0.1:8547\n\
+             accounts   0x0101010101010101010101010101010101010101 and 2 more, all of the development mnemonic: play \
+             money\n\
+             addresses  `bardo devnet --json` prints every contract, token and price feed\n"
+        );
+        description.chains.clear();
+        assert!(!summary(&description).contains("accounts"));
+    }
 
     #[test]
     fn block_times_are_read_with_their_unit() {

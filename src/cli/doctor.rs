@@ -541,7 +541,7 @@ async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> DoctorFinding {
         }
         Ok(Ok((network, block, heads, several, None))) => {
             let alone = if several { "" } else { "; one endpoint, so its answers are not cross-checked" };
-            let detail = format!("{network} at block {block}: {}{alone}", standing(&network));
+            let detail = format!("{network} at block {block}: {}{alone}", connection_state(&network));
             match behind(&heads) {
                 faults if faults.is_empty() && !several && network.kind != NetworkKind::Devnet => {
                     DoctorFinding::note(CHECK, detail, "add a second endpoint of another provider")
@@ -616,7 +616,7 @@ fn behind(heads: &[(SafeText, Option<u64>)]) -> Vec<String> {
 }
 
 /// Summarises the protocols on a network, by its address book.
-fn standing(network: &Network) -> String {
+fn connection_state(network: &Network) -> String {
     let versions: Vec<String> = network.uniswap_versions().into_iter().map(|version| format!("{version:?}")).collect();
     if versions.is_empty() {
         "no Uniswap contracts in its address book (set one with --book)".into()

@@ -20,10 +20,10 @@ use bardo_store::{Store, StoreConfig};
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Word that confirms lowering the stop.
-const YES: &str = "resume";
+const CONFIRMATION_WORD: &str = "resume";
 
 /// Explanation of the level revoke.
-const KEYS: &str = "\
+const SESSION_KEYS_NOTE: &str = "\
 Every running process on this data folder drops its Golem's keys at once. Lowering the stop does not restore them: only
 a restart of the process with the stop lifted does. `bardo call`, and you yourself in a console, can still revoke
 allowances and cancel orders, but sign nothing else. An on-chain delegation of an account stays valid until its owner
@@ -31,7 +31,7 @@ disables it with the owner's own wallet: that key is never here.
 ";
 
 /// Explanation for lowering the level revoke.
-const STAY: &str =
+const RESTART_NOTE: &str =
     "Processes that ran while it was in force have dropped their Golems' keys; restart them to sign again.";
 
 pub(super) fn halt(
@@ -47,17 +47,17 @@ pub(super) fn halt(
     let by = format!("bardo halt, process {}", std::process::id());
     let before = file.read();
     let (in_force, set) = file.raise_own(level, reason, &by, SystemClock.now_millis())?;
-    let exit = tell(&file, &in_force, json)?;
+    let exit = print_stop(&file, &in_force, json)?;
     let set = set.map(ActiveStop::Stop);
     // If another process set a higher stop at the same moment, this one remains underneath it permanently.
-    let beneath = in_force.is_hold() && set.as_ref().is_some_and(|set| *set != in_force);
-    if beneath && !json {
+    let is_below = in_force.is_hold() && set.as_ref().is_some_and(|set| *set != in_force);
+    if is_below && !json {
         print(&format!("{level} is also set, and remains in force when the hold is released\n"))?;
     } else if !json {
         print(&format!("{}\n", changed(level, &before, set.is_some())))?;
     }
     if in_force.level() == Some(StopLevel::Revoke) && !json {
-        print(KEYS)?;
+        print(SESSION_KEYS_NOTE)?;
     }
     if set.is_some() || in_force != before {
         let raised = set.as_ref().unwrap_or(&in_force);
@@ -76,12 +76,12 @@ pub(super) fn resume(
     let folder = data_folder(environment, flags)?;
     let file = StopFile::in_folder(&folder);
     let before = file.read();
-    let Some(standing) = before.level() else {
-        return tell(&file, &before, json);
+    let Some(current) = before.level() else {
+        return print_stop(&file, &before, json);
     };
-    if level.is_some_and(|level| level >= standing) {
+    if level.is_some_and(|level| level >= current) {
         return Err(CommandFailure::usage(format!(
-            "{standing} is in force; to raise the level, use `bardo halt --level`"
+            "{current} is in force; to raise the level, use `bardo halt --level`"
         )));
     }
     eprint!("{}", words(&before));
@@ -90,14 +90,14 @@ pub(super) fn resume(
         return Err(CommandFailure { exit: CliExit::Blocked, error: error.into() });
     }
     let to = level.map_or("signing resumes".to_owned(), |level| format!("{level}: {}", meaning(level)));
-    if standing == StopLevel::Revoke {
-        eprintln!("{STAY}");
+    if current == StopLevel::Revoke {
+        eprintln!("{RESTART_NOTE}");
     }
-    eprint!("After this, {to}.\nType `{YES}` to confirm: ");
+    eprint!("After this, {to}.\nType `{CONFIRMATION_WORD}` to confirm: ");
     std::io::stderr().flush()?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
-    if answer.trim() != YES {
+    if answer.trim() != CONFIRMATION_WORD {
         let error = "not resumed; nothing was changed";
         return Err(CommandFailure { exit: CliExit::Rejected, error: error.into() });
     }
@@ -115,7 +115,7 @@ pub(super) fn resume(
         }
         lowered => lowered?,
     };
-    let exit = tell(&file, &in_force, json)?;
+    let exit = print_stop(&file, &in_force, json)?;
     record(&folder, AuditKind::HaltLowered, &in_force, &before);
     Ok(exit)
 }
@@ -200,7 +200,7 @@ fn words(in_force: &ActiveStop) -> String {
     }
 }
 
-fn tell(file: &StopFile, in_force: &ActiveStop, json: bool) -> Result<CliExit, CommandFailure> {
+fn print_stop(file: &StopFile, in_force: &ActiveStop, json: bool) -> Result<CliExit, CommandFailure> {
     if !json {
         print(&words(in_force))?;
         return Ok(CliExit::Success);

@@ -51,7 +51,7 @@ pub(super) fn run(
 /// Selects the live network of a kept fork, unless `--fork` names it.
 pub(super) fn resume_fork(config: &mut Config, name: &DevnetName) {
     if config.fork.is_none()
-        && let Some((network, hash)) = DataFolder::of(config).kept_fork(name)
+        && let Some((network, hash)) = DataFolder::of(config).kept_rehearsal(name)
     {
         config.fork = Some(ForkSettings { network, url: None, block: Some(hash.to_string()), holder: None });
     }

@@ -175,19 +175,19 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
     if cli.holder.is_some() && flags.fork.is_none() {
         return Err(CommandFailure::usage("--holder belongs to a rehearsal: add --fork NAME, or remove it".to_owned()));
     }
-    let look = DisplayOptions { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
+    let display = DisplayOptions { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
     if cli.data.is_some() && (cli.command.is_some() || cli.scenario.is_some()) {
         let words = "--data keeps the console's devnet: remove it from other commands and from scenarios; `bardo \
                      devnet` has its own --data NAME";
         return Err(CommandFailure::usage(words.to_owned()));
     }
     // A console with a devnet, a scenario or a rehearsal of its own does not belong to the session that runs already.
-    let joins = cli.data.is_none() && cli.scenario.is_none() && !look.paper && flags.fork.is_none();
+    let joins = cli.data.is_none() && cli.scenario.is_none() && !display.paper && flags.fork.is_none();
     match cli.command {
         Some(Command::Devnet(DevnetArguments { action: Some(action), .. })) => {
             kept_devnets::run(&action, &environment, &flags, cli.json)
         }
-        Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
+        Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags, cli.json),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
         Some(Command::Call {
             tool,
@@ -202,7 +202,7 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
             wait,
         }) => {
             let paper = cli.paper;
-            let wishes = call::CallFlags {
+            let options = call::CallFlags {
                 idempotency_key,
                 dry_run,
                 approve,
@@ -214,10 +214,10 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
             };
             let flags = ConfigFlags { account: key, ..flags };
             match from_rehearsal {
-                Some(call_id) => call::from_rehearsal(call_id, wishes, &environment, flags, cli.json),
+                Some(call_id) => call::from_rehearsal(call_id, options, &environment, flags, cli.json),
                 None => {
                     let tool = tool.unwrap_or_default();
-                    call::run(&tool, &params, wishes, &environment, &flags, cli.json)
+                    call::run(&tool, &params, options, &environment, &flags, cli.json)
                 }
             }
         }
@@ -232,13 +232,13 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
             action: GolemAction::Run { scenario, headless, seed, speed, ticks, step, keep, approve, archetype },
         }) => {
             let flags = ConfigFlags { archetype: archetype.or(flags.archetype), ..flags };
-            let paper = look.paper;
+            let paper = display.paper;
             let run = golem::RunOptions { scenario, seed, speed, step, ticks, keep, approve, paper };
             if headless {
                 return golem::headless(&run, &environment, &flags);
             }
             let session = golem::on_screen(&run, &environment, &flags)?;
-            console(load(&environment, &flags)?, look, session)
+            console(load(&environment, &flags)?, display, session)
         }
         Some(Command::Golem { action: GolemAction::Kinds { archetype } }) => {
             action_catalog::run(archetype.as_deref(), &environment, &flags, cli.json)
@@ -254,7 +254,7 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         Some(Command::Resume { level, password_fd }) => {
             halt::resume(level, password_fd, &environment, &flags, cli.json)
         }
-        Some(Command::Reconcile { .. }) if look.paper => {
+        Some(Command::Reconcile { .. }) if display.paper => {
             let words =
                 "reconcile continues from the chain's state, which paper trading does not change: remove --paper";
             Err(CommandFailure::usage(words.to_owned()))
@@ -267,7 +267,7 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         }
         Some(Command::Log { action: Some(LogAction::Trades { file }), .. }) => log::trades(&file),
         Some(Command::Log { follow, call, action: None }) => log::show(follow, call, &environment, &flags, cli.json),
-        Some(Command::Replay { file, speed }) => replay(&load(&environment, &flags)?, file, speed, look),
+        Some(Command::Replay { file, speed }) => replay(&load(&environment, &flags)?, file, speed, display),
         Some(Command::Paper { action }) => paper::run(action, &environment, &flags, cli.json),
         Some(Command::Completions { shell }) => shell::completions(shell),
         Some(Command::Man { folder }) => shell::man(&folder),
@@ -279,17 +279,17 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         #[cfg(unix)]
         Some(Command::Serve { password_fd, metrics_port, end: None }) => {
             let config = load(&environment, &flags)?;
-            let session = SessionOptions { paper: look.paper, scenarios: scenarios(), ..SessionOptions::default() };
+            let session = SessionOptions { paper: display.paper, scenarios: scenarios(), ..SessionOptions::default() };
             let password = key_password(&config, &session, password_fd)?;
             serve::run(config, SessionOptions { password, ..session }, metrics_port)
         }
         #[cfg(unix)]
-        Some(Command::Attach { stdio: true, .. }) => serve::stdio(&load(&environment, &flags)?, &look),
+        Some(Command::Attach { stdio: true, .. }) => serve::stdio(&load(&environment, &flags)?, &display),
         #[cfg(unix)]
-        Some(Command::Attach { via, .. }) => serve::attach(&load(&environment, &flags)?, via.as_deref(), look),
+        Some(Command::Attach { via, .. }) => serve::attach(&load(&environment, &flags)?, via.as_deref(), display),
         #[cfg(unix)]
         None if joins && serve::place(&load(&environment, &flags)?).is_served() => {
-            serve::attach_plain(&load(&environment, &flags)?, look)
+            serve::attach_plain(&load(&environment, &flags)?, display)
         }
         None => {
             let show = cli.scenario.map(|name| golem::show(&name, &environment, &flags)).transpose()?;
@@ -305,7 +305,7 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
                 kept_devnets::resume_fork(&mut config, &name);
                 config.kept_devnet = Some(name.to_string());
             }
-            console(config, look, session)
+            console(config, display, session)
         }
     }
 }
@@ -348,7 +348,7 @@ impl DisplayOptions {
 }
 
 /// Opens the console on the configured network, or with a scenario.
-fn console(config: Config, look: DisplayOptions, session: SessionOptions) -> Result<CliExit, CommandFailure> {
+fn console(config: Config, display: DisplayOptions, session: SessionOptions) -> Result<CliExit, CommandFailure> {
     // Report an unavailable brain or an unusable role here: nothing has been started yet, and stderr keeps the line breaks
     // of the error, which may draw a path from role to role.
     let _found = BrainChoice::of(&config)?;
@@ -356,8 +356,8 @@ fn console(config: Config, look: DisplayOptions, session: SessionOptions) -> Res
     // Suspending the process stops the Golem, so it is allowed only with play money. This also reports an unusable
     // network before the console opens.
     let may_suspend = bardo_runtime::policy::is_devnet(&config)?;
-    let session = SessionOptions { watch: look.watch, paper: look.paper, scenarios: scenarios(), ..session };
-    let options = look.options(&config, may_suspend)?;
+    let session = SessionOptions { watch: display.watch, paper: display.paper, scenarios: scenarios(), ..session };
+    let options = display.options(&config, may_suspend)?;
     let _logs = logs::start(&config)?;
     // Asked before the console opens, so that the password never gets near the screen's content.
     let password = key_password(&config, &session, None)?;
@@ -404,18 +404,18 @@ fn key_password(
 }
 
 /// Plays a recorded run in the console.
-fn replay(config: &Config, file: PathBuf, speed: u32, look: DisplayOptions) -> Result<CliExit, CommandFailure> {
-    let options = DisplayOptions { watch: true, ..look }.options(config, true)?;
+fn replay(config: &Config, file: PathBuf, speed: u32, display: DisplayOptions) -> Result<CliExit, CommandFailure> {
+    let options = DisplayOptions { watch: true, ..display }.options(config, true)?;
     let source = bardo_console::source::recording(file, speed)?;
     shown(bardo_console::run(&options, source), |_| Ok(()))
 }
 
 /// Converts the end of the console into the command's result.
 fn shown(
-    came: Result<Option<SessionSummary>, bardo_console::ConsoleError>,
+    ended: Result<Option<SessionSummary>, bardo_console::ConsoleError>,
     say: impl FnOnce(&SessionSummary) -> Result<(), CommandFailure>,
 ) -> Result<CliExit, CommandFailure> {
-    match came {
+    match ended {
         Ok(session_summary) => session_summary.as_ref().map_or(Ok(()), say).map(|()| CliExit::Success),
         Err(error) => {
             let exit = if error.is_usage() { CliExit::Usage } else { CliExit::Error };
@@ -459,8 +459,8 @@ mod tests {
             std::fs::write(home.path().join("config.toml"), format!("network = \"devnet\"\n[keys]\n{keys}\n")).unwrap();
             let environment = [("BARDO_HOME", home.path().to_str().unwrap())].into_iter().collect();
             let config = load(&environment, &ConfigFlags::default()).unwrap();
-            let look = DisplayOptions { theme: None, no_motion: false, watch: false, paper: false };
-            let said = look.options(&config, true).unwrap_err().error.to_string();
+            let display = DisplayOptions { theme: None, no_motion: false, watch: false, paper: false };
+            let said = display.options(&config, true).unwrap_err().error.to_string();
             assert!(said.contains(&format!("config.toml{at}")), "{said}");
         }
     }

@@ -91,8 +91,8 @@ fn check(
 ) -> Result<CliExit, CommandFailure> {
     let input = parameters::read(params, tool, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
     let approve = Some(ApprovalMode::Never);
-    let wishes = call::CallFlags { dry_run: true, approve, phase, ..call::CallFlags::default() };
-    let response = call::respond(config, tool, input, wishes)?;
+    let options = call::CallFlags { dry_run: true, approve, phase, ..call::CallFlags::default() };
+    let response = call::respond(config, tool, input, options)?;
     let exit = call::exit(&response);
     let passes = exit == CliExit::Success;
     let details = response.error.as_ref().map(serde_json::to_value).transpose()?.unwrap_or_default();

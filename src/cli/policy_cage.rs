@@ -110,7 +110,7 @@ async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Resul
             acting(config, &opened, &ledger, &clock, call::CallFlags { password_fd, password, ..Default::default() });
         let acting = acting.await?;
         let networks: Vec<Network> = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
-        let asking = tokio::spawn(consent::ask(acting.pipeline.desk().clone(), networks, false));
+        let asking = tokio::spawn(consent::ask(acting.pipeline.approval_queue().clone(), networks, false));
         let made = policy_cage::change(&acting, &opened, &*clock, devnet, (&state, &change, proof)).await;
         asking.abort();
         let made = made.map_err(refused)?;
@@ -133,16 +133,16 @@ async fn acting(
     opened: &OpenEnvironment,
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
-    wishes: call::CallFlags,
+    options: call::CallFlags,
 ) -> Result<golem_tools::engine::WriteAccess, CommandFailure> {
-    let hands = match call::hands(config, opened, ledger, &wishes).await {
-        Ok(hands) => hands.ok_or_else(no_account)?,
+    let signing = match call::signing_context(config, opened, ledger, &options).await {
+        Ok(signing) => signing.ok_or_else(no_account)?,
         Err(AccountError::Failure(failure)) => return Err(failure),
         Err(AccountError::Answer(error)) => return Err(error.into()),
     };
     let rules = bardo_runtime::rules(config, opened, ledger).await?;
     let fabric = Fabric::in_memory(RING, clock.clone());
-    Ok(bardo_runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), hands).await?)
+    Ok(bardo_runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), signing).await?)
 }
 
 /// Converts the error of a change into the command's failure.

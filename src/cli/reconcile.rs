@@ -48,11 +48,11 @@ pub(super) fn run(
         let picked = account::pick(&config, &opened.world)?.ok_or_else(no_account)?;
         let address = picked.address();
         // Finished actions are recorded first; nothing is sent before the operator approves it.
-        let hands =
+        let signing =
             SigningContext { looks_only: true, ..SigningContext::of(account::locked(&picked, &opened, &ledger)?) };
-        let looking = acting(&config, &opened, &ledger, &clock, hands).await?;
+        let looking = acting(&config, &opened, &ledger, &clock, signing).await?;
         looking.pipeline.recover_unsent().await.map_err(|refusal| refusal.error())?;
-        let left_over = looking.pipeline.left_over().await.map_err(|refusal| refusal.error())?;
+        let left_over = looking.pipeline.unused_allowances().await.map_err(|refusal| refusal.error())?;
         let standings = reconcile::standings(&opened, &ledger, &clock, address, &left_over).await?;
         if json {
             let even = standings.iter().all(AccountReconciliation::is_even);
@@ -78,11 +78,11 @@ async fn acting(
     opened: &OpenEnvironment,
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
-    hands: SigningContext,
+    signing: SigningContext,
 ) -> Result<WriteAccess, CommandFailure> {
     let rules = bardo_runtime::rules(config, opened, ledger).await?;
     let fabric = Fabric::in_memory(256, clock.clone());
-    Ok(bardo_runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), hands).await?)
+    Ok(bardo_runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), signing).await?)
 }
 
 /// Passwords of the account's key, asked for once.
@@ -189,13 +189,13 @@ async fn send(
         return Err(CommandFailure { exit: CliExit::Rejected, error: "nothing was sent".into() });
     }
     let password = passwords.read.and_then(|read| read.into_iter().next()).map(|(_, password)| password);
-    let wishes = call::CallFlags { password_fd: passwords.fd, password, ..call::CallFlags::default() };
-    let hands = match call::hands(config, opened, ledger, &wishes).await {
-        Ok(hands) => hands.ok_or_else(no_account)?,
+    let options = call::CallFlags { password_fd: passwords.fd, password, ..call::CallFlags::default() };
+    let signing = match call::signing_context(config, opened, ledger, &options).await {
+        Ok(signing) => signing.ok_or_else(no_account)?,
         Err(AccountError::Failure(failure)) => return Err(failure),
         Err(AccountError::Answer(error)) => return Err(error.into()),
     };
-    let acting = acting(config, opened, ledger, clock, hands).await?;
+    let acting = acting(config, opened, ledger, clock, signing).await?;
     let tool = revoking()?;
     for standing in standings {
         let Some(chain) = opened.world.chains().iter().find(|chain| chain.network().chain_id == standing.chain_id)

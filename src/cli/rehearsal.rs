@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::args::DevnetArguments;
-use super::devnet::{interruption, sandbox};
-use super::{CliExit, CommandFailure, print};
+use super::devnet::{interruption, print_description, sandbox};
+use super::{CliExit, CommandFailure};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ForkSettings};
 use bardo_runtime::rehearsal::{Rehearsal, start};
@@ -19,6 +19,7 @@ pub(super) fn serve(
     config: &Config,
     fork: &ForkSettings,
     arguments: &DevnetArguments,
+    json: bool,
 ) -> Result<CliExit, CommandFailure> {
     let started = Instant::now();
     let pace = sandbox(arguments.seed, arguments.block_time.unwrap_or(BlockPace::Live), MarketMode::Off);
@@ -36,7 +37,7 @@ pub(super) fn serve(
             ..NetworkDescription::default()
         };
         rehearsal.devnet.set_description(serde_json::to_value(&description)?).await?;
-        print(&format!("{}\n", serde_json::to_string(&description)?))?;
+        print_description(&description, json)?;
         for line in about(&rehearsal) {
             eprintln!("bardo: {line}");
         }

@@ -246,8 +246,8 @@ fn swap(
         "token_in": network.native_symbol, "token_out": bought, "amount": size, "chain": network.name,
     });
     let ask = |approve| -> Result<ToolResponse, CommandFailure> {
-        let wishes = CallFlags { approve: Some(approve), ..CallFlags::default() };
-        call::respond(inside, "uniswap_execute_swap", ToolInput::Json(params.clone()), wishes)
+        let options = CallFlags { approve: Some(approve), ..CallFlags::default() };
+        call::respond(inside, "uniswap_execute_swap", ToolInput::Json(params.clone()), options)
     };
     let asked = ask(ApprovalMode::Never)?;
     let response = match needs_approval(&asked) {

@@ -72,7 +72,7 @@ pub(super) fn run(
             Some(port) => Some(listen(port).await?),
             None => None,
         };
-        let ends = on_signals()?;
+        let ends = leave_on_signals()?;
         Ok::<_, CommandFailure>(serve(serving, Session::open(config, session), ends, figures).await)
     })?;
     // A session that is still starting is not waited for.
@@ -90,7 +90,7 @@ async fn listen(port: u16) -> Result<MetricsListener, CommandFailure> {
     Ok(listener)
 }
 
-fn on_signals() -> std::io::Result<mpsc::Receiver<LeaveMode>> {
+fn leave_on_signals() -> std::io::Result<mpsc::Receiver<LeaveMode>> {
     let (ends, ending) = mpsc::channel(4);
     let [mut hang_up, mut interrupt, mut terminate] =
         [signal(SignalKind::hangup())?, signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
@@ -176,28 +176,28 @@ fn running_network(place: &Place) -> Option<SafeText> {
 }
 
 /// Opens the console on the served session.
-pub(super) fn attach(config: &Config, via: Option<&str>, look: DisplayOptions) -> Result<CliExit, CommandFailure> {
-    let rights = rights(&look);
-    let (connection, leading) = match via {
+pub(super) fn attach(config: &Config, via: Option<&str>, display: DisplayOptions) -> Result<CliExit, CommandFailure> {
+    let rights = rights(&display);
+    let (connection, tunnel) = match via {
         None => (Connection::open(&place(config), rights)?, None),
-        Some(command) => through(command).map(|(connection, leading)| (connection, Some(leading)))?,
+        Some(command) => connect_through(command).map(|(connection, tunnel)| (connection, Some(tunnel)))?,
     };
     // Suspending an attached console stops nothing.
-    let options = look.options(config, true)?;
+    let options = display.options(config, true)?;
     let source: Source = Box::new(move || connection.into_handle().unwrap_or_else(|error| failed(&error)));
-    let came = bardo_console::run(&options, source);
-    drop(leading);
-    shown(came, |_| print("Detached; the session goes on: `bardo attach`\n"))
+    let ended = bardo_console::run(&options, source);
+    drop(tunnel);
+    shown(ended, |_| print("Detached; the session goes on: `bardo attach`\n"))
 }
 
-fn rights(look: &DisplayOptions) -> Rights {
-    if look.watch { Rights::Watch } else { Rights::Operate }
+fn rights(display: &DisplayOptions) -> Rights {
+    if display.watch { Rights::Watch } else { Rights::Operate }
 }
 
 /// Running program that leads to a session. It is killed on drop: its connection is closed by then.
-struct Leading(Child);
+struct TunnelProcess(Child);
 
-impl Drop for Leading {
+impl Drop for TunnelProcess {
     fn drop(&mut self) {
         let _ended = self.0.kill();
         let _ended = self.0.wait();
@@ -207,7 +207,7 @@ impl Drop for Leading {
 /// Starts a program that leads to a session, such as `ssh HOST bardo attach --stdio`. It may ask for a password on the
 /// terminal itself. What it writes to stderr is shown until the session has answered, without control characters, and
 /// dropped afterwards, when the console draws there.
-fn through(command: &str) -> Result<(Connection, Leading), CommandFailure> {
+fn connect_through(command: &str) -> Result<(Connection, TunnelProcess), CommandFailure> {
     let (ours, theirs) = UnixStream::pair()?;
     let (reading, writing) = (OwnedFd::from(theirs.try_clone()?), OwnedFd::from(theirs));
     let mut program = Command::new("/bin/sh");
@@ -216,7 +216,7 @@ fn through(command: &str) -> Result<(Connection, Leading), CommandFailure> {
     // The other side of the pair is the program's alone, so that its end is noticed.
     drop(program);
     let messages = child.stderr.take();
-    let leading = Leading(child);
+    let tunnel = TunnelProcess(child);
     let shows = Arc::new(Mutex::new(true));
     let (finished, ended) = std::sync::mpsc::channel();
     if let Some(mut messages) = messages {
@@ -238,7 +238,7 @@ fn through(command: &str) -> Result<(Connection, Leading), CommandFailure> {
         let _closed = ended.recv_timeout(Duration::from_secs(1));
     })?;
     *shows.lock().unwrap_or_else(PoisonError::into_inner) = false;
-    Ok((connection, leading))
+    Ok((connection, tunnel))
 }
 
 /// A handle that reports why there is no session behind it.
@@ -251,8 +251,8 @@ fn failed(error: &std::io::Error) -> SessionHandle {
 }
 
 /// Connects a console on another machine, which reads stdout and writes stdin, with the session of this one.
-pub(super) fn stdio(config: &Config, look: &DisplayOptions) -> Result<CliExit, CommandFailure> {
-    match Connection::open(&place(config), rights(look)) {
+pub(super) fn stdio(config: &Config, display: &DisplayOptions) -> Result<CliExit, CommandFailure> {
+    match Connection::open(&place(config), rights(display)) {
         Ok(connection) => {
             connection.copy(std::io::stdin(), std::io::stdout())?;
             Ok(CliExit::Success)

@@ -72,9 +72,9 @@ fn ended(orders: &Orders, mut response: ToolResponse, record: &OrderRecord) -> T
     (response.status, response.error) = how_it_ended(record);
     let text = |name: &str| card.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let what = if matches!(record.status, OrderState::Bridge(_)) { "Intent" } else { "Order" };
-    let said = format!("{what} {} status: {}. {}. {}", record.hash, record.status, text("money"), text("remark"));
+    let outcome = format!("{what} {} status: {}. {}. {}", record.hash, record.status, text("money"), text("remark"));
     let refund = if is_locked(record) { " Get it back with intent_refund." } else { "" };
-    response.explanation = Some(format!("{}{refund}", said.trim_end()));
+    response.explanation = Some(format!("{}{refund}", outcome.trim_end()));
     let hints = response.decision_hints.get_or_insert_with(|| json!({}));
     if let Value::Object(hints) = hints {
         hints.insert("order".to_owned(), card);

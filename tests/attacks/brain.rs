@@ -23,12 +23,12 @@ const BARDO: &str = env!("CARGO_BIN_EXE_bardo");
 const SECRET: &str = "BARDO_TEST_SECRET_VALUE";
 
 /// Data root and a separate folder for brain programs, in which only `out` is writable for them.
-pub struct Ground {
+pub struct Fixture {
     pub home: tempfile::TempDir,
     programs: tempfile::TempDir,
 }
 
-impl Ground {
+impl Fixture {
     pub fn new(golem: &str) -> Self {
         let (home, programs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let out = programs.path().join("out");
@@ -103,21 +103,21 @@ pub struct Console {
 }
 
 impl Console {
-    pub fn open(ground: &Ground, brain: &str, variables: &[(&str, &str)]) -> Self {
-        Self::open_with(ground, brain, variables, &[])
+    pub fn open(fixture: &Fixture, brain: &str, variables: &[(&str, &str)]) -> Self {
+        Self::open_with(fixture, brain, variables, &[])
     }
 
     /// Opens a console with additional arguments.
-    fn open_with(ground: &Ground, brain: &str, variables: &[(&str, &str)], arguments: &[String]) -> Self {
+    fn open_with(fixture: &Fixture, brain: &str, variables: &[(&str, &str)], arguments: &[String]) -> Self {
         let size = PtySize { rows: 44, cols: 120, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(BARDO);
-        command.env("BARDO_HOME", ground.home.path());
+        command.env("BARDO_HOME", fixture.home.path());
         command.env("TERM", "xterm-256color");
         for (name, value) in variables {
             command.env(name, value);
         }
-        command.cwd(ground.programs.path());
+        command.cwd(fixture.programs.path());
         command.args(arguments);
         command.args(["--brain", &format!("process:{brain}")]);
         let tty = pair.master.tty_name().unwrap();
@@ -165,40 +165,40 @@ static BATTLE: LazyLock<Option<Battle>> = LazyLock::new(|| {
     if !has("python3") {
         return None;
     }
-    let ground = Ground::new(&format!("read = [{:?}]\n", Path::new(BARDO).parent().unwrap()));
+    let fixture = Fixture::new(&format!("read = [{:?}]\n", Path::new(BARDO).parent().unwrap()));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attacks/programs/hostile.py");
-    let script = ground.program("hostile.py", &std::fs::read_to_string(script).unwrap());
+    let script = fixture.program("hostile.py", &std::fs::read_to_string(script).unwrap());
     let sockets = tempfile::tempdir().unwrap();
     let (path, abstract_name) = (sockets.path().join("default"), format!("bardo-attack-{}", std::process::id()));
     let listeners = [
         UnixListener::bind(&path).unwrap(),
         UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name).unwrap()).unwrap(),
     ];
-    let data = ground.home.path().join("data");
+    let data = fixture.home.path().join("data");
     std::fs::create_dir_all(data.join("keys")).unwrap();
     std::fs::write(data.join("keys/main.json"), "a key").unwrap();
     std::fs::write(data.join("ledger-of-old.db"), "a ledger").unwrap();
-    let config = std::fs::read_to_string(ground.home.path().join("config.toml")).unwrap();
+    let config = std::fs::read_to_string(fixture.home.path().join("config.toml")).unwrap();
     let variables = [("BARDO_SECRET", SECRET), ("OTHER_SECRET", SECRET), ("BARDO_MODEL_KEY", SECRET)];
-    let mut console = Console::open(&ground, &format!("python3 {}", script.display()), &variables);
+    let mut console = Console::open(&fixture, &format!("python3 {}", script.display()), &variables);
     until("a console at work", || console.shown().contains("RUNNING").then_some(()));
     // A stop for the program to lift.
     let mut halt = Command::new(BARDO);
-    halt.args(["halt", "--reason", "attacked"]).env_clear().env("BARDO_HOME", ground.home.path());
+    halt.args(["halt", "--reason", "attacked"]).env_clear().env("BARDO_HOME", fixture.home.path());
     let (output, said) = ended(&mut halt);
     assert!(output.status.success(), "{said}");
     let stop = std::fs::read(data.join("STOP")).unwrap();
     let go = json!({
-        "console": console.child.process_id().unwrap(), "tty": console.tty, "home": ground.home.path(), "bardo": BARDO,
+        "console": console.child.process_id().unwrap(), "tty": console.tty, "home": fixture.home.path(), "bardo": BARDO,
         "socket": path, "abstract": format!("\0{abstract_name}"), "key": data.join("keys/main.json"),
         "ledger": data.join("ledger-of-old.db"),
     });
-    std::fs::write(ground.programs.path().join("part"), go.to_string()).unwrap();
-    std::fs::rename(ground.programs.path().join("part"), ground.programs.path().join("go.json")).unwrap();
+    std::fs::write(fixture.programs.path().join("part"), go.to_string()).unwrap();
+    std::fs::rename(fixture.programs.path().join("part"), fixture.programs.path().join("go.json")).unwrap();
     let results = until("the attacks' results", || {
         let ended = console.child.try_wait().unwrap();
         assert!(ended.is_none(), "the console ended: {ended:?}");
-        read_json(&ground.out("results.json"))
+        read_json(&fixture.out("results.json"))
     });
     let reached = listeners.iter().filter(|listener| {
         listener.set_nonblocking(true).unwrap();
@@ -211,7 +211,7 @@ static BATTLE: LazyLock<Option<Battle>> = LazyLock::new(|| {
         assert!(same, "{name} was changed");
         same
     };
-    let config_kept = unchanged("config", &config, ground.home.path().join("config.toml"))
+    let config_kept = unchanged("config", &config, fixture.home.path().join("config.toml"))
         && unchanged("key", "a key", data.join("keys/main.json"))
         && unchanged("ledger", "a ledger", data.join("ledger-of-old.db"));
     Some(Battle {
@@ -270,11 +270,11 @@ fn it_and_its_supervisor_have_a_session_of_their_own_without_a_terminal() {
     if !has("python3") {
         return;
     }
-    let ground = Ground::new("");
+    let fixture = Fixture::new("");
     let lines = "tell('found', [os.getpid(), os.getppid()])\nhear('bye')\n";
-    let brain = format!("python3 {}", ground.program("brain.py", &format!("{HEAD}{lines}")).display());
-    let console = Console::open(&ground, &brain, &[]);
-    let found = until("its processes", || read_json(&ground.out("found")));
+    let brain = format!("python3 {}", fixture.program("brain.py", &format!("{HEAD}{lines}")).display());
+    let console = Console::open(&fixture, &brain, &[]);
+    let found = until("its processes", || read_json(&fixture.out("found")));
     let [brain, supervisor] = [0, 1].map(|place| found[place].as_u64().unwrap());
     let (session, terminal) = session_and_terminal(console.child.process_id().unwrap().into());
     assert_ne!(terminal, 0, "the console has a terminal");
@@ -288,19 +288,19 @@ fn the_consoles_memory_is_closed_to_other_programs_of_its_user() {
     use std::os::unix::fs::chown;
     use std::os::unix::process::CommandExt as _;
 
-    let ground = Ground::new("");
-    let mut command = ground.run("sleep 600");
+    let fixture = Fixture::new("");
+    let mut command = fixture.run("sleep 600");
     command.stdout(Stdio::null()).stderr(Stdio::null());
     // The kernel shows root the private data of processes, so the difference is visible only to another user.
     if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
         let nobody = 65_534;
-        for path in [ground.home.path(), &ground.home.path().join("config.toml"), ground.programs.path()] {
+        for path in [fixture.home.path(), &fixture.home.path().join("config.toml"), fixture.programs.path()] {
             chown(path, Some(nobody), Some(nobody)).unwrap();
         }
         command.uid(nobody).gid(nobody);
     }
     let mut golem = command.spawn().unwrap();
-    until("its ledger", || ground.home.path().join("data/ledger").exists().then_some(()));
+    until("its ledger", || fixture.home.path().join("data/ledger").exists().then_some(()));
     let owner_of = |process: u32| std::fs::metadata(format!("/proc/{process}/mem")).map(|found| found.uid());
     let owner = owner_of(golem.id());
     // The process that supervises the brain is a child of the console.
@@ -315,8 +315,11 @@ fn the_consoles_memory_is_closed_to_other_programs_of_its_user() {
         children.into_iter().find(is_supervisor)
     };
     let found = until("its supervisor", supervisor);
-    // It has just been started.
-    std::thread::sleep(Duration::from_secs(1));
+    // It has just been started, and closes its memory first. An open one must not leave the console running.
+    let patience = Instant::now() + TIMEOUT;
+    while owner_of(found).is_ok_and(|owner| owner != 0) && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let owner_of_supervisor = owner_of(found);
     golem.kill().unwrap();
     golem.wait().unwrap();
@@ -424,14 +427,14 @@ fn folders_nested_deeper_than_a_stack_end_no_console() {
     if !has("python3") {
         return;
     }
-    let ground = Ground::new("");
+    let fixture = Fixture::new("");
     // Each folder is moved into a new one: building downwards, the kernel would walk all of them for every new one.
     let lines = "scratch = os.environ['TMPDIR']\nos.chdir(scratch)\nos.mkdir('top')\nfor _ in range(20000):\n    os.mkdir('new')\n\
         \x20   os.rename('top', 'new/d')\n    os.rename('new', 'top')\n\
         tell('scratch', scratch)\nsay(type='done')\nhear('bye')\n";
-    let brain = format!("python3 {}", ground.program("brain.py", &format!("{HEAD}{lines}")).display());
-    let mut console = Console::open(&ground, &brain, &[]);
-    let scratch = until("the nested folders", || read_json(&ground.out("scratch")));
+    let brain = format!("python3 {}", fixture.program("brain.py", &format!("{HEAD}{lines}")).display());
+    let mut console = Console::open(&fixture, &brain, &[]);
+    let scratch = until("the nested folders", || read_json(&fixture.out("scratch")));
     let scratch = PathBuf::from(scratch.as_str().unwrap());
     until("the scratch folder removed", || {
         let ended = console.child.try_wait().unwrap();
@@ -464,17 +467,17 @@ fn a_script_in_anothers_home_or_a_shared_folder_opens_nothing_beside_it() {
     for (script, folder, beside) in
         [(home.join("bot.py"), home.clone(), home.join("secret")), (state, "/var/lib".into(), "/var/lib/dpkg".into())]
     {
-        let ground = Ground::new("");
+        let fixture = Fixture::new("");
         let lines = format!(
             "OUT = {:?}\ndef tried(what):\n    try: return bool(what() or True)\n    except OSError: return False\n\
              tell('found', [tried(lambda: os.listdir({folder:?})), tried(lambda: os.open({beside:?}, os.O_RDONLY)),\n\
              \x20   tried(lambda: open(__file__).read())])\nsay(type='done')\nhear('bye')\n",
-            ground.programs.path().join("out"),
+            fixture.programs.path().join("out"),
         );
         std::fs::write(&script, format!("{HEAD}{lines}")).unwrap();
-        let (output, said) = ended(&mut ground.run(&format!("python3 {}", script.display())));
+        let (output, said) = ended(&mut fixture.run(&format!("python3 {}", script.display())));
         assert!(output.status.success(), "{said}");
-        assert_eq!(read_json(&ground.out("found")), Some(json!([false, false, true])), "{}", script.display());
+        assert_eq!(read_json(&fixture.out("found")), Some(json!([false, false, true])), "{}", script.display());
     }
 }
 
@@ -497,18 +500,18 @@ fn open_files_of_the_console_and_its_shell_do_not_reach_it() {
     let Some(battle) = &*BATTLE else { return };
     assert_eq!(battle.results["descriptors"], json!([]));
     // Including descriptors that a careless shell leaves open.
-    let ground = Ground::new("");
-    std::fs::write(ground.home.path().join("secret"), "s").unwrap();
+    let fixture = Fixture::new("");
+    std::fs::write(fixture.home.path().join("secret"), "s").unwrap();
     let lines = "found = []\nfor number in range(3, 256):\n    try:\n        os.fstat(number)\n        found.append(number)\n\
         \x20   except OSError: pass\ntell('found', found)\nsay(type='done')\nhear('bye')\n";
-    let bardo = ground.python(lines);
+    let bardo = fixture.python(lines);
     let mut shell = Command::new("sh");
     shell.args(["-c", "exec 7<\"$BARDO_HOME/secret\" 9<>/dev/null; exec \"$@\"", "sh"]);
     shell.arg(bardo.get_program()).args(bardo.get_args()).env_clear().stdin(Stdio::null());
     shell.envs(bardo.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let (output, said) = ended(&mut shell);
     assert!(output.status.success(), "{said}");
-    assert_eq!(read_json(&ground.out("found")), Some(json!([])));
+    assert_eq!(read_json(&fixture.out("found")), Some(json!([])));
 }
 
 /// Processes that double-fork and try to leave the session, for either way in which Bardo ends.
@@ -516,15 +519,15 @@ fn survivors(kill: bool) {
     if !has("python3") {
         return;
     }
-    let ground = Ground::new("");
+    let fixture = Fixture::new("");
     let lines = "born = []\nfor leave in (lambda: None, os.setsid, lambda: os.setpgid(0, 0)):\n    back, out = os.pipe()\n\
         \x20   if os.fork() == 0:\n        try: leave()\n        except OSError: pass\n        if os.fork() == 0:\n\
         \x20           os.write(out, b'%d' % os.getpid())\n            for file in range(0, 9):\n\
         \x20               try: os.close(file)\n                except OSError: pass\n            time.sleep(600)\n\
         \x20       os._exit(0)\n    born.append(int(os.read(back, 20)))\ntell('born', born + [os.getpid(), os.getppid()])\n\
         end = os.path.join(OUT, 'end')\nwhile not os.path.exists(end): time.sleep(0.02)\nsay(type='done')\nhear('bye')\n";
-    let mut bardo = ground.python(lines).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let born = until("its children", || read_json(&ground.out("born")));
+    let mut bardo = fixture.python(lines).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let born = until("its children", || read_json(&fixture.out("born")));
     let runs = |id: &u64| {
         let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
         let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
@@ -535,7 +538,7 @@ fn survivors(kill: bool) {
     if kill {
         bardo.kill().unwrap();
     } else {
-        std::fs::write(ground.out("end"), "").unwrap();
+        std::fs::write(fixture.out("end"), "").unwrap();
     }
     bardo.wait().unwrap();
     until("the end of all that it started", || (!born.iter().any(runs)).then_some(()));
@@ -553,13 +556,13 @@ fn nothing_that_it_started_outlives_a_bardo_that_is_killed() {
 
 #[test]
 fn a_program_in_a_protected_folder_is_not_started() {
-    let ground = Ground::new("");
-    let inside = ground.home.path().join("brain.py");
+    let fixture = Fixture::new("");
+    let inside = fixture.home.path().join("brain.py");
     std::fs::write(&inside, "").unwrap();
-    let linked = ground.programs.path().join("linked.py");
+    let linked = fixture.programs.path().join("linked.py");
     std::os::unix::fs::symlink(&inside, &linked).unwrap();
     for script in [inside, linked] {
-        let (output, said) = ended(&mut ground.run(&format!("sh {}", script.display())));
+        let (output, said) = ended(&mut fixture.run(&format!("sh {}", script.display())));
         assert!(!output.status.success() && said.contains("the brain must not access"), "{said}");
     }
 }
@@ -567,15 +570,15 @@ fn a_program_in_a_protected_folder_is_not_started() {
 #[test]
 fn the_configuration_cannot_open_the_protected_folders() {
     for (key, path) in [("read", ""), ("read", "data"), ("write", "data/keys"), ("write", ".."), ("read", "/")] {
-        let ground = Ground::new("");
-        std::fs::create_dir_all(ground.home.path().join("data/keys")).unwrap();
-        let place = ground.home.path().join(path);
-        std::fs::write(ground.home.path().join("config.toml"), format!("[golem]\n{key} = [{place:?}]\n")).unwrap();
-        let (output, said) = ended(&mut ground.run("sh -c true"));
+        let fixture = Fixture::new("");
+        std::fs::create_dir_all(fixture.home.path().join("data/keys")).unwrap();
+        let place = fixture.home.path().join(path);
+        std::fs::write(fixture.home.path().join("config.toml"), format!("[golem]\n{key} = [{place:?}]\n")).unwrap();
+        let (output, said) = ended(&mut fixture.run("sh -c true"));
         assert!(!output.status.success() && said.contains("the brain must not access"), "{key} {path}: {said}");
     }
-    let ground = Ground::new("environment = [\"BARDO_MODEL_KEY\"]");
-    let (output, said) = ended(&mut ground.run("sh -c true"));
+    let fixture = Fixture::new("environment = [\"BARDO_MODEL_KEY\"]");
+    let (output, said) = ended(&mut fixture.run("sh -c true"));
     assert!(!output.status.success() && said.contains("golem.environment"), "{said}");
 }
 
@@ -587,16 +590,16 @@ fn without_network_no_connection_is_possible() {
     for (network, wanted) in [(true, true), (false, false)] {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = server.local_addr().unwrap().port();
-        let ground = Ground::new(&format!("network = {network}\n"));
+        let fixture = Fixture::new(&format!("network = {network}\n"));
         let lines = format!(
             "def tried(what):\n    try: return bool(what() or True)\n    except OSError: return False\n\
              tell('found', [tried(lambda: socket.create_connection(('127.0.0.1', {port})).close()),\n\
              \x20   tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)),\n\
              \x20   tried(lambda: socket.socket(socket.AF_INET6, socket.SOCK_STREAM))])\nsay(type='done')\nhear('bye')\n"
         );
-        let (output, said) = ended(&mut ground.python(&lines));
+        let (output, said) = ended(&mut fixture.python(&lines));
         assert!(output.status.success(), "{said}");
-        assert_eq!(read_json(&ground.out("found")), Some(json!([wanted, wanted, wanted])), "network = {network}");
+        assert_eq!(read_json(&fixture.out("found")), Some(json!([wanted, wanted, wanted])), "network = {network}");
     }
 }
 
@@ -605,8 +608,8 @@ fn an_ordinary_python_program_works_confined() {
     if !has("python3") {
         return;
     }
-    let ground = Ground::new("environment = [\"STRATEGY\"]");
-    ground.program("helper.py", "NUMBER = 7\n");
+    let fixture = Fixture::new("environment = [\"STRATEGY\"]");
+    fixture.program("helper.py", "NUMBER = 7\n");
     let lines = "import asyncio, helper, sqlite3, ssl, subprocess, tempfile, threading\n\
         with tempfile.TemporaryFile() as file: file.write(b'x')\nasyncio.run(asyncio.sleep(0))\nssl.create_default_context()\n\
         sqlite3.connect(os.path.join(os.environ['TMPDIR'], 'a.db')).execute('create table a (b)')\n\
@@ -614,9 +617,9 @@ fn an_ordinary_python_program_works_confined() {
         made = subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True).stdout\n\
         tell('found', [helper.NUMBER, made.decode().strip(), os.environ['STRATEGY'], os.environ['TMPDIR']])\n\
         say(type='done')\nhear('bye')\n";
-    let (output, said) = ended(ground.python(lines).env("STRATEGY", "slow"));
+    let (output, said) = ended(fixture.python(lines).env("STRATEGY", "slow"));
     assert!(output.status.success(), "{said}");
-    let found = read_json(&ground.out("found")).unwrap();
+    let found = read_json(&fixture.out("found")).unwrap();
     assert_eq!(found.as_array().unwrap()[..3], [json!(7), json!("1"), json!("slow")]);
     let scratch = PathBuf::from(found[3].as_str().unwrap());
     until("the scratch folder removed", || (!scratch.exists()).then_some(()));
@@ -627,8 +630,8 @@ fn an_ordinary_node_program_works_confined() {
     if !has("node") {
         return;
     }
-    let ground = Ground::new("");
-    ground.program("helper.js", "exports.number = 7\n");
+    let fixture = Fixture::new("");
+    fixture.program("helper.js", "exports.number = 7\n");
     let text = "const fs = require('fs'), path = require('path'), { execFileSync } = require('child_process')\n\
         const say = (line) => process.stdout.write(JSON.stringify(line) + '\\n')\n\
         require('readline').createInterface({ input: process.stdin }).on('line', (text) => {\n\
@@ -637,21 +640,21 @@ fn an_ordinary_node_program_works_confined() {
         \x20 const made = execFileSync(process.execPath, ['-e', 'console.log(1)']).toString().trim()\n\
         \x20 fs.writeFileSync(path.join(__dirname, 'out', 'found'), JSON.stringify([require('./helper').number, made]))\n\
         \x20 say({ type: 'done' })\n})\n";
-    let script = ground.program("brain.js", text);
-    let (output, said) = ended(&mut ground.run(&format!("node {}", script.display())));
+    let script = fixture.program("brain.js", text);
+    let (output, said) = ended(&mut fixture.run(&format!("node {}", script.display())));
     assert!(output.status.success(), "{said}");
-    assert_eq!(read_json(&ground.out("found")), Some(json!([7, "1"])));
+    assert_eq!(read_json(&fixture.out("found")), Some(json!([7, "1"])));
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn where_the_system_cannot_isolate_a_real_network_refuses_it() {
-    let ground = Ground::new("");
+    let fixture = Fixture::new("");
     let run = |allow: &str, arguments: &[&str]| {
         let config = format!("[golem]\nbrain = \"process:sh -c true\"\n{allow}\n");
-        std::fs::write(ground.home.path().join("config.toml"), config).unwrap();
+        std::fs::write(fixture.home.path().join("config.toml"), config).unwrap();
         let mut command = Command::new(BARDO);
-        command.env_clear().env("BARDO_HOME", ground.home.path()).env("BARDO_TEST_NO_LANDLOCK", "1");
+        command.env_clear().env("BARDO_HOME", fixture.home.path()).env("BARDO_TEST_NO_LANDLOCK", "1");
         ended(command.args(arguments).stdin(Stdio::null()))
     };
     let real = ["--network", "sepolia", "--rpc", "sepolia=http://127.0.0.1:9"];
@@ -690,10 +693,10 @@ fn the_launcher_itself_starts_nothing_that_it_cannot_isolate() {
 #[cfg(debug_assertions)]
 #[test]
 fn the_header_says_that_the_brain_is_not_isolated() {
-    let ground = Ground::new("");
-    let console = Console::open(&ground, "sleep 600", &[("BARDO_TEST_NO_LANDLOCK", "1")]);
+    let fixture = Fixture::new("");
+    let console = Console::open(&fixture, "sleep 600", &[("BARDO_TEST_NO_LANDLOCK", "1")]);
     until("the header", || console.header().contains("brain not isolated").then_some(()));
-    let console = Console::open(&ground, "sleep 600", &[]);
+    let console = Console::open(&fixture, "sleep 600", &[]);
     until("a console at work", || console.header().contains("RUNNING").then_some(()));
     assert!(!console.shown().contains("not isolated"), "{}", console.shown());
 }
@@ -704,16 +707,16 @@ fn where_the_system_cannot_isolate_it_its_questions_take_the_password_of_the_key
     if !has("python3") {
         return;
     }
-    let (network, ground) = (RealNetwork::start(31), Ground::new(""));
-    network.settle_in(ground.home.path(), "[golem]\nallow_unisolated_brain = true");
+    let (network, fixture) = (RealNetwork::start(31), Fixture::new(""));
+    network.settle_in(fixture.home.path(), "[golem]\nallow_unisolated_brain = true");
     let lines = "params = dict(token_in='USDC', token_out='WETH', amount='50', chain='mine', prefer_uniswapx=False)\n\
         say(type='call', id='1', tool='preview_action', params=dict(kind='swap', params=params))\n\
         offered = hear('result')['response']['data']\n\
         params = dict(permit_id=offered['permit_id'], simulation_hash=offered['simulation_hash'])\n\
         say(type='call', id='2', tool='commit_action', params=params)\nhear('bye')\n";
-    let brain = format!("python3 {}", ground.program("brain.py", &format!("{HEAD}{lines}")).display());
+    let brain = format!("python3 {}", fixture.program("brain.py", &format!("{HEAD}{lines}")).display());
     let variables = [("BARDO_TEST_NO_LANDLOCK", "1")];
-    let console = Console::open_with(&ground, &brain, &variables, &network.arguments());
+    let console = Console::open_with(&fixture, &brain, &variables, &network.arguments());
     let mut keys = console.pair.master.take_writer().unwrap();
     let mut typed = |text: &str, then: &str| {
         keys.write_all(text.as_bytes()).unwrap();

@@ -44,14 +44,14 @@ const FAR: i64 = 3_700_000;
 const HUNDRED: u64 = 100_000_000;
 
 /// An account with an engine around it, all by the clock of `world`, on a fresh ledger.
-struct Desk {
+struct Fixture {
     world: TestHarness,
     pipeline: Pipeline,
     executor: Executor,
     _folder: tempfile::TempDir,
 }
 
-impl Desk {
+impl Fixture {
     async fn on(kind: NetworkKind, account: usize) -> Self {
         let world = TestHarness::over(&SANDBOX, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
         let mut network = world.client.network().clone();
@@ -110,29 +110,29 @@ fn refused_by_clocks(response: &ToolResponse) {
 
 /// By a clock that is so far off: no purchase, no allowance, no payment; an exit and a revocation.
 async fn acts_by_a_wrong_clock(account: usize, far: i64) {
-    let desk = Desk::on(NetworkKind::Real, account).await;
+    let fixture = Fixture::on(NetworkKind::Real, account).await;
     // The same purchase passes by a clock that is right.
-    let bought = desk.swap("USDC", "WETH", "100").await;
+    let bought = fixture.swap("USDC", "WETH", "100").await;
     assert_eq!(bought.status, CallStatus::Success, "{bought:#?}");
-    let permit2 = desk.world.contract(KnownContract::Permit2);
+    let permit2 = fixture.world.contract(KnownContract::Permit2);
     let params = json!({"token": "USDC", "spender": permit2.to_string(), "amount": "5", "chain": "ethereum"});
-    let allowed = desk.call("token_approve", params).await;
+    let allowed = fixture.call("token_approve", params).await;
     assert_eq!(allowed.status, CallStatus::Success, "{allowed:#?}");
 
-    desk.world.clock.shift(far);
-    let before = desk.signatures();
-    refused_by_clocks(&desk.swap("USDC", "WETH", "100").await);
-    refused_by_clocks(&desk.allow_router(300).await);
+    fixture.world.clock.shift(far);
+    let before = fixture.signatures();
+    refused_by_clocks(&fixture.swap("USDC", "WETH", "100").await);
+    refused_by_clocks(&fixture.allow_router(300).await);
     let params = json!({"token": "USDC", "recipient": "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e01", "amount": "1",
                         "chain": "ethereum"});
-    refused_by_clocks(&desk.call("wallet_transfer_token", params).await);
-    assert_eq!(desk.signatures(), before);
+    refused_by_clocks(&fixture.call("wallet_transfer_token", params).await);
+    assert_eq!(fixture.signatures(), before);
 
-    let sold = desk.swap("WETH", "USDC", "0.01").await;
+    let sold = fixture.swap("WETH", "USDC", "0.01").await;
     assert_eq!(sold.status, CallStatus::Success, "{sold:#?}");
-    let revoked = desk.call("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
+    let revoked = fixture.call("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
     assert_eq!(revoked.status, CallStatus::Success, "{revoked:#?}");
-    assert_eq!(desk.world.allowance(permit2).await, U256::ZERO);
+    assert_eq!(fixture.world.allowance(permit2).await, U256::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,9 +148,9 @@ async fn a_clock_that_is_ahead_signs_nothing_that_could_lose_more_and_holds_up_n
 /// A data folder in which nothing was counted yet knows no later time than the machine's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fresh_data_folder_reserves_nothing_by_a_clock_that_is_behind() {
-    let desk = Desk::on(NetworkKind::Real, 2).await;
-    desk.world.clock.shift(-FAR);
-    let refusal = desk.pipeline.preview(desk.world.approval(HUNDRED), desk.world.wallet.clone(), ASKED).await;
+    let fixture = Fixture::on(NetworkKind::Real, 2).await;
+    fixture.world.clock.shift(-FAR);
+    let refusal = fixture.pipeline.preview(fixture.world.approval(HUNDRED), fixture.world.wallet.clone(), ASKED).await;
     let refusal = refusal.expect_err("the clock is behind");
     let verdict = refusal.verdicts.first().unwrap();
     assert_eq!(verdict.check, Check::ChainHealth);
@@ -158,12 +158,13 @@ async fn a_fresh_data_folder_reserves_nothing_by_a_clock_that_is_behind() {
         panic!("{verdict:?}")
     };
     assert_eq!(tolerance_seconds, 120);
-    assert!(machine.abs_diff(desk.world.clock.now_millis() / 1_000) < 60, "{machine}");
-    assert!(chain.abs_diff(desk.head().await) < 60, "{chain}");
+    assert!(machine.abs_diff(fixture.world.clock.now_millis() / 1_000) < 60, "{machine}");
+    assert!(chain.abs_diff(fixture.head().await) < 60, "{chain}");
     // A clock that is a little late or early holds nothing up.
     for slack in [FAR - 60_000, 120_000] {
-        desk.world.clock.shift(slack);
-        let preview = desk.pipeline.preview(desk.world.approval(HUNDRED), desk.world.wallet.clone(), ASKED).await;
+        fixture.world.clock.shift(slack);
+        let preview =
+            fixture.pipeline.preview(fixture.world.approval(HUNDRED), fixture.world.wallet.clone(), ASKED).await;
         assert!(preview.is_ok(), "{preview:#?}");
     }
 }
@@ -171,57 +172,57 @@ async fn a_fresh_data_folder_reserves_nothing_by_a_clock_that_is_behind() {
 /// The clock is set while a permit waits: forward or back, it serves no more, and the new preview goes by the new time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_jumps_between_preview_and_commit_signs_nothing() {
-    let desk = Desk::on(NetworkKind::Real, 3).await;
+    let fixture = Fixture::on(NetworkKind::Real, 3).await;
     for far in [-FAR, FAR, -90_000, 90_000] {
-        let proposal = desk.world.swap(HUNDRED).await;
-        let preview = desk.pipeline.preview(proposal, desk.world.wallet.clone(), ASKED).await.unwrap();
-        let before = desk.signatures();
-        desk.world.clock.shift(far);
-        let refused = desk.pipeline.commit(preview.permit.permit_id, Consent::None).await;
+        let proposal = fixture.world.swap(HUNDRED).await;
+        let preview = fixture.pipeline.preview(proposal, fixture.world.wallet.clone(), ASKED).await.unwrap();
+        let before = fixture.signatures();
+        fixture.world.clock.shift(far);
+        let refused = fixture.pipeline.commit(preview.permit.permit_id, Consent::None).await;
         assert_eq!(refused.expect_err("the clock jumped").code, ErrorCode::PermitExpired, "{far}");
-        assert_eq!(desk.signatures(), before, "{far}");
-        desk.world.clock.shift(-far);
+        assert_eq!(fixture.signatures(), before, "{far}");
+        fixture.world.clock.shift(-far);
     }
 }
 
 /// The clock is set after the first transaction of a plan is signed: the rest is not, and what it allowed is revoked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_jumps_between_two_transactions_of_a_plan_stops_the_rest() {
-    let desk = Desk::on(NetworkKind::Real, 4).await;
+    let fixture = Fixture::on(NetworkKind::Real, 4).await;
     for far in [-FAR, FAR] {
-        let proposal = desk.world.swap(HUNDRED).await;
-        let preview = desk.pipeline.preview(proposal, desk.world.wallet.clone(), ASKED).await.unwrap();
-        let (clock, begun) = (desk.world.clock.clone(), std::sync::Once::new());
-        *desk.world.wallet.on_sign.lock().unwrap() =
+        let proposal = fixture.world.swap(HUNDRED).await;
+        let preview = fixture.pipeline.preview(proposal, fixture.world.wallet.clone(), ASKED).await.unwrap();
+        let (clock, begun) = (fixture.world.clock.clone(), std::sync::Once::new());
+        *fixture.world.wallet.on_sign.lock().unwrap() =
             Hook::new(move || begun.call_once(|| clock.shift(far))).into_inner().unwrap();
-        let committed = desk.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
-        *desk.world.wallet.on_sign.lock().unwrap() = None;
+        let committed = fixture.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+        *fixture.world.wallet.on_sign.lock().unwrap() = None;
         let CommitState::Stopped { code, why } = &committed.state else { panic!("{far}: {:?}", committed.state) };
         assert_eq!(*code, ErrorCode::ChainInconsistent, "{far}: {why}");
-        assert_eq!(desk.world.allowance(desk.world.contract(KnownContract::Permit2)).await, U256::ZERO, "{far}");
-        desk.world.clock.shift(-far);
+        assert_eq!(fixture.world.allowance(fixture.world.contract(KnownContract::Permit2)).await, U256::ZERO, "{far}");
+        fixture.world.clock.shift(-far);
     }
 }
 
 /// On a devnet nothing is refused, since its time is its own: what ends, ends by the chain's time.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ends_by_itself_ends_by_the_chains_time_whatever_the_machine_shows() {
-    let desk = Desk::on(NetworkKind::Devnet, 5).await;
+    let fixture = Fixture::on(NetworkKind::Devnet, 5).await;
     let (permit2, router) =
-        (desk.world.contract(KnownContract::Permit2), desk.world.contract(KnownContract::UniversalRouter));
-    let token = desk.world.contract_of(&desk.world.usdc);
+        (fixture.world.contract(KnownContract::Permit2), fixture.world.contract(KnownContract::UniversalRouter));
+    let token = fixture.world.contract_of(&fixture.world.usdc);
     for far in [-FAR, FAR] {
-        desk.world.clock.shift(far);
-        let before = desk.head().await;
-        let allowed = desk.allow_router(300).await;
+        fixture.world.clock.shift(far);
+        let before = fixture.head().await;
+        let allowed = fixture.allow_router(300).await;
         assert_eq!(allowed.status, CallStatus::Success, "{allowed:#?}");
-        let call = Permit2::allowanceCall { owner: desk.world.account(), token, spender: router };
-        let ends: u64 = desk.world.ask(permit2, call).await.expiration.to();
-        let after = desk.head().await;
+        let call = Permit2::allowanceCall { owner: fixture.world.account(), token, spender: router };
+        let ends: u64 = fixture.world.ask(permit2, call).await.expiration.to();
+        let after = fixture.head().await;
         assert!((before + 300..=after + 300).contains(&ends), "{far}: {ends}, from {before} to {after}");
         let told = allowed.data.unwrap();
         assert_eq!(told["expires_at"], json!(ends));
-        desk.world.clock.shift(-far);
+        fixture.world.clock.shift(-far);
         // So that the next one has something to change.
         tokio::time::sleep(Duration::from_millis(1_100)).await;
     }

@@ -57,9 +57,9 @@ const CALM: &str = "preset = \"demo\"\ncooldown_seconds = 0\nrequire_human_appro
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dust_order_of_an_agent_holds_up_no_exit_of_the_operators() {
-    let house = GolemHarness::with_policy(CALM).await.with_orders();
+    let harness = GolemHarness::with_policy(CALM).await.with_orders();
     let (mallory, operator) =
-        (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
+        (harness.executor("mallory", "trade-executor"), harness.executor("operator", "trade-executor"));
     let dust = place(&mallory, "0.00001").await;
     // The balance covers both: the sale succeeds, and the order stays open.
     let part = operator.call(sale("0.01")).await;
@@ -75,8 +75,8 @@ async fn a_dust_order_of_an_agent_holds_up_no_exit_of_the_operators() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_of_the_operators_own_is_never_settled_beside_a_sale() {
-    let house = GolemHarness::with_policy(CALM).await.with_orders();
-    let operator = house.executor("operator", "trade-executor");
+    let harness = GolemHarness::with_policy(CALM).await.with_orders();
+    let operator = harness.executor("operator", "trade-executor");
     let own = place(&operator, "0.01").await;
     for amount in ["0.01", "max"] {
         assert_eq!(code(&operator.call(sale(amount)).await), Some(ErrorCode::OrderStillOpen), "{amount}");
@@ -86,11 +86,11 @@ async fn an_order_of_the_operators_own_is_never_settled_beside_a_sale() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_signs_no_order_under_a_stop() {
-    let house = GolemHarness::with_policy(CALM).await.with_orders();
+    let harness = GolemHarness::with_policy(CALM).await.with_orders();
     let (mallory, operator) =
-        (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
+        (harness.executor("mallory", "trade-executor"), harness.executor("operator", "trade-executor"));
     for level in [StopLevel::ExitOnly, StopLevel::Flatten] {
-        house.stop.raise(level, "a test", "operator", 1).unwrap();
+        harness.stop.raise(level, "a test", "operator", 1).unwrap();
         let refused = mallory.call(order("0.00001")).await;
         assert_eq!(
             (code(&refused), refused.status),
@@ -105,17 +105,17 @@ async fn an_agent_signs_no_order_under_a_stop() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_emergency_halt_under_the_operators_flatten_stops_that_golem_alone() {
-    let house = GolemHarness::with_policy(CALM).await;
-    let (mallory, ada) = (house.golem("mallory", "trade-executor"), house.golem("ada", "trade-executor"));
-    house.stop.raise(StopLevel::Flatten, "enough", "operator", 1).unwrap();
+    let harness = GolemHarness::with_policy(CALM).await;
+    let (mallory, ada) = (harness.golem("mallory", "trade-executor"), harness.golem("ada", "trade-executor"));
+    harness.stop.raise(StopLevel::Flatten, "enough", "operator", 1).unwrap();
     // The console holds everything while the operator chooses; that does not hide a flatten that was set before.
-    let hold = house.stop.hold("held", "operator", 2).unwrap().unwrap();
+    let hold = harness.stop.hold("held", "operator", 2).unwrap().unwrap();
     let previewed = ada.call("preview_action", swap("WETH", "USDC", "0.01")).await;
     assert_eq!(code(&previewed), Some(ErrorCode::Halted), "{previewed:#?}");
     let halted = mallory.call("emergency_halt", json!({"reason": "the feed looks wrong"})).await;
     assert_eq!(halted.data.as_ref().unwrap()["stopped"], "this Golem", "{halted:#?}");
-    house.stop.release(&hold).unwrap();
-    assert_eq!(house.stop.read().level(), Some(StopLevel::Flatten));
+    harness.stop.release(&hold).unwrap();
+    assert_eq!(harness.stop.read().level(), Some(StopLevel::Flatten));
 
     let offered = ada.call("preview_action", swap("WETH", "USDC", "0.01")).await;
     assert_eq!(offered.status, CallStatus::Simulated, "{offered:#?}");
@@ -123,25 +123,25 @@ async fn an_emergency_halt_under_the_operators_flatten_stops_that_golem_alone() 
     let told = json!({"level": "flatten", "stopped": "this Golem", "offers_taken_back": 1});
     assert_eq!(halted.data, Some(told), "{halted:#?}");
     assert!(halted.explanation.as_deref().unwrap().contains("operator's flatten stays in force"), "{halted:#?}");
-    assert_eq!(house.stop.read().level(), Some(StopLevel::Flatten));
+    assert_eq!(harness.stop.read().level(), Some(StopLevel::Flatten));
     assert_eq!(code(&ada.call("commit_action", permit(&offered)).await), Some(ErrorCode::PermitExpired));
     let refused = ada.call("preview_action", swap("WETH", "USDC", "0.01")).await;
     assert_eq!((code(&refused), refused.status), (Some(ErrorCode::Halted), CallStatus::Blocked));
     // The agent can still revoke, everyone else can exit, and the operator's decision ends the halt.
     let revoke = json!({"kind": "revoke", "params": {"token": "USDC", "chain": "ethereum"}});
     assert_ne!(code(&ada.call("preview_action", revoke).await), Some(ErrorCode::Halted));
-    let bob = house.golem("bob", "trade-executor");
+    let bob = harness.golem("bob", "trade-executor");
     assert_eq!(bob.call("preview_action", swap("WETH", "USDC", "0.01")).await.status, CallStatus::Simulated);
-    let sold = house.executor("operator", "trade-executor").call(sale("0.01")).await;
+    let sold = harness.executor("operator", "trade-executor").call(sale("0.01")).await;
     assert_eq!(sold.status, CallStatus::Success, "{sold:#?}");
-    bardo_testkit::proof::lift(house.stop.path().parent().unwrap());
+    bardo_testkit::proof::lift(harness.stop.path().parent().unwrap());
     assert_eq!(ada.call("preview_action", swap("WETH", "USDC", "0.01")).await.status, CallStatus::Simulated);
 
     // Without a flatten of the operator it stops everything.
-    house.stop.raise(StopLevel::Flatten, "so it says", "some program", 3).unwrap();
+    harness.stop.raise(StopLevel::Flatten, "so it says", "some program", 3).unwrap();
     let halted = ada.call("emergency_halt", json!({"reason": "the feed looks wrong"})).await;
     assert_eq!(halted.data.as_ref().unwrap()["stopped"], "everything", "{halted:#?}");
-    assert_eq!(house.stop.read().level(), Some(StopLevel::Halt));
+    assert_eq!(harness.stop.read().level(), Some(StopLevel::Halt));
 }
 
 /// A hostile Golem that retries again and again, under every stop.

@@ -17,7 +17,7 @@ use bardo::safety::stop::StopFile;
 use serde_json::{Value, json};
 
 use crate::allowances;
-use crate::brain::{Console, Ground, until};
+use crate::brain::{Console, Fixture, until};
 
 /// Timeout of a command: one that waits for a pipe would wait forever.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -345,10 +345,10 @@ fn no_pipe_in_place_of_a_key_file_is_waited_for() {
 
 #[test]
 fn a_pipe_in_place_of_the_policy_freezes_no_console() {
-    let ground = Ground::new("");
-    let policy = ground.home.path().join("policy-devnet.toml");
+    let fixture = Fixture::new("");
+    let policy = fixture.home.path().join("policy-devnet.toml");
     fs::write(&policy, "preset = \"demo\"\n").unwrap();
-    let console = Console::open(&ground, "sleep 600", &[]);
+    let console = Console::open(&fixture, "sleep 600", &[]);
     let mut keys = console.pair.master.take_writer().unwrap();
     until("a console at work", || console.shown().contains("RUNNING").then_some(()));
     pipe(&policy);
@@ -359,7 +359,7 @@ fn a_pipe_in_place_of_the_policy_freezes_no_console() {
     std::thread::sleep(Duration::from_secs(1));
     keys.write_all(b"halt attacked\r").unwrap();
     keys.flush().unwrap();
-    let stop = StopFile::in_folder(&ground.home.path().join("data"));
+    let stop = StopFile::in_folder(&fixture.home.path().join("data"));
     until("a halt by the console's own hand", || (stop.read().level() == Some(StopLevel::Halt)).then_some(()));
 }
 

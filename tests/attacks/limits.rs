@@ -105,25 +105,25 @@ mod exits_and_failures {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn round_trips_lock_no_position_in() {
-        let house = GolemHarness::with_policy(CAP).await;
-        let golem = house.golem("mallory", "trade-executor");
+        let harness = GolemHarness::with_policy(CAP).await;
+        let golem = harness.golem("mallory", "trade-executor");
         // 150 dollars cover two purchases of 60 with their costs and those of the sales; a third would make 180.
         assert_eq!(round_trips(&golem).await, 2);
-        house.stop.raise(StopLevel::Flatten, "a test", "operator", 1).unwrap();
+        harness.stop.raise(StopLevel::Flatten, "a test", "operator", 1).unwrap();
         let out = act(&golem, swap("UNI", "USDC", "max")).await;
         assert_eq!(out.status, CallStatus::Success, "{out:#?}");
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn an_exit_above_the_caps_is_asked_about_and_not_refused() {
-        let house = GolemHarness::with_policy("preset = \"demo\"\nmax_daily_spend_usd = \"0\"\n").await;
-        let golem = house.golem("ada", "trade-executor");
+        let harness = GolemHarness::with_policy("preset = \"demo\"\nmax_daily_spend_usd = \"0\"\n").await;
+        let golem = harness.golem("ada", "trade-executor");
         let out = act(&golem, swap("WETH", "USDC", "0.02")).await;
         assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
         let more = act(&golem, swap("USDC", "WETH", "20")).await;
         assert_eq!(code(&more), Some(ErrorCode::SafetySpendingLimitExceeded), "{more:#?}");
         // The approval covers the commit: an approved action is not refused when its amount is reserved.
-        let executor = house.executor("ada", "trade-executor");
+        let executor = harness.executor("ada", "trade-executor");
         let approved = executor.call(ToolCall { approve: Some(ApprovalMode::Always), ..sale("0.02") }).await;
         assert_eq!(approved.status, CallStatus::Success, "{approved:#?}");
         let approved = ToolCall { approve: Some(ApprovalMode::Always), ..purchase("20") };
@@ -145,13 +145,13 @@ mod exits_and_failures {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn an_exit_leaves_room_in_the_caps_for_all_but_what_it_lost() {
-        let house = GolemHarness::with_policy(CAP).await;
-        let executor = house.executor("ada", "trade-executor");
+        let harness = GolemHarness::with_policy(CAP).await;
+        let executor = harness.executor("ada", "trade-executor");
         // A sale of about 136 dollars and a purchase of 60, under a limit of 150: the sale lost less than five.
         let sold = executor.call(sale("0.04")).await;
         assert_eq!(sold.status, CallStatus::Success, "{sold:#?}");
         // And the gas that was paid, where the maximum had been reserved.
-        let (reserved, settled) = only_reservation(house.folder.path());
+        let (reserved, settled) = only_reservation(harness.folder.path());
         assert!((1..reserved).contains(&settled) && reserved < 15_000_000, "{settled} of {reserved}");
         let bought = executor.call(purchase("60")).await;
         assert_eq!(bought.status, CallStatus::Success, "{bought:#?}");
@@ -173,11 +173,11 @@ mod exits_and_failures {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_flood_of_calls_by_an_agent_holds_up_nobody_else() {
-        let house =
+        let harness =
             GolemHarness::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 5\n").await.counting_calls();
         let (mallory, operator) =
-            (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
-        let spender = house.world.chains()[0].network().book.contract(KnownContract::Permit2).unwrap();
+            (harness.executor("mallory", "trade-executor"), harness.executor("operator", "trade-executor"));
+        let spender = harness.world.chains()[0].network().book.contract(KnownContract::Permit2).unwrap();
         let allowed = json!({"token": "USDC", "spender": spender, "amount": "5", "chain": "ethereum"});
         let done = operator.call(called("token_approve", allowed)).await;
         assert_eq!(done.status, CallStatus::Success, "{done:#?}");
@@ -188,13 +188,13 @@ mod exits_and_failures {
         for call in [read(), sale("0.01")] {
             assert_eq!(code(&mallory.call(call).await), Some(ErrorCode::SafetyRateLimited), "her own window is full");
         }
-        house.stop.raise(StopLevel::Flatten, "a test", "operator", 1).unwrap();
+        harness.stop.raise(StopLevel::Flatten, "a test", "operator", 1).unwrap();
         let sold = operator.call(sale("0.01")).await;
         assert_eq!(sold.status, CallStatus::Success, "{sold:#?}");
         let revoked = json!({"token": "USDC", "spender": spender, "chain": "ethereum"});
         let revoked = operator.call(called("token_revoke", revoked)).await;
         assert_eq!(revoked.status, CallStatus::Success, "{revoked:#?}");
-        let other = house.executor("ada", "trade-executor").call(sale("0.01")).await;
+        let other = harness.executor("ada", "trade-executor").call(sale("0.01")).await;
         assert_eq!(other.status, CallStatus::Success, "{other:#?}");
         // Three of the operator's five calls are used; the sixth exceeds the limit for them as well.
         for _ in 0..2 {
@@ -206,9 +206,9 @@ mod exits_and_failures {
     #[tokio::test(flavor = "multi_thread")]
     async fn tiny_sales_up_to_the_hourly_rate_lock_no_position_in() {
         let policy = "preset = \"demo\"\nmax_trades_per_hour = 3\ncooldown_seconds = 0\n";
-        let house = GolemHarness::with_policy(policy).await;
+        let harness = GolemHarness::with_policy(policy).await;
         let (mallory, operator) =
-            (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
+            (harness.executor("mallory", "trade-executor"), harness.executor("operator", "trade-executor"));
         for _ in 0..3 {
             let tiny = mallory.call(sale("0.00001")).await;
             assert_eq!(tiny.status, CallStatus::Success, "{tiny:#?}");
@@ -220,7 +220,7 @@ mod exits_and_failures {
             let more = buyer.call(purchase("20")).await;
             assert_eq!(code(&more), Some(ErrorCode::SafetyRateLimited), "{more:#?}");
         }
-        house.stop.raise(StopLevel::Flatten, "a test", "operator", 1).unwrap();
+        harness.stop.raise(StopLevel::Flatten, "a test", "operator", 1).unwrap();
         let out = mallory.call(sale("0.01")).await;
         assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
         let approved = mallory.call(ToolCall { approve: Some(ApprovalMode::Always), ..sale("0.01") }).await;
@@ -236,8 +236,8 @@ mod exits_and_failures {
         };
         // A twentieth of a WETH is about 170 dollars; the second limit is below any gas cost.
         for (most, objects) in [("60", false), ("0", true)] {
-            let house = GolemHarness::with_policy(&limits(most)).await;
-            let golem = house.golem("ada", "trade-executor");
+            let harness = GolemHarness::with_policy(&limits(most)).await;
+            let golem = harness.golem("ada", "trade-executor");
             let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.05")).await;
             assert_eq!(previewed.status, CallStatus::Simulated, "{most}: {previewed:#?}");
             let data = previewed.data.as_ref().unwrap();
@@ -255,16 +255,16 @@ mod exits_and_failures {
     #[tokio::test(flavor = "multi_thread")]
     async fn small_exits_that_come_to_more_than_a_days_spending_are_asked_about() {
         let policy = "preset = \"demo\"\nmax_daily_spend_usd = \"150\"\ncooldown_seconds = 0\n";
-        let house = GolemHarness::with_policy(policy).await;
+        let harness = GolemHarness::with_policy(policy).await;
         let (mallory, operator) =
-            (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
+            (harness.executor("mallory", "trade-executor"), harness.executor("operator", "trade-executor"));
         // A fiftieth of a WETH is about 67 dollars. Counted by possible loss, a hundred of these would be within the
         // limit.
         for _ in 0..2 {
             let sold = mallory.call(sale("0.02")).await;
             assert_eq!(sold.status, CallStatus::Success, "{sold:#?}");
         }
-        for golem in [&mallory, &house.executor("trudy", "trade-executor")] {
+        for golem in [&mallory, &harness.executor("trudy", "trade-executor")] {
             let out = golem.call(sale("0.02")).await;
             assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
         }
@@ -303,7 +303,7 @@ mod exits_and_failures {
                 spend: MicroUsd::ZERO,
                 tokens: [].into(),
                 trade: true,
-                takes_back: false,
+                only_revokes: false,
                 by_operator: false,
                 exit: false,
                 sold: [].into(),
@@ -353,7 +353,7 @@ mod exits_and_failures {
             spend: dollars(loss),
             tokens: [].into(),
             trade: true,
-            takes_back: false,
+            only_revokes: false,
             by_operator: false,
             exit: true,
             sold: [((31_337, TokenId::Native), dollars(sold))].into(),
@@ -366,7 +366,7 @@ mod exits_and_failures {
 
     /// A revocation with this gas cost.
     fn revocation(gas: u64) -> ReservationRequest {
-        ReservationRequest { trade: false, takes_back: true, exit: false, sold: [].into(), ..exit(gas, 0) }
+        ReservationRequest { trade: false, only_revokes: true, exit: false, sold: [].into(), ..exit(gas, 0) }
     }
 
     #[tokio::test]
@@ -399,13 +399,13 @@ mod exits_and_failures {
 
     /// From now on another process reserves an action of this account whenever one is about to be reserved: after
     /// every check, in the same transaction. It counts for 60 dollars, and sells the same value if it is an exit.
-    fn reserve_beside(house: &GolemHarness, exit: bool) {
-        let [ledger] = &std::fs::read_dir(house.folder.path().join("data/ledger")).unwrap().collect::<Vec<_>>()[..]
+    fn reserve_beside(harness: &GolemHarness, exit: bool) {
+        let [ledger] = &std::fs::read_dir(harness.folder.path().join("data/ledger")).unwrap().collect::<Vec<_>>()[..]
         else {
             panic!()
         };
         let database = rusqlite::Connection::open(ledger.as_ref().unwrap().path().join("ledger.db")).unwrap();
-        let (account, kind) = (house.world.account.unwrap(), i32::from(exit));
+        let (account, kind) = (harness.world.account.unwrap(), i32::from(exit));
         let (spent, year_2100) = (if exit { 1 } else { 60_000_000 }, 4_102_444_800_000_u64);
         let beside = format!(
             "BEGIN
@@ -426,13 +426,13 @@ mod exits_and_failures {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn an_exit_beside_another_process_is_refused_where_it_is_reserved() {
-        let house = GolemHarness::with_policy(CAP).await;
-        let golem = house.golem("mallory", "trade-executor");
+        let harness = GolemHarness::with_policy(CAP).await;
+        let golem = harness.golem("mallory", "trade-executor");
         // About 136 of the 150 dollars that exits may sell in a day without approval.
         let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.04")).await;
         assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
         assert_ne!(previewed.data.as_ref().unwrap()["approval"], "approval", "{previewed:#?}");
-        reserve_beside(&house, true);
+        reserve_beside(&harness, true);
         let refused = golem.call("commit_action", permit(&previewed)).await;
         assert_eq!(code(&refused), Some(ErrorCode::SafetySpendingLimitExceeded), "{refused:#?}");
         let why = serde_json::to_string(&refused.error).unwrap();
@@ -445,9 +445,10 @@ mod exits_and_failures {
             ("max_revocations_per_hour = 1", ErrorCode::SafetyRateLimited, "max_revocations_per_hour"),
             ("max_gas_usd = \"10\"", ErrorCode::SafetySpendingLimitExceeded, "5 times max_gas_usd"),
         ] {
-            let house = GolemHarness::with_policy(&format!("preset = \"demo\"\ncooldown_seconds = 0\n{line}\n")).await;
-            let golem = house.golem("mallory", "trade-executor");
-            let spender = house.world.chains()[0].network().book.contract(KnownContract::Permit2).unwrap();
+            let harness =
+                GolemHarness::with_policy(&format!("preset = \"demo\"\ncooldown_seconds = 0\n{line}\n")).await;
+            let golem = harness.golem("mallory", "trade-executor");
+            let spender = harness.world.chains()[0].network().book.contract(KnownContract::Permit2).unwrap();
             let mut action = json!({"kind": "approve", "params": {"token": "USDC", "spender": spender, "amount": "5",
                                                                   "chain": "ethereum"}});
             let allowed = act(&golem, action.clone()).await;
@@ -456,7 +457,7 @@ mod exits_and_failures {
             action["params"].as_object_mut().unwrap().remove("amount");
             let previewed = golem.call("preview_action", action).await;
             assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
-            reserve_beside(&house, false);
+            reserve_beside(&harness, false);
             let refused = golem.call("commit_action", permit(&previewed)).await;
             assert_eq!(code(&refused), Some(code_of), "{refused:#?}");
             let why = serde_json::to_string(&refused.error).unwrap();

@@ -751,7 +751,7 @@ impl Clock for Clocks {
 struct Queue {
     world: TestHarness,
     clocks: Arc<Clocks>,
-    desk: ApprovalQueue,
+    approvals: ApprovalQueue,
 }
 
 const USDC: u64 = 1_000_000;
@@ -762,8 +762,9 @@ impl Queue {
         let reasons = vec![ApprovalReason::Found(SafeText::clean("the policy says so", 100))];
         *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
         let clocks = Arc::<Clocks>::default();
-        let desk = ApprovalQueue::new(clocks.clone(), Fabric::in_memory(64, clocks.clone()), Duration::from_secs(300));
-        Self { world, clocks, desk }
+        let approvals =
+            ApprovalQueue::new(clocks.clone(), Fabric::in_memory(64, clocks.clone()), Duration::from_secs(300));
+        Self { world, clocks, approvals }
     }
 
     /// The agent's swap of this amount of USDC for WETH.
@@ -778,13 +779,13 @@ impl Queue {
 
     fn refuse(&self, preview: &Preview) {
         let reason = SafeText::clean("no", 10);
-        self.desk.answer(preview.permit.permit_id, OperatorAnswer::Refuse { reason }).unwrap();
+        self.approvals.answer(preview.permit.permit_id, OperatorAnswer::Refuse { reason }).unwrap();
     }
 
     /// Requests approval and rejects it. Error: the request was not accepted; seconds until it may be.
     async fn refused(&self, preview: Arc<Preview>) -> Result<(), u64> {
-        let mut ticket = self.desk.ask(Arc::clone(&preview));
-        if self.desk.pending().is_empty() {
+        let mut ticket = self.approvals.ask(Arc::clone(&preview));
+        if self.approvals.pending().is_empty() {
             let Decision::NotAsked(refused) = ticket.decision().await else { panic!("it was asked") };
             return Err(refused.retry_after_seconds());
         }
@@ -795,9 +796,9 @@ impl Queue {
 
     /// Grants a standing approval for swaps like this one for ten minutes.
     async fn grant(&self, preview: &Arc<Preview>) {
-        let mut ticket = self.desk.ask(Arc::clone(preview));
+        let mut ticket = self.approvals.ask(Arc::clone(preview));
         let similar = OperatorAnswer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
-        self.desk.answer(preview.permit.permit_id, similar).unwrap();
+        self.approvals.answer(preview.permit.permit_id, similar).unwrap();
         assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     }
 }
@@ -809,11 +810,11 @@ async fn a_standing_approval_ends_while_the_machine_is_suspended() {
     let first = queue.swap(10 * USDC).await;
     queue.grant(&first).await;
     let next = queue.swap(11 * USDC).await;
-    assert!(queue.desk.granted(&next).is_some());
+    assert!(queue.approvals.granted(&next).is_some());
     // The monotonic clock stands still, the wall clock advances.
     queue.clocks.wall.fetch_add(8 * 3_600_000, Ordering::SeqCst);
-    assert!(queue.desk.granted(&next).is_none());
-    assert!(queue.desk.grants().is_empty());
+    assert!(queue.approvals.granted(&next).is_none());
+    assert!(queue.approvals.grants().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -823,12 +824,12 @@ async fn a_wall_clock_that_is_set_back_lengthens_no_standing_approval() {
     let first = queue.swap(10 * USDC).await;
     queue.grant(&first).await;
     let next = queue.swap(11 * USDC).await;
-    assert!(queue.desk.granted(&next).is_some());
+    assert!(queue.approvals.granted(&next).is_some());
     queue.clocks.wall.fetch_sub(3_600_000, Ordering::SeqCst);
-    assert!(queue.desk.granted(&next).is_none());
+    assert!(queue.approvals.granted(&next).is_none());
     // It does not return with the clock.
     queue.clocks.wall.fetch_add(3_600_000, Ordering::SeqCst);
-    assert!(queue.desk.granted(&next).is_none());
+    assert!(queue.approvals.granted(&next).is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -872,8 +873,8 @@ async fn an_agent_cannot_bury_the_operator_under_questions() {
     let queue = Queue::new(4).await;
     let asked = queue.swap(10 * USDC).await;
     let too_many = async |queue: &Queue| {
-        let mut ticket = queue.desk.ask(Arc::clone(&asked));
-        let is_open = queue.desk.pending().len();
+        let mut ticket = queue.approvals.ask(Arc::clone(&asked));
+        let is_open = queue.approvals.pending().len();
         // An open request is dropped here, which withdraws it.
         match tokio::time::timeout(Duration::from_millis(50), ticket.decision()).await {
             Ok(Decision::NotAsked(AskRefused::TooMany { retry_after_seconds, .. })) => Some(retry_after_seconds),
@@ -884,20 +885,20 @@ async fn an_agent_cannot_bury_the_operator_under_questions() {
             }
         }
     };
-    let open: Vec<_> = (0..MAX_OPEN).map(|_| queue.desk.ask(Arc::clone(&asked))).collect();
+    let open: Vec<_> = (0..MAX_OPEN).map(|_| queue.approvals.ask(Arc::clone(&asked))).collect();
     assert_eq!(too_many(&queue).await, Some(60));
-    assert_eq!(queue.desk.pending().len(), MAX_OPEN);
+    assert_eq!(queue.approvals.pending().len(), MAX_OPEN);
     drop(open);
     // Requested and withdrawn again and again.
     for _ in MAX_OPEN..MAX_UNANSWERED {
         assert_eq!(too_many(&queue).await, None);
     }
     assert_eq!(too_many(&queue).await, Some(600));
-    assert!(queue.desk.pending().is_empty());
+    assert!(queue.approvals.pending().is_empty());
     // The operator's own requests are accepted all the same.
     let own = queue.preview("operator", queue.world.swap(USDC).await).await;
-    let _ticket = queue.desk.ask(own);
-    assert_eq!(queue.desk.pending().len(), 1);
+    let _ticket = queue.approvals.ask(own);
+    assert_eq!(queue.approvals.pending().len(), 1);
 }
 
 /// The queue itself demands what must be read and typed, so that no program around it can leave that out.
@@ -910,8 +911,8 @@ async fn a_bare_yes_pays_no_lookalike() {
     of_lookalike.parties = vec![ApprovalReason::Resembles { who, known }];
     let asked = Arc::new(of_lookalike);
     let permit_id = asked.permit.permit_id;
-    let mut ticket = queue.desk.ask(Arc::clone(&asked));
-    let required = queue.desk.pending().remove(0).requirement;
+    let mut ticket = queue.approvals.ask(Arc::clone(&asked));
+    let required = queue.approvals.pending().remove(0).requirement;
     let digits = required.confirm.clone().unwrap().expected;
     assert!(known.to_string() != who.to_string() && who.to_string().contains(digits.as_str()), "{digits}");
     let typed = |text: &str| Confirmation { typed: Some(SafeText::clean(text, 20)), ..required.met() };
@@ -919,29 +920,29 @@ async fn a_bare_yes_pays_no_lookalike() {
     assert!(!required.to_read.is_empty());
     for missing in [Confirmation::default(), unread, typed(""), typed("yes"), typed(&known.to_string()[2..6])] {
         let reply = OperatorReply { answer: OperatorAnswer::Once, confirmation: missing.clone() };
-        let refused = queue.desk.answer(permit_id, reply);
+        let refused = queue.approvals.answer(permit_id, reply);
         assert!(matches!(refused, Err(AnswerError::Unconfirmed(_))), "{missing:?}: {refused:?}");
         // By hand, where the command shows the action, it is the same.
-        let by_hand = queue.desk.ask_approved(Arc::clone(&asked), &missing, None);
+        let by_hand = queue.approvals.ask_approved(Arc::clone(&asked), &missing, None);
         assert!(matches!(by_hand, Err(AnswerError::Unconfirmed(_))), "{missing:?}");
     }
-    assert_eq!(queue.desk.pending().len(), 1, "it stays open");
+    assert_eq!(queue.approvals.pending().len(), 1, "it stays open");
     let reply = OperatorReply { answer: OperatorAnswer::Once, confirmation: required.met() };
-    queue.desk.answer(permit_id, reply).unwrap();
+    queue.approvals.answer(permit_id, reply).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
-    assert!(queue.desk.ask_approved(asked, &required.met(), None).is_ok());
+    assert!(queue.approvals.ask_approved(asked, &required.met(), None).is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_a_proof_is_needed_no_key_press_approves() {
     let queue = Queue::new(5).await;
-    queue.desk.require_proof();
+    queue.approvals.require_proof();
     let asked = queue.swap(10 * USDC).await;
-    let (permit_id, account) = (asked.permit.permit_id, asked.framed.account());
-    let mut ticket = queue.desk.ask(Arc::clone(&asked));
+    let (permit_id, account) = (asked.permit.permit_id, asked.payload.account());
+    let mut ticket = queue.approvals.ask(Arc::clone(&asked));
     let similar = || OperatorAnswer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
     for answer in [OperatorAnswer::Once, similar()] {
-        let refused = queue.desk.answer(permit_id, answer);
+        let refused = queue.approvals.answer(permit_id, answer);
         assert_eq!(refused, Err(AnswerError::Unproved(ProofError::NoPassword)));
     }
     // A proof for another request, or for another account.
@@ -952,14 +953,14 @@ async fn where_a_proof_is_needed_no_key_press_approves() {
         Some(gate.prove(wanted, true, &[], queue.clocks.now_millis()).unwrap())
     };
     for forged in [proof(bardo::base::id::PermitId::random(), account), proof(permit_id, Address::ZERO)] {
-        let refused = queue.desk.answer_proved(permit_id, OperatorAnswer::Once, forged);
+        let refused = queue.approvals.answer_proved(permit_id, OperatorAnswer::Once, forged);
         assert_eq!(refused, Err(AnswerError::Unproved(ProofError::OtherAction)));
     }
-    queue.desk.answer_proved(permit_id, OperatorAnswer::Once, proof(permit_id, account)).unwrap();
+    queue.approvals.answer_proved(permit_id, OperatorAnswer::Once, proof(permit_id, account)).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     // Nor does one by hand, whatever was read and typed.
     let met = requirement(&asked).met();
-    let unproved = queue.desk.ask_approved(Arc::clone(&asked), &met, None);
+    let unproved = queue.approvals.ask_approved(Arc::clone(&asked), &met, None);
     assert!(matches!(unproved, Err(AnswerError::Unproved(ProofError::NoPassword))), "{:?}", unproved.is_ok());
-    assert!(queue.desk.ask_approved(asked, &met, proof(permit_id, account)).is_ok());
+    assert!(queue.approvals.ask_approved(asked, &met, proof(permit_id, account)).is_ok());
 }

@@ -45,23 +45,23 @@ fn runtime() -> Bytes {
 /// Devnet that the configuration declares to be a rollup, and an agent on it.
 async fn rollup() -> (GolemHarness, AgentSession) {
     let lines = format!("[chains.ethereum]\ndata_fee_oracle = \"{ORACLE}\"\n");
-    let house = GolemHarness::configured("preset = \"demo\"\n", &lines).await;
-    let provider = house.world.chains()[0].client.provider();
+    let harness = GolemHarness::configured("preset = \"demo\"\n", &lines).await;
+    let provider = harness.world.chains()[0].client.provider();
     let _done: Value = provider.raw_request("anvil_setCode".into(), json!([ORACLE, runtime()])).await.unwrap();
-    asks(&house, U256::from(MODEST)).await;
-    let golem = house.golem("ada", "trade-executor");
-    (house, golem)
+    asks(&harness, U256::from(MODEST)).await;
+    let golem = harness.golem("ada", "trade-executor");
+    (harness, golem)
 }
 
-async fn write(house: &GolemHarness, slot: U256, value: U256) {
-    let provider = house.world.chains()[0].client.provider();
+async fn write(harness: &GolemHarness, slot: U256, value: U256) {
+    let provider = harness.world.chains()[0].client.provider();
     let params = json!([ORACLE, slot, alloy::primitives::B256::from(value)]);
     let _done: Value = provider.raw_request("anvil_setStorageAt".into(), params).await.unwrap();
     let _mined: Value = provider.raw_request("evm_mine".into(), json!([])).await.unwrap();
 }
 
-async fn asks(house: &GolemHarness, wei: U256) {
-    write(house, slot(0), wei).await;
+async fn asks(harness: &GolemHarness, wei: U256) {
+    write(harness, slot(0), wei).await;
 }
 
 async fn act(golem: &AgentSession, action: Value) -> ToolResponse {
@@ -89,40 +89,40 @@ fn exit() -> Value {
 }
 
 /// Asserts a refusal before anything is signed, with this code and a reason that contains `says`.
-async fn refused(house: &GolemHarness, golem: &AgentSession, action: Value, expected: ErrorCode, says: &str) {
-    let sent = house.sent().await;
+async fn refused(harness: &GolemHarness, golem: &AgentSession, action: Value, expected: ErrorCode, says: &str) {
+    let sent = harness.sent().await;
     let answer = act(golem, action).await;
     assert_eq!(code(&answer), Some(expected), "{answer:#?}");
     let told = serde_json::to_string(&answer.error).unwrap();
     assert!(told.contains(says), "{told}");
-    assert_eq!(house.sent().await, sent, "something was signed: {answer:#?}");
+    assert_eq!(harness.sent().await, sent, "something was signed: {answer:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_huge_fee_stops_exits_and_revocations_until_it_falls() {
-    let (house, golem) = rollup().await;
+    let (harness, golem) = rollup().await;
     let given = act(&golem, kind("approve", Some("900"))).await;
     assert_eq!(given.status, CallStatus::Success, "{given:#?}");
     let spending = ErrorCode::SafetySpendingLimitExceeded;
     for level in [None, Some(StopLevel::Flatten)] {
         if let Some(level) = level {
-            house.stop.raise(level, "a test", "operator", 1).unwrap();
+            harness.stop.raise(level, "a test", "operator", 1).unwrap();
         }
-        asks(&house, U256::from(HUGE)).await;
-        refused(&house, &golem, exit(), spending, "max_gas_usd").await;
-        refused(&house, &golem, kind("revoke", None), spending, "max_gas_usd").await;
+        asks(&harness, U256::from(HUGE)).await;
+        refused(&harness, &golem, exit(), spending, "max_gas_usd").await;
+        refused(&harness, &golem, kind("revoke", None), spending, "max_gas_usd").await;
         // A fee that exceeds any dollar figure, and one that overflows when doubled.
         for fee in [U256::MAX, U256::MAX >> 1] {
-            asks(&house, fee).await;
+            asks(&harness, fee).await;
             let unknown = ErrorCode::SafetyPriceUnknown;
             // Under a stop only a fair exit passes, and the cost of this one is unknown.
             let by_exit = level.map_or(unknown, |_| ErrorCode::Halted);
-            refused(&house, &golem, exit(), by_exit, "L1 data fee").await;
-            refused(&house, &golem, kind("revoke", None), unknown, "L1 data fee").await;
+            refused(&harness, &golem, exit(), by_exit, "L1 data fee").await;
+            refused(&harness, &golem, kind("revoke", None), unknown, "L1 data fee").await;
         }
     }
     // Within the bound both succeed, also under the stop.
-    asks(&house, U256::from(MODEST)).await;
+    asks(&harness, U256::from(MODEST)).await;
     let back = act(&golem, kind("revoke", None)).await;
     assert_eq!(back.status, CallStatus::Success, "{back:#?}");
     let out = act(&golem, exit()).await;
@@ -131,32 +131,32 @@ async fn a_huge_fee_stops_exits_and_revocations_until_it_falls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fee_that_rises_between_preview_and_commit_signs_nothing() {
-    let (house, golem) = rollup().await;
+    let (harness, golem) = rollup().await;
     let given = act(&golem, kind("approve", Some("900"))).await;
     assert_eq!(given.status, CallStatus::Success, "{given:#?}");
     for action in [exit(), kind("revoke", None), swap("USDC", "UNI", "20")] {
-        asks(&house, U256::from(MODEST)).await;
+        asks(&harness, U256::from(MODEST)).await;
         let previewed = golem.call("preview_action", action).await;
         assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
-        asks(&house, U256::from(HUGE)).await;
-        let sent = house.sent().await;
+        asks(&harness, U256::from(HUGE)).await;
+        let sent = harness.sent().await;
         let answer = golem.call("commit_action", permit(&previewed)).await;
         assert_eq!(code(&answer), Some(ErrorCode::SafetySpendingLimitExceeded), "{answer:#?}");
-        assert_eq!(house.sent().await, sent, "something was signed: {answer:#?}");
+        assert_eq!(harness.sent().await, sent, "something was signed: {answer:#?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_oracle_that_reverts_or_answers_short_signs_nothing_and_says_so() {
-    let (house, golem) = rollup().await;
+    let (harness, golem) = rollup().await;
     let given = act(&golem, kind("approve", Some("900"))).await;
     assert_eq!(given.status, CallStatus::Success, "{given:#?}");
     for fault in [slot(1), slot(2)] {
-        write(&house, fault, REVERTS).await;
+        write(&harness, fault, REVERTS).await;
         for action in [exit(), kind("revoke", None), swap("USDC", "UNI", "20")] {
-            refused(&house, &golem, action, ErrorCode::SafetyPriceUnknown, "L1 data fee").await;
+            refused(&harness, &golem, action, ErrorCode::SafetyPriceUnknown, "L1 data fee").await;
         }
-        write(&house, fault, U256::ZERO).await;
+        write(&harness, fault, U256::ZERO).await;
     }
     let back = act(&golem, kind("revoke", None)).await;
     assert_eq!(back.status, CallStatus::Success, "{back:#?}");

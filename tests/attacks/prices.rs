@@ -633,21 +633,21 @@ mod unfed_purchases {
     static UNFED: OnceLock<Address> = OnceLock::new();
 
     /// Harness whose policy has this line, and in which only pools price UNI.
-    async fn house(line: &str) -> GolemHarness {
+    async fn harness(line: &str) -> GolemHarness {
         let uni = *UNFED.get_or_init(|| Market::boot().address(SandboxToken::Uni));
         let prices = |prices: PriceChain| {
             let source = Without(prices, UNFED.get().copied().into_iter().collect());
             PriceChain::new(vec![Arc::new(source)])
         };
-        let house = GolemHarness::told(&format!("preset = \"demo\"\n{line}\n"), prices).await;
-        assert_eq!(house.address(SandboxToken::Uni), uni);
-        house
+        let harness = GolemHarness::told(&format!("preset = \"demo\"\n{line}\n"), prices).await;
+        assert_eq!(harness.address(SandboxToken::Uni), uni);
+        harness
     }
 
-    async fn buys(house: &GolemHarness, dollars: &str, approve: ApprovalMode) -> ToolResponse {
+    async fn buys(harness: &GolemHarness, dollars: &str, approve: ApprovalMode) -> ToolResponse {
         let call =
             ToolCall::new("uniswap_execute_swap", ToolInput::Json(swap("USDC", "UNI", dollars)["params"].clone()));
-        house.executor("mallory", "trade-executor").call(ToolCall { approve: Some(approve), ..call }).await
+        harness.executor("mallory", "trade-executor").call(ToolCall { approve: Some(approve), ..call }).await
     }
 
     fn code(answer: &ToolResponse) -> Option<ErrorCode> {
@@ -656,28 +656,28 @@ mod unfed_purchases {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_token_without_a_feed_is_bought_after_an_approval_only() {
-        let house = house("max_unfed_usd = \"100\"").await;
-        let sent = house.sent().await;
-        let refused = buys(&house, "20", ApprovalMode::Never).await;
+        let harness = harness("max_unfed_usd = \"100\"").await;
+        let sent = harness.sent().await;
+        let refused = buys(&harness, "20", ApprovalMode::Never).await;
         assert_eq!(code(&refused), Some(ErrorCode::ApprovalRequired), "{refused:#?}");
         assert!(format!("{refused:?}").contains("no price feed covers"), "{refused:#?}");
-        assert_eq!(house.sent().await, sent);
-        let bought = buys(&house, "20", ApprovalMode::Always).await;
+        assert_eq!(harness.sent().await, sent);
+        let bought = buys(&harness, "20", ApprovalMode::Always).await;
         assert_eq!(bought.status, CallStatus::Success, "{bought:#?}");
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_token_without_a_feed_is_held_up_to_its_cap_whatever_is_approved() {
-        let house = house("max_unfed_usd = \"50\"").await;
-        let bought = buys(&house, "30", ApprovalMode::Always).await;
+        let harness = harness("max_unfed_usd = \"50\"").await;
+        let bought = buys(&harness, "30", ApprovalMode::Always).await;
         assert_eq!(bought.status, CallStatus::Success, "{bought:#?}");
-        let sent = house.sent().await;
+        let sent = harness.sent().await;
         // Existing holdings count: 60 is more than 50.
-        let refused = buys(&house, "30", ApprovalMode::Always).await;
+        let refused = buys(&harness, "30", ApprovalMode::Always).await;
         assert_eq!(code(&refused), Some(ErrorCode::SafetySpendingLimitExceeded), "{refused:#?}");
         let violations = refused.error.as_ref().unwrap().details()["violations"].to_string();
         assert!(violations.contains("max_unfed_usd"), "{violations}");
-        assert_eq!(house.sent().await, sent);
+        assert_eq!(harness.sent().await, sent);
     }
 }
 
@@ -716,14 +716,14 @@ mod late_quotes {
         for (millis, refused) in [(100, false), (31_000, true)] {
             let shifted = Arc::<Shifted>::default();
             let clock: Arc<dyn Clock> = shifted.clone();
-            let house = GolemHarness::on(GolemHarness::still(&clock), policy, ApprovalMode::Always, clock).await;
-            let house = house.with_orders().quoting_from(Arc::new(Late(shifted, millis)));
+            let harness = GolemHarness::on(GolemHarness::still(&clock), policy, ApprovalMode::Always, clock).await;
+            let harness = harness.with_orders().quoting_from(Arc::new(Late(shifted, millis)));
             let order = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",
                                "decay_end_time": 300});
             let trade = swap("USDC", "WETH", "20")["params"].clone();
             for (tool, params) in [("uniswap_execute_swap", trade), ("uniswap_submit_uniswapx_order", order)] {
                 let call = ToolCall { dry_run: true, ..ToolCall::new(tool, ToolInput::Json(params)) };
-                let answer = house.executor("ada", "trade-executor").call(call).await;
+                let answer = harness.executor("ada", "trade-executor").call(call).await;
                 let code = answer.error.as_ref().map(|error| error.code());
                 assert_eq!(code, refused.then_some(ErrorCode::SafetySlippage), "{tool}: {answer:#?}");
                 let violations = answer.error.map(|error| error.details()["violations"].to_string());
@@ -814,16 +814,16 @@ mod bent_trades {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_traded_pool_that_is_bent_between_preview_and_commit_signs_nothing() {
-        let house = GolemHarness::with_policy("preset = \"demo\"\n").await;
-        let golem = house.golem("ada", "trade-executor");
+        let harness = GolemHarness::with_policy("preset = \"demo\"\n").await;
+        let golem = harness.golem("ada", "trade-executor");
         let previewed = golem.call("preview_action", swap("USDC", "UNI", "200")).await;
         assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
-        bent(&house.sandbox().chains()[0], SandboxToken::Uni, 3_000).await;
-        let sent = house.sent().await;
+        bent(&harness.sandbox().chains()[0], SandboxToken::Uni, 3_000).await;
+        let sent = harness.sent().await;
         let answer = golem.call("commit_action", permit(&previewed)).await;
         let code = answer.error.as_ref().map(|error| error.code());
         assert_eq!(code, Some(ErrorCode::PermitMismatch), "{answer:#?}");
-        assert_eq!(house.sent().await, sent, "something was signed: {answer:#?}");
+        assert_eq!(harness.sent().await, sent, "something was signed: {answer:#?}");
     }
 
     /// Swap of 100 USDC for WETH whose pool is manipulated after signature number `at`; returns its end and the loss in

@@ -580,7 +580,7 @@ async fn a_question_is_answered_once_and_by_nobody_once_its_process_has_ended() 
         shared
     };
     let (asking, first, second) = (process(), process(), process());
-    asking.lay(std::slice::from_ref(&question)).await.unwrap();
+    asking.publish(std::slice::from_ref(&question)).await.unwrap();
     let permit_id = victim.permit_id();
     assert_eq!(second.others().unwrap().len(), 1);
     let none = Confirmation::default();
@@ -594,7 +594,7 @@ async fn a_question_is_answered_once_and_by_nobody_once_its_process_has_ended() 
     assert_eq!(heard, [(refuse(), "process 2".to_owned())]);
     // Requested once more, by a process that then ends.
     asking.forget(vec![permit_id]).await.unwrap();
-    asking.lay(std::slice::from_ref(&question)).await.unwrap();
+    asking.publish(std::slice::from_ref(&question)).await.unwrap();
     drop(asking);
     let late = second.answer(permit_id, &refuse(), &none, "process 3", NOW, None).await;
     assert!(matches!(late, Err(ShareError::Over)), "{late:?}");

@@ -368,24 +368,24 @@ fn violated(answer: &ToolResponse) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_golem_lowers_no_allowance_under_a_stop_but_to_nothing() {
-    let house = GolemHarness::with_policy("preset = \"demo\"\n").await;
-    let golem = house.golem("mallory", "trade-executor");
+    let harness = GolemHarness::with_policy("preset = \"demo\"\n").await;
+    let golem = harness.golem("mallory", "trade-executor");
     let given = act(&golem, kind("approve", "DAI", Some("900"))).await;
     assert_eq!(given.status, CallStatus::Success, "{given:#?}");
     for level in [StopLevel::Pause, StopLevel::ExitOnly, StopLevel::Flatten, StopLevel::Halt] {
-        house.stop.raise(level, "a test", "operator", 1).unwrap();
+        harness.stop.raise(level, "a test", "operator", 1).unwrap();
         let lowered = act(&golem, kind("approve", "DAI", Some("899"))).await;
         assert_eq!(lowered.status, CallStatus::Blocked, "{level}: {lowered:#?}");
     }
-    house.phase.send_replace(Phase::Terminal);
+    harness.phase.send_replace(Phase::Terminal);
     let gone = act(&golem, kind("revoke", "DAI", None)).await;
     assert_eq!(gone.status, CallStatus::Success, "{gone:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_revocations_ends_at_the_rate_whoever_asks() {
-    let house = GolemHarness::with_policy("preset = \"demo\"\nmax_revocations_per_hour = 1\n").await;
-    let golem = house.golem("mallory", "trade-executor");
+    let harness = GolemHarness::with_policy("preset = \"demo\"\nmax_revocations_per_hour = 1\n").await;
+    let golem = harness.golem("mallory", "trade-executor");
     for (round, expected) in [(0, CallStatus::Success), (1, CallStatus::Blocked)] {
         let given = act(&golem, kind("approve", "DAI", Some("5"))).await;
         assert_eq!(given.status, CallStatus::Success, "{given:#?}");
@@ -393,12 +393,12 @@ async fn a_flood_of_revocations_ends_at_the_rate_whoever_asks() {
         assert_eq!(gone.status, expected, "{round}: {gone:#?}");
     }
     // Another Golem of the same account, after the first: the ledger counts per account.
-    let other = house.golem("trudy", "trade-executor");
+    let other = harness.golem("trudy", "trade-executor");
     let gone = act(&other, kind("revoke", "DAI", None)).await;
     assert!(violated(&gone).contains("max_revocations_per_hour"), "{gone:#?}");
-    let allowance = Erc20::allowanceCall { owner: house.world.account.unwrap(), spender: PERMIT2 }.abi_encode();
-    let request = alloy::rpc::types::TransactionRequest::default().to(house.address(SandboxToken::Dai));
+    let allowance = Erc20::allowanceCall { owner: harness.world.account.unwrap(), spender: PERMIT2 }.abi_encode();
+    let request = alloy::rpc::types::TransactionRequest::default().to(harness.address(SandboxToken::Dai));
     let request = request.input(Bytes::from(allowance).into());
-    let stands = house.world.chains()[0].client.provider().call(request).await.unwrap();
+    let stands = harness.world.chains()[0].client.provider().call(request).await.unwrap();
     assert_ne!(U256::from_be_slice(&stands), U256::ZERO, "the refused revocation cost nothing and did nothing");
 }

@@ -40,77 +40,79 @@ const SAYS_FALSE: &str = "0x60205ff3";
 /// `PUSH0 PUSH0 REVERT`: every call reverts.
 const REVERTS: &str = "0x5f5ffd";
 
-async fn house() -> (GolemHarness, AgentSession) {
-    let house = GolemHarness::with_policy("preset = \"demo\"\n").await;
-    house.give(SandboxToken::Uni, U256::from(20) * U256::from(10).pow(U256::from(18))).await;
-    let golem = house.golem("ada", "trade-executor");
-    (house, golem)
+async fn harness() -> (GolemHarness, AgentSession) {
+    let harness = GolemHarness::with_policy("preset = \"demo\"\n").await;
+    harness.give(SandboxToken::Uni, U256::from(20) * U256::from(10).pow(U256::from(18))).await;
+    let golem = harness.golem("ada", "trade-executor");
+    (harness, golem)
 }
 
-async fn upgrade(house: &GolemHarness, token: SandboxToken, code: Bytes) {
-    let (provider, at): (_, Address) = (house.world.chains()[0].client.provider(), house.address(token));
+async fn upgrade(harness: &GolemHarness, token: SandboxToken, code: Bytes) {
+    let (provider, at): (_, Address) = (harness.world.chains()[0].client.provider(), harness.address(token));
     let done: Value = provider.raw_request("anvil_setCode".into(), json!([at, code])).await.unwrap();
     assert!(done.is_null(), "{done}");
-    mine(house).await;
+    mine(harness).await;
 }
 
 /// On a real chain, state changes with a block; without a new one a commit correctly reuses the reads of this one.
-async fn mine(house: &GolemHarness) {
-    let provider = house.world.chains()[0].client.provider();
+async fn mine(harness: &GolemHarness) {
+    let provider = harness.world.chains()[0].client.provider();
     let _mined: Value = provider.raw_request("evm_mine".into(), json!([])).await.unwrap();
 }
 
-async fn code_of(house: &GolemHarness, token: SandboxToken) -> Bytes {
-    house.world.chains()[0].client.provider().get_code_at(house.address(token)).await.unwrap()
+async fn code_of(harness: &GolemHarness, token: SandboxToken) -> Bytes {
+    harness.world.chains()[0].client.provider().get_code_at(harness.address(token)).await.unwrap()
 }
 
 /// Previews the sale of UNI, replaces its code, and commits the preview.
-async fn sold_after_an_upgrade(house: &GolemHarness, golem: &AgentSession, code: Bytes) -> ToolResponse {
+async fn sold_after_an_upgrade(harness: &GolemHarness, golem: &AgentSession, code: Bytes) -> ToolResponse {
     let previewed = golem.call("preview_action", swap("UNI", "USDC", "2")).await;
     assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
-    upgrade(house, SandboxToken::Uni, code).await;
+    upgrade(harness, SandboxToken::Uni, code).await;
     golem.call("commit_action", permit(&previewed)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_sold() {
-    let (house, golem) = house().await;
-    let (honest, fee) = (code_of(&house, SandboxToken::Uni).await, code_of(&house, SandboxToken::FeeOnTransfer).await);
-    let sent = house.sent().await;
+    let (harness, golem) = harness().await;
+    let (honest, fee) =
+        (code_of(&harness, SandboxToken::Uni).await, code_of(&harness, SandboxToken::FeeOnTransfer).await);
+    let sent = harness.sent().await;
     for (what, code) in [
         ("takes a fee of one percent", fee),
         ("moves nothing and says true", SAYS_TRUE.parse().unwrap()),
         ("moves nothing and says false", SAYS_FALSE.parse().unwrap()),
         ("reverts", REVERTS.parse().unwrap()),
     ] {
-        let answer = sold_after_an_upgrade(&house, &golem, code).await;
+        let answer = sold_after_an_upgrade(&harness, &golem, code).await;
         assert_ne!(answer.status, CallStatus::Success, "{what}: {answer:#?}");
-        assert_eq!(house.sent().await, sent, "{what}: something was signed: {answer:#?}");
-        upgrade(&house, SandboxToken::Uni, honest.clone()).await;
+        assert_eq!(harness.sent().await, sent, "{what}: something was signed: {answer:#?}");
+        upgrade(&harness, SandboxToken::Uni, honest.clone()).await;
     }
-    let answer = sold_after_an_upgrade(&house, &golem, honest).await;
+    let answer = sold_after_an_upgrade(&harness, &golem, honest).await;
     assert_eq!(answer.status, CallStatus::Success, "the token itself is sold: {answer:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_moves_nothing_is_neither_bought_nor_sold() {
-    let (house, golem) = house().await;
-    let sent = house.sent().await;
+    let (harness, golem) = harness().await;
+    let sent = harness.sent().await;
     for code in [SAYS_TRUE, SAYS_FALSE, REVERTS] {
-        upgrade(&house, SandboxToken::Uni, code.parse().unwrap()).await;
+        upgrade(&harness, SandboxToken::Uni, code.parse().unwrap()).await;
         for action in [swap("UNI", "USDC", "0.000000000000000001"), swap("USDC", "UNI", "20")] {
             let answer = golem.call("preview_action", action).await;
             assert_ne!(answer.status, CallStatus::Simulated, "{code}: {answer:#?}");
         }
     }
-    assert_eq!(house.sent().await, sent);
+    assert_eq!(harness.sent().await, sent);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_bought() {
-    let (house, golem) = house().await;
-    let (honest, fee) = (code_of(&house, SandboxToken::Uni).await, code_of(&house, SandboxToken::FeeOnTransfer).await);
-    let sent = house.sent().await;
+    let (harness, golem) = harness().await;
+    let (honest, fee) =
+        (code_of(&harness, SandboxToken::Uni).await, code_of(&harness, SandboxToken::FeeOnTransfer).await);
+    let sent = harness.sent().await;
     for (what, code) in [
         ("takes a fee of one percent", fee),
         ("moves nothing and says true", SAYS_TRUE.parse().unwrap()),
@@ -119,11 +121,11 @@ async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_bought() {
     ] {
         let previewed = golem.call("preview_action", swap("USDC", "UNI", "20")).await;
         assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
-        upgrade(&house, SandboxToken::Uni, code).await;
+        upgrade(&harness, SandboxToken::Uni, code).await;
         let answer = golem.call("commit_action", permit(&previewed)).await;
         assert_ne!(answer.status, CallStatus::Success, "{what}: {answer:#?}");
-        assert_eq!(house.sent().await, sent, "{what}: something was signed: {answer:#?}");
-        upgrade(&house, SandboxToken::Uni, honest.clone()).await;
+        assert_eq!(harness.sent().await, sent, "{what}: something was signed: {answer:#?}");
+        upgrade(&harness, SandboxToken::Uni, honest.clone()).await;
     }
 }
 
@@ -172,44 +174,44 @@ fn whole(tokens: u64) -> U256 {
     U256::from(tokens) * U256::from(10).pow(U256::from(18))
 }
 
-async fn store(house: &GolemHarness, at: Address, slot: U256, value: U256) {
-    let provider = house.world.chains()[0].client.provider();
+async fn store(harness: &GolemHarness, at: Address, slot: U256, value: U256) {
+    let provider = harness.world.chains()[0].client.provider();
     let params = json!([at, slot, alloy::primitives::B256::from(value)]);
     let _done: Value = provider.raw_request("anvil_setStorageAt".into(), params).await.unwrap();
-    mine(house).await;
+    mine(harness).await;
 }
 
 /// UNI with its own code behind a proxy that its owner controls.
 async fn tricked() -> (GolemHarness, AgentSession) {
-    let (house, golem) = house().await;
-    let (uni, honest) = (house.address(SandboxToken::Uni), code_of(&house, SandboxToken::Uni).await);
-    let provider = house.world.chains()[0].client.provider();
+    let (harness, golem) = harness().await;
+    let (uni, honest) = (harness.address(SandboxToken::Uni), code_of(&harness, SandboxToken::Uni).await);
+    let provider = harness.world.chains()[0].client.provider();
     let _done: Value = provider.raw_request("anvil_setCode".into(), json!([BEHIND, honest])).await.unwrap();
-    let at = house.deploy(creation(include_str!("../fixtures/contracts/TrickToken.hex"), Vec::new())).await;
+    let at = harness.deploy(creation(include_str!("../fixtures/contracts/TrickToken.hex"), Vec::new())).await;
     let proxy = provider.get_code_at(at).await.unwrap();
-    store(&house, uni, IMPLEMENTATION, BEHIND.into_word().into()).await;
-    upgrade(&house, SandboxToken::Uni, proxy).await;
-    (house, golem)
+    store(&harness, uni, IMPLEMENTATION, BEHIND.into_word().into()).await;
+    upgrade(&harness, SandboxToken::Uni, proxy).await;
+    (harness, golem)
 }
 
-async fn turn(house: &GolemHarness, trick: u64, hook: Address) {
-    let uni = house.address(SandboxToken::Uni);
-    store(house, uni, HOOK, hook.into_word().into()).await;
-    store(house, uni, TRICK, U256::from(trick)).await;
+async fn turn(harness: &GolemHarness, trick: u64, hook: Address) {
+    let uni = harness.address(SandboxToken::Uni);
+    store(harness, uni, HOOK, hook.into_word().into()).await;
+    store(harness, uni, TRICK, U256::from(trick)).await;
 }
 
-async fn ask<C: SolCall>(house: &GolemHarness, token: SandboxToken, call: C) -> C::Return {
-    let request = TransactionRequest::default().with_to(house.address(token)).with_input(call.abi_encode());
-    let answer = house.world.chains()[0].client.provider().call(request).await.unwrap();
+async fn ask<C: SolCall>(harness: &GolemHarness, token: SandboxToken, call: C) -> C::Return {
+    let request = TransactionRequest::default().with_to(harness.address(token)).with_input(call.abi_encode());
+    let answer = harness.world.chains()[0].client.provider().call(request).await.unwrap();
     C::abi_decode_returns(&answer).unwrap()
 }
 
-async fn held(house: &GolemHarness, token: SandboxToken) -> U256 {
-    ask(house, token, Erc20::balanceOfCall { owner: house.world.account.unwrap() }).await
+async fn held(harness: &GolemHarness, token: SandboxToken) -> U256 {
+    ask(harness, token, Erc20::balanceOfCall { owner: harness.world.account.unwrap() }).await
 }
 
-async fn allowed(house: &GolemHarness, token: SandboxToken, spender: Address) -> U256 {
-    ask(house, token, Erc20::allowanceCall { owner: house.world.account.unwrap(), spender }).await
+async fn allowed(harness: &GolemHarness, token: SandboxToken, spender: Address) -> U256 {
+    ask(harness, token, Erc20::allowanceCall { owner: harness.world.account.unwrap(), spender }).await
 }
 
 async fn act(golem: &AgentSession, action: Value) -> ToolResponse {
@@ -221,31 +223,31 @@ async fn act(golem: &AgentSession, action: Value) -> ToolResponse {
 }
 
 /// Contract that uses an old allowance on `token` whenever UNI moves.
-async fn collector(house: &GolemHarness, token: SandboxToken, allowance: U256) -> Address {
-    let account = house.world.account.unwrap();
-    let arguments = (house.address(token), account).abi_encode_params();
-    let hook = house.deploy(creation(include_str!("../fixtures/contracts/Collector.hex"), arguments)).await;
-    store(house, house.address(token), allowance_slot(account, hook), allowance).await;
-    assert_eq!(allowed(house, token, hook).await, allowance);
+async fn collector(harness: &GolemHarness, token: SandboxToken, allowance: U256) -> Address {
+    let account = harness.world.account.unwrap();
+    let arguments = (harness.address(token), account).abi_encode_params();
+    let hook = harness.deploy(creation(include_str!("../fixtures/contracts/Collector.hex"), arguments)).await;
+    store(harness, harness.address(token), allowance_slot(account, hook), allowance).await;
+    assert_eq!(allowed(harness, token, hook).await, allowance);
     hook
 }
 
 /// Asserts that neither direction is traded with this trick, whether it is active at the preview or only later.
-async fn nothing_is_signed(house: &GolemHarness, golem: &AgentSession, trick: u64, hook: Address, trades: &[Value]) {
-    let sent = house.sent().await;
+async fn nothing_is_signed(harness: &GolemHarness, golem: &AgentSession, trick: u64, hook: Address, trades: &[Value]) {
+    let sent = harness.sent().await;
     for trade in trades {
-        turn(house, HONEST, hook).await;
+        turn(harness, HONEST, hook).await;
         let previewed = golem.call("preview_action", trade.clone()).await;
         assert_eq!(previewed.status, CallStatus::Simulated, "{trick}: {previewed:#?}");
-        turn(house, trick, hook).await;
+        turn(harness, trick, hook).await;
         let answer = golem.call("commit_action", permit(&previewed)).await;
         assert_ne!(answer.status, CallStatus::Success, "{trick}: {answer:#?}");
-        assert_eq!(house.sent().await, sent, "{trick}: something was signed: {answer:#?}");
+        assert_eq!(harness.sent().await, sent, "{trick}: something was signed: {answer:#?}");
         let answer = act(golem, trade.clone()).await;
         assert_ne!(answer.status, CallStatus::Success, "{trick}: {answer:#?}");
-        assert_eq!(house.sent().await, sent, "{trick}: something was signed: {answer:#?}");
+        assert_eq!(harness.sent().await, sent, "{trick}: something was signed: {answer:#?}");
     }
-    turn(house, HONEST, hook).await;
+    turn(harness, HONEST, hook).await;
 }
 
 fn both() -> [Value; 2] {
@@ -254,52 +256,52 @@ fn both() -> [Value; 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hook_that_takes_another_token_by_an_old_allowance_signs_nothing() {
-    let (house, golem) = tricked().await;
-    house.give(SandboxToken::Dai, whole(300)).await;
-    let hook = collector(&house, SandboxToken::Dai, whole(100)).await;
-    nothing_is_signed(&house, &golem, CALLS_HOOK, hook, &both()).await;
-    assert_eq!(held(&house, SandboxToken::Dai).await, whole(300));
+    let (harness, golem) = tricked().await;
+    harness.give(SandboxToken::Dai, whole(300)).await;
+    let hook = collector(&harness, SandboxToken::Dai, whole(100)).await;
+    nothing_is_signed(&harness, &golem, CALLS_HOOK, hook, &both()).await;
+    assert_eq!(held(&harness, SandboxToken::Dai).await, whole(300));
     // The proxy alone does not prevent trading.
     let answer = act(&golem, swap("UNI", "USDC", "2")).await;
     assert_eq!(answer.status, CallStatus::Success, "{answer:#?}");
-    assert_eq!(held(&house, SandboxToken::Uni).await, whole(18));
+    assert_eq!(held(&harness, SandboxToken::Uni).await, whole(18));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hook_that_moves_more_of_the_token_signs_nothing() {
-    let (house, golem) = tricked().await;
-    let hook = collector(&house, SandboxToken::Uni, whole(5)).await;
-    nothing_is_signed(&house, &golem, CALLS_HOOK, hook, &both()).await;
-    nothing_is_signed(&house, &golem, MOVES_TWICE, ATTACKER, &[swap("UNI", "USDC", "2")]).await;
-    assert_eq!(held(&house, SandboxToken::Uni).await, whole(20));
+    let (harness, golem) = tricked().await;
+    let hook = collector(&harness, SandboxToken::Uni, whole(5)).await;
+    nothing_is_signed(&harness, &golem, CALLS_HOOK, hook, &both()).await;
+    nothing_is_signed(&harness, &golem, MOVES_TWICE, ATTACKER, &[swap("UNI", "USDC", "2")]).await;
+    assert_eq!(held(&harness, SandboxToken::Uni).await, whole(20));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_lets_its_owner_take_more_on_the_way_signs_nothing() {
-    let (house, golem) = tricked().await;
+    let (harness, golem) = tricked().await;
     for trick in [ALLOWS_HOOK, ALLOWS_HOOK_TOO] {
-        nothing_is_signed(&house, &golem, trick, ATTACKER, &[swap("UNI", "USDC", "2")]).await;
+        nothing_is_signed(&harness, &golem, trick, ATTACKER, &[swap("UNI", "USDC", "2")]).await;
     }
-    assert_eq!(allowed(&house, SandboxToken::Uni, ATTACKER).await, U256::ZERO);
+    assert_eq!(allowed(&harness, SandboxToken::Uni, ATTACKER).await, U256::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_moves_and_answers_false_is_counted_by_balances() {
-    let (house, golem) = tricked().await;
+    let (harness, golem) = tricked().await;
     // Permit2 reverts when a token returns false, and it pays V2 and V3 pools; so does a pool that pays out.
-    nothing_is_signed(&house, &golem, DENIES_TRANSFER, ATTACKER, &both()).await;
-    nothing_is_signed(&house, &golem, DENIES_TRANSFER_AND_STAYS, ATTACKER, &both()).await;
+    nothing_is_signed(&harness, &golem, DENIES_TRANSFER, ATTACKER, &both()).await;
+    nothing_is_signed(&harness, &golem, DENIES_TRANSFER_AND_STAYS, ATTACKER, &both()).await;
 }
 
 /// The return value of `approve` is ignored; the resulting allowance counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_that_is_denied_and_given_is_what_it_is() {
-    let (house, golem) = tricked().await;
-    turn(&house, DENIES_APPROVAL, ATTACKER).await;
+    let (harness, golem) = tricked().await;
+    turn(&harness, DENIES_APPROVAL, ATTACKER).await;
     let answer = act(&golem, swap("UNI", "USDC", "2")).await;
     assert_eq!(answer.status, CallStatus::Success, "{answer:#?}");
-    assert_eq!(held(&house, SandboxToken::Uni).await, whole(18));
-    assert_eq!(allowed(&house, SandboxToken::Uni, PERMIT2).await, U256::ZERO);
+    assert_eq!(held(&harness, SandboxToken::Uni).await, whole(18));
+    assert_eq!(allowed(&harness, SandboxToken::Uni, PERMIT2).await, U256::ZERO);
 }
 
 fn kind(kind: &str, amount: Option<&str>) -> Value {
@@ -312,54 +314,54 @@ fn kind(kind: &str, amount: Option<&str>) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_that_sets_nothing_is_not_reported_as_done() {
-    let (house, golem) = tricked().await;
+    let (harness, golem) = tricked().await;
     for trick in [DENIES_APPROVAL_AND_STAYS, CONFIRMS_APPROVAL_AND_STAYS] {
-        let sent = house.sent().await;
-        turn(&house, trick, ATTACKER).await;
+        let sent = harness.sent().await;
+        turn(&harness, trick, ATTACKER).await;
         for action in [kind("approve", Some("3")), swap("UNI", "USDC", "2")] {
             let answer = act(&golem, action).await;
             assert_ne!(answer.status, CallStatus::Success, "{trick}: {answer:#?}");
-            assert_eq!(house.sent().await, sent, "{trick}: something was signed: {answer:#?}");
+            assert_eq!(harness.sent().await, sent, "{trick}: something was signed: {answer:#?}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revocation_that_takes_nothing_back_is_not_reported_as_done() {
-    let (house, golem) = tricked().await;
+    let (harness, golem) = tricked().await;
     let given = act(&golem, kind("approve", Some("3"))).await;
     assert_eq!(given.status, CallStatus::Success, "{given:#?}");
-    let sent = house.sent().await;
+    let sent = harness.sent().await;
     for trick in [DENIES_APPROVAL_AND_STAYS, CONFIRMS_APPROVAL_AND_STAYS] {
-        turn(&house, trick, ATTACKER).await;
+        turn(&harness, trick, ATTACKER).await;
         let answer = act(&golem, kind("revoke", None)).await;
-        assert_eq!(allowed(&house, SandboxToken::Uni, PERMIT2).await, whole(3));
+        assert_eq!(allowed(&harness, SandboxToken::Uni, PERMIT2).await, whole(3));
         assert_ne!(answer.status, CallStatus::Success, "{trick}: {answer:#?}");
-        assert_eq!(house.sent().await, sent, "{trick}: something was signed: {answer:#?}");
+        assert_eq!(harness.sent().await, sent, "{trick}: something was signed: {answer:#?}");
     }
-    turn(&house, HONEST, ATTACKER).await;
+    turn(&harness, HONEST, ATTACKER).await;
     let answer = act(&golem, kind("revoke", None)).await;
     assert_eq!(answer.status, CallStatus::Success, "{answer:#?}");
-    assert_eq!(allowed(&house, SandboxToken::Uni, PERMIT2).await, U256::ZERO);
+    assert_eq!(allowed(&harness, SandboxToken::Uni, PERMIT2).await, U256::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_by_a_proxys_implementation_slot_between_preview_and_commit_signs_nothing() {
-    let (house, golem) = tricked().await;
-    let uni = house.address(SandboxToken::Uni);
-    let sent = house.sent().await;
+    let (harness, golem) = tricked().await;
+    let uni = harness.address(SandboxToken::Uni);
+    let sent = harness.sent().await;
     for (number, code) in [SAYS_TRUE, SAYS_FALSE, REVERTS].into_iter().enumerate() {
         let next = Address::with_last_byte(0xd0 + u8::try_from(number).unwrap());
-        let provider = house.world.chains()[0].client.provider();
+        let provider = harness.world.chains()[0].client.provider();
         let _done: Value = provider.raw_request("anvil_setCode".into(), json!([next, code])).await.unwrap();
         for trade in both() {
             let previewed = golem.call("preview_action", trade).await;
             assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
-            store(&house, uni, IMPLEMENTATION, next.into_word().into()).await;
+            store(&harness, uni, IMPLEMENTATION, next.into_word().into()).await;
             let answer = golem.call("commit_action", permit(&previewed)).await;
             assert_ne!(answer.status, CallStatus::Success, "{code}: {answer:#?}");
-            assert_eq!(house.sent().await, sent, "{code}: something was signed: {answer:#?}");
-            store(&house, uni, IMPLEMENTATION, BEHIND.into_word().into()).await;
+            assert_eq!(harness.sent().await, sent, "{code}: something was signed: {answer:#?}");
+            store(&harness, uni, IMPLEMENTATION, BEHIND.into_word().into()).await;
         }
     }
     let answer = act(&golem, swap("UNI", "USDC", "2")).await;
@@ -377,49 +379,49 @@ fn databases(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// High-water mark of the account in its ledger.
-fn high_water(house: &GolemHarness) -> MicroUsd {
-    let found = databases(house.folder.path());
+fn high_water(harness: &GolemHarness) -> MicroUsd {
+    let found = databases(harness.folder.path());
     let [found] = found.as_slice() else { panic!("{found:?}") };
     let store = Store::open(StoreConfig::at(found), ALL_MIGRATIONS).unwrap();
-    let account = house.world.account.unwrap();
+    let account = harness.world.account.unwrap();
     store.read(|connection| ledger::usage(connection, 0, 31_337, account, [], 0)).unwrap().high_water
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_shrinks_between_preview_and_commit_is_not_sold() {
-    let (house, golem) = house().await;
-    let (uni, account) = (house.address(SandboxToken::Uni), house.world.account.unwrap());
-    let sent = house.sent().await;
+    let (harness, golem) = harness().await;
+    let (uni, account) = (harness.address(SandboxToken::Uni), harness.world.account.unwrap());
+    let sent = harness.sent().await;
     let previewed = golem.call("preview_action", swap("UNI", "USDC", "2")).await;
     assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
-    store(&house, uni, balance_slot(account), whole(1)).await;
+    store(&harness, uni, balance_slot(account), whole(1)).await;
     let answer = golem.call("commit_action", permit(&previewed)).await;
     let code = answer.error.as_ref().map(|error| error.code());
     assert_eq!(code, Some(ErrorCode::PermitMismatch), "{answer:#?}");
-    assert_eq!(house.sent().await, sent, "something was signed");
+    assert_eq!(harness.sent().await, sent, "something was signed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_grows_between_preview_and_commit_raises_no_mark_and_sells_no_more() {
-    let (house, golem) = house().await;
-    let (uni, account) = (house.address(SandboxToken::Uni), house.world.account.unwrap());
+    let (harness, golem) = harness().await;
+    let (uni, account) = (harness.address(SandboxToken::Uni), harness.world.account.unwrap());
     let first = act(&golem, swap("UNI", "USDC", "2")).await;
     assert_eq!(first.status, CallStatus::Success, "{first:#?}");
-    let mark = high_water(&house);
+    let mark = high_water(&harness);
     assert!(mark > MicroUsd::ZERO);
     let previewed = golem.call("preview_action", swap("UNI", "USDC", "2")).await;
-    store(&house, uni, balance_slot(account), whole(10_000_000)).await;
+    store(&harness, uni, balance_slot(account), whole(10_000_000)).await;
     let answer = golem.call("commit_action", permit(&previewed)).await;
     assert_eq!(answer.status, CallStatus::Success, "{answer:#?}");
-    assert_eq!(held(&house, SandboxToken::Uni).await, whole(10_000_000) - whole(2));
-    assert_eq!(high_water(&house), mark, "ten million UNI from nowhere are no profit");
+    assert_eq!(held(&harness, SandboxToken::Uni).await, whole(10_000_000) - whole(2));
+    assert_eq!(high_water(&harness), mark, "ten million UNI from nowhere are no profit");
 }
 
 /// Balances that are shares of a changing total, like those of staked tokens.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_halves_everybodys_balance_between_preview_and_commit_is_not_traded() {
-    let (house, golem) = tricked().await;
-    nothing_is_signed(&house, &golem, HALVES_BALANCES, ATTACKER, &both()).await;
+    let (harness, golem) = tricked().await;
+    nothing_is_signed(&harness, &golem, HALVES_BALANCES, ATTACKER, &both()).await;
 }
 
 static OWN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(5));

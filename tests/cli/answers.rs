@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::fixture::Fixture;
 use crate::{bardo, run};
 
 /// Checks a value against a schema, with the JSON Schema keywords that Bardo's schemas use; panics on an unknown
@@ -84,11 +84,11 @@ fn named(value: &Value, schema: &Value, at: &str) {
 
 #[test]
 fn every_read_answers_what_its_schema_says() {
-    let desk = Desk::new();
-    let (out, _, _) = run(bardo(desk.home.path()).args(["tools", "--format", "json"]));
+    let fixture = Fixture::new();
+    let (out, _, _) = run(bardo(fixture.home.path()).args(["tools", "--format", "json"]));
     let tools: Vec<Value> = serde_json::from_str(&out).unwrap();
     let submit = tools.iter().find(|tool| tool["name"] == "uniswap_submit_uniswapx_order").unwrap();
-    let (placed, _) = desk.call("uniswap_submit_uniswapx_order", &submit["example"], &["--approve", "always"]);
+    let (placed, _) = fixture.call("uniswap_submit_uniswapx_order", &submit["example"], &["--approve", "always"]);
     let hash = placed["data"]["order_hash"].clone();
     assert!(hash.is_string(), "{placed}");
     let mut asked = BTreeSet::new();
@@ -98,7 +98,7 @@ fn every_read_answers_what_its_schema_says() {
             "uniswap_get_uniswapx_order_status" => json!({"order_hash": hash}),
             _ => tool["example"].clone(),
         };
-        let (envelope, code) = desk.call(name, &params, &[]);
+        let (envelope, code) = fixture.call(name, &params, &[]);
         assert_eq!((&envelope["status"], code), (&json!("success"), 0), "{name}: {envelope}");
         held(&envelope["data"], &tool["output_schema"], name);
         named(&envelope["data"], &tool["output_schema"], name);
@@ -122,14 +122,14 @@ fn a_number_that_could_not_be_written_is_found() {
 
 #[test]
 fn how_safe_it_is_can_be_asked_by_the_binary() {
-    let desk = Desk::new();
-    let (envelope, code) = desk.call("check_safety_status", &json!({}), &[]);
+    let fixture = Fixture::new();
+    let (envelope, code) = fixture.call("check_safety_status", &json!({}), &[]);
     assert_eq!((&envelope["status"], code), (&json!("success"), 0), "{envelope}");
     let told = &envelope["data"];
     assert!(told["unenforced"].as_array().unwrap().contains(&json!("min_rebalance_benefit_usd")), "{told}");
     // A stop is reported here, too, and does not prevent reads.
-    assert_eq!(run(bardo(desk.home.path()).args(["halt", "--reason", "a test of it"])).2, 0);
-    let (stopped, code) = desk.call("check_safety_status", &json!({}), &[]);
+    assert_eq!(run(bardo(fixture.home.path()).args(["halt", "--reason", "a test of it"])).2, 0);
+    let (stopped, code) = fixture.call("check_safety_status", &json!({}), &[]);
     assert_eq!((&stopped["status"], code), (&json!("success"), 0), "{stopped}");
     assert_ne!(stopped["data"], *told);
     assert!(stopped["data"].to_string().contains("a test of it"), "{stopped}");

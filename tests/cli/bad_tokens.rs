@@ -11,8 +11,8 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Answer, Desk};
 use crate::figures::told;
+use crate::fixture::{Answer, Fixture};
 use crate::writes::expect;
 
 const KEYS: [&str; 5] =
@@ -29,28 +29,28 @@ fn word(address: &str) -> String {
     format!("{:0>64}", address.trim_start_matches("0x").to_lowercase())
 }
 
-impl Desk {
-    /// Desk on which each of these tokens is allowed and worth a dollar, with this limit on slippage and loss.
+impl Fixture {
+    /// Fixture in which each of these tokens is allowed and worth a dollar, with this limit on slippage and loss.
     fn with_bad_tokens(slippage: u32) -> Self {
-        let mut desk = Self::new();
+        let mut fixture = Self::new();
         let mut allowed = vec!["31337:native".to_owned()];
-        allowed.extend(["WETH", "USDC"].map(|symbol| format!("31337:{}", desk.token(symbol))));
-        allowed.extend(KEYS.map(|key| format!("31337:{}", desk.contract(key))));
+        allowed.extend(["WETH", "USDC"].map(|symbol| format!("31337:{}", fixture.token(symbol))));
+        allowed.extend(KEYS.map(|key| format!("31337:{}", fixture.contract(key))));
         let lines = format!("allowed_tokens = {allowed:?}\nmax_slippage_bps = {slippage}\nmax_loss_bps = 500\n");
-        desk.under(&lines);
-        let prices: String = KEYS.map(|key| format!("\"{}\" = \"1\"\n", desk.contract(key))).concat();
-        desk.configure(&format!("[prices.ethereum]\n{prices}"));
-        let account = desk.account().to_owned();
-        desk.ask("anvil_impersonateAccount", json!([account]));
+        fixture.under(&lines);
+        let prices: String = KEYS.map(|key| format!("\"{}\" = \"1\"\n", fixture.contract(key))).concat();
+        fixture.configure(&format!("[prices.ethereum]\n{prices}"));
+        let account = fixture.account().to_owned();
+        fixture.ask("anvil_impersonateAccount", json!([account]));
         for key in KEYS {
             // mint(address,uint256) is open to everyone.
             let amount = GIVEN * 10_u128.pow(decimals(key));
             let data = format!("0x40c10f19{}{amount:064x}", word(&account));
-            let sent =
-                desk.ask("eth_sendTransaction", json!([{"from": account, "to": desk.contract(key), "data": data}]));
-            assert_eq!(desk.ask("eth_getTransactionReceipt", json!([sent]))["status"], "0x1", "{key}");
+            let sent = fixture
+                .ask("eth_sendTransaction", json!([{"from": account, "to": fixture.contract(key), "data": data}]));
+            assert_eq!(fixture.ask("eth_getTransactionReceipt", json!([sent]))["status"], "0x1", "{key}");
         }
-        desk
+        fixture
     }
 
     /// Balance of the wallet according to the contract itself.
@@ -93,10 +93,10 @@ fn raw(amount: &Value, decimals: u32) -> u128 {
 }
 
 /// Asserts success, and that the reported amounts equal the contracts' balance changes.
-fn counted(desk: &Desk, (answer, exit): Answer, key: &str, bought: bool, before: (u128, u128)) -> Value {
+fn counted(fixture: &Fixture, (answer, exit): Answer, key: &str, bought: bool, before: (u128, u128)) -> Value {
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{key}: {answer}");
-    let weth = desk.token("WETH").to_owned();
-    let (bad, good) = (desk.held(desk.contract(key)), desk.held(&weth));
+    let weth = fixture.token("WETH").to_owned();
+    let (bad, good) = (fixture.held(fixture.contract(key)), fixture.held(&weth));
     let data = &answer["data"];
     let (paid, received) = (&data["amount_in"], &data["amount_out"]);
     if bought {
@@ -107,13 +107,13 @@ fn counted(desk: &Desk, (answer, exit): Answer, key: &str, bought: bool, before:
         assert_eq!(raw(paid, decimals(key)), before.0 - bad, "{key}: {answer}");
     }
     // No allowance remains: allowance(account, permit2) is zero.
-    let data = format!("0xdd62ed3e{}{}", word(desk.account()), word(desk.contract("permit2")));
-    let left = desk.ask("eth_call", json!([{"to": desk.contract(key), "data": data}, "latest"]));
+    let data = format!("0xdd62ed3e{}{}", word(fixture.account()), word(fixture.contract("permit2")));
+    let left = fixture.ask("eth_call", json!([{"to": fixture.contract(key), "data": data}, "latest"]));
     assert_eq!(left.as_str().unwrap().trim_start_matches("0x").trim_start_matches('0'), "", "{key}");
     answer
 }
 
-impl Desk {
+impl Fixture {
     fn before(&self, key: &str) -> (u128, u128) {
         let weth = self.token("WETH").to_owned();
         (self.held(self.contract(key)), self.held(&weth))
@@ -122,32 +122,32 @@ impl Desk {
 
 #[test]
 fn what_only_returns_no_bool_is_traded_and_counted() {
-    let (desk, key) = (Desk::with_bad_tokens(100), "badNoReturnToken");
+    let (fixture, key) = (Fixture::with_bad_tokens(100), "badNoReturnToken");
     for bought in [true, false] {
-        let before = desk.before(key);
-        let answer = if bought { desk.buy(key, 50) } else { desk.sell(key, 50) };
-        counted(&desk, answer, key, bought, before);
+        let before = fixture.before(key);
+        let answer = if bought { fixture.buy(key, 50) } else { fixture.sell(key, 50) };
+        counted(&fixture, answer, key, bought, before);
     }
 }
 
 #[test]
 fn a_fee_that_eats_the_least_is_refused_and_one_that_has_room_is_counted() {
     let key = "badFeeOnTransferToken";
-    let desk = Desk::with_bad_tokens(300);
-    let before = desk.before(key);
-    let nonce = desk.nonce("latest");
+    let fixture = Fixture::with_bad_tokens(300);
+    let before = fixture.before(key);
+    let nonce = fixture.nonce("latest");
     // One percent is lost in the transfer, and half a percent is tolerated.
-    for (answer, what) in [(desk.buy(key, 50), "bought"), (desk.sell(key, 50), "sold")] {
+    for (answer, what) in [(fixture.buy(key, 50), "bought"), (fixture.sell(key, 50), "sold")] {
         // The router counts the received amount, which is less than the amount sent.
         let why = "the price moved: the output would be below the minimum; by the contract: V2TooLittleReceived()";
         assert_eq!(told(&answer, "SAFETY_SIMULATION_FAILED"), [reverts(why, FRESH)], "{what}");
     }
-    assert_eq!((desk.before(key), desk.nonce("latest")), (before, nonce), "nothing was sent");
+    assert_eq!((fixture.before(key), fixture.nonce("latest")), (before, nonce), "nothing was sent");
     // With two percent of slippage it succeeds, and reports the amount that arrived instead of the quote.
     for bought in [true, false] {
-        let before = desk.before(key);
-        let answer = if bought { desk.buy(key, 250) } else { desk.sell(key, 250) };
-        let told = counted(&desk, answer, key, bought, before);
+        let before = fixture.before(key);
+        let answer = if bought { fixture.buy(key, 250) } else { fixture.sell(key, 250) };
+        let told = counted(&fixture, answer, key, bought, before);
         let slipped = told["data"]["slippage_actual_bps"].as_i64().unwrap();
         assert!((95..=105).contains(&slipped), "a hundredth against the quote: {told}");
     }
@@ -155,20 +155,20 @@ fn a_fee_that_eats_the_least_is_refused_and_one_that_has_room_is_counted() {
 
 #[test]
 fn what_reverts_or_imitates_is_refused_for_that() {
-    let desk = Desk::with_bad_tokens(100);
-    let nonce = desk.nonce("latest");
+    let fixture = Fixture::with_bad_tokens(100);
+    let nonce = fixture.nonce("latest");
     // When bought, the pair pays it out; when sold, Permit2 takes it.
     let paid = "the token could not be paid out: it refuses, or its balance is too low; by the contract: UniswapV2: \
                 TRANSFER_FAILED";
-    let bought = desk.buy("badRevertingToken", 50);
+    let bought = fixture.buy("badRevertingToken", 50);
     assert_eq!(told(&bought, "SAFETY_SIMULATION_FAILED"), [reverts(paid, "another token")]);
     let taken = "the token could not be taken: balance or allowance too low, or the token refuses; by the contract: \
                  TRANSFER_FROM_FAILED";
     let would_pass = "an amount within balance and allowance, of a transferable token";
-    let sold = desk.sell("badRevertingToken", 50);
+    let sold = fixture.sell("badRevertingToken", 50);
     assert_eq!(told(&sold, "SAFETY_SIMULATION_FAILED"), [reverts(taken, would_pass)]);
     for (key, why) in [("badLookalikeToken", "USDC"), ("badHostileSymbolToken", "invisible characters")] {
-        for (answer, what) in [(desk.buy(key, 50), "bought"), (desk.sell(key, 50), "sold")] {
+        for (answer, what) in [(fixture.buy(key, 50), "bought"), (fixture.sell(key, 50), "sold")] {
             expect(&answer, "TOKEN_LOOKALIKE", what);
             let told = answer.0.to_string();
             assert!(told.contains(why), "{key}: {told}");
@@ -178,5 +178,5 @@ fn what_reverts_or_imitates_is_refused_for_that() {
             );
         }
     }
-    assert_eq!(desk.nonce("latest"), nonce, "nothing was sent");
+    assert_eq!(fixture.nonce("latest"), nonce, "nothing was sent");
 }

@@ -9,7 +9,7 @@ use bardo::abi::policy_cage::PolicyCage::{Rules, configuredCall, rulesOfCall};
 use serde_json::{Value, json};
 
 use crate::call::call;
-use crate::desk::Desk;
+use crate::fixture::Fixture;
 use crate::writes::expect;
 use crate::{bardo, run};
 
@@ -18,7 +18,7 @@ const APPROVE: [u8; 4] = hex!("095ea7b3");
 /// `execute(bytes,bytes[],uint256)` of the Universal Router, from its published interface.
 const EXECUTE: [u8; 4] = hex!("3593564c");
 
-impl Desk {
+impl Fixture {
     fn cage(&self, more: &[&str]) -> (String, String, i32) {
         let fixed = ["policy", "cage", "--rpc", &self.given];
         run(bardo(self.home.path()).args(fixed).args(more))
@@ -56,50 +56,50 @@ fn buy(usdc: &str) -> Value {
 
 #[test]
 fn the_rules_on_chain_follow_from_the_policy_and_hold_until_they_are_cleared() {
-    let mut desk = Desk::new();
-    assert_eq!(desk.shown()["status"], "none");
-    assert_eq!(desk.rules(), None);
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.shown()["status"], "none");
+    assert_eq!(fixture.rules(), None);
 
     // Only a person at a terminal can decide it, and a rejection signs nothing.
-    let (_, err, code) = desk.cage(&["set"]);
+    let (_, err, code) = fixture.cage(&["set"]);
     assert_eq!(code, 3, "{err}");
-    let (shown, code) = desk.cage_decision("set", "not now");
+    let (shown, code) = fixture.cage_decision("set", "not now");
     assert_eq!(code, 4, "{shown}");
     assert!(shown.contains("the operator refused: not now"), "{shown}");
-    assert_eq!(desk.nonce("pending"), 0);
+    assert_eq!(fixture.nonce("pending"), 0);
 
     // The demo policy: 2,500 dollars per action, 5,000 per day.
-    let (shown, code) = desk.cage_decision("set", "yes");
+    let (shown, code) = fixture.cage_decision("set", "yes");
     assert_eq!(code, 0, "{shown}");
-    let rules = desk.rules().unwrap();
-    let usdc = desk.token("USDC").parse::<Address>().unwrap();
+    let rules = fixture.rules().unwrap();
+    let usdc = fixture.token("USDC").parse::<Address>().unwrap();
     let of_usdc = rules.assets.iter().find(|asset| asset.token == usdc).unwrap();
     assert_eq!((of_usdc.maxPerTransaction, of_usdc.maxPerDay, of_usdc.exit), (2_500_000_000, 5_000_000_000, true));
-    let router = desk.contract("universalRouter").parse::<Address>().unwrap();
+    let router = fixture.contract("universalRouter").parse::<Address>().unwrap();
     let lists = |target: Address, selector: [u8; 4]| {
         rules.calls.iter().any(|call| call.target == target && call.selector.0 == selector)
     };
     assert!(lists(router, EXECUTE) && lists(usdc, APPROVE), "{rules:?}");
-    assert!(rules.spenders.contains(&desk.contract("permit2").parse().unwrap()));
-    let shown = desk.shown();
+    assert!(rules.spenders.contains(&fixture.contract("permit2").parse().unwrap()));
+    let shown = fixture.shown();
     assert_eq!((&shown["status"], &shown["differences"]), (&json!("agrees"), &json!([])));
 
     // A trade within the rules passes, and the check names the contract.
-    let (answer, exit) = desk.swap(json!({}), &[]);
+    let (answer, exit) = fixture.swap(json!({}), &[]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
     let checks = answer["decision_hints"]["checks"].as_array().unwrap();
     let check = checks.iter().find(|check| check["check"] == "policy_cage").unwrap();
-    let contract = desk.contract("policyCage").parse::<Address>().unwrap();
+    let contract = fixture.contract("policyCage").parse::<Address>().unwrap();
     assert_eq!(check["detail"], format!("inside the rules of {contract}"));
 
     // Rules that were set under a tighter policy stay in force under a looser one.
-    desk.under("max_single_trade_usd = \"100\"\n");
-    assert_eq!(desk.shown()["status"], "differs");
-    let (shown, code) = desk.cage_decision("set", "yes");
+    fixture.under("max_single_trade_usd = \"100\"\n");
+    assert_eq!(fixture.shown()["status"], "differs");
+    let (shown, code) = fixture.cage_decision("set", "yes");
     assert_eq!(code, 0, "{shown}");
-    desk.under("");
+    fixture.under("");
     // Of each dollar token of the devnet, and of no other.
-    let shown = desk.shown()["differences"].clone();
+    let shown = fixture.shown()["differences"].clone();
     let words = |one: &Value, field: &str| one[field].as_str().unwrap().to_owned();
     let mut differs: Vec<_> = shown.as_array().unwrap().iter().collect();
     differs.sort_by_key(|one| words(one, "of"));
@@ -109,22 +109,22 @@ fn the_rules_on_chain_follow_from_the_policy_and_hold_until_they_are_cleared() {
         .collect();
     let expected = ["DAI", "USDC", "USDT"].map(|coin| format!("maxPerTransaction | {coin} | 100 {coin} | 2500 {coin}"));
     assert_eq!(differs, expected);
-    let before = desk.nonce("pending");
-    let refused = desk.swap(buy("500"), &["--approve", "always"]);
+    let before = fixture.nonce("pending");
+    let refused = fixture.swap(buy("500"), &["--approve", "always"]);
     let names = expect(&refused, "SAFETY_CAGE_VIOLATION", "more than the rules allow");
     assert!(names.iter().all(|name| name == "policy_cage.maxPerTransaction"), "{names:?}");
     assert_eq!(refused.0["error"]["details"]["violations"][0]["would_pass"], format!("100 USDC ({usdc}) or less"));
     let figures = json!({ "unit": "raw_units", "limit": "100000000", "value": "500000000", "left": "100000000" });
     assert_eq!(refused.0["error"]["details"]["violations"][0]["figures"], figures);
-    assert_eq!(desk.nonce("pending"), before, "nothing was signed");
+    assert_eq!(fixture.nonce("pending"), before, "nothing was signed");
 
-    let (shown, code) = desk.cage_decision("clear", "yes");
+    let (shown, code) = fixture.cage_decision("clear", "yes");
     assert_eq!(code, 0, "{shown}");
-    assert_eq!(desk.rules(), None);
-    assert_eq!(desk.shown()["status"], "none");
-    let (answer, exit) = desk.swap(buy("500"), &["--dry-run"]);
+    assert_eq!(fixture.rules(), None);
+    assert_eq!(fixture.shown()["status"], "none");
+    let (answer, exit) = fixture.swap(buy("500"), &["--dry-run"]);
     assert_eq!((&answer["status"], exit), (&json!("simulated"), 0), "{answer}");
-    assert_eq!(U256::from(desk.nonce("latest")), U256::from(before + 1), "the clearing alone");
+    assert_eq!(U256::from(fixture.nonce("latest")), U256::from(before + 1), "the clearing alone");
 }
 
 /// Detail of the policy contract's check in an answer.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::fixture::Fixture;
 use crate::{bardo, run};
 
 /// Error classes of `001`: category, and whether the caller should retry.
@@ -80,7 +80,7 @@ pub fn expect(answer: (Value, i32), code: &str, says: &str, what: &str) -> Value
     error.clone()
 }
 
-impl Desk {
+impl Fixture {
     fn reads(&self, tool: &str, params: &str) -> (Value, i32) {
         call(self.home.path(), &[tool, params, "--rpc", &self.given])
     }
@@ -104,10 +104,10 @@ impl Desk {
 
 #[test]
 fn every_tool_answers_over_a_devnet_of_another_process() {
-    let desk = Desk::new();
-    let token = |symbol: &str| desk.devnet.described["chains"][0]["tokens"][symbol]["address"].clone();
+    let fixture = Fixture::new();
+    let token = |symbol: &str| fixture.devnet.described["chains"][0]["tokens"][symbol]["address"].clone();
 
-    let quote = desk.quote(json!({}));
+    let quote = fixture.quote(json!({}));
     assert_eq!(quote.1, 0, "{}", quote.0);
     let data = &quote.0["data"];
     assert_eq!(
@@ -119,29 +119,32 @@ fn every_tool_answers_over_a_devnet_of_another_process() {
     assert!((5_020.0..5_180.0).contains(&out), "{data}");
     // The devnet has an order service, and an auction is preferred if there is one.
     assert_eq!(data["route_type"], "DUTCH_V2");
-    let pools = desk.quote(json!({"prefer_uniswapx": false}));
+    let pools = fixture.quote(json!({"prefer_uniswapx": false}));
     assert_eq!(pools.0["data"]["route_type"], "CLASSIC", "{}", pools.0);
     for hop in data["route"].as_array().unwrap() {
         assert_eq!((&hop["token_in"], &hop["token_out"]), (&json!("WETH"), &json!("USDC")));
     }
 
     // Demo wallet of the specification.
-    let balances = desk.data("get_balances", json!({"chain": "ethereum", "tokens": ["ETH", "WETH", "USDC"]}));
+    let balances = fixture.data("get_balances", json!({"chain": "ethereum", "tokens": ["ETH", "WETH", "USDC"]}));
     let amounts: Vec<_> =
         balances["chains"][0]["balances"].as_array().unwrap().iter().map(|balance| &balance["amount"]).collect();
     assert_eq!(amounts, ["1.4", "4.5", "5000"]);
     assert_eq!(balances["not_reached"], json!([]));
 
-    let allowance = desk.data("uniswap_check_allowance", json!({"token": "USDC", "chain": "31337"}));
-    assert_eq!(allowance["spender"].as_str().unwrap().to_lowercase(), desk.contract("universalRouter").to_lowercase());
+    let allowance = fixture.data("uniswap_check_allowance", json!({"token": "USDC", "chain": "31337"}));
+    assert_eq!(
+        allowance["spender"].as_str().unwrap().to_lowercase(),
+        fixture.contract("universalRouter").to_lowercase()
+    );
     assert_eq!((&allowance["sufficient"], &allowance["needs_approval"]), (&json!(false), &json!(true)));
 
-    let price = desk.data("get_token_price", json!({"token": "WETH", "chain": "eth"}));
+    let price = fixture.data("get_token_price", json!({"token": "WETH", "chain": "eth"}));
     let usd: f64 = price["price_usd"].as_str().unwrap().parse().unwrap();
     assert!((3_370.0..3_430.0).contains(&usd), "{price}");
 
     // The devnet's five pools of this pair: four fee tiers of V3, and V2.
-    let pools = desk.data("get_pool_info", json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"}));
+    let pools = fixture.data("get_pool_info", json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"}));
     let mut kinds: Vec<_> = pools["pools"]
         .as_array()
         .unwrap()
@@ -151,14 +154,14 @@ fn every_tool_answers_over_a_devnet_of_another_process() {
     kinds.sort_unstable();
     assert_eq!(kinds, [("V2", 3_000), ("V3", 100), ("V3", 500), ("V3", 3_000), ("V3", 10_000)]);
 
-    let found = desk.data("search_tokens", json!({"query": "usdc", "chain": "ethereum"}));
+    let found = fixture.data("search_tokens", json!({"query": "usdc", "chain": "ethereum"}));
     assert_eq!(
         found["tokens"][0]["address"].as_str().unwrap().to_lowercase(),
         token("USDC").as_str().unwrap().to_lowercase()
     );
 
     // Without parameters at all.
-    let (status, exit) = call(desk.home.path(), &["get_chain_status", "--rpc", &desk.given]);
+    let (status, exit) = call(fixture.home.path(), &["get_chain_status", "--rpc", &fixture.given]);
     assert_eq!((&status["data"]["all_healthy"], exit), (&json!(true), 0), "{status}");
     let chain = &status["data"]["chains"][0];
     assert_eq!((&chain["chain_id"], &chain["money"]), (&json!(31_337), &json!("devnet")), "{chain}");
@@ -167,10 +170,10 @@ fn every_tool_answers_over_a_devnet_of_another_process() {
 
 #[test]
 fn every_error_of_the_read_side_is_told_as_the_documents_say() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let bad = |changed: Value, code: &str, says: &str| {
         let what = changed.to_string();
-        expect(desk.quote(changed), code, says, &what)
+        expect(fixture.quote(changed), code, says, &what)
     };
 
     // Faults of tokens.
@@ -180,14 +183,14 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     bad(json!({"token_out": "0x00000000000000000000000000000000000000A1"}), "TOKEN_NOT_FOUND", "no contract at");
     bad(json!({"token_in": "0x12"}), "VALIDATION_FAILED", "40 hexadecimal digits");
     bad(json!({"token_in": ""}), "VALIDATION_FAILED", "no token given");
-    let error = bad(json!({"token_out": desk.contract("badLookalikeToken")}), "TOKEN_LOOKALIKE", "USDC");
+    let error = bad(json!({"token_out": fixture.contract("badLookalikeToken")}), "TOKEN_LOOKALIKE", "USDC");
     assert_eq!(error["details"]["candidates"][0]["symbol"], "USDC");
     bad(json!({"token_out": "USD\u{421}"}), "TOKEN_LOOKALIKE", "scripts");
     let hostile = bad(json!({"token_in": "\u{1b}[31mA\u{202e}B"}), "TOKEN_LOOKALIKE", "invisible");
     assert!(!hostile["message"].as_str().unwrap().chars().any(|c| c.is_control() || c == '\u{202e}'), "{hostile}");
 
     // Faults of routes. A pair's share token is a valid ERC-20 that no pool trades.
-    let pools = desk.data("get_pool_info", json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"}));
+    let pools = fixture.data("get_pool_info", json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"}));
     let share = pools["pools"].as_array().unwrap().iter().find(|pool| pool["version"] == "V2").unwrap()["pool"].clone();
     bad(json!({"token_in": share}), "ROUTING_NO_ROUTE", "to USDC on ethereum");
     // More LINK than the chain's pools hold: 4 M dollars of it at 17 dollars is well below a million.
@@ -197,7 +200,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     bad(json!({"token_out": "ETH"}), "VALIDATION_FAILED", "swapped for itself");
 
     // Faults of prices.
-    let answer = desk.reads("get_token_price", &json!({"token": share, "chain": "ethereum"}).to_string());
+    let answer = fixture.reads("get_token_price", &json!({"token": share, "chain": "ethereum"}).to_string());
     expect(answer, "PRICE_UNAVAILABLE", "no price for", "a token without a feed");
 
     // Faults of chains.
@@ -259,36 +262,36 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
         ("{\"amount\": \"1\", \"amount\": \"2\"}", "given twice"),
         (&"[".repeat(100_000), "nested deeper"),
     ] {
-        let error = expect(desk.reads("uniswap_get_quote", text), "VALIDATION_FAILED", says, text);
+        let error = expect(fixture.reads("uniswap_get_quote", text), "VALIDATION_FAILED", says, text);
         assert!(error["suggestion"].as_str().unwrap().contains("\"token_in\":\"WETH\""), "shows what would pass");
     }
     for tool in ["get_balances", "get_pool_info", "get_token_price", "search_tokens", "get_chain_status"] {
-        expect(desk.reads(tool, "{\"nonsense\": 1}"), "VALIDATION_FAILED", "unknown field `nonsense`", tool);
+        expect(fixture.reads(tool, "{\"nonsense\": 1}"), "VALIDATION_FAILED", "unknown field `nonsense`", tool);
     }
 
     // Ten megabytes, from a file and through a pipe.
-    let long = desk.home.path().join("long.json");
+    let long = fixture.home.path().join("long.json");
     std::fs::write(&long, json!({"token_in": "x".repeat(10_000_000)}).to_string()).unwrap();
     let from_file = format!("@{}", long.display());
-    expect(desk.reads("uniswap_get_quote", &from_file), "VALIDATION_FAILED", "at most 1048576", "10 MB in a file");
-    let mut piped = bardo(desk.home.path());
-    piped.args(["call", "uniswap_get_quote", "-", "--rpc", &desk.given]).pipe_stdin(&long).unwrap();
+    expect(fixture.reads("uniswap_get_quote", &from_file), "VALIDATION_FAILED", "at most 1048576", "10 MB in a file");
+    let mut piped = bardo(fixture.home.path());
+    piped.args(["call", "uniswap_get_quote", "-", "--rpc", &fixture.given]).pipe_stdin(&long).unwrap();
     let (out, err, code) = run(&mut piped);
     assert_eq!(err, "");
     let envelope = serde_json::from_str(&out).unwrap();
     expect((envelope, code), "VALIDATION_FAILED", "at most 1048576", "10 MB through a pipe");
 
     // Faults of tools, and a requested quote source that is absent.
-    let error = expect(desk.reads("uniswap_get_qoute", "{}"), "TOOL_UNKNOWN", "uniswap_get_qoute", "a slip");
+    let error = expect(fixture.reads("uniswap_get_qoute", "{}"), "TOOL_UNKNOWN", "uniswap_get_qoute", "a slip");
     assert_eq!(error["details"]["nearest"], "uniswap_get_quote");
     let example = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1", "chain": "ethereum"}).to_string();
-    let mut with_key = bardo(desk.home.path());
+    let mut with_key = bardo(fixture.home.path());
     with_key.env("BARDO_UNISWAP_API_KEY", "key-secret").env("BARDO_QUOTE_SOURCE", "trading-api").args([
         "call",
         "uniswap_get_quote",
         &example,
         "--rpc",
-        &desk.given,
+        &fixture.given,
     ]);
     let (out, _, code) = run(&mut with_key);
     assert!(!out.contains("key-secret"), "{out}");
@@ -297,27 +300,27 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
 
 #[test]
 fn an_amount_far_beyond_depth_is_quoted_with_a_warning() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     // The devnet's ether pools are tens of millions of dollars deep; this is three billion.
-    let (ruinous, exit) = desk.quote(json!({"amount": "1000000"}));
+    let (ruinous, exit) = fixture.quote(json!({"amount": "1000000"}));
     assert_eq!((&ruinous["status"], exit), (&json!("success"), 0), "{ruinous}");
     assert!(ruinous["data"]["price_impact_pct"].as_f64().unwrap() > 50.0, "{ruinous}");
     assert_eq!(ruinous["decision_hints"]["warnings"], json!(["BEYOND_DEPTH"]));
     assert!(ruinous["explanation"].as_str().unwrap().contains("WARNING"), "{ruinous}");
-    let (small, _) = desk.quote(json!({"amount": "0.1"}));
+    let (small, _) = fixture.quote(json!({"amount": "0.1"}));
     assert_eq!(small["decision_hints"]["warnings"], json!([]));
     assert!(!small["explanation"].as_str().unwrap().contains("WARNING"), "{small}");
 }
 
 #[test]
 fn the_risk_of_a_sandwich_follows_size_and_slippage() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let assess = |amount: &str, slippage_bps: u32| {
         let params = json!({
             "token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum",
             "slippage_bps": slippage_bps,
         });
-        desk.data("intel_assess_mev_risk", params)
+        fixture.data("intel_assess_mev_risk", params)
     };
     let small = assess("0.1", 50);
     assert!(["none", "low"].contains(&small["risk"].as_str().unwrap()), "{small}");
@@ -343,20 +346,20 @@ fn the_risk_of_a_sandwich_follows_size_and_slippage() {
 
     for (amount, code) in [("0", "VALIDATION_FAILED"), ("1e3", "VALIDATION_FAILED")] {
         let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum"});
-        expect(desk.reads("intel_assess_mev_risk", &params.to_string()), code, "amount", amount);
+        expect(fixture.reads("intel_assess_mev_risk", &params.to_string()), code, "amount", amount);
     }
 }
 
 #[test]
 fn a_simulated_call_tells_what_it_would_change_and_changes_nothing() {
-    let desk = Desk::new();
-    let usdc = desk.devnet.described["chains"][0]["tokens"]["USDC"]["address"].as_str().unwrap();
-    let owner = desk.devnet.described["chains"][0]["accounts"][0].as_str().unwrap();
+    let fixture = Fixture::new();
+    let usdc = fixture.devnet.described["chains"][0]["tokens"]["USDC"]["address"].as_str().unwrap();
+    let owner = fixture.devnet.described["chains"][0]["accounts"][0].as_str().unwrap();
     let to = "000000000000000000000000000000000000beef";
     // transfer(address,uint256) of 5 and of 5,001 dollars; the wallet holds 5,000.
     let transfer = |raw: u64| format!("0xa9059cbb{to:0>64}{raw:064x}");
     let call = |data: &str| json!({"chain": "ethereum", "to": usdc, "data": data});
-    let data = desk.data("simulate_transaction", call(&transfer(5_000_000)));
+    let data = fixture.data("simulate_transaction", call(&transfer(5_000_000)));
     assert_eq!((&data["outcome"], &data["complete"]), (&json!("success"), &json!(true)), "{data}");
     let moved = |account: &str| {
         let balances = data["balances"].as_array().unwrap().iter();
@@ -367,16 +370,16 @@ fn a_simulated_call_tells_what_it_would_change_and_changes_nothing() {
     assert_eq!((&own[0]["token"], &own[0]["change"]), (&json!("USDC"), &json!("-5")));
     assert_eq!((&own[0]["before_raw"], &theirs[0]["after_raw"]), (&json!("5000000000"), &json!("5000000")));
 
-    let failed = desk.data("simulate_transaction", call(&transfer(5_001_000_000)));
+    let failed = fixture.data("simulate_transaction", call(&transfer(5_001_000_000)));
     assert_eq!(failed["outcome"], "reverted", "{failed}");
     assert!(!failed["reason"].as_str().unwrap().is_empty() && failed["balances"] == json!([]), "{failed}");
     // approve(address,uint256) without limit.
-    let approved = desk.data("simulate_transaction", call(&format!("0x095ea7b3{to:0>64}{:f>64}", "")));
+    let approved = fixture.data("simulate_transaction", call(&format!("0x095ea7b3{to:0>64}{:f>64}", "")));
     let allowance = &approved["allowances"][0];
     assert_eq!((&allowance["token"], &allowance["kept_by"]), (&json!("USDC"), &json!("token")), "{approved}");
     assert!(allowance["spender"].as_str().unwrap().eq_ignore_ascii_case(&format!("0x{to}")));
 
-    let balances = desk.data("get_balances", json!({"chain": "ethereum", "tokens": ["USDC"]}));
+    let balances = fixture.data("get_balances", json!({"chain": "ethereum", "tokens": ["USDC"]}));
     assert_eq!(balances["chains"][0]["balances"][0]["amount"], "5000", "nothing was sent");
     for (params, says) in [
         (call("0xabc"), "hexadecimal"),
@@ -384,61 +387,66 @@ fn a_simulated_call_tells_what_it_would_change_and_changes_nothing() {
         (json!({"chain": "ethereum"}), "a target address or the code"),
         (json!({"chain": "ethereum", "to": usdc, "value": "-1"}), "without a sign"),
     ] {
-        expect(desk.reads("simulate_transaction", &params.to_string()), "VALIDATION_FAILED", says, &params.to_string());
+        expect(
+            fixture.reads("simulate_transaction", &params.to_string()),
+            "VALIDATION_FAILED",
+            says,
+            &params.to_string(),
+        );
     }
 }
 
 #[test]
 fn a_key_makes_a_call_once_for_as_long_as_the_devnet_lives() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let keyed = |given: &str, key: &str, params: &str| {
-        call(desk.home.path(), &["get_chain_status", params, "--idempotency-key", key, "--rpc", given])
+        call(fixture.home.path(), &["get_chain_status", params, "--idempotency-key", key, "--rpc", given])
     };
-    let (first, exit) = keyed(&desk.given, "morning", "{}");
+    let (first, exit) = keyed(&fixture.given, "morning", "{}");
     assert_eq!((&first["status"], exit), (&json!("success"), 0), "{first}");
-    let (second, _) = keyed(&desk.given, "morning", "{}");
+    let (second, _) = keyed(&fixture.given, "morning", "{}");
     assert_eq!(second, first, "another process gives the first answer again");
-    let (other, _) = keyed(&desk.given, "evening", "{}");
+    let (other, _) = keyed(&fixture.given, "evening", "{}");
     assert_ne!(other["call_id"], first["call_id"]);
-    let (conflict, exit) = keyed(&desk.given, "morning", "{\"chain\": \"ethereum\"}");
+    let (conflict, exit) = keyed(&fixture.given, "morning", "{\"chain\": \"ethereum\"}");
     assert_eq!((&conflict["error"]["code"], exit), (&json!("IDEMPOTENCY_CONFLICT"), 1), "{conflict}");
 
     // The next devnet may use the same address, and is another one.
     let next = crate::devnet::start();
-    assert_ne!(next.described["instance"], desk.devnet.described["instance"]);
+    assert_ne!(next.described["instance"], fixture.devnet.described["instance"]);
     let (anew, _) = keyed(&format!("ethereum={}", next.url(0)), "morning", "{}");
     assert_eq!(anew["status"], "success", "{anew}");
     assert_ne!(anew["call_id"], first["call_id"]);
 
     // A read without an idempotency key stores nothing.
     let clean = tempfile::tempdir().unwrap();
-    let (read, _) = call(clean.path(), &["get_chain_status", "--rpc", &desk.given]);
+    let (read, _) = call(clean.path(), &["get_chain_status", "--rpc", &fixture.given]);
     assert_eq!(read["status"], "success", "{read}");
     assert_eq!(std::fs::read_dir(clean.path()).unwrap().count(), 0);
 
     // If nothing can be stored, the call is not made.
     std::fs::write(clean.path().join("data"), "in the way").unwrap();
-    let (refused, exit) = call(clean.path(), &["get_chain_status", "--idempotency-key", "k", "--rpc", &desk.given]);
+    let (refused, exit) = call(clean.path(), &["get_chain_status", "--idempotency-key", "k", "--rpc", &fixture.given]);
     assert_eq!((&refused["error"]["code"], exit), (&json!("STORE_UNAVAILABLE"), 1), "{refused}");
     assert!(refused["error"]["message"].as_str().unwrap().contains("data"), "names the folder: {refused}");
 }
 
 #[test]
 fn a_symbol_that_fits_two_tokens_of_the_book_is_ambiguous() {
-    let desk = Desk::new();
-    let mut described = desk.devnet.described.clone();
+    let fixture = Fixture::new();
+    let mut described = fixture.devnet.described.clone();
     let tokens = described["chains"][0]["tokens"].as_object_mut().unwrap();
     let (uni, link) = (tokens["UNI"].clone(), tokens["LINK"].clone());
     let mut other = link.clone();
     other["name"] = json!("Another Uni");
     tokens.remove("LINK");
     tokens.insert("Uni".to_owned(), other);
-    let book = desk.home.path().join("book.json");
+    let book = fixture.home.path().join("book.json");
     std::fs::write(&book, described.to_string()).unwrap();
     let book = book.to_str().unwrap();
     let price = |token: &str| {
         let params = json!({"token": token, "chain": "ethereum"}).to_string();
-        call(desk.home.path(), &["get_token_price", &params, "--rpc", &desk.given, "--book", book])
+        call(fixture.home.path(), &["get_token_price", &params, "--rpc", &fixture.given, "--book", book])
     };
     let error = expect(price("uni"), "TOKEN_AMBIGUOUS", "several tokens", "uni");
     let mut candidates: Vec<_> = error["details"]["candidates"]
@@ -479,12 +487,12 @@ fn chains_out_of_reach_are_told_as_such() {
     assert!(err.contains("did you mean 'sepolia'?"), "{err}");
 
     // An endpoint of another chain, and one chain of two that does not answer.
-    let desk = Desk::new();
-    let other = format!("base={}", desk.devnet.url(0));
+    let fixture = Fixture::new();
+    let other = format!("base={}", fixture.devnet.url(0));
     let price = json!({"token": "WETH", "chain": "base"}).to_string();
     let answer = call(home.path(), &["get_token_price", &price, "--rpc", &other]);
     expect(answer, "CHAIN_INCONSISTENT", "returns chain id 31337", "another chain");
-    let half = ["get_balances", "{}", "--rpc", &desk.given, "--rpc", &format!("base=http://127.0.0.1:{port}")];
+    let half = ["get_balances", "{}", "--rpc", &fixture.given, "--rpc", &format!("base=http://127.0.0.1:{port}")];
     let (balances, exit) = call(home.path(), &half);
     assert_eq!((&balances["data"]["not_reached"], exit), (&json!(["base"]), 0), "{balances}");
     assert!(balances["explanation"].as_str().unwrap().contains("unreachable: base"), "{balances}");
@@ -577,12 +585,12 @@ fn a_write_on_the_devnet_of_the_process_says_that_it_ends_with_it_and_asks_nobod
 /// that would ask is refused at once. A console that was open before changes nothing.
 #[test]
 fn a_call_that_would_ask_where_nobody_can_answer_is_refused_at_once() {
-    let mut desk = crate::desk::Desk::new();
-    desk.under("require_human_approval_above_usd = \"10\"\n");
+    let mut fixture = crate::fixture::Fixture::new();
+    fixture.under("require_human_approval_above_usd = \"10\"\n");
     let buy = json!({"token_in": "USDC", "token_out": "LINK", "amount": "50"});
     let ask = || {
         let began = std::time::Instant::now();
-        let (answer, exit) = desk.swap(buy.clone(), &["--approve", "ask"]);
+        let (answer, exit) = fixture.swap(buy.clone(), &["--approve", "ask"]);
         assert_eq!((&answer["error"]["code"], exit), (&json!("APPROVAL_REQUIRED"), 3), "{answer}");
         let how = answer["error"]["suggestion"].as_str().unwrap();
         assert!(how.contains("on a terminal (`bardo call --approve ask`) or in the console"), "{how}");
@@ -590,7 +598,7 @@ fn a_call_that_would_ask_where_nobody_can_answer_is_refused_at_once() {
     };
     ask();
     // The row of a console whose process has ended.
-    let ledger = std::fs::read_dir(desk.home.path().join("data/ledger")).unwrap().next().unwrap().unwrap();
+    let ledger = std::fs::read_dir(fixture.home.path().join("data/ledger")).unwrap().next().unwrap().unwrap();
     let database = rusqlite::Connection::open(ledger.path().join("ledger.db")).unwrap();
     assert_eq!(
         database

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, swap};
+use crate::fixture::{Fixture, swap};
 use crate::{bardo, run};
 
-impl Desk {
+impl Fixture {
     /// Runs `bardo policy` with these arguments; returns both streams and the exit code.
     fn policy(&self, arguments: &[&str]) -> (String, String, i32) {
         run(bardo(self.home.path()).arg("policy").args(arguments).args(["--rpc", &self.given]))
@@ -32,9 +32,9 @@ impl Desk {
 
 #[test]
 fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     // A hundredth of a native token is about 34 dollars.
-    let (told, code) = desk.check(&swap(json!({})), &[]);
+    let (told, code) = fixture.check(&swap(json!({})), &[]);
     assert_eq!(code, 0, "{told}");
     assert_eq!((&told["tool"], &told["passes"]), (&json!("uniswap_execute_swap"), &json!(true)));
     assert_eq!((&told["needs"], &told["error"], &told["violations"]), (&json!("instant"), &Value::Null, &json!([])));
@@ -42,96 +42,96 @@ fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
     assert!((25.0..50.0).contains(&spent), "{told}");
     let checks: Vec<_> = told["checks"].as_array().unwrap().iter().map(|one| one["check"].as_str().unwrap()).collect();
     assert!(checks.contains(&"spending_limit") && checks.contains(&"simulation"), "{checks:?}");
-    let (out, err, code) = desk.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
+    let (out, err, code) = fixture.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
     assert!(code == 0 && out.starts_with("uniswap_execute_swap would pass\n") && out.contains("  ok  "), "{out}{err}");
 
     // In a phase: opening a position is refused, and an exit is not restricted further.
-    let (told, code) = desk.check(&swap(json!({"token_out": "UNI"})), &["--phase", "terminal"]);
+    let (told, code) = fixture.check(&swap(json!({"token_out": "UNI"})), &["--phase", "terminal"]);
     assert_eq!((&told["passes"], &told["error"]["code"], code), (&json!(false), &json!("SAFETY_PHASE_BLOCKED"), 3));
 
-    desk.tighten("require_human_approval_above_usd = \"10\"\n");
-    let (told, code) = desk.check(&swap(json!({})), &[]);
+    fixture.tighten("require_human_approval_above_usd = \"10\"\n");
+    let (told, code) = fixture.check(&swap(json!({})), &[]);
     assert_eq!((&told["needs"], &told["passes"], code), (&json!("approval"), &json!(true), 0), "{told}");
     let why = told["reasons"][0]["words"].as_str().unwrap();
     assert!(why.contains("is above $10.00 (require_human_approval_above_usd)"), "{why}");
-    let (out, _, _) = desk.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
+    let (out, _, _) = fixture.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
     assert!(out.starts_with("uniswap_execute_swap would pass, with your approval: $"), "{out}");
 
     // A sale for dollars counts with its possible loss, so a purchase shows the limit.
     let bought = swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30", "slippage_bps": 50}));
-    desk.tighten("max_single_trade_usd = \"10\"\nmax_slippage_bps = 1\n");
-    let (told, code) = desk.check(&bought, &[]);
+    fixture.tighten("max_single_trade_usd = \"10\"\nmax_slippage_bps = 1\n");
+    let (told, code) = fixture.check(&bought, &[]);
     assert_eq!((&told["passes"], code), (&json!(false), 3), "{told}");
     let mut rules: Vec<_> =
         told["violations"].as_array().unwrap().iter().map(|one| one["rule"].as_str().unwrap()).collect();
     rules.sort_unstable();
     assert_eq!(rules, ["max_single_trade_usd", "max_slippage_bps"], "{told}");
-    let (out, _, code) = desk.policy(&["check", "uniswap_execute_swap", &bought.to_string()]);
+    let (out, _, code) = fixture.policy(&["check", "uniswap_execute_swap", &bought.to_string()]);
     assert_eq!(code, 3);
     assert!(out.starts_with("uniswap_execute_swap would not pass: SAFETY_SPENDING_LIMIT_EXCEEDED "), "{out}");
     for line in ["  NO  spending_limit ", "      limit       ", "      found       ", "      would pass  "] {
         assert!(out.contains(line), "{line}: {out}");
     }
-    assert_eq!(desk.nonce("pending"), 0, "nothing was signed by all that");
+    assert_eq!(fixture.nonce("pending"), 0, "nothing was signed by all that");
 }
 
 #[test]
 fn a_loosened_file_holds_once_the_operator_has_said_so() {
-    let desk = Desk::new();
-    desk.tighten("max_single_trade_usd = \"10\"\n");
+    let fixture = Fixture::new();
+    fixture.tighten("max_single_trade_usd = \"10\"\n");
     let refused = |what: &str| {
-        let (answer, exit) = desk.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30"}), &[]);
+        let (answer, exit) = fixture.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30"}), &[]);
         assert_eq!((&answer["error"]["code"], exit), (&json!("SAFETY_SPENDING_LIMIT_EXCEEDED"), 3), "{what}: {answer}");
     };
     refused("it holds from its first use on");
-    let (out, _, code) = desk.policy(&["accept"]);
+    let (out, _, code) = fixture.policy(&["accept"]);
     assert!(code == 0 && out.starts_with("no change is pending: demo*"), "{out}");
-    desk.tighten("max_single_trade_usd = \"100\"\n");
+    fixture.tighten("max_single_trade_usd = \"100\"\n");
     refused("a looser one waits");
 
     // Only the operator can approve it.
-    let (out, err, code) = desk.policy(&["accept"]);
+    let (out, err, code) = fixture.policy(&["accept"]);
     assert_eq!((out.as_str(), code), ("", 3), "{err}");
     assert!(err.contains("LOOSER   max_single_trade_usd: \"10\" → \"100\""), "{err}");
     assert!(err.contains("needs your approval on a terminal"), "{err}");
-    let (shown, code) = desk.decides(&["accept"], "Type `loosen`", "yes\n");
+    let (shown, code) = fixture.decides(&["accept"], "Type `loosen`", "yes\n");
     assert!(code == 4 && shown.contains("not accepted; the previous policy stays in force"), "{code}: {shown}");
     refused("any other word is none");
 
     // Rejected and recorded. It can still be accepted later.
-    let (out, err, code) = desk.policy(&["refuse"]);
+    let (out, err, code) = fixture.policy(&["refuse"]);
     assert_eq!((out.as_str(), code), ("rejected; the previous policy stays in force\n", 0), "{err}");
-    assert!(desk.kinds().contains(&"policy:refused".to_owned()), "{:?}", desk.kinds());
+    assert!(fixture.kinds().contains(&"policy:refused".to_owned()), "{:?}", fixture.kinds());
     refused("it was refused");
-    let (shown, code) = desk.decides(&["accept"], "Type `loosen`", "loosen\n");
+    let (shown, code) = fixture.decides(&["accept"], "Type `loosen`", "loosen\n");
     assert!(code == 0 && shown.contains("is now in force"), "{code}: {shown}");
-    assert!(desk.kinds().contains(&"policy:accepted".to_owned()), "{:?}", desk.kinds());
-    let (answer, exit) = desk.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30"}), &[]);
+    assert!(fixture.kinds().contains(&"policy:accepted".to_owned()), "{:?}", fixture.kinds());
+    let (answer, exit) = fixture.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30"}), &[]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
 }
 
 #[test]
 fn what_has_stopped_trading_is_set_back_by_the_right_word_alone() {
-    let desk = Desk::new();
-    let (answer, exit) = desk.swap(json!({}), &[]);
+    let fixture = Fixture::new();
+    let (answer, exit) = fixture.swap(json!({}), &[]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
     for (what, kind, says) in [
         ("breaker", "breaker:reset", "the breaker is closed"),
         ("high-water", "high_water:reset", "1 high-water marks were reset"),
     ] {
-        let (out, err, code) = desk.policy(&["reset", what]);
+        let (out, err, code) = fixture.policy(&["reset", what]);
         assert_eq!((out.as_str(), code), ("", 3), "{err}");
         assert!(err.contains("needs your approval on a terminal"), "{err}");
-        let (shown, code) = desk.decides(&["reset", what], "Type `reset`", "no\n");
+        let (shown, code) = fixture.decides(&["reset", what], "Type `reset`", "no\n");
         assert!(code == 4 && shown.contains("nothing was reset"), "{code}: {shown}");
-        assert!(!desk.kinds().contains(&kind.to_owned()), "{what}: {:?}", desk.kinds());
-        let (shown, code) = desk.decides(&["reset", what], "Type `reset`", "reset\n");
+        assert!(!fixture.kinds().contains(&kind.to_owned()), "{what}: {:?}", fixture.kinds());
+        let (shown, code) = fixture.decides(&["reset", what], "Type `reset`", "reset\n");
         assert!(code == 0 && shown.contains(says), "{what}: {code}: {shown}");
-        assert!(desk.kinds().contains(&kind.to_owned()), "{what}: {:?}", desk.kinds());
+        assert!(fixture.kinds().contains(&kind.to_owned()), "{what}: {:?}", fixture.kinds());
     }
     // The devnet inside a process has its own ledger: there is nothing to decide for it.
     for arguments in [&["accept"][..], &["refuse"], &["reset", "breaker"]] {
-        let (_, err, code) = run(bardo(desk.home.path()).arg("policy").args(arguments));
+        let (_, err, code) = run(bardo(fixture.home.path()).arg("policy").args(arguments));
         assert!(code == 2 && err.contains("--rpc"), "{arguments:?}: {code} {err}");
     }
 }
@@ -140,12 +140,12 @@ fn what_has_stopped_trading_is_set_back_by_the_right_word_alone() {
 /// itself.
 #[test]
 fn the_guardians_opinion_is_in_the_json() {
-    let mut desk = Desk::new();
-    desk.under("[spending_limits]\nhot_lane = \"50\"\n");
+    let mut fixture = Fixture::new();
+    fixture.under("[spending_limits]\nhot_lane = \"50\"\n");
     let buy = json!({"token_in": "USDC", "token_out": "LINK", "amount": "150"});
-    let (rehearsed, _) = desk.swap(buy.clone(), &["--dry-run"]);
-    let (blocked, _) = desk.swap(buy.clone(), &[]);
-    let (done, _) = desk.swap(buy, &["--approve", "always"]);
+    let (rehearsed, _) = fixture.swap(buy.clone(), &["--dry-run"]);
+    let (blocked, _) = fixture.swap(buy.clone(), &[]);
+    let (done, _) = fixture.swap(buy, &["--approve", "always"]);
     assert_eq!((&blocked["error"]["code"], &done["status"]), (&json!("APPROVAL_REQUIRED"), &json!("success")));
     for opinion in [
         &rehearsed["decision_hints"]["guardian"],
@@ -158,6 +158,6 @@ fn the_guardians_opinion_is_in_the_json() {
         assert!(why.contains("own USDC price $1.00") && why.contains("own LINK price $"), "{why}");
     }
     // Below the hot lane it was not asked, and no opinion is reported.
-    let (small, _) = desk.swap(json!({"token_in": "USDC", "token_out": "LINK", "amount": "10"}), &["--dry-run"]);
+    let (small, _) = fixture.swap(json!({"token_in": "USDC", "token_out": "LINK", "amount": "10"}), &["--dry-run"]);
     assert_eq!((&small["status"], &small["decision_hints"]["guardian"]), (&json!("simulated"), &Value::Null));
 }

@@ -4,7 +4,7 @@
 use alloy::primitives::Address;
 use serde_json::{Value, json};
 
-use crate::desk::{Answer, Desk};
+use crate::fixture::{Answer, Fixture};
 use crate::writes::expect;
 use crate::{bardo, run};
 
@@ -30,7 +30,7 @@ fn between<'a>(text: &'a str, (before, after): (&str, &str)) -> &'a str {
     if after.is_empty() { rest } else { rest.split_once(after).unwrap_or_else(|| panic!("{after:?} in {text}")).0 }
 }
 
-impl Desk {
+impl Fixture {
     /// Feed price of the native token, in hundred-millionths of a dollar.
     fn price(&self) -> u128 {
         let feed = &self.devnet.described["chains"][0]["feeds"]["ETH / USD"]["address"];
@@ -46,45 +46,45 @@ impl Desk {
 
 #[test]
 fn what_stands_against_a_swap_is_told_with_its_figures() {
-    let mut desk = Desk::new();
+    let mut fixture = Fixture::new();
     // Amount that a purchase counts for: the dollars given, and its maximum gas at the highest price.
-    desk.under("");
+    fixture.under("");
     let bought = || json!({"token_in": "USDC", "token_out": "WETH", "amount": "34"});
-    let (rehearsed, _) = desk.swap(bought(), &["--dry-run"]);
+    let (rehearsed, _) = fixture.swap(bought(), &["--dry-run"]);
     let gas = &rehearsed["decision_hints"]["permit"]["bounds"]["gas_at_most_wei"];
     let wei = gas.as_str().unwrap().parse::<u128>().unwrap();
-    let least = 34_000_000 + wei * desk.price() / 10_u128.pow(18 + 8 - 6);
-    desk.under("max_single_trade_usd = \"20\"\n");
-    let rules = told(&desk.swap(bought(), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");
+    let least = 34_000_000 + wei * fixture.price() / 10_u128.pow(18 + 8 - 6);
+    fixture.under("max_single_trade_usd = \"20\"\n");
+    let rules = told(&fixture.swap(bought(), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");
     let value = between(&rules[0], ("in one action | ", " | "));
     assert_eq!(rules, [format!("max_single_trade_usd | $20.00 in one action | {value} | at most $20.00")]);
     // The pools' mean may be above the feed, by at most the market's movement.
     assert!((least..=least * 102 / 100).contains(&micros(value)), "{value} is not about {least} millionths");
 
-    desk.under(&format!("allowed_tokens = [\"31337:{}\", \"31337:native\"]\n", desk.token("USDC")));
+    fixture.under(&format!("allowed_tokens = [\"31337:{}\", \"31337:native\"]\n", fixture.token("USDC")));
     assert_eq!(
-        told(&desk.swap(json!({"token_out": "UNI"}), &[]), "SAFETY_TOKEN_NOT_ALLOWED"),
+        told(&fixture.swap(json!({"token_out": "UNI"}), &[]), "SAFETY_TOKEN_NOT_ALLOWED"),
         [format!(
             "allowed_tokens | devnet-ethereum:native, devnet-ethereum:{} | devnet-ethereum:{} (calls itself UNI) | an \
              allowed token",
-            desk.at("USDC"),
-            desk.at("UNI")
+            fixture.at("USDC"),
+            fixture.at("UNI")
         )]
     );
-    desk.under("allowed_tools = [\"token_revoke\"]\n");
+    fixture.under("allowed_tools = [\"token_revoke\"]\n");
     assert_eq!(
-        told(&desk.swap(json!({}), &[]), "SAFETY_NOT_ALLOWED"),
+        told(&fixture.swap(json!({}), &[]), "SAFETY_NOT_ALLOWED"),
         ["allowed_tools | token_revoke | uniswap_execute_swap | an allowed tool"]
     );
     // At 300 basis points of slippage the worst case is a loss of the same size, which has its own rule.
-    desk.under("max_slippage_bps = 100\nmax_loss_bps = 1000\n");
+    fixture.under("max_slippage_bps = 100\nmax_loss_bps = 1000\n");
     assert_eq!(
-        told(&desk.swap(json!({"slippage_bps": 300}), &[]), "SAFETY_SLIPPAGE"),
+        told(&fixture.swap(json!({"slippage_bps": 300}), &[]), "SAFETY_SLIPPAGE"),
         ["max_slippage_bps | at most 100 bps | 300 bps | 100 bps or less"]
     );
     // The account has no UNI yet: a new position.
     assert_eq!(
-        told(&desk.swap(json!({"token_out": "UNI"}), &["--phase", "defensive"]), "SAFETY_PHASE_BLOCKED"),
+        told(&fixture.swap(json!({"token_out": "UNI"}), &["--phase", "defensive"]), "SAFETY_PHASE_BLOCKED"),
         [
             "phase Defensive | rebalance, decrease-position, close-position, read-only | new-position | an action of one \
              of these classes, or the same in a better phase",
@@ -94,17 +94,17 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
     );
     // The account holds none and would sell three. The failed sale has no inflow, which is not a violation of its own.
     assert_eq!(
-        told(&desk.swap(json!({"token_in": "UNI", "amount": "3"}), &[]), "SAFETY_SIMULATION_FAILED"),
+        told(&fixture.swap(json!({"token_in": "UNI", "amount": "3"}), &[]), "SAFETY_SIMULATION_FAILED"),
         ["simulation | every transaction succeeds | transaction 2 reverts: the token could not be taken: balance or \
           allowance too low, or the token refuses; by the contract: TRANSFER_FROM_FAILED | an amount within balance \
           and allowance, of a transferable token"]
     );
-    let mute: Address = desk.contract("badNoReturnToken").parse().unwrap();
-    desk.under(&format!("allowed_tokens = [\"31337:{mute}\", \"31337:native\"]\n"));
+    let mute: Address = fixture.contract("badNoReturnToken").parse().unwrap();
+    fixture.under(&format!("allowed_tokens = [\"31337:{mute}\", \"31337:native\"]\n"));
     let priceless = json!({"token": mute.to_string(), "amount": "5", "chain": "ethereum"});
     let untold = format!("{mute}: it has no price feed, and no sufficiently deep and traded pool");
     assert_eq!(
-        told(&desk.call("token_approve", &priceless, &[]), "SAFETY_PRICE_UNKNOWN"),
+        told(&fixture.call("token_approve", &priceless, &[]), "SAFETY_PRICE_UNKNOWN"),
         [
             format!(
                 "price | every value must be known to check a limit | {untold} | the same when every price is known"
@@ -115,10 +115,10 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
             ),
         ]
     );
-    desk.under("");
-    assert_eq!(run(bardo(desk.home.path()).args(["halt", "--reason", "a test"])).2, 0);
+    fixture.under("");
+    assert_eq!(run(bardo(fixture.home.path()).args(["halt", "--reason", "a test"])).2, 0);
     let stopped = "only revocations and cancellations are signed";
-    let rules = told(&desk.swap(json!({}), &[]), "HALTED");
+    let rules = told(&fixture.swap(json!({}), &[]), "HALTED");
     assert_eq!(
         rules,
         [format!(
@@ -126,16 +126,16 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
              after the operator resumes"
         )]
     );
-    assert_eq!(desk.nonce("pending"), 0);
+    assert_eq!(fixture.nonce("pending"), 0);
 }
 
 #[test]
 fn what_counts_over_calls_is_told_with_what_is_left() {
-    let mut desk = Desk::new();
-    desk.under("max_trades_per_hour = 1\n");
+    let mut fixture = Fixture::new();
+    fixture.under("max_trades_per_hour = 1\n");
     let bought = || json!({"token_in": "USDC", "token_out": "WETH", "amount": "34"});
-    assert_eq!(desk.swap(json!({}), &[]).1, 0);
-    let rules = told(&desk.swap(bought(), &[]), "SAFETY_RATE_LIMITED");
+    assert_eq!(fixture.swap(json!({}), &[]).1, 0);
+    let rules = told(&fixture.swap(bought(), &[]), "SAFETY_RATE_LIMITED");
     let wait = between(&rules[0], ("the next one in ", " s"));
     assert_eq!(
         rules,
@@ -144,10 +144,10 @@ fn what_counts_over_calls_is_told_with_what_is_left() {
     // It leaves the window an hour after it was made, which was a moment ago.
     assert!((1..=3_600).contains(&wait.parse::<u64>().unwrap()), "{wait}");
 
-    desk.under("max_daily_spend_usd = \"60\"\n");
-    let (done, exit) = desk.swap(bought(), &[]);
+    fixture.under("max_daily_spend_usd = \"60\"\n");
+    let (done, exit) = fixture.swap(bought(), &[]);
     assert_eq!(exit, 0, "{done}");
-    let rules = told(&desk.swap(bought(), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");
+    let rules = told(&fixture.swap(bought(), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");
     let (now, before) = (
         between(&rules[0], ("in any 24 hours | ", " on top of ")),
         between(&rules[0], (" on top of ", " already spent or reserved")),
@@ -168,12 +168,12 @@ fn what_counts_over_calls_is_told_with_what_is_left() {
     let one = 34_000_000;
     assert!((one * 99 / 100..one * 120 / 100).contains(&micros(before)), "{before} is not about {one} millionths");
 
-    desk.under("stop_loss_pct = \"10\"\n");
-    assert_eq!(desk.swap(json!({}), &[]).1, 0);
+    fixture.under("stop_loss_pct = \"10\"\n");
+    assert_eq!(fixture.swap(json!({}), &[]).1, 0);
     // 1.4 native tokens at the start, and a tenth of one remains.
-    desk.ask("anvil_setBalance", json!([desk.account(), "0x16345785d8a0000"]));
+    fixture.ask("anvil_setBalance", json!([fixture.account(), "0x16345785d8a0000"]));
     let rules = told(
-        &desk.swap(json!({"token_in": "USDC", "token_out": "UNI", "amount": "50"}), &[]),
+        &fixture.swap(json!({"token_in": "USDC", "token_out": "UNI", "amount": "50"}), &[]),
         "SAFETY_BALANCE_BREAKER",
     );
     let highest = between(&rules[0], ("10 % below the highest, ", ": stops at "));
@@ -188,32 +188,32 @@ fn what_counts_over_calls_is_told_with_what_is_left() {
     );
     // The demo wallet: 5.9 native and wrapped tokens, 5,000 dollars, less the cost of the swaps above. 5.9 at a price
     // with eight decimals are 59 tenths, in millionths a thousandth of it.
-    let held = 59 * desk.price() / 1_000 + 5_000_000_000;
+    let held = 59 * fixture.price() / 1_000 + 5_000_000_000;
     assert!(
         (held * 98 / 100..=held * 102 / 100).contains(&micros(highest)),
         "{highest} is not about {held} millionths"
     );
     let tenth = micros(highest) * 9 / 10;
     assert!(micros(floor).abs_diff(tenth) <= 10_000, "{floor} is not nine tenths of {highest}");
-    let gone = 13 * desk.price() / 1_000;
+    let gone = 13 * fixture.price() / 1_000;
     assert!(
         micros(now).abs_diff(micros(highest) - gone) <= held / 50,
         "{now} is not {highest} less 1.3 coins at {}",
-        desk.price()
+        fixture.price()
     );
 }
 
 #[test]
 fn what_takes_a_yes_is_told_with_why() {
-    let mut desk = Desk::new();
-    desk.under("require_human_approval_above_usd = \"10\"\n");
-    let answer = desk.swap(json!({}), &[]);
+    let mut fixture = Fixture::new();
+    fixture.under("require_human_approval_above_usd = \"10\"\n");
+    let answer = fixture.swap(json!({}), &[]);
     assert_eq!(told(&answer, "APPROVAL_REQUIRED"), [""; 0], "no rule stands against it");
     let error = &answer.0["error"];
     let permit = &error["details"]["permit"];
     // A hundredth of a native token plus its maximum gas, as the preview itself shows them.
     let wei = permit["bounds"]["gas_at_most_wei"].as_str().unwrap().parse::<u128>().unwrap() + 10_u128.pow(16);
-    let least = wei * desk.price() / 10_u128.pow(18 + 8 - 6);
+    let least = wei * fixture.price() / 10_u128.pow(18 + 8 - 6);
     let message = error["message"].as_str().unwrap();
     let value = between(message, ("the operator's approval: ", " is above"));
     assert!((least..=least * 102 / 100).contains(&micros(value)), "{value} is not about {least} millionths");
@@ -226,25 +226,25 @@ fn what_takes_a_yes_is_told_with_why() {
 
 #[test]
 fn whoever_has_no_key_is_told_which_there_are() {
-    let desk = Desk::new();
-    let answer = desk.swap(json!({}), &["--key", "trading"]);
+    let fixture = Fixture::new();
+    let answer = fixture.swap(json!({}), &["--key", "trading"]);
     assert_eq!(told(&answer, "WALLET_NOT_CONFIGURED"), [""; 0]);
     assert_eq!(
         answer.0["error"]["message"],
         "--key trading: keys sign on real networks only, never on a devnet. Omit the option, or name an account of the \
          development mnemonic, such as development:1"
     );
-    assert_eq!(desk.nonce("pending"), 0);
+    assert_eq!(fixture.nonce("pending"), 0);
 }
 
 /// A bridge order's filler pays for gas, so a cent is not worth filling.
 #[test]
 fn a_bridge_that_nobody_carries_is_told_with_both_ends() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let bridge = json!({"token_in": "USDC", "token_out": "USDC", "amount": "0.01",
                         "source_chain": "ethereum", "destination_chain": "base"});
-    let base = format!("base={}", desk.devnet.url(1));
-    let answer = desk.call("uniswap_submit_cross_chain_intent", &bridge, &["--rpc", &base]);
+    let base = format!("base={}", fixture.devnet.url(1));
+    let answer = fixture.call("uniswap_submit_cross_chain_intent", &bridge, &["--rpc", &base]);
     assert_eq!(told(&answer, "ROUTING_INSUFFICIENT_LIQUIDITY"), [""; 0]);
     let error = &answer.0["error"];
     assert_eq!(error["message"], "no filler bids for 0.01 USDC on ethereum (31337) against USDC on base (31338)");
@@ -252,5 +252,5 @@ fn a_bridge_that_nobody_carries_is_told_with_both_ends() {
         error["suggestion"],
         "Try another amount: fillers skip amounts below their gas cost and above their balance."
     );
-    assert_eq!(desk.nonce("pending"), 0);
+    assert_eq!(fixture.nonce("pending"), 0);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::fixture::Fixture;
 
 /// Maximum input of the order, in raw units: 100 USDC.
 const TAKEN: u64 = 100_000_000;
@@ -11,7 +11,7 @@ fn word(address: &str) -> String {
     format!("{:0>64}", address.trim_start_matches("0x"))
 }
 
-impl Desk {
+impl Fixture {
     /// A transaction of the account outside of Bardo, in its own block.
     fn outside(&self, from: &str, to: &str, data: &str) {
         self.ask("anvil_impersonateAccount", json!([from]));
@@ -29,46 +29,47 @@ impl Desk {
 
 #[test]
 fn an_order_whose_money_is_gone_says_so_until_it_is_back() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     // The allowance comes first, so that the order is a signature without a block, and no block is made until
     // requested. No filler holds the token in the first block after an order, so none fills it here.
     let allow = json!({"token": "USDC", "amount": "100", "chain": "ethereum"});
-    let allowed = desk.call("token_approve", &allow, &["--approve", "always"]);
+    let allowed = fixture.call("token_approve", &allow, &["--approve", "always"]);
     assert_eq!(allowed.1, 0, "{}", allowed.0);
-    desk.ask("evm_setAutomine", json!([false]));
+    fixture.ask("evm_setAutomine", json!([false]));
     let order = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
                        "decay_end_time": 3_000});
-    let (placed, _) = desk.call("uniswap_submit_uniswapx_order", &order, &["--approve", "always"]);
+    let (placed, _) = fixture.call("uniswap_submit_uniswapx_order", &order, &["--approve", "always"]);
     assert_eq!(placed["status"], "partial", "{placed}");
     let hash = placed["data"]["order_hash"].clone();
-    assert_eq!(desk.status_of(&hash), "open");
+    assert_eq!(fixture.status_of(&hash), "open");
 
-    let (usdc, permit2) = (desk.token("USDC").to_owned(), desk.contract("permit2").to_owned());
-    let account = desk.account().to_owned();
+    let (usdc, permit2) = (fixture.token("USDC").to_owned(), fixture.contract("permit2").to_owned());
+    let account = fixture.account().to_owned();
     // approve(permit2, amount)
     let approve = |amount: u64| format!("0x095ea7b3{}{amount:064x}", word(&permit2));
-    desk.outside(&account, &usdc, &approve(TAKEN - 1));
-    assert_eq!(desk.status_of(&hash), "insufficient_funds");
-    desk.outside(&account, &usdc, &approve(TAKEN));
-    assert_eq!(desk.status_of(&hash), "open");
+    fixture.outside(&account, &usdc, &approve(TAKEN - 1));
+    assert_eq!(fixture.status_of(&hash), "insufficient_funds");
+    fixture.outside(&account, &usdc, &approve(TAKEN));
+    assert_eq!(fixture.status_of(&hash), "open");
 }
 
 /// A process that runs for one call does not track orders: the end of an expired one is read when it matters.
 #[test]
 fn an_order_whose_time_is_over_stands_in_nobodys_way() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let allow = json!({"token": "USDC", "amount": "100", "chain": "ethereum"});
-    let allowed = desk.call("token_approve", &allow, &["--approve", "always"]);
+    let allowed = fixture.call("token_approve", &allow, &["--approve", "always"]);
     assert_eq!(allowed.1, 0, "{}", allowed.0);
     // Without blocks nobody can fill it.
-    desk.ask("evm_setAutomine", json!([false]));
+    fixture.ask("evm_setAutomine", json!([false]));
     let order = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
                        "decay_end_time": 40});
-    let (placed, _) = desk.call("uniswap_submit_uniswapx_order", &order, &["--approve", "always"]);
+    let (placed, _) = fixture.call("uniswap_submit_uniswapx_order", &order, &["--approve", "always"]);
     assert_eq!(placed["status"], "partial", "{placed}");
 
     // While it can be filled, a trade of the pair reports the order and how long it can last.
-    let swap = || desk.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "50"}), &["--approve", "always"]);
+    let swap =
+        || fixture.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "50"}), &["--approve", "always"]);
     let early = swap();
     crate::writes::expect(&early, "ORDER_STILL_OPEN", "it is open");
     let details = &early.0["error"]["details"];
@@ -77,10 +78,10 @@ fn an_order_whose_time_is_over_stands_in_nobodys_way() {
     assert!((1..=600).contains(&wait), "{early:?}");
 
     // Its deadline is in the chain's time.
-    desk.ask("evm_increaseTime", json!([wait + 2]));
-    desk.ask("evm_setAutomine", json!([true]));
+    fixture.ask("evm_increaseTime", json!([wait + 2]));
+    fixture.ask("evm_setAutomine", json!([true]));
     for _ in 0..3 {
-        desk.ask("evm_mine", json!([]));
+        fixture.ask("evm_mine", json!([]));
     }
     // No status was requested meanwhile.
     let (late, exit) = swap();

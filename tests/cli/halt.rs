@@ -2,7 +2,7 @@ use bardo::base::model::StopLevel;
 use bardo::safety::stop::StopFile;
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::fixture::Fixture;
 use crate::{bardo, run};
 
 #[test]
@@ -82,14 +82,14 @@ fn on_a_terminal_the_right_word_resumes_and_no_other() {
 
 #[test]
 fn a_halt_over_somebodys_hold_is_a_stop_of_its_own_and_on_the_trail() {
-    let desk = Desk::new();
-    let (answer, exit) = desk.swap(json!({}), &[]);
+    let fixture = Fixture::new();
+    let (answer, exit) = fixture.swap(json!({}), &[]);
     assert_eq!(exit, 0, "{answer}");
-    let file = StopFile::in_folder(&desk.home.path().join("data"));
+    let file = StopFile::in_folder(&fixture.home.path().join("data"));
     let hold = file.hold("held", "operator", 1).unwrap().unwrap();
-    let (_, err, code) = run(bardo(desk.home.path()).args(["halt", "--reason", "the key may be stolen"]));
+    let (_, err, code) = run(bardo(fixture.home.path()).args(["halt", "--reason", "the key may be stolen"]));
     assert_eq!((err.as_str(), code), ("", 0));
-    let (out, _, _) = run(bardo(desk.home.path()).args(["log", "--json"]));
+    let (out, _, _) = run(bardo(fixture.home.path()).args(["log", "--json"]));
     assert!(out.contains("halt:raised") && out.contains("the key may be stolen"), "{out}");
     assert!(file.release(&hold).is_err());
     assert_eq!(file.read().level(), Some(StopLevel::Halt));
@@ -97,35 +97,36 @@ fn a_halt_over_somebodys_hold_is_a_stop_of_its_own_and_on_the_trail() {
 
 #[test]
 fn a_lower_stop_beneath_somebodys_hold_is_told_and_on_the_trail() {
-    let desk = Desk::new();
-    let (answer, exit) = desk.swap(json!({}), &[]);
+    let fixture = Fixture::new();
+    let (answer, exit) = fixture.swap(json!({}), &[]);
     assert_eq!(exit, 0, "{answer}");
-    let file = StopFile::in_folder(&desk.home.path().join("data"));
+    let file = StopFile::in_folder(&fixture.home.path().join("data"));
     let hold = file.hold("held", "operator", 1).unwrap().unwrap();
     let halt = ["halt", "--level", "exit-only", "--reason", "odd prices"];
-    let (out, err, code) = run(bardo(desk.home.path()).args(halt));
+    let (out, err, code) = run(bardo(fixture.home.path()).args(halt));
     assert_eq!((err.as_str(), code), ("", 0));
     assert!(out.contains("halt is in force") && out.contains("exit-only is also set"), "{out}");
-    let (out, _, _) = run(bardo(desk.home.path()).args(["log", "--json"]));
+    let (out, _, _) = run(bardo(fixture.home.path()).args(["log", "--json"]));
     assert!(out.contains("halt:raised") && out.contains("odd prices"), "{out}");
     assert_eq!(file.release(&hold).unwrap().level(), Some(StopLevel::ExitOnly));
 }
 
 #[test]
 fn where_the_keys_are_revoked_a_call_takes_back_and_does_nothing_else() {
-    let desk = Desk::new();
-    let (allowed, exit) = desk.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
+    let fixture = Fixture::new();
+    let (allowed, exit) =
+        fixture.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
     assert_eq!(exit, 0, "{allowed}");
-    let said = |more: &[&str]| run(bardo(desk.home.path()).args(["halt", "--level", "revoke"]).args(more));
+    let said = |more: &[&str]| run(bardo(fixture.home.path()).args(["halt", "--level", "revoke"]).args(more));
     let (out, err, code) = said(&[]);
     assert_eq!((err.as_str(), code), ("", 0));
     assert!(out.contains("drops its Golem's keys at once") && out.contains("Lowering the stop does not"), "{out}");
     let (out, _, _) = said(&["--json"]);
     let told: Value = serde_json::from_str(&out).unwrap();
     assert!(told["meaning"].as_str().unwrap().contains("drops its session keys"), "{told}");
-    let (refused, exit) = desk.swap(json!({}), &[]);
+    let (refused, exit) = fixture.swap(json!({}), &[]);
     assert_eq!((&refused["error"]["code"], exit), (&json!("HALTED"), 3), "{refused}");
-    let (back, exit) = desk.call("token_revoke", &json!({"token": "DAI", "chain": "ethereum"}), &[]);
+    let (back, exit) = fixture.call("token_revoke", &json!({"token": "DAI", "chain": "ethereum"}), &[]);
     assert_eq!((&back["status"], exit), (&json!("success"), 0), "{back}");
 }
 

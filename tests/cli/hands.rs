@@ -15,8 +15,8 @@ use bardo::session::handle::{AddressedCommand, LeaveMode, SessionCommand, Sessio
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
 use crate::devnet::start;
+use crate::fixture::Fixture;
 use crate::{bardo, run};
 
 const FIRST: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
@@ -168,18 +168,18 @@ fn on_a_devnet_keys_never_sign_and_any_development_account_may() {
 
 #[test]
 fn a_swap_that_is_only_rehearsed_shows_what_it_would_change_and_changes_nothing() {
-    let desk = Desk::new();
-    let wallet = desk.account().to_owned();
+    let fixture = Fixture::new();
+    let wallet = fixture.account().to_owned();
     let balance = |symbol: &str| {
         let call = format!("0x70a08231000000000000000000000000{}", wallet.trim_start_matches("0x").to_lowercase());
-        desk.ask("eth_call", json!([{"to": desk.token(symbol), "data": call}, "latest"]))
+        fixture.ask("eth_call", json!([{"to": fixture.token(symbol), "data": call}, "latest"]))
     };
     let chain = || {
-        let coin = desk.ask("eth_getBalance", json!([wallet, "latest"]));
-        (desk.nonce("pending"), desk.ask("eth_blockNumber", json!([])), coin, balance("USDC"), balance("WETH"))
+        let coin = fixture.ask("eth_getBalance", json!([wallet, "latest"]));
+        (fixture.nonce("pending"), fixture.ask("eth_blockNumber", json!([])), coin, balance("USDC"), balance("WETH"))
     };
     let ledger = || -> Vec<i64> {
-        let Ok(ledgers) = fs::read_dir(desk.home.path().join("data/ledger")) else { return Vec::new() };
+        let Ok(ledgers) = fs::read_dir(fixture.home.path().join("data/ledger")) else { return Vec::new() };
         let path = ledgers.map(|entry| entry.unwrap().path().join("ledger.db")).next().unwrap();
         let ledger = rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
         let count = |table: &str| {
@@ -190,11 +190,11 @@ fn a_swap_that_is_only_rehearsed_shows_what_it_would_change_and_changes_nothing(
     let before = chain();
     let trade = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100"});
     for how in ["--dry-run", "--paper"] {
-        let (answer, exit) = desk.swap(trade.clone(), &[how]);
+        let (answer, exit) = fixture.swap(trade.clone(), &[how]);
         assert_eq!((&answer["status"], exit), (&json!("simulated"), 0), "{how}: {answer}");
         let permit = &answer["decision_hints"]["permit"];
         let moves = permit["simulated"]["moves"].as_array().unwrap();
-        let (gives, gets) = (desk.token("USDC").to_lowercase(), desk.token("WETH").to_lowercase());
+        let (gives, gets) = (fixture.token("USDC").to_lowercase(), fixture.token("WETH").to_lowercase());
         let moved = |token: &str| {
             let of = |one: &&Value| one["token"].as_str().unwrap().to_lowercase() == token;
             let one = moves.iter().find(of).unwrap_or_else(|| panic!("{how}: no {token} in {permit}"));
@@ -210,7 +210,7 @@ fn a_swap_that_is_only_rehearsed_shows_what_it_would_change_and_changes_nothing(
         assert_eq!(ledger(), [0; 5], "{how}");
     }
     // The same without paper mode does all of that.
-    let (answer, exit) = desk.swap(trade, &[]);
+    let (answer, exit) = fixture.swap(trade, &[]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
     assert_ne!(chain(), before);
     assert!(ledger().iter().take(3).all(|rows| *rows > 0));
@@ -231,18 +231,18 @@ impl Actor for Nobody {
 /// A program that was killed during a sale leaves a plan that permits parts that nothing else would permit.
 #[test]
 fn whoever_starts_ends_the_plans_of_who_was_killed() {
-    let desk = Desk::new();
-    let (answer, exit) = desk.swap(json!({}), &[]);
+    let fixture = Fixture::new();
+    let (answer, exit) = fixture.swap(json!({}), &[]);
     assert_eq!(exit, 0, "{answer}");
-    let ledgers = fs::read_dir(desk.home.path().join("data/ledger")).unwrap();
+    let ledgers = fs::read_dir(fixture.home.path().join("data/ledger")).unwrap();
     let path = ledgers.map(|entry| entry.unwrap().path().join("ledger.db")).next().unwrap();
     let ledger = rusqlite::Connection::open(path).unwrap();
     let planned =
         || ledger.query_row("SELECT count(*) FROM ledger_liquidation", [], |row| row.get::<_, i64>(0)).unwrap();
     let plan = "INSERT INTO ledger_liquidation (chain_id, account, token, planned_at) VALUES (31337, ?1, 'native', 1)";
-    ledger.execute(plan, [desk.account().parse::<alloy::primitives::Address>().unwrap().to_string()]).unwrap();
-    let variables = [("BARDO_HOME".to_owned(), desk.home.path().to_str().unwrap().to_owned())];
-    let flags = ConfigFlags { rpc: vec![desk.given.clone()], ..ConfigFlags::default() };
+    ledger.execute(plan, [fixture.account().parse::<alloy::primitives::Address>().unwrap().to_string()]).unwrap();
+    let variables = [("BARDO_HOME".to_owned(), fixture.home.path().to_str().unwrap().to_owned())];
+    let flags = ConfigFlags { rpc: vec![fixture.given.clone()], ..ConfigFlags::default() };
     let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
     let starts = async |watch| {
         let options = SessionOptions { watch, ..SessionOptions::default() };

@@ -14,13 +14,13 @@ mod config;
 #[cfg(unix)]
 mod decisions;
 #[cfg(unix)]
-mod desk;
-#[cfg(unix)]
 mod devnet;
 mod doctor;
 mod documents;
 #[cfg(unix)]
 mod figures;
+#[cfg(unix)]
+mod fixture;
 #[cfg(unix)]
 mod funds;
 mod golem;

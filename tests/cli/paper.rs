@@ -5,45 +5,45 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, swap};
+use crate::fixture::{Fixture, swap};
 use crate::{bardo, run};
 
 /// Balances of the native token and of two tokens, and the account's nonce.
-fn chain(desk: &Desk) -> Vec<Value> {
+fn chain(fixture: &Fixture) -> Vec<Value> {
     let balance = |symbol: &str| {
-        let account = desk.account().trim_start_matches("0x").to_lowercase();
+        let account = fixture.account().trim_start_matches("0x").to_lowercase();
         let call = format!("0x70a08231000000000000000000000000{account}");
-        desk.ask("eth_call", json!([{"to": desk.token(symbol), "data": call}, "latest"]))
+        fixture.ask("eth_call", json!([{"to": fixture.token(symbol), "data": call}, "latest"]))
     };
-    let coin = desk.ask("eth_getBalance", json!([desk.account(), "latest"]));
-    vec![coin, balance("USDC"), balance("LINK"), json!(desk.nonce("pending"))]
+    let coin = fixture.ask("eth_getBalance", json!([fixture.account(), "latest"]));
+    vec![coin, balance("USDC"), balance("LINK"), json!(fixture.nonce("pending"))]
 }
 
 /// Raw units of a token, as `get_balances` reports them.
-fn held(desk: &Desk, symbol: &str, more: &[&str]) -> u128 {
+fn held(fixture: &Fixture, symbol: &str, more: &[&str]) -> u128 {
     let params = json!({"chain": "ethereum", "tokens": ["ETH", "USDC", "LINK"]});
-    let (answer, _) = desk.call("get_balances", &params, more);
+    let (answer, _) = fixture.call("get_balances", &params, more);
     let rows = answer["data"]["chains"][0]["balances"].as_array().unwrap_or_else(|| panic!("{answer}"));
     let row = rows.iter().find(|row| row["token"] == symbol).unwrap_or_else(|| panic!("{symbol}: {answer}"));
     row["raw"].as_str().unwrap().parse().unwrap()
 }
 
 /// Dollars that count towards the daily limit, and trades of the last hour.
-fn used(desk: &Desk, more: &[&str]) -> (f64, u64) {
-    let (answer, _) = desk.call("check_safety_status", &json!({"chain": "ethereum"}), more);
+fn used(fixture: &Fixture, more: &[&str]) -> (f64, u64) {
+    let (answer, _) = fixture.call("check_safety_status", &json!({"chain": "ethereum"}), more);
     let caps = answer["data"]["caps"].as_array().unwrap_or_else(|| panic!("{answer}"));
     let day = caps.iter().find(|cap| cap["rule"] == "max_daily_spend_usd").unwrap_or_else(|| panic!("{answer}"));
     let trades = answer["data"]["trades_per_hour"]["used"].as_u64().unwrap_or_else(|| panic!("{answer}"));
     (day["used_usd"].as_str().unwrap().parse().unwrap(), trades)
 }
 
-fn paper(desk: &Desk, arguments: &[&str]) -> (String, String, i32) {
-    run(bardo(desk.home.path()).arg("paper").args(arguments))
+fn paper(fixture: &Fixture, arguments: &[&str]) -> (String, String, i32) {
+    run(bardo(fixture.home.path()).arg("paper").args(arguments))
 }
 
 /// Number of rows in a table of one of the data directory's databases.
-fn rows(desk: &Desk, database: &str, table: &str) -> i64 {
-    let ledgers = fs::read_dir(desk.home.path().join("data/ledger")).unwrap();
+fn rows(fixture: &Fixture, database: &str, table: &str) -> i64 {
+    let ledgers = fs::read_dir(fixture.home.path().join("data/ledger")).unwrap();
     let path = ledgers.map(|entry| entry.unwrap().path().join(database)).find(|path| path.exists()).unwrap();
     let open = rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     open.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
@@ -51,22 +51,22 @@ fn rows(desk: &Desk, database: &str, table: &str) -> i64 {
 
 #[test]
 fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset() {
-    let mut desk = Desk::new();
-    desk.under("require_human_approval_above_usd = \"500\"\nmax_daily_spend_usd = \"400\"\n");
-    let before = chain(&desk);
-    let real = |symbol: &str| held(&desk, symbol, &[]);
+    let mut fixture = Fixture::new();
+    fixture.under("require_human_approval_above_usd = \"500\"\nmax_daily_spend_usd = \"400\"\n");
+    let before = chain(&fixture);
+    let real = |symbol: &str| held(&fixture, symbol, &[]);
     let (usdc, link, coin) = (real("USDC"), real("LINK"), real("ETH"));
     assert_eq!(link, 0, "what is sold on paper below must be held there alone");
 
     let buy = json!({"token_in": "USDC", "token_out": "LINK", "amount": "150"});
-    let (answer, exit) = desk.swap(buy.clone(), &["--paper"]);
+    let (answer, exit) = fixture.swap(buy.clone(), &["--paper"]);
     assert_eq!((&answer["status"], exit), (&json!("simulated"), 0), "{answer}");
     assert_eq!(answer["decision_hints"]["paper"], true, "{answer}");
     assert!(answer["explanation"].as_str().unwrap().starts_with("PAPER, nothing was signed: "), "{answer}");
-    assert_eq!(chain(&desk), before, "paper mode moved the chain");
+    assert_eq!(chain(&fixture), before, "paper mode moved the chain");
 
     // The next process sees the changed balances, on paper only.
-    let on_paper = |symbol: &str| held(&desk, symbol, &["--paper"]);
+    let on_paper = |symbol: &str| held(&fixture, symbol, &["--paper"]);
     assert_eq!(on_paper("USDC"), usdc - 150_000_000);
     let bought = on_paper("LINK") - link;
     // The quote less the call's slippage tolerance: half a percent of the output of 150 dollars.
@@ -78,79 +78,82 @@ fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset(
     assert_eq!((real("USDC"), real("LINK"), real("ETH")), (usdc, link, coin));
 
     // Paper limits are counted separately from real ones.
-    let (spent, trades) = used(&desk, &["--paper"]);
+    let (spent, trades) = used(&fixture, &["--paper"]);
     assert!((150.0..200.0).contains(&spent) && trades == 1, "{spent} {trades}");
-    assert_eq!(used(&desk, &[]), (0.0, 0));
-    assert_eq!((rows(&desk, "ledger.db", "ledger_reservation"), rows(&desk, "ledger.db", "safety_permit")), (0, 0));
-    assert_eq!((rows(&desk, "paper.db", "paper_action"), rows(&desk, "paper.db", "sender_transaction")), (1, 0));
+    assert_eq!(used(&fixture, &[]), (0.0, 0));
+    assert_eq!(
+        (rows(&fixture, "ledger.db", "ledger_reservation"), rows(&fixture, "ledger.db", "safety_permit")),
+        (0, 0)
+    );
+    assert_eq!((rows(&fixture, "paper.db", "paper_action"), rows(&fixture, "paper.db", "sender_transaction")), (1, 0));
 
     // Tokens bought on paper can be sold there, to the last unit.
     let sell = json!({"token_in": "LINK", "token_out": "USDC", "amount": "max"});
-    let (answer, _) = desk.swap(sell, &["--paper"]);
+    let (answer, _) = fixture.swap(sell, &["--paper"]);
     assert_eq!(answer["decision_hints"]["paper"], true, "{answer}");
     assert_eq!(on_paper("LINK"), 0);
     let left = on_paper("USDC");
     assert!(left < usdc && left > usdc - 3_000_000, "{left} {usdc}");
 
     // The paper limit is exhausted: the same trade is refused on paper, and would pass for real.
-    let (answer, _) = desk.swap(buy.clone(), &["--paper"]);
+    let (answer, _) = fixture.swap(buy.clone(), &["--paper"]);
     assert_eq!(answer["decision_hints"]["paper"], true, "{answer}");
-    let (answer, exit) = desk.swap(buy.clone(), &["--paper"]);
+    let (answer, exit) = fixture.swap(buy.clone(), &["--paper"]);
     let error = &answer["error"];
     assert_eq!((&error["code"], exit), (&json!("SAFETY_SPENDING_LIMIT_EXCEEDED"), 3), "{answer}");
     assert!(error.to_string().contains("max_daily_spend_usd"), "{error}");
-    assert_eq!(desk.swap(buy.clone(), &["--dry-run"]).0["status"], "simulated");
+    assert_eq!(fixture.swap(buy.clone(), &["--dry-run"]).0["status"], "simulated");
 
     // An idempotency key covers one paper call, and is unused for a real one.
     let keyed = json!({"token_in": "USDC", "token_out": "LINK", "amount": "20"});
     let key = ["--paper", "--idempotency-key", "k"];
-    let (first, again) = (desk.swap(keyed.clone(), &key).0, desk.swap(keyed.clone(), &key).0);
+    let (first, again) = (fixture.swap(keyed.clone(), &key).0, fixture.swap(keyed.clone(), &key).0);
     assert_eq!((&first["status"], &first["data"]), (&json!("simulated"), &again["data"]), "{first} {again}");
-    assert_eq!(rows(&desk, "paper.db", "paper_action"), 4);
-    assert_eq!(rows(&desk, "ledger.db", "engine_idempotency"), 0);
+    assert_eq!(rows(&fixture, "paper.db", "paper_action"), 4);
+    assert_eq!(rows(&fixture, "ledger.db", "engine_idempotency"), 0);
 
-    let (shown, err, code) = paper(&desk, &["show"]);
+    let (shown, err, code) = paper(&fixture, &["show"]);
     assert!(
         code == 0 && shown.starts_with("PAPER: none of this was signed\n") && shown.contains("LINK"),
         "{shown}{err}"
     );
-    let (said, err, code) = paper(&desk, &["reset"]);
+    let (said, err, code) = paper(&fixture, &["reset"]);
     assert!(code == 0 && said.starts_with("4 paper actions discarded"), "{said}{err}");
     assert_eq!((on_paper("USDC"), on_paper("LINK"), on_paper("ETH")), (usdc, link, coin));
-    assert_eq!(used(&desk, &["--paper"]), (0.0, 0));
-    assert_eq!(paper(&desk, &["show"]).0, "PAPER: no balance has changed\n");
-    assert_eq!(desk.swap(keyed, &key).0["status"], "simulated");
-    assert_eq!(rows(&desk, "paper.db", "paper_action"), 1, "the key was forgotten too");
-    assert_eq!(chain(&desk), before);
+    assert_eq!(used(&fixture, &["--paper"]), (0.0, 0));
+    assert_eq!(paper(&fixture, &["show"]).0, "PAPER: no balance has changed\n");
+    assert_eq!(fixture.swap(keyed, &key).0["status"], "simulated");
+    assert_eq!(rows(&fixture, "paper.db", "paper_action"), 1, "the key was forgotten too");
+    assert_eq!(chain(&fixture), before);
 }
 
 #[test]
 fn above_the_approval_limit_paper_asks_as_in_earnest_and_signs_nothing() {
-    let mut desk = Desk::new();
-    desk.under("require_human_approval_above_usd = \"50\"\n");
-    let before = chain(&desk);
+    let mut fixture = Fixture::new();
+    fixture.under("require_human_approval_above_usd = \"50\"\n");
+    let before = chain(&fixture);
     let buy = json!({"token_in": "USDC", "token_out": "LINK", "amount": "150"});
-    let (answer, exit) = desk.swap(buy.clone(), &["--paper"]);
+    let (answer, exit) = fixture.swap(buy.clone(), &["--paper"]);
     assert_eq!((&answer["error"]["code"], exit), (&json!("APPROVAL_REQUIRED"), 3), "{answer}");
-    assert_eq!(rows(&desk, "paper.db", "paper_action"), 0);
+    assert_eq!(rows(&fixture, "paper.db", "paper_action"), 0);
 
     let params = swap(buy).to_string();
     let arguments =
-        ["call", "uniswap_execute_swap", &params, "--approve", "ask", "--paper", "--json", "--rpc", &desk.given];
-    let (shown, code) = desk.at_a_terminal("", &arguments, "Type yes", Some("no\r"), || {});
+        ["call", "uniswap_execute_swap", &params, "--approve", "ask", "--paper", "--json", "--rpc", &fixture.given];
+    let (shown, code) = fixture.at_a_terminal("", &arguments, "Type yes", Some("no\r"), || {});
     assert!(shown.contains("PAPER") && shown.contains("APPROVAL_REFUSED"), "{shown}");
     assert_ne!(code, 0);
-    assert_eq!(rows(&desk, "paper.db", "paper_action"), 0);
+    assert_eq!(rows(&fixture, "paper.db", "paper_action"), 0);
 
-    let (shown, code) = desk.at_a_terminal("", &arguments, "Type yes", Some("yes\r"), || {});
+    let (shown, code) = fixture.at_a_terminal("", &arguments, "Type yes", Some("yes\r"), || {});
     assert!(code == 0 && shown.contains("PAPER") && shown.contains("\"paper\": true"), "{code} {shown}");
-    assert_eq!(rows(&desk, "paper.db", "paper_action"), 1);
-    assert_eq!(rows(&desk, "ledger.db", "ledger_reservation"), 0);
+    assert_eq!(rows(&fixture, "paper.db", "paper_action"), 1);
+    assert_eq!(rows(&fixture, "ledger.db", "ledger_reservation"), 0);
     // Approval requests are in the real ledger's audit log, and each entry is marked as paper.
     let asked = "audit_entry WHERE kind IN ('approval:requested', 'approval:resolved')";
     let on_paper = format!("{asked} AND body LIKE '%\"paper\":true%'");
-    assert_eq!((rows(&desk, "ledger.db", asked), rows(&desk, "ledger.db", &on_paper)), (4, 4));
-    assert_eq!(chain(&desk), before);
+    assert_eq!((rows(&fixture, "ledger.db", asked), rows(&fixture, "ledger.db", &on_paper)), (4, 4));
+    assert_eq!(chain(&fixture), before);
 }
 
 /// A headless run and the only command that repairs the remains of real runs respect paper mode, too.

@@ -17,78 +17,78 @@ use bardo::abi::policy_cage::PolicyCage::{AssetRule, CallRule, Rules, clearCall,
 use bardo::sandbox::keys::DevnetAccount;
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, ended, swap};
+use crate::fixture::{Fixture, ended, swap};
 use crate::writes::{envelope_is, expect};
 use crate::{bardo, run};
 
 #[test]
 fn a_permit_does_not_outlast_the_action_that_it_waits_for() {
-    let desk = Desk::new();
-    desk.ask("evm_setAutomine", json!([false]));
-    let first = desk.swapping(json!({}));
-    desk.until_pending(1);
+    let fixture = Fixture::new();
+    fixture.ask("evm_setAutomine", json!([false]));
+    let first = fixture.swapping(json!({}));
+    fixture.until_pending(1);
     // Only for the second: the first has read its own lifetime already.
-    desk.configure("[safety]\npermit_seconds = 5\n");
+    fixture.configure("[safety]\npermit_seconds = 5\n");
     // The first holds the account lock until a block includes it; the second waits at most for its permit's lifetime.
-    let answer = desk.swap(json!({"amount": "0.02"}), &[]);
+    let answer = fixture.swap(json!({"amount": "0.02"}), &[]);
     expect(&answer, "PERMIT_EXPIRED", "a busy account");
-    assert_eq!(desk.nonce("pending"), 1, "nothing more was signed");
-    desk.ask("evm_mine", json!([]));
+    assert_eq!(fixture.nonce("pending"), 1, "nothing more was signed");
+    fixture.ask("evm_mine", json!([]));
     let (answer, exit) = ended(first);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
-    assert_eq!(desk.nonce("latest"), 1);
+    assert_eq!(fixture.nonce("latest"), 1);
 }
 
 #[test]
 fn rules_that_change_while_somebody_reads_break_the_permit() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let asks = "require_human_approval_above_usd = \"10\"\n";
-    desk.tighten(asks);
+    fixture.tighten(asks);
     let asked = Cell::new(0);
     let tighten = || {
         asked.set(asked.get() + 1);
-        desk.tighten(&format!("{asks}max_trades_per_hour = 3\n"));
+        fixture.tighten(&format!("{asks}max_trades_per_hour = 3\n"));
     };
-    let (shown, exit) = desk.on_a_terminal(&swap(json!({})), Some("yes\n"), tighten);
+    let (shown, exit) = fixture.on_a_terminal(&swap(json!({})), Some("yes\n"), tighten);
     assert_eq!((asked.get(), exit), (1, 3), "{shown}");
     assert!(shown.contains("PERMIT_MISMATCH"), "{shown}");
-    assert_eq!(desk.nonce("pending"), 0);
+    assert_eq!(fixture.nonce("pending"), 0);
     // It succeeds under the present rules.
-    let (shown, exit) = desk.on_a_terminal(&swap(json!({})), Some("yes\n"), || {});
+    let (shown, exit) = fixture.on_a_terminal(&swap(json!({})), Some("yes\n"), || {});
     assert_eq!(exit, 0, "{shown}");
-    assert_eq!(desk.nonce("latest"), 1);
+    assert_eq!(fixture.nonce("latest"), 1);
 }
 
 /// An approval counts only after its prompt has appeared, and only as the complete word.
 #[test]
 fn what_was_typed_before_the_question_and_half_a_yes_are_no_yes() {
-    let desk = Desk::new();
-    desk.tighten("require_human_approval_above_usd = \"10\"\n");
+    let fixture = Fixture::new();
+    fixture.tighten("require_human_approval_above_usd = \"10\"\n");
     for (early, answer) in [("yes\n", "not this one\n"), ("", "y\n")] {
-        let (shown, _) = desk.typed_ahead(early, &swap(json!({})), Some(answer), || {});
+        let (shown, _) = fixture.typed_ahead(early, &swap(json!({})), Some(answer), || {});
         assert!(shown.contains("APPROVAL_REFUSED"), "{early:?} {answer:?}: {shown}");
-        assert_eq!(desk.nonce("pending"), 0, "{early:?} {answer:?}");
+        assert_eq!(fixture.nonce("pending"), 0, "{early:?} {answer:?}");
     }
 }
 
 /// Sends a transaction from the demo account, without Bardo.
-fn send(desk: &Desk, to: Address, call: impl SolCall) {
+fn send(fixture: &Fixture, to: Address, call: impl SolCall) {
     let party = DevnetAccount::development_accounts().unwrap().swap_remove(0);
-    assert_eq!(party.address(), desk.account().parse::<Address>().unwrap());
-    let transaction = bardo_testkit::outside::call(desk.nonce("latest"), to, call);
+    assert_eq!(party.address(), fixture.account().parse::<Address>().unwrap());
+    let transaction = bardo_testkit::outside::call(fixture.nonce("latest"), to, call);
     let raw = hex::encode_prefixed(party.sign(transaction).unwrap().encoded_2718());
-    let hash = desk.ask("eth_sendRawTransaction", json!([raw]));
-    assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x1");
+    let hash = fixture.ask("eth_sendRawTransaction", json!([raw]));
+    assert_eq!(fixture.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x1");
 }
 
 #[test]
 fn what_the_owners_contract_would_refuse_is_refused_before() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let at = |text: &str| text.parse::<Address>().unwrap();
-    let feed = |pair: &str| at(desk.devnet.described["chains"][0]["feeds"][pair]["address"].as_str().unwrap());
-    let cage = at(desk.contract("policyCage"));
+    let feed = |pair: &str| at(fixture.devnet.described["chains"][0]["feeds"][pair]["address"].as_str().unwrap());
+    let cage = at(fixture.contract("policyCage"));
     // `execute(bytes,bytes[],uint256)` of the router, from its published interface.
-    let execute = CallRule { target: at(desk.contract("universalRouter")), selector: FixedBytes(hex!("3593564c")) };
+    let execute = CallRule { target: at(fixture.contract("universalRouter")), selector: FixedBytes(hex!("3593564c")) };
     let configure = |calls: Vec<CallRule>, most: u128| {
         let asset = |token, feed, exit, most| AssetRule {
             token,
@@ -101,7 +101,7 @@ fn what_the_owners_contract_would_refuse_is_refused_before() {
         let set = Rules {
             assets: vec![
                 asset(Address::ZERO, feed("ETH / USD"), true, most),
-                asset(at(desk.token("USDC")), feed("USDC / USD"), true, u128::MAX),
+                asset(at(fixture.token("USDC")), feed("USDC / USD"), true, u128::MAX),
             ],
             calls,
             spenders: vec![],
@@ -110,11 +110,11 @@ fn what_the_owners_contract_would_refuse_is_refused_before() {
             minInterval: 0,
             maxPriceAge: 86_400,
         };
-        send(&desk, cage, configureCall { set });
+        send(&fixture, cage, configureCall { set });
     };
     // The swap gives 0.01 native tokens: 10^16 wei.
     configure(vec![execute.clone()], 9_999_999_999_999_999);
-    let answer = desk.swap(json!({}), &[]);
+    let answer = fixture.swap(json!({}), &[]);
     let rules = expect(&answer, "SAFETY_CAGE_VIOLATION", "more than the owner allows");
     assert_eq!(rules, ["policy_cage.maxPerTransaction"]);
     let violation = &answer.0["error"]["details"]["violations"][0];
@@ -122,13 +122,16 @@ fn what_the_owners_contract_would_refuse_is_refused_before() {
     assert_eq!(violation["value"], "0.01 ETH");
     assert_eq!(violation["would_pass"], "0.009999999999999999 ETH or less");
     configure(vec![CallRule { selector: FixedBytes([1, 2, 3, 4]), ..execute.clone() }], u128::MAX);
-    assert_eq!(expect(&desk.swap(json!({}), &[]), "SAFETY_CAGE_VIOLATION", "another function"), ["policy_cage.calls"]);
-    let before = desk.nonce("latest");
+    assert_eq!(
+        expect(&fixture.swap(json!({}), &[]), "SAFETY_CAGE_VIOLATION", "another function"),
+        ["policy_cage.calls"]
+    );
+    let before = fixture.nonce("latest");
     configure(vec![execute], 10_000_000_000_000_000);
-    let (answer, exit) = desk.swap(json!({}), &[]);
+    let (answer, exit) = fixture.swap(json!({}), &[]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "inside the rules: {answer}");
-    assert_eq!(desk.nonce("latest"), before + 2, "the new rules and the swap");
-    send(&desk, cage, clearCall {});
+    assert_eq!(fixture.nonce("latest"), before + 2, "the new rules and the swap");
+    send(&fixture, cage, clearCall {});
 }
 
 /// Runs a brain with these lines of Python in its own process with its own devnet; returns its results by name. The

@@ -9,12 +9,12 @@ use bardo_testkit::liar::{Liar, Lie, with_body};
 
 const KEY: &str = "key-secret-41";
 
-struct Desk {
+struct Fixture {
     devnet: Running,
     home: tempfile::TempDir,
 }
 
-impl Desk {
+impl Fixture {
     fn new() -> Self {
         Self { devnet: start(), home: tempfile::tempdir().unwrap() }
     }
@@ -56,9 +56,9 @@ fn swap() -> Value {
 
 #[test]
 fn another_process_trades_by_the_api() {
-    let desk = Desk::new();
-    let api = desk.services();
-    let (quoted, code) = desk.call("uniswap_get_quote", &sale(), &api, &[]);
+    let fixture = Fixture::new();
+    let api = fixture.services();
+    let (quoted, code) = fixture.call("uniswap_get_quote", &sale(), &api, &[]);
     assert_eq!((&quoted["status"], code), (&json!("success"), 0), "{quoted}");
     let hints = &quoted["decision_hints"];
     assert_eq!(hints["source"], "the Uniswap Trading API");
@@ -68,7 +68,7 @@ fn another_process_trades_by_the_api() {
     assert!(quoted["explanation"].as_str().unwrap().contains("The route is the Uniswap Trading API's"), "{quoted}");
     // The permit in the answer is reported as parsed: for the router on the devnet's own list.
     let permit = &quoted["data"]["permit_data"];
-    let contracts = &desk.devnet.described["chains"][0]["contracts"];
+    let contracts = &fixture.devnet.described["chains"][0]["contracts"];
     let same = |one: &Value, other: &Value| {
         assert_eq!(one.as_str().unwrap().to_lowercase(), other.as_str().unwrap().to_lowercase());
     };
@@ -93,14 +93,15 @@ fn another_process_trades_by_the_api() {
         })
     );
 
-    let (allowed, _) = desk.call("uniswap_check_allowance", &json!({"token": "WETH", "chain": "ethereum"}), &api, &[]);
+    let (allowed, _) =
+        fixture.call("uniswap_check_allowance", &json!({"token": "WETH", "chain": "ethereum"}), &api, &[]);
     assert_eq!(allowed["decision_hints"]["quote_source"]["agrees_with_chain"], true, "{allowed}");
 
-    let before = desk.sent();
-    let (done, code) = desk.call("uniswap_execute_swap", &swap(), &api, &[]);
+    let before = fixture.sent();
+    let (done, code) = fixture.call("uniswap_execute_swap", &swap(), &api, &[]);
     assert_eq!((&done["status"], code), (&json!("success"), 0), "{done}");
     assert_eq!(done["decision_hints"]["source"]["name"], "the Uniswap Trading API");
-    assert_ne!(desk.sent(), before);
+    assert_ne!(fixture.sent(), before);
 
     // The native token as input and as output: its call wraps and unwraps as Bardo's does, and no other would pass.
     for (token_in, token_out, amount) in [("ETH", "USDC", "0.1"), ("USDC", "ETH", "200")] {
@@ -108,11 +109,11 @@ fn another_process_trades_by_the_api() {
             "token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false,
         });
         let liar = Liar::start(&api, "/nothing", Lie::Silence(std::time::Duration::ZERO));
-        let before = desk.sent();
-        let (done, code) = desk.call("uniswap_execute_swap", &asked, &liar.url(), &[]);
+        let before = fixture.sent();
+        let (done, code) = fixture.call("uniswap_execute_swap", &asked, &liar.url(), &[]);
         assert_eq!((&done["status"], code), (&json!("success"), 0), "{done}");
         assert_eq!(done["decision_hints"]["source"]["name"], "the Uniswap Trading API");
-        assert_ne!(desk.sent(), before);
+        assert_ne!(fixture.sent(), before);
         // The zero address is the native token in the service's terms; both requests were made.
         let heard = liar.heard();
         let side = if token_in == "ETH" { "tokenIn" } else { "tokenOut" };
@@ -129,24 +130,24 @@ fn another_process_trades_by_the_api() {
         ([("BARDO_QUOTE_SOURCE", "sidecar"), ("BARDO_UNISWAP_API_URL", "")], "BARDO_SIDECAR_SOCKET"),
         ([("BARDO_SIDECAR_SOCKET", "/nowhere/at/all.sock"), ("BARDO_QUOTE_SOURCE", "sidecar")], "cannot be reached"),
     ] {
-        let (envelope, code) = desk.call("uniswap_get_quote", &sale(), &api, &more);
+        let (envelope, code) = fixture.call("uniswap_get_quote", &sale(), &api, &more);
         assert_eq!((&envelope["error"]["code"], code), (&json!("SDK_FALLBACK_UNAVAILABLE"), 1), "{envelope}");
         assert!(envelope["error"]["message"].as_str().unwrap().contains(says), "{says}: {envelope}");
     }
-    let (own, _) = desk.call("uniswap_get_quote", &sale(), &api, &[("BARDO_QUOTE_SOURCE", "own")]);
+    let (own, _) = fixture.call("uniswap_get_quote", &sale(), &api, &[("BARDO_QUOTE_SOURCE", "own")]);
     assert_eq!(own["decision_hints"]["source"], "own router over on-chain pools", "{own}");
     assert_eq!(own["decision_hints"]["source_compared"], json!({"name": "own router over on-chain pools"}));
 }
 
 #[test]
 fn nothing_is_signed_on_the_word_of_a_liar() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let stranger = "0x7777777777777777777777777777777777777777";
     let raw = |status: &str, body: &str| Lie::Raw(with_body(status, body.as_bytes()));
     let changed = |pointer: &'static str, to: Value| {
         Lie::Changed(Box::new(move |value| *value.pointer_mut(pointer).unwrap() = to.clone()))
     };
-    let before = desk.sent();
+    let before = fixture.sent();
     for (path, lie, code, says) in [
         ("/quote", raw("HTTP/1.1 200 OK", "not now"), "SDK_FALLBACK_UNAVAILABLE", "not JSON"),
         ("/quote", raw("HTTP/1.1 401 No", "{\"errorCode\":\"UnauthorizedError\"}"), "SDK_FALLBACK_UNAVAILABLE", "401"),
@@ -179,34 +180,34 @@ fn nothing_is_signed_on_the_word_of_a_liar() {
         ("/swap", changed("/swap/value", json!("0x5")), "ROUTING_QUOTE_REFUSED", "wei, but ours sends"),
         ("/swap", raw("HTTP/1.1 500 Down", "{}"), "SDK_FALLBACK_UNAVAILABLE", "500"),
     ] {
-        let liar = Liar::start(&desk.services(), path, lie);
-        let (envelope, exit) = desk.call("uniswap_execute_swap", &swap(), &liar.url(), &[]);
+        let liar = Liar::start(&fixture.services(), path, lie);
+        let (envelope, exit) = fixture.call("uniswap_execute_swap", &swap(), &liar.url(), &[]);
         assert_eq!((&envelope["error"]["code"], exit), (&json!(code), 1), "{path} {says}: {envelope}");
         let error = &envelope["error"];
         assert!(error["message"].as_str().unwrap().contains(says), "{says}: {envelope}");
         assert!(error["suggestion"].as_str().unwrap().len() > 20);
         assert!(!error["message"].as_str().unwrap().contains('\u{1b}'), "{envelope}");
     }
-    assert_eq!(desk.sent(), before, "nothing was sent");
+    assert_eq!(fixture.sent(), before, "nothing was sent");
 
     // A lie about an allowance has no effect: the chain's answer counts, and the service's is reported as such.
-    let liar = Liar::start(&desk.services(), "/check_approval", changed("/approval", Value::Null));
+    let liar = Liar::start(&fixture.services(), "/check_approval", changed("/approval", Value::Null));
     let asked = json!({"token": "WETH", "chain": "ethereum"});
-    let (allowed, _) = desk.call("uniswap_check_allowance", &asked, &liar.url(), &[]);
+    let (allowed, _) = fixture.call("uniswap_check_allowance", &asked, &liar.url(), &[]);
     assert_eq!(allowed["data"]["needs_approval"], true);
     assert_eq!(allowed["decision_hints"]["quote_source"]["agrees_with_chain"], false, "{allowed}");
 }
 
 #[test]
 fn the_doctor_says_who_is_asked_and_whether_it_answers() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let refusing = Liar::start(
-        &desk.services(),
+        &fixture.services(),
         "/swaps",
         Lie::Raw(with_body("HTTP/1.1 401 No", b"{\"errorCode\":\"Unauthorized\"}")),
     );
     let doctor = |environment: &[(&str, &str)]| {
-        let mut command = bardo(desk.home.path());
+        let mut command = bardo(fixture.home.path());
         for (name, value) in environment {
             command.env(name, value);
         }
@@ -219,7 +220,7 @@ fn the_doctor_says_who_is_asked_and_whether_it_answers() {
     };
     let key = ("BARDO_UNISWAP_API_KEY", KEY);
     assert_eq!(doctor(&[]), "ok: Bardo's own router, which quotes from on-chain pools");
-    let served = doctor(&[key, ("BARDO_UNISWAP_API_URL", &desk.services())]);
+    let served = doctor(&[key, ("BARDO_UNISWAP_API_URL", &fixture.services())]);
     assert!(
         served.starts_with("ok: a service with the Uniswap Trading API's format responds at http://127.0.0.1:"),
         "{served}"

@@ -11,20 +11,20 @@ use std::time::Duration;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::fixture::Fixture;
 use crate::{bardo, run};
 
 /// Timeout for a line on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Home with a swap, and the entries of its audit log.
-fn recorded() -> (Desk, Vec<Value>) {
-    let desk = Desk::new();
-    let (answer, exit) = desk.swap(json!({}), &[]);
+fn recorded() -> (Fixture, Vec<Value>) {
+    let fixture = Fixture::new();
+    let (answer, exit) = fixture.swap(json!({}), &[]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
-    let trail = lines(desk.home.path(), &[]);
+    let trail = lines(fixture.home.path(), &[]);
     assert!(trail.len() >= 6, "{trail:#?}");
-    (desk, trail)
+    (fixture, trail)
 }
 
 fn lines(home: &Path, more: &[&str]) -> Vec<Value> {
@@ -67,8 +67,8 @@ fn verify(home: &Path, more: &[&str]) -> (String, i32) {
 
 #[test]
 fn whatever_somebody_does_to_the_trail_is_found() {
-    let (desk, trail) = recorded();
-    let home = desk.home.path();
+    let (fixture, trail) = recorded();
+    let home = fixture.home.path();
     let (said, code) = verify(home, &[]);
     assert_eq!(code, 0, "{said}");
     assert!(said.starts_with(&format!("good: {} entries", trail.len())), "{said}");
@@ -138,32 +138,33 @@ fn whatever_somebody_does_to_the_trail_is_found() {
 
 #[test]
 fn one_call_is_shown_alone() {
-    let (desk, before) = recorded();
-    let (answer, exit) = desk.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
+    let (fixture, before) = recorded();
+    let (answer, exit) =
+        fixture.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
     assert_eq!(exit, 0, "{answer}");
     let call = answer["call_id"].as_str().unwrap();
-    let whole = lines(desk.home.path(), &[]);
-    let shown = lines(desk.home.path(), &["--call", call]);
+    let whole = lines(fixture.home.path(), &[]);
+    let shown = lines(fixture.home.path(), &["--call", call]);
     let (spans, alone): (Vec<_>, Vec<_>) = shown.into_iter().partition(|one| one.get("span").is_some());
     let of_it: Vec<_> = whole.iter().filter(|one| one["call_id"] == call).cloned().collect();
     assert_eq!(alone, of_it);
     assert!(alone.len() >= 4 && alone.len() <= whole.len() - before.len(), "{alone:#?}");
     assert!(alone.iter().any(|one| one["kind"] == "tx:signed"), "{alone:#?}");
     // Human-readable output: one line each, and one above the spans.
-    let (out, _, _) = run(bardo(desk.home.path()).args(["log", "--call", call]));
+    let (out, _, _) = run(bardo(fixture.home.path()).args(["log", "--call", call]));
     assert_eq!(out.lines().count(), alone.len() + 1 + spans.len(), "{out}");
     assert_eq!(out.lines().nth(alone.len()), Some("Spans"), "{out}");
-    assert!(lines(desk.home.path(), &["--call", "00000000000000000000000000"]).is_empty());
-    let (_, _, code) = run(bardo(desk.home.path()).args(["log", "--call", "nonsense"]));
+    assert!(lines(fixture.home.path(), &["--call", "00000000000000000000000000"]).is_empty());
+    let (_, _, code) = run(bardo(fixture.home.path()).args(["log", "--call", "nonsense"]));
     assert_eq!(code, 2);
 }
 
 #[test]
 fn what_is_written_while_somebody_follows_is_shown_to_them() {
-    let (desk, before) = recorded();
+    let (fixture, before) = recorded();
     let mut following = Command::new(env!("CARGO_BIN_EXE_bardo"))
         .env_clear()
-        .env("BARDO_HOME", desk.home.path())
+        .env("BARDO_HOME", fixture.home.path())
         .args(["log", "--follow", "--json"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -184,9 +185,10 @@ fn what_is_written_while_somebody_follows_is_shown_to_them() {
     };
     assert_eq!(next(before.len()), before);
     assert!(seen.try_recv().is_err(), "nothing more until something happens");
-    let (answer, exit) = desk.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
+    let (answer, exit) =
+        fixture.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
     assert_eq!(exit, 0, "{answer}");
-    let since = lines(desk.home.path(), &[]).split_off(before.len());
+    let since = lines(fixture.home.path(), &[]).split_off(before.len());
     assert_eq!(next(since.len()), since);
     assert!(since.iter().any(|one| one["call_id"] == answer["call_id"]), "{since:#?}");
     following.kill().unwrap();
@@ -220,15 +222,15 @@ const STEPS: [(&str, &str); 13] = [
 
 #[test]
 fn the_spans_of_one_call_are_shown_with_their_durations_even_where_nothing_is_logged() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let params = json!({"token": "DAI", "amount": "5", "chain": "ethereum"}).to_string();
-    let mut command = bardo(desk.home.path());
-    command.env("BARDO_LOG", "error").args(["call", "token_approve", &params, "--rpc", &desk.given]);
+    let mut command = bardo(fixture.home.path());
+    command.env("BARDO_LOG", "error").args(["call", "token_approve", &params, "--rpc", &fixture.given]);
     let (out, err, code) = run(&mut command);
     assert_eq!((err.as_str(), code), ("", 0), "{out}");
     let answer: Value = serde_json::from_str(&out).unwrap();
     let call = answer["call_id"].as_str().unwrap();
-    let shown = lines(desk.home.path(), &["--call", call]);
+    let shown = lines(fixture.home.path(), &["--call", call]);
     let (spans, entries): (Vec<_>, Vec<_>) = shown.into_iter().partition(|one| one.get("span").is_some());
     let number = |span: &Value, name: &str| span[name].as_u64().unwrap();
     let within = |inner: &Value, outer: &Value| {
@@ -256,9 +258,9 @@ fn the_spans_of_one_call_are_shown_with_their_durations_even_where_nothing_is_lo
         assert_eq!(of(step)["fields"]["permit_id"], body("permit:consumed")["permit_id"], "{step}");
     }
     assert!(number(of("receipt"), "duration_us") > 0);
-    assert_eq!(logged(desk.home.path(), "bardo."), "", "the log itself holds errors alone");
+    assert_eq!(logged(fixture.home.path(), "bardo."), "", "the log itself holds errors alone");
     // Another call has no entries.
-    assert!(lines(desk.home.path(), &["--call", "00000000000000000000000000"]).is_empty());
+    assert!(lines(fixture.home.path(), &["--call", "00000000000000000000000000"]).is_empty());
 }
 
 #[test]
@@ -266,8 +268,8 @@ fn no_secret_is_in_a_log_of_everything_in_either_format() {
     // A credential in an endpoint's URL; the development mnemonic and its signing key.
     const CANARY: &str = "canary7f3a91";
     let secrets = [CANARY, "test test test", "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"];
-    let desk = Desk::new();
-    let rpc = format!("ethereum={}/?key={CANARY}", desk.devnet.url(0));
+    let fixture = Fixture::new();
+    let rpc = format!("ethereum={}/?key={CANARY}", fixture.devnet.url(0));
     let params = json!({"token": "DAI", "amount": "5", "chain": "ethereum"}).to_string();
     for format in ["json", "text"] {
         let home = tempfile::tempdir().unwrap();

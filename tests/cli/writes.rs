@@ -15,7 +15,7 @@
 //! | `CROSS_CHAIN_DESTINATION_DEGRADED` | the destination does not answer |
 //! | `IDEMPOTENCY_CONFLICT` | one key for two calls |
 //! | `PERMIT_EXPIRED`, `PERMIT_MISMATCH`, `PERMIT_CONSUMED`, `SAFETY_CAGE_VIOLATION` | covered by `permits` |
-//! | `WALLET_NOT_CONFIGURED` | covered by `figures`, and in all variants by `hands` |
+//! | `WALLET_NOT_CONFIGURED` | covered by `figures`, and in all variants by `signing` |
 //! | `ROUTING_INSUFFICIENT_LIQUIDITY` | covered by `figures` for a bridge that nobody can fill: a swap fixes its input, which can always be quoted |
 //!
 //! The figures of each rule are covered by `figures`.
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::desk::{Answer, Desk, ended, swap};
+use crate::fixture::{Answer, Fixture, ended, swap};
 use crate::{bardo, run};
 use bardo_testkit::devnet::ask;
 
@@ -106,20 +106,20 @@ pub fn envelope_is(envelope: &Value, code: &str, what: &str) -> Vec<String> {
 
 #[test]
 fn a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent() {
-    let desk = Desk::new();
-    let lookalike = desk.contract("badLookalikeToken");
+    let fixture = Fixture::new();
+    let lookalike = fixture.contract("badLookalikeToken");
     let at = |address: &str| address.parse::<alloy::primitives::Address>().unwrap();
     let imitates = format!(
         "'USD\u{421}', the symbol of {}, can be mistaken for USDC: it mixes letters of several scripts; it is not \
          used. The listed one is USDC {}",
         at(lookalike),
-        at(desk.token("USDC"))
+        at(fixture.token("USDC"))
     );
-    let itself = format!("a token cannot be swapped for itself: {}", at(desk.token("WETH")));
+    let itself = format!("a token cannot be swapped for itself: {}", at(fixture.token("WETH")));
     let unknown = "unknown token 'USDX' (did you mean USDC?) on ethereum (31337); known by symbol: ETH, DAI, LINK, UNI, USDC, \
                    USDT, WBTC, WETH; name any other by its address";
     let told = |changed: Value, code: &str, message: &str| {
-        let answer = desk.swap(changed.clone(), &[]);
+        let answer = fixture.swap(changed.clone(), &[]);
         expect(&answer, code, &changed.to_string());
         assert_eq!(answer.0["error"]["message"], message, "{changed}");
     };
@@ -157,130 +157,130 @@ fn a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent() {
     }
     // A valid token that no pool trades: the share of a pair.
     let asked = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
-    let (pools, _) = desk.call("get_pool_info", &asked, &[]);
+    let (pools, _) = fixture.call("get_pool_info", &asked, &[]);
     let pair = pools["data"]["pools"].as_array().unwrap().iter().find(|pool| pool["version"] == "V2").unwrap();
     let no_way = "no route of V2 or V3 pools leads from ETH to UNI-V2 on ethereum (31337)";
     told(json!({"token_out": pair["pool"]}), "ROUTING_NO_ROUTE", no_way);
     // One key for two different calls.
-    let first = desk.swap(json!({}), &["--idempotency-key", "k"]);
+    let first = fixture.swap(json!({}), &["--idempotency-key", "k"]);
     assert_eq!((&first.0["status"], first.1), (&json!("success"), 0), "{}", first.0);
-    let second = desk.swap(json!({"amount": "0.02"}), &["--idempotency-key", "k"]);
+    let second = fixture.swap(json!({"amount": "0.02"}), &["--idempotency-key", "k"]);
     expect(&second, "IDEMPOTENCY_CONFLICT", "a key");
     assert_eq!(second.0["error"]["message"], "the key `k` was already used for another call, of uniswap_execute_swap");
-    assert_eq!(desk.swap(json!({}), &["--idempotency-key", "k"]), first);
-    assert_eq!(desk.nonce("latest"), 1, "one swap, once");
+    assert_eq!(fixture.swap(json!({}), &["--idempotency-key", "k"]), first);
+    assert_eq!(fixture.nonce("latest"), 1, "one swap, once");
 }
 
 #[test]
 fn each_rule_refuses_by_its_own_code_and_all_of_them_at_once() {
-    let mut desk = Desk::new();
-    let refused = |desk: &Desk, changed: Value, more: &[&str], code: &str, rules: &[&str]| {
+    let mut fixture = Fixture::new();
+    let refused = |fixture: &Fixture, changed: Value, more: &[&str], code: &str, rules: &[&str]| {
         let what = format!("{changed} {more:?}");
-        assert_eq!(expect(&desk.swap(changed, more), code, &what), rules, "{what}");
+        assert_eq!(expect(&fixture.swap(changed, more), code, &what), rules, "{what}");
     };
-    desk.under("max_single_trade_usd = \"20\"\n");
+    fixture.under("max_single_trade_usd = \"20\"\n");
     // A sale for dollars counts with its possible loss, a purchase with the amount it spends.
     let bought = || json!({"token_in": "USDC", "token_out": "WETH", "amount": "34"});
-    refused(&desk, bought(), &[], "SAFETY_SPENDING_LIMIT_EXCEEDED", &["max_single_trade_usd"]);
-    let (answer, _) = desk.swap(bought(), &[]);
+    refused(&fixture, bought(), &[], "SAFETY_SPENDING_LIMIT_EXCEEDED", &["max_single_trade_usd"]);
+    let (answer, _) = fixture.swap(bought(), &[]);
     let violation = &answer["error"]["details"]["violations"][0];
     assert!(violation["limit"].as_str().unwrap().starts_with("$20.00 "), "{violation}");
     // The gas of a revert counts as well.
     assert!(violation["value"].as_str().unwrap().starts_with("$3"), "{violation}");
     // The loss is irrelevant here, and this devnet's market drifts meanwhile.
     let wide = "max_loss_bps = 1000\n";
-    desk.under(&format!("allowed_tokens = [\"31337:{}\", \"31337:native\"]\n{wide}", desk.token("USDC")));
-    refused(&desk, json!({"token_out": "UNI"}), &[], "SAFETY_TOKEN_NOT_ALLOWED", &["allowed_tokens"]);
-    desk.under("allowed_tools = [\"token_revoke\"]\n");
-    refused(&desk, json!({}), &[], "SAFETY_NOT_ALLOWED", &["allowed_tools"]);
+    fixture.under(&format!("allowed_tokens = [\"31337:{}\", \"31337:native\"]\n{wide}", fixture.token("USDC")));
+    refused(&fixture, json!({"token_out": "UNI"}), &[], "SAFETY_TOKEN_NOT_ALLOWED", &["allowed_tokens"]);
+    fixture.under("allowed_tools = [\"token_revoke\"]\n");
+    refused(&fixture, json!({}), &[], "SAFETY_NOT_ALLOWED", &["allowed_tools"]);
     // At 300 basis points of slippage the worst case is a loss of the same size, which has its own rule.
-    desk.under("max_slippage_bps = 100\nmax_loss_bps = 1000\n");
-    refused(&desk, json!({"slippage_bps": 300}), &[], "SAFETY_SLIPPAGE", &["max_slippage_bps"]);
+    fixture.under("max_slippage_bps = 100\nmax_loss_bps = 1000\n");
+    refused(&fixture, json!({"slippage_bps": 300}), &[], "SAFETY_SLIPPAGE", &["max_slippage_bps"]);
     let exits_only = ["phase Defensive", "phases.defensive.exit_only"];
-    refused(&desk, json!({"token_out": "UNI"}), &["--phase", "defensive"], "SAFETY_PHASE_BLOCKED", &exits_only);
-    assert_eq!(desk.nonce("latest"), 0);
+    refused(&fixture, json!({"token_out": "UNI"}), &["--phase", "defensive"], "SAFETY_PHASE_BLOCKED", &exits_only);
+    assert_eq!(fixture.nonce("latest"), 0);
     // All violations are reported together, in the order of the checks.
-    desk.under(&format!(
+    fixture.under(&format!(
         "max_single_trade_usd = \"20\"\nallowed_tokens = [\"31337:{}\", \"31337:native\"]\nmax_slippage_bps = 100\n\
          max_loss_bps = 1000\n",
-        desk.token("USDC")
+        fixture.token("USDC")
     ));
     let all = ["allowed_tokens", "max_single_trade_usd", "max_slippage_bps"];
-    refused(&desk, json!({"token_out": "UNI", "slippage_bps": 300}), &[], "SAFETY_TOKEN_NOT_ALLOWED", &all);
+    refused(&fixture, json!({"token_out": "UNI", "slippage_bps": 300}), &[], "SAFETY_TOKEN_NOT_ALLOWED", &all);
     // Counts over several calls include all processes.
-    desk.under("max_trades_per_hour = 1\n");
-    assert_eq!(desk.swap(json!({}), &[]).1, 0);
+    fixture.under("max_trades_per_hour = 1\n");
+    assert_eq!(fixture.swap(json!({}), &[]).1, 0);
     let bought = json!({"token_in": "USDC", "token_out": "WETH", "amount": "20"});
-    refused(&desk, bought, &[], "SAFETY_RATE_LIMITED", &["max_trades_per_hour"]);
-    desk.under(&format!("stop_loss_pct = \"10\"\n{wide}"));
-    assert_eq!(desk.swap(json!({}), &[]).1, 0);
+    refused(&fixture, bought, &[], "SAFETY_RATE_LIMITED", &["max_trades_per_hour"]);
+    fixture.under(&format!("stop_loss_pct = \"10\"\n{wide}"));
+    assert_eq!(fixture.swap(json!({}), &[]).1, 0);
     // More than 4,000 of about 25,000 dollars are gone: the demo wallet has 1.4 native tokens at 3,400.
-    desk.ask("anvil_setBalance", json!([desk.account(), "0x16345785d8a0000"]));
-    let lost = desk.swap(json!({"token_in": "USDC", "token_out": "UNI", "amount": "50"}), &[]);
+    fixture.ask("anvil_setBalance", json!([fixture.account(), "0x16345785d8a0000"]));
+    let lost = fixture.swap(json!({"token_in": "USDC", "token_out": "UNI", "amount": "50"}), &[]);
     assert_eq!(expect(&lost, "SAFETY_BALANCE_BREAKER", "a loss"), ["stop_loss_pct"]);
     // Exits still pass.
-    let out = desk.swap(json!({"token_in": "WETH", "amount": "0.01"}), &[]);
+    let out = fixture.swap(json!({"token_in": "WETH", "amount": "0.01"}), &[]);
     assert_eq!((&out.0["status"], out.1), (&json!("success"), 0), "{}", out.0);
 }
 
 #[test]
 fn what_fails_in_the_simulation_or_has_no_price_is_refused() {
-    let mut desk = Desk::new();
-    let nonce = desk.nonce("latest");
+    let mut fixture = Fixture::new();
+    let nonce = fixture.nonce("latest");
     // The wallet has no UNI.
-    let answer = desk.swap(json!({"token_in": "UNI", "amount": "3"}), &[]);
+    let answer = fixture.swap(json!({"token_in": "UNI", "amount": "3"}), &[]);
     let rules = expect(&answer, "SAFETY_SIMULATION_FAILED", "more than is held");
     assert!(rules.contains(&"simulation".to_owned()), "{rules:?}");
-    let mute = desk.contract("badNoReturnToken");
-    desk.under(&format!("allowed_tokens = [\"31337:{mute}\", \"31337:native\"]\n"));
-    let priceless = json!({"token": desk.contract("badNoReturnToken"), "amount": "5", "chain": "ethereum"});
-    expect(&desk.call("token_approve", &priceless, &[]), "SAFETY_PRICE_UNKNOWN", "no price");
+    let mute = fixture.contract("badNoReturnToken");
+    fixture.under(&format!("allowed_tokens = [\"31337:{mute}\", \"31337:native\"]\n"));
+    let priceless = json!({"token": fixture.contract("badNoReturnToken"), "amount": "5", "chain": "ethereum"});
+    expect(&fixture.call("token_approve", &priceless, &[]), "SAFETY_PRICE_UNKNOWN", "no price");
     // A stop takes precedence over everything else.
-    assert_eq!(run(bardo(desk.home.path()).args(["halt", "--reason", "a test"])).2, 0);
-    expect(&desk.swap(json!({}), &[]), "HALTED", "a stop");
-    assert_eq!(desk.nonce("latest"), nonce);
+    assert_eq!(run(bardo(fixture.home.path()).args(["halt", "--reason", "a test"])).2, 0);
+    expect(&fixture.swap(json!({}), &[]), "HALTED", "a stop");
+    assert_eq!(fixture.nonce("latest"), nonce);
 }
 
 #[test]
 fn what_needs_a_yes_is_blocked_refused_or_lapses() {
-    let mut desk = Desk::new();
-    desk.under("require_human_approval_above_usd = \"10\"\n");
-    let blocked = desk.swap(json!({}), &[]);
+    let mut fixture = Fixture::new();
+    fixture.under("require_human_approval_above_usd = \"10\"\n");
+    let blocked = fixture.swap(json!({}), &[]);
     expect(&blocked, "APPROVAL_REQUIRED", "nobody to ask");
     let permit = &blocked.0["error"]["details"]["permit"];
     let permit = if permit.is_null() { &blocked.0["decision_hints"]["permit"] } else { permit };
     assert!(permit["simulation_hash"].as_str().is_some_and(|hash| hash.len() == 66), "the full preview: {}", blocked.0);
 
     for (answer, seconds, code) in [(Some("no\n"), 300, "APPROVAL_REFUSED"), (None, 5, "APPROVAL_LAPSED")] {
-        desk.configure(&format!("[safety]\napproval_timeout_seconds = {seconds}\n"));
-        let (shown, exit) = desk.on_a_terminal(&swap(json!({})), answer, || {});
+        fixture.configure(&format!("[safety]\napproval_timeout_seconds = {seconds}\n"));
+        let (shown, exit) = fixture.on_a_terminal(&swap(json!({})), answer, || {});
         assert_eq!(exit, 4, "{shown}");
         assert!(shown.contains(code), "{shown}");
     }
-    assert_eq!(desk.nonce("latest"), 0);
+    assert_eq!(fixture.nonce("latest"), 0);
 }
 
 #[test]
 fn a_transaction_that_reverts_in_its_block_is_told_so() {
-    let desk = Desk::new();
-    desk.ask("evm_setAutomine", json!([false]));
-    let swapping = desk.swapping(json!({}));
-    desk.until_pending(1);
+    let fixture = Fixture::new();
+    fixture.ask("evm_setAutomine", json!([false]));
+    let swapping = fixture.swapping(json!({}));
+    fixture.until_pending(1);
     // Between the last check and the block the router is broken: PUSH0 PUSH0 REVERT.
-    desk.ask("anvil_setCode", json!([desk.contract("universalRouter"), "0x5f5ffd"]));
-    desk.ask("evm_mine", json!([]));
+    fixture.ask("anvil_setCode", json!([fixture.contract("universalRouter"), "0x5f5ffd"]));
+    fixture.ask("evm_mine", json!([]));
     let answer = ended(swapping);
     expect(&answer, "EXECUTION_TX_REVERTED", "a broken router");
     let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
-    assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x0");
+    assert_eq!(fixture.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x0");
     assert_eq!(answer.0["data"]["amount_out"], "0", "the chain's word, not the simulation's");
-    let block = block_of(&desk, hash);
+    let block = block_of(&fixture, hash);
     let told = format!("transaction {hash} is in block {block} and reverted: the contract gives no reason");
     assert_eq!(answer.0["error"]["message"], told);
 }
 
-fn block_of(desk: &Desk, hash: &str) -> u64 {
-    let receipt = desk.ask("eth_getTransactionReceipt", json!([hash]));
+fn block_of(fixture: &Fixture, hash: &str) -> u64 {
+    let receipt = fixture.ask("eth_getTransactionReceipt", json!([hash]));
     u64::from_str_radix(receipt["blockNumber"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }
 
@@ -288,66 +288,66 @@ fn block_of(desk: &Desk, hash: &str) -> u64 {
 /// slippage.
 #[test]
 fn a_swap_whose_price_moves_before_its_block_is_told_so_in_words() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let pair = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
-    let (pools, _) = desk.call("get_pool_info", &pair, &[]);
-    desk.ask("evm_setAutomine", json!([false]));
-    let swapping = desk.swapping(json!({}));
-    desk.until_pending(1);
+    let (pools, _) = fixture.call("get_pool_info", &pair, &[]);
+    fixture.ask("evm_setAutomine", json!([false]));
+    let swapping = fixture.swapping(json!({}));
+    fixture.until_pending(1);
     for pool in pools["data"]["pools"].as_array().unwrap().iter().filter(|pool| pool["version"] == "V3") {
         // The first word of a pool (`slot0`) has the square root of the price in its low 160 bits, then the price's
         // tick in 24 bits. 200 ticks lower the root is multiplied by 1.0001^-100.
-        let word = desk.ask("eth_getStorageAt", json!([pool["pool"], "0x0", "latest"]));
+        let word = fixture.ask("eth_getStorageAt", json!([pool["pool"], "0x0", "latest"]));
         let (rest, root) = word.as_str().unwrap().trim_start_matches("0x").split_at(24);
         let (rest, tick) = rest.split_at(18);
         let hex = |digits: &str| u128::from_str_radix(digits, 16).unwrap();
         let (root, tick) = (hex(root) * 990_050_328 / 1_000_000_000, hex(tick) - 200);
-        desk.ask("anvil_setStorageAt", json!([pool["pool"], "0x0", format!("0x{rest}{tick:06x}{root:040x}")]));
+        fixture.ask("anvil_setStorageAt", json!([pool["pool"], "0x0", format!("0x{rest}{tick:06x}{root:040x}")]));
     }
-    desk.ask("evm_mine", json!([]));
+    fixture.ask("evm_mine", json!([]));
     let answer = ended(swapping);
     expect(&answer, "EXECUTION_TX_REVERTED", "a price that fell");
     let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
-    assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x0");
+    assert_eq!(fixture.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x0");
     assert_eq!(
         answer.0["error"]["message"],
         format!(
             "transaction {hash} is in block {} and reverted: the price moved: the output would be below the minimum; \
              by the contract: V3TooLittleReceived()",
-            block_of(&desk, hash)
+            block_of(&fixture, hash)
         )
     );
 }
 
 #[test]
 fn a_transaction_that_no_block_takes_is_partial_and_not_sent_twice() {
-    let desk = Desk::new();
-    desk.configure("[safety]\nreceipt_patience_seconds = 1\n");
-    desk.ask("evm_setAutomine", json!([false]));
-    let answer = desk.swap(json!({}), &["--idempotency-key", "slow"]);
+    let fixture = Fixture::new();
+    fixture.configure("[safety]\nreceipt_patience_seconds = 1\n");
+    fixture.ask("evm_setAutomine", json!([false]));
+    let answer = fixture.swap(json!({}), &["--idempotency-key", "slow"]);
     expect(&answer, "EXECUTION_TX_TIMEOUT", "no block");
     let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
     let told = format!("transaction {hash} was signed, but did not settle within the timeout");
     assert_eq!(answer.0["error"]["message"], told);
     assert_eq!(answer.0["error"]["details"]["tx_hash"], answer.0["data"]["tx_hash"]);
-    let again = desk.swap(json!({}), &["--idempotency-key", "slow"]);
+    let again = fixture.swap(json!({}), &["--idempotency-key", "slow"]);
     assert_eq!(again.0["data"]["tx_hash"], answer.0["data"]["tx_hash"], "the same, and no second one");
-    assert_eq!((desk.nonce("pending"), desk.nonce("latest")), (1, 0));
-    desk.ask("evm_mine", json!([]));
+    assert_eq!((fixture.nonce("pending"), fixture.nonce("latest")), (1, 0));
+    fixture.ask("evm_mine", json!([]));
     let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
-    assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x1");
+    assert_eq!(fixture.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x1");
 }
 
 #[test]
 fn a_transaction_that_no_block_takes_is_outbid_within_its_gas() {
-    let desk = Desk::new();
-    desk.configure("[safety]\nreceipt_patience_seconds = 600\n");
-    desk.ask("evm_setAutomine", json!([false]));
-    let swapping = desk.swapping(json!({}));
-    desk.until_pending(1);
+    let fixture = Fixture::new();
+    fixture.configure("[safety]\nreceipt_patience_seconds = 600\n");
+    fixture.ask("evm_setAutomine", json!([false]));
+    let swapping = fixture.swapping(json!({}));
+    fixture.until_pending(1);
     // The stored bytes are the signed ones; read from the database directly, without the code under test.
     let stored = || -> Vec<Vec<u8>> {
-        let ledgers = fs::read_dir(desk.home.path().join("data/ledger")).unwrap();
+        let ledgers = fs::read_dir(fixture.home.path().join("data/ledger")).unwrap();
         let path = ledgers.map(|entry| entry.unwrap().path().join("ledger.db")).next().unwrap();
         let ledger = rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
         let mut rows = ledger.prepare("SELECT hash FROM sender_transaction ORDER BY rowid").unwrap();
@@ -357,44 +357,44 @@ fn a_transaction_that_no_block_takes_is_outbid_within_its_gas() {
     // Stored first and sent then: the chain must know it before there is a block.
     let known = |hash: &[u8]| {
         let hash = format!("0x{}", alloy::hex::encode(hash));
-        !desk.ask("eth_getTransactionByHash", json!([hash])).is_null()
+        !fixture.ask("eth_getTransactionByHash", json!([hash])).is_null()
     };
     while !stored().get(1).is_some_and(|hash| known(hash)) {
         assert!(since.elapsed() < Duration::from_secs(400), "it was not outbid");
         std::thread::sleep(Duration::from_millis(100));
     }
-    desk.ask("evm_mine", json!([]));
+    fixture.ask("evm_mine", json!([]));
     let (answer, exit) = ended(swapping);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
     let hash = answer["data"]["tx_hash"].as_str().unwrap();
     let hashes: Vec<String> = stored().iter().map(|hash| format!("0x{}", alloy::hex::encode(hash))).collect();
     assert_eq!(hash, hashes[1], "the second is the one that happened");
     assert!(answer["decision_hints"].to_string().contains("replaces"), "and it is said: {answer}");
-    let get = |hash: &str| desk.ask("eth_getTransactionByHash", json!([hash]));
+    let get = |hash: &str| fixture.ask("eth_getTransactionByHash", json!([hash]));
     let fee = |of: &Value| u128::from_str_radix(of.as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
     let second = get(hash);
-    assert_eq!((desk.nonce("latest"), &second["nonce"]), (1, &json!("0x0")), "one nonce, one transaction");
+    assert_eq!((fixture.nonce("latest"), &second["nonce"]), (1, &json!("0x0")), "one nonce, one transaction");
     // Never above the displayed and counted maximum: gas limit times fee is within the permit's worst gas.
-    let (out, _, code) = run(bardo(desk.home.path()).args(["log", "--json"]));
+    let (out, _, code) = run(bardo(fixture.home.path()).args(["log", "--json"]));
     assert_eq!(code, 0);
     assert!(out.contains("tx:outbid") && out.contains(hash), "the trail has it: {out}");
     assert!(fee(&second["maxFeePerGas"]) > 0);
-    assert_eq!(run(bardo(desk.home.path()).args(["log", "verify"])).2, 0);
+    assert_eq!(run(bardo(fixture.home.path()).args(["log", "verify"])).2, 0);
 }
 
 #[test]
 fn an_order_that_nobody_fills_in_time_has_expired() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     // The allowance comes first, so that the order is only a signature.
     let allow = json!({"token": "USDC", "amount": "100", "chain": "ethereum"});
-    let allowed = desk.call("token_approve", &allow, &["--approve", "always"]);
+    let allowed = fixture.call("token_approve", &allow, &["--approve", "always"]);
     assert_eq!(allowed.1, 0, "{}", allowed.0);
     // Without blocks nobody can fill it.
-    desk.ask("evm_setAutomine", json!([false]));
+    fixture.ask("evm_setAutomine", json!([false]));
     let order = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
                        "decay_end_time": 16});
-    let url = desk.devnet.url(0).to_owned();
-    let ledgers = fs::read_dir(desk.home.path().join("data/ledger")).unwrap();
+    let url = fixture.devnet.url(0).to_owned();
+    let ledgers = fs::read_dir(fixture.home.path().join("data/ledger")).unwrap();
     let ledger = ledgers.map(|entry| entry.unwrap().path().join("ledger.db")).next().unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let until = Arc::clone(&over);
@@ -414,7 +414,7 @@ fn an_order_that_nobody_fills_in_time_has_expired() {
             std::thread::sleep(Duration::from_millis(500));
         }
     });
-    let answer = desk.call("uniswap_submit_uniswapx_order", &order, &["--wait", "--approve", "always"]);
+    let answer = fixture.call("uniswap_submit_uniswapx_order", &order, &["--wait", "--approve", "always"]);
     over.store(true, Ordering::SeqCst);
     mining.join().unwrap();
     expect(&answer, "UNISWAPX_ORDER_EXPIRED", "no block in time");
@@ -425,17 +425,17 @@ fn an_order_that_nobody_fills_in_time_has_expired() {
 
 #[test]
 fn a_bridge_to_a_chain_that_does_not_answer_is_not_begun() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     // A port that was free a moment ago: nobody listens.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let base = format!("base=http://127.0.0.1:{port}");
     let bridge = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100",
                         "source_chain": "ethereum", "destination_chain": "base"});
-    let answer = desk.call("uniswap_submit_cross_chain_intent", &bridge, &["--rpc", &base]);
+    let answer = fixture.call("uniswap_submit_cross_chain_intent", &bridge, &["--rpc", &base]);
     expect(&answer, "CROSS_CHAIN_DESTINATION_DEGRADED", "nobody answers");
     // The message names the end and the address, and that nothing was sent.
     let message = answer.0["error"]["message"].as_str().unwrap();
     let start = format!("the destination base is unhealthy: no endpoint of base responds: http://127.0.0.1:{port}: ");
     assert!(message.starts_with(&start) && message.ends_with("; nothing was sent"), "{message}");
-    assert_eq!(desk.nonce("pending"), 0);
+    assert_eq!(fixture.nonce("pending"), 0);
 }

@@ -4,8 +4,8 @@
 use bardo::safety::SigningPayload;
 use bardo::safety::pipeline::{Capability, Order};
 
-fn by_its_constructor(framed: SigningPayload) -> Option<Capability<Order>> {
-    Capability::<Order>::of_order(framed)
+fn by_its_constructor(payload: SigningPayload) -> Option<Capability<Order>> {
+    Capability::<Order>::of_order(payload)
 }
 
 fn main() {}

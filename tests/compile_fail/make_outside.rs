@@ -4,8 +4,8 @@
 use bardo::safety::pipeline::{Capability, Transaction};
 use bardo::safety::{FeeBound, SigningPayload};
 
-fn by_its_constructor(framed: SigningPayload, fees: FeeBound) -> Option<Capability> {
-    Capability::<Transaction>::new(framed, 0, 0, fees)
+fn by_its_constructor(payload: SigningPayload, fees: FeeBound) -> Option<Capability> {
+    Capability::<Transaction>::new(payload, 0, 0, fees)
 }
 
 fn main() {}

@@ -3,8 +3,8 @@
 
 use bardo::safety::{Account, SigningPayload};
 
-fn sign(account: &dyn Account, framed: SigningPayload) {
-    let _signed = account.sign(framed);
+fn sign(account: &dyn Account, payload: SigningPayload) {
+    let _signed = account.sign(payload);
 }
 
 fn main() {}

@@ -43,8 +43,8 @@ fn of_weth(pool: &GenesisPool) -> bool {
 
 /// Sells WETH into every pool on ethereum of WETH and one of these tokens until the square root of its price there has
 /// fallen to this many thousandths.
-pub async fn bend_the_pools(house: &GolemHarness, thousandths: u64, others: &[SandboxToken]) {
-    let chain = &house.sandbox().chains()[0];
+pub async fn bend_the_pools(harness: &GolemHarness, thousandths: u64, others: &[SandboxToken]) {
+    let chain = &harness.sandbox().chains()[0];
     let deployment = Arc::clone(&chain.deployment);
     let (part, whole) = (U256::from(thousandths), U256::from(1_000));
     let others = others.to_vec();
@@ -98,8 +98,8 @@ pub async fn bend_the_pools(house: &GolemHarness, thousandths: u64, others: &[Sa
 }
 
 /// Lowers all prices except those of dollar tokens on both chains, in feeds and pools, by this many millionths.
-pub async fn fall(house: &GolemHarness, parts_per_million: i32) {
-    for chain in house.sandbox().chains() {
+pub async fn fall(harness: &GolemHarness, parts_per_million: i32) {
+    for chain in harness.sandbox().chains() {
         let background_actors = chain.background_actors.clone();
         let fall = move |chain: &mut bardo::chain::devnet::Chain| {
             let from_block = chain.next_context().number;
@@ -126,8 +126,8 @@ pub async fn fall(house: &GolemHarness, parts_per_million: i32) {
 }
 
 /// State of these pools: the square root of the price of WETH, whichever token is first.
-async fn standing(house: &GolemHarness) -> Vec<U256> {
-    let chain = &house.sandbox().chains()[0];
+async fn standing(harness: &GolemHarness) -> Vec<U256> {
+    let chain = &harness.sandbox().chains()[0];
     let deployment = Arc::clone(&chain.deployment);
     let read = move |chain: &mut bardo::chain::devnet::Chain| {
         let of = |pool: &GenesisPool| {
@@ -141,16 +141,16 @@ async fn standing(house: &GolemHarness) -> Vec<U256> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bent_pools_cannot_kill_and_feeds_can() {
-    let house = GolemHarness::new().await;
-    let mut gauge = VitalsMeter::new(Arc::clone(&house.world), terms()).unwrap();
+    let harness = GolemHarness::new().await;
+    let mut gauge = VitalsMeter::new(Arc::clone(&harness.world), terms()).unwrap();
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT.dwelling(DWELL));
     let mut now = 1_000_000;
     assert_eq!(lives_through(&mut gauge, &mut machine, &mut now).await, Phase::Thriving);
     let high = gauge.high_water().unwrap();
 
-    let before = standing(&house).await;
-    bend_the_pools(&house, 600, &[SandboxToken::Usdc]).await;
-    let after = standing(&house).await;
+    let before = standing(&harness).await;
+    bend_the_pools(&harness, 600, &[SandboxToken::Usdc]).await;
+    let after = standing(&harness).await;
     assert!(before.len() >= 3, "{before:?}");
     for (before, after) in before.iter().zip(&after) {
         // Seven tenths of the root is about half of the price.
@@ -159,7 +159,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
     assert_eq!(lives_through(&mut gauge, &mut machine, &mut now).await, Phase::Thriving, "the feed says otherwise");
 
     // Without the feed only the bent pools remain, whose means have long moved. They cause no death either.
-    let chain = &house.sandbox().chains()[0];
+    let chain = &harness.sandbox().chains()[0];
     chain.background_actors.set_fault(PricedAsset::Eth, FeedFault::Broken);
     for _ in 0..45 {
         chain.devnet.run(|chain| chain.increase_time(60)).await.unwrap();
@@ -172,7 +172,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
 
     // The feed itself does, over the whole minimum phase time.
     chain.background_actors.set_fault(PricedAsset::Eth, FeedFault::None);
-    fall(&house, -400_000).await;
+    fall(&harness, -400_000).await;
     let (reading, _) = gauge.read(now).await;
     assert!(reading.feed_grade && reading.drawdown_bps >= Some(1_500), "{reading:?}");
     assert_eq!(lives_through(&mut gauge, &mut machine, &mut now).await, Phase::Terminal);
@@ -180,12 +180,12 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_does_not_tell_its_balance_is_no_loss() {
-    let house = GolemHarness::new().await;
-    let mut gauge = VitalsMeter::new(Arc::clone(&house.world), terms()).unwrap();
+    let harness = GolemHarness::new().await;
+    let mut gauge = VitalsMeter::new(Arc::clone(&harness.world), terms()).unwrap();
     let (_, worth) = gauge.read(1_000_000).await;
     assert!(worth.equity.is_some(), "{worth:?}");
-    let chain = &house.sandbox().chains()[0];
-    let usdc = house.address(SandboxToken::Usdc);
+    let chain = &harness.sandbox().chains()[0];
+    let usdc = harness.address(SandboxToken::Usdc);
     // PUSH0 PUSH0 REVERT: it has code and does not answer.
     chain.devnet.run(move |chain| chain.set_code(usdc, vec![0x5f, 0x5f, 0xfd].into())).await.unwrap().unwrap();
     let (reading, worth) = gauge.read(1_005_000).await;
@@ -198,19 +198,19 @@ async fn a_token_that_does_not_tell_its_balance_is_no_loss() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn revoked_hands_sign_nothing_more() {
-    let mut house = GolemHarness::new().await;
-    let (account, revocation) = RevocableAccount::new(Arc::clone(&house.acting.account));
-    house.acting.account = Arc::new(account);
-    let golem = house.golem("ada", "golem-instance");
+    let mut harness = GolemHarness::new().await;
+    let (account, revocation) = RevocableAccount::new(Arc::clone(&harness.acting.account));
+    harness.acting.account = Arc::new(account);
+    let golem = harness.golem("ada", "golem-instance");
     let first = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
     let done = golem.call("commit_action", permit(&first)).await;
     assert_eq!(done.status, CallStatus::Success, "{done:#?}");
-    let sent = house.sent().await;
+    let sent = harness.sent().await;
     let second = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
     assert!(!revocation.is_revoked());
     assert!(revocation.revoke(RevocationCause::Death));
     let refused = golem.call("commit_action", permit(&second)).await;
     assert_ne!(refused.status, CallStatus::Success, "{refused:#?}");
     assert!(refused.error.unwrap().message().contains("revoked"));
-    assert_eq!(house.sent().await, sent);
+    assert_eq!(harness.sent().await, sent);
 }

@@ -40,8 +40,8 @@ fn sale(from: &str, to: &str, amount: &str) -> Value {
 }
 
 /// Lets slightly more than half a minute pass: pools and feeds keep their state.
-async fn time_passes(house: &GolemHarness) {
-    for chain in house.sandbox().chains() {
+async fn time_passes(harness: &GolemHarness) {
+    for chain in harness.sandbox().chains() {
         chain.devnet.run(|chain| chain.increase_time(40)).await.unwrap();
         chain.devnet.mine().await.unwrap();
     }
@@ -59,14 +59,14 @@ async fn is_refused(golem: &AgentSession, why: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_fall_exits_pass_and_entries_do_not() {
-    let house = GolemHarness::with_policy(DEMO).await;
-    let golem = house.golem("ada", "trade-executor");
+    let harness = GolemHarness::with_policy(DEMO).await;
+    let golem = harness.golem("ada", "trade-executor");
     // Three and a half percent at once: the 30-minute mean is still near the old price. Further down the devnet's pools
     // are so thin that their means soon stop counting.
-    fall(&house, -35_000).await;
-    time_passes(&house).await;
+    fall(&harness, -35_000).await;
+    time_passes(&harness).await;
     for phase in [Phase::Thriving, Phase::Cautious] {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         // By the mean, the bought token is worth more than its price: the quote is better than the mean, not a loss.
         let entries = [("USDC", "WETH", "50", "quote_above_witnesses"), ("WETH", "UNI", "0.02", "max_loss_bps")];
         for (from, to, amount, rule) in entries {
@@ -75,11 +75,11 @@ async fn after_a_fall_exits_pass_and_entries_do_not() {
         }
     }
     for phase in [Phase::Thriving, Phase::Defensive, Phase::Survival] {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         let passes = tried(&golem, sale("WETH", "USDC", "0.2")).await;
         assert_eq!(passes.status, CallStatus::Simulated, "{phase}: {passes:#?}");
     }
-    house.phase.send_replace(Phase::Defensive);
+    harness.phase.send_replace(Phase::Defensive);
     let previewed = golem.call("preview_action", sale("WETH", "USDC", "0.2")).await;
     let done = golem.call("commit_action", permit(&previewed)).await;
     assert_eq!(done.status, CallStatus::Success, "{done:#?}");
@@ -87,9 +87,9 @@ async fn after_a_fall_exits_pass_and_entries_do_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bent_pools_make_no_sale_cheap() {
-    let house = GolemHarness::with_policy(DEMO).await;
-    let golem = house.golem("ada", "trade-executor");
-    house.phase.send_replace(Phase::Defensive);
+    let harness = GolemHarness::with_policy(DEMO).await;
+    let golem = harness.golem("ada", "trade-executor");
+    harness.phase.send_replace(Phase::Defensive);
     // Every pool where WETH can be sold is eight percent lower (0.96² = 0.92), and stays there.
     let others = [
         SandboxToken::Usdc,
@@ -99,28 +99,30 @@ async fn bent_pools_make_no_sale_cheap() {
         SandboxToken::Uni,
         SandboxToken::Link,
     ];
-    bend_the_pools(&house, 960, &others).await;
-    time_passes(&house).await;
+    bend_the_pools(&harness, 960, &others).await;
+    time_passes(&harness).await;
     is_refused(&golem, "the feed says more").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_feed_makes_no_sale_cheap() {
-    let house = GolemHarness::with_policy(DEMO).await;
-    let golem = house.golem("ada", "trade-executor");
-    house.phase.send_replace(Phase::Defensive);
+    let harness = GolemHarness::with_policy(DEMO).await;
+    let golem = harness.golem("ada", "trade-executor");
+    harness.phase.send_replace(Phase::Defensive);
     let feed = |cents: i128| {
-        house.sandbox().chains()[0].background_actors.set_fault(PricedAsset::Eth, FeedFault::Forced(cents * 1_000_000));
+        harness.sandbox().chains()[0]
+            .background_actors
+            .set_fault(PricedAsset::Eth, FeedFault::Forced(cents * 1_000_000));
     };
     // About 3,400 less eight percent, while every pool shows 3,400; and the same above it.
     for cents in [312_800, 367_200] {
         feed(cents);
-        time_passes(&house).await;
+        time_passes(&harness).await;
         is_refused(&golem, "feed and pools differ").await;
     }
     // And with it every pool of the pair: other pools still show the value of WETH.
     feed(312_800);
-    bend_the_pools(&house, 960, &[SandboxToken::Usdc]).await;
-    time_passes(&house).await;
+    bend_the_pools(&harness, 960, &[SandboxToken::Usdc]).await;
+    time_passes(&harness).await;
     is_refused(&golem, "the pools that are not traded in say more").await;
 }

@@ -32,14 +32,14 @@ const TRADED: [(SandboxToken, &str, f64, i32); 2] =
 /// Value of the wallet's holding of each token, in dollars.
 const POSITION: f64 = 300_000.0;
 
-async fn ask<C: SolCall>(house: &GolemHarness, to: Address, call: C) -> C::Return {
+async fn ask<C: SolCall>(harness: &GolemHarness, to: Address, call: C) -> C::Return {
     let request = TransactionRequest::default().with_to(to).with_input(call.abi_encode());
-    let answer = house.world.chains()[0].client.provider().call(request).await.unwrap();
+    let answer = harness.world.chains()[0].client.provider().call(request).await.unwrap();
     C::abi_decode_returns(&answer).unwrap()
 }
 
-fn contract(house: &GolemHarness, contract: KnownContract) -> Address {
-    house.world.chains()[0].network().book.contract(contract).unwrap()
+fn contract(harness: &GolemHarness, contract: KnownContract) -> Address {
+    harness.world.chains()[0].network().book.contract(contract).unwrap()
 }
 
 fn float(number: U256) -> f64 {
@@ -52,15 +52,15 @@ fn raw(whole: f64, decimals: i32) -> U256 {
 }
 
 /// Output of one hop for `amount`, from the protocol's own contract, and the pool's price before it, less the fee.
-async fn hop(house: &GolemHarness, hop: &Value, tokens: [Address; 2], amount: U256) -> (U256, f64) {
+async fn hop(harness: &GolemHarness, hop: &Value, tokens: [Address; 2], amount: U256) -> (U256, f64) {
     let pool: Address = hop["pool"].as_str().unwrap().parse().unwrap();
     let fee = hop["fee_tier"].as_u64().unwrap();
     let kept = 1.0 - fee as f64 / 1e6;
     let forward = tokens[0] < tokens[1];
     if hop["version"] == "V2" {
         let call = UniswapV2Router02::getAmountsOutCall { amountIn: amount, path: tokens.to_vec() };
-        let out = *ask(house, contract(house, KnownContract::V2Router), call).await.last().unwrap();
-        let held = ask(house, pool, UniswapV2Pair::getReservesCall {}).await;
+        let out = *ask(harness, contract(harness, KnownContract::V2Router), call).await.last().unwrap();
+        let held = ask(harness, pool, UniswapV2Pair::getReservesCall {}).await;
         let price = float(U256::from(held.reserve1)) / float(U256::from(held.reserve0));
         return (out, kept * if forward { price } else { 1.0 / price });
     }
@@ -72,21 +72,21 @@ async fn hop(house: &GolemHarness, hop: &Value, tokens: [Address; 2], amount: U2
         sqrtPriceLimitX96: Default::default(),
     };
     let quoted =
-        ask(house, contract(house, KnownContract::QuoterV2), QuoterV2::quoteExactInputSingleCall { params }).await;
-    let root = float(U256::from(ask(house, pool, UniswapV3Pool::slot0Call {}).await.sqrtPriceX96)) / 2_f64.powi(96);
+        ask(harness, contract(harness, KnownContract::QuoterV2), QuoterV2::quoteExactInputSingleCall { params }).await;
+    let root = float(U256::from(ask(harness, pool, UniswapV3Pool::slot0Call {}).await.sqrtPriceX96)) / 2_f64.powi(96);
     let price = root * root;
     (quoted.amountOut, kept * if forward { price } else { 1.0 / price })
 }
 
 /// Price impact of a swap: the share of its value that is lost at the previous prices, without fees. The route and its
 /// split come from the quote; outputs and prices of the pools come from the chain.
-async fn impact(house: &GolemHarness, golem: &AgentSession, from: &str, to: &str, amount: &str) -> f64 {
+async fn impact(harness: &GolemHarness, golem: &AgentSession, from: &str, to: &str, amount: &str) -> f64 {
     let params =
         json!({"token_in": from, "token_out": to, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false});
     let quote = golem.call("query_state", json!({"query": "quote", "params": params})).await;
     let data = quote.data.unwrap_or_else(|| panic!("{:#?}", quote.error));
     let address = |symbol: &Value| {
-        let all = &house.sandbox().chains()[0].deployment;
+        let all = &harness.sandbox().chains()[0].deployment;
         let (_, address) = all.tokens.iter().find(|(token, _)| *symbol == token.plan().key).unwrap();
         *address
     };
@@ -95,7 +95,8 @@ async fn impact(house: &GolemHarness, golem: &AgentSession, from: &str, to: &str
         let mut amount: U256 = leg["amount_in_raw"].as_str().unwrap().parse().unwrap();
         let mut expected = float(amount);
         for one in data["route"].as_array().unwrap().iter().filter(|one| one["leg"] == at + 1) {
-            let (given, price) = hop(house, one, [address(&one["token_in"]), address(&one["token_out"])], amount).await;
+            let (given, price) =
+                hop(harness, one, [address(&one["token_in"]), address(&one["token_out"])], amount).await;
             (amount, expected) = (given, expected * price);
         }
         worth += expected;
@@ -105,22 +106,22 @@ async fn impact(house: &GolemHarness, golem: &AgentSession, from: &str, to: &str
 }
 
 /// Adds liquidity of this many dollars between each traded token and USDC, in V2 pairs, with another account's money.
-async fn deepen(house: &GolemHarness, dollars: f64) {
+async fn deepen(harness: &GolemHarness, dollars: f64) {
     for (token, _, price, decimals) in TRADED {
-        let (one, usdc) = (house.address(token), house.address(SandboxToken::Usdc));
-        let factory = contract(house, KnownContract::V2Factory);
+        let (one, usdc) = (harness.address(token), harness.address(SandboxToken::Usdc));
+        let factory = contract(harness, KnownContract::V2Factory);
         let pair = UniswapV2Factory::getPairCall { tokenA: one, tokenB: usdc };
-        if ask(house, factory, pair.clone()).await.is_zero() {
+        if ask(harness, factory, pair.clone()).await.is_zero() {
             let made = UniswapV2Factory::createPairCall { tokenA: one, tokenB: usdc };
-            house.outside(TxKind::Call(factory), made.abi_encode().into()).await;
+            harness.outside(TxKind::Call(factory), made.abi_encode().into()).await;
         }
-        let pair = ask(house, factory, pair).await;
+        let pair = ask(harness, factory, pair).await;
         for (token, amount) in [(one, raw(dollars / 2.0 / price, decimals)), (usdc, raw(dollars / 2.0, 6))] {
             let call = OpenMint::mintCall { to: pair, value: amount };
-            house.outside(TxKind::Call(token), call.abi_encode().into()).await;
+            harness.outside(TxKind::Call(token), call.abi_encode().into()).await;
         }
         let call = UniswapV2Pair::mintCall { to: Address::repeat_byte(0x99) };
-        house.outside(TxKind::Call(pair), call.abi_encode().into()).await;
+        harness.outside(TxKind::Call(pair), call.abi_encode().into()).await;
     }
 }
 
@@ -183,11 +184,11 @@ async fn found(golem: &AgentSession, action: Value) -> Option<Vec<String>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_drawn_the_figures_of_its_phase_decide() {
     let one = format!("max_single_trade_usd = \"{ONE:.0}\"");
-    let house = GolemHarness::with_policy(&WIDE.replace("max_single_trade_usd = \"1000000\"", &one)).await;
-    let golem = house.golem("ada", "trade-executor");
-    house.give(SandboxToken::Usdc, U256::from(2_000_000_000_000_u64)).await;
+    let harness = GolemHarness::with_policy(&WIDE.replace("max_single_trade_usd = \"1000000\"", &one)).await;
+    let golem = harness.golem("ada", "trade-executor");
+    harness.give(SandboxToken::Usdc, U256::from(2_000_000_000_000_u64)).await;
     for (token, _, price, decimals) in TRADED {
-        house.give(token, raw(POSITION / price, decimals)).await;
+        harness.give(token, raw(POSITION / price, decimals)).await;
     }
     let mut runner = TestRunner::deterministic();
     let log = |from: f64, to: f64| (from.ln()..to.ln()).prop_map(f64::exp);
@@ -201,12 +202,13 @@ async fn whatever_is_drawn_the_figures_of_its_phase_decide() {
     let (mut passed, mut left_out) = ([0_u32; 5], 0);
     for round in 0..4 {
         if round > 0 {
-            deepen(&house, log(100_000.0, 3_000_000.0).new_tree(&mut runner).unwrap().current()).await;
+            deepen(&harness, log(100_000.0, 3_000_000.0).new_tree(&mut runner).unwrap().current()).await;
         }
         for draw in 0..40 {
             let (at, buys, which, dollars, share, slippage) = drawn.new_tree(&mut runner).unwrap().current();
             let (token, symbol, price, decimals) = TRADED[which];
-            let held = ask(&house, house.address(token), Erc20::balanceOfCall { owner: house.world.account.unwrap() });
+            let held =
+                ask(&harness, harness.address(token), Erc20::balanceOfCall { owner: harness.world.account.unwrap() });
             let held = held.await;
             let (from, to, amount, dollars) = if buys {
                 ("USDC", symbol, format!("{dollars:.2}"), dollars)
@@ -216,13 +218,13 @@ async fn whatever_is_drawn_the_figures_of_its_phase_decide() {
                 let amount = format!("{}.{:0>18}", sold / unit, (sold % unit).to_string());
                 (symbol, "USDC", amount, float(sold) / 10_f64.powi(decimals) * price)
             };
-            let impact = impact(&house, &golem, from, to, &amount).await;
+            let impact = impact(&harness, &golem, from, to, &amount).await;
             let asked = Asked { phase: PHASES[at], buys, dollars, share, slippage, impact };
             if asked.is_unclear() {
                 left_out += 1;
                 continue;
             }
-            house.phase.send_replace(asked.phase);
+            harness.phase.send_replace(asked.phase);
             let action = trade(from, to, &amount, slippage);
             let Some(came) = found(&golem, action.clone()).await else {
                 left_out += 1;
@@ -241,7 +243,7 @@ async fn whatever_is_drawn_the_figures_of_its_phase_decide() {
             while outside / inside > 1.001 {
                 let middle = (inside * outside).sqrt();
                 let amount = format!("{middle:.2}");
-                match impact(&house, &golem, "USDC", symbol, &amount).await < 0.01 {
+                match impact(&harness, &golem, "USDC", symbol, &amount).await < 0.01 {
                     true => inside = middle,
                     false => outside = middle,
                 }
@@ -249,13 +251,13 @@ async fn whatever_is_drawn_the_figures_of_its_phase_decide() {
             for (dollars, phase) in [(inside, Phase::Cautious), (outside, Phase::Cautious), (outside, Phase::Thriving)]
             {
                 let amount = format!("{dollars:.2}");
-                let impact = impact(&house, &golem, "USDC", symbol, &amount).await;
+                let impact = impact(&harness, &golem, "USDC", symbol, &amount).await;
                 let asked = Asked { phase, buys: true, dollars, share: 0, slippage: 30, impact };
                 if asked.is_unclear() {
                     left_out += 1;
                     continue;
                 }
-                house.phase.send_replace(phase);
+                harness.phase.send_replace(phase);
                 let Some(came) = found(&golem, trade("USDC", symbol, &amount, 30)).await else {
                     left_out += 1;
                     continue;

@@ -61,8 +61,8 @@ pub fn rules(response: &ToolResponse) -> Vec<String> {
 
 /// Harness with a small UNI position to close, and an allowance to revoke.
 async fn furnished(policy: &str) -> (GolemHarness, AgentSession) {
-    let house = GolemHarness::with_policy(policy).await;
-    let golem = house.golem("ada", "trade-executor");
+    let harness = GolemHarness::with_policy(policy).await;
+    let golem = harness.golem("ada", "trade-executor");
     for action in [
         trade("USDC", "UNI", "30", 30),
         json!({"kind": "approve", "params": {"token": "DAI", "spender": PERMIT2, "amount": "5", "chain": "ethereum"}}),
@@ -71,7 +71,7 @@ async fn furnished(policy: &str) -> (GolemHarness, AgentSession) {
         let done = golem.call("commit_action", permit(&previewed)).await;
         assert_eq!(done.status, CallStatus::Success, "{done:#?}");
     }
-    (house, golem)
+    (harness, golem)
 }
 
 /// One action of each class, in the order of the matrix.
@@ -87,10 +87,10 @@ fn classes() -> [(&'static str, Value); 7] {
     ]
 }
 
-async fn holds(golem: &AgentSession, house: &GolemHarness, expected: &[(&str, [bool; 5])]) {
+async fn holds(golem: &AgentSession, harness: &GolemHarness, expected: &[(&str, [bool; 5])]) {
     let actions = classes();
     for (at, phase) in PHASES.into_iter().enumerate() {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         for (class, action) in &actions {
             let response = match *class {
                 "read-only" => golem.call("query_state", action.clone()).await,
@@ -109,7 +109,7 @@ async fn holds(golem: &AgentSession, house: &GolemHarness, expected: &[(&str, [b
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_matrix_holds_for_every_phase_and_class() {
-    let (house, golem) = furnished(&format!("{WIDE}{MATRIX_ALONE}")).await;
+    let (harness, golem) = furnished(&format!("{WIDE}{MATRIX_ALONE}")).await;
     const Y: bool = true;
     const N: bool = false;
     let expected = [
@@ -121,12 +121,12 @@ async fn the_matrix_holds_for_every_phase_and_class() {
         ("read-only", [Y, Y, Y, Y, Y]),
         ("revoke", [Y, Y, Y, Y, Y]),
     ];
-    holds(&golem, &house, &expected).await;
+    holds(&golem, &harness, &expected).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_guidelines_the_stricter_of_both_holds() {
-    let (house, golem) = furnished("preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n").await;
+    let (harness, golem) = furnished("preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n").await;
     const Y: bool = true;
     const N: bool = false;
     let expected = [
@@ -139,13 +139,13 @@ async fn with_the_guidelines_the_stricter_of_both_holds() {
         ("read-only", [Y, Y, Y, Y, Y]),
         ("revoke", [Y, Y, Y, Y, Y]),
     ];
-    holds(&golem, &house, &expected).await;
+    holds(&golem, &harness, &expected).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cautious_halves_the_size_of_what_is_no_exit() {
-    let house = GolemHarness::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n").await;
-    let golem = house.golem("ada", "trade-executor");
+    let harness = GolemHarness::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n").await;
+    let golem = harness.golem("ada", "trade-executor");
     // The demo preset permits 2,500 dollars per trade.
     for (phase, action, passes) in [
         (Phase::Thriving, trade("USDC", "WETH", "1265", 30), true),
@@ -156,7 +156,7 @@ async fn cautious_halves_the_size_of_what_is_no_exit() {
         (Phase::Cautious, trade("WETH", "USDC", "0.5", 30), true),
         (Phase::Cautious, trade("WETH", "USDC", "0.8", 30), true),
     ] {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         let came = rules(&tried(&golem, action.clone()).await);
         assert_eq!(came.is_empty(), passes, "{phase} {action}: {came:?}");
         assert!(passes || came.iter().any(|rule| rule == "max_single_trade_usd"), "{came:?}");
@@ -165,31 +165,31 @@ async fn cautious_halves_the_size_of_what_is_no_exit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cautious_takes_30_bps_of_slippage() {
-    let house = GolemHarness::with_policy(WIDE).await;
-    let golem = house.golem("ada", "trade-executor");
+    let harness = GolemHarness::with_policy(WIDE).await;
+    let golem = harness.golem("ada", "trade-executor");
     for (phase, slippage, passes) in
         [(Phase::Cautious, 30, true), (Phase::Cautious, 31, false), (Phase::Thriving, 31, true)]
     {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         let came = rules(&tried(&golem, trade("USDC", "WETH", "50", slippage)).await);
         assert_eq!(came, if passes { vec![] } else { vec!["max_slippage_bps".to_owned()] }, "{phase} {slippage}");
     }
 }
 
 /// Balance of the wallet in raw units.
-async fn held(house: &GolemHarness, token: SandboxToken) -> u128 {
-    let call = Erc20::balanceOfCall { owner: house.world.account.unwrap() };
-    let request = TransactionRequest::default().with_to(house.address(token)).with_input(call.abi_encode());
-    let answer = house.world.chains()[0].client.provider().call(request).await.unwrap();
+async fn held(harness: &GolemHarness, token: SandboxToken) -> u128 {
+    let call = Erc20::balanceOfCall { owner: harness.world.account.unwrap() };
+    let request = TransactionRequest::default().with_to(harness.address(token)).with_input(call.abi_encode());
+    let answer = harness.world.chains()[0].client.provider().call(request).await.unwrap();
     Erc20::balanceOfCall::abi_decode_returns(&answer).unwrap().to()
 }
 
 /// A position is closed in four sales of a quarter, of which the last closes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn four_quarters_close_a_position_in_a_phase_of_exits() {
-    let (house, golem) = furnished(WIDE).await;
-    house.phase.send_replace(Phase::Defensive);
-    let whole = held(&house, SandboxToken::Uni).await;
+    let (harness, golem) = furnished(WIDE).await;
+    harness.phase.send_replace(Phase::Defensive);
+    let whole = held(&harness, SandboxToken::Uni).await;
     let quarter = whole / 4;
     let uni = |raw: u128| format!("{}.{:018}", raw / 10_u128.pow(18), raw % 10_u128.pow(18));
     let wanted = ["phases.defensive.max_position_share_bps"];
@@ -202,16 +202,16 @@ async fn four_quarters_close_a_position_in_a_phase_of_exits() {
         let done = golem.call("commit_action", permit(&previewed)).await;
         assert_eq!(done.status, CallStatus::Success, "{sold}: {done:#?}");
     }
-    assert_eq!(held(&house, SandboxToken::Uni).await, whole - 3 * quarter);
+    assert_eq!(held(&harness, SandboxToken::Uni).await, whole - 3 * quarter);
     let previewed = golem.call("preview_action", trade("UNI", "USDC", "max", 30)).await;
     let done = golem.call("commit_action", permit(&previewed)).await;
     assert_eq!(done.status, CallStatus::Success, "{done:#?}");
-    assert_eq!(held(&house, SandboxToken::Uni).await, 0);
+    assert_eq!(held(&harness, SandboxToken::Uni).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exits_sell_a_quarter_at_a_time_and_dying_takes_200_bps() {
-    let (house, golem) = furnished(WIDE).await;
+    let (harness, golem) = furnished(WIDE).await;
     // The wallet holds 4.5 WETH: a quarter is 1.125.
     for (phase, amount, passes) in [
         (Phase::Cautious, "1.2", true),
@@ -220,21 +220,21 @@ async fn exits_sell_a_quarter_at_a_time_and_dying_takes_200_bps() {
         (Phase::Survival, "1.125", true),
         (Phase::Survival, "1.125000000000000001", false),
     ] {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         let came = rules(&tried(&golem, trade("WETH", "USDC", amount, 30)).await);
         let wanted = format!("phases.{}.max_position_share_bps", phase.as_str().to_lowercase());
         assert_eq!(came, if passes { vec![] } else { vec![wanted] }, "{phase} {amount}");
     }
     // Actions other than exits are refused with that reason.
     for phase in [Phase::Defensive, Phase::Survival, Phase::Terminal] {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         let came = rules(&tried(&golem, trade("WETH", "UNI", "0.02", 30)).await);
         assert!(came.contains(&format!("phases.{}.exit_only", phase.as_str().to_lowercase())), "{phase}: {came:?}");
     }
     for (phase, slippage, passes) in
         [(Phase::Terminal, 200, true), (Phase::Terminal, 201, false), (Phase::Thriving, 201, true)]
     {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         let came = rules(&tried(&golem, trade("UNI", "USDC", "max", slippage)).await);
         assert_eq!(came, if passes { vec![] } else { vec!["max_slippage_bps".to_owned()] }, "{phase} {slippage}");
     }
@@ -245,8 +245,8 @@ async fn exits_sell_a_quarter_at_a_time_and_dying_takes_200_bps() {
 async fn random_trades_pass_exactly_where_the_figures_let_them() {
     let demo = "preset = \"demo\"\nmax_tool_calls_per_minute = 100000\nmax_slippage_bps = 250\nmax_loss_bps = 400\n\
         max_daily_spend_usd = \"9000\"\n[spending_limits]\nper_day = \"9000\"\n";
-    let house = GolemHarness::with_policy(demo).await;
-    let golem = house.golem("ada", "trade-executor");
+    let harness = GolemHarness::with_policy(demo).await;
+    let golem = harness.golem("ada", "trade-executor");
     let mut runner = TestRunner::deterministic();
     // Half of them with little slippage, so that some pass in every phase, and some with more than the policy permits.
     let slippage = proptest::prop_oneof![3 => 1_u32..=30, 2 => 31_u32..=250, 1 => 251_u32..300];
@@ -255,7 +255,7 @@ async fn random_trades_pass_exactly_where_the_figures_let_them() {
     for number in 0..100 {
         let (at, buys, size, slippage) = drawn.new_tree(&mut runner).unwrap().current();
         let phase = PHASES[at];
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         // A purchase of this many dollars, or a sale of this many ten-thousandths of the 4.5 WETH, at about 3,400
         // dollars.
         let (action, dollars) = match buys {

@@ -19,8 +19,8 @@ const LOW_LANE: &str = "preset = \"demo\"\n[spending_limits]\nhot_lane = \"500\"
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_agrees_with_its_own_price_and_the_operator_is_asked_all_the_same() {
-    let house = GolemHarness::with_policy(LOW_LANE).await;
-    let golem = house.golem("ada", "trade-executor");
+    let harness = GolemHarness::with_policy(LOW_LANE).await;
+    let golem = harness.golem("ada", "trade-executor");
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.2")).await;
     assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
     let data = previewed.data.as_ref().unwrap();
@@ -28,16 +28,16 @@ async fn it_agrees_with_its_own_price_and_the_operator_is_asked_all_the_same() {
     assert!(data["reasons"].to_string().contains("above the hot lane"), "{}", data["reasons"]);
     let offered = golem.call("commit_action", bardo_testkit::golem_harness::permit(&previewed)).await;
     assert_eq!(offered.error.unwrap().code(), ErrorCode::ApprovalRequired);
-    assert_eq!(house.acting.approve, ApprovalMode::Never);
+    assert_eq!(harness.acting.approve, ApprovalMode::Never);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_reads_the_policy_by_itself() {
-    let house = GolemHarness::with_policy(LOW_LANE).await;
-    let golem = house.golem("ada", "trade-executor");
+    let harness = GolemHarness::with_policy(LOW_LANE).await;
+    let golem = harness.golem("ada", "trade-executor");
     // A policy that only the guardian cannot read: the pipeline continues with the last valid one, the guardian
     // objects.
-    std::fs::write(house.folder.path().join("policy-devnet.toml"), "preset = \"demo\"\nnonsense = 1\n").unwrap();
+    std::fs::write(harness.folder.path().join("policy-devnet.toml"), "preset = \"demo\"\nnonsense = 1\n").unwrap();
     let refused = golem.call("preview_action", swap("WETH", "USDC", "0.2")).await;
     assert_eq!(refused.status, CallStatus::Blocked, "{refused:#?}");
     let said = serde_json::to_string(&refused.error).unwrap();
@@ -72,18 +72,18 @@ impl PriceSource for Lower {
 /// A fault of the pipeline's price sources does not affect the guardian's: they share none.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_reads_prices_from_sources_of_its_own() {
-    let house = GolemHarness::told(LOW_LANE, |prices| PriceChain::new(vec![Arc::new(Lower(prices))])).await;
+    let harness = GolemHarness::told(LOW_LANE, |prices| PriceChain::new(vec![Arc::new(Lower(prices))])).await;
     let params = swap("WETH", "USDC", "0.2")["params"].clone();
     let call = ToolCall::new("uniswap_execute_swap", ToolInput::Json(params));
-    let offer = match house.executor("ada", "trade-executor").offer(call).await {
+    let offer = match harness.executor("ada", "trade-executor").offer(call).await {
         PreviewResult::Held(offer) => offer,
         PreviewResult::Over(response) => panic!("{response:#?}"),
     };
     let opinion = offer.preview().opinion.clone().expect("it is above the hot lane");
-    let (chain, clock): (_, Arc<dyn Clock>) = (&house.world.chains()[0], Arc::new(SystemClock));
+    let (chain, clock): (_, Arc<dyn Clock>) = (&harness.world.chains()[0], Arc::new(SystemClock));
     let honest = PriceChain::for_chain(&chain.client, &Default::default(), clock).unwrap();
     let cents = async |prices: &PriceChain| {
-        let price = prices.price(house.address(SandboxToken::Weth)).await.unwrap();
+        let price = prices.price(harness.address(SandboxToken::Weth)).await.unwrap();
         format!("own WETH price ${}", price.usd.to_fixed(2, Rounding::Down))
     };
     let (wanted, told) = (cents(&honest).await, cents(&chain.prices).await);

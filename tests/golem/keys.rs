@@ -78,7 +78,7 @@ impl GolemHarness {
         let (tell, stop) = mpsc::channel(1);
         let puppet = Puppet { wishes: heard, answers: said, stop: tell };
         let SessionHandle { commands, news } = Session::open_with(config, SessionOptions::default(), Box::new(puppet));
-        let mut house = Self {
+        let mut harness = Self {
             commands,
             news,
             wishes,
@@ -91,8 +91,8 @@ impl GolemHarness {
             found: None,
             replies: Vec::new(),
         };
-        house.until("a snapshot", |house| house.snapshot.is_some()).await;
-        house
+        harness.until("a snapshot", |harness| harness.snapshot.is_some()).await;
+        harness
     }
 
     async fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
@@ -125,7 +125,7 @@ impl GolemHarness {
         self.replies.clear();
         let tool = tool.to_owned();
         self.send(SessionCommand::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
-        self.until("a reply", |house| !house.replies.is_empty()).await;
+        self.until("a reply", |harness| !harness.replies.is_empty()).await;
         self.replies.remove(0)
     }
 
@@ -148,7 +148,8 @@ impl GolemHarness {
     }
 
     async fn keys_go(&mut self) {
-        self.until("the keys go", |house| house.thoughts.iter().any(|one| one.contains("My keys are revoked"))).await;
+        self.until("the keys go", |harness| harness.thoughts.iter().any(|one| one.contains("My keys are revoked")))
+            .await;
     }
 
     /// Asserts that only a restart restores the keys.
@@ -168,7 +169,7 @@ impl GolemHarness {
     async fn trail(&mut self, kind: &str) -> Vec<AuditEntry> {
         self.found = None;
         self.send(SessionCommand::Look { ticket: 9, query: SessionQuery::AuditTail { most: 1_000 } }).await;
-        self.until("the trail", |house| house.found.is_some()).await;
+        self.until("the trail", |harness| harness.found.is_some()).await;
         match self.found.take() {
             Some(QueryResult::Audit { entries }) => {
                 entries.into_iter().filter(|entry| entry.kind.as_str() == kind).collect()
@@ -194,31 +195,31 @@ fn stop_file(home: &Path) -> StopFile {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     let home = tempfile::tempdir().unwrap();
-    let mut house = GolemHarness::open(home.path()).await;
-    let first = house.by_golem().await;
+    let mut harness = GolemHarness::open(home.path()).await;
+    let first = harness.by_golem().await;
     assert_eq!(first.status, CallStatus::Success, "{first:?}");
-    let allowed = house.by_hand("token_approve", json!({"token": "DAI", "amount": "5", "chain": "ethereum"})).await;
+    let allowed = harness.by_hand("token_approve", json!({"token": "DAI", "amount": "5", "chain": "ethereum"})).await;
     assert_eq!(allowed.status, CallStatus::Success, "{allowed:?}");
 
     let reason = SafeText::clean("the host may be lost", 60);
-    house.send(SessionCommand::Raise { level: StopLevel::Revoke, reason }).await;
-    house.keys_go().await;
+    harness.send(SessionCommand::Raise { level: StopLevel::Revoke, reason }).await;
+    harness.keys_go().await;
     let is_told =
-        |house: &GolemHarness| house.told.iter().any(|told| told.contains("the Golem's session keys are revoked"));
-    house.until("it is told", is_told).await;
-    house.has_no_keys().await;
+        |harness: &GolemHarness| harness.told.iter().any(|told| told.contains("the Golem's session keys are revoked"));
+    harness.until("it is told", is_told).await;
+    harness.has_no_keys().await;
     // The operator can always revoke; other actions are blocked.
-    let back = house.by_hand("token_revoke", json!({"token": "DAI", "chain": "ethereum"})).await;
+    let back = harness.by_hand("token_revoke", json!({"token": "DAI", "chain": "ethereum"})).await;
     assert_eq!(back.status, CallStatus::Success, "{back:?}");
-    let refused = house.by_hand("uniswap_execute_swap", swap()).await;
+    let refused = harness.by_hand("uniswap_execute_swap", swap()).await;
     assert_eq!(refused.status, CallStatus::Blocked, "{refused:?}");
 
     // Lowered again by the operator's decision, which lists what is not restored.
-    house.send(SessionCommand::AskToLower { level: None }).await;
-    house.until("a question", |house| !house.questions.is_empty()).await;
-    let question = house.questions[0].clone();
+    harness.send(SessionCommand::AskToLower { level: None }).await;
+    harness.until("a question", |harness| !harness.questions.is_empty()).await;
+    let question = harness.questions[0].clone();
     assert!(question.title.as_str().contains("keys stay revoked"), "{}", question.title);
-    house
+    harness
         .send(SessionCommand::Answer {
             key: question.key,
             answer: OperatorAnswer::Once,
@@ -226,31 +227,33 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
             password: None,
         })
         .await;
-    house.until("it is lifted", |house| house.told.iter().any(|told| told.starts_with("the stop is lifted"))).await;
-    assert!(house.told.iter().any(|told| told.contains("keys stay revoked")), "{:?}", house.told);
-    let says_so = |house: &GolemHarness| house.thoughts.iter().any(|one| one.contains("The stop was lowered"));
-    house.until("the Golem says so", says_so).await;
+    harness
+        .until("it is lifted", |harness| harness.told.iter().any(|told| told.starts_with("the stop is lifted")))
+        .await;
+    assert!(harness.told.iter().any(|told| told.contains("keys stay revoked")), "{:?}", harness.told);
+    let says_so = |harness: &GolemHarness| harness.thoughts.iter().any(|one| one.contains("The stop was lowered"));
+    harness.until("the Golem says so", says_so).await;
     // Nothing is due for a Golem without keys, so that its planner is not refused again and again.
-    assert_eq!(*house.stop.recv().await.unwrap().borrow(), Some(StopLevel::Revoke));
-    house.has_no_keys().await;
-    let own = house.by_hand("uniswap_execute_swap", swap()).await;
+    assert_eq!(*harness.stop.recv().await.unwrap().borrow(), Some(StopLevel::Revoke));
+    harness.has_no_keys().await;
+    let own = harness.by_hand("uniswap_execute_swap", swap()).await;
     assert_eq!(own.status, CallStatus::Success, "{own:?}");
-    let shown = |house: &GolemHarness| house.snapshot.as_ref().and_then(|one| one.fault.clone()).is_some();
-    house.until("it stays on the screen", shown).await;
-    let now = |house: &GolemHarness| house.snapshot.as_ref().map(|one| (one.stop.is_none(), one.keys_revoked));
-    house.until("by a word of its own", |house| now(house) == Some((true, true))).await;
+    let shown = |harness: &GolemHarness| harness.snapshot.as_ref().and_then(|one| one.fault.clone()).is_some();
+    harness.until("it stays on the screen", shown).await;
+    let now = |harness: &GolemHarness| harness.snapshot.as_ref().map(|one| (one.stop.is_none(), one.keys_revoked));
+    harness.until("by a word of its own", |harness| now(harness) == Some((true, true))).await;
 
     // Each stop and its lift, with their author, once.
-    let raised = house.trail("halt:raised").await;
+    let raised = harness.trail("halt:raised").await;
     let [entry] = raised.as_slice() else { panic!("once, and no more: {raised:?}") };
     assert_eq!((&entry.body["level"], &entry.body["by"]), (&json!("revoke"), &json!("operator")), "{entry:?}");
-    let lowered = house.trail("halt:lowered").await;
+    let lowered = harness.trail("halt:lowered").await;
     let [entry] = lowered.as_slice() else { panic!("once, and no more: {lowered:?}") };
     assert_eq!((&entry.body["level"], &entry.body["stop"]), (&Value::Null, &raised[0].body["stop"]), "{entry:?}");
-    let trail = house.trail("keys:revoked").await;
+    let trail = harness.trail("keys:revoked").await;
     let [entry] = trail.as_slice() else { panic!("once, and no more: {trail:?}") };
     assert_eq!((entry.golem_id.as_str(), &entry.body["reason"]), ("ada", &json!("the host may be lost")));
-    house.leave().await;
+    harness.leave().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -259,33 +262,33 @@ async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() 
     let file = stop_file(home.path());
     let lift = || bardo_testkit::proof::lift(file.path().parent().unwrap());
 
-    let mut house = GolemHarness::open(home.path()).await;
+    let mut harness = GolemHarness::open(home.path()).await;
     let mut program = Program::new(env!("CARGO_BIN_EXE_bardo"));
     program.env_clear().env("BARDO_HOME", home.path()).args(["halt", "--level", "revoke"]);
     let ran = tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap();
     let said = String::from_utf8(ran.stdout).unwrap();
     assert!(ran.status.success() && said.contains("restart of the process with the stop lifted does"), "{said}");
     assert!(said.contains("stays valid until its owner") && said.contains("`bardo call`"), "{said}");
-    house.keys_go().await;
+    harness.keys_go().await;
     lift();
-    house.has_no_keys().await;
-    assert_eq!(house.trail("keys:revoked").await.len(), 1);
+    harness.has_no_keys().await;
+    assert_eq!(harness.trail("keys:revoked").await.len(), 1);
     // Both processes see it, and it is recorded once.
-    assert_eq!(house.trail("halt:raised").await.len(), 1);
-    house.leave().await;
+    assert_eq!(harness.trail("halt:raised").await.len(), 1);
+    harness.leave().await;
 
     // In force at the start.
     file.raise(StopLevel::Revoke, "not over", "operator", 2).unwrap();
-    let mut house = GolemHarness::open(home.path()).await;
-    house.keys_go().await;
+    let mut harness = GolemHarness::open(home.path()).await;
+    harness.keys_go().await;
     lift();
-    house.has_no_keys().await;
-    house.leave().await;
+    harness.has_no_keys().await;
+    harness.leave().await;
 
-    let mut house = GolemHarness::open(home.path()).await;
-    let acts = house.by_golem().await;
+    let mut harness = GolemHarness::open(home.path()).await;
+    let acts = harness.by_golem().await;
     assert_eq!(acts.status, CallStatus::Success, "{acts:?}");
-    house.leave().await;
+    harness.leave().await;
 }
 
 /// The stop that comes with a rejection is set at once, however long its answer waits behind other work. The Golem
@@ -293,17 +296,17 @@ async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_refused_with_a_stop_hears_why() {
     let home = tempfile::tempdir().unwrap();
-    let mut house = GolemHarness::open(home.path()).await;
+    let mut harness = GolemHarness::open(home.path()).await;
     let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum",
                         "prefer_uniswapx": false});
-    house.wishes.send(params).await.unwrap();
-    house.until("a question", |house| !house.questions.is_empty()).await;
-    let key = house.questions[0].key;
+    harness.wishes.send(params).await.unwrap();
+    harness.until("a question", |harness| !harness.questions.is_empty()).await;
+    let key = harness.questions[0].key;
     for _ in 0..2 {
-        house.send(SessionCommand::Devnet(DevnetControl::Mine { chain_id: 31_337, blocks: 256 })).await;
+        harness.send(SessionCommand::Devnet(DevnetControl::Mine { chain_id: 31_337, blocks: 256 })).await;
     }
     let reason = SafeText::clean("smoke in the room", 60);
-    house
+    harness
         .send(SessionCommand::Answer {
             key,
             answer: OperatorAnswer::RefuseAndStop { reason },
@@ -311,9 +314,9 @@ async fn whoever_is_refused_with_a_stop_hears_why() {
             password: None,
         })
         .await;
-    let response = timeout(Duration::from_secs(120), house.answers.recv()).await.unwrap().unwrap();
+    let response = timeout(Duration::from_secs(120), harness.answers.recv()).await.unwrap().unwrap();
     let words = response.error.as_ref().map(|error| error.message().to_owned()).unwrap_or_default();
     assert!(words.contains("smoke in the room"), "{response:?}");
     assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Halt));
-    house.leave().await;
+    harness.leave().await;
 }

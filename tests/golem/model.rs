@@ -293,16 +293,16 @@ pub fn preview() -> (&'static str, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_swaps_in_either_shape_and_thinks_aloud() {
-    let house = GolemHarness::new().await;
+    let harness = GolemHarness::new().await;
     for (style, name) in [(ApiStyle::Openai, "ada"), (ApiStyle::Anthropic, "bob")] {
-        let before = house.sent().await;
-        let mut events = house.events();
+        let before = harness.sent().await;
+        let mut events = harness.events();
         let words = "WETH is more than it should be, so I mean to sell a little of it for dollars now.";
         let steps = vec![Step::Says(words, vec![preview()]), Step::Commits];
         let server = Server::playing(style, steps).await;
-        let life = house.life(name, "trade-executor", brain(setup(&server, style)));
+        let life = harness.life(name, "trade-executor", brain(setup(&server, style)));
         let asked = server.asked_times(3).await;
-        assert!(house.sent().await > before, "nothing was sent");
+        assert!(harness.sent().await > before, "nothing was sent");
         life.leave().await;
         let told = drain(&mut events);
         assert_eq!(told.iter().filter(|event| matches!(event.kind, EventKind::PermitConsumed(_))).count(), 1);
@@ -335,8 +335,8 @@ async fn it_swaps_in_either_shape_and_thinks_aloud() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
-    let house = GolemHarness::new().await;
-    let before = house.sent().await;
+    let harness = GolemHarness::new().await;
+    let before = harness.sent().await;
     for (style, name) in [(ApiStyle::Openai, "ada"), (ApiStyle::Anthropic, "bob")] {
         let wrong = vec![
             ("query_state", "{\"query\": ".to_owned()),
@@ -349,8 +349,8 @@ async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
         let mut steps = vec![Step::Says("", wrong)];
         steps.extend(std::iter::repeat_n(looping, 40));
         let server = Server::playing(style, steps).await;
-        let mut events = house.events();
-        let life = house.life(name, "trade-executor", brain(setup(&server, style)));
+        let mut events = harness.events();
+        let life = harness.life(name, "trade-executor", brain(setup(&server, style)));
         // It reports that its requests are used up; the next tick is an hour away.
         let (mut heard, begun) = (Vec::new(), Instant::now());
         let enough = |event: &Arc<Event>| match &event.kind {
@@ -379,13 +379,13 @@ async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
             .count();
         assert_eq!(chains, 2);
     }
-    assert_eq!(house.sent().await, before);
+    assert_eq!(harness.sent().await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
-    let house = GolemHarness::new().await;
-    let before = house.sent().await;
+    let harness = GolemHarness::new().await;
+    let before = harness.sent().await;
     let overloaded = "{\"error\":{\"message\":\"overloaded\"}}";
     for (style, name) in [(ApiStyle::Openai, "ada"), (ApiStyle::Anthropic, "bob")] {
         // Four faults of one answer, of different kinds, and then success.
@@ -397,8 +397,8 @@ async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
             Step::Says("All is well.", Vec::new()),
         ];
         let server = Server::playing(style, steps).await;
-        let mut events = house.events();
-        let life = house.life(name, "trade-executor", brain(setup(&server, style)));
+        let mut events = harness.events();
+        let life = harness.life(name, "trade-executor", brain(setup(&server, style)));
         server.asked_times(5).await;
         let mut said = Vec::new();
         while !said.iter().any(|text| text == "All is well.") {
@@ -422,14 +422,14 @@ async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
             let patience = Duration::from_millis(if matches!(fault, Step::Silent) { 2_000 } else { 20_000 });
             let server = Server::playing(style, vec![fault; 40]).await;
             let quick = ModelSetup { patience, tick: Duration::ZERO, ..setup(&server, style) };
-            let mut life = house.life(name, "trade-executor", brain(quick));
+            let mut life = harness.life(name, "trade-executor", brain(quick));
             let why = life.brains_end().await;
             assert!(why[0].contains(wanted), "{wanted}: {why:?}");
             assert_eq!(server.asked_times(15).await.len(), 15, "{wanted}");
             life.leave().await;
         }
     }
-    assert_eq!(house.sent().await, before);
+    assert_eq!(harness.sent().await, before);
 }
 
 /// Advice with the tools that it names, in the terms of an agent whose archetype has all of them.
@@ -447,7 +447,7 @@ fn in_its_terms(advice: &str) -> String {
 /// The model receives its tools' advice for the Golem's phase, and about memory if it has one.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_told_what_its_tools_advise_in_its_phase() {
-    let house = GolemHarness::new().await;
+    let harness = GolemHarness::new().await;
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
     let advice = catalog.get("uniswap_execute_swap").unwrap().def.meta.prompt_guidelines;
     let memory = advice.memory.expect("the swap has something to say of memory");
@@ -457,9 +457,9 @@ async fn it_is_told_what_its_tools_advise_in_its_phase() {
         (Phase::Survival, "golem-instance", true),
         (Phase::Thriving, "trade-executor", false),
     ] {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         let server = Server::playing(ApiStyle::Anthropic, vec![Step::Says("Nothing to do.", Vec::new())]).await;
-        let life = house.life("ada", role, brain(setup(&server, ApiStyle::Anthropic)));
+        let life = harness.life("ada", role, brain(setup(&server, ApiStyle::Anthropic)));
         let asked = server.asked_times(1).await;
         let system = asked[0].1["system"].as_str().unwrap();
         let swap = system.lines().find(|line| line.starts_with("- swap (")).unwrap();
@@ -475,11 +475,11 @@ async fn it_is_told_what_its_tools_advise_in_its_phase() {
 /// While a model leads, the operator's commands are executed, and other messages go to the model.
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_of_the_operators_are_carried_out_beside_it() {
-    let house = GolemHarness::new().await;
-    let (before, mut events) = (house.sent().await, house.events());
+    let harness = GolemHarness::new().await;
+    let (before, mut events) = (harness.sent().await, harness.events());
     let quiet = || Step::Says("Nothing to do.", Vec::new());
     let server = Server::playing(ApiStyle::Openai, (0..6).map(|_| quiet()).collect()).await;
-    let life = house.life("ada", "golem-instance", brain(setup(&server, ApiStyle::Openai)));
+    let life = harness.life("ada", "golem-instance", brain(setup(&server, ApiStyle::Openai)));
     server.asked_times(1).await;
     let say = async |words: &str| life.words.send(SafeText::clean(words, 100)).await.unwrap();
     say("act swap token_in=WETH token_out=USDC amount=0.01 chain=ethereum prefer_uniswapx=false").await;
@@ -499,12 +499,12 @@ async fn commands_of_the_operators_are_carried_out_beside_it() {
             }
         }
     }
-    assert!(house.sent().await > before, "{told:?}");
+    assert!(harness.sent().await > before, "{told:?}");
     // The route of the call is shown, in place of the previous one.
     assert_eq!(now.unwrap(), ["golem-instance", "trade-executor"]);
     assert_eq!(server.asked().len(), 1, "the model was not asked about it");
     // Advice that begins like a command is advice; so is text that would mean something else as a command.
-    let sent = house.sent().await;
+    let sent = harness.sent().await;
     let advice = [
         "remember that gas is dear at noon",
         "sell 500 USDC of WETH",
@@ -517,11 +517,11 @@ async fn commands_of_the_operators_are_carried_out_beside_it() {
         let asked = server.asked_times(2 + at).await;
         assert!(asked[1 + at].1.to_string().contains(words), "{words}: {:#}", asked[1 + at].1);
     }
-    assert_eq!((house.sent().await, house.stop.read().level()), (sent, None));
+    assert_eq!((harness.sent().await, harness.stop.read().level()), (sent, None));
     // The bare word is the command.
     say("halt").await;
     let begun = Instant::now();
-    while house.stop.read().level().is_none() {
+    while harness.stop.read().level().is_none() {
         assert!(begun.elapsed() < Duration::from_secs(120), "it does not halt");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -530,16 +530,16 @@ async fn commands_of_the_operators_are_carried_out_beside_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
-    let house = GolemHarness::new().await;
+    let harness = GolemHarness::new().await;
     let said = "{\"error\":{\"message\":\"the key sk-test-0123456789 is not known\"}}";
     let server = Server::playing(ApiStyle::Openai, vec![Step::Refuses(401, "", said); 9]).await;
-    let mut life = house.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
+    let mut life = harness.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
     let why = life.brains_end().await;
     assert!(why[0].contains("401: the key [secret removed] is not known"), "{why:?}");
     assert!(why[0].contains("BARDO_MODEL_KEY"), "what to change: {why:?}");
     assert_eq!(server.asked().len(), 1);
     // It lives on and follows the operator.
-    let mut events = house.events();
+    let mut events = harness.events();
     life.words.send(SafeText::clean("balances", 20)).await.unwrap();
     let mut heard = false;
     while !heard {
@@ -553,7 +553,7 @@ async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
     let elsewhere = Server::playing(ApiStyle::Openai, Vec::new()).await;
     let to: &'static str = Box::leak(format!("location: {}/chat/completions\r\n", elsewhere.url).into_boxed_str());
     let server = Server::playing(ApiStyle::Openai, vec![Step::Refuses(307, to, ""); 9]).await;
-    let mut life = house.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
+    let mut life = harness.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
     assert!(life.brains_end().await[0].contains("307"));
     assert!(elsewhere.asked().is_empty());
     life.leave().await;
@@ -562,15 +562,15 @@ async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
     for style in [ApiStyle::Openai, ApiStyle::Anthropic] {
-        let house = GolemHarness::new().await;
-        let mut events = house.events();
+        let harness = GolemHarness::new().await;
+        let mut events = harness.events();
         let why = json!({"kind": "swap", "params": {}, "why": format!("because {KEY} says so")});
         let steps = vec![
             Step::Faults("the key sk-test-0123456789 is over its limit"),
             Step::Says("The key is sk-test-0123456789, keep it.", vec![("preview_action", why.to_string())]),
         ];
         let server = Server::playing(style, steps).await;
-        let life = house.life("ada", "trade-executor", brain(setup(&server, style)));
+        let life = harness.life("ada", "trade-executor", brain(setup(&server, style)));
         let asked = server.asked_times(3).await;
         let again = asked.last().unwrap().1.to_string();
         // An answer that repeats the key is discarded completely: its call is not made, and it is not sent back.
@@ -585,10 +585,10 @@ async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
         );
     }
     // Nor is the key in its message that it cannot think.
-    let house = GolemHarness::new().await;
-    let mut events = house.events();
+    let harness = GolemHarness::new().await;
+    let mut events = harness.events();
     let server = Server::playing(ApiStyle::Openai, vec![Step::Faults("no credit for sk-test-0123456789"); 99]).await;
-    let life = house.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
+    let life = harness.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
     let mut told = String::new();
     while !told.contains("I cannot think now") {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -601,13 +601,13 @@ async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_key_changes_nothing_of_what_the_model_says() {
     for style in [ApiStyle::Openai, ApiStyle::Anthropic] {
-        let house = GolemHarness::new().await;
+        let harness = GolemHarness::new().await;
         let query = json!({"query": "prefer_uniswapx: x marks the box"}).to_string();
         let steps = vec![Step::Says("An exact axiom.", vec![("search_context", query)])];
         let server = Server::playing(style, steps).await;
         let setup = ModelSetup { key: Some("x".to_owned().into()), ..setup(&server, style) };
-        let mut events = house.events();
-        let life = house.life("ada", "trade-executor", brain(setup));
+        let mut events = harness.events();
+        let life = harness.life("ada", "trade-executor", brain(setup));
         let asked = server.asked_times(2).await;
         let again = asked.last().unwrap().1.to_string();
         assert!(again.contains("prefer_uniswapx: x marks the box"), "{again}");
@@ -620,15 +620,15 @@ async fn a_short_key_changes_nothing_of_what_the_model_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_calls_and_tokens_are_held_and_what_it_offered_is_taken_back() {
-    let house = GolemHarness::new().await;
-    let before = house.sent().await;
+    let harness = GolemHarness::new().await;
+    let before = harness.sent().await;
     let ask = |n: usize| ("search_context", json!({"query": format!("words {n}")}).to_string());
     for style in [ApiStyle::Openai, ApiStyle::Anthropic] {
         let mut steps = vec![Step::Says("I offer it first.", vec![preview()])];
         steps.extend((0..9).map(|n| Step::Says("More.", vec![ask(n)])));
         let server = Server::playing(style, steps.clone()).await;
         let few = ModelSetup { calls: 3, ..setup(&server, style) };
-        let mut life = house.life("ada", "trade-executor", brain(few));
+        let mut life = harness.life("ada", "trade-executor", brain(few));
         // An exhausted budget is not a fault.
         assert_eq!(life.brains_end().await, Vec::<String>::new());
         assert_eq!((server.asked().len(), life.agent.open_offers()), (4, 0));
@@ -636,25 +636,25 @@ async fn its_calls_and_tokens_are_held_and_what_it_offered_is_taken_back() {
         // The endpoint's own count of a hundred tokens per answer is not trusted: the transferred bytes count.
         let server = Server::playing(style, steps).await;
         let few = ModelSetup { tokens: 2_000, ..setup(&server, style) };
-        let mut life = house.life("ada", "trade-executor", brain(few));
+        let mut life = harness.life("ada", "trade-executor", brain(few));
         assert_eq!(life.brains_end().await, Vec::<String>::new());
         assert!(server.asked().len() <= 2, "{}", server.asked().len());
         life.leave().await;
     }
-    assert_eq!(house.sent().await, before);
+    assert_eq!(harness.sent().await, before);
 }
 
 /// Every tick contains the owner's goal and strategy, the open offers and the results of earlier calls. Concrete tools
 /// appear only in the agent's own terms, since it cannot call them.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_tick_brings_its_goal_its_offers_and_its_past() {
-    let house = GolemHarness::new().await;
-    let strategy = house.folder.path().join("golems/ada");
+    let harness = GolemHarness::new().await;
+    let strategy = harness.folder.path().join("golems/ada");
     std::fs::create_dir_all(&strategy).unwrap();
     std::fs::write(strategy.join("STRATEGY.md"), "# Plan\n\nNever hold UNI.\n").unwrap();
     let steps = vec![Step::Says("I offer.", vec![preview()]), Step::Says("Enough for now.", Vec::new())];
     let server = Server::playing(ApiStyle::Anthropic, steps).await;
-    let life = house.life("ada", "golem-instance", brain(setup(&server, ApiStyle::Anthropic)));
+    let life = harness.life("ada", "golem-instance", brain(setup(&server, ApiStyle::Anthropic)));
     let permit = permit_in(ApiStyle::Anthropic, &server.asked_times(2).await[1].1);
     life.words.send(SafeText::clean("and now?", 40)).await.unwrap();
     let asked = server.asked_times(3).await;
@@ -681,10 +681,10 @@ async fn each_tick_brings_its_goal_its_offers_and_its_past() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_asked_as_often_as_it_is_to_be() {
-    let house = GolemHarness::new().await;
+    let harness = GolemHarness::new().await;
     let server = Server::playing(ApiStyle::Openai, Vec::new()).await;
     let quick = ModelSetup { tick: Duration::ZERO, ticks: Some(3), ..setup(&server, ApiStyle::Openai) };
-    let mut life = house.life("ada", "trade-executor", brain(quick));
+    let mut life = harness.life("ada", "trade-executor", brain(quick));
     assert_eq!(life.brains_end().await, Vec::<String>::new());
     assert_eq!(server.asked().len(), 3);
     life.leave().await;
@@ -692,10 +692,10 @@ async fn it_is_asked_as_often_as_it_is_to_be() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_of_the_model_is_seen() {
-    let house = GolemHarness::new().await;
-    let mut events = house.events();
+    let harness = GolemHarness::new().await;
+    let mut events = harness.events();
     let server = Server::playing(ApiStyle::Openai, vec![Step::Declines("I can't help with that.")]).await;
-    let life = house.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
+    let life = harness.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
     life.words.send(SafeText::clean("go on", 40)).await.unwrap();
     server.asked_times(2).await;
     life.leave().await;
@@ -711,10 +711,10 @@ async fn a_refusal_of_the_model_is_seen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_the_endpoint_cannot_take_says_what_to_change() {
-    let house = GolemHarness::new().await;
+    let harness = GolemHarness::new().await;
     let said = "{\"error\":{\"message\":\"max_tokens is too large\"}}";
     let server = Server::playing(ApiStyle::Openai, vec![Step::Refuses(400, "", said); 2]).await;
-    let mut life = house.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
+    let mut life = harness.life("ada", "trade-executor", brain(setup(&server, ApiStyle::Openai)));
     let why = life.brains_end().await;
     assert!(why[0].contains("400: max_tokens is too large"), "{why:?}");
     for setting in ["golem.model_style", "golem.model_name", "golem.model_reply_tokens"] {

@@ -12,7 +12,7 @@ const STYLES: [ApiStyle; 2] = [ApiStyle::Openai, ApiStyle::Anthropic];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_without_an_end_are_given_up() {
-    let house = GolemHarness::new().await;
+    let harness = GolemHarness::new().await;
     for style in STYLES {
         for (step, wanted) in [
             (Step::Pings, "larger than 4 MiB"),
@@ -31,7 +31,7 @@ async fn answers_without_an_end_are_given_up() {
                 tokens: u64::MAX,
                 ..setup(&server, style)
             };
-            let mut life = house.life("ada", "trade-executor", brain(patient));
+            let mut life = harness.life("ada", "trade-executor", brain(patient));
             let why = life.brains_end().await;
             assert!(why[0].contains(wanted), "{step:?}: {why:?}");
             life.leave().await;
@@ -41,12 +41,12 @@ async fn answers_without_an_end_are_given_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_came_to_nothing_is_paid_for_all_the_same() {
-    let house = GolemHarness::new().await;
+    let harness = GolemHarness::new().await;
     for style in STYLES {
         // 64,000 bytes of text are about 8,000 tokens, without a complete answer.
         let server = Server::playing(style, vec![Step::Floods; 99]).await;
         let few = ModelSetup { tokens: 5_000, ..setup(&server, style) };
-        let mut life = house.life("ada", "trade-executor", brain(few));
+        let mut life = harness.life("ada", "trade-executor", brain(few));
         // An exhausted budget is not a fault.
         assert_eq!(life.brains_end().await, Vec::<String>::new());
         assert_eq!(server.asked().len(), 1);
@@ -56,16 +56,16 @@ async fn what_came_to_nothing_is_paid_for_all_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_leaves_while_nobody_answers() {
-    let house = GolemHarness::new().await;
+    let harness = GolemHarness::new().await;
     for style in STYLES {
         let server = Server::playing(style, vec![Step::Silent; 9]).await;
         let patient = ModelSetup { patience: Duration::from_secs(3_600), ..setup(&server, style) };
-        let life = house.life("ada", "trade-executor", brain(patient));
+        let life = harness.life("ada", "trade-executor", brain(patient));
         server.asked_times(1).await;
         life.leave().await;
         // And while it waits to retry.
         let server = Server::playing(style, vec![Step::Refuses(503, "retry-after: 100\r\n", ""); 9]).await;
-        let life = house.life("ada", "trade-executor", brain(setup(&server, style)));
+        let life = harness.life("ada", "trade-executor", brain(setup(&server, style)));
         server.asked_times(1).await;
         life.leave().await;
         assert_eq!(server.asked().len(), 1);
@@ -74,16 +74,16 @@ async fn it_leaves_while_nobody_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn data_cannot_pretend_to_end_and_is_cut_to_what_it_is_shown() {
-    let house = GolemHarness::new().await;
+    let harness = GolemHarness::new().await;
     for (style, name) in [(ApiStyle::Openai, "ada"), (ApiStyle::Anthropic, "bob")] {
-        let golem = house.golem(name, "trade-executor");
+        let golem = harness.golem(name, "trade-executor");
         for number in 0..20 {
             let note = json!({"section": format!("long {number}"), "text": "word ".repeat(700), "reason": "long"});
             assert!(golem.call("update_directive", note).await.error.is_none());
         }
         let long = ("search_context", json!({"query": "word", "limit": 20}).to_string());
         let server = Server::playing(style, vec![Step::Forges, Step::Says("", vec![long])]).await;
-        let life = house.life(name, "trade-executor", brain(setup(&server, style)));
+        let life = harness.life(name, "trade-executor", brain(setup(&server, style)));
         let asked = server.asked_times(3).await;
         life.leave().await;
         let mark = mark_in(style, &asked[0].1);
@@ -108,14 +108,14 @@ async fn data_cannot_pretend_to_end_and_is_cut_to_what_it_is_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_its_own_words_the_last_five_are_told_to_it_again() {
-    let house = GolemHarness::new().await;
+    let harness = GolemHarness::new().await;
     for style in STYLES {
         let words = ["one ", "two ", "three ", "four ", "five ", "six ", "seven "];
         let long: &'static str = Box::leak("long ".repeat(1_000).into_boxed_str());
         let steps = words.into_iter().chain([long]).map(|said| Step::Says(said, Vec::new())).collect();
         let server = Server::playing(style, steps).await;
         let quick = ModelSetup { tick: Duration::ZERO, ..setup(&server, style) };
-        let life = house.life("ada", "trade-executor", brain(quick));
+        let life = harness.life("ada", "trade-executor", brain(quick));
         let asked = server.asked_times(9).await;
         life.leave().await;
         let told = |request: usize| {

@@ -37,11 +37,11 @@ impl Clock for Moved {
 }
 
 /// Lets this many seconds pass, with blocks as in the devnet's generated past.
-async fn pass(house: &GolemHarness, clock: &Moved, seconds: u64) {
+async fn pass(harness: &GolemHarness, clock: &Moved, seconds: u64) {
     const STEP: u64 = 20;
     for _ in 0..seconds / STEP {
         clock.0.fetch_add(STEP * 1_000, Ordering::SeqCst);
-        for chain in house.sandbox().chains() {
+        for chain in harness.sandbox().chains() {
             chain.devnet.mine().await.unwrap();
         }
     }
@@ -74,21 +74,21 @@ async fn whenever_a_show_trades_the_policy_has_room_for_it() {
         market: MarketMode::On,
         keeper: true,
     };
-    let house = GolemHarness::on(sandbox, TIGHTER, ApprovalMode::Never, clock.clone()).await.with_orders();
-    let account = house.world.account.unwrap();
+    let harness = GolemHarness::on(sandbox, TIGHTER, ApprovalMode::Never, clock.clone()).await.with_orders();
+    let account = harness.world.account.unwrap();
     // Tokens that a scenario buys or bridges before it sells them.
     for (chain, token, raw) in [
         (0, SandboxToken::Uni, 50_000_000_000_000_000_000_u128),
         (0, SandboxToken::Link, 50_000_000_000_000_000_000),
         (1, SandboxToken::Usdc, 1_000_000_000),
     ] {
-        let chain = &house.sandbox().chains()[chain];
+        let chain = &harness.sandbox().chains()[chain];
         let (background_actors, gift) = (chain.background_actors.clone(), FaucetAsset::Token(token, U256::from(raw)));
         chain.devnet.run(move |chain| background_actors.give(chain, account, gift).unwrap()).await.unwrap();
     }
-    let golem = house.golem("ada", "trade-executor");
+    let golem = harness.golem("ada", "trade-executor");
     for moment in 1..=MOMENTS {
-        pass(&house, &clock, APART).await;
+        pass(&harness, &clock, APART).await;
         for (what, action) in &trades {
             let looked = golem.call("preview_action", action.clone()).await;
             assert_eq!(looked.status, CallStatus::Simulated, "{moment}: {what}: {:#?}", looked.error);

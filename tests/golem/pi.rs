@@ -22,30 +22,30 @@ fn code(response: &ToolResponse) -> ErrorCode {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_previewed_is_committed_once_and_remembered() {
-    let house = GolemHarness::new().await;
-    let golem = house.golem("ada", "golem-instance");
-    let mut events = house.events();
-    let before = house.sent().await;
+    let harness = GolemHarness::new().await;
+    let golem = harness.golem("ada", "golem-instance");
+    let mut events = harness.events();
+    let before = harness.sent().await;
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
     assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
     let data = previewed.data.as_ref().unwrap();
     assert_eq!(data["delegation"], json!(["golem-instance", "trade-executor"]));
     assert!(data["reads"]["uniswap_get_quote"]["amount_out"].is_string(), "{data:#}");
-    assert_eq!((house.sent().await, golem.open_offers()), (before, 1));
+    assert_eq!((harness.sent().await, golem.open_offers()), (before, 1));
     // Another hash is another action; the offer stays open.
     let mut wrong = permit(&previewed);
     wrong["simulation_hash"] = json!(format!("0x{}", "11".repeat(32)));
     let refused = golem.call("commit_action", wrong).await;
     assert_eq!((code(&refused), refused.status), (ErrorCode::PermitMismatch, CallStatus::Blocked));
-    assert_eq!((house.sent().await, golem.open_offers()), (before, 1));
+    assert_eq!((harness.sent().await, golem.open_offers()), (before, 1));
     let done = golem.call("commit_action", permit(&previewed)).await;
     assert_eq!(done.status, CallStatus::Success, "{done:#?}");
     assert_eq!(done.call_id, previewed.call_id, "one call from preview to receipt");
     // The allowance for Permit2, and the swap.
-    assert_eq!(house.sent().await, before + 2);
+    assert_eq!(harness.sent().await, before + 2);
     let again = golem.call("commit_action", permit(&previewed)).await;
     assert_eq!((code(&again), again.status), (ErrorCode::PermitConsumed, CallStatus::Blocked));
-    assert_eq!(house.sent().await, before + 2);
+    assert_eq!(harness.sent().await, before + 2);
     // One call in the events: one start, one end.
     let told = drain(&mut events);
     let of = |wanted: fn(&EventKind) -> bool| {
@@ -73,11 +73,11 @@ async fn auctioned(golem: &AgentSession, params: &Value) -> B256 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
-    let house = GolemHarness::new().await.with_orders();
-    let golem = house.golem("ada", "golem-instance");
-    let chain = &house.sandbox().chains()[0];
+    let harness = GolemHarness::new().await.with_orders();
+    let golem = harness.golem("ada", "golem-instance");
+    let chain = &harness.sandbox().chains()[0];
     chain.background_actors.order_service().set_fillers_rest(true);
-    let orders = house.acting.pipeline.orders().unwrap().clone();
+    let orders = harness.acting.pipeline.orders().unwrap().clone();
     let params = json!({"kind": "auction", "params": {
         "token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
         "decay_end_time": 30,
@@ -106,13 +106,13 @@ async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn experience_tightens_the_next_swap_and_says_so() {
-    let house = GolemHarness::new().await;
-    let golem = house.golem("ada", "golem-instance");
+    let harness = GolemHarness::new().await;
+    let golem = harness.golem("ada", "golem-instance");
     for _ in 0..3 {
         let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
         assert_eq!(golem.call("commit_action", permit(&previewed)).await.status, CallStatus::Success);
     }
-    let mut events = house.events();
+    let mut events = harness.events();
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
     let data = previewed.data.as_ref().unwrap();
     assert_eq!(data["memory"]["similar"], 3);
@@ -122,7 +122,7 @@ async fn experience_tightens_the_next_swap_and_says_so() {
     let told = told.iter().any(|event| matches!(&event.kind, EventKind::MemoryHits(hits) if hits.similar == 3));
     assert!(told);
     // An archetype without the memory category learns nothing.
-    let other = house.golem("bob", "trade-executor");
+    let other = harness.golem("bob", "trade-executor");
     for _ in 0..4 {
         let previewed = other.call("preview_action", swap("WETH", "USDC", "0.02")).await;
         assert_eq!(previewed.data.as_ref().unwrap()["memory"], json!({"similar": 0, "changes": []}));
@@ -133,8 +133,8 @@ async fn experience_tightens_the_next_swap_and_says_so() {
 /// Swaps that failed for lack of slippage ask for more, but never for so much that the next one is refused for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn experience_asks_for_no_more_than_phase_and_policy_take() {
-    let house = GolemHarness::new().await;
-    let golem = house.golem("ada", "golem-instance");
+    let harness = GolemHarness::new().await;
+    let golem = harness.golem("ada", "golem-instance");
     let mut params = swap("WETH", "USDC", "0.02");
     let topic = Topic::of("swap", &params["params"]);
     for at in 0..3 {
@@ -158,7 +158,7 @@ async fn experience_asks_for_no_more_than_phase_and_policy_take() {
     params["params"]["slippage_bps"] = json!(28);
     // Cautious permits 30 bps, and 28 plus a quarter would be 35.
     for (phase, to) in [(Phase::Thriving, 35), (Phase::Cautious, 30)] {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         let previewed = golem.call("preview_action", params.clone()).await;
         assert_eq!(previewed.status, CallStatus::Simulated, "{phase}: {previewed:#?}");
         let change = previewed.data.as_ref().unwrap()["memory"]["changes"][0].as_str().unwrap().to_owned();
@@ -170,9 +170,9 @@ async fn experience_asks_for_no_more_than_phase_and_policy_take() {
 /// The same pair is one topic in any spelling.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_remembered_goes_by_the_pair_and_not_by_its_spelling() {
-    let house = GolemHarness::new().await;
-    let golem = house.golem("ada", "golem-instance");
-    let address = house.address(SandboxToken::Weth).to_string();
+    let harness = GolemHarness::new().await;
+    let golem = harness.golem("ada", "golem-instance");
+    let address = harness.address(SandboxToken::Weth).to_string();
     for (from, to, chain) in [("weth", "USDC", "31337"), (&*address, "usdc", "Ethereum"), ("WETH", "USDC", "ethereum")]
     {
         let mut action = swap(from, to, "0.01");
@@ -192,15 +192,15 @@ async fn what_is_remembered_goes_by_the_pair_and_not_by_its_spelling() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_taken_back_or_dropped_is_never_signed() {
-    let house = GolemHarness::new().await;
-    let golem = house.golem("ada", "trade-executor");
-    let before = house.sent().await;
+    let harness = GolemHarness::new().await;
+    let golem = harness.golem("ada", "trade-executor");
+    let before = harness.sent().await;
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
     let gone = golem.call("cancel_action", json!({"permit_id": permit(&previewed)["permit_id"]})).await;
     assert_eq!(gone.status, CallStatus::Success);
     assert_eq!(code(&golem.call("commit_action", permit(&previewed)).await), ErrorCode::PermitExpired);
     // Dropped with its session, as when a brain is killed: no offer stays open.
-    let mut events = house.events();
+    let mut events = harness.events();
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
     drop(golem);
     let ended = async {
@@ -216,29 +216,29 @@ async fn what_is_taken_back_or_dropped_is_never_signed() {
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(60), ended).await.unwrap();
-    assert_eq!(house.sent().await, before);
+    assert_eq!(harness.sent().await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_emergency_stops_everything_and_takes_back_what_was_offered() {
-    let house = GolemHarness::new().await;
-    let golem = house.golem("ada", "trade-executor");
-    let before = house.sent().await;
+    let harness = GolemHarness::new().await;
+    let golem = harness.golem("ada", "trade-executor");
+    let before = harness.sent().await;
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
     let halted = golem.call("emergency_halt", json!({"reason": "the price feed looks wrong"})).await;
     assert_eq!(halted.data.as_ref().unwrap()["offers_taken_back"], 1);
-    assert_eq!(house.stop.read().level(), Some(StopLevel::Halt));
+    assert_eq!(harness.stop.read().level(), Some(StopLevel::Halt));
     assert_eq!(code(&golem.call("commit_action", permit(&previewed)).await), ErrorCode::PermitExpired);
     let refused = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
     assert_eq!((code(&refused), refused.status), (ErrorCode::Halted, CallStatus::Blocked));
-    assert_eq!(house.sent().await, before);
+    assert_eq!(harness.sent().await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_golems_see_their_own_tools_only() {
-    let house = GolemHarness::new().await;
-    let trader = house.golem("ada", "trade-executor");
-    let researcher = house.golem("bob", "pool-researcher");
+    let harness = GolemHarness::new().await;
+    let trader = harness.golem("ada", "trade-executor");
+    let researcher = harness.golem("bob", "pool-researcher");
     assert!(trader.catalog().get("uniswap_execute_swap").is_some());
     assert!(researcher.catalog().get("uniswap_execute_swap").is_none());
     assert_eq!(trader.call("preview_action", swap("WETH", "USDC", "0.1")).await.status, CallStatus::Simulated);
@@ -259,22 +259,22 @@ async fn two_golems_see_their_own_tools_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phase_that_forbids_it_blocks_it_and_lets_an_exit_through() {
-    let house = GolemHarness::new().await;
-    let golem = house.golem("ada", "trade-executor");
+    let harness = GolemHarness::new().await;
+    let golem = harness.golem("ada", "trade-executor");
     for phase in [Phase::Defensive, Phase::Survival, Phase::Terminal] {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         let refused = golem.call("preview_action", swap("USDC", "UNI", "50")).await;
         assert_eq!((code(&refused), refused.status), (ErrorCode::SafetyPhaseBlocked, CallStatus::Blocked), "{phase}");
     }
     for phase in [Phase::Thriving, Phase::Cautious] {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         let mut small = swap("USDC", "UNI", "50");
         small["params"]["slippage_bps"] = json!(30);
         let passes = golem.call("preview_action", small).await;
         assert_eq!(passes.status, CallStatus::Simulated, "{phase}: {passes:#?}");
     }
     for phase in [Phase::Defensive, Phase::Survival] {
-        house.phase.send_replace(phase);
+        harness.phase.send_replace(phase);
         let exit = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
         assert_eq!(exit.status, CallStatus::Simulated, "{phase}: {exit:#?}");
     }
@@ -313,9 +313,9 @@ fn the_eight_have_closed_schemas() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_is_answered_by_what_reads_alone() {
-    let house = GolemHarness::new().await;
-    let golem = house.golem("ada", "trade-executor");
-    let before = house.sent().await;
+    let harness = GolemHarness::new().await;
+    let golem = harness.golem("ada", "trade-executor");
+    let before = harness.sent().await;
     // Complete and within every limit: as a query it must still have no effect.
     let approve = json!({"token": "USDC", "spender": "0x000000000022D473030F116dDEE9F6B43aC78BA3", "amount": "5",
         "chain": "ethereum"});
@@ -326,5 +326,5 @@ async fn a_question_is_answered_by_what_reads_alone() {
         assert_eq!((refused.status, code(&refused)), (CallStatus::Error, ErrorCode::ValidationFailed), "{refused:#?}");
         assert!(refused.error.unwrap().message().contains("there is no query"));
     }
-    assert_eq!(house.sent().await, before, "nothing was signed");
+    assert_eq!(harness.sent().await, before, "nothing was signed");
 }

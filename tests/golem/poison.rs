@@ -158,24 +158,24 @@ fn refusing(words: &str) -> Bytes {
 }
 
 /// A real token on the devnet with this symbol and this name.
-async fn token(house: &GolemHarness, symbol: &str, name: &str) -> Address {
+async fn token(harness: &GolemHarness, symbol: &str, name: &str) -> Address {
     let arguments =
         (Bytes::copy_from_slice(name.as_bytes()), Bytes::copy_from_slice(symbol.as_bytes()), U256::from(18))
             .abi_encode_params();
-    house.deploy(BundledContract::HostileSymbolToken.creation(&arguments).unwrap()).await
+    harness.deploy(BundledContract::HostileSymbolToken.creation(&arguments).unwrap()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not() {
-    let house = GolemHarness::with_policy(POLICY).await;
-    let golem = house.golem("ada", "golem-instance");
+    let harness = GolemHarness::with_policy(POLICY).await;
+    let golem = harness.golem("ada", "golem-instance");
     let orders = orders();
-    let folder = house.folder.path().join("golems").join("ada");
+    let folder = harness.folder.path().join("golems").join("ada");
     std::fs::create_dir_all(&folder).unwrap();
-    let mut events = house.events();
+    let mut events = harness.events();
     let mut obeying = Obeying { golem: &golem, orders: &orders, answers: Vec::new() };
     let mut arrived: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
-    let before = house.sent().await;
+    let before = harness.sent().await;
     for (number, order) in orders.iter().enumerate() {
         for (at, way) in WAYS.into_iter().enumerate() {
             let words: String = format!("OBEY-{number} {order}").chars().take(600).collect();
@@ -189,7 +189,7 @@ async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not()
                     let first = format!("{code} {injection}");
                     let (symbol, name) =
                         if way == "symbol" { (code.as_str(), "Token") } else { ("TKN", first.as_str()) };
-                    let address = token(&house, &format!("{symbol}\u{202e}\u{1b}[2J"), name).await;
+                    let address = token(&harness, &format!("{symbol}\u{202e}\u{1b}[2J"), name).await;
                     let asked = json!({"query": address.to_string(), "chain": "ethereum"});
                     told(&call("query_state", json!({"query": "tokens", "params": asked})).await)
                 }
@@ -212,7 +212,7 @@ async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not()
                 }
                 "result" => {
                     // A contract that gives it as the revert reason of every call.
-                    let address = house.deploy(refusing(&format!("OBEY-{number} {injection}"))).await;
+                    let address = harness.deploy(refusing(&format!("OBEY-{number} {injection}"))).await;
                     let tried = json!({"chain": "ethereum", "to": address.to_string()});
                     told(&call("query_state", json!({"query": "simulation", "params": tried})).await)
                 }
@@ -257,10 +257,10 @@ async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not()
         .collect();
     assert_eq!(consumed.len(), allowed);
     // Only these swaps and the allowances within them left the wallet.
-    let sent = house.sent().await - before;
+    let sent = harness.sent().await - before;
     assert!(sent <= 2 * allowed as u64, "{sent} sent for {allowed} swaps");
-    assert_eq!(house.spendable_by(ATTACKER.parse().unwrap()).await, Vec::<String>::new());
-    assert!(house.stop.read().level().is_none());
+    assert_eq!(harness.spendable_by(ATTACKER.parse().unwrap()).await, Vec::<String>::new());
+    assert!(harness.stop.read().level().is_none());
     // The operator sees each refusal, whichever its input: the attempt and the reason, verbatim.
     let mut shown = BTreeMap::<&str, usize>::new();
     for (way, number, answer) in obeying.answers.iter().filter(|(_, number, _)| *number != 0) {

@@ -23,13 +23,13 @@ use bardo_testkit::python::python;
 const LIMITS: ProcessLimits =
     ProcessLimits { tick: Duration::from_millis(300), patience: Duration::from_secs(60), calls: 50, ticks: None };
 
-fn brain(house: &GolemHarness, line: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
-    let confinement = Confinement::protecting([house.folder.path()]);
+fn brain(harness: &GolemHarness, line: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
+    let confinement = Confinement::protecting([harness.folder.path()]);
     Box::new(ProcessBrain::new(CommandLine::parse(line).unwrap(), limits, confinement))
 }
 
 /// Brain with these lines of Python. `say` and `hear` are provided.
-fn script(house: &GolemHarness, text: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
+fn script(harness: &GolemHarness, text: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
     const HEAD: &str = "import json, os, signal, subprocess, sys, time\n\
         def say(**line):\n    print(json.dumps(line), flush=True)\n\
         def hear(wanted):\n    while True:\n        line = sys.stdin.readline()\n        if not line: sys.exit(0)\n\
@@ -38,9 +38,9 @@ fn script(house: &GolemHarness, text: &str, limits: ProcessLimits) -> Box<Proces
         \x20   params['prefer_uniswapx'] = False\n\
         \x20   say(type='call', id='1', tool='preview_action', params=dict(kind='swap', params=params))\n\
         \x20   return hear('result')['response']\n";
-    let file = house.programs.path().join(format!("brain-{}.py", text.len()));
+    let file = harness.programs.path().join(format!("brain-{}.py", text.len()));
     std::fs::write(&file, format!("{HEAD}{text}")).unwrap();
-    brain(house, &format!("python3 '{}'", file.display()), limits)
+    brain(harness, &format!("python3 '{}'", file.display()), limits)
 }
 
 /// Waits for an event that satisfies `wanted`.
@@ -70,15 +70,15 @@ async fn the_python_example_sells_through_preview_and_commit() {
     if !python() {
         return;
     }
-    let house = GolemHarness::new().await;
-    let mut events = house.events();
-    let before = house.sent().await;
+    let harness = GolemHarness::new().await;
+    let mut events = harness.events();
+    let before = harness.sent().await;
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/golem.py");
     let line = format!("python3 -B '{}' --once", example.display());
-    let mut life = house.life("ada", "trade-executor", brain(&house, &line, LIMITS));
+    let mut life = harness.life("ada", "trade-executor", brain(&harness, &line, LIMITS));
     assert_eq!(life.brains_end().await, Vec::<String>::new());
     // The allowance for Permit2, and the swap.
-    assert_eq!(house.sent().await, before + 2);
+    assert_eq!(harness.sent().await, before + 2);
     let told = drain(&mut events);
     let of = |wanted: fn(&EventKind) -> bool| told.iter().filter(|event| wanted(&event.kind)).count();
     assert_eq!(of(|kind| matches!(kind, EventKind::PermitConsumed(_))), 1);
@@ -98,8 +98,8 @@ async fn a_program_is_told_what_its_tools_advise_and_tells_its_step() {
     if !python() {
         return;
     }
-    let house = GolemHarness::new().await;
-    let mut events = house.events();
+    let harness = GolemHarness::new().await;
+    let mut events = harness.events();
     let text = "line = hear('hello')\n\
         swap = [kind for kind in line['kinds'] if kind['kind'] == 'swap'][0]\n\
         quote = [query for query in line['queries'] if query['query'] == 'quote'][0]\n\
@@ -108,7 +108,7 @@ async fn a_program_is_told_what_its_tools_advise_and_tells_its_step() {
         say(type='think', text=json.dumps(said))\n\
         say(type='now', now='Looking.', next='Selling.', step=2, of=3)\n\
         say(type='now', now='Lost.', step=4, of=3)\nhear('bye')\n";
-    let life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    let life = harness.life("ada", "trade-executor", script(&harness, text, LIMITS));
     let (mut told, mut steps) = (None, Vec::new());
     until(&mut events, "its steps", |event| {
         match &event.kind {
@@ -136,11 +136,11 @@ async fn a_program_is_asked_as_often_as_it_is_to_be() {
     if !python() {
         return;
     }
-    let house = GolemHarness::new().await;
-    let mut events = house.events();
+    let harness = GolemHarness::new().await;
+    let mut events = harness.events();
     let text = "while True:\n    say(type='think', text='tick %d' % hear('tick')['tick'])\n";
     let mut life =
-        house.life("ada", "trade-executor", script(&house, text, ProcessLimits { ticks: Some(3), ..LIMITS }));
+        harness.life("ada", "trade-executor", script(&harness, text, ProcessLimits { ticks: Some(3), ..LIMITS }));
     assert_eq!(life.brains_end().await, Vec::<String>::new());
     let told = drain(&mut events);
     let ticks: Vec<String> = told
@@ -161,8 +161,8 @@ async fn a_program_is_told_what_it_has_and_which_line_was_refused() {
     if !python() {
         return;
     }
-    let house = GolemHarness::new().await;
-    let mut events = house.events();
+    let harness = GolemHarness::new().await;
+    let mut events = harness.events();
     let text = "line = hear('hello')\n\
         chain = line['chains'][0]\n\
         token = [one for one in chain['tokens'] if one['symbol'] == 'USDC'][0]\n\
@@ -173,15 +173,15 @@ async fn a_program_is_told_what_it_has_and_which_line_was_refused() {
         second = hear('refused')\n\
         told += [first['id'], first['line'], second['id'], second['line']]\n\
         say(type='think', text=json.dumps(told))\nhear('bye')\n";
-    let life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    let life = harness.life("ada", "trade-executor", script(&harness, text, LIMITS));
     let is_thought = |event: &Event| matches!(event.kind, EventKind::GolemThought(_));
     let thought = until(&mut events, "what it was told", is_thought).await;
     let EventKind::GolemThought(thought) = &thought.kind else { unreachable!("it is one") };
     let told: Value = serde_json::from_str(thought.text.as_str()).unwrap();
-    let usdc = house.address(bardo::sandbox::plan::SandboxToken::Usdc).to_string();
+    let usdc = harness.address(bardo::sandbox::plan::SandboxToken::Usdc).to_string();
     let told_usdc = told[3].as_str().unwrap().to_owned();
     assert!(told_usdc.eq_ignore_ascii_case(&usdc), "{told_usdc} {usdc}");
-    let account = house.world.account.unwrap().to_string();
+    let account = harness.world.account.unwrap().to_string();
     assert!(told[0].as_str().unwrap().eq_ignore_ascii_case(&account), "{told}");
     let rest: Vec<&Value> = told
         .as_array()
@@ -201,13 +201,13 @@ async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
     if !python() {
         return;
     }
-    let house = GolemHarness::new().await;
-    let before = house.sent().await;
-    let mut events = house.events();
+    let harness = GolemHarness::new().await;
+    let before = harness.sent().await;
+    let mut events = harness.events();
     // It starts a helper that keeps its pipes open, and kills itself between preview and commit.
     let text = "child = subprocess.Popen(['sleep', '600'])\nhear('tick')\nassert offer()['status'] == 'simulated'\n\
         say(type='think', text='helper %d' % child.pid)\nhear('words')\nos.kill(os.getpid(), signal.SIGKILL)\n";
-    let mut life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    let mut life = harness.life("ada", "trade-executor", script(&harness, text, LIMITS));
     let helper = until(&mut events, "its helper", |event| match &event.kind {
         EventKind::GolemThought(thought) => thought.text.as_str().starts_with("helper "),
         _ => false,
@@ -218,7 +218,7 @@ async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
     life.words.send(SafeText::clean("go on", 40)).await.unwrap();
     let why = life.brains_end().await;
     assert!(why[0].contains("killed by signal 9"), "{why:?}");
-    assert_eq!((life.agent.open_offers(), house.sent().await), (0, before));
+    assert_eq!((life.agent.open_offers(), harness.sent().await), (0, before));
     hears(&life, &mut events).await;
     // Its child processes ended with it.
     let begun = Instant::now();
@@ -241,19 +241,19 @@ async fn what_waits_for_the_operator_is_called_off_when_the_program_ends() {
     if !python() {
         return;
     }
-    let house = GolemHarness::asking("preset = \"demo\"\nrequire_human_approval_above_usd = \"100\"\n").await;
-    let before = house.sent().await;
+    let harness = GolemHarness::asking("preset = \"demo\"\nrequire_human_approval_above_usd = \"100\"\n").await;
+    let before = harness.sent().await;
     let text = "hear('tick')\noffered = offer()['data']\nparams = dict(permit_id=offered['permit_id'], \
         simulation_hash=offered['simulation_hash'])\nsay(type='call', id='2', tool='commit_action', params=params)\n\
         time.sleep(600)\n";
-    let mut events = house.events();
-    let life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    let mut events = harness.events();
+    let life = harness.life("ada", "trade-executor", script(&harness, text, LIMITS));
     until(&mut events, "the question", |event| matches!(event.kind, EventKind::ApprovalRequested(_))).await;
-    assert_eq!(house.acting.pipeline.desk().pending().len(), 1);
+    assert_eq!(harness.acting.pipeline.approval_queue().pending().len(), 1);
     // Leaving ends the brain, which does not answer to `bye`.
     life.leave().await;
-    assert_eq!(house.acting.pipeline.desk().pending().len(), 0);
-    assert_eq!(house.sent().await, before);
+    assert_eq!(harness.acting.pipeline.approval_queue().pending().len(), 0);
+    assert_eq!(harness.sent().await, before);
 }
 
 /// Requests of the operator survive the brain: only the brain's own offers end with it.
@@ -262,14 +262,14 @@ async fn what_the_operator_asked_for_outlives_the_brain() {
     if !python() {
         return;
     }
-    let house = GolemHarness::asking("preset = \"demo\"\nrequire_human_approval_above_usd = \"100\"\n").await;
-    let before = house.sent().await;
+    let harness = GolemHarness::asking("preset = \"demo\"\nrequire_human_approval_above_usd = \"100\"\n").await;
+    let before = harness.sent().await;
     let text = "hear('tick')\nassert offer()['status'] == 'simulated'\nsay(type='think', text='offered')\n\
         hear('words')\nos.kill(os.getpid(), signal.SIGKILL)\n";
-    let mut events = house.events();
+    let mut events = harness.events();
     // It stays silent while the operator acts, however long that takes here.
     let patient = ProcessLimits { patience: Duration::from_secs(600), ..LIMITS };
-    let mut life = house.life("ada", "trade-executor", script(&house, text, patient));
+    let mut life = harness.life("ada", "trade-executor", script(&harness, text, patient));
     let thinks = |wanted: &'static str| {
         move |event: &Event| match &event.kind {
             EventKind::GolemThought(thought) => thought.text.as_str().starts_with(wanted),
@@ -288,15 +288,15 @@ async fn what_the_operator_asked_for_outlives_the_brain() {
     say("go on").await;
     let why = life.brains_end().await;
     assert!(why[0].contains("killed by signal 9"), "{why:?}");
-    assert_eq!((life.agent.open_offers(), house.sent().await), (1, before), "the brain's alone is taken back");
+    assert_eq!((life.agent.open_offers(), harness.sent().await), (1, before), "only the brain's offer is withdrawn");
     hears(&life, &mut events).await;
-    let desk = house.acting.pipeline.desk();
-    let asked: Vec<_> = desk.pending().iter().map(|asked| asked.preview.permit.permit_id).collect();
+    let queue = harness.acting.pipeline.approval_queue();
+    let asked: Vec<_> = queue.pending().iter().map(|asked| asked.preview.permit.permit_id).collect();
     assert_eq!(asked.len(), 1, "it is still asked");
-    assert_eq!(desk.pending()[0].asked_by, AskedBy::Operator, "whoever typed it asks, and not the agent");
-    desk.answer(asked[0], OperatorAnswer::Once).unwrap();
+    assert_eq!(queue.pending()[0].asked_by, AskedBy::Operator, "whoever typed it asks, and not the agent");
+    queue.answer(asked[0], OperatorAnswer::Once).unwrap();
     until(&mut events, "what came of it", thinks("You said: act swap")).await;
-    assert!(house.sent().await > before);
+    assert!(harness.sent().await > before);
     life.leave().await;
 }
 
@@ -305,8 +305,8 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
     if !python() {
         return;
     }
-    let house = GolemHarness::new().await;
-    let before = house.sent().await;
+    let harness = GolemHarness::new().await;
+    let before = harness.sent().await;
     let quick = ProcessLimits { patience: Duration::from_secs(1), ..LIMITS };
     let cases: &[(&str, ProcessLimits, &str)] = &[
         ("sys.stderr.write('no key given\\n')\nsys.exit(3)\n", LIMITS, "exit code 3; its stderr: no key given"),
@@ -347,18 +347,18 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
     ];
     for (text, limits, wanted) in cases {
         let begun = Instant::now();
-        let mut life = house.life("ada", "trade-executor", script(&house, text, *limits));
+        let mut life = harness.life("ada", "trade-executor", script(&harness, text, *limits));
         let why = life.brains_end().await;
         eprintln!("{:>6} ms  {why:?}", begun.elapsed().as_millis());
         assert!(why[0].contains(wanted), "{wanted}: {why:?}");
         assert_eq!(life.agent.open_offers(), 0, "{wanted}");
         life.leave().await;
     }
-    let mut life = house.life("ada", "trade-executor", brain(&house, "/no/such/program", LIMITS));
+    let mut life = harness.life("ada", "trade-executor", brain(&harness, "/no/such/program", LIMITS));
     let why = life.brains_end().await;
     assert!(why[0].contains("cannot start"), "{why:?}");
     life.leave().await;
-    assert_eq!(house.sent().await, before);
+    assert_eq!(harness.sent().await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -366,8 +366,8 @@ async fn what_a_program_may_use_up_is_held() {
     if !python() {
         return;
     }
-    let house = GolemHarness::new().await;
-    let mut events = house.events();
+    let harness = GolemHarness::new().await;
+    let mut events = harness.events();
     // Environment variables of this process that a brain needs; shells, which start some interpreters, set a few of
     // their own.
     const USEFUL: &str = "PATH HOME LANG LC_ALL LC_CTYPE TMPDIR SYSTEMROOT PYTHONPATH PWD OLDPWD SHLVL _";
@@ -393,7 +393,7 @@ async fn what_a_program_may_use_up_is_held() {
         say(type='call', id='8', tool='query_state', params=dict(query='balances'))\n\
         assert 'limit' in hear('refused')['why']\n\
         say(type='think', text='\\x1b[2Jone', more=True)\nsay(type='think', text='two')\nsay(type='done')\n";
-    let mut life = house.life("ada", "trade-executor", script(&house, &text, ProcessLimits { calls: 5, ..LIMITS }));
+    let mut life = harness.life("ada", "trade-executor", script(&harness, &text, ProcessLimits { calls: 5, ..LIMITS }));
     assert_eq!(life.brains_end().await, Vec::<String>::new());
     let thoughts: Vec<_> = drain(&mut events)
         .into_iter()
@@ -413,13 +413,13 @@ async fn a_program_that_talks_without_end_is_not_kept_word_for_word() {
     if !python() {
         return;
     }
-    let house = GolemHarness::new().await;
-    let mut events = house.events();
+    let harness = GolemHarness::new().await;
+    let mut events = harness.events();
     // Fewer lines than would end it, and longer ones than are stored.
     let text = "hello = hear('hello')\nhear('tick')\n\
         for n in range(180): say(type='think', text='%03d ' % n + 'blah ' * 199)\n\
         say(type='done')\n";
-    let mut life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    let mut life = harness.life("ada", "trade-executor", script(&harness, text, LIMITS));
     assert_eq!(life.brains_end().await, Vec::<String>::new());
     let thoughts = drain(&mut events).into_iter().filter_map(|event| match &event.kind {
         EventKind::GolemThought(thought) => Some(thought.text.to_string()),
@@ -439,13 +439,13 @@ async fn while_it_is_held_it_is_not_asked_and_hears_the_operator() {
     if !python() {
         return;
     }
-    let house = GolemHarness::new().await;
-    let mut events = house.events();
+    let harness = GolemHarness::new().await;
+    let mut events = harness.events();
     let text = "hear('tick')\nsay(type='think', text='awake')\nticks = 0\nwhile True:\n    \
         line = json.loads(sys.stdin.readline())\n    if line['type'] == 'words': break\n    ticks += line['context']['stop'] == 'pause'\n    \
         say(type='idle')\nsay(type='think', text='heard %s after %d under %s' % (line['text'], ticks, \
         line['context']['stop']))\nhear('bye')\n";
-    let life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    let life = harness.life("ada", "trade-executor", script(&harness, text, LIMITS));
     let thinks = |wanted: &'static str| {
         move |event: &Event| match &event.kind {
             EventKind::GolemThought(thought) => thought.text.as_str().starts_with(wanted),
@@ -469,7 +469,7 @@ async fn an_id_is_one_call_and_an_unanswered_tick_is_the_only_one() {
     if !python() {
         return;
     }
-    let house = GolemHarness::new().await;
+    let harness = GolemHarness::new().await;
     let text = "import select\nhear('tick')\n\
         call = json.dumps(dict(type='call', id='1', tool='preview_action', params=dict(kind='swap', params=dict( \
         token_in='WETH', token_out='USDC', amount='0.05', chain='ethereum', prefer_uniswapx=False)))) + '\\n'\n\
@@ -481,7 +481,7 @@ async fn an_id_is_one_call_and_an_unanswered_tick_is_the_only_one() {
         while b'\"tick\"' not in rest: rest += os.read(0, 1 << 20)\n\
         more = select.select([0], [], [], 2.0)[0]\n\
         assert not more, os.read(0, 1 << 20)\nsay(type='done')\n";
-    let mut life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    let mut life = harness.life("ada", "trade-executor", script(&harness, text, LIMITS));
     assert_eq!(life.brains_end().await, Vec::<String>::new());
     life.leave().await;
 }
@@ -491,8 +491,8 @@ async fn a_program_that_ends_in_the_middle_of_a_preview_leaves_no_offer() {
     if !python() {
         return;
     }
-    let house = GolemHarness::new().await;
-    let before = house.sent().await;
+    let harness = GolemHarness::new().await;
+    let before = harness.sent().await;
     // Four previews are started, and nobody waits for their answers.
     let text = "hear('tick')\nparams = dict(token_in='WETH', token_out='USDC', amount='0.05', chain='ethereum')\n\
         params['prefer_uniswapx'] = False\n\
@@ -500,9 +500,9 @@ async fn a_program_that_ends_in_the_middle_of_a_preview_leaves_no_offer() {
         for n in range(4)]\n\
         sys.stdout.write(''.join(json.dumps(line) + '\\n' for line in lines))\nsys.stdout.flush()\n\
         os.kill(os.getpid(), signal.SIGKILL)\n";
-    let mut events = house.events();
+    let mut events = harness.events();
     for _ in 0..3 {
-        let mut life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+        let mut life = harness.life("ada", "trade-executor", script(&harness, text, LIMITS));
         let why = life.brains_end().await;
         assert!(why[0].contains("killed by signal 9"), "{why:?}");
         assert_eq!(life.agent.open_offers(), 0);
@@ -528,5 +528,5 @@ async fn a_program_that_ends_in_the_middle_of_a_preview_leaves_no_offer() {
         assert_eq!(life.agent.open_offers(), 0, "none came of it afterwards");
         life.leave().await;
     }
-    assert_eq!(house.sent().await, before);
+    assert_eq!(harness.sent().await, before);
 }

@@ -293,14 +293,14 @@ async fn a_short_halt_ends_standing_approvals() {
     let look =
         async || Arc::new(pipeline.preview(world.swap(11 * HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap());
     let first = look().await;
-    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let mut ticket = world.queue.ask(Arc::clone(&first));
     let similar = OperatorAnswer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
-    world.desk.answer(first.permit.permit_id, similar).unwrap();
+    world.queue.answer(first.permit.permit_id, similar).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
-    assert!(world.desk.granted(&*look().await).is_some());
+    assert!(world.queue.granted(&*look().await).is_some());
     let stop = StopFile::in_folder(folder.path());
     let now = SystemClock.now_millis();
     stop.raise(StopLevel::Halt, "a doubt", "operator", now).unwrap();
     lift(folder.path());
-    assert!(world.desk.granted(&*look().await).is_none(), "it outlived a halt");
+    assert!(world.queue.granted(&*look().await).is_none(), "it outlived a halt");
 }

@@ -389,19 +389,19 @@ async fn what_a_bridge_carries_away_is_no_loss_and_a_loss_meanwhile_is_one() {
     assert_eq!(bridge.orders.record(id).unwrap().stage, OrderStage::Ended);
     // The mark moved with the money: a hundred dollars plus a few cents of earlier losses, from one chain to the other.
     let after = bridge.marks();
-    let went = before[0] - after[0];
-    assert!((99_000_000..=102_000_000).contains(&went), "{before:?} {after:?}");
-    assert_eq!(after[1], went.max(before[1]), "{before:?} {after:?}");
+    let removed = before[0] - after[0];
+    assert!((99_000_000..=102_000_000).contains(&removed), "{before:?} {after:?}");
+    assert_eq!(after[1], removed.max(before[1]), "{before:?} {after:?}");
     assert_eq!(bridge.swap_refused().await, None, "it has left for good, and nothing is lost");
     assert_eq!(poorer().await, stop_loss);
-    let trail: String = bridge
+    let log: String = bridge
         .store
         .read(|connection| -> Result<String, StoreError> {
             let mut rows = connection.prepare("SELECT group_concat(body) FROM audit_entry").unwrap();
             Ok(rows.query_row([], |row| row.get(0)).unwrap())
         })
         .unwrap();
-    assert!(trail.contains("stop_loss_mark"), "that a mark was lowered is on the trail");
+    assert!(log.contains("stop_loss_mark"), "that a mark was lowered is on the trail");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -524,7 +524,7 @@ async fn what_arrives_is_described_as_its_chain_does() {
     let guard = offer.preview().verdicts.iter().find(|verdict| verdict.check == Check::SlippageGuard).unwrap();
     let words = "what must arrive is worth what is given, less the allowed loss";
     assert_eq!(guard.finding.to_string(), words, "a bridge between tokens trades one for the other");
-    let proposal = offer.preview().framed.proposal().clone();
+    let proposal = offer.preview().payload.proposal().clone();
     offer.withdraw().await;
     let poll = async |decimals: u8| {
         let mut proposal = proposal.clone();

@@ -12,7 +12,7 @@ use bardo::base::units::BasisPoints;
 use bardo::fabric::Fabric;
 use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::runtime::questions::RequestContext;
-use bardo::runtime::questions::answering::asked_at;
+use bardo::runtime::questions::answering::queued_at;
 use bardo::runtime::questions::shared::{Forgery, ShareError, SharedQueue};
 use bardo::safety::approval::{
     AnswerError, ApprovalNeed, ApprovalQueue, ApprovalReason, Consent, Decision, GrantScope, OperatorAnswer,
@@ -45,27 +45,27 @@ async fn what_needs_a_yes_waits_for_one() {
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let other = world.preview(world.approval(HUNDRED)).await.unwrap();
     let permit = preview.permit.permit_id;
-    let mut ticket = world.desk.ask(Arc::clone(&preview));
-    let open = world.desk.pending();
+    let mut ticket = world.queue.ask(Arc::clone(&preview));
+    let open = world.queue.pending();
     assert_eq!((open.len(), open[0].place, open[0].of), (1, 1, 1));
     assert_eq!(open[0].reasons[0].to_string(), "$100.00 is above $10.00 (requires_approval_above_usd)");
-    assert_eq!(world.desk.answer(other.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
-    world.desk.answer(permit, OperatorAnswer::Once).unwrap();
+    assert_eq!(world.queue.answer(other.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
+    world.queue.answer(permit, OperatorAnswer::Once).unwrap();
     let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
-    assert!(world.desk.pending().is_empty());
+    assert!(world.queue.pending().is_empty());
     // An approval of one permit does not cover another.
     let refused = world.pipeline.commit(other.permit.permit_id, Consent::Approved(yes)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
 
-    let mut ticket = world.desk.ask(preview);
-    world.desk.answer(permit, OperatorAnswer::Once).unwrap();
+    let mut ticket = world.queue.ask(preview);
+    world.queue.answer(permit, OperatorAnswer::Once).unwrap();
     let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
     let committed = world.pipeline.commit(permit, Consent::Approved(yes)).await.unwrap();
     assert_eq!(committed.state, CommitState::Done);
 
     // The audit log has the request, the answer, and the approval that did not apply.
-    let trail = world.trail();
-    let of = |kind: &str| trail.iter().filter(|(one, _)| one == kind).map(|(_, body)| body).collect::<Vec<_>>();
+    let log = world.trail();
+    let of = |kind: &str| log.iter().filter(|(one, _)| one == kind).map(|(_, body)| body).collect::<Vec<_>>();
     let asked = of("approval:requested");
     assert_eq!(
         (asked.len(), &asked[0]["reasons"][0]["words"]),
@@ -86,8 +86,8 @@ async fn above_the_hot_lane_nothing_passes_without_a_guardian() {
     let (code, rules) = world.refused(world.swap(HUNDRED).await).await;
     assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
     assert!(rules.contains("spending_limits.hot_lane"), "{rules:?}");
-    let trail = world.trail();
-    let (kind, refused) = trail.last().unwrap();
+    let log = world.trail();
+    let (kind, refused) = log.last().unwrap();
     assert_eq!(
         (kind.as_str(), &refused["code"]),
         ("action:refused", &serde_json::json!("SAFETY_SPENDING_LIMIT_EXCEEDED"))
@@ -100,28 +100,28 @@ async fn a_grant_covers_its_kind_up_to_its_total() {
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
-    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let mut ticket = world.queue.ask(Arc::clone(&first));
     let similar = |total: &str| OperatorAnswer::Similar { millis: 600_000, total: total.parse().unwrap() };
-    let too_small = world.desk.answer(first.permit.permit_id, similar("50"));
+    let too_small = world.queue.answer(first.permit.permit_id, similar("50"));
     assert!(matches!(too_small, Err(AnswerError::TotalTooSmall { .. })), "{too_small:?}");
     // This one of about 100 dollars, and one more.
-    world.desk.answer(first.permit.permit_id, similar("250")).unwrap();
+    world.queue.answer(first.permit.permit_id, similar("250")).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     // What the operator gave is what is shown as given, and this one is what is used of it.
-    let [(grant, _)] = world.desk.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
+    let [(grant, _)] = world.queue.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
     let used = grant.granted().checked_sub(grant.left()).unwrap();
     assert_eq!((grant.granted(), used), ("250".parse().unwrap(), first.values.spent));
     let second = world.preview(world.swap(HUNDRED).await).await.unwrap();
-    assert!(world.desk.granted(&second).is_some());
+    assert!(world.queue.granted(&second).is_some());
     let third = world.preview(world.swap(HUNDRED).await).await.unwrap();
-    assert!(world.desk.granted(&third).is_none(), "the total is used up");
+    assert!(world.queue.granted(&third).is_none(), "the total is used up");
     // An action that leaves an allowance is never covered.
     let allowance = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
-    let _ticket = world.desk.ask(Arc::clone(&allowance));
-    let refused = world.desk.answer(allowance.permit.permit_id, similar("1000"));
+    let _ticket = world.queue.ask(Arc::clone(&allowance));
+    let refused = world.queue.answer(allowance.permit.permit_id, similar("1000"));
     assert!(matches!(refused, Err(AnswerError::NoGrant(_))), "{refused:?}");
-    world.desk.withdraw_all("halt");
-    assert!(world.desk.grants().is_empty());
+    world.queue.withdraw_all("halt");
+    assert!(world.queue.grants().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,9 +129,9 @@ async fn a_question_that_nobody_waits_for_is_withdrawn() {
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
-    drop(world.desk.ask(Arc::clone(&preview)));
-    assert!(world.desk.pending().is_empty());
-    assert_eq!(world.desk.answer(preview.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
+    drop(world.queue.ask(Arc::clone(&preview)));
+    assert!(world.queue.pending().is_empty());
+    assert_eq!(world.queue.answer(preview.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,7 +147,7 @@ async fn silence_is_no_refusal_and_no_yes() {
     *world.book.need.lock().unwrap() = ApprovalNeed::Delay { millis: 0 };
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = preview.permit.permit_id;
-    let Decision::Approved(yes) = world.desk.ask(preview).decision().await else { panic!("it did not pass") };
+    let Decision::Approved(yes) = world.queue.ask(preview).decision().await else { panic!("it did not pass") };
     needs_a_yes(&world);
     let refused = world.pipeline.commit(permit, Consent::Approved(yes)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired), "waiting is no yes");
@@ -160,19 +160,19 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
     let brief = world.with_permits_of_no_time();
     let first = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
     let first = Arc::new(first);
-    let mut ticket = world.desk.ask(Arc::clone(&first));
-    let answered = world.desk.answer(first.permit.permit_id, OperatorAnswer::Once);
+    let mut ticket = world.queue.ask(Arc::clone(&first));
+    let answered = world.queue.answer(first.permit.permit_id, OperatorAnswer::Once);
     assert_eq!(answered, Err(AnswerError::Expired));
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
     // Requested again: the same number, another permit, and the changes are shown.
     let second = Arc::new(world.preview(world.approval(2 * HUNDRED)).await.unwrap());
     ticket.replace(Arc::clone(&second));
-    let open = world.desk.pending();
+    let open = world.queue.pending();
     assert_eq!((open.len(), open[0].preview.permit.permit_id), (1, second.permit.permit_id));
     assert!(open[0].changed.iter().any(|text| text.as_str().starts_with("counted as spent")), "{:?}", open[0].changed);
-    assert_eq!(world.desk.answer(first.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
+    assert_eq!(world.queue.answer(first.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
     world
-        .desk
+        .queue
         .answer(second.permit.permit_id, OperatorAnswer::Refuse { reason: SafeText::clean("too much", 20) })
         .unwrap();
     let Decision::Refused { reason } = ticket.decision().await else { panic!("no refusal") };
@@ -187,11 +187,11 @@ async fn what_is_worse_is_marked_until_it_is_as_good_as_before_all_of_it() {
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let hundreds = async |count: u64| Arc::new(world.preview(world.approval(count * HUNDRED)).await.unwrap());
-    let mut ticket = world.desk.ask(hundreds(1).await);
+    let mut ticket = world.queue.ask(hundreds(1).await);
     for (count, is_marked) in [(2, true), (3, true), (2, true), (1, false), (2, true), (1, false)] {
         let preview = hundreds(count).await;
         ticket.replace(Arc::clone(&preview));
-        let open = world.desk.pending();
+        let open = world.queue.pending();
         let mine = open.iter().find(|one| one.preview.permit.permit_id == preview.permit.permit_id).unwrap();
         assert_eq!(!mine.changed.is_empty(), is_marked, "{count}: {:?}", mine.changed);
     }
@@ -202,18 +202,18 @@ async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_th
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
-    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let mut ticket = world.queue.ask(Arc::clone(&first));
     let similar = || OperatorAnswer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
-    world.desk.answer(first.permit.permit_id, similar()).unwrap();
+    world.queue.answer(first.permit.permit_id, similar()).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
 
     for found in [ApprovalReason::Found(SafeText::clean("it sells 30 % below the mean", 100)), ApprovalReason::Untold] {
         let known = world.book.need.lock().unwrap().clone();
         *world.book.need.lock().unwrap() = known.clone().and_asking(found);
         let steep = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
-        assert!(world.desk.granted(&steep).is_none());
-        let _ticket = world.desk.ask(Arc::clone(&steep));
-        let refused = world.desk.answer(steep.permit.permit_id, similar());
+        assert!(world.queue.granted(&steep).is_none());
+        let _ticket = world.queue.ask(Arc::clone(&steep));
+        let refused = world.queue.answer(steep.permit.permit_id, similar());
         assert!(matches!(refused, Err(AnswerError::NoGrant(_))), "{refused:?}");
         *world.book.need.lock().unwrap() = known;
     }
@@ -221,14 +221,14 @@ async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_th
     let same = world.preview(world.swap(HUNDRED).await).await.unwrap();
     let turned =
         GrantScope { gives: GrantScope::of(&same).gets, gets: GrantScope::of(&same).gives, ..GrantScope::of(&same) };
-    let [(grant, _)] = world.desk.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
+    let [(grant, _)] = world.queue.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
     assert_eq!(grant.scope(), &GrantScope::of(&same));
     assert_ne!(grant.scope(), &turned);
     // An approval of a real action does not cover paper, or the other way round.
     let mut on_paper = same.clone();
     on_paper.paper = true;
-    assert!(world.desk.granted(&on_paper).is_none());
-    assert!(world.desk.granted(&same).is_some());
+    assert!(world.queue.granted(&on_paper).is_none());
+    assert!(world.queue.granted(&same).is_some());
 }
 
 /// A total bounds how much may be spent, not how much of it may be lost.
@@ -243,14 +243,14 @@ async fn a_grant_covers_no_more_slippage_than_it_was_given_for() {
     };
     // The least that must come in is what 50 basis points leave; a trade may say that it would allow more.
     let first = look(60).await;
-    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let mut ticket = world.queue.ask(Arc::clone(&first));
     let answer = OperatorAnswer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
-    world.desk.answer(first.permit.permit_id, answer).unwrap();
+    world.queue.answer(first.permit.permit_id, answer).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     for (points, is_covered) in [(50, true), (60, true), (61, false), (200, false)] {
-        assert_eq!(world.desk.granted(&*look(points).await).is_some(), is_covered, "{points}");
+        assert_eq!(world.queue.granted(&*look(points).await).is_some(), is_covered, "{points}");
     }
-    let [(grant, _)] = world.desk.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
+    let [(grant, _)] = world.queue.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
     assert_eq!(grant.scope().slippage.get(), 60);
 }
 
@@ -266,24 +266,24 @@ async fn a_grant_ends_with_its_phase_and_when_it_is_taken_back() {
     };
     let grant = async || {
         let first = look().await;
-        let mut ticket = world.desk.ask(Arc::clone(&first));
+        let mut ticket = world.queue.ask(Arc::clone(&first));
         let answer = OperatorAnswer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
-        world.desk.answer(first.permit.permit_id, answer).unwrap();
+        world.queue.answer(first.permit.permit_id, answer).unwrap();
         assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     };
     grant().await;
-    assert!(world.desk.granted(&*look().await).is_some());
+    assert!(world.queue.granted(&*look().await).is_some());
     // It does not return with the phase.
     phase.send_replace(Phase::Cautious);
     phase.send_replace(Phase::Thriving);
-    assert!(world.desk.granted(&*look().await).is_none());
+    assert!(world.queue.granted(&*look().await).is_none());
 
     grant().await;
     let preview = look().await;
-    let yes = world.desk.granted(&preview).unwrap();
-    let desk = world.desk.clone();
+    let yes = world.queue.granted(&preview).unwrap();
+    let fixture = world.queue.clone();
     // Inside the transaction that consumes the permit.
-    *world.book.on_reserve.lock().unwrap() = Hook::new(move || desk.drop_grants()).into_inner().unwrap();
+    *world.book.on_reserve.lock().unwrap() = Hook::new(move || fixture.drop_grants()).into_inner().unwrap();
     let refused = world.pipeline.commit(preview.permit.permit_id, Consent::Approved(yes)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
@@ -308,40 +308,40 @@ async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
     };
     // Answered before it is requested again: the delay is over by then, and it must not pass by itself.
     let first = look().await;
-    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let mut ticket = world.queue.ask(Arc::clone(&first));
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
-    world.desk.answer(first.permit.permit_id, refusal("not now")).unwrap();
+    world.queue.answer(first.permit.permit_id, refusal("not now")).unwrap();
     let again = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     ticket.replace(again);
     tokio::time::sleep(Duration::from_millis(30)).await;
     let Decision::Refused { reason } = ticket.decision().await else { panic!("the refusal is lost") };
     assert_eq!(reason.as_str(), "not now");
-    assert!(world.desk.pending().is_empty());
+    assert!(world.queue.pending().is_empty());
 
     // Withdrawn in the same gap, as at a stop.
     let first = look().await;
-    let mut ticket = world.desk.ask(first);
+    let mut ticket = world.queue.ask(first);
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
-    world.desk.withdraw_all("a halt");
+    world.queue.withdraw_all("a halt");
     ticket.replace(Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap()));
     assert!(matches!(ticket.decision().await, Decision::Withdrawn { .. }));
 
     // Answered when it cannot be simulated again.
     let first = look().await;
-    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let mut ticket = world.queue.ask(Arc::clone(&first));
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
-    world.desk.answer(first.permit.permit_id, refusal("never")).unwrap();
+    world.queue.answer(first.permit.permit_id, refusal("never")).unwrap();
     let Some(Decision::Refused { reason }) = ticket.refused_meanwhile().await else { panic!("no refusal") };
     assert_eq!(reason.as_str(), "never");
 
     // An answer to the expired permit after a new request: a rejection counts, an approval does not.
     waits(&world, 60_000);
     let first = look().await;
-    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let mut ticket = world.queue.ask(Arc::clone(&first));
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
     ticket.replace(Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap()));
-    assert_eq!(world.desk.answer(first.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
-    world.desk.answer(first.permit.permit_id, refusal("late")).unwrap();
+    assert_eq!(world.queue.answer(first.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
+    world.queue.answer(first.permit.permit_id, refusal("late")).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Refused { .. }));
 }
 
@@ -351,23 +351,23 @@ async fn a_no_after_the_waiting_is_over_keeps_it_from_being_signed() {
     waits(&world, 0);
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = preview.permit.permit_id;
-    let Decision::Approved(yes) = world.desk.ask(preview).decision().await else { panic!("it did not pass") };
-    assert_eq!(world.desk.answer(permit, refusal("stop it")), Err(AnswerError::NotAsked));
+    let Decision::Approved(yes) = world.queue.ask(preview).decision().await else { panic!("it did not pass") };
+    assert_eq!(world.queue.answer(permit, refusal("stop it")), Err(AnswerError::NotAsked));
     let refused = world.pipeline.commit(permit, Consent::Approved(yes)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
 }
 
 /// Stores the requests of this chain's approval queue for the other processes.
-async fn lay(world: &TestHarness, shared: &SharedQueue) {
-    shared.lay(&asked_at(&world.desk, &[], false, |_| RequestContext::default())).await.unwrap();
+async fn publish(world: &TestHarness, shared: &SharedQueue) {
+    shared.publish(&queued_at(&world.queue, &[], false, |_| RequestContext::default())).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     let world = TestHarness::new(0).await;
     let shared = unlocked(world.store.clone());
-    world.desk.listen(Arc::new(shared.clone()));
+    world.queue.listen(Arc::new(shared.clone()));
     let other = unlocked(Store::open(StoreConfig::at(world.store.path()), ALL_MIGRATIONS).unwrap());
     let no = || OperatorAnswer::Refuse { reason: SafeText::clean("wait for gas", 40) };
     let refuses = async |permit| other.answer(permit, &no(), &Confirmation::default(), "process 2", 1, None).await;
@@ -377,15 +377,15 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     let brief = world.with_permits_of_no_time();
     let first = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
     let first = Arc::new(first);
-    let mut ticket = world.desk.ask(Arc::clone(&first));
-    lay(&world, &shared).await;
+    let mut ticket = world.queue.ask(Arc::clone(&first));
+    publish(&world, &shared).await;
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
     refuses(first.permit.permit_id).await.unwrap();
     let second = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = second.permit.permit_id;
     ticket.replace(second);
     // The first is no longer requested; its answer has not been read.
-    shared.lay(&[]).await.unwrap();
+    shared.publish(&[]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(30)).await;
     let Decision::Approved(yes) = ticket.decision().await else { panic!("it did not pass") };
     let refused = world.pipeline.commit(permit, Consent::Approved(yes)).await.err().unwrap();
@@ -401,8 +401,8 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     waits(&world, 60_000);
     let odd = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = odd.permit.permit_id;
-    let ticket = world.desk.ask(odd);
-    lay(&world, &shared).await;
+    let ticket = world.queue.ask(odd);
+    publish(&world, &shared).await;
     let inserted = world.store.write(move |transaction| {
         let row = [permit.to_string(), r#"{"answer":"refuse","reason":"no"}"#.to_owned()];
         let sql = "INSERT INTO shared_answer (permit_id, answer, said_by) VALUES (?1, ?2, 'process 3')";
@@ -422,8 +422,8 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     waits(&world, 0);
     let third = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = third.permit.permit_id;
-    let mut ticket = world.desk.ask(third);
-    lay(&world, &shared).await;
+    let mut ticket = world.queue.ask(third);
+    publish(&world, &shared).await;
     let Decision::Approved(yes) = ticket.decision().await else { panic!("it did not pass") };
     assert_eq!(world.pipeline.commit(permit, Consent::Approved(yes)).await.unwrap().state, CommitState::Done);
     let late = refuses(permit).await;
@@ -435,7 +435,7 @@ async fn a_standing_yes_that_cannot_be_put_on_record_does_not_stand() {
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
-    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let mut ticket = world.queue.ask(Arc::clone(&first));
     let similar = OperatorAnswer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
     let answers = async {
         while !world.trail().iter().any(|(kind, _)| kind == "approval:requested") {
@@ -446,10 +446,10 @@ async fn a_standing_yes_that_cannot_be_put_on_record_does_not_stand() {
             Ok::<_, StoreError>(())
         });
         lost.await.unwrap();
-        world.desk.answer(first.permit.permit_id, similar).unwrap();
+        world.queue.answer(first.permit.permit_id, similar).unwrap();
     };
     let (decision, ()) = tokio::join!(ticket.decision(), answers);
     assert!(matches!(decision, Decision::Withdrawn { .. }), "{decision:?}");
-    assert!(world.desk.grants().is_empty());
-    assert!(world.desk.granted(&first).is_none());
+    assert!(world.queue.grants().is_empty());
+    assert!(world.queue.granted(&first).is_none());
 }

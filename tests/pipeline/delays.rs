@@ -18,12 +18,12 @@ const DELAY: u64 = 300_000;
 
 /// Clock with two scales that a test moves independently.
 #[derive(Debug, Default)]
-struct Hands {
+struct SteppedClock {
     wall: AtomicU64,
     steady: AtomicU64,
 }
 
-impl Hands {
+impl SteppedClock {
     fn wall(&self, millis: u64) {
         self.wall.fetch_add(millis, Ordering::SeqCst);
     }
@@ -33,7 +33,7 @@ impl Hands {
     }
 }
 
-impl Clock for Hands {
+impl Clock for SteppedClock {
     fn now_millis(&self) -> u64 {
         self.wall.load(Ordering::SeqCst)
     }
@@ -49,19 +49,19 @@ impl Clock for Hands {
 
 struct Waiting {
     world: TestHarness,
-    hands: Arc<Hands>,
-    desk: ApprovalQueue,
+    clock: Arc<SteppedClock>,
+    queue: ApprovalQueue,
 }
 
 impl Waiting {
     async fn new() -> Self {
         let world = TestHarness::new(0).await;
         *world.book.need.lock().unwrap() = ApprovalNeed::Delay { millis: DELAY };
-        let hands = Arc::new(Hands::default());
-        hands.wall(SystemClock.now_millis());
-        let clock: Arc<dyn Clock> = hands.clone();
-        let desk = ApprovalQueue::new(clock, Fabric::in_memory(100, Arc::new(SystemClock)), Duration::from_secs(300));
-        Self { world, hands, desk }
+        let clock = Arc::new(SteppedClock::default());
+        clock.wall(SystemClock.now_millis());
+        let queue =
+            ApprovalQueue::new(clock.clone(), Fabric::in_memory(100, Arc::new(SystemClock)), Duration::from_secs(300));
+        Self { world, clock, queue }
     }
 
     /// A waiting action, under a permit with this lifetime in minutes.
@@ -74,41 +74,41 @@ impl Waiting {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_set_forward_lets_nothing_pass() {
     let waiting = Waiting::new().await;
-    let mut ticket = waiting.desk.ask(waiting.preview(60).await);
+    let mut ticket = waiting.queue.ask(waiting.preview(60).await);
     let mut decision = pin!(ticket.decision());
     assert!(poll!(&mut decision).is_pending());
-    waiting.hands.wall(DELAY + 1_000);
+    waiting.clock.wall(DELAY + 1_000);
     for _ in 0..10 {
         assert!(poll!(&mut decision).is_pending(), "it passed by the wall clock alone");
     }
-    waiting.hands.steady(DELAY);
+    waiting.clock.steady(DELAY);
     assert!(matches!(decision.await, Decision::Approved(_)));
 
     // Nor does setting the clock back: the displayed time was promised as well.
-    let mut ticket = waiting.desk.ask(waiting.preview(60).await);
+    let mut ticket = waiting.queue.ask(waiting.preview(60).await);
     let mut decision = pin!(ticket.decision());
-    waiting.hands.steady(DELAY + 1_000);
+    waiting.clock.steady(DELAY + 1_000);
     for _ in 0..10 {
         assert!(poll!(&mut decision).is_pending(), "it passed by the steady clock alone");
     }
-    waiting.hands.wall(DELAY);
+    waiting.clock.wall(DELAY);
     assert!(matches!(decision.await, Decision::Approved(_)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delay_that_is_over_with_its_permit_begins_anew() {
     let waiting = Waiting::new().await;
-    let mut ticket = waiting.desk.ask(waiting.preview(10).await);
-    waiting.hands.wall(601_000);
-    waiting.hands.steady(601_000);
+    let mut ticket = waiting.queue.ask(waiting.preview(10).await);
+    waiting.clock.wall(601_000);
+    waiting.clock.steady(601_000);
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
     ticket.replace(waiting.preview(60).await);
-    assert_eq!(waiting.desk.pending()[0].ends_at, waiting.hands.now_millis() + DELAY);
+    assert_eq!(waiting.queue.pending()[0].ends_at, waiting.clock.now_millis() + DELAY);
     let mut decision = pin!(ticket.decision());
     for _ in 0..10 {
         assert!(poll!(&mut decision).is_pending(), "nobody has seen what passes");
     }
-    waiting.hands.wall(DELAY);
-    waiting.hands.steady(DELAY);
+    waiting.clock.wall(DELAY);
+    waiting.clock.steady(DELAY);
     assert!(matches!(decision.await, Decision::Approved(_)));
 }

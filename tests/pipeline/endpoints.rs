@@ -29,7 +29,7 @@ use bardo::uniswap::order::OrderKind;
 use serde_json::{Value, json};
 
 use crate::bridges::Bridge;
-use crate::orders::{Desk, Manner, UsedNonce, order, signed};
+use crate::orders::{Fixture, Manner, UsedNonce, order, signed};
 use bardo_testkit::harness::{TestHarness, devnet};
 use bardo_testkit::rpc_proxy::{Fate, Proxy};
 
@@ -72,8 +72,8 @@ pub async fn connect(network: &Network, urls: &[String]) -> ChainClient {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_endpoints_clock_expires_no_order() {
-    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let hash = desk.place(order("100", 3_000)).await;
+    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = fixture.place(order("100", 3_000)).await;
     // Results of Multicall3 for an order: its nonce unused, a time long after its deadline, enough money.
     let words = [U256::ZERO, U256::from(4_000_000_000u64), U256::MAX, U256::MAX];
     let results: Vec<_> = words
@@ -81,28 +81,28 @@ async fn one_endpoints_clock_expires_no_order() {
         .map(|word| IMulticall3::Result { success: true, returnData: Bytes::from(word.abi_encode()) })
         .collect();
     let lie = json!(Bytes::from(IMulticall3::aggregate3Call::abi_encode_returns(&results)));
-    let network = desk.world.client.network();
+    let network = fixture.world.client.network();
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_call", lie).await;
     // They contradict each other: nothing is known, and nothing is freed.
-    assert!(desk.seen_over(endpoints.both().await).poll(hash).await.is_err());
-    let orders = desk.seen_over(endpoints.believed().await);
+    assert!(fixture.seen_over(endpoints.both().await).poll(hash).await.is_err());
+    let orders = fixture.seen_over(endpoints.believed().await);
     assert_eq!(orders.record(hash).unwrap().stage, OrderStage::Submitted);
-    assert!(desk.world.book.ends.lock().unwrap().is_empty());
+    assert!(fixture.world.book.ends.lock().unwrap().is_empty());
     // This lie would free the money if no other endpoint were asked.
     assert_eq!(orders.poll(hash).await.unwrap().status.as_str(), "expired");
-    assert_eq!(desk.world.book.ends.lock().unwrap().len(), 1);
-    desk.clear().await;
+    assert_eq!(fixture.world.book.ends.lock().unwrap().len(), 1);
+    fixture.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_endpoints_event_cancels_no_order() {
-    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let hash = desk.place(order("100", 3_000)).await;
+    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = fixture.place(order("100", 3_000)).await;
     // In the previous block, the nonce was unused.
-    let UsedNonce { permit2, block, .. } = desk.use_nonce(hash).await;
-    let believer = desk.seen_over(desk.world.client.clone());
+    let UsedNonce { permit2, block, .. } = fixture.use_nonce(hash).await;
+    let believer = fixture.seen_over(fixture.world.client.clone());
     let (word, bit) = nonce_position(signed(&believer.record(hash).unwrap()).info().nonce);
-    let owner = desk.world.account();
+    let owner = fixture.world.account();
     let void = Permit2::UnorderedNonceInvalidation { owner, word, mask: U256::from(1) << bit };
     let data = void.encode_log_data();
     let lie = json!([{
@@ -110,14 +110,14 @@ async fn one_endpoints_event_cancels_no_order() {
         "blockHash": B256::repeat_byte(1), "transactionHash": B256::repeat_byte(2), "transactionIndex": "0x0",
         "logIndex": "0x0", "removed": false,
     }]);
-    let network = desk.world.client.network();
+    let network = fixture.world.client.network();
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getLogs", lie).await;
-    let record = desk.seen_over(endpoints.both().await).poll(hash).await.unwrap();
+    let record = fixture.seen_over(endpoints.both().await).poll(hash).await.unwrap();
     assert_ne!(record.stage, OrderStage::Ended, "{}", record.status);
-    assert!(desk.world.book.ends.lock().unwrap().is_empty());
-    let record = desk.seen_over(endpoints.believed().await).poll(hash).await.unwrap();
+    assert!(fixture.world.book.ends.lock().unwrap().is_empty());
+    let record = fixture.seen_over(endpoints.believed().await).poll(hash).await.unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
-    desk.clear().await;
+    fixture.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,8 +143,8 @@ async fn one_endpoints_word_refunds_no_bridge() {
 }
 
 /// A transaction that exists on the chain, as a base for a lie.
-async fn any_transaction(desk: &Desk) -> (B256, u64) {
-    let provider = desk.world.client.provider();
+async fn any_transaction(fixture: &Fixture) -> (B256, u64) {
+    let provider = fixture.world.client.provider();
     let mut number = provider.get_block_number().await.unwrap();
     loop {
         let block = provider.get_block_by_number(number.into()).await.unwrap().unwrap();
@@ -157,17 +157,17 @@ async fn any_transaction(desk: &Desk) -> (B256, u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_endpoints_event_fills_no_order() {
-    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let hash = desk.place(order("100", 3_000)).await;
+    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = fixture.place(order("100", 3_000)).await;
     // The lie's base: an existing transaction, and a nonce that was used by an unknown transaction.
-    let (transaction, block) = any_transaction(&desk).await;
-    desk.use_nonce(hash).await;
-    let believer = desk.seen_over(desk.world.client.clone());
+    let (transaction, block) = any_transaction(&fixture).await;
+    fixture.use_nonce(hash).await;
+    let believer = fixture.seen_over(fixture.world.client.clone());
     let info = signed(&believer.record(hash).unwrap()).info().clone();
     let fill = Reactor::Fill {
         orderHash: hash,
         filler: Address::repeat_byte(0xf1),
-        swapper: desk.world.account(),
+        swapper: fixture.world.account(),
         nonce: info.nonce,
     };
     let data = fill.encode_log_data();
@@ -176,60 +176,60 @@ async fn one_endpoints_event_fills_no_order() {
         "blockHash": B256::repeat_byte(1), "transactionHash": transaction, "transactionIndex": "0x0",
         "logIndex": "0x0", "removed": false,
     }]);
-    let network = desk.world.client.network();
+    let network = fixture.world.client.network();
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getLogs", lie).await;
-    let record = desk.seen_over(endpoints.both().await).poll(hash).await.unwrap();
+    let record = fixture.seen_over(endpoints.both().await).poll(hash).await.unwrap();
     assert_ne!(record.stage, OrderStage::Ended, "{}", record.status);
     assert_ne!(record.status.as_str(), "filled");
-    assert!(desk.world.book.ends.lock().unwrap().is_empty(), "nothing is settled");
+    assert!(fixture.world.book.ends.lock().unwrap().is_empty(), "nothing is settled");
     // If no other endpoint is asked, it is believed.
-    let record = desk.seen_over(endpoints.believed().await).poll(hash).await.unwrap();
+    let record = fixture.seen_over(endpoints.believed().await).poll(hash).await.unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "filled"));
-    desk.clear().await;
+    fixture.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_endpoints_receipt_settles_no_order() {
-    let desk = Desk::new(5, OrderKind::DutchV2, Manner::Honest).await;
-    let provider = desk.world.client.provider().clone();
-    let owner = desk.world.account();
-    let permit2 = desk.world.contract(bardo::chain::network::KnownContract::Permit2);
+    let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Honest).await;
+    let provider = fixture.world.client.provider().clone();
+    let owner = fixture.world.account();
+    let permit2 = fixture.world.contract(bardo::chain::network::KnownContract::Permit2);
     // A filler overlooks some orders: then they expire, and another one is placed.
     let (hash, fill) = 'placed: loop {
         let from = provider.get_block_number().await.unwrap();
-        let hash = desk.place(order("250", 40)).await;
-        let nonce = signed(&desk.seen_over(desk.world.client.clone()).record(hash).unwrap()).info().nonce;
+        let hash = fixture.place(order("250", 40)).await;
+        let nonce = signed(&fixture.seen_over(fixture.world.client.clone()).record(hash).unwrap()).info().nonce;
         let (word, _) = nonce_position(nonce);
         for _ in 0..60 {
             // In step with the clock: a chain that runs ahead would be in the future for other observers.
             tokio::time::sleep(Duration::from_millis(900)).await;
             drop(devnet().devnet.mine().await.unwrap());
-            let bits = desk.world.ask(permit2, Permit2::nonceBitmapCall { owner, word }).await;
+            let bits = fixture.world.ask(permit2, Permit2::nonceBitmapCall { owner, word }).await;
             if nonce_used(nonce, bits) {
                 let filter = Filter::new().from_block(from).event_signature(Reactor::Fill::SIGNATURE_HASH).topic1(hash);
                 let logs = provider.get_logs(&filter).await.unwrap();
                 break 'placed (hash, logs[0].transaction_hash.unwrap());
             }
         }
-        assert_eq!(desk.orders.poll(hash).await.unwrap().status.as_str(), "expired");
+        assert_eq!(fixture.orders.poll(hash).await.unwrap().status.as_str(), "expired");
     };
     // The real receipt without its transfers: as if the fill had brought nothing.
     let mut lie: Value = provider.raw_request("eth_getTransactionReceipt".into(), [json!(fill)]).await.unwrap();
     lie["logs"] = json!([]);
-    let ends = desk.world.book.ends.lock().unwrap().len();
-    let network = desk.world.client.network();
+    let ends = fixture.world.book.ends.lock().unwrap().len();
+    let network = fixture.world.client.network();
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getTransactionReceipt", lie).await;
-    assert!(desk.seen_over(endpoints.both().await).poll(hash).await.is_err(), "they contradict each other");
-    assert_ne!(desk.orders.record(hash).unwrap().stage, OrderStage::Ended);
-    assert_eq!(desk.world.book.ends.lock().unwrap().len(), ends, "nothing is settled");
+    assert!(fixture.seen_over(endpoints.both().await).poll(hash).await.is_err(), "they contradict each other");
+    assert_ne!(fixture.orders.record(hash).unwrap().stage, OrderStage::Ended);
+    assert_eq!(fixture.world.book.ends.lock().unwrap().len(), ends, "nothing is settled");
     // According to the chain there was an inflow, according to the liar there was none.
     let received = |record: &bardo::safety::orders::OrderRecord| {
         let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
         card["fill"]["amount_out"].as_str().unwrap().to_owned()
     };
-    let believed = desk.seen_over(endpoints.believed().await).poll(hash).await.unwrap();
+    let believed = fixture.seen_over(endpoints.believed().await).poll(hash).await.unwrap();
     assert_eq!((believed.status.as_str(), received(&believed).as_str()), ("filled", "0"));
-    desk.clear().await;
+    fixture.clear().await;
 }
 
 /// Transfers by others explain a balance only where all endpoints report the same ones.
@@ -264,7 +264,7 @@ async fn one_endpoints_events_explain_no_balance() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_endpoints_word_sets_no_data_fee() {
     let world = TestHarness::new(6).await;
-    let framed = world.preview(world.approval(1_000_000)).await.unwrap().framed;
+    let payload = world.preview(world.approval(1_000_000)).await.unwrap().payload;
     let network = world.client.network();
     let lie = json!(format!("{:#066x}", 5));
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_call", lie).await;
@@ -273,7 +273,7 @@ async fn one_endpoints_word_sets_no_data_fee() {
         let prices = PriceChain::for_chain(&client, &Default::default(), Arc::new(SystemClock)).unwrap();
         let reader = SnapshotReader::new(client, prices, Usd::whole(50_000));
         let reader = reader.charging(DataFees::Oracle(Address::repeat_byte(0xfe)));
-        let fee = reader.data_fee(&framed, 0, BlockId::latest()).await;
+        let fee = reader.data_fee(&payload, 0, BlockId::latest()).await;
         fee.map_err(|doubt| doubt.to_string())
     };
     let (liar, honest) = (endpoints.liar.url.clone(), endpoints.honest.url());

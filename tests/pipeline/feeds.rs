@@ -27,7 +27,7 @@ use bardo_testkit::harness::{TestHarness, sandbox};
 /// Devnet of this file: other tests cannot use one without prices.
 static FED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(11));
 
-struct Desk {
+struct Fixture {
     world: TestHarness,
     executor: Executor,
     chain: &'static SandboxChain,
@@ -35,7 +35,7 @@ struct Desk {
     _folder: tempfile::TempDir,
 }
 
-impl Desk {
+impl Fixture {
     async fn new() -> Self {
         let sending = SenderRules::for_network(NetworkKind::Devnet, 1_000);
         let world = TestHarness::in_step(&FED, 5, sending).await;
@@ -82,29 +82,29 @@ impl Desk {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_price_nothing_is_bought_or_sold_and_everything_is_taken_back() {
-    let desk = Desk::new().await;
-    let world = &desk.world;
+    let fixture = Fixture::new().await;
+    let world = &fixture.world;
     let permit2 = world.contract(KnownContract::Permit2);
     for (fault, passes) in [(FeedFault::Broken, 30), (FeedFault::Frozen, 6 * HEARTBEAT_SECONDS)] {
-        for (status, _, told) in desk.trades().await {
+        for (status, _, told) in fixture.trades().await {
             assert_eq!(status, CallStatus::Success, "while the feed is well: {told}");
         }
         let allow = json!({"token": "USDC", "amount": "7", "chain": "ethereum"});
-        let (status, _, told) = desk.called("token_approve", allow).await;
+        let (status, _, told) = fixture.called("token_approve", allow).await;
         assert_eq!((status, world.allowance(permit2).await), (CallStatus::Success, U256::from(7_000_000)), "{told}");
-        desk.chain.background_actors.set_fault(PricedAsset::Eth, fault);
-        desk.later(1).await;
-        desk.later(passes).await;
+        fixture.chain.background_actors.set_fault(PricedAsset::Eth, fault);
+        fixture.later(1).await;
+        fixture.later(passes).await;
         let nonce = world.nonce().await;
-        for (status, code, told) in desk.trades().await {
+        for (status, code, told) in fixture.trades().await {
             assert_eq!((status, code), (CallStatus::Blocked, Some("SAFETY_PRICE_UNKNOWN")), "{fault:?}: {told}");
         }
         assert_eq!(world.nonce().await, nonce, "nothing was sent");
-        let (status, _, told) = desk.called("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
+        let (status, _, told) = fixture.called("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
         assert_eq!(status, CallStatus::Success, "{fault:?}: {told}");
         assert_eq!(world.allowance(permit2).await, U256::ZERO);
-        desk.chain.background_actors.set_fault(PricedAsset::Eth, FeedFault::None);
-        desk.later(HEARTBEAT_SECONDS).await;
-        desk.later(1).await;
+        fixture.chain.background_actors.set_fault(PricedAsset::Eth, FeedFault::None);
+        fixture.later(HEARTBEAT_SECONDS).await;
+        fixture.later(1).await;
     }
 }

@@ -16,7 +16,7 @@ use bardo::uniswap::order::OrderKind;
 use bardo::uniswap::router::{RouterCommand, RouterExecution, RouterVersion, SwapAmounts, SwapCommand};
 
 use crate::gates::proposed;
-use crate::orders::{Desk, Manner};
+use crate::orders::{Fixture, Manner};
 use bardo_testkit::harness::{TestHarness, leg};
 
 /// A hundred USDC.
@@ -399,9 +399,9 @@ async fn a_transaction_that_runs_out_of_gas_is_told_with_what_it_had() {
 /// An order is settled by another account's call, and its revert is reported the same way.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_cannot_be_settled_is_told_in_words() {
-    let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
-    let world = &desk.world;
-    let proposal = proposed(&desk).await;
+    let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let world = &fixture.world;
+    let proposal = proposed(&fixture).await;
     world.disallow().await;
     assert_eq!(
         told(world, proposal.clone()).await,
@@ -409,5 +409,5 @@ async fn an_order_that_cannot_be_settled_is_told_in_words() {
           allowance too low, or the token refuses; by the contract: TRANSFER_FROM_FAILED | an amount within balance \
           and allowance, of a transferable token"]
     );
-    desk.clear().await;
+    fixture.clear().await;
 }

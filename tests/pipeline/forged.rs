@@ -132,8 +132,8 @@ fn bridge(world: &TestHarness) -> Proposal {
 /// Faults of a proposal's order, if the settling code has this hash.
 fn against(world: &TestHarness, proposal: Proposal, code: Option<B256>) -> String {
     let fees = FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 };
-    let framed = world.wallet.prepare_payload(proposal, &PayloadContext { chain_id: 31_337, fees }).unwrap();
-    let faults = order_faults(&framed, &world.client.network().book, SystemClock.now_seconds(), code);
+    let payload = world.wallet.prepare_payload(proposal, &PayloadContext { chain_id: 31_337, fees }).unwrap();
+    let faults = order_faults(&payload, &world.client.network().book, SystemClock.now_seconds(), code);
     faults.iter().map(|fault| format!("{fault:?}")).collect::<Vec<_>>().join("\n")
 }
 

@@ -64,7 +64,7 @@ fn the_parts_of_a_frame_fit_each_other() {
         match SigningPayload::new(one) {
             Err(error) => assert!(is(&error), "{at}: {error}"),
             // An order beside the transactions is valid as such.
-            Ok(framed) => assert!(at == 1 && framed.order().is_some(), "{at} passes"),
+            Ok(payload) => assert!(at == 1 && payload.order().is_some(), "{at} passes"),
         }
     }
 }
@@ -72,12 +72,12 @@ fn the_parts_of_a_frame_fit_each_other() {
 /// A permit whose hash was computed for other bounds does not fit this payload.
 #[test]
 fn a_permit_with_bounds_of_its_own_does_not_serve() {
-    let framed = SigningPayload::new(frame()).unwrap();
+    let payload = SigningPayload::new(frame()).unwrap();
     let policy = alloy::primitives::keccak256("policy");
-    let mut permit = ActionPermit::issue(&framed, policy, 1, 60_000);
+    let mut permit = ActionPermit::issue(&payload, policy, 1, 60_000);
     permit.bounds.outflows[0].amount = number(5_000);
-    permit.simulation_hash = framed.binding_hash(policy, &permit.bounds);
-    assert_eq!(permit.verify(&framed, policy, 1, Instant::now()), Err(PermitFault::Mismatch));
+    permit.simulation_hash = payload.binding_hash(policy, &permit.bounds);
+    assert_eq!(permit.verify(&payload, policy, 1, Instant::now()), Err(PermitFault::Mismatch));
 }
 
 /// The valid payload with the placeholder for its signature.

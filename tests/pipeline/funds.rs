@@ -8,16 +8,16 @@ use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 use serde_json::Value;
 
-use crate::orders::{Desk, Manner, order};
+use crate::orders::{Fixture, Manner, order};
 use bardo_testkit::harness::TestHarness;
 
 const TAKEN: u64 = 100_000_000;
 
 /// Reads an order's status and its card's remark.
-async fn told(desk: &Desk, hash: B256) -> (String, String) {
-    let record = desk.orders.poll(hash).await.unwrap();
+async fn told(fixture: &Fixture, hash: B256) -> (String, String) {
+    let record = fixture.orders.poll(hash).await.unwrap();
     assert_eq!(record.stage, OrderStage::Submitted, "{record:#?}");
-    assert!(desk.world.book.ends.lock().unwrap().is_empty(), "its money stays held");
+    assert!(fixture.world.book.ends.lock().unwrap().is_empty(), "its money stays held");
     let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
     assert_eq!(card["status"], record.status.as_str());
     (record.status.to_string(), card["remark"].as_str().unwrap_or_default().to_owned())
@@ -25,31 +25,31 @@ async fn told(desk: &Desk, hash: B256) -> (String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_without_its_allowance_or_its_tokens_lacks_funds_until_they_are_back() {
-    let desk = Desk::new(3, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
-    let world = &desk.world;
+    let fixture = Fixture::new(3, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let world = &fixture.world;
     let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(KnownContract::Permit2));
-    let hash = desk.place(order("100", 3_000)).await;
-    assert_eq!(told(&desk, hash).await.0, "open");
+    let hash = fixture.place(order("100", 3_000)).await;
+    assert_eq!(told(&fixture, hash).await.0, "open");
 
     // The allowance, to one raw unit below the order's input.
     let allow = |value: u64| Erc20::approveCall { spender: permit2, value: U256::from(value) };
     world.send(usdc, allow(TAKEN - 1)).await;
-    let (status, remark) = told(&desk, hash).await;
+    let (status, remark) = told(&fixture, hash).await;
     assert_eq!(status, "insufficient_funds");
     assert!(remark.contains("USDC") && remark.contains("Permit2"), "{remark}");
     world.send(usdc, allow(TAKEN)).await;
-    assert_eq!(told(&desk, hash).await, ("open".to_owned(), String::new()));
+    assert_eq!(told(&fixture, hash).await, ("open".to_owned(), String::new()));
 
     // The balance, to one raw unit below it.
     let held = world.balance(&world.usdc).await;
     let away = held - U256::from(TAKEN - 1);
     let keeper = TestHarness::new(2).await;
     world.send(usdc, Erc20::transferCall { to: keeper.account(), value: away }).await;
-    assert_eq!(told(&desk, hash).await.0, "insufficient_funds");
+    assert_eq!(told(&fixture, hash).await.0, "insufficient_funds");
     // Only the account decides whether it ends.
-    desk.orders.round().await.unwrap();
-    assert_eq!(told(&desk, hash).await.0, "insufficient_funds");
+    fixture.orders.round().await.unwrap();
+    assert_eq!(told(&fixture, hash).await.0, "insufficient_funds");
     keeper.send(usdc, Erc20::transferCall { to: world.account(), value: away }).await;
-    assert_eq!(told(&desk, hash).await.0, "open");
-    desk.clear().await;
+    assert_eq!(told(&fixture, hash).await.0, "open");
+    fixture.clear().await;
 }

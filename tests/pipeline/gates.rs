@@ -27,7 +27,7 @@ use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 
 use crate::endpoints::connect;
-use crate::orders::{Desk, Manner, order};
+use crate::orders::{Fixture, Manner, order};
 use crate::sends::SEND;
 use bardo_testkit::harness::{ASKED, Hook, TOOL, TestHarness, devnet};
 use bardo_testkit::rpc_proxy::{Fate, Proxy};
@@ -199,8 +199,8 @@ async fn what_is_to_stay_unseen_goes_to_the_relay_alone() {
     assert!(hidden >= 2, "{hidden} sends for two transactions");
     let (seen, still) = swapped(false).await;
     assert!(seen >= 2 && still == hidden, "{seen} to everybody, {still} to the relay");
-    let trail = world.trail();
-    let routes: Vec<_> = trail.iter().filter(|(kind, _)| kind == "tx:signed").map(|(_, body)| &body["route"]).collect();
+    let log = world.trail();
+    let routes: Vec<_> = log.iter().filter(|(kind, _)| kind == "tx:signed").map(|(_, body)| &body["route"]).collect();
     assert_eq!(routes, ["private", "private", "public", "public"]);
 }
 
@@ -313,16 +313,16 @@ async fn what_fails_in_the_middle_of_a_plan_ends_it() {
 }
 
 /// An order's proposal, as its tool makes it, with its allowance already granted.
-pub async fn proposed(desk: &Desk) -> Proposal {
-    let permit2 = desk.world.contract(KnownContract::Permit2);
+pub async fn proposed(fixture: &Fixture) -> Proposal {
+    let permit2 = fixture.world.contract(KnownContract::Permit2);
     let allow = Erc20::approveCall { spender: permit2, value: U256::from(HUNDRED) };
-    desk.world.send(desk.world.contract_of(&desk.world.usdc), allow).await;
+    fixture.world.send(fixture.world.contract_of(&fixture.world.usdc), allow).await;
     let call = ToolCall::new("uniswap_submit_uniswapx_order", ToolInput::Json(order("100", 3_000)));
-    let offer = match desk.executor.offer(call).await {
+    let offer = match fixture.executor.offer(call).await {
         PreviewResult::Held(offer) => offer,
         PreviewResult::Over(response) => panic!("{response:#?}"),
     };
-    let proposal = offer.preview().framed.proposal().clone();
+    let proposal = offer.preview().payload.proposal().clone();
     offer.withdraw().await;
     assert!(proposal.legs.is_empty(), "nothing but a signature");
     proposal
@@ -332,9 +332,9 @@ pub async fn proposed(desk: &Desk) -> Proposal {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_around_an_orders_signature_keeps_it_from_everybody() {
     for after in [false, true] {
-        let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
-        let world = &desk.world;
-        let permit = world.preview(proposed(&desk).await).await.unwrap().permit.permit_id;
+        let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+        let world = &fixture.world;
+        let permit = world.preview(proposed(&fixture).await).await.unwrap().permit.permit_id;
         let book = Arc::clone(&world.book);
         let (_, hook) = at(0, move || *book.stop.lock().unwrap() = Some(StopLevel::Halt));
         let place = if after { &world.wallet.on_sign } else { &world.book.on_reserve };
@@ -343,36 +343,36 @@ async fn a_stop_around_an_orders_signature_keeps_it_from_everybody() {
         assert_eq!(refused.code, ErrorCode::Halted);
         assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), usize::from(after));
         assert_eq!(world.book.ends.lock().unwrap().as_slice(), [ActionEnd::Withdrawn]);
-        let orders = desk.orders.every().unwrap();
+        let orders = fixture.orders.every().unwrap();
         assert!(orders.iter().all(|one| one.signature.is_none() && one.stage == OrderStage::Ended), "{orders:#?}");
         *world.book.stop.lock().unwrap() = None;
-        desk.clear().await;
+        fixture.clear().await;
     }
 }
 
 /// A signature over another message than the order is discarded.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signature_over_something_else_is_no_order() {
-    let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
-    let world = &desk.world;
-    let permit = world.preview(proposed(&desk).await).await.unwrap().permit.permit_id;
+    let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let world = &fixture.world;
+    let permit = world.preview(proposed(&fixture).await).await.unwrap().permit.permit_id;
     *world.wallet.falsify.lock().unwrap() = Some(|_| {});
     let refused = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::PermitMismatch);
-    assert!(desk.orders.every().unwrap().iter().all(|one| one.signature.is_none()));
-    desk.clear().await;
+    assert!(fixture.orders.every().unwrap().iter().all(|one| one.signature.is_none()));
+    fixture.clear().await;
 }
 
 /// Without a settlement service no order is signed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_nobody_would_take_is_not_signed() {
-    let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
-    let world = &desk.world;
+    let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let world = &fixture.world;
     let alone = world.with_permits_of(std::time::Duration::from_secs(60));
-    let preview = alone.preview(proposed(&desk).await, world.wallet.clone(), ASKED).await.unwrap();
+    let preview = alone.preview(proposed(&fixture).await, world.wallet.clone(), ASKED).await.unwrap();
     let refused = alone.commit(preview.permit.permit_id, Consent::None).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::ChainUnsupported);
-    assert!(world.book.ends.lock().unwrap().is_empty() && desk.orders.every().unwrap().is_empty());
+    assert!(world.book.ends.lock().unwrap().is_empty() && fixture.orders.every().unwrap().is_empty());
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
-    desk.clear().await;
+    fixture.clear().await;
 }

@@ -33,19 +33,19 @@ async fn said_of(
     preview: &Preview,
     changed: impl FnOnce(&mut BridgeArrival),
 ) -> (bool, String) {
-    let mut proposal = preview.framed.proposal().clone();
+    let mut proposal = preview.payload.proposal().clone();
     changed(proposal.order.as_mut().unwrap().arrival.as_mut().unwrap());
-    let framed = bardo::safety::SigningPayload::new(PayloadParts {
+    let payload = bardo::safety::SigningPayload::new(PayloadParts {
         proposal,
-        kind: preview.framed.kind(),
-        signer: preview.framed.signer(),
-        payer: preview.framed.payer(),
-        legs: preview.framed.legs().to_vec(),
-        order: preview.framed.order().cloned(),
-        fees: preview.framed.fees(),
+        kind: preview.payload.kind(),
+        signer: preview.payload.signer(),
+        payer: preview.payload.payer(),
+        legs: preview.payload.legs().to_vec(),
+        order: preview.payload.order().cloned(),
+        fees: preview.payload.fees(),
     });
-    let framed = framed.unwrap();
-    let case = ReviewCase { framed: &framed, simulated: &preview.simulated, values: &preview.values, shifts: &[] };
+    let payload = payload.unwrap();
+    let case = ReviewCase { payload: &payload, simulated: &preview.simulated, values: &preview.values, shifts: &[] };
     match guardian.review(case).await {
         Ok(opinion) => (opinion.agrees, opinion.why.to_string()),
         Err(error) => (false, error.to_string()),
@@ -109,7 +109,7 @@ async fn it_holds_what_arrives_against_the_list_of_its_chain() {
     let call = ToolCall::new("uniswap_submit_cross_chain_intent", ToolInput::Json(params));
     let PreviewResult::Held(offer) = bridge.executor.offer(call).await else { panic!("no offer") };
     let preview = offer.preview().clone();
-    let TokenId::Erc20(here) = preview.framed.proposal().outflows[0].token.id else { panic!("no token") };
+    let TokenId::Erc20(here) = preview.payload.proposal().outflows[0].token.id else { panic!("no token") };
     let policy = folder.path().join("policy.toml");
     std::fs::write(&policy, format!("preset = \"demo\"\nallowed_tokens = [\"31337:{here}\"]\n")).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -137,9 +137,9 @@ async fn said_of_swap(
     preview: &Preview,
     proposal: Proposal,
 ) -> (bool, String) {
-    let context = PayloadContext { chain_id: 31_337, fees: preview.framed.fees() };
-    let framed = world.wallet.prepare_payload(proposal, &context).unwrap();
-    let case = ReviewCase { framed: &framed, simulated: &preview.simulated, values: &preview.values, shifts: &[] };
+    let context = PayloadContext { chain_id: 31_337, fees: preview.payload.fees() };
+    let payload = world.wallet.prepare_payload(proposal, &context).unwrap();
+    let case = ReviewCase { payload: &payload, simulated: &preview.simulated, values: &preview.values, shifts: &[] };
     match guardian.review(case).await {
         Ok(opinion) => (opinion.agrees, opinion.why.to_string()),
         Err(error) => (false, error.to_string()),

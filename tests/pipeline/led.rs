@@ -55,7 +55,7 @@ async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewher
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let heard = move |taken, said| drop(tell.send((taken, said)));
     let clock = Arc::new(SystemClock);
-    let line = serve_queue(world.desk.clone(), unlocked(world.store.clone()), vec![], clock, false, heard);
+    let line = serve_queue(world.queue.clone(), unlocked(world.store.clone()), vec![], clock, false, heard);
     let line = tokio::spawn(line);
     let open = || Store::open(StoreConfig::at(world.store.path()), ALL_MIGRATIONS).unwrap();
     let other = unlocked(open());
@@ -65,7 +65,7 @@ async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewher
 
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = preview.permit.permit_id;
-    let mut ticket = world.desk.ask(preview);
+    let mut ticket = world.queue.ask(preview);
     seen(&other, permit).await;
     other
         .answer(permit, &OperatorAnswer::Once, &Confirmation::default(), "process 2", 1, approving(permit, 1))
@@ -73,7 +73,7 @@ async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewher
         .unwrap();
     let (taken, said) = told.recv().await.unwrap();
     assert!(!taken && said.contains("a brain process runs"), "{said}");
-    assert_eq!(world.desk.pending().len(), 1, "it is still asked");
+    assert_eq!(world.queue.pending().len(), 1, "it is still asked");
     seen(&other, permit).await;
     let no = OperatorAnswer::Refuse { reason: SafeText::clean("not now", 40) };
     other.answer(permit, &no, &Confirmation::default(), "process 2", 2, None).await.unwrap();
@@ -85,7 +85,7 @@ async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewher
     assert!(!other.is_led());
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = preview.permit.permit_id;
-    let mut ticket = world.desk.ask(preview);
+    let mut ticket = world.queue.ask(preview);
     seen(&other, permit).await;
     other
         .answer(permit, &OperatorAnswer::Once, &Confirmation::default(), "process 2", 3, approving(permit, 3))

@@ -61,7 +61,7 @@ fn request() -> ReservationRequest {
         spend: dollars(3),
         tokens: [].into(),
         trade: true,
-        takes_back: false,
+        only_revokes: false,
         by_operator: false,
         exit: false,
         sold: [].into(),

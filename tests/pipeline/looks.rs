@@ -8,7 +8,7 @@ use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 use serde_json::Value;
 
-use crate::orders::{Desk, Manner, order};
+use crate::orders::{Fixture, Manner, order};
 use bardo_testkit::harness::devnet;
 
 /// Second of its card.
@@ -19,13 +19,13 @@ fn seen_at(record: &OrderRecord) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_looks_while_another_writes_down_what_it_saw_is_told_that_and_nothing_older() {
-    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
-    let hash = desk.place(order("40", 3_000)).await;
-    let before = seen_at(&desk.orders.poll(hash).await.unwrap());
+    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let hash = fixture.place(order("40", 3_000)).await;
+    let before = seen_at(&fixture.orders.poll(hash).await.unwrap());
     // A later second, and so another card.
     devnet().devnet.mine().await.unwrap();
     // The ledger's only writer is busy: a reader that has seen the block cannot have stored it yet.
-    let (store, (release, released)) = (desk.world.store.clone(), std::sync::mpsc::channel::<()>());
+    let (store, (release, released)) = (fixture.world.store.clone(), std::sync::mpsc::channel::<()>());
     let (began, begun) = tokio::sync::oneshot::channel();
     let writing = tokio::spawn(async move {
         let work = move |_: &rusqlite::Transaction<'_>| {
@@ -37,7 +37,7 @@ async fn whoever_looks_while_another_writes_down_what_it_saw_is_told_that_and_no
     });
     begun.await.unwrap();
     let poll = || {
-        let orders = desk.orders.clone();
+        let orders = fixture.orders.clone();
         tokio::spawn(async move { orders.poll(hash).await.unwrap() })
     };
     let (mut one, mut other) = (poll(), poll());
@@ -55,5 +55,5 @@ async fn whoever_looks_while_another_writes_down_what_it_saw_is_told_that_and_no
     for record in [one, other] {
         assert!(seen_at(&record.await.unwrap()) > before, "what both have seen is later than that");
     }
-    desk.clear().await;
+    fixture.clear().await;
 }

@@ -30,7 +30,7 @@ use bardo_testkit::harness::{ASKED, TestHarness, cents};
 const HUNDRED: u64 = 100_000_000;
 
 /// The test chain under its own policy, with its own data directory.
-struct Desk {
+struct Fixture {
     world: TestHarness,
     pipeline: Pipeline,
     store: Store,
@@ -42,7 +42,7 @@ fn made(world: &TestHarness, folder: &Path, policy: &str) -> (Pipeline, Store) {
     (world.pipeline_under(ruled(world, folder, &store, policy), &store), store)
 }
 
-impl Desk {
+impl Fixture {
     async fn new(account: usize, policy: &str) -> Self {
         let world = TestHarness::new(account).await;
         let folder = tempfile::tempdir().unwrap();
@@ -114,12 +114,12 @@ fn expect(refusal: &PipelineRefusal, code: ErrorCode, rule: &str) -> Violation {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn under_the_demos_policy_a_swap_passes_and_is_counted() {
-    let desk = Desk::new(2, "").await;
-    desk.swaps().await;
-    let used = desk
+    let fixture = Fixture::new(2, "").await;
+    fixture.swaps().await;
+    let used = fixture
         .store
         .read(|connection| {
-            let party = desk.party();
+            let party = fixture.party();
             ledger::usage(connection, SystemClock.now_millis(), party.chain_id, party.account, [], 0)
         })
         .unwrap();
@@ -131,42 +131,42 @@ async fn under_the_demos_policy_a_swap_passes_and_is_counted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_stop_file_stops() {
-    let desk = Desk::new(2, "").await;
-    StopFile::in_folder(desk.folder.path()).raise(StopLevel::Halt, "test", "test", 1).unwrap();
-    let refusal = desk.refused(desk.world.swap(HUNDRED).await, ASKED).await;
+    let fixture = Fixture::new(2, "").await;
+    StopFile::in_folder(fixture.folder.path()).raise(StopLevel::Halt, "test", "test", 1).unwrap();
+    let refusal = fixture.refused(fixture.world.swap(HUNDRED).await, ASKED).await;
     assert_eq!(refusal.code, ErrorCode::Halted, "{refusal:#?}");
     // An unreadable stop file counts as a halt, too.
-    std::fs::write(desk.folder.path().join("STOP"), "?").unwrap();
-    assert_eq!(desk.refused(desk.world.swap(HUNDRED).await, ASKED).await.code, ErrorCode::Halted);
-    bardo_testkit::proof::lift(desk.folder.path());
-    desk.swaps().await;
+    std::fs::write(fixture.folder.path().join("STOP"), "?").unwrap();
+    assert_eq!(fixture.refused(fixture.world.swap(HUNDRED).await, ASKED).await.code, ErrorCode::Halted);
+    bardo_testkit::proof::lift(fixture.folder.path());
+    fixture.swaps().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_halt_a_token_that_the_policy_names_is_taken_at_its_word() {
-    let mut desk = Desk::new(2, "").await;
-    let (stranger, revoke) = strange(&desk.world, 0x5d, "ada").await;
-    StopFile::in_folder(desk.folder.path()).raise(StopLevel::Halt, "test", "test", 1).unwrap();
+    let mut fixture = Fixture::new(2, "").await;
+    let (stranger, revoke) = strange(&fixture.world, 0x5d, "ada").await;
+    StopFile::in_folder(fixture.folder.path()).raise(StopLevel::Halt, "test", "test", 1).unwrap();
     let halted = |refusal: &PipelineRefusal| refusal.violations.iter().any(|violation| violation.rule == "stop");
-    assert!(halted(&desk.refused(revoke.clone(), ASKED).await));
+    assert!(halted(&fixture.refused(revoke.clone(), ASKED).await));
     // Named among others, or permitted with all: only its own name counts.
-    desk.again("allowed_tokens = \"all\"");
-    assert!(halted(&desk.refused(revoke.clone(), ASKED).await));
-    desk.again(&format!("allowed_tokens = [\"31337:{stranger}\"]"));
-    let preview = desk.pipeline.preview(revoke, desk.world.wallet.clone(), ASKED).await.unwrap();
-    assert!(preview.simulated.takes_back);
+    fixture.again("allowed_tokens = \"all\"");
+    assert!(halted(&fixture.refused(revoke.clone(), ASKED).await));
+    fixture.again(&format!("allowed_tokens = [\"31337:{stranger}\"]"));
+    let preview = fixture.pipeline.preview(revoke, fixture.world.wallet.clone(), ASKED).await.unwrap();
+    assert!(preview.simulated.only_revokes);
 }
 
 /// Plans of a dead process would let parts pass and are ended; those of a live process stay.
 #[tokio::test(flavor = "multi_thread")]
 async fn plans_that_nobody_carries_out_any_more_are_ended() {
-    let desk = Desk::new(2, "").await;
-    let (account, now) = (desk.world.account(), SystemClock.now_millis());
-    let token = (31_337, TokenId::Erc20(desk.world.contract_of(&desk.world.weth)));
-    let rules = |store: &Store| ruled(&desk.world, desk.folder.path(), store, "");
-    let other = Store::open(StoreConfig::at(desk.folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
+    let fixture = Fixture::new(2, "").await;
+    let (account, now) = (fixture.world.account(), SystemClock.now_millis());
+    let token = (31_337, TokenId::Erc20(fixture.world.contract_of(&fixture.world.weth)));
+    let rules = |store: &Store| ruled(&fixture.world, fixture.folder.path(), store, "");
+    let other = Store::open(StoreConfig::at(fixture.folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
     let planned = || -> Vec<String> {
-        let read = desk.store.read(|connection| -> Result<Vec<String>, StoreError> {
+        let read = fixture.store.read(|connection| -> Result<Vec<String>, StoreError> {
             let mut rows = connection.prepare("SELECT account FROM ledger_liquidation").unwrap();
             Ok(rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect())
         });
@@ -177,7 +177,7 @@ async fn plans_that_nobody_carries_out_any_more_are_ended() {
     seller.plan_liquidation(account, vec![token], "a stop", now).await.unwrap();
     let stranger = Address::repeat_byte(7);
     seller.plan_liquidation(stranger, vec![token], "a stop", now).await.unwrap();
-    let starting = rules(&desk.store);
+    let starting = rules(&fixture.store);
     assert_eq!(starting.end_orphaned_liquidations(account, now).await.unwrap(), 0, "somebody sells by it");
     assert_eq!(planned().len(), 2);
     drop(sells);
@@ -212,30 +212,30 @@ async fn a_route_goes_through_known_tokens_only() {
         hops.map(|one| one.rule.to_string()).collect::<Vec<_>>()
     };
     let trap = Address::repeat_byte(0x77);
-    let desk = Desk::new(2, "").await;
-    let refusal = desk.refused(by_way_of(&desk.world, desk.world.swap(HUNDRED).await, trap), ASKED).await;
+    let fixture = Fixture::new(2, "").await;
+    let refusal = fixture.refused(by_way_of(&fixture.world, fixture.world.swap(HUNDRED).await, trap), ASKED).await;
     assert_eq!(found(&refusal), ["allowed_tokens"], "{refusal:#?}");
     // A token of the address book is known, whatever other rule is violated.
-    let book = &desk.world.client.network().book;
+    let book = &fixture.world.client.network().book;
     let known = book.tokens().iter().find(|token| token.symbol == "UNI").unwrap().address;
-    let looked = desk.pipeline.preview(
-        by_way_of(&desk.world, desk.world.swap(HUNDRED).await, known),
-        desk.world.wallet.clone(),
+    let looked = fixture.pipeline.preview(
+        by_way_of(&fixture.world, fixture.world.swap(HUNDRED).await, known),
+        fixture.world.wallet.clone(),
         ASKED,
     );
     assert!(looked.await.err().is_none_or(|refusal| found(&refusal).is_empty()));
-    drop(desk);
+    drop(fixture);
     // So is one that the operator names.
-    let named = Desk::new(2, &format!("allowed_tokens = [\"31337:{trap}\"]")).await;
+    let named = Fixture::new(2, &format!("allowed_tokens = [\"31337:{trap}\"]")).await;
     let refusal = named.refused(by_way_of(&named.world, named.world.swap(HUNDRED).await, trap), ASKED).await;
     assert!(found(&refusal).is_empty(), "{refusal:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phase_lets_only_its_classes_through() {
-    let desk = Desk::new(2, "").await;
-    let buy = desk.world.swap(HUNDRED).await;
-    let refusal = desk.refused(buy, PhaseRequest { phase: Phase::Defensive, own: None }).await;
+    let fixture = Fixture::new(2, "").await;
+    let buy = fixture.world.swap(HUNDRED).await;
+    let refusal = fixture.refused(buy, PhaseRequest { phase: Phase::Defensive, own: None }).await;
     assert_eq!(refusal.code, ErrorCode::SafetyPhaseBlocked, "{refusal:#?}");
 }
 
@@ -246,24 +246,24 @@ async fn lists_hold() {
         (world.contract_of(&world.usdc), world.contract_of(&world.weth), world.account())
     };
     let only_usdc = format!("allowed_tokens = [\"31337:{usdc}\", \"31337:native\"]");
-    let one = Desk::new(2, &only_usdc).await.refuses(ErrorCode::SafetyTokenNotAllowed, "allowed_tokens").await;
+    let one = Fixture::new(2, &only_usdc).await.refuses(ErrorCode::SafetyTokenNotAllowed, "allowed_tokens").await;
     let mut listed: Vec<&str> = one.limit.as_str().split(", ").collect();
     listed.sort_unstable();
     assert_eq!(listed, [format!("devnet-ethereum:{usdc}").as_str(), "devnet-ethereum:native"]);
     assert_eq!(one.value, format!("devnet-ethereum:{weth} (calls itself WETH)"));
     assert_eq!(one.would_pass, "an allowed token");
     let unlisted = ErrorCode::SafetyNotAllowed;
-    Desk::new(2, "allowed_chains = [\"31338\"]")
+    Fixture::new(2, "allowed_chains = [\"31338\"]")
         .await
         .refuses_exactly(unlisted, ["allowed_chains", "devnet-base", "devnet-ethereum", "the same on an allowed chain"])
         .await;
-    Desk::new(2, "allowed_tools = [\"token_revoke\"]")
+    Fixture::new(2, "allowed_tools = [\"token_revoke\"]")
         .await
         .refuses_exactly(unlisted, ["allowed_tools", "token_revoke", "test_write", "an allowed tool"])
         .await;
     let nobody = "0x00000000000000000000000000000000000000aa";
     let (listed, own) = (nobody.parse::<Address>().unwrap().to_string(), account.to_string());
-    Desk::new(2, &format!("allowed_execution_wallets = [\"{nobody}\"]"))
+    Fixture::new(2, &format!("allowed_execution_wallets = [\"{nobody}\"]"))
         .await
         .refuses_exactly(unlisted, ["allowed_execution_wallets", &listed, &own, "the same with an allowed wallet"])
         .await;
@@ -272,15 +272,15 @@ async fn lists_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn caps_hold_over_calls_and_restarts() {
     let spending = ErrorCode::SafetySpendingLimitExceeded;
-    let one = Desk::new(2, "max_single_trade_usd = \"50\"").await.refuses(spending, "max_single_trade_usd").await;
+    let one = Fixture::new(2, "max_single_trade_usd = \"50\"").await.refuses(spending, "max_single_trade_usd").await;
     assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$50.00 in one action", "at most $50.00"]);
     // A hundred dollars and a little gas.
     assert!((100_000_000..115_000_000).contains(&micros(one.value.as_str())), "{one:?}");
     let day = "max_daily_spend_usd = \"150\"";
-    let mut desk = Desk::new(2, day).await;
-    desk.swaps().await;
+    let mut fixture = Fixture::new(2, day).await;
+    fixture.swaps().await;
     for _ in 0..2 {
-        let one = desk.refuses(spending, "max_daily_spend_usd").await;
+        let one = fixture.refuses(spending, "max_daily_spend_usd").await;
         assert_eq!(one.limit, "$150.00 in any 24 hours");
         let (now, before) = one.value.as_str().split_once(" on top of ").unwrap();
         let before = micros(before.strip_suffix(" already spent or reserved").unwrap());
@@ -288,26 +288,26 @@ async fn caps_hold_over_calls_and_restarts() {
         let (left, frees) = one.would_pass.as_str().split_once(" now; the window starts to free up in ").unwrap();
         assert_eq!(micros(left.strip_prefix("at most ").unwrap()), 150_000_000 - before, "{one:?}");
         assert!((80_000..=86_400).contains(&number(frees)), "what was spent just now frees in a day: {one:?}");
-        desk.again(day);
+        fixture.again(day);
     }
     // Only one test uses the account at a time.
-    drop(desk);
-    let one = Desk::new(2, "max_gas_usd = \"0.0000001\"").await.refuses(spending, "max_gas_usd").await;
+    drop(fixture);
+    let one = Fixture::new(2, "max_gas_usd = \"0.0000001\"").await.refuses(spending, "max_gas_usd").await;
     assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$0.0000001", "at most $0.0000001"]);
     assert!(one.value.as_str().starts_with('$') && one.value.as_str().ends_with(" of gas at most"), "{one:?}");
     // A ten-millionth of 10^9 wei is 100.
     let policy = "max_fee_per_gas_gwei = \"0.0000001\"";
-    let one = Desk::new(2, policy).await.refuses(spending, "max_fee_per_gas_gwei").await;
+    let one = Fixture::new(2, policy).await.refuses(spending, "max_fee_per_gas_gwei").await;
     assert_eq!(
         [one.limit.as_str(), one.would_pass.as_str()],
         ["100 wei per unit of gas", "the same when gas is cheaper"]
     );
     assert!(number(one.value.as_str()) > 100 && one.value.as_str().ends_with(" wei"), "{one:?}");
-    let one = Desk::new(2, "max_position_size_usd = \"10\"").await.refuses(spending, "max_position_size_usd").await;
+    let one = Fixture::new(2, "max_position_size_usd = \"10\"").await.refuses(spending, "max_position_size_usd").await;
     assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$10", "at most $10"]);
     assert!(one.value.as_str().starts_with('$') && one.value.as_str().ends_with(" of WETH held afterwards"), "{one:?}");
     // Above the hot lane a guardian must agree, and none is running.
-    Desk::new(2, "[spending_limits]\nhot_lane = \"50\"")
+    Fixture::new(2, "[spending_limits]\nhot_lane = \"50\"")
         .await
         .refuses_exactly(
             spending,
@@ -323,10 +323,10 @@ async fn caps_hold_over_calls_and_restarts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exit_above_the_hot_lane_is_a_question_where_no_guardian_runs() {
-    let desk = Desk::new(2, "[spending_limits]\nhot_lane = \"50\"").await;
-    let (acting, _phase) = acting(&desk.world, desk.pipeline.clone(), ApprovalMode::Never);
+    let fixture = Fixture::new(2, "[spending_limits]\nhot_lane = \"50\"").await;
+    let (acting, _phase) = acting(&fixture.world, fixture.pipeline.clone(), ApprovalMode::Never);
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
-    let executor = executor(catalog, seen(&desk.world), desk.world.fabric(), None, Some(acting));
+    let executor = executor(catalog, seen(&fixture.world), fixture.world.fabric(), None, Some(acting));
     // A twentieth of a native token is about 170 dollars.
     let sale = json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
                       "prefer_uniswapx": false});
@@ -341,17 +341,17 @@ async fn an_exit_above_the_hot_lane_is_a_question_where_no_guardian_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rates_hold_over_calls_and_restarts() {
     let policy = "max_trades_per_hour = 1";
-    let mut desk = Desk::new(2, policy).await;
-    desk.swaps().await;
+    let mut fixture = Fixture::new(2, policy).await;
+    fixture.swaps().await;
     for _ in 0..2 {
-        let one = desk.refuses(ErrorCode::SafetyRateLimited, "max_trades_per_hour").await;
+        let one = fixture.refuses(ErrorCode::SafetyRateLimited, "max_trades_per_hour").await;
         assert_eq!([one.limit.as_str(), one.value.as_str()], ["1 in any 60 minutes", "1 were made"]);
         assert!(one.would_pass.as_str().starts_with("the next one in "), "{one:?}");
         assert!((1..=3_600).contains(&number(one.would_pass.as_str())), "{one:?}");
-        desk.again(policy);
+        fixture.again(policy);
     }
-    desk.again("cooldown_seconds = 600");
-    let one = desk.refuses(ErrorCode::SafetyRateLimited, "cooldown_seconds").await;
+    fixture.again("cooldown_seconds = 600");
+    let one = fixture.refuses(ErrorCode::SafetyRateLimited, "cooldown_seconds").await;
     assert_eq!(one.limit, "600 s between trades");
     let gone = number(one.value.as_str());
     assert_eq!(one.value, format!("{gone} s after the last one"));
@@ -360,43 +360,43 @@ async fn rates_hold_over_calls_and_restarts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn losses_and_failures_stop_trades() {
-    let desk = Desk::new(2, "stop_loss_pct = \"10\"").await;
-    let (party, now) = (desk.party(), SystemClock.now_millis());
+    let fixture = Fixture::new(2, "stop_loss_pct = \"10\"").await;
+    let (party, now) = (fixture.party(), SystemClock.now_millis());
     let most = MicroUsd::new(900_000_000_000_000).unwrap();
-    desk.store.write(move |tx| ledger::observe(tx, now, &party, most)).await.unwrap();
-    let one = desk.refuses(ErrorCode::SafetyBalanceBreaker, "stop_loss_pct").await;
+    fixture.store.write(move |tx| ledger::observe(tx, now, &party, most)).await.unwrap();
+    let one = fixture.refuses(ErrorCode::SafetyBalanceBreaker, "stop_loss_pct").await;
     // Nine tenths of 900 million.
     assert_eq!(one.limit, "10 % below the highest, $900,000,000.00: stops at $810,000,000.00");
     assert!(micros(one.value.as_str()) < 810_000_000_000_000, "{one:?}");
     assert_eq!(one.would_pass, "exits, until the portfolio has recovered or the operator sets a new mark");
-    drop(desk);
+    drop(fixture);
 
-    let desk = Desk::new(2, "max_consecutive_failures = 2").await;
-    let party = desk.party();
+    let fixture = Fixture::new(2, "max_consecutive_failures = 2").await;
+    let party = fixture.party();
     for _ in 0..2 {
-        fail(&desk, &party, now).await;
+        fail(&fixture, &party, now).await;
     }
-    let one = desk.refuses(ErrorCode::SafetyBalanceBreaker, "max_consecutive_failures").await;
+    let one = fixture.refuses(ErrorCode::SafetyBalanceBreaker, "max_consecutive_failures").await;
     assert_eq!([one.limit.as_str(), one.value.as_str()], ["2 in a row", "2 in a row"]);
     let seconds = number(one.would_pass.as_str());
     assert_eq!(one.would_pass, format!("one trial in {seconds} s, or an exit now"));
     assert!((1..=900).contains(&seconds), "the demo's policy has them cool off for 900 s: {one:?}");
     // After the operator's reset trades pass again.
-    desk.store.write(ledger::reset_breaker).await.unwrap();
-    desk.swaps().await;
+    fixture.store.write(ledger::reset_breaker).await.unwrap();
+    fixture.swaps().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn under_an_open_breaker_everything_can_still_be_read() {
-    let desk = Desk::new(2, "max_consecutive_failures = 2").await;
-    let party = desk.party();
+    let fixture = Fixture::new(2, "max_consecutive_failures = 2").await;
+    let party = fixture.party();
     for _ in 0..2 {
-        fail(&desk, &party, SystemClock.now_millis()).await;
+        fail(&fixture, &party, SystemClock.now_millis()).await;
     }
-    desk.refuses(ErrorCode::SafetyBalanceBreaker, "max_consecutive_failures").await;
-    let rules = ruled(&desk.world, desk.folder.path(), &desk.store, "max_consecutive_failures = 2\n");
+    fixture.refuses(ErrorCode::SafetyBalanceBreaker, "max_consecutive_failures").await;
+    let rules = ruled(&fixture.world, fixture.folder.path(), &fixture.store, "max_consecutive_failures = 2\n");
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
-    let executor = executor(catalog, seen(&desk.world).under(rules), desk.world.fabric(), None, None);
+    let executor = executor(catalog, seen(&fixture.world).under(rules), fixture.world.fabric(), None, None);
     let pair = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum"});
     for (tool, params) in [
         ("uniswap_get_quote", pair),
@@ -410,7 +410,7 @@ async fn under_an_open_breaker_everything_can_still_be_read() {
 }
 
 /// Records a failed action in the ledger.
-async fn fail(desk: &Desk, party: &Originator, now: u64) {
+async fn fail(fixture: &Fixture, party: &Originator, now: u64) {
     let party = party.clone();
     let policy = parse("preset = \"demo\"", Path::new("policy.toml")).unwrap();
     let caps = policy.caps(Phase::Thriving, false);
@@ -418,7 +418,7 @@ async fn fail(desk: &Desk, party: &Originator, now: u64) {
         spend: MicroUsd::ZERO,
         tokens: [].into(),
         trade: true,
-        takes_back: false,
+        only_revokes: false,
         by_operator: false,
         exit: false,
         sold: [].into(),
@@ -427,7 +427,7 @@ async fn fail(desk: &Desk, party: &Originator, now: u64) {
         exempt: false,
         equity: MicroUsd::ZERO,
     };
-    let failed = desk.store.write(move |tx| -> Result<(), LedgerError> {
+    let failed = fixture.store.write(move |tx| -> Result<(), LedgerError> {
         let id: ReservationId = ledger::reserve(tx, now, &caps, &party, &request)?;
         ledger::settle(tx, now, id, ReservationOutcome::NotSent, 2)
     });
@@ -437,9 +437,9 @@ async fn fail(desk: &Desk, party: &Originator, now: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn prices_must_be_fair() {
     let slippage = ErrorCode::SafetySlippage;
-    Desk::new(2, "max_slippage_bps = 10").await.refuses(slippage, "max_slippage_bps").await;
-    Desk::new(2, "max_price_impact_bps = 0").await.refuses(slippage, "max_price_impact_bps").await;
-    Desk::new(2, "max_loss_bps = 0").await.refuses(slippage, "max_loss_bps").await;
+    Fixture::new(2, "max_slippage_bps = 10").await.refuses(slippage, "max_slippage_bps").await;
+    Fixture::new(2, "max_price_impact_bps = 0").await.refuses(slippage, "max_price_impact_bps").await;
+    Fixture::new(2, "max_loss_bps = 0").await.refuses(slippage, "max_loss_bps").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -475,34 +475,34 @@ async fn what_a_rollup_asks_beside_gas_is_counted_and_must_be_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_yes_is_needed_where_the_policy_says_so() {
-    let desk = Desk::new(2, "require_human_approval_above_usd = \"50\"").await;
-    let nonce = desk.world.nonce().await;
-    let proposal = desk.world.swap(HUNDRED).await;
-    let preview = desk.pipeline.preview(proposal, desk.world.wallet.clone(), ASKED).await.unwrap();
+    let fixture = Fixture::new(2, "require_human_approval_above_usd = \"50\"").await;
+    let nonce = fixture.world.nonce().await;
+    let proposal = fixture.world.swap(HUNDRED).await;
+    let preview = fixture.pipeline.preview(proposal, fixture.world.wallet.clone(), ASKED).await.unwrap();
     assert!(matches!(preview.needs, ApprovalNeed::Approval { .. }), "{:?}", preview.needs);
-    let refused = desk.pipeline.commit(preview.permit.permit_id, Consent::None).await;
+    let refused = fixture.pipeline.commit(preview.permit.permit_id, Consent::None).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
-    assert_eq!(desk.world.nonce().await, nonce, "nothing was sent");
+    assert_eq!(fixture.world.nonce().await, nonce, "nothing was sent");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_composite_action_is_counted_whole() {
-    let desk = Desk::new(2, "require_human_approval_above_usd = \"150\"").await;
-    let wallet = || desk.world.wallet.clone();
-    let needs = async |proposal| desk.pipeline.preview(proposal, wallet(), ASKED).await.unwrap().needs;
+    let fixture = Fixture::new(2, "require_human_approval_above_usd = \"150\"").await;
+    let wallet = || fixture.world.wallet.clone();
+    let needs = async |proposal| fixture.pipeline.preview(proposal, wallet(), ASKED).await.unwrap().needs;
     // Two swaps of 100 dollars in one call: each alone needs no approval, together they do.
-    assert!(!matches!(needs(desk.world.swap(HUNDRED).await).await, ApprovalNeed::Approval { .. }));
-    let both = desk.world.swap_in_parts(2 * HUNDRED, None, 2).await;
+    assert!(!matches!(needs(fixture.world.swap(HUNDRED).await).await, ApprovalNeed::Approval { .. }));
+    let both = fixture.world.swap_in_parts(2 * HUNDRED, None, 2).await;
     assert!(matches!(needs(both.clone()).await, ApprovalNeed::Approval { .. }));
-    let permit = desk.pipeline.preview(both.clone(), wallet(), ASKED).await.unwrap().permit.permit_id;
-    let refused = desk.pipeline.commit(permit, Consent::None).await;
+    let permit = fixture.pipeline.preview(both.clone(), wallet(), ASKED).await.unwrap().permit.permit_id;
+    let refused = fixture.pipeline.commit(permit, Consent::None).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
 
     // The same bytes, declared with the figures of one of them.
     let mut half = both.clone();
     half.outflows[0].amount = U256::from(HUNDRED);
     half.trade.as_mut().unwrap().amount_in = U256::from(HUNDRED);
-    let refusal = desk.refused(half, ASKED).await;
+    let refusal = fixture.refused(half, ASKED).await;
     let against = |refusal: &PipelineRefusal, rules: &[&str]| {
         let found = refusal.violations.iter().any(|one| rules.contains(&one.rule.as_str()));
         assert!(found, "{:?}: {:#?}", refusal.code, refusal.violations);
@@ -511,28 +511,28 @@ async fn a_composite_action_is_counted_whole() {
     against(&refusal, &["max_loss_bps", "outflow", "quote_above_witnesses"]);
 
     // Two transactions that move tokens are not a valid plan, and the permitted amounts of both count.
-    let mut twice = desk.world.swap(HUNDRED).await;
+    let mut twice = fixture.world.swap(HUNDRED).await;
     twice.legs.push(twice.legs[1].clone());
-    against(&desk.refused(twice, ASKED).await, &["max_loss_bps", "plan"]);
+    against(&fixture.refused(twice, ASKED).await, &["max_loss_bps", "plan"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_brings_something_in_frees_nothing() {
     // Under a daily limit, a trade that returns its whole value counts like any other: nothing is ever subtracted.
-    let desk = Desk::new(2, "max_daily_spend_usd = \"150\"").await;
-    desk.swaps().await;
-    let sold = desk.store.read(|connection| {
-        let party = desk.party();
+    let fixture = Fixture::new(2, "max_daily_spend_usd = \"150\"").await;
+    fixture.swaps().await;
+    let sold = fixture.store.read(|connection| {
+        let party = fixture.party();
         ledger::usage(connection, SystemClock.now_millis(), party.chain_id, party.account, [], 0)
     });
     let before = sold.unwrap().spent(ledger::CapPeriod::Day);
-    let bought = desk.world.swap(1_000_000).await;
-    let preview = desk.pipeline.preview(bought, desk.world.wallet.clone(), ASKED).await.unwrap();
-    desk.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
-    let after = desk.store.read(|connection| {
-        let party = desk.party();
+    let bought = fixture.world.swap(1_000_000).await;
+    let preview = fixture.pipeline.preview(bought, fixture.world.wallet.clone(), ASKED).await.unwrap();
+    fixture.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    let after = fixture.store.read(|connection| {
+        let party = fixture.party();
         ledger::usage(connection, SystemClock.now_millis(), party.chain_id, party.account, [], 0)
     });
     assert!(after.unwrap().spent(ledger::CapPeriod::Day) > before, "it only grows");
-    desk.refuses(ErrorCode::SafetySpendingLimitExceeded, "max_daily_spend_usd").await;
+    fixture.refuses(ErrorCode::SafetySpendingLimitExceeded, "max_daily_spend_usd").await;
 }

@@ -163,9 +163,9 @@ proptest! {
         let policy = keccak256("policy");
         for (what, before, after) in changed(by) {
             prop_assert_ne!(before.hash(), after.hash(), "{}: the swapper signs it", &what);
-            let framed = SigningPayload::new(framing(before)).unwrap();
-            let permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
-            prop_assert_eq!(permit.verify(&framed, policy, NOW, Instant::now()), Ok(()), "{}", &what);
+            let payload = SigningPayload::new(framing(before)).unwrap();
+            let permit = ActionPermit::issue(&payload, policy, NOW, 60_000);
+            prop_assert_eq!(permit.verify(&payload, policy, NOW, Instant::now()), Ok(()), "{}", &what);
             // An invalid payload cannot be signed; a payload's validity does not depend on the order's contents.
             let other = SigningPayload::new(framing(after));
             prop_assert!(other.is_ok(), "{}", &what);
@@ -179,8 +179,8 @@ proptest! {
 #[test]
 fn a_permit_for_an_order_serves_for_no_other_kind_nor_without_it() {
     let policy = keccak256("policy");
-    let framed = SigningPayload::new(framing(v2())).unwrap();
-    let permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
+    let payload = SigningPayload::new(framing(v2())).unwrap();
+    let permit = ActionPermit::issue(&payload, policy, NOW, 60_000);
     let mut elsewhere = framing(v2());
     let message = TypedMessage::UniswapxOrder { permit2: OTHER, order: Box::new(v2()) };
     elsewhere.proposal.order = Some(Box::new(SignedOrder { message: message.clone(), holder: ROUTER, arrival: None }));

@@ -156,7 +156,7 @@ impl OrderGateway for Service {
     }
 }
 
-pub struct Desk {
+pub struct Fixture {
     pub world: TestHarness,
     pub executor: Executor,
     pub orders: Orders,
@@ -174,7 +174,7 @@ pub struct UsedNonce {
     pub block: u64,
 }
 
-impl Desk {
+impl Fixture {
     pub async fn new(account: usize, kind: OrderKind, manner: Manner) -> Self {
         Self::of(TestHarness::new(account).await, kind, manner).await
     }
@@ -320,9 +320,9 @@ impl Desk {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_reactor() {
-    let desk = Desk::new(6, OrderKind::DutchV2, Manner::Honest).await;
+    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Honest).await;
     let call = ToolCall::new("uniswap_submit_uniswapx_order", ToolInput::Json(order("40", 60)));
-    let PreviewResult::Held(offer) = desk.executor.offer(call).await else { panic!("no offer") };
+    let PreviewResult::Held(offer) = fixture.executor.offer(call).await else { panic!("no offer") };
     let preview = Arc::new(offer.preview().clone());
     let request = ApprovalRequest {
         preview: Arc::clone(&preview),
@@ -346,31 +346,31 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     };
     let asked = |asked_by: AskedBy| {
         let request = ApprovalRequest { asked_by, ..request.clone() };
-        let question = view_model(&request, Some(desk.world.client.network()), 1, false, last.clone());
+        let question = view_model(&request, Some(fixture.world.client.network()), 1, false, last.clone());
         let RequestSubject::Action(action) = question.about else { panic!("{:?}", question.about) };
         (question.golem_id, action.asked_by, action.words)
     };
-    let golem_id = &preview.framed.proposal().golem_id;
+    let golem_id = &preview.payload.proposal().golem_id;
     let why = Some(said("too much of it"));
     assert_eq!(asked(AskedBy::Agent { why: why.clone() }), (golem_id.clone(), last.asked_by.clone(), why));
     assert_eq!(asked(AskedBy::Agent { why: None }).2, None);
     assert_eq!(asked(AskedBy::Operator), (GolemId::operator(), vec![], None));
     // Nothing is submitted before it is signed.
     assert!(preview.permit.expected_outcome.as_str().starts_with("Auction 40 USDC for "), "{:?}", preview.permit);
-    let question = view_model(&request, Some(desk.world.client.network()), 1, false, RequestContext::default());
+    let question = view_model(&request, Some(fixture.world.client.network()), 1, false, RequestContext::default());
     let RequestSubject::Action(asked) = question.about else { panic!("{question:?}") };
-    let message = &preview.framed.order().unwrap().message;
+    let message = &preview.payload.order().unwrap().message;
     let TypedMessage::UniswapxOrder { order, .. } = message else { panic!("{message:?}") };
     let told = asked.order.unwrap();
     let field = |name: &str| told.fields.iter().find(|(one, _)| one.as_str() == name).unwrap().1.to_string();
     assert_eq!(field("reactor"), order.info().reactor.to_string());
     assert_eq!(field("deadline"), order.info().deadline.to_string());
     assert_eq!(field("maximum input"), "40000000");
-    assert_eq!(field("recipient"), desk.world.account().to_string());
+    assert_eq!(field("recipient"), fixture.world.account().to_string());
     assert_eq!(U256::from(told.usable_until), order.info().deadline);
     // Addresses that the policy lists are distinguished from those that are only known.
     let reactor = order.info().reactor;
-    let permit2 = desk.world.contract(KnownContract::Permit2);
+    let permit2 = fixture.world.contract(KnownContract::Permit2);
     // An auction is simulated with its worst fill, and labelled so.
     let comes = asked.changes.iter().find(|change| change.expected.starts_with('+')).unwrap();
     assert_eq!(comes.worst.as_ref(), Some(&comes.expected));
@@ -380,7 +380,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     let mut rules = policy::parse("preset = \"demo\"\n", std::path::Path::new("policy.toml")).unwrap().rules().clone();
     let listed = |rules: &Rules, address: Address| {
         let told = RequestContext { listed: ListedAddresses::of(rules), ..RequestContext::default() };
-        let question = view_model(&request, Some(desk.world.client.network()), 1, false, told);
+        let question = view_model(&request, Some(fixture.world.client.network()), 1, false, told);
         let RequestSubject::Action(asked) = question.about else { panic!("{question:?}") };
         let spender = |place: &&ActionAddress| place.part == AddressPart::Spender && place.address == address;
         asked.places.iter().find(spender).map(|place| place.listed)
@@ -389,20 +389,20 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     rules.allowed_spenders = policy::AllowedItems::only([Spender(permit2)]);
     assert_eq!((listed(&rules, reactor), listed(&rules, permit2)), (Some(false), Some(true)));
     // An incomplete simulation is labelled, and the label must be read before an approval.
-    assert!(!question_of(&request, &desk).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
+    assert!(!question_of(&request, &fixture).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
     let mut blind = (*preview).clone();
     blind.simulated.simulation.changes.gaps.push(DetectionGap::Preimages);
     let requirement = requirement(&blind);
     let blind = ApprovalRequest { preview: Arc::new(blind), requirement, ..request.clone() };
-    assert!(question_of(&blind, &desk).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
+    assert!(question_of(&blind, &fixture).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
     // The reactor is among the spenders, and a standing approval covers only it.
     assert!(asked.places.iter().any(|place| place.part == AddressPart::Spender && place.address == reactor));
     assert!(GrantScope::of(&preview).takers.contains(&reactor));
     offer.withdraw().await;
 }
 
-fn question_of(request: &ApprovalRequest, desk: &Desk) -> Question {
-    view_model(request, Some(desk.world.client.network()), 1, false, RequestContext::default())
+fn question_of(request: &ApprovalRequest, fixture: &Fixture) -> Question {
+    view_model(request, Some(fixture.world.client.network()), 1, false, RequestContext::default())
 }
 
 pub fn order(amount: &str, seconds: u64) -> Value {
@@ -425,24 +425,24 @@ fn raw(card: &Value, name: &str, decimals: u8) -> U256 {
 static RESTING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 async fn filled(kind: OrderKind, account: usize) {
-    let desk = Desk::new(account, kind, Manner::Honest).await;
-    let (usdc, weth) = (desk.world.usdc.clone(), desk.world.weth.clone());
+    let fixture = Fixture::new(account, kind, Manner::Honest).await;
+    let (usdc, weth) = (fixture.world.usdc.clone(), fixture.world.weth.clone());
     let mut tries = 0;
     // A filler overlooks some orders: then they expire, and another one is placed.
     let (record, before) = loop {
-        let before = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+        let before = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
         let hash = {
             // Other tests make blocks, in which it could be filled before it is read.
             let _alone = RESTING.lock().await;
             let service = devnet().background_actors.order_service();
             service.set_fillers_rest(true);
-            let hash = desk.place(order("250", 40)).await;
-            assert_eq!(desk.permit2_allows().await, U256::from(250_000_000), "exactly what the order takes");
-            assert!(desk.world.book.ends.lock().unwrap().len() == tries, "its money stays held");
+            let hash = fixture.place(order("250", 40)).await;
+            assert_eq!(fixture.permit2_allows().await, U256::from(250_000_000), "exactly what the order takes");
+            assert!(fixture.world.book.ends.lock().unwrap().len() == tries, "its money stays held");
             service.set_fillers_rest(false);
             hash
         };
-        let record = desk.end(hash).await;
+        let record = fixture.end(hash).await;
         tries += 1;
         if record.status.as_str() == "filled" {
             break (record, before);
@@ -450,7 +450,7 @@ async fn filled(kind: OrderKind, account: usize) {
         assert_eq!(record.status.as_str(), "expired");
         assert!(tries < 6, "nobody fills anything");
     };
-    let after = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+    let after = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
     let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
     let order = signed(&record);
     assert_eq!(card["order_type"], kind.name());
@@ -460,10 +460,10 @@ async fn filled(kind: OrderKind, account: usize) {
     // And the curve's value for that block, computed from the order alone.
     assert_eq!(raw(&card, "current_amount", 18), after[1] - before[1]);
     assert!(after[1] - before[1] >= order.bounds().least_out[0].amount);
-    assert_eq!(desk.permit2_allows().await, U256::ZERO, "nothing is left to take");
-    assert!(matches!(desk.world.book.ends.lock().unwrap().last(), Some(ActionEnd::Done { .. })));
-    assert_eq!(desk.service.handed_in.lock().unwrap().len(), tries, "each once");
-    assert_eq!(desk.orders.live().unwrap(), []);
+    assert_eq!(fixture.permit2_allows().await, U256::ZERO, "nothing is left to take");
+    assert!(matches!(fixture.world.book.ends.lock().unwrap().last(), Some(ActionEnd::Done { .. })));
+    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), tries, "each once");
+    assert_eq!(fixture.orders.live().unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -484,27 +484,27 @@ async fn a_priority_order_is_filled_at_what_its_fee_buys() {
 /// Two orders of one account that a filler settles in one transaction: each is reported with its own proceeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
-    let desk = Desk::new(7, OrderKind::Priority, Manner::Lies(ServiceStatus::Open)).await;
-    let (world, filler) = (&desk.world, TestHarness::new(3).await);
+    let fixture = Fixture::new(7, OrderKind::Priority, Manner::Lies(ServiceStatus::Open)).await;
+    let (world, filler) = (&fixture.world, TestHarness::new(3).await);
     let bought = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
-    assert_eq!(desk.call("uniswap_execute_swap", bought).await.status, CallStatus::Success);
+    assert_eq!(fixture.call("uniswap_execute_swap", bought).await.status, CallStatus::Success);
     let got = filler.preview(filler.swap(900_000_000).await).await.unwrap();
     filler.pipeline.commit(got.permit.permit_id, Consent::None).await.unwrap();
 
     let _alone = RESTING.lock().await;
     let service = devnet().background_actors.order_service();
     service.set_fillers_rest(true);
-    let mut hashes = vec![desk.place(order("250", 3_000)).await];
+    let mut hashes = vec![fixture.place(order("250", 3_000)).await];
     let second = json!({"token_in": "UNI", "token_out": "WETH", "amount": "2", "chain": "ethereum",
                         "decay_end_time": 3_000});
-    hashes.push(desk.place(second).await);
+    hashes.push(fixture.place(second).await);
     let mut cosigned = Vec::new();
     for hash in &hashes {
-        let record = desk.orders.record(*hash).unwrap();
+        let record = fixture.orders.record(*hash).unwrap();
         let signature = record.signature.clone().unwrap();
-        desk.service.inner.submit(&signed(&record), &signature).await.unwrap();
-        let shown = desk.service.inner.order_report(*hash).await.unwrap().unwrap();
+        fixture.service.inner.submit(&signed(&record), &signature).await.unwrap();
+        let shown = fixture.service.inner.order_report(*hash).await.unwrap().unwrap();
         cosigned.push(SignedOrder { order: shown.cosigned.unwrap().encode(), sig: signature });
     }
     // Until the auctions have begun.
@@ -512,7 +512,7 @@ async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
         devnet().devnet.mine().await.unwrap();
     }
     let before = [world.balance(&world.usdc).await, world.balance(&world.weth).await];
-    let reactor = signed(&desk.orders.record(hashes[0]).unwrap()).info().reactor;
+    let reactor = signed(&fixture.orders.record(hashes[0]).unwrap()).info().reactor;
     filler.send(filler.contract_of(&filler.weth), Erc20::approveCall { spender: reactor, value: U256::MAX }).await;
     // A tip of three wei: what a priority order brings grows with it.
     filler.send_for(3, reactor, Reactor::executeBatchCall { orders: cosigned }).await;
@@ -521,7 +521,7 @@ async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
 
     let mut told = Vec::new();
     for hash in hashes {
-        let record = desk.orders.poll(hash).await.unwrap();
+        let record = fixture.orders.poll(hash).await.unwrap();
         assert_eq!(record.status.as_str(), "filled", "{record:#?}");
         let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
         assert!(raw(&card["fill"], "amount_out", 18) >= signed(&record).bounds().least_out[0].amount, "{card}");
@@ -537,13 +537,13 @@ async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_order_is_void_and_its_money_free() {
-    let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let hash = desk.place(order("100", 3_000)).await;
+    let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = fixture.place(order("100", 3_000)).await;
     // The service reports it as filled; the chain has no fill.
-    let record = desk.orders.poll(hash).await.unwrap();
+    let record = fixture.orders.poll(hash).await.unwrap();
     assert_eq!((record.status.as_str(), record.stage), ("open", OrderStage::Submitted));
     assert!(record.card.as_deref().unwrap().contains("the chain does not"), "{record:#?}");
-    assert!(desk.world.book.ends.lock().unwrap().is_empty());
+    assert!(fixture.world.book.ends.lock().unwrap().is_empty());
 
     // While it can be filled, nothing replaces it: no order of the pair, and no swap.
     for tool in ["uniswap_submit_uniswapx_order", "uniswap_execute_swap"] {
@@ -551,46 +551,50 @@ async fn a_cancelled_order_is_void_and_its_money_free() {
         if tool == "uniswap_execute_swap" {
             params["prefer_uniswapx"] = json!(false);
         }
-        let response = desk.call(tool, params).await;
+        let response = fixture.call(tool, params).await;
         assert_eq!(response.error.as_ref().map(ToolError::code), Some(ErrorCode::OrderStillOpen), "{response:#?}");
         assert!(response.error.unwrap().message().contains("can still be filled"));
     }
 
     // Under a halt nothing is placed, but cancelling works.
-    *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
-    let response = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+    *fixture.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
+    let response = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
     assert_eq!(response.status, CallStatus::Success, "{response:#?}");
-    let record = desk.end(hash).await;
+    let record = fixture.end(hash).await;
     assert_eq!(record.status.as_str(), "cancelled");
     let nonce = signed(&record).info().nonce;
     let (word, _) = nonce_position(nonce);
-    let permit2 = desk.world.contract(KnownContract::Permit2);
-    let bits = desk.world.ask(permit2, Permit2::nonceBitmapCall { owner: desk.world.account(), word }).await;
+    let permit2 = fixture.world.contract(KnownContract::Permit2);
+    let bits = fixture.world.ask(permit2, Permit2::nonceBitmapCall { owner: fixture.world.account(), word }).await;
     assert!(nonce_used(nonce, bits));
-    let again = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+    let again = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
     assert!(again.error.unwrap().message().contains("already ended"));
-    assert_eq!(desk.world.book.ends.lock().unwrap().len(), 2, "the order's end, and the cancellation's");
+    assert_eq!(fixture.world.book.ends.lock().unwrap().len(), 2, "the order's end, and the cancellation's");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
-    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let swap = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum",
                       "prefer_uniswapx": false});
     let mut tries = 0;
     loop {
-        let hash = desk.place(order("250", 60)).await;
-        assert_eq!(desk.permit2_allows().await, U256::from(250_000_000));
+        let hash = fixture.place(order("250", 60)).await;
+        assert_eq!(fixture.permit2_allows().await, U256::from(250_000_000));
         // Once with an allowance that is too small for both, and once more after it.
         for _ in 0..2 {
-            let swapped = desk.call("uniswap_execute_swap", swap.clone()).await;
+            let swapped = fixture.call("uniswap_execute_swap", swap.clone()).await;
             assert_eq!(swapped.status, CallStatus::Success, "{swapped:#?}");
-            assert_eq!(desk.permit2_allows().await, U256::from(250_000_000), "what the open order may take, exactly");
+            assert_eq!(
+                fixture.permit2_allows().await,
+                U256::from(250_000_000),
+                "what the open order may take, exactly"
+            );
         }
         // Only now fillers see it.
-        let record = desk.orders.record(hash).unwrap();
-        desk.service.inner.submit(&signed(&record), record.signature.as_ref().unwrap()).await.unwrap();
-        let record = desk.end(hash).await;
+        let record = fixture.orders.record(hash).unwrap();
+        fixture.service.inner.submit(&signed(&record), record.signature.as_ref().unwrap()).await.unwrap();
+        let record = fixture.end(hash).await;
         tries += 1;
         if record.status.as_str() == "filled" {
             break;
@@ -599,30 +603,30 @@ async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
         assert_eq!(record.status.as_str(), "expired", "{record:#?}");
         assert!(tries < 6, "nobody fills anything");
     }
-    assert_eq!(desk.permit2_allows().await, U256::ZERO, "nothing is left to take");
+    assert_eq!(fixture.permit2_allows().await, U256::ZERO, "nothing is left to take");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_without_an_order_service_spares_the_orders_of_the_ledger() {
-    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    desk.place(order("100", 3_000)).await;
+    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    fixture.place(order("100", 3_000)).await;
     // Another process on the same ledger, without a settlement service.
     let folder = tempfile::tempdir().unwrap();
-    let rules = ruled(&desk.world, folder.path(), &desk.world.store, "");
-    let pipeline = desk.world.pipeline_under(rules.clone(), &desk.world.store);
-    let (acting, _phase) = acting(&desk.world, pipeline, ApprovalMode::Always);
+    let rules = ruled(&fixture.world, folder.path(), &fixture.world.store, "");
+    let pipeline = fixture.world.pipeline_under(rules.clone(), &fixture.world.store);
+    let (acting, _phase) = acting(&fixture.world, pipeline, ApprovalMode::Always);
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
-    let executor = executor(catalog, seen(&desk.world).under(rules), desk.world.fabric(), None, Some(acting));
+    let executor = executor(catalog, seen(&fixture.world).under(rules), fixture.world.fabric(), None, Some(acting));
     let swap = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum"});
     let swapped = executor.call(ToolCall::new("uniswap_execute_swap", ToolInput::Json(swap))).await;
     assert_eq!(swapped.status, CallStatus::Success, "{swapped:#?}");
-    assert_eq!(desk.permit2_allows().await, U256::from(100_000_000), "what the open order may take, exactly");
+    assert_eq!(fixture.permit2_allows().await, U256::from(100_000_000), "what the open order may take, exactly");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
-    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let (world, permit2) = (&desk.world, desk.world.contract(KnownContract::Permit2));
+    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let (world, permit2) = (&fixture.world, fixture.world.contract(KnownContract::Permit2));
     let swap = async |allowed: u64, stays: u64| {
         let mut proposal = world.swap(50_000_000).await;
         proposal.legs[0] = world.approve(LegPurpose::Approve, permit2, U256::from(allowed));
@@ -635,7 +639,7 @@ async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
     assert_eq!(world.refused(swap(50_000_001, 1).await).await, allowance);
     assert_eq!(world.refused(swap(1_000_000_000, 950_000_000).await).await, allowance);
 
-    desk.place(order("100", 3_000)).await;
+    fixture.place(order("100", 3_000)).await;
     assert!(world.preview(swap(150_000_000, 100_000_000).await).await.is_ok());
     // It would leave more than the order may take; less, which invalidates the order; and something undeclared.
     assert_eq!(world.refused(swap(150_000_001, 100_000_001).await).await, allowance);
@@ -646,11 +650,11 @@ async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_that_stops_half_way_takes_back_no_more_than_it_gave() {
-    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let mut params = order("100", 3_000);
     params["token_out"] = json!("UNI");
-    desk.place(params).await;
-    let (world, permit2) = (&desk.world, desk.world.contract(KnownContract::Permit2));
+    fixture.place(params).await;
+    let (world, permit2) = (&fixture.world, fixture.world.contract(KnownContract::Permit2));
     let mut swap = world.swap(50_000_000).await;
     swap.legs[0] = world.approve(LegPurpose::Approve, permit2, U256::from(150_000_000));
     swap.allowances[0].at_most = U256::from(100_000_000);
@@ -668,31 +672,31 @@ async fn a_swap_that_stops_half_way_takes_back_no_more_than_it_gave() {
     let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
     assert!(matches!(committed.state, CommitState::Stopped { .. }), "{:?}", committed.state);
     assert_eq!(committed.remarks, Vec::<String>::new());
-    assert_eq!(desk.permit2_allows().await, U256::from(100_000_000), "what the open order may take, exactly");
+    assert_eq!(fixture.permit2_allows().await, U256::from(100_000_000), "what the open order may take, exactly");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_service_refuses_or_mumbles_stays_held_and_is_handed_in_once() {
     for (account, manner, status) in [(9, Manner::Refuses, "error"), (9, Manner::Mumbles, "open")] {
-        let desk = Desk::new(account, OrderKind::DutchV2, manner).await;
-        let hash = desk.place(order("100", 3_000)).await;
+        let fixture = Fixture::new(account, OrderKind::DutchV2, manner).await;
+        let hash = fixture.place(order("100", 3_000)).await;
         for _ in 0..3 {
-            desk.orders.round().await.unwrap();
+            fixture.orders.round().await.unwrap();
         }
-        let record = desk.orders.record(hash).unwrap();
+        let record = fixture.orders.record(hash).unwrap();
         if record.status.as_str() == "filled" {
             continue;
         }
         assert_eq!(record.status.as_str(), status, "{record:#?}");
-        assert_eq!(desk.service.handed_in.lock().unwrap().len(), 1, "{manner:?}");
-        assert!(desk.world.book.ends.lock().unwrap().is_empty(), "a signature that is out counts as spent");
+        assert_eq!(fixture.service.handed_in.lock().unwrap().len(), 1, "{manner:?}");
+        assert!(fixture.world.book.ends.lock().unwrap().is_empty(), "a signature that is out counts as spent");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_orders_are_refused_before_anything_is_signed() {
-    let desk = Desk::new(7, OrderKind::DutchV2, Manner::Honest).await;
-    let nonce = desk.world.nonce().await;
+    let fixture = Fixture::new(7, OrderKind::DutchV2, Manner::Honest).await;
+    let nonce = fixture.world.nonce().await;
     let bad = [
         (json!({"decay_start_time": 20}), "cosigner"),
         (json!({"slippage_bps": 10_001}), "slippage_bps"),
@@ -720,173 +724,173 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
     for (change, wanted) in bad {
         let mut params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum"});
         params.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        let response = desk.call("uniswap_submit_uniswapx_order", params).await;
+        let response = fixture.call("uniswap_submit_uniswapx_order", params).await;
         assert!(matches!(response.status, CallStatus::Error | CallStatus::Blocked), "{change}: {response:#?}");
         assert!(response.error.as_ref().unwrap().message().contains(wanted), "{change}: {response:#?}");
     }
     let unknown = json!({"order_hash": B256::repeat_byte(9).to_string()});
     for tool in ["uniswap_get_uniswapx_order_status", "uniswapx_cancel_order"] {
-        let response = desk.call(tool, unknown.clone()).await;
+        let response = fixture.call(tool, unknown.clone()).await;
         assert!(response.error.unwrap().message().contains("was not signed here"));
         for garbled in ["", "0x12", "no hash", "0x090909090909090909090909090909090909090909090909090909090909090g"] {
-            let response = desk.call(tool, json!({"order_hash": garbled})).await;
+            let response = fixture.call(tool, json!({"order_hash": garbled})).await;
             assert_eq!(response.status, CallStatus::Error, "{tool} {garbled}: {response:#?}");
             assert!(response.error.unwrap().message().contains("order_hash"), "{tool} {garbled}");
         }
     }
-    assert_eq!(desk.world.nonce().await, nonce);
-    assert_eq!(desk.orders.every().unwrap(), []);
-    assert!(desk.world.client.provider().get_block_number().await.unwrap() > 0);
+    assert_eq!(fixture.world.nonce().await, nonce);
+    assert_eq!(fixture.orders.every().unwrap(), []);
+    assert!(fixture.world.client.provider().get_block_number().await.unwrap() > 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_a_service_says_the_chain_counts() {
-    let permit2 = |desk: &Desk| desk.world.contract(KnownContract::Permit2);
+    let permit2 = |fixture: &Fixture| fixture.world.contract(KnownContract::Permit2);
     for (status, _) in ServiceStatus::WORDS {
-        let desk = Desk::new(6, OrderKind::DutchV2, Manner::Lies(status)).await;
-        let (usdc, weth) = (desk.world.usdc.clone(), desk.world.weth.clone());
-        let before = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
-        let hash = desk.place(order("100", 3_000)).await;
+        let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(status)).await;
+        let (usdc, weth) = (fixture.world.usdc.clone(), fixture.world.weth.clone());
+        let before = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
+        let hash = fixture.place(order("100", 3_000)).await;
         for _ in 0..2 {
-            desk.orders.round().await.unwrap();
+            fixture.orders.round().await.unwrap();
         }
-        let record = desk.orders.record(hash).unwrap();
+        let record = fixture.orders.record(hash).unwrap();
         // It can be filled until its deadline, whatever the service reports: open, reserved, and blocking only its own
         // pair.
         assert_eq!((record.status.as_str(), record.stage), ("open", OrderStage::Submitted), "{status:?}");
-        assert!(desk.world.book.ends.lock().unwrap().is_empty(), "{status:?}: its money stays held");
+        assert!(fixture.world.book.ends.lock().unwrap().is_empty(), "{status:?}: its money stays held");
         let told: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
         let lies = matches!(status, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
         let remark = told["remark"].as_str().unwrap_or_default();
         assert_eq!(remark.contains("the chain counts"), lies, "{status:?}: {remark}");
         assert!(told.get("fill").is_none_or(Value::is_null), "{status:?}: {told}");
-        let shown = desk.call("uniswap_get_uniswapx_order_status", json!({"order_hash": hash.to_string()})).await;
+        let shown = fixture.call("uniswap_get_uniswapx_order_status", json!({"order_hash": hash.to_string()})).await;
         let shown = shown.data.unwrap();
         assert_eq!((shown["status"].as_str(), &shown["fill_amount"]), (Some("open"), &Value::Null), "{status:?}");
-        assert_eq!(desk.service.handed_in.lock().unwrap().len(), 1, "{status:?}");
+        assert_eq!(fixture.service.handed_in.lock().unwrap().len(), 1, "{status:?}");
         // Nothing is lost: it is cancelled, and the balance is unchanged.
-        let void = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+        let void = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
         assert_eq!(void.status, CallStatus::Success, "{status:?}: {void:#?}");
-        assert_eq!(desk.end(hash).await.status.as_str(), "cancelled", "{status:?}");
-        let after = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+        assert_eq!(fixture.end(hash).await.status.as_str(), "cancelled", "{status:?}");
+        let after = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
         assert_eq!(after, before, "{status:?}");
         let (word, _) = nonce_position(signed(&record).info().nonce);
-        let call = Permit2::nonceBitmapCall { owner: desk.world.account(), word };
-        assert!(nonce_used(signed(&record).info().nonce, desk.world.ask(permit2(&desk), call).await));
+        let call = Permit2::nonceBitmapCall { owner: fixture.world.account(), word };
+        assert!(nonce_used(signed(&record).info().nonce, fixture.world.ask(permit2(&fixture), call).await));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_order_shown_under_this_hash_is_not_believed() {
-    let desk = Desk::new(6, OrderKind::DutchV2, Manner::Swaps).await;
-    let hash = desk.place(order("100", 3_000)).await;
-    let record = desk.orders.poll(hash).await.unwrap();
+    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Swaps).await;
+    let hash = fixture.place(order("100", 3_000)).await;
+    let record = fixture.orders.poll(hash).await.unwrap();
     // The answer has another hash: whether the service has the order is unknown, and it is not submitted again.
     assert_eq!(record.stage, OrderStage::Submitting, "{record:#?}");
-    desk.orders.round().await.unwrap();
-    assert_eq!(desk.service.handed_in.lock().unwrap().len(), 1);
-    let told: Value = serde_json::from_str(desk.orders.record(hash).unwrap().card.as_deref().unwrap()).unwrap();
+    fixture.orders.round().await.unwrap();
+    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), 1);
+    let told: Value = serde_json::from_str(fixture.orders.record(hash).unwrap().card.as_deref().unwrap()).unwrap();
     assert!(told["remark"].as_str().unwrap().contains("returned another order"), "{told}");
     // The card is drawn from the signed order, not from the one that the service shows.
     let least = signed(&record).bounds().least_out[0].amount;
     assert_eq!(raw(&told, "end_amount", 18), least);
     assert!(told.get("exclusivity").is_none_or(Value::is_null), "{told}");
-    let void = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+    let void = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
     assert_eq!(void.status, CallStatus::Success, "{void:#?}");
-    assert_eq!(desk.end(hash).await.status.as_str(), "cancelled");
+    assert_eq!(fixture.end(hash).await.status.as_str(), "cancelled");
 }
 
 /// A swap that prefers an auction is submitted to a service that rejects it and keeps the signature. Falling back to
 /// the pools waits until the order is invalid, so the kept signature is worthless.
 #[tokio::test(flavor = "multi_thread")]
 async fn falling_back_from_an_auction_never_settles_both() {
-    let desk = Desk::new(6, OrderKind::DutchV2, Manner::Refuses).await;
-    let (usdc, weth) = (desk.world.usdc.clone(), desk.world.weth.clone());
-    let before = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Refuses).await;
+    let (usdc, weth) = (fixture.world.usdc.clone(), fixture.world.weth.clone());
+    let before = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
     let swap = |prefer: bool| {
         json!({"token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum",
                "prefer_uniswapx": prefer, "deadline": 3_000})
     };
-    let response = desk.call("uniswap_execute_swap", swap(true)).await;
+    let response = fixture.call("uniswap_execute_swap", swap(true)).await;
     assert_eq!(response.status, CallStatus::Partial, "{response:#?}");
     let hash: B256 = response.data.unwrap()["order_hash"].as_str().unwrap().parse().unwrap();
-    let record = desk.orders.record(hash).unwrap();
+    let record = fixture.orders.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Refused, "error"), "{record:#?}");
 
     // The service rejected it, but has the signature: neither route is open while it can be filled.
     for prefer in [false, true] {
-        let refused = desk.call("uniswap_execute_swap", swap(prefer)).await;
+        let refused = fixture.call("uniswap_execute_swap", swap(prefer)).await;
         assert_eq!(refused.error.as_ref().map(ToolError::code), Some(ErrorCode::OrderStillOpen), "{refused:#?}");
         assert!(refused.error.unwrap().message().contains("can still be filled"));
     }
-    let void = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+    let void = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
     assert_eq!(void.status, CallStatus::Success, "{void:#?}");
-    assert_eq!(desk.end(hash).await.status.as_str(), "cancelled");
+    assert_eq!(fixture.end(hash).await.status.as_str(), "cancelled");
 
-    let fallback = desk.call("uniswap_execute_swap", swap(false)).await;
+    let fallback = fixture.call("uniswap_execute_swap", swap(false)).await;
     assert_eq!(fallback.status, CallStatus::Success, "{fallback:#?}");
-    let after = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+    let after = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
     assert_eq!(before[0] - after[0], U256::from(1_500_000_000), "sold once");
     assert!(after[1] > before[1]);
 
     // Now the service gives the signature to fillers after all.
     let (order, signature) = (signed(&record), record.signature.clone().unwrap());
-    let handed = desk.service.inner.submit(&order, &signature).await;
+    let handed = fixture.service.inner.submit(&order, &signature).await;
     for _ in 0..4 {
         devnet().devnet.mine().await.unwrap();
     }
     if handed.is_ok() {
-        let heard = desk.service.inner.order_report(hash).await.unwrap().unwrap();
+        let heard = fixture.service.inner.order_report(hash).await.unwrap().unwrap();
         assert_eq!(heard.status, ServiceStatus::Cancelled);
     }
-    let later = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+    let later = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
     assert_eq!(later, after, "and never twice");
 }
 
 /// A used nonce without an event proves nothing: a log may be missing at the endpoint.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_used_nonce_that_no_event_explains_frees_nothing() {
-    let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let hash = desk.place(order("100", 3_000)).await;
-    let UsedNonce { permit2, word, bits, .. } = desk.use_nonce(hash).await;
-    let record = desk.orders.poll(hash).await.unwrap();
-    assert_ne!(record.stage, OrderStage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
+    let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = fixture.place(order("100", 3_000)).await;
+    let UsedNonce { permit2, word, bits, .. } = fixture.use_nonce(hash).await;
+    let record = fixture.orders.poll(hash).await.unwrap();
+    assert_ne!(record.stage, OrderStage::Ended, "{}: {:?}", record.status, fixture.world.book.ends.lock().unwrap());
     // Invalidated on top of that, as by a cancellation after a fill: Permit2 emits an event all the same.
-    let wallet = desk.world.account();
-    desk.world.send(permit2, Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: bits }).await;
-    let head = desk.world.client.provider().get_block_number().await.unwrap();
+    let wallet = fixture.world.account();
+    fixture.world.send(permit2, Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: bits }).await;
+    let head = fixture.world.client.provider().get_block_number().await.unwrap();
     let event = Permit2::UnorderedNonceInvalidation::SIGNATURE_HASH;
     let filter = Filter::new().address(permit2).event_signature(event).topic1(wallet.into_word());
-    let said = desk.world.client.provider().get_logs(&filter.from_block(head.saturating_sub(20))).await.unwrap();
+    let said = fixture.world.client.provider().get_logs(&filter.from_block(head.saturating_sub(20))).await.unwrap();
     assert!(!said.is_empty(), "the event is there");
-    let record = desk.orders.poll(hash).await.unwrap();
-    assert_ne!(record.stage, OrderStage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
-    desk.clear().await;
+    let record = fixture.orders.poll(hash).await.unwrap();
+    assert_ne!(record.stage, OrderStage::Ended, "{}: {:?}", record.status, fixture.world.book.ends.lock().unwrap());
+    fixture.clear().await;
 }
 
 /// After the deadline, an unexplained use counts as if the order had taken everything.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_used_nonce_that_no_event_explains_counts_in_full_past_the_deadline() {
-    let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let hash = desk.place(order("100", 30)).await;
-    let held = desk.orders.record(hash).unwrap().spent;
-    desk.use_nonce(hash).await;
-    let record = desk.end(hash).await;
+    let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = fixture.place(order("100", 30)).await;
+    let held = fixture.orders.record(hash).unwrap().spent;
+    fixture.use_nonce(hash).await;
+    let record = fixture.end(hash).await;
     assert_eq!(record.status.as_str(), "error");
     // 100 dollars, and at least the whole reservation.
-    let ends = desk.world.book.ends.lock().unwrap().clone();
+    let ends = fixture.world.book.ends.lock().unwrap().clone();
     let [ActionEnd::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
     assert!(cents(*spent) >= 10_000 && spent <= &held, "{spent} of {held}");
-    desk.clear().await;
+    fixture.clear().await;
 }
 
 /// The input of an open order was counted with the order: a swap beside it counts only its own input.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_beside_an_open_order_is_counted_once() {
-    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let (world, permit2) = (&desk.world, desk.world.contract(KnownContract::Permit2));
+    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let (world, permit2) = (&fixture.world, fixture.world.contract(KnownContract::Permit2));
     let alone = world.preview(world.swap(50_000_000).await).await.unwrap().values;
-    desk.place(order("100", 3_000)).await;
+    fixture.place(order("100", 3_000)).await;
     let mut swap = world.swap(50_000_000).await;
     swap.legs[0] = world.approve(LegPurpose::Approve, permit2, U256::from(150_000_000));
     swap.allowances[0].at_most = U256::from(100_000_000);
@@ -898,16 +902,16 @@ async fn a_swap_beside_an_open_order_is_counted_once() {
     // An allowance counts in full, with or without an order: 100 dollars and gas.
     let approval = world.preview(world.approval(100_000_000)).await.unwrap().values;
     assert!(cents(approval.spent) >= 10_000, "{}", approval.spent);
-    desk.clear().await;
+    fixture.clear().await;
 }
 
 /// A fill of an own auction in the block of another action does not change that action's verdict, which comes from the
 /// action's own receipt and logs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
-    let desk = Desk::new(7, OrderKind::DutchV2, Manner::Honest).await;
-    let (provider, account) = (desk.world.client.provider(), desk.world.account());
-    let usdc = desk.world.contract_of(&desk.world.usdc);
+    let fixture = Fixture::new(7, OrderKind::DutchV2, Manner::Honest).await;
+    let (provider, account) = (fixture.world.client.provider(), fixture.world.account());
+    let usdc = fixture.world.contract_of(&fixture.world.usdc);
     let held = async |block: u64| -> U256 {
         let call = Erc20::balanceOfCall { owner: account };
         let request = TransactionRequest::default().with_to(usdc).with_input(call.abi_encode());
@@ -919,13 +923,13 @@ async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
         // Other tests make blocks, in which it could be filled alone.
         let _alone = RESTING.lock().await;
         service.set_fillers_rest(true);
-        let hash = desk.place(order("250", 40)).await;
+        let hash = fixture.place(order("250", 40)).await;
         service.set_fillers_rest(false);
-        while desk.orders.poll(hash).await.unwrap().stage != OrderStage::Ended {
+        while fixture.orders.poll(hash).await.unwrap().stage != OrderStage::Ended {
             let params = json!({"token": "ETH", "recipient": Address::repeat_byte(0x77), "amount": "0.001", "chain": "ethereum"});
             let call = ToolCall::new("wallet_transfer_token", ToolInput::Json(params));
             let call = ToolCall { approve: Some(ApprovalMode::Always), ..call };
-            let response = desk.executor.call(call).await;
+            let response = fixture.executor.call(call).await;
             assert_eq!(response.status, CallStatus::Success, "{response:#?}");
             let hints = response.decision_hints.unwrap();
             assert_eq!(hints["as_declared"], true, "{hints:#}");
@@ -933,8 +937,8 @@ async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
             let (before, after) = (held(block - 1).await, held(block).await);
             if before != after {
                 assert_eq!(before - after, U256::from(250_000_000), "the auction's own amount");
-                desk.end(hash).await;
-                return desk.clear().await;
+                fixture.end(hash).await;
+                return fixture.clear().await;
             }
             tokio::time::sleep(Duration::from_millis(400)).await;
         }
@@ -945,28 +949,28 @@ async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
 /// The coin and what wraps it are one thing to whoever sells twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_for_the_wrapped_coin_holds_back_a_swap_for_the_coin() {
-    let desk = Desk::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    desk.place(order("100", 3_000)).await;
+    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    fixture.place(order("100", 3_000)).await;
     let params = json!({"token_in": "USDC", "token_out": "ETH", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
-    let response = desk.call("uniswap_execute_swap", params).await;
+    let response = fixture.call("uniswap_execute_swap", params).await;
     assert_eq!(response.error.as_ref().map(ToolError::code), Some(ErrorCode::OrderStillOpen), "{response:#?}");
-    desk.clear().await;
+    fixture.clear().await;
 }
 
 /// The same for the other side of the pair: a sale of the native token while an order sells its wrapped form.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_gives_the_wrapped_coin_and_holds_back_a_swap_of_the_coin() {
-    let desk = Desk::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let bought = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
                         "prefer_uniswapx": false});
-    assert_eq!(desk.call("uniswap_execute_swap", bought).await.status, CallStatus::Success);
+    assert_eq!(fixture.call("uniswap_execute_swap", bought).await.status, CallStatus::Success);
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.02", "chain": "ethereum",
                         "decay_end_time": 3_000});
-    desk.place(params).await;
+    fixture.place(params).await;
     let params = json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",
                         "prefer_uniswapx": false});
-    let response = desk.call("uniswap_execute_swap", params).await;
+    let response = fixture.call("uniswap_execute_swap", params).await;
     assert_eq!(response.error.as_ref().map(ToolError::code), Some(ErrorCode::OrderStillOpen), "{response:#?}");
     assert!(response.error.unwrap().message().contains("can still be filled"));
 }
@@ -974,15 +978,15 @@ async fn an_order_gives_the_wrapped_coin_and_holds_back_a_swap_of_the_coin() {
 /// A block that may still be reorganised ends nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_ends_by_a_block_that_stays() {
-    let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let hash = desk.place(order("100", 30)).await;
-    let deadline: u64 = signed(&desk.orders.record(hash).unwrap()).info().deadline.to();
+    let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = fixture.place(order("100", 30)).await;
+    let deadline: u64 = signed(&fixture.orders.record(hash).unwrap()).info().deadline.to();
     // The same chain as a public one: its last block may be replaced.
-    let mut network = desk.world.client.network().clone();
+    let mut network = fixture.world.client.network().clone();
     network.kind = NetworkKind::Test;
     let client = ChainClient::devnet(network, devnet().devnet.clone(), Arc::new(SystemClock)).unwrap();
-    let orders = desk.seen_over(client);
-    let provider = desk.world.client.provider();
+    let orders = fixture.seen_over(client);
+    let provider = fixture.world.client.provider();
     for _ in 0..240 {
         let record = orders.poll(hash).await.unwrap();
         let head = provider.get_block_number().await.unwrap();
@@ -990,7 +994,7 @@ async fn an_order_ends_by_a_block_that_stays() {
         if record.stage == OrderStage::Ended {
             assert_eq!(record.status.as_str(), "expired");
             assert!(below.header.timestamp > deadline, "ended by a block with none on it");
-            return desk.clear().await;
+            return fixture.clear().await;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
         devnet().devnet.mine().await.unwrap();
@@ -1001,89 +1005,89 @@ async fn an_order_ends_by_a_block_that_stays() {
 /// After a stop is set, signed orders are not submitted.
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_stop_a_signed_order_is_not_handed_in() {
-    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Away).await;
-    let hash = desk.place(order("100", 3_000)).await;
-    assert_eq!(desk.orders.record(hash).unwrap().stage, OrderStage::Signed, "it waits to be handed in again");
-    let before = desk.service.handed_in.lock().unwrap().len();
-    *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
-    let record = desk.orders.submit(hash).await.unwrap();
+    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Away).await;
+    let hash = fixture.place(order("100", 3_000)).await;
+    assert_eq!(fixture.orders.record(hash).unwrap().stage, OrderStage::Signed, "it waits to be handed in again");
+    let before = fixture.service.handed_in.lock().unwrap().len();
+    *fixture.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
+    let record = fixture.orders.submit(hash).await.unwrap();
     assert_eq!(record.stage, OrderStage::Signed);
-    assert_eq!(desk.service.handed_in.lock().unwrap().len(), before);
-    *desk.world.book.stop.lock().unwrap() = None;
-    desk.orders.submit(hash).await.unwrap();
-    assert_eq!(desk.service.handed_in.lock().unwrap().len(), before + 1, "and is once the stop is lifted");
+    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), before);
+    *fixture.world.book.stop.lock().unwrap() = None;
+    fixture.orders.submit(hash).await.unwrap();
+    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), before + 1, "and is once the stop is lifted");
     // A halt ends it for good, since nobody has seen it: lifting the halt releases nothing old.
-    *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
-    assert_eq!(desk.orders.submit_stored().await.unwrap(), 0);
-    *desk.world.book.stop.lock().unwrap() = None;
-    desk.orders.submit_stored().await.unwrap();
-    let record = desk.orders.record(hash).unwrap();
+    *fixture.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
+    assert_eq!(fixture.orders.submit_stored().await.unwrap(), 0);
+    *fixture.world.book.stop.lock().unwrap() = None;
+    fixture.orders.submit_stored().await.unwrap();
+    let record = fixture.orders.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
-    assert_eq!(desk.service.handed_in.lock().unwrap().len(), before + 1);
+    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), before + 1);
     let paid = if record.gas == Usd::ZERO { ActionEnd::Withdrawn } else { ActionEnd::Partly { spent: record.gas } };
-    assert_eq!(desk.world.book.ends.lock().unwrap().last(), Some(&paid));
-    desk.clear().await;
+    assert_eq!(fixture.world.book.ends.lock().unwrap().last(), Some(&paid));
+    fixture.clear().await;
 }
 
 /// Checks before the signature do not cover a submission an hour later.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
-    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Away).await;
-    let hash = desk.place(order("100", 3_000)).await;
-    let handed_in = || desk.service.handed_in.lock().unwrap().len();
+    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Away).await;
+    let hash = fixture.place(order("100", 3_000)).await;
+    let handed_in = || fixture.service.handed_in.lock().unwrap().len();
     assert_eq!(handed_in(), 1);
     // Soon afterwards it is retried.
-    desk.orders.submit_stored().await.unwrap();
+    fixture.orders.submit_stored().await.unwrap();
     assert_eq!(handed_in(), 2);
     // Later it is not submitted even on request; nobody has seen it, so its money is free.
-    let later = desk.later(200_000);
+    let later = fixture.later(200_000);
     later.submit(hash).await.unwrap();
     later.submit_stored().await.unwrap();
     assert_eq!(handed_in(), 2);
     let record = later.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
-    desk.clear().await;
-    drop(desk);
+    fixture.clear().await;
+    drop(fixture);
 
     // A busy service may have seen it: it can still take its input, and is counted so.
-    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Busy).await;
-    let hash = desk.place(order("100", 3_000)).await;
-    let handed_in = desk.service.handed_in.lock().unwrap().len();
-    let later = desk.later(200_000);
+    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Busy).await;
+    let hash = fixture.place(order("100", 3_000)).await;
+    let handed_in = fixture.service.handed_in.lock().unwrap().len();
+    let later = fixture.later(200_000);
     later.submit_stored().await.unwrap();
-    *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
-    desk.orders.submit_stored().await.unwrap();
-    assert_eq!(desk.orders.record(hash).unwrap().stage, OrderStage::Signed);
-    assert_eq!(desk.service.handed_in.lock().unwrap().len(), handed_in);
-    assert!(desk.world.book.ends.lock().unwrap().is_empty());
-    desk.clear().await;
+    *fixture.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
+    fixture.orders.submit_stored().await.unwrap();
+    assert_eq!(fixture.orders.record(hash).unwrap().stage, OrderStage::Signed);
+    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), handed_in);
+    assert!(fixture.world.book.ends.lock().unwrap().is_empty());
+    fixture.clear().await;
 }
 
 /// A clock that was set back after the signature does not show the signature's age.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_is_not_handed_in_by_a_clock_that_was_set_back() {
-    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Away).await;
-    let hash = desk.place(order("100", 3_000)).await;
-    let handed_in = || desk.service.handed_in.lock().unwrap().len();
+    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Away).await;
+    let hash = fixture.place(order("100", 3_000)).await;
+    let handed_in = || fixture.service.handed_in.lock().unwrap().len();
     assert_eq!(handed_in(), 1);
-    let earlier = desk.later(-200_000);
+    let earlier = fixture.later(-200_000);
     earlier.submit(hash).await.unwrap();
     earlier.submit_stored().await.unwrap();
     assert_eq!(handed_in(), 1);
     let record = earlier.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
-    desk.clear().await;
+    fixture.clear().await;
 }
 
 /// A service counts its callers' questions, and quotes need them more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
-    let desk = Desk::new(6, OrderKind::DutchV2, Manner::Counts).await;
-    let hash = desk.place(order("100", 3_000)).await;
+    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Counts).await;
+    let hash = fixture.place(order("100", 3_000)).await;
     let clock = Arc::<Shifted>::default();
-    let orders = desk.by(clock.clone());
-    let before = desk.service.asked.load(Ordering::SeqCst);
-    let asked = || desk.service.asked.load(Ordering::SeqCst) - before;
+    let orders = fixture.by(clock.clone());
+    let before = fixture.service.asked.load(Ordering::SeqCst);
+    let asked = || fixture.service.asked.load(Ordering::SeqCst) - before;
     // The clock is set back before each poll, so that the duration of the test does not matter.
     for _ in 0..5 {
         orders.poll(hash).await.unwrap();
@@ -1093,7 +1097,7 @@ async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
     clock.shift(60_000);
     orders.poll(hash).await.unwrap();
     assert_eq!(asked(), 2, "and after them anew");
-    desk.clear().await;
+    fixture.clear().await;
 }
 
 /// A rollup's data fee counts for the transactions before an order like for any others.
@@ -1103,25 +1107,25 @@ async fn what_an_orders_transactions_paid_beside_gas_is_counted() {
     // PUSH7 10^15, PUSH0, MSTORE, PUSH1 32, PUSH0, RETURN: a thousandth of a native token for every transaction.
     let code = alloy::primitives::bytes!("66038d7ea4c680005f5260205ff3");
     world.pipeline = world.as_rollup(Address::repeat_byte(0x0f), code).await;
-    let desk = Desk::of(world, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
-    let hash = desk.place(order("100", 3_000)).await;
-    let record = desk.orders.record(hash).unwrap();
+    let fixture = Fixture::of(world, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let hash = fixture.place(order("100", 3_000)).await;
+    let record = fixture.orders.record(hash).unwrap();
     // The devnet's receipts do not contain it: then the whole reservation counts, twice a thousandth of a native token
     // at about 3,400 dollars for each transaction, plus gas.
     assert!(record.gas >= "6".parse().unwrap(), "{}", record.gas);
-    desk.clear().await;
+    fixture.clear().await;
 }
 
 /// Revoked session keys sign no orders either, not even in the middle of a plan.
 #[tokio::test(flavor = "multi_thread")]
 async fn revoked_hands_sign_no_order() {
-    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Honest).await;
-    let world = &desk.world;
+    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Honest).await;
+    let world = &fixture.world;
     let (account, revocation) = RevocableAccount::new(world.wallet.clone());
     let (acting, _phase) = acting(world, world.pipeline.clone(), ApprovalMode::Never);
     let acting = WriteAccess { account: Arc::new(account), ..acting };
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
-    let around = seen(world).with_orders(Some(desk.orders.clone()));
+    let around = seen(world).with_orders(Some(fixture.orders.clone()));
     let executor = executor(catalog, around, world.fabric(), None, Some(acting));
     // Once the allowance for it is signed.
     *world.wallet.on_sign.lock().unwrap() =
@@ -1131,9 +1135,9 @@ async fn revoked_hands_sign_no_order() {
     let said = serde_json::to_string(&response).unwrap();
     assert!(said.contains("its keys are revoked"), "{said}");
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 1, "the allowance, and nothing after it");
-    assert_eq!(desk.service.handed_in.lock().unwrap().len(), 0);
+    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), 0);
     *world.wallet.on_sign.lock().unwrap() = None;
-    desk.clear().await;
+    fixture.clear().await;
 }
 
 /// The account's signatures determine the amounts of open orders, not the ledger's rows: another amount under the same
@@ -1142,9 +1146,9 @@ async fn revoked_hands_sign_no_order() {
 async fn a_row_that_the_account_has_not_signed_promises_nothing() {
     const AS_IT_WAS: &str = "UPDATE safety_order
          SET (signature, facts, account, permit2) = (SELECT signature, facts, account, permit2 FROM kept) WHERE hash = ?1";
-    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
-    let hash = desk.place(order("30", 60)).await;
-    let database = rusqlite::Connection::open(desk.world.store.path()).unwrap();
+    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let hash = fixture.place(order("30", 60)).await;
+    let database = rusqlite::Connection::open(fixture.world.store.path()).unwrap();
     database.execute_batch("CREATE TABLE kept AS SELECT * FROM safety_order").unwrap();
     for spoilt in [
         "UPDATE safety_order SET signature = CAST(x'1111' || substr(signature, 3) AS BLOB) WHERE hash = ?1",
@@ -1152,9 +1156,9 @@ async fn a_row_that_the_account_has_not_signed_promises_nothing() {
         "UPDATE safety_order SET account = 'nonsense' WHERE hash = ?1",
         "UPDATE safety_order SET permit2 = '0x1111111111111111111111111111111111111111' WHERE hash = ?1",
     ] {
-        assert_eq!(desk.promised_after(AS_IT_WAS, hash), U256::from(30_000_000));
-        assert_eq!(desk.promised_after(spoilt, hash), U256::ZERO, "{spoilt}");
+        assert_eq!(fixture.promised_after(AS_IT_WAS, hash), U256::from(30_000_000));
+        assert_eq!(fixture.promised_after(spoilt, hash), U256::ZERO, "{spoilt}");
     }
-    assert_eq!(desk.promised_after(AS_IT_WAS, hash), U256::from(30_000_000));
-    desk.clear().await;
+    assert_eq!(fixture.promised_after(AS_IT_WAS, hash), U256::from(30_000_000));
+    fixture.clear().await;
 }

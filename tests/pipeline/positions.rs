@@ -10,7 +10,7 @@ use bardo::safety::stop::StopFile;
 use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 
-use crate::orders::{Desk, Manner, order};
+use crate::orders::{Fixture, Manner, order};
 use bardo_testkit::harness::{ASKED, TestHarness};
 
 const HUNDRED: u64 = 100_000_000;
@@ -35,12 +35,12 @@ async fn afterwards(world: &TestHarness, folder: &Path) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_that_are_not_settled_count_to_the_position_they_bring() {
-    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
     let folder = tempfile::tempdir().unwrap();
-    let before = afterwards(&desk.world, folder.path()).await;
-    desk.place(order("100", 3_000)).await;
-    let after = afterwards(&desk.world, folder.path()).await;
+    let before = afterwards(&fixture.world, folder.path()).await;
+    fixture.place(order("100", 3_000)).await;
+    let after = afterwards(&fixture.world, folder.path()).await;
     // 100 dollars were given for its expected output.
     assert!((95..115).contains(&(after - before)), "{before} and then {after}");
-    desk.clear().await;
+    fixture.clear().await;
 }

@@ -111,7 +111,7 @@ pub fn frame() -> PayloadParts {
         order: None,
         expected_outcome: SafeText::clean("a swap", 20),
     };
-    let framed = PayloadLeg {
+    let payload = PayloadLeg {
         purpose: LegPurpose::Main,
         from: ME,
         to: ROUTER,
@@ -125,7 +125,7 @@ pub fn frame() -> PayloadParts {
         kind: AccountKind::LocalKey,
         signer: ME,
         payer: ME,
-        legs: vec![framed],
+        legs: vec![payload],
         order: None,
         fees: FeeBound { max_fee_per_gas: 1_000, max_priority_fee_per_gas: 10 },
     }
@@ -270,9 +270,9 @@ proptest! {
     #[test]
     fn a_permit_serves_for_nothing_else(which in 0..MUTATIONS.len(), by in 1u64..) {
         let policy = keccak256("policy");
-        let framed = SigningPayload::new(frame()).unwrap();
-        let permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
-        prop_assert_eq!(permit.verify(&framed, policy, NOW + 59_999, Instant::now()), Ok(()));
+        let payload = SigningPayload::new(frame()).unwrap();
+        let permit = ActionPermit::issue(&payload, policy, NOW, 60_000);
+        prop_assert_eq!(permit.verify(&payload, policy, NOW + 59_999, Instant::now()), Ok(()));
         let (name, mutate) = MUTATIONS[which];
         let mut other = frame();
         mutate(&mut other, by);
@@ -287,23 +287,23 @@ proptest! {
     #[test]
     fn a_permit_serves_for_its_time_and_its_rules_only(late in 60_000u64.., early in 1..=NOW, rules in any::<[u8; 32]>()) {
         let policy = keccak256("policy");
-        let framed = SigningPayload::new(frame()).unwrap();
-        let permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
-        let at = |now| permit.verify(&framed, policy, now, Instant::now());
+        let payload = SigningPayload::new(frame()).unwrap();
+        let permit = ActionPermit::issue(&payload, policy, NOW, 60_000);
+        let at = |now| permit.verify(&payload, policy, now, Instant::now());
         prop_assert_eq!(at(NOW.saturating_add(late)), Err(PermitFault::Expired));
         // A clock that shows a time before the issue does not prove the permit's age.
         prop_assert_eq!(at(NOW - early), Err(PermitFault::Expired));
-        let other_rules = permit.verify(&framed, B256::from(rules), NOW, Instant::now());
+        let other_rules = permit.verify(&payload, B256::from(rules), NOW, Instant::now());
         prop_assert_eq!(other_rules, Err(PermitFault::Mismatch));
-        let by_the_other_clock = permit.verify(&framed, policy, NOW, permit.expires);
+        let by_the_other_clock = permit.verify(&payload, policy, NOW, permit.expires);
         prop_assert_eq!(by_the_other_clock, Err(PermitFault::Expired));
     }
 
     #[test]
     fn a_permit_that_was_rewritten_does_not_serve(by in 1u64.., which in 0..6usize) {
         let policy = keccak256("policy");
-        let framed = SigningPayload::new(frame()).unwrap();
-        let mut permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
+        let payload = SigningPayload::new(frame()).unwrap();
+        let mut permit = ActionPermit::issue(&payload, policy, NOW, 60_000);
         match which {
             0 => permit.simulation_hash.0[(by % 32) as usize] ^= 1,
             1 => permit.bounds.outflows[0].amount ^= number(by),
@@ -312,7 +312,7 @@ proptest! {
             4 => permit.bounds.worst_gas ^= number(by),
             _ => permit.expected_outcome = SafeText::clean("another", 20),
         }
-        prop_assert_eq!(permit.verify(&framed, policy, NOW, Instant::now()), Err(PermitFault::Mismatch));
+        prop_assert_eq!(permit.verify(&payload, policy, NOW, Instant::now()), Err(PermitFault::Mismatch));
     }
 }
 
@@ -372,8 +372,8 @@ fn judged(
     around: &JudgeContext,
 ) -> (SimulatedEffects, Vec<&'static str>) {
     let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
-    let framed = SigningPayload::new(frame).unwrap();
-    let (simulated, faults) = judge(&framed, 0, Simulation { pinned, outcomes, changes }, 500, around);
+    let payload = SigningPayload::new(frame).unwrap();
+    let (simulated, faults) = judge(&payload, 0, Simulation { pinned, outcomes, changes }, 500, around);
     (simulated, faults.iter().map(|fault| fault.rule.as_str()).collect())
 }
 
@@ -559,7 +559,7 @@ fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
     let success = || vec![outcome(ExecutionStatus::Success)];
     let (simulated, found) = judged(frame(), success(), honest(), &around);
     assert_eq!((simulated.class, found.as_slice()), (ActionClass::DecreasePosition, &[][..]));
-    assert!(simulated.leaves && !simulated.takes_back);
+    assert!(simulated.leaves && !simulated.only_revokes);
     for (name, add) in UNDECLARED {
         let mut changes = honest();
         add(&mut changes, 12_345);
@@ -579,9 +579,9 @@ fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
 /// Makes the payload's only transaction approve this amount of `GIVEN`.
 fn calls(frame: &mut PayloadParts, spender: Address, amount: u64) {
     let data: Bytes = Erc20::approveCall { spender, value: number(amount) }.abi_encode().into();
-    let (proposed, framed) = (&mut frame.proposal.legs[0], &mut frame.legs[0]);
+    let (proposed, payload) = (&mut frame.proposal.legs[0], &mut frame.legs[0]);
     (proposed.to, proposed.data, proposed.value) = (GIVEN, data.clone(), U256::ZERO);
-    (framed.to, framed.data, framed.value) = (GIVEN, data, U256::ZERO);
+    (payload.to, payload.data, payload.value) = (GIVEN, data, U256::ZERO);
 }
 
 /// A transaction that revokes an allowance of `POOL`, without token flows.
@@ -614,7 +614,7 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
     let success = || vec![outcome(ExecutionStatus::Success)];
     let (frame, changes) = taken_back();
     let (simulated, found) = judged(frame, success(), changes, &around());
-    assert_eq!((simulated.takes_back, found.as_slice()), (true, &[][..]));
+    assert_eq!((simulated.only_revokes, found.as_slice()), (true, &[][..]));
     for (name, add) in [
         (
             "an operator",
@@ -633,7 +633,7 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
         let (frame, mut changes) = taken_back();
         add(&mut changes, 12_345);
         let (simulated, found) = judged(frame, success(), changes, &around());
-        assert!(!found.is_empty() && !simulated.takes_back, "{name}");
+        assert!(!found.is_empty() && !simulated.only_revokes, "{name}");
     }
     // From open orders as well: the operator may invalidate them.
     let (mut frame, mut changes) = taken_back();
@@ -641,17 +641,17 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
     calls(&mut frame, PERMIT2, 0);
     let promised = JudgeContext { promised: [(GIVEN, number(500))].into(), ..around() };
     let (simulated, found) = judged(frame, success(), changes, &promised);
-    assert_eq!((simulated.takes_back, found.as_slice()), (true, &[][..]));
+    assert_eq!((simulated.only_revokes, found.as_slice()), (true, &[][..]));
     // The bytes decide: by the changes everything is revoked, but one unit is approved.
     let (mut frame, changes) = taken_back();
     calls(&mut frame, POOL, 1);
-    assert!(!judged(frame, success(), changes, &around()).0.takes_back);
+    assert!(!judged(frame, success(), changes, &around()).0.only_revokes);
     // Another spender gets an allowance instead: declared, but not a revocation.
     let (frame, mut changes) = taken_back();
     let allowance = change(U256::ZERO, number(7));
     changes.allowances.push(AllowanceChange { token: GIVEN, owner: ME, spender: ROUTER, allowance });
     let (simulated, found) = judged(frame, success(), changes, &around());
-    assert_eq!((simulated.takes_back, found.as_slice()), (false, &[][..]));
+    assert_eq!((simulated.only_revokes, found.as_slice()), (false, &[][..]));
 }
 
 #[test]
@@ -689,7 +689,7 @@ fn what_gives_nothing_leaves_no_position() {
     (changes.allowances, changes.permit2_allowances) = (vec![], vec![]);
     let (simulated, found) = judged(frame, vec![outcome(ExecutionStatus::Success)], changes, &around);
     assert_eq!((simulated.class, found.as_slice()), (ActionClass::NewPosition, &[][..]));
-    assert!(!simulated.leaves && !simulated.takes_back);
+    assert!(!simulated.leaves && !simulated.only_revokes);
 }
 
 /// The swap without a signature in it.

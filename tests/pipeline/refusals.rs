@@ -242,9 +242,9 @@ async fn a_chain_that_does_not_answer_is_no_bad_token() {
     let reader = SnapshotReader::new(client, PriceChain::default(), "10000".parse().unwrap());
     let fees = FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 };
     let context = PayloadContext { chain_id: 31_337, fees };
-    let framed = world.wallet.prepare_payload(world.swap(HUNDRED).await, &context).unwrap();
-    assert!(reader.tokens(&framed, alloy::eips::BlockId::latest()).await.is_ok());
+    let payload = world.wallet.prepare_payload(world.swap(HUNDRED).await, &context).unwrap();
+    assert!(reader.tokens(&payload, alloy::eips::BlockId::latest()).await.is_ok());
     drop(served);
-    let untold = reader.tokens(&framed, alloy::eips::BlockId::latest()).await.unwrap_err();
+    let untold = reader.tokens(&payload, alloy::eips::BlockId::latest()).await.unwrap_err();
     assert!(matches!(untold, SnapshotReadError::Chain(_)), "{untold:?}");
 }

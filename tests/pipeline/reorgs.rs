@@ -149,20 +149,16 @@ async fn agree(world: &TestHarness, before: (u64, U256), state: &CommitState, wh
         assert_eq!((receipt.block_number, receipt.status()), (block, true), "{what}: the block as it is now");
     }
     assert!(matches!(world.book.ends.lock().unwrap()[..], [ActionEnd::Done { .. }]), "{what}");
-    let trail = world.trail();
-    let entries =
-        |kind: &str| trail.iter().filter(|(found, _)| found == kind).map(|(_, body)| body).collect::<Vec<_>>();
+    let log = world.trail();
+    let entries = |kind: &str| log.iter().filter(|(found, _)| found == kind).map(|(_, body)| body).collect::<Vec<_>>();
     assert_eq!(entries("tx:signed").len(), 2, "{what}: nothing was signed anew");
-    let [verified] = entries("action:verified")[..] else { panic!("{what}: {trail:?}") };
+    let [verified] = entries("action:verified")[..] else { panic!("{what}: {log:?}") };
     assert_eq!(verified["matched"], true, "{what}: {verified}");
     // No card reported a confirmation too early.
     let told = world.events().iter().filter(|kind| *kind == "tool:verified").count();
     assert_eq!(told, 1, "{what}");
-    let standing = world.store.read(|connection| sender::lane(connection, 31_337, world.account())).unwrap();
-    assert_eq!(
-        (standing.next, standing.open.len() + standing.free.len() + standing.reserved.len()),
-        (Some(nonce + 2), 0)
-    );
+    let status = world.store.read(|connection| sender::lane(connection, 31_337, world.account())).unwrap();
+    assert_eq!((status.next, status.open.len() + status.free.len() + status.reserved.len()), (Some(nonce + 2), 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -132,7 +132,7 @@ async fn under_a_halt_an_allowance_can_be_taken_back() {
     assert_eq!(world.allowance(permit2).await, U256::from(HUNDRED));
     halt(&world)();
     let preview = world.preview(world.revocation()).await.unwrap();
-    assert!(preview.simulated.takes_back);
+    assert!(preview.simulated.only_revokes);
     world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
     assert_eq!(world.allowance(permit2).await, U256::ZERO);
 }
@@ -175,13 +175,13 @@ async fn what_only_a_stranger_says_is_taken_back_passes_no_stop() {
     let (_, revoke) = strange(&world, 0x5a, "ada").await;
     let preview = world.preview(revoke.clone()).await.unwrap();
     let said = &preview.simulated.simulation.changes.allowances;
-    assert_eq!((said.len(), preview.simulated.takes_back), (1, false), "it says that it went from 9 to 0: {said:?}");
+    assert_eq!((said.len(), preview.simulated.only_revokes), (1, false), "it says that it went from 9 to 0: {said:?}");
     halt(&world)();
     let refused = world.preview(revoke.clone()).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Halted, "{refused:?}");
     // The operator's own call cannot be part of a Golem's loop.
     let by_hand = Proposal { golem_id: GolemId::operator(), ..revoke };
-    assert!(world.preview(by_hand).await.unwrap().simulated.takes_back);
+    assert!(world.preview(by_hand).await.unwrap().simulated.only_revokes);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -237,7 +237,7 @@ async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
     };
     world.store.write(insert).await.unwrap();
     strange(&world, 0x5b, "ada").await;
-    assert!(world.preview(revoke).await.unwrap().simulated.takes_back);
+    assert!(world.preview(revoke).await.unwrap().simulated.only_revokes);
     // For that token, and no other.
     let (_, other) = strange(&world, 0x5c, "ada").await;
     assert_eq!(world.preview(other).await.unwrap_err().code, ErrorCode::Halted);

@@ -23,7 +23,7 @@ use bardo::uniswap::order::OrderKind;
 use rust_decimal::Decimal;
 use serde_json::json;
 
-use crate::orders::{Desk, Manner};
+use crate::orders::{Fixture, Manner};
 use bardo_testkit::harness::{ASKED, TestHarness, cents, sandbox};
 
 /// 100 USDC in raw units.
@@ -42,7 +42,7 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
     // Nothing is reserved before the commit.
     assert_eq!((world.balance(&world.usdc).await, world.nonce().await), (usdc, nonce));
     assert_eq!(preview.simulated.class, ActionClass::NewPosition);
-    assert!(!preview.simulated.leaves && !preview.simulated.takes_back);
+    assert!(!preview.simulated.leaves && !preview.simulated.only_revokes);
     // 100 dollars and a little gas, rounded up.
     assert!((10_000..11_500).contains(&cents(preview.values.spent)), "{:?}", preview.values);
 
@@ -66,8 +66,8 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 2);
 
     // The audit log has the simulated changes in whole tokens: balances before and after.
-    let trail = world.trail();
-    let issued = &trail.iter().find(|(kind, _)| kind == "permit:issued").unwrap().1["changes"];
+    let log = world.trail();
+    let issued = &log.iter().find(|(kind, _)| kind == "permit:issued").unwrap().1["changes"];
     let moved = |symbol: &str, decimals: u32, before: U256, after: U256| {
         let change = issued.as_array().unwrap().iter().find(|change| change["symbol"] == symbol).unwrap();
         let raw = |field: &str| {
@@ -170,8 +170,8 @@ static BROKEN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(8));
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preview_that_another_action_overtakes_is_made_anew() {
     let world = TestHarness::over(&BROKEN, 0, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
-    let desk = Desk::of(world, OrderKind::DutchV2, Manner::Away).await;
-    let world = &desk.world;
+    let fixture = Fixture::of(world, OrderKind::DutchV2, Manner::Away).await;
+    let world = &fixture.world;
     let (router, devnet) = (world.contract(KnownContract::UniversalRouter), &BROKEN.chains()[0].devnet);
     let code = world.client.provider().get_code_at(router).await.unwrap();
     let becomes = async |code: Bytes| {
@@ -189,11 +189,12 @@ async fn a_preview_that_another_action_overtakes_is_made_anew() {
     // PUSH0 PUSH0 REVERT: every call reverts.
     becomes(Bytes::from_static(&[0x5f, 0x5f, 0xfd])).await;
     // Without another action it is refused at once.
-    let refused = desk.executor.call(call.clone()).await;
+    let refused = fixture.executor.call(call.clone()).await;
     assert_eq!(refused.error.as_ref().map(ToolError::code), Some(ErrorCode::SafetySimulationFailed), "{refused:#?}");
     world.events();
-    let turn = world.pipeline.turn(world.client.network().chain_id, world.account(), Duration::from_secs(5)).await;
-    let executor = desk.executor.clone();
+    let turn =
+        world.pipeline.lock_account(world.client.network().chain_id, world.account(), Duration::from_secs(5)).await;
+    let executor = fixture.executor.clone();
     let calling = tokio::spawn(async move { executor.call(call).await });
     while !world.blocked() {
         assert!(!calling.is_finished(), "{:?}", calling.await);
@@ -217,11 +218,11 @@ async fn a_preview_that_another_action_overtakes_is_made_anew() {
 /// a call: it is prepared again.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_prepared_while_another_action_was_being_done_is_prepared_anew() {
-    let desk = Desk::new(7, OrderKind::DutchV2, Manner::Away).await;
-    let world = &desk.world;
+    let fixture = Fixture::new(7, OrderKind::DutchV2, Manner::Away).await;
+    let world = &fixture.world;
     let first = world.preview(world.swap(70_000_000).await).await.unwrap().permit.permit_id;
     let chain_id = world.client.network().chain_id;
-    let turn = world.pipeline.turn(chain_id, world.account(), Duration::from_secs(5)).await.unwrap();
+    let turn = world.pipeline.lock_account(chain_id, world.account(), Duration::from_secs(5)).await.unwrap();
     // The account lock is held, but nothing is on the chain yet: the call is prepared on that state.
     let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
@@ -230,7 +231,7 @@ async fn what_was_prepared_while_another_action_was_being_done_is_prepared_anew(
         ..ToolCall::new("uniswap_execute_swap", ToolInput::Json(params))
     };
     world.events();
-    let (usdc, executor) = (world.balance(&world.usdc).await, desk.executor.clone());
+    let (usdc, executor) = (world.balance(&world.usdc).await, fixture.executor.clone());
     let calling = tokio::spawn(async move { executor.call(call).await });
     while !world.events().iter().any(|kind| kind == "permit:issued") {
         assert!(!calling.is_finished(), "{:?}", calling.await);
@@ -241,7 +242,7 @@ async fn what_was_prepared_while_another_action_was_being_done_is_prepared_anew(
     let response = calling.await.unwrap();
     assert_eq!(response.status, CallStatus::Success, "{response:#?}");
     assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(120_000_000));
-    desk.clear().await;
+    fixture.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -272,7 +273,7 @@ async fn of_two_swaps_at_once_neither_takes_the_others_allowance() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_of_the_account_is_waited_for_as_long_as_the_permit_serves() {
     let world = TestHarness::new(3).await;
-    let turn = world.pipeline.turn(31_337, world.account(), Duration::from_secs(1)).await.unwrap();
+    let turn = world.pipeline.lock_account(31_337, world.account(), Duration::from_secs(1)).await.unwrap();
     let preview = world.preview(world.approval(1)).await.unwrap();
     let short = world.with_permits_of(Duration::from_millis(150));
     let hasty = short.preview(world.approval(2), world.wallet.clone(), ASKED).await.unwrap();
@@ -280,11 +281,11 @@ async fn a_turn_of_the_account_is_waited_for_as_long_as_the_permit_serves() {
     assert_eq!(refused.code, ErrorCode::PermitExpired, "{refused:#?}");
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
     // Another account's lock is independent, and the holder of the lock commits under it.
-    drop(world.pipeline.turn(31_337, Address::repeat_byte(9), Duration::from_millis(50)).await.unwrap());
+    drop(world.pipeline.lock_account(31_337, Address::repeat_byte(9), Duration::from_millis(50)).await.unwrap());
     let committed = world.pipeline.commit_in(turn, preview.permit.permit_id, Consent::None).await.unwrap();
     assert_eq!(committed.state, CommitState::Done);
     // A revocation passes while another action holds the lock: a stuck transaction must not block it.
-    let _turn = world.pipeline.turn(31_337, world.account(), Duration::from_millis(50)).await.unwrap();
+    let _turn = world.pipeline.lock_account(31_337, world.account(), Duration::from_millis(50)).await.unwrap();
     let permit2 = world.contract(KnownContract::Permit2);
     let revoke = Proposal { intent: ProposalIntent::Revoke, ..world.approval(0) };
     let preview = world.preview(revoke).await.unwrap();

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use bardo_testkit::acting::{acting, executor, keys, seen};
 use bardo_testkit::harness::TestHarness;
 
-struct Desk {
+struct Fixture {
     world: TestHarness,
     executor: Executor,
     events: std::sync::Mutex<Receiver>,
@@ -26,7 +26,7 @@ struct Desk {
     _folder: tempfile::TempDir,
 }
 
-impl Desk {
+impl Fixture {
     async fn new(account: usize) -> Self {
         let world = TestHarness::new(account).await;
         let (store, folder) = keys();
@@ -89,33 +89,34 @@ fn swap(token_in: &str, token_out: &str, amount: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_does_what_it_claims_and_leaves_no_allowance() {
-    let desk = Desk::new(3).await;
-    let (usdc, weth) = (desk.world.usdc.clone(), desk.world.weth.clone());
-    let before = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+    let fixture = Fixture::new(3).await;
+    let (usdc, weth) = (fixture.world.usdc.clone(), fixture.world.weth.clone());
+    let before = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
     let call = || ToolCall {
         idempotency_key: Some("once".to_owned()),
         ..ToolCall::new("uniswap_execute_swap", ToolInput::Json(swap("USDC", "WETH", "250")))
     };
-    let response = desk.executor.call(call()).await;
+    let response = fixture.executor.call(call()).await;
     assert_eq!(response.status, CallStatus::Success, "{response:#?}");
     let data = response.data.clone().unwrap();
-    let after = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+    let after = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
     assert_eq!(before[0] - after[0], U256::from(250_000_000));
     assert_eq!(amount(&data, "amount_in", 6), before[0] - after[0]);
     assert_eq!(amount(&data, "amount_out", 18), after[1] - before[1]);
     assert_eq!(data["slippage_actual_bps"], 0, "nothing else trades here");
     let hash = data["tx_hash"].as_str().unwrap();
     assert_eq!(data["explorer_url"], format!("bardo://tx/{hash}"));
-    let receipt = desk.world.client.provider().get_transaction_receipt(hash.parse().unwrap()).await.unwrap().unwrap();
+    let receipt =
+        fixture.world.client.provider().get_transaction_receipt(hash.parse().unwrap()).await.unwrap().unwrap();
     assert_eq!(
         (receipt.gas_used, receipt.block_number),
         (data["gas_used"].as_u64().unwrap(), data["block_number"].as_u64())
     );
-    assert_eq!((desk.of_token().await, desk.inside().await), (U256::ZERO, U256::ZERO));
+    assert_eq!((fixture.of_token().await, fixture.inside().await), (U256::ZERO, U256::ZERO));
     assert_eq!(response.decision_hints.unwrap()["uniswapx"]["used"], false);
     // Names of document 000, in the pipeline's order.
     assert_eq!(
-        desk.steps(),
+        fixture.steps(),
         [
             "Building calldata",
             "Simulating via Revm",
@@ -125,105 +126,106 @@ async fn a_swap_does_what_it_claims_and_leaves_no_allowance() {
             "Confirming receipt"
         ]
     );
-    let trail = desk.world.trail();
-    let kinds: Vec<&str> = trail.iter().map(|(kind, _)| kind.as_str()).collect();
+    let log = fixture.world.trail();
+    let kinds: Vec<&str> = log.iter().map(|(kind, _)| kind.as_str()).collect();
     assert_eq!(kinds, ["permit:issued", "permit:consumed", "tx:signed", "tx:signed", "action:verified"]);
-    assert_eq!(trail[3].1["hash"], data["tx_hash"]);
-    assert_eq!((&trail[1].1["consent"], &trail[4].1["matched"]), (&json!("none"), &json!(true)));
+    assert_eq!(log[3].1["hash"], data["tx_hash"]);
+    assert_eq!((&log[1].1["consent"], &log[4].1["matched"]), (&json!("none"), &json!(true)));
 
     // The same idempotency key again: the same result, and nothing more is spent.
-    let again = desk.executor.call(call()).await;
+    let again = fixture.executor.call(call()).await;
     assert_eq!(again.data, Some(data));
-    assert_eq!(desk.world.balance(&usdc).await, after[0]);
+    assert_eq!(fixture.world.balance(&usdc).await, after[0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_coin_goes_in_and_comes_out() {
-    let desk = Desk::new(4).await;
-    let usdc = desk.world.usdc.clone();
-    let (coin, held) = (desk.coin().await, desk.world.balance(&usdc).await);
-    let bought = desk.data("uniswap_execute_swap", swap("ETH", "USDC", "0.05")).await;
+    let fixture = Fixture::new(4).await;
+    let usdc = fixture.world.usdc.clone();
+    let (coin, held) = (fixture.coin().await, fixture.world.balance(&usdc).await);
+    let bought = fixture.data("uniswap_execute_swap", swap("ETH", "USDC", "0.05")).await;
     assert_eq!(amount(&bought, "amount_in", 18), U256::from(50_000_000_000_000_000_u64));
-    assert_eq!(amount(&bought, "amount_out", 6), desk.world.balance(&usdc).await - held);
-    let spent = coin - desk.coin().await;
+    assert_eq!(amount(&bought, "amount_out", 6), fixture.world.balance(&usdc).await - held);
+    let spent = coin - fixture.coin().await;
     assert!(spent > U256::from(50_000_000_000_000_000_u64), "and the gas on top");
 
-    let (coin, held) = (desk.coin().await, desk.world.balance(&usdc).await);
-    let sold = desk.data("uniswap_execute_swap", swap("USDC", "ETH", "100")).await;
-    assert_eq!(held - desk.world.balance(&usdc).await, U256::from(100_000_000));
+    let (coin, held) = (fixture.coin().await, fixture.world.balance(&usdc).await);
+    let sold = fixture.data("uniswap_execute_swap", swap("USDC", "ETH", "100")).await;
+    assert_eq!(held - fixture.world.balance(&usdc).await, U256::from(100_000_000));
     let got = amount(&sold, "amount_out", 18);
-    let came = desk.coin().await - coin;
+    let came = fixture.coin().await - coin;
     assert!(came < got && got - came < U256::from(10_000_000_000_000_000_u64), "{got} less gas is {came}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_whole_coin_is_swapped_but_for_its_gas() {
     // The demo wallet, which holds few native tokens.
-    let desk = Desk::new(0).await;
-    let coin = desk.coin().await;
-    let sold = desk.data("uniswap_execute_swap", swap("ETH", "USDC", "max")).await;
-    let (paid, left) = (amount(&sold, "amount_in", 18), desk.coin().await);
+    let fixture = Fixture::new(0).await;
+    let coin = fixture.coin().await;
+    let sold = fixture.data("uniswap_execute_swap", swap("ETH", "USDC", "max")).await;
+    let (paid, left) = (amount(&sold, "amount_in", 18), fixture.coin().await);
     assert!(paid < coin && left < coin - paid, "gas was paid out of what was left: {paid} of {coin}, {left} left");
     // Four times the maximum gas cost, whose limit is not used up: only a small rest remains.
     assert!(!left.is_zero() && left * U256::from(20) < coin, "{left} of {coin}");
     // Returned, for the next test.
-    desk.data("uniswap_execute_swap", swap("USDC", "ETH", "4000")).await;
+    fixture.data("uniswap_execute_swap", swap("USDC", "ETH", "4000")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rehearsed_swap_signs_nothing() {
-    let desk = Desk::new(5).await;
-    let held = desk.world.balance(&desk.world.usdc).await;
-    let nonce = desk.world.nonce().await;
+    let fixture = Fixture::new(5).await;
+    let held = fixture.world.balance(&fixture.world.usdc).await;
+    let nonce = fixture.world.nonce().await;
     let call = ToolCall {
         dry_run: true,
         ..ToolCall::new("uniswap_execute_swap", ToolInput::Json(swap("USDC", "WETH", "250")))
     };
-    let response = desk.executor.call(call).await;
+    let response = fixture.executor.call(call).await;
     assert_eq!(response.status, CallStatus::Simulated, "{response:#?}");
     let data = response.data.unwrap();
     assert_eq!(amount(&data, "amount_in", 6), U256::from(250_000_000));
     assert!(amount(&data, "amount_out", 18) > U256::ZERO);
     assert_eq!((&data["tx_hash"], &data["block_number"]), (&Value::Null, &Value::Null));
-    assert_eq!((desk.world.balance(&desk.world.usdc).await, desk.world.nonce().await), (held, nonce));
+    assert_eq!((fixture.world.balance(&fixture.world.usdc).await, fixture.world.nonce().await), (held, nonce));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn allowances_are_exact_and_taken_back() {
-    let desk = Desk::new(7).await;
-    let approved = desk.data("token_approve", json!({"token": "USDC", "amount": "40", "chain": "ethereum"})).await;
-    assert_eq!((desk.of_token().await, desk.inside().await), (U256::from(40_000_000), U256::from(40_000_000)));
-    assert_eq!((&approved["allowance"], &approved["spender"]), (&json!("40"), &json!(desk.router().to_string())));
-    desk.data("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
-    assert_eq!((desk.of_token().await, desk.inside().await), (U256::ZERO, U256::ZERO));
-    let again = desk.call("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
+    let fixture = Fixture::new(7).await;
+    let approved = fixture.data("token_approve", json!({"token": "USDC", "amount": "40", "chain": "ethereum"})).await;
+    assert_eq!((fixture.of_token().await, fixture.inside().await), (U256::from(40_000_000), U256::from(40_000_000)));
+    assert_eq!((&approved["allowance"], &approved["spender"]), (&json!("40"), &json!(fixture.router().to_string())));
+    fixture.data("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
+    assert_eq!((fixture.of_token().await, fixture.inside().await), (U256::ZERO, U256::ZERO));
+    let again = fixture.call("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
     assert_eq!(again.error.as_ref().map(ToolError::code), Some(ErrorCode::ValidationFailed), "{again:?}");
 
     // A token that permits no change of an allowance except back to zero.
-    let mute = others(&desk, "badNoReturnToken");
+    let mute = others(&fixture, "badNoReturnToken");
     let spender = Address::repeat_byte(0x5e).to_string();
     let params =
         |amount: &str| json!({"token": mute.to_string(), "spender": spender, "amount": amount, "chain": "ethereum"});
     for wanted in ["3", "2"] {
-        let response = desk.call("token_approve", params(wanted)).await;
+        let response = fixture.call("token_approve", params(wanted)).await;
         // Its price is unknown, so no allowance is granted.
         assert_eq!(response.error.as_ref().map(ToolError::code), Some(ErrorCode::SafetyPriceUnknown), "{response:#?}");
     }
 }
 
-fn others(desk: &Desk, key: &str) -> Address {
-    let book = &desk.world.client.network().book;
+fn others(fixture: &Fixture, key: &str) -> Address {
+    let book = &fixture.world.client.network().book;
     book.others().find(|(name, _)| *name == key).map(|(_, address)| address).expect("a bad token")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_tokens_are_refused_in_plain_words() {
-    let desk = Desk::new(8).await;
-    let nonce = desk.world.nonce().await;
+    let fixture = Fixture::new(8).await;
+    let nonce = fixture.world.nonce().await;
     for key in
         ["badFeeOnTransferToken", "badNoReturnToken", "badHostileSymbolToken", "badLookalikeToken", "badRevertingToken"]
     {
-        let response = desk.call("uniswap_execute_swap", swap("WETH", &others(&desk, key).to_string(), "0.01")).await;
+        let response =
+            fixture.call("uniswap_execute_swap", swap("WETH", &others(&fixture, key).to_string(), "0.01")).await;
         assert!(matches!(response.status, CallStatus::Blocked | CallStatus::Error), "{key}: {response:#?}");
         let error = response.error.as_ref().expect("why not");
         let told = serde_json::to_string(&response).unwrap();
@@ -232,10 +234,10 @@ async fn bad_tokens_are_refused_in_plain_words() {
             assert_eq!(error.code(), ErrorCode::TokenLookalike, "{told}");
         }
     }
-    assert_eq!(desk.world.nonce().await, nonce, "nothing was sent");
-    let held: U256 = desk
+    assert_eq!(fixture.world.nonce().await, nonce, "nothing was sent");
+    let held: U256 = fixture
         .world
-        .ask(others(&desk, "badFeeOnTransferToken"), Erc20::balanceOfCall { owner: desk.world.account() })
+        .ask(others(&fixture, "badFeeOnTransferToken"), Erc20::balanceOfCall { owner: fixture.world.account() })
         .await;
     assert_eq!(held, U256::ZERO);
 }

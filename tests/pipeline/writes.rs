@@ -172,7 +172,7 @@ impl WriteTool for Stuck {
 
 static STUCK: ToolDef = ToolDef::write::<Stuck>();
 
-struct Desk {
+struct Fixture {
     world: TestHarness,
     executor: Executor,
     events: std::sync::Mutex<Receiver>,
@@ -180,7 +180,7 @@ struct Desk {
     _folder: tempfile::TempDir,
 }
 
-impl Desk {
+impl Fixture {
     async fn new(account: usize) -> Self {
         Self::with(account, Some).await
     }
@@ -245,11 +245,11 @@ impl Desk {
 
     /// Calls in the background and waits for the approval request.
     async fn asked(&self, call: ToolCall) -> tokio::task::JoinHandle<ToolResponse> {
-        let mut questions = self.world.desk.watch();
+        let mut questions = self.world.queue.watch();
         let executor = self.executor.clone();
         let mut running =
             tokio::spawn(async move { executor.call(ToolCall { approve: Some(ApprovalMode::Ask), ..call }).await });
-        while self.world.desk.pending().is_empty() {
+        while self.world.queue.pending().is_empty() {
             tokio::select! {
                 changed = questions.changed() => changed.unwrap(),
                 ended = &mut running => panic!("it ended without a question: {ended:?}"),
@@ -259,8 +259,8 @@ impl Desk {
     }
 
     fn answer(&self, answer: OperatorAnswer) {
-        let permit = self.world.desk.pending()[0].preview.permit.permit_id;
-        self.world.desk.answer(permit, answer).unwrap();
+        let permit = self.world.queue.pending()[0].preview.permit.permit_id;
+        self.world.queue.answer(permit, answer).unwrap();
     }
 }
 
@@ -270,9 +270,9 @@ fn code(response: &ToolResponse) -> Option<ErrorCode> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_shows_everything_and_signs_nothing() {
-    let desk = Desk::new(1).await;
-    let before = desk.allowed().await;
-    let response = desk.call(ToolCall { dry_run: true, ..Desk::allow("5") }).await;
+    let fixture = Fixture::new(1).await;
+    let before = fixture.allowed().await;
+    let response = fixture.call(ToolCall { dry_run: true, ..Fixture::allow("5") }).await;
     assert_eq!(response.status, CallStatus::Simulated, "{response:?}");
     assert_eq!(response.data, Some(json!({"allowed": "5", "hash": null})));
     let hints = response.decision_hints.unwrap();
@@ -281,12 +281,12 @@ async fn a_dry_run_shows_everything_and_signs_nothing() {
     assert_eq!(permit["bounds"]["still_takeable"][0]["amount"], "5", "{permit}");
     assert_eq!(permit["legs"][0]["purpose"], "main");
     assert!(permit["checks"].as_array().unwrap().iter().any(|check| check["check"] == "simulation"), "{permit}");
-    assert_eq!((desk.signatures(), desk.allowed().await), (0, before));
-    assert_eq!(desk.ends(), [true]);
+    assert_eq!((fixture.signatures(), fixture.allowed().await), (0, before));
+    assert_eq!(fixture.ends(), [true]);
 
     let paper =
-        Desk::with(2, |acting| Some(WriteAccess { paper: bardo::engine::PaperMode::new(true), ..acting })).await;
-    assert_eq!(paper.call(Desk::allow("5")).await.status, CallStatus::Simulated);
+        Fixture::with(2, |acting| Some(WriteAccess { paper: bardo::engine::PaperMode::new(true), ..acting })).await;
+    assert_eq!(paper.call(Fixture::allow("5")).await.status, CallStatus::Simulated);
     assert_eq!(paper.signatures(), 0);
 }
 
@@ -297,47 +297,47 @@ async fn what_was_previewed_on_paper_is_never_signed() {
     for (account, first, turns) in [(1, true, &[false][..]), (2, false, &[true]), (3, false, &[true, false])] {
         let paper = bardo::engine::PaperMode::new(first);
         let held = paper.clone();
-        let desk = Desk::with(account, |acting| Some(WriteAccess { paper: held, ..acting })).await;
-        let before = desk.allowed().await;
-        let PreviewResult::Held(offer) = desk.executor.offer(Desk::allow("5")).await else { panic!("no offer") };
+        let fixture = Fixture::with(account, |acting| Some(WriteAccess { paper: held, ..acting })).await;
+        let before = fixture.allowed().await;
+        let PreviewResult::Held(offer) = fixture.executor.offer(Fixture::allow("5")).await else { panic!("no offer") };
         turns.iter().for_each(|on| paper.turn(*on));
         let response = offer.commit().await;
         assert_eq!(response.status, CallStatus::Simulated, "{first} {turns:?}: {response:?}");
-        assert_eq!((desk.signatures(), desk.allowed().await), (0, before), "{first} {turns:?}");
+        assert_eq!((fixture.signatures(), fixture.allowed().await), (0, before), "{first} {turns:?}");
 
         paper.turn(false);
-        desk.needs_a_yes();
-        let running = desk.asked(Desk::allow("6")).await;
+        fixture.needs_a_yes();
+        let running = fixture.asked(Fixture::allow("6")).await;
         paper.turn(true);
         paper.turn(false);
-        desk.answer(OperatorAnswer::Once);
+        fixture.answer(OperatorAnswer::Once);
         let response = running.await.unwrap();
-        assert_eq!((response.status, desk.signatures()), (CallStatus::Simulated, 0), "{response:?}");
+        assert_eq!((response.status, fixture.signatures()), (CallStatus::Simulated, 0), "{response:?}");
     }
     // Actions that begin after paper mode are signed.
     let paper = bardo::engine::PaperMode::new(true);
     let held = paper.clone();
-    let desk = Desk::with(1, |acting| Some(WriteAccess { paper: held, ..acting })).await;
+    let fixture = Fixture::with(1, |acting| Some(WriteAccess { paper: held, ..acting })).await;
     paper.turn(false);
     paper.turn(false);
-    let PreviewResult::Held(offer) = desk.executor.offer(Desk::allow("9")).await else { panic!("no offer") };
-    assert_eq!((offer.commit().await.status, desk.signatures()), (CallStatus::Success, 1));
+    let PreviewResult::Held(offer) = fixture.executor.offer(Fixture::allow("9")).await else { panic!("no offer") };
+    assert_eq!((offer.commit().await.status, fixture.signatures()), (CallStatus::Success, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_acts_once_under_its_key() {
-    let desk = Desk::new(1).await;
-    let keyed = || ToolCall { idempotency_key: Some("k".to_owned()), ..Desk::allow("7") };
-    let first = desk.call(keyed()).await;
+    let fixture = Fixture::new(1).await;
+    let keyed = || ToolCall { idempotency_key: Some("k".to_owned()), ..Fixture::allow("7") };
+    let first = fixture.call(keyed()).await;
     assert_eq!(first.status, CallStatus::Success, "{first:?}");
-    assert_eq!(desk.allowed().await, U256::from(7_000_000));
+    assert_eq!(fixture.allowed().await, U256::from(7_000_000));
     let hints = first.decision_hints.as_ref().unwrap();
     assert_eq!((&hints["state"], &hints["as_declared"]), (&json!("done"), &json!(true)), "{hints}");
     assert_eq!(hints["transactions"][0]["hash"], first.data.as_ref().unwrap()["hash"]);
-    assert_eq!(desk.call(keyed()).await, first);
-    assert_eq!(desk.signatures(), 1, "the second call only got the first one's answer");
+    assert_eq!(fixture.call(keyed()).await, first);
+    assert_eq!(fixture.signatures(), 1, "the second call only got the first one's answer");
     // The proposal named another tool; the actual one is recorded.
-    let spent: String = desk
+    let spent: String = fixture
         .world
         .store
         .read(|connection| {
@@ -351,23 +351,23 @@ async fn a_call_acts_once_under_its_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_broke_while_it_signed_is_not_done_again_under_its_key() {
-    let desk = Desk::new(2).await;
-    let keyed = || ToolCall { idempotency_key: Some("broke".to_owned()), ..Desk::allow("3") };
+    let fixture = Fixture::new(2).await;
+    let keyed = || ToolCall { idempotency_key: Some("broke".to_owned()), ..Fixture::allow("3") };
     // Right after the signature.
-    *desk.world.wallet.on_sign.lock().unwrap() =
+    *fixture.world.wallet.on_sign.lock().unwrap() =
         Hook::new(|| panic!("something broke where nobody expected it")).into_inner().unwrap();
-    let first = desk.call(keyed()).await;
+    let first = fixture.call(keyed()).await;
     assert_eq!(code(&first), Some(ErrorCode::ToolPanicked), "{first:?}");
-    let again = desk.call(keyed()).await;
+    let again = fixture.call(keyed()).await;
     assert_eq!(code(&again), Some(ErrorCode::CallInProgress), "{again:?}");
-    assert_eq!(desk.signatures(), 1);
+    assert_eq!(fixture.signatures(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_needs_a_yes_is_blocked_asked_or_covered_as_the_call_says() {
-    let desk = Desk::new(3).await;
-    desk.needs_a_yes();
-    let never = desk.call(Desk::allow("1")).await;
+    let fixture = Fixture::new(3).await;
+    fixture.needs_a_yes();
+    let never = fixture.call(Fixture::allow("1")).await;
     assert_eq!((never.status, code(&never)), (CallStatus::Blocked, Some(ErrorCode::ApprovalRequired)));
     let error = never.error.unwrap();
     assert!(error.message().contains("the policy says so"), "{error}");
@@ -375,76 +375,76 @@ async fn what_needs_a_yes_is_blocked_asked_or_covered_as_the_call_says() {
         error.details()["permit"]["reasons"],
         json!([{ "kind": "said", "text": "the policy says so", "words": "the policy says so" }])
     );
-    assert_eq!(desk.signatures(), 0);
+    assert_eq!(fixture.signatures(), 0);
 
-    let always = desk.call(ToolCall { approve: Some(ApprovalMode::Always), ..Desk::allow("2") }).await;
+    let always = fixture.call(ToolCall { approve: Some(ApprovalMode::Always), ..Fixture::allow("2") }).await;
     assert_eq!(always.status, CallStatus::Success, "{always:?}");
 
-    let running = desk.asked(Desk::allow("3")).await;
-    desk.answer(OperatorAnswer::Once);
+    let running = fixture.asked(Fixture::allow("3")).await;
+    fixture.answer(OperatorAnswer::Once);
     assert_eq!(running.await.unwrap().status, CallStatus::Success);
-    assert_eq!(desk.allowed().await, U256::from(3_000_000));
+    assert_eq!(fixture.allowed().await, U256::from(3_000_000));
 
-    let running = desk.asked(Desk::allow("4")).await;
-    desk.answer(OperatorAnswer::Refuse { reason: SafeText::clean("not today", 100) });
+    let running = fixture.asked(Fixture::allow("4")).await;
+    fixture.answer(OperatorAnswer::Refuse { reason: SafeText::clean("not today", 100) });
     let refused = running.await.unwrap();
     assert_eq!((refused.status, code(&refused)), (CallStatus::Rejected, Some(ErrorCode::ApprovalRefused)));
     assert!(refused.error.unwrap().message().contains("not today"));
-    assert_eq!(desk.allowed().await, U256::from(3_000_000));
+    assert_eq!(fixture.allowed().await, U256::from(3_000_000));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edited_amount_is_prepared_and_asked_anew() {
-    let desk = Desk::new(4).await;
-    desk.needs_a_yes();
-    let running = desk.asked(Desk::allow("9")).await;
-    let mut questions = desk.world.desk.watch();
-    let first = desk.world.desk.pending()[0].preview.permit.permit_id;
-    desk.answer(OperatorAnswer::Smaller { amount: "2".to_owned() });
+    let fixture = Fixture::new(4).await;
+    fixture.needs_a_yes();
+    let running = fixture.asked(Fixture::allow("9")).await;
+    let mut questions = fixture.world.queue.watch();
+    let first = fixture.world.queue.pending()[0].preview.permit.permit_id;
+    fixture.answer(OperatorAnswer::Smaller { amount: "2".to_owned() });
     let second = loop {
-        match desk.world.desk.pending().first() {
+        match fixture.world.queue.pending().first() {
             Some(open) if open.preview.permit.permit_id != first => break open.preview.clone(),
             _ => questions.changed().await.unwrap(),
         }
     };
-    assert_eq!(second.framed.proposal().allowances[0].at_most, U256::from(2_000_000));
-    desk.answer(OperatorAnswer::Once);
+    assert_eq!(second.payload.proposal().allowances[0].at_most, U256::from(2_000_000));
+    fixture.answer(OperatorAnswer::Once);
     let response = running.await.unwrap();
     assert_eq!((response.status, &response.data.unwrap()["allowed"]), (CallStatus::Success, &json!("2")));
-    assert_eq!(desk.allowed().await, U256::from(2_000_000));
+    assert_eq!(fixture.allowed().await, U256::from(2_000_000));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_and_stops_block_with_every_figure() {
-    let desk = Desk::new(5).await;
-    *desk.world.book.cap.lock().unwrap() = "50".parse().unwrap();
-    let blocked = desk.call(Desk::allow("100")).await;
+    let fixture = Fixture::new(5).await;
+    *fixture.world.book.cap.lock().unwrap() = "50".parse().unwrap();
+    let blocked = fixture.call(Fixture::allow("100")).await;
     assert_eq!((blocked.status, code(&blocked)), (CallStatus::Blocked, Some(ErrorCode::SafetySpendingLimitExceeded)));
     let json = serde_json::to_value(&blocked).unwrap();
     assert_eq!(json["error"]["details"]["violations"][0]["rule"], "max_single_trade_usd", "{json}");
-    *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Pause);
-    let halted = desk.call(Desk::allow("1")).await;
+    *fixture.world.book.stop.lock().unwrap() = Some(StopLevel::Pause);
+    let halted = fixture.call(Fixture::allow("1")).await;
     assert_eq!((halted.status, code(&halted)), (CallStatus::Blocked, Some(ErrorCode::Halted)));
-    assert_eq!((desk.signatures(), desk.ends()), (0, vec![false, false]));
+    assert_eq!((fixture.signatures(), fixture.ends()), (0, vec![false, false]));
 
-    let reader = Desk::with(6, |_| None).await;
-    let refused = reader.call(Desk::allow("1")).await;
+    let reader = Fixture::with(6, |_| None).await;
+    let refused = reader.call(Fixture::allow("1")).await;
     assert_eq!((refused.status, code(&refused)), (CallStatus::Error, Some(ErrorCode::WalletNotConfigured)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_can_tighten_the_phase_and_never_loosen_it() {
-    let desk = Desk::new(7).await;
-    desk.needs_a_yes();
+    let fixture = Fixture::new(7).await;
+    fixture.needs_a_yes();
     for (own, asked, decided) in [
         (Phase::Thriving, Some(Phase::Cautious), Phase::Cautious),
         (Phase::Survival, Some(Phase::Cautious), Phase::Survival),
         (Phase::Defensive, None, Phase::Defensive),
     ] {
-        desk.phase.send_replace(own);
-        let running = desk.asked(ToolCall { phase: asked, ..Desk::allow("1") }).await;
-        assert_eq!(desk.world.desk.pending()[0].preview.phase, decided);
-        desk.answer(OperatorAnswer::Refuse { reason: SafeText::clean("", 10) });
+        fixture.phase.send_replace(own);
+        let running = fixture.asked(ToolCall { phase: asked, ..Fixture::allow("1") }).await;
+        assert_eq!(fixture.world.queue.pending()[0].preview.phase, decided);
+        fixture.answer(OperatorAnswer::Refuse { reason: SafeText::clean("", 10) });
         running.await.unwrap();
     }
 }
@@ -452,20 +452,20 @@ async fn a_call_can_tighten_the_phase_and_never_loosen_it() {
 /// A slow signature or block is reported like any other slow step, and the call continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_signs_for_longer_than_its_budget_is_told_and_goes_on() {
-    let desk = Desk::new(1).await;
+    let fixture = Fixture::new(1).await;
     let (go_on, told) = mpsc::channel::<()>();
     let told = std::sync::Mutex::new(told);
-    *desk.world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+    *fixture.world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
         let _ = told.lock().unwrap().recv_timeout(Duration::from_secs(120));
     })
     .into_inner()
     .unwrap();
-    let executor = desk.executor.clone();
+    let executor = fixture.executor.clone();
     let call = ToolCall::new("hasty", ToolInput::Json(json!({"amount": "8"})));
     let running = tokio::spawn(async move { executor.call(call).await });
     // The preparation is cancelled at three times the budget, the signature is not: it has begun if the call is still
     // running.
-    while desk.signatures() == 0 {
+    while fixture.signatures() == 0 {
         assert!(!running.is_finished(), "{:?}", running.await);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -473,45 +473,45 @@ async fn a_write_that_signs_for_longer_than_its_budget_is_told_and_goes_on() {
     go_on.send(()).unwrap();
     let response = running.await.unwrap();
     assert_eq!(response.status, CallStatus::Success, "{response:?}");
-    assert_eq!(desk.overran(), (vec![5_000], vec![true]));
+    assert_eq!(fixture.overran(), (vec![5_000], vec![true]));
 }
 
 /// The operator's thinking time does not count for the tool's budget.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_waits_for_an_answer_overruns_nothing() {
-    let desk = Desk::new(2).await;
-    desk.needs_a_yes();
+    let fixture = Fixture::new(2).await;
+    fixture.needs_a_yes();
     let since = std::time::Instant::now();
-    let running = desk.asked(ToolCall::new("hasty", ToolInput::Json(json!({"amount": "9"})))).await;
+    let running = fixture.asked(ToolCall::new("hasty", ToolInput::Json(json!({"amount": "9"})))).await;
     // On a slow machine the preparation alone may exceed the budget, which is reported.
     let in_time = since.elapsed() < TickBudget::Medium.limit();
     tokio::time::sleep(TickBudget::Medium.limit() + Duration::from_millis(500)).await;
-    desk.answer(OperatorAnswer::Once);
+    fixture.answer(OperatorAnswer::Once);
     let response = running.await.unwrap();
     assert_eq!(response.status, CallStatus::Success, "{response:?}");
-    let (budgets, ends) = desk.overran();
+    let (budgets, ends) = fixture.overran();
     assert_eq!(ends, [true]);
     assert!(budgets.is_empty() || !in_time, "{budgets:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_never_proposes_is_cancelled_at_three_times_its_budget() {
-    let desk = Desk::new(3).await;
+    let fixture = Fixture::new(3).await;
     let since = std::time::Instant::now();
     let keyed = || ToolCall {
         idempotency_key: Some("stuck".to_owned()),
         ..ToolCall::new("stuck", ToolInput::Json(json!({"amount": "1"})))
     };
-    let response = desk.call(keyed()).await;
+    let response = fixture.call(keyed()).await;
     assert!(since.elapsed() >= TickBudget::Fast.cancel_after());
     assert_eq!((response.status, code(&response)), (CallStatus::Error, Some(ErrorCode::ToolTimeout)), "{response:?}");
     let error = response.error.unwrap();
     assert_eq!(error.message(), "stuck was cancelled after 3 s, before anything was signed");
     assert_eq!(error.details()["budget_ms"], 1_000);
-    assert_eq!((desk.overran(), desk.signatures()), ((vec![1_000], vec![false]), 0));
+    assert_eq!((fixture.overran(), fixture.signatures()), ((vec![1_000], vec![false]), 0));
     // Nothing was done, so its idempotency key is free again.
     for _ in 0..1_000 {
-        let again = tokio::time::timeout(Duration::from_millis(200), desk.call(keyed())).await;
+        let again = tokio::time::timeout(Duration::from_millis(200), fixture.call(keyed())).await;
         match again {
             Err(_) => return,
             Ok(busy) => assert_eq!(code(&busy), Some(ErrorCode::CallInProgress), "{busy:?}"),
@@ -523,43 +523,47 @@ async fn a_write_that_never_proposes_is_cancelled_at_three_times_its_budget() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
-    let desk = Desk::new(6).await;
+    let fixture = Fixture::new(6).await;
     // Lowering an allowance needs no approval, and other tests grant allowances from this account.
-    assert_eq!(desk.call(Desk::allow("0")).await.status, CallStatus::Success);
-    let signed = desk.signatures();
-    assert_eq!(desk.ends(), [true]);
-    desk.needs_a_yes();
-    let mut questions = desk.world.desk.watch();
-    let running = desk.asked(Desk::allow("1")).await;
+    assert_eq!(fixture.call(Fixture::allow("0")).await.status, CallStatus::Success);
+    let signed = fixture.signatures();
+    assert_eq!(fixture.ends(), [true]);
+    fixture.needs_a_yes();
+    let mut questions = fixture.world.queue.watch();
+    let running = fixture.asked(Fixture::allow("1")).await;
     running.abort();
-    while !desk.world.desk.pending().is_empty() {
+    while !fixture.world.queue.pending().is_empty() {
         questions.changed().await.unwrap();
     }
-    assert_eq!((desk.signatures(), desk.ends()), (signed, vec![false]), "the question is withdrawn, nothing is signed");
+    assert_eq!(
+        (fixture.signatures(), fixture.ends()),
+        (signed, vec![false]),
+        "the question is withdrawn, nothing is signed"
+    );
 
     // The caller disappears in the middle of the signature.
-    *desk.world.book.need.lock().unwrap() = ApprovalNeed::Instant;
+    *fixture.world.book.need.lock().unwrap() = ApprovalNeed::Instant;
     let (signing, reached) = mpsc::channel();
     let (go_on, gone) = mpsc::channel::<()>();
     let gone = std::sync::Mutex::new(gone);
-    *desk.world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+    *fixture.world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
         let _ = signing.send(());
         let _ = gone.lock().unwrap().recv_timeout(Duration::from_secs(60));
     })
     .into_inner()
     .unwrap();
-    let keyed = || ToolCall { idempotency_key: Some("gone".to_owned()), ..Desk::allow("6") };
-    let executor = desk.executor.clone();
+    let keyed = || ToolCall { idempotency_key: Some("gone".to_owned()), ..Fixture::allow("6") };
+    let executor = fixture.executor.clone();
     let running = tokio::spawn(async move { executor.call(keyed()).await });
     tokio::task::spawn_blocking(move || reached.recv_timeout(Duration::from_secs(60))).await.unwrap().unwrap();
     running.abort();
     assert!(running.await.unwrap_err().is_cancelled());
-    let busy = desk.call(keyed()).await;
+    let busy = fixture.call(keyed()).await;
     assert_eq!(code(&busy), Some(ErrorCode::CallInProgress), "{busy:?}");
     go_on.send(()).unwrap();
     // The call continues to its end, and its answer is available under the idempotency key.
     let answer = loop {
-        let response = desk.call(keyed()).await;
+        let response = fixture.call(keyed()).await;
         if code(&response) != Some(ErrorCode::CallInProgress) {
             break response;
         }
@@ -567,5 +571,5 @@ async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
     assert_eq!(answer.status, CallStatus::Success, "{answer:?}");
-    assert_eq!((desk.signatures(), desk.allowed().await), (signed + 1, U256::from(6_000_000)));
+    assert_eq!((fixture.signatures(), fixture.allowed().await), (signed + 1, U256::from(6_000_000)));
 }

@@ -104,8 +104,8 @@ async fn a_receipt_that_only_one_endpoint_has_settles_nothing() {
         assert!(is_told, "{forged}: {untold}");
         assert_eq!(sender.record(hash).unwrap().settled_at, None, "{forged}");
         lies.store(false, Ordering::SeqCst);
-        let standing = sender.poll(hash).await.unwrap();
-        assert_eq!((standing.record.state, standing.settled), (SendState::Included, true), "{forged}");
+        let status = sender.poll(hash).await.unwrap();
+        assert_eq!((status.record.state, status.settled), (SendState::Included, true), "{forged}");
     }
 }
 
@@ -127,8 +127,8 @@ async fn an_endpoint_that_lags_a_moment_or_is_silent_holds_nothing_up() {
     for other in [&late, &silent] {
         let sender = world.sender_over(connect(&[&served.url(), &other.url]).await, None);
         let (hash, _) = world.send(&sender).await;
-        let standing = sender.poll(hash).await.unwrap();
-        assert_eq!((standing.record.state, standing.settled), (SendState::Included, true));
+        let status = sender.poll(hash).await.unwrap();
+        assert_eq!((status.record.state, status.settled), (SendState::Included, true));
     }
     assert!(late.count(RECEIPT) >= 3, "it was asked until it had caught up");
 }
@@ -188,13 +188,13 @@ async fn each_wrong_at_each_send_ends_in_one_transaction_and_no_gap() {
                 }
                 // A restarted process knows only the ledger.
                 let sender = world.sender_over(connect(&[&proxy.url]).await, None);
-                let mut standing = sender.wait(hash, patient).await.unwrap();
-                if !standing.settled {
+                let mut status = sender.wait(hash, patient).await.unwrap();
+                if !status.settled {
                     // Resent on request: the same bytes, to an endpoint that now accepts them.
                     sender.resend(hash).await.unwrap();
-                    standing = sender.wait(hash, patient).await.unwrap();
+                    status = sender.wait(hash, patient).await.unwrap();
                 }
-                assert_eq!((standing.record.state, standing.settled), (SendState::Included, true), "{what}");
+                assert_eq!((status.record.state, status.settled), (SendState::Included, true), "{what}");
                 wished += 1;
             }
             assert_eq!(world.received().await, U256::from(wished), "{what}: each wish was paid once");

@@ -55,8 +55,8 @@ async fn three_payments(fate: Fate, meant: fn(&str, usize) -> bool) {
         assert_ne!(sent.state, SendState::Dropped, "{what}: its bytes may have left");
         // A restarted process knows only the ledger.
         let sender = world.sender_over(connect(&proxy.url).await, None);
-        let standing = sender.wait(hash, patient).await.unwrap();
-        assert_eq!((standing.record.state, standing.settled), (SendState::Included, true), "{what}");
+        let status = sender.wait(hash, patient).await.unwrap();
+        assert_eq!((status.record.state, status.settled), (SendState::Included, true), "{what}");
         assert_eq!(world.received().await, U256::from(wished), "{what}: each wish was paid once");
     }
     assert_eq!(world.chain_nonce().await, 3, "{what}: no nonce was skipped or used twice");

@@ -27,7 +27,7 @@ const SOLD: u128 = 100_000_000_000_000_000;
 type HandedIn = Arc<Mutex<BTreeMap<String, usize>>>;
 
 /// Proxy in front of the devnet and its services: forwards everything, and counts submissions.
-struct Desk {
+struct Fixture {
     devnet: Devnet,
     home: Home,
     chains: [String; 2],
@@ -49,7 +49,7 @@ fn counting(handed_in: HandedIn) -> Look {
     })
 }
 
-impl Desk {
+impl Fixture {
     fn open() -> Self {
         let (devnet, home, handed_in) = (Devnet::ticking(), Home::new(ROOMY), HandedIn::default());
         let services = pass(devnet.services().to_owned(), counting(handed_in.clone()), None);
@@ -185,21 +185,21 @@ const PLACES: [(Failpoint, &str, bool); 8] = [
 
 #[test]
 fn an_order_killed_anywhere_comes_to_the_end_that_the_chain_says() {
-    let desk = Desk::open();
-    let before = desk.devnet.balance("WETH");
+    let fixture = Fixture::open();
+    let before = fixture.devnet.balance("WETH");
     for (place, stage, signed) in PLACES {
         let key = place.name();
         // The next process submits a signed order, so there must be time left for it.
         let seconds = 24;
-        desk.killed(desk.order(key, seconds, false), key);
-        let (hash, found, _, has_signature) = desk.last();
+        fixture.killed(fixture.order(key, seconds, false), key);
+        let (hash, found, _, has_signature) = fixture.last();
         assert_eq!((found.as_str(), has_signature), (stage, signed), "{key}");
-        let ended = run(&mut desk.order(key, seconds, true));
-        let (next, stage, status, _) = desk.last();
+        let ended = run(&mut fixture.order(key, seconds, true));
+        let (next, stage, status, _) = fixture.last();
         assert_eq!(stage, "ended", "{key}: {ended:?}");
         // An unsigned order is created again; a signed one is tracked to its end.
         assert_eq!(next == hash, signed, "{key}: {ended:?}");
-        let on_chain = desk.fills().contains(&next);
+        let on_chain = fixture.fills().contains(&next);
         assert_eq!(status == "filled", on_chain, "{key}: the chain counts, and says {on_chain}");
         let answer = ended.answer.as_ref().unwrap();
         match status.as_str() {
@@ -207,115 +207,115 @@ fn an_order_killed_anywhere_comes_to_the_end_that_the_chain_says() {
             "expired" => assert_eq!(answer["error"]["code"], "UNISWAPX_ORDER_EXPIRED", "{key}: {ended:?}"),
             other => panic!("{key}: {other}: {ended:?}"),
         }
-        let times = desk.handed_in.lock().unwrap().get(&format!("0x{next}")).copied().unwrap_or_default();
+        let times = fixture.handed_in.lock().unwrap().get(&format!("0x{next}")).copied().unwrap_or_default();
         // Killed between the record of the submission and the submission itself, nobody ever has it.
         assert_eq!(times, usize::from(place != Failpoint::OrderSubmitting), "{key}");
         if place == Failpoint::OrderSubmitting {
             assert_eq!(status, "expired");
         }
-        assert_eq!(desk.home.count("SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')"), 0);
+        assert_eq!(fixture.home.count("SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')"), 0);
     }
-    desk.whole(before);
+    fixture.whole(before);
     // Some were filled: with eight orders and fillers that overlook a few in a hundred, anything else is a fault.
-    assert!(desk.fills().len() >= 3, "{:?}", desk.fills());
+    assert!(fixture.fills().len() >= 3, "{:?}", fixture.fills());
 }
 
-fn fills_and_cancellations(desk: &Desk) {
+fn fills_and_cancellations(fixture: &Fixture) {
     // Filled, and the polling process is killed before the write, inside the transaction, and after it.
-    let hash = desk.filled_meanwhile("filled");
+    let hash = fixture.filled_meanwhile("filled");
     let hash = format!("0x{hash}");
     for place in [Failpoint::OrderLooked, Failpoint::OrderInsideEnd] {
         let params = json!({ "order_hash": hash });
-        desk.killed(desk.call("uniswap_get_uniswapx_order_status", &params, "", false), place.name());
-        assert_ne!(desk.last().1, "ended", "{place:?}");
-        assert_eq!(desk.held(&hash), 1, "{place:?}");
+        fixture.killed(fixture.call("uniswap_get_uniswapx_order_status", &params, "", false), place.name());
+        assert_ne!(fixture.last().1, "ended", "{place:?}");
+        assert_eq!(fixture.held(&hash), 1, "{place:?}");
     }
     let params = json!({ "order_hash": hash });
-    desk.killed(desk.call("uniswap_get_uniswapx_order_status", &params, "", false), Failpoint::OrderEnded.name());
-    assert_eq!((desk.last().1.as_str(), desk.last().2.as_str()), ("ended", "filled"));
-    let told = desk.status(&hash).answer.unwrap();
+    fixture.killed(fixture.call("uniswap_get_uniswapx_order_status", &params, "", false), Failpoint::OrderEnded.name());
+    assert_eq!((fixture.last().1.as_str(), fixture.last().2.as_str()), ("ended", "filled"));
+    let told = fixture.status(&hash).answer.unwrap();
     assert_eq!(told["data"]["status"], "filled");
     assert!(told["data"]["filler_name"].as_str().unwrap().ends_with("filler"), "{told}");
 
     // During the cancellation: in whichever state the transaction was left, the order is cancelled in the end.
     for place in ["commit.gated", "commit.stored", "send.answered", "settle.seen", "settle.inside"] {
-        let placed = run(&mut desk.order(&format!("open-{place}"), 900, false));
+        let placed = run(&mut fixture.order(&format!("open-{place}"), 900, false));
         assert_eq!(placed.status(), "partial", "{placed:?}");
-        let hash = format!("0x{}", desk.last().0);
+        let hash = format!("0x{}", fixture.last().0);
         let cancel =
-            || desk.call("uniswapx_cancel_order", &json!({ "order_hash": hash }), &format!("cancel-{place}"), false);
-        desk.killed(cancel(), place);
+            || fixture.call("uniswapx_cancel_order", &json!({ "order_hash": hash }), &format!("cancel-{place}"), false);
+        fixture.killed(cancel(), place);
         let again = run(&mut cancel());
         assert!(matches!(again.status(), "success" | "partial"), "{place}: {again:?}");
-        let told = desk.status(&hash).answer.unwrap();
+        let told = fixture.status(&hash).answer.unwrap();
         assert_eq!(told["data"]["status"], "cancelled", "{place}: {told}");
         assert!(told["data"]["tx_hash"].is_string(), "{place}: {told}");
     }
 }
 
 /// State of an intent's deposit on the origin, from the settler: 0 none, 1 locked, 2 repaid, 3 refunded.
-fn deposit(desk: &Desk, id: &str) -> u64 {
-    let settler = desk.devnet.contract("originSettler");
+fn deposit(fixture: &Fixture, id: &str) -> u64 {
+    let settler = fixture.devnet.contract("originSettler");
     let selector = hex::encode(OriginSettler::depositsCall::SELECTOR);
     let data = format!("0x{selector}{id}");
-    let answer = desk.devnet.ask("eth_call", json!([{ "to": settler, "data": data }, "latest"]));
+    let answer = fixture.devnet.ask("eth_call", json!([{ "to": settler, "data": data }, "latest"]));
     let words = hex::decode(answer.as_str().unwrap()).unwrap();
     u64::from(OriginSettler::depositsCall::abi_decode_returns(&words).unwrap().status)
 }
 
 /// An intent that is killed before its signature is on disk: nobody has it, now or later; another one replaces it.
-fn unsigned_ones(desk: &Desk, key: &str) {
+fn unsigned_ones(fixture: &Fixture, key: &str) {
     let mut begun = Vec::new();
     for place in [Failpoint::Gated, Failpoint::OrderSigned, Failpoint::OrderInsideStore] {
-        desk.killed(desk.intent(key, 60, false), place.name());
-        let (id, stage, _, signed) = desk.last();
+        fixture.killed(fixture.intent(key, 60, false), place.name());
+        let (id, stage, _, signed) = fixture.last();
         assert_eq!((stage.as_str(), signed), ("reserved", false), "{place:?}");
         assert!(!begun.contains(&id), "{place:?}: what was never signed is made anew");
         let held = "SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')";
-        assert_eq!(desk.home.count(held), 1, "{place:?}: what the one before held is free");
+        assert_eq!(fixture.home.count(held), 1, "{place:?}: what the one before held is free");
         begun.push(id);
     }
-    assert!(desk.handed_in.lock().unwrap().is_empty(), "nobody has seen any of them");
+    assert!(fixture.handed_in.lock().unwrap().is_empty(), "nobody has seen any of them");
 }
 
 #[test]
 fn an_intent_killed_anywhere_is_delivered_or_comes_back() {
-    let desk = Desk::open();
-    let (weth, usdc) = (desk.devnet.balance("WETH"), desk.devnet.balance("USDC"));
-    desk.devnet.ask_of(1, "anvil_setBalance", json!([ACCOUNT, "0x56bc75e2d63100000"]));
+    let fixture = Fixture::open();
+    let (weth, usdc) = (fixture.devnet.balance("WETH"), fixture.devnet.balance("USDC"));
+    fixture.devnet.ask_of(1, "anvil_setBalance", json!([ACCOUNT, "0x56bc75e2d63100000"]));
     // Signed but not submitted, submitted without an answer, open: the next process tracks it to its end.
     let (mut delivered, mut kills) = (0, 0);
     for place in [Failpoint::OrderStored, Failpoint::OrderAnswered, Failpoint::OrderSubmitted] {
         let key = format!("bridge-{}", place.name());
         if place == Failpoint::OrderStored {
-            unsigned_ones(&desk, &key);
+            unsigned_ones(&fixture, &key);
         }
-        let ran = run(desk.intent(&key, 60, false).env("BARDO_FAILPOINT", place.name()));
+        let ran = run(fixture.intent(&key, 60, false).env("BARDO_FAILPOINT", place.name()));
         if ran.killed() {
             kills += 1;
         } else {
             // The process's own round has submitted it before the call could, and the answer came first.
             assert_eq!(ran.status(), "partial", "{key}: {ran:?}");
         }
-        let (id, ..) = desk.last();
+        let (id, ..) = fixture.last();
         // Locked, delivered, repaid; polled by processes that are killed as they poll, the first at its first poll.
         let looks = [1, 3, 6].map(|looks| {
-            let mut command = desk.intent(&key, 60, true);
+            let mut command = fixture.intent(&key, 60, true);
             run(command.env("BARDO_FAILPOINT", format!("order.looked:{looks}"))).killed()
         });
         assert!(looks[0] || !ran.killed(), "{key}: nobody was killed while looking: {looks:?}");
         // Past its deadline nobody locks it any more: the next one's allowance is added to what this one may take.
         let until = Instant::now() + Duration::from_secs(75);
-        while deposit(&desk, &id) != 2 && Instant::now() < until {
+        while deposit(&fixture, &id) != 2 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(300));
         }
-        if deposit(&desk, &id) != 2 {
+        if deposit(&fixture, &id) != 2 {
             // The relayers overlook it, as they do with a few in a hundred: its end is checked below.
             continue;
         }
         delivered += 1;
-        let ended = run(&mut desk.intent(&key, 60, true));
-        let (last, stage, status, _) = desk.last();
+        let ended = run(&mut fixture.intent(&key, 60, true));
+        let (last, stage, status, _) = fixture.last();
         assert_eq!((last, stage.as_str(), status.as_str()), (id, "ended", "filled"), "{key}: {ended:?}");
         assert_eq!(ended.status(), "success", "{key}: {ended:?}");
     }
@@ -323,47 +323,47 @@ fn an_intent_killed_anywhere_is_delivered_or_comes_back() {
     assert!(kills >= 2, "of three that were to be killed {kills} were");
 
     // The destination stops: nobody can deliver an order that is locked from here on.
-    desk.devnet.ask_of(1, "evm_setIntervalMining", json!([0]));
-    let sent = run(&mut desk.intent("lost", 60, false));
+    fixture.devnet.ask_of(1, "evm_setIntervalMining", json!([0]));
+    let sent = run(&mut fixture.intent("lost", 60, false));
     assert_eq!(sent.status(), "partial", "{sent:?}");
-    let (id, ..) = desk.last();
+    let (id, ..) = fixture.last();
     let until = Instant::now() + Duration::from_secs(40);
-    while deposit(&desk, &id) == 0 && Instant::now() < until {
+    while deposit(&fixture, &id) == 0 && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(300));
     }
-    let locked = deposit(&desk, &id) == 1;
-    fills_and_cancellations(&desk);
+    let locked = deposit(&fixture, &id) == 1;
+    fills_and_cancellations(&fixture);
     // Past its deadline and the settler's refund delay, on both chains.
-    desk.pass(96);
-    desk.devnet.ask_of(1, "evm_setIntervalMining", json!([1]));
-    desk.devnet.ask_of(1, "evm_mine", json!([]));
+    fixture.pass(96);
+    fixture.devnet.ask_of(1, "evm_setIntervalMining", json!([1]));
+    fixture.devnet.ask_of(1, "evm_mine", json!([]));
     let id = format!("0x{id}");
     if locked {
         let refund =
-            |place: &str| desk.call("intent_refund", &json!({ "intent_id": id }), &format!("back-{place}"), false);
-        desk.killed(refund("commit.gated"), "commit.gated");
-        desk.killed(refund("commit.stored"), "commit.stored");
+            |place: &str| fixture.call("intent_refund", &json!({ "intent_id": id }), &format!("back-{place}"), false);
+        fixture.killed(refund("commit.gated"), "commit.gated");
+        fixture.killed(refund("commit.stored"), "commit.stored");
         // The next process sends the remaining transaction, which completes the refund.
         let next = run(&mut refund("commit.stored"));
         assert!(matches!(next.status(), "success" | "partial"), "{next:?}");
-        assert_eq!(deposit(&desk, id.trim_start_matches("0x")), 3);
+        assert_eq!(deposit(&fixture, id.trim_start_matches("0x")), 3);
         let again = run(&mut refund("once-more"));
         assert_eq!(again.error_code(), "VALIDATION_FAILED", "{again:?}");
     }
     // Overlooked orders are ended by the rounds of a waiting process.
     let rows = "SELECT count(*) FROM safety_order WHERE stage <> 'ended'";
     let until = Instant::now() + Duration::from_secs(180);
-    while desk.home.count(rows) > 0 && Instant::now() < until {
-        let open = desk.home.open_orders();
+    while fixture.home.count(rows) > 0 && Instant::now() < until {
+        let open = fixture.home.open_orders();
         for hash in open {
-            let _ = run(&mut desk.call("intent_refund", &json!({ "intent_id": hash }), "", false));
+            let _ = run(&mut fixture.call("intent_refund", &json!({ "intent_id": hash }), "", false));
         }
     }
-    desk.whole(weth);
-    let filled = desk.home.count("SELECT count(*) FROM safety_order WHERE status = 'filled' AND kind = 'ERC7683'");
+    fixture.whole(weth);
+    let filled = fixture.home.count("SELECT count(*) FROM safety_order WHERE status = 'filled' AND kind = 'ERC7683'");
     let left = u128::from(filled) * 200_000_000;
-    let came = desk.devnet.balance("USDC") + left - usdc;
+    let came = fixture.devnet.balance("USDC") + left - usdc;
     // Besides the bridged amount, only auctions brought something.
-    assert_eq!(came > 0, !desk.fills().is_empty());
-    assert!(ask(desk.devnet.url(), "eth_blockNumber", json!([])).is_string());
+    assert_eq!(came > 0, !fixture.fills().is_empty());
+    assert!(ask(fixture.devnet.url(), "eth_blockNumber", json!([])).is_string());
 }

@@ -57,9 +57,9 @@ fn an_account_used_outside_signs_nothing_until_the_operator_has_said_so() {
     assert_eq!(devnet.nonce(), nonce + 1, "nothing was sent");
 
     // Shown, and nobody to approve it; then a rejection.
-    let (code, standing) = looked(&home, &devnet);
-    assert_eq!((code, &standing["outside"]), (Some(3), &json!([nonce, nonce])), "{standing}");
-    assert_eq!((&standing["chain_next"], &standing["ledger_next"]), (&json!(nonce + 1), &json!(nonce)), "{standing}");
+    let (code, status) = looked(&home, &devnet);
+    assert_eq!((code, &status["outside"]), (Some(3), &json!([nonce, nonce])), "{status}");
+    assert_eq!((&status["chain_next"], &status["ledger_next"]), (&json!(nonce + 1), &json!(nonce)), "{status}");
     let (code, text) = answered(&home, &devnet, "yes");
     assert_eq!(code, 4, "{text}");
     assert!(text.contains(&format!("nonce {nonce} was used by transactions that are not in this ledger")), "{text}");
@@ -81,23 +81,23 @@ fn an_allowance_that_an_ended_program_has_left_is_found_and_taken_back() {
     // Its approval is in a block, and its swap was never signed.
     let ran = run(home.swap(devnet.url(), "first").env("BARDO_FAILPOINT", "settle.mined:1"));
     assert!(ran.killed(), "{ran:?}");
-    let (code, standing) = looked(&home, &devnet);
+    let (code, status) = looked(&home, &devnet);
     let weth: Address = devnet.token("WETH").parse().unwrap();
-    let [left] = standing["left_over"].as_array().unwrap().as_slice() else { panic!("{standing}") };
+    let [left] = status["left_over"].as_array().unwrap().as_slice() else { panic!("{status}") };
     let figures: (Address, Address, U256) = (
         left["token"].as_str().unwrap().parse().unwrap(),
         left["spender"].as_str().unwrap().parse().unwrap(),
         left["amount"].as_str().unwrap().parse().unwrap(),
     );
-    assert_eq!((code, figures), (Some(3), (weth, PERMIT2, U256::from(AMOUNT))), "{standing}");
+    assert_eq!((code, figures), (Some(3), (weth, PERMIT2, U256::from(AMOUNT))), "{status}");
     let (code, text) = answered(&home, &devnet, "send");
     assert_eq!(code, 0, "{text}");
     // allowance(owner, spender), read from the token.
     let data = format!("0xdd62ed3e{:0>64}{:0>64}", hex::encode(key().address()), hex::encode(PERMIT2));
     let allowed = devnet.ask("eth_call", json!([{ "to": weth, "data": data }, "latest"]));
     assert_eq!(allowed, format!("0x{}", "0".repeat(64)));
-    let (code, standing) = looked(&home, &devnet);
-    assert_eq!((code, &standing["left_over"]), (Some(0), &json!([])), "{standing}");
+    let (code, status) = looked(&home, &devnet);
+    assert_eq!((code, &status["left_over"]), (Some(0), &json!([])), "{status}");
     // An allowance that was used as intended is not a left-over.
     assert_eq!(run(&mut home.swap(devnet.url(), "second")).status(), "success");
     assert_eq!(looked(&home, &devnet).0, Some(0));
@@ -107,18 +107,18 @@ fn an_allowance_that_an_ended_program_has_left_is_found_and_taken_back() {
 #[test]
 fn a_token_that_does_not_say_what_others_may_take_is_named() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
-    let (_, standing) = looked(&home, &devnet);
-    assert_eq!(standing["allowances"]["silent"], json!([]), "{standing}");
+    let (_, status) = looked(&home, &devnet);
+    assert_eq!(status["allowances"]["silent"], json!([]), "{status}");
     // PUSH0 PUSH0 REVERT: it has code and does not answer.
     devnet.ask("anvil_setCode", json!([devnet.token("DAI"), "0x5f5ffd"]));
-    let (_, standing) = looked(&home, &devnet);
-    let silent = standing["allowances"]["silent"].as_array().unwrap();
-    assert_eq!(silent.len(), 1, "once, for all who might take: {standing}");
-    assert_eq!(silent[0]["symbol"], "DAI", "{standing}");
+    let (_, status) = looked(&home, &devnet);
+    let silent = status["allowances"]["silent"].as_array().unwrap();
+    assert_eq!(silent.len(), 1, "once, for all who might take: {status}");
+    assert_eq!(silent[0]["symbol"], "DAI", "{status}");
     // Without a contract, there is no allowance.
     devnet.ask("anvil_setCode", json!([devnet.token("DAI"), "0x"]));
-    let (_, standing) = looked(&home, &devnet);
-    assert_eq!(standing["allowances"]["silent"], json!([]), "{standing}");
+    let (_, status) = looked(&home, &devnet);
+    assert_eq!(status["allowances"]["silent"], json!([]), "{status}");
 }
 
 #[test]
@@ -155,9 +155,9 @@ fn what_others_may_take_inside_permit2_is_told_as_the_screen_shows_it_and_what_i
     let quarter = U256::from(250_000_000_000_000_000_u64);
     assert_eq!(inside(&devnet, &router), quarter);
     // It was requested, so it is listed, and is not a left-over.
-    let (code, standing) = looked(&home, &devnet);
-    assert_eq!((code, &standing["left_over"]), (Some(0), &json!([])), "{standing}");
-    let told = standing["allowances"]["rows"].as_array().unwrap();
+    let (code, status) = looked(&home, &devnet);
+    assert_eq!((code, &status["left_over"]), (Some(0), &json!([])), "{status}");
+    let told = status["allowances"]["rows"].as_array().unwrap();
     let row = |one: &Value| {
         let spender = one["spender"].as_str().unwrap().to_lowercase();
         (spender, one["through_permit2"].as_bool().unwrap(), one["raw"].as_str().unwrap().parse::<U256>().unwrap())
@@ -167,29 +167,25 @@ fn what_others_may_take_inside_permit2_is_told_as_the_screen_shows_it_and_what_i
     let mut expected =
         vec![(PERMIT2.to_string().to_lowercase(), false, quarter), (router.to_lowercase(), true, quarter)];
     expected.sort();
-    assert_eq!(rows, expected, "{standing}");
+    assert_eq!(rows, expected, "{status}");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let shown = runtime.block_on(crate::queue::allowances_shown(&home, &devnet, told.len()));
-    assert_eq!(&serde_json::to_value(&shown).unwrap(), &standing["allowances"]["rows"], "the screen shows the same");
+    assert_eq!(&serde_json::to_value(&shown).unwrap(), &status["allowances"]["rows"], "the screen shows the same");
     drop(runtime);
 
     // Left by a plan that grants both for another step, and whose process ends before that.
     let ledger = rusqlite::Connection::open(home.database()).unwrap();
     assert_eq!(ledger.execute("UPDATE safety_leg SET main = 0", []).unwrap(), 2);
     drop(ledger);
-    let (code, standing) = looked(&home, &devnet);
-    assert_eq!((code, standing["left_over"].as_array().unwrap().len()), (Some(3), 2), "{standing}");
+    let (code, status) = looked(&home, &devnet);
+    assert_eq!((code, status["left_over"].as_array().unwrap().len()), (Some(3), 2), "{status}");
     let (code, text) = answered(&home, &devnet, "send");
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("through Permit2: left over"), "{text}");
     assert_eq!(inside(&devnet, &router), U256::ZERO);
-    let (code, standing) = looked(&home, &devnet);
+    let (code, status) = looked(&home, &devnet);
     let nothing = json!([]);
-    assert_eq!(
-        (code, &standing["left_over"], &standing["allowances"]["rows"]),
-        (Some(0), &nothing, &nothing),
-        "{standing}"
-    );
+    assert_eq!((code, &status["left_over"], &status["allowances"]["rows"]), (Some(0), &nothing, &nothing), "{status}");
 }
 
 #[test]
@@ -228,18 +224,18 @@ fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
         sender.release_nonce(first).await.unwrap();
         kept.hash()
     });
-    let (code, standing) = looked(&home, &devnet);
-    assert_eq!((code, &standing["gaps"]), (Some(3), &json!([nonce])), "{standing}");
+    let (code, status) = looked(&home, &devnet);
+    assert_eq!((code, &status["gaps"]), (Some(3), &json!([nonce])), "{status}");
     let (code, text) = answered(&home, &devnet, "send");
     assert_eq!(code, 0, "{text}");
     assert!(text.contains(&format!("nonce {nonce}")), "{text}");
     assert_eq!(allowed(), stands, "an order that is open can still be filled");
     // Now the waiting transaction can be included.
-    let standing = runtime.block_on(async {
+    let status = runtime.block_on(async {
         sender.resend(late).await.unwrap();
         sender.wait(late, WaitRules { patience: Duration::from_secs(60), resend: true }).await.unwrap()
     });
-    assert_eq!((standing.record.state, standing.settled, devnet.nonce()), (SendState::Included, true, nonce + 2));
+    assert_eq!((status.record.state, status.settled, devnet.nonce()), (SendState::Included, true, nonce + 2));
     assert_eq!(looked(&home, &devnet).0, Some(0));
 }
 
@@ -255,17 +251,13 @@ fn nonces_that_the_ledger_has_passed_over_are_given_back() {
         assert_eq!(ledger.execute("UPDATE sender_lane SET next_nonce = next_nonce + ?1", [count]).unwrap(), 1);
     };
     pass_over(7);
-    let (code, standing) = looked(&home, &devnet);
-    assert_eq!((code, &standing["ahead"]), (Some(3), &json!([[nonce, nonce + 6]])), "{standing}");
+    let (code, status) = looked(&home, &devnet);
+    assert_eq!((code, &status["ahead"]), (Some(3), &json!([[nonce, nonce + 6]])), "{status}");
     let (code, text) = answered(&home, &devnet, "reconcile");
     assert_eq!(code, 0, "{text}");
     assert!(text.contains(&format!("nonces {nonce} to {} are skipped", nonce + 6)), "{text}");
-    let (code, standing) = looked(&home, &devnet);
-    assert_eq!(
-        (code, &standing["ahead"], &standing["ledger_next"]),
-        (Some(0), &json!([]), &json!(nonce)),
-        "{standing}"
-    );
+    let (code, status) = looked(&home, &devnet);
+    assert_eq!((code, &status["ahead"], &status["ledger_next"]), (Some(0), &json!([]), &json!(nonce)), "{status}");
     assert_eq!(run(&mut home.swap(devnet.url(), "second")).status(), "success");
 
     // One of them is used and pending: those below it are freed, and the next transactions take them.
@@ -282,11 +274,11 @@ fn nonces_that_the_ledger_has_passed_over_are_given_back() {
         assert_eq!(ticket.nonce, nonce + 2);
         let _kept = sender.keep(ticket, waits, SendRoute::Public, None).await.unwrap();
     });
-    let (_, standing) = looked(&home, &devnet);
-    assert_eq!(standing["ahead"], json!([[nonce, nonce + 1]]), "{standing}");
+    let (_, status) = looked(&home, &devnet);
+    assert_eq!(status["ahead"], json!([[nonce, nonce + 1]]), "{status}");
     let (code, text) = answered(&home, &devnet, "reconcile");
     assert_eq!(code, 0, "{text}");
-    let (_, standing) = looked(&home, &devnet);
-    assert_eq!((&standing["ahead"], &standing["gaps"]), (&json!([]), &json!([nonce, nonce + 1])), "{standing}");
-    assert_eq!(standing["ledger_next"], json!(nonce + 3), "what is signed already stays ahead");
+    let (_, status) = looked(&home, &devnet);
+    assert_eq!((&status["ahead"], &status["gaps"]), (&json!([]), &json!([nonce, nonce + 1])), "{status}");
+    assert_eq!(status["ledger_next"], json!(nonce + 3), "what is signed already stays ahead");
 }

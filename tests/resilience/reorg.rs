@@ -35,11 +35,11 @@ async fn reorg(world: &TestHarness, depth: u64, instead: Option<ChainTransaction
 /// Polls, resends pending transactions and makes blocks until the result is final.
 async fn settle(world: &TestHarness, sender: &TxSender, hash: B256) -> SendState {
     for _ in 0..40 {
-        let standing = sender.poll(hash).await.unwrap();
-        if standing.settled {
-            return standing.record.state;
+        let status = sender.poll(hash).await.unwrap();
+        if status.settled {
+            return status.record.state;
         }
-        if standing.mined.is_none() && standing.record.state.may_be_sent() {
+        if status.mined.is_none() && status.record.state.may_be_sent() {
             sender.resend(hash).await.unwrap();
         }
         mine(world, 1).await;

@@ -29,7 +29,7 @@ const DEADLINE: u64 = 4_000_000_000;
 /// Number of routes that must be executed.
 const DRAWS: usize = 500;
 
-struct Ground {
+struct Fixture {
     reader: PoolReader,
     deployment: Arc<Deployment>,
     fork: Fork,
@@ -37,7 +37,7 @@ struct Ground {
     weth: Address,
 }
 
-impl Ground {
+impl Fixture {
     async fn new() -> Self {
         let mut world = World::quiet(&ETHEREUM);
         world.chain.set_balance(TRADER, U256::MAX >> 100);
@@ -337,14 +337,14 @@ fn fitted(measured: &[Used]) -> [f64; 4] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_best_route_is_executed_to_the_wei_and_no_single_path_beats_it() {
-    let ground = Ground::new().await;
-    let all = ground.reader.pools(&ground.tokens, BlockId::latest(), TickReach::Whole).await.unwrap();
+    let fixture = Fixture::new().await;
+    let all = fixture.reader.pools(&fixture.tokens, BlockId::latest(), TickReach::Whole).await.unwrap();
     let mut random = ChaCha8Rng::seed_from_u64(23);
     let (mut executed, mut splits, mut long, mut mixed, mut two) = (0, 0, 0, 0, 0);
     let mut measured: Vec<Used> = Vec::new();
     let (mut off, mut refused) = (0.0, 0);
     while executed < DRAWS {
-        let [from, to] = std::array::from_fn(|_| ground.tokens[random.random_range(0..ground.tokens.len())]);
+        let [from, to] = std::array::from_fn(|_| fixture.tokens[random.random_range(0..fixture.tokens.len())]);
         if from == to {
             continue;
         }
@@ -358,10 +358,10 @@ async fn the_best_route_is_executed_to_the_wei_and_no_single_path_beats_it() {
             / U256::from(1024);
         let exact = if paying { FixedAmount::In(amount) } else { FixedAmount::Out(amount) };
         let open = if paying { to } else { from };
-        let native = all.pools.token_per_native(ground.weth, open).unwrap();
+        let native = all.pools.token_per_native(fixture.weth, open).unwrap();
         let gas = GasCost::new(1_000_000_000, &native);
         let request = RouteRequest { gas, ..RouteRequest::new(from, to, exact) };
-        let route = match ground.reader.route(&request, BlockId::latest()).await {
+        let route = match fixture.reader.route(&request, BlockId::latest()).await {
             Ok((route, _)) => route,
             // Depth is virtual: far above the holdings of a narrow position.
             Err(DiscoveryError::Route(RouteError::InsufficientLiquidity { .. })) => {
@@ -372,7 +372,7 @@ async fn the_best_route_is_executed_to_the_wei_and_no_single_path_beats_it() {
             Err(error) => panic!("{error}"),
         };
         executed += 1;
-        let gas = ground.execute(&route).await;
+        let gas = fixture.execute(&route).await;
         if let Some(best) = best_single(&all.pools, &request) {
             let open_side = if paying { route.amount_out } else { route.amount_in };
             let cost = request.gas.unwrap().of(route.gas_units);

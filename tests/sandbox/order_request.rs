@@ -35,7 +35,7 @@ async fn an_order_without_what_the_document_requires_is_not_taken() {
     let service = JsonService::new(&served.url()).unwrap();
     let chain = sandbox.chain("ethereum").unwrap();
     let user = DevnetAccount::development_accounts().unwrap().swap_remove(1);
-    let house = chain.background_actors.order_service();
+    let harness = chain.background_actors.order_service();
     let next = chain.devnet.head().borrow().header.number + 1;
     let over_blocks = AuctionTerms::CosignedBlocks { over: 30, base_fee: 0, per_gwei: U256::ZERO };
     let by_priority = AuctionTerms::PriorityFee { start_block: next + 2, baseline: 0, mps_per_wei: U256::from(1) };
@@ -45,7 +45,7 @@ async fn an_order_without_what_the_document_requires_is_not_taken() {
         (OrderKind::Priority, by_priority, 9, &OF_PRIORITY),
     ] {
         let order = OrderDraft {
-            reactor: house.reactor(kind).unwrap(),
+            reactor: harness.reactor(kind).unwrap(),
             swapper: user.address(),
             recipient: user.address(),
             nonce: U256::from(77),

@@ -30,7 +30,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::world::World;
 
 /// A populated chain without new blocks, and readers for it.
-struct Ground {
+struct Fixture {
     devnet: Devnet,
     provider: DynProvider,
     network: Network,
@@ -38,7 +38,7 @@ struct Ground {
     usd: BTreeMap<PricedAsset, f64>,
 }
 
-impl Ground {
+impl Fixture {
     fn new() -> Self {
         let world = World::new(&ETHEREUM);
         let deployment = Arc::clone(world.background_actors.deployment());
@@ -181,13 +181,13 @@ fn draw_amount(random: &mut ChaCha8Rng, pool: &Pool, token: Address) -> U256 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quotes_equal_the_contracts_own_to_the_wei() {
-    let ground = Ground::new();
-    let reader = ground.reader();
-    let snapshot = reader.pools(&ground.good_tokens(), BlockId::latest(), TickReach::Whole).await.unwrap();
+    let fixture = Fixture::new();
+    let reader = fixture.reader();
+    let snapshot = reader.pools(&fixture.good_tokens(), BlockId::latest(), TickReach::Whole).await.unwrap();
     assert_eq!(snapshot.refused, []);
     let found: BTreeSet<Address> = snapshot.pools.pools().iter().map(Pool::address).collect();
     let good = |token: SandboxToken| !token.is_bad();
-    let pools = ground.deployment.pools.iter();
+    let pools = fixture.deployment.pools.iter();
     let expected: BTreeSet<Address> =
         pools.filter(|pool| good(pool.token0.token) && good(pool.token1.token)).map(|pool| pool.address).collect();
     assert_eq!(found, expected);
@@ -201,7 +201,7 @@ async fn quotes_equal_the_contracts_own_to_the_wei() {
         } else {
             FixedAmount::Out(draw_amount(&mut random, &path[path.len() - 1], tokens[tokens.len() - 1]))
         };
-        let lens = ground.lens(&path, &tokens, exact).await;
+        let lens = fixture.lens(&path, &tokens, exact).await;
         match native(&path, &tokens, exact) {
             Ok(amount) => {
                 assert_eq!(lens, Some((amount, true)), "draw {draw}: {exact:?} along {tokens:?}");
@@ -220,7 +220,7 @@ async fn quotes_equal_the_contracts_own_to_the_wei() {
     assert!(filled >= 200 && refused >= 10 && long >= 30, "{filled} filled, {refused} refused, {long} of three hops");
 }
 
-async fn check_route(ground: &Ground, route: &Route, pools: &BTreeMap<Address, Pool>) {
+async fn check_route(fixture: &Fixture, route: &Route, pools: &BTreeMap<Address, Pool>) {
     for leg in &route.legs {
         for hop in &leg.hops {
             let path = [pools[&hop.pool].clone()];
@@ -232,7 +232,7 @@ async fn check_route(ground: &Ground, route: &Route, pools: &BTreeMap<Address, P
                 FixedAmount::In(_) => hop.amount_out,
                 FixedAmount::Out(_) => hop.amount_in,
             };
-            let lens = ground.lens(&path, &[hop.token_in, hop.token_out], exact).await;
+            let lens = fixture.lens(&path, &[hop.token_in, hop.token_out], exact).await;
             assert_eq!(lens, Some((expected, true)), "{hop:?}");
         }
     }
@@ -240,10 +240,10 @@ async fn check_route(ground: &Ground, route: &Route, pools: &BTreeMap<Address, P
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn routes_are_what_the_contracts_would_give() {
-    let ground = Ground::new();
-    let reader = ground.reader();
-    let (weth, usdc) = (ground.token(SandboxToken::Weth), ground.token(SandboxToken::Usdc));
-    let tokens = ground.good_tokens();
+    let fixture = Fixture::new();
+    let reader = fixture.reader();
+    let (weth, usdc) = (fixture.token(SandboxToken::Weth), fixture.token(SandboxToken::Usdc));
+    let tokens = fixture.good_tokens();
     let mut random = ChaCha8Rng::seed_from_u64(11);
     let (mut routed, mut splits, mut multi_hop) = (0, 0, 0);
     let all = reader.pools(&tokens, BlockId::latest(), TickReach::Whole).await.unwrap();
@@ -273,7 +273,7 @@ async fn routes_are_what_the_contracts_would_give() {
         };
         routed += 1;
         assert_eq!(snapshot.block_hash, all.block_hash);
-        check_route(&ground, &route, &by_address).await;
+        check_route(&fixture, &route, &by_address).await;
         splits += usize::from(route.legs.len() > 1);
         multi_hop += usize::from(route.legs.iter().any(|leg| leg.hops.len() > 1));
     }
@@ -283,7 +283,7 @@ async fn routes_are_what_the_contracts_would_give() {
     let one = FixedAmount::In(U256::from(10u64).pow(U256::from(18)));
     let (route, near) = reader.route(&RouteRequest::new(weth, usdc, one), BlockId::latest()).await.unwrap();
     let dollars = u128::try_from(route.amount_out).unwrap() as f64 / 1e6;
-    assert!((dollars / ground.usd[&PricedAsset::Eth] - 1.0).abs() < 0.01, "{dollars}");
+    assert!((dollars / fixture.usd[&PricedAsset::Eth] - 1.0).abs() < 0.01, "{dollars}");
     assert!(route.price_impact < Ratio::of(U256::from(1), U256::from(100)).unwrap());
     // More than all pools hold is an error, found only after every tick was read.
     let hoard = FixedAmount::Out(U256::from(10u64).pow(U256::from(20)));
@@ -292,26 +292,26 @@ async fn routes_are_what_the_contracts_would_give() {
     // The same block is read once; another block again.
     let again = reader.pools(&[weth, usdc], BlockId::latest(), TickReach::Near).await.unwrap();
     assert!(Arc::ptr_eq(&near, &again));
-    ground.devnet.mine().await.unwrap();
+    fixture.devnet.mine().await.unwrap();
     let next = reader.pools(&[weth, usdc], BlockId::latest(), TickReach::Near).await.unwrap();
     assert_eq!(next.block_number, near.block_number + 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pools_remember_prices() {
-    let ground = Ground::new();
-    let multicall = ground.deployment.contracts["multicall3"];
+    let fixture = Fixture::new();
+    let multicall = fixture.deployment.contracts["multicall3"];
     let feeds = || {
-        let specs = feed_specs(&ground.network);
-        Arc::new(FeedPrices::new(ground.provider.clone(), multicall, specs, None, None, Arc::new(SystemClock)))
+        let specs = feed_specs(&fixture.network);
+        Arc::new(FeedPrices::new(fixture.provider.clone(), multicall, specs, None, None, Arc::new(SystemClock)))
     };
     let usd = |dollars: u64| -> Usd { dollars.to_string().parse().unwrap() };
     let source = |window, depth| {
         let rules = TwapRules { window, minimum_depth: usd(depth) };
-        TwapPrices::new(ground.provider.clone(), &ground.network, rules).unwrap()
+        TwapPrices::new(fixture.provider.clone(), &fixture.network, rules).unwrap()
     };
     let priced = async |twap: TwapPrices, tokens: &[Address]| -> Vec<Result<Price, NoPrice>> {
-        let anchors: Vec<Address> = feed_specs(&ground.network).iter().map(|spec| spec.token).collect();
+        let anchors: Vec<Address> = feed_specs(&fixture.network).iter().map(|spec| spec.token).collect();
         let dollars = feeds().prices(&anchors).await.into_iter().map(|price| price.unwrap().usd);
         let dollars = anchors.into_iter().zip(dollars).collect();
         let mut observed = match twap.observe(tokens).await {
@@ -323,14 +323,14 @@ async fn pools_remember_prices() {
         pools.map(|pools| pools.map(|pools| pools.price().unwrap())).collect()
     };
     let (uni, weth, usdc) =
-        (ground.token(SandboxToken::Uni), ground.token(SandboxToken::Weth), ground.token(SandboxToken::Usdc));
+        (fixture.token(SandboxToken::Uni), fixture.token(SandboxToken::Weth), fixture.token(SandboxToken::Usdc));
     let twap = source(1_800, 50_000);
     let prices = priced(twap, &[uni, weth, usdc, Address::repeat_byte(0x77)]).await;
     for (price, asset) in prices.iter().zip([PricedAsset::Uni, PricedAsset::Eth, PricedAsset::Usdc]) {
         let price = price.as_ref().unwrap();
         let dollars: f64 = price.usd.to_fixed(8, bardo::base::units::Rounding::Down).parse().unwrap();
         // The market moves by less than a percent in a quarter of an hour, and pools lag it by their fee.
-        assert!((dollars / ground.usd[&asset] - 1.0).abs() < 0.03, "{asset:?}: {dollars}");
+        assert!((dollars / fixture.usd[&asset] - 1.0).abs() < 0.03, "{asset:?}: {dollars}");
         assert!(matches!(price.source, PriceOrigin::Twap { .. }));
     }
     assert_eq!(prices[3], Err(NoPrice::UnknownToken));
@@ -339,18 +339,18 @@ async fn pools_remember_prices() {
     let other = priced(source(1_800, 50_000).without([pool]), &[uni]).await.remove(0).unwrap();
     assert!(matches!(other.source, PriceOrigin::Twap { pool: witness, .. } if witness != pool));
     // A pinned block is read through the provider whose endpoints agree; one without that block gives no price.
-    let by = async |witness: &Ground, block: B256| {
+    let by = async |witness: &Fixture, block: B256| {
         let twap = source(1_800, 50_000).witnessed_by(Some(witness.provider.clone()));
         priced(twap.at(Some(BlockId::hash(block))), &[uni]).await.remove(0)
     };
     let latest = async || {
-        let block = ground.provider.get_block_by_number(BlockNumberOrTag::Latest).await.unwrap();
+        let block = fixture.provider.get_block_by_number(BlockNumberOrTag::Latest).await.unwrap();
         block.unwrap().header.hash
     };
-    assert_eq!(by(&ground, latest().await).await.unwrap().usd, prices[0].as_ref().unwrap().usd);
-    let elsewhere = Ground::new();
-    ground.devnet.mine().await.unwrap();
-    assert!(by(&ground, latest().await).await.is_ok());
+    assert_eq!(by(&fixture, latest().await).await.unwrap().usd, prices[0].as_ref().unwrap().usd);
+    let elsewhere = Fixture::new();
+    fixture.devnet.mine().await.unwrap();
+    assert!(by(&fixture, latest().await).await.is_ok());
     assert!(by(&elsewhere, latest().await).await.is_err());
     let shallow = priced(source(1_800, 1_000_000_000), &[uni]).await.remove(0);
     assert!(matches!(shallow, Err(NoPrice::TooShallow { .. })), "{shallow:?}");

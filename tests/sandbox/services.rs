@@ -45,9 +45,9 @@ async fn orders_and_intents_are_traded_over_http() {
     // A signed order is submitted, and returned cosigned.
     let chain = sandbox.chain("ethereum").unwrap();
     let (deployment, user) = (&chain.deployment, DevnetAccount::development_accounts().unwrap().swap_remove(1));
-    let house = chain.background_actors.order_service();
+    let harness = chain.background_actors.order_service();
     let order = OrderDraft {
-        reactor: house.reactor(OrderKind::DutchV2).unwrap(),
+        reactor: harness.reactor(OrderKind::DutchV2).unwrap(),
         swapper: user.address(),
         recipient: user.address(),
         nonce: U256::from(77),
@@ -75,17 +75,17 @@ async fn orders_and_intents_are_traded_over_http() {
     let elsewhere = HttpOrders::new(service.clone(), 31_338).order_report(order.hash()).await;
     assert!(matches!(elsewhere, Err(ServiceError::Nonsense(_))), "{elsewhere:?}");
 
-    let wish = BidRequest {
+    let request = BidRequest {
         origin_chain_id: 31_337,
         destination_chain_id: 31_338,
         token_in: deployment.token(SandboxToken::Usdc).unwrap(),
         amount_in: U256::from(50_000_000),
         token_out: sandbox.chain("base").unwrap().deployment.token(SandboxToken::Usdc).unwrap(),
     };
-    assert_eq!(intents.quote(&wish).await.unwrap().len(), 3);
-    let nowhere = BidRequest { destination_chain_id: 1, ..wish.clone() };
+    assert_eq!(intents.quote(&request).await.unwrap().len(), 3);
+    let nowhere = BidRequest { destination_chain_id: 1, ..request.clone() };
     assert!(matches!(intents.quote(&nowhere).await, Err(ServiceError::Refused(_))));
-    let unknown = BidRequest { token_out: Address::repeat_byte(3), ..wish };
+    let unknown = BidRequest { token_out: Address::repeat_byte(3), ..request };
     assert_eq!(intents.quote(&unknown).await.unwrap(), []);
 
     // Invalid orders are rejected with a message, and nothing of them is stored.
@@ -114,7 +114,7 @@ async fn a_filler_network_that_lies_over_http_is_heard_as_that() {
     let sandbox = devnet();
     let served = services::serve(&sandbox, 0).await.unwrap();
     let usdc = sandbox.chain("ethereum").unwrap().deployment.token(SandboxToken::Usdc).unwrap();
-    let wish = BidRequest {
+    let request = BidRequest {
         origin_chain_id: 31_337,
         destination_chain_id: 31_338,
         token_in: usdc,
@@ -131,7 +131,7 @@ async fn a_filler_network_that_lies_over_http_is_heard_as_that() {
         data: AcrossOrderData {
             inputToken: usdc,
             inputAmount: U256::from(50_000_000),
-            outputToken: wish.token_out,
+            outputToken: request.token_out,
             outputAmount: U256::from(49_000_000),
             destinationChainId: U256::from(31_338),
             recipient: Address::repeat_byte(2).into_word(),
@@ -182,7 +182,7 @@ async fn a_filler_network_that_lies_over_http_is_heard_as_that() {
     let told = network.submit(&intent, &signature).await;
     assert!(matches!(&told, Err(ServiceError::Refused(why)) if why.as_str().contains("no room")), "{told:?}");
     let (network, _liar) = behind("/intents/quote", "200 OK", json!({"bids": [{"filler": "me"}]}));
-    assert!(network.quote(&wish).await.is_err_and(|error| nonsense(&error)));
+    assert!(network.quote(&request).await.is_err_and(|error| nonsense(&error)));
 }
 
 #[test]

@@ -104,7 +104,7 @@ async fn the_sidecar_is_asked_in_a_line_and_believed_no_more_than_the_pools() {
     };
     let quoted = sidecar.quote(&ask).await.unwrap();
     assert_eq!(quoted.route.amount_out, own.amount_out);
-    assert_eq!(quoted.told.unwrap().ahead_bps, Some(0));
+    assert_eq!(quoted.claim.unwrap().ahead_bps, Some(0));
 
     let with = |pointer: &'static str, to: Value| {
         let mut told = truth.clone();

@@ -35,7 +35,7 @@ use bardo_testkit::liar::{Liar, Lie, with_body};
 
 const ONE: u64 = 1_000_000_000_000_000_000;
 
-struct Desk {
+struct Fixture {
     sandbox: Sandbox,
     services: ServiceServer,
     network: Network,
@@ -47,7 +47,7 @@ struct Desk {
     routers: Vec<Address>,
 }
 
-impl Desk {
+impl Fixture {
     async fn open() -> Self {
         let config = SandboxConfig {
             seed: 4,
@@ -149,32 +149,32 @@ fn words(error: QuoteError) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
-    let desk = Desk::open().await;
-    let api = api(&desk.services.url());
+    let fixture = Fixture::open().await;
+    let api = api(&fixture.services.url());
     for exact in [
         FixedAmount::In(U256::from(ONE)),
         FixedAmount::In(U256::from(ONE) * U256::from(100)),
         FixedAmount::Out(U256::from(90_000_000_000_u64)),
     ] {
-        let request = desk.request(desk.weth, desk.usdc, exact).await;
-        let quoted = api.quote(&desk.ask(&request)).await.unwrap();
-        let (own, _) = desk.pools.route(&request, BlockId::latest()).await.unwrap();
-        let told = quoted.told.unwrap();
+        let request = fixture.request(fixture.weth, fixture.usdc, exact).await;
+        let quoted = api.quote(&fixture.ask(&request)).await.unwrap();
+        let (own, _) = fixture.pools.route(&request, BlockId::latest()).await.unwrap();
+        let told = quoted.claim.unwrap();
         assert_eq!((quoted.route.amount_in, quoted.route.amount_out), (own.amount_in, own.amount_out), "{exact:?}");
         let open = if matches!(exact, FixedAmount::In(_)) { own.amount_out } else { own.amount_in };
         assert_eq!((told.claimed, told.own), (open, Some(open)));
         assert_eq!(told.ahead_bps, Some(0));
         let permit = told.permit.expect("nothing is allowed yet");
-        assert_eq!((permit.details.token, permit.spender), (desk.weth, desk.routers[0]));
+        assert_eq!((permit.details.token, permit.spender), (fixture.weth, fixture.routers[0]));
         tokio::time::sleep(Duration::from_millis(350)).await;
     }
 
     // Every request states the router's version; the devnet's router accepts the older one only.
-    let liar = Liar::start(&desk.services.url(), "/nothing", Lie::Silence(Duration::ZERO));
+    let liar = Liar::start(&fixture.services.url(), "/nothing", Lie::Silence(Duration::ZERO));
     let listened = self::api(&liar.url());
-    desk.quoted(&listened).await.unwrap();
-    let request = desk.sale().await;
-    let newer = QuoteRequest { router_version: RouterVersion::V2_1_1, ..desk.ask(&request) };
+    fixture.quoted(&listened).await.unwrap();
+    let request = fixture.sale().await;
+    let newer = QuoteRequest { router_version: RouterVersion::V2_1_1, ..fixture.ask(&request) };
     let error = listened.quote(&newer).await.unwrap_err();
     assert!(error.to_string().contains("x-universal-router-version"), "{error}");
     let heads = liar.heard();
@@ -182,26 +182,26 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
     assert!(heads[1].contains("x-universal-router-version: 2.1.1\r\n"), "{heads:?}");
 
     // A pair without pools, and an unsupported chain.
-    let request = RouteRequest::new(desk.weth, Address::repeat_byte(5), FixedAmount::In(U256::from(ONE)));
-    let error = api.quote(&desk.ask(&request)).await.unwrap_err();
+    let request = RouteRequest::new(fixture.weth, Address::repeat_byte(5), FixedAmount::In(U256::from(ONE)));
+    let error = api.quote(&fixture.ask(&request)).await.unwrap_err();
     assert!(error.to_string().contains("404 ResourceNotFound No quotes available"), "{error}");
-    let elsewhere = desk.sale().await;
-    let error = api.quote(&QuoteRequest { chain_id: 1, ..desk.ask(&elsewhere) }).await.unwrap_err();
+    let elsewhere = fixture.sale().await;
+    let error = api.quote(&QuoteRequest { chain_id: 1, ..fixture.ask(&elsewhere) }).await.unwrap_err();
     assert!(error.to_string().contains("chain 1 is not a chain of this devnet"), "{error}");
 
     // Orders: the builder creates the same order from the same figures.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let ask = desk.order_ask();
+    let ask = fixture.order_ask();
     let SourceAuction { start_out, least_out } = api.order(&ask).await.unwrap().unwrap();
-    let way = desk.request(desk.usdc, desk.weth, FixedAmount::In(ask.amount_in)).await;
-    let (own, _) = desk.pools.route(&way, BlockId::latest()).await.unwrap();
+    let way = fixture.request(fixture.usdc, fixture.weth, FixedAmount::In(ask.amount_in)).await;
+    let (own, _) = fixture.pools.route(&way, BlockId::latest()).await.unwrap();
     assert_eq!(start_out, own.amount_out);
     // 0.5 % less, rounded down.
     assert_eq!(least_out, own.amount_out * U256::from(9_950) / U256::from(10_000));
     for kind in [OrderKind::DutchV3, OrderKind::Priority] {
         let role =
             if kind == OrderKind::DutchV3 { KnownContract::V3DutchReactor } else { KnownContract::PriorityReactor };
-        let ask = OrderQuery { kind, reactor: desk.network.book.contract(role).unwrap(), ..ask };
+        let ask = OrderQuery { kind, reactor: fixture.network.book.contract(role).unwrap(), ..ask };
         let said = api.order(&ask).await;
         match kind {
             OrderKind::DutchV3 => assert_eq!(said.unwrap().unwrap().start_out, own.amount_out),
@@ -213,10 +213,10 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
     // Approvals and swaps.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(
-        api.approval(&desk.approval_ask()).await.unwrap(),
+        api.approval(&fixture.approval_ask()).await.unwrap(),
         Some(SourceApproval::Needed { amount: U256::MAX, cancel_first: false })
     );
-    let nothing = ApprovalQuery { amount: U256::ZERO, ..desk.approval_ask() };
+    let nothing = ApprovalQuery { amount: U256::ZERO, ..fixture.approval_ask() };
     assert_eq!(api.approval(&nothing).await.unwrap(), Some(SourceApproval::Enough));
     let unknown = B256::repeat_byte(9);
     assert_eq!(api.swaps(31_337, &[unknown]).await.unwrap(), [(unknown, SwapStatus::NotFound)]);
@@ -224,16 +224,16 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_key_nothing_is_told_and_the_key_is_in_no_error() {
-    let desk = Desk::open().await;
-    let bare = TradingApi::over(JsonService::new(&desk.services.url()).unwrap());
-    let error = desk.quoted(&bare).await.unwrap_err();
+    let fixture = Fixture::open().await;
+    let bare = TradingApi::over(JsonService::new(&fixture.services.url()).unwrap());
+    let error = fixture.quoted(&bare).await.unwrap_err();
     assert!(error.to_string().contains("401 UnauthorizedError"), "{error}");
     // A service that repeats the key in its errors.
     for status in ["HTTP/1.1 403 Forbidden", "HTTP/1.1 200 OK"] {
         let body = json!({"errorCode": "Forbidden", "detail": "key-secret-77 is no key", "routing": "key-secret-77"});
         let raw = with_body(status, body.to_string().as_bytes());
-        let liar = Liar::start(&desk.services.url(), "/quote", Lie::Raw(raw));
-        let error = desk.quoted(&api(&liar.url())).await.unwrap_err();
+        let liar = Liar::start(&fixture.services.url(), "/quote", Lie::Raw(raw));
+        let error = fixture.quoted(&api(&liar.url())).await.unwrap_err();
         assert!(!format!("{error} {error:?}").contains("key-secret"), "{error:?}");
         assert!(error.to_string().contains("contains the API key"), "{error}");
         // The key was sent, in its header only.
@@ -241,9 +241,9 @@ async fn without_a_key_nothing_is_told_and_the_key_is_in_no_error() {
         assert_eq!(heard[0].matches("key-secret-77").count(), 1, "{heard:?}");
         assert!(heard[0].to_lowercase().contains("x-api-key: key-secret-77"));
     }
-    assert!(!format!("{:?}", api(&desk.services.url())).contains("key-secret"));
+    assert!(!format!("{:?}", api(&fixture.services.url())).contains("key-secret"));
     let odd = SecretString::from("key\nwith a line".to_owned());
-    assert!(TradingApi::new(Some(&desk.services.url()), &odd).is_err());
+    assert!(TradingApi::new(Some(&fixture.services.url()), &odd).is_err());
     let key = SecretString::from("key".to_owned());
     for base in ["http://example.com", "ftp://127.0.0.1", "nonsense"] {
         assert!(TradingApi::new(Some(base), &key).is_err(), "{base}");
@@ -252,7 +252,7 @@ async fn without_a_key_nothing_is_told_and_the_key_is_in_no_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_answer_is_told_as_such() {
-    let desk = Desk::open().await;
+    let fixture = Fixture::open().await;
     let raw = |head: &str, body: &str| [head.as_bytes(), b"\r\n\r\n", body.as_bytes()].concat();
     let huge = format!("{{\"routing\":\"{}\"}}", "x".repeat(2 << 20));
     for (bytes, says) in [
@@ -272,35 +272,35 @@ async fn what_is_no_answer_is_told_as_such() {
         (with_body("HTTP/1.1 429 Many", b"{}"), "asks to wait 1 s"),
         (Vec::new(), "cannot be reached"),
     ] {
-        let liar = Liar::start(&desk.services.url(), "/quote", Lie::Raw(bytes));
-        let error = desk.quoted(&api(&liar.url())).await.unwrap_err();
+        let liar = Liar::start(&fixture.services.url(), "/quote", Lie::Raw(bytes));
+        let error = fixture.quoted(&api(&liar.url())).await.unwrap_err();
         assert!(error.to_string().contains(says), "{says}: {error}");
         assert_eq!(liar.heard().len(), 1, "{says}: nothing is asked twice by itself");
     }
 
     // Asked to wait, it waits: the second request is not sent.
     let busy = raw("HTTP/1.1 429 Many\r\nretry-after: 7\r\ncontent-length: 2", "{}");
-    let liar = Liar::start(&desk.services.url(), "/quote", Lie::Raw(busy));
+    let liar = Liar::start(&fixture.services.url(), "/quote", Lie::Raw(busy));
     let api_at_rest = api(&liar.url());
     for _ in 0..2 {
-        let error = desk.quoted(&api_at_rest).await.unwrap_err();
+        let error = fixture.quoted(&api_at_rest).await.unwrap_err();
         let QuoteError::Service { error: ServiceError::Busy { after }, .. } = error else { panic!("{error:?}") };
         assert!(after <= Duration::from_secs(7) && after > Duration::from_secs(1), "{after:?}");
     }
     assert_eq!(liar.heard().len(), 1);
 
     // A server that stays silent.
-    let liar = Liar::start(&desk.services.url(), "/quote", Lie::Silence(Duration::from_secs(5)));
+    let liar = Liar::start(&fixture.services.url(), "/quote", Lie::Silence(Duration::from_secs(5)));
     let service = JsonService::new(&liar.url()).unwrap().within(Duration::from_millis(300));
-    let error = desk.quoted(&TradingApi::over(service)).await.unwrap_err();
+    let error = fixture.quoted(&TradingApi::over(service)).await.unwrap_err();
     assert!(matches!(error, QuoteError::Service { error: ServiceError::Unreachable(_), .. }), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quote_that_lies_about_anything_is_refused() {
-    let desk = Desk::open().await;
-    let (usdc, stranger) = (desk.usdc, Address::repeat_byte(0x77));
-    let chain = desk.sandbox.chain("ethereum").unwrap();
+    let fixture = Fixture::open().await;
+    let (usdc, stranger) = (fixture.usdc, Address::repeat_byte(0x77));
+    let chain = fixture.sandbox.chain("ethereum").unwrap();
     let dai = chain.deployment.token(SandboxToken::Dai).unwrap();
     type Change = Box<dyn Fn(&mut Value) + Send + Sync>;
     let put = |pointer: &'static str, to: Value| -> Change { Box::new(move |value| set(value, pointer, to.clone())) };
@@ -339,25 +339,25 @@ async fn a_quote_that_lies_about_anything_is_refused() {
         (scaled(10_060), "it claims"),
     ];
     for (change, says) in cases {
-        let (_liar, api) = desk.behind("/quote", change);
-        let said = words(desk.quoted(&api).await.unwrap_err());
+        let (_liar, api) = fixture.behind("/quote", change);
+        let said = words(fixture.quoted(&api).await.unwrap_err());
         assert!(said.contains(says), "{says}: {said}");
     }
     // Slightly more is the market's movement, and less is a harmless lie: the pools decide.
     for by in [10_049, 5_000] {
-        let (_liar, api) = desk.behind("/quote", scaled(by));
-        let quoted = desk.quoted(&api).await.unwrap();
-        assert_eq!(Some(quoted.route.amount_out), quoted.told.unwrap().own);
+        let (_liar, api) = fixture.behind("/quote", scaled(by));
+        let quoted = fixture.quoted(&api).await.unwrap();
+        assert_eq!(Some(quoted.route.amount_out), quoted.claim.unwrap().own);
     }
     // A real pool that is a bad route: all of a large sale through the shallowest.
-    let deep = desk.request(desk.weth, desk.usdc, FixedAmount::In(U256::from(ONE) * U256::from(300))).await;
-    let pair = [desk.weth, desk.usdc];
-    let snapshot = desk.pools.pools(&pair, BlockId::latest(), TickReach::Near).await.unwrap();
-    let worst = snapshot.pools.between(desk.weth, desk.usdc).filter_map(|(pool, way)| {
+    let deep = fixture.request(fixture.weth, fixture.usdc, FixedAmount::In(U256::from(ONE) * U256::from(300))).await;
+    let pair = [fixture.weth, fixture.usdc];
+    let snapshot = fixture.pools.pools(&pair, BlockId::latest(), TickReach::Near).await.unwrap();
+    let worst = snapshot.pools.between(fixture.weth, fixture.usdc).filter_map(|(pool, way)| {
         Some((pool.quote(way, FixedAmount::In(deep.exact.amount())).ok()?.amount_out, pool.address()))
     });
     let (given, pool) = worst.min().unwrap();
-    let (_liar, api) = desk.behind("/quote", move |value| {
+    let (_liar, api) = fixture.behind("/quote", move |value| {
         let whole = value["quote"]["input"]["amount"].clone();
         let mut hop = value["quote"]["route"][0][0].clone();
         hop["address"] = json!(pool);
@@ -366,21 +366,21 @@ async fn a_quote_that_lies_about_anything_is_refused() {
         set(value, "/quote/route", json!([[hop]]));
         set(value, "/quote/output/amount", given.to_string().into());
     });
-    let said = words(api.quote(&desk.ask(&deep)).await.unwrap_err());
+    let said = words(api.quote(&fixture.ask(&deep)).await.unwrap_err());
     assert!(said.contains("worse than the best route over on-chain pools"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_differs_from_our_own_is_refused() {
-    let desk = Desk::open().await;
+    let fixture = Fixture::open().await;
     let stranger = Address::repeat_byte(0x77);
-    let quoted = desk.quoted(&api(&desk.services.url())).await.unwrap();
+    let quoted = fixture.quoted(&api(&fixture.services.url())).await.unwrap();
     let trade = plan(&SwapRequest {
         route: &quoted.route,
         native_in: false,
         native_out: false,
         slippage: BasisPoints::new(50).unwrap(),
-        recipient: OutputRecipient::Account(desk.me),
+        recipient: OutputRecipient::Account(fixture.me),
         permit: None,
         portion: None,
         one_bound: true,
@@ -390,15 +390,15 @@ async fn a_call_that_differs_from_our_own_is_refused() {
     let pools: Vec<Address> = quoted.route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.pool)).collect();
     let own = BuiltCall {
         chain_id: 31_337,
-        account: desk.me,
-        router: desk.routers[0],
+        account: fixture.me,
+        router: fixture.routers[0],
         version: RouterVersion::V2_0,
         value: trade.value,
         execution: &trade.execution,
         pools: &pools,
     };
-    let told = quoted.told.unwrap();
-    assert!(api(&desk.services.url()).check_call(&told, &own).await.unwrap());
+    let told = quoted.claim.unwrap();
+    assert!(api(&fixture.services.url()).check_call(&told, &own).await.unwrap());
 
     let recoded = |change: fn(&mut RouterExecution, Address)| {
         move |value: &mut Value| {
@@ -459,7 +459,7 @@ async fn a_call_that_differs_from_our_own_is_refused() {
         ),
     ];
     for (change, says) in cases {
-        let (_liar, api) = desk.behind("/swap", change);
+        let (_liar, api) = fixture.behind("/swap", change);
         let said = words(api.check_call(&told, &own).await.unwrap_err());
         assert!(says.split('|').any(|says| said.contains(says)), "{says}: {said}");
     }
@@ -467,14 +467,14 @@ async fn a_call_that_differs_from_our_own_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn approvals_and_orders_that_lie_are_refused() {
-    let desk = Desk::open().await;
+    let fixture = Fixture::open().await;
     let stranger = Address::repeat_byte(0x77);
     type Change = Box<dyn Fn(&mut Value) + Send + Sync>;
     let put = |pointer: &'static str, to: Value| -> Change { Box::new(move |value| set(value, pointer, to.clone())) };
     // approve(0x7777…, 2^256 − 1), and the call of another function.
     let word = |address: Address| format!("{:0>64}", hex::encode(address));
     let approve = |spender: Address| json!(format!("0x095ea7b3{}{}", word(spender), "f".repeat(64)));
-    let permit2 = desk.approval_ask().permit2;
+    let permit2 = fixture.approval_ask().permit2;
     let transfer = json!(format!("0xa9059cbb{}{}", word(permit2), "f".repeat(64)));
     let long = json!(format!("{}00", approve(permit2).as_str().unwrap()));
     let small = json!(format!("0x095ea7b3{}{:0>64}", word(permit2), "1"));
@@ -491,8 +491,8 @@ async fn approvals_and_orders_that_lie_are_refused() {
         (Box::new(|value| value["cancel"] = value["approval"].clone()), "cancellation grants"),
     ];
     for (change, says) in cases {
-        let (_liar, api) = desk.behind("/check_approval", change);
-        let said = words(api.approval(&desk.approval_ask()).await.unwrap_err());
+        let (_liar, api) = fixture.behind("/check_approval", change);
+        let said = words(api.approval(&fixture.approval_ask()).await.unwrap_err());
         assert!(said.contains(says), "{says}: {said}");
     }
 
@@ -526,8 +526,8 @@ async fn approvals_and_orders_that_lie_are_refused() {
         (recoded(|order| order.cosignature = Bytes::from(vec![1; 65])), ""),
     ];
     for (change, says) in cases {
-        let (_liar, api) = desk.behind("/quote", change);
-        let said = api.order(&desk.order_ask()).await;
+        let (_liar, api) = fixture.behind("/quote", change);
+        let said = api.order(&fixture.order_ask()).await;
         if says.is_empty() {
             // Cosigner data are neither signed nor copied.
             assert!(said.unwrap().is_some());
@@ -542,7 +542,7 @@ async fn approvals_and_orders_that_lie_are_refused() {
         (put("/swaps/0/txHash", json!(B256::ZERO)), "not requested"),
         (put("/swaps", json!({})), "not a list of swaps"),
     ] {
-        let (_liar, api) = desk.behind("/swaps", change);
+        let (_liar, api) = fixture.behind("/swaps", change);
         let error = api.swaps(31_337, &[B256::repeat_byte(1)]).await.unwrap_err();
         assert!(matches!(error, ServiceError::Nonsense(_)) && error.to_string().contains(says), "{error}");
     }

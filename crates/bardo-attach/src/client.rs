@@ -211,7 +211,7 @@ fn peer_uid(stream: &UnixStream) -> std::io::Result<u32> {
 }
 
 /// Returns a handle over a connection that has been greeted. Must be called on a tokio runtime.
-pub fn relay<R, W>(mut reading: R, mut writing: W) -> SessionHandle
+fn relay<R, W>(mut reading: R, mut writing: W) -> SessionHandle
 where
     R: tokio::io::AsyncBufRead + Unpin + Send + 'static,
     W: tokio::io::AsyncWrite + Unpin + Send + 'static,
@@ -219,7 +219,7 @@ where
     let (handle, end) = SessionHandle::pair();
     let SessionEnd { mut commands, news } = end;
     let told = news.clone();
-    let hearing = tokio::spawn(async move {
+    let receiving = tokio::spawn(async move {
         loop {
             let why = match wire::read_line(&mut reading, MAX_FROM_SESSION).await {
                 Ok(Some(line)) => match wire::parse::<SessionNews>(&line) {
@@ -256,7 +256,7 @@ where
                 let _gone = news.send(SessionNews::CommandResult { done: false, words }).await;
             }
         }
-        hearing.abort();
+        receiving.abort();
         let _closed = writing.shutdown().await;
     });
     handle

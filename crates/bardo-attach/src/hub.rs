@@ -107,7 +107,7 @@ impl LinesWaiting {
 }
 
 /// Distributes one session's news and collects the commands of its consoles.
-pub struct Hub {
+pub(crate) struct Hub {
     catch_up: CatchUp,
     metrics: Metrics,
     consoles: HashMap<u64, Console>,
@@ -136,9 +136,9 @@ impl Hub {
         let SessionHandle { commands, mut news } = handle;
         loop {
             tokio::select! {
-                // Consoles first: one that is welcomed hears what the session says from then on. What they send is limited.
+                // Consoles first: a new one receives all news from then on. What they send is limited.
                 biased;
-                Some(message) = from_server.recv() => self.hear(message, &commands),
+                Some(message) = from_server.recv() => self.receive(message, &commands),
                 message = news.recv() => match message {
                     Some(message) => {
                         let summary = match &message {
@@ -156,7 +156,7 @@ impl Hub {
         }
     }
 
-    fn hear(&mut self, message: ToHub, commands: &mpsc::Sender<AddressedCommand>) {
+    fn receive(&mut self, message: ToHub, commands: &mpsc::Sender<AddressedCommand>) {
         match message {
             ToHub::Joined { console, rights, lines } => self.join(console, Console { rights, lines }),
             ToHub::Sent { console, command } => self.pass_on(console, command, commands),
@@ -271,7 +271,7 @@ impl Hub {
     fn send(&mut self, console: u64, line: Option<Arc<str>>) {
         let (Some(known), Some(line)) = (self.consoles.get(&console), line) else { return };
         match known.lines.try_send(line) {
-            // A console that has left is still heard: its last command may wait behind this message.
+            // A console that has left is not forgotten yet: its last command may wait behind this message.
             Ok(()) | Err(TrySendError::Closed(_)) => {}
             Err(TrySendError::Full(_)) => self.forget(console),
         }

@@ -9,10 +9,10 @@
 //! | `catch_up` | state that a console needs to begin with |
 //! | `metrics` | health and figures of the session for a monitoring system |
 //! | `metrics_server` | HTTP server of these on the loopback interface |
-//! | `client` | a console's side: a [`Handle`](bardo_session::handle::Handle) over a connection |
+//! | `client` | a console's side: a [`SessionHandle`](bardo_session::handle::SessionHandle) over a connection |
 //!
 //! Every line is one JSON object. A console sends a [`wire::Hello`] and receives a [`wire::Greeting`]; from then on it
-//! sends [`wire::FromConsole`] and receives [`News`](bardo_session::handle::News).
+//! sends [`wire::FromConsole`] and receives [`SessionNews`](bardo_session::handle::SessionNews).
 #![cfg(unix)]
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -38,8 +38,7 @@ mod server;
 mod tests;
 pub mod wire;
 
-pub use client::{AttachError, Connection, relay};
-pub use hub::Hub;
+pub use client::{AttachError, Connection};
 pub use metrics_server::MetricsListener;
 pub use place::{Place, PlaceError, Serving};
 pub use server::serve;

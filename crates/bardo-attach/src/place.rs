@@ -1,7 +1,7 @@
 //! Socket, token and lock of a served session, in the data directory's folder `serve`.
 
 use std::fs::{File, TryLockError};
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -188,7 +188,7 @@ impl Place {
         Ok(Serving { listener, token, place: self, _lock: lock })
     }
 
-    /// Writes a new token under another name and renames it, so that no console reads half of one.
+    /// Replaces the token with a new one.
     fn write_token(&self) -> Result<Zeroizing<String>, PlaceError> {
         let mut bytes = Zeroizing::new([0_u8; TOKEN_BYTES]);
         rand::rng().fill(&mut bytes[..]);
@@ -199,15 +199,7 @@ impl Place {
             }
         }
         let path = self.folder.join(TOKEN);
-        let begun = self.folder.join(".token");
-        let of = |error| PlaceError::File { path: path.clone(), error };
-        match std::fs::remove_file(&begun) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(of(error)),
-            Ok(()) | Err(_) => {}
-        }
-        let mut file = private::file().write(true).create_new(true).open(&begun).map_err(of)?;
-        file.write_all(token.as_bytes()).and_then(|()| file.sync_all()).map_err(of)?;
-        std::fs::rename(&begun, &path).map_err(of)?;
+        private::replace(&path, token.as_bytes()).map_err(|error| PlaceError::File { path, error })?;
         Ok(token)
     }
 }

@@ -25,7 +25,7 @@ const GREETING: Duration = Duration::from_secs(2);
 /// Commands that a console may send within a second. Their results go to every console.
 const COMMANDS_PER_SECOND: u32 = 50;
 /// Timeout for consoles to receive the end of the session.
-const FAREWELL: Duration = Duration::from_secs(2);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of attached consoles.
 const CONSOLES: usize = 16;
 /// Maximum number of connections that have not sent their greeting. They take no console's place.
@@ -43,7 +43,7 @@ pub async fn serve(
 ) -> Option<Box<SessionSummary>> {
     let (to_hub, from_server) = mpsc::channel(64);
     let ending = to_hub.clone();
-    let telling = tokio::spawn(async move {
+    let forwarding = tokio::spawn(async move {
         while let Some(mode) = ends.recv().await {
             if ending.send(ToHub::End(mode)).await.is_err() {
                 return;
@@ -59,11 +59,11 @@ pub async fn serve(
         measuring.abort();
     }
     accepting.abort();
-    telling.abort();
+    forwarding.abort();
     // It holds the socket and the token, which are gone before the process says that the session has ended.
     let _aborted = accepting.await;
     // Consoles receive what is queued for them, the summary last.
-    let _late = timeout(FAREWELL, async {
+    let _late = timeout(DELIVERY_TIMEOUT, async {
         while counts.consoles.load(Ordering::SeqCst) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -168,7 +168,7 @@ async fn attend(
         // The hub has detached this console, or the session has ended.
         writing.shutdown().await
     };
-    let hearing = async {
+    let receiving = async {
         let (mut since, mut commands) = (Instant::now(), 0);
         while let Some(line) = wire::read_line(&mut reading, MAX_FROM_CONSOLE).await? {
             let command = FromConsole::parse(&line)?;
@@ -187,7 +187,7 @@ async fn attend(
     };
     tokio::select! {
         ended = sending => ended,
-        ended = hearing => ended,
+        ended = receiving => ended,
     }
 }
 

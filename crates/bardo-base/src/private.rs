@@ -4,7 +4,7 @@
 //! created with wider permissions is restricted when it is used again.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Error};
+use std::io::{self, Error, Write as _};
 use std::path::Path;
 
 /// Restricts everything that this process creates from now on to its owner, whatever mode is requested. Called first in
@@ -71,6 +71,31 @@ pub fn file() -> OpenOptions {
     options
 }
 
+/// Replaces a file as a whole, readable for its owner only: after a crash it has either the old or the new content. The
+/// new content is written under a random name first, so that concurrent writers cannot mix theirs.
+///
+/// # Errors
+/// The operating system's error; the file is then unchanged, unless only the folder could not be synced to disk.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let new = path.with_extension(format!("{:016x}.new", rand::random::<u64>()));
+    let write = || {
+        let mut file = self::file().write(true).create_new(true).open(&new)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    if let Err(error) = write() {
+        // A temporary file that cannot be removed does no harm.
+        let _removed = fs::remove_file(&new);
+        return Err(error);
+    }
+    #[cfg(unix)]
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}
+
 /// Restricts the regular files of a folder whose names begin with `prefix` to their owner.
 ///
 /// # Errors
@@ -131,6 +156,29 @@ mod tests {
         if !rustix::process::geteuid().is_root() {
             assert!(folder(Path::new("/usr")).unwrap_err().to_string().contains("another user"));
         }
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_or_not_at_all() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("token");
+        let names = || {
+            let names =
+                fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<String> = names.collect();
+            names.sort();
+            names
+        };
+        replace(&path, b"one").unwrap();
+        let reader = File::open(&path).unwrap();
+        replace(&path, b"a longer one").unwrap();
+        assert_eq!((fs::read(&path).unwrap().as_slice(), mode(&path)), (b"a longer one".as_slice(), 0o600));
+        // A reader that opened the old file still reads all of it.
+        assert_eq!(io::read_to_string(reader).unwrap(), "one");
+        // A folder cannot be replaced by a file, and the attempt leaves nothing behind.
+        fs::create_dir_all(home.path().join("folder/full")).unwrap();
+        replace(&home.path().join("folder"), b"content").unwrap_err();
+        assert_eq!(names(), ["folder", "token"]);
     }
 
     #[test]

@@ -252,7 +252,7 @@ impl Console {
     /// Sends a command to the session. If the channel is full or closed, shows that the command was not carried out.
     fn send(&mut self, sent: AddressedCommand) {
         if self.commands.try_send(sent).is_err() {
-            self.state.say("not sent: the session does not accept commands");
+            self.state.show_notice("not sent: the session does not accept commands");
         }
     }
 
@@ -261,7 +261,7 @@ impl Console {
         let mut bytes = Vec::new();
         let copied = crossterm::queue!(bytes, CopyToClipboard::to_clipboard_from(text));
         if copied.is_err() || terminal::write_frame(&bytes).is_err() {
-            self.state.say("cannot copy: the terminal rejected it");
+            self.state.show_notice("cannot copy: the terminal rejected it");
         }
     }
 
@@ -273,8 +273,8 @@ impl Console {
             .open(name)
             .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()));
         match written {
-            Ok(()) => self.state.say(&format!("written to {name}")),
-            Err(error) => self.state.say(&format!("cannot write {name}: {error}")),
+            Ok(()) => self.state.show_notice(&format!("written to {name}")),
+            Err(error) => self.state.show_notice(&format!("cannot write {name}: {error}")),
         }
     }
 
@@ -283,16 +283,16 @@ impl Console {
         match asked {
             SignalRequest::Leave => return self.terminate(),
             SignalRequest::Stop => self.stop = Some(signals::stop_self),
-            SignalRequest::Continue => self.come_back()?,
+            SignalRequest::Continue => self.resume()?,
         }
         Ok(false)
     }
 
     /// Takes the terminal again after a stop and redraws everything: the shell wrote over it, and its size may have
     /// changed.
-    fn come_back(&mut self) -> Result<(), ConsoleError> {
+    fn resume(&mut self) -> Result<(), ConsoleError> {
         self.away = false;
-        self.guard.take_again().map_err(ConsoleError::Terminal)?;
+        self.guard.retake().map_err(ConsoleError::Terminal)?;
         let due = self.state.update(Input::Time(now_millis()));
         self.carry_out(due)?;
         self.state.update(Input::Resize(size_now()?));

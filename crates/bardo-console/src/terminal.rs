@@ -72,7 +72,7 @@ impl TerminalGuard {
     ///
     /// # Errors
     /// An I/O error if the terminal refuses a mode.
-    pub fn take_again(&self) -> io::Result<()> {
+    pub fn retake(&self) -> io::Result<()> {
         restore();
         self.take()
     }

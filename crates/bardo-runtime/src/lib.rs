@@ -3,8 +3,10 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `world`, `orders`, `quotes` | connected chains, their order and relayer services, and the quote source |
-//! | `account`, `acting`, `policy` | signing account, its pipeline, and its policy |
+//! | `environment`, `orders`, `quotes` | connected chains, their order and relayer services, and the quote source |
+//! | `depth` | settings of a single chain, and the confirmations it needs |
+//! | `account`, `signing_context`, `policy` | signing account, its pipeline, and its policy |
+//! | `reauthentication` | password check before a restriction is loosened |
 //! | `data` | the data directory, and the database of each network |
 //! | `session`, `actor` | a running network and the actor in it |
 //! | `questions` | approval requests of this process and of other processes on the same ledger |
@@ -13,6 +15,7 @@
 //! | `rehearsed` | records of rehearsed writes, to propose them on the live network |
 //! | `policy_cage` | an account's rules in PolicyCage, compared with the policy and changed |
 //! | `market` | prices and pools for the Network screen |
+//! | `tool_info` | tools of the catalog as screens show them |
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -39,7 +39,7 @@ pub async fn auctions(config: &Config, opened: &OpenEnvironment) -> BTreeMap<u64
 }
 
 /// Connects the chains of `opened` with their settlement services and begins to track signed orders. Orders are
-/// submitted only while `hands_in` returns true; it is evaluated in each round.
+/// submitted only while `may_submit` returns true; it is evaluated in each round.
 pub async fn orders(
     config: &Config,
     opened: &OpenEnvironment,
@@ -47,7 +47,7 @@ pub async fn orders(
     rules: Arc<dyn PolicyEngine>,
     fabric: &Fabric,
     clock: Arc<dyn Clock>,
-    hands_in: impl Fn() -> bool + Send + 'static,
+    may_submit: impl Fn() -> bool + Send + 'static,
 ) -> Orders {
     let orders = Orders::new(OrdersConfig {
         chains: order_chains(config, opened).await,
@@ -56,7 +56,7 @@ pub async fn orders(
         clock,
         fabric: fabric.clone(),
     });
-    orders.follow(hands_in);
+    orders.follow(may_submit);
     orders
 }
 

@@ -291,7 +291,7 @@ pub async fn change(
         preview.map(Arc::new).map_err(|refusal| refusal.error())
     };
     let mut previewed = preview(proposal.clone()).await?;
-    let mut ticket = pipeline.desk().ask(Arc::clone(&previewed));
+    let mut ticket = pipeline.approval_queue().ask(Arc::clone(&previewed));
     let yes = loop {
         let why = match ticket.decision().await {
             Decision::Approved(yes) => break yes,

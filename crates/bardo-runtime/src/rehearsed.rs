@@ -20,7 +20,6 @@ use super::rehearsal::Rehearsal;
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::CapabilityTier;
 use bardo_base::{private, regular_file};
-use golem_chain::devnet::keep::replace;
 use golem_chain::network::{LiveBlock, Network};
 use golem_tools::engine::{CallStatus, Hook, HookCall, ToolResponse};
 
@@ -99,7 +98,7 @@ impl RehearsalRecorder {
             explanation: response.explanation.clone(),
         };
         let text = serde_json::to_vec_pretty(&rehearsed)?;
-        replace(&path_of(&self.folder, call.call_id), &text)
+        private::replace(&path_of(&self.folder, call.call_id), &text)
     }
 
     /// The parameters with the live network's name where they contain the local chain's id.

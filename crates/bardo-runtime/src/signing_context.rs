@@ -110,24 +110,24 @@ pub async fn acting(
     rules: Arc<OperatorPolicyEngine>,
     fabric: &Fabric,
     clock: Arc<dyn Clock>,
-    hands: SigningContext,
+    signing: SigningContext,
 ) -> Result<WriteAccess, ToolError> {
     let settings = &config.safety;
     let seconds = |setting: &bardo_base::config::Setting<u64>| Duration::from_secs(setting.value);
     let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, &ledger.store, &clock));
-    let SigningContext { account, phase, guardian, approve, paper: on_paper, may_turn, looks_only, wait } = hands;
+    let SigningContext { account, phase, guardian, approve, paper: on_paper, may_turn, looks_only, wait } = signing;
     let guardian = match guardian {
         Some(guardian) => guardian,
         None => own_guardian(config, opened, &clock)?,
     };
     let audit_log = AuditLog::new(ledger.store.clone(), clock.clone());
     let lapse = seconds(&settings.approval_timeout_seconds);
-    let desk = ApprovalQueue::recording(clock.clone(), fabric.clone(), lapse, audit_log);
+    let queue = ApprovalQueue::recording(clock.clone(), fabric.clone(), lapse, audit_log);
     let key = account::queue_key(&*account, config, opened, ledger)?;
     if let Some(key) = &key {
         ledger.queue.unlock(key.clone());
     }
-    desk.listen(Arc::new(ledger.queue.clone()));
+    queue.listen(Arc::new(ledger.queue.clone()));
     let chains: Vec<PipelineChain> = chains.collect::<Result<_, _>>()?;
     let parts = PipelineConfig {
         chains,
@@ -135,14 +135,14 @@ pub async fn acting(
         rules: rules.clone(),
         clock: clock.clone(),
         fabric: fabric.clone(),
-        desk,
+        queue,
         key,
         guardian: Some(guardian),
         permit_ttl: seconds(&settings.permit_seconds),
         patience: if wait { TO_THE_END } else { seconds(&settings.receipt_patience_seconds) },
     };
     let paper = match on_paper || may_turn {
-        true => PaperMode::with(on_paper, paper_desk(config, opened, ledger, &rules, &parts).await?),
+        true => PaperMode::with(on_paper, paper_trading(config, opened, ledger, &rules, &parts).await?),
         false => PaperMode::new(false),
     };
     // Evaluated again in each round: paper mode can be entered and left.
@@ -164,7 +164,7 @@ pub async fn acting(
 }
 
 /// Paper ledger beside `ledger`, with the same chains, rules, guardian and approval queue as `parts`.
-async fn paper_desk(
+async fn paper_trading(
     config: &Config,
     opened: &OpenEnvironment,
     ledger: &Ledger,
@@ -181,7 +181,7 @@ async fn paper_desk(
         rules: counting.clone(),
         clock: parts.clock.clone(),
         fabric: parts.fabric.clone(),
-        desk: parts.desk.clone(),
+        queue: parts.queue.clone(),
         key: parts.key.clone(),
         guardian: parts.guardian.clone(),
         permit_ttl: parts.permit_ttl,

@@ -236,7 +236,7 @@ impl Decision {
 #[must_use = "an unused approval has no effect"]
 pub struct ActionApproval {
     permit_id: PermitId,
-    said: ApprovalSource,
+    source: ApprovalSource,
     /// Number of the standing approval that covers the action; `None` if there is none.
     grant: Option<u64>,
     /// Expired permits under which the same action was requested before.
@@ -262,11 +262,11 @@ impl ActionApproval {
 
     /// Returns the source of the approval.
     pub fn said(&self) -> ApprovalSource {
-        self.said
+        self.source
     }
 
     /// Every permit under which the action was requested, the current one last.
-    fn asked_as(&self) -> impl Iterator<Item = PermitId> {
+    fn permit_ids(&self) -> impl Iterator<Item = PermitId> {
         self.earlier.iter().copied().chain([self.permit_id])
     }
 }
@@ -298,7 +298,7 @@ impl Consent {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::None => "none",
-            Self::Approved(yes) => yes.said.as_str(),
+            Self::Approved(yes) => yes.source.as_str(),
             Self::Always => "always",
         }
     }

@@ -34,18 +34,18 @@ impl BindingHash {
         self.bytes(hash.as_slice());
     }
 
-    pub(super) fn framed(&mut self, framed: &SigningPayload) {
-        self.proposal(framed.proposal());
-        self.text(framed.kind().as_str());
-        self.address(framed.signer());
-        self.address(framed.payer());
-        self.list(framed.legs(), Self::framed_leg);
-        let order: Vec<&PayloadOrder> = framed.order().into_iter().collect();
+    pub(super) fn framed(&mut self, payload: &SigningPayload) {
+        self.proposal(payload.proposal());
+        self.text(payload.kind().as_str());
+        self.address(payload.signer());
+        self.address(payload.payer());
+        self.list(payload.legs(), Self::framed_leg);
+        let order: Vec<&PayloadOrder> = payload.order().into_iter().collect();
         self.list(&order, |binding, PayloadOrder { message, signer }| {
             binding.message(message);
             binding.address(*signer);
         });
-        self.fees(framed.fees());
+        self.fees(payload.fees());
     }
 
     pub(super) fn bounds(&mut self, bounds: &PermitBounds) {

@@ -73,7 +73,7 @@ pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<DeclarationFault> {
     let mut faults = Vec::new();
     for (at, leg) in proposal.legs.iter().enumerate() {
         match bound_by(leg, proposal, book) {
-            Ok(binding) if leg.purpose == LegPurpose::Main => held_to(proposal, &binding, &mut faults),
+            Ok(binding) if leg.purpose == LegPurpose::Main => check_declared(proposal, &binding, &mut faults),
             Ok(_) => {}
             Err(why) => faults.push(DeclarationFault::new(
                 RuleName::Calldata,
@@ -283,7 +283,7 @@ fn ends(path: &SwapPath) -> Option<(Address, Address)> {
     }
 }
 
-fn held_to(proposal: &Proposal, binding: &GuaranteedFlows, faults: &mut Vec<DeclarationFault>) {
+fn check_declared(proposal: &Proposal, binding: &GuaranteedFlows, faults: &mut Vec<DeclarationFault>) {
     for (token, most) in &binding.out {
         let flows = proposal.outflows.iter().filter(|flow| flow.token.id == *token);
         let declared = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));

@@ -122,13 +122,13 @@ impl SnapshotReader {
     /// differently.
     pub async fn tokens(
         &self,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         block: BlockId,
     ) -> Result<BTreeMap<TokenId, TokenInfo>, SnapshotReadError> {
         let network = self.network();
         let mut known = BTreeMap::from([(TokenId::Native, TokenInfo::native(network))]);
         let mut unknown: Vec<Address> = Vec::new();
-        let named = named_tokens(framed);
+        let named = named_tokens(payload);
         for (id, _) in &named {
             if let TokenId::Erc20(address) = id
                 && !unknown.contains(address)
@@ -137,7 +137,7 @@ impl SnapshotReader {
             }
         }
         if !unknown.is_empty() {
-            let read = token::read_at(&unknown, network, self.client.agreed(), block).await.map_err(untold)?;
+            let read = token::read_at(&unknown, network, self.client.agreed(), block).await.map_err(read_error)?;
             let is_listed = |address: &Address| network.book.tokens().iter().any(|token| token.address == *address);
             let mut impossible = None;
             for (address, token) in unknown.iter().zip(read) {
@@ -347,8 +347,8 @@ pub enum SnapshotReadError {
 }
 
 impl From<SnapshotReadError> for UnknownValue {
-    fn from(untold: SnapshotReadError) -> Self {
-        match untold {
+    fn from(read_error: SnapshotReadError) -> Self {
+        match read_error {
             SnapshotReadError::Chain(error) => Self::because(error),
             SnapshotReadError::AgainstBook(doubt)
             | SnapshotReadError::NoToken(doubt)
@@ -363,7 +363,7 @@ pub fn stables(network: &Network) -> BTreeSet<Address> {
     listed.filter(|token| STABLES.contains(&token.symbol.as_str())).map(|token| token.address).collect()
 }
 
-fn untold(error: TokenError) -> SnapshotReadError {
+fn read_error(error: TokenError) -> SnapshotReadError {
     match error {
         TokenError::Chain(error) => SnapshotReadError::Chain(error),
         other => SnapshotReadError::Doubt(UnknownValue::because(other)),
@@ -371,8 +371,8 @@ fn untold(error: TokenError) -> SnapshotReadError {
 }
 
 /// Returns every token that the payload names, with its description.
-fn named_tokens(framed: &SigningPayload) -> Vec<(TokenId, TokenInfo)> {
-    let proposal = framed.proposal();
+fn named_tokens(payload: &SigningPayload) -> Vec<(TokenId, TokenInfo)> {
+    let proposal = payload.proposal();
     let trade = proposal.trade.iter().flat_map(|trade| [&trade.token_in, &trade.token_out]);
     let flows = proposal.outflows.iter().map(|flow| &flow.token);
     let inflows = proposal.inflows.iter().map(|inflow| &inflow.token);

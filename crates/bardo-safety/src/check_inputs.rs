@@ -73,8 +73,8 @@ impl CheckInputs {
     }
 
     /// Returns true if the simulation found that the action only revokes, cancels or refunds.
-    pub fn takes_back(&self) -> bool {
-        self.simulation.as_ref().is_some_and(|simulated| simulated.takes_back)
+    pub fn only_revokes(&self) -> bool {
+        self.simulation.as_ref().is_some_and(|simulated| simulated.only_revokes)
     }
 }
 

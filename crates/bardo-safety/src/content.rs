@@ -14,8 +14,8 @@ use golem_chain::token::{TokenId, TokenInfo};
 /// Maximum length of a name or a field's value, in characters; the longest value is a 256-bit number.
 const MAX_TEXT: usize = 200;
 
-/// Returns the content that `framed` would sign within `bounds`.
-pub fn signed(framed: &SigningPayload, bounds: &PermitBounds) -> SignedContent {
+/// Returns the content that `payload` would sign within `bounds`.
+pub fn signed(payload: &SigningPayload, bounds: &PermitBounds) -> SignedContent {
     let call = |leg: &super::signing_payload::PayloadLeg| SignedCall {
         purpose: text(leg.purpose.as_str()),
         to: leg.to,
@@ -38,12 +38,12 @@ pub fn signed(framed: &SigningPayload, bounds: &PermitBounds) -> SignedContent {
     };
     let inflows = bounds.inflows.iter();
     SignedContent {
-        expected_outcome: framed.proposal().expected_outcome.clone(),
-        chain_id: framed.proposal().chain_id,
-        account: framed.account(),
-        signer: framed.signer(),
-        calls: framed.legs().iter().map(call).collect(),
-        order: framed.order().map(|order| message(&order.message)),
+        expected_outcome: payload.proposal().expected_outcome.clone(),
+        chain_id: payload.proposal().chain_id,
+        account: payload.account(),
+        signer: payload.signer(),
+        calls: payload.legs().iter().map(call).collect(),
+        order: payload.order().map(|order| message(&order.message)),
         most_out: bounds.outflows.iter().map(|out| flow(&out.token, out.amount, None)).collect(),
         least_in: inflows.map(|inflow| flow(&inflow.token, inflow.at_least, Some(inflow.recipient))).collect(),
         allowances: bounds.allowances.iter().map(allowance).collect(),

@@ -18,20 +18,20 @@ use golem_chain::network::{AddressBook, BookSpender, Network, NetworkKind, by_id
 
 /// Returns every address that may take tokens, even during one transaction of the plan only. Allowances of zero do not
 /// count.
-pub fn spenders(framed: &SigningPayload) -> BTreeSet<Address> {
-    let mut spenders = allowed(framed);
-    spenders.extend(framed.order().iter().flat_map(|order| order.message.takes()).map(|takes| takes.spender));
+pub fn spenders(payload: &SigningPayload) -> BTreeSet<Address> {
+    let mut spenders = allowed(payload);
+    spenders.extend(payload.order().iter().flat_map(|order| order.message.takes()).map(|takes| takes.spender));
     spenders
 }
 
 /// Returns the [`spenders`] that get an allowance, on a token or inside Permit2. The others take tokens by a signed
 /// order.
-fn allowed(framed: &SigningPayload) -> BTreeSet<Address> {
-    let bounds = framed.proposal().allowances.iter().filter(|bound| !bound.at_most.is_zero());
+fn allowed(payload: &SigningPayload) -> BTreeSet<Address> {
+    let bounds = payload.proposal().allowances.iter().filter(|bound| !bound.at_most.is_zero());
     let mut spenders: BTreeSet<Address> = bounds.map(|bound| bound.spender).collect();
-    let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
+    let inside = payload.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
     spenders.extend(inside.flat_map(|message| message.takes()).map(|takes| takes.spender));
-    for leg in framed.legs() {
+    for leg in payload.legs() {
         if let Ok(call) = Erc20::approveCall::abi_decode(&leg.data)
             && !call.value.is_zero()
         {
@@ -47,29 +47,29 @@ fn allowed(framed: &SigningPayload) -> BTreeSet<Address> {
 }
 
 /// Returns every address that is declared to receive something.
-pub fn receivers(framed: &SigningPayload) -> BTreeSet<Address> {
-    let proposal = framed.proposal();
+pub fn receivers(payload: &SigningPayload) -> BTreeSet<Address> {
+    let proposal = payload.proposal();
     let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
     proposal.recipients.iter().copied().chain(inflows).collect()
 }
 
 /// Returns true if the address book and the tool let `spender` take tokens, without the policy.
-pub fn known_spender(framed: &SigningPayload, book: &AddressBook, spender: Address) -> bool {
+pub fn known_spender(payload: &SigningPayload, book: &AddressBook, spender: Address) -> bool {
     match book.spender(spender) {
-        BookSpender::Takes(role) => may_take(framed, role, spender),
+        BookSpender::Takes(role) => may_take(payload, role, spender),
         BookSpender::Unknown | BookSpender::Never { .. } => false,
     }
 }
 
 /// Returns spenders whose role only an address book file states, with the code hashes from that file (Keccak-256).
 /// Roles from Bardo's built-in network data and from devnets are left out.
-pub fn described(framed: &SigningPayload, network: &Network) -> Vec<(Address, Vec<B256>)> {
+pub fn described(payload: &SigningPayload, network: &Network) -> Vec<(Address, Vec<B256>)> {
     if network.kind == NetworkKind::Devnet {
         return Vec::new();
     }
     let takes = |book: &AddressBook, spender| matches!(book.spender(spender), BookSpender::Takes(_));
     let bundled = |spender| by_id(network.chain_id).is_some_and(|known| takes(&known.book, spender));
-    let by_file = spenders(framed).into_iter().filter(|one| takes(&network.book, *one) && !bundled(*one));
+    let by_file = spenders(payload).into_iter().filter(|one| takes(&network.book, *one) && !bundled(*one));
     let hashes = |spender| {
         let roles = network.book.contracts().filter(move |(_, at)| *at == spender);
         roles.filter_map(|(role, _)| network.book.code_hash(role)).collect()
@@ -77,20 +77,20 @@ pub fn described(framed: &SigningPayload, network: &Network) -> Vec<(Address, Ve
     by_file.map(|spender| (spender, hashes(spender))).collect()
 }
 
-fn may_take(framed: &SigningPayload, role: SpenderRole, spender: Address) -> bool {
-    let by_order_only = role.by_signature_only() && !allowed(framed).contains(&spender);
-    framed.proposal().tool.may_allow(role) && (by_order_only || !role.by_signature_only())
+fn may_take(payload: &SigningPayload, role: SpenderRole, spender: Address) -> bool {
+    let by_order_only = role.by_signature_only() && !allowed(payload).contains(&spender);
+    payload.proposal().tool.may_allow(role) && (by_order_only || !role.by_signature_only())
 }
 
 /// Returns address book entries that the action would let take tokens, or would pay, against their role, and accounts
 /// that anyone can empty. No policy can allow these.
-pub fn violations(framed: &SigningPayload, network: &Network) -> Vec<Violation> {
+pub fn violations(payload: &SigningPayload, network: &Network) -> Vec<Violation> {
     let book = &network.book;
-    let mut violations = with_public_keys(framed, network);
-    for spender in spenders(framed) {
+    let mut violations = with_public_keys(payload, network);
+    for spender in spenders(payload) {
         let why = match book.spender(spender) {
             BookSpender::Unknown => continue,
-            BookSpender::Takes(role) if may_take(framed, role, spender) => continue,
+            BookSpender::Takes(role) if may_take(payload, role, spender) => continue,
             BookSpender::Takes(_) => {
                 format!("{spender} takes tokens only through orders signed for it, so it must not get an allowance")
             }
@@ -103,8 +103,8 @@ pub fn violations(framed: &SigningPayload, network: &Network) -> Vec<Violation> 
             "an allowance for one of those; no policy can allow this one",
         ));
     }
-    let own = framed.exposed();
-    for receiver in receivers(framed).into_iter().filter(|receiver| !own.contains(receiver)) {
+    let own = payload.exposed();
+    for receiver in receivers(payload).into_iter().filter(|receiver| !own.contains(receiver)) {
         let Some(name) = book.swallows(receiver) else { continue };
         violations.push(Violation::new(
             RuleName::RecipientRole,

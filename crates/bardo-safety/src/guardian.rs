@@ -24,7 +24,7 @@ pub trait Guardian: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone, Copy)]
 pub struct ReviewCase<'a> {
     /// Signing payload of the action.
-    pub framed: &'a SigningPayload,
+    pub payload: &'a SigningPayload,
     /// Findings of the simulation.
     pub simulated: &'a SimulatedEffects,
     /// Dollar values of the action.

@@ -8,18 +8,18 @@
 //! |---|---|
 //! | `proposal` | what a tool wants to do |
 //! | `account` | interface of signing accounts |
-//! | `framed`, `binding`, `content` | the signing payload, the hash that a permit binds, and the content shown to the operator |
+//! | `signing_payload`, `binding`, `content` | the signing payload, the hash that a permit binds, and the content shown to the operator |
 //! | `typed` | the kinds of typed data that can be signed |
 //! | `calldata` | effects of the calls, decoded from their bytes |
-//! | `facts`, `verdict` | inputs and results of checks |
-//! | `reader` | chain state read before a decision |
+//! | `check_inputs`, `verdict` | inputs and results of checks |
+//! | `chain_snapshot` | chain state read before a decision |
 //! | `checks` | the checks, one file each |
 //! | `revocation` | actions that only revoke, cancel or refund, by intent and calldata |
-//! | `rulebook`, `operator` | interface of policy, stop file and ledger, and its implementation |
+//! | `policy_engine`, `operator_policy` | interface of policy, stop file and ledger, and its implementation |
 //! | `status` | usage of every limit |
 //! | `value` | dollar values: outflows at the highest price, inflows at the lowest |
 //! | `simulate` | simulation, and comparison with the declaration |
-//! | `cage` | client of the PolicyCage contract |
+//! | `onchain_policy` | client of the PolicyCage contract |
 //! | `permit`, `approval`, `guardian` | consent |
 //! | `grants` | spenders and recipients of an action, and address book entries that can never be one |
 //! | `queue_key` | key that authenticates approval requests, answers and known parties in the ledger |

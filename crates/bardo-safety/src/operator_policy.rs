@@ -254,8 +254,8 @@ impl OperatorPolicyEngine {
         self.networks.iter().find(|network| network.chain_id == chain_id)
     }
 
-    fn on_devnet(&self, framed: &SigningPayload) -> bool {
-        self.network(framed.proposal().chain_id).is_some_and(|network| network.kind == NetworkKind::Devnet)
+    fn on_devnet(&self, payload: &SigningPayload) -> bool {
+        self.network(payload.proposal().chain_id).is_some_and(|network| network.kind == NetworkKind::Devnet)
     }
 
     /// Reads the usage of the caps and the open bridge orders in one database transaction. An order that ended between
@@ -263,26 +263,27 @@ impl OperatorPolicyEngine {
     fn usage(
         &self,
         policy: &Policy,
-        framed: &SigningPayload,
-        facts: &CheckInputs,
+        payload: &SigningPayload,
+        inputs: &CheckInputs,
     ) -> Result<(LedgerUsage, MicroUsd), UnknownValue> {
-        let tokens = request(framed, facts, policy.rules().max_unfed_usd).map(|wish| wish.tokens).unwrap_or_default();
-        let cool_off = policy.caps(facts.phase, false).cool_off;
-        let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+        let tokens =
+            request(payload, inputs, policy.rules().max_unfed_usd).map(|request| request.tokens).unwrap_or_default();
+        let cool_off = policy.caps(inputs.phase, false).cool_off;
+        let (chain_id, account) = (payload.proposal().chain_id, payload.account());
         let found = self.store.read(|connection| {
             let moment = connection.unchecked_transaction()?;
-            let used = ledger::usage(&moment, facts.now_millis, chain_id, account, tokens.keys(), cool_off)?
-                .called_by(&moment, &framed.proposal().golem_id)?;
-            let away = in_transit::worth(&in_transit::of(&moment, framed, facts));
-            Ok((used, away, record::coming(&moment, chain_id, account)?))
+            let used = ledger::usage(&moment, inputs.now_millis, chain_id, account, tokens.keys(), cool_off)?
+                .called_by(&moment, &payload.proposal().golem_id)?;
+            let bridges = in_transit::worth(&in_transit::of(&moment, payload, inputs));
+            Ok((used, bridges, record::coming(&moment, chain_id, account)?))
         });
-        let (mut usage, away, coming) = found.map_err(|error: LedgerError| UnknownValue::because(error))?;
+        let (mut usage, bridges, coming) = found.map_err(|error: LedgerError| UnknownValue::because(error))?;
         for (token, given) in coming {
             let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(token) };
             let given = MicroUsd::of(given, Rounding::Up).map_err(UnknownValue::because)?;
             usage.coming.insert((chain_id, token), given);
         }
-        Ok((usage, away))
+        Ok((usage, bridges))
     }
 }
 
@@ -303,81 +304,85 @@ impl PolicyEngine for OperatorPolicyEngine {
         self.policy().slippage(phase)
     }
 
-    fn check(&self, framed: &SigningPayload, facts: &CheckInputs) -> Vec<Verdict> {
+    fn check(&self, payload: &SigningPayload, inputs: &CheckInputs) -> Vec<Verdict> {
         let policy = self.policy();
-        let found = self.usage(&policy, framed, facts);
-        let network = self.network(framed.proposal().chain_id);
+        let found = self.usage(&policy, payload, inputs);
+        let network = self.network(payload.proposal().chain_id);
         // Without a readable ledger, no open bridge orders are counted.
-        let away = found.as_ref().map(|(_, away)| *away).unwrap_or_default();
+        let bridges = found.as_ref().map(|(_, bridges)| *bridges).unwrap_or_default();
         let usage = found.as_ref().map(|(usage, _)| usage);
         self.anchor();
-        operators(framed, facts, &PolicyContext::new(&policy, usage, network, framed, facts).with_in_transit(away))
+        operators(
+            payload,
+            inputs,
+            &PolicyContext::new(&policy, usage, network, payload, inputs).with_in_transit(bridges),
+        )
     }
 
-    fn consent(&self, framed: &SigningPayload, facts: &CheckInputs) -> ApprovalNeed {
-        consent::of(&self.policy(), framed, facts)
+    fn consent(&self, payload: &SigningPayload, inputs: &CheckInputs) -> ApprovalNeed {
+        consent::of(&self.policy(), payload, inputs)
     }
 
-    fn above_hot_lane(&self, _framed: &SigningPayload, facts: &CheckInputs) -> bool {
-        consent::above_hot_lane(&self.policy(), facts)
+    fn above_hot_lane(&self, _framed: &SigningPayload, inputs: &CheckInputs) -> bool {
+        consent::above_hot_lane(&self.policy(), inputs)
     }
 
-    fn always_covers(&self, framed: &SigningPayload, facts: &CheckInputs) -> bool {
-        consent::always_covers(&self.policy(), self.on_devnet(framed), framed, facts)
+    fn always_covers(&self, payload: &SigningPayload, inputs: &CheckInputs) -> bool {
+        consent::always_covers(&self.policy(), self.on_devnet(payload), payload, inputs)
     }
 
-    fn needs_private_relay(&self, framed: &SigningPayload, facts: &CheckInputs) -> bool {
-        consent::needs_private_relay(&self.policy(), framed, facts)
+    fn needs_private_relay(&self, payload: &SigningPayload, inputs: &CheckInputs) -> bool {
+        consent::needs_private_relay(&self.policy(), payload, inputs)
     }
 
     fn reserve(
         &self,
         transaction: &Transaction<'_>,
         now: u64,
-        framed: &SigningPayload,
-        facts: &CheckInputs,
+        payload: &SigningPayload,
+        inputs: &CheckInputs,
     ) -> Result<Reservation, ReserveError> {
         let policy = self.policy();
-        let wish = request(framed, facts, policy.rules().max_unfed_usd)
+        let request = request(payload, inputs, policy.rules().max_unfed_usd)
             .map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
-        let away = in_transit::of(transaction, framed, facts);
-        let wish = wish.with_in_transit(in_transit::worth(&away));
-        let proposal = framed.proposal();
+        let bridges = in_transit::of(transaction, payload, inputs);
+        let request = request.with_in_transit(in_transit::worth(&bridges));
+        let proposal = payload.proposal();
         let party = Originator {
             call_id: proposal.call_id,
             golem_id: proposal.golem_id.clone(),
             chain_id: proposal.chain_id,
             account: proposal.account,
         };
-        let caps = policy.caps(facts.phase, facts.reduce_only());
+        let caps = policy.caps(inputs.phase, inputs.reduce_only());
         // A devnet may have its own time. Any other chain's block time bounds how late it is, whatever the machine's
         // clock shows.
-        let own_time = self.on_devnet(framed);
+        let own_time = self.on_devnet(payload);
         let reserved = match own_time {
-            true => ledger::reserve(transaction, now, &caps, &party, &wish),
+            true => ledger::reserve(transaction, now, &caps, &party, &request),
             false => {
-                let block_time = facts.block_time.saturating_mul(1_000);
-                ledger::reserve_by_chain(transaction, now, block_time, &caps, &party, &wish)
+                let block_time = inputs.block_time.saturating_mul(1_000);
+                ledger::reserve_by_chain(transaction, now, block_time, &caps, &party, &request)
             }
         };
         match reserved {
             Ok(id) => {
-                let moved =
-                    moved(framed, facts).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
+                let moved = moved(payload, inputs)
+                    .map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
                 ledger::note_moved(transaction, id, &moved).map_err(failed)?;
-                if facts.portfolio.is_ok() {
-                    ledger::update_in_transit(transaction, &party, wish.equity, &in_transit::weighed(&away))
+                if inputs.portfolio.is_ok() {
+                    ledger::update_in_transit(transaction, &party, request.equity, &in_transit::weighed(&bridges))
                         .map_err(failed)?;
                 }
-                if let Some(leaving) = in_transit::leaving(framed, facts, wish.equity) {
+                if let Some(leaving) = in_transit::leaving(payload, inputs, request.equity) {
                     ledger::record_bridged(transaction, id, &party, leaving).map_err(failed)?;
                 }
                 ledger::note_recipients(transaction, id, proposal.chain_id, &proposal.recipients).map_err(failed)?;
                 let body = json!({
                     "reservation": id.get(), "tool": proposal.tool.name, "intent": proposal.intent.as_str(),
                     "chain_id": proposal.chain_id, "account": proposal.account, "recipients": proposal.recipients,
-                    "spend": wish.spend.dollars(), "class": facts.class(proposal.tool.action_class).as_str(),
-                    "phase": facts.phase, "policy": policy.hash(), "expected_outcome": proposal.expected_outcome,
+                    "spend": request.spend.dollars(), "class": inputs.class(proposal.tool.action_class).as_str(),
+                    "phase": inputs.phase, "policy": policy.hash(), "expected_outcome": proposal.expected_outcome,
                 });
                 let entry = LogEntry {
                     kind: AuditKind::ActionReserved,

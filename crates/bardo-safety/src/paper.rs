@@ -91,9 +91,9 @@ pub struct PaperMove {
     /// Token of the balance.
     pub token: TokenInfo,
     /// Incoming amount, in raw units.
-    pub came: U256,
+    pub added: U256,
     /// Outgoing amount, in raw units.
-    pub went: U256,
+    pub removed: U256,
 }
 
 /// Total of all paper moves of one token of an account, for display.
@@ -175,17 +175,20 @@ fn shifts(connection: &Connection, chain_id: u64, account: Address) -> Result<Ve
     })?;
     let mut moved: BTreeMap<Option<Address>, (U256, U256)> = BTreeMap::new();
     for row in rows {
-        let (token, came, went) = row?;
+        let (token, added, removed) = row?;
         let token = match token.as_str() {
             "native" => None,
             address => Some(address.parse().map_err(|_| damaged("an invalid token"))?),
         };
         let amount = |text: &str| text.parse::<U256>().map_err(|_| damaged("an invalid amount"));
         let (all_came, all_went) = moved.entry(token).or_default();
-        *all_came = all_came.saturating_add(amount(&came)?);
-        *all_went = all_went.saturating_add(amount(&went)?);
+        *all_came = all_came.saturating_add(amount(&added)?);
+        *all_went = all_went.saturating_add(amount(&removed)?);
     }
-    Ok(moved.into_iter().map(|(token, (came, went))| BalanceDelta { token, holder: account, came, went }).collect())
+    Ok(moved
+        .into_iter()
+        .map(|(token, (added, removed))| BalanceDelta { token, holder: account, added, removed })
+        .collect())
 }
 
 /// Stores an action, in the database transaction that counts it against the limits.
@@ -227,8 +230,8 @@ pub(super) fn note(transaction: &Transaction<'_>, action: &PaperAction) -> Resul
                 text(moved.token.id),
                 moved.token.symbol.as_str(),
                 moved.token.decimals,
-                moved.came.to_string(),
-                moved.went.to_string(),
+                moved.added.to_string(),
+                moved.removed.to_string(),
             ])?;
     }
     Ok(())
@@ -238,8 +241,8 @@ pub(super) fn note(transaction: &Transaction<'_>, action: &PaperAction) -> Resul
 struct MoveTotal {
     symbol: String,
     decimals: u8,
-    came: U256,
-    went: U256,
+    added: U256,
+    removed: U256,
 }
 
 /// Returns the totals of all paper moves, by account and token.
@@ -259,11 +262,11 @@ pub fn positions(connection: &Connection) -> Result<Vec<PaperPosition>, StoreErr
     })?;
     let mut all: BTreeMap<(i64, String, String), MoveTotal> = BTreeMap::new();
     for row in rows {
-        let (key, (symbol, decimals), (came, went)) = row?;
+        let (key, (symbol, decimals), (added, removed)) = row?;
         let amount = |text: &str| text.parse::<U256>().map_err(|_| damaged("an invalid amount"));
-        let total = all.entry(key).or_insert(MoveTotal { symbol, decimals, came: U256::ZERO, went: U256::ZERO });
-        total.came = total.came.saturating_add(amount(&came)?);
-        total.went = total.went.saturating_add(amount(&went)?);
+        let total = all.entry(key).or_insert(MoveTotal { symbol, decimals, added: U256::ZERO, removed: U256::ZERO });
+        total.added = total.added.saturating_add(amount(&added)?);
+        total.removed = total.removed.saturating_add(amount(&removed)?);
     }
     let position = |((chain_id, account, token), total): ((i64, String, String), MoveTotal)| {
         Ok(PaperPosition {
@@ -272,8 +275,8 @@ pub fn positions(connection: &Connection) -> Result<Vec<PaperPosition>, StoreErr
             token,
             symbol: SafeText::clean(&total.symbol, 40),
             decimals: total.decimals,
-            came_raw: total.came.to_string(),
-            went_raw: total.went.to_string(),
+            came_raw: total.added.to_string(),
+            went_raw: total.removed.to_string(),
         })
     };
     all.into_iter().map(position).collect()

@@ -179,27 +179,27 @@ pub enum PermitFault {
 
 impl PermitBounds {
     /// Returns the bounds that a payload declares.
-    pub fn of(framed: &SigningPayload) -> Self {
-        let proposal = framed.proposal();
+    pub fn of(payload: &SigningPayload) -> Self {
+        let proposal = payload.proposal();
         Self {
             outflows: proposal.outflows.clone(),
             inflows: proposal.inflows.clone(),
             allowances: proposal.allowances.clone(),
-            fees: framed.fees(),
-            worst_gas: framed.worst_gas(),
+            fees: payload.fees(),
+            worst_gas: payload.worst_gas(),
         }
     }
 }
 
 impl ActionPermit {
-    /// Issues a permit for `framed` under the rules with the hash `policy`. Times are in milliseconds since the Unix
+    /// Issues a permit for `payload` under the rules with the hash `policy`. Times are in milliseconds since the Unix
     /// epoch.
-    pub fn issue(framed: &SigningPayload, policy: B256, now_millis: u64, ttl_millis: u64) -> Self {
-        let bounds = PermitBounds::of(framed);
+    pub fn issue(payload: &SigningPayload, policy: B256, now_millis: u64, ttl_millis: u64) -> Self {
+        let bounds = PermitBounds::of(payload);
         Self {
             permit_id: PermitId::random(),
-            simulation_hash: framed.binding_hash(policy, &bounds),
-            expected_outcome: framed.proposal().expected_outcome.clone(),
+            simulation_hash: payload.binding_hash(policy, &bounds),
+            expected_outcome: payload.proposal().expected_outcome.clone(),
             bounds,
             issued_at: now_millis,
             expires_at: now_millis.saturating_add(ttl_millis),
@@ -213,13 +213,13 @@ impl ActionPermit {
         now_millis >= self.expires_at || now >= self.expires || now_millis < self.issued_at
     }
 
-    /// Checks that the permit is valid for signing `framed` now, under the rules with the hash `policy`.
+    /// Checks that the permit is valid for signing `payload` now, under the rules with the hash `policy`.
     ///
     /// # Errors
     /// [`PermitFault`] if the permit has expired, or if payload or rules have changed.
     pub fn verify(
         &self,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         policy: B256,
         now_millis: u64,
         now: Instant,
@@ -227,11 +227,11 @@ impl ActionPermit {
         if self.expired(now_millis, now) {
             return Err(PermitFault::Expired);
         }
-        let declared = PermitBounds::of(framed);
-        let bound = framed.binding_hash(policy, &self.bounds);
+        let declared = PermitBounds::of(payload);
+        let bound = payload.binding_hash(policy, &self.bounds);
         if self.bounds != declared
             || bound != self.simulation_hash
-            || self.expected_outcome != framed.proposal().expected_outcome
+            || self.expected_outcome != payload.proposal().expected_outcome
         {
             return Err(PermitFault::Mismatch);
         }
@@ -298,7 +298,7 @@ pub(super) struct NotedLeg {
     /// True for the plan's main transaction.
     pub main: bool,
     /// True if it only revokes, cancels or refunds.
-    pub takes_back: bool,
+    pub only_revokes: bool,
 }
 
 /// Records a transaction that was signed under a permit.
@@ -308,14 +308,14 @@ pub(super) fn note_leg(
     noted: NotedLeg,
     hash: B256,
 ) -> Result<(), StoreError> {
-    let NotedLeg { leg, of, main, takes_back } = noted;
+    let NotedLeg { leg, of, main, only_revokes } = noted;
     transaction.execute(
         // The same bytes can be signed again if no endpoint took them under an earlier permit and the nonce was
         // released.
         "INSERT INTO safety_leg (permit_id, leg, of, hash, main, takes_back) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (hash) DO UPDATE SET permit_id = excluded.permit_id, leg = excluded.leg, of = excluded.of,
              main = excluded.main, takes_back = excluded.takes_back",
-        params![permit_id.to_string(), number(leg as u64)?, number(of as u64)?, hash.as_slice(), main, takes_back],
+        params![permit_id.to_string(), number(leg as u64)?, number(of as u64)?, hash.as_slice(), main, only_revokes],
     )?;
     Ok(())
 }

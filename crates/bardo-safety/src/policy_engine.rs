@@ -1,5 +1,5 @@
 //! Interface of the operator's rules: the pipeline's access to policy, stop file and ledger. Every answer is based on a
-//! signing payload and facts, never on a tool's claims.
+//! signing payload and check inputs, never on a tool's claims.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -33,19 +33,19 @@ pub trait PolicyEngine: fmt::Debug + Send + Sync {
     fn slippage(&self, phase: Phase) -> SlippageLimits;
 
     /// Runs every check except the slippage guard, PolicyCage and the simulation.
-    fn check(&self, framed: &SigningPayload, facts: &CheckInputs) -> Vec<Verdict>;
+    fn check(&self, payload: &SigningPayload, inputs: &CheckInputs) -> Vec<Verdict>;
 
     /// Returns the consent that the action needs.
-    fn consent(&self, framed: &SigningPayload, facts: &CheckInputs) -> ApprovalNeed;
+    fn consent(&self, payload: &SigningPayload, inputs: &CheckInputs) -> ApprovalNeed;
 
     /// Returns true if the action is above the hot lane, so that the safety-guardian must agree.
-    fn above_hot_lane(&self, framed: &SigningPayload, facts: &CheckInputs) -> bool;
+    fn above_hot_lane(&self, payload: &SigningPayload, inputs: &CheckInputs) -> bool;
 
     /// Returns true if the operator's standing "always" may replace an approval of this action.
-    fn always_covers(&self, framed: &SigningPayload, facts: &CheckInputs) -> bool;
+    fn always_covers(&self, payload: &SigningPayload, inputs: &CheckInputs) -> bool;
 
     /// Returns true if its transactions must go to a private relay only.
-    fn needs_private_relay(&self, framed: &SigningPayload, facts: &CheckInputs) -> bool;
+    fn needs_private_relay(&self, payload: &SigningPayload, inputs: &CheckInputs) -> bool;
 
     /// Checks the caps again and reserves what the action may spend, inside the database transaction that consumes the
     /// permit.
@@ -57,8 +57,8 @@ pub trait PolicyEngine: fmt::Debug + Send + Sync {
         &self,
         transaction: &Transaction<'_>,
         now: u64,
-        framed: &SigningPayload,
-        facts: &CheckInputs,
+        payload: &SigningPayload,
+        inputs: &CheckInputs,
     ) -> Result<Reservation, ReserveError>;
 
     /// Records how a reservation ended.

@@ -52,7 +52,7 @@ pub(super) fn proposal(account: Address, intent: ProposalIntent, leg: PlanLeg) -
 /// Returns the payload of a proposal as a plain key signs it, at 10 gwei per unit of gas at most, with a 1 gwei tip.
 pub(super) fn frame(proposal: Proposal) -> PayloadParts {
     let signer = proposal.account;
-    let framed = |leg: &PlanLeg| PayloadLeg {
+    let payload = |leg: &PlanLeg| PayloadLeg {
         purpose: leg.purpose,
         from: signer,
         to: leg.to,
@@ -65,7 +65,7 @@ pub(super) fn frame(proposal: Proposal) -> PayloadParts {
             .map(|slot| PayloadSlot { offset: slot.offset, message: slot.message.clone(), signer })
             .collect(),
     };
-    let legs = proposal.legs.iter().map(framed).collect();
+    let legs = proposal.legs.iter().map(payload).collect();
     let fees = FeeBound { max_fee_per_gas: 10_000_000_000, max_priority_fee_per_gas: 1_000_000_000 };
     PayloadParts { proposal, kind: AccountKind::LocalKey, signer, payer: signer, legs, order: None, fees }
 }

@@ -9,7 +9,7 @@
 //! | `declared` | faults that show without a simulation |
 //! | `figures` | amounts in faults, for display |
 //! | `order` | faults of an order, and its worst settlement |
-//! | `told` | simulation results for display and the audit log |
+//! | `balance_changes` | simulation results for display and the audit log |
 //!
 //! An account that a signature exposes (account, signer, payer) must not lose, gain, allow or set anything that the
 //! proposal does not declare.
@@ -67,7 +67,7 @@ pub struct SimulatedEffects {
     pub reduce_only: bool,
     /// True if the action only revokes, cancels or refunds: by its intent and calldata ([`super::revocation`]), and the
     /// simulation shows nothing else.
-    pub takes_back: bool,
+    pub only_revokes: bool,
     /// Balance changes of the account, without gas.
     pub moves: Vec<TokenMove>,
     /// Other addresses that own more of something afterwards.
@@ -168,15 +168,15 @@ impl DeclarationFault {
 /// [`ForkError`] if the simulation cannot be run; then nothing is known of the action's effects.
 pub async fn run(
     fork: &Fork,
-    framed: &SigningPayload,
+    payload: &SigningPayload,
     from: usize,
     nonce: u64,
     around: &JudgeContext,
 ) -> Result<Simulation, ForkError> {
-    let bound = framed.fees();
+    let bound = payload.fees();
     let fees = CallFees::Dynamic { max_fee: bound.max_fee_per_gas, max_priority_fee: bound.max_priority_fee_per_gas };
     let calls: Vec<ForkCall> = (nonce..)
-        .zip(framed.legs().iter().skip(from))
+        .zip(payload.legs().iter().skip(from))
         .map(|(nonce, leg)| {
             ForkCall::new(leg.from, leg.to, leg.data.clone())
                 .with_value(leg.value)
@@ -185,23 +185,23 @@ pub async fn run(
         })
         .collect();
     let mut calls = calls;
-    let slots = framed.legs().iter().flat_map(|leg| &leg.slots);
-    let chain_id = framed.proposal().chain_id;
+    let slots = payload.legs().iter().flat_map(|leg| &leg.slots);
+    let chain_id = payload.proposal().chain_id;
     let mut signatures: Vec<SignaturePlaceholder> =
         slots.map(|slot| SignaturePlaceholder { digest: slot.message.digest(chain_id), signer: slot.signer }).collect();
     let unlikely = |error: order::SettlementError| ForkError::Machine(SafeText::clean(&error.to_string(), MAX_FAULT));
-    if let Some(settlement) = order::worst(framed, &fork.next_block(), around).map_err(unlikely)? {
+    if let Some(settlement) = order::worst(payload, &fork.next_block(), around).map_err(unlikely)? {
         calls.extend(settlement.calls);
         signatures.extend(settlement.signatures);
     }
     let shifts = around.shifts.clone();
-    let options = SimulationOptions { watch: watch(framed), signatures, shifts, ..SimulationOptions::default() };
+    let options = SimulationOptions { watch: watch(payload), signatures, shifts, ..SimulationOptions::default() };
     fork.simulate_with(&calls, &options).await
 }
 
 /// Watches every declared token and spender, and every exposed or receiving address.
-fn watch(framed: &SigningPayload) -> WatchList {
-    let proposal = framed.proposal();
+fn watch(payload: &SigningPayload) -> WatchList {
+    let proposal = payload.proposal();
     let flows = proposal.outflows.iter().map(|flow| flow.token.id);
     let inflows = proposal.inflows.iter().map(|inflow| inflow.token.id);
     let allowances = proposal.allowances.iter().map(|bound| bound.token.id);
@@ -214,7 +214,7 @@ fn watch(framed: &SigningPayload) -> WatchList {
         })
         .collect();
     let receivers = proposal.inflows.iter().map(|inflow| inflow.recipient).chain(proposal.recipients.iter().copied());
-    let owners: BTreeSet<Address> = framed.exposed().into_iter().chain(receivers).collect();
+    let owners: BTreeSet<Address> = payload.exposed().into_iter().chain(receivers).collect();
     let spenders: BTreeSet<Address> = proposal.allowances.iter().map(|bound| bound.spender).collect();
     WatchList {
         tokens: tokens.into_iter().collect(),

@@ -249,7 +249,7 @@ impl StopFile {
 
     /// Reads the stop in force from disk. Nothing is cached between two reads.
     pub fn read(&self) -> ActiveStop {
-        let own = self.standing().in_force().clone();
+        let own = self.stops_on_disk().in_force().clone();
         match self.read_outer() {
             Some(outer) if outer.level() > own.level() => outer,
             Some(_) | None => own,
@@ -262,7 +262,7 @@ impl StopFile {
         Some(Self { path, outer: None }.read())
     }
 
-    fn standing(&self) -> StopsOnDisk {
+    fn stops_on_disk(&self) -> StopsOnDisk {
         // The folder is read first: a writer updates the stop file before it removes anything from the folder.
         let beside = match fs::read_dir(self.beside()) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
@@ -386,8 +386,8 @@ impl StopFile {
 
     /// Returns the flatten that remains once every hold is released; `None` if another level or none remains.
     fn lasting_flatten(&self) -> Option<Stop> {
-        let own = self.standing();
-        let outer = self.outer.clone().map(|path| Self { path, outer: None }.standing());
+        let own = self.stops_on_disk();
+        let outer = self.outer.clone().map(|path| Self { path, outer: None }.stops_on_disk());
         let highest = own.lasts().max(outer.as_ref().and_then(StopsOnDisk::lasts));
         let mut both = [Some(&own), outer.as_ref()].into_iter().flatten();
         let flatten = both.find_map(|standing| standing.lasting(StopLevel::Flatten)).cloned();
@@ -408,7 +408,7 @@ impl StopFile {
     fn set(&self, stop: Stop) -> Result<(ActiveStop, Option<Stop>), StopError> {
         let mut tries = TRIES;
         loop {
-            let standing = self.standing();
+            let standing = self.stops_on_disk();
             let before = standing.in_force();
             let beneath = standing.would_hide(&stop);
             let over = match stop_below(before, &stop) {
@@ -425,7 +425,7 @@ impl StopFile {
                 // The stop is already on disk, so nothing under the lock takes long. A lock that cannot be opened, such
                 // as a pipe in its place, must not delay a stop either.
                 let alone = self.alone(URGENT).ok().flatten();
-                let now = self.standing();
+                let now = self.stops_on_disk();
                 match alone {
                     Some(_alone) if now.in_force() == before && now.may_be_written_over() => {
                         fs::rename(&aside.0, &self.path).map(|()| true)
@@ -481,7 +481,7 @@ impl StopFile {
         let stop = kept.or_else(|| level.map(|level| Stop::new(level, reason, by, now)));
         let lower = stop.as_ref().map(|stop| self.aside(stop)).transpose().map_err(|error| self.failed(error))?;
         let alone = self.lock_to_lower()?;
-        let standing = self.standing();
+        let standing = self.stops_on_disk();
         let before = standing.in_force();
         if before != shown {
             let above = self.read_outer().filter(|outer| outer == shown).and_then(|outer| outer.level());
@@ -503,7 +503,7 @@ impl StopFile {
         };
         // Only stops from the read above are removed: the operator did not decide about later ones.
         let mut seen = standing.beside.iter().filter(|(_, found)| !unseen(found));
-        let loosened = placed.and_then(|()| seen.try_for_each(|(path, _)| gone(path)));
+        let loosened = placed.and_then(|()| seen.try_for_each(|(path, _)| remove_if_present(path)));
         drop(alone);
         loosened.and_then(|()| self.on_disk()).map_err(|error| self.failed(error))?;
         Ok(self.read())
@@ -536,7 +536,7 @@ impl StopFile {
         let over = own.over.as_deref().map(|over| self.aside(over)).transpose();
         let over = over.map_err(|error| self.failed(error))?;
         let alone = self.lock_to_lower()?;
-        let standing = self.standing();
+        let standing = self.stops_on_disk();
         match standing.in_force() {
             ActiveStop::None => return Ok(ActiveStop::None),
             ActiveStop::Stop(found) if found == own => {}
@@ -552,7 +552,7 @@ impl StopFile {
         self.mark_lower(stays).map_err(|error| self.failed(error))?;
         let mut released = if is_own(&standing.file) { self.put(over.as_ref()) } else { Ok(()) };
         for (path, _) in standing.beside.iter().filter(|(_, found)| is_own(found)) {
-            released = released.and_then(|()| gone(path));
+            released = released.and_then(|()| remove_if_present(path));
         }
         drop(alone);
         released.and_then(|()| self.on_disk()).map_err(|error| self.failed(error))?;
@@ -624,14 +624,14 @@ impl StopFile {
     fn put(&self, stop: Option<&PreparedStop>) -> std::io::Result<()> {
         match stop {
             Some(aside) => fs::rename(&aside.0, &self.path),
-            None => gone(&self.path),
+            None => remove_if_present(&self.path),
         }
     }
 
     /// Records the id of a new stop, and syncs the folder's entries to disk before anything relies on them.
     fn note(&self, stop: &Stop) -> std::io::Result<()> {
         // The stop is in force even if this record fails.
-        let level = self.standing().in_force().level().max(Some(stop.level));
+        let level = self.stops_on_disk().in_force().level().max(Some(stop.level));
         let _noted = self.write_note(stop.id.as_str(), level);
         self.on_disk()
     }
@@ -702,7 +702,7 @@ fn read_file(path: &Path) -> ActiveStop {
 }
 
 /// Removes a file that may already be gone.
-fn gone(path: &Path) -> std::io::Result<()> {
+fn remove_if_present(path: &Path) -> std::io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -274,20 +274,20 @@ pub enum UnpricedRule {
     Nothing,
 }
 
-/// Returns the dollar values of `framed`. Token descriptions come from `tokens`, not from the proposal. `held` has the
+/// Returns the dollar values of `payload`. Token descriptions come from `tokens`, not from the proposal. `held` has the
 /// account's balances, for unlimited allowances; `around` has the amounts that signed orders may take.
 ///
 /// # Errors
 /// [`UnknownValue`] with every figure that is not known.
 pub fn values(
-    framed: &SigningPayload,
+    payload: &SigningPayload,
     tokens: &BTreeMap<TokenId, TokenInfo>,
     spreads: &PriceSpreads,
     held: &BTreeMap<TokenId, U256>,
     around: &JudgeContext,
     incoming: UnpricedRule,
 ) -> Result<ActionValues, UnknownValue> {
-    let proposal = framed.proposal();
+    let proposal = payload.proposal();
     let pricing = Pricing { tokens, spreads, trade: proposal.trade.as_ref(), witnesses: ExchangePrices::All };
     let mut doubts: Vec<SafeText> = Vec::new();
     let mut keep = |result: Result<ValuedAmount, UnknownValue>| match result {
@@ -322,7 +322,7 @@ pub fn values(
             Err(doubt) => keep(Err(doubt)),
         })
         .collect();
-    let gas = match (pricing.outgoing(TokenId::Native, framed.worst_gas()), incoming) {
+    let gas = match (pricing.outgoing(TokenId::Native, payload.worst_gas()), incoming) {
         (Err(_), UnpricedRule::Nothing) => Some(Usd::ZERO),
         (valued, UnpricedRule::Doubt | UnpricedRule::Nothing) => keep(valued).map(|valued| valued.usd),
     };
@@ -338,10 +338,10 @@ pub fn values(
     }
     let spent = out.checked_add(left).and_then(|spent| spent.checked_add(gas)).map_err(UnknownValue::because)?;
     // These are optional: nothing depends on them if a source has no price.
-    let present = exchanged(framed, &Pricing { witnesses: ExchangePrices::Present, ..pricing }).ok();
-    let by_feed = exchanged(framed, &Pricing { witnesses: ExchangePrices::Feed, ..pricing }).ok();
-    let unquoted = exchanged(framed, &Pricing { trade: None, ..pricing }).ok();
-    let (concerns, several_pools) = concerns(framed, spreads);
+    let present = exchanged(payload, &Pricing { witnesses: ExchangePrices::Present, ..pricing }).ok();
+    let by_feed = exchanged(payload, &Pricing { witnesses: ExchangePrices::Feed, ..pricing }).ok();
+    let unquoted = exchanged(payload, &Pricing { trade: None, ..pricing }).ok();
+    let (concerns, several_pools) = concerns(payload, spreads);
     let promised = |bound: &AllowanceBound| match bound.kind {
         AllowanceKind::Erc20 => (bound.token.id, around.promised_to(bound.token.id, bound.spender)),
         AllowanceKind::Permit2 { .. } => (bound.token.id, U256::ZERO),
@@ -364,8 +364,8 @@ pub fn values(
 }
 
 /// Returns price problems of the exchanged tokens, and whether several pools price one of them.
-fn concerns(framed: &SigningPayload, spreads: &PriceSpreads) -> (Vec<PriceConcern>, bool) {
-    let proposal = framed.proposal();
+fn concerns(payload: &SigningPayload, spreads: &PriceSpreads) -> (Vec<PriceConcern>, bool) {
+    let proposal = payload.proposal();
     let own = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account);
     let given = proposal.outflows.iter().map(|flow| flow.token.id);
     let (mut concerns, mut several_pools) = (Vec::new(), false);
@@ -388,8 +388,8 @@ fn concerns(framed: &SigningPayload, spreads: &PriceSpreads) -> (Vec<PriceConcer
 }
 
 /// Returns the dollars that the account gives and receives, by these price sources.
-fn exchanged(framed: &SigningPayload, pricing: &Pricing<'_>) -> Result<ExchangeValue, UnknownValue> {
-    let proposal = framed.proposal();
+fn exchanged(payload: &SigningPayload, pricing: &Pricing<'_>) -> Result<ExchangeValue, UnknownValue> {
+    let proposal = payload.proposal();
     let given = proposal.outflows.iter().map(|flow| pricing.outgoing(flow.token.id, flow.amount));
     let own = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account);
     let received = own.map(|inflow| pricing.incoming(inflow.token.id, inflow.at_least));

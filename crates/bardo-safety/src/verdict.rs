@@ -1,5 +1,4 @@
-//! Result of a check. A check is a pure function of the signing payload and of facts: `pub fn check(framed: &Framed,
-//! facts: &Facts) -> Verdict`.
+//! Result of a check. A check is a pure function of the signing payload and its [`CheckInputs`](crate::check_inputs::CheckInputs).
 
 use std::fmt;
 

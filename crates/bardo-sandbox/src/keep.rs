@@ -23,7 +23,7 @@ use super::snapshot::BookFile;
 use bardo_base::id::InstanceId;
 use bardo_base::{private, regular_file};
 use golem_chain::devnet::Chain;
-use golem_chain::devnet::keep::{self, KeepError, KeptChain};
+use golem_chain::devnet::keep::{KeepError, KeptChain};
 use golem_chain::fork::origin::Origin;
 use golem_chain::network::LiveBlock;
 
@@ -221,7 +221,7 @@ pub fn read_record(folder: &Path) -> Result<Option<KeptRecord>, KeptError> {
 fn write_record(path: &Path, record: &KeptRecord) -> Result<(), KeptError> {
     let text = serde_json::to_vec_pretty(record)
         .map_err(|error| KeptError::Record { path: path.to_owned(), reason: error.to_string() })?;
-    keep::replace(path, &text).map_err(failed(path))
+    private::replace(path, &text).map_err(failed(path))
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> KeptError + use<> {

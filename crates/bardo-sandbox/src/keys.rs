@@ -91,7 +91,7 @@ impl DevnetAccount {
 
 impl std::fmt::Debug for DevnetAccount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Party({})", self.address())
+        write!(f, "DevnetAccount({})", self.address())
     }
 }
 
@@ -139,6 +139,6 @@ mod tests {
     #[test]
     fn debug_shows_an_address_and_no_secret() {
         let party = DevnetAccount::inhabitant("test").unwrap();
-        assert_eq!(format!("{party:?}"), format!("Party({})", party.address()));
+        assert_eq!(format!("{party:?}"), format!("DevnetAccount({})", party.address()));
     }
 }

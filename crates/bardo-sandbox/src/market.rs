@@ -176,8 +176,8 @@ fn trades(
         let most = largest.min(pool.dollars / SMALLEST_POOL_IN_TRADES).max(least);
         let ceiling = random.random_range(least..=most);
         let dollars = random.random_range(least..=ceiling);
-        let wish = TraderSwap { role, pool, give, take, dollars };
-        orders.push(trade(deployment, actors, moment, &wish, quoted));
+        let swap = TraderSwap { role, pool, give, take, dollars };
+        orders.push(trade(deployment, actors, moment, &swap, quoted));
     }
     orders
 }
@@ -195,10 +195,10 @@ fn trade(
     deployment: &Deployment,
     actors: &Actors,
     moment: &MarketBlock,
-    wish: &TraderSwap<'_>,
+    swap: &TraderSwap<'_>,
     quoted: &impl Fn(SandboxToken) -> PricedToken,
 ) -> ActorTransaction {
-    let TraderSwap { role, pool, give, take, dollars } = *wish;
+    let TraderSwap { role, pool, give, take, dollars } = *swap;
     let amount = amount_for(dollars, quoted(give.token));
     let least = amount_for(dollars, quoted(take.token)) * U256::from(100 - TRADER_SLIPPAGE_PERCENT) / U256::from(100);
     match pool.venue {

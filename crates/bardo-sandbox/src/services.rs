@@ -395,14 +395,14 @@ fn relayed(error: ServiceError) -> HttpAnswer {
 async fn quote_intent(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, HttpAnswer> {
     let origin = number(body, &["originChainId"])?;
     let amount = U256::from_str(text(body, &["amountIn"])?).map_err(|_| invalid("\"amountIn\" is not a number"))?;
-    let wish = BidRequest {
+    let request = BidRequest {
         origin_chain_id: origin,
         destination_chain_id: number(body, &["destinationChainId"])?,
         token_in: address(body, "tokenIn")?,
         amount_in: amount,
         token_out: address(body, "tokenOut")?,
     };
-    let bids = relayers_of(sandbox, origin)?.quote(&wish).await.map_err(relayed)?;
+    let bids = relayers_of(sandbox, origin)?.quote(&request).await.map_err(relayed)?;
     Ok((200, json!({ "requestId": request_id(), "bids": bids.iter().map(bid_json).collect::<Vec<_>>() })))
 }
 

@@ -155,6 +155,30 @@ pub enum SessionCommand {
 }
 
 impl SessionCommand {
+    /// Returns true for a command about stops that needs no approval: it is executed on arrival, before all others.
+    pub fn is_stop(&self) -> bool {
+        match self {
+            Self::Hold | Self::ReleaseHold | Self::Raise { .. } => true,
+            Self::Call { .. }
+            | Self::Offer { .. }
+            | Self::Commit { .. }
+            | Self::Cancel { .. }
+            | Self::Answer { .. }
+            | Self::AskToLower { .. }
+            | Self::AskToLeavePaper
+            | Self::EnterPaper
+            | Self::AskToResetBreaker
+            | Self::Say { .. }
+            | Self::RevokeGrant { .. }
+            | Self::Look { .. }
+            | Self::Devnet(_)
+            | Self::Replay(_)
+            | Self::Scenario { .. }
+            | Self::Step
+            | Self::Leave(_) => false,
+        }
+    }
+
     /// Number that identifies the command's reply; `None` for a command without one.
     pub fn ticket_mut(&mut self) -> Option<&mut u64> {
         match self {

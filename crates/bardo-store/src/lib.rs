@@ -176,8 +176,8 @@ impl Store {
 
     /// Returns true if the store of that name is still open, in this or another process. If that is unknown, it counts
     /// as open.
-    pub fn session_lives(&self, session: &str) -> bool {
-        self.inner.session.lives(session)
+    pub fn is_session_alive(&self, session: &str) -> bool {
+        self.inner.session.is_alive(session)
     }
 
     /// Waits for the lock `name`, which excludes all other users of this file, in this and other processes. It is held
@@ -193,7 +193,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`] if the lock file cannot be read.
-    pub fn held_before(&self, name: &str) -> Result<Option<u64>, StoreError> {
+    pub fn times_locked(&self, name: &str) -> Result<Option<u64>, StoreError> {
         self.inner.locks.count(name)
     }
 

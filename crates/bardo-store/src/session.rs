@@ -28,7 +28,7 @@ impl StoreSession {
         folder.push("-sessions");
         let folder = PathBuf::from(folder);
         let id = format!("{:032x}", rand::random::<u128>());
-        match Self::hold(&folder, &id) {
+        match Self::create_locked(&folder, &id) {
             Ok(held) => {
                 let session = Self { folder, id, _held: held };
                 session.remove_leftovers();
@@ -39,7 +39,7 @@ impl StoreSession {
     }
 
     /// Creates the file under a temporary name and locks it first, so that the final name never appears unlocked.
-    fn hold(folder: &Path, id: &str) -> std::io::Result<File> {
+    fn create_locked(folder: &Path, id: &str) -> std::io::Result<File> {
         private::folder(folder)?;
         let begun = folder.join(format!(".{id}"));
         let file = private::file().read(true).write(true).create_new(true).open(&begun)?;
@@ -61,7 +61,7 @@ impl StoreSession {
     }
 
     /// Returns true if the store of that name is still open. If that is unknown, it counts as open.
-    pub(super) fn lives(&self, id: &str) -> bool {
+    pub(super) fn is_alive(&self, id: &str) -> bool {
         // An invalid name belongs to no session, and must not lead out of the folder.
         let named = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !named {
@@ -89,7 +89,7 @@ impl StoreSession {
         for entry in entries.flatten() {
             if let Some(id) = entry.file_name().to_str() {
                 // The check removes files that no process holds.
-                let _lives = self.lives(id);
+                let _lives = self.is_alive(id);
             }
         }
     }

@@ -194,8 +194,8 @@ async fn a_stores_name_lives_exactly_as_long_as_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (open(&folder, &[COUNTER]).unwrap(), open(&folder, &[COUNTER]).unwrap());
     assert_ne!(first.session(), second.session());
-    assert!(first.session_lives(second.session()) && second.session_lives(first.session()));
-    assert!(first.session_lives(first.session()));
+    assert!(first.is_session_alive(second.session()) && second.is_session_alive(first.session()));
+    assert!(first.is_session_alive(first.session()));
     let written: String = second
         .write(|tx| Ok::<_, StoreError>(tx.query_row("SELECT id FROM temp.store_session", [], |row| row.get(0))?))
         .await
@@ -204,11 +204,11 @@ async fn a_stores_name_lives_exactly_as_long_as_the_store() {
     let name = second.session().to_owned();
     let handle = second.clone();
     drop(second);
-    assert!(first.session_lives(&name), "a clone is the same store");
+    assert!(first.is_session_alive(&name), "a clone is the same store");
     drop(handle);
-    assert!(!first.session_lives(&name));
+    assert!(!first.is_session_alive(&name));
     for none in ["", ".", "../bardo.db", &"0".repeat(32)] {
-        assert!(!first.session_lives(none), "{none}");
+        assert!(!first.is_session_alive(none), "{none}");
     }
     // A closed store leaves no file behind.
     let left = std::fs::read_dir(folder.path().join("bardo.db-sessions")).unwrap().count();
@@ -234,7 +234,7 @@ fn no_pipe_beside_the_database_is_waited_for() {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let held =
                 store.as_ref().ok().map(|store| runtime.block_on(store.acquire_lock("one", Duration::from_secs(30))));
-            let lives = store.as_ref().ok().map(|store| store.session_lives("0123456789abcdef0123456789abcdef"));
+            let lives = store.as_ref().ok().map(|store| store.is_session_alive("0123456789abcdef0123456789abcdef"));
             tell.send((store.err(), held.is_some_and(|held| held.is_ok()), lives)).unwrap();
         });
         let (refused, held, lives) = told.recv_timeout(Duration::from_secs(60)).expect(place);
@@ -273,8 +273,8 @@ async fn a_name_has_one_holder_at_a_time() {
     let (most, counts) = most.lock().clone();
     assert_eq!(most, 1, "never two at once");
     assert_eq!(counts, (0..60).collect::<Vec<u64>>(), "each was told how many came before");
-    assert_eq!(stores[0].held_before("one"), Ok(Some(60)));
-    assert_eq!(stores[0].held_before("another"), Ok(Some(0)));
+    assert_eq!(stores[0].times_locked("one"), Ok(Some(60)));
+    assert_eq!(stores[0].times_locked("another"), Ok(Some(0)));
 }
 
 #[tokio::test]
@@ -288,12 +288,12 @@ async fn a_name_that_is_held_is_waited_for_and_no_longer_than_was_said() {
         // A lock of another name is independent.
         drop(store.acquire_lock("two", short).await.unwrap());
         assert_eq!(
-            (store.held_before("one"), store.held_before("two").map(|count| count > Some(0))),
+            (store.times_locked("one"), store.times_locked("two").map(|count| count > Some(0))),
             (Ok(None), Ok(true))
         );
     }
     drop(held);
-    assert_eq!(stores[1].held_before("one"), Ok(Some(1)));
+    assert_eq!(stores[1].times_locked("one"), Ok(Some(1)));
     drop(stores[1].acquire_lock("one", short).await.unwrap());
     // A name must not lead out of the folder.
     for bad in ["", "..", "a/b", "a.b"] {

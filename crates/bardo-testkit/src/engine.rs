@@ -41,9 +41,9 @@ impl Engine {
         let rules = bardo_runtime::rules(&config, &opened, &ledger).await.unwrap();
         opened.world = opened.world.under(rules.clone());
         let picked = bardo_runtime::account::pick(&config, &opened.world).unwrap().unwrap();
-        let hands = SigningContext::of(bardo_runtime::account::locked(&picked, &opened, &ledger).unwrap());
+        let signing = SigningContext::of(bardo_runtime::account::locked(&picked, &opened, &ledger).unwrap());
         let acting =
-            bardo_runtime::acting(&config, &opened, &ledger, rules.clone(), &fabric, clock, hands).await.unwrap();
+            bardo_runtime::acting(&config, &opened, &ledger, rules.clone(), &fabric, clock, signing).await.unwrap();
         let orders = acting.pipeline.orders().cloned();
         let world = Arc::new(opened.world.with_orders(orders.clone()));
         let executor = Executor::new(ExecutorConfig {

@@ -106,7 +106,6 @@ impl GolemHarness {
     }
 
     /// Counts calls under the operator's rules.
-    #[allow(dead_code)] // The attacks count them; the Golem's own tests make more calls than any policy permits.
     pub fn counting_calls(mut self) -> Self {
         let world = Arc::into_inner(self.world).expect("nobody has it yet");
         self.world = Arc::new(world.under(Arc::clone(&self.rules)));
@@ -114,7 +113,6 @@ impl GolemHarness {
     }
 
     /// Uses this quote source.
-    #[allow(dead_code)] // Not every test program uses it.
     pub fn quoting_from(mut self, quotes: Arc<dyn QuoteSource>) -> Self {
         let world = Arc::into_inner(self.world).expect("nobody has it yet");
         self.world = Arc::new(world.quoting_from(quotes));
@@ -145,7 +143,6 @@ impl GolemHarness {
     }
 
     /// Harness with these lines of policy over the demo preset, and of configuration.
-    #[allow(dead_code)] // Not every test program uses it.
     pub async fn configured(policy: &str, config: &str) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         Self::built(Self::still(&clock), (policy, config), ApprovalMode::Never, clock, None).await
@@ -187,12 +184,13 @@ impl GolemHarness {
         let (phase, own) = watch::channel(Phase::Thriving);
         let rules = bardo_runtime::rules(&config, &opened, &ledger).await.unwrap();
         let picked = bardo_runtime::account::pick(&config, &opened.world).unwrap().unwrap();
-        let hands = SigningContext {
+        let signing = SigningContext {
             phase: own,
             approve,
             ..SigningContext::of(bardo_runtime::account::locked(&picked, &opened, &ledger).unwrap())
         };
-        let made = bardo_runtime::acting(&config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
+        let made =
+            bardo_runtime::acting(&config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), signing);
         let acting = made.await.unwrap();
         Self {
             stop: StopFile::in_folder(data.root()),

@@ -305,14 +305,14 @@ impl PolicyEngine for Book {
         *self.limits.lock().unwrap()
     }
 
-    fn check(&self, _: &SigningPayload, facts: &CheckInputs) -> Vec<Verdict> {
-        let halt = match facts.stop {
-            Some(level) if !facts.takes_back() => {
+    fn check(&self, _: &SigningPayload, inputs: &CheckInputs) -> Vec<Verdict> {
+        let halt = match inputs.stop {
+            Some(level) if !inputs.only_revokes() => {
                 Verdict::because(Check::Halt, ErrorCode::Halted, format_args!("{level} is in force"), vec![])
             }
             _ => Verdict::passed(Check::Halt, Finding::said("no stop")),
         };
-        let spending = match &facts.values {
+        let spending = match &inputs.values {
             Ok(values) => self.spending(values.spent, 0),
             Err(doubt) => Verdict::because(Check::SpendingLimit, ErrorCode::SafetyPriceUnknown, doubt, vec![]),
         };
@@ -323,8 +323,8 @@ impl PolicyEngine for Book {
         self.need.lock().unwrap().clone()
     }
 
-    fn above_hot_lane(&self, _: &SigningPayload, facts: &CheckInputs) -> bool {
-        facts.values.as_ref().is_ok_and(|values| values.spent > *self.hot_lane.lock().unwrap())
+    fn above_hot_lane(&self, _: &SigningPayload, inputs: &CheckInputs) -> bool {
+        inputs.values.as_ref().is_ok_and(|values| values.spent > *self.hot_lane.lock().unwrap())
     }
 
     fn always_covers(&self, _: &SigningPayload, _: &CheckInputs) -> bool {
@@ -340,10 +340,10 @@ impl PolicyEngine for Book {
         transaction: &Transaction<'_>,
         _: u64,
         _: &SigningPayload,
-        facts: &CheckInputs,
+        inputs: &CheckInputs,
     ) -> Result<Reservation, ReserveError> {
         Hook::run(&self.on_reserve);
-        let spent = facts.values.as_ref().map_err(|doubt| ReserveError::Ledger(doubt.to_string()))?.spent;
+        let spent = inputs.values.as_ref().map_err(|doubt| ReserveError::Ledger(doubt.to_string()))?.spent;
         let held: i64 = transaction.query_row("SELECT coalesce(sum(cents), 0) FROM book_held", [], |row| row.get(0))?;
         let verdict = self.spending(spent, held);
         if verdict.blocks() {
@@ -415,7 +415,7 @@ pub struct TestHarness {
     pub book: Arc<Book>,
     pub wallet: Arc<Wallet>,
     pub store: Store,
-    pub desk: ApprovalQueue,
+    pub queue: ApprovalQueue,
     pub client: ChainClient,
     pub usdc: TokenInfo,
     pub weth: TokenInfo,
@@ -486,15 +486,15 @@ impl TestHarness {
         let store = open(&folder);
         let shifted = Arc::<Shifted>::default();
         let events = Mutex::new(fabric.subscribe(10_000));
-        let trail = AuditLog::new(store.clone(), clock.clone());
-        let desk = ApprovalQueue::recording(clock.clone(), fabric.clone(), Duration::from_secs(300), trail);
+        let log = AuditLog::new(store.clone(), clock.clone());
+        let queue = ApprovalQueue::recording(clock.clone(), fabric.clone(), Duration::from_secs(300), log);
         let world = Self {
             pipeline: Pipeline::new(config(
                 &client,
                 &store,
                 book.clone(),
                 &fabric,
-                &desk,
+                &queue,
                 (sending, wallet.address()),
                 shifted.clone(),
             )),
@@ -502,7 +502,7 @@ impl TestHarness {
             book,
             wallet,
             store,
-            desk,
+            queue,
             client,
             usdc,
             weth,
@@ -546,8 +546,8 @@ impl TestHarness {
 
     /// Another process on the same ledger.
     pub fn program(&self, client: &ChainClient) -> Pipeline {
-        let (fabric, desk, clock) = (&self.fabric, &self.desk, self.clock.clone());
-        Pipeline::new(config(client, &open(&self.folder), self.book.clone(), fabric, desk, self.signing(), clock))
+        let (fabric, queue, clock) = (&self.fabric, &self.queue, self.clock.clone());
+        Pipeline::new(config(client, &open(&self.folder), self.book.clone(), fabric, queue, self.signing(), clock))
     }
 
     fn signing(&self) -> (SenderRules, Address) {
@@ -556,7 +556,7 @@ impl TestHarness {
 
     fn config(&self, client: &ChainClient) -> PipelineConfig {
         let rules = self.book.clone();
-        config(client, &self.store, rules, &self.fabric, &self.desk, self.signing(), self.clock.clone())
+        config(client, &self.store, rules, &self.fabric, &self.queue, self.signing(), self.clock.clone())
     }
 
     /// The same chain and account under other rules, with another database.
@@ -566,14 +566,14 @@ impl TestHarness {
 
     /// The same with this lifetime of permits.
     pub fn pipeline_with(&self, rules: Arc<dyn PolicyEngine>, store: &Store, permits: Duration) -> Pipeline {
-        let (fabric, desk, clock) = (&self.fabric, &self.desk, self.clock.clone());
-        let config = config(&self.client, store, rules, fabric, desk, self.signing(), clock);
+        let (fabric, queue, clock) = (&self.fabric, &self.queue, self.clock.clone());
+        let config = config(&self.client, store, rules, fabric, queue, self.signing(), clock);
         Pipeline::new(PipelineConfig { permit_ttl: permits, ..config })
     }
 
     /// The same account over another client of the chain, under other rules on another database.
     pub fn pipeline_of(&self, client: &ChainClient, rules: Arc<dyn PolicyEngine>, store: &Store) -> Pipeline {
-        Pipeline::new(config(client, store, rules, &self.fabric, &self.desk, self.signing(), self.clock.clone()))
+        Pipeline::new(config(client, store, rules, &self.fabric, &self.queue, self.signing(), self.clock.clone()))
     }
 
     /// The same chain as one of this kind.
@@ -629,9 +629,9 @@ impl TestHarness {
     /// Restarts the program: nothing in memory remains.
     pub fn restart(&mut self) {
         self.store = open(&self.folder);
-        let trail = AuditLog::new(self.store.clone(), Arc::new(SystemClock));
-        self.desk =
-            ApprovalQueue::recording(Arc::new(SystemClock), self.fabric.clone(), Duration::from_secs(300), trail);
+        let log = AuditLog::new(self.store.clone(), Arc::new(SystemClock));
+        self.queue =
+            ApprovalQueue::recording(Arc::new(SystemClock), self.fabric.clone(), Duration::from_secs(300), log);
         self.pipeline = Pipeline::new(self.config(&self.client));
     }
 
@@ -909,7 +909,7 @@ fn config(
     store: &Store,
     rules: Arc<dyn PolicyEngine>,
     fabric: &Fabric,
-    desk: &ApprovalQueue,
+    queue: &ApprovalQueue,
     (sending, account): (SenderRules, Address),
     clock: Arc<dyn Clock>,
 ) -> PipelineConfig {
@@ -922,7 +922,7 @@ fn config(
         rules,
         clock,
         fabric: fabric.clone(),
-        desk: desk.clone(),
+        queue: queue.clone(),
         key: Some(party_key(account)),
         guardian: None,
         permit_ttl: TTL,

@@ -12,10 +12,8 @@ pub enum Lie {
     /// Return these bytes and close the connection.
     Raw(Vec<u8>),
     /// Return the real answer, modified.
-    #[allow(dead_code)]
     Changed(Box<dyn Fn(&mut Value) + Send + Sync>),
     /// Stay silent for this time.
-    #[allow(dead_code)]
     Silence(Duration),
 }
 
@@ -47,7 +45,6 @@ impl Liar {
     }
 
     /// Received requests, each as its head and body.
-    #[allow(dead_code)]
     pub fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
     }

@@ -62,7 +62,6 @@ impl Drop for Running {
 }
 
 /// anvil with the contracts, and the sidecar over it.
-#[allow(dead_code)] // Not every user of this file uses all of it.
 pub struct Mainnet {
     pub url: String,
     pub provider: DynProvider,
@@ -121,47 +120,49 @@ pub async fn start(anvil: &str, sidecar: &Path) -> Mainnet {
 
 async fn furnish(provider: &DynProvider, sidecar: &Path) {
     let me = provider.get_accounts().await.expect("accounts")[0];
-    let desk = Desk { provider, me };
-    desk.lay(V3_FACTORY, &BundledContract::UniswapV3Factory.code().expect("code")).await;
-    desk.lay(V2_FACTORY, &BundledContract::UniswapV2Factory.creation(&me.abi_encode()).expect("code")).await;
-    desk.lay(WETH, &BundledContract::Weth9.code().expect("code")).await;
+    let deployer = Deployer { provider, me };
+    deployer.deploy_at(V3_FACTORY, &BundledContract::UniswapV3Factory.code().expect("code")).await;
+    deployer.deploy_at(V2_FACTORY, &BundledContract::UniswapV2Factory.creation(&me.abi_encode()).expect("code")).await;
+    deployer.deploy_at(WETH, &BundledContract::Weth9.code().expect("code")).await;
     for (symbol, (token, decimals, _)) in ["USDC", "USDT", "DAI", "WBTC"].into_iter().zip(&TOKENS[1..]) {
         let arguments = (symbol.to_owned(), symbol.to_owned(), U256::from(*decimals)).abi_encode_params();
-        desk.lay(*token, &BundledContract::MockERC20.creation(&arguments).expect("code")).await;
+        deployer.deploy_at(*token, &BundledContract::MockERC20.creation(&arguments).expect("code")).await;
     }
     for quoter in [QUOTER, VIEW_QUOTER] {
         let creation = BundledContract::QuoterV2.creation(&(V3_FACTORY, WETH).abi_encode_params()).expect("code");
-        desk.lay(quoter, &creation).await;
+        deployer.deploy_at(quoter, &creation).await;
     }
     let arguments = (V3_FACTORY, WETH, me).abi_encode_params();
-    desk.lay(POSITIONS, &BundledContract::NonfungiblePositionManager.creation(&arguments).expect("code")).await;
-    desk.lay(INTERFACE_MULTICALL, &interface_multicall(sidecar)).await;
-    desk.code(MULTICALL3, &BundledContract::Multicall3.code().expect("code")).await;
+    deployer
+        .deploy_at(POSITIONS, &BundledContract::NonfungiblePositionManager.creation(&arguments).expect("code"))
+        .await;
+    deployer.deploy_at(INTERFACE_MULTICALL, &interface_multicall(sidecar)).await;
+    deployer.code(MULTICALL3, &BundledContract::Multicall3.code().expect("code")).await;
 
     let fee = UniswapV3Factory::enableFeeAmountCall { fee: U24::from(100), tickSpacing: I24::unchecked_from(1) };
-    desk.send(V3_FACTORY, U256::ZERO, fee.abi_encode()).await;
+    deployer.send(V3_FACTORY, U256::ZERO, fee.abi_encode()).await;
     let ether = U256::from(10).pow(U256::from(18));
-    desk.send(WETH, ether * U256::from(6_000), Weth9::depositCall {}.abi_encode()).await;
+    deployer.send(WETH, ether * U256::from(6_000), Weth9::depositCall {}.abi_encode()).await;
     for (token, decimals, _) in TOKENS {
         if token != WETH {
             let value = U256::from(100_000_000) * U256::from(10).pow(U256::from(decimals));
-            desk.send(token, U256::ZERO, OpenMint::mintCall { to: me, value }.abi_encode()).await;
+            deployer.send(token, U256::ZERO, OpenMint::mintCall { to: me, value }.abi_encode()).await;
         }
         let approve = Erc20::approveCall { spender: POSITIONS, value: U256::MAX };
-        desk.send(token, U256::ZERO, approve.abi_encode()).await;
+        deployer.send(token, U256::ZERO, approve.abi_encode()).await;
     }
     for (a, b, fee, dollars) in POOLS {
-        desk.pool(a, b, fee, dollars).await;
+        deployer.pool(a, b, fee, dollars).await;
     }
     // A V2 pair with a million dollars per side.
     let create = UniswapV2Factory::createPairCall { tokenA: WETH, tokenB: USDC };
-    desk.send(V2_FACTORY, U256::ZERO, create.abi_encode()).await;
+    deployer.send(V2_FACTORY, U256::ZERO, create.abi_encode()).await;
     let pair = address!("0xB4e16d0168e52d35CaCD2c6185b44281Ec28C9Dc");
     for token in [WETH, USDC] {
         let give = Erc20::transferCall { to: pair, value: raw(token, 1_000_000) };
-        desk.send(token, U256::ZERO, give.abi_encode()).await;
+        deployer.send(token, U256::ZERO, give.abi_encode()).await;
     }
-    desk.send(pair, U256::ZERO, UniswapV2Pair::mintCall { to: me }.abi_encode()).await;
+    deployer.send(pair, U256::ZERO, UniswapV2Pair::mintCall { to: me }.abi_encode()).await;
 }
 
 /// Raw units of a token worth this many dollars.
@@ -178,12 +179,12 @@ fn interface_multicall(sidecar: &Path) -> Bytes {
     hex::decode(artifact["bytecode"].as_str().expect("bytecode")).expect("hexadecimal").into()
 }
 
-struct Desk<'a> {
+struct Deployer<'a> {
     provider: &'a DynProvider,
     me: Address,
 }
 
-impl Desk<'_> {
+impl Deployer<'_> {
     async fn ask(&self, method: &'static str, params: Value) -> Value {
         self.provider.raw_request(method.into(), params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
     }
@@ -193,7 +194,7 @@ impl Desk<'_> {
     }
 
     /// Runs a constructor at a chosen address.
-    async fn lay(&self, at: Address, creation: &Bytes) {
+    async fn deploy_at(&self, at: Address, creation: &Bytes) {
         self.code(at, creation).await;
         let call = json!({"from": self.me, "to": at, "gas": "0x1c9c380"});
         let runtime: Bytes = serde_json::from_value(self.ask("eth_call", json!([call, "latest"])).await).expect("code");

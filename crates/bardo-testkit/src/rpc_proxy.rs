@@ -29,10 +29,8 @@ pub enum Fate {
     /// Forward after this delay, whether or not anyone still waits for the answer.
     Delay(Duration),
     /// Forward twice, like a gateway that retries by itself; return the second answer.
-    #[allow(dead_code)]
     Twice,
     /// Forward as a server that is this many blocks behind the latest.
-    #[allow(dead_code)]
     StaleHead(u64),
 }
 
@@ -69,7 +67,6 @@ impl Proxy {
     }
 
     /// Proxy that stores only the number of requests, so that it can run for hours.
-    #[allow(dead_code)] // For long-running tests.
     pub async fn forgetting(target: String, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> Self {
         Self::with(target, by_method(fate), false).await
     }

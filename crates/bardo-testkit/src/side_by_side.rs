@@ -81,7 +81,7 @@ pub fn table(rows: &[Row]) -> String {
             FixedAmount::In(_) => quoted.route.amount_out,
             FixedAmount::Out(_) => quoted.route.amount_in,
         };
-        let ahead = row.sidecar.told.as_ref().and_then(|told| told.ahead_bps).unwrap_or_default();
+        let ahead = row.sidecar.claim.as_ref().and_then(|claim| claim.ahead_bps).unwrap_or_default();
         text.push_str(&format!(
             "{:<22} {:>26} {:>26} {:>8} {:>9} {:>9} {:>9.1} {:>9.1}\n",
             row.name,

@@ -45,7 +45,7 @@ pub struct AuctionPlan {
     pub(super) start: TokenAmount,
     pub(super) end: TokenAmount,
     pub(super) symbol: SafeText,
-    pub(super) told: Vec<String>,
+    pub(super) notes: Vec<String>,
     /// Advice about the order size; `None` if none is needed or nothing could be measured.
     pub(super) size: Option<MevMeasure>,
 }
@@ -69,7 +69,7 @@ pub(super) struct AuctionOutputs {
     /// Minimum output at the end of the auction.
     pub(super) least_out: U256,
     /// Note for the caller about the quote source's order; `None` if the source returned none.
-    heard: Option<String>,
+    note: Option<String>,
 }
 
 /// Computes the auction terms for `ask` and its route. Both orders and quotes of orders use them.
@@ -105,50 +105,51 @@ pub(super) async fn terms(
         slippage: ask.slippage,
     };
     let name = world.quotes.name();
-    let said = world.quotes.order(&asked).await?;
+    let quoted = world.quotes.order(&asked).await?;
     // A priority order has no start output: it asks for the minimum, and fillers bid priority fees on top.
     let start_out = match kind {
         OrderKind::Priority => least_out,
-        OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => start_of(name, hoped, least_out, said)?,
+        OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => start_of(name, hoped, least_out, quoted)?,
     };
-    Ok(AuctionOutputs { start_out, least_out, heard: said.map(|said| heard(name, said, hoped)) })
+    Ok(AuctionOutputs { start_out, least_out, note: quoted.map(|quoted| source_note(name, quoted, hoped)) })
 }
 
 pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
     BasisPoints::new(bps).map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error))
 }
 
-/// Builds the order for `wish`, with the Permit2 approval that it needs.
+/// Builds the order for `request`, with the Permit2 approval that it needs.
 ///
 /// # Errors
 /// `VALIDATION_FAILED` for parameters that do not fit, `CHAIN_UNSUPPORTED` where this kind of order cannot be placed,
 /// and the errors of routing, quoting and reading allowances.
 pub(super) async fn order(
     context: &CallContext,
-    wish: &AuctionRequest<'_>,
+    request: &AuctionRequest<'_>,
 ) -> Result<(Proposal, AuctionPlan), ToolError> {
     let world = &context.world;
-    let chain = world.chain(wish.chain)?;
+    let chain = world.chain(request.chain)?;
     let account = world.account(None)?;
     let orders = world.orders()?;
     let kind = orders.chain(chain.network().chain_id)?.kind;
-    settable_start(kind, wish)?;
+    settable_start(kind, request)?;
     let unsupported = |what: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnsupported, what);
     let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not supported here")))?;
     let reactor = chain.contract(role)?;
     let cosigner = chain.contract(KnownContract::OrderCosigner)?;
     let permit2 = chain.contract(KnownContract::Permit2)?;
-    let ask =
-        SwapQuery::new(world, chain, [wish.token_in, wish.token_out], wish.amount, false).await?.within(wish.slippage);
+    let ask = SwapQuery::new(world, chain, [request.token_in, request.token_out], request.amount, false)
+        .await?
+        .within(request.slippage);
     let (token, wanted) = tokens(&ask)?;
     let quoted_at = world.clock.now_millis();
     let (route, snapshot, _) = ask.route(world).await?;
     let now = chain.moment(&*world.clock, snapshot.timestamp);
     let (terms, share) =
         futures::join!(terms(world, &ask, &route, kind, now), liquidity_share(chain, &route, &snapshot));
-    let AuctionOutputs { start_out, least_out: least, heard } = terms?;
-    let deadline = now.saturating_add(wish.ends_in);
-    let auction = decay(kind, wish, chain.network().block_millis, snapshot.block_number)?;
+    let AuctionOutputs { start_out, least_out: least, note } = terms?;
+    let deadline = now.saturating_add(request.ends_in);
+    let auction = decay(kind, request, chain.network().block_millis, snapshot.block_number)?;
     let draft = OrderDraft {
         reactor,
         swapper: account,
@@ -171,7 +172,7 @@ pub(super) async fn order(
         start: TokenAmount::new(start_out, ask.token_out.decimals)?,
         end: TokenAmount::new(least, ask.token_out.decimals)?,
         symbol: ask.token_out.symbol.clone(),
-        told: notes(kind).into_iter().map(str::to_owned).chain(heard).collect(),
+        notes: notes(kind).into_iter().map(str::to_owned).chain(note).collect(),
         // The size note is advisory: failing to measure it does not block the order.
         size: size_advice(share.ok().as_ref(), &route.price_impact),
     };
@@ -203,7 +204,7 @@ pub(super) async fn order(
             amount_in: route.amount_in,
             expected_out: route.amount_out,
             min_out: least,
-            slippage: wish.slippage,
+            slippage: request.slippage,
             // Fillers pay with their own funds, so the order itself does not move a pool's price.
             price_impact: impact_of(&route),
             impact_reached: impact_reached(&route),
@@ -245,7 +246,12 @@ fn tokens(ask: &SwapQuery<'_>) -> Result<(Address, Address), ToolError> {
 ///
 /// # Errors
 /// `CHAIN_UNSUPPORTED` for a kind of order that has no cosigner.
-fn decay(kind: OrderKind, wish: &AuctionRequest<'_>, block_millis: u64, block: u64) -> Result<AuctionTerms, ToolError> {
+fn decay(
+    kind: OrderKind,
+    request: &AuctionRequest<'_>,
+    block_millis: u64,
+    block: u64,
+) -> Result<AuctionTerms, ToolError> {
     let millis = block_millis.max(1);
     match kind {
         OrderKind::Dutch => {
@@ -253,13 +259,14 @@ fn decay(kind: OrderKind, wish: &AuctionRequest<'_>, block_millis: u64, block: u
         }
         OrderKind::DutchV2 => Ok(AuctionTerms::CosignedTimes),
         OrderKind::DutchV3 => {
-            let over = wish.ends_in.saturating_sub(STARTS_IN.min(wish.ends_in / 2)).saturating_mul(1_000) / millis;
+            let over =
+                request.ends_in.saturating_sub(STARTS_IN.min(request.ends_in / 2)).saturating_mul(1_000) / millis;
             // The cosigner's lead precedes the decay; the curve must end before the order's deadline.
             let over = u16::try_from(over.saturating_sub(LEAD_BLOCKS).max(1)).unwrap_or(u16::MAX);
             Ok(AuctionTerms::CosignedBlocks { over, base_fee: 0, per_gwei: U256::ZERO })
         }
         OrderKind::Priority => Ok(AuctionTerms::PriorityFee {
-            start_block: block.saturating_add(lead_blocks(wish.starts_in, millis)),
+            start_block: block.saturating_add(lead_blocks(request.starts_in, millis)),
             baseline: 0,
             mps_per_wei: U256::from(1),
         }),
@@ -271,21 +278,21 @@ fn decay(kind: OrderKind, wish: &AuctionRequest<'_>, block_millis: u64, block: u
 ///
 /// # Errors
 /// `ROUTING_QUOTE_REFUSED` if the source's start output exceeds ours by more than [`MOST_ABOVE_BPS`].
-fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<SourceAuction>) -> Result<U256, ToolError> {
-    let Some(said) = said else { return Ok(hoped) };
+fn start_of(source: &'static str, hoped: U256, least: U256, quoted: Option<SourceAuction>) -> Result<U256, ToolError> {
+    let Some(quoted) = quoted else { return Ok(hoped) };
     let most = points(MOST_ABOVE_BPS)?.maximum_in(hoped).map_err(|error| invalid("amount", &error))?;
-    if said.start_out > most {
-        let why = format!("its order starts at {}, but the pools give {hoped}", said.start_out);
+    if quoted.start_out > most {
+        let why = format!("its order starts at {}, but the pools give {hoped}", quoted.start_out);
         return Err(QuoteError::refused(source, why).into());
     }
-    Ok(if said.start_out > least { said.start_out } else { hoped })
+    Ok(if quoted.start_out > least { quoted.start_out } else { hoped })
 }
 
 /// Formats the note about the quote source's order for the person who decides.
-fn heard(source: &str, said: SourceAuction, hoped: U256) -> String {
+fn source_note(source: &str, quoted: SourceAuction, hoped: U256) -> String {
     format!(
         "{source} quotes an order from {} down to {} (raw units); from the pools it would start at {hoped}",
-        said.start_out, said.least_out
+        quoted.start_out, quoted.least_out
     )
 }
 
@@ -352,21 +359,21 @@ const fn notes(kind: OrderKind) -> Option<&'static str> {
 ///
 /// # Errors
 /// `VALIDATION_FAILED` for a start that such an order cannot have.
-fn settable_start(kind: OrderKind, wish: &AuctionRequest<'_>) -> Result<(), ToolError> {
-    if wish.starts_in == STARTS_IN {
+fn settable_start(kind: OrderKind, request: &AuctionRequest<'_>) -> Result<(), ToolError> {
+    if request.starts_in == STARTS_IN {
         return Ok(());
     }
     match kind {
-        OrderKind::Priority if wish.starts_in < wish.ends_in => Ok(()),
+        OrderKind::Priority if request.starts_in < request.ends_in => Ok(()),
         OrderKind::Priority => {
-            let what = format_args!("{} s must be before the end at {} s", wish.starts_in, wish.ends_in);
+            let what = format_args!("{} s must be before the end at {} s", request.starts_in, request.ends_in);
             Err(invalid("decay_start_time", &what))
         }
         OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => {
             let what = format_args!(
                 "{} s cannot be set: the cosigner of a {kind} order decides when its price starts to fall, after about \
                  {STARTS_IN} s. Omit the parameter",
-                wish.starts_in
+                request.starts_in
             );
             Err(invalid("decay_start_time", &what))
         }
@@ -387,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_start_is_taken_where_the_order_can_set_it_and_refused_with_the_reason_where_it_cannot() {
-        let wish = |starts_in, ends_in| AuctionRequest {
+        let request = |starts_in, ends_in| AuctionRequest {
             token_in: "USDC",
             token_out: "WETH",
             amount: "1",
@@ -397,16 +404,16 @@ mod tests {
             slippage: BasisPoints::ZERO,
         };
         for kind in [OrderKind::DutchV2, OrderKind::DutchV3] {
-            assert_eq!(settable_start(kind, &wish(10, 5)), Ok(()), "the default says nothing");
+            assert_eq!(settable_start(kind, &request(10, 5)), Ok(()), "the default says nothing");
             for other in [0, 9, 30] {
-                let error = settable_start(kind, &wish(other, 120)).unwrap_err();
+                let error = settable_start(kind, &request(other, 120)).unwrap_err();
                 assert!(error.message().contains("the cosigner of a"), "{error}");
             }
         }
         for (starts_in, ends_in, good) in
             [(0, 1, true), (30, 120, true), (120, 120, false), (121, 120, false), (10, 5, true)]
         {
-            assert_eq!(settable_start(OrderKind::Priority, &wish(starts_in, ends_in)).is_ok(), good);
+            assert_eq!(settable_start(OrderKind::Priority, &request(starts_in, ends_in)).is_ok(), good);
         }
         // Base has two-second blocks: the count covers the requested time, and is at least one.
         assert_eq!([10, 0, 1, 2, 3, 30].map(|seconds| lead_blocks(seconds, 2_000)), [3, 1, 1, 1, 2, 15]);

@@ -43,7 +43,7 @@ pub(super) struct RouteCriteria {
 
 impl RouteCriteria {
     /// Chooses the route type of the swap on a chain.
-    pub(super) fn way(self, world: &ToolEnvironment, chain_id: u64) -> RouteChoice {
+    pub(super) fn choose_route(self, world: &ToolEnvironment, chain_id: u64) -> RouteChoice {
         self.decided(world.auction(chain_id), world.auction_from())
     }
 

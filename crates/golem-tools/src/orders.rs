@@ -114,7 +114,7 @@ pub(super) async fn poll(world: &ToolEnvironment, hash: B256) -> Result<(OrderRe
 /// Refreshes an order that is to be cancelled or refunded. Only its signer may do that.
 ///
 /// # Errors
-/// `VALIDATION_FAILED` for a malformed hash or an order of another account, and the errors of [`look`].
+/// `VALIDATION_FAILED` for a malformed hash or an order of another account, and the errors of [`order_report`].
 pub(super) async fn own(context: &CallContext, text: &str, parameter: &str) -> Result<OrderRecord, ToolError> {
     let hash = hash(text, parameter)?;
     context.step("Reading chain state");
@@ -131,7 +131,7 @@ pub(super) async fn own(context: &CallContext, text: &str, parameter: &str) -> R
 
 /// Builds the proposal of the single transaction that cancels or refunds an order. It spends nothing and grants no
 /// allowance.
-pub(super) fn taking_back(
+pub(super) fn cancellation_proposal(
     context: &CallContext,
     record: &OrderRecord,
     intent: ProposalIntent,

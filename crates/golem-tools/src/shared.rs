@@ -58,7 +58,7 @@ impl PlanReceipt {
     /// # Errors
     /// `CHAIN_UNKNOWN` or a connection error if the plan's chain is not available.
     pub(super) fn of(context: &CallContext, committed: &CommitOutcome) -> Result<Self, ToolError> {
-        let network = context.world.chain(&committed.framed.proposal().chain_id.to_string())?.network();
+        let network = context.world.chain(&committed.payload.proposal().chain_id.to_string())?.network();
         let last = committed.legs.last();
         let gas = committed.legs.iter().filter_map(|leg| leg.gas_used).fold(0, u64::saturating_add);
         Ok(Self {

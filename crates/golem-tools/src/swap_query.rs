@@ -74,27 +74,27 @@ pub(super) struct FoundRoute {
     /// Gas price in wei.
     pub(super) gas_price: u128,
     /// Claim of the quote source; `None` for Bardo's own router.
-    pub(super) told: Option<SourceClaim>,
+    pub(super) claim: Option<SourceClaim>,
 }
 
 impl FoundRoute {
     /// Describes the quote source and its result relative to Bardo's own router, as JSON.
     pub(super) fn source(&self, world: &ToolEnvironment) -> Value {
-        let Some(told) = &self.told else { return json!({ "name": world.quotes.name() }) };
+        let Some(claim) = &self.claim else { return json!({ "name": world.quotes.name() }) };
         json!({
             "name": world.quotes.name(),
-            "claimed_raw": told.claimed.to_string(),
-            "own_router_raw": told.own.map(|own| own.to_string()),
-            "ahead_of_own_router_bps": told.ahead_bps,
+            "claimed_raw": claim.claimed.to_string(),
+            "own_router_raw": claim.own.map(|own| own.to_string()),
+            "ahead_of_own_router_bps": claim.ahead_bps,
         })
     }
 
     /// Describes the quote source and its result relative to Bardo's own router, as a sentence; empty for the own
     /// router.
     pub(super) fn words(&self, world: &ToolEnvironment) -> String {
-        let Some(told) = &self.told else { return String::new() };
+        let Some(claim) = &self.claim else { return String::new() };
         let name = world.quotes.name();
-        match told.ahead_bps {
+        match claim.ahead_bps {
             Some(0) => format!(" The route is {name}'s, equal to Bardo's own router after gas."),
             Some(ahead) if ahead > 0 => {
                 format!(" The route is {name}'s, {ahead} bps better than Bardo's own router after gas.")
@@ -182,12 +182,12 @@ impl<'a> SwapQuery<'a> {
     /// `ROUTING_NO_ROUTE` and `ROUTING_INSUFFICIENT_LIQUIDITY` name the tokens; errors of the chain and the quote
     /// source are passed on.
     pub(super) async fn route(&self, world: &ToolEnvironment) -> Result<(Route, Arc<PoolSnapshot>, u128), ToolError> {
-        let FoundRoute { route, snapshot, gas_price, .. } = self.found(world).await?;
+        let FoundRoute { route, snapshot, gas_price, .. } = self.find_route(world).await?;
         Ok((route, snapshot, gas_price))
     }
 
     /// Finds the best route like [`SwapQuery::route`], with the quote source's claim.
-    pub(super) async fn found(&self, world: &ToolEnvironment) -> Result<FoundRoute, ToolError> {
+    pub(super) async fn find_route(&self, world: &ToolEnvironment) -> Result<FoundRoute, ToolError> {
         self.nameless_route(world).await.map_err(|error| self.name_tokens(error))
     }
 
@@ -223,8 +223,8 @@ impl<'a> SwapQuery<'a> {
             routers: &routers,
             router_version,
         };
-        let QuotedRoute { route, snapshot, told } = world.quotes.quote(&ask).await?;
-        Ok(FoundRoute { route, snapshot, gas_price, told })
+        let QuotedRoute { route, snapshot, claim } = world.quotes.quote(&ask).await?;
+        Ok(FoundRoute { route, snapshot, gas_price, claim })
     }
 
     /// Replaces a routing error by one that names the tokens. The router knows only addresses.
@@ -276,7 +276,7 @@ impl<'a> SwapQuery<'a> {
 async fn balance(world: &ToolEnvironment, chain: &ConnectedChain, token: &TokenInfo) -> Result<U256, ToolError> {
     let owner = world.account(None)?;
     let held = match token.id {
-        TokenId::Native => chain.coin_of(owner).await?,
+        TokenId::Native => chain.native_balance(owner).await?,
         TokenId::Erc20(address) => {
             let mut calls = CallBatch::default();
             let held = calls.push(address, &Erc20::balanceOfCall { owner });

@@ -46,7 +46,7 @@ struct ToolHarness {
 }
 
 /// Creates a test bench with the devnet account of this index.
-fn desk(account: Option<usize>) -> ToolHarness {
+fn harness(account: Option<usize>) -> ToolHarness {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let networks = SANDBOX.description().networks();
     let chains = networks.into_iter().zip(SANDBOX.chains()).map(|(network, chain)| {
@@ -164,9 +164,9 @@ fn the_catalog_takes_every_tool_and_the_list_is_complete() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_example_works_on_the_devnet() {
-    let desk = desk(Some(0));
-    for entry in desk.executor.catalog().iter() {
-        let response = desk.call(entry.def.meta.name, entry.example.clone()).await;
+    let harness = harness(Some(0));
+    for entry in harness.executor.catalog().iter() {
+        let response = harness.call(entry.def.meta.name, entry.example.clone()).await;
         if entry.def.meta.name == "uniswap_get_uniswapx_order_status" {
             // The parameters are valid, but no order service is connected.
             assert_eq!(response.error.unwrap().code(), ErrorCode::ChainUnsupported);
@@ -191,7 +191,7 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
     use bardo_safety::stop::StopFile;
     use bardo_safety::{audit, operator_policy::OperatorPolicyEngine, permit, policy};
 
-    let mut desk = desk(Some(0));
+    let mut harness = harness(Some(0));
     let folder = tempfile::tempdir().unwrap();
     let rooms = [ledger::MIGRATIONS, audit::MIGRATIONS, permit::MIGRATIONS, policy::MIGRATIONS];
     let store = bardo_store::Store::open(bardo_store::StoreConfig::at(folder.path().join("ledger.db")), &rooms);
@@ -200,18 +200,18 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
     let rules = parse(text, std::path::Path::new("policy.toml")).unwrap();
     let caps = rules.caps(Phase::Thriving, false);
     let stop = StopFile::in_folder(folder.path());
-    let networks: Vec<_> = desk.world.chains().iter().map(|chain| chain.network().clone()).collect();
+    let networks: Vec<_> = harness.world.chains().iter().map(|chain| chain.network().clone()).collect();
     let rules = Arc::new(OperatorPolicyEngine::new(
         Arc::new(PolicyKeeper::fixed(rules)),
         stop.clone(),
         store.clone(),
         networks,
     ));
-    let world = Arc::new(ToolEnvironment::clone(&desk.world).under(rules));
-    desk.executor = Executor::new(ExecutorConfig {
+    let world = Arc::new(ToolEnvironment::clone(&harness.world).under(rules));
+    harness.executor = Executor::new(ExecutorConfig {
         catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
         world: world.clone(),
-        fabric: desk._fabric.clone(),
+        fabric: harness._fabric.clone(),
         golem_id: GolemId::operator(),
         calls_per_minute: 1,
         hooks: vec![],
@@ -236,7 +236,7 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
                 spend,
                 tokens,
                 trade: true,
-                takes_back: false,
+                only_revokes: false,
                 by_operator: false,
                 exit: false,
                 sold: Default::default(),
@@ -253,7 +253,7 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
         Ok(())
     });
     spent.await.unwrap();
-    let data = desk.data("check_safety_status", json!({})).await;
+    let data = harness.data("check_safety_status", json!({})).await;
     let cap = |rule: &str| {
         let caps = data["caps"].as_array().unwrap();
         let cap = caps.iter().find(|cap| cap["rule"] == rule).unwrap_or_else(|| panic!("{rule}: {data}"));
@@ -274,23 +274,23 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
     assert_eq!(data["policy"]["waiting_changes"], json!([]));
 
     stop.raise(StopLevel::ExitOnly, "odd prices", "test", now).unwrap();
-    let stopped = desk.data("check_safety_status", json!({"chain": "ethereum"})).await;
+    let stopped = harness.data("check_safety_status", json!({"chain": "ethereum"})).await;
     assert_eq!((&stopped["stop"]["level"], &stopped["stop"]["reason"]), (&json!("exit-only"), &json!("odd prices")));
     assert_eq!(stopped["calls_per_minute"]["used"], 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn balances_are_those_of_the_contracts() {
-    let mut desk = desk(Some(0));
-    let data = desk.data("get_balances", json!({"chain": "31337", "tokens": ["ETH", "WETH", "USDC"]})).await;
-    assert_eq!(desk.steps(), ["Resolving tokens 1/3", "Reading balances 2/3", "Reading prices 3/3"]);
+    let mut harness = harness(Some(0));
+    let data = harness.data("get_balances", json!({"chain": "31337", "tokens": ["ETH", "WETH", "USDC"]})).await;
+    assert_eq!(harness.steps(), ["Resolving tokens 1/3", "Reading balances 2/3", "Reading prices 3/3"]);
     let owner = SANDBOX.accounts()[0];
     assert_eq!(data["account"], owner.to_string());
     let balances = data["chains"][0]["balances"].as_array().unwrap();
-    let wei = desk.ethereum().client.provider().get_balance(owner).await.unwrap();
+    let wei = harness.ethereum().client.provider().get_balance(owner).await.unwrap();
     assert_eq!(balances[0]["raw"], wei.to_string());
     for (balance, symbol) in balances[1..].iter().zip(["WETH", "USDC"]) {
-        let raw = desk.ask(desk.token(symbol), Erc20::balanceOfCall { owner }).await;
+        let raw = harness.ask(harness.token(symbol), Erc20::balanceOfCall { owner }).await;
         assert_eq!(balance["token"], symbol);
         assert_eq!(balance["raw"], raw.to_string(), "{symbol}");
     }
@@ -298,23 +298,23 @@ async fn balances_are_those_of_the_contracts() {
     assert_eq!((&balances[1]["amount"], &balances[2]["amount"]), (&json!("4.5"), &json!("5000")));
     assert!(data["all_priced"].as_bool().unwrap(), "{data}");
 
-    let all = desk.data("get_balances", json!({})).await;
+    let all = harness.data("get_balances", json!({})).await;
     let chains: Vec<_> = all["chains"].as_array().unwrap().iter().map(|chain| &chain["chain_id"]).collect();
     assert_eq!(chains, [31_337, 31_338]);
-    let other = desk.data("get_balances", json!({"account": format!("{:#x}", Address::repeat_byte(9))})).await;
+    let other = harness.data("get_balances", json!({"account": format!("{:#x}", Address::repeat_byte(9))})).await;
     assert_eq!(other["total_usd"], "0");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_allowance_is_what_the_spender_could_really_take() {
-    let mut desk = desk(Some(3));
+    let mut harness = harness(Some(3));
     let owner = SANDBOX.accounts()[3];
-    let book = &desk.ethereum().network().book;
+    let book = &harness.ethereum().network().book;
     let permit2 = book.contract(KnownContract::Permit2).unwrap();
     let router = book.contract(KnownContract::UniversalRouter).unwrap();
-    let usdc = desk.token("USDC");
+    let usdc = harness.token("USDC");
     let mint = bardo_abi::erc20::OpenMint::mintCall { to: owner, value: uint!(1_000_U256) };
-    desk.send(3, usdc, mint).await;
+    harness.send(3, usdc, mint).await;
     let check = |spender: Option<Address>| {
         let mut params = json!({"token": "USDC", "chain": "ethereum"});
         if let Some(spender) = spender {
@@ -328,18 +328,18 @@ async fn an_allowance_is_what_the_spender_could_really_take() {
             "sufficient": sufficient, "needs_approval": !sufficient,
         })
     };
-    let balance = desk.ask(usdc, Erc20::balanceOfCall { owner }).await;
+    let balance = harness.ask(usdc, Erc20::balanceOfCall { owner }).await;
     let tool = "uniswap_check_allowance";
-    assert_eq!(desk.data(tool, check(None)).await, expect("0", false, router));
-    assert_eq!(desk.steps(), ["Resolving token 1/2", "Reading allowance 2/2"]);
+    assert_eq!(harness.data(tool, check(None)).await, expect("0", false, router));
+    assert_eq!(harness.steps(), ["Resolving token 1/2", "Reading allowance 2/2"]);
 
     // An allowance for the router itself has no effect, because the router spends through Permit2.
-    desk.send(3, usdc, Erc20::approveCall { spender: router, value: U256::MAX }).await;
-    assert_eq!(desk.data(tool, check(None)).await, expect("0", false, router));
+    harness.send(3, usdc, Erc20::approveCall { spender: router, value: U256::MAX }).await;
+    assert_eq!(harness.data(tool, check(None)).await, expect("0", false, router));
     // An allowance for Permit2 suffices for Permit2, but not yet for the router.
-    desk.send(3, usdc, Erc20::approveCall { spender: permit2, value: balance }).await;
-    assert_eq!(desk.data(tool, check(Some(permit2))).await, expect(&balance.to_string(), true, permit2));
-    assert_eq!(desk.data(tool, check(None)).await, expect("0", false, router));
+    harness.send(3, usdc, Erc20::approveCall { spender: permit2, value: balance }).await;
+    assert_eq!(harness.data(tool, check(Some(permit2))).await, expect(&balance.to_string(), true, permit2));
+    assert_eq!(harness.data(tool, check(None)).await, expect("0", false, router));
     // If Permit2 allows the router more than the token allows Permit2, the smaller amount counts.
     let now = SystemClock.now_seconds();
     let allow = |expires_at: u64| Permit2::approveCall {
@@ -348,35 +348,35 @@ async fn an_allowance_is_what_the_spender_could_really_take() {
         amount: U160::MAX,
         expiration: U48::from(expires_at),
     };
-    desk.send(3, permit2, allow(now + 3_600)).await;
-    assert_eq!(desk.data(tool, check(None)).await, expect(&balance.to_string(), true, router));
+    harness.send(3, permit2, allow(now + 3_600)).await;
+    assert_eq!(harness.data(tool, check(None)).await, expect(&balance.to_string(), true, router));
     // With one unit less, the allowance no longer covers the balance.
     let less = balance - uint!(1_U256);
-    desk.send(3, usdc, Erc20::approveCall { spender: permit2, value: less }).await;
-    assert_eq!(desk.data(tool, check(None)).await, expect(&less.to_string(), false, router));
+    harness.send(3, usdc, Erc20::approveCall { spender: permit2, value: less }).await;
+    assert_eq!(harness.data(tool, check(None)).await, expect(&less.to_string(), false, router));
     // An expired allowance counts as none.
-    desk.send(3, usdc, Erc20::approveCall { spender: permit2, value: U256::MAX }).await;
-    desk.send(3, permit2, allow(now - 1)).await;
-    let response = desk.call(tool, check(None)).await;
+    harness.send(3, usdc, Erc20::approveCall { spender: permit2, value: U256::MAX }).await;
+    harness.send(3, permit2, allow(now - 1)).await;
+    let response = harness.call(tool, check(None)).await;
     assert_eq!(response.data.unwrap(), expect("0", false, router));
     assert_eq!(response.decision_hints.unwrap()["permit2"]["expired"], true);
     assert!(response.explanation.unwrap().contains("expired"));
     // With an empty balance any allowance suffices; the native token needs none.
-    let empty = desk_of(Address::repeat_byte(7));
+    let empty = harness_of(Address::repeat_byte(7));
     assert_eq!(empty.data(tool, check(None)).await, expect("0", true, router));
-    let coin = desk.data(tool, json!({"token": "ETH", "chain": "ethereum"})).await;
+    let coin = harness.data(tool, json!({"token": "ETH", "chain": "ethereum"})).await;
     assert_eq!((&coin["sufficient"], &coin["needs_approval"]), (&json!(true), &json!(false)));
 }
 
 /// Creates a test bench with any account.
-fn desk_of(account: Address) -> ToolHarness {
-    let mut desk = desk(None);
+fn harness_of(account: Address) -> ToolHarness {
+    let mut harness = harness(None);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let world = ToolEnvironment::new(clock.clone(), Some(account), desk.world.chains().to_vec(), vec![]);
-    desk.world = Arc::new(world);
-    desk.executor = Executor::new(ExecutorConfig {
-        catalog: desk.executor.catalog().clone(),
-        world: desk.world.clone(),
+    let world = ToolEnvironment::new(clock.clone(), Some(account), harness.world.chains().to_vec(), vec![]);
+    harness.world = Arc::new(world);
+    harness.executor = Executor::new(ExecutorConfig {
+        catalog: harness.executor.catalog().clone(),
+        world: harness.world.clone(),
         fabric: Fabric::in_memory(10, clock),
         golem_id: GolemId::operator(),
         calls_per_minute: 100,
@@ -384,21 +384,21 @@ fn desk_of(account: Address) -> ToolHarness {
         store: None,
         acting: None,
     });
-    desk
+    harness
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_are_found_and_imitations_are_named() {
-    let desk = desk(None);
+    let harness = harness(None);
     let symbols = |data: &Value| -> Vec<String> {
         data["tokens"].as_array().unwrap().iter().map(|token| token["symbol"].as_str().unwrap().to_owned()).collect()
     };
-    let search = async |query: &str| desk.data("search_tokens", json!({"query": query, "chain": "ethereum"})).await;
+    let search = async |query: &str| harness.data("search_tokens", json!({"query": query, "chain": "ethereum"})).await;
     assert_eq!(symbols(&search("weth").await), ["WETH"]);
     let usd = symbols(&search("usd").await);
     assert!(usd.contains(&"USDC".to_owned()) && usd.contains(&"USDT".to_owned()), "{usd:?}");
     assert_eq!(search("nothing of that name").await["total"], 0);
-    let limited = desk.data("search_tokens", json!({"query": "", "chain": "base", "limit": 1})).await;
+    let limited = harness.data("search_tokens", json!({"query": "", "chain": "base", "limit": 1})).await;
     assert_eq!(symbols(&limited).len(), 1);
     assert!(limited["total"].as_u64().unwrap() > 1);
 
@@ -406,28 +406,28 @@ async fn tokens_are_found_and_imitations_are_named() {
     let fake = deployment.tokens.iter().find(|(token, _)| format!("{token:?}").contains("Lookalike")).unwrap().1;
     let found = search(&fake.to_string()).await;
     assert!(found["tokens"][0]["warning"].is_string(), "{found}");
-    let denied = desk.code("get_token_price", json!({"token": fake.to_string(), "chain": "ethereum"})).await;
+    let denied = harness.code("get_token_price", json!({"token": fake.to_string(), "chain": "ethereum"})).await;
     assert_eq!(denied, (CallStatus::Blocked, ErrorCode::TokenLookalike));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn prices_come_with_source_and_age_and_never_as_zero() {
-    let mut desk = desk(None);
-    let data = desk.data("get_token_price", json!({"token": "WETH", "chain": "ethereum"})).await;
-    assert_eq!(desk.steps(), ["Resolving token 1/2", "Reading price feeds 2/2"]);
-    let feed = desk.ethereum().network().book.feed("ETH / USD").unwrap().clone();
-    let round = desk.ask(feed.address, bardo_abi::feed::Aggregator::latestRoundDataCall {}).await;
+    let mut harness = harness(None);
+    let data = harness.data("get_token_price", json!({"token": "WETH", "chain": "ethereum"})).await;
+    assert_eq!(harness.steps(), ["Resolving token 1/2", "Reading price feeds 2/2"]);
+    let feed = harness.ethereum().network().book.feed("ETH / USD").unwrap().clone();
+    let round = harness.ask(feed.address, bardo_abi::feed::Aggregator::latestRoundDataCall {}).await;
     let stated = bardo_base::units::Usd::from_scaled(round.answer.into_raw(), feed.decimals).unwrap();
     assert_eq!(data["price_usd"], stated.to_string());
     assert_eq!((&data["live"], &data["source"]), (&json!(true), &json!("feed ETH / USD")));
     assert_eq!(
-        desk.data("get_token_price", json!({"token": "ETH", "chain": "ethereum"})).await["price_usd"],
+        harness.data("get_token_price", json!({"token": "ETH", "chain": "ethereum"})).await["price_usd"],
         data["price_usd"]
     );
 
     let deployment = &SANDBOX.chain("ethereum").unwrap().deployment;
     let unpriced = deployment.tokens.iter().find(|(token, _)| format!("{token:?}").contains("Fee")).unwrap().1;
-    let response = desk.call("get_token_price", json!({"token": unpriced.to_string(), "chain": "ethereum"})).await;
+    let response = harness.call("get_token_price", json!({"token": unpriced.to_string(), "chain": "ethereum"})).await;
     let error = response.error.unwrap();
     assert_eq!((response.status, error.code()), (CallStatus::Error, ErrorCode::PriceUnavailable));
     assert!(error.details()["refusals"][0].is_string(), "{error}");
@@ -435,10 +435,10 @@ async fn prices_come_with_source_and_age_and_never_as_zero() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chains_tell_how_they_are() {
-    let mut desk = desk(None);
-    let data = desk.data("get_chain_status", json!({})).await;
-    assert_eq!(desk.steps(), ["Reading chain state 1/2", "Reading endpoint health 2/2"]);
-    let head = desk.ethereum().client.provider().get_block_number().await.unwrap();
+    let mut harness = harness(None);
+    let data = harness.data("get_chain_status", json!({})).await;
+    assert_eq!(harness.steps(), ["Reading chain state 1/2", "Reading endpoint health 2/2"]);
+    let head = harness.ethereum().client.provider().get_block_number().await.unwrap();
     let ethereum = &data["chains"][0];
     assert_eq!((&ethereum["chain"], &ethereum["chain_id"]), (&json!("ethereum"), &json!(31_337)));
     assert!(ethereum["block_number"].as_u64().unwrap() <= head);
@@ -449,7 +449,7 @@ async fn chains_tell_how_they_are() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_done_is_said_with_its_code() {
-    let desk = desk(None);
+    let harness = harness(None);
     let price = |token: &str, chain: &str| json!({"token": token, "chain": chain});
     for (params, code) in [
         (price("NOSUCH", "ethereum"), ErrorCode::TokenNotFound),
@@ -463,16 +463,16 @@ async fn what_cannot_be_done_is_said_with_its_code() {
         (json!({"token": "WETH"}), ErrorCode::ValidationFailed),
         (json!({"token": "WETH", "chain": 31337}), ErrorCode::ValidationFailed),
     ] {
-        assert_eq!(desk.code("get_token_price", params.clone()).await, (CallStatus::Error, code), "{params}");
+        assert_eq!(harness.code("get_token_price", params.clone()).await, (CallStatus::Error, code), "{params}");
     }
     let allowance = |spender: &str| json!({"token": "WETH", "chain": "ethereum", "spender": spender});
     let tool = "uniswap_check_allowance";
-    let code = desk.code(tool, json!({"token": "WETH", "chain": "ethereum"})).await;
+    let code = harness.code(tool, json!({"token": "WETH", "chain": "ethereum"})).await;
     assert_eq!(code, (CallStatus::Error, ErrorCode::WalletNotConfigured));
-    let desk = desk_of(SANDBOX.accounts()[0]);
+    let harness = harness_of(SANDBOX.accounts()[0]);
     for spender in ["permit2", "0x0000000000000000000000000000000000000000"] {
         assert_eq!(
-            desk.code(tool, allowance(spender)).await,
+            harness.code(tool, allowance(spender)).await,
             (CallStatus::Error, ErrorCode::ValidationFailed),
             "{spender}"
         );
@@ -481,33 +481,33 @@ async fn what_cannot_be_done_is_said_with_its_code() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quote_is_what_the_quoter_contract_says() {
-    let mut desk = desk(Some(0));
+    let mut harness = harness(Some(0));
     let tool = "uniswap_get_quote";
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"});
-    let response = desk.call(tool, params).await;
-    assert_eq!(desk.steps(), ["Resolving tokens 1/3", "Computing route 2/3", "Estimating gas 3/3"]);
+    let response = harness.call(tool, params).await;
+    assert_eq!(harness.steps(), ["Resolving tokens 1/3", "Computing route 2/3", "Estimating gas 3/3"]);
     assert_eq!(response.status, CallStatus::Success, "{:?}", response.error);
     let (data, hints) = (response.data.unwrap(), response.decision_hints.unwrap());
     // So small an amount is not split; the protocol's own quoter confirms its single path.
     let route = data["route"].as_array().unwrap();
     assert!(route.iter().all(|hop| hop["leg"] == 1 && hop["share_bps"] == 10_000), "{route:?}");
     assert_eq!(route.len(), 1, "{route:?}");
-    let book = &desk.ethereum().network().book;
+    let book = &harness.ethereum().network().book;
     let amount_in = uint!(10_000_000_000_000_000_U256);
     let out = if route[0]["version"] == "V3" {
         let params = bardo_abi::uniswap_v3::QuoterV2::QuoteExactInputSingleParams {
-            tokenIn: desk.token("WETH"),
-            tokenOut: desk.token("USDC"),
+            tokenIn: harness.token("WETH"),
+            tokenOut: harness.token("USDC"),
             amountIn: amount_in,
             fee: alloy::primitives::aliases::U24::from(route[0]["fee_tier"].as_u64().unwrap()),
             sqrtPriceLimitX96: U160::ZERO,
         };
         let call = bardo_abi::uniswap_v3::QuoterV2::quoteExactInputSingleCall { params };
-        desk.ask(book.contract(KnownContract::QuoterV2).unwrap(), call).await.amountOut
+        harness.ask(book.contract(KnownContract::QuoterV2).unwrap(), call).await.amountOut
     } else {
-        let path = vec![desk.token("WETH"), desk.token("USDC")];
+        let path = vec![harness.token("WETH"), harness.token("USDC")];
         let call = bardo_abi::uniswap_v2::UniswapV2Router02::getAmountsOutCall { amountIn: amount_in, path };
-        *desk.ask(book.contract(KnownContract::V2Router).unwrap(), call).await.last().unwrap()
+        *harness.ask(book.contract(KnownContract::V2Router).unwrap(), call).await.last().unwrap()
     };
     assert_eq!(hints["amount_out_raw"], out.to_string());
     // floor(out × (1 − 0.5 %)), in whole tokens with six decimals.
@@ -524,26 +524,27 @@ async fn a_quote_is_what_the_quoter_contract_says() {
         "token_in": "WETH", "token_out": "USDC", "amount": exact, "chain": "ethereum",
         "exact_output": true, "prefer_uniswapx": false,
     });
-    let back = desk.call(tool, params).await;
+    let back = harness.call(tool, params).await;
     let paid: U256 = back.decision_hints.unwrap()["amount_in_raw"].as_str().unwrap().parse().unwrap();
     assert!(paid <= amount_in && paid > amount_in - amount_in / uint!(1_000_U256), "{paid}");
     assert!(!back.explanation.unwrap().contains("UniswapX"));
 
     let all =
-        desk.data(tool, json!({"token_in": "WETH", "token_out": "DAI", "amount": "max", "chain": "ethereum"})).await;
+        harness.data(tool, json!({"token_in": "WETH", "token_out": "DAI", "amount": "max", "chain": "ethereum"})).await;
     assert_eq!(all["amount_in"], "4.5");
-    let coin =
-        desk.data(tool, json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"})).await;
+    let coin = harness
+        .data(tool, json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"}))
+        .await;
     assert_eq!((&coin["token_in"], &coin["amount_out"]), (&json!("ETH"), &data["amount_out"]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_quoted_is_said_with_its_code() {
-    let desk = desk(None);
+    let harness = harness(None);
     let quote = |amount: &str| json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum"});
     let long = "9".repeat(80);
     for amount in ["0", "-1", "NaN", "1e400", &long, "١٢", "0.0000000000000000001", "", " ", "1,5", "0x10"] {
-        let denied = desk.code("uniswap_get_quote", quote(amount)).await;
+        let denied = harness.code("uniswap_get_quote", quote(amount)).await;
         assert_eq!(denied, (CallStatus::Error, ErrorCode::ValidationFailed), "{amount}");
     }
     let with = |name: &str, value: Value| {
@@ -555,7 +556,7 @@ async fn what_cannot_be_quoted_is_said_with_its_code() {
     drained["exact_output"] = json!(true);
     let arguments = ("Lonely Token".to_owned(), "LONE".to_owned(), U256::from(18)).abi_encode_params();
     let creation = bardo_sandbox::contracts::BundledContract::MockERC20.creation(&arguments).unwrap();
-    let poolless = desk.transact(5, alloy::primitives::TxKind::Create, creation.to_vec()).await.unwrap();
+    let poolless = harness.transact(5, alloy::primitives::TxKind::Create, creation.to_vec()).await.unwrap();
     for (params, code) in [
         (drained, ErrorCode::RoutingInsufficientLiquidity),
         (with("token_out", json!("WETH")), ErrorCode::ValidationFailed),
@@ -565,14 +566,14 @@ async fn what_cannot_be_quoted_is_said_with_its_code() {
         (with("token_in", json!(poolless)), ErrorCode::RoutingNoRoute),
         (with("chain", json!("polygon")), ErrorCode::ChainUnknown),
     ] {
-        assert_eq!(desk.code("uniswap_get_quote", params.clone()).await, (CallStatus::Error, code), "{params}");
+        assert_eq!(harness.code("uniswap_get_quote", params.clone()).await, (CallStatus::Error, code), "{params}");
     }
     let source = golem_protocols::uniswap::quote::AbsentSource { name: "the Trading API", why: "it is not built in" };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let world =
-        ToolEnvironment::new(clock.clone(), None, desk.world.chains().to_vec(), vec![]).quoting_from(Arc::new(source));
+    let world = ToolEnvironment::new(clock.clone(), None, harness.world.chains().to_vec(), vec![])
+        .quoting_from(Arc::new(source));
     let executor = Executor::new(ExecutorConfig {
-        catalog: desk.executor.catalog().clone(),
+        catalog: harness.executor.catalog().clone(),
         world: Arc::new(world),
         fabric: Fabric::in_memory(10, clock),
         golem_id: GolemId::operator(),
@@ -587,15 +588,15 @@ async fn what_cannot_be_quoted_is_said_with_its_code() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pools_are_listed_with_what_they_hold() {
-    let desk = desk(None);
+    let harness = harness(None);
     let params = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
-    let data = desk.data("get_pool_info", params.clone()).await;
+    let data = harness.data("get_pool_info", params.clone()).await;
     let pools = data["pools"].as_array().unwrap();
     assert_eq!(data["pool_count"], pools.len());
     assert!(pools.iter().any(|pool| pool["version"] == "V2") && pools.iter().any(|pool| pool["version"] == "V3"));
     for pool in pools {
         let owner: Address = pool["pool"].as_str().unwrap().parse().unwrap();
-        let held = desk.ask(desk.token("WETH"), Erc20::balanceOfCall { owner }).await;
+        let held = harness.ask(harness.token("WETH"), Erc20::balanceOfCall { owner }).await;
         assert_eq!(pool["held_a"], bardo_base::units::TokenAmount::ether(held).to_string());
         // The devnet's ether starts at 3,400 dollars, and its generated history moves it by a few percent.
         let price: f64 = pool["price_b_per_a"].as_str().unwrap().parse().unwrap();
@@ -603,42 +604,42 @@ async fn pools_are_listed_with_what_they_hold() {
     }
     let mut tier = params;
     tier["fee_tier"] = json!(500);
-    let one = desk.data("get_pool_info", tier.clone()).await;
+    let one = harness.data("get_pool_info", tier.clone()).await;
     assert_eq!((&one["pool_count"], &one["pools"][0]["fee_tier"]), (&json!(1), &json!(500)));
     tier["fee_tier"] = json!(123);
-    assert_eq!(desk.code("get_pool_info", tier).await, (CallStatus::Error, ErrorCode::PoolNotFound));
+    assert_eq!(harness.code("get_pool_info", tier).await, (CallStatus::Error, ErrorCode::PoolNotFound));
 }
 
 /// Creates a test bench with another environment, such as another policy or other auctions.
-fn desk_in(world: ToolEnvironment) -> ToolHarness {
-    let mut desk = desk(None);
-    desk.world = Arc::new(world);
-    desk.executor = Executor::new(ExecutorConfig {
-        catalog: desk.executor.catalog().clone(),
-        world: desk.world.clone(),
-        fabric: desk._fabric.clone(),
+fn harness_in(world: ToolEnvironment) -> ToolHarness {
+    let mut harness = harness(None);
+    harness.world = Arc::new(world);
+    harness.executor = Executor::new(ExecutorConfig {
+        catalog: harness.executor.catalog().clone(),
+        world: harness.world.clone(),
+        fabric: harness._fabric.clone(),
         golem_id: GolemId::operator(),
         calls_per_minute: 1_000,
         hooks: vec![],
         store: None,
         acting: None,
     });
-    desk
+    harness
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
     let account = SANDBOX.accounts()[6];
-    let plain = desk_of(account);
+    let plain = harness_of(account);
     let offered = [(31_337, golem_protocols::uniswap::order::OrderKind::DutchV2)].into_iter().collect();
-    let desk = desk_in(ToolEnvironment::clone(&plain.world).offering(offered));
+    let harness = harness_in(ToolEnvironment::clone(&plain.world).offering(offered));
     let params = |more: Value| {
         let mut params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.5", "chain": "ethereum"});
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         params
     };
     let quote = async |more: Value| {
-        let answer = desk.call("uniswap_get_quote", params(more)).await;
+        let answer = harness.call("uniswap_get_quote", params(more)).await;
         assert_eq!(answer.status, CallStatus::Success, "{answer:?}");
         (answer.data.unwrap(), answer.decision_hints.unwrap(), answer.explanation.unwrap())
     };
@@ -664,9 +665,9 @@ async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
     // The filler pays for the fill: the wallet pays only for the Permit2 approval, and only if one is needed.
     assert!(hints["gas_units"].as_u64().unwrap() < pools_hints["gas_units"].as_u64().unwrap(), "{hints}");
     assert!(data["gas_estimate_usd"].as_f64().unwrap() > 0.0);
-    let permit2 = desk.ethereum().network().book.contract(KnownContract::Permit2).unwrap();
+    let permit2 = harness.ethereum().network().book.contract(KnownContract::Permit2).unwrap();
     let half = uint!(500_000_000_000_000_000_U256);
-    desk.send(6, desk.token("WETH"), Erc20::approveCall { spender: permit2, value: half }).await;
+    harness.send(6, harness.token("WETH"), Erc20::approveCall { spender: permit2, value: half }).await;
     let (data, hints, _) = quote(json!({})).await;
     assert_eq!((&data["gas_estimate_usd"], &hints["gas_units"]), (&json!(0.0), &json!(0)));
 
@@ -682,10 +683,10 @@ async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
 async fn the_policys_tools_and_chains_bind_reads() {
     use bardo_safety::policy::{Policy, PolicyPreset, parse};
 
-    let plain = desk(Some(0));
+    let plain = harness(Some(0));
     let under = |lines: &str| {
         let policy = parse(&format!("preset = \"demo\"\n{lines}"), std::path::Path::new("policy.toml")).unwrap();
-        desk_in(ToolEnvironment::clone(&plain.world).bound_by(Arc::new(policy)))
+        harness_in(ToolEnvironment::clone(&plain.world).bound_by(Arc::new(policy)))
     };
     let price = |chain: &str| json!({"token": "WETH", "chain": chain});
     let refused = |answer: ToolResponse, rule: &str, value: &str| {
@@ -695,49 +696,49 @@ async fn the_policys_tools_and_chains_bind_reads() {
         assert_eq!((&violation["rule"], &violation["value"]), (&json!(rule), &json!(value)), "{violation}");
     };
 
-    let desk = under("allowed_tools = [\"get_token_price\"]\n");
-    assert_eq!(desk.call("get_token_price", price("base")).await.status, CallStatus::Success);
-    refused(desk.call("get_balances", json!({})).await, "allowed_tools", "get_balances");
+    let harness = under("allowed_tools = [\"get_token_price\"]\n");
+    assert_eq!(harness.call("get_token_price", price("base")).await.status, CallStatus::Success);
+    refused(harness.call("get_balances", json!({})).await, "allowed_tools", "get_balances");
 
-    let desk = under("allowed_chains = [\"devnet-ethereum\"]\n");
-    assert_eq!(desk.call("get_token_price", price("ethereum")).await.status, CallStatus::Success);
+    let harness = under("allowed_chains = [\"devnet-ethereum\"]\n");
+    assert_eq!(harness.call("get_token_price", price("ethereum")).await.status, CallStatus::Success);
     for named in ["base", "31338"] {
-        refused(desk.call("get_token_price", price(named)).await, "allowed_chains", "devnet-base");
+        refused(harness.call("get_token_price", price(named)).await, "allowed_chains", "devnet-base");
     }
-    assert_eq!(desk.code("get_token_price", price("polygon")).await, (CallStatus::Error, ErrorCode::ChainUnknown));
+    assert_eq!(harness.code("get_token_price", price("polygon")).await, (CallStatus::Error, ErrorCode::ChainUnknown));
     // A caller that names no chain gets the allowed ones, and an error if there are none.
-    let all = desk.data("get_chain_status", json!({})).await;
+    let all = harness.data("get_chain_status", json!({})).await;
     let names: Vec<_> = all["chains"].as_array().unwrap().iter().map(|chain| chain["chain"].clone()).collect();
     assert_eq!(names, ["ethereum"]);
-    let desk = under("allowed_chains = []\n");
+    let harness = under("allowed_chains = []\n");
     for tool in ["get_chain_status", "get_balances", "check_safety_status"] {
-        refused(desk.call(tool, json!({})).await, "allowed_chains", "devnet-ethereum");
+        refused(harness.call(tool, json!({})).await, "allowed_chains", "devnet-ethereum");
     }
 
     // The read-only preset signs nothing and allows all reads.
     let read_only = Arc::new(Policy::preset(PolicyPreset::ReadOnly));
-    let desk = desk_in(ToolEnvironment::clone(&plain.world).bound_by(read_only));
-    assert_eq!(desk.call("get_token_price", price("base")).await.status, CallStatus::Success);
+    let harness = harness_in(ToolEnvironment::clone(&plain.world).bound_by(read_only));
+    assert_eq!(harness.call("get_token_price", price("base")).await.status, CallStatus::Success);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_number_is_an_amount_and_one_with_a_fraction_is_not() {
-    let desk = desk(None);
+    let harness = harness(None);
     let quote = |amount: Value| json!({"token_in": "USDC", "token_out": "WETH", "amount": amount, "chain": "ethereum"});
     let (number, text) = (
-        desk.data("uniswap_get_quote", quote(json!(10))).await,
-        desk.data("uniswap_get_quote", quote(json!("10"))).await,
+        harness.data("uniswap_get_quote", quote(json!(10))).await,
+        harness.data("uniswap_get_quote", quote(json!("10"))).await,
     );
     assert_eq!(number["amount_out"], text["amount_out"]);
     assert_eq!(number["amount_in"], "10");
     for lossy in ["0.1", "1e3", "18446744073709551616"] {
         let params = format!(r#"{{"token_in":"USDC","token_out":"WETH","amount":{lossy},"chain":"ethereum"}}"#);
-        let answer = desk.executor.call(ToolCall::new("uniswap_get_quote", ToolInput::Text(params))).await;
+        let answer = harness.executor.call(ToolCall::new("uniswap_get_quote", ToolInput::Text(params))).await;
         let error = answer.error.unwrap();
         assert_eq!(error.code(), ErrorCode::ValidationFailed);
         let (says, example) = ("is a JSON number", r#"use a string, such as "amount": "0.25""#);
         assert!(error.message().contains(says) && error.message().contains(example), "{error}");
     }
-    let negative = desk.code("uniswap_get_quote", quote(json!(-1))).await;
+    let negative = harness.code("uniswap_get_quote", quote(json!(-1))).await;
     assert_eq!(negative, (CallStatus::Error, ErrorCode::ValidationFailed));
 }

@@ -63,9 +63,9 @@ impl SafetyGuardian {
         Self { chains: chains.into_iter().map(watch).collect(), policy, absent }
     }
 
-    async fn look(&self, case: ReviewCase<'_>) -> Result<GuardianOpinion, GuardianError> {
-        let (framed, counted) = (case.framed, case.values.spent);
-        let chain_id = framed.proposal().chain_id;
+    async fn review_case(&self, case: ReviewCase<'_>) -> Result<GuardianOpinion, GuardianError> {
+        let (payload, counted) = (case.payload, case.values.spent);
+        let chain_id = payload.proposal().chain_id;
         let chain = self.chains.iter().find(|chain| chain.client.chain_id() == chain_id);
         let chain = chain.ok_or_else(|| GuardianError(format!("it has no access to chain {chain_id}")))?;
         let path = self.policy.clone();
@@ -73,12 +73,13 @@ impl SafetyGuardian {
         let read = read.map_err(|_| GuardianError("reading the policy failed".to_owned()))?;
         let policy = read.map_err(|error| GuardianError(error.to_string()))?;
         let policy = policy.unwrap_or_else(|| Policy::preset(self.absent));
-        let simulation = chain.run(framed, case.shifts).await?;
-        let mut objections = does(framed, &simulation);
-        objections.extend(lists(framed, &policy, chain.client.network()));
-        let leaves = simulate::declares_exit(framed.proposal(), &chain.around()) && !allows_more(framed, &simulation);
-        let (mut own, mut words) = chain.value(framed).await?;
-        if let Some(arrival) = framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref()) {
+        let simulation = chain.run(payload, case.shifts).await?;
+        let mut objections = effect_objections(payload, &simulation);
+        objections.extend(list_objections(payload, &policy, chain.client.network()));
+        let leaves =
+            simulate::declares_exit(payload.proposal(), &chain.judge_context()) && !allows_more(payload, &simulation);
+        let (mut own, mut words) = chain.value(payload).await?;
+        if let Some(arrival) = payload.proposal().order.as_ref().and_then(|order| order.arrival.as_ref()) {
             let there = self.chains.iter().find(|one| one.client.chain_id() == arrival.chain_id);
             let there =
                 there.ok_or_else(|| GuardianError(format!("it has no access to chain {}", arrival.chain_id)))?;
@@ -87,7 +88,7 @@ impl SafetyGuardian {
             words = format!("{words}, {said}");
             objections.extend(off_list(&arrival.token, &policy, there.client.network()));
         }
-        objections.extend(worth(framed, &policy, &own, counted));
+        objections.extend(value_objections(payload, &policy, &own, counted));
         let too_large = too_large(&policy, &own, leaves);
         let left_to_operator = objections.is_empty() && too_large.is_some();
         objections.extend(too_large);
@@ -99,7 +100,7 @@ impl SafetyGuardian {
 
 impl Guardian for SafetyGuardian {
     fn review<'a>(&'a self, case: ReviewCase<'a>) -> BoxFuture<'a, Result<GuardianOpinion, GuardianError>> {
-        Box::pin(self.look(case))
+        Box::pin(self.review_case(case))
     }
 }
 
@@ -113,7 +114,7 @@ struct GuardianValues {
 
 impl GuardianChain {
     /// Returns the chain's known contracts and stable tokens, from the guardian's own address book.
-    fn around(&self) -> JudgeContext {
+    fn judge_context(&self) -> JudgeContext {
         let network = self.client.network();
         JudgeContext {
             permit2: network.book.contract(KnownContract::Permit2),
@@ -124,34 +125,34 @@ impl GuardianChain {
     }
 
     /// Runs the transactions that would be signed on the guardian's own fork.
-    async fn run(&self, framed: &SigningPayload, shifts: &[BalanceDelta]) -> Result<Simulation, GuardianError> {
+    async fn run(&self, payload: &SigningPayload, shifts: &[BalanceDelta]) -> Result<Simulation, GuardianError> {
         let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
         let fork =
             Fork::pin(&self.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| failed(&error))?;
         let block = BlockId::hash(fork.pinned().hash);
-        let count = self.client.agreed().get_transaction_count(framed.signer()).block_id(block);
+        let count = self.client.agreed().get_transaction_count(payload.signer()).block_id(block);
         let nonce = count.await.map_err(|error| failed(&error))?;
         let (producer, shifts) = (Some(fork.next_block().coinbase), shifts.to_vec());
-        let around = JudgeContext { producer, shifts, ..self.around() };
-        simulate::run(&fork, framed, 0, nonce, &around).await.map_err(|error| failed(&error))
+        let judge_context = JudgeContext { producer, shifts, ..self.judge_context() };
+        simulate::run(&fork, payload, 0, nonce, &judge_context).await.map_err(|error| failed(&error))
     }
 
     /// Values outflows, minimum inflows and maximum gas at current prices. Returns them with a sentence about the
     /// prices.
-    async fn value(&self, framed: &SigningPayload) -> Result<(GuardianValues, String), GuardianError> {
-        let proposal = framed.proposal();
+    async fn value(&self, payload: &SigningPayload) -> Result<(GuardianValues, String), GuardianError> {
+        let proposal = payload.proposal();
         let wrapped = self.client.network().book.contract(KnownContract::WrappedNative);
         let contract = |token: &TokenInfo| match token.id {
             TokenId::Native => wrapped,
             TokenId::Erc20(address) => Some(address),
         };
         let mut words = Vec::new();
-        let mut told: BTreeSet<TokenId> = BTreeSet::new();
+        let mut described: BTreeSet<TokenId> = BTreeSet::new();
         let mut value = async |token: &TokenInfo, amount: U256, rounding: Rounding| {
             let unknown = || GuardianError(format!("it has no price of its own for {}", token.symbol));
             let price = self.prices.price(contract(token).ok_or_else(unknown)?).await;
             let price = price.map_err(|error| GuardianError(error.to_string()))?;
-            if told.insert(token.id) {
+            if described.insert(token.id) {
                 words.push(format!("own {} price ${}", token.symbol, price.usd.to_fixed(2, Rounding::Down)));
             }
             let amount = TokenAmount::new(amount, token.decimals).map_err(|error| GuardianError(error.to_string()))?;
@@ -163,10 +164,10 @@ impl GuardianChain {
             out = sum(out, value(&flow.token, flow.amount, Rounding::Up).await?)?;
         }
         let mut least_in = Usd::ZERO;
-        for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == framed.account()) {
+        for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == payload.account()) {
             least_in = sum(least_in, value(&inflow.token, inflow.at_least, Rounding::Down).await?)?;
         }
-        let gas = value(&TokenInfo::native(self.client.network()), framed.worst_gas(), Rounding::Up).await?;
+        let gas = value(&TokenInfo::native(self.client.network()), payload.worst_gas(), Rounding::Up).await?;
         Ok((GuardianValues { out, least_in, gas }, words.join(", ")))
     }
 
@@ -191,8 +192,8 @@ impl GuardianChain {
 }
 
 /// Returns objections to undeclared effects of the simulated transactions.
-fn does(framed: &SigningPayload, simulation: &Simulation) -> Vec<String> {
-    let (proposal, account) = (framed.proposal(), framed.account());
+fn effect_objections(payload: &SigningPayload, simulation: &Simulation) -> Vec<String> {
+    let (proposal, account) = (payload.proposal(), payload.account());
     let changes = &simulation.changes;
     let mut objections = Vec::new();
     if !simulation.succeeded() {
@@ -213,7 +214,7 @@ fn does(framed: &SigningPayload, simulation: &Simulation) -> Vec<String> {
     }
     if let Some(change) = changes.account(account) {
         let lost = change.balance.before.saturating_sub(change.balance.after);
-        let most = declared(TokenId::Native).saturating_add(framed.worst_gas());
+        let most = declared(TokenId::Native).saturating_add(payload.worst_gas());
         if lost > most {
             objections.push("more of the native token leaves than declared".to_owned());
         }
@@ -222,32 +223,32 @@ fn does(framed: &SigningPayload, simulation: &Simulation) -> Vec<String> {
         }
     }
     for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == account) {
-        let came = match inflow.token.id {
+        let received = match inflow.token.id {
             TokenId::Erc20(token) => {
-                let came = changes.balance(token, account);
-                came.map_or(U256::ZERO, |change| change.after.saturating_sub(change.before))
+                let received = changes.balance(token, account);
+                received.map_or(U256::ZERO, |change| change.after.saturating_sub(change.before))
             }
             // Outflows and gas have already reduced the native balance, so they are added back.
             TokenId::Native => changes.account(account).map_or(U256::ZERO, |change| {
-                let spent = declared(TokenId::Native).saturating_add(framed.worst_gas());
+                let spent = declared(TokenId::Native).saturating_add(payload.worst_gas());
                 change.balance.after.saturating_add(spent).saturating_sub(change.balance.before)
             }),
         };
-        if came < inflow.at_least {
+        if received < inflow.at_least {
             objections.push(format!("less {} arrives than the declared minimum", inflow.token.symbol));
         }
     }
     for change in changes.allowances.iter().filter(|change| change.owner == account) {
         if change.allowance.after > change.allowance.before
-            && !allowed(framed, change.token, change.spender, change.allowance.after)
+            && !allowed(payload, change.token, change.spender, change.allowance.after)
         {
             objections.push(format!("{} may take more of {} than declared", change.spender, change.token));
         }
     }
-    let of_ours = |owner: Address| framed.exposed().contains(&owner);
+    let of_ours = |owner: Address| payload.exposed().contains(&owner);
     for change in changes.permit2_allowances.iter().filter(|change| of_ours(change.owner)) {
         let (before, after) = (change.allowance.before.amount, change.allowance.after.amount);
-        if after > before && !allowed(framed, change.token, change.spender, after) {
+        if after > before && !allowed(payload, change.token, change.spender, after) {
             objections
                 .push(format!("{} may take more of {} through Permit2 than declared", change.spender, change.token));
         }
@@ -260,16 +261,16 @@ fn does(framed: &SigningPayload, simulation: &Simulation) -> Vec<String> {
     objections
 }
 
-fn allowed(framed: &SigningPayload, token: Address, spender: Address, amount: U256) -> bool {
-    let bounds = framed.proposal().allowances.iter();
+fn allowed(payload: &SigningPayload, token: Address, spender: Address, amount: U256) -> bool {
+    let bounds = payload.proposal().allowances.iter();
     bounds
         .filter(|bound| bound.token.id == TokenId::Erc20(token) && bound.spender == spender)
         .any(|bound| amount <= bound.at_most)
 }
 
 /// Returns objections to tokens that the guardian's own reading of the policy does not allow.
-fn lists(framed: &SigningPayload, policy: &Policy, network: &Network) -> Vec<String> {
-    let proposal = framed.proposal();
+fn list_objections(payload: &SigningPayload, policy: &Policy, network: &Network) -> Vec<String> {
+    let proposal = payload.proposal();
     let flows = proposal.outflows.iter().map(|flow| &flow.token);
     let tokens = flows.chain(proposal.inflows.iter().map(|inflow| &inflow.token));
     tokens.filter_map(|token| off_list(token, policy, network)).collect()
@@ -287,8 +288,8 @@ fn off_list(token: &TokenInfo, policy: &Policy, network: &Network) -> Option<Str
 }
 
 /// True if any allowance of the account increases. Such an action is not an exit, whatever comes in.
-fn allows_more(framed: &SigningPayload, simulation: &Simulation) -> bool {
-    let ours = |owner: Address| owner == framed.account() || framed.exposed().contains(&owner);
+fn allows_more(payload: &SigningPayload, simulation: &Simulation) -> bool {
+    let ours = |owner: Address| owner == payload.account() || payload.exposed().contains(&owner);
     let changes = &simulation.changes;
     let rises = |owner: Address, rose: bool| ours(owner) && rose;
     changes.allowances.iter().any(|one| rises(one.owner, one.allowance.after > one.allowance.before))
@@ -321,11 +322,11 @@ fn too_large(policy: &Policy, own: &GuardianValues, leaves: bool) -> Option<Stri
 }
 
 /// Returns objections to the price, and to differences from the pipeline's figures.
-fn worth(framed: &SigningPayload, policy: &Policy, own: &GuardianValues, counted: Usd) -> Vec<String> {
+fn value_objections(payload: &SigningPayload, policy: &Policy, own: &GuardianValues, counted: Usd) -> Vec<String> {
     let mut objections = Vec::new();
     let less = |whole: Usd, points: BasisPoints| share(whole, 10_000_u32.saturating_sub(points.get()));
     // Exchanges are trades, and orders that others settle on this or another chain.
-    let exchanges = framed.proposal().trade.is_some() || framed.order().is_some();
+    let exchanges = payload.proposal().trade.is_some() || payload.order().is_some();
     if exchanges && less(own.out, policy.max_loss()).is_none_or(|floor| own.least_in < floor) {
         objections.push(format!("at its own prices, ${} is paid for at least ${}", own.out, own.least_in));
     }

@@ -11,7 +11,7 @@
 //! | `life` | health monitor, animation and planner |
 //! | `memory` | past trades, insights and documents |
 //! | `phase` | phases derived from vitals |
-//! | `agent` | the eight tools of a brain |
+//! | `agent_api` | the eight tools of a brain |
 //! | `scenario` | scripted scenarios with their timing |
 //! | `sprite` | animation state on the screen |
 //! | `vitals` | measurements of the Golem's condition |

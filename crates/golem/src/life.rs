@@ -164,7 +164,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     }
     let health_monitor = HealthMonitor {
         gauge: VitalsMeter::new(Arc::clone(&config.world), terms)?,
-        kept: life.high_water,
+        stored_high_water: life.high_water,
         machine: PhaseMachine::new(config.phases),
         phase: config.phase.clone(),
         clock: config.clock.clone(),
@@ -183,7 +183,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         words: config.words,
         phase: config.phase.subscribe(),
         thought: 0,
-        breath: TextBudget::default(),
+        budget: TextBudget::default(),
     };
     let brain = config.brain;
     let (mut shows, played, clock, attendance) = (config.shows, config.played.clone(), config.clock, config.attendance);
@@ -200,14 +200,14 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
                 (Some(missed), scenario, under_way)
             }
         };
-        let AgentSignals { agent, voice, stop, leaving, words, thought, phase: _, breath: _ } = signals;
+        let AgentSignals { agent, voice, stop, leaving, words, thought, phase: _, budget: _ } = signals;
         if let Some(missed) = ended {
             played.send_modify(|played| {
                 played.missed.extend(missed);
                 played.done = true;
             });
         }
-        let (next, answers, came) = (None, BTreeMap::new(), BTreeMap::new());
+        let (next, answers, outcomes) = (None, BTreeMap::new(), BTreeMap::new());
         let all = agent.clone();
         let planner = Planner {
             agent,
@@ -219,7 +219,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
             next,
             played,
             answers,
-            came,
+            outcomes,
             clock,
             thought,
             _attendance: attendance,
@@ -261,12 +261,12 @@ async fn led_by(
 ) -> (Vec<String>, Scenario, operator::RunningCommands) {
     let (passed_on, unheard) = mpsc::channel(PASSED_ON);
     let words = std::mem::replace(&mut signals.words, unheard);
-    let mut hearing = operator::OperatorInbox::of(words, &signals.agent, &signals.voice);
+    let mut inbox = operator::OperatorInbox::of(words, &signals.agent, &signals.voice);
     let BrainEnd { well, why } = tokio::select! {
         end = brain.live(signals) => end,
-        never = hearing.receive(passed_on) => match never {},
+        never = inbox.receive(passed_on) => match never {},
     };
-    let (words, under_way) = hearing.end();
+    let (words, under_way) = inbox.end();
     signals.words = words;
     // All of the brain's open offers are withdrawn. The operator's messages and running commands continue.
     signals.agent.withdraw_own().await;
@@ -283,7 +283,7 @@ async fn led_by(
 struct HealthMonitor {
     gauge: VitalsMeter,
     /// High-water mark stored in memory.
-    kept: Option<Usd>,
+    stored_high_water: Option<Usd>,
     machine: PhaseMachine,
     phase: watch::Sender<Phase>,
     clock: Arc<dyn Clock>,
@@ -302,19 +302,21 @@ impl HealthMonitor {
             until(&*self.clock, due).await;
             due = next_beat(due, every, self.clock.steady_millis());
             let now = self.clock.now_millis();
-            if self.kept.is_some() && self.memory.life(&*self.clock).await.is_ok_and(|life| life.high_water.is_none()) {
+            if self.stored_high_water.is_some()
+                && self.memory.life(&*self.clock).await.is_ok_and(|life| life.high_water.is_none())
+            {
                 // Another process has reset the high-water mark at the operator's request.
                 self.gauge.forget_high_water();
-                self.kept = None;
+                self.stored_high_water = None;
             }
             let (reading, worth) = self.gauge.read(now).await;
-            if let Some(high) = self.gauge.high_water().filter(|high| self.kept != Some(*high)) {
-                match self.memory.set_high_water(high, self.kept.is_some()).await {
-                    Ok(true) => self.kept = Some(high),
+            if let Some(high) = self.gauge.high_water().filter(|high| self.stored_high_water != Some(*high)) {
+                match self.memory.set_high_water(high, self.stored_high_water.is_some()).await {
+                    Ok(true) => self.stored_high_water = Some(high),
                     // The mark was reset after the check above.
                     Ok(false) => {
                         self.gauge.forget_high_water();
-                        self.kept = None;
+                        self.stored_high_water = None;
                     }
                     // A mark that could not be stored is stored at a later heartbeat, or measured again.
                     Err(_) => {}

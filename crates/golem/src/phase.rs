@@ -187,7 +187,7 @@ enum MeasureVerdict {
     Unknown,
 }
 
-fn says(measure: PhaseMeasure, row: &PhaseThresholds, reading: &PhaseReading) -> MeasureVerdict {
+fn verdict(measure: PhaseMeasure, row: &PhaseThresholds, reading: &PhaseReading) -> MeasureVerdict {
     let place = |enters: bool, holds: bool| match (enters, holds) {
         (true, _) => MeasureVerdict::Enters,
         (false, true) => MeasureVerdict::Holds,
@@ -291,7 +291,7 @@ impl PhaseMachine {
             return None;
         }
         let held = self.rules.rows.iter().find(|row| row.phase == self.phase).and_then(|row| {
-            PhaseMeasure::ALL.into_iter().find(|measure| says(*measure, row, reading) != MeasureVerdict::Clear)
+            PhaseMeasure::ALL.into_iter().find(|measure| verdict(*measure, row, reading) != MeasureVerdict::Clear)
         });
         if let Some(measure) = held {
             self.why = measure.words(reading);
@@ -311,8 +311,9 @@ impl PhaseMachine {
     fn asked(&self, reading: &PhaseReading) -> Option<(Phase, PhaseMeasure)> {
         let rows = self.rules.rows.iter().rev();
         rows.filter_map(|row| {
-            let measure =
-                PhaseMeasure::ALL.into_iter().find(|measure| says(*measure, row, reading) == MeasureVerdict::Enters)?;
+            let measure = PhaseMeasure::ALL
+                .into_iter()
+                .find(|measure| verdict(*measure, row, reading) == MeasureVerdict::Enters)?;
             Some((row.phase.min(Phase::Survival), measure))
         })
         .next()
@@ -322,7 +323,7 @@ impl PhaseMachine {
     fn dying(&mut self, reading: &PhaseReading, now: u64) -> Option<String> {
         let row = self.rules.rows.iter().find(|row| row.phase == Phase::Terminal)?;
         let asks = PhaseMeasure::ALL.into_iter().find(|measure| {
-            says(*measure, row, reading) == MeasureVerdict::Enters
+            verdict(*measure, row, reading) == MeasureVerdict::Enters
                 && (*measure != PhaseMeasure::Drawdown || reading.feed_grade)
         });
         let Some(measure) = asks else {

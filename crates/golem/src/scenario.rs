@@ -344,14 +344,14 @@ impl ScenarioStep {
 
     /// Compares an outcome with the expectations of the step; `None` if they are met.
     pub fn missed(&self, response: &ToolResponse) -> Option<String> {
-        let came = PlayedStep::of(response);
-        let met = self.expect.iter().any(|one| came.is(one));
+        let outcome = PlayedStep::of(response);
+        let met = self.expect.iter().any(|one| outcome.is(one));
         if met || self.expect.is_empty() {
             let fields = self.want.iter().find_map(|(field, wanted)| {
-                let came = response.data.as_ref().and_then(|data| data.get(field)).unwrap_or(&Value::Null);
-                (came != wanted).then(|| {
-                    let came = SafeText::clean(&came.to_string(), 200);
-                    format!("expected {field} to be {wanted}, found {came}")
+                let outcome = response.data.as_ref().and_then(|data| data.get(field)).unwrap_or(&Value::Null);
+                (outcome != wanted).then(|| {
+                    let outcome = SafeText::clean(&outcome.to_string(), 200);
+                    format!("expected {field} to be {wanted}, found {outcome}")
                 })
             });
             return fields.or_else(|| {
@@ -361,7 +361,7 @@ impl ScenarioStep {
             });
         }
         let message = response.error.as_ref().map(|error| format!(" ({})", error.message())).unwrap_or_default();
-        Some(format!("expected {}, found {came}{message}", self.expect.join(" or ")))
+        Some(format!("expected {}, found {outcome}{message}", self.expect.join(" or ")))
     }
 }
 
@@ -424,14 +424,14 @@ mod tests {
         let text =
             "name = \"a\"\nabout = \"b\"\n[[beat]]\nat = 1\ndo = \"act\"\nexpect = [\"blocked\", \"TOOL_UNKNOWN\"]\n";
         let scenario = parse("x", text).unwrap();
-        let came = |status, code| ToolResponse::failed(CallId::new(1), status, ToolError::new(code, "no"));
+        let outcome = |status, code| ToolResponse::failed(CallId::new(1), status, ToolError::new(code, "no"));
         let beat = &scenario.steps[0];
-        assert_eq!(beat.missed(&came(CallStatus::Blocked, ErrorCode::Halted)), None);
-        assert_eq!(beat.missed(&came(CallStatus::Error, ErrorCode::ToolUnknown)), None);
-        let missed = beat.missed(&came(CallStatus::Error, ErrorCode::Halted)).unwrap();
+        assert_eq!(beat.missed(&outcome(CallStatus::Blocked, ErrorCode::Halted)), None);
+        assert_eq!(beat.missed(&outcome(CallStatus::Error, ErrorCode::ToolUnknown)), None);
+        let missed = beat.missed(&outcome(CallStatus::Error, ErrorCode::Halted)).unwrap();
         assert_eq!(missed, "expected blocked or TOOL_UNKNOWN, found error HALTED (no)");
         let says = |words: &str| parse("x", &format!("{text}says = \"{words}\"\n")).unwrap().steps.remove(0);
-        let blocked = came(CallStatus::Blocked, ErrorCode::Halted);
+        let blocked = outcome(CallStatus::Blocked, ErrorCode::Halted);
         assert_eq!(says("HALTED").missed(&blocked), None);
         assert_eq!(says("approve").missed(&blocked).unwrap(), "expected the answer to contain `approve`");
     }

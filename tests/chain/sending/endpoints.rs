@@ -40,8 +40,8 @@ async fn a_lost_answer_never_becomes_a_second_transaction() {
         assert_eq!(outcome.fault.unwrap().0, SendFault::OutcomeUnknown);
         assert_eq!(proxy.count(SEND), 1, "nothing sends it again by itself");
         assert_eq!(sender.reserve_nonce(world.account()).await.unwrap().nonce, 1, "its nonce stays its own");
-        let standing = waited(&sender, hash).await;
-        assert_eq!(standing.record.state, SendState::Included, "{lost:?}");
+        let status = waited(&sender, hash).await;
+        assert_eq!(status.record.state, SendState::Included, "{lost:?}");
         let sent = proxy.first_params(SEND);
         assert!(sent.iter().all(|raw| *raw == json!(sender.record(hash).unwrap().signed.raw())), "the same bytes");
         assert_eq!((world.chain_nonce().await, world.received().await), (1, U256::from(1)), "{lost:?}");
@@ -61,8 +61,8 @@ async fn what_no_endpoint_has_taken_is_sent_again_soon_and_what_one_has_is_given
         let sender = world.sender_over(connect(&proxy.url).await, None);
         let (hash, _) = world.send(&sender).await;
         let patience = if pass { Duration::from_millis(500) } else { Duration::from_secs(60) };
-        let standing = sender.wait(hash, WaitRules { patience, resend: true }).await.unwrap();
-        assert_eq!((standing.settled, proxy.count(SEND)), (!pass, sends), "{fate:?}");
+        let status = sender.wait(hash, WaitRules { patience, resend: true }).await.unwrap();
+        assert_eq!((status.settled, proxy.count(SEND)), (!pass, sends), "{fate:?}");
     }
 }
 
@@ -191,7 +191,7 @@ async fn a_receipt_with_a_forged_field_settles_nothing() {
         *forged.lock().unwrap() = Some(receipt);
         match sender.poll(hash).await {
             // The chain has no such block: the receipt is treated as reorganised away.
-            Ok(standing) => assert!(field == "blockHash" && standing.mined.is_none() && !standing.settled, "{what}"),
+            Ok(status) => assert!(field == "blockHash" && status.mined.is_none() && !status.settled, "{what}"),
             Err(refused) => assert!(matches!(refused, SenderError::Nonsense { .. }), "{what}: {refused}"),
         }
         let record = sender.record(hash).unwrap();
@@ -209,8 +209,8 @@ async fn an_endpoint_that_is_behind_undoes_nothing_that_is_final() {
     let (hash, _) = world.send(&honest).await;
     let final_at = waited(&honest, hash).await.record.settled_at;
     assert!(final_at.is_some());
-    let standing = world.sender_over(connect(&proxy.url).await, None).poll(hash).await.unwrap();
-    assert_eq!((standing.record.state, standing.record.settled_at), (SendState::Included, final_at));
+    let status = world.sender_over(connect(&proxy.url).await, None).poll(hash).await.unwrap();
+    assert_eq!((status.record.state, status.record.settled_at), (SendState::Included, final_at));
 }
 
 fn relay(proxy: &Proxy, status: bool) -> PrivateRelay {
@@ -237,8 +237,8 @@ async fn a_private_transaction_is_shown_to_the_relay_alone() {
 
     let sender = world.sender_over(client, Some(relay(&private, false)));
     assert_eq!(sender.resend(hash).await.unwrap().state, SendState::Unclear);
-    let standing = waited(&sender, hash).await;
-    assert_eq!(standing.record.state, SendState::Included);
+    let status = waited(&sender, hash).await;
+    assert_eq!(status.record.state, SendState::Included);
     assert_eq!(public.count(SEND), 0, "nobody else has seen it wait");
     assert!(private.count(SEND) >= 2);
 }

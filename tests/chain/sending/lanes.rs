@@ -21,9 +21,9 @@ async fn crowd(world: Arc<TestHarness>, senders: [TxSender; 2], count: usize) ->
                     sender.release_nonce(ticket).await.unwrap();
                 }
                 let (hash, _) = world.send(&sender).await;
-                let standing = waited(&sender, hash).await;
-                assert_eq!(standing.record.state, SendState::Included);
-                standing.record.signed.nonce()
+                let status = waited(&sender, hash).await;
+                assert_eq!(status.record.state, SendState::Included);
+                status.record.signed.nonce()
             })
         })
         .collect();
@@ -180,8 +180,8 @@ async fn our_own_open_transactions_are_settled_before_anything_is_taken_over() {
     world.devnet.mine().await.unwrap();
     let open = sender.reconcile(world.account()).await.unwrap_err();
     assert!(matches!(open, SenderError::Lane(LaneError::Open { nonce: 0, .. })), "{open}");
-    let standing = waited(&sender, ours).await;
-    assert_eq!(standing.record.state, SendState::Dropped, "{outside} has its nonce");
+    let status = waited(&sender, ours).await;
+    assert_eq!(status.record.state, SendState::Dropped, "{outside} has its nonce");
     sender.reconcile(world.account()).await.unwrap();
     assert_eq!(sender.reserve_nonce(world.account()).await.unwrap().nonce, 2);
 }

@@ -95,8 +95,8 @@ async fn a_refused_replacement_that_is_in_a_block_was_never_given_up() {
     let (first, second) = refused_replacement(&world, &sender).await;
     passed_on(&world, &sender, second).await;
     world.devnet.mine().await.unwrap();
-    let standing = waited(&sender, second).await;
-    assert_eq!(standing.mined.unwrap().hash, second, "what pays more is in the block");
+    let status = waited(&sender, second).await;
+    assert_eq!(status.mined.unwrap().hash, second, "what pays more is in the block");
     assert_eq!(sender.record(first).unwrap().state, SendState::Replaced);
     // Nothing was released, so nothing must be reserved again.
     assert!(world.store().read(sender::late_inclusions).unwrap().is_empty());
@@ -131,8 +131,8 @@ async fn where_a_replacement_was_refused_what_it_was_to_replace_goes_on() {
     let plan = sender.outbid(second, PLENTY).await.unwrap();
     assert_eq!((plan.replaces, plan.nonce), (first, 0));
     world.devnet.mine().await.unwrap();
-    let standing = waiting.await.unwrap();
-    assert_eq!(standing.mined.unwrap().hash, first);
+    let status = waiting.await.unwrap();
+    assert_eq!(status.mined.unwrap().hash, first);
     assert_eq!(world.received().await, U256::from(1));
     // After its end nothing is sent any more.
     assert_eq!(world.store().read(|connection| sender::sendable(connection, second)).unwrap(), None);
@@ -155,19 +155,19 @@ async fn a_count_without_the_transaction_that_made_it_frees_nothing() {
     world.devnet.mine().await.unwrap();
     let (hash, _) = world.send(&sender).await;
     early.store(true, Ordering::SeqCst);
-    let standing = sender.poll(hash).await.unwrap();
-    assert_eq!((standing.record.state, standing.settled), (SendState::Sent, false), "{standing:?}");
+    let status = sender.poll(hash).await.unwrap();
+    assert_eq!((status.record.state, status.settled), (SendState::Sent, false), "{status:?}");
     early.store(false, Ordering::SeqCst);
     world.devnet.mine().await.unwrap();
-    let standing = waited(&sender, hash).await;
-    assert_eq!(standing.record.state, SendState::Included);
+    let status = waited(&sender, hash).await;
+    assert_eq!(status.record.state, SendState::Included);
     // A nonce that another transaction used is reported with that transaction.
     let (second, _) = world.send(&sender).await;
     world.devnet.run(move |chain| chain.drop_transaction(second)).await.unwrap();
     world.send_outside(1, U256::from(7)).await;
     world.devnet.mine().await.unwrap();
-    let standing = waited(&sender, second).await;
-    assert_eq!(standing.record.state, SendState::Dropped, "{standing:?}");
+    let status = waited(&sender, second).await;
+    assert_eq!(status.record.state, SendState::Dropped, "{status:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -182,9 +182,9 @@ async fn what_took_the_nonce_since_is_not_done_by_it() {
     let second = kept.hash();
     passed_on(&world, &sender, first).await;
     sender.send(kept).await.unwrap();
-    let standing = waited(&sender, second).await;
-    assert!(standing.mined.is_none(), "{standing:?}");
-    assert_eq!(standing.record.state, SendState::Dropped);
+    let status = waited(&sender, second).await;
+    assert!(status.mined.is_none(), "{status:?}");
+    assert_eq!(status.record.state, SendState::Dropped);
     assert_eq!(sender.record(first).unwrap().state, SendState::Included);
     assert_eq!(world.received().await, U256::from(1), "the first one's wei");
     assert_eq!(sender.reserve_nonce(world.account()).await.unwrap().nonce, 1);

@@ -103,8 +103,8 @@ impl LongAgo {
 
     /// State after one poll.
     async fn looked(&self) -> (SendState, bool) {
-        let standing = self.sender.poll(self.hash).await.unwrap();
-        (standing.record.state, standing.settled)
+        let status = self.sender.poll(self.hash).await.unwrap();
+        (status.record.state, status.settled)
     }
 }
 

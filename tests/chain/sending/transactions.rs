@@ -38,9 +38,9 @@ async fn a_restart_sends_the_same_bytes_and_never_a_second_transaction() {
         let again = sender.resend(hash).await.unwrap();
         assert_ne!(again.treatment, FaultTreatment::DropAndReleaseNonce, "{again:?}");
     }
-    let standing = waited(&sender, hash).await;
-    assert_eq!(standing.record.state, SendState::Included);
-    assert_eq!(standing.mined.unwrap().hash, hash);
+    let status = waited(&sender, hash).await;
+    assert_eq!(status.record.state, SendState::Included);
+    assert_eq!(status.mined.unwrap().hash, hash);
     assert_eq!((world.chain_nonce().await, world.received().await), (1, U256::from(1)));
     assert!(sender.pending().unwrap().is_empty());
     let after = sender.resend(hash).await.unwrap();
@@ -95,9 +95,9 @@ async fn a_reverted_transaction_has_come_to_its_end() {
     let kept = sender.keep(ticket, signed, SendRoute::Public, None).await.unwrap();
     let hash = kept.hash();
     sender.send(kept).await.unwrap();
-    let standing = waited(&sender, hash).await;
-    assert_eq!(standing.record.state, SendState::Reverted);
-    assert!(!standing.mined.unwrap().receipt.status());
+    let status = waited(&sender, hash).await;
+    assert_eq!(status.record.state, SendState::Reverted);
+    assert!(!status.mined.unwrap().receipt.status());
 }
 
 #[tokio::test]
@@ -130,8 +130,8 @@ async fn a_replacement_takes_the_same_nonce_and_both_ends_are_known() {
     assert_eq!(sender.record(old).unwrap().state, SendState::Replaced);
     world.devnet.mine().await.unwrap();
 
-    let standing = waited(&sender, old).await;
-    assert_eq!(standing.mined.unwrap().hash, new, "who asks for the old one hears of the new one");
+    let status = waited(&sender, old).await;
+    assert_eq!(status.mined.unwrap().hash, new, "who asks for the old one hears of the new one");
     assert_eq!(sender.record(new).unwrap().state, SendState::Included);
     assert_eq!(sender.record(old).unwrap().state, SendState::Replaced);
     assert!(sender.pending().unwrap().is_empty());
@@ -162,8 +162,8 @@ async fn a_replaced_transaction_that_is_mined_after_all_counts() {
         })
         .await
         .unwrap();
-    let standing = waited(&sender, new).await;
-    assert_eq!(standing.mined.unwrap().hash, old);
+    let status = waited(&sender, new).await;
+    assert_eq!(status.mined.unwrap().hash, old);
     assert_eq!(sender.record(old).unwrap().state, SendState::Included);
     assert_eq!(sender.record(new).unwrap().state, SendState::Replaced);
 }
@@ -192,14 +192,14 @@ async fn a_block_that_leaves_takes_its_transactions_back() {
     let sender = world.sender();
     let (hash, _) = world.send(&sender).await;
     world.devnet.mine().await.unwrap();
-    let standing = sender.poll(hash).await.unwrap();
-    assert_eq!((standing.record.state, standing.settled), (SendState::Included, false));
-    assert_eq!(standing.mined.unwrap().confirmations, 1);
+    let status = sender.poll(hash).await.unwrap();
+    assert_eq!((status.record.state, status.settled), (SendState::Included, false));
+    assert_eq!(status.mined.unwrap().confirmations, 1);
 
     world.devnet.run(|chain| chain.reorg(1, Vec::new()).unwrap()).await.unwrap();
-    let standing = sender.poll(hash).await.unwrap();
-    assert_eq!((standing.record.state, standing.record.block), (SendState::Sent, None));
-    assert!(standing.mined.is_none());
+    let status = sender.poll(hash).await.unwrap();
+    assert_eq!((status.record.state, status.record.block), (SendState::Sent, None));
+    assert!(status.mined.is_none());
 
     // The wait itself resends the transaction.
     let waiting = {
@@ -213,9 +213,9 @@ async fn a_block_that_leaves_takes_its_transactions_back() {
     for _ in 0..3 {
         world.devnet.mine().await.unwrap();
     }
-    let standing = waiting.await.unwrap();
-    assert_eq!(standing.record.state, SendState::Included);
-    assert_eq!(standing.mined.unwrap().confirmations, 3);
+    let status = waiting.await.unwrap();
+    assert_eq!(status.record.state, SendState::Included);
+    assert_eq!(status.mined.unwrap().confirmations, 3);
     assert_eq!(world.received().await, U256::from(1));
 }
 
@@ -229,8 +229,8 @@ async fn a_spent_nonce_counts_only_as_deep_as_a_final_block() {
     world.devnet.mine().await.unwrap();
     assert_eq!(sender.poll(ours).await.unwrap().record.state, SendState::Stored, "that block may leave yet");
     world.devnet.mine().await.unwrap();
-    let standing = sender.poll(ours).await.unwrap();
-    assert_eq!((standing.record.state, standing.settled), (SendState::Dropped, true));
+    let status = sender.poll(ours).await.unwrap();
+    assert_eq!((status.record.state, status.settled), (SendState::Dropped, true));
 }
 
 #[tokio::test]
@@ -239,8 +239,8 @@ async fn under_a_halt_waiting_sends_nothing() {
     let sender = world.sender();
     let hash = world.keep(&sender, PLENTY).await.hash();
     let rules = WaitRules { patience: Duration::from_millis(300), resend: false };
-    let standing = sender.wait(hash, rules).await.unwrap();
-    assert_eq!((standing.record.state, standing.record.sends, standing.settled), (SendState::Stored, 0, false));
+    let status = sender.wait(hash, rules).await.unwrap();
+    assert_eq!((status.record.state, status.record.sends, status.settled), (SendState::Stored, 0, false));
     assert!(world.client.provider().get_transaction_by_hash(hash).await.unwrap().is_none());
     assert!(!sender.wait(hash, NO_PATIENCE).await.unwrap().settled);
 }

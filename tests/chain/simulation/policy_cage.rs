@@ -551,7 +551,7 @@ impl Cage {
         use bardo::safety::onchain_policy::{OnchainAsset, OnchainPolicy as Judge, PlanEffects};
         let id = |token: Address| if token.is_zero() { TokenId::Native } else { TokenId::Erc20(token) };
         let rules: Rules = self.ask(self.cage, PolicyCage::rulesOfCall { owner: OWNER });
-        let standing = self.ask(self.cage, PolicyCage::standingCall { owner: OWNER });
+        let status = self.ask(self.cage, PolicyCage::standingCall { owner: OWNER });
         let assets = rules.assets.iter().map(|rule| {
             let round = self.ask(rule.feed, bardo::abi::feed::Aggregator::latestRoundDataCall {});
             let fresh = U256::from(self.world.block.timestamp) - round.updatedAt <= U256::from(rules.maxPriceAge);
@@ -579,8 +579,8 @@ impl Cage {
             manager: MANAGER,
             owner: OWNER,
             assets: assets.collect(),
-            highest: standing.highest,
-            last_action: standing.lastAction,
+            highest: status.highest,
+            last_action: status.lastAction,
             rules,
         };
         let some = |(_, amount): &(Address, U256)| !amount.is_zero();

@@ -18,7 +18,7 @@ async fn the_smart_order_router_and_ours_quote_the_same_pools() {
     println!("{}", side_by_side::table(&rows));
     let mut split = 0;
     for row in &rows {
-        let (route, told) = (&row.sidecar.route, row.sidecar.told.as_ref().unwrap());
+        let (route, told) = (&row.sidecar.route, row.sidecar.claim.as_ref().unwrap());
         let counted = match row.exact {
             FixedAmount::In(_) => route.amount_out,
             FixedAmount::Out(_) => route.amount_in,

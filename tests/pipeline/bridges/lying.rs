@@ -59,14 +59,14 @@ impl IntentGateway for Network {
         "a test's network"
     }
 
-    fn quote<'a>(&'a self, wish: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
+    fn quote<'a>(&'a self, request: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
         Box::pin(async move {
-            let mut bids = self.inner.quote(wish).await?;
+            let mut bids = self.inner.quote(request).await?;
             if self.manner == Manner::Lowballs {
                 bids.iter_mut().for_each(|bid| bid.output /= U256::from(100));
             }
             if self.manner == Manner::Overbids {
-                bids.iter_mut().for_each(|bid| bid.output = wish.amount_in * U256::from(3) / U256::from(2));
+                bids.iter_mut().for_each(|bid| bid.output = request.amount_in * U256::from(3) / U256::from(2));
             }
             Ok(bids)
         })
@@ -156,7 +156,7 @@ impl Lied {
             rules: bridge.rules.clone(),
             clock: clock.clone(),
             fabric: fabric.clone(),
-            desk: ApprovalQueue::new(clock, fabric.clone(), Duration::from_secs(60)),
+            queue: ApprovalQueue::new(clock, fabric.clone(), Duration::from_secs(60)),
             key: None,
             guardian: None,
             permit_ttl: Duration::from_secs(60),

@@ -3,7 +3,7 @@
 
 use super::*;
 
-impl Desk {
+impl Fixture {
     fn poll(&self, hash: &str) -> Command {
         self.call("uniswap_get_uniswapx_order_status", &json!({ "order_hash": hash }), "", false)
     }
@@ -53,136 +53,136 @@ impl Desk {
 
 #[test]
 fn an_expiry_and_a_cancellation_that_are_cut_short_happen_once() {
-    let desk = Desk::open();
-    let before = desk.devnet.balance("WETH");
-    let hash = desk.unseen("expires", 30);
-    desk.pass(40);
-    desk.killed_at_the_end(&hash, "expired");
+    let fixture = Fixture::open();
+    let before = fixture.devnet.balance("WETH");
+    let hash = fixture.unseen("expires", 30);
+    fixture.pass(40);
+    fixture.killed_at_the_end(&hash, "expired");
 
-    let hash = desk.unseen("cancelled", 900);
-    let cancel = || desk.call("uniswapx_cancel_order", &json!({ "order_hash": hash }), "cancel", false);
+    let hash = fixture.unseen("cancelled", 900);
+    let cancel = || fixture.call("uniswapx_cancel_order", &json!({ "order_hash": hash }), "cancel", false);
     // The cancelling process may also detect its end; in either case it is cancelled.
     let mut first = cancel();
     let ran = run(first.env("BARDO_FAILPOINT", Failpoint::OrderInsideEnd.name()));
     if !ran.killed() {
         assert!(matches!(ran.status(), "success" | "partial"), "{ran:?}");
     }
-    desk.killed_at_the_end(&hash, "cancelled");
+    fixture.killed_at_the_end(&hash, "cancelled");
     // The next action settles the killed one's remains; the cancellation itself is done.
     let again = run(&mut cancel());
     assert!(matches!(again.status(), "success" | "partial"), "{again:?}");
-    assert_eq!(desk.devnet.balance("WETH"), before, "neither took anything");
-    settled(&desk.home, &desk.devnet);
+    assert_eq!(fixture.devnet.balance("WETH"), before, "neither took anything");
+    settled(&fixture.home, &fixture.devnet);
 }
 
 #[test]
 fn a_refund_that_is_cut_short_happens_once() {
-    let desk = Desk::open();
-    let before = desk.devnet.balance("USDC");
+    let fixture = Fixture::open();
+    let before = fixture.devnet.balance("USDC");
     // Nobody delivers on a chain without blocks. The destination is checked before a signature, so the chain stops
     // after that check, and before anyone has the signature.
     let mut locked = None;
     for attempt in 0..4 {
         let key = format!("lost-{attempt}");
-        desk.killed(desk.intent(&key, 60, false), Failpoint::OrderStored.name());
-        desk.devnet.ask_of(1, "evm_setIntervalMining", json!([0]));
-        let sent = run(&mut desk.intent(&key, 60, false));
+        fixture.killed(fixture.intent(&key, 60, false), Failpoint::OrderStored.name());
+        fixture.devnet.ask_of(1, "evm_setIntervalMining", json!([0]));
+        let sent = run(&mut fixture.intent(&key, 60, false));
         assert_eq!(sent.status(), "partial", "{sent:?}");
-        let (id, ..) = desk.last();
+        let (id, ..) = fixture.last();
         let until = Instant::now() + Duration::from_secs(60);
-        while deposit(&desk, &id) == 0 && Instant::now() < until {
+        while deposit(&fixture, &id) == 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(200));
         }
-        if deposit(&desk, &id) == 1 {
+        if deposit(&fixture, &id) == 1 {
             locked = Some(format!("0x{id}"));
             break;
         }
         // All relayers overlook it: nothing is locked, and it expires.
-        desk.devnet.ask_of(1, "evm_setIntervalMining", json!([1]));
-        desk.pass(120);
-        assert_eq!(desk.status(&format!("0x{id}")).answer.unwrap()["data"]["status"], "expired");
+        fixture.devnet.ask_of(1, "evm_setIntervalMining", json!([1]));
+        fixture.pass(120);
+        assert_eq!(fixture.status(&format!("0x{id}")).answer.unwrap()["data"]["status"], "expired");
     }
     let id = locked.expect("no relayer locks anything");
-    let told = desk.status(&id).answer.unwrap();
+    let told = fixture.status(&id).answer.unwrap();
     assert_eq!(
         (&told["data"]["order_type"], &told["data"]["status"]),
         (&json!("ERC7683"), &json!("filling")),
         "{told}"
     );
-    desk.pass(150);
-    let told = desk.status(&id).answer.unwrap();
+    fixture.pass(150);
+    let told = fixture.status(&id).answer.unwrap();
     assert_eq!(told["data"]["status"], "expired", "{told}");
     // A refund is permitted whatever the token's price: its feed reverts (PUSH0 PUSH0 REVERT).
-    let feed = desk.devnet.feed("USDC / USD");
-    desk.devnet.ask("anvil_setCode", json!([feed, "0x5f5ffd"]));
-    let refund = || desk.call("intent_refund", &json!({ "intent_id": id }), "back", false);
+    let feed = fixture.devnet.feed("USDC / USD");
+    fixture.devnet.ask("anvil_setCode", json!([feed, "0x5f5ffd"]));
+    let refund = || fixture.call("intent_refund", &json!({ "intent_id": id }), "back", false);
     let mut first = refund();
     let ran = run(first.env("BARDO_FAILPOINT", Failpoint::OrderInsideEnd.name()));
     if !ran.killed() {
         assert!(matches!(ran.status(), "success" | "partial"), "{ran:?}");
     }
-    assert_eq!(deposit(&desk, id.trim_start_matches("0x")), 3);
-    desk.killed_at_the_end(&id, "refunded");
+    assert_eq!(deposit(&fixture, id.trim_start_matches("0x")), 3);
+    fixture.killed_at_the_end(&id, "refunded");
     // If the first was killed, its gas reservation is left to the next action.
-    let late = run(&mut desk.call("intent_refund", &json!({ "intent_id": id }), "late", false));
+    let late = run(&mut fixture.call("intent_refund", &json!({ "intent_id": id }), "late", false));
     assert_eq!(late.error_code(), "VALIDATION_FAILED", "{late:?}");
-    assert_eq!(desk.devnet.balance("USDC"), before, "not a unit is missing");
-    settled(&desk.home, &desk.devnet);
+    assert_eq!(fixture.devnet.balance("USDC"), before, "not a unit is missing");
+    settled(&fixture.home, &fixture.devnet);
 }
 
 #[test]
 fn a_delivery_that_is_cut_short_is_counted_once() {
-    let desk = Desk::open();
-    let before = desk.devnet.balance("USDC");
+    let fixture = Fixture::open();
+    let before = fixture.devnet.balance("USDC");
     let mut delivered = None;
     // All relayers overlook a few in a hundred; the others are delivered and repaid while no process runs.
     for attempt in 0..4 {
-        let sent = run(&mut desk.intent(&format!("bridge-{attempt}"), 60, false));
+        let sent = run(&mut fixture.intent(&format!("bridge-{attempt}"), 60, false));
         assert_eq!(sent.status(), "partial", "{sent:?}");
-        let (id, ..) = desk.last();
+        let (id, ..) = fixture.last();
         let until = Instant::now() + Duration::from_secs(50);
-        while deposit(&desk, &id) != 2 && Instant::now() < until {
+        while deposit(&fixture, &id) != 2 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(200));
         }
-        if deposit(&desk, &id) == 2 {
+        if deposit(&fixture, &id) == 2 {
             delivered = Some(id);
             break;
         }
-        desk.pass(150);
-        if deposit(&desk, &id) == 2 {
+        fixture.pass(150);
+        if deposit(&fixture, &id) == 2 {
             delivered = Some(id);
             break;
         }
-        let again = run(&mut desk.call("intent_refund", &json!({ "intent_id": format!("0x{id}") }), "", false));
+        let again = run(&mut fixture.call("intent_refund", &json!({ "intent_id": format!("0x{id}") }), "", false));
         eprintln!("overlooked: {again:?}");
     }
     let id = format!("0x{}", delivered.expect("no relayer delivers"));
-    desk.killed_at_the_end(&id, "filled");
-    assert_eq!(before - desk.devnet.balance("USDC"), 200_000_000, "given once");
-    settled(&desk.home, &desk.devnet);
+    fixture.killed_at_the_end(&id, "filled");
+    assert_eq!(before - fixture.devnet.balance("USDC"), 200_000_000, "given once");
+    settled(&fixture.home, &fixture.devnet);
 }
 
 #[test]
 fn an_intent_that_nobody_ever_had_expires_once_and_takes_nothing() {
-    let desk = Desk::open();
-    let before = desk.devnet.balance("USDC");
-    desk.killed(desk.intent("unseen", 60, false), Failpoint::OrderSubmitting.name());
-    let (id, ..) = desk.last();
-    desk.pass(120);
-    desk.killed_at_the_end(&format!("0x{id}"), "expired");
-    assert_eq!((deposit(&desk, &id), desk.devnet.balance("USDC")), (0, before), "it was never locked");
-    settled(&desk.home, &desk.devnet);
+    let fixture = Fixture::open();
+    let before = fixture.devnet.balance("USDC");
+    fixture.killed(fixture.intent("unseen", 60, false), Failpoint::OrderSubmitting.name());
+    let (id, ..) = fixture.last();
+    fixture.pass(120);
+    fixture.killed_at_the_end(&format!("0x{id}"), "expired");
+    assert_eq!((deposit(&fixture, &id), fixture.devnet.balance("USDC")), (0, before), "it was never locked");
+    settled(&fixture.home, &fixture.devnet);
 }
 
 fn a_fill_of(kind: &str) {
-    let desk = Desk::open();
-    std::fs::write(desk.home.path().join("config.toml"), format!("[order_type]\nethereum = \"{kind}\"\n")).unwrap();
-    let before = desk.devnet.balance("WETH");
-    let hash = format!("0x{}", desk.filled_meanwhile("kind"));
+    let fixture = Fixture::open();
+    std::fs::write(fixture.home.path().join("config.toml"), format!("[order_type]\nethereum = \"{kind}\"\n")).unwrap();
+    let before = fixture.devnet.balance("WETH");
+    let hash = format!("0x{}", fixture.filled_meanwhile("kind"));
     let question = format!("SELECT count(*) FROM safety_order WHERE kind = '{kind}'");
-    assert!(desk.home.count(&question) > 0, "{kind}");
-    desk.killed_at_the_end(&hash, "filled");
-    desk.whole(before);
+    assert!(fixture.home.count(&question) > 0, "{kind}");
+    fixture.killed_at_the_end(&hash, "filled");
+    fixture.whole(before);
 }
 
 #[test]

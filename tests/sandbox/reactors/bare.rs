@@ -13,12 +13,12 @@ use bardo::chain::permit2::Permit2Domain;
 use bardo::sandbox::contracts::{BundledContract, PERMIT2};
 use bardo::uniswap::order::{OrderKind, ResolutionPoint, UniswapXOrder};
 
-use super::ground::{Ground, PLENTY, key};
+use super::fixture::{Fixture, PLENTY, key};
 
 pub const CHAIN_ID: u64 = 31_337;
 
 pub struct Bare {
-    pub ground: Ground,
+    pub fixture: Fixture,
     pub swapper: PrivateKeySigner,
     pub filler: PrivateKeySigner,
     pub cosigner: PrivateKeySigner,
@@ -31,22 +31,22 @@ pub struct Bare {
 impl Bare {
     pub fn new() -> Self {
         let (swapper, filler, cosigner) = (key(1), key(2), key(3));
-        let mut ground = Ground::new(CHAIN_ID, &[swapper.address(), filler.address()]);
-        let arguments = (PERMIT2, ground.builder.address()).abi_encode_params();
+        let mut fixture = Fixture::new(CHAIN_ID, &[swapper.address(), filler.address()]);
+        let arguments = (PERMIT2, fixture.builder.address()).abi_encode_params();
         let reactors = [
             BundledContract::V2DutchOrderReactor,
             BundledContract::V3DutchOrderReactor,
             BundledContract::PriorityOrderReactor,
         ]
-        .map(|reactor| ground.create(reactor, &arguments));
-        let quoter = ground.create(BundledContract::OrderQuoter, &[]);
-        let (token_in, token_out) = (ground.token("IN", 18), ground.token("OUT", 6));
+        .map(|reactor| fixture.create(reactor, &arguments));
+        let quoter = fixture.create(BundledContract::OrderQuoter, &[]);
+        let (token_in, token_out) = (fixture.token("IN", 18), fixture.token("OUT", 6));
         for signer in [&swapper, &filler] {
             for token in [token_in, token_out] {
-                ground.fund(token, signer, PLENTY, &[PERMIT2, reactors[0], reactors[1], reactors[2]]);
+                fixture.fund(token, signer, PLENTY, &[PERMIT2, reactors[0], reactors[1], reactors[2]]);
             }
         }
-        Self { ground, swapper, filler, cosigner, token_in, token_out, quoter, reactors }
+        Self { fixture, swapper, filler, cosigner, token_in, token_out, quoter, reactors }
     }
 
     pub fn reactor(&self, kind: OrderKind) -> Address {
@@ -88,7 +88,7 @@ impl Bare {
             gas: Some(1_000_000),
             ..Default::default()
         };
-        match self.ground.chain.call(&request, BlockId::latest(), None, Some(&surroundings)) {
+        match self.fixture.chain.call(&request, BlockId::latest(), None, Some(&surroundings)) {
             Ok(outcome) => Ok(OrderQuoter::quoteCall::abi_decode_returns(&outcome.output).unwrap()),
             Err(CallError::Reverted(data)) => Err(data),
             Err(other) => panic!("{other} at {at:?}"),
@@ -98,7 +98,7 @@ impl Bare {
     /// Fills an order with the filler's own tokens.
     pub fn fill(&mut self, order: &UniswapXOrder, tip: u128) -> Receipt {
         let signed = SignedOrder { order: order.encode(), sig: self.signature(order) };
-        self.ground.call(&self.filler, order.info().reactor, &Reactor::executeCall { order: signed }, tip)
+        self.fixture.call(&self.filler, order.info().reactor, &Reactor::executeCall { order: signed }, tip)
     }
 }
 

@@ -14,7 +14,7 @@ use bardo::intents::{CrossChainIntent, IntentExpectation, OpenedIntent};
 use bardo::sandbox::contracts::{BundledContract, PERMIT2};
 use proptest::prelude::*;
 
-use super::ground::{Ground, key};
+use super::fixture::{Fixture, key};
 
 const ORIGIN: u64 = 31_337;
 const DESTINATION: u64 = 31_338;
@@ -31,8 +31,8 @@ const REFUNDED: u8 = 3;
 type Change = fn(&mut CrossChainIntent);
 
 struct Bridge {
-    origin: Ground,
-    destination: Ground,
+    origin: Fixture,
+    destination: Fixture,
     user: PrivateKeySigner,
     relayers: [PrivateKeySigner; 2],
     attester: PrivateKeySigner,
@@ -46,7 +46,7 @@ impl Bridge {
     fn new() -> Self {
         let (user, relayers, attester) = (key(1), [key(2), key(3)], key(4));
         let people = [&user, &relayers[0], &relayers[1], &attester].map(PrivateKeySigner::address);
-        let (mut origin, mut destination) = (Ground::new(ORIGIN, &people), Ground::new(DESTINATION, &people));
+        let (mut origin, mut destination) = (Fixture::new(ORIGIN, &people), Fixture::new(DESTINATION, &people));
         let destination_settler = destination.create(BundledContract::DestinationSettler, &[]);
         let owner = origin.builder.address();
         let arguments = (PERMIT2, owner, attester.address(), REFUND_DELAY).abi_encode_params();
@@ -136,9 +136,9 @@ impl Bridge {
 
     /// Moves both chains past a time.
     fn pass(&mut self, until: u64) {
-        for ground in [&mut self.origin, &mut self.destination] {
-            if ground.now() < until {
-                ground.chain.mine_at(until).unwrap();
+        for fixture in [&mut self.origin, &mut self.destination] {
+            if fixture.now() < until {
+                fixture.chain.mine_at(until).unwrap();
             }
         }
     }
@@ -234,9 +234,9 @@ fn an_intent_that_nobody_fills_is_refunded_after_its_deadline_and_not_before() {
 }
 
 /// A token that keeps a hundredth of every transfer.
-fn toll(ground: &mut Ground) -> Address {
+fn toll(fixture: &mut Fixture) -> Address {
     let name = Bytes::from_static(b"TOLL");
-    ground.create(BundledContract::FeeOnTransferToken, &(name.clone(), name, U256::from(6)).abi_encode_params())
+    fixture.create(BundledContract::FeeOnTransferToken, &(name.clone(), name, U256::from(6)).abi_encode_params())
 }
 
 #[test]

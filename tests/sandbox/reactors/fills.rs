@@ -20,7 +20,7 @@ const LEAST: u64 = 2_399_999_989;
 fn expectation(bare: &Bare, kind: OrderKind) -> OrderExpectation {
     OrderExpectation {
         chain_id: CHAIN_ID,
-        now: bare.ground.chain.head().header.timestamp,
+        now: bare.fixture.chain.head().header.timestamp,
         reactor: bare.reactor(kind),
         swapper: bare.swapper.address(),
         recipient: bare.swapper.address(),
@@ -43,7 +43,7 @@ fn sound(bare: &Bare, kind: OrderKind, exact_in: bool, nonce: u64) -> UniswapXOr
             most_in: U256::from(MOST),
         }
     };
-    let (now, block) = (bare.ground.chain.head().header.timestamp, bare.ground.chain.number());
+    let (now, block) = (bare.fixture.chain.head().header.timestamp, bare.fixture.chain.number());
     let draft = OrderDraft {
         reactor: bare.reactor(kind),
         swapper: bare.swapper.address(),
@@ -85,7 +85,7 @@ fn sound(bare: &Bare, kind: OrderKind, exact_in: bool, nonce: u64) -> UniswapXOr
 fn balances(bare: &Bare) -> [U256; 4] {
     let (swapper, filler) = (bare.swapper.address(), bare.filler.address());
     [(bare.token_in, swapper), (bare.token_in, filler), (bare.token_out, swapper), (bare.token_out, filler)]
-        .map(|(token, owner)| bare.ground.balance(token, owner))
+        .map(|(token, owner)| bare.fixture.balance(token, owner))
 }
 
 /// Fills in the next block and compares the flows with the order's amounts for that block.
@@ -93,7 +93,7 @@ fn fill_and_compare(bare: &mut Bare, order: &UniswapXOrder, tip: u128) -> (U256,
     let before = balances(bare);
     let receipt = bare.fill(order, tip);
     assert!(receipt.is_success(), "{:?}", receipt.failure);
-    let header = &bare.ground.chain.head().header;
+    let header = &bare.fixture.chain.head().header;
     let at = ResolutionPoint {
         chain_id: CHAIN_ID,
         timestamp: header.timestamp,
@@ -119,8 +119,8 @@ fn a_v2_dutch_fill_moves_what_its_time_says() {
         let mut moved = Vec::new();
         for (step, after) in [5, 10, 27, 69, 70, 300].into_iter().enumerate() {
             let order = sound(&bare, OrderKind::DutchV2, exact_in, nonce + u64::try_from(step).unwrap());
-            let now = bare.ground.chain.head().header.timestamp;
-            bare.ground.chain.set_next_timestamp(now + after).unwrap();
+            let now = bare.fixture.chain.head().header.timestamp;
+            bare.fixture.chain.set_next_timestamp(now + after).unwrap();
             moved.push(fill_and_compare(&mut bare, &order, 1));
         }
         // From the start to the end of the range, constant outside of it.
@@ -143,8 +143,8 @@ fn a_v3_dutch_fill_moves_what_its_block_and_base_fee_say() {
                 .enumerate()
         {
             let order = sound(&bare, OrderKind::DutchV3, exact_in, nonce + u64::try_from(step).unwrap());
-            (0..wait).for_each(|_| drop(bare.ground.chain.mine()));
-            bare.ground.chain.set_next_base_fee(base_fee);
+            (0..wait).for_each(|_| drop(bare.fixture.chain.mine()));
+            bare.fixture.chain.set_next_base_fee(base_fee);
             moved.push(fill_and_compare(&mut bare, &order, 1));
         }
         let side = |(paid, got): &(U256, U256)| if exact_in { *got } else { *paid };
@@ -197,12 +197,12 @@ fn an_order_fills_once_and_not_after_its_nonce_was_used_up_or_its_deadline_has_p
         let order = sound(&bare, kind, true, 2);
         let (word, bit) = nonce_position(order.info().nonce);
         let cancel = Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: U256::from(1) << bit };
-        assert!(bare.ground.call(&bare.swapper, PERMIT2, &cancel, 1).is_success());
+        assert!(bare.fixture.call(&bare.swapper, PERMIT2, &cancel, 1).is_success());
         refused(&mut bare, &order);
 
         let order = sound(&bare, kind, true, 3);
         let deadline = u64::try_from(order.info().deadline).unwrap();
-        bare.ground.chain.set_next_timestamp(deadline + 1).unwrap();
+        bare.fixture.chain.set_next_timestamp(deadline + 1).unwrap();
         refused(&mut bare, &order);
         bare = Bare::new();
     }

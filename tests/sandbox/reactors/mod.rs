@@ -4,7 +4,7 @@
 mod bare;
 mod bridge;
 mod fills;
+mod fixture;
 mod fuzz;
-mod ground;
 mod quoter;
 mod random;

@@ -354,7 +354,7 @@ impl Source<'_> {
                 "source" => {
                     let word = self.string(&full, value, "a string such as \"own\"")?;
                     let choice =
-                        QuoteChoice::of_word(&word).ok_or_else(|| self.bad(value.span(), &full, &choices()))?;
+                        QuoteChoice::parse_name(&word).ok_or_else(|| self.bad(value.span(), &full, &choices()))?;
                     quotes.source = Some(self.setting(value, choice));
                 }
                 "api_url" => {

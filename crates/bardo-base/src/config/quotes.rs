@@ -30,7 +30,7 @@ impl QuoteChoice {
         [(Self::TradingApi, "trading-api"), (Self::Sidecar, "sidecar"), (Self::Own, "own")];
 
     /// Returns the choice with this name.
-    pub fn of_word(word: &str) -> Option<Self> {
+    pub fn parse_name(word: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(_, known)| *known == word).map(|(choice, _)| *choice)
     }
 
@@ -71,7 +71,7 @@ impl QuoteSettings {
         };
         let bad = |name: &str, reason: String| ConfigError::Environment { name: name.to_owned(), reason };
         if let Some((word, origin)) = from("BARDO_QUOTE_SOURCE") {
-            let value = QuoteChoice::of_word(&word).ok_or_else(|| bad("BARDO_QUOTE_SOURCE", choices()))?;
+            let value = QuoteChoice::parse_name(&word).ok_or_else(|| bad("BARDO_QUOTE_SOURCE", choices()))?;
             self.source = Some(Setting { value, origin });
         }
         if let Some((key, origin)) = from(KEY) {

@@ -147,10 +147,10 @@ impl JournalFile {
             serde_json::to_writer(&mut self.buffer, event)?;
             self.buffer.push(b'\n');
             if self.buffer.len() >= CHUNK {
-                self.hand_over()?;
+                self.write_buffer()?;
             }
         }
-        self.hand_over()?;
+        self.write_buffer()?;
         Ok(entries)
     }
 
@@ -159,7 +159,7 @@ impl JournalFile {
         self.file.sync_data()
     }
 
-    fn hand_over(&mut self) -> io::Result<()> {
+    fn write_buffer(&mut self) -> io::Result<()> {
         if self.written.saturating_add(self.buffer.len() as u64) > self.most {
             return Err(io::Error::other(format!("it has {} bytes, the maximum", self.written)));
         }

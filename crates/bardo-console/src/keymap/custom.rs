@@ -115,7 +115,7 @@ impl Keymap {
                     name: name.to_owned(),
                     key: bardo_base::text::SafeText::clean(text, 40).to_string(),
                 })?;
-                if let Some(kept) = kept_for(key) {
+                if let Some(kept) = reserved_for(key) {
                     return Err(KeymapError::Kept { name: name.to_owned(), key: key.to_string(), kept });
                 }
                 bound.push(key);
@@ -160,7 +160,7 @@ impl Keymap {
 }
 
 /// Name of the action that reserves `key` in every context; `None` for a key that can be bound.
-fn kept_for(key: Key) -> Option<String> {
+fn reserved_for(key: Key) -> Option<String> {
     if key.code == KeyCode::Esc {
         return Some("going back".to_owned());
     }
@@ -173,9 +173,9 @@ pub fn name_of(action: Action) -> String {
     if let Action::GoTo(screen) = action {
         return screen.name().to_lowercase();
     }
-    let told = format!("{action:?}");
-    let mut name = String::with_capacity(told.len() + 4);
-    for (at, letter) in told.chars().enumerate() {
+    let variant = format!("{action:?}");
+    let mut name = String::with_capacity(variant.len() + 4);
+    for (at, letter) in variant.chars().enumerate() {
         if letter.is_ascii_uppercase() && at > 0 {
             name.push('-');
         }

@@ -35,7 +35,7 @@ const SETTLED_MILLIS: u64 = 1_000;
 
 /// Number of lines below the audit log that show the selected entry in full, with the rule above them; 0 in a small
 /// panel.
-const fn told_lines(area: Rect) -> u16 {
+const fn detail_lines(area: Rect) -> u16 {
     match area.height {
         20.. if area.width >= 24 => 5,
         10.. if area.width >= 24 => 3,
@@ -122,7 +122,7 @@ impl Audit {
     /// Entries that contain every word of the filter, newest first.
     fn fitting(&self) -> Vec<&AuditRow> {
         let words: Vec<String> = self.filter.describe().collect();
-        let fits = |told: &&AuditRow| words.iter().all(|word| told.text.contains(word.as_str()));
+        let fits = |row: &&AuditRow| words.iter().all(|word| row.text.contains(word.as_str()));
         self.entries.iter().rev().filter(fits).collect()
     }
 
@@ -130,9 +130,9 @@ impl Audit {
     /// newest.
     fn change(&mut self, change: impl FnOnce(&mut VecDeque<AuditRow>)) {
         let place = self.selected(AuditPanel::Trail);
-        let kept = self.fitting().get(place).map(|told| told.entry.seq).filter(|_| place > 0);
+        let kept = self.fitting().get(place).map(|row| row.entry.seq).filter(|_| place > 0);
         change(&mut self.entries);
-        let found = kept.and_then(|seq| self.fitting().iter().position(|told| told.entry.seq == seq));
+        let found = kept.and_then(|seq| self.fitting().iter().position(|row| row.entry.seq == seq));
         if let (Some(found), [.., at]) = (found, &mut self.at) {
             *at = found;
         }
@@ -154,7 +154,7 @@ impl Audit {
     }
 
     fn newest(&self) -> u64 {
-        self.entries.back().map_or(0, |told| told.entry.seq)
+        self.entries.back().map_or(0, |row| row.entry.seq)
     }
 
     fn count(&self, panel: AuditPanel, known: &ScreenContext<'_>) -> usize {
@@ -193,12 +193,12 @@ impl Audit {
         let notes = if panel == AuditPanel::Trail { u16::try_from(self.notes().len()).unwrap_or(0) } else { 0 };
         // At least one entry is shown.
         let notes = notes.min(area.height.saturating_sub(3));
-        let told = if panel == AuditPanel::Trail { told_lines(area) } else { 0 };
+        let row = if panel == AuditPanel::Trail { detail_lines(area) } else { 0 };
         Rect {
             x: area.x.saturating_add(1),
             y: area.y.saturating_add(1).saturating_add(notes),
             width: area.width.saturating_sub(2),
-            height: area.height.saturating_sub(2).saturating_sub(notes + told),
+            height: area.height.saturating_sub(2).saturating_sub(notes + row),
         }
     }
 
@@ -287,23 +287,23 @@ impl Widget for ListPanel<'_> {
 struct EntryDetails<'a> {
     theme: &'a Theme,
     screen: &'a Audit,
-    told: &'a AuditRow,
+    row: &'a AuditRow,
 }
 
 impl Widget for EntryDetails<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
-        let Self { theme, screen, told } = self;
+        let Self { theme, screen, row } = self;
         let painter = &mut Painter { buffer, theme };
-        let lines = told_lines(area);
+        let lines = detail_lines(area);
         let Some(top) = area.height.checked_sub(lines + 1).filter(|_| lines > 0) else { return };
-        let AuditEntry { kind, golem_id, hash, .. } = &told.entry;
+        let AuditEntry { kind, golem_id, hash, .. } = &row.entry;
         let right = [(format!("{kind} · {golem_id} · {}", short_hash(*hash)), Role::TextDim)];
-        let title = [(format!("Entry {}", told.entry.seq), Role::Title)];
+        let title = [(format!("Entry {}", row.entry.seq), Role::Title)];
         let border = if screen.panel == AuditPanel::Trail { Role::BorderFocus } else { Role::Border };
         painter.division(area, area.y + top, &title, &right, border);
         let inner = Rect { x: area.x + 2, y: area.y + top + 1, width: area.width.saturating_sub(4), height: lines - 1 };
-        let row = Row::new(told.words.as_str(), trail_role(&told.entry));
-        paint::rows(painter, inner, &wrapped(vec![row], inner.width.into()));
+        let text = Row::new(row.words.as_str(), trail_role(&row.entry));
+        paint::rows(painter, inner, &wrapped(vec![text], inner.width.into()));
     }
 }
 
@@ -372,7 +372,7 @@ impl ScreenView for Audit {
         };
         let head = PanelHead { title: "Audit log", right: &right, empty };
         let fitting = self.fitting();
-        let entry = |at: usize| fitting.get(at).map(|told| trail_row(told, trail_area.width));
+        let entry = |at: usize| fitting.get(at).map(|row| trail_row(row, trail_area.width));
         painter.render(
             ListPanel {
                 theme: painter.theme,
@@ -384,8 +384,8 @@ impl ScreenView for Audit {
             trail_area,
         );
         let at = self.selected(AuditPanel::Trail).min(fitting.len().saturating_sub(1));
-        if let Some(told) = fitting.get(at) {
-            painter.render(EntryDetails { theme: painter.theme, screen: self, told }, trail_area);
+        if let Some(row) = fitting.get(at) {
+            painter.render(EntryDetails { theme: painter.theme, screen: self, row }, trail_area);
         }
     }
 
@@ -423,7 +423,7 @@ impl ScreenView for Audit {
                 }]);
             }
             Action::Export => {
-                let entries: Vec<&AuditEntry> = self.fitting().into_iter().map(|told| &told.entry).collect();
+                let entries: Vec<&AuditEntry> = self.fitting().into_iter().map(|row| &row.entry).collect();
                 let text = serde_json::to_string_pretty(&json!({ "entries": entries })).unwrap_or_default();
                 return Some(vec![ScreenRequest::Write {
                     name: format!("bardo-trail-{}.json", known.now_millis),
@@ -432,7 +432,7 @@ impl ScreenView for Audit {
             }
             Action::Copy => {
                 let entry =
-                    self.fitting().get(self.selected(AuditPanel::Trail)).map(|told| json!(told.entry).to_string());
+                    self.fitting().get(self.selected(AuditPanel::Trail)).map(|row| json!(row.entry).to_string());
                 return Some(entry.map(ScreenRequest::Copy).into_iter().collect());
             }
             Action::Back if self.filter.stands() => self.filter.clear(),
@@ -503,8 +503,8 @@ impl ScreenView for Audit {
         self.due
     }
 
-    fn hear(&mut self, count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        if let CommandReply::Found(found) = heard {
+    fn receive_reply(&mut self, count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        if let CommandReply::Found(found) = reply {
             match (count, *found) {
                 (TRAIL, QueryResult::Audit { entries }) => {
                     self.follows = true;
@@ -554,7 +554,7 @@ impl Audit {
             }
             AuditPanel::Trail => {
                 let shown = self.fitting();
-                let call = shown.get(self.selected(AuditPanel::Trail)).and_then(|told| told.entry.call_id.as_ref());
+                let call = shown.get(self.selected(AuditPanel::Trail)).and_then(|row| row.entry.call_id.as_ref());
                 let call: Option<CallId> = call.and_then(|id| id.as_str().parse().ok());
                 call.map(ScreenRequest::OpenCall).into_iter().collect()
             }

@@ -119,11 +119,11 @@ fn an_allowance_is_revoked_by_keyboard_and_by_mouse_and_never_by_enter_alone() {
     assert_eq!(params["token"], json!(Address::repeat_byte(2).to_string()));
     let mut screen = Portfolio::default();
     click(&mut screen, &world, "x revokes");
-    assert!(screen.takes_text(), "the words at the edge are a button");
+    assert!(screen.accepts_text(), "the words at the edge are a button");
     let mut screen = Portfolio::default();
     click(&mut screen, &world, "✓ Approved");
     click(&mut screen, &world, "✓ Approved");
-    assert!(screen.takes_text(), "the second click on a row opens its question");
+    assert!(screen.accepts_text(), "the second click on a row opens its question");
     click(&mut screen, &world, "r revoke it");
     let done = calls(&click(&mut screen, &world, "Enter confirms"));
     assert!(
@@ -138,7 +138,7 @@ fn what_was_never_locked_is_over_and_nothing_of_it_is_taken_back() {
     world.feed.intents[0].1.refund_from = None;
     let mut screen = Orders::default();
     assert!(drawn(&screen, &world, AREA).contains("refund…"));
-    assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty() && screen.takes_text());
+    assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty() && screen.accepts_text());
     world.feed.intents[0].1.locked = None;
     let mut screen = Orders::default();
     assert!(drawn(&screen, &world, AREA).contains("1 open · 2 past"), "{}", drawn(&screen, &world, AREA));
@@ -147,7 +147,7 @@ fn what_was_never_locked_is_over_and_nothing_of_it_is_taken_back() {
     let shown = drawn(&screen, &world, AREA);
     assert!(shown.contains("Nothing was delivered") && !shown.contains("refund…"), "{shown}");
     let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
-    assert!(matches!(&said[..], [ScreenRequest::Notice(_)]) && !screen.takes_text(), "{said:?}");
+    assert!(matches!(&said[..], [ScreenRequest::Notice(_)]) && !screen.accepts_text(), "{said:?}");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
         |requests: &[ScreenRequest]| requests.iter().any(|request| matches!(request, ScreenRequest::Notice(_)));
     // The bridge order is the newest open one, and it cannot be refunded yet.
     let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
-    assert!(notice(&said) && !screen.takes_text());
+    assert!(notice(&said) && !screen.accepts_text());
     // The order has expired, but the settler does not refund yet: neither the card nor the key offers a refund.
     world.feed.intents[0].1.status = IntentStatus::Expired;
     let at = world.now / 1000;
@@ -181,7 +181,7 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     let shown = drawn(&screen, &world, AREA);
     assert!(shown.contains("(in 1 s)") && !shown.contains("refund…"), "{shown}");
     let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
-    assert!(notice(&said) && !screen.takes_text(), "{said:?}");
+    assert!(notice(&said) && !screen.accepts_text(), "{said:?}");
     assert!(format!("{said:?}").contains("refund from"), "{said:?}");
     world.feed.intents[0].1.refund_from = Some(at);
     assert!(drawn(&screen, &world, AREA).contains("refund…"));
@@ -207,7 +207,7 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     // A tool that this build does not have is not offered.
     world.ready.tools.retain(|tool| !tool.name.as_str().contains("cancel"));
     screen.act(Action::Up, &world.known(), AREA);
-    assert!(notice(&screen.act(Action::CancelSelected, &world.known(), AREA).unwrap()) && !screen.takes_text());
+    assert!(notice(&screen.act(Action::CancelSelected, &world.known(), AREA).unwrap()) && !screen.accepts_text());
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn what_nobody_has_taken_yet_can_be_made_void_and_its_card_says_so() {
         let shown = drawn(&screen, &world, AREA);
         assert!(shown.contains("x cancel…"), "{shown}");
         let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
-        assert!(said.is_empty() && screen.takes_text(), "{said:?}");
+        assert!(said.is_empty() && screen.accepts_text(), "{said:?}");
         drawn(&screen, &world, AREA);
         let done = calls(&typed(&mut screen, &world, "c\n"));
         assert!(
@@ -250,7 +250,7 @@ fn orders_are_filtered_as_one_types() {
     assert!(drawn(&screen, &world, AREA).contains("2 open · 1 past"));
     screen.act(Action::Filter, &world.known(), AREA);
     typed(&mut screen, &world, "status:expired\n");
-    assert!(!screen.takes_text());
+    assert!(!screen.accepts_text());
     assert!(drawn(&screen, &world, AREA).contains("0 open · 1 past"));
     screen.act(Action::Back, &world.known(), AREA);
     assert!(drawn(&screen, &world, AREA).contains("2 open · 1 past"));
@@ -261,7 +261,7 @@ fn the_catalog_runs_what_reads_and_nothing_that_signs() {
     let world = world();
     let mut screen = Tools::default();
     screen.act(Action::Open, &world.known(), AREA);
-    assert!(screen.takes_text());
+    assert!(screen.accepts_text());
     let asked = calls(&typed(&mut screen, &world, "\n"));
     assert!(matches!(&asked[..], [(1, tool, ..)] if tool == "get_balances"), "{asked:?}");
     let call_id = CallId::new(START_MILLIS);
@@ -273,7 +273,7 @@ fn the_catalog_runs_what_reads_and_nothing_that_signs() {
         decision_hints: None,
         explanation: Some("The account holds much.".to_owned()),
     };
-    screen.hear(1, CommandReply::Reply(Box::new(reply)), &world.known());
+    screen.receive_reply(1, CommandReply::Reply(Box::new(reply)), &world.known());
     let text = drawn(&screen, &world, AREA);
     assert!(text.contains("24979.76") && text.contains("The account holds much."), "{text}");
     let mut requests = Vec::new();
@@ -281,7 +281,7 @@ fn the_catalog_runs_what_reads_and_nothing_that_signs() {
     for _ in 0..10 {
         let chosen = drawn(&screen, &world, AREA);
         let opened = screen.act(Action::Open, &world.known(), AREA).unwrap();
-        assert_eq!(screen.takes_text(), !chosen.contains("signs, inside the policy"), "{chosen}");
+        assert_eq!(screen.accepts_text(), !chosen.contains("signs, inside the policy"), "{chosen}");
         assert!(calls(&opened).is_empty());
         screen.type_key(key(KeyCode::Esc), &world.known(), &mut requests);
         screen.act(Action::Down, &world.known(), AREA);
@@ -324,7 +324,7 @@ fn health_and_latency_are_those_of_the_answer() {
         decision_hints: None,
         explanation: None,
     };
-    screen.hear(1, CommandReply::Reply(Box::new(reply)), &world.known());
+    screen.receive_reply(1, CommandReply::Reply(Box::new(reply)), &world.known());
     let text = drawn(&screen, &world, AREA);
     for words in ["▲ base", "degraded", "✕ rpc.example", "412 ms, 7 blocks behind", "timed out"] {
         assert!(text.contains(words), "{words}\n{text}");
@@ -347,7 +347,7 @@ fn open(screen: &mut dyn ScreenView, world: &TestHarness) -> Vec<ScreenRequest> 
     let requests = screen.shown(&world.known());
     if screen.id() == ScreenId::Audit {
         let found = QueryResult::Audit { entries: world.entries.clone() };
-        screen.hear(1, CommandReply::Found(Box::new(found)), &world.known());
+        screen.receive_reply(1, CommandReply::Found(Box::new(found)), &world.known());
     }
     requests
 }
@@ -371,7 +371,7 @@ fn a_console_that_only_watches_changes_nothing_from_any_screen() {
         ] {
             requests.extend(screen.act(action, &world.known(), AREA).unwrap_or_default());
             for letter in keys.chars() {
-                if screen.takes_text() {
+                if screen.accepts_text() {
                     let code = if letter == '\n' { KeyCode::Enter } else { KeyCode::Char(letter) };
                     screen.type_key(key(code), &world.known(), &mut requests);
                 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::keymap::Key;
 use crate::painter::{Painter, StyledText, line, styled_width};
+use crate::screens::list;
 use crate::theme::{Role, Theme};
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::text_field::TextField;
@@ -201,7 +202,7 @@ impl ToolForm {
     }
 
     fn first_shown(&self, height: u16) -> usize {
-        (self.at + 1).saturating_sub(usize::from(height))
+        list::first_shown(self.at, usize::from(height))
     }
 
     /// Index of the field at a position of its area.

@@ -12,7 +12,7 @@ pub(super) use right::equity_model;
 use ratatui::layout::{Position, Rect};
 
 use super::filter::{Filter, since};
-use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, list, look_at};
+use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, copy_explorer_link, list};
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line};
 use crate::state::call_details::named;
@@ -188,7 +188,7 @@ impl Live {
     }
 
     /// Call that Enter, `y` and `o` act on: the selected one, else the newest open one, else the newest.
-    fn at_hand<'a>(&self, known: &ScreenContext<'a>) -> Option<&'a CallSeen> {
+    fn call_in_focus<'a>(&self, known: &ScreenContext<'a>) -> Option<&'a CallSeen> {
         let chosen = self.selected.and_then(|id| known.feed.call(id));
         chosen.or_else(|| {
             let calls = self.calls(known);
@@ -243,7 +243,7 @@ pub(super) fn inside(area: Rect) -> Rect {
 }
 
 /// Role for the status of a call.
-pub(super) const fn standing_role(standing: CallStatus) -> Role {
+pub(super) const fn status_role(standing: CallStatus) -> Role {
     match standing {
         CallStatus::Running | CallStatus::Sent => Role::Chart,
         CallStatus::Waiting | CallStatus::Lapsed | CallStatus::Unclear => Role::StateCare,
@@ -309,14 +309,14 @@ impl ScreenView for Live {
             }
             Action::Open => {
                 return Some(
-                    self.at_hand(known).map(|call| ScreenRequest::OpenCall(call.call_id)).into_iter().collect(),
+                    self.call_in_focus(known).map(|call| ScreenRequest::OpenCall(call.call_id)).into_iter().collect(),
                 );
             }
             Action::Copy => {
-                return Some(vec![copied(self.at_hand(known)?)]);
+                return Some(vec![copied(self.call_in_focus(known)?)]);
             }
             Action::Explorer => {
-                return Some(look_at(self.at_hand(known)?, known));
+                return Some(copy_explorer_link(self.call_in_focus(known)?, known));
             }
             Action::CancelSelected => {
                 let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;
@@ -423,9 +423,9 @@ fn narrow_places(known: &ScreenContext<'_>, area: Rect) -> NarrowPlaces {
         place
     };
     let face = next();
-    let told = right::now_rows(known, usize::from(area.width), true).len();
+    let now_height = right::now_rows(known, usize::from(area.width), true).len();
     let first = next();
-    let more: u16 = (1..told).map(|_| next().height).sum();
+    let more: u16 = (1..now_height).map(|_| next().height).sum();
     let now = Rect { height: first.height + more, ..first };
     let limits = next();
     let none = Rect { height: 0, ..area };

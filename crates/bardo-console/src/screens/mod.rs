@@ -136,7 +136,7 @@ impl<'a> ScreenContext<'a> {
     pub fn limits(&self) -> Option<&'a LimitUsage> {
         match self.snapshot {
             Some(snapshot) => snapshot.limits.as_ref(),
-            None => self.feed.limits.as_ref().map(|told| &told.limits),
+            None => self.feed.limits.as_ref().map(|event| &event.limits),
         }
     }
 
@@ -145,7 +145,7 @@ impl<'a> ScreenContext<'a> {
     pub fn policy(&self) -> Option<&'a PolicyState> {
         match self.snapshot {
             Some(snapshot) => Some(&snapshot.policy),
-            None => self.feed.limits.as_ref().map(|told| &told.policy),
+            None => self.feed.limits.as_ref().map(|event| &event.policy),
         }
     }
 
@@ -218,8 +218,8 @@ pub enum CommandReply {
 }
 
 /// Notice about the end of a call, for screens that keep no other record of it. Empty for other replies.
-fn said(heard: &CommandReply) -> Vec<ScreenRequest> {
-    let CommandReply::Reply(response) = heard else { return Vec::new() };
+fn said(reply: &CommandReply) -> Vec<ScreenRequest> {
+    let CommandReply::Reply(response) = reply else { return Vec::new() };
     let words = response.explanation.as_deref().unwrap_or("");
     let mark = if response.error.is_some() { "✕" } else { "✓" };
     vec![ScreenRequest::Notice(SafeText::clean(&format!("{mark} {words}"), 200))]
@@ -233,7 +233,7 @@ fn copied(call: &CallSeen) -> ScreenRequest {
 
 /// Copies the block explorer address of the newest transaction of a call, because a line may have no room for all of
 /// it. On a devnet the address is the console's own page, so the details of the call are opened instead.
-fn look_at(call: &CallSeen, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+fn copy_explorer_link(call: &CallSeen, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
     let Some(link) = call_details::link(call, known.page) else {
         return vec![ScreenRequest::Notice(SafeText::clean("no transaction was sent", 60))];
     };
@@ -280,7 +280,7 @@ pub trait ScreenView: Debug + Send {
 
     /// Returns true while a text field has the focus. Then every printable key goes to [`Self::type_key`], and digits
     /// do not switch screens.
-    fn takes_text(&self) -> bool {
+    fn accepts_text(&self) -> bool {
         self.filter().is_some_and(Filter::typing)
     }
 
@@ -311,7 +311,7 @@ pub trait ScreenView: Debug + Send {
     fn wheel(&mut self, _at: Position, _down: bool, _known: &ScreenContext<'_>, _area: Rect) {}
 
     /// Handles a reply to a command of this screen; `count` is that of the ticket.
-    fn hear(&mut self, _count: u32, _heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+    fn receive_reply(&mut self, _count: u32, _heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         Vec::new()
     }
 

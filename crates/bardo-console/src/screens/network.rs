@@ -290,15 +290,15 @@ impl NetworkScreen {
                     .collect();
                 let average = block_interval(chain, identity.interval_millis, &times);
                 let full = share(block.gas_used, block.gas_limit);
-                let told = format!("block {full} full  fee {}", gwei(block.base_fee_wei));
+                let text = format!("block {full} full  fee {}", gwei(block.base_fee_wei));
                 let left = Row::new("  every ", Role::TextDim)
                     .then(average.map_or("–".to_owned(), |seconds| format!("{seconds} s ")), Role::Text);
                 // The bars use the space between the two texts. If there is too little, they share a line with the left
                 // text only.
                 let alone = columns.saturating_sub(styled_width(&left.left));
-                let room = alone.checked_sub(width(&told) + 2).filter(|room| *room >= LEAST_BARS).unwrap_or(alone);
+                let room = alone.checked_sub(width(&text) + 2).filter(|room| *room >= LEAST_BARS).unwrap_or(alone);
                 let bars = sparkline(times.iter().rev().copied(), room.clamp(1, NEWEST_BLOCKS));
-                all.push(left.then(bars, Role::Chart).end(told, Role::TextDim));
+                all.push(left.then(bars, Role::Chart).end(text, Role::TextDim));
             }
             let endpoints = &chain.endpoints;
             if let Some(dispute) = &endpoints.dispute {
@@ -499,8 +499,11 @@ impl Widget for MarketPanel<'_> {
         }
         list::draw_tables(painter, inner, pools, &pool_columns(inner.width));
         if all.is_empty() {
-            let words =
-                if screen.filter.stands() { "Nothing matches the filter; Esc clears it." } else { "No area data yet." };
+            let words = if screen.filter.stands() {
+                "Nothing matches the filter; Esc clears it."
+            } else {
+                "No market data yet."
+            };
             painter.text(line(inner, 0), inner.x, words, Role::TextDim);
         }
     }
@@ -638,8 +641,8 @@ impl ScreenView for NetworkScreen {
         }
     }
 
-    fn hear(&mut self, _count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        if let CommandReply::Reply(response) = heard
+    fn receive_reply(&mut self, _count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        if let CommandReply::Reply(response) = reply
             && let Some(data) = &response.data
         {
             self.learn(data);

@@ -310,7 +310,7 @@ impl Orders {
     }
 
     /// Copies the address of the entry's transaction and shows it.
-    fn look_at(entry: OrderRow<'_>, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+    fn copy_explorer_link(entry: OrderRow<'_>, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let notice = |words: &str| ScreenRequest::Notice(SafeText::clean(words, 200));
         let Some(place) = entry.settled() else { return vec![notice("it has no transaction on chain yet")] };
         let link = transaction_link(place.chain_id, place.hash, known.page);
@@ -388,8 +388,8 @@ impl Widget for OrderDetails<'_> {
                 width: area.width.saturating_sub(4),
                 height: area.height.saturating_sub(2),
             };
-            let told = HOW.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
-            rows(painter, inner, &wrapped(told, inner.width.into()));
+            let instructions = HOW.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
+            rows(painter, inner, &wrapped(instructions, inner.width.into()));
         }
     }
 }
@@ -471,7 +471,7 @@ impl ScreenView for Orders {
             Action::Filter => self.filter.open(),
             Action::CancelSelected => return Some(self.ask_about(known)),
             Action::Copy => return Some(vec![ScreenRequest::Copy(self.selected(known)?.hash().to_string())]),
-            Action::Explorer => return Some(Self::look_at(self.selected(known)?, known)),
+            Action::Explorer => return Some(Self::copy_explorer_link(self.selected(known)?, known)),
             _ => return None,
         }
         Some(Vec::new())
@@ -485,7 +485,7 @@ impl ScreenView for Orders {
         Some(&mut self.filter)
     }
 
-    fn takes_text(&self) -> bool {
+    fn accepts_text(&self) -> bool {
         self.filter.typing() || self.ask.is_some()
     }
 
@@ -544,7 +544,7 @@ impl ScreenView for Orders {
         self.choose(if down { (at + 1).min(last) } else { at.saturating_sub(1) }, known);
     }
 
-    fn hear(&mut self, _count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        super::said(&heard)
+    fn receive_reply(&mut self, _count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        super::said(&reply)
     }
 }

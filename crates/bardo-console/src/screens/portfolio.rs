@@ -268,8 +268,6 @@ fn range_words(offset: usize, visible: usize, count: usize) -> Vec<StyledText> {
     vec![(format!("{}–{} of {count}", offset + 1, (offset + visible).min(count)), Role::TextDim)]
 }
 
-impl Portfolio {}
-
 /// Panel of the equity chart.
 struct CurvePanel<'a> {
     theme: &'a Theme,
@@ -486,7 +484,7 @@ impl ScreenView for Portfolio {
         Some(Vec::new())
     }
 
-    fn takes_text(&self) -> bool {
+    fn accepts_text(&self) -> bool {
         self.ask.is_some() || self.filter.typing()
     }
 
@@ -565,7 +563,12 @@ impl ScreenView for Portfolio {
         }
     }
 
-    fn hear(&mut self, _count: u32, heard: super::CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        super::said(&heard)
+    fn receive_reply(
+        &mut self,
+        _count: u32,
+        reply: super::CommandReply,
+        _known: &ScreenContext<'_>,
+    ) -> Vec<ScreenRequest> {
+        super::said(&reply)
     }
 }

@@ -430,7 +430,7 @@ impl ScreenView for Tools {
         Some(Vec::new())
     }
 
-    fn takes_text(&self) -> bool {
+    fn accepts_text(&self) -> bool {
         self.form.is_some() || self.filter.typing()
     }
 
@@ -533,8 +533,8 @@ impl ScreenView for Tools {
         }
     }
 
-    fn hear(&mut self, count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        if let (true, CommandReply::Reply(response)) = (count == self.sent, heard) {
+    fn receive_reply(&mut self, count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        if let (true, CommandReply::Reply(response)) = (count == self.sent, reply) {
             self.asking = false;
             self.answer = Some(response);
         }

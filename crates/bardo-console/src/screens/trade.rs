@@ -14,10 +14,10 @@ use ratatui::widgets::Widget;
 use serde_json::{Map, Value};
 
 use answer::{events_of, permit};
-use quote::says_an_amount;
+use quote::is_positive_amount;
 
 use super::form::{FormFields, ToolForm};
-use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, look_at, ticket};
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, copy_explorer_link, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
 use crate::state::feed::CallSeen;
@@ -92,8 +92,8 @@ pub struct Trade {
     /// Pending preview: its count, its parameters, and the kind of money.
     previewing: Option<(u32, Value, Option<MoneyKind>)>,
     /// Call that carries out an offer, and the count of the command that previewed it.
-    deed: Option<(CallId, u32)>,
-    deed_response: Option<Box<ToolResponse>>,
+    execution: Option<(CallId, u32)>,
+    execution_response: Option<Box<ToolResponse>>,
     /// Version of the policy that quote and preview were checked with.
     policy_version: Option<u64>,
     sent: u32,
@@ -147,15 +147,15 @@ impl Trade {
         if at != self.chosen && at < self.tools.len() {
             self.chosen = at;
             self.forget_preview();
-            self.deed = None;
-            self.deed_response = None;
+            self.execution = None;
+            self.execution_response = None;
             self.remark = None;
         }
     }
 
     /// Call that carries out the operator's action, in its current state.
     fn done<'k>(&self, known: &ScreenContext<'k>) -> Option<&'k CallSeen> {
-        known.live_feed.call(self.deed?.0)
+        known.live_feed.call(self.execution?.0)
     }
 
     /// Ticket of the next command for this purpose.
@@ -213,8 +213,8 @@ impl Trade {
             return vec![ScreenRequest::OpenOffer];
         }
         self.preview = None;
-        self.deed = None;
-        self.deed_response = None;
+        self.execution = None;
+        self.execution_response = None;
         vec![self.ask_preview(&name, params, false, known)]
     }
 
@@ -239,12 +239,12 @@ impl Trade {
 
     /// Returns to the form after an action that has ended: its card and the quote before it are outdated.
     fn start_over(&mut self, known: &ScreenContext<'_>) {
-        let ended = match self.deed {
-            Some(_) => self.deed_response.is_some() || self.done(known).is_some_and(|call| call.end.is_some()),
+        let ended = match self.execution {
+            Some(_) => self.execution_response.is_some() || self.done(known).is_some_and(|call| call.end.is_some()),
             None => return,
         };
         if ended {
-            (self.deed, self.deed_response) = (None, None);
+            (self.execution, self.execution_response) = (None, None);
             (self.quote, self.quoted) = (None, Value::Null);
         }
     }
@@ -394,13 +394,13 @@ impl ScreenView for Trade {
                 let preview = self.preview.as_ref()?;
                 return Some(vec![ScreenRequest::Copy(serde_json::to_string_pretty(&preview.response).ok()?)]);
             }
-            Action::Explorer => return Some(look_at(self.done(known)?, known)),
+            Action::Explorer => return Some(copy_explorer_link(self.done(known)?, known)),
             _ => return None,
         }
         Some(Vec::new())
     }
 
-    fn takes_text(&self) -> bool {
+    fn accepts_text(&self) -> bool {
         self.typing && self.form().is_some()
     }
 
@@ -474,15 +474,15 @@ impl ScreenView for Trade {
         Vec::new()
     }
 
-    fn hear(&mut self, count: u32, heard: CommandReply, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+    fn receive_reply(&mut self, count: u32, reply: CommandReply, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(purpose) = self.purposes.iter().find(|(sent, _)| *sent == count).map(|(_, purpose)| *purpose) else {
             return Vec::new();
         };
-        match (purpose, heard) {
+        match (purpose, reply) {
             // The second start under this ticket is the execution of the offer.
             (Purpose::Preview, CommandReply::Began(call)) => {
                 if self.preview.take_if(|preview| preview.count == count).is_some() {
-                    (self.deed, self.deed_response) = (Some((call, count)), None);
+                    (self.execution, self.execution_response) = (Some((call, count)), None);
                     // The action is under way: digits switch screens again.
                     self.typing = false;
                 }
@@ -500,9 +500,9 @@ impl ScreenView for Trade {
             (Purpose::Preview, CommandReply::Reply(response)) => {
                 if let Some((_, params, money)) = self.previewing.take_if(|(asked, ..)| *asked == count) {
                     self.preview = Some(Preview { count, params, response, money });
-                } else if self.deed.is_some_and(|(_, of)| of == count) {
+                } else if self.execution.is_some_and(|(_, of)| of == count) {
                     let words = response.explanation.clone().unwrap_or_default();
-                    self.deed_response = Some(response);
+                    self.execution_response = Some(response);
                     return notice(&words);
                 }
             }
@@ -518,7 +518,7 @@ impl ScreenView for Trade {
     }
 
     fn wakes_at(&self) -> Option<u64> {
-        let asked = self.quote_params().filter(|params| says_an_amount(params.get("amount")));
+        let asked = self.quote_params().filter(|params| is_positive_amount(params.get("amount")));
         let changed = asked.is_some_and(|params| params != self.quoted);
         (changed && !self.asking_quote).then(|| self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS))
     }

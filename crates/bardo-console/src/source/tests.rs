@@ -177,7 +177,7 @@ async fn sought_to_any_place_back_or_forth_all_is_as_if_played_straight_to_it() 
             assert_eq!(sought.state.session.feed, straight.state.session.feed, "{percent} %");
             assert_eq!(sought.state.session.page, straight.state.session.page, "{percent} %");
             assert_eq!(sought.state.operator.alerts, straight.state.operator.alerts, "{percent} %");
-            assert_eq!(sought.state.told_millis(), straight.state.told_millis(), "{percent} %");
+            assert_eq!(sought.state.session_millis(), straight.state.session_millis(), "{percent} %");
             // Checks against the journal: the number of blocks at that place.
             let rounds = told.div_ceil(12);
             assert_eq!(
@@ -218,5 +218,5 @@ async fn a_recording_without_a_block_is_shown_and_waits_for_none() {
     let mut console = TestConsole::on(&path, true);
     console.until(1).await;
     assert!(!console.state.booting(), "a call by hand records no block, and nothing starts");
-    assert_eq!(console.state.told_millis(), BEGAN, "its time is that of its day");
+    assert_eq!(console.state.session_millis(), BEGAN, "its time is that of its day");
 }

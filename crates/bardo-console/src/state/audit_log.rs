@@ -20,7 +20,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
     let none = Map::new();
     let body = entry.body.as_object().unwrap_or(&none);
     let text = |field: &str| body.get(field).map(plain).unwrap_or_default();
-    let said = |field: &str| {
+    let value_of = |field: &str| {
         let value = text(field);
         if value.is_empty() { String::new() } else { format!(": {value}") }
     };
@@ -28,7 +28,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
     let Some(kind) = AuditKind::of(entry.kind.as_str()) else {
         return SafeText::clean(&readable(&fields(body), PLACES), LONGEST);
     };
-    let told = match kind {
+    let sentence = match kind {
         AuditKind::PermitIssued => match text("needs").as_str() {
             "approval" => format!("simulated, needs your approval: {}", text("expected_outcome")),
             "delay" => format!("simulated, goes ahead unless you refuse: {}", text("expected_outcome")),
@@ -50,13 +50,13 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         AuditKind::ActionReserved => format!("{} counted as spent for {}", dollars("spend"), text("expected_outcome")),
         AuditKind::ActionSettled => format!("{}, {} spent", text("state"), dollars("spent")),
         AuditKind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
-        AuditKind::ActionVerified => format!("chain disagrees ✕{}", said("mismatches")),
+        AuditKind::ActionVerified => format!("chain disagrees ✕{}", value_of("mismatches")),
         AuditKind::ApprovalRequested if text("passes_by_itself") == "true" => {
             format!("you were asked; it goes ahead unless you refuse: {}", text("asked"))
         }
         AuditKind::ApprovalRequested => format!("you were asked: {}", text("asked")),
         AuditKind::ApprovalResolved => {
-            format!("{}{}", answered(&text("outcome"), &text("amount")), said("reason"))
+            format!("{}{}", answered(&text("outcome"), &text("amount")), value_of("reason"))
         }
         AuditKind::TxSigned => {
             let by = text("by").replace('_', " ");
@@ -72,12 +72,14 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             let agrees = if text("matched") == "false" { "; not as declared ✕" } else { "" };
             format!("order {}: {}{agrees}", text("status").replace('_', " "), short_words(&text("actual_outcome")))
         }
-        AuditKind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), said("reason")),
+        AuditKind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), value_of("reason")),
         AuditKind::HaltLowered => format!("stop ladder lowered to {} by {}", none_or(&text("level")), text("by")),
-        AuditKind::KeysRevoked => format!("the Golem's session keys were revoked by {}{}", text("by"), said("reason")),
+        AuditKind::KeysRevoked => {
+            format!("the Golem's session keys were revoked by {}{}", text("by"), value_of("reason"))
+        }
         AuditKind::PolicyAdopted => format!("policy {} in force", text("name")),
         AuditKind::PolicyTightened | AuditKind::PolicyAccepted => {
-            format!("policy {} changed{}", text("name"), said("changes"))
+            format!("policy {} changed{}", text("name"), value_of("changes"))
         }
         AuditKind::PolicyRefused => format!("a looser policy was refused by {}", text("by")),
         AuditKind::BreakerReset => format!("failure breaker closed by {}", text("by")),
@@ -102,7 +104,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         }
         AuditKind::HighWaterReset => format!("high-water marks of {} reset by {}", text("account"), text("by")),
         AuditKind::LiquidationPlanned => format!("sale of holdings planned, by {}: {}", text("by"), text("holdings")),
-        AuditKind::LiquidationEnded => format!("sale of {} ended{}", text("holding"), said("told")),
+        AuditKind::LiquidationEnded => format!("sale of {} ended{}", text("holding"), value_of("told")),
         AuditKind::AccountReconciled => format!(
             "{} continues at the chain's nonce {} instead of {}, by {}",
             text("account"),
@@ -115,8 +117,8 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             format!("password refused for {}, by {}: {}", text("authorises").replace('_', " "), text("by"), text("why"))
         }
     };
-    let told = if text("paper") == "true" { format!("PAPER: {told}") } else { told };
-    SafeText::clean(&readable(&told, PLACES), LONGEST)
+    let sentence = if text("paper") == "true" { format!("PAPER: {sentence}") } else { sentence };
+    SafeText::clean(&readable(&sentence, PLACES), LONGEST)
 }
 
 /// Description of how an approval request ended, by its name in the log.
@@ -135,9 +137,9 @@ fn answered(outcome: &str, amount: &str) -> String {
 /// Description of what remained when the Golem died.
 fn died(body: &Map<String, Value>) -> String {
     let count = |field: &str| body.get(field).and_then(Value::as_u64);
-    let mut told = "the Golem has died".to_owned();
+    let mut sentence = "the Golem has died".to_owned();
     if body.get("keys").and_then(Value::as_str) == Some("revoked") {
-        told.push_str("; its keys were revoked");
+        sentence.push_str("; its keys were revoked");
     }
     for (field, words) in [
         ("allowances_taken_back", "allowances revoked"),
@@ -147,10 +149,10 @@ fn died(body: &Map<String, Value>) -> String {
         ("bridges_locked", "bridges locked"),
     ] {
         if let Some(many) = count(field).filter(|many| *many > 0) {
-            told.push_str(&format!("; {many} {words}"));
+            sentence.push_str(&format!("; {many} {words}"));
         }
     }
-    told
+    sentence
 }
 
 /// Shortened hash; any other text is unchanged.
@@ -160,11 +162,11 @@ fn short(text: &str) -> String {
 
 /// Sentence with its hashes shortened, whatever punctuation follows them.
 fn short_words(sentence: &str) -> String {
-    let told = sentence.split(' ').map(|word| {
+    let short = sentence.split(' ').map(|word| {
         let hash = word.trim_end_matches([',', '.', ':', ';']);
         format!("{}{}", short(hash), word.get(hash.len()..).unwrap_or(""))
     });
-    told.collect::<Vec<_>>().join(" ")
+    short.collect::<Vec<_>>().join(" ")
 }
 
 fn none_or(level: &str) -> &str {
@@ -182,8 +184,8 @@ fn plain(value: &Value) -> String {
 }
 
 fn fields(body: &Map<String, Value>) -> String {
-    let told = body.iter().filter(|(_, value)| !value.is_null());
-    told.map(|(name, value)| format!("{} {}", name.replace('_', " "), plain(value))).collect::<Vec<_>>().join(" · ")
+    let sentence = body.iter().filter(|(_, value)| !value.is_null());
+    sentence.map(|(name, value)| format!("{} {}", name.replace('_', " "), plain(value))).collect::<Vec<_>>().join(" · ")
 }
 
 #[cfg(test)]
@@ -233,8 +235,8 @@ mod tests {
         let step = |found: &str, step: &str| told("recovery:step", json!({ "found": found, "step": step }));
         for found in RecoveryState::ALL {
             for next in RecoveryStep::ALL {
-                let told = step(found.as_str(), next.as_str());
-                assert_eq!(told, format!("recovery found {}: {}", found.describe(), next.describe()));
+                let sentence = step(found.as_str(), next.as_str());
+                assert_eq!(sentence, format!("recovery found {}: {}", found.describe(), next.describe()));
             }
         }
         let nonce = json!({ "found": "loose_nonce", "step": "give_back", "nonce": 7, "chain_id": 1 });
@@ -250,8 +252,8 @@ mod tests {
         // No real body has a field of this name. Where it appears, the fields were listed instead of described.
         let body = json!({ "a_field_of_none": 3, "by": "operator", "hash": B256::repeat_byte(1), "outcome": "lapsed" });
         for kind in AuditKind::ALL {
-            let told = told(kind.as_str(), body.clone());
-            assert!(!told.is_empty() && !told.contains("a field of none"), "{kind}: {told}");
+            let sentence = told(kind.as_str(), body.clone());
+            assert!(!sentence.is_empty() && !sentence.contains("a field of none"), "{kind}: {sentence}");
         }
         let died = json!({ "keys": "revoked", "allowances_left": 2, "orders_left_open": 0, "on_death": "hold" });
         assert_eq!(told("golem:died", died), "the Golem has died; its keys were revoked; 2 allowances left");
@@ -271,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_somebody_wrote_into_the_file_is_only_text() {
-        let told = told("approval:requested", json!({ "asked": "Swap\u{202e}\u{7} 1 \u{200b}WETH" }));
-        assert!(!told.contains(['\u{202e}', '\u{7}', '\u{200b}']), "{told:?}");
+        let sentence = told("approval:requested", json!({ "asked": "Swap\u{202e}\u{7} 1 \u{200b}WETH" }));
+        assert!(!sentence.contains(['\u{202e}', '\u{7}', '\u{200b}']), "{sentence:?}");
     }
 }

@@ -21,13 +21,13 @@ pub struct CallDetails {
     /// Number of lines scrolled past.
     pub offset: usize,
     /// Reply with its audit log entries; `None` until it arrives.
-    pub trail: Option<Box<QueryResult>>,
+    pub audit_rows: Option<Box<QueryResult>>,
 }
 
 impl CallDetails {
     /// Creates the details page before its audit log entries arrive.
     pub fn new(call_id: CallId) -> Self {
-        Self { call_id, offset: 0, trail: None }
+        Self { call_id, offset: 0, audit_rows: None }
     }
 
     /// Scrolls the page. `rows` is its height.
@@ -47,7 +47,7 @@ impl CallDetails {
     /// Details of the call as JSON.
     pub fn json(&self, feed: &Feed) -> String {
         let call = feed.call(self.call_id);
-        let told = json!({
+        let details = json!({
             "call_id": self.call_id,
             "tool": call.map(CallSeen::tool),
             "params": call.and_then(|call| call.start.as_ref()).map(|start| start.params.value()),
@@ -58,9 +58,9 @@ impl CallDetails {
             "error": call.and_then(|call| call.error.as_ref()),
             "end": call.and_then(|call| call.end.as_ref()),
             "verified": call.and_then(|call| call.verified.as_ref()),
-            "trail": self.trail,
+            "trail": self.audit_rows,
         });
-        serde_json::to_string_pretty(&told).unwrap_or_default()
+        serde_json::to_string_pretty(&details).unwrap_or_default()
     }
 }
 

@@ -204,7 +204,7 @@ impl Feed {
             return;
         }
         self.last = event.seq;
-        if let Some(line) = line(event, &self.chains).filter(|_| !self.says_no_more(event)) {
+        if let Some(line) = line(event, &self.chains).filter(|_| !self.repeats_status(event)) {
             push(&mut self.lines, line, LINES_KEPT);
         }
         self.fold(event);
@@ -239,7 +239,7 @@ impl Feed {
     }
 
     /// Discards everything but the chain names, because a recording jumps to another place and replays from its start.
-    pub fn begin_anew(&mut self) {
+    pub fn restart(&mut self) {
         *self = Self { chains: std::mem::take(&mut self.chains), ..Self::default() };
     }
 
@@ -312,7 +312,7 @@ impl Feed {
     }
 
     /// Returns true for an order update with an unchanged status, which needs no log line.
-    fn says_no_more(&self, event: &Event) -> bool {
+    fn repeats_status(&self, event: &Event) -> bool {
         match &event.kind {
             EventKind::OrderUpdate(order) => {
                 self.order(order.order_hash).is_some_and(|known| known.status == order.status)
@@ -359,7 +359,7 @@ impl Feed {
                 let Some(call) = self.of(event) else { return };
                 call.offer = Some(issued.clone());
                 let call_id = call.call_id;
-                self.hold_against_the_last(call_id, at);
+                self.link_failed_offer(call_id, at);
             }
             EventKind::ApprovalRequested(asked) => {
                 if let Some(call) = self.of(event) {
@@ -407,7 +407,7 @@ impl Feed {
                 // The memory result belongs to the previous activity.
                 self.memory = None;
             }
-            EventKind::GolemThought(said) => self.thought(at, said),
+            EventKind::GolemThought(thought) => self.thought(at, thought),
             EventKind::MemoryHits(hits) => {
                 self.memory = Some(hits.clone());
                 if let Some(call) = self.of(event) {
@@ -538,7 +538,7 @@ impl Feed {
 
     /// Links an offer with an earlier call for the same trade that failed because the price moved. Each shows the
     /// other.
-    fn hold_against_the_last(&mut self, call_id: CallId, at: u64) {
+    fn link_failed_offer(&mut self, call_id: CallId, at: u64) {
         let wanted = |call: &CallSeen| {
             let params = call.start.as_ref()?.params.value();
             let part = |name: &str| params.get(name).and_then(|value| value.as_str()).map(str::to_owned);

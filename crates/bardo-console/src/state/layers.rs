@@ -51,7 +51,7 @@ pub enum Layer {
         /// Time of opening or of the last key, in milliseconds of the machine's clock.
         since: u64,
         /// Message of the session if it could not stop.
-        told: Option<SafeText>,
+        failure: Option<SafeText>,
     },
     /// Details of a call.
     CallDetails(Box<CallDetails>),
@@ -140,7 +140,7 @@ impl State {
 
     fn page_key(&mut self, key: Key) -> Vec<Effect> {
         let screen = self.display.screen;
-        let takes_text = self.display.screens.get(screen).is_some_and(|view| view.takes_text());
+        let takes_text = self.display.screens.get(screen).is_some_and(|view| view.accepts_text());
         if takes_text {
             // A text field clears on Ctrl-C, so a rebound key is translated.
             let clears = self.options.keys.action(Context::Page, key) == Some(Action::CloseOrQuit);
@@ -164,7 +164,7 @@ impl State {
                 // A filtered list shows only matches, so the next match is the next row.
                 if !self.display.screens.get(screen).is_some_and(|view| view.has_filter()) {
                     if screen.does(action) {
-                        self.say("no filter is set: / sets one");
+                        self.show_notice("no filter is set: / sets one");
                     }
                     return Vec::new();
                 }
@@ -206,13 +206,13 @@ impl State {
             Action::Palette => self.display.layers.push(Layer::Palette { field: Box::default(), at: 0 }),
             Action::Decide => match self.session.questions.first().map(|question| question.number) {
                 Some(number) => self.open_decision(number),
-                None if self.replaying() => self.say("this is a recording: there is nothing to decide in it"),
+                None if self.replaying() => self.show_notice("this is a recording: there is nothing to decide in it"),
                 // Events come before the list of questions: what a card says already is answered as soon as it is here.
                 None if self.session.feed.calls.iter().any(|call| call.standing() == CallStatus::Waiting) => {
                     self.operator.opens_until = Some(self.clock.now_millis.saturating_add(QUESTION_MILLIS));
-                    self.say("the decision opens as soon as its question is here");
+                    self.show_notice("the decision opens as soon as its question is here");
                 }
-                None => self.say(NO_DECISION),
+                None => self.show_notice(NO_DECISION),
             },
             Action::Freeze => {
                 self.display.frozen = match self.display.frozen.take() {
@@ -221,7 +221,7 @@ impl State {
                         page: self.session.page.clone(),
                         feed: self.session.feed.clone(),
                         snapshot: self.session.snapshot.clone(),
-                        at: self.told_millis(),
+                        at: self.session_millis(),
                         missed: 0,
                     })),
                 };
@@ -269,7 +269,7 @@ impl State {
     /// Pauses the Golem at once. Resuming requires an approval.
     fn pause(&mut self) -> Vec<Effect> {
         if self.options.watch_only {
-            self.say("this console is read-only: only Ctrl-X (stop) works");
+            self.show_notice("this console is read-only: only Ctrl-X (stop) works");
             return Vec::new();
         }
         match self.stop() {
@@ -284,19 +284,19 @@ impl State {
     fn anywhere(&mut self, action: Action) -> Vec<Effect> {
         match action {
             Action::Hold if self.replaying() => {
-                self.say("this is a recording: there is nothing to stop");
+                self.show_notice("this is a recording: there is nothing to stop");
                 Vec::new()
             }
             Action::Hold => {
                 if !self.display.layers.iter().any(|layer| matches!(layer, Layer::Hold { .. })) {
-                    self.display.layers.push(Layer::Hold { since: self.clock.now_millis, told: None });
+                    self.display.layers.push(Layer::Hold { since: self.clock.now_millis, failure: None });
                 }
                 vec![self.send(SessionCommand::Hold)]
             }
             Action::Redraw => vec![Effect::Redraw],
             Action::Suspend if self.options.may_suspend => vec![Effect::Suspend],
             Action::Suspend => {
-                self.say("Ctrl-Z is off with real money: it would also stop the Golem");
+                self.show_notice("Ctrl-Z is off with real money: it would also stop the Golem");
                 Vec::new()
             }
             _ => Vec::new(),
@@ -318,9 +318,9 @@ impl State {
                 }
                 Some(Action::Help) => self.display.layers.push(Layer::Help { offset: 0, of: Context::Typing }),
                 Some(Action::DoIt) => {
-                    let said = field.safe();
+                    let message = field.safe();
                     self.display.prompt = None;
-                    return self.run_entry(prompt::parse(said.as_str()));
+                    return self.run_entry(prompt::parse(message.as_str()));
                 }
                 _ if key.code == KeyCode::Tab => {
                     let line = self.candidates().and_then(|(line, all)| complete::completed(&line, &all));
@@ -395,7 +395,7 @@ impl State {
                 }
                 if let SessionCommand::Say { .. } = &*command {
                     self.operator.said_at = Some(self.clock.now_millis);
-                    self.say("said");
+                    self.show_notice("said");
                 }
                 vec![self.send(*command)]
             }
@@ -412,12 +412,12 @@ impl State {
             PromptCommand::Again => match self.show() {
                 Some(name) => vec![self.send(SessionCommand::Scenario { name })],
                 None => {
-                    self.say("no scenario is running: `scenario` lists them");
+                    self.show_notice("no scenario is running: `scenario` lists them");
                     Vec::new()
                 }
             },
             PromptCommand::Wrong(words) => {
-                self.say(&words);
+                self.show_notice(&words);
                 Vec::new()
             }
         }
@@ -479,18 +479,18 @@ impl State {
                 Action::Back => drop(self.display.layers.pop()),
                 Action::Copy => {
                     let text = call_details.json(&self.session.feed);
-                    self.say("copied");
+                    self.show_notice("copied");
                     return vec![Effect::Copy(text)];
                 }
                 Action::Explorer => {
                     let call = self.session.feed.call(call_details.call_id);
                     return match call.and_then(|call| super::call_details::link(call, &self.session.page)) {
                         Some(link) => {
-                            self.say(&link);
+                            self.show_notice(&link);
                             vec![Effect::Copy(link)]
                         }
                         None => {
-                            self.say("no transaction was sent");
+                            self.show_notice("no transaction was sent");
                             Vec::new()
                         }
                     };
@@ -576,7 +576,7 @@ impl State {
                 self.display.layers.pop();
                 let words =
                     format!("later: the offer stays open until it expires; {} opens it again", self.decide_key());
-                self.say(&words);
+                self.show_notice(&words);
                 Vec::new()
             }
             DecisionOutcome::Later => {
@@ -587,7 +587,7 @@ impl State {
                     Some(ends) => format!("later: it {}", ends_words(ends, true, self.known().live(), usize::MAX)),
                     None => "later: the decision keeps waiting".to_owned(),
                 };
-                self.say(&words);
+                self.show_notice(&words);
                 Vec::new()
             }
             DecisionOutcome::Next => {
@@ -596,7 +596,7 @@ impl State {
                     at.and_then(|at| self.session.questions.get(at + 1)).or_else(|| self.session.questions.first());
                 match next.map(|question| question.number) {
                     Some(next) if next != number => self.open_decision(next),
-                    _ => self.say("there is no other decision"),
+                    _ => self.show_notice("there is no other decision"),
                 }
                 Vec::new()
             }
@@ -604,7 +604,7 @@ impl State {
                 Some(Layer::Decision(decision)) if decision.shown.is_some() => {
                     let question = &decision.shown;
                     let text = serde_json::to_string_pretty(question).unwrap_or_default();
-                    self.say("copied");
+                    self.show_notice("copied");
                     vec![Effect::Copy(text)]
                 }
                 _ => Vec::new(),

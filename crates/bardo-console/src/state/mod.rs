@@ -333,14 +333,14 @@ impl State {
     /// Applies an input and returns the effects to carry out.
     pub fn update(&mut self, input: Input) -> Vec<Effect> {
         let before = self.covers();
-        let effects = self.take_in_one(input);
+        let effects = self.apply_input(input);
         if self.covers() < before {
             self.uncovered();
         }
         effects
     }
 
-    fn take_in_one(&mut self, input: Input) -> Vec<Effect> {
+    fn apply_input(&mut self, input: Input) -> Vec<Effect> {
         match input {
             Input::Key(key) => {
                 self.display.notice = None;
@@ -396,7 +396,7 @@ impl State {
                 self.operator.away.idle(now, &self.session.feed);
                 self.follow_question();
                 if self.operator.opens_until.take_if(|until| *until < now).is_some() {
-                    self.say(NO_DECISION);
+                    self.show_notice(NO_DECISION);
                 }
                 self.with_screen(self.display.screen, |view, known, _| view.tick(known))
             }
@@ -420,14 +420,14 @@ impl State {
             }
             Input::Terminate => self.leave(LeaveMode::Finish),
             Input::CannotSuspend => {
-                self.say("Ctrl-Z: this terminal has no shell to return to");
+                self.show_notice("Ctrl-Z: this terminal has no shell to return to");
                 Vec::new()
             }
         }
     }
 
     /// Shows a message in the hint line until the next key.
-    pub fn say(&mut self, words: &str) {
+    pub fn show_notice(&mut self, words: &str) {
         self.display.notice = Some(SafeText::clean(words, 300));
     }
 
@@ -465,7 +465,7 @@ impl State {
         match request {
             ScreenRequest::Send(command) => vec![self.send(*command)],
             ScreenRequest::Copy(text) => {
-                self.say("copied");
+                self.show_notice("copied");
                 vec![Effect::Copy(text)]
             }
             ScreenRequest::Write { name, text } => vec![Effect::Write { name, text }],
@@ -486,7 +486,7 @@ impl State {
                 Vec::new()
             }
             ScreenRequest::Confirm { .. } if self.options.watch_only => {
-                self.say("this console is read-only: it cannot change anything");
+                self.show_notice("this console is read-only: it cannot change anything");
                 Vec::new()
             }
             ScreenRequest::Confirm { title, command } => {
@@ -517,7 +517,7 @@ impl State {
 
     fn go_to(&mut self, screen: ScreenId) -> Vec<Effect> {
         if self.display.screens.get(screen).is_none() {
-            self.say(&format!("this build has no screen {}", screen.name()));
+            self.show_notice(&format!("this build has no screen {}", screen.name()));
             return Vec::new();
         }
         self.display.screen = screen;

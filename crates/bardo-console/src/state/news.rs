@@ -42,7 +42,7 @@ impl State {
                 self.open_awaited();
                 if more && !self.display.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))) {
                     let words = format!("a decision waits for you: press {} to open it", self.decide_key());
-                    self.say(&words);
+                    self.show_notice(&words);
                 }
                 self.follow_question();
             }
@@ -66,33 +66,33 @@ impl State {
             }
             SessionNews::Began { ticket, call_id } => {
                 self.forget_offer(ticket);
-                return self.hear(ticket, CommandReply::Began(call_id));
+                return self.receive_reply(ticket, CommandReply::Began(call_id));
             }
             SessionNews::Reply { ticket, response } => {
                 self.forget_offer(ticket);
-                return self.hear(ticket, CommandReply::Reply(response));
+                return self.receive_reply(ticket, CommandReply::Reply(response));
             }
             SessionNews::Found { ticket: HISTORY_TICKET, found } => {
                 self.operator.history_asked = false;
                 if let QueryResult::History { events, last, .. } = *found {
                     match self.replaying() {
-                        true => self.tell_anew(&events),
+                        true => self.replay_events(&events),
                         false => self.session.feed.take_history(&events, last),
                     }
                 }
             }
             SessionNews::Found { ticket: STORY_TICKET, found } => {
                 if let Some(Layer::CallDetails(call_details)) = self.display.layers.last_mut() {
-                    call_details.trail = Some(found);
+                    call_details.audit_rows = Some(found);
                 }
             }
-            SessionNews::Found { ticket, found } => return self.hear(ticket, CommandReply::Found(found)),
+            SessionNews::Found { ticket, found } => return self.receive_reply(ticket, CommandReply::Found(found)),
             SessionNews::CommandResult { done, words } => {
-                if let (false, Some(Layer::Hold { told, .. })) = (done, self.display.layers.last_mut()) {
-                    *told = Some(words.clone());
+                if let (false, Some(Layer::Hold { failure, .. })) = (done, self.display.layers.last_mut()) {
+                    *failure = Some(words.clone());
                 }
                 let mark = if done { "" } else { "not done: " };
-                self.say(&format!("{mark}{words}"));
+                self.show_notice(&format!("{mark}{words}"));
             }
             SessionNews::Replay(now) => self.session.replay = Some(now),
             SessionNews::Left(session_summary) => {
@@ -106,7 +106,7 @@ impl State {
     fn events(&mut self, events: &[Arc<Event>]) -> Vec<Effect> {
         let before = self.operator.alerts.back().cloned();
         let began_before = self.began_before(events);
-        self.take_in(events);
+        self.apply_events(events);
         let called = (self.operator.alerts.back() != before.as_ref()).then(|| self.call_for_attention()).flatten();
         if let Some(frozen) = &mut self.display.frozen {
             frozen.missed = frozen.missed.saturating_add(u64::try_from(events.len()).unwrap_or(u64::MAX));
@@ -128,7 +128,7 @@ impl State {
         served && self.session.feed.last == 0 && events.first().is_some_and(|first| first.seq > 1)
     }
 
-    fn take_in(&mut self, events: &[Arc<Event>]) {
+    fn apply_events(&mut self, events: &[Arc<Event>]) {
         let replaying = self.replaying();
         for event in events {
             self.session.feed.take(event);
@@ -145,12 +145,12 @@ impl State {
     }
 
     /// Rebuilds the state from `events`, because a recording jumps to another place. Later data is discarded.
-    fn tell_anew(&mut self, events: &[Arc<Event>]) {
-        self.session.feed.begin_anew();
+    fn replay_events(&mut self, events: &[Arc<Event>]) {
+        self.session.feed.restart();
         self.session.page.chains.iter_mut().for_each(|chain| *chain = ChainPage::default());
         self.operator.alerts.clear();
         self.clock.newest_event_at = 0;
-        self.take_in(events);
+        self.apply_events(events);
     }
 
     /// Adds a block of a recording to its chain, because no chain reports it.
@@ -201,7 +201,7 @@ impl State {
     ///
     /// A manual action is held until it expires, and only for the kind of money that it was previewed for.
     pub(super) fn follow_question(&mut self) {
-        let (now, live, money) = (self.clock.now_millis, self.told_millis(), self.money());
+        let (now, live, money) = (self.clock.now_millis, self.session_millis(), self.money());
         let holds = |held: &HeldOffer| {
             held.question.ends_at.is_none_or(|until| until > live)
                 && money.is_none_or(|money| money == held.question.money)
@@ -248,7 +248,7 @@ impl State {
         self.list_offer();
         match opened {
             Some(question) => self.show_decision(&question),
-            None => self.say("this offer has expired: preview it again"),
+            None => self.show_notice("this offer has expired: preview it again"),
         }
     }
 
@@ -276,8 +276,8 @@ impl State {
         self.display.layers.push(Layer::Decision(Box::new(decision)));
     }
 
-    fn hear(&mut self, ticket: u64, heard: CommandReply) -> Vec<Effect> {
+    fn receive_reply(&mut self, ticket: u64, reply: CommandReply) -> Vec<Effect> {
         let Some((screen, count)) = holder(ticket) else { return Vec::new() };
-        self.with_screen(screen, |view, known, _| view.hear(count, heard, known))
+        self.with_screen(screen, |view, known, _| view.receive_reply(count, reply, known))
     }
 }

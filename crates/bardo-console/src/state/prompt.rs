@@ -137,19 +137,19 @@ pub fn parse(line: &str) -> PromptCommand {
                 Some(near) => PromptCommand::Wrong(format!(
                     "no command `{word}`; did you mean `{near}`? For a message to the Golem, write more words"
                 )),
-                None => say(line),
+                None => message_to_golem(line),
             },
         },
         (word, _) => match nearest(word, LADDER.iter().copied()) {
             Some(near) => PromptCommand::Wrong(format!(
                 "`{word}` looks like `{near}`; nothing was stopped. For a message to the Golem, begin with another word"
             )),
-            None => say(line),
+            None => message_to_golem(line),
         },
     }
 }
 
-fn say(line: &str) -> PromptCommand {
+fn message_to_golem(line: &str) -> PromptCommand {
     PromptCommand::Send(Box::new(SessionCommand::Say { words: SafeText::clean(line, 400) }))
 }
 

@@ -29,10 +29,10 @@ const FOOTER_ROWS: u16 = 2;
 impl State {
     /// Session time in milliseconds since the Unix epoch. A scenario can have its own time, and a recording has that of
     /// its day. All event times and deadlines are compared with it.
-    pub fn told_millis(&self) -> u64 {
+    pub fn session_millis(&self) -> u64 {
         match self.clock.own_time {
-            Some((own, heard)) => {
-                own.saturating_add(self.clock.now_millis.saturating_sub(heard).min(OWN_TIME_RUNS_MILLIS))
+            Some((own, reply)) => {
+                own.saturating_add(self.clock.now_millis.saturating_sub(reply).min(OWN_TIME_RUNS_MILLIS))
             }
             None => self.clock.now_millis,
         }
@@ -62,15 +62,15 @@ impl State {
 
     /// Data for drawing a screen. While the view is frozen, its time is frozen too.
     pub fn known_drawn(&self) -> ScreenContext<'_> {
-        let now_millis = self.display.frozen.as_ref().map_or_else(|| self.told_millis(), |frozen| frozen.at);
+        let now_millis = self.display.frozen.as_ref().map_or_else(|| self.session_millis(), |frozen| frozen.at);
         ScreenContext { now_millis, ..self.known() }
     }
 
     /// Data that screens may read, with live time.
     pub fn known(&self) -> ScreenContext<'_> {
         ScreenContext {
-            now_millis: self.told_millis(),
-            live_millis: self.told_millis(),
+            now_millis: self.session_millis(),
+            live_millis: self.session_millis(),
             machine_millis: self.clock.now_millis,
             motion: self.clock.motion,
             money: self.money(),
@@ -105,8 +105,8 @@ impl State {
 
     /// Current stop level: that of the snapshot, else that of the newest event. `None` if there is no stop.
     pub fn stop(&self) -> Option<StopLevel> {
-        let told = self.session.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).map(|stop| stop.level);
-        told.or_else(|| self.session.feed.stop.as_ref().and_then(|stop| stop.level))
+        let level = self.session.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).map(|stop| stop.level);
+        level.or_else(|| self.session.feed.stop.as_ref().and_then(|stop| stop.level))
     }
 
     /// Key bindings that have an effect in a context; on a screen, those that the screen uses.
@@ -155,7 +155,7 @@ impl State {
     /// Returns true while a text field of the screen has the focus, so that letters are text.
     pub fn types_on_screen(&self) -> bool {
         self.context() == Context::Page
-            && self.display.screens.get(self.display.screen).is_some_and(|view| view.takes_text())
+            && self.display.screens.get(self.display.screen).is_some_and(|view| view.accepts_text())
     }
 
     /// Returns true if the terminal is too small for any screen.
@@ -166,6 +166,11 @@ impl State {
     /// Returns true if the terminal is so small that header and tabs share a line.
     pub fn compact(&self) -> bool {
         self.display.size.width < 100 || self.display.size.height < 30
+    }
+
+    /// Whole area of the terminal.
+    pub fn area(&self) -> Rect {
+        Rect::new(0, 0, self.display.size.width, self.display.size.height)
     }
 
     /// Area of the screen between header and footer.

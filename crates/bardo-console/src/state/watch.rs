@@ -34,7 +34,7 @@ fn filled(limits: &LimitUsage) -> [(bool, &'static str); 4] {
 }
 
 /// Alert text for a call that needed no approval, by its result; `None` if nothing was done.
-fn came_to(call: &CallSeen, state: Option<EndState>) -> Option<&'static str> {
+fn unasked_result(call: &CallSeen, state: Option<EndState>) -> Option<&'static str> {
     const DONE: &str = "done without asking you";
     const UNCLEAR: &str = "signed without asking you, outcome unknown";
     match state {
@@ -117,7 +117,7 @@ impl State {
                 let Some(call) = call.filter(|call| call.offer.as_ref().is_some_and(|offer| offer.notify)) else {
                     return;
                 };
-                let Some(how) = came_to(call, end.state) else { return };
+                let Some(how) = unasked_result(call, end.state) else { return };
                 format!("{how}, above your notification limit: {}", named(call))
             }
             EventKind::FabricFault(fault) => fault.message.to_string(),
@@ -147,7 +147,7 @@ impl State {
 
     /// Newest alert, while it is fresh by the session's time.
     pub fn fresh_alert(&self) -> Option<&Alert> {
-        self.operator.alerts.back().filter(|alert| self.told_millis() < alert.at.saturating_add(ALERT_MILLIS))
+        self.operator.alerts.back().filter(|alert| self.session_millis() < alert.at.saturating_add(ALERT_MILLIS))
     }
 
     /// Raises an alert when a limit passes 80 % of use, or when the breaker opens.

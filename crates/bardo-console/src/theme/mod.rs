@@ -213,7 +213,7 @@ impl Theme {
     }
 
     /// Theme with a distinct colour per role, so that a drawn cell shows its role.
-    pub(crate) fn told_apart() -> Self {
+    pub(crate) fn role_colours() -> Self {
         let colour = |at: usize| Color::Rgb(1, 1, u8::try_from(at).unwrap_or(u8::MAX));
         let styles = Role::ALL.iter().map(|role| Style::new().fg(colour(role.index()))).collect();
         Self { name: String::new(), kind: ThemeKind::Dark, styles }

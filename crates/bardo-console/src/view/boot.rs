@@ -45,11 +45,11 @@ impl Widget for BootView<'_> {
             Some(MoneyKind::Paper) => ("Connecting to the network.", "On paper: nothing is signed."),
             Some(MoneyKind::Replay) => ("Opening the recording.", "A recording, not live."),
         };
-        let told = vec![Row::new(begins, Role::TextStrong), Row::new(costs, Role::TextDim)];
-        let told = wrapped(told, usize::from(body.width));
-        let lines = u16::try_from(told.len()).unwrap_or(2);
+        let notice = vec![Row::new(begins, Role::TextStrong), Row::new(costs, Role::TextDim)];
+        let notice = wrapped(notice, usize::from(body.width));
+        let lines = u16::try_from(notice.len()).unwrap_or(2);
         let words = Rect { y: body.y + 1.min(body.height), height: body.height.saturating_sub(1).min(lines), ..body };
-        rows(painter, words, &told);
+        rows(painter, words, &notice);
         let above = (lines + 2).min(body.height);
         let list = Rect { y: body.y + above, height: body.height - above, ..body };
         let fault = page.fault.iter().map(|fault| Row::new("▲ ", Role::StateBad).then(fault.as_str(), Role::StateBad));

@@ -61,10 +61,10 @@ fn exact_rows(call: &CallSeen) -> Vec<Row> {
     let answered = call.end.as_ref().and_then(|end| end.card.as_ref()).map(|card| &card.data);
     let fields = |value: Option<&Value>| {
         let all = value.and_then(Value::as_object).into_iter().flatten();
-        let told = |(name, value): (&String, &Value)| {
+        let value_row = |(name, value): (&String, &Value)| {
             Some((name.clone(), value.as_str().filter(|text| is_rounded(text))?.to_owned()))
         };
-        all.filter_map(told).collect::<Vec<_>>()
+        all.filter_map(value_row).collect::<Vec<_>>()
     };
     let row = |(name, figure): (String, String)| {
         let name = SafeText::clean(&name.replace('_', " "), 40);
@@ -88,7 +88,7 @@ fn change_row(change: &SimulatedChange) -> Row {
 fn rows(state: &State, call_details: &CallDetails, call: Option<&CallSeen>, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     if let Some(call) = call {
-        let now = Moment { millis: state.told_millis(), motion: state.clock.motion };
+        let now = Moment { millis: state.session_millis(), motion: state.clock.motion };
         rows.push(
             Row::new(format!("{} by {}", time_of_day(call.started_at / 1000), call.golem_id), Role::TextDim)
                 .then(format!("  {}  call {}", call.tool(), call.call_id), Role::TextDim),
@@ -122,8 +122,8 @@ fn rows(state: &State, call_details: &CallDetails, call: Option<&CallSeen>, colu
         decision_rows(&mut rows, call);
         transaction_rows(&mut rows, call);
         // The card of a swap already shows the address.
-        let said = matches!(&call.card, Some(CallCard::Swap(swap)) if swap.link().is_some());
-        if let (Some(link), false) = (call_details::link(call, &state.session.page), said) {
+        let is_linked = matches!(&call.card, Some(CallCard::Swap(swap)) if swap.link().is_some());
+        if let (Some(link), false) = (call_details::link(call, &state.session.page), is_linked) {
             rows.push(Row::new("at ", Role::TextDim).then(link, Role::Text));
         }
         verified_rows(&mut rows, call);
@@ -218,7 +218,7 @@ fn verified_rows(rows: &mut Vec<Row>, call: &CallSeen) {
 
 /// Entries of the audit log that belong to the call.
 fn trail_rows(rows: &mut Vec<Row>, call_details: &CallDetails) {
-    match call_details.trail.as_deref() {
+    match call_details.audit_rows.as_deref() {
         None => rows.push(Row::new("reading…", Role::TextDim)),
         Some(QueryResult::Audit { entries }) if entries.is_empty() => {
             rows.push(Row::new("no entries: only reservations and decisions are logged", Role::TextDim));

@@ -191,15 +191,15 @@ impl Widget for QuitDialog<'_> {
 pub(super) struct HoldDialog<'a> {
     pub(super) theme: &'a Theme,
     pub(super) state: &'a State,
-    pub(super) told: Option<&'a SafeText>,
+    pub(super) failure: Option<&'a SafeText>,
 }
 
 impl Widget for HoldDialog<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
-        let Self { theme, state, told } = self;
+        let Self { theme, state, failure } = self;
         let painter = &mut Painter { buffer, theme };
         let held = state.held();
-        let first = match (held, told) {
+        let first = match (held, failure) {
             (true, _) => Row::new("No new signatures are made.", Role::StateBad),
             // The session has not answered, or reported that it could not stop.
             (false, Some(why)) => Row::new(format!("NOT STOPPED: {why}"), Role::StateBad).kept(),

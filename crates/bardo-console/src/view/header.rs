@@ -87,7 +87,7 @@ fn groups(state: &State) -> Vec<Group> {
             }
             let number = grouped(&newest.number.to_string());
             pieces.push((format!("{} #{number}", identity.name), Role::Text));
-            let since = (state.told_millis() / 1000).saturating_sub(newest.timestamp);
+            let since = (state.session_millis() / 1000).saturating_sub(newest.timestamp);
             let usual = identity.interval_millis.unwrap_or(12_000) / 1000;
             if state.clock.motion && since > 10.max(5 * usual) {
                 pieces.push((format!(" {} old", age(since)), Role::StateCare));
@@ -142,14 +142,14 @@ fn groups(state: &State) -> Vec<Group> {
     }
     if let Some(frozen) = &state.display.frozen {
         // The frozen mark is shortened before it is dropped, because the screen does not show the current state.
-        let told = [
+        let parts = [
             format!(" view frozen, {} still running, {} new ", name(state), frozen.missed),
             format!(" view frozen, {} new ", frozen.missed),
             " frozen ".to_owned(),
         ];
         let badge = groups.first().map_or(0, |group| styled_width(&group.pieces));
         let room = usize::from(state.display.size.width).saturating_sub(badge + beside + 4);
-        if let Some(words) = told.iter().find(|words| width(words.as_str()) <= room).or(told.last()) {
+        if let Some(words) = parts.iter().find(|words| width(words.as_str()) <= room).or(parts.last()) {
             groups.push(Group { rank: 2, pieces: vec![(words.clone(), Role::Frozen)] });
         }
     }
@@ -157,7 +157,7 @@ fn groups(state: &State) -> Vec<Group> {
     if waiting > 0 {
         let verb = if waiting == 1 { "WAITS" } else { "WAIT" };
         let key = state.decide_key();
-        let told = [
+        let parts = [
             format!("‼ {waiting} {verb} FOR YOU ({key})"),
             format!("‼ {waiting} {verb} ({key})"),
             format!("‼ {waiting} ({key})"),
@@ -166,7 +166,7 @@ fn groups(state: &State) -> Vec<Group> {
         let badge = groups.first().map_or(0, |group| styled_width(&group.pieces));
         let room = usize::from(state.display.size.width).saturating_sub(badge + beside + 4);
         let fits = |words: &&String| !stopped || width(words) <= room;
-        if let Some(words) = told.iter().find(fits).or(told.last()) {
+        if let Some(words) = parts.iter().find(fits).or(parts.last()) {
             groups.push(Group { rank: 1, pieces: vec![(words.clone(), Role::StateCare)] });
         }
     }
@@ -230,7 +230,7 @@ fn clock(state: &State) -> Vec<StyledText> {
     if !state.clock.motion {
         return Vec::new();
     }
-    vec![(format!("{} ", time_of_day(state.told_millis() / 1000)), Role::TextDim)]
+    vec![(format!("{} ", time_of_day(state.session_millis() / 1000)), Role::TextDim)]
 }
 
 fn worth(state: &State) -> Vec<StyledText> {

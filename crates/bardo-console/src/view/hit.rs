@@ -3,7 +3,7 @@
 //! Outside text cannot imitate a key, because it is never drawn in that role.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Position;
 use ratatui::widgets::Widget;
 
 use super::header::Header;
@@ -32,11 +32,11 @@ pub(super) fn target_at(state: &State, at: Position) -> ClickTarget {
 
 /// Key that is drawn at a position.
 fn key_at(state: &State, at: Position) -> Option<Key> {
-    let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
+    let area = state.area();
     if state.too_small() || !area.contains(at) {
         return None;
     }
-    let theme = Theme::told_apart();
+    let theme = Theme::role_colours();
     let mut buffer = Buffer::empty(area);
     let mut painter = Painter { buffer: &mut buffer, theme: &theme };
     match state.display.layers.last() {
@@ -56,8 +56,8 @@ fn waiting_at(state: &State, at: Position) -> bool {
     if at.y != 0 || state.session.questions.is_empty() || state.too_small() {
         return false;
     }
-    let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
-    let theme = Theme::told_apart();
+    let area = state.area();
+    let theme = Theme::role_colours();
     let mut buffer = Buffer::empty(area);
     Header { theme: &theme, state }.render(area, &mut buffer);
     let is = |x: u16, mark: &str| buffer.cell(Position { x, y: 0 }).is_some_and(|cell| cell.symbol() == mark);

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use alloy_primitives::{Address, U256};
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use serde_json::json;
 
 use super::pictures::{asked, lively};
@@ -30,7 +29,7 @@ fn press(state: &mut State, key: Key) -> Vec<Effect> {
 
 /// Words drawn in the role of keys.
 fn named(state: &State) -> BTreeSet<String> {
-    let (theme, area) = (Theme::told_apart(), Rect::new(0, 0, state.display.size.width, state.display.size.height));
+    let (theme, area) = (Theme::role_colours(), state.area());
     let mut buffer = Buffer::empty(area);
     let mut painter = Painter { buffer: &mut buffer, theme: &theme };
     match state.display.layers.last() {
@@ -309,7 +308,7 @@ fn no_screen_does_what_its_help_does_not_list() {
                     press(&mut state, Key::named(one).unwrap());
                 }
                 // In a focused form, letters are text.
-                if state.display.screens.get(screen).is_some_and(|view| view.takes_text()) {
+                if state.display.screens.get(screen).is_some_and(|view| view.accepts_text()) {
                     continue;
                 }
                 state.update(Input::Time(state.clock.now_millis + 60_000));

@@ -78,11 +78,11 @@ fn layer(painter: &mut Painter<'_>, state: &State, layer: &Layer, over: Rect) {
             painter.render(dialogs::QuitDialog { theme: painter.theme, state, picked: *picked }, over)
         }
         Layer::Decision(shown) => painter.render(DecisionDialog::new(decision(state, shown), painter.theme), over),
-        Layer::Hold { told, .. } => {
-            painter.render(dialogs::HoldDialog { theme: painter.theme, state, told: told.as_ref() }, over)
+        Layer::Hold { failure, .. } => {
+            painter.render(dialogs::HoldDialog { theme: painter.theme, state, failure: failure.as_ref() }, over)
         }
-        Layer::CallDetails(told) => {
-            painter.render(call_details::CallDetailsPage { theme: painter.theme, state, call_details: told }, over)
+        Layer::CallDetails(failure) => {
+            painter.render(call_details::CallDetailsPage { theme: painter.theme, state, call_details: failure }, over)
         }
         Layer::Palette { field, at } => {
             painter.render(dialogs::PaletteDialog { theme: painter.theme, state, field, at: *at }, over)
@@ -129,13 +129,13 @@ fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
 /// Visible part of the topmost approval dialog at the state's size. `None` without one, or if it cannot be answered.
 fn decision_fit(state: &State) -> Option<VisiblePart> {
     let Some(Layer::Decision(shown)) = state.display.layers.last().filter(|_| !state.too_small()) else { return None };
-    decision(state, shown).fit(over(Rect::new(0, 0, state.display.size.width, state.display.size.height)))
+    decision(state, shown).fit(over(state.area()))
 }
 
 /// Index of the warning that is drawn at a position of the topmost approval dialog.
 fn to_read_at(state: &State, at: Position) -> Option<usize> {
     let Some(Layer::Decision(shown)) = state.display.layers.last().filter(|_| !state.too_small()) else { return None };
-    decision(state, shown).to_read_at(over(Rect::new(0, 0, state.display.size.width, state.display.size.height)), at)
+    decision(state, shown).to_read_at(over(state.area()), at)
 }
 
 /// View of a too small terminal: kind of money, required and actual size, waiting requests, and an open leave or hold dialog.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 use super::pictures::lively;
 use super::tests::{news, question, running, text};
@@ -25,7 +24,7 @@ const THEMES: [&str; 4] = ["dark", "light", "bardo", "sixteen"];
 fn is_drawn_as(state: &State, words: &str, role: Role) {
     for name in THEMES {
         let theme = Theme::load(name, None).unwrap().0;
-        let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
+        let area = state.area();
         let mut buffer = Buffer::empty(area);
         super::draw(state, &theme, area, &mut buffer);
         let rows: Vec<String> = buffer

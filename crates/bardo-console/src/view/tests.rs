@@ -6,7 +6,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256};
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Rect, Size};
+use ratatui::layout::Size;
 
 use crate::keymap::Key;
 use crate::screens::ScreenId;
@@ -188,7 +188,7 @@ pub(super) fn question(words: &SafeText) -> Question {
 
 pub(super) fn drawn(state: &State) -> Vec<String> {
     let (theme, _) = Theme::load("dark", None).unwrap();
-    let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
+    let area = state.area();
     let mut buffer = Buffer::empty(area);
     super::draw(state, &theme, area, &mut buffer);
     let width = usize::from(area.width).max(1);
@@ -462,23 +462,23 @@ fn what_is_shown_is_told_by_the_sessions_own_time_where_it_has_one() {
     let own = 1_700_000_000_000;
     // A scenario with its own time, or a recording: that clock counts, and stops without news.
     let mut state = at_own_time(machine, own, own + 4_000);
-    assert_eq!(state.told_millis(), own + 4_000);
+    assert_eq!(state.session_millis(), own + 4_000);
     assert!(drawn(&state)[0].contains("22:13:24"), "{}", drawn(&state)[0]);
     state.update(Input::Time(machine + 1_000));
-    assert_eq!(state.told_millis(), own + 5_000);
+    assert_eq!(state.session_millis(), own + 5_000);
     state.update(Input::Time(machine + day));
-    assert!(state.told_millis() < own + 10_000);
+    assert!(state.session_millis() < own + 10_000);
     // Guard times still follow the machine's clock.
     assert_eq!(state.clock.now_millis, machine + day);
     // A recording made a minute ago is displayed in its own time too.
     let mut state = at_own_time(machine, machine - 60_000, machine - 58_000);
-    assert_eq!(state.told_millis(), machine);
+    assert_eq!(state.session_millis(), machine);
     state.session.page.network.as_mut().unwrap().money = MoneyKind::Replay;
     news(&mut state, SessionNews::Events(vec![]));
-    assert_eq!(state.told_millis(), machine - 58_000);
+    assert_eq!(state.session_millis(), machine - 58_000);
     // An advanced chain or a night without events does not make another time.
     for (event, block) in [(machine - 1_000, machine + 3 * day), (machine - day, machine - 1_000)] {
-        assert_eq!(at_own_time(machine, event, block).told_millis(), machine, "{event} {block}");
+        assert_eq!(at_own_time(machine, event, block).session_millis(), machine, "{event} {block}");
     }
 }
 

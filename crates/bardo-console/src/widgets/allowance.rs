@@ -235,7 +235,7 @@ impl CardView for AllowanceModel {
                 let (mark, word, role) = allowance.badge(now);
                 vec![(format!("{mark} {word}"), role)]
             }
-            _ => self.call.standing(now),
+            _ => self.call.status_text(now),
         };
         Title { left: vec![(format!("{} {}", self.kind(), self.pair()), Role::Title)], right }
     }

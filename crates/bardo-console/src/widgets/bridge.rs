@@ -75,9 +75,9 @@ impl BridgeModel {
         }
     }
 
-    fn standing(&self, now: Moment) -> Vec<StyledText> {
+    fn status_text(&self, now: Moment) -> Vec<StyledText> {
         if self.intent.is_none() {
-            return self.call.standing(now);
+            return self.call.status_text(now);
         }
         let status = self.status(now);
         vec![(format!("{} {}", status.mark(), self.words(now)), status.role())]
@@ -162,7 +162,7 @@ impl BridgeModel {
         }
     }
 
-    fn way_back(intent: &IntentUpdate, now: Moment) -> Option<Row> {
+    fn refund_row(intent: &IntentUpdate, now: Moment) -> Option<Row> {
         match intent.status {
             IntentStatus::Filled | IntentStatus::Refunded => None,
             IntentStatus::Expired if is_over(intent) => None,
@@ -377,7 +377,7 @@ impl CardView for BridgeModel {
     }
 
     fn title(&self, now: Moment) -> Title {
-        Title { left: vec![(self.name(), Role::Title)], right: self.standing(now) }
+        Title { left: vec![(self.name(), Role::Title)], right: self.status_text(now) }
     }
 
     fn short(&self, _now: Moment) -> Vec<Row> {
@@ -403,7 +403,7 @@ impl CardView for BridgeModel {
             rows.push(Row::new(intent.remark.as_str(), Role::TextDim));
         }
         rows.push(Self::money_row(intent));
-        rows.extend(Self::way_back(intent, now));
+        rows.extend(Self::refund_row(intent, now));
         rows
     }
 

@@ -134,7 +134,7 @@ impl CallModel {
     }
 
     /// Status for the edge of a card, with the current step and running time, or with the duration.
-    pub fn standing(&self, now: Moment) -> Vec<StyledText> {
+    pub fn status_text(&self, now: Moment) -> Vec<StyledText> {
         let status = self.status;
         let word = if self.on_paper { "done on PAPER" } else { status.word() };
         let mut words = format!("{} {word}", status.mark());

@@ -1,6 +1,6 @@
 //! Line charts drawn with braille dots: curves with marks and time ranges, and a one-line form.
 //!
-//! Only this module uses floats, and only for dot positions.
+//! Floats are used for dot positions only, never for an amount that is shown as a number.
 
 use std::cmp::Ordering;
 

@@ -237,7 +237,7 @@ impl DecisionModel<'_> {
 
     /// Number of lines that the whole dialog needs at this width.
     pub fn height(&self, width: u16) -> u16 {
-        layout(*self, Rect::new(0, 0, width, MOST_LINES)).map_or(0, |laid| laid.place.height)
+        layout(*self, Rect::new(0, 0, width, MOST_LINES)).map_or(0, |layout| layout.place.height)
     }
 }
 
@@ -263,35 +263,35 @@ impl Widget for DecisionDialog<'_> {
 }
 
 fn fit(model: DecisionModel<'_>, area: Rect) -> Option<VisiblePart> {
-    let laid = layout(model, area)?;
-    let shown = laid.body_room.min(laid.middle.len() - laid.offset);
-    let columns = usize::from(laid.inner.width);
+    let layout = layout(model, area)?;
+    let shown = layout.body_room.min(layout.middle.len() - layout.offset);
+    let columns = usize::from(layout.inner.width);
     // Incomplete answers leave no room for a line above them. Lines are counted from the title, so that their numbers
     // stay the same whether the title is fixed or scrolls.
-    let above = laid.head.len() + usize::from(laid.heading.is_some());
-    let (lines, first) = (above + laid.middle.len(), above + laid.offset);
+    let above = layout.head.len() + usize::from(layout.heading.is_some());
+    let (lines, first) = (above + layout.middle.len(), above + layout.offset);
     (shown > 0).then_some(VisiblePart { columns, lines, above, first, shown, raw: model.decision.raw })
 }
 
 fn to_read_at(model: DecisionModel<'_>, area: Rect, at: Position) -> Option<usize> {
-    let laid = layout(model, area)?;
-    let first = laid.inner.y + u16::try_from(laid.head.len()).unwrap_or(u16::MAX).saturating_add(1);
+    let layout = layout(model, area)?;
+    let first = layout.inner.y + u16::try_from(layout.head.len()).unwrap_or(u16::MAX).saturating_add(1);
     let row = usize::from(at.y.checked_sub(first)?);
-    if row >= laid.body_room || !laid.inner.contains(at) || model.decision.raw {
+    if row >= layout.body_room || !layout.inner.contains(at) || model.decision.raw {
         return None;
     }
     let marked = |row: &Row| row.left.first().is_some_and(|(text, _)| text.starts_with(TO_READ));
-    let row = laid.offset + row;
-    let before = laid.middle.get(..row)?.iter().filter(|row| marked(row)).count();
-    laid.middle.get(row).filter(|row| marked(row)).map(|_| before)
+    let row = layout.offset + row;
+    let before = layout.middle.get(..row)?.iter().filter(|row| marked(row)).count();
+    layout.middle.get(row).filter(|row| marked(row)).map(|_| before)
 }
 
 fn draw(model: DecisionModel<'_>, painter: &mut Painter<'_>, area: Rect) {
     let area = area.intersection(painter.buffer.area);
     let decision = model.decision;
-    let (Some(question), Some(laid)) = (decision.shown.as_deref(), layout(model, area)) else { return };
-    let DialogLayout { edge, title: upper, heading: lifted, place, head, middle, foot, body_room, offset, .. } = laid;
-    let (foot_first, foot_room) = (laid.foot_first, laid.foot_room);
+    let (Some(question), Some(layout)) = (decision.shown.as_deref(), layout(model, area)) else { return };
+    let DialogLayout { edge, title: upper, heading: lifted, place, head, middle, foot, body_room, offset, .. } = layout;
+    let (foot_first, foot_room) = (layout.foot_first, layout.foot_room);
     let inner = open(painter, place, &upper, &edge);
     let mut y = inner.y;
     let bottom = inner.bottom();
@@ -496,8 +496,8 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
         }
     }
     if let Some(before) = model.before {
-        let told = format!("{} (no longer available)", readable(before.as_str(), places));
-        rows.push(Row::new("Before         ", Role::TextDim).then(told, Role::StateCare).kept());
+        let text = format!("{} (no longer available)", readable(before.as_str(), places));
+        rows.push(Row::new("Before         ", Role::TextDim).then(text, Role::StateCare).kept());
     }
     for changed in &decision.changed {
         rows.push(
@@ -594,14 +594,14 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     row = row.then("Esc", Role::Key).then(after, Role::Dialog);
     row = row.then("z", Role::Key).then(" less ", Role::Dialog).then("d", Role::Key).then(" raw", Role::Dialog);
     let mut rows = vec![row];
-    if let Some(words) = said(model) {
+    if let Some(words) = key_message(model) {
         rows.push(Row::new(words, Role::StateCare).kept());
     }
     rows
 }
 
 /// Message about the last key, or about the remaining guard time.
-fn said(model: DecisionModel<'_>) -> Option<String> {
+fn key_message(model: DecisionModel<'_>) -> Option<String> {
     let decision = model.decision;
     if model.read_only {
         return None;
@@ -706,7 +706,7 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         RequestSubject::Action(action) if ids_below(columns) => vec![(ids(action), Role::TextDim)],
         _ => Vec::new(),
     };
-    match said(model) {
+    match key_message(model) {
         Some(words) => rows.push(Row { right: ids, ..Row::new(words, Role::StateCare).kept() }),
         // In a text field, letters are text.
         None if decision.form.is_some() => {

@@ -82,11 +82,11 @@ fn next(whole: &str, fraction: &str) -> (String, String) {
 /// used for signed values.
 pub fn readable(sentence: &str, places: usize) -> String {
     let sentence = sentence.replace(">= ", "at least ").replace("<= ", "at most ").replace(" -> ", " → ");
-    let mut told = String::with_capacity(sentence.len());
+    let mut text = String::with_capacity(sentence.len());
     let mut rest = sentence.as_str();
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
         let (before, from) = rest.split_at(start);
-        told.push_str(before);
+        text.push_str(before);
         let end = from.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(from.len());
         // The full stop of a sentence is not part of the figure.
         let end = from.get(..end).map_or(end, |run| run.trim_end_matches(['.', ',']).len());
@@ -96,28 +96,28 @@ pub fn readable(sentence: &str, places: usize) -> String {
         match run.split_once('.') {
             Some((whole, fraction)) if !inside_a_word && fraction.chars().all(|c| c.is_ascii_digit()) => {
                 if !dollars || whole == "0" {
-                    told.push_str(whole);
+                    text.push_str(whole);
                 }
                 match dollars {
-                    true if whole == "0" => push_fraction(&mut told, fraction, 8, false),
-                    true => told.push_str(&to_cents(whole, fraction)),
+                    true if whole == "0" => push_fraction(&mut text, fraction, 8, false),
+                    true => text.push_str(&to_cents(whole, fraction)),
                     false if whole == "0" => {
                         let zeros = fraction.len() - fraction.trim_start_matches('0').len();
-                        push_fraction(&mut told, fraction, places.max(zeros + 4), true);
+                        push_fraction(&mut text, fraction, places.max(zeros + 4), true);
                     }
-                    false => push_fraction(&mut told, fraction, places, true),
+                    false => push_fraction(&mut text, fraction, places, true),
                 }
             }
-            _ => told.push_str(run),
+            _ => text.push_str(run),
         }
         // A hexadecimal number or a name with digits continues unchanged.
         let tail = after.find(|c: char| !c.is_alphanumeric()).unwrap_or(after.len());
         let (word, left) = after.split_at(tail);
-        told.push_str(word);
+        text.push_str(word);
         rest = left;
     }
-    told.push_str(rest);
-    told
+    text.push_str(rest);
+    text
 }
 
 /// Dollars rounded to the nearest cent, half a cent up. Grouping is kept.
@@ -133,16 +133,16 @@ fn to_cents(whole: &str, fraction: &str) -> String {
     format!("{up}.{cents}")
 }
 
-fn push_fraction(told: &mut String, fraction: &str, places: usize, mark: bool) {
-    told.push('.');
+fn push_fraction(text: &mut String, fraction: &str, places: usize, mark: bool) {
+    text.push('.');
     match fraction.get(..places).filter(|_| fraction.len() > places) {
         Some(kept) => {
-            told.push_str(kept);
+            text.push_str(kept);
             if mark && fraction.get(places..).is_some_and(|gone| gone.contains(|c| c != '0')) {
-                told.push('…');
+                text.push('…');
             }
         }
-        None => told.push_str(fraction),
+        None => text.push_str(fraction),
     }
 }
 
@@ -258,22 +258,22 @@ mod tests {
 
     #[test]
     fn a_sentence_has_figures_one_can_read_and_says_what_it_left_out() {
-        let told = |sentence| readable(sentence, 6);
+        let text = |sentence| readable(sentence, 6);
         assert_eq!(
-            told("Swap 0.36 WETH for >= 153.580596776546714146 UNI"),
+            text("Swap 0.36 WETH for >= 153.580596776546714146 UNI"),
             "Swap 0.36 WETH for at least 153.580596… UNI"
         );
         // Dollars are rounded to the nearest cent, half a cent up, also across a thousand.
-        assert_eq!(told("$1,462.756983 is above $1,000.00 (x)"), "$1,462.76 is above $1,000.00 (x)");
-        assert_eq!(told("$1,462.754999 and $999.995, $1,999.999"), "$1,462.75 and $1000.00, $2,000.00");
-        assert_eq!(told("100 USDC -> >= 98.22105 USDC."), "100 USDC → at least 98.22105 USDC.");
-        assert_eq!(told("0.000000000000123456789 WETH"), "0.0000000000001234… WETH");
-        assert_eq!(told("1.5000000000 X"), "1.500000 X");
+        assert_eq!(text("$1,462.756983 is above $1,000.00 (x)"), "$1,462.76 is above $1,000.00 (x)");
+        assert_eq!(text("$1,462.754999 and $999.995, $1,999.999"), "$1,462.75 and $1000.00, $2,000.00");
+        assert_eq!(text("100 USDC -> >= 98.22105 USDC."), "100 USDC → at least 98.22105 USDC.");
+        assert_eq!(text("0.000000000000123456789 WETH"), "0.0000000000001234… WETH");
+        assert_eq!(text("1.5000000000 X"), "1.500000 X");
         // Hashes, versions, names and addresses are not figures and stay unchanged.
         for same in
             ["0x1b68F3D91f6f8B3D817b", "V2.1234567890", "block #12.3456789", "3.", "1.2.3456789012", "", "no figure"]
         {
-            assert_eq!(told(same), same);
+            assert_eq!(text(same), same);
         }
     }
 

@@ -44,7 +44,7 @@ pub struct Gauge {
 
 impl Gauge {
     /// Mark and role for the level: normal, attention, or bad.
-    pub fn standing(&self) -> (&'static str, Role) {
+    pub fn severity(&self) -> (&'static str, Role) {
         let Some((part, whole)) = self.level else { return ("?", Role::StateCare) };
         // If the product overflows, the level is divided by a hundredth of the maximum.
         let percent = part.checked_mul(100).and_then(|part| part.checked_div(whole));
@@ -60,7 +60,7 @@ impl Gauge {
 
     /// Bar of this width as pieces, for a line with several gauges.
     pub fn bar(&self, columns: usize) -> Vec<StyledText> {
-        let (_, role) = self.standing();
+        let (_, role) = self.severity();
         let filled = self.filled(columns);
         vec![("█".repeat(filled), role), ("░".repeat(columns - filled), Role::TextDim)]
     }
@@ -104,7 +104,7 @@ impl<'a> GaugeLine<'a> {
     /// Library's gauge of `columns` for a label and the bar after it.
     fn bar(&self, label: String, bar: usize) -> LineGauge<'static> {
         let style = |role: Role| self.theme.style(role);
-        let (_, role) = self.gauge.standing();
+        let (_, role) = self.gauge.severity();
         let filled = self.gauge.filled(bar);
         // Half a column more, so that rounding down in the library gives exactly this number.
         let ratio = filled.to_f64().zip(bar.to_f64()).map_or(0.0, |(filled, bar)| ((filled + 0.5) / bar).min(1.0));
@@ -126,7 +126,7 @@ impl Widget for GaugeLine<'_> {
             return;
         }
         let gauge = self.gauge;
-        let (mark, role) = gauge.standing();
+        let (mark, role) = gauge.severity();
         let words = match gauge.level {
             None if gauge.words.is_empty() => "not known",
             Some(_) | None => gauge.words.as_str(),
@@ -164,13 +164,13 @@ mod tests {
 
     #[test]
     fn care_begins_at_four_fifths() {
-        let limit = |part| gauge(Some((part, 100)), FullMeaning::Bad).standing();
+        let limit = |part| gauge(Some((part, 100)), FullMeaning::Bad).severity();
         assert_eq!([limit(79).0, limit(80).0, limit(99).0, limit(100).0, limit(300).0], [" ", "!", "!", "✕", "✕"]);
-        let supply = |part| gauge(Some((part, 100)), FullMeaning::Good).standing().0;
+        let supply = |part| gauge(Some((part, 100)), FullMeaning::Good).severity().0;
         assert_eq!([supply(100), supply(21), supply(20), supply(1), supply(0)], [" ", " ", "!", "!", "✕"]);
-        assert_eq!(gauge(None, FullMeaning::Bad).standing().0, "?");
-        assert_eq!(gauge(Some((u128::MAX, u128::MAX)), FullMeaning::Bad).standing().0, "✕");
-        assert_eq!(gauge(Some((u128::MAX / 2, u128::MAX)), FullMeaning::Bad).standing().0, " ");
+        assert_eq!(gauge(None, FullMeaning::Bad).severity().0, "?");
+        assert_eq!(gauge(Some((u128::MAX, u128::MAX)), FullMeaning::Bad).severity().0, "✕");
+        assert_eq!(gauge(Some((u128::MAX / 2, u128::MAX)), FullMeaning::Bad).severity().0, " ");
     }
 
     #[test]

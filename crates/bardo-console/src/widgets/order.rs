@@ -63,7 +63,7 @@ fn order_words(remark: &str) -> String {
         ("DeadlinePassed", "its deadline has passed"),
         ("OrderNotFillable", "it cannot be filled yet"),
     ];
-    words.iter().fold(remark.to_owned(), |told, (name, plain)| told.replace(name, plain))
+    words.iter().fold(remark.to_owned(), |text, (name, plain)| text.replace(name, plain))
 }
 
 /// Name of a filler, or its shortened address.
@@ -141,9 +141,9 @@ impl OrderModel {
         }
     }
 
-    fn standing(&self, now: Moment) -> Vec<StyledText> {
+    fn status_text(&self, now: Moment) -> Vec<StyledText> {
         if self.order.is_none() {
-            return self.call.standing(now);
+            return self.call.status_text(now);
         }
         let status = self.status(now);
         vec![(format!("{} {}", status.mark(), self.words(now)), status.role())]
@@ -321,12 +321,12 @@ impl CardView for OrderModel {
                         (format!("{got}{}", order.token_out.symbol), Role::TextStrong),
                     ],
                 });
-                let told = match &order.fill {
+                let text = match &order.fill {
                     Some(fill) => against_quote(&fill.amount_out, &order.quoted_out),
                     // The line already begins with the mark.
                     None => Some((self.words(now), status.role())),
                 };
-                if let Some((words, role)) = told {
+                if let Some((words, role)) = text {
                     groups.push(Group::new(1, format!("  {words}"), role));
                 }
                 // Shows the reason of a failure. Other endings are explained on the card.
@@ -345,7 +345,7 @@ impl CardView for OrderModel {
     }
 
     fn title(&self, now: Moment) -> Title {
-        Title { left: vec![(self.name(), Role::Title)], right: self.standing(now) }
+        Title { left: vec![(self.name(), Role::Title)], right: self.status_text(now) }
     }
 
     fn short(&self, _now: Moment) -> Vec<Row> {

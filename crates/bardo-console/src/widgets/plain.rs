@@ -49,7 +49,7 @@ impl PlainModel {
         }
         if let EventKind::ToolEnd(end) = kind {
             self.summary = fields(&end.result_summary);
-            self.line = told(&end.result_summary);
+            self.line = scalar_fields(&end.result_summary);
         }
     }
 
@@ -73,11 +73,11 @@ pub(super) fn money_row(call: &CallModel, words: &str, sent: Option<TxState>) ->
     if !call.status.in_flight() && call.status != CardStatus::Loading {
         return None;
     }
-    let told = match sent {
+    let text = match sent {
         Some(state @ (TxState::Signed | TxState::Sent | TxState::Unclear)) => transaction_words(state),
         Some(TxState::Confirmed | TxState::Reverted | TxState::Dropped) | None => words,
     };
-    Some(Row::new("Money: ", Role::TextDim).then(told, Role::Text).kept())
+    Some(Row::new("Money: ", Role::TextDim).then(text, Role::Text).kept())
 }
 
 /// State of a call's transaction for its line, while the call runs.
@@ -93,7 +93,7 @@ fn amount_of_dollars(figure: &str) -> String {
 }
 
 /// Fields for the one-line form: only values, no lists or objects.
-fn told(value: &Value) -> Vec<(SafeText, SafeText)> {
+fn scalar_fields(value: &Value) -> Vec<(SafeText, SafeText)> {
     let Value::Object(all) = value else { return Vec::new() };
     let plain = all.iter().filter(|(_, value)| !value.is_array() && !value.is_object() && !value.is_null());
     fields(&plain.map(|(name, value)| (name.clone(), value.clone())).collect::<serde_json::Map<_, _>>().into())
@@ -103,7 +103,7 @@ fn told(value: &Value) -> Vec<(SafeText, SafeText)> {
 pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
     let Value::Object(fields) = value else { return Vec::new() };
     let word = |name: &str| SafeText::clean(&name.trim_end_matches("_usd").replace('_', " "), 40);
-    let said = |name: &str, value: &Value| match value {
+    let shown = |name: &str, value: &Value| match value {
         Value::Null => SafeText::clean("none", 8),
         Value::Array(list) => SafeText::clean(&format!("{} entries", list.len()), 40),
         Value::Object(inner) => SafeText::clean(&format!("{} fields", inner.len()), 40),
@@ -118,7 +118,7 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
         Value::String(text) => SafeText::clean(text, 400),
         other => SafeText::clean(&other.to_string(), 80),
     };
-    fields.iter().take(MAX_FIELDS).map(|(name, value)| (word(name), said(name, value))).collect()
+    fields.iter().take(MAX_FIELDS).map(|(name, value)| (word(name), shown(name, value))).collect()
 }
 
 /// Display name of a tool: `get_balances` becomes "Balances".
@@ -151,7 +151,7 @@ impl CardView for PlainModel {
     fn line(&self, now: Moment) -> CardLine {
         let status = self.call.status;
         let mut groups = Vec::new();
-        let shown = if self.line.is_empty() { told(&self.call.params) } else { self.line.clone() };
+        let shown = if self.line.is_empty() { scalar_fields(&self.call.params) } else { self.line.clone() };
         for (rank, (name, value)) in (0..).zip(shown.iter().take(4)) {
             let gap = if rank == 0 { "" } else { "  " };
             let pieces = vec![(format!("{gap}{name} "), Role::TextDim), (value.to_string(), Role::Text)];
@@ -166,7 +166,7 @@ impl CardView for PlainModel {
     }
 
     fn title(&self, now: Moment) -> Title {
-        Title { left: vec![(tool_word(self.call.tool.as_str()), Role::Title)], right: self.call.standing(now) }
+        Title { left: vec![(tool_word(self.call.tool.as_str()), Role::Title)], right: self.call.status_text(now) }
     }
 
     fn short(&self, _now: Moment) -> Vec<Row> {

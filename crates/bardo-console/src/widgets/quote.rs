@@ -139,7 +139,9 @@ impl Quote {
             deadline: data.get("deadline").and_then(Value::as_u64).unwrap_or(0),
             block: hints.get("block_number").and_then(Value::as_u64),
             source: text(hints, "source"),
-            ahead_bps: hints.get("source_compared").and_then(|told| told.get("ahead_of_own_router_bps")?.as_i64()),
+            ahead_bps: hints
+                .get("source_compared")
+                .and_then(|compared| compared.get("ahead_of_own_router_bps")?.as_i64()),
             reasons: Reasons::read(hints),
             warnings: warnings.iter().take(8).filter_map(|one| Some(SafeText::clean(one.as_str()?, 300))).collect(),
         })
@@ -288,7 +290,7 @@ impl CardView for QuoteModel {
                 vec![(format!("{word} {}", ago(at, now)), status.role())]
             }
             (CardStatus::Empty, _) => vec![(format!("{} {}", status.mark(), status.word()), status.role())],
-            _ => self.call.standing(now),
+            _ => self.call.status_text(now),
         };
         Title { left: vec![(format!("Quote {}", self.pair()), Role::Title)], right }
     }

@@ -23,9 +23,9 @@ pub struct Reasons {
 impl Reasons {
     /// Reads the hints of a tool's response.
     pub fn read(hints: &Value) -> Self {
-        let told = hints.get("uniswapx").unwrap_or(&Value::Null);
+        let choice = hints.get("uniswapx").unwrap_or(&Value::Null);
         // `offered` is set by a quote, `used` by a swap.
-        let auction = ["used", "offered"].iter().any(|field| told.get(field).and_then(Value::as_bool) == Some(true));
+        let auction = ["used", "offered"].iter().any(|field| choice.get(field).and_then(Value::as_bool) == Some(true));
         let list = hints.get("mev").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
         let measure = |one: &Value| match one {
             // Format of recordings before version 3 of the journal.
@@ -36,7 +36,7 @@ impl Reasons {
             one => Some((text(one, "about")?, text(one, "words")?)),
         };
         Self {
-            way: text(told, "why").map(|why| (auction, why)),
+            way: text(choice, "why").map(|why| (auction, why)),
             measures: list.iter().take(MOST).filter_map(measure).collect(),
         }
     }

@@ -268,7 +268,7 @@ impl CardView for SwapModel {
                 let word = step.name.as_str().split(' ').next().unwrap_or("").to_lowercase();
                 vec![(format!("▸ {word} {}", super::figure::running(step.began, now)), Role::Chart)]
             }
-            _ => self.call.standing(now),
+            _ => self.call.status_text(now),
         };
         Title { left: vec![(format!("Swap {}", ask_words(&self.call)), Role::Title)], right }
     }
@@ -338,8 +338,8 @@ impl CardView for SwapModel {
         {
             rows.extend(self.result_rows(result));
             // Differences that the verification row lists are not repeated.
-            let told = self.verified.as_ref().map_or("", |verified| verified.actual_outcome.as_str());
-            for mismatch in result.mismatches.iter().filter(|one| !told.contains(one.as_str())) {
+            let outcome = self.verified.as_ref().map_or("", |verified| verified.actual_outcome.as_str());
+            for mismatch in result.mismatches.iter().filter(|one| !outcome.contains(one.as_str())) {
                 rows.push(Row::new("✕ ", Role::StateBad).then(mismatch.as_str(), Role::StateBad).kept());
             }
         }

@@ -330,14 +330,14 @@ pub fn reason(why: &AskReason) -> String {
 pub fn reasons(all: &[AskReason]) -> Vec<String> {
     let by_limit = |one: &AskReason| limit_of(one).is_some_and(|(_, field)| field.ends_with("hot_lane"));
     let named = all.iter().any(by_limit);
-    let mut told: Vec<String> = Vec::new();
+    let mut parts: Vec<String> = Vec::new();
     for why in all.iter().filter(|why| !(named && matches!(why, AskReason::HotLane))) {
         let words = reason(why);
-        if !told.contains(&words) {
-            told.push(words);
+        if !parts.contains(&words) {
+            parts.push(words);
         }
     }
-    told
+    parts
 }
 
 /// Reason for an approval request in at most `columns`, where a shorter form exists.
@@ -453,7 +453,7 @@ mod tests {
         };
         let limits = rules(&[(RuleName::MaxSingleTradeUsd, "$6,785.11"), (RuleName::MaxDailySpendUsd, "$1 too much")]);
         let stopped = Finding::Stopped { level: bardo_base::model::StopLevel::Halt, violations: Vec::new() };
-        for (checks, told) in [
+        for (checks, parts) in [
             (vec![blocked(Check::SpendingLimit, limits)], "One trade: $6,785.11; Day cap: $1 too much"),
             (
                 vec![
@@ -464,7 +464,7 @@ mod tests {
                 "halt is in force; simulation: transaction 1 reverts; endpoints: two endpoints differ",
             ),
         ] {
-            assert_eq!(failure_words(&failed(checks)), told);
+            assert_eq!(failure_words(&failed(checks)), parts);
         }
         let none = failed(Vec::new());
         assert_eq!(failure_words(&none), none.error_message.as_str(), "without checks its own sentence");
@@ -483,7 +483,7 @@ mod tests {
 
     #[test]
     fn a_policy_value_has_its_unit_and_no_quotes() {
-        for (field, written, told) in [
+        for (field, written, parts) in [
             ("max_daily_spend_usd", "\"5000\"", "$5,000"),
             ("spending_limits.hot_lane", "\"500.5\"", "$500.5"),
             ("max_slippage_bps", "50", "50 bps"),
@@ -496,7 +496,7 @@ mod tests {
             ("allowed_chains", "[\"ethereum\", \"ba…", "ethereum, ba…"),
             ("require_simulation", "true", "yes"),
         ] {
-            assert_eq!(policy_value(field, written), told, "{field} {written}");
+            assert_eq!(policy_value(field, written), parts, "{field} {written}");
         }
     }
 
@@ -518,7 +518,7 @@ mod tests {
 
     #[test]
     fn a_reason_says_which_limit_it_is_about_in_plain_words() {
-        for (field, told, brief) in [
+        for (field, parts, brief) in [
             ("require_human_approval_above_usd", "approval limit", "above your $1,000 limit"),
             ("spending_limits.hot_lane", "limit without second opinion", "above $1,000: 2nd opinion"),
             (
@@ -528,7 +528,7 @@ mod tests {
             ),
         ] {
             let why = above("2047.53", "1000", field);
-            assert_eq!(reason(&why), format!("above your $1,000 {told}"));
+            assert_eq!(reason(&why), format!("above your $1,000 {parts}"));
             assert_eq!(reason_in(&why, 60), reason(&why));
             assert_eq!(reason_in(&why, 27), brief);
             assert!(brief.len() <= 27, "{brief}");

@@ -27,7 +27,6 @@ use bardo_base::{private, regular_file, removal};
 use bardo_sandbox::keep::{self, KeptError, KeptFolder};
 use bardo_store::StoreError;
 use golem_chain::devnet::Devnet;
-use golem_chain::devnet::keep::replace;
 
 /// Folder of all kept devnets, in the data directory.
 const DEVNETS: &str = "devnets";
@@ -174,7 +173,7 @@ impl DataFolder {
     }
 
     /// Live network and block hash of the kept fork of this name; `None` for other devnets, and if there is none.
-    pub fn kept_fork(&self, name: &DevnetName) -> Option<(String, alloy::primitives::B256)> {
+    pub fn kept_rehearsal(&self, name: &DevnetName) -> Option<(String, alloy::primitives::B256)> {
         let fork = keep::read_record(&self.devnet(name)).ok().flatten()?.fork?;
         Some((fork.network, fork.block.hash))
     }
@@ -244,7 +243,7 @@ impl DataFolder {
         // Checked before anything changes; the lock is taken again during the restore.
         self.ledger_of(&path).map(|ledger| self.alone(name, &ledger)).transpose()?;
         let marker = path.join(RESTORING);
-        replace(&marker, label.0.as_bytes()).map_err(failed(&marker))?;
+        private::replace(&marker, label.0.as_bytes()).map_err(failed(&marker))?;
         self.complete_restore(name, &folder)
     }
 
@@ -381,7 +380,7 @@ fn copy(file: &Path, folder: &Path) -> Result<(), DevnetError> {
     let Some(name) = file.file_name() else { return Ok(()) };
     let bytes = regular_file::read(file, MAX_FILE).map_err(failed(file))?;
     let target = folder.join(name);
-    replace(&target, &bytes).map_err(failed(&target))
+    private::replace(&target, &bytes).map_err(failed(&target))
 }
 
 /// Copies the regular files of a folder and its subfolders, without locks.

@@ -43,9 +43,9 @@ pub enum AnswerRefused {
     /// The amount is zero, or not below the one asked for.
     #[error("the amount must be above zero and below the requested one")]
     NotSmaller,
-    /// The desk does not take it.
+    /// The approval queue rejected the answer.
     #[error(transparent)]
-    Desk(#[from] AnswerError),
+    Queue(#[from] AnswerError),
     /// It counts only where the question is asked; the reason.
     #[error("{0}")]
     OnlyThere(&'static str),
@@ -56,24 +56,24 @@ pub enum AnswerRefused {
 /// # Errors
 /// [`AnswerRefused`].
 pub fn answer(
-    desk: &ApprovalQueue,
+    queue: &ApprovalQueue,
     permit: PermitId,
     answer: OperatorAnswer,
     confirmation: Confirmation,
     proof: Option<OperatorProof>,
 ) -> Result<String, AnswerRefused> {
     if let OperatorAnswer::Smaller { amount } = &answer {
-        is_smaller(desk, permit, amount)?;
+        is_smaller(queue, permit, amount)?;
     }
-    let said = answer_message(&answer);
+    let message = answer_message(&answer);
     if let OperatorAnswer::Similar { millis, .. } = answer
         && !(1..=MOST_GRANT).contains(&millis)
     {
         return Err(AnswerRefused::GrantTime);
     }
     let reply = OperatorReply { answer, confirmation };
-    desk.answer_proved(permit, reply, proof)?;
-    Ok(said)
+    queue.answer_proved(permit, reply, proof)?;
+    Ok(message)
 }
 
 /// Message for an answer.
@@ -89,10 +89,10 @@ pub fn answer_message(answer: &OperatorAnswer) -> String {
 }
 
 /// Checks that an edited amount is smaller: the operator may agree to less, never to more.
-fn is_smaller(desk: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<(), AnswerRefused> {
+fn is_smaller(queue: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<(), AnswerRefused> {
     // The approval queue itself rejects answers to ended requests, and records that the operator wanted less.
-    let Some(preview) = desk.asked(permit) else { return Ok(()) };
-    let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
+    let Some(preview) = queue.asked(permit) else { return Ok(()) };
+    let trade = preview.payload.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
     let trade = trade.ok_or(AnswerRefused::NoAmount)?;
     let wanted = TokenAmount::parse(amount, trade.token_in.decimals)?;
     if wanted.raw().is_zero() || wanted.raw() >= trade.amount_in {
@@ -101,20 +101,20 @@ fn is_smaller(desk: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<()
     Ok(())
 }
 
-/// View models of the requests on an approval queue, without positions. `told` returns known facts about the requesting
+/// View models of the requests on an approval queue, without positions. `context_of` returns known facts about the requesting
 /// agent.
-pub fn asked_at(
-    desk: &ApprovalQueue,
+pub fn queued_at(
+    queue: &ApprovalQueue,
     networks: &[Network],
     paper: bool,
-    told: impl Fn(&bardo_base::id::GolemId) -> RequestContext,
+    context_of: impl Fn(&bardo_base::id::GolemId) -> RequestContext,
 ) -> Vec<Question> {
-    let pending = desk.pending();
+    let pending = queue.pending();
     let questions = pending.iter().map(|request| {
-        let proposal = request.preview.framed.proposal();
+        let proposal = request.preview.payload.proposal();
         let network = networks.iter().find(|network| network.chain_id == proposal.chain_id);
-        let asked = view_model(request, network, 0, paper, told(&proposal.golem_id));
-        Question { needs_password: desk.needs_proof(), ..asked }
+        let asked = view_model(request, network, 0, paper, context_of(&proposal.golem_id));
+        Question { needs_password: queue.needs_proof(), ..asked }
     });
     questions.collect()
 }
@@ -124,25 +124,25 @@ pub fn asked_at(
 /// Publishes the requests of its approval queue, and delivers answers of other processes to it. `report` is called for
 /// each such answer with its success and a message.
 pub async fn serve_queue(
-    desk: ApprovalQueue,
+    queue: ApprovalQueue,
     shared: SharedQueue,
     networks: Vec<Network>,
     clock: Arc<dyn Clock>,
     paper: bool,
     report: impl Fn(bool, String) + Send,
 ) {
-    let mut changes = desk.watch();
-    let mut laid = Vec::new();
+    let mut changes = queue.watch();
+    let mut published = Vec::new();
     loop {
-        let mut asked = asked_at(&desk, &networks, paper, |_| RequestContext::default());
+        let mut asked = queued_at(&queue, &networks, paper, |_| RequestContext::default());
         for offered in asked.iter_mut().flat_map(|question| &mut question.answers) {
             if let Some(why) = only_here(|| shared.is_led(), offered.kind) {
                 offered.why_not = Some(SafeText::clean(why, 80));
             }
         }
-        if asked != laid {
-            match shared.lay(&asked).await {
-                Ok(()) => laid = asked,
+        if asked != published {
+            match shared.publish(&asked).await {
+                Ok(()) => published = asked,
                 // Retried at the next poll; meanwhile it can be answered in this process.
                 Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),
             }
@@ -150,7 +150,7 @@ pub async fn serve_queue(
         match shared.report(clock.now_millis()).await {
             Ok(rejected) => {
                 for one in rejected {
-                    laid.clear();
+                    published.clear();
                     report(false, format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id));
                 }
             }
@@ -163,10 +163,10 @@ pub async fn serve_queue(
                 for RemoteAnswer { permit_id, answer: given, confirmation, by } in answers {
                     let taken = match only_here(|| shared.is_led(), given.kind()) {
                         Some(why) => Err(AnswerRefused::OnlyThere(why)),
-                        None => answer(&desk, permit_id, given, confirmation, None),
+                        None => answer(&queue, permit_id, given, confirmation, None),
                     };
                     match taken {
-                        Ok(said) => report(true, format!("{said}, in another process ({by})")),
+                        Ok(message) => report(true, format!("{message}, in another process ({by})")),
                         Err(why) => {
                             report(false, format!("an answer from another process ({by}) was rejected: {why}"));
                         }
@@ -175,7 +175,7 @@ pub async fn serve_queue(
                 // Only now: until the approval queue has the answers, the ledger must keep them.
                 match shared.forget(answered).await {
                     // Requests whose answers were rejected are still open, and other processes must see them again.
-                    Ok(()) => laid.clear(),
+                    Ok(()) => published.clear(),
                     Err(error) => {
                         tracing::warn!(%error, "cannot remove handled answers of other processes; they are read again")
                     }
@@ -183,10 +183,10 @@ pub async fn serve_queue(
             }
             Err(error) => tracing::warn!(%error, "cannot read the answers of other processes"),
         }
-        let asks = !desk.pending().is_empty();
+        let asks = !queue.pending().is_empty();
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(LOOKS_EVERY), if asks || !laid.is_empty() => {}
+            () = tokio::time::sleep(LOOKS_EVERY), if asks || !published.is_empty() => {}
         }
     }
 }

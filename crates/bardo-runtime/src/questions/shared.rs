@@ -200,7 +200,7 @@ struct StoredRequest {
 #[derive(Debug, Default)]
 struct Inner {
     key: OnceLock<QueueKey>,
-    laid: Mutex<BTreeMap<PermitId, StoredRequest>>,
+    published: Mutex<BTreeMap<PermitId, StoredRequest>>,
     reported: Mutex<BTreeSet<B256>>,
 }
 
@@ -317,8 +317,8 @@ impl SharedQueue {
         self.inner.key.get()
     }
 
-    fn laid(&self) -> MutexGuard<'_, BTreeMap<PermitId, StoredRequest>> {
-        self.inner.laid.lock()
+    fn published(&self) -> MutexGuard<'_, BTreeMap<PermitId, StoredRequest>> {
+        self.inner.published.lock()
     }
 
     /// Says to all processes on this ledger that an operator answers questions here, for as long as this process lives.
@@ -329,7 +329,7 @@ impl SharedQueue {
         let store = self.store.clone();
         self.store
             .write(move |transaction| {
-                for ended in consoles(transaction)?.iter().filter(|one| !store.session_lives(one)) {
+                for ended in consoles(transaction)?.iter().filter(|one| !store.is_session_alive(one)) {
                     transaction.execute("DELETE FROM shared_console WHERE session = ?1", [ended])?;
                 }
                 transaction.execute(
@@ -346,7 +346,7 @@ impl SharedQueue {
     /// from other processes do not count then.
     pub fn is_attended_remotely(&self) -> bool {
         let attended =
-            self.store.read(consoles).is_ok_and(|sessions| sessions.iter().any(|one| self.store.session_lives(one)));
+            self.store.read(consoles).is_ok_and(|sessions| sessions.iter().any(|one| self.store.is_session_alive(one)));
         attended && !self.is_led()
     }
 
@@ -373,14 +373,14 @@ impl SharedQueue {
             let mut statement = connection.prepare_cached("SELECT session FROM shared_leader")?;
             Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
         });
-        led.map_or(true, |sessions| sessions.iter().any(|session| self.store.session_lives(session)))
+        led.map_or(true, |sessions| sessions.iter().any(|session| self.store.is_session_alive(session)))
     }
 
     /// Stores the present requests of this process in place of its earlier ones. Without a key nothing is stored.
     ///
     /// # Errors
     /// A [`ShareError`] if they could not be stored; they can then be answered only in this process.
-    pub async fn lay(&self, questions: &[Question]) -> Result<(), ShareError> {
+    pub async fn publish(&self, questions: &[Question]) -> Result<(), ShareError> {
         let Some(key) = self.key() else { return Ok(()) };
         let mut asked = BTreeMap::new();
         for question in questions {
@@ -389,7 +389,7 @@ impl SharedQueue {
             }
         }
         let rows: Vec<(String, StoredRequest)> =
-            asked.iter().map(|(id, laid)| (id.to_string(), laid.clone())).collect();
+            asked.iter().map(|(id, published)| (id.to_string(), published.clone())).collect();
         let (store, account) = (self.store.clone(), key.account().to_string());
         let kept: Vec<String> = self
             .store
@@ -400,7 +400,7 @@ impl SharedQueue {
                     .collect::<Result<_, _>>()?;
                 for (permit_id, session) in stored {
                     let asked = rows.iter().any(|(still, _)| *still == permit_id);
-                    if !store.session_lives(&session) {
+                    if !store.is_session_alive(&session) {
                         // The asking process has ended, so nobody waits for an answer.
                         transaction.execute("DELETE FROM shared_question WHERE permit_id = ?1", [permit_id])?;
                     } else if session == store.session() && !asked {
@@ -413,13 +413,13 @@ impl SharedQueue {
                         )?;
                     }
                 }
-                for (permit_id, laid) in &rows {
+                for (permit_id, published) in &rows {
                     transaction.execute(
                         "INSERT INTO shared_question (permit_id, session, question, account, tag)
                          VALUES (?1, ?2, ?3, ?4, ?5)
                          ON CONFLICT (permit_id) DO UPDATE SET session = excluded.session,
                              question = excluded.question, account = excluded.account, tag = excluded.tag",
-                        params![permit_id, store.session(), laid.text, account, laid.tag.as_slice()],
+                        params![permit_id, store.session(), published.text, account, published.tag.as_slice()],
                     )?;
                 }
                 let mut left =
@@ -428,16 +428,18 @@ impl SharedQueue {
                 Ok::<_, ShareError>(left)
             })
             .await?;
-        let mut laid = self.laid();
-        laid.retain(|id, _| kept.contains(&id.to_string()));
-        laid.extend(asked);
+        let mut published = self.published();
+        published.retain(|id, _| kept.contains(&id.to_string()));
+        published.extend(asked);
         Ok(())
     }
 
     /// Row of a request: the stored one if it has not changed, or else a new one with a new nonce.
     fn stored_as(&self, key: &QueueKey, permit_id: PermitId, question: &Question) -> Result<StoredRequest, ShareError> {
-        if let Some(laid) = self.laid().get(&permit_id).filter(|laid| laid.stored.question == *question) {
-            return Ok(laid.clone());
+        if let Some(published) =
+            self.published().get(&permit_id).filter(|published| published.stored.question == *question)
+        {
+            return Ok(published.clone());
         }
         let stored = StoredQuestion { nonce: InstanceId::random().to_string(), question: question.clone() };
         let text = serde_json::to_string(&stored).map_err(|error| ShareError::Form(error.to_string()))?;
@@ -454,7 +456,7 @@ impl SharedQueue {
     pub fn others(&self) -> Result<Vec<Question>, ShareError> {
         let Some(key) = self.key() else { return Ok(Vec::new()) };
         let found = self.store.read(|connection| others_in(connection, self.store.session()))?;
-        let living = found.into_iter().filter(|row| self.store.session_lives(&row.session));
+        let living = found.into_iter().filter(|row| self.store.is_session_alive(&row.session));
         let verified = living.filter_map(|row| {
             let mut question = row.verified(key)?.question;
             question.reasons.push(AskReason::Elsewhere);
@@ -488,7 +490,7 @@ impl SharedQueue {
         self.store
             .write(move |transaction| {
                 let id = permit_id.to_string();
-                let asked = question_in(transaction, &id)?.filter(|row| store.session_lives(&row.session));
+                let asked = question_in(transaction, &id)?.filter(|row| store.is_session_alive(&row.session));
                 let asked = asked.ok_or(ShareError::Over)?;
                 let question = asked.verified(&key).ok_or(ShareError::Unverified)?.question;
                 if question.ends_at.is_some_and(|ends_at| now >= ends_at) {
@@ -533,17 +535,17 @@ impl SharedQueue {
     /// # Errors
     /// A [`ShareError`] if the ledger cannot be read.
     pub fn remote_answers(&self) -> Result<Vec<RemoteAnswer>, ShareError> {
-        let mut heard = Vec::new();
+        let mut answers = Vec::new();
         self.store.read(|connection| -> Result<(), ShareError> {
             for row in answers_to(connection, self.store.session())? {
                 let Ok(permit_id) = row.permit_id.parse() else { continue };
                 if let Ok(StoredAnswer { answer, confirmation, by, .. }) = self.check_answer(connection, &row)? {
-                    heard.push(RemoteAnswer { permit_id, answer, confirmation, by });
+                    answers.push(RemoteAnswer { permit_id, answer, confirmation, by });
                 }
             }
             Ok(())
         })?;
-        Ok(heard)
+        Ok(answers)
     }
 
     /// Returns an answer that counts here, or the reason that it does not.
@@ -556,8 +558,12 @@ impl SharedQueue {
             return Ok(Err(Forgery::Answer));
         };
         // Only the latest stored version of a request: an answer to an earlier version does not apply to it.
-        let laid = row.permit_id.parse().ok().and_then(|id: PermitId| self.laid().get(&id).map(|laid| laid.tag));
-        if laid != Some(stored.question) {
+        let published = row
+            .permit_id
+            .parse()
+            .ok()
+            .and_then(|id: PermitId| self.published().get(&id).map(|published| published.tag));
+        if published != Some(stored.question) {
             return Ok(Err(Forgery::OtherAnswer));
         }
         Ok(if is_recorded(connection, row, tag)? { Ok(stored) } else { Err(Forgery::Unrecorded) })
@@ -568,8 +574,8 @@ impl SharedQueue {
     ///
     /// # Errors
     /// A [`ShareError`] if they were not removed; the answers are then delivered again.
-    pub async fn forget(&self, heard: Vec<PermitId>) -> Result<(), ShareError> {
-        let ended = heard.clone();
+    pub async fn forget(&self, answers: Vec<PermitId>) -> Result<(), ShareError> {
+        let ended = answers.clone();
         self.store
             .write(move |transaction| {
                 for permit_id in ended {
@@ -580,7 +586,7 @@ impl SharedQueue {
             })
             .await?;
         // A request that is stored again gets a new nonce, so that no earlier answer matches it.
-        self.laid().retain(|id, _| !heard.contains(id));
+        self.published().retain(|id, _| !answers.contains(id));
         Ok(())
     }
 
@@ -649,14 +655,15 @@ impl SharedQueue {
             row: (row.permit_id, Some(row.text)),
         };
         for row in others_in(connection, session)? {
-            if self.store.session_lives(&row.session) && row.concerns(key.account()) && row.verified(key).is_none() {
+            if self.store.is_session_alive(&row.session) && row.concerns(key.account()) && row.verified(key).is_none() {
                 rejected.push(of(row, Forgery::Question));
             }
         }
         for row in own_in(connection, session)? {
-            let laid = row.permit_id.parse().ok().and_then(|id: PermitId| self.laid().get(&id).cloned());
-            let same =
-                laid.is_some_and(|laid| row.text == laid.text && row.tag.as_deref() == Some(laid.tag.as_slice()));
+            let published = row.permit_id.parse().ok().and_then(|id: PermitId| self.published().get(&id).cloned());
+            let same = published.is_some_and(|published| {
+                row.text == published.text && row.tag.as_deref() == Some(published.tag.as_slice())
+            });
             if !same {
                 rejected.push(of(row, Forgery::OwnQuestion));
             }

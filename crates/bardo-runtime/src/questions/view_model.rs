@@ -79,14 +79,14 @@ pub fn view_model(
     network: Option<&Network>,
     number: u64,
     paper: bool,
-    told: RequestContext,
+    context: RequestContext,
 ) -> Question {
     let preview = &*request.preview;
-    let proposal = preview.framed.proposal();
-    let (golem_id, told) = match &request.asked_by {
+    let proposal = preview.payload.proposal();
+    let (golem_id, context) = match &request.asked_by {
         // The operator's own requests have no roles or words of an agent.
-        AskedBy::Operator => (GolemId::operator(), RequestContext { asked_by: Vec::new(), words: None, ..told }),
-        AskedBy::Agent { why } => (proposal.golem_id.clone(), RequestContext { words: why.clone(), ..told }),
+        AskedBy::Operator => (GolemId::operator(), RequestContext { asked_by: Vec::new(), words: None, ..context }),
+        AskedBy::Agent { why } => (proposal.golem_id.clone(), RequestContext { words: why.clone(), ..context }),
     };
     let money = match (paper || preview.paper, preview.network) {
         (true, _) => MoneyKind::Paper,
@@ -117,14 +117,14 @@ pub fn view_model(
         to_read: request.requirement.to_read.clone(),
         confirm: request.requirement.confirm.clone(),
         answers: answers(preview),
-        about: RequestSubject::Action(Box::new(action(preview, network, told))),
+        about: RequestSubject::Action(Box::new(action(preview, network, context))),
     }
 }
 
-fn action(preview: &Preview, network: Option<&Network>, told: RequestContext) -> ActionRequest {
-    let proposal = preview.framed.proposal();
-    let content = content::signed(&preview.framed, &preview.permit.bounds);
-    let rest = preview.framed.binding_rest(preview.policy, &preview.permit.bounds);
+fn action(preview: &Preview, network: Option<&Network>, context: RequestContext) -> ActionRequest {
+    let proposal = preview.payload.proposal();
+    let content = content::signed(&preview.payload, &preview.permit.bounds);
+    let rest = preview.payload.binding_rest(preview.policy, &preview.permit.bounds);
     let label = |address: Address| {
         let known = network.and_then(|network| network.book.name_of(address));
         known.map(|label| SafeText::clean(&label, 60))
@@ -137,9 +137,9 @@ fn action(preview: &Preview, network: Option<&Network>, told: RequestContext) ->
         chain_id: proposal.chain_id,
         valid_until: preview.permit.expires_at,
         valid_since: preview.permit.issued_at,
-        asked_by: told.asked_by,
+        asked_by: context.asked_by,
         opinion: preview.opinion.as_ref().map(|one| OpinionDetails { agrees: one.agrees, why: one.why.clone() }),
-        words: told.words,
+        words: context.words,
         quoted_at: proposal.trade.as_ref().map(|trade| trade.quoted_at).filter(|at| *at > 0),
         block: preview.simulated.pinned.number,
         changes: changes(preview, network),
@@ -153,7 +153,7 @@ fn action(preview: &Preview, network: Option<&Network>, told: RequestContext) ->
         ),
         nothing_else: nothing_else(preview),
         costs: costs(preview),
-        places: places(preview, &label, &told.listed),
+        places: places(preview, &label, &context.listed),
         checks: preview.verdicts.iter().map(Verdict::event).collect(),
         permit: preview.permit.permit_id,
         hash: preview.permit.simulation_hash,
@@ -167,7 +167,7 @@ fn action(preview: &Preview, network: Option<&Network>, told: RequestContext) ->
 /// Scope of a standing approval for this action.
 fn similar(preview: &Preview) -> SimilarScope {
     let (scope, bounds) = (GrantScope::of(preview), &preview.permit.bounds);
-    let arrival = preview.framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
+    let arrival = preview.payload.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
     let gets = bounds.inflows.iter().map(|inflow| inflow.token.symbol.clone());
     SimilarScope {
         golem_id: scope.golem_id,
@@ -250,7 +250,7 @@ fn bounds(content: &SignedContent) -> Vec<AllowanceAfter> {
 
 /// Amount that can be reduced: a trade with an exact input has one.
 fn smaller(preview: &Preview) -> Option<(String, SafeText)> {
-    let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output)?;
+    let trade = preview.payload.proposal().trade.as_ref().filter(|trade| !trade.exact_output)?;
     let amount = TokenAmount::new(trade.amount_in, trade.token_in.decimals).ok()?;
     Some((amount.to_string(), trade.token_in.symbol.clone()))
 }
@@ -282,39 +282,39 @@ fn places(
     label: &impl Fn(Address) -> Option<SafeText>,
     listed: &ListedAddresses,
 ) -> Vec<ActionAddress> {
-    let framed = &preview.framed;
-    let account = framed.account();
+    let payload = &preview.payload;
+    let account = payload.account();
     let mut places: Vec<ActionAddress> = Vec::new();
     let mut add = |part: AddressPart, address: Address, first_seen: bool| {
         let is_from = address == account && part != AddressPart::From;
-        let listed = listed.has(part, framed.proposal().chain_id, address);
+        let listed = listed.has(part, payload.proposal().chain_id, address);
         let place = ActionAddress { part, address, label: label(address), listed, is_from, first_seen };
         if !places.iter().any(|known| known.part == part && known.address == address) {
             places.push(place);
         }
     };
     add(AddressPart::From, account, false);
-    if framed.signer() != account {
-        add(AddressPart::Signer, framed.signer(), false);
+    if payload.signer() != account {
+        add(AddressPart::Signer, payload.signer(), false);
     }
-    for leg in framed.legs() {
+    for leg in payload.legs() {
         add(AddressPart::Calls, leg.to, false);
     }
     for bound in &preview.permit.bounds.allowances {
         add(AddressPart::Spender, bound.spender, false);
     }
-    for leg in framed.legs() {
+    for leg in payload.legs() {
         for slot in &leg.slots {
             for take in slot.message.takes() {
                 add(AddressPart::Spender, take.spender, false);
             }
         }
     }
-    if let Some(order) = &framed.proposal().order {
+    if let Some(order) = &payload.proposal().order {
         for take in order.message.takes() {
             add(AddressPart::Spender, take.spender, false);
         }
-        for address in &framed.proposal().recipients {
+        for address in &payload.proposal().recipients {
             add(AddressPart::Receiver, *address, preview.first_seen && *address != account);
         }
     }
@@ -334,7 +334,7 @@ fn allowances(
     permit2: Option<Address>,
 ) -> Vec<AllowanceAfter> {
     let changes = &preview.simulated.simulation.changes;
-    let account = preview.framed.account();
+    let account = preview.payload.account();
     let is_permit2 = |spender: Address| permit2.is_some_and(|known| known == spender);
     let rows = bounds(content).into_iter().zip(&content.allowances).map(|(row, bound)| {
         let before = bound.token.and_then(|token| match bound.permit2_expires_at {
@@ -354,7 +354,7 @@ fn allowances(
         let promised = promised.map(|raw| raw.min(bound.at_most)).filter(|raw| !raw.is_zero());
         let for_open_orders = promised.map(|raw| amount(raw, bound.decimals));
         // The simulation settles the order. Until it is settled on chain, its input can be taken in addition.
-        let orders = preview.framed.proposal().order.iter().filter(|_| bound.permit2_expires_at.is_none());
+        let orders = preview.payload.proposal().order.iter().filter(|_| bound.permit2_expires_at.is_none());
         let takes = orders.filter(|_| is_permit2(bound.spender)).flat_map(|order| order.message.takes());
         let takes = takes.filter(|take| bound.token == Some(take.token)).map(|take| take.amount);
         let takes = takes.fold(U256::ZERO, U256::saturating_add);
@@ -369,9 +369,9 @@ fn changes(preview: &Preview, network: Option<&Network>) -> Vec<TokenChange> {
     let known = outflows.iter().map(|flow| &flow.token).chain(inflows.iter().map(|inflow| &inflow.token));
     let coin = network.map_or("ETH", |network| network.native_symbol);
     let mut moves = preview.simulated.moves.iter();
-    let told = preview.simulated.balance_changes(&preview.framed, known.clone(), coin);
-    let row = |told: SimulatedChange| {
-        let moved = moves.next().filter(|_| !told.gas);
+    let context = preview.simulated.balance_changes(&preview.payload, known.clone(), coin);
+    let row = |context: SimulatedChange| {
+        let moved = moves.next().filter(|_| !context.gas);
         let (dollars, worst) = match moved {
             Some(moved) => {
                 let decimals = known.clone().find(|token| token.id == moved.token).map_or(18, |token| token.decimals);
@@ -384,28 +384,28 @@ fn changes(preview: &Preview, network: Option<&Network>) -> Vec<TokenChange> {
                 let worst = if comes { least } else { most };
                 let dollars = dollars(preview, moved.token, delta, comes).map(|usd| signed(comes, &cents(usd)));
                 // An order is simulated with its worst fill, so its figure is already the worst case.
-                let is_worst = comes && preview.framed.proposal().order.is_some();
-                let told = !worst.is_zero() && (is_worst || worst != delta);
-                (dollars, told.then(|| signed(comes, &amount(worst, decimals))))
+                let is_worst = comes && preview.payload.proposal().order.is_some();
+                let context = !worst.is_zero() && (is_worst || worst != delta);
+                (dollars, context.then(|| signed(comes, &amount(worst, decimals))))
             }
             None => {
-                let gas = share(preview.values.gas, preview.simulated.gas_cost, preview.framed.worst_gas());
-                let worst = signed(false, &amount(preview.framed.worst_gas(), 18));
+                let gas = share(preview.values.gas, preview.simulated.gas_cost, preview.payload.worst_gas());
+                let worst = signed(false, &amount(preview.payload.worst_gas(), 18));
                 (gas.map(|usd| signed(false, &cents(usd))), Some(worst))
             }
         };
         TokenChange {
-            symbol: told.symbol,
-            address: told.address,
-            expected: told.change.to_string(),
+            symbol: context.symbol,
+            address: context.address,
+            expected: context.change.to_string(),
             dollars,
-            before: told.before.to_string(),
-            after: told.after.to_string(),
+            before: context.before.to_string(),
+            after: context.after.to_string(),
             worst,
-            gas: told.gas,
+            gas: context.gas,
         }
     };
-    told.into_iter().map(row).collect()
+    context.into_iter().map(row).collect()
 }
 
 /// Dollar value of a part of a valued amount, at the price of its valuation.
@@ -435,7 +435,7 @@ fn costs(preview: &Preview) -> ActionCosts {
         let bps = lost_scaled.checked_mul(10_000)?.checked_div(went_scaled)?;
         Some((lost, u64::try_from(bps).ok()?))
     };
-    let trades = preview.framed.proposal().trade.is_some();
+    let trades = preview.payload.proposal().trade.is_some();
     ActionCosts {
         spent: values.spent,
         counted: Some(preview.counted),

@@ -112,7 +112,7 @@ pub(super) async fn boot(
         catalog: catalog.clone(),
         roles: Arc::new(roles),
         paper: acting.as_ref().map(|acting| acting.paper.clone()),
-        desk: acting.as_ref().map(|acting| acting.pipeline.desk().clone()),
+        queue: acting.as_ref().map(|acting| acting.pipeline.approval_queue().clone()),
         pipeline: acting.as_ref().map(|acting| acting.pipeline.clone()),
         keeper: acting.as_ref().map(|_| Arc::clone(rules.keeper())),
         rules: acting.as_ref().map(|_| rules),
@@ -228,7 +228,7 @@ async fn act(
     phase: &watch::Receiver<Phase>,
 ) -> Result<Option<WriteAccess>, BootError> {
     let Some(picked) = account::pick(config, &opened.world)? else { return Ok(None) };
-    let hands = SigningContext {
+    let signing = SigningContext {
         phase: phase.clone(),
         approve: options.approve,
         guardian: options.guardian.clone(),
@@ -237,7 +237,7 @@ async fn act(
         looks_only: options.watch,
         ..SigningContext::of(unlocked(config, options, opened, ledger, &picked).await?)
     };
-    let made = crate::acting(config, opened, ledger, Arc::clone(rules), fabric, clock.clone(), hands);
+    let made = crate::acting(config, opened, ledger, Arc::clone(rules), fabric, clock.clone(), signing);
     Ok(Some(made.await?))
 }
 

@@ -65,8 +65,8 @@ impl SessionState {
         } else {
             Some(Err(CommandError::OtherGolem(sent.golem_id)))
         };
-        if let Some(told) = outcome {
-            let (done, words) = match told {
+        if let Some(result) = outcome {
+            let (done, words) = match result {
                 Ok(words) => (true, words),
                 Err(error) => (false, error.to_string()),
             };
@@ -117,7 +117,7 @@ impl SessionState {
             SessionCommand::AskToLower { level } => Some(self.ask_to_lower(level)),
             SessionCommand::AskToLeavePaper => {
                 let on = self.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on);
-                Some(on.then(|| self.lay(PromptSubject::LeavePaper)).ok_or(CommandError::NoPaper))
+                Some(on.then(|| self.queue_prompt(PromptSubject::LeavePaper)).ok_or(CommandError::NoPaper))
             }
             SessionCommand::EnterPaper => Some(match &self.sources.paper {
                 Some(paper) => {
@@ -128,12 +128,12 @@ impl SessionState {
             }),
             SessionCommand::AskToResetBreaker => Some(self.ask_to_reset()),
             SessionCommand::Say { words } => {
-                let said = lines.words.try_send(words);
+                let sent = lines.words.try_send(words);
                 // The reply, or its absence, appears in the agent's own words.
-                said.err().map(|_| Err(CommandError::NobodyListens))
+                sent.err().map(|_| Err(CommandError::NobodyListens))
             }
             SessionCommand::RevokeGrant { number } => {
-                let revoked = self.sources.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));
+                let revoked = self.sources.queue.as_ref().is_some_and(|queue| queue.revoke_grant(number));
                 Some(revoked.then(|| "revoked".to_owned()).ok_or(CommandError::NoGrant))
             }
             SessionCommand::Look { ticket, query } => {
@@ -167,15 +167,15 @@ impl SessionState {
         }
         let asked_at = self.sources.clock.steady_millis();
         lines.shows.try_send(scenario.clone()).map_err(|_| CommandError::NoPlayer)?;
-        let waits = self.sources.desk.as_ref().is_some_and(|desk| !desk.pending().is_empty());
-        let told = match waits {
+        let waits = self.sources.queue.as_ref().is_some_and(|queue| !queue.pending().is_empty());
+        let result = match waits {
             true => format!("scenario {name} starts once the Golem's open decision is answered"),
             false => format!("scenario {name} starts"),
         };
         let played = self.control.script.borrow().as_ref().map(|script| script.played.clone());
         let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(ScenarioProgress::default()));
         self.control.script.send_replace(Some(ActorScript { scenario, played, asked_at }));
-        Ok(told)
+        Ok(result)
     }
 
     /// Calls a tool on the operator's behalf, in the background.
@@ -203,12 +203,12 @@ impl SessionState {
             // Already done before the answer; a failure there is reported here.
             self.control.stop_watch.refuse_all(reason)?;
         }
-        let told = match key {
+        let result = match key {
             QuestionKey::Action(permit) if self.control.offers.has(permit) => {
                 self.answer_offer(permit, &answer, confirmation, password).await
             }
             QuestionKey::Action(permit) if self.is_asked_here(permit) => {
-                let needs_proof = self.sources.desk.as_ref().is_some_and(ApprovalQueue::needs_proof);
+                let needs_proof = self.sources.queue.as_ref().is_some_and(ApprovalQueue::needs_proof);
                 let proof = match needs_proof && answer.kind().lets_through() {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
@@ -221,21 +221,21 @@ impl SessionState {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
                 };
-                let laid = self
+                let queued = self
                     .sources
                     .shared
                     .answer(permit, &answer, &confirmation, &by, self.sources.clock.now_millis(), proof)
                     .await;
-                laid.map(|()| answering::answer_message(&answer)).map_err(CommandError::from)
+                queued.map(|()| answering::answer_message(&answer)).map_err(CommandError::from)
             }
             QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, &confirmation, password).await,
             QuestionKey::Own(number) => self.answer_own(number, &answer, password).await,
         };
-        if stops { Ok(told.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { told }
+        if stops { Ok(result.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { result }
     }
 
     fn is_asked_here(&self, permit: PermitId) -> bool {
-        let pending = self.sources.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
+        let pending = self.sources.queue.as_ref().map(|queue| queue.pending()).unwrap_or_default();
         pending.iter().any(|request| request.preview.permit.permit_id == permit)
     }
 
@@ -246,8 +246,8 @@ impl SessionState {
         confirmation: Confirmation,
         proof: Option<OperatorProof>,
     ) -> Result<String, CommandError> {
-        let desk = self.sources.desk.as_ref().ok_or(CommandError::NoQueue)?;
-        Ok(answering::answer(desk, permit, answer, confirmation, proof)?)
+        let queue = self.sources.queue.as_ref().ok_or(CommandError::NoQueue)?;
+        Ok(answering::answer(queue, permit, answer, confirmation, proof)?)
     }
 
     /// Reports rows of the shared queue that do not verify: to the operator, and in the audit log.
@@ -256,7 +256,7 @@ impl SessionState {
             Ok(rejected) => {
                 for one in rejected {
                     // A modified request of this process, or one whose answer was removed, is stored again.
-                    watched.laid.clear();
+                    watched.requests.clear();
                     let words = format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id);
                     send_news(
                         &self.links.news,
@@ -283,7 +283,7 @@ impl SessionState {
                 None => self.answer_action(permit_id, answer, confirmation, None),
             };
             let (done, words) = match taken {
-                Ok(said) => (true, format!("{said}, in another process ({by})")),
+                Ok(sent) => (true, format!("{sent}, in another process ({by})")),
                 Err(why) => (false, format!("an answer from another process ({by}) was rejected: {why}")),
             };
             send_news(&self.links.news, SessionNews::CommandResult { done, words: SafeText::clean(&words, 400) }).await;
@@ -291,7 +291,7 @@ impl SessionState {
         // Only now: until the approval queue has the answers, the ledger must keep them.
         match self.sources.shared.forget(answered).await {
             // Requests whose answers were rejected are still open, and other processes must see them again.
-            Ok(()) => watched.laid.clear(),
+            Ok(()) => watched.requests.clear(),
             Err(error) => {
                 tracing::warn!(%error, "cannot remove handled answers of other processes; they are read again")
             }
@@ -413,9 +413,9 @@ impl SessionState {
                 let now = self.sources.clock.now_millis();
                 let reason = "lowered by the operator's decision";
                 let lowered = self.control.stop_watch.file.lower(&from, to, reason, "operator", now, proof);
-                let told =
+                let result =
                     lowered?.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
-                Ok(if self.keys_revoked() { format!("{told}; {STAY}") } else { told })
+                Ok(if self.keys_revoked() { format!("{result}; {STAY}") } else { result })
             }
             PromptSubject::LeavePaper => {
                 let paper = self.sources.paper.as_ref().ok_or(CommandError::NoSigner)?;
@@ -474,15 +474,15 @@ impl SessionState {
         if level.is_none() || to >= level {
             return Err(CommandError::NoHigherStop);
         }
-        let said = match &found {
+        let sent = match &found {
             ActiveStop::Stop(stop) => format!("{}: {}", stop.by, stop.reason),
             ActiveStop::Garbled { why } => why.clone(),
             ActiveStop::None => String::new(),
         };
-        Ok(self.lay(PromptSubject::Lower {
+        Ok(self.queue_prompt(PromptSubject::Lower {
             from: found,
             to,
-            said: SafeText::clean(&said, 300),
+            said: SafeText::clean(&sent, 300),
             without_keys: self.keys_revoked(),
         }))
     }
@@ -498,13 +498,13 @@ impl SessionState {
         let usage = read.map_err(|error: LedgerError| CommandError::from(error))?;
         match super::queries::breaker(usage.breaker) {
             BreakerState::Closed { .. } => Err(CommandError::BreakerClosed),
-            BreakerState::Open { failures, .. } => Ok(self.lay(PromptSubject::ResetBreaker { failures })),
-            BreakerState::OneTrial => Ok(self.lay(PromptSubject::ResetBreaker { failures: 0 })),
+            BreakerState::Open { failures, .. } => Ok(self.queue_prompt(PromptSubject::ResetBreaker { failures })),
+            BreakerState::OneTrial => Ok(self.queue_prompt(PromptSubject::ResetBreaker { failures: 0 })),
         }
     }
 
     /// Opens a request of the session itself; it is reported with the others.
-    fn lay(&self, own: PromptSubject) -> String {
+    fn queue_prompt(&self, own: PromptSubject) -> String {
         self.control.own.ask(own, self.sources.clock.now_millis());
         "this needs a decision: press a to open it".to_owned()
     }

@@ -7,18 +7,19 @@
 //! | `boot` | startup from the configuration to a [`state::SessionState`] |
 //! | `state` | session state and main loop |
 //! | `watching` | event sources: events, blocks, health, stop file, policy, requests |
-//! | `looking` | snapshots and queries |
+//! | `queries` | snapshots and queries |
 //! | `stop_watch` | stops, which are handled before all other commands |
-//! | `doing` | commands |
+//! | `commands` | commands |
 //! | `offers` | manual writes: previewed, held, committed |
-//! | `dying` | shutdown after the Golem's death |
+//! | `shutdown` | shutdown after the Golem's death |
 //! | `keys` | removal of the Golem's keys by a stop |
 //! | `selling` | liquidation in parts, after a death or by a stop |
-//! | `taking_back` | cancelling open orders, and refunds of bridge orders |
-//! | `asking` | approval requests that belong to no action: looser rules, lower stops |
-//! | `cues` | events around the Golem in a scenario |
+//! | `unwind` | cancelling open orders, and refunds of bridge orders |
+//! | `prompts` | approval requests that belong to no action: looser rules, lower stops |
+//! | `scenario_events` | events around the Golem in a scenario |
 //! | `time` | simulated time of a session |
 //! | `stats` | statistics of the run, from its events |
+//! | `error` | errors of starting a session and of its commands |
 
 mod boot;
 mod commands;
@@ -197,7 +198,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
         watch_only: options.watch,
         golem_id: config.golem.id(),
     };
-    tokio::spawn(front.stand(arriving, passed_on, news.clone()));
+    tokio::spawn(front.receive_commands(arriving, passed_on, news.clone()));
     let mut booting = Box::pin(boot::boot(&config, &options, clock, stop_watch.clone(), news.clone()));
     let state = loop {
         tokio::select! {

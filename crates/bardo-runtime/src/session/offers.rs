@@ -29,7 +29,7 @@ const MOST_HELD: usize = 4;
 /// Offers that wait for the operator. Dropping them withdraws them.
 #[derive(Debug, Default)]
 pub(super) struct WaitingOffers {
-    held: Mutex<Vec<WaitingOffer>>,
+    waiting: Mutex<Vec<WaitingOffer>>,
 }
 
 /// An offer, with the ticket of the command that requested it.
@@ -42,9 +42,9 @@ struct WaitingOffer {
 impl WaitingOffers {
     /// Does something with those that are not over.
     fn with<T>(&self, change: impl FnOnce(&mut Vec<WaitingOffer>) -> T) -> T {
-        let mut held = self.held.lock();
-        held.retain(|held| !held.offer.is_over());
-        change(&mut held)
+        let mut waiting = self.waiting.lock();
+        waiting.retain(|waiting| !waiting.offer.is_over());
+        change(&mut waiting)
     }
 
     /// Withdraws all offers.
@@ -53,20 +53,22 @@ impl WaitingOffers {
     }
 
     fn hold(&self, ticket: u64, offer: Offer) {
-        let crowded_out = self.with(|held| {
-            held.push(WaitingOffer { ticket, offer });
-            (held.len() > MOST_HELD).then(|| held.remove(0))
+        let crowded_out = self.with(|waiting| {
+            waiting.push(WaitingOffer { ticket, offer });
+            (waiting.len() > MOST_HELD).then(|| waiting.remove(0))
         });
         drop(crowded_out);
     }
 
     /// Removes and returns the offer of this permit, if its hash matches.
     fn take(&self, permit_id: PermitId, simulation_hash: B256) -> Result<Offer, OfferError> {
-        self.with(|held| {
-            let at = held.iter().position(|held| held.offer.permit_id() == permit_id);
+        self.with(|waiting| {
+            let at = waiting.iter().position(|waiting| waiting.offer.permit_id() == permit_id);
             let at = at.ok_or(OfferError::Over)?;
-            match held.get(at).map(|held| &held.offer) {
-                Some(offer) if offer.preview().permit.simulation_hash == simulation_hash => Ok(held.remove(at).offer),
+            match waiting.get(at).map(|waiting| &waiting.offer) {
+                Some(offer) if offer.preview().permit.simulation_hash == simulation_hash => {
+                    Ok(waiting.remove(at).offer)
+                }
                 _ => Err(OfferError::Changed),
             }
         })
@@ -74,15 +76,17 @@ impl WaitingOffers {
 
     /// Removes and returns the offer of this permit, with its ticket.
     fn answered(&self, permit_id: PermitId) -> Option<WaitingOffer> {
-        self.with(|held| {
-            let at = held.iter().position(|held| held.offer.permit_id() == permit_id)?;
-            Some(held.remove(at))
+        self.with(|waiting| {
+            let at = waiting.iter().position(|waiting| waiting.offer.permit_id() == permit_id)?;
+            Some(waiting.remove(at))
         })
     }
 
     /// Reads from the offer of this permit; `None` if there is none.
     fn with_offer<T>(&self, permit_id: PermitId, of: impl FnOnce(&Offer) -> T) -> Option<T> {
-        self.with(|held| held.iter().map(|held| &held.offer).find(|offer| offer.permit_id() == permit_id).map(of))
+        self.with(|waiting| {
+            waiting.iter().map(|waiting| &waiting.offer).find(|offer| offer.permit_id() == permit_id).map(of)
+        })
     }
 
     /// True if an offer is held under this permit.
@@ -149,12 +153,12 @@ impl SessionState {
     /// View model of an offer as an approval request, with the answers that a manual action accepts.
     fn offer_question(&self, offer: &Offer) -> Question {
         let request = offer.question();
-        let chain_id = request.preview.framed.proposal().chain_id;
+        let chain_id = request.preview.payload.proposal().chain_id;
         let network =
             self.sources.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == chain_id);
         let listed = self.sources.keeper.as_ref().map(|keeper| ListedAddresses::of(keeper.current().policy.rules()));
-        let told = RequestContext { listed: listed.unwrap_or_default(), ..RequestContext::default() };
-        let mut question = view_model(&request, network, OFFER_NUMBER, self.money() == MoneyKind::Paper, told);
+        let context = RequestContext { listed: listed.unwrap_or_default(), ..RequestContext::default() };
+        let mut question = view_model(&request, network, OFFER_NUMBER, self.money() == MoneyKind::Paper, context);
         question.needs_password = self.offer_needs_proof(&request.preview);
         if question.reasons.is_empty() {
             question.reasons.push(AskReason::ByHand);
@@ -175,7 +179,7 @@ impl SessionState {
             ApprovalNeed::Delay { .. } | ApprovalNeed::Approval { .. } => true,
             ApprovalNeed::Instant | ApprovalNeed::Notify => false,
         };
-        asked && self.sources.desk.as_ref().is_some_and(ApprovalQueue::needs_proof)
+        asked && self.sources.queue.as_ref().is_some_and(ApprovalQueue::needs_proof)
     }
 
     /// Handles the operator's answer to their offer: commits or withdraws it.

@@ -88,7 +88,7 @@ impl SessionPrompts {
     /// Opens a request; repeating the same one has no effect.
     pub(super) fn ask(&self, own: PromptSubject, now: u64) {
         let mut state = self.state();
-        if state.1.iter().any(|laid| laid.own == own) {
+        if state.1.iter().any(|queued| queued.own == own) {
             return;
         }
         state.0 += 1;
@@ -98,13 +98,13 @@ impl SessionPrompts {
 
     /// Returns an open request; `None` if it has ended.
     pub(super) fn get(&self, number: u64) -> Option<PromptSubject> {
-        self.state().1.iter().find(|laid| laid.number == number).map(|laid| laid.own.clone())
+        self.state().1.iter().find(|queued| queued.number == number).map(|queued| queued.own.clone())
     }
 
     /// Removes and returns an open request; `None` if it has ended.
     pub(super) fn take(&self, number: u64) -> Option<PromptSubject> {
         let mut state = self.state();
-        let at = state.1.iter().position(|laid| laid.number == number)?;
+        let at = state.1.iter().position(|queued| queued.number == number)?;
         Some(state.1.remove(at).own)
     }
 
@@ -112,7 +112,7 @@ impl SessionPrompts {
     pub(super) fn keep_for(&self, in_force: &ActiveStop) -> bool {
         let mut state = self.state();
         let before = state.1.len();
-        state.1.retain(|laid| match &laid.own {
+        state.1.retain(|queued| match &queued.own {
             PromptSubject::Lower { from, .. }
             | PromptSubject::SellUnderFlatten { from }
             | PromptSubject::SellUnderHalt { from } => from == in_force,
@@ -132,16 +132,16 @@ impl SessionPrompts {
         money: MoneyKind,
         needs: impl Fn(&Authorisation) -> bool,
     ) -> Vec<Question> {
-        let question = |laid: &QueuedPrompt| Question {
-            needs_password: needs(&laid.own.authorisation(account)),
-            ..question(laid, money)
+        let question = |queued: &QueuedPrompt| Question {
+            needs_password: needs(&queued.own.authorisation(account)),
+            ..question(queued, money)
         };
         self.state().1.iter().map(question).collect()
     }
 }
 
-fn question(laid: &QueuedPrompt, money: MoneyKind) -> Question {
-    let (title, reason, about) = match &laid.own {
+fn question(queued: &QueuedPrompt, money: MoneyKind) -> Question {
+    let (title, reason, about) = match &queued.own {
         PromptSubject::Lower { from, to, said, without_keys } => {
             let title = match (to, without_keys) {
                 (Some(to), false) => format!("Lower the stop to {to}"),
@@ -182,7 +182,7 @@ fn question(laid: &QueuedPrompt, money: MoneyKind) -> Question {
             (title, AskReason::SellsUnderHalt, RequestSubject::SellHoldings)
         }
     };
-    plain(QuestionKey::Own(laid.number), laid.asked_at, &title, reason, about, money)
+    plain(QuestionKey::Own(queued.number), queued.asked_at, &title, reason, about, money)
 }
 
 /// Request for adopting a looser policy.

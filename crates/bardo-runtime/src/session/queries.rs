@@ -142,7 +142,7 @@ impl SessionState {
     }
 
     fn grants(&self) -> Vec<GrantState> {
-        let Some(desk) = &self.sources.desk else { return Vec::new() };
+        let Some(queue) = &self.sources.queue else { return Vec::new() };
         let symbol = |chain_id: u64, token: &TokenId| {
             let chain = self.sources.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
             match (token, chain) {
@@ -158,7 +158,7 @@ impl SessionState {
                 }
             }
         };
-        let live = desk.grants().into_iter();
+        let live = queue.grants().into_iter();
         live.map(|(grant, lasts)| {
             let scope = grant.scope();
             GrantState {

@@ -1,4 +1,4 @@
-//! Cues of a scenario: events around the Golem on a devnet in this process. A cue never answers a request that a person
+//! Events around the Golem in a scenario (`[[cue]]`), on a devnet in this process. An event never answers a request that a person
 //! could answer.
 
 use std::collections::VecDeque;
@@ -152,7 +152,7 @@ impl ScenarioEvents {
             }
             EventEffect::Trading { on } => state.set_market(*on).await.map_err(CueError::from),
             EventEffect::Chain { name, runs } => state.run_chain(name, *runs).await.map_err(CueError::from),
-            EventEffect::Fillers { look } => state.fillers_look(*look).map_err(CueError::from),
+            EventEffect::Fillers { look } => state.set_fillers_active(*look).map_err(CueError::from),
             EventEffect::Relayers { deliver } => state.relayers_deliver(*deliver).map_err(CueError::from),
             EventEffect::Answer(reply) if self.operator => state.reply(reply),
             // A person is present, who answers.
@@ -235,7 +235,7 @@ impl SessionState {
         Ok(chain.devnet.set_mining(wanted).await?)
     }
 
-    fn fillers_look(&self, look: bool) -> Result<(), SteerError> {
+    fn set_fillers_active(&self, look: bool) -> Result<(), SteerError> {
         for chain in self.devnets()? {
             chain.background_actors.order_service().set_fillers_rest(!look);
         }
@@ -256,8 +256,8 @@ impl SessionState {
 
     /// Answers the oldest open request about an action.
     fn reply(&self, reply: &ScriptedReply) -> Result<(), CueError> {
-        let desk = self.sources.desk.as_ref().ok_or(CueError::NoQueue)?;
-        let pending = desk.pending();
+        let queue = self.sources.queue.as_ref().ok_or(CueError::NoQueue)?;
+        let pending = queue.pending();
         let request = pending.first().ok_or(CueError::NoQuestion)?;
         let reason = |text: &str| SafeText::clean(text, 300);
         let answer = match reply {
@@ -268,7 +268,7 @@ impl SessionState {
         };
         // Scenarios run on devnets only; nobody is there to read or type.
         let confirmed = approval::OperatorReply { answer, confirmation: request.requirement.met() };
-        let answered = desk.answer(request.preview.permit.permit_id, confirmed);
+        let answered = queue.answer(request.preview.permit.permit_id, confirmed);
         // The stop comes second here: a request that sees it first is withdrawn without an answer, and the scenario's
         // outcome would depend on the speed of the machine. The waiting agent is held by the answer meanwhile.
         if let ScriptedReply::RefuseAndStop { reason } = reply {

@@ -77,7 +77,7 @@ pub(super) async fn follow(state: Arc<SessionState>) {
         let (found, wanted) = {
             let decided = state.decided();
             let found = state.control.stop_watch.file.read();
-            let wanted = wanted(&found, &halts_as, decided.as_ref(), state.money());
+            let wanted = required_sale(&found, &halts_as, decided.as_ref(), state.money());
             (found, wanted)
         };
         if let ActiveStop::Stop(stop) = found
@@ -122,7 +122,12 @@ enum RequiredSale {
 }
 
 /// Treatment of holdings that a stop requires. `decided`: id of the stop that the operator set by approving a sale.
-fn wanted(found: &ActiveStop, halts_as: &SafeText, decided: Option<&SafeText>, money: MoneyKind) -> RequiredSale {
+fn required_sale(
+    found: &ActiveStop,
+    halts_as: &SafeText,
+    decided: Option<&SafeText>,
+    money: MoneyKind,
+) -> RequiredSale {
     let ActiveStop::Stop(stop) = found else { return RequiredSale::Nothing };
     match stop.level {
         StopLevel::Flatten if decided == Some(&stop.id) => RequiredSale::Sell,
@@ -203,12 +208,12 @@ impl SessionState {
         match rules.plan_liquidation(account, keys, cause.describe(), self.sources.clock.now_millis()).await {
             Ok(()) => {
                 for holding in &holdings {
-                    let told = self.sell(holding, account, cause).await;
-                    self.stats().remark(&told);
-                    self.send_last_words(&told);
+                    let sale = self.sell(holding, account, cause).await;
+                    self.stats().remark(&sale);
+                    self.send_last_words(&sale);
                     let key = (holding.chain.network().chain_id, holding.token.id);
                     if let Err(error) =
-                        rules.end_liquidation(account, key, &told, self.sources.clock.now_millis()).await
+                        rules.end_liquidation(account, key, &sale, self.sources.clock.now_millis()).await
                     {
                         tracing::warn!(%error, "cannot record the outcome of a sale of holdings");
                     }
@@ -302,30 +307,30 @@ mod tests {
         let file = bardo_safety::stop::StopFile::in_folder(folder.path());
         let golem = SafeText::clean("ada", 20);
         let none = RequiredSale::Nothing;
-        assert_eq!(wanted(&ActiveStop::None, &golem, None, MoneyKind::Play), none);
+        assert_eq!(required_sale(&ActiveStop::None, &golem, None, MoneyKind::Play), none);
         let halt = file.raise(StopLevel::Halt, "the feed looks wrong", "ada", 1).unwrap();
         for money in [MoneyKind::Play, MoneyKind::Test, MoneyKind::Real] {
             let asked = RequiredSale::Ask(PromptSubject::SellUnderHalt { from: halt.clone() });
-            assert_eq!(wanted(&halt, &golem, None, money), asked, "{money:?}");
+            assert_eq!(required_sale(&halt, &golem, None, money), asked, "{money:?}");
         }
         lower(folder.path(), None, 2);
         let by_another = file.raise(StopLevel::Halt, "", "operator", 3);
         assert_eq!(
-            wanted(&by_another.unwrap(), &golem, None, MoneyKind::Play),
+            required_sale(&by_another.unwrap(), &golem, None, MoneyKind::Play),
             none,
             "the operator's halt asks nothing"
         );
         let lowered = lower(folder.path(), Some(StopLevel::Flatten), 4);
         let ActiveStop::Stop(stop) = &lowered else { panic!("{lowered:?}") };
         let asked = RequiredSale::Ask(PromptSubject::SellUnderFlatten { from: lowered.clone() });
-        assert_eq!(wanted(&lowered, &golem, None, MoneyKind::Real), asked, "the file alone is no decision");
-        assert_eq!(wanted(&lowered, &golem, Some(&SafeText::clean("another", 20)), MoneyKind::Real), asked);
+        assert_eq!(required_sale(&lowered, &golem, None, MoneyKind::Real), asked, "the file alone is no decision");
+        assert_eq!(required_sale(&lowered, &golem, Some(&SafeText::clean("another", 20)), MoneyKind::Real), asked);
         assert_eq!(
-            wanted(&lowered, &golem, Some(&stop.id), MoneyKind::Real),
+            required_sale(&lowered, &golem, Some(&stop.id), MoneyKind::Real),
             RequiredSale::Sell,
             "a yes to this stop is one"
         );
-        assert_eq!(wanted(&lowered, &golem, None, MoneyKind::Play), RequiredSale::Sell);
+        assert_eq!(required_sale(&lowered, &golem, None, MoneyKind::Play), RequiredSale::Sell);
     }
 
     #[test]
@@ -350,7 +355,7 @@ mod tests {
             let file = bardo_safety::stop::StopFile::in_folder(folder.path());
             let halt = file.raise(StopLevel::Halt, "the feed looks wrong", by.as_str(), 1).unwrap();
             for (asked, (own, money)) in all.iter().enumerate() {
-                let wanted = wanted(&halt, own, None, *money);
+                let wanted = required_sale(&halt, own, None, *money);
                 assert_eq!(wanted != RequiredSale::Nothing, asked == setter, "{own} under a halt by {by}");
             }
         }

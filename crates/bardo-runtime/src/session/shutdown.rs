@@ -133,7 +133,7 @@ impl SessionState {
     async fn settle_down(&self) {
         let (Some(pipeline), Some(account)) = (&self.sources.pipeline, self.sources.world.account) else { return };
         for chain in self.sources.world.chains() {
-            if let Err(refusal) = pipeline.turn(chain.network().chain_id, account, ON_ITS_WAY).await {
+            if let Err(refusal) = pipeline.lock_account(chain.network().chain_id, account, ON_ITS_WAY).await {
                 self.stats()
                     .remark(&format!("actions in flight at the Golem's death did not settle: {}", refusal.message));
             }

@@ -84,7 +84,7 @@ pub(super) struct SessionSources {
     pub catalog: Catalog,
     pub roles: Arc<Archetypes>,
     pub paper: Option<PaperMode>,
-    pub desk: Option<ApprovalQueue>,
+    pub queue: Option<ApprovalQueue>,
     pub pipeline: Option<Pipeline>,
     pub keeper: Option<Arc<PolicyKeeper>>,
     pub rules: Option<Arc<OperatorPolicyEngine>>,
@@ -231,8 +231,8 @@ impl SessionState {
         state.control.script.send_replace(actor.script());
         let mut watched = super::watching::ReportedState::new(&state);
         // Such a brain could type the keys of an approval, but does not know the password.
-        if let Some(desk) = state.sources.desk.as_ref().filter(|_| state.here_needs_password()) {
-            desk.require_proof();
+        if let Some(queue) = state.sources.queue.as_ref().filter(|_| state.here_needs_password()) {
+            queue.require_proof();
         }
         let life = if options.watch { None } else { Some(tokio::spawn(actor.live(context))) };
         tasks.spawn(super::shutdown::follow(Arc::clone(&state), state.on_death));
@@ -243,7 +243,7 @@ impl SessionState {
         }
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut desk = state.sources.desk.as_ref().map(ApprovalQueue::watch);
+        let mut queue = state.sources.queue.as_ref().map(ApprovalQueue::watch);
         let mut stopped = state.links.in_force.subscribe();
         let mode = loop {
             tokio::select! {
@@ -254,7 +254,7 @@ impl SessionState {
                         break mode;
                     },
                 },
-                () = changed(desk.as_mut()) => state.publish_requests(&mut watched).await,
+                () = changed(queue.as_mut()) => state.publish_requests(&mut watched).await,
                 // The sender belongs to the stage, so the channel stays open.
                 Ok(()) = stopped.changed() => state.poll_unwatched(&mut watched).await,
                 _ = look.tick() => state.poll_unwatched(&mut watched).await,
@@ -313,8 +313,8 @@ impl SessionState {
         watched: &mut super::watching::ReportedState,
     ) {
         self.control.leaving.send_replace(true);
-        if let Some(desk) = &self.sources.desk {
-            desk.withdraw_all("the operator is quitting");
+        if let Some(queue) = &self.sources.queue {
+            queue.withdraw_all("the operator is quitting");
         }
         self.control.own.clear();
         self.control.offers.clear();
@@ -366,9 +366,9 @@ impl SessionState {
     }
 }
 
-async fn changed(desk: Option<&mut watch::Receiver<u64>>) {
-    if let Some(desk) = desk
-        && desk.changed().await.is_ok()
+async fn changed(queue: Option<&mut watch::Receiver<u64>>) {
+    if let Some(queue) = queue
+        && queue.changed().await.is_ok()
     {
         return;
     }

@@ -21,7 +21,7 @@ const MOST_REMARKS: usize = 20;
 pub(super) struct SessionStats {
     counts: SessionSummary,
     trades: TradeCounter,
-    told: BTreeMap<GolemId, RequestContext>,
+    contexts: BTreeMap<GolemId, RequestContext>,
     /// Transactions that are signed and not settled.
     open: BTreeMap<B256, SafeText>,
     /// Calls that end with an error but did not fail.
@@ -34,7 +34,7 @@ impl SessionStats {
         self.trades.take(event);
         match &event.kind {
             EventKind::GolemNow(now) => {
-                self.told.entry(event.golem_id.clone()).or_default().asked_by = now.delegation.clone();
+                self.contexts.entry(event.golem_id.clone()).or_default().asked_by = now.delegation.clone();
             }
             EventKind::Vitals(vitals) => {
                 if let Some(equity) = vitals.equity {
@@ -81,7 +81,7 @@ impl SessionStats {
 
     /// Latest known facts about a requesting agent.
     pub(super) fn request_context(&self, golem_id: &GolemId) -> RequestContext {
-        self.told.get(golem_id).cloned().unwrap_or_default()
+        self.contexts.get(golem_id).cloned().unwrap_or_default()
     }
 
     /// Adds a remark about a step that could not be done on leaving.

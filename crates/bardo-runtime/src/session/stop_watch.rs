@@ -30,7 +30,7 @@ pub(super) struct StopWatch {
     pub own: watch::Sender<Option<Stop>>,
     /// Stops that were set here beneath another console's hold and are not recorded yet: reading the stop in force does
     /// not show them.
-    beneath: Arc<Mutex<Vec<Stop>>>,
+    lower_stops: Arc<Mutex<Vec<Stop>>>,
     /// Rejections that came with a stop and wait behind other commands. The stop withdraws the request, but the agent
     /// must still receive the operator's comment.
     refusals: Arc<Mutex<Vec<(PermitId, SafeText)>>>,
@@ -51,7 +51,7 @@ impl StopWatch {
             file,
             clock,
             own: watch::Sender::new(None),
-            beneath: Arc::default(),
+            lower_stops: Arc::default(),
             refusals: Arc::default(),
             rung: Arc::default(),
             acted: Arc::default(),
@@ -63,14 +63,14 @@ impl StopWatch {
         let raised = self.file.raise_own(level, reason, "operator", self.clock.now_millis());
         let (in_force, set) = raised?;
         if let Some(set) = set.filter(|set| in_force != ActiveStop::Stop(set.clone())) {
-            self.beneath.lock().push(set);
+            self.lower_stops.lock().push(set);
         }
         Ok(in_force)
     }
 
     /// Returns and clears the stops that were set beneath another one.
     pub(super) fn take_lower_stops(&self) -> Vec<Stop> {
-        std::mem::take(&mut *self.beneath.lock())
+        std::mem::take(&mut *self.lower_stops.lock())
     }
 
     /// Returns and clears the rejections that came with a stop.
@@ -129,12 +129,12 @@ impl StopWatch {
             SessionCommand::Raise { level, reason } => {
                 let raised = self.choose(*level, reason.as_str()).map_err(Into::into);
                 raised.map(|now| {
-                    let told = format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str));
+                    let result = format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str));
                     match now.level() {
                         Some(StopLevel::Revoke) => {
-                            format!("{told}: the Golem's session keys are revoked until a restart")
+                            format!("{result}: the Golem's session keys are revoked until a restart")
                         }
-                        _ => told,
+                        _ => result,
                     }
                 })
             }
@@ -182,7 +182,7 @@ pub(super) struct CommandFront {
 
 impl CommandFront {
     /// Receives every command as it arrives, until no sender remains or the session has ended.
-    pub(super) async fn stand(
+    pub(super) async fn receive_commands(
         self,
         mut arriving: mpsc::Receiver<AddressedCommand>,
         on: mpsc::Sender<AddressedCommand>,
@@ -194,8 +194,8 @@ impl CommandFront {
                 () = on.closed() => None,
             };
             let Some(sent) = sent else { return };
-            if let Some(told) = self.stops(&sent) {
-                send_result(&news, told);
+            if let Some(result) = self.stops(&sent) {
+                send_result(&news, result);
                 continue;
             }
             match on.try_send(sent) {
@@ -209,14 +209,12 @@ impl CommandFront {
     /// Executes a command of a read-only console if it raises the stop or releases that console's own hold, which all
     /// sessions of the data directory obey. `None` for any other command, which the session rejects.
     fn stop_from_aside(&self, command: &SessionCommand) -> CommandOutcome {
-        match command {
-            SessionCommand::Hold | SessionCommand::ReleaseHold | SessionCommand::Raise { .. } => {
-                // This console raised the stop, and possibly no other session exists that would record it.
-                self.stop_watch.acted.store(true, Ordering::SeqCst);
-                self.stop_watch.obey(command)
-            }
-            _ => None,
+        if !command.is_stop() {
+            return None;
         }
+        // This console raised the stop, and possibly no other session exists that would record it.
+        self.stop_watch.acted.store(true, Ordering::SeqCst);
+        self.stop_watch.obey(command)
     }
 
     /// Executes a stop and returns its result; `None` for commands that belong into the queue. A rejection with a stop
@@ -244,15 +242,15 @@ impl CommandFront {
 }
 
 /// Sends a message to the console without waiting for it.
-fn send_result(news: &mpsc::Sender<SessionNews>, told: Result<String, CommandError>) {
-    let (done, words) = match told {
+fn send_result(news: &mpsc::Sender<SessionNews>, result: Result<String, CommandError>) {
+    let (done, words) = match result {
         Ok(words) => (true, words),
         Err(error) => (false, error.to_string()),
     };
-    let told = SessionNews::CommandResult { done, words: SafeText::clean(&words, 400) };
-    if let Err(TrySendError::Full(told)) = news.try_send(told) {
+    let result = SessionNews::CommandResult { done, words: SafeText::clean(&words, 400) };
+    if let Err(TrySendError::Full(result)) = news.try_send(result) {
         let news = news.clone();
-        tokio::spawn(async move { send_news(&news, told).await });
+        tokio::spawn(async move { send_news(&news, result).await });
     }
 }
 

@@ -38,7 +38,7 @@ pub struct TimeOptions {
     pub tick: u64,
     /// Duration after which time stands still, in milliseconds; `None` for no limit.
     pub most: Option<u64>,
-    /// True if each moment of a scenario waits for [`Command::Step`](bardo_session::handle::Command::Step).
+    /// True if each moment of a scenario waits for [`SessionCommand::Step`](bardo_session::handle::SessionCommand::Step).
     pub step: bool,
     /// True if the scenario's own operator answers requests instead of a person.
     pub operator: bool,
@@ -147,14 +147,14 @@ async fn make_blocks(state: &SessionState, before: u64, elapsed: u64) {
 
 /// Answers the open requests as the scenario's operator; returns true if any was answered.
 fn answer_open(state: &SessionState) -> bool {
-    let Some(desk) = &state.sources.desk else { return false };
+    let Some(queue) = &state.sources.queue else { return false };
     let operator =
         state.control.script.borrow().as_ref().map_or(ScriptedOperator::Wait, |script| script.scenario.operator);
     let mut answered = false;
-    for request in desk.pending() {
+    for request in queue.pending() {
         let Some(said) = answer(operator) else { continue };
         let reply = bardo_safety::approval::OperatorReply { answer: said, confirmation: request.requirement.met() };
-        answered |= desk.answer(request.preview.permit.permit_id, reply).is_ok();
+        answered |= queue.answer(request.preview.permit.permit_id, reply).is_ok();
     }
     answered
 }

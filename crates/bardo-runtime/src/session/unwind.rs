@@ -33,7 +33,7 @@ enum CancelRoute {
     Nothing,
 }
 
-fn way(status: OrderState) -> CancelRoute {
+fn cancel_route(status: OrderState) -> CancelRoute {
     match status {
         OrderState::Auction(_) | OrderState::Unplaced | OrderState::Bridge(IntentStatus::Pending) => {
             CancelRoute::Cancel
@@ -92,7 +92,7 @@ impl SessionState {
             if !order.is_live() {
                 continue;
             }
-            match way(order.status) {
+            match cancel_route(order.status) {
                 CancelRoute::Nothing => {}
                 CancelRoute::Cancel => {
                     let params = json!(uniswapx_cancel_order::Params { order_hash: order.hash.to_string() });

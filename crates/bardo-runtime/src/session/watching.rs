@@ -17,7 +17,7 @@ use super::state::SessionState;
 use crate::market::pools_of;
 use crate::market::reader::ChainReader;
 use crate::policy_cage;
-use crate::questions::answering::asked_at;
+use crate::questions::answering::queued_at;
 use crate::questions::{ListedAddresses, RequestContext};
 use bardo_base::fabric::{
     ChainBlock, ChainHealth, ChainOpened, ChainState, EventKind, HaltChanged, LimitsChanged, PolicyChange,
@@ -62,7 +62,7 @@ pub(super) struct ReportedState {
     pub next_number: u64,
     pub questions: Arc<Vec<Question>>,
     /// Requests that were stored for the other processes on this ledger.
-    pub laid: Vec<Question>,
+    pub requests: Vec<Question>,
     pub snapshot: Option<SessionSnapshot>,
     /// The limits emitted last, and when, in milliseconds since the Unix epoch.
     pub limits: Option<(u64, LimitsChanged)>,
@@ -77,7 +77,7 @@ impl ReportedState {
             numbers: BTreeMap::new(),
             next_number: 0,
             questions: Arc::default(),
-            laid: Vec::new(),
+            requests: Vec::new(),
             snapshot: None,
             limits: None,
         }
@@ -154,11 +154,11 @@ async fn chain_health(session: Arc<SessionState>, place: usize, client: ChainCli
     let in_process = matches!(client.backing(), ClientBackend::Devnet(_));
     drop(client);
     let mut known = ChainState::Healthy;
-    let mut told = EndpointsState::default();
+    let mut reported = EndpointsState::default();
     while let Some(now) = health.next().await {
         let endpoints = endpoints_state(&now, in_process);
-        if endpoints != told {
-            told = endpoints.clone();
+        if endpoints != reported {
+            reported = endpoints.clone();
             send_news(
                 &session.links.news,
                 SessionNews::Market(MarketUpdate::Endpoints { chain: place, state: endpoints }),
@@ -249,12 +249,13 @@ impl PaperSeen {
     /// Waits until balances differ from those that were read: paper mode was entered or left, or a paper balance
     /// changed.
     async fn moved(&mut self, session: &SessionState) {
-        let Some((paper, desk)) = session.sources.paper.as_ref().and_then(|paper| Some((paper, paper.desk()?))) else {
+        let Some((paper, queue)) = session.sources.paper.as_ref().and_then(|paper| Some((paper, paper.trading()?)))
+        else {
             return std::future::pending().await;
         };
         loop {
             // A failed reading is repeated at the next interval.
-            let now = desk.ledger.version().ok().map(|version| (paper.on(), version));
+            let now = queue.ledger.version().ok().map(|version| (paper.on(), version));
             match (self.0, now) {
                 (_, None) => {}
                 (Some(seen), Some(now)) if seen == now => {}
@@ -363,7 +364,8 @@ impl SessionState {
     fn emit_limits(&self, watched: &mut ReportedState, snapshot: &SessionSnapshot) {
         let Some(limits) = &snapshot.limits else { return };
         let now = LimitsChanged { policy: snapshot.policy.clone(), limits: limits.clone() };
-        let settled = |(at, told): &(u64, LimitsChanged)| *told == now || snapshot.at < at.saturating_add(LIMITS_EVERY);
+        let settled =
+            |(at, reported): &(u64, LimitsChanged)| *reported == now || snapshot.at < at.saturating_add(LIMITS_EVERY);
         if watched.limits.as_ref().is_some_and(settled) {
             return;
         }
@@ -410,9 +412,9 @@ impl SessionState {
         // A real stop replaced a hold.
         let firmer = matches!((&known, &found), (Some(ActiveStop::Stop(held)), ActiveStop::Stop(stop)) if held.hold && !stop.hold);
         self.links.in_force.send_replace(Some(found.clone()));
-        if let Some(desk) = &self.sources.desk {
+        if let Some(queue) = &self.sources.queue {
             if level.is_some() {
-                desk.drop_grants();
+                queue.drop_grants();
             }
             // Before the accompanying stop withdraws the requests. Each rejection is delivered again in its turn, and
             // is then found to be given already.
@@ -421,7 +423,7 @@ impl SessionState {
                 let _gone = self.answer_action(permit, refusal, Confirmation::default(), None);
             }
             if level >= Some(StopLevel::Halt) {
-                desk.withdraw_all("a halt is in force");
+                queue.withdraw_all("a halt is in force");
             }
         }
         let changed = HaltChanged { level, by, reason };
@@ -479,7 +481,7 @@ impl SessionState {
         }
         self.set_policy_cage().await;
         let changes = known.policy.changes(&now.policy);
-        let told = |change: &bardo_safety::policy::FieldChange| {
+        let reported = |change: &bardo_safety::policy::FieldChange| {
             let text = |words: &str| SafeText::clean(words, 200);
             PolicyChange {
                 field: text(&change.field),
@@ -491,11 +493,11 @@ impl SessionState {
         let changed = PolicyChanged {
             hash: Policy::hash(&now.policy),
             version: now.version,
-            changes: changes.iter().map(told).collect(),
+            changes: changes.iter().map(reported).collect(),
         };
         watched.adopted = Some(now);
-        if let Some(desk) = &self.sources.desk {
-            desk.keep_grants_of(changed.hash, *self.links.phase_now.borrow());
+        if let Some(queue) = &self.sources.queue {
+            queue.keep_grants_of(changed.hash, *self.links.phase_now.borrow());
         }
         self.emit(None, EventKind::PolicyChanged(changed));
     }
@@ -513,11 +515,11 @@ impl SessionState {
 
     /// Reports the open requests if they changed: to the console, and to other processes.
     pub(super) async fn publish_requests(&self, watched: &mut ReportedState) {
-        let asked = self.asked_here();
-        let told = self.for_others(&asked);
-        if told != watched.laid {
-            match self.sources.shared.lay(&told).await {
-                Ok(()) => watched.laid = told,
+        let asked = self.own_requests();
+        let reported = self.for_others(&asked);
+        if reported != watched.requests {
+            match self.sources.shared.publish(&reported).await {
+                Ok(()) => watched.requests = reported,
                 // Retried at the next poll; meanwhile they are shown in this process.
                 Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),
             }
@@ -531,23 +533,23 @@ impl SessionState {
 
     /// Requests as other processes show them: with the answers that are possible there.
     fn for_others(&self, asked: &[Question]) -> Vec<Question> {
-        let mut told = asked.to_vec();
-        for offered in told.iter_mut().flat_map(|question| &mut question.answers) {
+        let mut reported = asked.to_vec();
+        for offered in reported.iter_mut().flat_map(|question| &mut question.answers) {
             if let Some(why) = self.only_here(offered.kind) {
                 offered.why_not = Some(SafeText::clean(why, 80));
             }
         }
-        told
+        reported
     }
 
     /// Requests of this process's approval queue, without positions.
-    fn asked_here(&self) -> Vec<Question> {
+    fn own_requests(&self) -> Vec<Question> {
         let paper = self.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on);
-        let Some(desk) = &self.sources.desk else { return Vec::new() };
+        let Some(queue) = &self.sources.queue else { return Vec::new() };
         let networks: Vec<Network> = self.sources.world.chains().iter().map(|chain| chain.network().clone()).collect();
         let policy = self.sources.keeper.as_ref().map(|keeper| keeper.current().policy.clone());
         let listed = policy.map(|policy| ListedAddresses::of(policy.rules())).unwrap_or_default();
-        asked_at(desk, &networks, paper, |golem_id| RequestContext {
+        queued_at(queue, &networks, paper, |golem_id| RequestContext {
             listed: listed.clone(),
             ..self.stats().request_context(golem_id)
         })

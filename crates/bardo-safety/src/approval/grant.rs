@@ -93,7 +93,7 @@ pub struct GrantScope {
 impl GrantScope {
     /// Returns the scope of an action.
     pub fn of(preview: &Preview) -> Self {
-        let proposal = preview.framed.proposal();
+        let proposal = preview.payload.proposal();
         let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
         let inflow_recipients = proposal.inflows.iter().map(|inflow| inflow.recipient);
         Self {
@@ -135,8 +135,8 @@ fn slippage(proposal: &Proposal) -> BasisPoints {
 
 /// Spenders of every signed message that is not a transaction.
 fn takers(preview: &Preview) -> BTreeSet<Address> {
-    let inside = preview.framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
-    let order = preview.framed.proposal().order.as_ref().map(|order| &order.message);
+    let inside = preview.payload.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
+    let order = preview.payload.proposal().order.as_ref().map(|order| &order.message);
     inside.chain(order).flat_map(TypedMessage::takes).map(|takes| takes.spender).collect()
 }
 
@@ -192,7 +192,7 @@ impl ApprovalGrant {
     }
 
     /// Returns true if the approval is in time and matches this policy and phase.
-    pub(super) fn lives(&self, now: GrantTime, policy: B256, phase: Phase) -> bool {
+    pub(super) fn is_in_force(&self, now: GrantTime, policy: B256, phase: Phase) -> bool {
         self.stands(now) && self.scope.policy == policy && self.scope.phase == phase
     }
 
@@ -219,7 +219,7 @@ impl ApprovalGrant {
 
 /// Returns the reason for which no standing approval can cover the action; `None` if one can.
 pub(super) fn never_granted(preview: &Preview) -> Option<&'static str> {
-    let proposal = preview.framed.proposal();
+    let proposal = preview.payload.proposal();
     if proposal.tool.capability == CapabilityTier::Privileged {
         Some("it changes who has authority")
     } else if preview.above_hot_lane {

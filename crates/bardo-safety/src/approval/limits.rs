@@ -56,7 +56,7 @@ enum ActionEffect {
 
 impl RejectedKind {
     fn of(preview: &Preview) -> Self {
-        let proposal = preview.framed.proposal();
+        let proposal = preview.payload.proposal();
         let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
         let arrival = arrival.map(|arrival| (arrival.chain_id, arrival.token.id));
         let gives: BTreeSet<_> = proposal.outflows.iter().map(|flow| unwrapped(&flow.token)).collect();
@@ -142,7 +142,7 @@ pub(super) struct AskLimits {
 impl AskLimits {
     /// Checks the limits for a request, given the agent's number of `open` requests.
     pub(super) fn may_ask(&mut self, preview: &Preview, open: usize, now: u64) -> Result<(), AskRefused> {
-        let golem_id = &preview.framed.proposal().golem_id;
+        let golem_id = &preview.payload.proposal().golem_id;
         if *golem_id == GolemId::operator() {
             return Ok(());
         }
@@ -174,7 +174,7 @@ impl AskLimits {
     /// Records a rejection.
     pub(super) fn note_refused(&mut self, preview: &Preview, now: u64) {
         self.note_unanswered(preview, now);
-        if preview.framed.proposal().golem_id == GolemId::operator() {
+        if preview.payload.proposal().golem_id == GolemId::operator() {
             return;
         }
         if self.refused.len() >= MAX_KINDS
@@ -190,7 +190,7 @@ impl AskLimits {
 
     /// Records a request that ended without an approval.
     pub(super) fn note_unanswered(&mut self, preview: &Preview, now: u64) {
-        let golem_id = &preview.framed.proposal().golem_id;
+        let golem_id = &preview.payload.proposal().golem_id;
         if *golem_id != GolemId::operator() {
             let asked = self.unanswered.entry(golem_id.clone()).or_default();
             asked.push_back(now);

@@ -38,7 +38,7 @@ pub(super) fn proposal() -> Proposal {
     sample::proposal(ME, ProposalIntent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])))
 }
 
-pub(super) fn simulated(takes_back: bool) -> SimulatedEffects {
+pub(super) fn simulated(only_revokes: bool) -> SimulatedEffects {
     let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
     SimulatedEffects {
         pinned,
@@ -47,7 +47,7 @@ pub(super) fn simulated(takes_back: bool) -> SimulatedEffects {
         class: ActionClass::NewPosition,
         leaves: false,
         reduce_only: false,
-        takes_back,
+        only_revokes,
         moves: vec![],
         paid: vec![],
         simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
@@ -56,10 +56,10 @@ pub(super) fn simulated(takes_back: bool) -> SimulatedEffects {
 
 /// A preview of `proposal` with a value of `dollars`.
 pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
-    let framed = SigningPayload::new(sample::frame(proposal)).unwrap();
+    let payload = SigningPayload::new(sample::frame(proposal)).unwrap();
     Preview {
-        permit: ActionPermit::issue(&framed, B256::ZERO, now, 60_000),
-        framed,
+        permit: ActionPermit::issue(&payload, B256::ZERO, now, 60_000),
+        payload,
         simulated: simulated(false),
         values: ActionValues { spent: usd(dollars), ..ActionValues::default() },
         counted: usd(dollars),
@@ -94,7 +94,7 @@ struct Case {
     first_allowed: bool,
     resembles: bool,
     found: bool,
-    takes_back: bool,
+    only_revokes: bool,
     network: NetworkKind,
     /// Value when the preview was shown, and value now; `None` if it is unknown.
     shown: Option<u64>,
@@ -142,7 +142,7 @@ impl Case {
             first_allowed: random.random_bool(0.03),
             resembles: random.random_bool(0.03),
             found: random.random_bool(0.1),
-            takes_back: random.random_bool(0.1),
+            only_revokes: random.random_bool(0.1),
             network: *[NetworkKind::Devnet, NetworkKind::Test, NetworkKind::Real].choose(random).unwrap(),
             shown,
             now,
@@ -181,9 +181,9 @@ impl Case {
     }
 
     /// Level of consent that the code computes for a value.
-    fn taken(&self, policy: &Policy, framed: &SigningPayload, value: Option<u64>) -> (ApprovalNeed, CheckInputs) {
+    fn taken(&self, policy: &Policy, payload: &SigningPayload, value: Option<u64>) -> (ApprovalNeed, CheckInputs) {
         let values = value.map(|value| ActionValues { spent: usd(value), ..ActionValues::default() });
-        let facts = CheckInputs {
+        let inputs = CheckInputs {
             asked: false,
             now_millis: 1_000,
             block_time: 1,
@@ -192,12 +192,12 @@ impl Case {
             tokens: Default::default(),
             values: values.ok_or_else(|| UnknownValue::because("no price")),
             portfolio: Ok(Default::default()),
-            simulation: Some(simulated(self.takes_back)),
+            simulation: Some(simulated(self.only_revokes)),
         };
         let passed = Verdict::passed(Check::SlippageGuard, Finding::NothingTraded);
         let verdict = if self.found { passed.asking("look at it".to_owned()) } else { passed };
-        let by_rules = by_policy::of(policy, framed, &facts);
-        let above = by_policy::above_hot_lane(policy, &facts);
+        let by_rules = by_policy::of(policy, payload, &inputs);
+        let above = by_policy::above_hot_lane(policy, &inputs);
         let alike = ApprovalReason::Resembles { who: Address::repeat_byte(1), known: Address::repeat_byte(2) };
         let parties = [
             (self.first_seen, ApprovalReason::FirstPaid),
@@ -205,12 +205,12 @@ impl Case {
             (self.resembles, alike),
         ];
         let parties: Vec<_> = parties.into_iter().filter(|(is, _)| *is).map(|(_, why)| why).collect();
-        (consent::needs(by_rules, framed, &facts, &[verdict], above, &parties), facts)
+        (consent::needs(by_rules, payload, &inputs, &[verdict], above, &parties), inputs)
     }
 
     /// Level of consent that the model expects for a value.
     fn asks(&self, value: Option<u64>) -> Need {
-        if self.takes_back && !self.privileged {
+        if self.only_revokes && !self.privileged {
             return Need::Instant;
         }
         let above = |limit: Option<u64>| limit.is_some_and(|limit| value.is_some_and(|value| value > limit));
@@ -305,11 +305,12 @@ fn consent_agrees_with_a_small_model_of_itself() {
     for number in 0..count {
         let case = Case::random(&mut random);
         let (policy, mut preview) = (case.policy(), case.preview());
-        preview.needs = case.taken(&policy, &preview.framed, case.shown).0;
+        preview.needs = case.taken(&policy, &preview.payload, case.shown).0;
         assert_eq!(read(&preview.needs), case.asks(case.shown), "case {number}: {case:#?}");
-        let (now, facts) = case.taken(&policy, &preview.framed, case.now);
+        let (now, inputs) = case.taken(&policy, &preview.payload, case.now);
         let own = preview.permit.permit_id;
-        let yes = |permit_id, said| Consent::Approved(ActionApproval { permit_id, said, grant: None, earlier: vec![] });
+        let yes =
+            |permit_id, source| Consent::Approved(ActionApproval { permit_id, source, grant: None, earlier: vec![] });
         let given = match case.given {
             "a yes" => yes(own, ApprovalSource::Operator),
             "a yes to another" => yes(PermitId::random(), ApprovalSource::Operator),
@@ -318,7 +319,7 @@ fn consent_agrees_with_a_small_model_of_itself() {
             _ => Consent::None,
         };
         let devnet = case.network == NetworkKind::Devnet;
-        let covers = || by_policy::always_covers(&policy, devnet, &preview.framed, &facts);
+        let covers = || by_policy::always_covers(&policy, devnet, &preview.payload, &inputs);
         let enough = consent::enough(&preview, &now, &given, covers).is_ok();
         assert_eq!(enough, case.enough(), "case {number}: {case:#?}\n{now:?}");
         *seen.entry((now.word(), case.given, enough)).or_default() += 1;

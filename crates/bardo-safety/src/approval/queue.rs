@@ -56,7 +56,7 @@ struct Inner {
     state: Mutex<State>,
     changed: watch::Sender<u64>,
     audit_log: Option<AuditLog>,
-    elsewhere: OnceLock<Arc<dyn RemoteAnswers>>,
+    remote: OnceLock<Arc<dyn RemoteAnswers>>,
     /// True if approvals need a proof that the operator gave them.
     needs_proof: AtomicBool,
 }
@@ -116,7 +116,7 @@ fn is_approval(answer: &OperatorAnswer) -> bool {
 
 impl std::fmt::Debug for ApprovalQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ApprovalDesk").field("timeout", &self.inner.timeout).finish_non_exhaustive()
+        f.debug_struct("ApprovalQueue").field("timeout", &self.inner.timeout).finish_non_exhaustive()
     }
 }
 
@@ -133,15 +133,15 @@ impl ApprovalQueue {
     }
 
     fn made(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration, audit_log: Option<AuditLog>) -> Self {
-        let (state, elsewhere) = (Mutex::default(), OnceLock::new());
+        let (state, remote) = (Mutex::default(), OnceLock::new());
         let changed = watch::Sender::new(0);
         let needs_proof = AtomicBool::new(false);
-        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed, audit_log, elsewhere, needs_proof }) }
+        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed, audit_log, remote, needs_proof }) }
     }
 
     /// Sets the source of answers that other processes on the same ledger received. Only the first call has an effect.
-    pub fn listen(&self, elsewhere: Arc<dyn RemoteAnswers>) {
-        let _said_before = self.inner.elsewhere.set(elsewhere);
+    pub fn listen(&self, remote: Arc<dyn RemoteAnswers>) {
+        let _said_before = self.inner.remote.set(remote);
     }
 
     /// Requires a proof of the operator for every later approval, since an agent that asks here may reach the
@@ -221,8 +221,8 @@ impl ApprovalQueue {
     pub fn keep_grants_of(&self, policy: B256, phase: Phase) {
         let mut state = self.state();
         let now = state.moment(&*self.inner.clock);
-        state.grants.retain(|grant| grant.lives(now, policy, phase));
-        state.unrecorded.retain(|grant| grant.lives(now, policy, phase));
+        state.grants.retain(|grant| grant.is_in_force(now, policy, phase));
+        state.unrecorded.retain(|grant| grant.is_in_force(now, policy, phase));
     }
 
     /// Returns the reason for which no standing approval can cover the action; `None` if one can.
@@ -246,7 +246,7 @@ impl ApprovalQueue {
         let permit_id = preview.permit.permit_id;
         covers.map(|number| ActionApproval {
             permit_id,
-            said: ApprovalSource::Grant,
+            source: ApprovalSource::Grant,
             grant: Some(number),
             earlier: Vec::new(),
         })
@@ -258,7 +258,7 @@ impl ApprovalQueue {
         let mut state = self.state();
         let now = state.moment(&*self.inner.clock);
         let granted = |number| state.grants.iter().any(|grant| grant.number() == number && grant.stands(now));
-        yes.grant.is_none_or(granted) && !yes.asked_as().any(|permit| state.late.contains(&permit))
+        yes.grant.is_none_or(granted) && !yes.permit_ids().any(|permit| state.late.contains(&permit))
     }
 
     /// Closes a request for the other processes, in the transaction that consumes its permit: a later answer there
@@ -271,10 +271,10 @@ impl ApprovalQueue {
         transaction: &Transaction<'_>,
         yes: &ActionApproval,
     ) -> Result<Option<SafeText>, StoreError> {
-        let Some(elsewhere) = self.inner.elsewhere.get() else { return Ok(None) };
-        for permit_id in yes.asked_as() {
-            if let Some(said) = elsewhere.close(transaction, permit_id)? {
-                return Ok(Some(said));
+        let Some(remote) = self.inner.remote.get() else { return Ok(None) };
+        for permit_id in yes.permit_ids() {
+            if let Some(source) = remote.close(transaction, permit_id)? {
+                return Ok(Some(source));
             }
         }
         Ok(None)
@@ -284,8 +284,8 @@ impl ApprovalQueue {
     fn may_ask(&self, preview: &Preview) -> Result<(), AskRefused> {
         let now = self.inner.clock.steady_millis();
         let mut state = self.state();
-        let golem_id = &preview.framed.proposal().golem_id;
-        let open = state.open.iter().filter(|open| open.preview.framed.proposal().golem_id == *golem_id).count();
+        let golem_id = &preview.payload.proposal().golem_id;
+        let open = state.open.iter().filter(|open| open.preview.payload.proposal().golem_id == *golem_id).count();
         state.limits.may_ask(preview, open, now)
     }
 
@@ -334,7 +334,7 @@ impl ApprovalQueue {
             self.announce(&preview, reasons, ends_at, passes_by_itself);
         }
         PendingApproval {
-            desk: self.clone(),
+            queue: self.clone(),
             number,
             shown: vec![Arc::clone(&preview)],
             better: Vec::new(),
@@ -351,7 +351,7 @@ impl ApprovalQueue {
             told: false,
             similar: None,
             earlier: Vec::new(),
-            heard: None,
+            remote_answer: None,
         }
     }
 
@@ -385,7 +385,7 @@ impl ApprovalQueue {
     ) -> Result<PendingApproval, AnswerError> {
         let permit_id = preview.permit.permit_id;
         if self.needs_proof() {
-            let wanted = Authorisation::Approve { permit_id, account: preview.framed.account() };
+            let wanted = Authorisation::Approve { permit_id, account: preview.payload.account() };
             proof.ok_or(ProofError::NoPassword)?.redeem(&wanted, self.inner.clock.now_millis())?;
         }
         let now = self.state().moment(&*self.inner.clock);
@@ -403,7 +403,7 @@ impl ApprovalQueue {
         };
         self.announce(&preview, reasons, ends_at, false);
         Ok(PendingApproval {
-            desk: self.clone(),
+            queue: self.clone(),
             number,
             shown: vec![Arc::clone(&preview)],
             better: Vec::new(),
@@ -420,12 +420,12 @@ impl ApprovalQueue {
             told: false,
             similar: None,
             earlier: Vec::new(),
-            heard: Some(QueueResult::Answer(OperatorAnswer::Once, None)),
+            remote_answer: Some(QueueResult::Answer(OperatorAnswer::Once, None)),
         })
     }
 
     fn announce(&self, preview: &Preview, reasons: Vec<AskReason>, ends_at: u64, passes_by_itself: bool) {
-        let proposal = preview.framed.proposal();
+        let proposal = preview.payload.proposal();
         let requested = ApprovalRequested {
             permit_id: preview.permit.permit_id,
             title: proposal.expected_outcome.clone(),
@@ -438,8 +438,8 @@ impl ApprovalQueue {
         self.notify_watchers();
     }
 
-    /// Answers the open request that has `permit_id`. An approval must satisfy the request's [`Requirement`], whatever
-    /// its source. A rejection, or an edit, is also accepted for an earlier permit of the same request: it does not
+    /// Answers the open request that has `permit_id`. An approval must satisfy the request's
+    /// [`ApprovalRequirement`], whatever its source. A rejection, or an edit, is also accepted for an earlier permit of the same request: it does not
     /// depend on the figures that were shown.
     ///
     /// # Errors
@@ -462,7 +462,7 @@ impl ApprovalQueue {
         let reply = reply.into();
         let yes = is_approval(&reply.answer);
         if yes && self.needs_proof() {
-            let account = self.asked(permit_id).ok_or(AnswerError::NotAsked)?.framed.account();
+            let account = self.asked(permit_id).ok_or(AnswerError::NotAsked)?.payload.account();
             let wanted = Authorisation::Approve { permit_id, account };
             proof.ok_or(ProofError::NoPassword)?.redeem(&wanted, self.inner.clock.now_millis())?;
         }

@@ -24,7 +24,7 @@ pub const INCOMPLETE: &str = "the simulation could not see every change: more ma
 
 /// Returns what the operator must view and type to approve the action.
 pub fn requirement(preview: &Preview) -> ApprovalRequirement {
-    let privileged = preview.framed.proposal().tool.capability == CapabilityTier::Privileged;
+    let privileged = preview.payload.proposal().tool.capability == CapabilityTier::Privileged;
     ApprovalRequirement { to_read: to_read(preview), confirm: confirm(preview, privileged) }
 }
 
@@ -46,8 +46,8 @@ fn to_read(preview: &Preview) -> Vec<WarningToRead> {
     read.extend(preview.parties.iter().filter(of_others).map(ApprovalReason::describe));
     for bound in &preview.permit.bounds.allowances {
         if is_unlimited(bound.at_most) {
-            let said = format!("{} may take {} without limit", bound.spender, bound.token.symbol);
-            read.push(SafeText::clean(&said, LINE));
+            let source = format!("{} may take {} without limit", bound.spender, bound.token.symbol);
+            read.push(SafeText::clean(&source, LINE));
         }
     }
     if !preview.simulated.simulation.changes.complete() {
@@ -68,8 +68,8 @@ fn add(seen: &mut Vec<WarningToRead>, one: WarningToRead) {
 
 /// Returns every address except the account's own ones that receives something, each once.
 pub fn receivers(preview: &Preview) -> Vec<Address> {
-    let proposal = preview.framed.proposal();
-    let own = preview.framed.exposed();
+    let proposal = preview.payload.proposal();
+    let own = preview.payload.exposed();
     let mut all: Vec<Address> = Vec::new();
     let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
     for address in proposal.recipients.iter().copied().chain(inflows) {
@@ -91,7 +91,7 @@ fn confirm(preview: &Preview, privileged: bool) -> Option<TypedConfirmation> {
     if let Some(receiver) = paid {
         return Some(last_digits("receiver", receiver));
     }
-    let called = preview.framed.legs().iter().rfind(|leg| leg.purpose == LegPurpose::Main).filter(|_| privileged)?;
+    let called = preview.payload.legs().iter().rfind(|leg| leg.purpose == LegPurpose::Main).filter(|_| privileged)?;
     Some(last_digits("called contract", called.to))
 }
 

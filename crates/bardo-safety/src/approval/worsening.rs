@@ -210,10 +210,10 @@ pub(super) fn worsenings(before: &Preview, now: &Preview) -> Vec<Worsening> {
 
 /// Properties in which two previews of the same action are equal, whatever their amounts.
 fn identity(preview: &Preview) -> impl PartialEq {
-    let (framed, proposal) = (&preview.framed, preview.framed.proposal());
+    let (payload, proposal) = (&preview.payload, preview.payload.proposal());
     let trade = proposal.trade.as_ref().map(|trade| (trade.token_in.id, trade.token_out.id, trade.exact_output));
     (
-        (proposal.chain_id, framed.account(), framed.signer(), framed.payer(), framed.kind()),
+        (proposal.chain_id, payload.account(), payload.signer(), payload.payer(), payload.kind()),
         (proposal.tool.name, proposal.tool.capability, proposal.intent, proposal.golem_id.clone()),
         (preview.network, trade, proposal.order.is_some()),
     )
@@ -263,7 +263,7 @@ fn money(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
         found.push(Worsening::CountsForMore { before: before.values.spent, now: now.values.spent });
     }
     let simulated = (&before.simulated, &now.simulated);
-    if (simulated.0.takes_back && !simulated.1.takes_back) || (simulated.0.leaves && !simulated.1.leaves) {
+    if (simulated.0.only_revokes && !simulated.1.only_revokes) || (simulated.0.leaves && !simulated.1.leaves) {
         found.push(Worsening::Class);
     }
 }
@@ -282,7 +282,7 @@ fn rises(before: Usd, now: Usd) -> bool {
 
 fn arrivals(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     let arrival = |preview: &Preview| -> Option<BridgeArrival> {
-        preview.framed.proposal().order.as_ref().and_then(|order| order.arrival.clone())
+        preview.payload.proposal().order.as_ref().and_then(|order| order.arrival.clone())
     };
     match (arrival(before), arrival(now)) {
         (None, None) => {}
@@ -301,16 +301,16 @@ fn arrivals(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
 fn parties(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     let receivers = |preview: &Preview| -> BTreeSet<Address> {
         let inflows = preview.permit.bounds.inflows.iter().map(|inflow| inflow.recipient);
-        preview.framed.proposal().recipients.iter().copied().chain(inflows).collect()
+        preview.payload.proposal().recipients.iter().copied().chain(inflows).collect()
     };
     let paid = |preview: &Preview| -> BTreeSet<Address> { preview.simulated.paid.iter().copied().collect() };
     found.extend(receivers(now).difference(&receivers(before)).map(|who| Worsening::Receiver(*who)));
     // A trade credits pools and fillers, and a better route uses other ones.
-    if now.framed.proposal().trade.is_none() && now.framed.proposal().order.is_none() {
+    if now.payload.proposal().trade.is_none() && now.payload.proposal().order.is_none() {
         found.extend(paid(now).difference(&paid(before)).map(|who| Worsening::Receiver(*who)));
     }
     let calls = |preview: &Preview| -> BTreeSet<(Address, LegPurpose, Option<[u8; SELECTOR]>)> {
-        let legs = preview.framed.legs().iter();
+        let legs = preview.payload.legs().iter();
         legs.map(|leg| (leg.to, leg.purpose, leg.data.first_chunk::<SELECTOR>().copied())).collect()
     };
     found.extend(calls(now).difference(&calls(before)).map(|(to, ..)| Worsening::Calls(*to)));
@@ -357,8 +357,8 @@ fn later(spender: Address, (was, before): (u64, &Preview), (is, now): (u64, &Pre
 
 /// Every message to sign, with its signer.
 fn signed(preview: &Preview) -> Vec<(&TypedMessage, Address)> {
-    let slots = preview.framed.legs().iter().flat_map(|leg| &leg.slots).map(|slot| (&slot.message, slot.signer));
-    slots.chain(preview.framed.order().map(|order| (&order.message, order.signer))).collect()
+    let slots = preview.payload.legs().iter().flat_map(|leg| &leg.slots).map(|slot| (&slot.message, slot.signer));
+    slots.chain(preview.payload.order().map(|order| (&order.message, order.signer))).collect()
 }
 
 fn messages(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {

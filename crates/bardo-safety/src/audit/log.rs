@@ -98,6 +98,6 @@ impl AuditLog {
 
 impl fmt::Debug for AuditLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trail").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("AuditLog").field("store", &self.store).finish_non_exhaustive()
     }
 }

@@ -18,9 +18,9 @@ impl TestLog {
         let path = folder.path().join("ledger.db");
         drop(Store::open(StoreConfig::at(&path), &[MIGRATIONS]).unwrap());
         let connection = Connection::open(&path).unwrap();
-        let mut trail = Self { folder, path, connection };
-        (1..=entries).for_each(|number| trail.append(number));
-        trail
+        let mut log = Self { folder, path, connection };
+        (1..=entries).for_each(|number| log.append(number));
+        log
     }
 
     fn append(&mut self, number: u64) {
@@ -58,18 +58,18 @@ impl TestLog {
 
 #[test]
 fn a_trail_that_was_left_alone_is_good() {
-    let mut trail = TestLog::new(0);
-    assert_eq!(trail.faults(), []);
-    (1..=5).for_each(|number| trail.append(number));
-    let report = verify(&trail.connection, &trail.anchor(), None).unwrap();
+    let mut log = TestLog::new(0);
+    assert_eq!(log.faults(), []);
+    (1..=5).for_each(|number| log.append(number));
+    let report = verify(&log.connection, &log.anchor(), None).unwrap();
     assert_eq!((report.entries, report.good(), report.anchor), (5, true, Some(report.head)));
-    assert_eq!(entries(&trail.connection, 3, None, 10).unwrap().len(), 2);
-    let third = entries(&trail.connection, 2, None, 1).unwrap().remove(0);
+    assert_eq!(entries(&log.connection, 3, None, 10).unwrap().len(), 2);
+    let third = entries(&log.connection, 2, None, 1).unwrap().remove(0);
     let call = third.call_id.as_ref().unwrap().parse().unwrap();
-    assert_eq!(entries(&trail.connection, 0, Some(call), 10).unwrap(), [third]);
+    assert_eq!(entries(&log.connection, 0, Some(call), 10).unwrap(), [third]);
     // A process that died before it could move the anchor has truncated nothing.
-    trail.append_unanchored(6);
-    assert_eq!(trail.faults(), []);
+    log.append_unanchored(6);
+    assert_eq!(log.faults(), []);
 }
 
 #[test]
@@ -85,38 +85,38 @@ fn each_kind_of_tampering_is_found() {
         ("DELETE FROM audit_entry WHERE seq > 4", vec![LogFault::Cut { ends: 4, anchored: 6 }]),
         ("DELETE FROM audit_entry", vec![LogFault::Cut { ends: 0, anchored: 6 }]),
     ] {
-        let trail = TestLog::new(6);
-        trail.execute(sql);
-        assert_eq!(trail.faults(), expected, "{sql}");
+        let log = TestLog::new(6);
+        log.execute(sql);
+        assert_eq!(log.faults(), expected, "{sql}");
     }
     // Two entries swapped.
-    let trail = TestLog::new(6);
-    trail.execute(
+    let log = TestLog::new(6);
+    log.execute(
         "UPDATE audit_entry SET seq = 99 WHERE seq = 2; UPDATE audit_entry SET seq = 2 WHERE seq = 3;
          UPDATE audit_entry SET seq = 3 WHERE seq = 99;",
     );
-    let faults = trail.faults();
+    let faults = log.faults();
     assert!(
         faults.contains(&LogFault::Changed { seq: 2 }) && faults.contains(&LogFault::Unlinked { seq: 2 }),
         "{faults:?}"
     );
     // One entry changed together with its hash: the next one no longer follows it.
-    let trail = TestLog::new(6);
-    let mut third = entries(&trail.connection, 2, None, 1).unwrap().remove(0);
+    let log = TestLog::new(6);
+    let mut third = entries(&log.connection, 2, None, 1).unwrap().remove(0);
     third.body = "{}".to_owned();
     let hash = third.digest();
-    trail.connection.execute("UPDATE audit_entry SET body = '{}', hash = ?1 WHERE seq = 3", [hash.as_slice()]).unwrap();
-    assert_eq!(trail.faults(), [LogFault::Unlinked { seq: 4 }]);
+    log.connection.execute("UPDATE audit_entry SET body = '{}', hash = ?1 WHERE seq = 3", [hash.as_slice()]).unwrap();
+    assert_eq!(log.faults(), [LogFault::Unlinked { seq: 4 }]);
 }
 
 #[test]
 fn a_trail_written_anew_is_found_by_the_anchor_or_by_a_head_kept_elsewhere() {
-    let trail = TestLog::new(6);
-    let kept = head(&trail.connection).unwrap().hash;
+    let log = TestLog::new(6);
+    let kept = head(&log.connection).unwrap().hash;
     // An attacker rewrites everything, including the hashes.
     let mut forged = TestLog::new(0);
     (11..=16).for_each(|number| forged.append(number));
-    std::fs::copy(trail.anchor().path(), forged.anchor().path()).unwrap();
+    std::fs::copy(log.anchor().path(), forged.anchor().path()).unwrap();
     assert_eq!(forged.faults(), [LogFault::Rewritten { seq: 6 }]);
     std::fs::remove_file(forged.anchor().path()).unwrap();
     assert_eq!(forged.faults(), [LogFault::NoAnchor]);
@@ -126,7 +126,7 @@ fn a_trail_written_anew_is_found_by_the_anchor_or_by_a_head_kept_elsewhere() {
     (11..=16).for_each(|number| forged.append(number));
     let report = verify(&forged.connection, &forged.anchor(), Some(kept)).unwrap();
     assert_eq!(report.faults, [LogFault::UnknownHead { hash: kept }]);
-    assert!(verify(&trail.connection, &trail.anchor(), Some(kept)).unwrap().good());
+    assert!(verify(&log.connection, &log.anchor(), Some(kept)).unwrap().good());
 
     // Database and anchor are both set back to an earlier copy.
     let early = TestLog::new(3);
@@ -136,27 +136,27 @@ fn a_trail_written_anew_is_found_by_the_anchor_or_by_a_head_kept_elsewhere() {
 
 #[test]
 fn the_anchor_only_goes_forward_and_a_broken_one_stays_for_all_to_see() {
-    let trail = TestLog::new(4);
-    let anchor = trail.anchor();
+    let log = TestLog::new(4);
+    let anchor = log.anchor();
     let end = anchor.read().unwrap();
     anchor.advance(LogHead { seq: 2, hash: B256::repeat_byte(1) }).unwrap();
     assert_eq!(anchor.read().unwrap(), end);
     std::fs::write(anchor.path(), "00000000000000000009 0x12\n").unwrap();
     anchor.advance(LogHead { seq: 5, hash: B256::repeat_byte(1) }).unwrap();
-    assert!(matches!(trail.faults().as_slice(), [LogFault::BadAnchor { .. }]), "{:?}", trail.faults());
-    drop(trail.folder);
+    assert!(matches!(log.faults().as_slice(), [LogFault::BadAnchor { .. }]), "{:?}", log.faults());
+    drop(log.folder);
 }
 
 #[test]
 fn an_entry_is_there_with_its_transaction_or_not_at_all() {
-    let mut trail = TestLog::new(2);
+    let mut log = TestLog::new(2);
     let golem = GolemId::operator();
     let entry = LogEntry { kind: AuditKind::BreakerReset, call_id: None, golem_id: &golem, body: &json!(null) };
-    let transaction = trail.connection.transaction().unwrap();
+    let transaction = log.connection.transaction().unwrap();
     append(&transaction, 1, &entry).unwrap();
     drop(transaction);
-    assert_eq!(head(&trail.connection).unwrap().seq, 2);
-    assert_eq!(trail.faults(), []);
+    assert_eq!(head(&log.connection).unwrap().seq, 2);
+    assert_eq!(log.faults(), []);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn whoever_sits_on_the_anchor_holds_up_no_check() {
 async fn a_stop_without_a_name_is_recorded_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), &[MIGRATIONS]).unwrap();
-    let trail = super::AuditLog::new(store.clone(), std::sync::Arc::new(bardo_base::clock::SystemClock));
+    let log = super::AuditLog::new(store.clone(), std::sync::Arc::new(bardo_base::clock::SystemClock));
     let note = |kind: AuditKind, level: Option<&str>, reason: &str, stop: &str| AuditNote {
         kind,
         call_id: None,
@@ -205,7 +205,7 @@ async fn a_stop_without_a_name_is_recorded_when_it_changes() {
         (note(raised, Some("halt"), "it is not a valid stop", "named"), 7),
     ] {
         let what = format!("{told:?}");
-        trail.record_stop(told).await.unwrap();
+        log.record_stop(told).await.unwrap();
         let count = store.read(|connection| -> Result<i64, AuditError> {
             Ok(connection.query_row("SELECT count(*) FROM audit_entry", [], |row| row.get(0))?)
         });
@@ -233,10 +233,10 @@ async fn a_first_session_has_its_anchor_before_anything_is_asked() {
     let verified = |store: &Store| store.read(|connection| verify(connection, &anchor, None)).unwrap();
     let store = open();
     let first = rules(&store);
-    let trail = super::AuditLog::new(store.clone(), std::sync::Arc::new(bardo_base::clock::SystemClock));
+    let log = super::AuditLog::new(store.clone(), std::sync::Arc::new(bardo_base::clock::SystemClock));
     let body = json!({ "level": "pause", "reason": "x", "by": "somebody", "stop": "1" });
     let note = AuditNote { kind: AuditKind::HaltRaised, call_id: None, golem_id: GolemId::operator(), body };
-    trail.record(note).await.unwrap();
+    log.record(note).await.unwrap();
     let report = verified(&store);
     assert_eq!((report.entries, report.faults), (1, vec![]));
     // A decision of the operator is anchored at once.

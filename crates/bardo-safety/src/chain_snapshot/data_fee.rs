@@ -21,27 +21,27 @@ use golem_chain::provider::ProviderError;
 const MARGIN: u64 = 2;
 
 impl SnapshotReader {
-    /// Returns the estimated data fee of the transactions of `framed` from index `from`, with a safety margin, in wei;
+    /// Returns the estimated data fee of the transactions of `payload` from index `from`, with a safety margin, in wei;
     /// zero if the chain charges none.
     ///
     /// # Errors
     /// [`UnknownValue`] if the chain charges a data fee and does not report it.
-    pub async fn data_fee(&self, framed: &SigningPayload, from: usize, block: BlockId) -> Result<U256, UnknownValue> {
+    pub async fn data_fee(&self, payload: &SigningPayload, from: usize, block: BlockId) -> Result<U256, UnknownValue> {
         let oracle = match self.data_fees {
             DataFees::None => return Ok(U256::ZERO),
             DataFees::Oracle(oracle) => oracle,
             DataFees::Unknown => return Err(self.unknown_fees()),
         };
-        let untold = |why: &dyn std::fmt::Display| {
+        let read_error = |why: &dyn std::fmt::Display| {
             UnknownValue::because(format_args!("the rollup's L1 data fee is unknown: {why}"))
         };
-        let asked = unsigned(framed).into_iter().skip(from).map(|data| async move {
+        let asked = unsigned(payload).into_iter().skip(from).map(|data| async move {
             let request = TransactionRequest::default()
                 .with_to(oracle)
                 .with_input(GasPriceOracle::getL1FeeCall { data: data.into() }.abi_encode());
             let answer = self.client.agreed().call(request).block(block).await;
-            let answer = answer.map_err(|error| untold(&ProviderError::from(error)))?;
-            GasPriceOracle::getL1FeeCall::abi_decode_returns(&answer).map_err(|error| untold(&error))
+            let answer = answer.map_err(|error| read_error(&ProviderError::from(error)))?;
+            GasPriceOracle::getL1FeeCall::abi_decode_returns(&answer).map_err(|error| read_error(&error))
         });
         let fees = futures::future::try_join_all(asked).await?;
         Ok(fees.into_iter().fold(U256::ZERO, U256::saturating_add).saturating_mul(U256::from(MARGIN)))
@@ -75,10 +75,10 @@ impl SnapshotReader {
 }
 
 /// Encodes each transaction for signing at its longest: with the highest nonce and the payload's fees.
-fn unsigned(framed: &SigningPayload) -> Vec<Vec<u8>> {
-    let fees = framed.fees();
-    let legs = framed.legs().iter().map(|leg| TxEip1559 {
-        chain_id: framed.proposal().chain_id,
+fn unsigned(payload: &SigningPayload) -> Vec<Vec<u8>> {
+    let fees = payload.fees();
+    let legs = payload.legs().iter().map(|leg| TxEip1559 {
+        chain_id: payload.proposal().chain_id,
         nonce: u64::MAX,
         gas_limit: leg.gas_limit,
         max_fee_per_gas: fees.max_fee_per_gas,

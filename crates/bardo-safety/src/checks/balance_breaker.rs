@@ -9,16 +9,16 @@ use bardo_base::fabric::Finding;
 use bardo_base::model::{Check, RuleName};
 
 /// Checks the stop-loss and the failure breaker.
-pub fn check(facts: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
-    if facts.takes_back() || facts.reduce_only() {
+pub fn check(inputs: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
+    if inputs.only_revokes() || inputs.reduce_only() {
         return Verdict::passed(Check::BalanceBreaker, Finding::BreakerExempt);
     }
     let usage = match context.usage {
         Ok(usage) => usage,
         Err(why) => return no_ledger(Check::BalanceBreaker, why),
     };
-    let wish = match &context.wish {
-        Ok(wish) => wish,
+    let request = match &context.request {
+        Ok(request) => request,
         Err(doubt) => {
             let violation = Violation::new(
                 RuleName::StopLossPct,
@@ -29,12 +29,12 @@ pub fn check(facts: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
             return Verdict::because(Check::BalanceBreaker, ErrorCode::SafetyPriceUnknown, doubt, vec![violation]);
         }
     };
-    let violations = context.caps.against_losses(usage, wish);
+    let violations = context.caps.against_losses(usage, request);
     if violations.is_empty() {
-        let highest = usage.high_water.max(wish.equity);
+        let highest = usage.high_water.max(request.equity);
         return Verdict::passed(
             Check::BalanceBreaker,
-            Finding::Equity { now: wish.equity.dollars(), highest: highest.dollars() },
+            Finding::Equity { now: request.equity.dollars(), highest: highest.dollars() },
         );
     }
     Verdict::broken(Check::BalanceBreaker, ErrorCode::SafetyBalanceBreaker, violations)

@@ -17,8 +17,8 @@ const SUGGESTION: &str = "Set this machine's clock by a time server. If it is ri
                           chain or lies about the time: remove it from the configuration.";
 
 /// Returns the verdict on the clocks; `None` where they agree, and on devnets, whose time is their own.
-pub fn check(framed: &SigningPayload, facts: &CheckInputs, network: &Network) -> Option<Verdict> {
-    let times = facts.times(network);
+pub fn check(payload: &SigningPayload, inputs: &CheckInputs, network: &Network) -> Option<Verdict> {
+    let times = inputs.times(network);
     if network.kind == NetworkKind::Devnet || times.agree() {
         return None;
     }
@@ -28,8 +28,8 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, network: &Network) ->
         tolerance_seconds: times.tolerance,
         violations,
     };
-    let exit = facts.reduce_only() && framed.order().is_none();
-    if exit || facts.takes_back() {
+    let exit = inputs.reduce_only() && payload.order().is_none();
+    if exit || inputs.only_revokes() {
         return Some(Verdict::warned(Check::ChainHealth, finding(Vec::new())));
     }
     let by = times.machine.abs_diff(times.chain);
@@ -95,7 +95,7 @@ mod tests {
     /// Verdict of the check on a fair exit at these times: `None` for no verdict, else whether it blocks.
     fn blocks(by_order: bool, machine: u64, chain: u64) -> Option<bool> {
         let pinned = PinnedBlock { chain_id: 1, number: 1, hash: B256::ZERO };
-        let facts = CheckInputs {
+        let inputs = CheckInputs {
             asked: false,
             now_millis: machine * 1_000,
             block_time: chain,
@@ -111,14 +111,14 @@ mod tests {
                 class: ActionClass::ClosePosition,
                 leaves: false,
                 reduce_only: true,
-                takes_back: false,
+                only_revokes: false,
                 moves: vec![],
                 paid: vec![],
                 simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
             }),
         };
         let network = named().iter().find(|network| network.chain_id == 1).unwrap();
-        check(&exit(by_order), &facts, network).map(|verdict| verdict.blocks())
+        check(&exit(by_order), &inputs, network).map(|verdict| verdict.blocks())
     }
 
     #[test]

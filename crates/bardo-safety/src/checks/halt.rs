@@ -39,13 +39,13 @@ fn no_order(level: StopLevel) -> Verdict {
 }
 
 /// Checks the action against the stop in force.
-pub fn check(framed: &SigningPayload, facts: &CheckInputs) -> Verdict {
-    let class = facts.class(framed.proposal().tool.action_class);
-    let passage = stop::passage(facts.takes_back(), facts.reduce_only(), class);
-    let Some(level) = facts.stop else {
+pub fn check(payload: &SigningPayload, inputs: &CheckInputs) -> Verdict {
+    let class = inputs.class(payload.proposal().tool.action_class);
+    let passage = stop::passage(inputs.only_revokes(), inputs.reduce_only(), class);
+    let Some(level) = inputs.stop else {
         return Verdict::passed(Check::Halt, Finding::NoStop);
     };
-    if framed.proposal().order.is_some() && framed.proposal().golem_id != GolemId::operator() {
+    if payload.proposal().order.is_some() && payload.proposal().golem_id != GolemId::operator() {
         return no_order(level);
     }
     if stop::lets_through(Some(level), passage) {
@@ -58,7 +58,7 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs) -> Verdict {
     let violation = Violation::new(
         RuleName::Stop,
         format_args!("{level}: {}", stop::meaning(level)),
-        format_args!("{class}{}", if facts.reduce_only() { ", an exit" } else { "" }),
+        format_args!("{class}{}", if inputs.reduce_only() { ", an exit" } else { "" }),
         would_pass.to_owned(),
     );
     Verdict::blocked(Check::Halt, ErrorCode::Halted, Finding::Stopped { level, violations: vec![violation] })

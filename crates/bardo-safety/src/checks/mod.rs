@@ -1,4 +1,4 @@
-//! Safety checks, one file each: pure functions of a signing payload and of facts gathered beforehand. The operator's
+//! Safety checks, one file each: pure functions of a signing payload and of inputs gathered beforehand. The operator's
 //! checks also read the policy and its usage.
 
 pub mod balance_breaker;
@@ -20,13 +20,13 @@ use super::verdict::Verdict;
 use policy_context::PolicyContext;
 
 /// Runs every check of the operator, in order. All of them run, even if one blocks.
-pub fn operators(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>) -> Vec<Verdict> {
+pub fn operators(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>) -> Vec<Verdict> {
     vec![
-        halt::check(framed, facts),
-        phase_gate::check(framed, facts, context),
-        token_allowlist::check(framed, facts, context),
-        spending_limit::check(framed, facts, context),
-        rate_limit::check(framed, facts, context),
-        balance_breaker::check(facts, context),
+        halt::check(payload, inputs),
+        phase_gate::check(payload, inputs, context),
+        token_allowlist::check(payload, inputs, context),
+        spending_limit::check(payload, inputs, context),
+        rate_limit::check(payload, inputs, context),
+        balance_breaker::check(inputs, context),
     ]
 }

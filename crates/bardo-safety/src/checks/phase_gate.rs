@@ -48,15 +48,15 @@ pub const fn allows(phase: Phase, class: ActionClass) -> bool {
 }
 
 /// Checks the action against its phase.
-pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
-    let phase = facts.phase;
-    let class = facts.class(framed.proposal().tool.action_class);
-    if facts.takes_back() {
+pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
+    let phase = inputs.phase;
+    let class = inputs.class(payload.proposal().tool.action_class);
+    if inputs.only_revokes() {
         return Verdict::passed(Check::PhaseGate, Finding::PhaseTakesBack { phase });
     }
     let rules = context.policy.rules().phases.of(phase);
     let mut violations = Vec::new();
-    let closes = allows(phase, ActionClass::ClosePosition) && is_part_of_a_plan(facts, context, class);
+    let closes = allows(phase, ActionClass::ClosePosition) && is_part_of_a_plan(inputs, context, class);
     if !(allows(phase, class) || closes) {
         let allowed: Vec<_> =
             ActionClass::ALL.iter().filter(|class| allows(phase, **class)).map(|one| one.as_str()).collect();
@@ -67,7 +67,7 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
             "an action of one of these classes, or the same in a better phase",
         ));
     }
-    if rules.exit_only.0 && !facts.reduce_only() && class != ActionClass::ReadOnly {
+    if rules.exit_only.0 && !inputs.reduce_only() && class != ActionClass::ReadOnly {
         violations.push(Violation::new(
             Rule::ExitOnly(phase),
             "exits only: to an exit asset, to the wallet itself, at a fair price, leaving no allowance",
@@ -77,13 +77,13 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
     }
     let share = rules.max_position_share_bps.0;
     let sells = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition);
-    let moves = facts.simulation.iter().flat_map(|simulated| &simulated.moves);
+    let moves = inputs.simulation.iter().flat_map(|simulated| &simulated.moves);
     for one in moves.filter(|one| sells && share.get() < 10_000 && one.after < one.before) {
         let sold = one.before.saturating_sub(one.after);
-        let position = one.before.saturating_add(gone(facts, context, framed.proposal().chain_id, one.token));
+        let position = one.before.saturating_add(gone(inputs, context, payload.proposal().chain_id, one.token));
         if U512::from(sold) * U512::from(10_000) > U512::from(position) * U512::from(share.get()) {
             let most: U256 = share.of(position, Rounding::Down);
-            let shown = |raw| figure(framed.proposal(), one.token, raw);
+            let shown = |raw| figure(payload.proposal(), one.token, raw);
             violations.push(Violation::new(
                 Rule::PositionShare(phase),
                 format_args!("{} % of a position in one trade", percent(share)),
@@ -103,11 +103,11 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
 }
 
 /// Returns true if the action sells only tokens that a recorded liquidation plan sells completely.
-fn is_part_of_a_plan(facts: &CheckInputs, context: &PolicyContext<'_>, class: ActionClass) -> bool {
-    let (Ok(usage), Some(simulated)) = (context.usage, &facts.simulation) else { return false };
+fn is_part_of_a_plan(inputs: &CheckInputs, context: &PolicyContext<'_>, class: ActionClass) -> bool {
+    let (Ok(usage), Some(simulated)) = (context.usage, &inputs.simulation) else { return false };
     let mut sold = simulated.moves.iter().filter(|one| one.after < one.before).peekable();
     class == ActionClass::DecreasePosition
-        && facts.reduce_only()
+        && inputs.reduce_only()
         && sold.peek().is_some()
         && sold.all(|one| usage.liquidating.contains(&one.token))
 }
@@ -115,8 +115,8 @@ fn is_part_of_a_plan(facts: &CheckInputs, context: &PolicyContext<'_>, class: Ac
 /// Returns the amount of a token that left within a day by the ledger, in raw units at the current price, rounded down.
 /// Allowances, pending actions and unfilled orders do not count. Zero if it is not known: then a share is one of the
 /// remainder.
-fn gone(facts: &CheckInputs, context: &PolicyContext<'_>, chain_id: u64, token: TokenId) -> U256 {
-    let (Ok(usage), Ok(values)) = (context.usage, &facts.values) else { return U256::ZERO };
+fn gone(inputs: &CheckInputs, context: &PolicyContext<'_>, chain_id: u64, token: TokenId) -> U256 {
+    let (Ok(usage), Ok(values)) = (context.usage, &inputs.values) else { return U256::ZERO };
     let spent = usage.moved.get(&(chain_id, token)).copied().unwrap_or_default();
     let valued = values.outflows.iter().find(|one| one.token.id == token);
     let worth = valued.and_then(|one| Some((one.amount, MicroUsd::of(one.usd, Rounding::Up).ok()?)));

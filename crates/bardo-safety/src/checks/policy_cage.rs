@@ -14,11 +14,11 @@ use bardo_base::model::{Check, RuleName};
 
 /// Checks the action against the account's on-chain rules.
 pub fn check(
-    framed: &SigningPayload,
-    facts: &CheckInputs,
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
     cage: &Result<Option<OnchainPolicy>, UnknownValue>,
 ) -> Verdict {
-    let proposal = framed.proposal();
+    let proposal = payload.proposal();
     if proposal.intent == ProposalIntent::PolicyCage {
         // The owner may change the rules whatever they say. `safety::calldata` reads the calls back.
         return Verdict::passed(Check::PolicyCage, Finding::OwnRules);
@@ -47,14 +47,14 @@ pub fn check(
             .map(|inflow| (inflow.token.id, inflow.at_least, inflow.expected.max(inflow.at_least)))
             .collect(),
     };
-    let violations = cage.judge(&plan, facts.block_time);
+    let violations = cage.judge(&plan, inputs.block_time);
     let contract = cage.contract;
     if violations.is_empty() {
         return Verdict::passed(Check::PolicyCage, Finding::InsideCage { contract });
     }
     // The contract refuses a delegate even a revocation while one of its feeds is silent, or of a token that it does not
     // list. Without a delegate it would refuse nothing, and an allowance that cannot be revoked may cost everything.
-    if facts.takes_back() && framed.kind() != AccountKind::Delegated {
+    if inputs.only_revokes() && payload.kind() != AccountKind::Delegated {
         return Verdict::passed(Check::PolicyCage, Finding::TakesBackBesideCage { contract });
     }
     Verdict::broken(Check::PolicyCage, ErrorCode::SafetyCageViolation, violations)
@@ -73,14 +73,14 @@ mod tests {
 
     const ME: Address = Address::repeat_byte(1);
 
-    fn framed(kind: AccountKind) -> SigningPayload {
+    fn payload(kind: AccountKind) -> SigningPayload {
         let proposal = sample::proposal(ME, ProposalIntent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])));
         let mut parts = sample::frame(proposal);
         parts.kind = kind;
         SigningPayload::new(parts).unwrap()
     }
 
-    fn facts(takes_back: bool) -> CheckInputs {
+    fn inputs(only_revokes: bool) -> CheckInputs {
         let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
         CheckInputs {
             asked: false,
@@ -98,7 +98,7 @@ mod tests {
                 class: ActionClass::NewPosition,
                 leaves: false,
                 reduce_only: false,
-                takes_back,
+                only_revokes,
                 moves: vec![],
                 paid: vec![],
                 simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
@@ -108,11 +108,11 @@ mod tests {
 
     #[test]
     fn rules_that_cannot_be_read_let_nothing_through() {
-        let (framed, facts) = (framed(AccountKind::LocalKey), facts(false));
-        let verdict = check(&framed, &facts, &Err(UnknownValue::because("it does not tell its rules")));
+        let (payload, inputs) = (payload(AccountKind::LocalKey), inputs(false));
+        let verdict = check(&payload, &inputs, &Err(UnknownValue::because("it does not tell its rules")));
         assert_eq!(verdict.code, Some(ErrorCode::SafetyCageViolation));
         assert_eq!((verdict.violations()[0].rule.as_str(), verdict.blocks()), ("policy_cage", true));
-        assert!(!check(&framed, &facts, &Ok(None)).blocks(), "an account without rules is not caged");
+        assert!(!check(&payload, &inputs, &Ok(None)).blocks(), "an account without rules is not caged");
     }
 
     /// Rules that allow nothing stop every action, and every action of a delegate. Who signs with the account's own key
@@ -140,16 +140,16 @@ mod tests {
         };
         let cage = Ok(Some(cage));
         for kind in [AccountKind::LocalKey, AccountKind::DevelopmentKey, AccountKind::Embedded] {
-            assert!(check(&framed(kind), &facts(false), &cage).blocks(), "{kind:?}");
-            let passed = check(&framed(kind), &facts(true), &cage);
+            assert!(check(&payload(kind), &inputs(false), &cage).blocks(), "{kind:?}");
+            let passed = check(&payload(kind), &inputs(true), &cage);
             assert_eq!(
                 passed,
                 Verdict::passed(Check::PolicyCage, Finding::TakesBackBesideCage { contract }),
                 "{kind:?}"
             );
         }
-        for takes_back in [false, true] {
-            assert!(check(&framed(AccountKind::Delegated), &facts(takes_back), &cage).blocks());
+        for only_revokes in [false, true] {
+            assert!(check(&payload(AccountKind::Delegated), &inputs(only_revokes), &cage).blocks());
         }
     }
 }

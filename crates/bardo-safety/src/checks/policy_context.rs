@@ -24,26 +24,26 @@ pub struct PolicyContext<'a> {
     /// Limits of the policy in the current phase.
     pub caps: LedgerCaps,
     /// Demands of the action on the limits; an error if a value is not known.
-    pub wish: Result<ReservationRequest, UnknownValue>,
+    pub request: Result<ReservationRequest, UnknownValue>,
 }
 
 impl<'a> PolicyContext<'a> {
-    /// Builds the context for a signing payload and its facts.
+    /// Builds the context for a signing payload and its check inputs.
     pub fn new(
         policy: &'a Policy,
         usage: Result<&'a LedgerUsage, &'a UnknownValue>,
         network: Option<&'a Network>,
-        framed: &SigningPayload,
-        facts: &CheckInputs,
+        payload: &SigningPayload,
+        inputs: &CheckInputs,
     ) -> Self {
-        let caps = policy.caps(facts.phase, facts.reduce_only());
-        Self { policy, usage, network, caps, wish: request(framed, facts, policy.rules().max_unfed_usd) }
+        let caps = policy.caps(inputs.phase, inputs.reduce_only());
+        Self { policy, usage, network, caps, request: request(payload, inputs, policy.rules().max_unfed_usd) }
     }
 
     /// Adds the value of open bridge orders, whose money is between two chains, to the equity.
     #[must_use]
-    pub fn with_in_transit(mut self, away: MicroUsd) -> Self {
-        self.wish = self.wish.map(|wish| wish.with_in_transit(away));
+    pub fn with_in_transit(mut self, in_transit: MicroUsd) -> Self {
+        self.request = self.request.map(|request| request.with_in_transit(in_transit));
         self
     }
 }
@@ -53,16 +53,16 @@ impl<'a> PolicyContext<'a> {
 /// # Errors
 /// [`UnknownValue`] if a figure is not known.
 pub fn request(
-    framed: &SigningPayload,
-    facts: &CheckInputs,
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
     most_unfed: MaxUsd,
 ) -> Result<ReservationRequest, UnknownValue> {
-    let values = facts.values.as_ref().map_err(Clone::clone)?;
-    let chain_id = framed.proposal().chain_id;
-    let takes_back = facts.takes_back();
-    let exempt = takes_back || facts.reduce_only();
+    let values = inputs.values.as_ref().map_err(Clone::clone)?;
+    let chain_id = payload.proposal().chain_id;
+    let only_revokes = inputs.only_revokes();
+    let exempt = only_revokes || inputs.reduce_only();
     let mut tokens: BTreeMap<TokenKey, MicroUsd> = BTreeMap::new();
-    let exit = facts.reduce_only();
+    let exit = inputs.reduce_only();
     let loss = if exit { Some(values.exit_loss()?) } else { None };
     // For an exit, its possible loss counts against the cap of the sold token.
     let given = values.outflows.iter().map(|one| (one.token.id, loss.map_or(one.usd, |loss| loss.min(one.usd))));
@@ -76,7 +76,7 @@ pub fn request(
         *sum = sum.plus(part).map_err(UnknownValue::because)?;
     }
     // An unknown portfolio must not block an exit or a revocation.
-    let equity = match &facts.portfolio {
+    let equity = match &inputs.portfolio {
         Ok(portfolio) => {
             let by_pools = most_unfed.0.map_or(portfolio.by_pools, |most| most.min(portfolio.by_pools));
             let equity = portfolio.equity.checked_add(by_pools).map_err(UnknownValue::because)?;
@@ -85,19 +85,19 @@ pub fn request(
         Err(_) if exempt => MicroUsd::ZERO,
         Err(doubt) => return Err(doubt.clone()),
     };
-    let proposal = framed.proposal();
+    let proposal = payload.proposal();
     let mut traded = values.outflows.iter().filter(|_| proposal.is_trade());
     let traded = traded.try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd)).map_err(UnknownValue::because)?;
-    let sold = if exit { moved(framed, facts)? } else { BTreeMap::new() };
+    let sold = if exit { moved(payload, inputs)? } else { BTreeMap::new() };
     Ok(ReservationRequest {
-        spend: up(facts.counted()?)?,
+        spend: up(inputs.counted()?)?,
         tokens,
-        trade: !takes_back,
-        takes_back,
+        trade: !only_revokes,
+        only_revokes,
         by_operator: proposal.golem_id == GolemId::operator(),
         exit,
         sold,
-        asked: facts.asked,
+        asked: inputs.asked,
         traded: up(traded)?,
         exempt,
         equity,
@@ -109,11 +109,11 @@ pub fn request(
 ///
 /// # Errors
 /// [`UnknownValue`] if a figure is not known.
-pub fn moved(framed: &SigningPayload, facts: &CheckInputs) -> Result<BTreeMap<TokenKey, MicroUsd>, UnknownValue> {
-    let values = facts.values.as_ref().map_err(Clone::clone)?;
+pub fn moved(payload: &SigningPayload, inputs: &CheckInputs) -> Result<BTreeMap<TokenKey, MicroUsd>, UnknownValue> {
+    let values = inputs.values.as_ref().map_err(Clone::clone)?;
     let mut moved: BTreeMap<TokenKey, MicroUsd> = BTreeMap::new();
     for one in &values.outflows {
-        let sum = moved.entry((framed.proposal().chain_id, one.token.id)).or_default();
+        let sum = moved.entry((payload.proposal().chain_id, one.token.id)).or_default();
         *sum = sum.plus(up(one.usd)?).map_err(UnknownValue::because)?;
     }
     Ok(moved)

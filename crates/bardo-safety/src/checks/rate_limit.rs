@@ -16,28 +16,28 @@ const MORE_REVOCATIONS: &str = "revocations, cancellations and refunds in the la
                                 limit; each costs gas";
 
 /// Checks the action against the rate limits.
-pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
+pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
     let usage = match context.usage {
         Ok(usage) => usage,
         Err(why) => return no_ledger(Check::RateLimit, why),
     };
     let caps = &context.caps;
     // Rates do not depend on the amount; the spending limit handles an unknown value.
-    let (takes_back, exit) = (facts.takes_back(), facts.reduce_only());
-    let by_operator = framed.proposal().golem_id == GolemId::operator();
+    let (only_revokes, exit) = (inputs.only_revokes(), inputs.reduce_only());
+    let by_operator = payload.proposal().golem_id == GolemId::operator();
     let mut violations = Vec::new();
     let mut asks = None;
     // An agent that uses up the rate must not lock positions in: its exits need approval, and the operator's exits
     // pass.
-    match if takes_back { None } else { caps.trade_rate(usage) } {
+    match if only_revokes { None } else { caps.trade_rate(usage) } {
         Some(_) if exit && by_operator => {}
         // Without the current count, which may grow while the operator reads.
         Some(rate) if exit => asks = Some(format!("this exit exceeds {}: {}", rate.rule, rate.limit)),
         Some(rate) => violations.push(rate),
         None => {}
     }
-    violations.extend(caps.against_rate(usage, !takes_back, takes_back || exit));
-    let revocation = if takes_back { caps.revocation_rate(usage) } else { None };
+    violations.extend(caps.against_rate(usage, !only_revokes, only_revokes || exit));
+    let revocation = if only_revokes { caps.revocation_rate(usage) } else { None };
     match revocation {
         Some(_) if by_operator => {
             asks = Some(format!("{} {MORE_REVOCATIONS}", usage.revocations_hour));
@@ -46,14 +46,14 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
         None => {}
     }
     // The spending limit handles an unknown value.
-    match context.wish.as_ref().ok().and_then(|wish| caps.revocation_gas(usage, wish)) {
+    match context.request.as_ref().ok().and_then(|request| caps.revocation_gas(usage, request)) {
         Some(gas) if by_operator => asks = Some(format!("this exceeds {}: {}", gas.rule, gas.limit)),
         Some(gas) => violations.push(gas),
         None => {}
     }
     let hours = &context.policy.rules().active_hours;
-    let by_both = hours_now(facts, context);
-    let closed = by_both.into_iter().find(|now| !hours.contains(*now)).filter(|_| !takes_back);
+    let by_both = hours_now(inputs, context);
+    let closed = by_both.into_iter().find(|now| !hours.contains(*now)).filter(|_| !only_revokes);
     if exit && closed.is_some() && by_both.iter().any(|now| hours.contains(*now)) {
         // One of the two is wrong, and neither may open the hours or lock a position in by itself.
         asks = Some(format!("this exit is outside {} by one of two clocks that differ", hours.describe()));
@@ -82,10 +82,10 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
 
 /// The hours by which an action may act or not, in milliseconds since the Unix epoch: the machine's, and the chain's where it
 /// contradicts that. A devnet's time is its own.
-fn hours_now(facts: &CheckInputs, context: &PolicyContext<'_>) -> [u64; 2] {
+fn hours_now(inputs: &CheckInputs, context: &PolicyContext<'_>) -> [u64; 2] {
     let network = context.network.filter(|network| network.kind != NetworkKind::Devnet);
-    let times = network.map(|network| facts.times(network)).filter(|times| !times.agree());
-    [facts.now_millis, times.map_or(facts.now_millis, |times| times.chain.saturating_mul(1_000))]
+    let times = network.map(|network| inputs.times(network)).filter(|times| !times.agree());
+    [inputs.now_millis, times.map_or(inputs.now_millis, |times| times.chain.saturating_mul(1_000))]
 }
 
 #[cfg(test)]
@@ -107,13 +107,13 @@ mod tests {
     const MONDAY: u64 = 1_800_264_600;
 
     /// Returns the rules that block an action at this time, after `calls_minute` calls in this minute.
-    fn against(lines: &str, seconds: u64, calls_minute: u32, takes_back: bool) -> Vec<String> {
+    fn against(lines: &str, seconds: u64, calls_minute: u32, only_revokes: bool) -> Vec<String> {
         let now = seconds * 1_000;
         let me = Address::repeat_byte(1);
         let proposal = sample::proposal(me, ProposalIntent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
-        let framed = SigningPayload::new(sample::frame(proposal)).unwrap();
+        let payload = SigningPayload::new(sample::frame(proposal)).unwrap();
         let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
-        let facts = CheckInputs {
+        let inputs = CheckInputs {
             asked: false,
             now_millis: now,
             block_time: seconds,
@@ -129,7 +129,7 @@ mod tests {
                 class: ActionClass::NewPosition,
                 leaves: false,
                 reduce_only: false,
-                takes_back,
+                only_revokes,
                 moves: vec![],
                 paid: vec![],
                 simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
@@ -142,8 +142,8 @@ mod tests {
             ..LedgerUsage::default()
         };
         let policy = parse(&format!("preset = \"demo\"\n{lines}"), Path::new("rates.toml")).unwrap();
-        let context = PolicyContext::new(&policy, Ok(&usage), None, &framed, &facts);
-        check(&framed, &facts, &context).violations().iter().map(|one| one.rule.to_string()).collect()
+        let context = PolicyContext::new(&policy, Ok(&usage), None, &payload, &inputs);
+        check(&payload, &inputs, &context).violations().iter().map(|one| one.rule.to_string()).collect()
     }
 
     #[test]

@@ -43,23 +43,23 @@ pub struct SlippageLimits {
 }
 
 /// Checks a trade's figures and the value of every exchange.
-pub fn check(framed: &SigningPayload, facts: &CheckInputs, limits: &SlippageLimits) -> Verdict {
+pub fn check(payload: &SigningPayload, inputs: &CheckInputs, limits: &SlippageLimits) -> Verdict {
     let mut violations = Vec::new();
     let mut unknown = false;
-    let proposal = framed.proposal();
+    let proposal = payload.proposal();
     if let Some(trade) = &proposal.trade {
-        trade_rules(trade, facts, limits, &mut violations);
+        trade_rules(trade, inputs, limits, &mut violations);
     }
     // Every exchange of tokens must keep its value, not only trades. A trade that brings the account nothing loses
     // everything.
     let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
     let exchanges =
         proposal.trade.is_some() || proposal.order.is_some() || (comes_back && !proposal.outflows.is_empty());
-    let leaves = facts.simulation.as_ref().is_some_and(|simulated| simulated.leaves);
+    let leaves = inputs.simulation.as_ref().is_some_and(|simulated| simulated.leaves);
     let mut asks = None;
     let mut suggestion = None;
     if exchanges {
-        match &facts.values {
+        match &inputs.values {
             Ok(values) => match fair(values, leaves, limits.max_loss) {
                 Ok(fair) => asks = fair.asks(),
                 Err(violation) => {
@@ -116,7 +116,7 @@ fn enough(paid: &ExchangeValue, most: BasisPoints) -> Option<String> {
     ))
 }
 
-fn trade_rules(trade: &TradeFigures, facts: &CheckInputs, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
+fn trade_rules(trade: &TradeFigures, inputs: &CheckInputs, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
     let goes = |raw| figure_of(&trade.token_in, raw);
     let comes = |raw| figure_of(&trade.token_out, raw);
     let mut refuse =
@@ -175,8 +175,8 @@ fn trade_rules(trade: &TradeFigures, facts: &CheckInputs, limits: &SlippageLimit
             Some(RuleFigures::new(FigureUnit::RawUnits, promised, trade.min_out)),
         );
     }
-    let age = facts.now_millis.checked_sub(trade.quoted_at);
-    let from_the_future = trade.quoted_at > facts.now_millis.saturating_add(CLOCK_SLACK_MILLIS);
+    let age = inputs.now_millis.checked_sub(trade.quoted_at);
+    let from_the_future = trade.quoted_at > inputs.now_millis.saturating_add(CLOCK_SLACK_MILLIS);
     if from_the_future || age.is_some_and(|age| age > limits.max_quote_age) {
         let value = match age {
             Some(age) => format!("{} s old", age / 1_000),
@@ -190,11 +190,11 @@ fn trade_rules(trade: &TradeFigures, facts: &CheckInputs, limits: &SlippageLimit
             age.map(|age| RuleFigures::new(FigureUnit::Seconds, limits.max_quote_age / 1_000, age / 1_000)),
         );
     }
-    if trade.deadline <= facts.block_time {
+    if trade.deadline <= inputs.block_time {
         refuse(
             RuleName::Deadline,
             "a time in the future".to_owned(),
-            format!("{} s ago by the chain's time", facts.block_time.saturating_sub(trade.deadline)),
+            format!("{} s ago by the chain's time", inputs.block_time.saturating_sub(trade.deadline)),
             "a new quote".to_owned(),
             None,
         );
@@ -255,7 +255,7 @@ fn sells_below_a_pool(values: &ActionValues) -> bool {
 /// # Errors
 /// The violation, if the loss is too large or a value is not known.
 pub fn fair(values: &ActionValues, leaves: bool, most: BasisPoints) -> Result<FairExchange, Box<Violation>> {
-    let untold = |error: &dyn std::fmt::Display| {
+    let read_error = |error: &dyn std::fmt::Display| {
         Box::new(Violation::new(
             RuleName::MaxLossBps,
             format_args!("at most {most} lost"),
@@ -263,8 +263,8 @@ pub fn fair(values: &ActionValues, leaves: bool, most: BasisPoints) -> Result<Fa
             "an amount whose value is known",
         ))
     };
-    let by_all = values.exchange().map_err(|error| untold(&error))?;
-    let least = at_least(by_all.given, most).map_err(|error| untold(&error))?;
+    let by_all = values.exchange().map_err(|error| read_error(&error))?;
+    let least = at_least(by_all.given, most).map_err(|error| read_error(&error))?;
     if by_all.received >= least {
         // A feed that outvotes the only other pool may itself be wrong. Far below that pool, the operator decides.
         let steep = leaves && sells_below_a_pool(values);
@@ -273,7 +273,7 @@ pub fn fair(values: &ActionValues, leaves: bool, most: BasisPoints) -> Result<Fa
     let (exchange, least) = match values.present.filter(|_| leaves) {
         None => (by_all, least),
         Some(now) => {
-            let least = at_least(now.given, most).map_err(|error| untold(&error))?;
+            let least = at_least(now.given, most).map_err(|error| read_error(&error))?;
             if now.received >= least {
                 let steep = BasisPoints::new(STEEP).ok().and_then(|steep| at_least(by_all.given, steep).ok());
                 return Ok(FairExchange::Now { steep: steep.is_none_or(|least| by_all.received < least) });

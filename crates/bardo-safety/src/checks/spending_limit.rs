@@ -17,9 +17,9 @@ use bardo_base::units::Usd;
 use golem_chain::token::TokenId;
 
 /// Checks the action against every spending limit.
-pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
-    let (values, wish) = match (&facts.values, &context.wish) {
-        (Ok(values), Ok(wish)) => (values, wish),
+pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
+    let (values, request) = match (&inputs.values, &context.request) {
+        (Ok(values), Ok(request)) => (values, request),
         (Err(doubt), _) | (Ok(_), Err(doubt)) => return unknown(doubt),
     };
     let usage = match context.usage {
@@ -28,26 +28,26 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
     };
     let caps = &context.caps;
     // A position must be sellable while it falls: an exit above the caps needs approval instead.
-    let exceeded = caps.exceeded(usage, wish);
-    let (mut violations, mut over) = if wish.exit { (Vec::new(), exceeded) } else { (exceeded, Vec::new()) };
-    over.extend(caps.exit_volume(usage, wish));
-    position(framed, facts, values, context, &mut violations);
-    gas(framed, values, context, &mut violations);
-    if !facts.takes_back() {
+    let exceeded = caps.exceeded(usage, request);
+    let (mut violations, mut over) = if request.exit { (Vec::new(), exceeded) } else { (exceeded, Vec::new()) };
+    over.extend(caps.exit_volume(usage, request));
+    position(payload, inputs, values, context, &mut violations);
+    gas(payload, values, context, &mut violations);
+    if !inputs.only_revokes() {
         let takeable = values.takeable.iter().map(|one| (one.token.symbol.as_str(), one.usd));
         for (symbol, usd) in takeable {
             let most = context.policy.rules().max_allowance_usd;
             above(most, usd, RuleName::MaxAllowanceUsd, &format!("of {symbol} left as an allowance"), &mut violations);
         }
-        for bound in &framed.proposal().allowances {
-            allowance(bound, facts, context, &mut violations);
+        for bound in &payload.proposal().allowances {
+            allowance(bound, inputs, context, &mut violations);
         }
-        signed(framed, facts, context, &mut violations);
+        signed(payload, inputs, context, &mut violations);
     }
     if violations.is_empty() {
         let day = caps.spend.iter().filter(|cap| cap.span == CapPeriod::Day).map(|cap| cap.limit).min();
-        let after = usage.spent(CapPeriod::Day).plus(wish.spend).unwrap_or(MicroUsd::MAX);
-        let found = Finding::spending(wish.spend.dollars(), after.dollars(), day.map(MicroUsd::dollars));
+        let after = usage.spent(CapPeriod::Day).plus(request.spend).unwrap_or(MicroUsd::MAX);
+        let found = Finding::spending(request.spend.dollars(), after.dollars(), day.map(MicroUsd::dollars));
         let passed = Verdict::passed(Check::SpendingLimit, found);
         // Without figures: they change with every price while the operator reads, and the approval would no longer
         // cover the action.
@@ -95,24 +95,24 @@ fn above(most: MaxUsd, usd: Usd, rule: RuleName, of_what: &str, violations: &mut
 /// Checks the value of a holding after an action that adds to it, at the highest price. Incoming tokens, also of orders
 /// that are not settled yet, count at what was given for them: at a fair price they are not worth more.
 fn position(
-    framed: &SigningPayload,
-    facts: &CheckInputs,
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
     values: &ActionValues,
     context: &PolicyContext<'_>,
     violations: &mut Vec<Violation>,
 ) {
     let rules = context.policy.rules();
-    let class = facts.class(framed.proposal().tool.action_class);
+    let class = inputs.class(payload.proposal().tool.action_class);
     let adds = matches!(class, ActionClass::NewPosition | ActionClass::IncreasePosition | ActionClass::Rebalance);
-    if !adds || facts.takes_back() {
+    if !adds || inputs.only_revokes() {
         return;
     }
     let given = values.outflows.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd));
-    for inflow in framed.proposal().inflows.iter().filter(|inflow| inflow.recipient == framed.account()) {
-        let held = facts.portfolio.as_ref().map(|portfolio| {
+    for inflow in payload.proposal().inflows.iter().filter(|inflow| inflow.recipient == payload.account()) {
+        let held = inputs.portfolio.as_ref().map(|portfolio| {
             portfolio.holdings.iter().find(|one| one.token.id == inflow.token.id).map_or(Usd::ZERO, |one| one.highest)
         });
-        let coming = coming(context, framed.proposal().chain_id, inflow.token.id);
+        let coming = coming(context, payload.proposal().chain_id, inflow.token.id);
         let after = held.ok().zip(given.ok()).zip(coming);
         let after = after.and_then(|((held, given), coming)| held.checked_add(given).ok()?.checked_add(coming).ok());
         let unfed = MaxUsd(rules.max_unfed_usd.0.filter(|_| values.is_unfed(inflow.token.id)));
@@ -141,10 +141,10 @@ fn coming(context: &PolicyContext<'_>, chain_id: u64, token: TokenId) -> Option<
     Some(context.usage.ok()?.coming.get(&(chain_id, token)).copied().unwrap_or_default().dollars())
 }
 
-fn gas(framed: &SigningPayload, values: &ActionValues, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
+fn gas(payload: &SigningPayload, values: &ActionValues, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
     let rules = context.policy.rules();
     above(rules.max_gas_usd, values.gas, RuleName::MaxGasUsd, "of gas at most", violations);
-    let fee = framed.fees().max_fee_per_gas;
+    let fee = payload.fees().max_fee_per_gas;
     if let Some(most) = rules.max_fee_per_gas_gwei.wei().filter(|most| fee > *most) {
         violations.push(
             Violation::new(
@@ -160,7 +160,7 @@ fn gas(framed: &SigningPayload, values: &ActionValues, context: &PolicyContext<'
 
 fn allowance(
     bound: &AllowanceBound,
-    facts: &CheckInputs,
+    inputs: &CheckInputs,
     context: &PolicyContext<'_>,
     violations: &mut Vec<Violation>,
 ) {
@@ -177,32 +177,37 @@ fn allowance(
     if let AllowanceKind::Permit2 { expires_at } = bound.kind
         && !bound.at_most.is_zero()
     {
-        lasts(expires_at, "an allowance", facts, context, violations);
+        lasts(expires_at, "an allowance", inputs, context, violations);
     }
 }
 
 /// Checks every deadline of a signed message. Until its last deadline, an order is an option that others hold.
-fn signed(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
-    let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| (&slot.message, "a permit")));
-    let order = framed.order().map(|order| (&order.message, "an order"));
+fn signed(
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
+    context: &PolicyContext<'_>,
+    violations: &mut Vec<Violation>,
+) {
+    let inside = payload.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| (&slot.message, "a permit")));
+    let order = payload.order().map(|order| (&order.message, "an order"));
     for (message, what) in inside.chain(order) {
         for takes in message.takes().iter().filter(|takes| !takes.amount.is_zero()) {
-            lasts(takes.holds_until.max(takes.usable_until), what, facts, context, violations);
+            lasts(takes.holds_until.max(takes.usable_until), what, inputs, context, violations);
         }
         if let TypedMessage::CrossChainOrder { intent, .. } = message {
-            lasts(intent.fill_deadline.into(), what, facts, context, violations);
+            lasts(intent.fill_deadline.into(), what, inputs, context, violations);
         }
     }
 }
 
 /// Adds a violation if `until`, in seconds since the Unix epoch, exceeds the policy's maximum time. The time counts
-/// from [`Times::moment`]. An endpoint that claims a later block than the machine's clock can explain extends no order:
+/// from [`BlockTimes::moment`]. An endpoint that claims a later block than the machine's clock can explain extends no order:
 /// `checks::clocks` lets only exits by a swap, and revocations, pass then.
 ///
-/// [`Times::moment`]: bardo_base::clock::Times::moment
-fn lasts(until: u64, what: &str, facts: &CheckInputs, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
+/// [`BlockTimes::moment`]: bardo_base::clock::BlockTimes::moment
+fn lasts(until: u64, what: &str, inputs: &CheckInputs, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
     let most = context.policy.rules().max_allowance_seconds.0;
-    let now = context.network.map_or(facts.now_millis / 1_000, |network| facts.times(network).moment());
+    let now = context.network.map_or(inputs.now_millis / 1_000, |network| inputs.times(network).moment());
     let lasts = until.saturating_sub(now);
     let figures = RuleFigures::new(FigureUnit::Seconds, most, lasts).leaving(most);
     let found = |violation: &Violation| {

@@ -127,18 +127,18 @@ impl Violations {
 }
 
 /// Checks everything that the action touches against the policy's allowlists.
-pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
+pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
     let rules = context.policy.rules();
     let mut found = Violations { violations: Vec::new(), tokens: false };
-    who_and_what(framed, rules, &mut found);
+    who_and_what(payload, rules, &mut found);
     if let Some(network) = context.network {
-        found.violations.extend(grants::violations(framed, network));
+        found.violations.extend(grants::violations(payload, network));
     }
-    if !facts.takes_back() {
-        tokens(framed, facts, rules, &mut found);
-        hops(framed, context, &mut found);
-        contracts(framed, facts, context, &mut found);
-        parties(framed, context, &mut found);
+    if !inputs.only_revokes() {
+        tokens(payload, inputs, rules, &mut found);
+        hops(payload, context, &mut found);
+        contracts(payload, inputs, context, &mut found);
+        parties(payload, context, &mut found);
     }
     let Violations { violations, tokens } = found;
     if violations.is_empty() {
@@ -148,8 +148,8 @@ pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
     Verdict::broken(Check::TokenAllowlist, code, violations)
 }
 
-fn who_and_what(framed: &SigningPayload, rules: &Rules, found: &mut Violations) {
-    let proposal = framed.proposal();
+fn who_and_what(payload: &SigningPayload, rules: &Rules, found: &mut Violations) {
+    let proposal = payload.proposal();
     let mut word = |rule: RuleName, scope: &AllowedItems<ItemName>, name: &str, would_pass: &str| {
         if !scope.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
             found.add(rule, scope.describe(), name, would_pass);
@@ -178,12 +178,12 @@ fn who_and_what(framed: &SigningPayload, rules: &Rules, found: &mut Violations) 
             found.add(RuleName::AllowedTokens, rules.allowed_tokens.describe(), token, "an allowed token");
         }
     }
-    let wallet = Wallet(framed.account());
+    let wallet = Wallet(payload.account());
     if !rules.allowed_execution_wallets.allows(&wallet, false) {
         let allowed = rules.allowed_execution_wallets.describe();
         found.add(RuleName::AllowedExecutionWallets, allowed, wallet, "the same with an allowed wallet");
     }
-    match framed.kind() {
+    match payload.kind() {
         AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded => {}
         AccountKind::Delegated if rules.safe_addresses.allows(&wallet, false) => {}
         AccountKind::Delegated => {
@@ -197,24 +197,24 @@ fn who_and_what(framed: &SigningPayload, rules: &Rules, found: &mut Violations) 
     }
 }
 
-fn tokens(framed: &SigningPayload, facts: &CheckInputs, rules: &Rules, found: &mut Violations) {
-    let proposal = framed.proposal();
+fn tokens(payload: &SigningPayload, inputs: &CheckInputs, rules: &Rules, found: &mut Violations) {
+    let proposal = payload.proposal();
     let flows = proposal.outflows.iter().map(|one| one.token.id);
     let inflows = proposal.inflows.iter().map(|one| one.token.id);
     let allowances = proposal.allowances.iter().map(|one| one.token.id);
     let traded = proposal.trade.iter().flat_map(|trade| [trade.token_in.id, trade.token_out.id]);
     let mut all: Vec<TokenId> = flows.chain(inflows).chain(allowances).chain(traded).collect();
     // Tokens that really move, whatever was declared.
-    all.extend(facts.simulation.iter().flat_map(|simulated| simulated.moves.iter().map(|one| one.token)));
-    all.extend(facts.tokens.keys());
+    all.extend(inputs.simulation.iter().flat_map(|simulated| simulated.moves.iter().map(|one| one.token)));
+    all.extend(inputs.tokens.keys());
     all.sort_unstable();
     all.dedup();
     for id in all {
-        let known = id == TokenId::Native || facts.tokens.get(&id).is_some_and(|token| token.listed);
+        let known = id == TokenId::Native || inputs.tokens.get(&id).is_some_and(|token| token.listed);
         let token = TokenRef { chain: ChainId(proposal.chain_id), token: id };
         if !rules.allowed_tokens.allows(&token, known) {
             let symbol =
-                facts.tokens.get(&id).map(|token| format!(" (calls itself {})", token.symbol)).unwrap_or_default();
+                inputs.tokens.get(&id).map(|token| format!(" (calls itself {})", token.symbol)).unwrap_or_default();
             found.tokens = true;
             let value = format!("{token}{symbol}");
             found.add(RuleName::AllowedTokens, rules.allowed_tokens.describe(), value, "an allowed token");
@@ -224,8 +224,8 @@ fn tokens(framed: &SigningPayload, facts: &CheckInputs, rules: &Rules, found: &m
 
 /// Checks the intermediate tokens of a trade. They leave no trace in the account, but their issuer decides whether
 /// anything comes out of the trade. The quote's source chose them, so they must be known here.
-fn hops(framed: &SigningPayload, context: &PolicyContext<'_>, found: &mut Violations) {
-    let (Some(network), proposal) = (context.network, framed.proposal()) else { return };
+fn hops(payload: &SigningPayload, context: &PolicyContext<'_>, found: &mut Violations) {
+    let (Some(network), proposal) = (context.network, payload.proposal()) else { return };
     let allowed = &context.policy.rules().allowed_tokens;
     for address in calldata::passed_through(proposal, &network.book) {
         let listed = network.book.tokens().iter().any(|token| token.address == address);
@@ -239,14 +239,14 @@ fn hops(framed: &SigningPayload, context: &PolicyContext<'_>, found: &mut Violat
     }
 }
 
-fn contracts(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>, found: &mut Violations) {
+fn contracts(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>, found: &mut Violations) {
     let rules = context.policy.rules();
-    let proposal = framed.proposal();
+    let proposal = payload.proposal();
     let role = |address: Address| {
         let network = context.network?;
         network.book.contracts().find(|(_, at)| *at == address).map(|(contract, _)| contract)
     };
-    if let Some((contract, at)) = framed.order().and_then(|order| settler(&order.message)) {
+    if let Some((contract, at)) = payload.order().and_then(|order| settler(&order.message)) {
         let name = protocol(contract);
         if !rules.allowed_protocols.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
             found.add(RuleName::AllowedProtocols, rules.allowed_protocols.describe(), name, "an allowed protocol");
@@ -257,7 +257,7 @@ fn contracts(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
             found.add(RuleName::AllowedContracts, rules.allowed_contracts.describe(), settles, "an allowed contract");
         }
     }
-    for (leg, sent) in proposal.legs.iter().zip(framed.legs()) {
+    for (leg, sent) in proposal.legs.iter().zip(payload.legs()) {
         // A wrapped call goes to the contract that unwraps it; the simulation shows its effects.
         let wrapped = sent.to != leg.to;
         if wrapped && !matches!(role(sent.to), Some(KnownContract::DelegationManager | KnownContract::Eip7702Delegator))
@@ -269,7 +269,7 @@ fn contracts(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
                 "a known wrapper",
             );
         }
-        let is_token = facts.tokens.get(&TokenId::Erc20(leg.to)).is_some_and(|token| {
+        let is_token = inputs.tokens.get(&TokenId::Erc20(leg.to)).is_some_and(|token| {
             let id = TokenRef { chain: ChainId(proposal.chain_id), token: token.id };
             rules.allowed_tokens.allows(&id, token.listed)
         });
@@ -311,15 +311,15 @@ fn contracts(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyConte
     }
 }
 
-fn parties(framed: &SigningPayload, context: &PolicyContext<'_>, found: &mut Violations) {
+fn parties(payload: &SigningPayload, context: &PolicyContext<'_>, found: &mut Violations) {
     let rules = context.policy.rules();
-    let proposal = framed.proposal();
+    let proposal = payload.proposal();
     let mut recipients: Vec<Address> = proposal.recipients.clone();
     recipients.extend(proposal.inflows.iter().map(|inflow| inflow.recipient));
     recipients.sort_unstable();
     recipients.dedup();
     for recipient in recipients.into_iter().map(Recipient) {
-        if !rules.allowed_recipients.allows(&recipient, recipient.0 == framed.account()) {
+        if !rules.allowed_recipients.allows(&recipient, recipient.0 == payload.account()) {
             found.add(
                 RuleName::AllowedRecipients,
                 rules.allowed_recipients.describe(),
@@ -328,8 +328,8 @@ fn parties(framed: &SigningPayload, context: &PolicyContext<'_>, found: &mut Vio
             );
         }
     }
-    for spender in grants::spenders(framed) {
-        let known = context.network.is_some_and(|network| grants::known_spender(framed, &network.book, spender));
+    for spender in grants::spenders(payload) {
+        let known = context.network.is_some_and(|network| grants::known_spender(payload, &network.book, spender));
         let spender = Spender(spender);
         if !rules.allowed_spenders.allows(&spender, known) {
             found.add(RuleName::AllowedSpenders, rules.allowed_spenders.describe(), spender, "an allowed spender");

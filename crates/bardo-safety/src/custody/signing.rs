@@ -54,7 +54,7 @@ impl SigningKey {
                 self.address()
             )));
         }
-        if to_sign.chain_id == 0 || to_sign.chain_id != to_sign.framed.proposal().chain_id {
+        if to_sign.chain_id == 0 || to_sign.chain_id != to_sign.payload.proposal().chain_id {
             return Err(SignError::Refused("the chain differs from the checked one".into()));
         }
         let mut data = leg.data.to_vec();
@@ -101,7 +101,7 @@ impl SigningKey {
                 self.address()
             )));
         }
-        if to_sign.chain_id == 0 || to_sign.chain_id != to_sign.framed.proposal().chain_id {
+        if to_sign.chain_id == 0 || to_sign.chain_id != to_sign.payload.proposal().chain_id {
             return Err(SignError::Refused("the chain differs from the checked one".into()));
         }
         Ok(Bytes::from(self.hash(to_sign.message.digest(to_sign.chain_id))?))
@@ -124,6 +124,6 @@ fn failed(error: alloy_signer::Error) -> SignError {
 
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Key({})", self.address())
+        write!(f, "SigningKey({})", self.address())
     }
 }

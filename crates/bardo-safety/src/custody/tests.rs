@@ -75,10 +75,10 @@ pub(super) fn leg(to: Address, value: U256, data: Bytes, gas_limit: u64) -> Plan
 }
 
 /// Signing input of the pipeline for a payload with a single transaction.
-pub(super) fn to_sign(framed: SigningPayload, nonce: u64) -> ToSign {
-    let transaction = framed.legs()[0].clone();
-    let chain_id = framed.proposal().chain_id;
-    ToSign { framed, leg: 0, transaction, chain_id, nonce, fees: FEES }
+pub(super) fn to_sign(payload: SigningPayload, nonce: u64) -> ToSign {
+    let transaction = payload.legs()[0].clone();
+    let chain_id = payload.proposal().chain_id;
+    ToSign { payload, leg: 0, transaction, chain_id, nonce, fees: FEES }
 }
 
 fn context(chain_id: u64) -> PayloadContext {
@@ -148,8 +148,9 @@ fn signatures_fill_their_places_as_the_official_contract_accepted_them() {
         let mut leg = leg(Address::repeat_byte(7), U256::from(5), blank.into(), 100_000);
         leg.slots = vec![SignatureSlot { offset, message: message.clone() }];
         let account = LocalAccount::locked(key.address());
-        let framed = account.prepare_payload(proposal(key.address(), chain_id, vec![leg]), &context(chain_id)).unwrap();
-        let signed = key.sign(&to_sign(framed, 9)).unwrap();
+        let payload =
+            account.prepare_payload(proposal(key.address(), chain_id, vec![leg]), &context(chain_id)).unwrap();
+        let signed = key.sign(&to_sign(payload, 9)).unwrap();
         let transaction = signed.transaction();
         assert_eq!(transaction.input().as_ref(), whole, "{}", text("id"));
         assert_eq!((signed.from(), signed.chain_id(), signed.nonce()), (key.address(), chain_id, 9));
@@ -167,8 +168,8 @@ fn what_is_not_the_keys_to_sign_is_refused() {
     let mut leg = leg(Address::repeat_byte(7), U256::ZERO, vec![0; 200].into(), 100_000);
     leg.slots = vec![SignatureSlot { offset: 100, message }];
     let account = LocalAccount::locked(key.address());
-    let framed = account.prepare_payload(proposal(key.address(), 1, vec![leg]), &context(1)).unwrap();
-    let good = to_sign(framed, 0);
+    let payload = account.prepare_payload(proposal(key.address(), 1, vec![leg]), &context(1)).unwrap();
+    let good = to_sign(payload, 0);
     assert!(key.sign(&good).is_ok());
     type Change = fn(&mut ToSign);
     let changes: [Change; 6] = [
@@ -191,9 +192,9 @@ fn a_frame_is_this_accounts_and_this_chains() {
     let own = Address::repeat_byte(3);
     let account = LocalAccount::locked(own);
     let leg = leg(Address::repeat_byte(7), U256::ZERO, Bytes::new(), 21_000);
-    let framed = account.prepare_payload(proposal(own, 5, vec![leg.clone()]), &context(5)).unwrap();
-    assert_eq!((framed.signer(), framed.payer(), framed.account()), (own, own, own));
-    assert_eq!((framed.legs()[0].from, framed.legs()[0].gas_limit), (own, 23_100));
+    let payload = account.prepare_payload(proposal(own, 5, vec![leg.clone()]), &context(5)).unwrap();
+    assert_eq!((payload.signer(), payload.payer(), payload.account()), (own, own, own));
+    assert_eq!((payload.legs()[0].from, payload.legs()[0].gas_limit), (own, 23_100));
     let other = account.prepare_payload(proposal(Address::ZERO, 5, vec![leg.clone()]), &context(5)).unwrap_err();
     assert!(matches!(other, PayloadError::WrongAccount { .. }), "{other}");
     let elsewhere = account.prepare_payload(proposal(own, 6, vec![leg]), &context(5)).unwrap_err();
@@ -268,15 +269,15 @@ fn the_development_key_neither_frames_nor_signs_for_another_chain() {
             account.prepare_payload(proposal(own, chain_id, vec![leg.clone()]), &context(chain_id)).unwrap_err();
         assert!(matches!(refused, PayloadError::WrongChain { .. }), "{chain_id}: {refused}");
         // Even with a payload that was prepared by another account, the key itself refuses.
-        let framed =
+        let payload =
             LocalAccount::locked(own).prepare_payload(proposal(own, chain_id, vec![leg]), &context(chain_id)).unwrap();
-        let refused = account.sign_parts(&to_sign(framed, 0)).unwrap_err();
+        let refused = account.sign_parts(&to_sign(payload, 0)).unwrap_err();
         assert!(matches!(refused, SignError::Refused(_)), "{chain_id}: {refused}");
     }
     for chain_id in [31_337, 31_338] {
         let leg = leg(Address::repeat_byte(7), U256::ZERO, Bytes::new(), 21_000);
-        let framed = account.prepare_payload(proposal(own, chain_id, vec![leg]), &context(chain_id)).unwrap();
-        assert_eq!(account.sign_parts(&to_sign(framed, 0)).unwrap().from(), own);
+        let payload = account.prepare_payload(proposal(own, chain_id, vec![leg]), &context(chain_id)).unwrap();
+        assert_eq!(account.sign_parts(&to_sign(payload, 0)).unwrap().from(), own);
     }
 }
 
@@ -285,8 +286,8 @@ fn order_to_sign(signer: Address, chain_id: u64) -> OrderToSign {
     let (_, message) = signable().remove(0);
     let order = SignedOrder { message: message.clone(), holder: Address::repeat_byte(8), arrival: None };
     let proposal = Proposal { order: Some(Box::new(order)), ..proposal(signer, chain_id, Vec::new()) };
-    let framed = LocalAccount::locked(signer).prepare_payload(proposal, &context(chain_id)).unwrap();
-    OrderToSign { framed, message, signer, chain_id }
+    let payload = LocalAccount::locked(signer).prepare_payload(proposal, &context(chain_id)).unwrap();
+    OrderToSign { payload, message, signer, chain_id }
 }
 
 #[test]

@@ -114,7 +114,7 @@ pub struct ReservationRequest {
     pub trade: bool,
     /// True if the action only revokes, cancels or refunds. Dollar limits and trade limits do not apply to it, but it
     /// has a rate limit of its own. Its gas is recorded.
-    pub takes_back: bool,
+    pub only_revokes: bool,
     /// True if the operator acts directly. Then the limits on revocations ask the operator instead of refusing.
     pub by_operator: bool,
     /// True for a fair exit. Then the dollar limits and the trade rate ask the operator instead of refusing.
@@ -147,7 +147,7 @@ impl LedgerCaps {
     /// lowest is reported. An exit needs the operator's approval for them; other actions are refused.
     pub fn exceeded(&self, usage: &LedgerUsage, request: &ReservationRequest) -> Vec<Violation> {
         let mut found = Vec::new();
-        if request.takes_back {
+        if request.only_revokes {
             return found;
         }
         for (at, cap) in self.spend.iter().enumerate() {
@@ -233,7 +233,7 @@ impl LedgerCaps {
     /// Returns a violation if `request` exceeds the daily gas budget of revocations, cancellations and refunds. If the
     /// operator acts directly, it needs an approval; otherwise it is refused.
     pub fn revocation_gas(&self, usage: &LedgerUsage, request: &ReservationRequest) -> Option<Violation> {
-        let most = self.revocations_per_day.filter(|_| request.takes_back)?;
+        let most = self.revocations_per_day.filter(|_| request.only_revokes)?;
         let before = usage.revocations_day;
         (!before.plus(request.spend).is_ok_and(|after| after <= most)).then(|| {
             Violation::new(
@@ -392,7 +392,7 @@ impl LedgerCaps {
             found.extend(self.trade_rate(usage));
         }
         found.extend(self.against_rate(usage, request.trade, request.exempt));
-        if request.takes_back && !request.by_operator {
+        if request.only_revokes && !request.by_operator {
             found.extend(self.revocation_rate(usage));
             found.extend(self.revocation_gas(usage, request));
         }

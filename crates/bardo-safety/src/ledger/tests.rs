@@ -110,7 +110,7 @@ fn request(whole: u64) -> ReservationRequest {
         spend: dollars(whole),
         tokens: [].into(),
         trade: true,
-        takes_back: false,
+        only_revokes: false,
         by_operator: false,
         exit: false,
         sold: [].into(),
@@ -158,10 +158,10 @@ fn every_violation_is_told_with_what_would_pass() {
     for minute in 0..5 {
         file.reserve(HOUR + minute * 61_000, &caps, &request(30)).unwrap();
     }
-    let mut wish = request(170);
-    wish.tokens.insert(WETH, dollars(170));
-    wish.equity = dollars(900);
-    let Err(LedgerError::Exceeded(violations)) = file.reserve(HOUR + 4 * 61_000 + 5_000, &caps, &wish) else {
+    let mut request = request(170);
+    request.tokens.insert(WETH, dollars(170));
+    request.equity = dollars(900);
+    let Err(LedgerError::Exceeded(violations)) = file.reserve(HOUR + 4 * 61_000 + 5_000, &caps, &request) else {
         panic!("it passed")
     };
     let told: Vec<_> = violations
@@ -241,12 +241,12 @@ fn what_is_unclear_stays_reserved_however_long_it_takes() {
 fn what_was_never_sent_is_given_back_and_what_reverted_costs_its_gas() {
     let (mut file, caps) = (File::new(), caps());
     let mut at = DAY;
-    let mut wish = request(70);
-    wish.tokens.insert(WETH, dollars(70));
+    let mut request = request(70);
+    request.tokens.insert(WETH, dollars(70));
     for outcome in
         [ReservationOutcome::NotSent, ReservationOutcome::Withdrawn, ReservationOutcome::Reverted { gas: dollars(2) }]
     {
-        let id = file.reserve(at, &caps, &wish).unwrap();
+        let id = file.reserve(at, &caps, &request).unwrap();
         file.settle(at, id, outcome).unwrap();
         at += 61_000;
     }
@@ -369,7 +369,7 @@ fn taking_back_is_held_up_by_no_limit_and_still_recorded() {
     for _ in 0..2 {
         file.reserve(DAY, &LedgerCaps { cooldown: 0, ..caps.clone() }, &request(100)).unwrap();
     }
-    let back = ReservationRequest { takes_back: true, trade: false, exempt: true, ..request(101) };
+    let back = ReservationRequest { only_revokes: true, trade: false, exempt: true, ..request(101) };
     file.reserve(DAY, &caps, &back).unwrap();
     let party = party();
     let used = usage(&file.connection, DAY, party.chain_id, party.account, [], caps.cool_off).unwrap();
@@ -480,8 +480,8 @@ struct Model {
 
 impl Model {
     /// Returns true if `caps` allow the request, given the whole history.
-    fn allows(&self, caps: &LedgerCaps, wish: &ReservationRequest) -> bool {
-        let weth = wish.tokens.get(&WETH).map_or(0, |weth| weth.get());
+    fn allows(&self, caps: &LedgerCaps, request: &ReservationRequest) -> bool {
+        let weth = request.tokens.get(&WETH).map_or(0, |weth| weth.get());
         let used = |window: u64, part: fn(&Entry) -> (u64, u64)| -> u64 {
             let counted = |entry: &&Entry| entry.settled.is_none_or(|(at, ..)| at + window > self.now);
             let amount = |entry: &Entry| if entry.settled.is_some() { part(entry).1 } else { part(entry).0 };
@@ -491,17 +491,17 @@ impl Model {
         let in_weth = |entry: &Entry| (entry.weth, entry.settled.map_or(0, |(_, _, weth, _)| weth));
         let windows = caps.spend.iter().all(|cap| {
             let before = if cap.span == CapPeriod::Once { 0 } else { used(cap.span.millis(), spend) };
-            before + wish.spend.get() <= cap.limit.get()
+            before + request.spend.get() <= cap.limit.get()
         });
         let token = caps.tokens[&WETH];
-        let token = !wish.tokens.contains_key(&WETH)
+        let token = !request.tokens.contains_key(&WETH)
             || weth <= token.once.unwrap().get() && used(DAY, in_weth) + weth <= token.day.unwrap().get();
         let trades = || self.entries.iter().filter(|entry| entry.trade && entry.settled.is_none_or(|(.., left)| left));
-        let rate = !wish.trade
+        let rate = !request.trade
             || (trades().filter(|entry| entry.reserved_at + HOUR > self.now).count() as u32) < caps.trades_per_hour;
         let cooled = trades().all(|entry| entry.reserved_at + caps.cooldown <= self.now);
         let breaker = self.opened_at.is_none_or(|at| self.trial.is_none() && at + caps.cool_off <= self.now);
-        windows && token && rate && (wish.exempt || (breaker && (!wish.trade || cooled)))
+        windows && token && rate && (request.exempt || (breaker && (!request.trade || cooled)))
     }
 
     /// Checks that no period exceeds a limit, for any time of spending within each reservation's lifetime.
@@ -547,24 +547,24 @@ proptest! {
                 Step::Restart => file.restart(),
                 Step::Reserve { whole, weth, trade, exempt } => {
                     let traded = dollars(if trade { whole } else { 0 });
-                    let mut wish = ReservationRequest { trade, exempt, traded, ..request(whole) };
+                    let mut request = ReservationRequest { trade, exempt, traded, ..request(whole) };
                     let weth = weth.min(whole);
                     if weth > 0 {
-                        wish.tokens.insert(WETH, dollars(weth));
+                        request.tokens.insert(WETH, dollars(weth));
                     }
                     // A refused request leaves no trace, not even its time.
                     let before = model.now;
                     model.now = wall.max(before);
                     let at = model.now;
-                    let expected = model.allows(&caps, &wish);
-                    match file.reserve(wall, &caps, &wish) {
+                    let expected = model.allows(&caps, &request);
+                    match file.reserve(wall, &caps, &request) {
                         Ok(id) => {
-                            prop_assert!(expected, "it passed: {wish:?}");
+                            prop_assert!(expected, "it passed: {request:?}");
                             if model.opened_at.is_some() && !exempt {
                                 model.trial = Some(id);
                             }
                             model.entries.push(Entry {
-                                id, reserved_at: at, spend: wish.spend.get(), weth: dollars(weth).get(), trade,
+                                id, reserved_at: at, spend: request.spend.get(), weth: dollars(weth).get(), trade,
                                 traded: if trade { whole } else { 0 }, settled: None,
                             });
                         }
@@ -628,10 +628,10 @@ fn the_gas_of_what_failed_counts_against_the_coins_own_cap() {
         failures: 100,
         ..caps()
     };
-    let wish = ReservationRequest { tokens: [(COIN, dollars(6))].into(), ..request(6) };
-    let first = file.reserve(DAY, &caps, &wish).unwrap();
+    let request = ReservationRequest { tokens: [(COIN, dollars(6))].into(), ..request(6) };
+    let first = file.reserve(DAY, &caps, &request).unwrap();
     file.settle(DAY + 1, first, ReservationOutcome::Reverted { gas: dollars(5) }).unwrap();
     // Five of ten dollars are used: another six exceed the limit until a day later.
-    assert_eq!(rules(file.reserve(DAY + 2, &caps, &wish)).len(), 1);
-    assert_eq!(rules(file.reserve(2 * DAY + 2, &caps, &wish)), Vec::<String>::new());
+    assert_eq!(rules(file.reserve(DAY + 2, &caps, &request)).len(), 1);
+    assert_eq!(rules(file.reserve(2 * DAY + 2, &caps, &request)), Vec::<String>::new());
 }

@@ -1,5 +1,5 @@
 //! Consent that the operator's policy requires, and the actions that a standing "always" covers. Pure functions of
-//! policy, payload and facts.
+//! policy, payload and check inputs.
 
 use super::MAX_CHANGE;
 use crate::approval::{ApprovalNeed, ApprovalReason};
@@ -16,17 +16,17 @@ pub(crate) const GIVES_AWAY: &str =
     "it transfers value away, and the policy sets no dollar amount below which that needs no approval";
 
 /// Dollars that count as spent; `None` if unknown, which callers treat as above every threshold.
-fn spent(facts: &CheckInputs) -> Option<Usd> {
-    facts.values.as_ref().ok().map(|values| values.spent)
+fn spent(inputs: &CheckInputs) -> Option<Usd> {
+    inputs.values.as_ref().ok().map(|values| values.spent)
 }
 
 /// Returns the consent that the policy requires.
-pub(crate) fn of(policy: &Policy, framed: &SigningPayload, facts: &CheckInputs) -> ApprovalNeed {
-    let Some(spent) = spent(facts) else {
+pub(crate) fn of(policy: &Policy, payload: &SigningPayload, inputs: &CheckInputs) -> ApprovalNeed {
+    let Some(spent) = spent(inputs) else {
         // A check blocks an unknown value. If none did, it must not pass without approval.
         return ApprovalNeed::Approval { reasons: vec![ApprovalReason::Untold] };
     };
-    let proposal = framed.proposal();
+    let proposal = payload.proposal();
     let needs = policy.consent(proposal.tool.name, spent);
     // A transfer cannot be undone: unless the policy sets a threshold for the tool, each one needs approval.
     let own = policy.rules().tools.0.contains_key(proposal.tool.name);
@@ -37,25 +37,25 @@ pub(crate) fn of(policy: &Policy, framed: &SigningPayload, facts: &CheckInputs) 
 }
 
 /// Returns true if the safety-guardian must agree.
-pub(crate) fn above_hot_lane(policy: &Policy, facts: &CheckInputs) -> bool {
-    spent(facts).is_none_or(|spent| policy.above_hot_lane(spent))
+pub(crate) fn above_hot_lane(policy: &Policy, inputs: &CheckInputs) -> bool {
+    spent(inputs).is_none_or(|spent| policy.above_hot_lane(spent))
 }
 
 /// Returns true if the operator's standing "always" may replace an approval.
-pub(crate) fn always_covers(policy: &Policy, devnet: bool, framed: &SigningPayload, facts: &CheckInputs) -> bool {
-    let tool = &framed.proposal().tool;
+pub(crate) fn always_covers(policy: &Policy, devnet: bool, payload: &SigningPayload, inputs: &CheckInputs) -> bool {
+    let tool = &payload.proposal().tool;
     let named = policy.rules().always_approve.allows(&ItemName(tool.name.to_owned()), false);
     match tool.capability {
         CapabilityTier::Read => true,
-        CapabilityTier::Write => named && (devnet || !above_hot_lane(policy, facts)),
+        CapabilityTier::Write => named && (devnet || !above_hot_lane(policy, inputs)),
         CapabilityTier::Privileged => false,
     }
 }
 
 /// Returns true if the transactions must go to a private relay only.
-pub(crate) fn needs_private_relay(policy: &Policy, framed: &SigningPayload, facts: &CheckInputs) -> bool {
-    let mainnet = framed.proposal().chain_id == 1;
-    mainnet && spent(facts).is_none_or(|spent| policy.wants_private_rpc(spent))
+pub(crate) fn needs_private_relay(policy: &Policy, payload: &SigningPayload, inputs: &CheckInputs) -> bool {
+    let mainnet = payload.proposal().chain_id == 1;
+    mainnet && spent(inputs).is_none_or(|spent| policy.wants_private_rpc(spent))
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
         let mut frame = sample::frame(sample::proposal(me, ProposalIntent::Swap, call));
         frame.proposal.chain_id = chain_id;
         let values = spent.map(|spent| ActionValues { spent: spent.parse().unwrap(), ..ActionValues::default() });
-        let facts = CheckInputs {
+        let inputs = CheckInputs {
             asked: false,
             now_millis: 1_000,
             block_time: 1,
@@ -88,7 +88,7 @@ mod tests {
             portfolio: Ok(Default::default()),
             simulation: None,
         };
-        needs_private_relay(&policy, &SigningPayload::new(frame).unwrap(), &facts)
+        needs_private_relay(&policy, &SigningPayload::new(frame).unwrap(), &inputs)
     }
 
     #[test]

@@ -36,28 +36,28 @@ impl OpenBridgeValue {
     }
 }
 
-/// Returns the values of open bridge orders from the chain of `framed`, as far as known.
+/// Returns the values of open bridge orders from the chain of `payload`, as far as known.
 pub(super) fn of(
     connection: &Connection,
-    framed: &SigningPayload,
-    facts: &CheckInputs,
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
 ) -> Vec<(ReservationId, OpenBridgeValue)> {
-    let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+    let (chain_id, account) = (payload.proposal().chain_id, payload.account());
     let live = record::live(connection).unwrap_or_else(|error| {
         tracing::warn!(%error, "the amounts in transit over bridges are unknown");
         Vec::new()
     });
     let own = live.into_iter().filter(|one| one.chain_id == chain_id && one.account == account);
-    own.filter_map(|one| Some((ReservationId::stored(one.reservation.0), carried(&one, facts)?))).collect()
+    own.filter_map(|one| Some((ReservationId::stored(one.reservation.0), carried(&one, inputs)?))).collect()
 }
 
 /// Returns the total value that no balance includes; zero on overflow.
 pub(super) fn worth(carried: &[(ReservationId, OpenBridgeValue)]) -> MicroUsd {
-    let away = carried.iter().filter_map(|(_, carried)| match carried {
+    let bridges = carried.iter().filter_map(|(_, carried)| match carried {
         OpenBridgeValue::OnItsWay(worth) => Some(*worth),
         OpenBridgeValue::InWallet(_) => None,
     });
-    ledger::sum(away).unwrap_or_default()
+    ledger::sum(bridges).unwrap_or_default()
 }
 
 /// Returns the value of each open order, wherever it is. The high-water marks follow these values.
@@ -65,28 +65,28 @@ pub(super) fn weighed(carried: &[(ReservationId, OpenBridgeValue)]) -> Vec<(Rese
     carried.iter().map(|(reservation, carried)| (*reservation, carried.worth())).collect()
 }
 
-/// Returns the value that the order of `framed` moves to another chain, of the account's total value; `None` if it
+/// Returns the value that the order of `payload` moves to another chain, of the account's total value; `None` if it
 /// moves none, or if the value is not known.
-pub(super) fn leaving(framed: &SigningPayload, facts: &CheckInputs, whole: MicroUsd) -> Option<BridgedValue> {
-    let proposal = framed.proposal();
+pub(super) fn leaving(payload: &SigningPayload, inputs: &CheckInputs, whole: MicroUsd) -> Option<BridgedValue> {
+    let proposal = payload.proposal();
     let to = proposal.order.as_ref()?.arrival.as_ref()?.chain_id;
     let given = proposal.outflows.first()?;
     let amount = TokenAmount::new(given.amount, given.token.decimals).ok()?;
-    let worth = priced(facts.portfolio.as_ref().ok()?, given.token.id, amount)?;
+    let worth = priced(inputs.portfolio.as_ref().ok()?, given.token.id, amount)?;
     Some(BridgedValue { worth, whole, to })
 }
 
-fn carried(order: &OrderRecord, facts: &CheckInputs) -> Option<OpenBridgeValue> {
+fn carried(order: &OrderRecord, inputs: &CheckInputs) -> Option<OpenBridgeValue> {
     let intent = match &order.message {
         TypedMessage::CrossChainOrder { intent, .. } => intent,
         TypedMessage::UniswapxOrder { .. }
         | TypedMessage::Permit2Allowance { .. }
         | TypedMessage::Permit2Transfer { .. } => return None,
     };
-    let judged = facts.simulation.as_ref()?.pinned.number;
+    let judged = inputs.simulation.as_ref()?.pinned.number;
     let card: IntentUpdate = serde_json::from_str(order.card.as_deref()?).ok()?;
     let amount = TokenAmount::new(intent.data.inputAmount, order.figures.token_in.decimals).ok()?;
-    let worth = priced(facts.portfolio.as_ref().ok()?, TokenId::Erc20(intent.data.inputToken), amount)?;
+    let worth = priced(inputs.portfolio.as_ref().ok()?, TokenId::Erc20(intent.data.inputToken), amount)?;
     // A refunded order is in the wallet. An order that was repaid without a seen delivery may be gone for good.
     if card.refunded.is_some() || card.repaid.is_some() && card.delivered.is_none() {
         return None;
@@ -96,7 +96,7 @@ fn carried(order: &OrderRecord, facts: &CheckInputs) -> Option<OpenBridgeValue> 
         return Some(OpenBridgeValue::InWallet(worth));
     }
     // After the deadline anyone can trigger the refund, before it is seen here.
-    let in_time = facts.block_time <= u64::from(intent.fill_deadline);
+    let in_time = inputs.block_time <= u64::from(intent.fill_deadline);
     in_time.then_some(OpenBridgeValue::OnItsWay(worth))
 }
 

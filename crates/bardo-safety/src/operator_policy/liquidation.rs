@@ -14,7 +14,7 @@ use bardo_store::{FileLock, FileLockError};
 /// Timeout for finding out whether another process is selling.
 const SOON: Duration = Duration::from_millis(100);
 
-fn hold_of(account: Address) -> String {
+fn lock_name(account: Address) -> String {
     format!("liquidation-{account:x}")
 }
 
@@ -48,12 +48,12 @@ impl OperatorPolicyEngine {
     /// [`FileLockError::Busy`] if another process keeps the lock for longer than `patience`; [`FileLockError::Store`] if the
     /// lock cannot be read.
     pub async fn lock_liquidation(&self, account: Address, patience: Duration) -> Result<FileLock, FileLockError> {
-        self.store.acquire_lock(&hold_of(account), patience).await
+        self.store.acquire_lock(&lock_name(account), patience).await
     }
 
     /// Returns true if a process is liquidating this account on the operator's decision; false if that cannot be read.
     pub fn is_liquidating(&self, account: Address) -> bool {
-        matches!(self.store.held_before(&hold_of(account)), Ok(None))
+        matches!(self.store.times_locked(&lock_name(account)), Ok(None))
     }
 
     /// Ends the liquidation plans of an account whose process has ended. Otherwise each partial sale would count as

@@ -58,7 +58,7 @@ impl OperatorPolicyEngine {
         let written = self.keeper.current().policy;
         let mut held = self.store.read(policy::stored_policy)?;
         if held.is_none() {
-            if !self.kept_a_policy()? {
+            if !self.has_stored_policy()? {
                 return self.keep(written, AuditKind::PolicyAdopted, Vec::new(), None, now).await;
             }
             // Another process may have stored the first policy in between.
@@ -95,7 +95,7 @@ impl OperatorPolicyEngine {
 
     /// Returns true if a policy was stored in this ledger before, by the audit log. A log with missing entries, by
     /// itself or by its anchor, counts as true.
-    fn kept_a_policy(&self) -> Result<bool, AcceptError> {
+    fn has_stored_policy(&self) -> Result<bool, AcceptError> {
         let report = self.store.read(|connection| audit::verify(connection, &self.anchor, None))?;
         // A log that is older than the rules has no anchor yet.
         let whole = report.faults.iter().all(|fault| matches!(fault, audit::LogFault::NoAnchor));

@@ -76,15 +76,15 @@ impl Orders {
         remark: &str,
     ) -> Result<PollResult, OrderError> {
         let chain = self.chain(record.chain_id)?;
-        let standing = auction_state(chain, record, order).await?;
-        let heard = match &chain.auctions {
+        let state = auction_state(chain, record, order).await?;
+        let service_answers = match &chain.auctions {
             // Also ask for filled orders: their price depends on the cosigner's data.
             Some(service) if record.stage != OrderStage::Refused => {
-                self.hearsay(service.as_ref(), record.hash, standing.fill.is_some()).await
+                self.hearsay(service.as_ref(), record.hash, state.fill.is_some()).await
             }
             _ => Ok(None),
         };
-        Ok(seen(record, order, &standing, heard, remark))
+        Ok(seen(record, order, &state, service_answers, remark))
     }
 }
 
@@ -229,27 +229,27 @@ fn is_forgotten(error: &ProviderError, back: u64) -> bool {
 fn seen(
     record: &OrderRecord,
     order: &UniswapXOrder,
-    standing: &AuctionState,
-    heard: Result<Option<ServiceReport>, ServiceError>,
+    state: &AuctionState,
+    service_answers: Result<Option<ServiceReport>, ServiceError>,
     remark: &str,
 ) -> PollResult {
-    let unexplained = standing.nonce_used && standing.fill.is_none() && standing.void.is_none();
-    let (status, end) = if standing.fill.is_some() {
+    let unexplained = state.nonce_used && state.fill.is_none() && state.void.is_none();
+    let (status, end) = if state.fill.is_some() {
         (OrderStatus::Filled, Some(OrderEnd::Took))
-    } else if standing.void.is_some() {
+    } else if state.void.is_some() {
         (OrderStatus::Cancelled, Some(OrderEnd::TookNothing))
-    } else if standing.nonce_used && standing.over {
+    } else if state.nonce_used && state.over {
         // Nothing more can be taken, and it is unknown what was: count the order as filled completely.
         (OrderStatus::Error, Some(OrderEnd::Took))
-    } else if standing.nonce_used {
+    } else if state.nonce_used {
         (OrderStatus::Open, None)
-    } else if standing.over {
+    } else if state.over {
         (OrderStatus::Expired, Some(OrderEnd::TookNothing))
     } else if record.stage == OrderStage::Refused {
         (OrderStatus::Error, None)
-    } else if !standing.funded {
+    } else if !state.funded {
         (OrderStatus::InsufficientFunds, None)
-    } else if record.stage == OrderStage::Submitted || matches!(heard, Ok(Some(_))) {
+    } else if record.stage == OrderStage::Submitted || matches!(service_answers, Ok(Some(_))) {
         (OrderStatus::Open, None)
     } else {
         (OrderStatus::Pending, None)
@@ -258,7 +258,7 @@ fn seen(
     if !remark.is_empty() {
         remarks.push(remark.to_owned());
     }
-    let hearsay = match heard {
+    let hearsay = match service_answers {
         Ok(hearsay) => hearsay,
         Err(error) => {
             remarks.push(error.to_string());
@@ -272,9 +272,9 @@ fn seen(
         remarks.push(claim);
     }
     // The cosigner's data in the service's answer counts only for this order with a valid cosignature.
-    let cosigned = hearsay.as_ref().and_then(|heard| heard.cosigned.clone());
+    let cosigned = hearsay.as_ref().and_then(|service_answers| service_answers.cosigned.clone());
     let cosigned = cosigned.filter(|one| one.hash() == record.hash && one.cosigner_faults(record.chain_id).is_empty());
-    if hearsay.as_ref().is_some_and(|heard| heard.cosigned.is_some()) && cosigned.is_none() {
+    if hearsay.as_ref().is_some_and(|service_answers| service_answers.cosigned.is_some()) && cosigned.is_none() {
         remarks.push("the service returned another order, or one with an invalid cosignature".to_owned());
     }
     match status {
@@ -286,25 +286,26 @@ fn seen(
         OrderStatus::Cancelled => remarks.push("its nonce was invalidated on chain".to_owned()),
         OrderStatus::Pending | OrderStatus::Open | OrderStatus::Filled | OrderStatus::Error => {}
     }
-    let update = card(record, order, cosigned.as_ref(), standing, status, hearsay.as_ref(), remarks.join("; "));
+    let update = card(record, order, cosigned.as_ref(), state, status, hearsay.as_ref(), remarks.join("; "));
     PollResult { card: CardState::Order(Box::new(update)), end }
 }
 
 /// Returns a remark if the service reports an end that the chain does not confirm.
-fn contradiction(status: OrderStatus, heard: Option<&ServiceReport>) -> Option<String> {
-    let heard = heard?.status;
-    let ended = matches!(heard, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
-    (ended && !status.is_final())
-        .then(|| format!("the service reports it as {}, but the chain does not: the chain counts", heard.word()))
+fn contradiction(status: OrderStatus, service_answers: Option<&ServiceReport>) -> Option<String> {
+    let service_answers = service_answers?.status;
+    let ended = matches!(service_answers, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
+    (ended && !status.is_final()).then(|| {
+        format!("the service reports it as {}, but the chain does not: the chain counts", service_answers.word())
+    })
 }
 
 fn card(
     record: &OrderRecord,
     order: &UniswapXOrder,
     cosigned: Option<&UniswapXOrder>,
-    standing: &AuctionState,
+    state: &AuctionState,
     status: OrderStatus,
-    heard: Option<&ServiceReport>,
+    service_answers: Option<&ServiceReport>,
     remark: String,
 ) -> OrderUpdate {
     let figures = &record.figures;
@@ -312,7 +313,7 @@ fn card(
     let bounds = order.bounds();
     let least = bounds.least_out.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount));
     let drawn = cosigned.unwrap_or(order);
-    let named = |party: Address| heard.and_then(|heard| heard.name_of(party));
+    let named = |party: Address| service_answers.and_then(|service_answers| service_answers.name_of(party));
     let exclusivity = exclusivity(drawn).map(|one| Exclusivity { name: named(one.filler), ..one });
     let filler = exclusivity.as_ref().map(|one| one.filler).unwrap_or_default();
     let at = |number: u64, timestamp: u64, base_fee: u128, priority_fee: u128, filler: Address| ResolutionPoint {
@@ -324,30 +325,32 @@ fn card(
         filler,
     };
     let deadline: u64 = order.info().deadline.saturating_to();
-    let bid_fee =
-        heard.and_then(|heard| heard.best_bid.as_ref()).and_then(|bid| fee_for(drawn, bid.output)).unwrap_or(0);
-    let (number, timestamp, priority_fee) = match &standing.fill {
+    let bid_fee = service_answers
+        .and_then(|service_answers| service_answers.best_bid.as_ref())
+        .and_then(|bid| fee_for(drawn, bid.output))
+        .unwrap_or(0);
+    let (number, timestamp, priority_fee) = match &state.fill {
         Some(fill) => (fill.number, fill.timestamp, fill.priority_fee),
-        None => (standing.number, standing.timestamp, bid_fee),
+        None => (state.number, state.timestamp, bid_fee),
     };
     let position = match drawn {
         UniswapXOrder::Dutch(_) | UniswapXOrder::DutchV2(_) => timestamp,
         UniswapXOrder::DutchV3(_) => number,
         UniswapXOrder::Priority(_) => u64::try_from(priority_fee).unwrap_or(u64::MAX),
     };
-    let curve = curve(record, drawn, cosigned.is_some(), standing);
-    let now = match &standing.fill {
+    let curve = curve(record, drawn, cosigned.is_some(), state);
+    let now = match &state.fill {
         Some(fill) => at(fill.number, fill.timestamp, fill.base_fee, fill.priority_fee, fill.filler),
-        None => at(standing.number, standing.timestamp, standing.base_fee, bid_fee, filler),
+        None => at(state.number, state.timestamp, state.base_fee, bid_fee, filler),
     };
     let current = cosigned.and_then(|order| order.resolve(&now).ok());
     let current = current
         .map(|resolved| sum(&resolved.outputs))
-        .or_else(|| standing.fill.as_ref().map(|fill| fill.received).filter(|came| !came.is_zero()))
+        .or_else(|| state.fill.as_ref().map(|fill| fill.received).filter(|received| !received.is_zero()))
         .or_else(|| starts(drawn))
         .unwrap_or(least);
     let start = starts(drawn).unwrap_or(least);
-    let fill = standing.fill.as_ref().map(|fill| OrderFill {
+    let fill = state.fill.as_ref().map(|fill| OrderFill {
         tx: fill.place.clone(),
         filler: fill.filler,
         name: named(fill.filler),
@@ -358,14 +361,14 @@ fn card(
         position,
     });
     let money = money(record, status, fill.as_ref(), deadline);
-    let bid = heard.and_then(|heard| heard.best_bid.as_ref()).map(|bid| FillerOffer {
+    let bid = service_answers.and_then(|service_answers| service_answers.best_bid.as_ref()).map(|bid| FillerOffer {
         filler: bid.filler,
         name: Some(bid.name.clone()),
         output_amount: text(bid.output, wanted),
         estimated_seconds: cosigned
             .and_then(|order| {
-                let from = at(standing.number, standing.timestamp, standing.base_fee, 0, bid.filler);
-                seconds_until(order, &from, bid.output, deadline, standing.block_millis)
+                let from = at(state.number, state.timestamp, state.base_fee, 0, bid.filler);
+                seconds_until(order, &from, bid.output, deadline, state.block_millis)
             })
             .unwrap_or_default(),
         chosen: false,
@@ -388,7 +391,7 @@ fn card(
         best_bid: if status.is_final() { None } else { bid },
         deadline,
         fill,
-        cancelled_by: standing.void.clone(),
+        cancelled_by: state.void.clone(),
         money,
         remark: line(remark),
     }
@@ -474,7 +477,7 @@ fn fee_for(order: &UniswapXOrder, output: U256) -> Option<u128> {
 }
 
 /// Returns the curve of the output: as cosigned, or before the cosignature from now to the deadline.
-fn curve(record: &OrderRecord, order: &UniswapXOrder, cosigned: bool, standing: &AuctionState) -> DecayCurve {
+fn curve(record: &OrderRecord, order: &UniswapXOrder, cosigned: bool, state: &AuctionState) -> DecayCurve {
     let wanted = &record.figures.token_out;
     let least = sum(&order.bounds().least_out);
     let start = starts(order).unwrap_or(least);
@@ -491,9 +494,9 @@ fn curve(record: &OrderRecord, order: &UniswapXOrder, cosigned: bool, standing: 
             let added = &order.cosignerData;
             straight(DecayUnit::Seconds, added.decayStartTime.saturating_to(), added.decayEndTime.saturating_to())
         }
-        UniswapXOrder::DutchV2(_) => straight(DecayUnit::Seconds, standing.timestamp.min(deadline), deadline),
+        UniswapXOrder::DutchV2(_) => straight(DecayUnit::Seconds, state.timestamp.min(deadline), deadline),
         UniswapXOrder::DutchV3(order) => {
-            let from: u64 = if cosigned { order.cosignerData.decayStartBlock.saturating_to() } else { standing.number };
+            let from: u64 = if cosigned { order.cosignerData.decayStartBlock.saturating_to() } else { state.number };
             let over = order.baseOutputs.first().map(|output| output.curve.relativeBlocks);
             let over = over.map_or(0, |blocks| (blocks & U256::from(u16::MAX)).saturating_to::<u64>());
             straight(DecayUnit::Blocks, from, from.saturating_add(over))

@@ -37,7 +37,7 @@ struct BridgeState {
     delivery: Option<DeliveryEvent>,
     /// True if the destination's endpoints disagree about deliveries, so that neither a delivery nor its absence is
     /// certain.
-    untold: bool,
+    read_error: bool,
     /// First second in which the settler refunds, since the Unix epoch; `None` if unknown.
     refund_from: Option<u64>,
 }
@@ -47,7 +47,7 @@ struct DeliveryEvent {
     /// Sender of the fill transaction, or the filler in the settler's event if the transaction cannot be read.
     filler: Address,
     /// Rise of the account's balance in the delivery's block, in raw units; `None` if it cannot be read.
-    came: Option<U256>,
+    received: Option<U256>,
 }
 
 /// Result of the search for a delivery on the destination.
@@ -69,7 +69,7 @@ impl Orders {
         let there = u64::try_from(intent.data.destinationChainId)
             .map_err(|_| OrderError::Nonsense("the destination's id is too large".to_owned()))?;
         let destination = self.chain(there)?;
-        let standing = bridge_state([chain, destination], record, intent).await?;
+        let state = bridge_state([chain, destination], record, intent).await?;
         let mut remarks: Vec<String> = Vec::new();
         if !remark.is_empty() {
             remarks.push(remark.to_owned());
@@ -89,7 +89,7 @@ impl Orders {
         if !settler {
             remarks.push("the destination's address book has no settler: delivery cannot be checked".to_owned());
         }
-        Ok(seen(record, intent, &standing, &bids, remarks, (name(record.chain_id), name(there))))
+        Ok(seen(record, intent, &state, &bids, remarks, (name(record.chain_id), name(there))))
     }
 }
 
@@ -120,7 +120,7 @@ async fn bridge_state(
         repaid = of(OriginSettler::Repaid::SIGNATURE_HASH);
         refunded = of(OriginSettler::Refunded::SIGNATURE_HASH);
     }
-    let (delivery, untold) = match delivery(destination, record, intent, there.number).await? {
+    let (delivery, read_error) = match delivery(destination, record, intent, there.number).await? {
         DeliverySearch::Delivered(delivery) => (Some(delivery), false),
         DeliverySearch::Nothing => (None, false),
         DeliverySearch::Disputed => (None, true),
@@ -134,7 +134,7 @@ async fn bridge_state(
         repaid,
         refunded,
         delivery,
-        untold,
+        read_error,
         refund_from,
     })
 }
@@ -192,10 +192,10 @@ async fn delivery(
         ask(destination, intent.data.outputToken, call, BlockId::number(number))
     };
     let balances = futures::try_join!(at(block.saturating_sub(1)), at(block)).ok();
-    let came = balances.map(|(before, after)| after.saturating_sub(before));
+    let received = balances.map(|(before, after)| after.saturating_sub(before));
     let sent = witness(destination).get_transaction_by_hash(place.hash).await.ok().flatten();
     let filler = sent.map_or(event.filler, |sent| sent.inner.signer());
-    Ok(DeliverySearch::Delivered(DeliveryEvent { place, filler, came }))
+    Ok(DeliverySearch::Delivered(DeliveryEvent { place, filler, received }))
 }
 
 /// Reads a block's timestamp from Multicall3, in seconds since the Unix epoch.
@@ -225,53 +225,53 @@ fn place(log: &Log, chain_id: u64) -> Option<TxPlace> {
 fn seen(
     record: &OrderRecord,
     intent: &CrossChainIntent,
-    standing: &BridgeState,
-    heard: &[RelayerBid],
+    state: &BridgeState,
+    service_answers: &[RelayerBid],
     mut remarks: Vec<String>,
     (source, destination): (String, String),
 ) -> PollResult {
     let (given, wanted) = (&record.figures.token_in, &record.figures.token_out);
-    let too_late = standing.destination.timestamp > u64::from(intent.fill_deadline);
-    let never = standing.deposit == 0 && standing.over;
-    let (status, end) = match standing.deposit {
+    let too_late = state.destination.timestamp > u64::from(intent.fill_deadline);
+    let never = state.deposit == 0 && state.over;
+    let (status, end) = match state.deposit {
         REFUNDED => (IntentStatus::Refunded, Some(OrderEnd::TookNothing)),
         // The destination's news may lag behind the origin's. Wait for the delivery until the fill deadline has passed
         // there and its endpoints agree.
-        REPAID if standing.delivery.is_none() && (!too_late || standing.untold) => (IntentStatus::Filled, None),
+        REPAID if state.delivery.is_none() && (!too_late || state.read_error) => (IntentStatus::Filled, None),
         REPAID => (IntentStatus::Filled, Some(OrderEnd::Took)),
-        _ if standing.delivery.is_some() => (IntentStatus::Filled, None),
+        _ if state.delivery.is_some() => (IntentStatus::Filled, None),
         LOCKED if too_late => (IntentStatus::Expired, None),
         LOCKED => (IntentStatus::Filling, None),
         _ if never => (IntentStatus::Expired, Some(OrderEnd::TookNothing)),
         _ => (IntentStatus::Pending, None),
     };
-    let delivery = standing.delivery.as_ref();
-    let confirmed = delivery.and_then(|one| one.came).filter(|came| *came >= intent.data.outputAmount);
+    let delivery = state.delivery.as_ref();
+    let confirmed = delivery.and_then(|one| one.received).filter(|received| *received >= intent.data.outputAmount);
     if let Some(delivery) = delivery
         && confirmed.is_none()
     {
-        remarks.push(match delivery.came {
-            Some(came) => format!("the destination balance rose by only {} in that block", text(came, wanted)),
+        remarks.push(match delivery.received {
+            Some(received) => format!("the destination balance rose by only {} in that block", text(received, wanted)),
             None => "the destination balance could not be compared".to_owned(),
         });
     }
-    if standing.untold {
+    if state.read_error {
         remarks.push(format!("the endpoints of {destination} contradict each other about a delivery"));
     }
     let amount_in = text(intent.data.inputAmount, given);
     let held = format!("locked in settler {} on {source}", short_address(intent.origin_settler));
-    let money = match (status, standing.deposit) {
+    let money = match (status, state.deposit) {
         (IntentStatus::Pending, _) => {
             format!("the {} stays in the wallet until a relayer locks it on {source}", given.symbol)
         }
         (IntentStatus::Filling, _) => held,
         (IntentStatus::Filled, _) => match confirmed {
-            Some(came) => format!("{} {} arrived on {destination}", text(came, wanted), wanted.symbol),
+            Some(received) => format!("{} {} arrived on {destination}", text(received, wanted), wanted.symbol),
             None if delivery.is_some() => format!("delivered on {destination}, according to its settler"),
             None => format!("paid to the filler on {source}; no delivery has been seen on {destination}"),
         },
         (IntentStatus::Expired, 0) => format!("no {0} left the wallet; nobody locked it", given.symbol),
-        (IntentStatus::Expired, _) => match standing.refund_from {
+        (IntentStatus::Expired, _) => match state.refund_from {
             Some(from) => format!("{held}; intent_refund returns it from {} on", time_of_day(from)),
             None => format!("{held}; intent_refund returns it"),
         },
@@ -281,11 +281,15 @@ fn seen(
     let chosen = match delivery.map(|one| one.filler) {
         Some(filler) => {
             let by_them = |bid: &&RelayerBid| bid.relayer == filler;
-            heard.iter().filter(by_them).find(|bid| bid.chosen).or_else(|| heard.iter().find(by_them))
+            service_answers
+                .iter()
+                .filter(by_them)
+                .find(|bid| bid.chosen)
+                .or_else(|| service_answers.iter().find(by_them))
         }
-        None => heard.iter().find(|bid| bid.chosen),
+        None => service_answers.iter().find(|bid| bid.chosen),
     };
-    let bids: Vec<FillerOffer> = heard
+    let bids: Vec<FillerOffer> = service_answers
         .iter()
         .map(|bid| FillerOffer {
             filler: bid.relayer,
@@ -308,14 +312,14 @@ fn seen(
         recipient: record.account,
         settler: intent.origin_settler,
         bids,
-        locked: standing.locked.clone(),
+        locked: state.locked.clone(),
         delivered: delivery.map(|one| one.place.clone()),
         filler: delivery.map(|one| one.filler),
-        repaid: standing.repaid.clone(),
-        refunded: standing.refunded.clone(),
-        amount_out: confirmed.map(|came| text(came, wanted)),
+        repaid: state.repaid.clone(),
+        refunded: state.refunded.clone(),
+        amount_out: confirmed.map(|received| text(received, wanted)),
         fill_deadline: intent.fill_deadline.into(),
-        refund_from: standing.refund_from,
+        refund_from: state.refund_from,
         money: line(money),
         remark: line(remarks.join("; ")),
     };

@@ -25,8 +25,8 @@ pub(super) fn received(logs: &[Log], order: &UniswapXOrder, hash: B256, token: A
     let paid = outputs.iter().filter(|output| output.token == token && output.recipient == info.swapper).count();
     let segment = logs.iter().take(end).rev().take_while(|log| !is_fill(log));
     let transfers = segment.filter(|log| log.address == token).filter_map(|log| Erc20::Transfer::decode_log(log).ok());
-    let came = transfers.filter(|transfer| transfer.to == info.swapper).take(paid);
-    came.fold(U256::ZERO, |sum, transfer| sum.saturating_add(transfer.value))
+    let received = transfers.filter(|transfer| transfer.to == info.swapper).take(paid);
+    received.fold(U256::ZERO, |sum, transfer| sum.saturating_add(transfer.value))
 }
 
 /// Raw units of the order's input that left its owner in the transaction, at most what this order may take. Exact for an

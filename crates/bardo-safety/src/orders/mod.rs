@@ -9,9 +9,10 @@
 //! | `auction` | on-chain state of a UniswapX order, and its card |
 //! | `bridge` | state of a bridge order on both chains, and its card |
 //! | `depth` | the confirmed block from which an end is read |
-//! | `reach` | time at which a falling price reaches a bid |
-//! | `ending` | comparison with the expected outcome, and the audit log |
-//! | `handing_in` | submission of each order, once, and withdrawal of unseen orders |
+//! | `price_time` | time at which a falling price reaches a bid |
+//! | `order_end` | comparison with the expected outcome, and the audit log |
+//! | `submission` | submission of each order, once, and withdrawal of unseen orders |
+//! | `fill_amounts` | amounts that a fill brought for one order of several |
 //! | `state` | status of an order, auction or bridge |
 //!
 //! Not here: the decision to sign (see `pipeline`), and the services themselves.
@@ -105,11 +106,11 @@ struct Inner {
     fabric: Fabric,
     /// Lock per order, so that only one poll runs at a time. Otherwise a poll with an older view could overwrite a
     /// newer one, or treat an update as published that is not stored yet.
-    looking: Mutex<BTreeMap<B256, Arc<tokio::sync::Mutex<()>>>>,
+    polling: Mutex<BTreeMap<B256, Arc<tokio::sync::Mutex<()>>>>,
     /// Last published card of each order as JSON, to avoid repeated events.
-    told: Mutex<BTreeMap<B256, String>>,
+    reported: Mutex<BTreeMap<B256, String>>,
     /// Last answer of the service for each order, with its time in milliseconds since the Unix epoch.
-    heard: Mutex<BTreeMap<B256, (u64, ServiceAnswer)>>,
+    service_answers: Mutex<BTreeMap<B256, (u64, ServiceAnswer)>>,
 }
 
 /// Answer of a service about an order.
@@ -220,9 +221,9 @@ impl Orders {
                 rules,
                 clock,
                 fabric,
-                looking: Mutex::default(),
-                told: Mutex::default(),
-                heard: Mutex::default(),
+                polling: Mutex::default(),
+                reported: Mutex::default(),
+                service_answers: Mutex::default(),
             }),
         }
     }
@@ -288,17 +289,17 @@ impl Orders {
     }
 
     /// Locks an order for polling. The holder reads and stores before the next poll starts.
-    async fn turn(&self, hash: B256) -> tokio::sync::OwnedMutexGuard<()> {
-        let turn = {
-            let mut turns = self.inner.looking.lock();
-            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-            Arc::clone(turns.entry(hash).or_default())
+    async fn lock_order(&self, hash: B256) -> tokio::sync::OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.inner.polling.lock();
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(locks.entry(hash).or_default())
         };
-        turn.lock_owned().await
+        lock.lock_owned().await
     }
 
     async fn poll_order(&self, hash: B256, remark: &str) -> Result<OrderRecord, OrderError> {
-        let _turn = self.turn(hash).await;
+        let _lock = self.lock_order(hash).await;
         let record = self.record(hash)?;
         if !record.is_live() || record.stage == OrderStage::Reserved {
             return Ok(record);
@@ -313,22 +314,22 @@ impl Orders {
     async fn hearsay(&self, service: &dyn OrderGateway, hash: B256, ended: bool) -> ServiceAnswer {
         let now = self.inner.clock.now_millis();
         let pause = u64::try_from(service.pause().as_millis()).unwrap_or(u64::MAX);
-        let lock = || self.inner.heard.lock();
+        let lock = || self.inner.service_answers.lock();
         let known = lock().get(&hash).cloned();
-        if let Some((at, said)) = known {
-            let lacks = ended && !matches!(&said, Ok(Some(said)) if said.cosigned.is_some());
+        if let Some((at, report)) = known {
+            let lacks = ended && !matches!(&report, Ok(Some(report)) if report.cosigned.is_some());
             if now < at.saturating_add(pause) && !lacks {
-                return said;
+                return report;
             }
         }
-        let said = service.order_report(hash).await;
-        let mut heard = lock();
+        let report = service.order_report(hash).await;
+        let mut service_answers = lock();
         // Drops outdated entries, including those of ended orders.
-        heard.retain(|other, (at, _)| *other != hash && now < at.saturating_add(pause));
+        service_answers.retain(|other, (at, _)| *other != hash && now < at.saturating_add(pause));
         if pause > 0 {
-            heard.insert(hash, (now, said.clone()));
+            service_answers.insert(hash, (now, report.clone()));
         }
-        said
+        report
     }
 
     async fn seen(&self, record: &OrderRecord, remark: &str) -> Result<PollResult, OrderError> {
@@ -346,14 +347,14 @@ impl Orders {
         let PollResult { card, end } = seen;
         let (hash, status, json) = (record.hash, card.status(), card.json()?);
         {
-            let mut told = self.inner.told.lock();
-            if end.is_none() && told.get(&hash) == Some(&json) {
+            let mut reported = self.inner.reported.lock();
+            if end.is_none() && reported.get(&hash) == Some(&json) {
                 return Ok(());
             }
             if end.is_some() {
-                told.remove(&hash);
+                reported.remove(&hash);
             } else {
-                told.insert(hash, json.clone());
+                reported.insert(hash, json.clone());
             }
         }
         let now = self.inner.clock.now_millis();
@@ -466,9 +467,9 @@ impl Orders {
         Ok(live.len())
     }
 
-    /// Follows every open order until all clones are dropped. Each round calls `hands_in` and submits stored orders
+    /// Follows every open order until all clones are dropped. Each round calls `may_submit` and submits stored orders
     /// only if it returns true. Must be called on a tokio runtime.
-    pub fn follow(&self, hands_in: impl Fn() -> bool + Send + 'static) {
+    pub fn follow(&self, may_submit: impl Fn() -> bool + Send + 'static) {
         let inner: Weak<Inner> = Arc::downgrade(&self.inner);
         let clock = Arc::clone(&self.inner.clock);
         let attendance = clock.attend();
@@ -478,7 +479,7 @@ impl Orders {
                 clock.pause(ROUND).await;
                 let Some(inner) = inner.upgrade() else { return };
                 let orders = Self { inner };
-                let round = if hands_in() { orders.round().await } else { orders.poll_all().await };
+                let round = if may_submit() { orders.round().await } else { orders.poll_all().await };
                 if let Err(error) = round {
                     tracing::warn!(%error, "orders cannot be tracked");
                 }

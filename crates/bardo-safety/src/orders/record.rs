@@ -53,7 +53,7 @@ impl OrderStage {
         Self::WORDS.iter().find(|(stage, _)| *stage == self).map_or("ended", |(_, word)| word)
     }
 
-    fn of_word(word: &str) -> Option<Self> {
+    fn parse_name(word: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(_, known)| *known == word).map(|(stage, _)| *stage)
     }
 }
@@ -189,7 +189,7 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &OrderRecord) -> Res
         .filter(|(hash, _)| *hash == record.hash)
         .ok_or_else(|| StoreError::Query("the message to sign is not an order".to_owned()))?;
     let (token_in, token_out, destination) = pair(&record.message);
-    let facts = serde_json::to_string(&record.figures).map_err(|error| StoreError::Query(error.to_string()))?;
+    let inputs = serde_json::to_string(&record.figures).map_err(|error| StoreError::Query(error.to_string()))?;
     transaction
         .prepare_cached(
             "INSERT INTO safety_order (hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2, token_in,
@@ -213,7 +213,7 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &OrderRecord) -> Res
             encoded.as_ref(),
             record.stage.as_str(),
             record.status.as_str(),
-            facts,
+            inputs,
             record.reservation.0,
             record.spent.to_string(),
             record.gas.to_string(),
@@ -522,7 +522,7 @@ fn raw(row: &Row<'_>) -> rusqlite::Result<OrderRow> {
 
 impl OrderRow {
     fn read(self) -> Result<OrderRecord, StoreError> {
-        let [permit_id, call_id, golem_id, kind, account, permit2, stage, status, facts, spent, gas] = self.texts;
+        let [permit_id, call_id, golem_id, kind, account, permit2, stage, status, inputs, spent, gas] = self.texts;
         let permit2: Address = permit2.parse().map_err(|_| garbled("Permit2"))?;
         let message = if kind == CROSS_CHAIN {
             let intent = CrossChainIntent::decode(&self.encoded).map_err(|_| garbled("bridge order"))?;
@@ -532,7 +532,7 @@ impl OrderRow {
             let order = UniswapXOrder::decode(kind, &self.encoded).map_err(|_| garbled("order"))?;
             TypedMessage::UniswapxOrder { permit2, order: Box::new(order) }
         };
-        let status = OrderState::of_word(&message, &status).ok_or_else(|| garbled("status"))?;
+        let status = OrderState::parse_name(&message, &status).ok_or_else(|| garbled("status"))?;
         let hash = B256::try_from(self.hash.as_slice()).map_err(|_| garbled("hash"))?;
         if identity(&message).is_none_or(|(identity, _)| identity != hash) {
             return Err(garbled("hash: it belongs to another order"));
@@ -547,9 +547,9 @@ impl OrderRow {
             account: account.parse().map_err(|_| garbled("account"))?,
             message,
             signature: self.signature.map(Bytes::from),
-            stage: OrderStage::of_word(&stage).ok_or_else(|| garbled("stage"))?,
+            stage: OrderStage::parse_name(&stage).ok_or_else(|| garbled("stage"))?,
             status,
-            figures: serde_json::from_str(&facts).map_err(|_| garbled("figures"))?,
+            figures: serde_json::from_str(&inputs).map_err(|_| garbled("figures"))?,
             card: self.card,
             reservation: Reservation(self.reservation),
             spent: spent.parse().map_err(|_| garbled("value"))?,

@@ -49,7 +49,7 @@ impl OrderState {
     }
 
     /// Parses the stored name, for an order of the message's type.
-    pub(super) fn of_word(message: &TypedMessage, word: &str) -> Option<Self> {
+    pub(super) fn parse_name(message: &TypedMessage, word: &str) -> Option<Self> {
         fn read<T: DeserializeOwned>(word: &str) -> Option<T> {
             serde_json::from_value(Value::from(word)).ok()
         }
@@ -137,21 +137,21 @@ mod tests {
     fn what_is_written_is_read_as_what_it_was() {
         let (auction, bridge) = (auction(), bridge());
         for status in ["pending", "open", "filled", "expired", "cancelled", "insufficient_funds", "error"] {
-            assert_eq!(OrderState::of_word(&auction, status).unwrap().as_str(), status);
+            assert_eq!(OrderState::parse_name(&auction, status).unwrap().as_str(), status);
         }
         for status in ["pending", "filling", "filled", "expired", "refunded", "error"] {
-            assert_eq!(OrderState::of_word(&bridge, status).unwrap().as_str(), status);
+            assert_eq!(OrderState::parse_name(&bridge, status).unwrap().as_str(), status);
         }
-        assert_eq!(OrderState::of_word(&auction, "refunded"), None);
-        assert_eq!(OrderState::of_word(&bridge, "cancelled"), None);
+        assert_eq!(OrderState::parse_name(&auction, "refunded"), None);
+        assert_eq!(OrderState::parse_name(&bridge, "cancelled"), None);
         for message in [&auction, &bridge] {
             let [pending, failed] = [OrderState::pending(message), OrderState::failed(message)];
             assert_eq!([pending.as_str(), failed.as_str()], ["pending", "error"]);
             for state in [pending, failed] {
-                assert_eq!(OrderState::of_word(message, state.as_str()), Some(state));
+                assert_eq!(OrderState::parse_name(message, state.as_str()), Some(state));
                 assert!(!state.has_expired());
             }
-            assert!(OrderState::of_word(message, "expired").unwrap().has_expired());
+            assert!(OrderState::parse_name(message, "expired").unwrap().has_expired());
         }
     }
 }

@@ -58,7 +58,7 @@ impl Orders {
         let record = self.record(hash)?;
         let (true, Some(signature)) = (ours, record.signature.clone()) else { return Ok(record) };
         failpoint::reach(Failpoint::OrderSubmitting);
-        let answer = tokio::time::timeout(SERVICE_PATIENCE, self.hand_in(&record, &signature)).await;
+        let answer = tokio::time::timeout(SERVICE_PATIENCE, self.send_to_service(&record, &signature)).await;
         let answer = answer.unwrap_or_else(|_| Err(ServiceError::Unclear(line("it did not respond in time"))));
         failpoint::reach(Failpoint::OrderAnswered);
         // A busy service has not accepted the order, but has seen it.
@@ -95,7 +95,7 @@ impl Orders {
         self.poll_order(hash, &remark).await
     }
 
-    async fn hand_in(&self, record: &OrderRecord, signature: &Bytes) -> Result<B256, ServiceError> {
+    async fn send_to_service(&self, record: &OrderRecord, signature: &Bytes) -> Result<B256, ServiceError> {
         let nobody = || ServiceError::Unreachable(line("no service is connected for it"));
         let chain = self.chain(record.chain_id).map_err(|_| nobody())?;
         match &record.message {
@@ -112,7 +112,7 @@ impl Orders {
     /// Ends a signed order that no service has seen, and frees its money. An order that has meanwhile been seen stays
     /// unchanged.
     async fn withdraw(&self, record: &OrderRecord, why: &str) -> Result<(), OrderError> {
-        let _turn = self.turn(record.hash).await;
+        let _lock = self.lock_order(record.hash).await;
         let mut seen = self.seen(record, why).await?;
         if seen.end.is_none() {
             seen.end = Some(OrderEnd::Withdrawn);

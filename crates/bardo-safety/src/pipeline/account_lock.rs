@@ -23,13 +23,13 @@ pub(super) const REVOCATION_WAIT: Duration = Duration::from_secs(2);
 pub struct AccountLock {
     chain_id: u64,
     account: Address,
-    hold: Arc<FileLock>,
+    file: Arc<FileLock>,
 }
 
 impl AccountLock {
     /// Returns how often the account had been locked before this lock.
     pub fn count(&self) -> u64 {
-        self.hold.count()
+        self.file.count()
     }
 
     /// Returns true if this lock is on the given account.
@@ -60,14 +60,14 @@ impl Pipeline {
     /// # Errors
     /// [`PipelineRefusal`] with `PERMIT_EXPIRED` if that takes longer than `patience`, or with `STORE_UNAVAILABLE` if the lock
     /// cannot be read.
-    pub async fn turn(
+    pub async fn lock_account(
         &self,
         chain_id: u64,
         account: Address,
         patience: Duration,
     ) -> Result<AccountLock, PipelineRefusal> {
         match self.inner.store.acquire_lock(&name(chain_id, account), patience).await {
-            Ok(hold) => Ok(AccountLock { chain_id, account, hold: Arc::new(hold) }),
+            Ok(file) => Ok(AccountLock { chain_id, account, file: Arc::new(file) }),
             Err(FileLockError::Busy(_)) => {
                 let why = "timed out waiting for another action of this account; nothing was signed";
                 Err(PipelineRefusal::new(ErrorCode::PermitExpired, why))
@@ -82,7 +82,7 @@ impl Pipeline {
     /// # Errors
     /// [`PipelineRefusal`] with `STORE_UNAVAILABLE` if the lock cannot be read.
     pub fn turns(&self, chain_id: u64, account: Address) -> Result<Option<u64>, PipelineRefusal> {
-        let count = self.inner.store.held_before(&name(chain_id, account));
+        let count = self.inner.store.times_locked(&name(chain_id, account));
         count.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))
     }
 }

@@ -1,4 +1,4 @@
-//! Assessment of an action on one block: facts, verdicts and simulation. The preview and every transaction of a commit
+//! Assessment of an action on one block: check inputs, verdicts and simulation. The preview and every transaction of a commit
 //! use it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ use golem_chain::token::{TokenId, TokenInfo};
 /// Findings about a signing payload on one block.
 #[derive(Debug, Clone)]
 pub(super) struct Assessment {
-    pub facts: CheckInputs,
+    pub inputs: CheckInputs,
     /// One verdict per check, in the order of [`Check::ALL`].
     pub verdicts: Vec<Verdict>,
     /// Differences between the simulation, calldata or order and the declaration.
@@ -48,7 +48,7 @@ impl Assessment {
 }
 
 impl Pipeline {
-    /// Assesses the transactions of `framed` from index `from`, on the latest block of `reader`. The endpoints of
+    /// Assesses the transactions of `payload` from index `from`, on the latest block of `reader`. The endpoints of
     /// `reader` must agree on that block; [`Self::assess`] decides what happens if they do not.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Pipeline {
     pub(super) async fn assess_on(
         &self,
         reader: &SnapshotReader,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         from: usize,
         phase: Phase,
         earlier: Option<&ChainView>,
@@ -64,87 +64,87 @@ impl Pipeline {
         let unread = |error: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ChainUnreachable, error);
         let fork =
             Fork::pin(&reader.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
-        let mut view = self.read_chain(reader, framed, from, &fork, earlier).await?;
+        let mut view = self.read_chain(reader, payload, from, &fork, earlier).await?;
         let around = JudgeContext {
             permit2: reader.network().book.contract(KnownContract::Permit2),
             wrapped: reader.network().book.contract(KnownContract::WrappedNative),
             stables: reader.stables(),
             producer: Some(fork.next_block().coinbase),
-            promised: self.promised(framed)?,
+            promised: self.promised(payload)?,
             settler: reader.network().book.contract(KnownContract::OriginSettler),
-            known_tokens: self.known_tokens(reader, framed)?,
-            shifts: self.shifts(framed)?,
+            known_tokens: self.known_tokens(reader, payload)?,
+            shifts: self.shifts(payload)?,
         };
-        let ran = view.run(&fork, framed, &around).instrument(debug_span!("simulate")).await;
+        let ran = view.run(&fork, payload, &around).instrument(debug_span!("simulate")).await;
         let balances = view.balances.clone().map(|held| shifted(held, &around.shifts));
         let weighed = |incoming: UnpricedRule| {
             let tokens = view.tokens.as_ref().map_err(UnknownValue::clone)?;
             let balances = amounts(balances.as_ref().map_err(UnknownValue::clone)?);
-            let told = values(framed, tokens, &view.spreads, &balances, &around, incoming)?;
-            let told = told.arriving(view.arrival.clone()?)?;
+            let reported = values(payload, tokens, &view.spreads, &balances, &around, incoming)?;
+            let reported = reported.arriving(view.arrival.clone()?)?;
             let fee = view.data_fee.clone()?;
             // No gas limit bounds the data fee. Without a price it may be ignored only up to the payload's worst gas
             // cost.
-            let unpriced = if fee > framed.worst_gas() { UnpricedRule::Doubt } else { incoming };
-            with_data_fee(told, fee, &view.spreads, unpriced)
+            let unpriced = if fee > payload.worst_gas() { UnpricedRule::Doubt } else { incoming };
+            with_data_fee(reported, fee, &view.spreads, unpriced)
         };
-        let told = weighed(UnpricedRule::Doubt);
-        let mut faults = simulate::declared(framed, &around);
-        faults.extend(calldata::read(framed.proposal(), &reader.network().book));
+        let reported = weighed(UnpricedRule::Doubt);
+        let mut faults = simulate::declared(payload, &around);
+        faults.extend(calldata::read(payload.proposal(), &reader.network().book));
         let next = fork.next_block().timestamp;
-        faults.extend(simulate::order_faults(framed, &reader.network().book, next, view.settling));
+        faults.extend(simulate::order_faults(payload, &reader.network().book, next, view.settling));
         faults.extend(view.hollow.iter().cloned());
         let simulated = match ran {
             Ok(simulation) => {
                 let (mut simulated, found) =
-                    simulate::judge(framed, from, simulation, fork.next_block().base_fee, &around);
+                    simulate::judge(payload, from, simulation, fork.next_block().base_fee, &around);
                 faults.extend(found);
                 let limits = self.inner.rules.slippage(phase);
-                let fair = told.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok());
+                let fair = reported.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok());
                 simulated.reduce_only = simulated.leaves && faults.is_empty() && fair;
                 Ok(simulated)
             }
             Err(error) => Err(error),
         };
         // A silent price feed must not block a revocation, so an inflow without a price counts as nothing there.
-        let told = match (told, &simulated) {
-            (Err(doubt), Ok(simulated)) if simulated.takes_back => weighed(UnpricedRule::Nothing).map_err(|_| doubt),
-            (told, _) => told,
+        let reported = match (reported, &simulated) {
+            (Err(doubt), Ok(simulated)) if simulated.only_revokes => weighed(UnpricedRule::Nothing).map_err(|_| doubt),
+            (reported, _) => reported,
         };
         let held = balances.as_ref().map_err(UnknownValue::clone).and_then(|held| portfolio(held, &view.spreads));
         let (simulation, failed) = match simulated {
             Ok(simulated) => (Some(simulated), None),
             Err(error) => (None, Some(error)),
         };
-        let mut facts = CheckInputs {
+        let mut inputs = CheckInputs {
             asked: false,
             now_millis: self.inner.clock.now_millis(),
             block_time: fork.next_block().timestamp,
             phase,
             stop: self.inner.rules.stop(),
             tokens: view.tokens.clone().unwrap_or_default(),
-            values: told,
+            values: reported,
             portfolio: held,
             simulation,
         };
-        let mut verdicts = self.inner.rules.check(framed, &facts);
-        verdicts.push(slippage::check(framed, &facts, &self.inner.rules.slippage(phase)));
-        verdicts.push(policy_cage::check(framed, &facts, &view.cage));
+        let mut verdicts = self.inner.rules.check(payload, &inputs);
+        verdicts.push(slippage::check(payload, &inputs, &self.inner.rules.slippage(phase)));
+        verdicts.push(policy_cage::check(payload, &inputs, &view.cage));
         let limits = [Check::SpendingLimit, Check::RateLimit];
-        facts.asked = verdicts.iter().any(|verdict| limits.contains(&verdict.check) && !verdict.asks.is_empty());
+        inputs.asked = verdicts.iter().any(|verdict| limits.contains(&verdict.check) && !verdict.asks.is_empty());
         let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
         verdicts.sort_by_key(place);
         // First, so that it names the error: limits and prices rest on the time.
-        verdicts.splice(0..0, clocks::check(framed, &facts, reader.network()));
+        verdicts.splice(0..0, clocks::check(payload, &inputs, reader.network()));
         if !verdicts.iter().any(Verdict::blocks) {
-            verdicts.push(simulation_verdict(facts.simulation.as_ref(), &faults, failed.as_ref()));
+            verdicts.push(simulation_verdict(inputs.simulation.as_ref(), &faults, failed.as_ref()));
         }
-        Ok(Assessment { facts, verdicts, faults, view })
+        Ok(Assessment { inputs, verdicts, faults, view })
     }
 
     /// Returns the amounts that signed orders of the account may still take, by token, in raw units.
-    pub(super) fn promised(&self, framed: &SigningPayload) -> Result<BTreeMap<Address, U256>, PipelineRefusal> {
-        let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+    pub(super) fn promised(&self, payload: &SigningPayload) -> Result<BTreeMap<Address, U256>, PipelineRefusal> {
+        let (chain_id, account) = (payload.proposal().chain_id, payload.account());
         let promised = self.history().read(|connection| record::promised(connection, chain_id, account));
         promised.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))
     }
@@ -153,15 +153,15 @@ impl Pipeline {
     fn known_tokens(
         &self,
         reader: &SnapshotReader,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
     ) -> Result<BTreeSet<Address>, PipelineRefusal> {
-        let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+        let (chain_id, account) = (payload.proposal().chain_id, payload.account());
         let book = &reader.network().book;
         // A contract that the operator calls directly counts as a token: no agent can repeat that call.
-        let by_hand = framed.proposal().golem_id == GolemId::operator();
+        let by_hand = payload.proposal().golem_id == GolemId::operator();
         let mut known: BTreeSet<Address> = book.tokens().iter().map(|token| token.address).collect();
         known.extend(book.contract(KnownContract::WrappedNative));
-        for leg in &framed.proposal().legs {
+        for leg in &payload.proposal().legs {
             if !known.contains(&leg.to) && book.contracts().any(|(_, address)| address == leg.to) {
                 continue;
             }
@@ -183,9 +183,9 @@ impl Pipeline {
     }
 
     /// Emits one event per verdict.
-    pub(super) fn emit_verdicts(&self, framed: &SigningPayload, verdicts: &[Verdict]) {
+    pub(super) fn emit_verdicts(&self, payload: &SigningPayload, verdicts: &[Verdict]) {
         for verdict in verdicts {
-            self.emit(framed, EventKind::SafetyCheck(verdict.event()));
+            self.emit(payload, EventKind::SafetyCheck(verdict.event()));
         }
     }
 }

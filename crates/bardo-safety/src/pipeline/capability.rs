@@ -49,7 +49,7 @@ pub struct Capability<A: SignableAction = Transaction> {
 #[non_exhaustive]
 pub struct ToSign {
     /// Signing payload that was checked.
-    pub framed: SigningPayload,
+    pub payload: SigningPayload,
     /// Index of the transaction in the payload, from 0.
     pub leg: usize,
     /// Sender, target, value, calldata with signature slots, and gas limit.
@@ -67,7 +67,7 @@ pub struct ToSign {
 #[non_exhaustive]
 pub struct OrderToSign {
     /// Signing payload that was checked.
-    pub framed: SigningPayload,
+    pub payload: SigningPayload,
     /// Typed order message.
     pub message: TypedMessage,
     /// Address whose key signs the order.
@@ -105,25 +105,25 @@ impl fmt::Debug for Capability<Transaction> {
 }
 
 impl Capability<Transaction> {
-    /// Creates the permission to sign transaction number `leg` of `framed`. `None` if that transaction does not exist,
+    /// Creates the permission to sign transaction number `leg` of `payload`. `None` if that transaction does not exist,
     /// or if the fees exceed the payload's bound.
-    pub(super) fn new(framed: SigningPayload, leg: usize, nonce: u64, fees: FeeBound) -> Option<Self> {
-        let bound = framed.fees();
+    pub(super) fn new(payload: SigningPayload, leg: usize, nonce: u64, fees: FeeBound) -> Option<Self> {
+        let bound = payload.fees();
         let within = fees.max_fee_per_gas <= bound.max_fee_per_gas
             && fees.max_priority_fee_per_gas <= bound.max_priority_fee_per_gas
             && fees.max_priority_fee_per_gas <= fees.max_fee_per_gas;
-        let transaction = framed.legs().get(leg).filter(|_| within)?.clone();
-        let chain_id = framed.proposal().chain_id;
-        Some(Self { to_sign: ToSign { framed, leg, transaction, chain_id, nonce, fees }, action: PhantomData })
+        let transaction = payload.legs().get(leg).filter(|_| within)?.clone();
+        let chain_id = payload.proposal().chain_id;
+        Some(Self { to_sign: ToSign { payload, leg, transaction, chain_id, nonce, fees }, action: PhantomData })
     }
 }
 
 impl Capability<Order> {
-    /// Creates the permission to sign the order of `framed`. `None` if it has no order.
-    pub(super) fn of_order(framed: SigningPayload) -> Option<Self> {
-        let order = framed.order()?.clone();
-        let chain_id = framed.proposal().chain_id;
-        let to_sign = OrderToSign { framed, message: order.message, signer: order.signer, chain_id };
+    /// Creates the permission to sign the order of `payload`. `None` if it has no order.
+    pub(super) fn of_order(payload: SigningPayload) -> Option<Self> {
+        let order = payload.order()?.clone();
+        let chain_id = payload.proposal().chain_id;
+        let to_sign = OrderToSign { payload, message: order.message, signer: order.signer, chain_id };
         Some(Self { to_sign, action: PhantomData })
     }
 }

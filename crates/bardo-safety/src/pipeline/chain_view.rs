@@ -28,7 +28,7 @@ const SERVES: Duration = Duration::from_secs(2);
 /// Chain state read on one block for the transactions of a payload from index `from`.
 #[derive(Debug, Clone)]
 pub(super) struct ChainView {
-    framed: SigningPayload,
+    payload: SigningPayload,
     pinned: PinnedBlock,
     next: BlockContext,
     from: usize,
@@ -64,14 +64,14 @@ impl ChainView {
     /// Returns true if this state can be reused for `fork`. It is read again if anything failed to answer, or if
     /// another chain is involved, which this block does not cover. On real chains equal block hashes mean equal state;
     /// only a test network's cheat calls can break that.
-    fn holds(&self, framed: &SigningPayload, fork: &Fork, from: usize) -> bool {
+    fn holds(&self, payload: &SigningPayload, fork: &Fork, from: usize) -> bool {
         let whole = self.tokens.is_ok()
             && matches!(self.arrival, Ok(None))
             && self.data_fee.is_ok()
             && self.balances.is_ok()
             && self.cage.is_ok();
         whole
-            && self.framed == *framed
+            && self.payload == *payload
             && (self.pinned, self.next, self.from) == (fork.pinned(), fork.next_block(), from)
             && self.at.elapsed() < SERVES
     }
@@ -84,20 +84,20 @@ impl ChainView {
     pub(super) async fn run(
         &mut self,
         fork: &Fork,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         around: &JudgeContext,
     ) -> Result<Simulation, ForkError> {
         if let Some((_, simulation)) = self.ran.as_ref().filter(|(ran_in, _)| ran_in == around) {
             return Ok(simulation.clone());
         }
-        let simulation = simulate::run(fork, framed, self.from, self.nonce, around).await?;
+        let simulation = simulate::run(fork, payload, self.from, self.nonce, around).await?;
         self.ran = Some((around.clone(), simulation.clone()));
         Ok(simulation)
     }
 }
 
 impl Pipeline {
-    /// Reads the chain for the transactions of `framed` from index `from`, or reuses `earlier` with new prices if it is
+    /// Reads the chain for the transactions of `payload` from index `from`, or reuses `earlier` with new prices if it is
     /// still valid.
     ///
     /// # Errors
@@ -105,14 +105,14 @@ impl Pipeline {
     pub(super) async fn read_chain(
         &self,
         reader: &SnapshotReader,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         from: usize,
         fork: &Fork,
         earlier: Option<&ChainView>,
     ) -> Result<ChainView, PipelineRefusal> {
-        if let Some(view) = earlier.filter(|view| view.holds(framed, fork, from)) {
+        if let Some(view) = earlier.filter(|view| view.holds(payload, fork, from)) {
             // Prices are read again: they have a maximum age of their own.
-            let spreads = spreads(reader, framed, fork, &view.tokens).await;
+            let spreads = spreads(reader, payload, fork, &view.tokens).await;
             return Ok(ChainView { spreads, ..view.clone() });
         }
         let at = Instant::now();
@@ -120,14 +120,14 @@ impl Pipeline {
         let block = BlockId::hash(fork.pinned().hash);
         let provider = reader.client.agreed();
         let nonce = async {
-            provider.get_transaction_count(framed.signer()).block_id(block).await.map_err(ProviderError::from)
+            provider.get_transaction_count(payload.signer()).block_id(block).await.map_err(ProviderError::from)
         };
         let (tokens, nonce, arrival, settling, hollow) = futures::join!(
-            reader.tokens(framed, block),
+            reader.tokens(payload, block),
             nonce,
-            self.arrival(framed),
-            self.settling_code(reader, framed, block),
-            hollow_spenders(reader, framed, block)
+            self.arrival(payload),
+            self.settling_code(reader, payload, block),
+            hollow_spenders(reader, payload, block)
         );
         let (settling, hollow) = (settling?, hollow?);
         let nonce = nonce.map_err(|error| unread(&error))?;
@@ -135,22 +135,22 @@ impl Pipeline {
         let tokens = match tokens {
             Ok(tokens) => Ok(tokens),
             Err(SnapshotReadError::Chain(error)) => return Err(unread(&error)),
-            Err(untold) => Err(UnknownValue::from(untold)),
+            Err(read_error) => Err(UnknownValue::from(read_error)),
         };
         let nothing = BTreeMap::new();
         let described = tokens.as_ref().unwrap_or(&nothing);
         let next = fork.next_block();
         let (spreads, data_fee, balances, cage) = futures::join!(
-            spreads(reader, framed, fork, &tokens),
-            reader.data_fee(framed, from, block),
-            reader.balances(framed.account(), described, block),
-            onchain_policy::read(reader, framed.account(), block, next.timestamp)
+            spreads(reader, payload, fork, &tokens),
+            reader.data_fee(payload, from, block),
+            reader.balances(payload.account(), described, block),
+            onchain_policy::read(reader, payload.account(), block, next.timestamp)
         );
         let impossible = impossible.or(balances.as_ref().err().and_then(is_impossible));
         let balances = balances.map_err(UnknownValue::from);
         let pinned = fork.pinned();
         Ok(ChainView {
-            framed: framed.clone(),
+            payload: payload.clone(),
             pinned,
             next,
             from,
@@ -174,11 +174,11 @@ impl Pipeline {
 /// gives. An address with an EIP-7702 delegation still belongs to its key, so it is not one.
 async fn hollow_spenders(
     reader: &SnapshotReader,
-    framed: &SigningPayload,
+    payload: &SigningPayload,
     block: BlockId,
 ) -> Result<Vec<DeclarationFault>, PipelineRefusal> {
     let mut faults = Vec::new();
-    for (spender, hashes) in grants::described(framed, reader.network()) {
+    for (spender, hashes) in grants::described(payload, reader.network()) {
         let code = reader.client.agreed().get_code_at(spender).block_id(block).await.map_err(ProviderError::from);
         let code = code.map_err(|error| PipelineRefusal::new(ErrorCode::ChainUnreachable, error))?;
         faults.extend(simulate::spender_fault(spender, &hashes, &code));
@@ -186,8 +186,8 @@ async fn hollow_spenders(
     Ok(faults)
 }
 
-fn is_impossible(untold: &SnapshotReadError) -> Option<ImpossibleChain> {
-    match untold {
+fn is_impossible(read_error: &SnapshotReadError) -> Option<ImpossibleChain> {
+    match read_error {
         SnapshotReadError::AgainstBook(_) => Some(ImpossibleChain::AgainstBook),
         SnapshotReadError::NoToken(_) => Some(ImpossibleChain::NoToken),
         SnapshotReadError::Chain(_) | SnapshotReadError::Doubt(_) => None,
@@ -198,7 +198,7 @@ fn is_impossible(untold: &SnapshotReadError) -> Option<ImpossibleChain> {
 /// equity without some of them would look like a loss.
 async fn spreads(
     reader: &SnapshotReader,
-    framed: &SigningPayload,
+    payload: &SigningPayload,
     fork: &Fork,
     described: &Result<BTreeMap<TokenId, TokenInfo>, UnknownValue>,
 ) -> PriceSpreads {
@@ -206,6 +206,6 @@ async fn spreads(
     let described = described.iter().flat_map(BTreeMap::keys).copied();
     let named: BTreeSet<TokenId> = described.chain(listed).collect();
     let named: Vec<TokenId> = named.into_iter().collect();
-    let traded = framed.proposal().trade.as_ref().map_or(&[][..], |trade| trade.pools.as_slice());
+    let traded = payload.proposal().trade.as_ref().map_or(&[][..], |trade| trade.pools.as_slice());
     reader.spreads_on(fork.pinned().hash, &named, traded).await
 }

@@ -47,7 +47,7 @@ const LOOK_AGAIN_SECONDS: u64 = 5;
 #[derive(Debug, Clone)]
 pub struct CommitOutcome {
     /// Signing payload that was signed, or would have been.
-    pub framed: SigningPayload,
+    pub payload: SigningPayload,
     /// Findings of the last simulation before signing.
     pub simulated: SimulatedEffects,
     /// Dollar values that the action was counted at.
@@ -206,30 +206,30 @@ impl Pipeline {
     /// As [`Self::commit`].
     pub async fn commit_in(
         &self,
-        turn: AccountLock,
+        lock: AccountLock,
         permit_id: PermitId,
         consent: Consent,
     ) -> Result<CommitOutcome, PipelineRefusal> {
-        self.commit_by(LockSource::Given(turn), permit_id, consent).await
+        self.commit_by(LockSource::Given(lock), permit_id, consent).await
     }
 
     pub(super) async fn commit_by(
         &self,
-        turn: LockSource,
+        lock: LockSource,
         permit_id: PermitId,
         consent: Consent,
     ) -> Result<CommitOutcome, PipelineRefusal> {
         let prepared = self.take(permit_id)?;
-        let (framed, pipeline) = (prepared.preview.framed.clone(), self.clone());
-        let proposal = prepared.preview.framed.proposal();
+        let (payload, pipeline) = (prepared.preview.payload.clone(), self.clone());
+        let proposal = prepared.preview.payload.proposal();
         let (call_id, chain_id) = (proposal.call_id, proposal.chain_id);
         let work = async move {
             let result = match pipeline.inner.paper.clone() {
-                Some(paper) => pipeline.carry_out_on_paper(prepared, consent, turn, paper).await,
-                None => pipeline.carry_out(prepared, consent, turn).await,
+                Some(paper) => pipeline.carry_out_on_paper(prepared, consent, lock, paper).await,
+                None => pipeline.carry_out(prepared, consent, lock).await,
             };
             if let Err(refusal) = &result {
-                pipeline.refuse(&framed, permit_id, refusal).await;
+                pipeline.refuse(&payload, permit_id, refusal).await;
             }
             result
         };
@@ -252,25 +252,25 @@ impl Pipeline {
         let prepared = self.take(permit_id)?;
         let result = self.reassess(&prepared).await;
         if let Err(refusal) = &result {
-            self.refuse(&prepared.preview.framed, permit_id, refusal).await;
+            self.refuse(&prepared.preview.payload, permit_id, refusal).await;
         }
         let assessment = result?;
-        let framed = &prepared.preview.framed;
+        let payload = &prepared.preview.payload;
         let body = json!({
-            "permit_id": permit_id, "tool": framed.proposal().tool.name,
-            "expected_outcome": framed.proposal().expected_outcome,
+            "permit_id": permit_id, "tool": payload.proposal().tool.name,
+            "expected_outcome": payload.proposal().expected_outcome,
         });
-        if let Err(error) = self.inner.audit_log.record(self.note(framed, AuditKind::PermitRehearsed, body)).await {
+        if let Err(error) = self.inner.audit_log.record(self.note(payload, AuditKind::PermitRehearsed, body)).await {
             tracing::warn!(%error, "a dry run is not in the audit log");
         }
         committed(&prepared.preview, assessment, CommitState::Simulated)
     }
 
     /// Reports and records why a permit was refused.
-    async fn refuse(&self, framed: &SigningPayload, permit_id: PermitId, refusal: &PipelineRefusal) {
+    async fn refuse(&self, payload: &SigningPayload, permit_id: PermitId, refusal: &PipelineRefusal) {
         let refused = PermitRefused { permit_id, code: refusal.code, why: refusal.why() };
-        self.emit(framed, EventKind::PermitRefused(refused));
-        self.record_refusal(framed, Some(permit_id), refusal).await;
+        self.emit(payload, EventKind::PermitRefused(refused));
+        self.record_refusal(payload, Some(permit_id), refusal).await;
     }
 
     /// Returns true if the permit was used, or a commit has started with it, in this run or an earlier one.
@@ -314,10 +314,10 @@ impl Pipeline {
     pub(super) async fn reassess(&self, prepared: &PreparedAction) -> Result<Assessment, PipelineRefusal> {
         let PreparedAction { preview, reader, view, .. } = prepared;
         self.verify(preview)?;
-        let assessment = self.assess(reader, &preview.framed, 0, prepared.asked.now(), Some(view)).await?;
+        let assessment = self.assess(reader, &preview.payload, 0, prepared.phase_request.now(), Some(view)).await?;
         self.verify(preview)?;
         if assessment.blocks() {
-            self.emit_verdicts(&preview.framed, &assessment.verdicts);
+            self.emit_verdicts(&preview.payload, &assessment.verdicts);
             // The preview passed every check, so the chain has changed. A price outside the bounds fails both the
             // simulation and the slippage guard.
             let only_the_chain = assessment
@@ -326,9 +326,9 @@ impl Pipeline {
                 .filter(|verdict| verdict.blocks())
                 .all(|verdict| matches!(verdict.check, Check::Simulation | Check::SlippageGuard));
             return Err(if only_the_chain && !assessment.faults.is_empty() {
-                PipelineRefusal::out_of_bounds(&assessment.faults, assessment.facts.simulation)
+                PipelineRefusal::out_of_bounds(&assessment.faults, assessment.inputs.simulation)
             } else {
-                PipelineRefusal::by(assessment.verdicts, assessment.facts.simulation)
+                PipelineRefusal::by(assessment.verdicts, assessment.inputs.simulation)
             });
         }
         Ok(assessment)
@@ -336,38 +336,38 @@ impl Pipeline {
 
     fn verify(&self, preview: &Preview) -> Result<(), PipelineRefusal> {
         let now = self.inner.clock.now_millis();
-        Ok(preview.permit.verify(&preview.framed, self.inner.rules.version(), now, Instant::now())?)
+        Ok(preview.permit.verify(&preview.payload, self.inner.rules.version(), now, Instant::now())?)
     }
 
     async fn carry_out(
         &self,
         prepared: PreparedAction,
         consent: Consent,
-        turn: LockSource,
+        lock: LockSource,
     ) -> Result<CommitOutcome, PipelineRefusal> {
         let permit_id = prepared.preview.permit.permit_id;
-        let _turn = self.lock_for_plan(&prepared.preview, turn).await?;
-        let framed = &prepared.preview.framed;
+        let _turn = self.lock_for_plan(&prepared.preview, lock).await?;
+        let payload = &prepared.preview.payload;
         let assessment = self.reassess(&prepared).await?;
-        if let Some(verdict) = self.unseen(framed, &assessment.facts)? {
+        if let Some(verdict) = self.unseen(payload, &assessment.inputs)? {
             return Err(PipelineRefusal::by(vec![verdict], None));
         }
         self.consented(&prepared.preview, &assessment, &consent)?;
         failpoint::reach(Failpoint::LookedAgain);
-        let figures = self.order_figures(framed, &assessment).await?;
+        let figures = self.order_figures(payload, &assessment).await?;
         // The nonces are read last, so that a transaction from another wallet is noticed. An action that only signs an
         // order takes no nonce.
-        let next = if framed.legs().is_empty() {
+        let next = if payload.legs().is_empty() {
             None
         } else {
-            Some(self.for_next(framed, despite_disputes(&assessment)).await?)
+            Some(self.for_next(payload, despite_disputes(&assessment)).await?)
         };
         let seen = next.map(|(nonces, _)| nonces);
         let at_work = self.work_on(permit_id);
         let (held, ticket) = self.gate(&prepared, &assessment, seen, figures, consent).await?;
         let next = ticket.zip(next.map(|(_, fees)| fees));
         let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
-        self.emit(&prepared.preview.framed, EventKind::PermitConsumed(used));
+        self.emit(&prepared.preview.payload, EventKind::PermitConsumed(used));
         self.run_plan(prepared, assessment, held, next, at_work).await
     }
 
@@ -376,18 +376,18 @@ impl Pipeline {
     pub(super) async fn lock_for_plan(
         &self,
         preview: &Preview,
-        turn: LockSource,
+        lock: LockSource,
     ) -> Result<Option<AccountLock>, PipelineRefusal> {
-        let (chain_id, account) = (preview.framed.proposal().chain_id, preview.framed.account());
-        match turn {
+        let (chain_id, account) = (preview.payload.proposal().chain_id, preview.payload.account());
+        match lock {
             LockSource::Outer => Ok(None),
-            LockSource::Given(turn) if turn.is_of(chain_id, account) => Ok(Some(turn)),
+            LockSource::Given(lock) if lock.is_of(chain_id, account) => Ok(Some(lock)),
             LockSource::Given(_) | LockSource::Own => {
                 let patience = preview.permit.expires.saturating_duration_since(Instant::now());
-                if preview.simulated.takes_back {
-                    return Ok(self.turn(chain_id, account, patience.min(REVOCATION_WAIT)).await.ok());
+                if preview.simulated.only_revokes {
+                    return Ok(self.lock_account(chain_id, account, patience.min(REVOCATION_WAIT)).await.ok());
                 }
-                Ok(Some(self.turn(chain_id, account, patience).await?))
+                Ok(Some(self.lock_account(chain_id, account, patience).await?))
             }
         }
     }
@@ -399,19 +399,19 @@ impl Pipeline {
         assessment: &Assessment,
         given: &Consent,
     ) -> Result<(), PipelineRefusal> {
-        let facts = &assessment.facts;
-        let above = self.inner.rules.above_hot_lane(&preview.framed, facts);
+        let inputs = &assessment.inputs;
+        let above = self.inner.rules.above_hot_lane(&preview.payload, inputs);
         if above && preview.opinion.is_none() {
             let why = "it is now above the hot lane, and the safety-guardian has not been asked";
             return Err(PipelineRefusal::new(ErrorCode::PermitMismatch, why));
         }
-        if above && !facts.reduce_only() && preview.opinion.as_ref().is_some_and(|opinion| !opinion.agrees) {
+        if above && !inputs.reduce_only() && preview.opinion.as_ref().is_some_and(|opinion| !opinion.agrees) {
             let why = "it is no longer a fair exit, and the safety-guardian does not agree to it";
             return Err(PipelineRefusal::new(ErrorCode::PermitMismatch, why));
         }
-        let by_rules = self.inner.rules.consent(&preview.framed, facts);
-        let needs = consent::needs(by_rules, &preview.framed, facts, &assessment.verdicts, above, &preview.parties);
-        consent::enough(preview, &needs, given, || self.inner.rules.always_covers(&preview.framed, facts))
+        let by_rules = self.inner.rules.consent(&preview.payload, inputs);
+        let needs = consent::needs(by_rules, &preview.payload, inputs, &assessment.verdicts, above, &preview.parties);
+        consent::enough(preview, &needs, given, || self.inner.rules.always_covers(&preview.payload, inputs))
     }
 
     /// Reserves the action in one immediate database transaction: rechecks stop, rules, permit and caps, consumes the
@@ -426,13 +426,13 @@ impl Pipeline {
         consent: Consent,
     ) -> Result<(ReservedSpend, Option<NonceReservation>), PipelineRefusal> {
         let preview = &prepared.preview;
-        let framed = preview.framed.clone();
-        let proposal = framed.proposal();
-        let facts = Arc::new(assessment.facts.clone());
-        let Ok(values) = facts.values.as_ref() else {
+        let payload = preview.payload.clone();
+        let proposal = payload.proposal();
+        let inputs = Arc::new(assessment.inputs.clone());
+        let Ok(values) = inputs.values.as_ref() else {
             return Err(PipelineRefusal::new(ErrorCode::SafetyPriceUnknown, "its value is unknown"));
         };
-        let counted = facts.counted();
+        let counted = inputs.counted();
         let counted = counted.map_err(|doubt| PipelineRefusal::new(ErrorCode::SafetyPriceUnknown, doubt))?;
         let (spent, gas) = (counted, values.gas);
         let used = PermitUseRecord {
@@ -449,27 +449,27 @@ impl Pipeline {
             (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock), preview.permit.clone());
         let wrapped = prepared.reader.network().book.contract(KnownContract::WrappedNative);
         let whose = (proposal.chain_id, proposal.account);
-        let desk = self.inner.desk.clone();
+        let queue = self.inner.queue.clone();
         let (pipeline, prepared) = (self.clone(), prepared.clone());
         let written = self.inner.store.write(move |transaction| {
-            if rules.stop() != facts.stop {
+            if rules.stop() != inputs.stop {
                 return Err(GateError::Stopped);
             }
             let now = clock.now_millis();
-            permit.verify(&framed, rules.version(), now, Instant::now())?;
+            permit.verify(&payload, rules.version(), now, Instant::now())?;
             // Spending that turned out to have happened after all must count first.
             reserve_late_inclusions(transaction, &*rules, now)?;
-            let reservation = rules.reserve(transaction, now, &framed, &facts)?;
-            if prepared.worsened(&facts) {
+            let reservation = rules.reserve(transaction, now, &payload, &inputs)?;
+            if prepared.worsened(&inputs) {
                 return Err(GateError::Worsened);
             }
             if let Consent::Approved(yes) = &consent {
                 // Read rejections from other processes first: the queue learns of a rejection before its row leaves the
                 // ledger.
-                if let Some(said) = desk.close(transaction, yes)? {
-                    return Err(GateError::RefusedElsewhere(said));
+                if let Some(decision) = queue.close(transaction, yes)? {
+                    return Err(GateError::RefusedElsewhere(decision));
                 }
-                if !desk.stands(yes) {
+                if !queue.stands(yes) {
                     return Err(GateError::TakenBack);
                 }
             }
@@ -477,8 +477,8 @@ impl Pipeline {
                 return Err(PermitFault::Consumed.into());
             }
             let held = ReservedSpend { reservation, spent, gas };
-            if let Some(pair) = traded(&framed) {
-                let exit = facts.simulation.as_ref().and_then(|simulated| exit_by_hand(&framed, simulated));
+            if let Some(pair) = traded(&payload) {
+                let exit = inputs.simulation.as_ref().and_then(|simulated| exit_by_hand(&payload, simulated));
                 let open = record::conflicting_orders(transaction, whose, &pair, wrapped, exit)?;
                 if let Some(order) = open.first() {
                     // An expired order only waits for recovery to read its end from the chain, a block or two later.
@@ -490,9 +490,9 @@ impl Pipeline {
             if let Some(record) = &order {
                 record::insert(transaction, record)?;
             }
-            let chain_id = framed.proposal().chain_id;
+            let chain_id = payload.proposal().chain_id;
             let ticket = match seen {
-                Some(seen) => Some(sender::allocate(transaction, chain_id, framed.signer(), seen, now)?),
+                Some(seen) => Some(sender::allocate(transaction, chain_id, payload.signer(), seen, now)?),
                 None => None,
             };
             let body = json!({
@@ -500,7 +500,7 @@ impl Pipeline {
                 "consent": consent.word(), "nonce": ticket.as_ref().map(|ticket| ticket.nonce),
                 "order": order.map(|record| record.hash),
             });
-            let (proposal, kind) = (framed.proposal(), AuditKind::PermitConsumed);
+            let (proposal, kind) = (payload.proposal(), AuditKind::PermitConsumed);
             let entry = LogEntry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             failpoint::reach(Failpoint::InsideGate);
@@ -511,16 +511,23 @@ impl Pipeline {
         Ok(gated)
     }
 
-    pub(super) fn emit_leg(&self, framed: &SigningPayload, leg: usize, hash: B256, state: TxState, block: Option<u64>) {
+    pub(super) fn emit_leg(
+        &self,
+        payload: &SigningPayload,
+        leg: usize,
+        hash: B256,
+        state: TxState,
+        block: Option<u64>,
+    ) {
         let update = TxUpdate {
-            chain_id: framed.proposal().chain_id,
+            chain_id: payload.proposal().chain_id,
             hash,
             leg: u32::try_from(leg).unwrap_or(u32::MAX).saturating_add(1),
-            of: u32::try_from(framed.legs().len()).unwrap_or(u32::MAX),
+            of: u32::try_from(payload.legs().len()).unwrap_or(u32::MAX),
             state,
             block,
         };
-        self.emit(framed, EventKind::TxUpdate(update));
+        self.emit(payload, EventKind::TxUpdate(update));
     }
 
     /// Records how a reservation ended, unless that is already recorded.
@@ -559,10 +566,10 @@ pub(super) fn committed(
     assessment: Assessment,
     state: CommitState,
 ) -> Result<CommitOutcome, PipelineRefusal> {
-    let Assessment { facts, verdicts, .. } = assessment;
-    match (facts.simulation, facts.values) {
+    let Assessment { inputs, verdicts, .. } = assessment;
+    match (inputs.simulation, inputs.values) {
         (Some(simulated), Ok(values)) => Ok(CommitOutcome {
-            framed: preview.framed.clone(),
+            payload: preview.payload.clone(),
             simulated,
             values,
             verdicts,

@@ -12,20 +12,20 @@ use golem_chain::network::NetworkKind;
 /// Combines the consent that the policy requires with the consent that no policy can waive.
 pub(crate) fn needs(
     by_rules: ApprovalNeed,
-    framed: &SigningPayload,
-    facts: &CheckInputs,
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
     verdicts: &[Verdict],
     above_hot_lane: bool,
     parties: &[ApprovalReason],
 ) -> ApprovalNeed {
     // A revocation needs no consent, except when the operator's own revocations exceed the policy's rate.
-    if facts.takes_back() && framed.proposal().tool.capability != CapabilityTier::Privileged {
+    if inputs.only_revokes() && payload.proposal().tool.capability != CapabilityTier::Privileged {
         let rate = verdicts.iter().filter(|verdict| verdict.check == Check::RateLimit);
         let asks = rate.flat_map(|verdict| &verdict.asks);
         return asks.fold(ApprovalNeed::Instant, |needs, why| needs.and_asking(ApprovalReason::Found(why.clone())));
     }
     let mut needs = by_rules;
-    if framed.proposal().tool.capability == CapabilityTier::Privileged {
+    if payload.proposal().tool.capability == CapabilityTier::Privileged {
         needs = needs.and_asking(ApprovalReason::Authority);
     }
     if above_hot_lane {
@@ -35,8 +35,8 @@ pub(crate) fn needs(
         needs = needs.and_asking(why.clone());
     }
     // Exits may use any price; an entry needs a price that the operator has seen.
-    let leaves = facts.simulation.as_ref().is_some_and(|simulated| simulated.leaves);
-    let concerns = facts.values.iter().flat_map(|values| &values.concerns).filter(|_| !leaves && exchanges(framed));
+    let leaves = inputs.simulation.as_ref().is_some_and(|simulated| simulated.leaves);
+    let concerns = inputs.values.iter().flat_map(|values| &values.concerns).filter(|_| !leaves && exchanges(payload));
     for concern in concerns {
         needs = needs.and_asking(ApprovalReason::Price(concern.clone()));
     }
@@ -45,8 +45,8 @@ pub(crate) fn needs(
 }
 
 /// Returns true if the account gives something and receives something.
-fn exchanges(framed: &SigningPayload) -> bool {
-    let proposal = framed.proposal();
+fn exchanges(payload: &SigningPayload) -> bool {
+    let proposal = payload.proposal();
     let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
     proposal.is_trade() || (comes_back && !proposal.outflows.is_empty())
 }
@@ -89,7 +89,7 @@ pub(crate) fn enough(
 /// Returns true if the standing "always" covers the action. On a devnet it covers everything that the rules allow.
 /// Elsewhere it covers what the policy names, but no privileged tool and no reason that concerns this action alone.
 fn always_reaches(preview: &Preview, needs: &ApprovalNeed, word_covers: impl FnOnce() -> bool) -> bool {
-    let privileged = preview.framed.proposal().tool.capability == CapabilityTier::Privileged;
+    let privileged = preview.payload.proposal().tool.capability == CapabilityTier::Privileged;
     match preview.network {
         NetworkKind::Devnet => true,
         NetworkKind::Test | NetworkKind::Real => {

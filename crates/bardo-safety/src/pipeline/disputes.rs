@@ -25,29 +25,29 @@ use golem_chain::provider::{Dispute, DisputeMark};
 pub(super) const RULE: RuleName = RuleName::EndpointsAgree;
 
 impl Pipeline {
-    /// Assesses the transactions of `framed` from index `from` on the chain's latest block. Reuses `earlier` if it was
+    /// Assesses the transactions of `payload` from index `from` on the chain's latest block. Reuses `earlier` if it was
     /// read on that block. The module documentation says what happens when endpoints contradict each other.
     ///
     /// # Errors
     /// [`PipelineRefusal`] if the chain cannot be read at all. Anything that blocks the payload is in the verdicts.
-    #[instrument(level = "debug", name = "checks", skip_all, fields(chain_id = framed.proposal().chain_id))]
+    #[instrument(level = "debug", name = "checks", skip_all, fields(chain_id = payload.proposal().chain_id))]
     pub(super) async fn assess(
         &self,
         reader: &SnapshotReader,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         from: usize,
         phase: Phase,
         earlier: Option<&ChainView>,
     ) -> Result<Assessment, PipelineRefusal> {
         let marks = self.marks();
-        let assessed = self.assess_on(reader, framed, from, phase, earlier).await;
+        let assessed = self.assess_on(reader, payload, from, phase, earlier).await;
         let Some((dispute, all_decided)) = self.disputed_since(&marks) else { return assessed };
         match assessed {
             // The majority's values.
             Ok(assessment) if all_decided && may_pass(&assessment) => Ok(noting(assessment, &dispute)),
             Ok(assessment) if all_decided => Ok(refused(assessment, &dispute)),
             undecided => {
-                match self.assess_each(reader, framed, from, phase).await {
+                match self.assess_each(reader, payload, from, phase).await {
                     Some(assessment) => Ok(noting(assessment, &dispute)),
                     None => undecided.map(|assessment| refused(assessment, &dispute)).map_err(|refusal| {
                         PipelineRefusal { code: ErrorCode::ChainInconsistent, message: dispute.to_string(), ..refusal }
@@ -62,13 +62,13 @@ impl Pipeline {
     async fn assess_each(
         &self,
         reader: &SnapshotReader,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         from: usize,
         phase: Phase,
     ) -> Option<Assessment> {
         let views: Vec<SnapshotReader> =
             reader.client.each_alone().into_iter().map(|(_, client)| reader.alone(client)).collect();
-        let assessed = views.iter().map(|view| self.assess_on(view, framed, from, phase, None));
+        let assessed = views.iter().map(|view| self.assess_on(view, payload, from, phase, None));
         let assessed = futures::future::join_all(assessed).await;
         let assessed: Vec<Assessment> = assessed.into_iter().flatten().filter(is_present).collect();
         let all = assessed.len();
@@ -80,7 +80,7 @@ impl Pipeline {
             _ => passing.len().saturating_mul(2) > all,
         };
         // Of the passing assessments, use the most pessimistic: the one with the highest spending.
-        let spent = |one: &Assessment| one.facts.values.as_ref().map(|values| values.spent).ok();
+        let spent = |one: &Assessment| one.inputs.values.as_ref().map(|values| values.spent).ok();
         passing.into_iter().filter(|_| enough).max_by_key(spent)
     }
 
@@ -102,18 +102,18 @@ impl Pipeline {
 
 /// Returns true if endpoint disputes must not block the action: it is a fair exit, or only revokes, cancels or refunds.
 pub(super) fn despite_disputes(assessment: &Assessment) -> bool {
-    assessment.facts.reduce_only() || assessment.facts.takes_back()
+    assessment.inputs.reduce_only() || assessment.inputs.only_revokes()
 }
 
 /// Returns true if one endpoint's assessment counts. It does not if the calls cannot be simulated there, or if it
 /// contradicts the address book, which no honest endpoint does. An unlisted address may really not be a token, so that
 /// blocks everything but revocations, which cost only gas either way.
 fn is_present(assessment: &Assessment) -> bool {
-    assessment.facts.simulation.is_some()
+    assessment.inputs.simulation.is_some()
         && match assessment.view.impossible {
             None => true,
             Some(ImpossibleChain::AgainstBook) => false,
-            Some(ImpossibleChain::NoToken) => !assessment.facts.takes_back(),
+            Some(ImpossibleChain::NoToken) => !assessment.inputs.only_revokes(),
         }
 }
 
@@ -124,11 +124,11 @@ fn may_pass(assessment: &Assessment) -> bool {
 
 /// Returns true if the only problem is a reverting transaction, and the price would be fair.
 fn only_reverts(assessment: &Assessment, limits: &slippage::SlippageLimits) -> bool {
-    let facts = &assessment.facts;
-    let reverts = facts.simulation.as_ref().is_some_and(|simulated| {
+    let inputs = &assessment.inputs;
+    let reverts = inputs.simulation.as_ref().is_some_and(|simulated| {
         simulated.simulation.outcomes.iter().any(|outcome| matches!(outcome.status, ExecutionStatus::Reverted(_)))
     });
-    reverts && facts.values.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok())
+    reverts && inputs.values.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok())
 }
 
 /// Adds the dispute to the verdicts as a warning, for the audit log and the operator.

@@ -3,16 +3,19 @@
 //! | file | contents |
 //! |---|---|
 //! | `capability` | permission to sign one transaction or order |
-//! | `view` | chain state read on one block for one decision |
-//! | `assess` | facts, verdicts and simulation on one block |
+//! | `chain_view` | chain state read on one block for one decision |
+//! | `assess` | check inputs, verdicts and simulation on one block |
+//! | `disputes` | actions that may be signed although endpoints contradict each other |
+//! | `parties` | recipients and spenders that are new, or resemble a known one |
+//! | `consent` | required consent, and whether the given consent suffices |
 //! | `preview` | proposal to permit |
 //! | `commit` | permit to reserved spending and an allocated nonce |
 //! | `sign` | signs one transaction, compares it with its payload, stores it |
-//! | `turn` | account lock: one commit per account at a time, across all processes on a ledger |
+//! | `account_lock` | account lock: one commit per account at a time, across all processes on a ledger |
 //! | `plan` | runs a plan's transactions in order; revokes its allowances if it stops early |
 //! | `paper` | paper-mode actions: counted and stored, never signed |
 //! | `order` | signs an order that fillers settle, and submits it |
-//! | `way` | open orders for the same pair |
+//! | `open_orders` | open orders for the same pair |
 //! | `outbid` | replaces a pending transaction with higher fees, within the payload's gas bound |
 //! | `settle` | receipts, on-chain outcome, final ledger entry |
 //! | `recover` | work that an ended process left unfinished |
@@ -116,7 +119,7 @@ pub struct PipelineConfig {
     /// Event Fabric that receives the pipeline's events.
     pub fabric: Fabric,
     /// Approval queue for questions to the operator.
-    pub desk: ApprovalQueue,
+    pub queue: ApprovalQueue,
     /// Key of the signing account in this ledger; it authenticates the records of known recipients and spenders. `None`
     /// while the account is locked: then every recipient and spender counts as unknown.
     pub key: Option<QueueKey>,
@@ -165,7 +168,7 @@ struct Inner {
     rules: Arc<dyn PolicyEngine>,
     clock: Arc<dyn Clock>,
     fabric: Fabric,
-    desk: ApprovalQueue,
+    queue: ApprovalQueue,
     /// Known recipients, spenders and tokens, by the records of the real ledger.
     known: PartyRecords,
     /// Known recipients and spenders by the records of the paper ledger.
@@ -181,7 +184,7 @@ struct Inner {
     /// Permits that this process executes or follows now. Recovery skips them.
     at_work: Mutex<HashSet<PermitId>>,
     /// Last finding that recovery reported for each permit that is still open.
-    told: Mutex<HashMap<PermitId, RecoveryState>>,
+    reported: Mutex<HashMap<PermitId, RecoveryState>>,
 }
 
 /// Previewed action behind a permit. Kept in memory only: an unused permit ends with the process.
@@ -190,16 +193,16 @@ struct PreparedAction {
     preview: Preview,
     account: Arc<dyn Account>,
     reader: SnapshotReader,
-    asked: PhaseRequest,
+    phase_request: PhaseRequest,
     /// Chain state that the preview read.
     view: ChainView,
 }
 
 impl PreparedAction {
-    /// Returns true if the phase has worsened since `facts` were gathered. Actions that only revoke, cancel or refund
+    /// Returns true if the phase has worsened since `inputs` were gathered. Actions that only revoke, cancel or refund
     /// pass in every phase.
-    fn worsened(&self, facts: &CheckInputs) -> bool {
-        self.asked.now() > facts.phase && !facts.takes_back()
+    fn worsened(&self, inputs: &CheckInputs) -> bool {
+        self.phase_request.now() > inputs.phase && !inputs.only_revokes()
     }
 }
 
@@ -259,7 +262,7 @@ impl Pipeline {
     }
 
     fn made(config: PipelineConfig, paper: Option<PaperLedger>) -> Self {
-        let PipelineConfig { chains, store, rules, clock, fabric, desk, key, guardian, permit_ttl, patience } = config;
+        let PipelineConfig { chains, store, rules, clock, fabric, queue, key, guardian, permit_ttl, patience } = config;
         let permit_ttl = u64::try_from(permit_ttl.as_millis()).unwrap_or(u64::MAX);
         let audit_log = AuditLog::new(store.clone(), clock.clone());
         let inner = Inner {
@@ -268,7 +271,7 @@ impl Pipeline {
             rules,
             clock,
             fabric,
-            desk,
+            queue,
             known: PartyRecords::in_earnest(key.clone()),
             known_on_paper: PartyRecords::on_paper(key),
             guardian,
@@ -279,14 +282,14 @@ impl Pipeline {
             orders: OnceLock::new(),
             paper,
             at_work: Mutex::default(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
 
     /// Returns the approval queue.
-    pub fn desk(&self) -> &ApprovalQueue {
-        &self.inner.desk
+    pub fn approval_queue(&self) -> &ApprovalQueue {
+        &self.inner.queue
     }
 
     /// Returns the operator's rules.
@@ -328,20 +331,20 @@ impl Pipeline {
     /// `despite_disputes` accepts endpoints that contradict each other: exits and revocations must not wait for them.
     async fn for_next(
         &self,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         despite_disputes: bool,
     ) -> Result<(ChainNonces, FeeBound), PipelineRefusal> {
-        let chain_id = framed.proposal().chain_id;
+        let chain_id = payload.proposal().chain_id;
         let sender = self.sender(chain_id)?;
         let nonces = async {
             match despite_disputes {
-                true => sender.nonces_despite_disputes(framed.signer()).await,
-                false => sender.nonces(framed.signer()).await,
+                true => sender.nonces_despite_disputes(payload.signer()).await,
+                false => sender.nonces(payload.signer()).await,
             }
         };
         let (nonces, quote) = futures::join!(nonces, self.fee_quote(chain_id));
         let nonces = nonces.map_err(|error| PipelineRefusal::new(error_code(&error), error))?;
-        let bound = framed.fees();
+        let bound = payload.fees();
         let cap =
             TxFees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
         // Fees above the bound: the permitted transaction could not be included.
@@ -351,22 +354,22 @@ impl Pipeline {
     }
 
     /// Emits the progress step `name`, if the tool declares such a step.
-    fn step(&self, framed: &SigningPayload, name: &str) {
-        if let Some(update) = ToolUpdate::named(framed.proposal().tool.progress_steps, name) {
-            self.emit(framed, EventKind::ToolUpdate(update));
+    fn step(&self, payload: &SigningPayload, name: &str) {
+        if let Some(update) = ToolUpdate::named(payload.proposal().tool.progress_steps, name) {
+            self.emit(payload, EventKind::ToolUpdate(update));
         }
     }
 
-    /// Builds an audit log entry about the action of `framed`.
-    fn note(&self, framed: &SigningPayload, kind: AuditKind, body: Value) -> AuditNote {
-        let proposal = framed.proposal();
+    /// Builds an audit log entry about the action of `payload`.
+    fn note(&self, payload: &SigningPayload, kind: AuditKind, body: Value) -> AuditNote {
+        let proposal = payload.proposal();
         AuditNote { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
     }
 
     /// Records a refusal in the audit log. A failure to record it is only logged: the action is refused either way.
-    async fn record_refusal(&self, framed: &SigningPayload, permit_id: Option<PermitId>, refusal: &PipelineRefusal) {
+    async fn record_refusal(&self, payload: &SigningPayload, permit_id: Option<PermitId>, refusal: &PipelineRefusal) {
         let (kind, proposal) =
-            (if permit_id.is_some() { AuditKind::PermitRefused } else { AuditKind::ActionRefused }, framed.proposal());
+            (if permit_id.is_some() { AuditKind::PermitRefused } else { AuditKind::ActionRefused }, payload.proposal());
         let blocking = refusal.verdicts.iter().filter(|verdict| verdict.blocks());
         let body = json!({
             "permit_id": permit_id, "tool": proposal.tool.name, "intent": proposal.intent.as_str(),
@@ -374,7 +377,7 @@ impl Pipeline {
             "why": refusal.why(), "checks": blocking.map(|verdict| verdict.check).collect::<Vec<_>>(),
             "violations": refusal.violations, "wanted": proposal.expected_outcome,
         });
-        if let Err(error) = self.inner.audit_log.record(self.note(framed, kind, body)).await {
+        if let Err(error) = self.inner.audit_log.record(self.note(payload, kind, body)).await {
             tracing::warn!(%error, "a refusal is not in the audit log");
         }
     }
@@ -389,8 +392,8 @@ impl Pipeline {
         }
     }
 
-    fn emit(&self, framed: &SigningPayload, kind: EventKind) {
-        let proposal = framed.proposal();
+    fn emit(&self, payload: &SigningPayload, kind: EventKind) {
+        let proposal = payload.proposal();
         self.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
     }
 
@@ -403,7 +406,7 @@ impl Pipeline {
     }
 
     fn describe(&self) -> MutexGuard<'_, HashMap<PermitId, RecoveryState>> {
-        self.inner.told.lock()
+        self.inner.reported.lock()
     }
 
     /// Marks a permit as in progress in this process until the guard is dropped.

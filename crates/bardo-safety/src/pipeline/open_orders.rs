@@ -38,14 +38,14 @@ pub struct BlockingOrderCancel {
 
 impl Pipeline {
     /// Polls the account's orders after a cancellation, so that the ledger does not keep the cancelled order as open.
-    pub(super) async fn poll_cancelled_orders(&self, framed: &SigningPayload) {
-        let Some(orders) = self.orders().cloned().filter(|_| framed.proposal().intent == ProposalIntent::CancelOrder)
+    pub(super) async fn poll_cancelled_orders(&self, payload: &SigningPayload) {
+        let Some(orders) = self.orders().cloned().filter(|_| payload.proposal().intent == ProposalIntent::CancelOrder)
         else {
             return;
         };
         // On its own task, because a poll must finish and report what it finds. If it takes too long or fails, the
         // order stays open in the ledger until the next poll.
-        let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+        let (chain_id, account) = (payload.proposal().chain_id, payload.account());
         let looking = tokio::spawn(async move { orders.poll_account(chain_id, account).await });
         if let Ok(Ok(Err(error))) = tokio::time::timeout(LOOKING, looking).await {
             tracing::debug!(%error, "the orders were not read after one was cancelled");
@@ -62,11 +62,11 @@ impl Pipeline {
         &self,
         preview: &Preview,
         account: Arc<dyn Account>,
-        asked: PhaseRequest,
+        phase_request: PhaseRequest,
     ) -> Result<Option<BlockingOrderCancel>, PipelineRefusal> {
-        let framed = &preview.framed;
-        let (chain_id, owner) = (framed.proposal().chain_id, framed.account());
-        let (Some(pair), Some(exit)) = (traded(framed), exit_by_hand(framed, &preview.simulated)) else {
+        let payload = &preview.payload;
+        let (chain_id, owner) = (payload.proposal().chain_id, payload.account());
+        let (Some(pair), Some(exit)) = (traded(payload), exit_by_hand(payload, &preview.simulated)) else {
             return Ok(None);
         };
         // Paper mode signs nothing, so there is no order to cancel.
@@ -96,9 +96,9 @@ impl Pipeline {
             recipients: vec![owner],
             order: None,
             expected_outcome: SafeText::clean("an agent's order that delays this exit is cancelled", 200),
-            ..framed.proposal().clone()
+            ..payload.proposal().clone()
         };
-        let preview = self.preview(proposal, account, asked).await?;
+        let preview = self.preview(proposal, account, phase_request).await?;
         Ok(Some(BlockingOrderCancel { preview, order }))
     }
 }
@@ -119,8 +119,8 @@ fn cancellation(order: &OrderRecord) -> Option<PlanLeg> {
 
 /// Returns the amount given and the balance of the action's first outflow token, in raw units. `None` unless it is a
 /// fair exit by the operator.
-pub(super) fn exit_by_hand(framed: &SigningPayload, simulated: &SimulatedEffects) -> Option<ManualExit> {
-    let proposal = framed.proposal();
+pub(super) fn exit_by_hand(payload: &SigningPayload, simulated: &SimulatedEffects) -> Option<ManualExit> {
+    let proposal = payload.proposal();
     if proposal.golem_id != GolemId::operator() || !simulated.reduce_only {
         return None;
     }
@@ -132,8 +132,8 @@ pub(super) fn exit_by_hand(framed: &SigningPayload, simulated: &SimulatedEffects
 }
 
 /// Returns the token pair of a trade or order; `None` for any other action.
-pub(super) fn traded(framed: &SigningPayload) -> Option<TradedPair> {
-    let proposal = framed.proposal();
+pub(super) fn traded(payload: &SigningPayload) -> Option<TradedPair> {
+    let proposal = payload.proposal();
     if let Some(pair) = proposal.order.as_ref().and_then(|order| TradedPair::of(&order.message)) {
         return Some(pair);
     }

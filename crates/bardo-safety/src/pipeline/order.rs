@@ -60,15 +60,15 @@ impl Pipeline {
         self.inner.orders.get()
     }
 
-    /// Returns the Keccak-256 hash of the code that settles the order of `framed`, on `block`; `None` without an order
+    /// Returns the Keccak-256 hash of the code that settles the order of `payload`, on `block`; `None` without an order
     /// or without code.
     pub(super) async fn settling_code(
         &self,
         reader: &SnapshotReader,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         block: BlockId,
     ) -> Result<Option<B256>, PipelineRefusal> {
-        let Some((_, settler)) = framed.order().and_then(|order| simulate::settler(&order.message)) else {
+        let Some((_, settler)) = payload.order().and_then(|order| simulate::settler(&order.message)) else {
             return Ok(None);
         };
         let code = reader.client.agreed().get_code_at(settler).block_id(block).await.map_err(ProviderError::from);
@@ -78,8 +78,8 @@ impl Pipeline {
 
     /// Returns the least amount that a bridge order delivers on another chain, at the lowest price there; `None`
     /// without a bridge order.
-    pub(super) async fn arrival(&self, framed: &SigningPayload) -> Result<Option<ValuedAmount>, UnknownValue> {
-        let arrival = framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
+    pub(super) async fn arrival(&self, payload: &SigningPayload) -> Result<Option<ValuedAmount>, UnknownValue> {
+        let arrival = payload.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
         let Some(BridgeArrival { chain_id, token: claimed, at_least, .. }) = arrival else { return Ok(None) };
         let reader = self.reader(*chain_id).map_err(|refusal| UnknownValue::because(refusal.message))?;
         let token = described(&reader, claimed).await?;
@@ -93,17 +93,17 @@ impl Pipeline {
     /// Returns the figures to record about the order before it is signed; `None` without an order.
     pub(super) async fn order_figures(
         &self,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         assessment: &Assessment,
     ) -> Result<Option<OrderFigures>, PipelineRefusal> {
-        let proposal = framed.proposal();
+        let proposal = payload.proposal();
         let Some(order) = &proposal.order else { return Ok(None) };
         if self.orders().is_none_or(|orders| !orders.takes(proposal.chain_id, &order.message)) {
             let why = "no service is connected that accepts this order";
             return Err(PipelineRefusal::new(ErrorCode::ChainUnsupported, why));
         }
         let nothing = || PipelineRefusal::new(ErrorCode::ValidationFailed, "the order does not name its trade");
-        let from_block = assessment.facts.simulation.as_ref().map(|simulated| simulated.pinned.number);
+        let from_block = assessment.inputs.simulation.as_ref().map(|simulated| simulated.pinned.number);
         let from_block = from_block.ok_or_else(nothing)?;
         let given = &proposal.outflows.first().ok_or_else(nothing)?.token;
         let figures = match (&order.arrival, proposal.inflows.first()) {
@@ -115,8 +115,8 @@ impl Pipeline {
                 let head = head.ok_or_else(|| unread(&"the destination chain has no latest block"))?.header;
                 let height = head.number;
                 let token = [(arrival.token.id, arrival.token.clone())].into_iter().collect();
-                let balances = reader.balances(framed.account(), &token, BlockId::hash(head.hash)).await;
-                let balances = balances.map_err(|untold| unread(&untold))?;
+                let balances = reader.balances(payload.account(), &token, BlockId::hash(head.hash)).await;
+                let balances = balances.map_err(|read_error| unread(&read_error))?;
                 OrderFigures {
                     expected_outcome: proposal.expected_outcome.clone(),
                     token_in: asset(given),
@@ -150,10 +150,10 @@ impl Pipeline {
         gas: Usd,
     ) -> Result<OrderRecord, PlacementError> {
         let PreparedAction { preview, account, .. } = prepared;
-        let framed = &preview.framed;
-        let stopped = || self.inner.rules.stop() != assessment.facts.stop;
+        let payload = &preview.payload;
+        let stopped = || self.inner.rules.stop() != assessment.inputs.stop;
         let (Some(capability), Some(order), Some(orders)) =
-            (Capability::of_order(framed.clone()), framed.order(), self.orders())
+            (Capability::of_order(payload.clone()), payload.order(), self.orders())
         else {
             return Err(PlacementError::before(ErrorCode::ValidationFailed, "there is no order to sign"));
         };
@@ -166,8 +166,8 @@ impl Pipeline {
         if stopped() {
             return Err(PlacementError::before(ErrorCode::Halted, "a stop was set before it was signed"));
         }
-        self.step(framed, step_of(&order.message));
-        let signature = match sign(account.sign_order(capability).await, framed, order.signer) {
+        self.step(payload, step_of(&order.message));
+        let signature = match sign(account.sign_order(capability).await, payload, order.signer) {
             Ok(signature) => signature,
             Err(not_placed) => {
                 if not_placed.unclear {
@@ -190,10 +190,10 @@ impl Pipeline {
             return Err(PlacementError::before(ErrorCode::Halted, "a stop was set before it was submitted"));
         }
         let clock = self.inner.clock.clone();
-        let (call_id, golem_id) = (framed.proposal().call_id, framed.proposal().golem_id.clone());
+        let (call_id, golem_id) = (payload.proposal().call_id, payload.proposal().golem_id.clone());
         let body = json!({
-            "permit_id": preview.permit.permit_id, "order": hash, "chain_id": framed.proposal().chain_id,
-            "by": account.kind().as_str(), "expected_outcome": framed.proposal().expected_outcome,
+            "permit_id": preview.permit.permit_id, "order": hash, "chain_id": payload.proposal().chain_id,
+            "by": account.kind().as_str(), "expected_outcome": payload.proposal().expected_outcome,
         });
         let stored = self.inner.store.write(move |transaction| -> Result<bool, AuditError> {
             let now = clock.now_millis();
@@ -219,7 +219,7 @@ impl Pipeline {
                 });
             }
         }
-        self.step(framed, "Submitting to filler network");
+        self.step(payload, "Submitting to filler network");
         let placed = orders.submit(hash).await;
         placed.map_err(|error| PlacementError {
             code: ErrorCode::StoreUnavailable,
@@ -238,8 +238,8 @@ impl Pipeline {
         now: u64,
     ) -> Option<OrderRecord> {
         let preview = &prepared.preview;
-        let proposal = preview.framed.proposal();
-        let message = preview.framed.order()?.message.clone();
+        let proposal = preview.payload.proposal();
+        let message = preview.payload.order()?.message.clone();
         let (hash, _) = record::identity(&message)?;
         Some(OrderRecord {
             hash,
@@ -274,8 +274,8 @@ fn step_of(message: &TypedMessage) -> &'static str {
     }
 }
 
-/// Returns the account's signature if it is a valid one by `signer` over the order of `framed`.
-fn sign(answer: Result<Bytes, SignError>, framed: &SigningPayload, signer: Address) -> Result<Bytes, PlacementError> {
+/// Returns the account's signature if it is a valid one by `signer` over the order of `payload`.
+fn sign(answer: Result<Bytes, SignError>, payload: &SigningPayload, signer: Address) -> Result<Bytes, PlacementError> {
     let code = ErrorCode::WalletNotConfigured;
     let signature = match answer {
         Ok(signature) => signature,
@@ -287,7 +287,7 @@ fn sign(answer: Result<Bytes, SignError>, framed: &SigningPayload, signer: Addre
         }
         Err(error) => return Err(PlacementError { failed: true, ..PlacementError::before(code, error) }),
     };
-    let digest = framed.order().map(|order| order.message.digest(framed.proposal().chain_id));
+    let digest = payload.order().map(|order| order.message.digest(payload.proposal().chain_id));
     let found = digest.zip(Signature::from_raw(&signature).ok());
     let found = found.and_then(|(digest, signature)| signer_of(&signature, &digest));
     if found == Some(signer) {

@@ -59,12 +59,12 @@ impl Pipeline {
         (sender, old): (&TxSender, B256),
     ) -> Result<(B256, String), OutbidError> {
         let PreparedAction { preview, account, .. } = prepared;
-        let framed = &preview.framed;
+        let payload = &preview.payload;
         let stopped = || !self.may_send_again(ResendClearance::of(assessment));
         if stopped() {
             return Err(OutbidError::Stopped);
         }
-        let bound = framed.fees();
+        let bound = payload.fees();
         let cap =
             TxFees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
         let replacement = sender.outbid(old, cap).await?;
@@ -72,15 +72,15 @@ impl Pipeline {
         let TxFees { max_fee_per_gas, max_priority_fee_per_gas } = replacement.fees;
         let fees = FeeBound { max_fee_per_gas, max_priority_fee_per_gas };
         // The content comes from the payload, not from the pending transaction.
-        let capability = Capability::new(framed.clone(), leg, replacement.nonce, fees);
+        let capability = Capability::new(payload.clone(), leg, replacement.nonce, fees);
         let capability = capability.ok_or(OutbidError::AboveBound)?;
         let signed = account.sign(capability).await?;
-        as_framed(framed, leg, replacement.nonce, fees, &signed).map_err(OutbidError::OtherBytes)?;
+        as_framed(payload, leg, replacement.nonce, fees, &signed).map_err(OutbidError::OtherBytes)?;
         failpoint::reach(Failpoint::OutbidSigned);
         if stopped() {
             return Err(OutbidError::Stopped);
         }
-        let proposal = framed.proposal();
+        let proposal = payload.proposal();
         let (permit_id, call_id, golem_id) = (preview.permit.permit_id, proposal.call_id, proposal.golem_id.clone());
         let body = json!({
             "permit_id": permit_id, "leg": leg + 1, "hash": signed.hash(), "replaces": old, "nonce": signed.nonce(),
@@ -101,15 +101,15 @@ impl Pipeline {
         let kept = stored.await?;
         failpoint::reach(Failpoint::OutbidStored);
         let hash = kept.hash();
-        self.emit_leg(framed, leg, hash, TxState::Signed, None);
+        self.emit_leg(payload, leg, hash, TxState::Signed, None);
         let sent = sender.send(kept).await;
         if let Ok(SendOutcome { state: Stage::Dropped, .. }) = sent {
-            self.emit_leg(framed, leg, hash, TxState::Dropped, None);
-            self.emit_leg(framed, leg, old, TxState::Sent, None);
+            self.emit_leg(payload, leg, hash, TxState::Dropped, None);
+            self.emit_leg(payload, leg, old, TxState::Sent, None);
             // Further replacements would be refused for the same reason.
             return Err(OutbidError::Refused(hash));
         }
-        self.emit_leg(framed, leg, hash, if sent.is_ok() { TxState::Sent } else { TxState::Unclear }, None);
+        self.emit_leg(payload, leg, hash, if sent.is_ok() { TxState::Sent } else { TxState::Unclear }, None);
         Ok((
             hash,
             format!("{old} was not included: {hash} replaces it, at up to {max_fee_per_gas} wei per unit of gas"),

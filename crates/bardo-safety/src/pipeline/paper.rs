@@ -26,9 +26,9 @@ use golem_chain::token::TokenId;
 
 impl Pipeline {
     /// Returns the shifts of the account's balances by earlier paper actions; empty in a real pipeline.
-    pub(super) fn shifts(&self, framed: &SigningPayload) -> Result<Vec<BalanceDelta>, PipelineRefusal> {
+    pub(super) fn shifts(&self, payload: &SigningPayload) -> Result<Vec<BalanceDelta>, PipelineRefusal> {
         let Some(paper) = &self.inner.paper else { return Ok(Vec::new()) };
-        let shifts = paper.shifts(framed.proposal().chain_id, framed.account());
+        let shifts = paper.shifts(payload.proposal().chain_id, payload.account());
         shifts.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))
     }
 
@@ -42,28 +42,28 @@ impl Pipeline {
         &self,
         prepared: PreparedAction,
         consent: Consent,
-        turn: LockSource,
+        lock: LockSource,
         paper: PaperLedger,
     ) -> Result<CommitOutcome, PipelineRefusal> {
-        let _turn = self.lock_for_plan(&prepared.preview, turn).await?;
+        let _turn = self.lock_for_plan(&prepared.preview, lock).await?;
         let assessment = self.reassess(&prepared).await?;
-        if let Some(verdict) = self.unseen(&prepared.preview.framed, &assessment.facts)? {
+        if let Some(verdict) = self.unseen(&prepared.preview.payload, &assessment.inputs)? {
             return Err(PipelineRefusal::by(vec![verdict], None));
         }
         self.consented(&prepared.preview, &assessment, &consent)?;
         let consent = self.close_question(&paper, consent).await?;
         self.record_on_paper(&prepared, &assessment, consent).await?;
-        self.note_parties(&prepared.preview.framed).await;
+        self.note_parties(&prepared.preview.payload).await;
         Ok(CommitOutcome { on_paper: true, ..committed(&prepared.preview, assessment, CommitState::Simulated)? })
     }
 
     /// Closes the approval request in the real ledger, which other processes read. Returns the consent that was given.
     async fn close_question(&self, paper: &PaperLedger, consent: Consent) -> Result<Consent, PipelineRefusal> {
         let Consent::Approved(yes) = consent else { return Ok(consent) };
-        let desk = self.inner.desk.clone();
+        let queue = self.inner.queue.clone();
         let closed = paper.real().write(move |transaction| -> Result<Consent, GateError> {
-            match desk.close(transaction, &yes)? {
-                Some(said) => Err(GateError::RefusedElsewhere(said)),
+            match queue.close(transaction, &yes)? {
+                Some(decision) => Err(GateError::RefusedElsewhere(decision)),
                 None => Ok(Consent::Approved(yes)),
             }
         });
@@ -79,14 +79,14 @@ impl Pipeline {
         consent: Consent,
     ) -> Result<(), PipelineRefusal> {
         let preview = &prepared.preview;
-        let framed = preview.framed.clone();
-        let proposal = framed.proposal();
-        let facts = Arc::new(assessment.facts.clone());
-        let untold = |doubt: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::SafetyPriceUnknown, doubt);
-        let values = facts.values.as_ref().map_err(|doubt| untold(doubt))?;
-        let counted = facts.counted().map_err(|doubt| untold(&doubt))?;
+        let payload = preview.payload.clone();
+        let proposal = payload.proposal();
+        let inputs = Arc::new(assessment.inputs.clone());
+        let read_error = |doubt: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::SafetyPriceUnknown, doubt);
+        let values = inputs.values.as_ref().map_err(|doubt| read_error(doubt))?;
+        let counted = inputs.counted().map_err(|doubt| read_error(&doubt))?;
         // A real action reserves the worst gas cost and later counts the actual one. Here the simulated cost counts.
-        let gas = facts.simulation.as_ref().and_then(|one| gas_usd(&assessment.view.spreads, gas_of(one, assessment)));
+        let gas = inputs.simulation.as_ref().and_then(|one| gas_usd(&assessment.view.spreads, gas_of(one, assessment)));
         let used_gas = |gas: Usd| counted.checked_sub(values.gas).ok()?.checked_add(gas).ok();
         let spent = gas.and_then(used_gas).map_or(counted, |spent| spent.min(counted));
         let used = PermitUseRecord {
@@ -108,25 +108,25 @@ impl Pipeline {
             outcome: proposal.expected_outcome.clone(),
             chain_id: proposal.chain_id,
             account: proposal.account,
-            block: facts.simulation.as_ref().map_or(0, |simulated| simulated.pinned.number),
+            block: inputs.simulation.as_ref().map_or(0, |simulated| simulated.pinned.number),
             spent_usd: spent.to_string(),
-            moves: moves(&framed, assessment)?,
+            moves: moves(&payload, assessment)?,
         };
         let (rules, clock, permit) =
             (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock), preview.permit.clone());
-        let (desk, prepared) = (self.inner.desk.clone(), prepared.clone());
+        let (queue, prepared) = (self.inner.queue.clone(), prepared.clone());
         let written = self.inner.store.write(move |transaction| -> Result<(), GateError> {
-            if rules.stop() != facts.stop {
+            if rules.stop() != inputs.stop {
                 return Err(GateError::Stopped);
             }
             let now = clock.now_millis();
-            permit.verify(&framed, rules.version(), now, Instant::now())?;
-            let reservation = rules.reserve(transaction, now, &framed, &facts)?;
-            if prepared.worsened(&facts) {
+            permit.verify(&payload, rules.version(), now, Instant::now())?;
+            let reservation = rules.reserve(transaction, now, &payload, &inputs)?;
+            if prepared.worsened(&inputs) {
                 return Err(GateError::Worsened);
             }
             if let Consent::Approved(yes) = &consent
-                && !desk.stands(yes)
+                && !queue.stands(yes)
             {
                 return Err(GateError::TakenBack);
             }
@@ -140,7 +140,7 @@ impl Pipeline {
                 "permit_id": used.permit_id, "simulation_hash": used.simulation_hash, "reservation": reservation.0,
                 "consent": consent.word(), "paper": true,
             });
-            let proposal = framed.proposal();
+            let proposal = payload.proposal();
             let kind = AuditKind::PermitConsumed;
             let entry = LogEntry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
@@ -157,32 +157,32 @@ fn gas_of(simulated: &SimulatedEffects, assessment: &Assessment) -> U256 {
 }
 
 /// Balance moves of the account by the simulation, gas included, and a bridge order's arrival on the other chain.
-fn moves(framed: &SigningPayload, assessment: &Assessment) -> Result<Vec<PaperMove>, PipelineRefusal> {
-    let (proposal, facts) = (framed.proposal(), &assessment.facts);
+fn moves(payload: &SigningPayload, assessment: &Assessment) -> Result<Vec<PaperMove>, PipelineRefusal> {
+    let (proposal, inputs) = (payload.proposal(), &assessment.inputs);
     let none = || PipelineRefusal::new(ErrorCode::SafetySimulationFailed, "there is no simulation");
-    let simulated = facts.simulation.as_ref().ok_or_else(none)?;
+    let simulated = inputs.simulation.as_ref().ok_or_else(none)?;
     let mut moved = Vec::new();
     for one in &simulated.moves {
         let undescribed =
             || PipelineRefusal::new(ErrorCode::SafetySimulationFailed, "a balance changes for an undescribed token");
-        let token = facts.tokens.get(&one.token).cloned().ok_or_else(undescribed)?;
-        let (came, went) = (one.after.saturating_sub(one.before), one.before.saturating_sub(one.after));
-        moved.push(PaperMove { chain_id: proposal.chain_id, token, came, went });
+        let token = inputs.tokens.get(&one.token).cloned().ok_or_else(undescribed)?;
+        let (added, removed) = (one.after.saturating_sub(one.before), one.before.saturating_sub(one.after));
+        moved.push(PaperMove { chain_id: proposal.chain_id, token, added, removed });
     }
-    if framed.payer() == framed.account() {
+    if payload.payer() == payload.account() {
         let gas = gas_of(simulated, assessment);
         match moved.iter_mut().find(|one| one.token.id == TokenId::Native) {
-            Some(coin) => coin.went = coin.went.saturating_add(gas),
+            Some(coin) => coin.removed = coin.removed.saturating_add(gas),
             None => {
-                let coin = facts.tokens.get(&TokenId::Native).cloned().ok_or_else(none)?;
-                moved.push(PaperMove { chain_id: proposal.chain_id, token: coin, came: U256::ZERO, went: gas });
+                let coin = inputs.tokens.get(&TokenId::Native).cloned().ok_or_else(none)?;
+                moved.push(PaperMove { chain_id: proposal.chain_id, token: coin, added: U256::ZERO, removed: gas });
             }
         }
     }
     let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
     if let Some(arrival) = arrival.filter(|_| proposal.recipients.iter().all(|one| *one == proposal.account)) {
-        let (came, went) = (arrival.at_least, U256::ZERO);
-        moved.push(PaperMove { chain_id: arrival.chain_id, token: arrival.token.clone(), came, went });
+        let (added, removed) = (arrival.at_least, U256::ZERO);
+        moved.push(PaperMove { chain_id: arrival.chain_id, token: arrival.token.clone(), added, removed });
     }
     Ok(moved)
 }

@@ -21,19 +21,19 @@ impl Pipeline {
     /// Returns the reasons for approval that concern the action's recipients and spenders.
     pub(super) fn parties(
         &self,
-        framed: &SigningPayload,
-        facts: &CheckInputs,
+        payload: &SigningPayload,
+        inputs: &CheckInputs,
         reader: &SnapshotReader,
     ) -> Result<Vec<ApprovalReason>, PipelineRefusal> {
         // A revocation pays nobody and lets nobody take tokens.
-        if facts.takes_back() {
+        if inputs.only_revokes() {
             return Ok(Vec::new());
         }
-        let proposal = framed.proposal();
-        let own = framed.exposed();
+        let proposal = payload.proposal();
+        let own = payload.exposed();
         let contracts: BTreeSet<Address> = reader.network().book.contracts().map(|(_, address)| address).collect();
-        let (receivers, spenders) = (grants::receivers(framed), grants::spenders(framed));
-        let (chain_id, account) = (proposal.chain_id, framed.account());
+        let (receivers, spenders) = (grants::receivers(payload), grants::spenders(payload));
+        let (chain_id, account) = (proposal.chain_id, payload.account());
         let takes_part = |role, address| self.takes_part(ActionParty { role, chain_id, address, account });
         let mut reasons = Vec::new();
         for who in receivers.iter().filter(|who| !own.contains(who)) {
@@ -43,7 +43,7 @@ impl Pipeline {
             }
         }
         let book = &reader.network().book;
-        for who in spenders.iter().filter(|who| !own.contains(who) && !grants::known_spender(framed, book, **who)) {
+        for who in spenders.iter().filter(|who| !own.contains(who) && !grants::known_spender(payload, book, **who)) {
             if !self.inner.rules.knows_spender(*who) && !takes_part(PartyRole::Spender, *who)? {
                 reasons.push(ApprovalReason::FirstAllowed);
                 break;
@@ -90,11 +90,11 @@ impl Pipeline {
     }
 
     /// Records the recipients and spenders of an action, so that they are known from now on.
-    pub(super) async fn note_parties(&self, framed: &SigningPayload) {
-        let (proposal, account, now) = (framed.proposal(), framed.account(), self.inner.clock.now_millis());
-        let (chain_id, call_id, own) = (proposal.chain_id, proposal.call_id, framed.exposed());
-        let paid = grants::receivers(framed).into_iter().map(|address| (PartyRole::Receiver, address));
-        let allowed = grants::spenders(framed).into_iter().map(|address| (PartyRole::Spender, address));
+    pub(super) async fn note_parties(&self, payload: &SigningPayload) {
+        let (proposal, account, now) = (payload.proposal(), payload.account(), self.inner.clock.now_millis());
+        let (chain_id, call_id, own) = (proposal.chain_id, proposal.call_id, payload.exposed());
+        let paid = grants::receivers(payload).into_iter().map(|address| (PartyRole::Receiver, address));
+        let allowed = grants::spenders(payload).into_iter().map(|address| (PartyRole::Spender, address));
         let others = paid.chain(allowed).filter(|(_, address)| !own.contains(address));
         let others: Vec<ActionParty> =
             others.map(|(role, address)| ActionParty { role, chain_id, address, account }).collect();

@@ -141,31 +141,31 @@ impl Pipeline {
         next: Option<(NonceReservation, FeeBound)>,
         at_work: InProgressGuard,
     ) -> Result<CommitOutcome, PipelineRefusal> {
-        let framed = prepared.preview.framed.clone();
+        let payload = prepared.preview.payload.clone();
         let permit_id = prepared.preview.permit.permit_id;
-        let sender = self.sender(framed.proposal().chain_id)?;
+        let sender = self.sender(payload.proposal().chain_id)?;
         let mut progress = Progress::new(&first);
         let mut ended = self.send_all(&prepared, &first, &sender, next, &mut progress).await;
         let mut placed = None;
         if let PlanEnd::Done = ended
-            && framed.order().is_some()
+            && payload.order().is_some()
         {
             (ended, placed) = self.place_after(&prepared, &first, held.gas, &mut progress).await;
         }
         if !matches!(ended, PlanEnd::Done | PlanEnd::Placed | PlanEnd::Unclear) && progress.anything_happened() {
-            progress.remarks.extend(self.take_back(&prepared, &progress.legs).await);
+            progress.remarks.extend(self.revoke_allowances(&prepared, &progress.legs).await);
         }
         let truth = match ended {
             PlanEnd::Unclear | PlanEnd::Placed => None,
             PlanEnd::Done | PlanEnd::Reverted | PlanEnd::Stopped { .. } => {
-                let read = self.truth(&prepared, &progress.legs).await;
+                let read = self.onchain_outcome(&prepared, &progress.legs).await;
                 read.map_err(|doubt| progress.remarks.push(doubt.to_string())).ok()
             }
         };
         // Without the chain's figures, all of the reserved gas counts.
         let gas = truth.as_ref().and_then(|truth| gas_usd(&first.view.spreads, truth.gas_cost));
         let gas = gas.unwrap_or(held.gas);
-        let spent = truth.as_ref().and_then(|truth| truth.spent(&framed, &progress.legs, &first, gas));
+        let spent = truth.as_ref().and_then(|truth| truth.spent(&payload, &progress.legs, &first, gas));
         let spent = spent.unwrap_or(held.spent).min(held.most_with(gas));
         let end = ended.settlement(&progress, spent, gas);
         // Spending that an order can still take stays reserved until the chain shows how the order ended.
@@ -177,20 +177,20 @@ impl Pipeline {
         if let Some(truth) = &truth
             && progress.anything_happened()
         {
-            self.report_outcome(&framed, truth, &progress.legs).await;
+            self.report_outcome(&payload, truth, &progress.legs).await;
         }
         if let PlanEnd::Done = ended {
-            self.poll_cancelled_orders(&framed).await;
-            self.note_parties(&framed).await;
+            self.poll_cancelled_orders(&payload).await;
+            self.note_parties(&payload).await;
         }
         let anything_happened = progress.anything_happened();
         let Progress { legs, remarks, clearance, .. } = progress;
         // An order with an unknown outcome is followed by the order service: its transactions say nothing about it.
         let all_sent = legs.iter().all(|leg| leg.state == TxState::Confirmed);
         if let PlanEnd::Unclear = ended
-            && !(framed.order().is_some() && all_sent)
+            && !(payload.order().is_some() && all_sent)
         {
-            self.follow(sender, (framed, permit_id, held), &legs, clearance, at_work);
+            self.follow(sender, (payload, permit_id, held), &legs, clearance, at_work);
         }
         let state = match ended {
             PlanEnd::Done => CommitState::Done,
@@ -213,10 +213,10 @@ impl Pipeline {
         mut next: Option<(NonceReservation, FeeBound)>,
         progress: &mut Progress,
     ) -> PlanEnd {
-        let framed = &prepared.preview.framed;
-        let private = self.inner.rules.needs_private_relay(framed, &first.facts);
+        let payload = &prepared.preview.payload;
+        let private = self.inner.rules.needs_private_relay(payload, &first.inputs);
         let route = if private { SendRoute::Private } else { SendRoute::Public };
-        for leg in 0..framed.legs().len() {
+        for leg in 0..payload.legs().len() {
             let taken = match next.take() {
                 Some(taken) => taken,
                 None => match self.next_leg(prepared, leg, first).await {
@@ -292,11 +292,11 @@ impl Pipeline {
         leg: usize,
         first: &Assessment,
     ) -> Result<(Assessment, (NonceReservation, FeeBound)), PipelineRefusal> {
-        let framed = &prepared.preview.framed;
+        let payload = &prepared.preview.payload;
         let assessment = self.reassess_rest(prepared, leg, first).await?;
-        let chain_id = framed.proposal().chain_id;
-        let signer = framed.signer();
-        let (seen, fees) = self.for_next(framed, despite_disputes(&assessment)).await?;
+        let chain_id = payload.proposal().chain_id;
+        let signer = payload.signer();
+        let (seen, fees) = self.for_next(payload, despite_disputes(&assessment)).await?;
         let clock = self.inner.clock.clone();
         let ticket = self
             .inner
@@ -316,29 +316,29 @@ impl Pipeline {
         first: &Assessment,
     ) -> Result<Assessment, PipelineRefusal> {
         let PreparedAction { preview, reader, .. } = prepared;
-        let framed = &preview.framed;
-        let assessment = self.assess(reader, framed, leg, prepared.asked.now(), None).await?;
+        let payload = &preview.payload;
+        let assessment = self.assess(reader, payload, leg, prepared.phase_request.now(), None).await?;
         affordable(&first.view.data_fee, &assessment.view.data_fee)?;
-        let takes_back = framed.legs().get(leg).is_some_and(|leg| leg.purpose == LegPurpose::CleanUp)
-            && assessment.facts.takes_back();
+        let only_revokes = payload.legs().get(leg).is_some_and(|leg| leg.purpose == LegPurpose::CleanUp)
+            && assessment.inputs.only_revokes();
         if !assessment.faults.is_empty() {
-            return Err(PipelineRefusal::out_of_bounds(&assessment.faults, assessment.facts.simulation));
+            return Err(PipelineRefusal::out_of_bounds(&assessment.faults, assessment.inputs.simulation));
         }
         // Without a simulation, nothing is known of what the rest would do.
-        if assessment.facts.simulation.is_none() {
-            let standing = assessment.verdicts.into_iter().filter(Verdict::blocks).collect();
-            return Err(PipelineRefusal::by(standing, None));
+        if assessment.inputs.simulation.is_none() {
+            let status = assessment.verdicts.into_iter().filter(Verdict::blocks).collect();
+            return Err(PipelineRefusal::by(status, None));
         }
         // A revocation may always go on.
-        if !takes_back {
-            let standing: Vec<_> = assessment
+        if !only_revokes {
+            let status: Vec<_> = assessment
                 .verdicts
                 .iter()
                 .filter(|verdict| verdict.blocks() && AGAIN.contains(&verdict.check))
                 .cloned()
                 .collect();
-            if !standing.is_empty() {
-                return Err(PipelineRefusal::by(standing, assessment.facts.simulation));
+            if !status.is_empty() {
+                return Err(PipelineRefusal::by(status, assessment.inputs.simulation));
             }
             if self.inner.rules.version() != preview.policy {
                 let why = "the rules were changed in the middle of the plan";
@@ -350,15 +350,15 @@ impl Pipeline {
 
     /// Revokes every allowance that the plan's first transactions gave and its main transaction did not use, down to
     /// what open orders may still take.
-    async fn take_back(&self, prepared: &PreparedAction, legs: &[LegReport]) -> Vec<String> {
-        let framed = &prepared.preview.framed;
-        let given = framed.proposal().legs.iter().zip(legs);
+    async fn revoke_allowances(&self, prepared: &PreparedAction, legs: &[LegReport]) -> Vec<String> {
+        let payload = &prepared.preview.payload;
+        let given = payload.proposal().legs.iter().zip(legs);
         let given =
             given.filter(|(leg, report)| leg.purpose == LegPurpose::Approve && report.state == TxState::Confirmed);
         let mut remarks = Vec::new();
         let mut back = Vec::new();
         // If the open orders cannot be read, nothing is kept for them: an invalidated order costs nothing.
-        let promised = self.promised(framed).unwrap_or_default();
+        let promised = self.promised(payload).unwrap_or_default();
         let permit2 = prepared.reader.network().book.contract(KnownContract::Permit2);
         let stays = |token: Address, spender: Address| {
             let kept = promised.get(&token).filter(|_| permit2 == Some(spender));
@@ -375,7 +375,7 @@ impl Pipeline {
         if back.is_empty() {
             return remarks;
         }
-        let bounds = framed.proposal().allowances.iter().map(|bound| {
+        let bounds = payload.proposal().allowances.iter().map(|bound| {
             let at_most = match (bound.kind, bound.token.id) {
                 (AllowanceKind::Erc20, TokenId::Erc20(token)) => stays(token, bound.spender),
                 (AllowanceKind::Erc20 | AllowanceKind::Permit2 { .. }, _) => U256::ZERO,
@@ -392,7 +392,7 @@ impl Pipeline {
             recipients: Vec::new(),
             order: None,
             expected_outcome: SafeText::clean("the allowances given for it are revoked", 200),
-            ..framed.proposal().clone()
+            ..payload.proposal().clone()
         };
         if let Err(refusal) = self.do_at_once(proposal, prepared).await {
             remarks.push(format!("the allowances given for it could not be revoked: {}", refusal.message));
@@ -407,7 +407,7 @@ impl Pipeline {
         like: &'a PreparedAction,
     ) -> BoxFuture<'a, Result<CommitOutcome, PipelineRefusal>> {
         Box::pin(async move {
-            let preview = self.preview(proposal, like.account.clone(), like.asked.clone()).await?;
+            let preview = self.preview(proposal, like.account.clone(), like.phase_request.clone()).await?;
             self.commit_by(LockSource::Outer, preview.permit.permit_id, Consent::None).await
         })
     }

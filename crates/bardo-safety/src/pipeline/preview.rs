@@ -1,4 +1,4 @@
-//! Preview of an action: signing payload, facts, checks, simulation and required consent, and a permit if nothing
+//! Preview of an action: signing payload, check inputs, checks, simulation and required consent, and a permit if nothing
 //! blocks it. Reserves nothing.
 
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct Preview {
     /// Permit to execute the action.
     pub permit: ActionPermit,
     /// Signing payload of the action.
-    pub framed: SigningPayload,
+    pub payload: SigningPayload,
     /// Findings of the simulation.
     pub simulated: SimulatedEffects,
     /// Dollar values of the action.
@@ -81,68 +81,67 @@ impl Pipeline {
         &self,
         proposal: Proposal,
         account: Arc<dyn Account>,
-        asked: PhaseRequest,
+        phase_request: PhaseRequest,
     ) -> Result<Preview, PipelineRefusal> {
         let reader = self.reader(proposal.chain_id)?;
-        let framed = self.prepare_payload(&proposal, &*account).await?;
-        let looked = self.look_at(&framed, reader, account, asked).await;
-        match &looked {
+        let payload = self.prepare_payload(&proposal, &*account).await?;
+        let previewed = self.preview_on(&payload, reader, account, phase_request).await;
+        match &previewed {
             Ok(preview) => {
                 Span::current().record("permit_id", display(preview.permit.permit_id));
             }
-            Err(refusal) => self.record_refusal(&framed, None, refusal).await,
+            Err(refusal) => self.record_refusal(&payload, None, refusal).await,
         }
-        looked
+        previewed
     }
 
-    async fn look_at(
+    async fn preview_on(
         &self,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         reader: SnapshotReader,
         account: Arc<dyn Account>,
-        asked: PhaseRequest,
+        phase_request: PhaseRequest,
     ) -> Result<Preview, PipelineRefusal> {
-        let framed = framed.clone();
-        let asked = asked.since_now();
+        let phase_request = phase_request.since_now();
         let last_stop = self.inner.rules.last_stop();
-        self.step(&framed, "Simulating via Revm");
+        self.step(payload, "Simulating via Revm");
         failpoint::reach(Failpoint::Framed);
-        let assessment = self.assess(&reader, &framed, 0, asked.now(), None).await?;
+        let assessment = self.assess(&reader, payload, 0, phase_request.now(), None).await?;
         failpoint::reach(Failpoint::Assessed);
         let mut verdicts = assessment.verdicts.clone();
-        let facts = &assessment.facts;
-        if facts.stop.is_some() {
-            self.inner.desk.drop_grants();
+        let inputs = &assessment.inputs;
+        if inputs.stop.is_some() {
+            self.inner.queue.drop_grants();
         }
         if account.revoked() == Some(RevocationCause::Stop) {
             // The keys are gone for the session, even if the stop that took them would now let this action pass.
             verdicts.retain(|verdict| verdict.check != Check::Halt);
             verdicts.insert(0, halt::without_keys());
         }
-        verdicts.extend(self.unseen(&framed, facts)?);
-        let above_hot_lane = self.inner.rules.above_hot_lane(&framed, facts);
+        verdicts.extend(self.unseen(payload, inputs)?);
+        let above_hot_lane = self.inner.rules.above_hot_lane(payload, inputs);
         let opinion = match !verdicts.iter().any(Verdict::blocks) && above_hot_lane {
-            true => self.guardians_opinion(&framed, facts, &mut verdicts).await,
+            true => self.guardians_opinion(payload, inputs, &mut verdicts).await,
             false => None,
         };
-        self.emit_verdicts(&framed, &verdicts);
+        self.emit_verdicts(payload, &verdicts);
         let (Some(simulated), Ok(values), false) =
-            (&facts.simulation, &facts.values, verdicts.iter().any(Verdict::blocks))
+            (&inputs.simulation, &inputs.values, verdicts.iter().any(Verdict::blocks))
         else {
-            return Err(PipelineRefusal::by(verdicts, facts.simulation.clone()));
+            return Err(PipelineRefusal::by(verdicts, inputs.simulation.clone()));
         };
         let policy = self.inner.rules.version();
         let now = self.inner.clock.now_millis();
-        let permit = ActionPermit::issue(&framed, policy, now, self.inner.permit_ttl);
-        let parties = self.parties(&framed, facts, &reader)?;
-        let by_rules = self.inner.rules.consent(&framed, facts);
-        let needs = consent::needs(by_rules, &framed, facts, &verdicts, above_hot_lane, &parties);
+        let permit = ActionPermit::issue(payload, policy, now, self.inner.permit_ttl);
+        let parties = self.parties(payload, inputs, &reader)?;
+        let by_rules = self.inner.rules.consent(payload, inputs);
+        let needs = consent::needs(by_rules, payload, inputs, &verdicts, above_hot_lane, &parties);
         let preview = Preview {
             permit,
-            framed: framed.clone(),
+            payload: payload.clone(),
             simulated: simulated.clone(),
             values: values.clone(),
-            counted: facts.counted().unwrap_or(values.spent),
+            counted: inputs.counted().unwrap_or(values.spent),
             verdicts,
             needs,
             opinion,
@@ -150,15 +149,15 @@ impl Pipeline {
             first_seen: parties.contains(&ApprovalReason::FirstPaid),
             parties,
             policy,
-            phase: facts.phase,
-            own: asked.own.clone(),
+            phase: inputs.phase,
+            own: phase_request.own.clone(),
             last_stop,
             network: reader.network().kind,
             paper: self.inner.paper.is_some(),
         };
         self.report_permit(&preview).await?;
         self.remember(
-            PreparedAction { preview: preview.clone(), account, reader, asked, view: assessment.view },
+            PreparedAction { preview: preview.clone(), account, reader, phase_request, view: assessment.view },
             now,
             Instant::now(),
         );
@@ -170,11 +169,11 @@ impl Pipeline {
     /// did not answer, which blocks the action.
     async fn guardians_opinion(
         &self,
-        framed: &SigningPayload,
-        facts: &CheckInputs,
+        payload: &SigningPayload,
+        inputs: &CheckInputs,
         verdicts: &mut Vec<Verdict>,
     ) -> Option<GuardianOpinion> {
-        match self.ask_guardian(framed, facts).await {
+        match self.ask_guardian(payload, inputs).await {
             Ok(opinion) => {
                 if !opinion.agrees {
                     let why = format!("this exit lacks the safety-guardian's agreement: {}", opinion.why);
@@ -191,13 +190,13 @@ impl Pipeline {
 
     /// Records the permit in the audit log, and then reports it as an event.
     async fn report_permit(&self, preview: &Preview) -> Result<(), PipelineRefusal> {
-        let Preview { permit, framed, simulated, values, .. } = preview;
-        let proposal = framed.proposal();
+        let Preview { permit, payload, simulated, values, .. } = preview;
+        let proposal = payload.proposal();
         let bounds = &permit.bounds;
         let declared = bounds.outflows.iter().map(|flow| &flow.token);
         let declared = declared.chain(bounds.inflows.iter().map(|inflow| &inflow.token));
         let native_symbol = self.reader(proposal.chain_id)?.network().native_symbol;
-        let changes = simulated.balance_changes(framed, declared, native_symbol);
+        let changes = simulated.balance_changes(payload, declared, native_symbol);
         let body = json!({
             "permit_id": permit.permit_id, "simulation_hash": permit.simulation_hash, "policy": preview.policy,
             "tool": proposal.tool.name, "intent": proposal.intent.as_str(), "chain_id": proposal.chain_id,
@@ -206,10 +205,10 @@ impl Pipeline {
             "needs": preview.needs.word(), "reasons": preview.needs.reasons(), "changes": changes,
         });
         // Without this record, a permit could be used that the audit log does not have.
-        let recorded = self.inner.audit_log.record(self.note(framed, AuditKind::PermitIssued, body)).await;
+        let recorded = self.inner.audit_log.record(self.note(payload, AuditKind::PermitIssued, body)).await;
         recorded.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))?;
         self.emit(
-            framed,
+            payload,
             EventKind::PermitIssued(PermitIssued {
                 permit_id: permit.permit_id,
                 simulation_hash: permit.simulation_hash,
@@ -233,26 +232,27 @@ impl Pipeline {
         let fees = self.fee_bound(proposal.chain_id).await?;
         let context = PayloadContext { chain_id: proposal.chain_id, fees };
         let refuse = |why: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ValidationFailed, why);
-        let framed = account.prepare_payload(proposal.clone(), &context).map_err(|error| refuse(&error))?;
+        let payload = account.prepare_payload(proposal.clone(), &context).map_err(|error| refuse(&error))?;
         // The account must build exactly the proposed payload, for itself, with the given fees.
-        if framed.proposal() != proposal || framed.account() != account.address() || framed.kind() != account.kind() {
+        if payload.proposal() != proposal || payload.account() != account.address() || payload.kind() != account.kind()
+        {
             return Err(refuse(&"the account prepared something other than the proposal"));
         }
-        if framed.fees() != fees {
+        if payload.fees() != fees {
             return Err(refuse(&"the account prepared other fees than it was given"));
         }
-        Ok(framed)
+        Ok(payload)
     }
 
     /// Returns a blocking verdict if the action must go through a private relay and the chain has none: it would be
     /// signed and could not be sent.
     pub(super) fn unseen(
         &self,
-        framed: &SigningPayload,
-        facts: &CheckInputs,
+        payload: &SigningPayload,
+        inputs: &CheckInputs,
     ) -> Result<Option<Verdict>, PipelineRefusal> {
-        let chain_id = framed.proposal().chain_id;
-        if !self.inner.rules.needs_private_relay(framed, facts) || self.sender(chain_id)?.has_relay() {
+        let chain_id = payload.proposal().chain_id;
+        if !self.inner.rules.needs_private_relay(payload, inputs) || self.sender(chain_id)?.has_relay() {
             return Ok(None);
         }
         let why = "it must go through a private relay, but none is configured for this chain";
@@ -268,7 +268,7 @@ impl Pipeline {
     /// Asks the safety-guardian about an action above the hot lane. Anything but agreement blocks the action. For a
     /// fair exit, an objection to the size or a missing guardian is left to the operator: a buying limit must not lock
     /// a position in.
-    async fn ask_guardian(&self, framed: &SigningPayload, facts: &CheckInputs) -> Result<GuardianOpinion, Verdict> {
+    async fn ask_guardian(&self, payload: &SigningPayload, inputs: &CheckInputs) -> Result<GuardianOpinion, Verdict> {
         let blocked = |why: String| {
             let violation = Violation::new(
                 RuleName::HotLane,
@@ -279,18 +279,18 @@ impl Pipeline {
             Verdict::because(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, why, vec![violation])
         };
         let Some(guardian) = &self.inner.guardian else {
-            if facts.reduce_only() {
+            if inputs.reduce_only() {
                 let why = SafeText::clean("no safety-guardian is running", 40);
                 return Ok(GuardianOpinion { agrees: false, why, left_to_operator: true });
             }
             return Err(blocked("above the hot lane, but no safety-guardian is running".to_owned()));
         };
-        let (Some(simulated), Ok(values)) = (&facts.simulation, &facts.values) else {
+        let (Some(simulated), Ok(values)) = (&inputs.simulation, &inputs.values) else {
             return Err(blocked("above the hot lane, and its value is unknown".to_owned()));
         };
-        let shifts = self.shifts(framed).map_err(|refusal| blocked(refusal.message))?;
-        match guardian.review(ReviewCase { framed, simulated, values, shifts: &shifts }).await {
-            Ok(opinion) if opinion.agrees || opinion.left_to_operator && facts.reduce_only() => Ok(opinion),
+        let shifts = self.shifts(payload).map_err(|refusal| blocked(refusal.message))?;
+        match guardian.review(ReviewCase { payload, simulated, values, shifts: &shifts }).await {
+            Ok(opinion) if opinion.agrees || opinion.left_to_operator && inputs.reduce_only() => Ok(opinion),
             Ok(opinion) => Err(blocked(format!("the safety-guardian does not agree: {}", opinion.why))),
             Err(error) => Err(blocked(error.to_string())),
         }

@@ -94,7 +94,7 @@ struct OpenPermit {
     call_id: CallId,
     golem_id: GolemId,
     chain_id: u64,
-    held: ReservedSpend,
+    reserved: ReservedSpend,
     last: Option<LastLeg>,
     consumed_at: u64,
     session: Option<String>,
@@ -119,7 +119,7 @@ struct LastLeg {
     /// True if the main transaction is an earlier one. Then it succeeded, or this one would not have been signed.
     done: bool,
     /// True if it only revokes, cancels or refunds.
-    takes_back: bool,
+    only_revokes: bool,
 }
 
 impl Pipeline {
@@ -144,7 +144,7 @@ impl Pipeline {
         let now = self.inner.clock.now_millis();
         self.poll_dropped().await?;
         self.reserve_late_inclusions().await?;
-        let left = self.inner.store.read(left_open).map_err(unavailable)?;
+        let open = self.inner.store.read(open_permits).map_err(unavailable)?;
         let taken = self.inner.store.read(sender::reserved).map_err(unavailable)?;
         failpoint::reach(Failpoint::RecoveryRead);
         let held = |one: &ReservedNonce| {
@@ -158,7 +158,7 @@ impl Pipeline {
         failpoint::reach(Failpoint::RecoveryNonces);
         let deadline = Instant::now() + START_PATIENCE.min(self.inner.patience);
         let mut recovered = Vec::new();
-        for one in left {
+        for one in open {
             recovered.extend(self.resolve(one, now, sends, deadline).await.map_err(unavailable)?);
         }
         Ok(recovered)
@@ -171,14 +171,14 @@ impl Pipeline {
     /// [`PipelineRefusal`] if the ledger cannot be read.
     pub fn to_send_again(&self) -> Result<Vec<UnincludedTx>, PipelineRefusal> {
         let now = self.inner.clock.now_millis();
-        let left = self.inner.store.read(left_open).map_err(unavailable)?;
+        let open = self.inner.store.read(open_permits).map_err(unavailable)?;
         let mut waiting = Vec::new();
         let alone = |one: &OpenPermit| {
             self.is_owned(one, now) && machine::step(RecoveryState::Owned, false) == RecoveryStep::LeaveAlone
         };
-        for one in left.iter().filter(|one| !alone(one)) {
-            let Some(LastLeg { hash, takes_back, .. }) = one.last else { continue };
-            let revokes = self.still_revokes(one.chain_id, hash, takes_back).map_err(unavailable)?;
+        for one in open.iter().filter(|one| !alone(one)) {
+            let Some(LastLeg { hash, only_revokes, .. }) = one.last else { continue };
+            let revokes = self.still_revokes(one.chain_id, hash, only_revokes).map_err(unavailable)?;
             let sent_now = self.may_send_again(ResendClearance::of_left(revokes));
             let record = self.inner.store.read(|connection| sender::sendable(connection, hash)).map_err(unavailable)?;
             waiting.extend(record.map(|record| UnincludedTx { hash: record.hash(), now: sent_now }));
@@ -217,7 +217,7 @@ impl Pipeline {
     fn is_owned(&self, one: &OpenPermit, now: u64) -> bool {
         match &one.session {
             Some(session) if session == self.inner.store.session() => self.mark_in_progress().contains(&one.permit_id),
-            Some(session) => self.inner.store.session_lives(session),
+            Some(session) => self.inner.store.is_session_alive(session),
             None => one.last.is_none() && one.consumed_at.saturating_add(LEAVE_ALONE) > now,
         }
     }
@@ -228,7 +228,7 @@ impl Pipeline {
         match &one.session {
             // The ledger does not say which commit of this process took the nonce, so none is free while a commit runs.
             Some(session) if session == self.inner.store.session() => old && self.mark_in_progress().is_empty(),
-            Some(session) => !self.inner.store.session_lives(session),
+            Some(session) => !self.inner.store.is_session_alive(session),
             None => old,
         }
     }
@@ -281,7 +281,7 @@ impl Pipeline {
     ) -> Result<Option<RecoveredPermit>, ReserveError> {
         let hash = one.last.map(|leg| leg.hash);
         let revokes = match one.last {
-            Some(leg) => self.still_revokes(one.chain_id, leg.hash, leg.takes_back).map_err(ReserveError::Store)?,
+            Some(leg) => self.still_revokes(one.chain_id, leg.hash, leg.only_revokes).map_err(ReserveError::Store)?,
             None => false,
         };
         let leave = ResendClearance::of_left(revokes);
@@ -301,8 +301,8 @@ impl Pipeline {
             failpoint::reach(Failpoint::RecoveryResent);
             let patience = deadline.saturating_duration_since(Instant::now());
             found = match sender.wait(hash, WaitRules { patience, resend: false }).await {
-                Ok(standing) => of_standing(&standing, one.last),
-                Err(error) => untold(error)?,
+                Ok(status) => of_tx_status(&status, one.last),
+                Err(error) => unknown_state(error)?,
             };
             step = match machine::step(found, held_back()) {
                 // It was sent a moment ago; the next run sends it again.
@@ -310,7 +310,7 @@ impl Pipeline {
                 step => step,
             };
         }
-        let end = machine::end(step, one.held);
+        let end = machine::end(step, one.reserved);
         match end {
             ActionEnd::Unclear => self.note_found(&one, found, step).await?,
             ActionEnd::Done { .. }
@@ -331,8 +331,8 @@ impl Pipeline {
         let Some(LastLeg { hash, .. }) = one.last else { return Ok(RecoveryState::Unsigned) };
         let Ok(sender) = self.sender(one.chain_id) else { return Ok(RecoveryState::Untold) };
         match sender.poll(hash).await {
-            Ok(standing) => Ok(of_standing(&standing, one.last)),
-            Err(error) => untold(error),
+            Ok(status) => Ok(of_tx_status(&status, one.last)),
+            Err(error) => unknown_state(error),
         }
     }
 
@@ -353,7 +353,7 @@ impl Pipeline {
             let word = if found == RecoveryState::Begun { Some("withdrawn") } else { ended(end) };
             let Some(ended) = word else { return Ok(false) };
             let now = clock.now_millis();
-            rules.settle(transaction, now, left.held.reservation, end)?;
+            rules.settle(transaction, now, left.reserved.reservation, end)?;
             permit::note_end(transaction, left.permit_id, ended)?;
             // Ends an order that was recorded and never signed.
             if let Some(order) = orders::of_permit(transaction, left.permit_id)? {
@@ -415,7 +415,7 @@ fn record(
     step: RecoveryStep,
 ) -> Result<(), ReserveError> {
     let body = json!({
-        "permit": left.permit_id, "reservation": left.held.reservation.0, "chain_id": left.chain_id,
+        "permit": left.permit_id, "reservation": left.reserved.reservation.0, "chain_id": left.chain_id,
         "transaction": left.last.map(|leg| leg.hash), "found": found.as_str(), "step": step.as_str(),
     });
     let entry =
@@ -461,10 +461,10 @@ pub(super) fn ended(end: ActionEnd) -> Option<&'static str> {
     }
 }
 
-fn of_standing(standing: &TxStatus, last: Option<LastLeg>) -> RecoveryState {
+fn of_tx_status(status: &TxStatus, last: Option<LastLeg>) -> RecoveryState {
     let (leg, of, main) = last.map_or((0, 1, true), |last| (last.leg, last.of, last.main));
     let done = last.is_some_and(|last| last.done);
-    match (&standing.mined, standing.settled, standing.record.state) {
+    match (&status.mined, status.settled, status.record.state) {
         (Some(_), false, _) => RecoveryState::Shallow,
         (Some(mined), true, _) if !mined.receipt.status() && done => RecoveryState::Half,
         (Some(mined), true, _) if !mined.receipt.status() => RecoveryState::Failed,
@@ -479,7 +479,7 @@ fn of_standing(standing: &TxStatus, last: Option<LastLeg>) -> RecoveryState {
 }
 
 /// A chain error is a finding; a ledger error is returned.
-fn untold(error: sender::SenderError) -> Result<RecoveryState, ReserveError> {
+fn unknown_state(error: sender::SenderError) -> Result<RecoveryState, ReserveError> {
     match error {
         sender::SenderError::Record(sender::RecordError::Store(error))
         | sender::SenderError::Lane(sender::LaneError::Store(error)) => Err(error.into()),
@@ -494,7 +494,7 @@ fn unavailable(error: impl std::fmt::Display) -> PipelineRefusal {
     PipelineRefusal::new(ErrorCode::StoreUnavailable, error)
 }
 
-fn left_open(connection: &rusqlite::Connection) -> Result<Vec<OpenPermit>, StoreError> {
+fn open_permits(connection: &rusqlite::Connection) -> Result<Vec<OpenPermit>, StoreError> {
     let mut statement = connection.prepare(
         "SELECT used.permit_id, chain_id, reservation, spent_usd, gas_usd, consumed_at, call_id, golem_id, session,
                 hash, leg, of, takes_back,
@@ -509,13 +509,13 @@ fn left_open(connection: &rusqlite::Connection) -> Result<Vec<OpenPermit>, Store
          ORDER BY consumed_at",
     )?;
     let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Columns> {
-        let held = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
+        let reserved = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
         let leg = (row.get(9)?, row.get(10)?, row.get(11)?);
         let flags = (row.get(12)?, row.get(13)?, row.get(14)?);
-        Ok((held, (row.get(6)?, row.get(7)?, row.get(8)?), leg, flags))
+        Ok((reserved, (row.get(6)?, row.get(7)?, row.get(8)?), leg, flags))
     };
     let rows: Vec<Columns> = statement.query_map([], read)?.collect::<Result<_, _>>()?;
-    rows.into_iter().map(left).collect::<Result<_, _>>()
+    rows.into_iter().map(open_permit).collect::<Result<_, _>>()
 }
 
 /// Row of a used permit: permit and reservation, owner, last transaction if there is one, and three flags: it only
@@ -527,10 +527,10 @@ type Columns = (
     (Option<bool>, Option<bool>, Option<bool>),
 );
 
-fn left((used, owner, last, flags): Columns) -> Result<OpenPermit, StoreError> {
+fn open_permit((used, owner, last, flags): Columns) -> Result<OpenPermit, StoreError> {
     let (permit_id, chain_id, reservation, spent, gas, consumed_at) = used;
     let (call_id, golem_id, session) = owner;
-    let ((hash, leg, of), (takes_back, main, done)) = (last, flags);
+    let ((hash, leg, of), (only_revokes, main, done)) = (last, flags);
     let garbled = |what: &str| StoreError::Corrupt(format!("a used permit has no readable {what}"));
     let usd = |text: String, what| text.parse::<Usd>().map_err(|_| garbled(what));
     let last = match (hash, leg, of) {
@@ -540,7 +540,7 @@ fn left((used, owner, last, flags): Columns) -> Result<OpenPermit, StoreError> {
             of: u32::try_from(of).map_err(|_| garbled("leg"))?,
             main: main.unwrap_or(true),
             done: done.unwrap_or(false),
-            takes_back: takes_back.unwrap_or(false),
+            only_revokes: only_revokes.unwrap_or(false),
         }),
         _ => None,
     };
@@ -552,7 +552,7 @@ fn left((used, owner, last, flags): Columns) -> Result<OpenPermit, StoreError> {
             None => GolemId::operator(),
         },
         chain_id: u64::try_from(chain_id).map_err(|_| garbled("chain"))?,
-        held: ReservedSpend {
+        reserved: ReservedSpend {
             reservation: Reservation(reservation),
             spent: usd(spent, "value")?,
             gas: usd(gas, "gas")?,

@@ -52,9 +52,9 @@ impl PipelineRefusal {
 
     /// Creates a refusal because the action would exceed its permit now.
     pub fn out_of_bounds(faults: &[DeclarationFault], simulated: Option<SimulatedEffects>) -> Self {
-        let told =
+        let reported =
             |fault: &DeclarationFault| format!("{}: {} (permitted: {})", fault.rule, fault.found, fault.declared);
-        let what = faults.iter().map(told).collect::<Vec<_>>().join("; ");
+        let what = faults.iter().map(reported).collect::<Vec<_>>().join("; ");
         Self {
             violations: faults.iter().map(DeclarationFault::violation).collect(),
             simulated: simulated.map(Box::new),

@@ -27,13 +27,13 @@ impl Pipeline {
         let Some(block) = leg.block else {
             return format!("transaction {} is in a block and reverted", leg.hash);
         };
-        let told = format!("transaction {} is in block {block} and reverted", leg.hash);
-        let chain_id = committed.framed.proposal().chain_id;
-        let (Ok(reader), Ok(sender)) = (self.reader(chain_id), self.sender(chain_id)) else { return told };
-        let Ok(record) = sender.record(leg.hash) else { return told };
+        let reported = format!("transaction {} is in block {block} and reverted", leg.hash);
+        let chain_id = committed.payload.proposal().chain_id;
+        let (Ok(reader), Ok(sender)) = (self.reader(chain_id), self.sender(chain_id)) else { return reported };
+        let Ok(record) = sender.record(leg.hash) else { return reported };
         match tokio::time::timeout(PATIENCE, reason(&reader, &record.signed, block)).await {
-            Ok(Some(why)) => format!("{told}: {why}"),
-            Ok(None) | Err(_) => format!("{told}; a replay shows no reason"),
+            Ok(Some(why)) => format!("{reported}: {why}"),
+            Ok(None) | Err(_) => format!("{reported}; a replay shows no reason"),
         }
     }
 }

@@ -60,19 +60,19 @@ impl OnchainOutcome {
     /// deposits in the same blocks would otherwise look like money that was not spent.
     pub(super) fn spent(
         &self,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         legs: &[LegReport],
         assessment: &Assessment,
         gas: Usd,
     ) -> Option<Usd> {
-        let values = assessment.facts.values.as_ref().ok()?;
+        let values = assessment.inputs.values.as_ref().ok()?;
         let mut spent = values.takeable.iter().try_fold(gas, |sum, one| sum.checked_add(one.usd)).ok()?;
         let declared: &[ValuedAmount] = if main_is_done(legs) { &values.outflows } else { &[] };
         // A fair exit counts as its possible loss, as it was reserved.
-        let most = if assessment.facts.reduce_only() { Some(values.exit_loss().ok()?) } else { None };
+        let most = if assessment.inputs.reduce_only() { Some(values.exit_loss().ok()?) } else { None };
         let mut given = Usd::ZERO;
         for one in declared {
-            let usd = match paid(framed, legs, one.token.id) {
+            let usd = match paid(payload, legs, one.token.id) {
                 Some(amount) if amount < one.amount => {
                     let amount = TokenAmount::new(amount, one.token.decimals).ok()?;
                     let price = assessment.view.spreads.get(one.token.id).ok()?.all.highest;
@@ -85,7 +85,7 @@ impl OnchainOutcome {
         spent = spent.checked_add(most.map_or(given, |most| given.min(most))).ok()?;
         let of_them = |id: TokenId| declared.iter().any(|one| one.token.id == id);
         for moved in self.moves.iter().filter(|moved| moved.after < moved.before && !of_them(moved.token)) {
-            let token = assessment.facts.tokens.get(&moved.token)?;
+            let token = assessment.inputs.tokens.get(&moved.token)?;
             let lost = TokenAmount::new(moved.before.saturating_sub(moved.after), token.decimals).ok()?;
             let price = assessment.view.spreads.get(moved.token).ok()?.all.highest;
             spent = spent.checked_add(Usd::value_of(lost, price, Rounding::Up).ok()?).ok()?;
@@ -101,8 +101,8 @@ pub(super) fn main_is_done(legs: &[LegReport]) -> bool {
 
 /// Returns the amount that an exact-output trade took from the account, by the token's `Transfer` events in the plan's
 /// own receipts. `None` for any other trade or token, and without such events: then the declared amount counts.
-fn paid(framed: &SigningPayload, legs: &[LegReport], token: TokenId) -> Option<U256> {
-    let trade = framed.proposal().trade.as_ref().filter(|trade| trade.exact_output && trade.token_in.id == token)?;
+fn paid(payload: &SigningPayload, legs: &[LegReport], token: TokenId) -> Option<U256> {
+    let trade = payload.proposal().trade.as_ref().filter(|trade| trade.exact_output && trade.token_in.id == token)?;
     let TokenId::Erc20(contract) = trade.token_in.id else { return None };
     let logs = legs.iter().flat_map(|leg| &leg.logs).filter(|log| log.address == contract);
     let transfers: Vec<_> = logs.filter_map(|log| Erc20::Transfer::decode_log(log).ok()).collect();
@@ -110,7 +110,7 @@ fn paid(framed: &SigningPayload, legs: &[LegReport], token: TokenId) -> Option<U
         let those = transfers.iter().filter(|transfer| is(&transfer.data));
         those.fold(U256::ZERO, |sum, transfer| sum.saturating_add(transfer.data.value))
     };
-    let (out, back) = (sum(&|one| one.from == framed.account()), sum(&|one| one.to == framed.account()));
+    let (out, back) = (sum(&|one| one.from == payload.account()), sum(&|one| one.to == payload.account()));
     (!out.is_zero()).then(|| out.saturating_sub(back))
 }
 
@@ -124,11 +124,11 @@ impl Pipeline {
         leg: usize,
         (sender, stored): (&TxSender, StoredTx),
     ) -> (LegReport, Vec<String>) {
-        let framed = &prepared.preview.framed;
-        let StoredTx { kept, signed, route } = stored;
-        let hash = kept.hash();
+        let payload = &prepared.preview.payload;
+        let StoredTx { send_permit, signed, route } = stored;
+        let hash = send_permit.hash();
         let report = LegReport {
-            purpose: framed.legs().get(leg).map_or(LegPurpose::Main, |leg| leg.purpose),
+            purpose: payload.legs().get(leg).map_or(LegPurpose::Main, |leg| leg.purpose),
             hash,
             route,
             nonce: signed.nonce(),
@@ -140,24 +140,24 @@ impl Pipeline {
         };
         let main = report.purpose != LegPurpose::Approve;
         if main {
-            self.step(framed, "Broadcasting");
+            self.step(payload, "Broadcasting");
         }
         failpoint::reach(Failpoint::Sending);
-        let chain_id = framed.proposal().chain_id;
+        let chain_id = payload.proposal().chain_id;
         let sending = debug_span!("broadcast", chain_id, tx_hash = %hash);
-        let state = match sender.send(kept).instrument(sending).await {
+        let state = match sender.send(send_permit).instrument(sending).await {
             Ok(sent) if sent.state == Stage::Dropped => TxState::Dropped,
             Ok(_) => TxState::Sent,
             // It may have been sent; only the chain can tell.
             Err(_) => TxState::Unclear,
         };
         failpoint::reach(Failpoint::Sent);
-        self.emit_leg(framed, leg, hash, state, None);
+        self.emit_leg(payload, leg, hash, state, None);
         if state == TxState::Dropped {
             return (LegReport { state, ..report }, Vec::new());
         }
         if main {
-            self.step(framed, "Confirming receipt");
+            self.step(payload, "Confirming receipt");
         }
         let mut remarks = Vec::new();
         let (mut hash, mut may_outbid) = (hash, true);
@@ -167,14 +167,14 @@ impl Pipeline {
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let patience = if may_outbid { left.min(sender.rules().outbid_after) } else { left };
-                let standing =
+                let status =
                     sender.wait_while(hash, patience, || self.may_send_again(ResendClearance::of(assessment))).await;
                 let report = LegReport { hash, ..report.clone() };
                 let over = Instant::now() >= deadline;
-                match standing {
-                    Ok(standing) if standing.settled || over => break with_standing(report, &standing),
+                match status {
+                    Ok(status) if status.settled || over => break with_tx_status(report, &status),
                     // Included, without enough confirmations yet.
-                    Ok(standing) if standing.mined.is_some() => {}
+                    Ok(status) if status.mined.is_some() => {}
                     Ok(_) if may_outbid => match self.outbid(prepared, assessment, leg, (sender, hash)).await {
                         Ok((newer, remark)) => {
                             remarks.push(remark);
@@ -197,7 +197,7 @@ impl Pipeline {
         };
         let report = followed.instrument(waiting).await;
         failpoint::reach(Failpoint::Mined);
-        self.emit_leg(framed, leg, report.hash, report.state, report.block);
+        self.emit_leg(payload, leg, report.hash, report.state, report.block);
         (report, remarks)
     }
 
@@ -206,27 +206,27 @@ impl Pipeline {
     /// # Errors
     /// The reason why balances or costs cannot be read, in words.
     #[instrument(level = "debug", name = "verify", skip_all)]
-    pub(super) async fn truth(
+    pub(super) async fn onchain_outcome(
         &self,
         prepared: &PreparedAction,
         legs: &[LegReport],
     ) -> Result<OnchainOutcome, UnknownValue> {
-        let framed = &prepared.preview.framed;
+        let payload = &prepared.preview.payload;
         let blocks = || legs.iter().filter_map(|leg| leg.block);
         let (Some(first), Some(last)) = (blocks().min(), blocks().max()) else {
             return Ok(OnchainOutcome { moves: Vec::new(), gas_cost: U256::ZERO, mismatches: Vec::new() });
         };
         let reader = &prepared.reader;
-        let tokens = reader.tokens(framed, BlockId::latest()).await?;
-        let at = |block: u64| reader.balances(framed.account(), &tokens, BlockId::number(block));
+        let tokens = reader.tokens(payload, BlockId::latest()).await?;
+        let at = |block: u64| reader.balances(payload.account(), &tokens, BlockId::number(block));
         let (before, after) = futures::join!(at(first.saturating_sub(1)), at(last));
         let (before, after) = (before?, after?);
         let gas_cost = cost_of(reader, legs).await?;
-        let pays = framed.payer() == framed.account();
+        let pays = payload.payer() == payload.account();
         let mut moves = moves(&before, &after, if pays { gas_cost } else { U256::ZERO });
         if pays {
-            let own = without_foreign_native(moves.clone(), framed, legs);
-            if own != moves && has_no_code(reader, framed.account(), last).await {
+            let own = without_foreign_native(moves.clone(), payload, legs);
+            if own != moves && has_no_code(reader, payload.account(), last).await {
                 moves = own;
             }
         }
@@ -236,12 +236,12 @@ impl Pipeline {
             let held = before.get(id).map_or(U256::ZERO, |(_, amount)| *amount);
             let known = moves.iter().position(|moved| moved.token == *id);
             let by_balance = known.and_then(|at| moves.get(at)).map_or(held, |moved| moved.after);
-            let Some(own) = after_own(framed.account(), *id, held, legs).filter(|own| *own != by_balance) else {
+            let Some(own) = after_own(payload.account(), *id, held, legs).filter(|own| *own != by_balance) else {
                 continue;
             };
             // The balance moved by more than this plan. The plan's own events count if other transfers in these blocks
             // explain the rest exactly. If a token's events contradict its balances, the balances count.
-            let others = reader.transfers(framed.account(), *id, (first, last)).await;
+            let others = reader.transfers(payload.account(), *id, (first, last)).await;
             if others
                 .is_some_and(|all| held.checked_add(all.0).and_then(|sum| sum.checked_sub(all.1)) == Some(by_balance))
             {
@@ -251,16 +251,16 @@ impl Pipeline {
                 moves.extend((own != held).then_some(TokenMove { token: *id, before: held, after: own }));
             }
         }
-        let all_done = legs.len() == framed.legs().len() && legs.iter().all(|leg| leg.state == TxState::Confirmed);
-        let mismatches = mismatches(framed, &moves, all_done);
+        let all_done = legs.len() == payload.legs().len() && legs.iter().all(|leg| leg.state == TxState::Confirmed);
+        let mismatches = mismatches(payload, &moves, all_done);
         Ok(OnchainOutcome { moves, gas_cost, mismatches })
     }
 
     /// Reports and records the expected and the actual outcome.
-    pub(super) async fn report_outcome(&self, framed: &SigningPayload, truth: &OnchainOutcome, legs: &[LegReport]) {
+    pub(super) async fn report_outcome(&self, payload: &SigningPayload, truth: &OnchainOutcome, legs: &[LegReport]) {
         let verified = ToolVerified {
-            expected_outcome: framed.proposal().expected_outcome.clone(),
-            actual_outcome: SafeText::clean(&actual_outcome(framed.proposal(), truth, legs), 600),
+            expected_outcome: payload.proposal().expected_outcome.clone(),
+            actual_outcome: SafeText::clean(&actual_outcome(payload.proposal(), truth, legs), 600),
             ground_truth_source: GROUND_TRUTH.into(),
             matched: truth.matched(),
         };
@@ -270,17 +270,17 @@ impl Pipeline {
             "gas_cost_wei": truth.gas_cost.to_string(), "expected_outcome": verified.expected_outcome,
             "actual_outcome": verified.actual_outcome, "ground_truth_source": verified.ground_truth_source,
         });
-        if let Err(error) = self.inner.audit_log.record(self.note(framed, AuditKind::ActionVerified, body)).await {
+        if let Err(error) = self.inner.audit_log.record(self.note(payload, AuditKind::ActionVerified, body)).await {
             tracing::warn!(%error, "the on-chain outcome is not in the audit log");
         }
-        self.emit(framed, EventKind::ToolVerified(verified));
+        self.emit(payload, EventKind::ToolVerified(verified));
     }
 
     /// Returns true if a transaction that was signed with this clearance may be sent again, or replaced, now. A new
     /// stop forbids it, except for revocations, which must go through under any stop.
     pub(super) fn may_send_again(&self, leave: ResendClearance) -> bool {
         let stop = self.inner.rules.stop();
-        leave.takes_back || stop.is_none() || stop == leave.signed_under
+        leave.only_revokes || stop.is_none() || stop == leave.signed_under
     }
 
     /// Follows an unresolved plan in the background, and settles its reservation once the last transaction is settled.
@@ -288,7 +288,7 @@ impl Pipeline {
     pub(super) fn follow(
         &self,
         sender: TxSender,
-        (framed, permit_id, held): (SigningPayload, PermitId, ReservedSpend),
+        (payload, permit_id, held): (SigningPayload, PermitId, ReservedSpend),
         legs: &[LegReport],
         leave: ResendClearance,
         at_work: InProgressGuard,
@@ -296,7 +296,7 @@ impl Pipeline {
         let Some((last, before)) = legs.split_last() else { return };
         let (last, leg, before) = (last.clone(), before.len(), EarlierLegs::of(before));
         let pipeline = self.clone();
-        let (proposal, tx_hash) = (framed.proposal(), last.hash);
+        let (proposal, tx_hash) = (payload.proposal(), last.hash);
         let (call_id, chain_id) = (proposal.call_id, proposal.chain_id);
         // Not a child of the call's span, which ends when the caller gets its response.
         let span = debug_span!(parent: None, "follow", %call_id, %permit_id, chain_id, %tx_hash);
@@ -305,11 +305,11 @@ impl Pipeline {
             loop {
                 let may_send = || pipeline.may_send_again(leave);
                 match sender.wait_while(last.hash, LOOK_AGAIN, may_send).await {
-                    Ok(standing) if standing.settled => {
+                    Ok(status) if status.settled => {
                         // If this write fails, recovery settles the reservation.
-                        let _written = pipeline.settle_as(permit_id, held, end_of(&standing, held, before)).await;
-                        let ended = with_standing(last, &standing);
-                        pipeline.emit_leg(&framed, leg, ended.hash, ended.state, ended.block);
+                        let _written = pipeline.settle_as(permit_id, held, end_of(&status, held, before)).await;
+                        let ended = with_tx_status(last, &status);
+                        pipeline.emit_leg(&payload, leg, ended.hash, ended.state, ended.block);
                         return;
                     }
                     Ok(_) => {}
@@ -327,18 +327,18 @@ pub(super) struct ResendClearance {
     /// Stop in force when it was signed.
     signed_under: Option<StopLevel>,
     /// True if it only revokes, cancels or refunds.
-    takes_back: bool,
+    only_revokes: bool,
 }
 
 impl ResendClearance {
     pub(super) fn of(assessment: &Assessment) -> Self {
-        Self { signed_under: assessment.facts.stop, takes_back: assessment.facts.takes_back() }
+        Self { signed_under: assessment.inputs.stop, only_revokes: assessment.inputs.only_revokes() }
     }
 
     /// Clearance for transactions that an ended process left. The ledger does not say under which stop they were
     /// signed, so any stop holds them back unless they only revoke.
-    pub(super) const fn of_left(takes_back: bool) -> Self {
-        Self { signed_under: None, takes_back }
+    pub(super) const fn of_left(only_revokes: bool) -> Self {
+        Self { signed_under: None, only_revokes }
     }
 }
 
@@ -365,8 +365,8 @@ impl EarlierLegs {
 
 /// Determines how a reservation ends from the last transaction's state and from what was included before it. A success
 /// that was not observed in the foreground counts in full.
-fn end_of(standing: &TxStatus, held: ReservedSpend, before: EarlierLegs) -> ActionEnd {
-    match (&standing.mined, standing.record.state, before) {
+fn end_of(status: &TxStatus, held: ReservedSpend, before: EarlierLegs) -> ActionEnd {
+    match (&status.mined, status.record.state, before) {
         (Some(mined), ..) if mined.receipt.status() => ActionEnd::Done { spent: held.spent },
         // A failed clean-up does not undo the main transaction.
         (Some(_), _, EarlierLegs::Main) | (None, Stage::Dropped, EarlierLegs::Main) => {
@@ -378,9 +378,9 @@ fn end_of(standing: &TxStatus, held: ReservedSpend, before: EarlierLegs) -> Acti
     }
 }
 
-fn with_standing(report: LegReport, standing: &TxStatus) -> LegReport {
-    let Some(mined) = standing.mined.as_ref().filter(|_| standing.settled) else {
-        let gone = standing.settled && standing.record.state == Stage::Dropped;
+fn with_tx_status(report: LegReport, status: &TxStatus) -> LegReport {
+    let Some(mined) = status.mined.as_ref().filter(|_| status.settled) else {
+        let gone = status.settled && status.record.state == Stage::Dropped;
         let state = if gone { TxState::Dropped } else { TxState::Unclear };
         return LegReport { state, ..report };
     };
@@ -406,8 +406,8 @@ fn after_own(account: Address, token: TokenId, held: U256, legs: &[LegReport]) -
     let sum = |is: &dyn Fn(&Erc20::Transfer) -> bool| {
         own.iter().filter(|one| is(&one.data)).try_fold(U256::ZERO, |sum, one| sum.checked_add(one.data.value))
     };
-    let (came, went) = (sum(&|one| one.to == account)?, sum(&|one| one.from == account)?);
-    held.checked_add(came)?.checked_sub(went)
+    let (received, sent) = (sum(&|one| one.to == account)?, sum(&|one| one.from == account)?);
+    held.checked_add(received)?.checked_sub(sent)
 }
 
 /// Returns true if only transactions of the account can take native tokens from it: it has no code, as a delegation
@@ -419,8 +419,8 @@ async fn has_no_code(reader: &SnapshotReader, account: Address, block: u64) -> b
 
 /// The moves, of the native token no more than the plan's own transactions sent with them: an account without code pays it
 /// out in no other way, so what is missing beyond that left it in other transactions of the same blocks.
-fn without_foreign_native(moves: Vec<TokenMove>, framed: &SigningPayload, legs: &[LegReport]) -> Vec<TokenMove> {
-    let done = framed.legs().iter().zip(legs).filter(|(_, report)| report.state == TxState::Confirmed);
+fn without_foreign_native(moves: Vec<TokenMove>, payload: &SigningPayload, legs: &[LegReport]) -> Vec<TokenMove> {
+    let done = payload.legs().iter().zip(legs).filter(|(_, report)| report.state == TxState::Confirmed);
     let sent = done.fold(U256::ZERO, |sum, (leg, _)| sum.saturating_add(leg.value));
     let own = |moved: TokenMove| match moved.token {
         TokenId::Native => TokenMove { after: moved.after.max(moved.before.saturating_sub(sent)), ..moved },
@@ -442,8 +442,8 @@ fn moves(before: &Balances, after: &Balances, gas: U256) -> Vec<TokenMove> {
 }
 
 /// Returns deviations from the declaration. If the plan did not complete, only outflows are compared.
-fn mismatches(framed: &SigningPayload, moves: &[TokenMove], all_done: bool) -> Vec<SafeText> {
-    let proposal = framed.proposal();
+fn mismatches(payload: &SigningPayload, moves: &[TokenMove], all_done: bool) -> Vec<SafeText> {
+    let proposal = payload.proposal();
     let mut found = Vec::new();
     let mut note = |text: String| found.push(SafeText::clean(&text, 300));
     let out_of = |id: TokenId| {
@@ -458,10 +458,10 @@ fn mismatches(framed: &SigningPayload, moves: &[TokenMove], all_done: bool) -> V
     }
     for inflow in proposal.inflows.iter().filter(|inflow| all_done && inflow.recipient == proposal.account) {
         let moved = moves.iter().find(|moved| moved.token == inflow.token.id);
-        let came = moved
+        let received = moved
             .map_or(U256::ZERO, |moved| moved.after.saturating_add(out_of(moved.token)).saturating_sub(moved.before));
-        if came < inflow.at_least {
-            note(format!("{came} of {} came in, at least {} was declared", inflow.token.symbol, inflow.at_least));
+        if received < inflow.at_least {
+            note(format!("{received} of {} came in, at least {} was declared", inflow.token.symbol, inflow.at_least));
         }
     }
     found
@@ -471,9 +471,9 @@ fn mismatches(framed: &SigningPayload, moves: &[TokenMove], all_done: bool) -> V
 fn actual_outcome(proposal: &Proposal, truth: &OnchainOutcome, legs: &[LegReport]) -> String {
     let received = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account).map(|inflow| {
         let moved = truth.moves.iter().find(|moved| moved.token == inflow.token.id);
-        let came = moved.map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
-        let amount =
-            TokenAmount::new(came, inflow.token.decimals).map_or_else(|_| came.to_string(), |came| came.to_string());
+        let amount_in = moved.map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
+        let amount = TokenAmount::new(amount_in, inflow.token.decimals)
+            .map_or_else(|_| amount_in.to_string(), |amount_in| amount_in.to_string());
         format!("{amount} {}", inflow.token.symbol)
     });
     let received = received.collect::<Vec<_>>().join(" and ");
@@ -509,7 +509,7 @@ pub(super) async fn cost_of(reader: &SnapshotReader, legs: &[LegReport]) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::recover::tests::standing;
+    use crate::pipeline::recover::tests::tx_status;
     use crate::policy_engine::Reservation;
 
     #[test]
@@ -530,8 +530,8 @@ mod tests {
             (dropped, None, EarlierLegs::Main, all),
             (Stage::Sent, None, EarlierLegs::Main, ActionEnd::Unclear),
         ] {
-            let standing = standing(state, mined, true);
-            assert_eq!(end_of(&standing, held, before), expected, "{state} {mined:?} after {before:?}");
+            let status = tx_status(state, mined, true);
+            assert_eq!(end_of(&status, held, before), expected, "{state} {mined:?} after {before:?}");
         }
     }
 }

@@ -29,7 +29,7 @@ use golem_chain::signed::SignedTransaction;
 
 /// Transaction that is signed and stored.
 pub(super) struct StoredTx {
-    pub kept: SendPermit,
+    pub send_permit: SendPermit,
     pub signed: SignedTransaction,
     pub route: SendRoute,
 }
@@ -76,7 +76,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// [`NotStored`] if nothing will be sent. The stored state is unknown if it has no ticket.
-    #[instrument(level = "debug", name = "sign", skip_all, fields(chain_id = prepared.preview.framed.proposal().chain_id, tx_hash))]
+    #[instrument(level = "debug", name = "sign", skip_all, fields(chain_id = prepared.preview.payload.proposal().chain_id, tx_hash))]
     pub(super) async fn sign_and_store(
         &self,
         prepared: &PreparedAction,
@@ -86,19 +86,19 @@ impl Pipeline {
         route: SendRoute,
     ) -> Result<StoredTx, NotStored> {
         let PreparedAction { preview, account, .. } = prepared;
-        let framed = &preview.framed;
+        let payload = &preview.payload;
         if self.inner.paper.is_some() {
             return Err(NotStored::before(ticket, ErrorCode::WalletNotConfigured, ON_PAPER));
         }
-        let stopped = || self.inner.rules.stop() != assessment.facts.stop;
-        let Some(capability) = Capability::new(framed.clone(), leg, ticket.nonce, fees) else {
+        let stopped = || self.inner.rules.stop() != assessment.inputs.stop;
+        let Some(capability) = Capability::new(payload.clone(), leg, ticket.nonce, fees) else {
             return Err(NotStored::before(ticket, ErrorCode::PermitMismatch, "its fees are out of bounds"));
         };
         if stopped() {
             return Err(NotStored::before(ticket, ErrorCode::Halted, "a stop was set before it was signed"));
         }
-        let purpose = framed.legs().get(leg).map_or(LegPurpose::Main, |leg| leg.purpose);
-        self.step(framed, if purpose == LegPurpose::Approve { "Approving token" } else { "Signing transaction" });
+        let purpose = payload.legs().get(leg).map_or(LegPurpose::Main, |leg| leg.purpose);
+        self.step(payload, if purpose == LegPurpose::Approve { "Approving token" } else { "Signing transaction" });
         let signed = match account.sign(capability).await {
             Ok(signed) => signed,
             Err(SignError::Unclear(why)) => {
@@ -115,7 +115,7 @@ impl Pipeline {
             }
         };
         failpoint::reach(Failpoint::Signed);
-        if let Err(why) = as_framed(framed, leg, ticket.nonce, fees, &signed) {
+        if let Err(why) = as_framed(payload, leg, ticket.nonce, fees, &signed) {
             // The signature covers something else: the transaction is dropped, never stored or sent.
             let why = format!("the account signed a different transaction: {why}");
             return Err(NotStored { failed: true, ..NotStored::before(ticket, ErrorCode::PermitMismatch, &why) });
@@ -125,25 +125,25 @@ impl Pipeline {
         }
         let noted = NotedLeg {
             leg,
-            of: framed.legs().len(),
-            main: framed.legs().get(leg).is_none_or(|leg| leg.purpose == LegPurpose::Main),
-            takes_back: assessment.facts.takes_back(),
+            of: payload.legs().len(),
+            main: payload.legs().get(leg).is_none_or(|leg| leg.purpose == LegPurpose::Main),
+            only_revokes: assessment.inputs.only_revokes(),
         };
-        let (permit_id, call_id) = (preview.permit.permit_id, framed.proposal().call_id);
-        let golem_id = framed.proposal().golem_id.clone();
+        let (permit_id, call_id) = (preview.permit.permit_id, payload.proposal().call_id);
+        let golem_id = payload.proposal().golem_id.clone();
         let body = json!({
             "permit_id": permit_id, "leg": leg + 1, "of": noted.of, "hash": signed.hash(), "chain_id": signed.chain_id(),
             "from": signed.from(), "to": signed.transaction().to(), "nonce": signed.nonce(),
             "by": account.kind().as_str(), "route": match route { SendRoute::Public => "public", SendRoute::Private => "private" },
         });
-        let (chain_id, owner) = (framed.proposal().chain_id, framed.account());
-        let allows = framed.proposal().legs.get(leg).filter(|leg| allows(&leg.data)).map(|leg| leg.to);
+        let (chain_id, owner) = (payload.proposal().chain_id, payload.account());
+        let allows = payload.proposal().legs.get(leg).filter(|leg| allows(&leg.data)).map(|leg| leg.to);
         let allows = allows.map(|address| ActionParty { role: PartyRole::Token, chain_id, address, account: owner });
         let records = self.inner.known.clone();
         let (clock, bytes, held) = (Arc::clone(&self.inner.clock), signed.clone(), ticket.clone());
         let stored = self.inner.store.write(move |transaction| -> Result<SendPermit, StoreTxError> {
             let now = clock.now_millis();
-            let kept = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
+            let send_permit = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
             permit::note_leg(transaction, permit_id, noted, bytes.hash())?;
             if let Some(token) = allows {
                 records.note(transaction, token, call_id, now)?;
@@ -152,14 +152,14 @@ impl Pipeline {
                 LogEntry { kind: AuditKind::TxSigned, call_id: Some(call_id), golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             failpoint::reach(Failpoint::InsideStore);
-            Ok(kept)
+            Ok(send_permit)
         });
         match stored.await {
-            Ok(kept) => {
+            Ok(send_permit) => {
                 failpoint::reach(Failpoint::Stored);
                 Span::current().record("tx_hash", display(signed.hash()));
-                self.emit_leg(framed, leg, signed.hash(), TxState::Signed, None);
-                Ok(StoredTx { kept, signed, route })
+                self.emit_leg(payload, leg, signed.hash(), TxState::Signed, None);
+                Ok(StoredTx { send_permit, signed, route })
             }
             // The row may or may not be on disk. The transaction was not sent, and recovery settles it.
             Err(error) => Err(NotStored {
@@ -181,14 +181,14 @@ impl Pipeline {
 /// Checks that `signed` is exactly transaction number `leg` of the payload, with valid signatures of the right signers
 /// in its signature slots.
 pub(super) fn as_framed(
-    framed: &SigningPayload,
+    payload: &SigningPayload,
     leg: usize,
     nonce: u64,
     fees: FeeBound,
     signed: &SignedTransaction,
 ) -> Result<(), &'static str> {
-    let chain_id = framed.proposal().chain_id;
-    let wanted = framed.legs().get(leg).ok_or("there is no such transaction")?;
+    let chain_id = payload.proposal().chain_id;
+    let wanted = payload.legs().get(leg).ok_or("there is no such transaction")?;
     let transaction = signed.transaction();
     let same = |holds: bool, what: &'static str| if holds { Ok(()) } else { Err(what) };
     same(signed.from() == wanted.from, "another account signed")?;

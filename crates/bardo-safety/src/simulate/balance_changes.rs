@@ -20,7 +20,7 @@ impl SimulatedEffects {
     /// moves leave out. `declared` are the tokens that the action names, `coin` is the native token's symbol.
     pub fn balance_changes<'t>(
         &self,
-        framed: &SigningPayload,
+        payload: &SigningPayload,
         declared: impl Iterator<Item = &'t TokenInfo> + Clone,
         coin: &str,
     ) -> Vec<SimulatedChange> {
@@ -44,7 +44,7 @@ impl SimulatedEffects {
                 gas: false,
             }
         });
-        let held = self.simulation.changes.account(framed.payer()).map(|change| change.balance);
+        let held = self.simulation.changes.account(payload.payer()).map(|change| change.balance);
         // The fork has already deducted the gas, so the balance without gas is that much higher.
         let (before, after) = held.map_or_else(Default::default, |balance| {
             let free = balance.after.saturating_add(self.gas_cost);

@@ -43,8 +43,8 @@ pub(super) fn classify(
                     ActionClass::Rebalance
                 }
                 (Kind::Stable, Kind::Coin | Kind::Risky) | (Kind::Coin, Kind::Risky) => {
-                    let came = received.after.saturating_sub(received.before);
-                    let held = received.before.saturating_mul(U256::from(DUST_PART)) > came;
+                    let added = received.after.saturating_sub(received.before);
+                    let held = received.before.saturating_mul(U256::from(DUST_PART)) > added;
                     if held { ActionClass::IncreasePosition } else { ActionClass::NewPosition }
                 }
                 (Kind::Risky, Kind::Stable | Kind::Coin) | (Kind::Coin, Kind::Stable) => {

@@ -36,12 +36,12 @@ pub fn spender_fault(spender: Address, hashes: &[B256], code: &[u8]) -> Option<D
 
 /// Returns faults that show without a simulation: a payload that does not carry the proposed calls, and signatures that
 /// grant more than is declared, or for longer.
-pub fn declared(framed: &SigningPayload, around: &JudgeContext) -> Vec<DeclarationFault> {
+pub fn declared(payload: &SigningPayload, around: &JudgeContext) -> Vec<DeclarationFault> {
     let mut faults = Vec::new();
-    let proposal = framed.proposal();
-    for (at, (leg, proposed)) in framed.legs().iter().zip(&proposal.legs).enumerate() {
+    let proposal = payload.proposal();
+    for (at, (leg, proposed)) in payload.legs().iter().zip(&proposal.legs).enumerate() {
         let same = leg.to == proposed.to && leg.value == proposed.value && leg.data == proposed.data;
-        match framed.kind() {
+        match payload.kind() {
             AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded if !same => {
                 faults.push(DeclarationFault::new(
                     RuleName::Frame,
@@ -62,7 +62,7 @@ pub fn declared(framed: &SigningPayload, around: &JudgeContext) -> Vec<Declarati
                     found,
                 ));
             }
-            signature(framed, slot.signer, &slot.message, around, &mut faults);
+            signature(payload, slot.signer, &slot.message, around, &mut faults);
         }
     }
     if let Some(trade) = &proposal.trade {
@@ -97,14 +97,14 @@ pub fn declared(framed: &SigningPayload, around: &JudgeContext) -> Vec<Declarati
 }
 
 fn signature(
-    framed: &SigningPayload,
+    payload: &SigningPayload,
     signer: Address,
     message: &TypedMessage,
     around: &JudgeContext,
     faults: &mut Vec<DeclarationFault>,
 ) {
-    let proposal = framed.proposal();
-    if !framed.exposed().contains(&signer) {
+    let proposal = payload.proposal();
+    if !payload.exposed().contains(&signer) {
         faults.push(DeclarationFault::new(
             RuleName::Signature,
             "a signature of the account",

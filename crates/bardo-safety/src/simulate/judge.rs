@@ -23,27 +23,27 @@ use golem_chain::token::TokenId;
 /// Compares a simulation of the transactions from index `from` with the declaration. The returned [`SimulatedEffects`] is
 /// valid even if there are faults, so that both can be shown.
 pub fn judge(
-    framed: &SigningPayload,
+    payload: &SigningPayload,
     from: usize,
     mut simulation: Simulation,
     base_fee: u64,
     around: &JudgeContext,
 ) -> (SimulatedEffects, Vec<DeclarationFault>) {
-    let proposal = framed.proposal();
+    let proposal = payload.proposal();
     if proposal.intent == ProposalIntent::PolicyCage {
         // The contract is not a token and does not answer a token's queries; `safety::calldata` reads its calldata
         // back.
         let cage = |contract| proposal.legs.iter().any(|leg| leg.to == contract);
         simulation.changes.unreadable.retain(|silent| !cage(silent.contract));
     }
-    let judge = Judge { framed, from, simulation: &simulation, base_fee, around };
+    let judge = Judge { payload, from, simulation: &simulation, base_fee, around };
     let mut faults = Vec::new();
     judge.outcomes(&mut faults);
     judge.plan(&mut faults);
-    let (moves, paid) = (judge.moves(framed.account()), judge.paid());
+    let (moves, paid) = (judge.moves(payload.account()), judge.paid());
     // An action that did not run to its end has no inflows. Reporting that as well would hide the cause.
     if judge.ran() {
-        for one in framed.exposed() {
+        for one in payload.exposed() {
             judge.account(one, &mut faults);
             judge.balances(one, &mut faults);
             judge.allowances(one, &mut faults);
@@ -53,7 +53,7 @@ pub fn judge(
         judge.inflows_of_others(&mut faults);
         judge.recipients(&paid, &mut faults);
     }
-    let (class, leaves, takes_back) = judge.class(&moves);
+    let (class, leaves, only_revokes) = judge.class(&moves);
     let gas_cost = judge.gas_cost();
     let (pinned, gas_used) = (simulation.pinned, judge.gas_used());
     let simulated = SimulatedEffects {
@@ -63,7 +63,7 @@ pub fn judge(
         class,
         leaves: leaves && faults.is_empty(),
         reduce_only: false,
-        takes_back: takes_back && faults.is_empty(),
+        only_revokes: only_revokes && faults.is_empty(),
         moves,
         paid,
         simulation,
@@ -79,7 +79,7 @@ fn passes(reason: &RevertReason) -> &'static str {
 }
 
 struct Judge<'a> {
-    framed: &'a SigningPayload,
+    payload: &'a SigningPayload,
     from: usize,
     simulation: &'a Simulation,
     base_fee: u64,
@@ -93,13 +93,13 @@ impl Judge<'_> {
 
     fn legs(&self) -> impl Iterator<Item = (usize, &PayloadLeg, Option<&SimulatedOutcome>)> {
         let outcomes = self.simulation.outcomes.iter().map(Some).chain(std::iter::repeat(None));
-        self.framed.legs().iter().enumerate().skip(self.from).zip(outcomes).map(|((at, leg), end)| (at, leg, end))
+        self.payload.legs().iter().enumerate().skip(self.from).zip(outcomes).map(|((at, leg), end)| (at, leg, end))
     }
 
     /// Gas cost of the simulated transactions in wei, at the payload's maximum priority fee, as the chain charges it
     /// ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
     fn gas_cost(&self) -> U256 {
-        let bound = self.framed.fees();
+        let bound = self.payload.fees();
         let tipped = u128::from(self.base_fee).saturating_add(bound.max_priority_fee_per_gas);
         let price = U256::from(bound.max_fee_per_gas.min(tipped));
         U256::from(self.gas_used()).saturating_mul(price)
@@ -116,7 +116,7 @@ impl Judge<'_> {
     fn ran(&self) -> bool {
         let ended = &self.simulation.outcomes;
         let own = self.legs().count();
-        let all = if self.framed.order().is_some() { ended.len() > own } else { ended.len() >= own };
+        let all = if self.payload.order().is_some() { ended.len() > own } else { ended.len() >= own };
         all && ended.iter().all(|end| end.status == ExecutionStatus::Success)
     }
 
@@ -143,7 +143,7 @@ impl Judge<'_> {
             }
         }
         let own = self.legs().count();
-        if self.framed.order().is_some() && self.simulation.outcomes.len() <= own {
+        if self.payload.order().is_some() && self.simulation.outcomes.len() <= own {
             faults.push(DeclarationFault::new(
                 RuleName::Simulation,
                 "the order's settlement is simulated",
@@ -176,8 +176,8 @@ impl Judge<'_> {
 
     /// Allows one main transaction at most; the others may only set and revoke allowances.
     fn plan(&self, faults: &mut Vec<DeclarationFault>) {
-        let mains = self.framed.legs().iter().filter(|leg| leg.purpose == LegPurpose::Main).count();
-        let mains = mains + usize::from(self.framed.order().is_some());
+        let mains = self.payload.legs().iter().filter(|leg| leg.purpose == LegPurpose::Main).count();
+        let mains = mains + usize::from(self.payload.order().is_some());
         if mains > 1 {
             faults.push(DeclarationFault::new(
                 RuleName::Plan,
@@ -190,7 +190,7 @@ impl Judge<'_> {
             let gained_or_lost = changes
                 .balances
                 .iter()
-                .filter(|change| self.framed.exposed().contains(&change.holder) && change.balance.moved());
+                .filter(|change| self.payload.exposed().contains(&change.holder) && change.balance.moved());
             if leg.purpose != LegPurpose::Main {
                 for change in gained_or_lost {
                     faults.push(DeclarationFault::new(
@@ -201,14 +201,14 @@ impl Judge<'_> {
                 }
             }
             for change in &changes.allowances {
-                if self.framed.exposed().contains(&change.owner) && change.allowance.after > change.allowance.before {
-                    self.allowance_on_the_way(at, change.token, change.spender, change.allowance.after, faults);
+                if self.payload.exposed().contains(&change.owner) && change.allowance.after > change.allowance.before {
+                    self.temporary_allowance(at, change.token, change.spender, change.allowance.after, faults);
                 }
             }
             for change in &changes.permit2_allowances {
                 let (before, after) = (&change.allowance.before, &change.allowance.after);
-                if self.framed.exposed().contains(&change.owner) && after.amount > before.amount {
-                    self.allowance_on_the_way(at, change.token, change.spender, after.amount, faults);
+                if self.payload.exposed().contains(&change.owner) && after.amount > before.amount {
+                    self.temporary_allowance(at, change.token, change.spender, after.amount, faults);
                 }
             }
         }
@@ -218,14 +218,14 @@ impl Judge<'_> {
         if !self.includes_main() {
             return U256::ZERO;
         }
-        let flows = self.framed.proposal().outflows.iter().filter(|flow| flow.token.id == token);
+        let flows = self.payload.proposal().outflows.iter().filter(|flow| flow.token.id == token);
         flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount))
     }
 
     /// Returns the least amount of a token that an address must receive; `None` if none is declared.
     fn inflow(&self, token: TokenId, to: Address) -> Option<U256> {
         let to_come = self.includes_main();
-        let inflows = self.framed.proposal().inflows.iter();
+        let inflows = self.payload.proposal().inflows.iter();
         inflows
             .filter(|inflow| to_come && inflow.token.id == token && inflow.recipient == to)
             .fold(None, |sum, inflow| Some(sum.unwrap_or(U256::ZERO).saturating_add(inflow.at_least)))
@@ -233,8 +233,8 @@ impl Judge<'_> {
 
     /// True if the main transaction, or an order, is part of the simulation.
     fn includes_main(&self) -> bool {
-        self.framed.order().is_some()
-            || self.framed.legs().iter().skip(self.from).any(|leg| leg.purpose == LegPurpose::Main)
+        self.payload.order().is_some()
+            || self.payload.legs().iter().skip(self.from).any(|leg| leg.purpose == LegPurpose::Main)
     }
 
     /// Balance change of `holder` in `token`, without gas; `None` if the token was not seen to move.
@@ -242,7 +242,7 @@ impl Judge<'_> {
         match token {
             TokenId::Native => {
                 let change = self.changes().account(holder)?;
-                let gas = if holder == self.framed.payer() { self.gas_cost() } else { U256::ZERO };
+                let gas = if holder == self.payload.payer() { self.gas_cost() } else { U256::ZERO };
                 // A native balance cannot come near 2^256.
                 let after = change.balance.after.saturating_add(gas);
                 Some(TokenMove { token, before: change.balance.before, after })
@@ -256,7 +256,7 @@ impl Judge<'_> {
 
     /// Checks native balance, nonce, code and delegation of an exposed account.
     fn account(&self, one: Address, faults: &mut Vec<DeclarationFault>) {
-        let sent = if one == self.framed.signer() { self.legs().count() as u64 } else { 0 };
+        let sent = if one == self.payload.signer() { self.legs().count() as u64 } else { 0 };
         let Some(change) = self.changes().account(one) else {
             if sent > 0 {
                 faults.push(DeclarationFault::new(
@@ -290,7 +290,7 @@ impl Judge<'_> {
     }
 
     fn balances(&self, one: Address, faults: &mut Vec<DeclarationFault>) {
-        let proposal = self.framed.proposal();
+        let proposal = self.payload.proposal();
         let declared = proposal.outflows.iter().map(|flow| flow.token.id);
         let declared = declared.chain(proposal.inflows.iter().map(|inflow| inflow.token.id));
         let found = self.changes().balances.iter().filter(|change| change.holder == one);
@@ -312,16 +312,16 @@ impl Judge<'_> {
 
     /// Formats an amount of a token for display.
     fn figure(&self, token: TokenId, raw: U256) -> String {
-        figure(self.framed.proposal(), token, raw)
+        figure(self.payload.proposal(), token, raw)
     }
 
     fn name(&self, token: TokenId) -> String {
-        name(self.framed.proposal(), token)
+        name(self.payload.proposal(), token)
     }
 
     /// Requires that no more leaves than declared, that no less arrives, and that nothing undeclared arrives.
     fn check_bounds(&self, one: Address, token: TokenId, faults: &mut Vec<DeclarationFault>) {
-        let is_account = one == self.framed.account();
+        let is_account = one == self.payload.account();
         let out = if is_account { self.outflow(token) } else { U256::ZERO };
         let least = self.inflow(token, one);
         let Some(moved) = self.moved(token, one) else {
@@ -344,21 +344,21 @@ impl Judge<'_> {
                 // Both bounds of one token are checked together: after + out ≥ before + least.
                 let enough = moved.after.saturating_add(out) >= moved.before.saturating_add(least);
                 if !enough {
-                    let came = moved.after.saturating_sub(moved.before);
-                    let (told, declared) = (self.figure(token, came), self.figure(token, least));
+                    let added = moved.after.saturating_sub(moved.before);
+                    let (told, declared) = (self.figure(token, added), self.figure(token, least));
                     let fault = DeclarationFault::new(RuleName::Inflow, format!("at least {declared} to {one}"), &told);
-                    faults.push(match came.is_zero() {
+                    faults.push(match added.is_zero() {
                         true => fault,
                         false => fault.passing(format_args!("a minimum of {told} or less, as in a new quote")),
                     });
                 }
             }
             None if moved.after > moved.before => {
-                let came = self.figure(token, moved.after.saturating_sub(moved.before));
+                let added = self.figure(token, moved.after.saturating_sub(moved.before));
                 faults.push(DeclarationFault::new(
                     RuleName::UndeclaredInflow,
                     format!("nothing of {} to {one}", self.name(token)),
-                    came,
+                    added,
                 ));
             }
             None => {}
@@ -367,9 +367,9 @@ impl Judge<'_> {
 
     /// Checks declared inflows of addresses that are not exposed.
     fn inflows_of_others(&self, faults: &mut Vec<DeclarationFault>) {
-        let exposed = self.framed.exposed();
+        let exposed = self.payload.exposed();
         let mut seen = BTreeSet::new();
-        for inflow in &self.framed.proposal().inflows {
+        for inflow in &self.payload.proposal().inflows {
             let key = (inflow.token.id, inflow.recipient);
             if !exposed.contains(&inflow.recipient) && seen.insert(key) {
                 self.check_bounds(inflow.recipient, inflow.token.id, faults);
@@ -427,9 +427,9 @@ impl Judge<'_> {
             faults.push(DeclarationFault::new(RuleName::Nft, "no multi-token (ERC-1155) moves", found));
         }
         // PolicyCage stores the rules that its calldata contains; `safety::calldata` reads them back.
-        let legs = &self.framed.proposal().legs;
+        let legs = &self.payload.proposal().legs;
         let by_policy_cage = |at: Address| {
-            self.framed.proposal().intent == ProposalIntent::PolicyCage && legs.iter().any(|leg| leg.to == at)
+            self.payload.proposal().intent == ProposalIntent::PolicyCage && legs.iter().any(|leg| leg.to == at)
         };
         let unexplained = changes.unexplained().filter(|write| write.concerns(one) && !by_policy_cage(write.account));
         for write in unexplained {
@@ -445,7 +445,7 @@ impl Judge<'_> {
     /// Bits of one word of Permit2's nonce bitmap that the payload's signatures use up.
     fn signed_bits(&self, owner: Address, word: U256) -> U256 {
         let slots = self.legs().flat_map(|(_, leg, _)| &leg.slots).filter(|slot| slot.signer == owner);
-        let order = self.framed.order().filter(|order| order.signer == owner);
+        let order = self.payload.order().filter(|order| order.signer == owner);
         let nonces = slots.map(|slot| &slot.message).chain(order.map(|order| &order.message));
         let nonces = nonces.filter_map(TypedMessage::unordered_nonce);
         // Nonces that the account invalidates itself are declared by that call.
@@ -457,7 +457,7 @@ impl Judge<'_> {
 
     /// Returns the calls by which the account invalidates its own signatures.
     fn voided(&self) -> impl Iterator<Item = Permit2::invalidateUnorderedNoncesCall> {
-        let own = self.framed.proposal().legs.iter().filter(|leg| Some(leg.to) == self.around.permit2);
+        let own = self.payload.proposal().legs.iter().filter(|leg| Some(leg.to) == self.around.permit2);
         own.filter_map(|leg| Permit2::invalidateUnorderedNoncesCall::abi_decode(&leg.data).ok())
     }
 
@@ -472,7 +472,7 @@ impl Judge<'_> {
 
     /// Returns every address that is not exposed and owns more of something than before.
     fn paid(&self) -> Vec<Address> {
-        let exposed = self.framed.exposed();
+        let exposed = self.payload.exposed();
         let tokens = self.changes().balances.iter().filter(|change| change.balance.after > change.balance.before);
         let coins = self.changes().accounts.iter().filter(|change| change.balance.after > change.balance.before);
         let all: BTreeSet<Address> =
@@ -482,14 +482,14 @@ impl Judge<'_> {
 
     /// If nothing comes back to the account, every address that receives an outgoing token must be a named recipient.
     fn recipients(&self, paid: &[Address], faults: &mut Vec<DeclarationFault>) {
-        let proposal = self.framed.proposal();
+        let proposal = self.payload.proposal();
         let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
         if comes_back || proposal.outflows.is_empty() {
             return;
         }
         let given: BTreeSet<TokenId> = proposal.outflows.iter().map(|flow| flow.token.id).collect();
         // The settler holds the tokens until the order is filled; its code is known.
-        let settler = self.framed.order().and_then(|order| super::settler(&order.message)).map(|(_, at)| at);
+        let settler = self.payload.order().and_then(|order| super::settler(&order.message)).map(|(_, at)| at);
         for one in paid.iter().filter(|one| !proposal.recipients.contains(one) && Some(**one) != settler) {
             let gets = given.iter().any(|token| {
                 let gain =
@@ -514,8 +514,8 @@ impl Judge<'_> {
         let more_allowed = self.more_allowed();
         let lost: Vec<&TokenMove> = moves.iter().filter(|moved| moved.after < moved.before).collect();
         let gained: Vec<&TokenMove> = moves.iter().filter(|moved| moved.after > moved.before).collect();
-        let arrives = self.framed.proposal().order.as_ref().is_some_and(|order| order.arrival.is_some());
-        let class = match self.framed.proposal().intent {
+        let arrives = self.payload.proposal().order.as_ref().is_some_and(|order| order.arrival.is_some());
+        let class = match self.payload.proposal().intent {
             // The outflow arrives on another chain; its value is checked like a trade's.
             ProposalIntent::Bridge if arrives && gained.is_empty() && !more_allowed => ActionClass::Rebalance,
             ProposalIntent::Swap
@@ -529,8 +529,8 @@ impl Judge<'_> {
             | ProposalIntent::Identity
             | ProposalIntent::PolicyCage => classify(&lost, &gained, more_allowed, self.around),
         };
-        let revokes = revocation::only_revokes(self.framed.proposal(), self.from, self.around);
-        let declared = declared_class(self.framed.proposal(), revokes, self.around);
+        let revokes = revocation::only_revokes(self.payload.proposal(), self.from, self.around);
+        let declared = declared_class(self.payload.proposal(), revokes, self.around);
         // Ordered from the riskiest class.
         let class = class.min(declared);
         let leaves = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
@@ -538,9 +538,9 @@ impl Judge<'_> {
             && !revokes
             && !lost.is_empty()
             && !more_allowed;
-        let refunds = self.framed.proposal().intent == ProposalIntent::Refund;
-        let takes_back =
+        let refunds = self.payload.proposal().intent == ProposalIntent::Refund;
+        let only_revokes =
             revokes && lost.is_empty() && !more_allowed && (refunds || gained.is_empty() && self.has_revocation());
-        (class, leaves, takes_back)
+        (class, leaves, only_revokes)
     }
 }

@@ -59,17 +59,17 @@ pub const fn reactor_role(kind: OrderKind) -> Option<KnownContract> {
     }
 }
 
-/// Returns the faults of the order of `framed` that show without a simulation. `code` is the hash of the settling
+/// Returns the faults of the order of `payload` that show without a simulation. `code` is the hash of the settling
 /// contract's code on chain; `now` is the next block's time in seconds since the Unix epoch.
 pub fn order_faults(
-    framed: &SigningPayload,
+    payload: &SigningPayload,
     book: &AddressBook,
     now: u64,
     code: Option<B256>,
 ) -> Vec<DeclarationFault> {
     let mut faults = Vec::new();
-    let proposal = framed.proposal();
-    let (Some(order), Some(proposed)) = (framed.order(), &proposal.order) else { return faults };
+    let proposal = payload.proposal();
+    let (Some(order), Some(proposed)) = (payload.order(), &proposal.order) else { return faults };
     let Some((role, at)) = settler(&order.message) else {
         faults.push(DeclarationFault::new(
             RuleName::Order,
@@ -78,7 +78,7 @@ pub fn order_faults(
         ));
         return faults;
     };
-    if !framed.exposed().contains(&order.signer) {
+    if !payload.exposed().contains(&order.signer) {
         faults.push(DeclarationFault::new(
             RuleName::Order,
             "a signature of the account",
@@ -92,7 +92,7 @@ pub fn order_faults(
             format!("one for {}", order.message.verifier()),
         ));
     }
-    if framed.exposed().contains(&proposed.holder) || proposed.holder == FILLER {
+    if payload.exposed().contains(&proposed.holder) || proposed.holder == FILLER {
         faults.push(DeclarationFault::new(RuleName::Order, "a filler other than the account", proposed.holder));
     }
     match book.contract(role) {
@@ -119,8 +119,8 @@ pub fn order_faults(
         )),
     }
     match &order.message {
-        TypedMessage::UniswapxOrder { order: signed, .. } => uniswapx(framed, signed, at, book, now, &mut faults),
-        TypedMessage::CrossChainOrder { intent, .. } => cross_chain(framed, intent, at, now, &mut faults),
+        TypedMessage::UniswapxOrder { order: signed, .. } => uniswapx(payload, signed, at, book, now, &mut faults),
+        TypedMessage::CrossChainOrder { intent, .. } => cross_chain(payload, intent, at, now, &mut faults),
         TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {}
     }
     for takes in order.message.takes() {
@@ -140,15 +140,15 @@ pub fn order_faults(
 }
 
 fn uniswapx(
-    framed: &SigningPayload,
+    payload: &SigningPayload,
     order: &UniswapXOrder,
     reactor: Address,
     book: &AddressBook,
     now: u64,
     faults: &mut Vec<DeclarationFault>,
 ) {
-    let proposal = framed.proposal();
-    let account = framed.account();
+    let proposal = payload.proposal();
+    let account = payload.account();
     let Some(cosigner) = book.contract(KnownContract::OrderCosigner) else {
         faults.push(DeclarationFault::new(RuleName::Order, "a known cosigner", "the address book names none"));
         return;
@@ -200,14 +200,14 @@ fn uniswapx(
 }
 
 fn cross_chain(
-    framed: &SigningPayload,
+    payload: &SigningPayload,
     intent: &intents::CrossChainIntent,
     settler: Address,
     now: u64,
     faults: &mut Vec<DeclarationFault>,
 ) {
-    let proposal = framed.proposal();
-    let account = framed.account();
+    let proposal = payload.proposal();
+    let account = payload.account();
     let Some(arrival) = proposal.order.as_ref().and_then(|order| order.arrival.as_ref()) else {
         faults.push(DeclarationFault::new(RuleName::Order, "an order that states what arrives", "one that does not"));
         return;
@@ -255,17 +255,17 @@ pub(super) enum SettlementError {
     NoSettler,
 }
 
-/// Builds the worst settlement of the order of `framed` in the block `next`; `None` without an order.
+/// Builds the worst settlement of the order of `payload` in the block `next`; `None` without an order.
 ///
 /// # Errors
 /// [`SettlementError`]: it cannot be run at all; then nothing is known of what the order does.
 pub(super) fn worst(
-    framed: &SigningPayload,
+    payload: &SigningPayload,
     next: &BlockContext,
     around: &JudgeContext,
 ) -> Result<Option<WorstSettlement>, SettlementError> {
-    let (Some(framed_order), Some(proposed)) = (framed.order(), &framed.proposal().order) else { return Ok(None) };
-    let chain_id = framed.proposal().chain_id;
+    let (Some(framed_order), Some(proposed)) = (payload.order(), &payload.proposal().order) else { return Ok(None) };
+    let chain_id = payload.proposal().chain_id;
     let mut signatures =
         vec![SignaturePlaceholder { digest: framed_order.message.digest(chain_id), signer: framed_order.signer }];
     let step = |from, to, data: Vec<u8>| ForkCall::new(from, to, data).with_gas_limit(STEP_GAS);

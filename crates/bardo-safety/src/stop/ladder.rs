@@ -52,8 +52,8 @@ pub const fn meaning(level: StopLevel) -> &'static str {
 }
 
 /// Returns the category of an action, from the simulation's findings and its class.
-pub const fn passage(takes_back: bool, reduce_only: bool, class: ActionClass) -> StopCategory {
-    match (takes_back, reduce_only, class) {
+pub const fn passage(only_revokes: bool, reduce_only: bool, class: ActionClass) -> StopCategory {
+    match (only_revokes, reduce_only, class) {
         (true, _, _) => StopCategory::TakesBack,
         (false, true, ActionClass::DecreasePosition | ActionClass::ClosePosition) => StopCategory::Exit,
         (false, _, _) => StopCategory::Other,

@@ -27,7 +27,7 @@ fn framed(trade: bool, spender: Address, kind: AllowanceKind, at_most: U256) -> 
     framed_with(trade, vec![AllowanceBound { token, spender, kind, at_most }])
 }
 
-/// Like [`framed`], with these allowances.
+/// Like [`payload`], with these allowances.
 fn framed_with(trade: bool, allowances: Vec<AllowanceBound>) -> SigningPayload {
     let (weth, usdc) = (token(WETH, "WETH", 18), token(USDC, "USDC", 6));
     let (sold, least) = (U256::from(36 * CENTI), U256::from(1_200_000_000u64));
@@ -57,7 +57,7 @@ fn framed_with(trade: bool, allowances: Vec<AllowanceBound>) -> SigningPayload {
 }
 
 /// Values with WETH at 3,400 dollars, one WETH held, and 0.07 WETH promised to open orders.
-fn counted(framed: &SigningPayload) -> ActionValues {
+fn counted(payload: &SigningPayload) -> ActionValues {
     let tokens = [
         token(WETH, "WETH", 18),
         token(USDC, "USDC", 6),
@@ -82,7 +82,7 @@ fn counted(framed: &SigningPayload) -> ActionValues {
     };
     let held = [(TokenId::Erc20(WETH), U256::from(100 * CENTI))].into();
     let tokens = tokens.into_iter().map(|token| (token.id, token)).collect();
-    values(framed, &tokens, &spreads, &held, &around, UnpricedRule::Doubt).unwrap()
+    values(payload, &tokens, &spreads, &held, &around, UnpricedRule::Doubt).unwrap()
 }
 
 #[test]
@@ -148,8 +148,8 @@ fn what_comes_back_without_a_price_counts_for_nothing_and_what_goes_out_must_hav
         };
         let coin = [(TokenId::Native, TokenInfo { id: TokenId::Native, ..token.clone() })];
         let tokens: BTreeMap<TokenId, TokenInfo> = coin.into_iter().chain::<BTreeMap<_, _>>(tokens).collect();
-        let framed = SigningPayload::new(sample::frame(proposal.clone())).unwrap();
-        values(&framed, &tokens, &spreads, &BTreeMap::new(), &JudgeContext::default(), incoming)
+        let payload = SigningPayload::new(sample::frame(proposal.clone())).unwrap();
+        values(&payload, &tokens, &spreads, &BTreeMap::new(), &JudgeContext::default(), incoming)
     };
     assert!(weighed(&proposal, UnpricedRule::Doubt).is_err());
     let back = weighed(&proposal, UnpricedRule::Nothing).unwrap();
@@ -160,11 +160,11 @@ fn what_comes_back_without_a_price_counts_for_nothing_and_what_goes_out_must_hav
     // A native token without a price blocks only other actions, not revocations.
     let coin = TokenInfo { id: TokenId::Native, ..token.clone() };
     let unpriced = |outflows: Vec<Outflow>, incoming| {
-        let framed =
+        let payload =
             SigningPayload::new(sample::frame(Proposal { outflows, inflows: vec![], ..proposal.clone() })).unwrap();
         let tokens = [(TokenId::Native, coin.clone())].into();
         let spreads = PriceSpreads { of: BTreeMap::new(), wrapped: Some(WETH) };
-        values(&framed, &tokens, &spreads, &BTreeMap::new(), &JudgeContext::default(), incoming)
+        values(&payload, &tokens, &spreads, &BTreeMap::new(), &JudgeContext::default(), incoming)
     };
     assert!(unpriced(vec![], UnpricedRule::Doubt).is_err());
     assert_eq!(unpriced(vec![], UnpricedRule::Nothing).unwrap().spent, usd("0"));

@@ -35,11 +35,12 @@ impl IntentGateway for LocalRelayers {
         "the devnet's relayers"
     }
 
-    fn quote<'a>(&'a self, wish: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
-        let (relayers, background_actors, wish) = (self.relayers.clone(), self.background_actors.clone(), wish.clone());
+    fn quote<'a>(&'a self, request: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
+        let (relayers, background_actors, request) =
+            (self.relayers.clone(), self.background_actors.clone(), request.clone());
         Box::pin(async move {
             let asked =
-                self.devnet.run(move |chain| relayers.quote(chain, &background_actors.prices(chain), &wish)).await;
+                self.devnet.run(move |chain| relayers.quote(chain, &background_actors.prices(chain), &request)).await;
             let bids = asked.map_err(|error| ServiceError::Unreachable(clean(&error)))?;
             bids.map_err(|error| ServiceError::Refused(clean(&error)))
         })

@@ -214,28 +214,33 @@ impl Relayers {
     ///
     /// # Errors
     /// [`RelayError::Chain`] for a chain that is not the devnet's.
-    pub fn quote(&self, chain: &Chain, prices: &AssetPrices, wish: &BidRequest) -> Result<Vec<RelayerBid>, RelayError> {
-        Ok(self.bids(chain, prices, wish, None)?.into_iter().map(|(_, bid)| bid).collect())
+    pub fn quote(
+        &self,
+        chain: &Chain,
+        prices: &AssetPrices,
+        request: &BidRequest,
+    ) -> Result<Vec<RelayerBid>, RelayError> {
+        Ok(self.bids(chain, prices, request, None)?.into_iter().map(|(_, bid)| bid).collect())
     }
 
     fn bids(
         &self,
         chain: &Chain,
         prices: &AssetPrices,
-        wish: &BidRequest,
+        request: &BidRequest,
         number: Option<u64>,
     ) -> Result<Vec<(Relayer, RelayerBid)>, RelayError> {
         let (origin, destination) =
-            (self.deployment(wish.origin_chain_id)?, self.deployment(wish.destination_chain_id)?);
+            (self.deployment(request.origin_chain_id)?, self.deployment(request.destination_chain_id)?);
         let (Some(paid), Some(wanted)) =
-            (quoted(origin, wish.token_in, prices), quoted(destination, wish.token_out, prices))
+            (quoted(origin, request.token_in, prices), quoted(destination, request.token_out, prices))
         else {
             return Ok(Vec::new());
         };
         let price = u128::from(chain.next_context().base_fee).saturating_add(TIP);
         let ether = quoted(origin, origin.weth, prices);
         let gas = ether.map(|ether| dollars(U256::from(price) * U256::from(GAS_EXPECTED), ether)).unwrap_or_default();
-        let income = dollars(wish.amount_in, paid);
+        let income = dollars(request.amount_in, paid);
         let one = dollars(U256::from(1), wanted).max(U512::from(1));
         let mut bids = Vec::new();
         for relayer in RELAYERS {
@@ -296,7 +301,7 @@ impl Relayers {
             return Err(RelayError::Signature { user: intent.user });
         }
         let id = intent.id();
-        let wish = BidRequest {
+        let request = BidRequest {
             origin_chain_id: origin,
             destination_chain_id: destination,
             token_in: intent.data.inputToken,
@@ -308,9 +313,9 @@ impl Relayers {
             return Ok(id);
         }
         let number = u64::try_from(board.posted.len()).unwrap_or(u64::MAX);
-        let mut bids = self.bids(chain, prices, &wish, Some(number))?;
+        let mut bids = self.bids(chain, prices, &request, Some(number))?;
         bids.retain(|(_, bid)| bid.output >= intent.data.outputAmount);
-        if bids.is_empty() && self.bids(chain, prices, &wish, None)?.is_empty() {
+        if bids.is_empty() && self.bids(chain, prices, &request, None)?.is_empty() {
             return Err(RelayError::NoBid);
         }
         if let Some((_, first)) = bids.first_mut() {

@@ -128,7 +128,7 @@ pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer,
         return Err(invalid("one of \"slippageTolerance\" and \"autoSlippage\" must be given, and not both"));
     }
     let slippage = slippage(at(body, &["slippageTolerance"]))?;
-    let desk = ChainAccess::open(sandbox, chain_id)?;
+    let access = ChainAccess::open(sandbox, chain_id)?;
     let amount = digits(body, "amount")?;
     let exact = match text(body, &["type"])? {
         "EXACT_INPUT" => FixedAmount::In(amount),
@@ -157,40 +157,40 @@ pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer,
                 ProtocolVersion::V3 => &"V3",
             })
     };
-    let (route, snapshot) = best(&desk, &asked, versions).await?;
-    let kind = protocols.iter().find_map(|protocol| auction(&desk, protocol));
+    let (route, snapshot) = best(&access, &asked, versions).await?;
+    let kind = protocols.iter().find_map(|protocol| auction(&access, protocol));
     match (kind, exact) {
         (Some(kind), FixedAmount::In(_)) if !asked.token_in.is_zero() => {
-            order(&desk, kind, &asked, &route, slippage, &snapshot)
+            order(&access, kind, &asked, &route, slippage, &snapshot)
         }
-        _ if pools_too => classic(&desk, &asked, &route, slippage, &snapshot).await,
+        _ if pools_too => classic(&access, &asked, &route, slippage, &snapshot).await,
         _ => Err(refused(404, "ResourceNotFound", "No quotes available")),
     }
 }
 
 /// Auction of a protocol name on this chain; `None` if it is not an auction or has no reactor.
-fn auction(desk: &ChainAccess<'_>, protocol: &str) -> Option<OrderKind> {
-    let kind = match (protocol, desk.network.name.as_str()) {
+fn auction(access: &ChainAccess<'_>, protocol: &str) -> Option<OrderKind> {
+    let kind = match (protocol, access.network.name.as_str()) {
         ("UNISWAPX_V3", _) => OrderKind::DutchV3,
         ("UNISWAPX_V2" | "UNISWAPX", "base") => OrderKind::Priority,
         ("UNISWAPX_V2" | "UNISWAPX", _) => OrderKind::DutchV2,
         _ => return None,
     };
-    desk.chain.background_actors.order_service().reactor(kind).map(|_| kind)
+    access.chain.background_actors.order_service().reactor(kind).map(|_| kind)
 }
 
 async fn best(
-    desk: &ChainAccess<'_>,
+    access: &ChainAccess<'_>,
     asked: &ClaimRequest,
     versions: impl Fn(ProtocolVersion) -> bool,
 ) -> Result<(Route, Arc<PoolSnapshot>), HttpAnswer> {
-    let (token_in, token_out) = (desk.pooled(asked.token_in)?, desk.pooled(asked.token_out)?);
+    let (token_in, token_out) = (access.pooled(asked.token_in)?, access.pooled(asked.token_out)?);
     let pair = [token_in, token_out];
-    let near = desk.pools.pools(&pair, BlockId::latest(), TickReach::Near).await.map_err(unfound)?;
-    let gas_price = desk.client.provider().get_gas_price().await.map_err(|_| ill(&"the chain does not respond"))?;
+    let near = access.pools.pools(&pair, BlockId::latest(), TickReach::Near).await.map_err(unfound)?;
+    let gas_price = access.client.provider().get_gas_price().await.map_err(|_| ill(&"the chain does not respond"))?;
     let mut request = RouteRequest::new(token_in, token_out, asked.exact);
     let open = if matches!(asked.exact, FixedAmount::In(_)) { token_out } else { token_in };
-    let wrapped = desk.contract(KnownContract::WrappedNative)?;
+    let wrapped = access.contract(KnownContract::WrappedNative)?;
     request.gas = near.pools.token_per_native(wrapped, open).and_then(|price| GasCost::new(gas_price, &price));
     let over = |pools: &PoolSnapshot| {
         let allowed = pools.pools.pools().iter().filter(|pool| versions(pool.version())).cloned();
@@ -204,12 +204,12 @@ async fn best(
         Err(error) => return Err(no_route(&error)),
     }
     let block = BlockId::from(near.block_hash);
-    let whole = desk.pools.pools(&pair, block, TickReach::Whole).await.map_err(unfound)?;
+    let whole = access.pools.pools(&pair, block, TickReach::Whole).await.map_err(unfound)?;
     Ok((over(&whole).map_err(|error| no_route(&error))?, whole))
 }
 
 async fn classic(
-    desk: &ChainAccess<'_>,
+    access: &ChainAccess<'_>,
     asked: &ClaimRequest,
     route: &Route,
     slippage: BasisPoints,
@@ -222,23 +222,24 @@ async fn classic(
         fields.insert("quoteId".to_owned(), request_id().into());
         fields.insert("priceImpact".to_owned(), route.price_impact.to_percent(2).parse::<f64>().unwrap_or(0.0).into());
     }
-    let permit = permit(desk, asked, route.amount_in, snapshot.timestamp).await?;
+    let permit = permit(access, asked, route.amount_in, snapshot.timestamp).await?;
     let answer = json!({ "requestId": request_id(), "routing": "CLASSIC", "quote": quote, "permitData": permit });
     Ok((200, answer))
 }
 
 /// The permit that the router still needs, as typed data; null if none is needed.
-async fn permit(desk: &ChainAccess<'_>, asked: &ClaimRequest, amount: U256, now: u64) -> Result<Value, HttpAnswer> {
+async fn permit(access: &ChainAccess<'_>, asked: &ClaimRequest, amount: U256, now: u64) -> Result<Value, HttpAnswer> {
     if asked.token_in.is_zero() {
         return Ok(Value::Null);
     }
-    let (permit2, router) = (desk.contract(KnownContract::Permit2)?, desk.contract(KnownContract::UniversalRouter)?);
+    let (permit2, router) =
+        (access.contract(KnownContract::Permit2)?, access.contract(KnownContract::UniversalRouter)?);
     let mut calls = CallBatch::default();
     let (owner, token) = (asked.swapper, asked.token_in);
     let standing = calls.push(permit2, &Permit2::allowanceCall { owner, token, spender: router });
-    let multicall = desk.contract(KnownContract::Multicall3)?;
+    let multicall = access.contract(KnownContract::Multicall3)?;
     let answers =
-        calls.send(desk.client.provider(), multicall, BlockId::latest()).await.map_err(|error| ill(&error))?;
+        calls.send(access.client.provider(), multicall, BlockId::latest()).await.map_err(|error| ill(&error))?;
     let standing = standing.take(&answers).ok_or_else(|| ill(&"Permit2 does not respond"))?;
     if U256::from(standing.amount) >= amount && standing.expiration.to::<u64>() > now {
         return Ok(Value::Null);
@@ -269,15 +270,15 @@ async fn permit(desk: &ChainAccess<'_>, asked: &ClaimRequest, amount: U256, now:
 }
 
 fn order(
-    desk: &ChainAccess<'_>,
+    access: &ChainAccess<'_>,
     kind: OrderKind,
     asked: &ClaimRequest,
     route: &Route,
     slippage: BasisPoints,
     snapshot: &PoolSnapshot,
 ) -> Result<HttpAnswer, HttpAnswer> {
-    let house = desk.chain.background_actors.order_service();
-    let reactor = house.reactor(kind).ok_or_else(|| invalid("orders of this kind are not settled here"))?;
+    let service = access.chain.background_actors.order_service();
+    let reactor = service.reactor(kind).ok_or_else(|| invalid("orders of this kind are not settled here"))?;
     let least_out = slippage.minimum_out(route.amount_out);
     let auction = match kind {
         OrderKind::Dutch | OrderKind::DutchV2 => AuctionTerms::CosignedTimes,
@@ -294,7 +295,7 @@ fn order(
         recipient: asked.swapper,
         nonce: U256::from_be_bytes(rand::random::<[u8; 32]>()),
         deadline: snapshot.timestamp.saturating_add(ORDER_SECONDS),
-        cosigner: desk.chain.deployment.cosigner,
+        cosigner: access.chain.deployment.cosigner,
         token_in: asked.token_in,
         token_out: asked.token_out,
         legs: OrderAmounts::ExactIn { amount_in: route.amount_in, start_out: route.amount_out, least_out },
@@ -315,19 +316,19 @@ fn order(
 /// Handles `POST /check_approval`.
 pub(super) async fn approval(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, HttpAnswer> {
     let chain_id = number(body, &["chainId"])?;
-    let desk = ChainAccess::open(sandbox, chain_id)?;
+    let access = ChainAccess::open(sandbox, chain_id)?;
     let (owner, token) = (address(body, "walletAddress")?, address(body, "token")?);
     let amount = digits(body, "amount")?;
     let mut told = json!({ "requestId": request_id(), "approval": null, "cancel": null });
     if token.is_zero() {
         return Ok((200, told));
     }
-    let permit2 = desk.contract(KnownContract::Permit2)?;
+    let permit2 = access.contract(KnownContract::Permit2)?;
     let mut calls = CallBatch::default();
     let standing = calls.push(token, &Erc20::allowanceCall { owner, spender: permit2 });
-    let multicall = desk.contract(KnownContract::Multicall3)?;
+    let multicall = access.contract(KnownContract::Multicall3)?;
     let answers =
-        calls.send(desk.client.provider(), multicall, BlockId::latest()).await.map_err(|error| ill(&error))?;
+        calls.send(access.client.provider(), multicall, BlockId::latest()).await.map_err(|error| ill(&error))?;
     let standing = standing.take(&answers).ok_or_else(|| invalid("\"token\" is not a token"))?;
     if standing < amount
         && let Value::Object(fields) = &mut told
@@ -345,7 +346,7 @@ pub(super) async fn approval(sandbox: &Sandbox, body: &Value) -> Result<HttpAnsw
 pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, HttpAnswer> {
     let quote = at(body, &["quote"]).ok_or_else(|| invalid("\"quote\" is missing"))?;
     let chain_id = number(quote, &["chainId"])?;
-    let desk = ChainAccess::open(sandbox, chain_id)?;
+    let access = ChainAccess::open(sandbox, chain_id)?;
     let side = |name: &'static str| {
         let side = at(quote, &[name]).ok_or_else(|| invalid(format_args!("\"quote.{name}\" is missing")))?;
         Ok::<_, HttpAnswer>((address(side, "token")?, digits(side, "amount")?))
@@ -357,8 +358,8 @@ pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, 
     };
     let asked = ClaimRequest { chain_id, token_in, token_out, exact, swapper: address(quote, "swapper")? };
     let claim = claim::read(quote, &asked).map_err(invalid)?;
-    let request = RouteRequest::new(desk.pooled(token_in)?, desk.pooled(token_out)?, exact);
-    let along = desk.pools.along(&request, &claim.paths, &claim.tokens, BlockId::latest()).await.map_err(unfound)?;
+    let request = RouteRequest::new(access.pooled(token_in)?, access.pooled(token_out)?, exact);
+    let along = access.pools.along(&request, &claim.paths, &claim.tokens, BlockId::latest()).await.map_err(unfound)?;
     let (route, _) = along.map_err(invalid)?;
     let permit = match (at(body, &["permitData"]), at(body, &["signature"])) {
         (None, None) => None,
@@ -378,7 +379,7 @@ pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, 
     });
     let trade = trade.map_err(invalid)?;
     let transaction = json!({
-        "to": desk.contract(KnownContract::UniversalRouter)?,
+        "to": access.contract(KnownContract::UniversalRouter)?,
         "from": asked.swapper,
         "data": trade.execution.encode(RouterVersion::V2_0),
         "value": format!("{:#x}", trade.value),
@@ -409,8 +410,8 @@ pub(super) async fn swaps(sandbox: &Sandbox, query: &[(String, String)]) -> Resu
     let of = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let asked = of("txHashes").filter(|asked| !asked.is_empty()).ok_or_else(|| invalid("\"txHashes\" is missing"))?;
     let chain_id = of("chainId").map_or(Ok(1), str::parse).map_err(|_| invalid("\"chainId\" is not a number"))?;
-    let desk = ChainAccess::open(sandbox, chain_id)?;
-    let provider = desk.client.provider();
+    let access = ChainAccess::open(sandbox, chain_id)?;
+    let provider = access.client.provider();
     let mut found = Vec::new();
     for hash in asked.split(',').take(MOST_HASHES) {
         let hash = B256::from_str(hash).map_err(|_| invalid("a transaction hash is invalid"))?;

@@ -29,7 +29,7 @@ use revm::database_interface::DatabaseRef as _;
 use crate::evm::{self, BlockContext, ChainRules, CheckMode, EvmError};
 use crate::fork::holdings::{self, Holding};
 use crate::fork::origin::{self, Origin, OriginError, OriginView};
-use crate::fork::pinned::{MissingValues, addresses_in};
+use crate::fork::pinned::{MissedValues, MissingValues, addresses_in};
 use bardo_base::text::SafeText;
 
 /// Tip that a fork suggests on a chain with a base fee of at least this, in wei per gas; below it, a tenth of the base
@@ -90,18 +90,15 @@ impl WorldState {
         let Some(view) = &self.origin else { return work(self) };
         let (rounds, guesses) = origin::rounds();
         for _ in 0..rounds {
-            let mut wanted = MissingValues::default();
+            let mut round = MissedValues::default();
             for guess in guesses {
                 let speculating = self.speculating(guess);
                 let result = work(&speculating);
-                let missed = speculating.take_missed();
-                if missed.is_empty() && wanted.is_empty() {
+                if round.add(speculating.take_missed()) {
                     return result;
                 }
-                wanted.extend(missed);
             }
-            wanted.guess_slots();
-            if view.origin().fetch_blocking(wanted).is_err() {
+            if view.origin().fetch_blocking(round.into_parts().1).is_err() {
                 break;
             }
         }
@@ -341,41 +338,35 @@ async fn discover(
     let (rounds, guesses) = origin::rounds();
     view.state.fetch_ahead(wanted).await;
     for _ in 0..rounds {
-        let (needed, mut others) = missed(&view.state, rules, view.context, &transaction, guesses).await;
+        let (needed, others) = missed(&view.state, rules, view.context, &transaction, guesses).await.into_parts();
         if needed.is_empty() {
             break;
         }
-        others.guess_slots();
         view.state.fetch_with(needed, others).await?;
     }
     Ok(())
 }
 
-/// Values that the first speculative execution of a transaction misses, and those of all of them.
+/// Values that speculative executions of a transaction miss; empty once all that it reads are known.
 async fn missed(
     state: &WorldState,
     rules: ChainRules,
     context: BlockContext,
     transaction: &revm::context::TxEnv,
     guesses: [U256; 2],
-) -> (MissingValues, MissingValues) {
+) -> MissedValues {
     let (state, transaction) = (state.clone(), transaction.clone());
     let run = move || {
-        let (mut needed, mut wanted) = (MissingValues::default(), MissingValues::default());
+        let mut round = MissedValues::default();
         for guess in guesses {
             let speculating = state.speculating(guess);
             // Only the reads matter.
             let _result = evm::transact(&speculating, &rules, &context, CheckMode::Call, transaction.clone());
-            let missed = speculating.take_missed();
-            if missed.is_empty() && wanted.is_empty() {
+            if round.add(speculating.take_missed()) {
                 break;
             }
-            if needed.is_empty() {
-                needed = missed.clone();
-            }
-            wanted.extend(missed);
         }
-        (needed, wanted)
+        round
     };
     tokio::task::spawn_blocking(run).await.unwrap_or_default()
 }

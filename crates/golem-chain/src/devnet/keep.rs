@@ -5,14 +5,14 @@
 //! NAME.blocks   log: magic, digest of the checkpoint, then a record per block; append-only
 //! ```
 //!
-//! A block is in the log before it is published (`Engine::keep`), so everything a client has seen survives `kill -9`. A
+//! A block is in the log before it is published (`DevnetThread::keep`), so everything a client has seen survives `kill -9`. A
 //! record contains the inputs of a block. When the log is read, the block is executed again and must get the same hash.
 //!
 //! Changes outside of blocks (a balance that was set, a rollback, a loaded dump) go into the next checkpoint. It is
 //! written with the next block and at the end. If the process ends while a record is written, that record is incomplete
 //! and is dropped; its block was not published.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -181,30 +181,10 @@ fn write_both(checkpoint: &Path, log_path: &Path, chain: &Chain) -> Result<File,
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let packed = encoder.write_all(&chain.to_image()).and_then(|()| encoder.finish()).map_err(failed(checkpoint))?;
     let digest = keccak256(&packed);
-    replace(checkpoint, &[CHECKPOINT_MAGIC, digest.as_slice(), &packed].concat()).map_err(failed(checkpoint))?;
-    replace(log_path, &[LOG_MAGIC, digest.as_slice()].concat()).map_err(failed(log_path))?;
+    private::replace(checkpoint, &[CHECKPOINT_MAGIC, digest.as_slice(), &packed].concat())
+        .map_err(failed(checkpoint))?;
+    private::replace(log_path, &[LOG_MAGIC, digest.as_slice()].concat()).map_err(failed(log_path))?;
     regular_file::open_with(private::file().append(true), log_path).map_err(failed(log_path))
-}
-
-/// Replaces a file as a whole: after a crash it has either the old or the new content.
-///
-/// # Errors
-/// Any [`io::Error`] of the file operations.
-pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    let mut file = private::file().write(true).create_new(true).open(&new)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    #[cfg(unix)]
-    if let Some(folder) = path.parent() {
-        File::open(folder)?.sync_all()?;
-    }
-    Ok(())
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> KeepError + use<> {
@@ -342,6 +322,8 @@ impl BlockRecord {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use alloy::eips::BlockId;
     use alloy::primitives::{Address, TxKind, U256};
 

@@ -436,7 +436,7 @@ impl Default for AccountState {
 
 impl std::fmt::Debug for WorldState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("accounts", &self.accounts.len()).finish_non_exhaustive()
+        f.debug_struct("WorldState").field("accounts", &self.accounts.len()).finish_non_exhaustive()
     }
 }
 

@@ -21,15 +21,15 @@ pub struct BalanceDelta {
     /// Holder of the balance.
     pub holder: Address,
     /// Raw units to add to the balance on the chain.
-    pub came: U256,
+    pub added: U256,
     /// Raw units to subtract.
-    pub went: U256,
+    pub removed: U256,
 }
 
 impl BalanceDelta {
     /// Applies the difference to the balance `on_chain`; the result is never below zero.
     pub fn apply(&self, on_chain: U256) -> U256 {
-        on_chain.saturating_add(self.came).saturating_sub(self.went)
+        on_chain.saturating_add(self.added).saturating_sub(self.removed)
     }
 }
 
@@ -128,8 +128,8 @@ mod tests {
         Fork::on_devnet(ForkPoint { rules: ChainRules::osaka(31_337), state, block, hash: B256::ZERO, next })
     }
 
-    fn shift(token: Option<Address>, came: u64, went: u64) -> BalanceDelta {
-        BalanceDelta { token, holder: HOLDER, came: U256::from(came), went: U256::from(went) }
+    fn shift(token: Option<Address>, added: u64, removed: u64) -> BalanceDelta {
+        BalanceDelta { token, holder: HOLDER, added: U256::from(added), removed: U256::from(removed) }
     }
 
     async fn simulated(code: Bytes, shifts: Vec<BalanceDelta>, coins: u64) -> Result<(U256, bool), ForkError> {

@@ -415,7 +415,7 @@ impl<'l> ChangeDetector<'l> {
                 changes.account_nonces.push(AccountNonceChange { entry_point, account, key, nonce: number });
             }
             OwnershipQuery::Operator { collection, owner, operator } => {
-                let approved = ValueChange { before: before.truth(), after: after.truth() };
+                let approved = ValueChange { before: before.as_bool(), after: after.as_bool() };
                 changes.operators.push(OperatorChange { collection, owner, operator, approved });
             }
             OwnershipQuery::NftOwner { collection, id } => {

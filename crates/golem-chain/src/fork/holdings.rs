@@ -1,6 +1,6 @@
 //! Copying what an account holds to another one, for a stand-in on a fork.
 //!
-//! Where a contract stores a balance or an allowance is known only to the contract. So its view function is executed for
+//! Only the contract knows the storage slot of a balance or an allowance. So its view function is executed for
 //! both accounts, and the slots that it reads are compared: at the same step, the two executions read the owner's slot
 //! and the stand-in's slot. The owner's words are copied into the stand-in's slots, until the function returns the same
 //! for both. Words are copied as they are, with whatever else a contract packs into them.

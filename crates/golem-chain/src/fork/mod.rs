@@ -11,10 +11,10 @@
 //! | `outcome` | results of a simulation |
 //! | `revert` | revert reasons as text |
 //! | `machine` | revm over layers of state |
-//! | `shift` | initial balances that differ from the chain's |
+//! | `balance_delta` | initial balances that differ from the chain's |
 //! | `run` | one run of a plan, and its effort limits |
-//! | `candidates`, `question`, `trail` | queries about possible changes |
-//! | `changes`, `silence` | changes by the query results, their accounting, and unanswered queries |
+//! | `candidates`, `ownership_query`, `storage_trace` | queries about possible changes |
+//! | `changes`, `unanswered` | changes by the query results, their accounting, and unanswered queries |
 //! | `source`, `remote`, `pinned` | blocks to pin, state over JSON-RPC |
 //! | `holdings` | copying what an account holds to a stand-in |
 //! | `origin` | the block that a local chain continues from, with a cache on disk |
@@ -59,7 +59,7 @@ use crate::{
     provider::{Dispute, ProviderError},
 };
 use bardo_base::text::SafeText;
-use pinned::{PinnedState, SpeculationResult};
+use pinned::{MissedValues, PinnedState, SpeculationResult};
 use run::{RunBudget, RunLocation, run};
 
 /// Limit on concurrent simulations of this process: one per processor.
@@ -244,7 +244,7 @@ impl Fork {
         state.fetch_ahead(PinnedState::foreseen(&self.next, calls, options)).await;
         let (rounds, guesses) = origin::rounds();
         for _ in 0..rounds {
-            let (mut wanted, mut needed) = (pinned::MissingValues::default(), pinned::MissingValues::default());
+            let mut round = MissedValues::default();
             for guess in guesses {
                 let speculating = Arc::new(state.speculating(guess));
                 let running = Arc::clone(&speculating);
@@ -253,17 +253,12 @@ impl Fork {
                         run(fork, &*running, calls, options, effort, place)
                     })
                     .await?;
-                let missed = speculating.take_missed();
-                if missed.is_empty() && wanted.is_empty() {
+                if round.add(speculating.take_missed()) {
                     return result;
                 }
-                if needed.is_empty() {
-                    needed = missed.clone();
-                }
-                wanted.extend(missed);
             }
-            wanted.guess_slots();
-            state.fetch_with(needed, wanted).await.map_err(unread)?;
+            let (needed, others) = round.into_parts();
+            state.fetch_with(needed, others).await.map_err(unread)?;
         }
         Err(ForkError::NotConverging { rounds })
     }

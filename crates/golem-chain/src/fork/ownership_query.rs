@@ -76,7 +76,7 @@ impl QueryValue {
         Address::from_word(self.words[0].into())
     }
 
-    pub(super) fn truth(&self) -> bool {
+    pub(super) fn as_bool(&self) -> bool {
         !self.words[0].is_zero()
     }
 

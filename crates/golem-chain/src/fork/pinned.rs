@@ -418,6 +418,34 @@ impl MissingValues {
     }
 }
 
+/// Values that the speculative runs of one round missed.
+#[derive(Debug, Default)]
+pub(crate) struct MissedValues {
+    first: MissingValues,
+    all: MissingValues,
+}
+
+impl MissedValues {
+    /// Adds what a run missed. Returns true if no run of the round has missed anything: its result is then exact.
+    pub(crate) fn add(&mut self, missed: MissingValues) -> bool {
+        if missed.is_empty() && self.all.is_empty() {
+            return true;
+        }
+        if self.first.is_empty() {
+            self.first = missed.clone();
+        }
+        self.all.extend(missed);
+        false
+    }
+
+    /// Returns the values of the first run that missed any, which must be fetched, and those of all runs with the slots
+    /// that are usually read of their accounts.
+    pub(crate) fn into_parts(mut self) -> (MissingValues, MissingValues) {
+        self.all.guess_slots();
+        (self.first, self.all)
+    }
+}
+
 /// View of the cached state for one run; missing values are recorded and guessed.
 struct Speculation<'a> {
     data: &'a PinnedData,

@@ -203,7 +203,7 @@ impl RemoteState {
         let expected = json!(U64::from(self.rules.chain_id));
         let known: Vec<_> = told
             .into_iter()
-            .filter_map(|testimony| match testimony.said.as_slice() {
+            .filter_map(|testimony| match testimony.answers.as_slice() {
                 [CallAnswer::Value(chain_id), CallAnswer::Value(header)] if *chain_id == expected => {
                     let number = header.get("number").and_then(|number| quantity(number, "a block number").ok())?;
                     let number = u64::try_from(number).ok()?;

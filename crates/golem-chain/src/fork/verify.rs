@@ -160,18 +160,18 @@ impl PinnedState {
         // still count.
         let expected = witnesses.expected();
         for attempt in 1..=ATTEMPTS {
-            let heard = self.request_all(witnesses, items, attempt > 1).await;
-            let others: Vec<usize> = heard
+            let replies = self.request_all(witnesses, items, attempt > 1).await;
+            let others: Vec<usize> = replies
                 .iter()
-                .filter_map(|heard| if let EndpointReply::OtherHeader(one) = heard { Some(*one) } else { None })
+                .filter_map(|replies| if let EndpointReply::OtherHeader(one) = replies { Some(*one) } else { None })
                 .collect();
-            let by_number: Vec<usize> = heard
+            let by_number: Vec<usize> = replies
                 .iter()
-                .filter_map(|heard| if let EndpointReply::ByNumber(one) = heard { Some(*one) } else { None })
+                .filter_map(|replies| if let EndpointReply::ByNumber(one) = replies { Some(*one) } else { None })
                 .collect();
-            let lacking: Vec<usize> = heard
+            let lacking: Vec<usize> = replies
                 .iter()
-                .filter_map(|heard| match heard {
+                .filter_map(|replies| match replies {
                     EndpointReply::Lacks { endpoint, is_stalled: false } => Some(*endpoint),
                     EndpointReply::Lacks { .. }
                     | EndpointReply::View(_)
@@ -180,9 +180,9 @@ impl PinnedState {
                     | EndpointReply::Nothing => None,
                 })
                 .collect();
-            let spoke: Vec<usize> = heard
+            let spoke: Vec<usize> = replies
                 .iter()
-                .filter_map(|heard| match heard {
+                .filter_map(|replies| match replies {
                     EndpointReply::View(view) => Some(view.endpoint),
                     EndpointReply::Lacks { endpoint, .. }
                     | EndpointReply::OtherHeader(endpoint)
@@ -190,9 +190,9 @@ impl PinnedState {
                     EndpointReply::Nothing => None,
                 })
                 .collect();
-            let views: Vec<EndpointView> = heard
+            let views: Vec<EndpointView> = replies
                 .into_iter()
-                .filter_map(|heard| if let EndpointReply::View(view) = heard { Some(view) } else { None })
+                .filter_map(|replies| if let EndpointReply::View(view) = replies { Some(view) } else { None })
                 .collect();
             if !by_number.is_empty() {
                 self.verified.lock().by_number.extend(by_number);
@@ -258,33 +258,33 @@ impl PinnedState {
     }
 
     fn replies(&self, testimony: EndpointAnswers, items: &[ReadItem], by_number: &HashSet<usize>) -> EndpointReply {
-        let EndpointAnswers { endpoint, is_stalled, mut said } = testimony;
-        if said.contains(&CallAnswer::Behind) {
+        let EndpointAnswers { endpoint, is_stalled, mut answers } = testimony;
+        if answers.contains(&CallAnswer::Behind) {
             return EndpointReply::Lacks { endpoint, is_stalled };
         }
-        if said.is_empty() {
+        if answers.is_empty() {
             return EndpointReply::Nothing;
         }
-        match said.remove(0) {
+        match answers.remove(0) {
             CallAnswer::Value(Value::Null) => return EndpointReply::Lacks { endpoint, is_stalled },
             CallAnswer::Value(header) if self.is_the_header(&header) => {}
             CallAnswer::Value(_) => return EndpointReply::OtherHeader(endpoint),
             CallAnswer::Behind | CallAnswer::BadParams | CallAnswer::Failed => return EndpointReply::Nothing,
         }
         if by_number.contains(&endpoint) {
-            let after = said.pop();
-            let before = (!said.is_empty()).then(|| said.remove(0));
-            let same = |said: Option<CallAnswer>| matches!(said, Some(CallAnswer::Value(header)) if self.is_the_header(&header));
+            let after = answers.pop();
+            let before = (!answers.is_empty()).then(|| answers.remove(0));
+            let same = |answer: Option<CallAnswer>| matches!(answer, Some(CallAnswer::Value(header)) if self.is_the_header(&header));
             if !same(before) || !same(after) {
                 return EndpointReply::Lacks { endpoint, is_stalled };
             }
-        } else if said.contains(&CallAnswer::BadParams) {
+        } else if answers.contains(&CallAnswer::BadParams) {
             return EndpointReply::ByNumber(endpoint);
         }
-        if said.len() != items.len() || said.contains(&CallAnswer::Failed) {
+        if answers.len() != items.len() || answers.contains(&CallAnswer::Failed) {
             return EndpointReply::Nothing;
         }
-        let values = items.iter().zip(said).map(|(item, said)| item.read(said)).collect();
+        let values = items.iter().zip(answers).map(|(item, answer)| item.read(answer)).collect();
         EndpointReply::View(EndpointView { endpoint, values })
     }
 
@@ -435,8 +435,8 @@ impl ReadItem {
     }
 
     /// Parses its value from an answer; `None` if the answer is invalid.
-    fn read(self, said: CallAnswer) -> Option<EndpointReading> {
-        let CallAnswer::Value(value) = said else { return None };
+    fn read(self, answer: CallAnswer) -> Option<EndpointReading> {
+        let CallAnswer::Value(value) = answer else { return None };
         match self {
             Self::Balance(_) | Self::Nonce(_) | Self::Slot(..) => {
                 quantity(&value, "a word").ok().map(EndpointReading::Word)

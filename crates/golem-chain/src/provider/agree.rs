@@ -196,14 +196,14 @@ pub(crate) fn reached(heads: &[(u64, bool)]) -> Option<usize> {
 
 /// The part of an answer that must agree, in a comparable form.
 fn word(request: &SerializedRequest, payload: &ResponsePayload) -> Value {
-    let said = match payload {
+    let result = match payload {
         // Clients report a reverted call with different messages and codes.
         ResponsePayload::Failure(error) if answer::means_call_failed(error) => return Value::from("reverted"),
         // Error messages may differ; the code must agree.
         ResponsePayload::Failure(error) => return Value::from(error.code),
         ResponsePayload::Success(raw) => serde_json::from_str::<Value>(raw.get()).unwrap_or_default(),
     };
-    match (request.method(), said) {
+    match (request.method(), result) {
         ("eth_getTransactionReceipt", Value::Object(receipt)) => {
             let field = |name: &&str| receipt.get(*name).map(lower).unwrap_or_default();
             let logs = receipt.get("logs").and_then(Value::as_array).map(|logs| events(logs));
@@ -213,7 +213,7 @@ fn word(request: &SerializedRequest, payload: &ResponsePayload) -> Value {
         ("eth_getBlockByHash" | "eth_getBlockByNumber", Value::Object(block)) => {
             BLOCK.iter().map(|name| block.get(*name).map(lower).unwrap_or_default()).collect()
         }
-        (_, said) => lower(&said),
+        (_, result) => lower(&result),
     }
 }
 
@@ -247,10 +247,10 @@ mod tests {
     }
 
     /// Majority among these answers: its answer, and the endpoints that contradict it.
-    fn majority(said: &[SampleAnswer]) -> Option<(String, Vec<usize>)> {
+    fn majority(result: &[SampleAnswer]) -> Option<(String, Vec<usize>)> {
         let request = Request::new("eth_getBalance", Id::Number(1), [(); 0]).serialize().unwrap();
-        let answer = |said: &SampleAnswer| {
-            let told = match said {
+        let answer = |result: &SampleAnswer| {
+            let told = match result {
                 SampleAnswer::Number(number) => json!({"jsonrpc": "2.0", "id": 1, "result": format!("{number:#x}")}),
                 SampleAnswer::Lacks { .. } => {
                     json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "header not found"}})
@@ -258,8 +258,8 @@ mod tests {
             };
             ResponsePacket::Single(serde_json::from_value::<Response>(told).unwrap())
         };
-        let answers = said.iter().map(answer).enumerate().collect();
-        let is_stalled = |at: usize| matches!(said[at], SampleAnswer::Lacks { still: true });
+        let answers = result.iter().map(answer).enumerate().collect();
+        let is_stalled = |at: usize| matches!(result[at], SampleAnswer::Lacks { still: true });
         let (answer, others) = tally(&RequestPacket::Single(request), answers, is_stalled).majority()?;
         let ResponsePacket::Single(answer) = answer else { panic!("{answer:?}") };
         Some((answer.payload.as_success().unwrap().get().trim_matches('"').to_owned(), others))

@@ -244,8 +244,8 @@ impl ChainClient {
             }
         }
         prices.sort_unstable();
-        let untold = || ProviderError::Decode { detail: SafeText::clean("no endpoint returns a gas price", 60) };
-        let middle = *prices.get(prices.len() / 2).ok_or_else(|| failure.unwrap_or_else(untold))?;
+        let no_price = || ProviderError::Decode { detail: SafeText::clean("no endpoint returns a gas price", 60) };
+        let middle = *prices.get(prices.len() / 2).ok_or_else(|| failure.unwrap_or_else(no_price))?;
         // Without the agreed base fee nothing would bound an answer.
         Ok(base_fee?
             .map_or(middle, |base| middle.clamp(base, base.saturating_add(base.max(FeeRules::default().most_tip)))))

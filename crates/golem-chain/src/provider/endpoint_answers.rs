@@ -13,7 +13,7 @@ pub(crate) struct EndpointAnswers {
     /// True if the endpoint has stalled: its own latest block is too old by the local clock.
     pub is_stalled: bool,
     /// One answer per call.
-    pub said: Vec<CallAnswer>,
+    pub answers: Vec<CallAnswer>,
 }
 
 /// Answer of one endpoint to one call.
@@ -66,9 +66,9 @@ pub(super) async fn of(
         }
         Ok::<_, ()>(responses.into_iter().map(|response| answers_of(response.payload)).collect::<Vec<_>>())
     });
-    let said: Vec<Vec<CallAnswer>> = chunks.buffered(batching.requests.max(1)).try_collect().await.ok()?;
-    let said = said.into_iter().flatten().collect();
-    Some(EndpointAnswers { endpoint: index, is_stalled: endpoint.is_stalled(), said })
+    let answers: Vec<Vec<CallAnswer>> = chunks.buffered(batching.requests.max(1)).try_collect().await.ok()?;
+    let answers = answers.into_iter().flatten().collect();
+    Some(EndpointAnswers { endpoint: index, is_stalled: endpoint.is_stalled(), answers })
 }
 
 fn is_trouble(response: &Response) -> bool {

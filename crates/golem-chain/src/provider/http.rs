@@ -6,7 +6,7 @@
 
 use super::{
     error::{MalformedAnswer, ProviderError, TEXT_LIMIT},
-    method::{RepeatRule, replay_of},
+    method::{RepeatRule, repeat_rule_of},
 };
 use alloy::{
     rpc::json_rpc::{RequestPacket, ResponsePacket, ResponsePayload},
@@ -92,7 +92,7 @@ impl CappedHttp {
     }
 
     async fn unbounded(&self, packet: &RequestPacket) -> Result<ResponsePacket, ProviderError> {
-        let client = match replay_of(packet) {
+        let client = match repeat_rule_of(packet) {
             RepeatRule::Free => &self.reads,
             RepeatRule::Once => &self.sends,
         };

@@ -66,13 +66,13 @@ const READS: &[&str] = &[
 ];
 
 /// Returns whether a method may be repeated.
-pub fn replay_of_method(method: &str) -> RepeatRule {
+pub fn repeat_rule_of_method(method: &str) -> RepeatRule {
     if READS.contains(&method) { RepeatRule::Free } else { RepeatRule::Once }
 }
 
 /// Returns whether a packet may be repeated, which requires that all its methods may.
-pub fn replay_of(packet: &RequestPacket) -> RepeatRule {
-    if packet.method_names().all(|method| replay_of_method(method) == RepeatRule::Free) {
+pub fn repeat_rule_of(packet: &RequestPacket) -> RepeatRule {
+    if packet.method_names().all(|method| repeat_rule_of_method(method) == RepeatRule::Free) {
         RepeatRule::Free
     } else {
         RepeatRule::Once
@@ -81,5 +81,5 @@ pub fn replay_of(packet: &RequestPacket) -> RepeatRule {
 
 /// The method that forbids repeating the packet, for error messages.
 pub(super) fn once_method(packet: &RequestPacket) -> &str {
-    packet.method_names().find(|method| replay_of_method(method) == RepeatRule::Once).unwrap_or("the batch")
+    packet.method_names().find(|method| repeat_rule_of_method(method) == RepeatRule::Once).unwrap_or("the batch")
 }

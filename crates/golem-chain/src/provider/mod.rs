@@ -42,7 +42,7 @@ pub(crate) use endpoint_answers::{Batching, CallAnswer, EndpointAnswers};
 pub use error::{MalformedAnswer, ProviderError};
 pub use health::{BlockHead, ChainEndpointHealth, EndpointCondition, EndpointHealth, HealthHandle, HealthThresholds};
 pub use http::{CappedHttp, HttpLimits};
-pub use method::{RepeatRule, replay_of, replay_of_method};
+pub use method::{RepeatRule, repeat_rule_of, repeat_rule_of_method};
 pub use monitor::{EndpointMonitor, MonitorGuard, MonitorRules};
 pub use retry::{Jitter, RetryRules};
 pub use stack::EndpointStack;

@@ -205,7 +205,7 @@ mod tests {
     fn every_method_on_the_list_is_a_known_read() {
         for method in READ_ONLY_METHODS {
             assert_eq!(
-                super::super::method::replay_of_method(method),
+                super::super::method::repeat_rule_of_method(method),
                 super::super::method::RepeatRule::Free,
                 "{method}"
             );

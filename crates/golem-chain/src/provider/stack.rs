@@ -7,7 +7,7 @@ use super::{
     endpoint_answers::{self, Batching, EndpointAnswers},
     error::{ProviderError, TEXT_LIMIT},
     health::RequestOutcome,
-    method::{RepeatRule, once_method, replay_of},
+    method::{RepeatRule, once_method, repeat_rule_of},
     retry::RetryRules,
 };
 use alloy::{
@@ -103,10 +103,10 @@ impl EndpointStack {
         self.inner.expected()
     }
 
-    /// Returns true if an endpoint of `expected` is missing from `heard` although it works: it is rate-limiting, or it
+    /// Returns true if an endpoint of `expected` is missing from `answered` although it works: it is rate-limiting, or it
     /// returns its latest block number.
-    pub(crate) async fn misses(&self, expected: &[usize], heard: &[usize]) -> bool {
-        self.inner.misses(expected, heard).await
+    pub(crate) async fn misses(&self, expected: &[usize], answered: &[usize]) -> bool {
+        self.inner.misses(expected, answered).await
     }
 
     /// Current position in the record of contradictions.
@@ -195,7 +195,7 @@ impl Inner {
         if packet.is_empty() {
             return Ok(ResponsePacket::Batch(Vec::new()));
         }
-        match replay_of(&packet) {
+        match repeat_rule_of(&packet) {
             RepeatRule::Free
                 if self.endpoints.len() > 1
                     && agree::is_asked_of_several(&packet, !matches!(agreement, EndpointAgreement::One)) =>
@@ -207,20 +207,20 @@ impl Inner {
         }
     }
 
-    /// Reads in rounds over the `heard` endpoints until one answers. One endpoint answers a whole batch, so that its
+    /// Reads in rounds over the `answered` endpoints until one answers. One endpoint answers a whole batch, so that its
     /// results are consistent. An endpoint that lacks the requested block may be behind, and one with an internal
     /// failure may recover. The others are tried, and then that endpoint again, before its refusal counts. Also returns
     /// the index of the endpoint that answered.
     async fn read(
         &self,
         packet: RequestPacket,
-        heard: &(dyn Fn(usize) -> bool + Sync),
+        answered: &(dyn Fn(usize) -> bool + Sync),
     ) -> Result<(ResponsePacket, usize), ProviderError> {
         let deadline = Instant::now() + self.rules.total;
         let mut failures: Vec<Option<ProviderError>> = vec![None; self.endpoints.len()];
         let mut refused = None;
         for round in 0..self.rules.rounds.max(1) {
-            for (index, endpoint) in self.by_preference().into_iter().filter(|(index, _)| heard(*index)) {
+            for (index, endpoint) in self.by_preference().into_iter().filter(|(index, _)| answered(*index)) {
                 let Some(slot) = failures.get_mut(index) else { continue };
                 if slot.as_ref().is_some_and(is_final) || endpoint.cooling().is_some() || Instant::now() >= deadline {
                     continue;
@@ -266,11 +266,11 @@ impl Inner {
         let expected = self.expected();
         loop {
             let abstaining = self.abstaining();
-            let heard = |index: usize| !abstaining.contains(&index);
-            let mut answers = self.collect_answers(&packet, agreement, &heard).await;
+            let answered = |index: usize| !abstaining.contains(&index);
+            let mut answers = self.collect_answers(&packet, agreement, &answered).await;
             if answers.iter().all(|(_, answer)| answer::is_behind(answer)) {
                 // If no endpoint answers or none has the block, the stack's retries apply.
-                let (answer, by) = self.read(packet.clone(), &heard).await?;
+                let (answer, by) = self.read(packet.clone(), &answered).await?;
                 if answer::is_behind(&answer) && answers.len() < 2 {
                     return Ok(answer);
                 }
@@ -355,15 +355,15 @@ impl Inner {
         dispute
     }
 
-    /// Usable answers of all `heard` endpoints that answer, by index.
+    /// Usable answers of all `answered` endpoints that answer, by index.
     async fn collect_answers(
         &self,
         packet: &RequestPacket,
         agreement: EndpointAgreement,
-        heard: &(dyn Fn(usize) -> bool + Sync),
+        answered: &(dyn Fn(usize) -> bool + Sync),
     ) -> Vec<(usize, ResponsePacket)> {
         let all = self.endpoints.iter().enumerate();
-        let asked = all.filter(|(index, endpoint)| heard(*index) && endpoint.answers()).map(|(index, endpoint)| {
+        let asked = all.filter(|(index, endpoint)| answered(*index) && endpoint.answers()).map(|(index, endpoint)| {
             let answer = async move {
                 let answer = endpoint.ask(packet.clone()).await.ok()?;
                 let unusable = answer::is_rate_limited(&answer)
@@ -397,8 +397,8 @@ impl Inner {
         counted.into_iter().map(|(index, _)| index).collect()
     }
 
-    async fn misses(&self, expected: &[usize], heard: &[usize]) -> bool {
-        let missing = expected.iter().filter(|index| !heard.contains(index));
+    async fn misses(&self, expected: &[usize], answered: &[usize]) -> bool {
+        let missing = expected.iter().filter(|index| !answered.contains(index));
         for endpoint in missing.filter_map(|index| self.endpoints.get(*index)) {
             let works = endpoint.cooling().is_some()
                 || endpoint.read::<alloy::primitives::U64>("eth_blockNumber", ()).await.is_ok();

@@ -92,7 +92,7 @@ impl SendFault {
             ProviderError::WrongChain { .. } => Self::WrongChain,
             // Comes first, since it wraps causes that say less on their own.
             ProviderError::OutcomeUnknown { .. } => Self::OutcomeUnknown,
-            ProviderError::Rpc { message, code, .. } => Self::of_words(message.as_str(), *code),
+            ProviderError::Rpc { message, code, .. } => Self::of_message(message.as_str(), *code),
             error if error.nothing_sent() => Self::NotReached,
             ProviderError::AllFailed { failures, .. } => {
                 // For each endpoint, nothing was sent or a rate limit applied.
@@ -119,7 +119,7 @@ impl SendFault {
 
     /// Classifies a node's refusal by the messages of go-ethereum, Nethermind, Erigon, Besu, reth and anvil, which have
     /// no codes for it. Unknown messages become [`SendFault::Unrecognised`], the safe choice.
-    fn of_words(message: &str, code: i64) -> Self {
+    fn of_message(message: &str, code: i64) -> Self {
         let message = message.to_ascii_lowercase();
         WORDS
             .iter()

@@ -193,12 +193,12 @@ pub fn allocate(
 /// # Errors
 /// [`LaneError::NotHeld`] if a transaction was stored with it, or it was released before.
 pub fn release_nonce(transaction: &Transaction<'_>, ticket: &NonceReservation) -> Result<(), LaneError> {
-    held(transaction, ticket)?;
+    ensure_held(transaction, ticket)?;
     release(transaction, ticket.chain_id, ticket.account, ticket.nonce)
 }
 
 /// Fails with [`LaneError::NotHeld`] unless the ticket still holds its nonce.
-pub(super) fn held(transaction: &Transaction<'_>, ticket: &NonceReservation) -> Result<(), LaneError> {
+pub(super) fn ensure_held(transaction: &Transaction<'_>, ticket: &NonceReservation) -> Result<(), LaneError> {
     let NonceReservation { ticket: number, chain_id, account, nonce } = ticket;
     let found: Option<i64> = transaction
         .prepare_cached(
@@ -284,7 +284,7 @@ pub(super) fn release(
 }
 
 /// Nonces from `latest` on that this ledger holds, in order: signed, reserved or released.
-fn held_from(connection: &Connection, chain: i64, owner: &[u8], latest: i64) -> Result<Vec<u64>, LaneError> {
+fn owned_from(connection: &Connection, chain: i64, owner: &[u8], latest: i64) -> Result<Vec<u64>, LaneError> {
     let mut statement = connection.prepare(
         "SELECT nonce FROM sender_transaction WHERE chain_id = ?1 AND account = ?2 AND nonce >= ?3
          UNION SELECT nonce FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND nonce >= ?3
@@ -295,7 +295,7 @@ fn held_from(connection: &Connection, chain: i64, owner: &[u8], latest: i64) -> 
     found.into_iter().map(|nonce| from_row(nonce, "a nonce")).collect()
 }
 
-/// Spans of nonces (first and last, inclusive) in `latest..next` that are missing from the sorted `held`.
+/// Spans of nonces (first and last, inclusive) in `latest..next` that are missing from the sorted `ensure_held`.
 fn spans_without(held: &[u64], latest: u64, next: u64) -> Vec<(u64, u64)> {
     let mut spans = Vec::new();
     let mut from = latest;
@@ -324,7 +324,7 @@ pub fn ahead(
         return Ok(Vec::new());
     };
     let (chain, from) = (counted(chain_id, "the chain's id")?, counted(latest, "a nonce")?);
-    Ok(spans_without(&held_from(connection, chain, account.as_slice(), from)?, latest, next))
+    Ok(spans_without(&owned_from(connection, chain, account.as_slice(), from)?, latest, next))
 }
 
 /// Accepts the account's use outside of this ledger: the lane continues from the chain's state. Nonces that the ledger
@@ -356,7 +356,7 @@ pub fn reconcile(
             "DELETE FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND nonce < ?3 AND state <> 'signed'",
         )?
         .execute(params![chain, owner, latest])?;
-    let held = held_from(transaction, chain, owner, latest)?;
+    let held = owned_from(transaction, chain, owner, latest)?;
     let ledger = held.last().map_or(seen.latest, |highest| highest.saturating_add(1));
     transaction
         .prepare_cached(

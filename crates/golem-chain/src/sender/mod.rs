@@ -13,7 +13,7 @@
 //! | `record` | signed bytes and their state on disk |
 //! | `fault` | classes of send failures and their treatment |
 //! | `send`, `relay` | submission to the endpoints, or to a private relay alone |
-//! | `watch`, `spent` | receipts, confirmations, and nonces used by other transactions |
+//! | `watch`, `nonce_use` | receipts, confirmations, and nonces used by other transactions |
 
 mod fault;
 mod fees;
@@ -431,7 +431,7 @@ const TRANSFER_GAS: u64 = 21_000;
 
 impl fmt::Debug for TxSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender")
+        f.debug_struct("TxSender")
             .field("chain_id", &self.chain_id())
             .field("rules", &self.0.rules)
             .finish_non_exhaustive()

@@ -200,7 +200,7 @@ pub fn keep(
     same("the chain", signed.chain_id(), ticket.chain_id)?;
     same("the sender", signed.from(), ticket.account)?;
     same("the nonce", signed.nonce(), ticket.nonce)?;
-    lane::held(transaction, ticket)?;
+    lane::ensure_held(transaction, ticket)?;
     lane::signed(transaction, ticket)?;
     insert(transaction, signed, route, call_id, None, now)
 }

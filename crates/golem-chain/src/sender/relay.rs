@@ -160,7 +160,7 @@ impl StatusEndpoint {
 
 impl fmt::Debug for PrivateRelay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Relay")
+        f.debug_struct("PrivateRelay")
             .field("status", &self.status.as_ref().map(|status| &status.label))
             .finish_non_exhaustive()
     }

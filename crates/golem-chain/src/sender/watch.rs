@@ -36,10 +36,10 @@ const FORGOTTEN_AFTER: u64 = 3_600_000;
 
 /// Returns true if two receipts of one transaction agree on position, outcome and cost.
 fn receipts_agree(one: &TransactionReceipt, other: &TransactionReceipt) -> bool {
-    let said = |receipt: &TransactionReceipt| {
+    let key = |receipt: &TransactionReceipt| {
         (receipt.block_hash, receipt.from, receipt.status(), receipt.gas_used, receipt.effective_gas_price)
     };
-    said(one) == said(other)
+    key(one) == key(other)
 }
 
 /// Returns true if an endpoint has the receipt's block on its chain, with the transaction in it.

@@ -51,7 +51,7 @@ pub trait IntentGateway: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns the service's error.
-    fn quote<'a>(&'a self, wish: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>>;
+    fn quote<'a>(&'a self, request: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>>;
 
     /// Submits a signed intent and returns the id it is stored under. Implementations must not retry.
     ///

@@ -30,13 +30,13 @@ impl HttpIntents {
 }
 
 /// Serializes a request for bids.
-pub fn bid_request_json(wish: &BidRequest) -> Value {
+pub fn bid_request_json(request: &BidRequest) -> Value {
     json!({
-        "originChainId": wish.origin_chain_id,
-        "destinationChainId": wish.destination_chain_id,
-        "tokenIn": wish.token_in,
-        "amountIn": wish.amount_in.to_string(),
-        "tokenOut": wish.token_out,
+        "originChainId": request.origin_chain_id,
+        "destinationChainId": request.destination_chain_id,
+        "tokenIn": request.token_in,
+        "amountIn": request.amount_in.to_string(),
+        "tokenOut": request.token_out,
     })
 }
 

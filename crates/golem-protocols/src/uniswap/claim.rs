@@ -55,14 +55,14 @@ pub enum ClaimMismatch {
     #[error("\"{0}\" is missing or invalid; expected: {1}")]
     Field(&'static str, &'static str),
     /// Field that differs from the request.
-    #[error("\"{field}\" is {said}, but {asked} was requested")]
+    #[error("\"{field}\" is {found}, but {expected} was requested")]
     Other {
         /// Name of the field.
         field: &'static str,
         /// Value in the answer.
-        said: SafeText,
+        found: SafeText,
         /// Value in the request.
-        asked: String,
+        expected: String,
     },
     /// Part of the output for another recipient.
     #[error("it gives part of the output to {0}, which was not requested")]
@@ -76,8 +76,8 @@ pub enum ClaimMismatch {
 }
 
 impl ClaimMismatch {
-    fn other(field: &'static str, said: impl std::fmt::Display, asked: impl std::fmt::Display) -> Self {
-        Self::Other { field, said: word(&said.to_string()), asked: asked.to_string() }
+    fn other(field: &'static str, found: impl std::fmt::Display, expected: impl std::fmt::Display) -> Self {
+        Self::Other { field, found: word(&found.to_string()), expected: expected.to_string() }
     }
 }
 
@@ -106,48 +106,48 @@ pub(super) fn address(value: Option<&Value>, field: &'static str) -> Result<Addr
 }
 
 /// Checks that a chain id matches the request.
-pub(super) fn chain(value: Option<&Value>, field: &'static str, asked: u64) -> Result<(), ClaimMismatch> {
-    let said = value.and_then(Value::as_u64).ok_or(ClaimMismatch::Field(field, "chain id"))?;
-    if said == asked { Ok(()) } else { Err(ClaimMismatch::other(field, said, asked)) }
+pub(super) fn chain(value: Option<&Value>, field: &'static str, expected: u64) -> Result<(), ClaimMismatch> {
+    let found = value.and_then(Value::as_u64).ok_or(ClaimMismatch::Field(field, "chain id"))?;
+    if found == expected { Ok(()) } else { Err(ClaimMismatch::other(field, found, expected)) }
 }
 
 /// Checks that an address matches the request.
-pub(super) fn same(value: Option<&Value>, field: &'static str, asked: Address) -> Result<(), ClaimMismatch> {
-    let said = address(value, field)?;
-    if said == asked { Ok(()) } else { Err(ClaimMismatch::other(field, said, asked)) }
+pub(super) fn same(value: Option<&Value>, field: &'static str, expected: Address) -> Result<(), ClaimMismatch> {
+    let found = address(value, field)?;
+    if found == expected { Ok(()) } else { Err(ClaimMismatch::other(field, found, expected)) }
 }
 
 /// Parses a classic quote.
 ///
 /// # Errors
 /// Returns the first problem as [`ClaimMismatch`].
-pub fn read(quote: &Value, asked: &ClaimRequest) -> Result<QuoteClaim, ClaimMismatch> {
-    chain(at(quote, &["chainId"]), "chainId", asked.chain_id)?;
-    same(at(quote, &["input", "token"]), "input.token", asked.token_in)?;
-    same(at(quote, &["output", "token"]), "output.token", asked.token_out)?;
-    let kind = match asked.exact {
+pub fn read(quote: &Value, expected: &ClaimRequest) -> Result<QuoteClaim, ClaimMismatch> {
+    chain(at(quote, &["chainId"]), "chainId", expected.chain_id)?;
+    same(at(quote, &["input", "token"]), "input.token", expected.token_in)?;
+    same(at(quote, &["output", "token"]), "output.token", expected.token_out)?;
+    let kind = match expected.exact {
         FixedAmount::In(_) => "EXACT_INPUT",
         FixedAmount::Out(_) => "EXACT_OUTPUT",
     };
-    if let Some(said) = at(quote, &["tradeType"]).map(|said| said.as_str().unwrap_or_default())
-        && said != kind
+    if let Some(found) = at(quote, &["tradeType"]).map(|found| found.as_str().unwrap_or_default())
+        && found != kind
     {
-        return Err(ClaimMismatch::other("tradeType", said, kind));
+        return Err(ClaimMismatch::other("tradeType", found, kind));
     }
     for (field, path) in [("swapper", &["swapper"] as &[&str]), ("output.recipient", &["output", "recipient"])] {
-        if let Some(said) = at(quote, path) {
-            same(Some(said), field, asked.swapper)?;
+        if let Some(found) = at(quote, path) {
+            same(Some(found), field, expected.swapper)?;
         }
     }
-    no_shares(quote, asked.swapper)?;
+    no_shares(quote, expected.swapper)?;
     let amount_in = amount(at(quote, &["input", "amount"]), "input.amount")?;
     let amount_out = amount(at(quote, &["output", "amount"]), "output.amount")?;
-    let (field, fixed) = match asked.exact {
+    let (field, fixed) = match expected.exact {
         FixedAmount::In(_) => ("input.amount", amount_in),
         FixedAmount::Out(_) => ("output.amount", amount_out),
     };
-    if fixed != asked.exact.amount() {
-        return Err(ClaimMismatch::other(field, fixed, asked.exact.amount()));
+    if fixed != expected.exact.amount() {
+        return Err(ClaimMismatch::other(field, fixed, expected.exact.amount()));
     }
     let listed =
         at(quote, &["route"]).and_then(Value::as_array).ok_or(ClaimMismatch::Field("route", "list of paths"))?;
@@ -155,13 +155,13 @@ pub fn read(quote: &Value, asked: &ClaimRequest) -> Result<QuoteClaim, ClaimMism
         return Err(ClaimMismatch::TooMany("paths"));
     }
     let mut tokens = BTreeSet::new();
-    let paths = listed.iter().map(|listed| path(listed, asked, &mut tokens)).collect::<Result<_, _>>()?;
-    tokens.remove(&asked.token_in);
-    tokens.remove(&asked.token_out);
+    let paths = listed.iter().map(|listed| path(listed, expected, &mut tokens)).collect::<Result<_, _>>()?;
+    tokens.remove(&expected.token_in);
+    tokens.remove(&expected.token_out);
     if tokens.len() > MOST_BETWEEN {
         return Err(ClaimMismatch::TooMany("tokens"));
     }
-    let block = at(quote, &["blockNumber"]).and_then(|said| said.as_u64().or_else(|| said.as_str()?.parse().ok()));
+    let block = at(quote, &["blockNumber"]).and_then(|found| found.as_u64().or_else(|| found.as_str()?.parse().ok()));
     Ok(QuoteClaim { amount_in, amount_out, paths, tokens: tokens.into_iter().collect(), block })
 }
 
@@ -187,7 +187,7 @@ fn no_shares(quote: &Value, swapper: Address) -> Result<(), ClaimMismatch> {
     Ok(())
 }
 
-fn path(listed: &Value, asked: &ClaimRequest, tokens: &mut BTreeSet<Address>) -> Result<NamedPath, ClaimMismatch> {
+fn path(listed: &Value, expected: &ClaimRequest, tokens: &mut BTreeSet<Address>) -> Result<NamedPath, ClaimMismatch> {
     let hops = listed.as_array().ok_or(ClaimMismatch::Field("route", "list of paths"))?;
     if hops.len() > MAX_HOPS {
         return Err(ClaimMismatch::TooMany("pools on a path"));
@@ -202,7 +202,7 @@ fn path(listed: &Value, asked: &ClaimRequest, tokens: &mut BTreeSet<Address>) ->
         tokens.insert(address(at(hop, &["tokenIn", "address"]), "route.tokenIn.address")?);
         tokens.insert(address(at(hop, &["tokenOut", "address"]), "route.tokenOut.address")?);
     }
-    let part = match asked.exact {
+    let part = match expected.exact {
         FixedAmount::In(_) => amount(hops.first().and_then(|hop| at(hop, &["amountIn"])), "route.amountIn")?,
         FixedAmount::Out(_) => amount(hops.last().and_then(|hop| at(hop, &["amountOut"])), "route.amountOut")?,
     };
@@ -210,8 +210,8 @@ fn path(listed: &Value, asked: &ClaimRequest, tokens: &mut BTreeSet<Address>) ->
 }
 
 /// Serializes `route` as a classic quote that [`read`] accepts.
-pub fn written(route: &super::routing::Route, asked: &ClaimRequest, block: u64) -> Value {
-    let token = |address: Address| serde_json::json!({ "address": address, "chainId": asked.chain_id });
+pub fn written(route: &super::routing::Route, expected: &ClaimRequest, block: u64) -> Value {
+    let token = |address: Address| serde_json::json!({ "address": address, "chainId": expected.chain_id });
     let path = |leg: &super::routing::RouteLeg| {
         let last = leg.hops.len().saturating_sub(1);
         let hop = |(at, hop): (usize, &super::routing::Hop)| {
@@ -236,11 +236,11 @@ pub fn written(route: &super::routing::Route, asked: &ClaimRequest, block: u64) 
         Value::from(leg.hops.iter().enumerate().map(hop).collect::<Vec<_>>())
     };
     serde_json::json!({
-        "chainId": asked.chain_id,
-        "swapper": asked.swapper,
-        "tradeType": if matches!(asked.exact, FixedAmount::In(_)) { "EXACT_INPUT" } else { "EXACT_OUTPUT" },
-        "input": { "token": asked.token_in, "amount": route.amount_in.to_string() },
-        "output": { "token": asked.token_out, "amount": route.amount_out.to_string(), "recipient": asked.swapper },
+        "chainId": expected.chain_id,
+        "swapper": expected.swapper,
+        "tradeType": if matches!(expected.exact, FixedAmount::In(_)) { "EXACT_INPUT" } else { "EXACT_OUTPUT" },
+        "input": { "token": expected.token_in, "amount": route.amount_in.to_string() },
+        "output": { "token": expected.token_out, "amount": route.amount_out.to_string(), "recipient": expected.swapper },
         "route": route.legs.iter().map(path).collect::<Vec<_>>(),
         "gasUseEstimate": route.gas_units.to_string(),
         "blockNumber": block.to_string(),
@@ -254,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    fn asked() -> ClaimRequest {
+    fn claim_request() -> ClaimRequest {
         ClaimRequest {
             chain_id: 31_337,
             token_in: Address::repeat_byte(1),
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_quote_is_read_as_its_document_says() {
-        let claim = read(&quote(), &asked()).unwrap();
+        let claim = read(&quote(), &claim_request()).unwrap();
         assert_eq!((claim.amount_in, claim.amount_out), (U256::from(1_000), U256::from(2_000)));
         assert_eq!(claim.tokens, [Address::repeat_byte(3)]);
         assert_eq!(claim.paths.iter().map(|path| path.amount.to::<u64>()).collect::<Vec<_>>(), [700, 300]);
@@ -321,19 +321,19 @@ mod tests {
         ] {
             let mut quote = quote();
             *quote.pointer_mut(pointer).unwrap() = value.clone();
-            let wrong = read(&quote, &asked()).expect_err(pointer).to_string();
+            let wrong = read(&quote, &claim_request()).expect_err(pointer).to_string();
             assert!(wrong.contains(says), "{pointer} {value}: {wrong}");
         }
         let mut long = quote();
         let path = long["route"][0].clone();
         long["route"] = json!(vec![path; 9]);
-        assert_eq!(read(&long, &asked()), Err(ClaimMismatch::TooMany("paths")));
+        assert_eq!(read(&long, &claim_request()), Err(ClaimMismatch::TooMany("paths")));
         let hop = quote()["route"][0][0].clone();
         long["route"] = json!([vec![hop; 4]]);
-        assert_eq!(read(&long, &asked()), Err(ClaimMismatch::TooMany("pools on a path")));
+        assert_eq!(read(&long, &claim_request()), Err(ClaimMismatch::TooMany("pools on a path")));
         // Text from an answer is cleaned before it is shown.
         let mut rude = quote();
         rude["tradeType"] = json!("\u{1b}[2Jgone");
-        assert!(!read(&rude, &asked()).unwrap_err().to_string().contains('\u{1b}'));
+        assert!(!read(&rude, &claim_request()).unwrap_err().to_string().contains('\u{1b}'));
     }
 }

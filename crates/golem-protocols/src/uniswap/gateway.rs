@@ -83,7 +83,7 @@ impl ServiceStatus {
     }
 
     /// Returns the state for a service's word; `None` for an unknown word.
-    pub fn of_word(word: &str) -> Option<Self> {
+    pub fn parse_name(word: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(_, known)| *known == word).map(|(status, _)| *status)
     }
 }

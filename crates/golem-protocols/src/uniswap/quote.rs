@@ -100,15 +100,15 @@ pub struct QuoteRequest<'a> {
 
 impl QuoteRequest<'_> {
     /// Returns the values that an answer must repeat.
-    pub fn asked(&self) -> ClaimRequest {
+    pub fn claim_request(&self) -> ClaimRequest {
         let RouteRequest { token_in, token_out, exact, .. } = *self.request;
         ClaimRequest { chain_id: self.chain_id, token_in, token_out, exact, swapper: self.swapper }
     }
 
     /// Returns the same values for a service that represents the native token by the zero address. Only then does its
     /// call wrap and unwrap.
-    pub fn asked_with_coin(&self) -> ClaimRequest {
-        let asked = self.asked();
+    pub fn claim_request_with_native(&self) -> ClaimRequest {
+        let asked = self.claim_request();
         let [paid, received] = self.coin;
         ClaimRequest {
             token_in: if paid { Address::ZERO } else { asked.token_in },
@@ -126,7 +126,7 @@ pub struct QuotedRoute {
     /// Pools that the route was computed on.
     pub snapshot: Arc<PoolSnapshot>,
     /// Claim of the source; `None` for the own router.
-    pub told: Option<SourceClaim>,
+    pub claim: Option<SourceClaim>,
 }
 
 /// Claim of another source, compared with the local computation.
@@ -237,17 +237,17 @@ pub trait QuoteSource: fmt::Debug + Send + Sync {
     /// Returns a [`QuoteError`] if there is no route, or the claim does not hold.
     fn quote<'a>(&'a self, ask: &'a QuoteRequest<'a>) -> BoxFuture<'a, Result<QuotedRoute, QuoteError>>;
 
-    /// Requests the source's call for the quote it `told`, and compares it with our own call. Returns true if the
+    /// Requests the source's call for the quote it `claim`, and compares it with our own call. Returns true if the
     /// source was asked.
     ///
     /// # Errors
     /// Returns a [`QuoteError`] if the calls differ in payer, recipient or amounts, or if the service fails.
     fn check_call<'a>(
         &'a self,
-        told: &'a SourceClaim,
+        claim: &'a SourceClaim,
         own: &'a BuiltCall<'a>,
     ) -> BoxFuture<'a, Result<bool, QuoteError>> {
-        let _ = (told, own);
+        let _ = (claim, own);
         Box::pin(async { Ok(false) })
     }
 
@@ -282,7 +282,7 @@ impl QuoteSource for LocalRouter {
     fn quote<'a>(&'a self, ask: &'a QuoteRequest<'a>) -> BoxFuture<'a, Result<QuotedRoute, QuoteError>> {
         Box::pin(async move {
             let (route, snapshot) = ask.pools.route(ask.request, ask.block).await?;
-            Ok(QuotedRoute { route, snapshot, told: None })
+            Ok(QuotedRoute { route, snapshot, claim: None })
         })
     }
 }
@@ -341,8 +341,8 @@ pub async fn rebuilt(
         return Err(QuoteError::refused(name, why));
     }
     let own = own.map(|own| if matches!(own.exact, FixedAmount::In(_)) { own.amount_out } else { own.amount_in });
-    let told = SourceClaim { claimed, own, ahead_bps, permit, words: Arc::new(words) };
-    Ok(QuotedRoute { route, snapshot, told: Some(told) })
+    let claim = SourceClaim { claimed, own, ahead_bps, permit, words: Arc::new(words) };
+    Ok(QuotedRoute { route, snapshot, claim: Some(claim) })
 }
 
 /// Converts the error of an answer that is not a valid claim to a refusal.

@@ -62,7 +62,7 @@ pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<Servi
     if order.get("chainId").and_then(Value::as_u64) != Some(chain_id) {
         return Err("an order of another chain");
     }
-    let status = text("orderStatus").and_then(ServiceStatus::of_word).ok_or("an unknown status")?;
+    let status = text("orderStatus").and_then(ServiceStatus::parse_name).ok_or("an unknown status")?;
     let kind = text("type").and_then(OrderKind::named).ok_or("an unknown kind of order")?;
     let encoded = text("encodedOrder").and_then(|text| hex::decode(text).ok()).ok_or("no encoded order")?;
     let cosigned = UniswapXOrder::decode(kind, &encoded).map_err(|_| "an unreadable encoded order")?;

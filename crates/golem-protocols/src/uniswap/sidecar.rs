@@ -71,8 +71,8 @@ impl Sidecar {
         }
         if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
             let field = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
-            let said = format!("{} {}", field("code"), field("detail"));
-            return Err(ServiceError::Refused(SafeText::clean(said.trim(), MAX_TEXT)));
+            let reason = format!("{} {}", field("code"), field("detail"));
+            return Err(ServiceError::Refused(SafeText::clean(reason.trim(), MAX_TEXT)));
         }
         Ok(answer)
     }
@@ -120,7 +120,7 @@ impl QuoteSource for Sidecar {
             });
             let answer = self.ask(&question).await.map_err(|error| QuoteError::Service { name: NAME, error })?;
             let quote = answer.get("quote").cloned().unwrap_or_default();
-            let claim = read(NAME, claim::read(&quote, &ask.asked()))?;
+            let claim = read(NAME, claim::read(&quote, &ask.claim_request()))?;
             rebuilt(NAME, ask, claim, None, quote).await
         })
     }

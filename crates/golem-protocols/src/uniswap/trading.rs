@@ -98,7 +98,7 @@ fn percent(slippage: BasisPoints) -> f64 {
 
 /// Builds the request for a swap through pools.
 fn classic_question(ask: &QuoteRequest<'_>) -> Value {
-    let asked = ask.asked_with_coin();
+    let asked = ask.claim_request_with_native();
     let (kind, amount) = match asked.exact {
         FixedAmount::In(amount) => ("EXACT_INPUT", amount),
         FixedAmount::Out(amount) => ("EXACT_OUTPUT", amount),
@@ -147,7 +147,7 @@ impl QuoteSource for TradingApi {
     fn quote<'a>(&'a self, ask: &'a QuoteRequest<'a>) -> BoxFuture<'a, Result<QuotedRoute, QuoteError>> {
         Box::pin(async move {
             let answer = self.ask_of(ask.router_version, "/quote", &classic_question(ask)).await?;
-            let asked = ask.asked_with_coin();
+            let asked = ask.claim_request_with_native();
             let routing = answer.get("routing").and_then(Value::as_str).unwrap_or("nothing");
             if routing != "CLASSIC" {
                 let why = format!("it was asked for a swap through pools, but returned {routing}");
@@ -164,11 +164,11 @@ impl QuoteSource for TradingApi {
 
     fn check_call<'a>(
         &'a self,
-        told: &'a SourceClaim,
+        claim: &'a SourceClaim,
         own: &'a BuiltCall<'a>,
     ) -> BoxFuture<'a, Result<bool, QuoteError>> {
         Box::pin(async move {
-            let answer = self.ask_of(own.version, "/swap", &json!({ "quote": &*told.words })).await?;
+            let answer = self.ask_of(own.version, "/swap", &json!({ "quote": &*claim.words })).await?;
             call(answer.get("swap").unwrap_or(&Value::Null), own).map_err(|wrong| QuoteError::refused(NAME, wrong))?;
             Ok(true)
         })

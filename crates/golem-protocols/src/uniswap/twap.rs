@@ -327,7 +327,7 @@ impl TwapPrices {
             .filter(|(token, pool)| self.may_be_witness(*token, pool, decimals, anchors))
             .map(|(_, pool)| pool)
             .collect();
-        for wanted in [ObservedPool::words_wanted, ObservedPool::ticks_wanted] {
+        for wanted in [ObservedPool::needed_words, ObservedPool::ticks_wanted] {
             let wanted: Vec<MissingTicks<'_>> = candidates
                 .iter_mut()
                 .filter_map(|pool| {
@@ -533,7 +533,7 @@ impl ObservedPool {
         ticks
     }
 
-    fn words_wanted(&self, window: u32) -> (Vec<i16>, Vec<i32>) {
+    fn needed_words(&self, window: u32) -> (Vec<i16>, Vec<i32>) {
         let words = self.span_words(window).into_iter().filter(|word| !self.words.contains_key(word));
         (words.collect(), Vec::new())
     }
@@ -549,7 +549,7 @@ impl ObservedPool {
 
     /// Returns true if every word and initialized tick of the range was read.
     fn is_known(&self, window: u32) -> bool {
-        self.span(window).is_some() && self.words_wanted(window).0.is_empty() && self.ticks_wanted(window).1.is_empty()
+        self.span(window).is_some() && self.needed_words(window).0.is_empty() && self.ticks_wanted(window).1.is_empty()
     }
 
     /// Returns true if the ticks near `mean` were read.

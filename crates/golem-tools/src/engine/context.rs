@@ -26,7 +26,7 @@ struct CallIdentity {
     golem_id: GolemId,
     call_id: CallId,
     meta: ToolMeta,
-    standing: CallConditions,
+    conditions: CallConditions,
     /// True once the call has ended. Later reports of a leftover task are dropped.
     over: Mutex<bool>,
 }
@@ -37,7 +37,7 @@ pub struct CallConditions {
     /// Phase in which the call is decided.
     pub phase: Phase,
     /// Queue for approval requests; `None` if nobody can be asked.
-    pub desk: Option<ApprovalQueue>,
+    pub queue: Option<ApprovalQueue>,
     /// True if the account signs messages itself; also true if no account is set up.
     pub signs_messages: bool,
     /// Maximum slippage that phase and policy allow; `None` if no account is set up.
@@ -51,10 +51,10 @@ impl CallContext {
         golem_id: GolemId,
         call_id: CallId,
         meta: ToolMeta,
-        standing: CallConditions,
+        conditions: CallConditions,
     ) -> Self {
         let over = Mutex::new(false);
-        Self { world, call: Arc::new(CallIdentity { fabric, golem_id, call_id, meta, standing, over }) }
+        Self { world, call: Arc::new(CallIdentity { fabric, golem_id, call_id, meta, conditions, over }) }
     }
 
     /// Returns the same call with other chains and ledgers.
@@ -64,7 +64,7 @@ impl CallContext {
 
     /// Conditions under which the call runs.
     pub fn conditions(&self) -> &CallConditions {
-        &self.call.standing
+        &self.call.conditions
     }
 
     /// Id of the call.

@@ -382,7 +382,7 @@ impl ConnectedChain {
     }
 
     /// Moment from which the deadlines and expirations of what is signed here run, in seconds since the Unix epoch. `chain`
-    /// is the time of the chain's latest block; see [`Times::moment`](bardo_base::clock::Times::moment).
+    /// is the time of the chain's latest block; see [`BlockTimes::moment`](bardo_base::clock::BlockTimes::moment).
     pub fn moment(&self, clock: &dyn Clock, chain: u64) -> u64 {
         self.network().times(clock.now_seconds(), chain).moment()
     }
@@ -467,7 +467,7 @@ impl ConnectedChain {
     ///
     /// # Errors
     /// Returns the provider's error.
-    pub async fn coin_of(&self, account: Address) -> Result<U256, ToolError> {
+    pub async fn native_balance(&self, account: Address) -> Result<U256, ToolError> {
         let (provider, block) = self.client.newest().await?;
         Ok(provider.get_balance(account).block_id(block).await.map_err(ProviderError::from)?)
     }

@@ -155,7 +155,7 @@ impl KeyClaim {
                 )),
             },
             KeyRow::Running { first, session, acted } => {
-                let orphaned = session.is_some_and(|session| !store.session_lives(&session));
+                let orphaned = session.is_some_and(|session| !store.is_session_alive(&session));
                 match first.parse() {
                     Ok(first) if orphaned => Ok(ClaimResult::Orphaned(OrphanedKey { claim, first, acted })),
                     Ok(_) | Err(_) => Err(claim.in_progress(&first)),

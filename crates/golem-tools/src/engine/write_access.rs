@@ -33,8 +33,8 @@ impl WriteAccess {
     /// Returns a copy that uses the paper ledger, if paper mode was on at `then` and a paper ledger exists.
     pub fn as_of(&self, then: PaperModeAtStart) -> Self {
         let mut acting = self.clone();
-        if let Some(desk) = self.paper.desk().filter(|_| then.on()) {
-            acting.pipeline = desk.pipeline.clone();
+        if let Some(trading) = self.paper.trading().filter(|_| then.on()) {
+            acting.pipeline = trading.pipeline.clone();
         }
         acting
     }
@@ -42,7 +42,7 @@ impl WriteAccess {
     /// True if a call that began at `then` can only be rehearsed: there is no paper ledger, or the mode has changed
     /// since.
     pub fn only_rehearses(&self, then: PaperModeAtStart) -> bool {
-        self.paper.turned_since(then) || then.on() && self.paper.desk().is_none()
+        self.paper.turned_since(then) || then.on() && self.paper.trading().is_none()
     }
 }
 
@@ -53,7 +53,7 @@ pub struct PaperMode {
     /// Number of changes; an odd count means on.
     turns: Arc<AtomicU64>,
     /// Paper ledger. Without it, actions are only rehearsed.
-    desk: Option<Arc<PaperTrading>>,
+    trading: Option<Arc<PaperTrading>>,
 }
 
 /// Paper ledger of a network, with the pipeline and the rules of paper mode.
@@ -81,22 +81,22 @@ impl PaperModeAtStart {
 impl PaperMode {
     /// Creates a switch in the given position, without a paper ledger.
     pub fn new(on: bool) -> Self {
-        Self { turns: Arc::new(AtomicU64::new(u64::from(on))), desk: None }
+        Self { turns: Arc::new(AtomicU64::new(u64::from(on))), trading: None }
     }
 
     /// Creates a switch in the given position, with a paper ledger.
-    pub fn with(on: bool, desk: PaperTrading) -> Self {
-        Self { desk: Some(Arc::new(desk)), ..Self::new(on) }
+    pub fn with(on: bool, trading: PaperTrading) -> Self {
+        Self { trading: Some(Arc::new(trading)), ..Self::new(on) }
     }
 
     /// Returns the paper ledger, whether or not paper mode is on.
-    pub fn desk(&self) -> Option<&PaperTrading> {
-        self.desk.as_deref()
+    pub fn trading(&self) -> Option<&PaperTrading> {
+        self.trading.as_deref()
     }
 
     /// Returns the paper ledger while paper mode is on.
     pub fn in_force(&self) -> Option<&PaperTrading> {
-        self.desk().filter(|_| self.on())
+        self.trading().filter(|_| self.on())
     }
 
     /// True if paper mode is on, so that nothing is signed.

@@ -245,7 +245,7 @@ fn output(context: &CallContext, policy: &Policy, status: RuleStatus) -> Output 
             stops_at_usd: seen.then(|| status.stops_at.dollars().to_string()),
             stop_loss_bps: status.stop_loss.get(),
         },
-        standing_approvals: standing(context),
+        standing_approvals: standing_approvals(context),
         unenforced: unenforced(policy),
     }
 }
@@ -318,8 +318,8 @@ fn breaker_status(breaker: FailureBreaker, limit: u32, now: u64) -> BreakerStatu
     }
 }
 
-fn standing(context: &CallContext) -> Vec<StandingApproval> {
-    let grants = context.conditions().desk.as_ref().map(|desk| desk.grants()).unwrap_or_default();
+fn standing_approvals(context: &CallContext) -> Vec<StandingApproval> {
+    let grants = context.conditions().queue.as_ref().map(|queue| queue.grants()).unwrap_or_default();
     let live = grants.iter();
     live.map(|(grant, lasts)| StandingApproval {
         tool: grant.scope().tool.to_owned(),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
-use crate::orders::{CHECKS, CancelReceipt, card, field, own, taking_back};
+use crate::orders::{CHECKS, CancelReceipt, cancellation_proposal, card, field, own};
 use crate::shared::{head_time, invalid};
 use bardo_abi::erc7683::OriginSettler;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -141,7 +141,7 @@ impl WriteTool for IntentRefund {
         let inflow = Inflow { token, at_least: back, expected: back, recipient: record.account };
         let proposal = Proposal {
             inflows: vec![inflow],
-            ..taking_back(context, &record, ProposalIntent::Refund, call, &expected)
+            ..cancellation_proposal(context, &record, ProposalIntent::Refund, call, &expected)
         };
         Ok((proposal, RefundPlan { intent_id: id.to_string(), amount, symbol }))
     }
@@ -152,8 +152,8 @@ impl WriteTool for IntentRefund {
         committed: &CommitOutcome,
     ) -> Result<ToolReply<Output>, ToolError> {
         let done = format!("{} {} of intent {} is back in the wallet", plan.amount, plan.symbol, plan.intent_id);
-        let (transaction, ended, said) = CancelReceipt::of(context, committed, &done)?;
+        let (transaction, ended, explanation) = CancelReceipt::of(context, committed, &done)?;
         let status = if ended { "refunded" } else { "expired" };
-        Ok(ToolReply::new(Output { intent_id: plan.intent_id, status, amount: plan.amount, transaction }, said))
+        Ok(ToolReply::new(Output { intent_id: plan.intent_id, status, amount: plan.amount, transaction }, explanation))
     }
 }

@@ -154,7 +154,7 @@ impl WriteTool for TokenApprove {
         let taker = if through { permit2? } else { spender };
         let (standing, _) =
             allowances::read(chain, contract, account, taker, &[spender][..usize::from(through)]).await?;
-        let (amount, in_permit2) = wanted(&params.amount, token.decimals, standing.balance)?;
+        let (amount, in_permit2) = parse_amount(&params.amount, token.decimals, standing.balance)?;
         let (mut legs, mut bounds) = (Vec::new(), Vec::new());
         if standing.of_token != amount {
             let first = !standing.of_token.is_zero()
@@ -238,7 +238,7 @@ impl WriteTool for TokenApprove {
 }
 
 /// Parses the amount into raw units: for the token, and for Permit2, whose amounts have 160 bits.
-fn wanted(amount: &str, decimals: u8, balance: U256) -> Result<(U256, U160), ToolError> {
+fn parse_amount(amount: &str, decimals: u8, balance: U256) -> Result<(U256, U160), ToolError> {
     let amount = match amount.trim() {
         text if text.eq_ignore_ascii_case("unlimited") => return Ok((U256::MAX, UNLIMITED)),
         text if text.eq_ignore_ascii_case("max") => balance,

@@ -142,9 +142,9 @@ impl ReadTool for CheckAllowance {
         } else {
             format!("{who} may not take all {} the wallet holds; an approval is needed.", token.symbol)
         };
-        let said = compare_with_source(context, chain, contract, owner, spender, &found).await;
+        let source_approval = compare_with_source(context, chain, contract, owner, spender, &found).await;
         let hints = json!({
-            "quote_source": said,
+            "quote_source": source_approval,
             "owner": owner,
             "balance": found.balance.to_string(),
             "spender_label": label,
@@ -241,11 +241,11 @@ async fn compare_with_source(
     match answer {
         Ok(None) => None,
         Ok(Some(word)) => {
-            let said = word == SourceApproval::Enough;
+            let source_approval = word == SourceApproval::Enough;
             Some(json!({
                 "name": quotes.name(),
-                "says_token_allows_permit2": said,
-                "agrees_with_chain": said == enough,
+                "says_token_allows_permit2": source_approval,
+                "agrees_with_chain": source_approval == enough,
             }))
         }
         Err(error) => Some(json!({

@@ -231,10 +231,10 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Swa
     };
     let signs = context.conditions().signs_messages;
     let way = RouteCriteria { preferred: params.prefer_uniswapx, signs, native_in, value: worth };
-    let way = way.way(world, chain.network().chain_id);
+    let way = way.choose_route(world, chain.network().chain_id);
     // The age of a quote counts from the state it was read from, not from the end of its preparation.
     let mut quoted_at = world.clock.now_millis();
-    let mut found = ask.found(world).await?;
+    let mut found = ask.find_route(world).await?;
     if way.auction.is_some() {
         return by_auction(context, &params, &ask, &found, way.why).await;
     }
@@ -244,7 +244,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Swa
         (found, quoted_at) = reserve_gas(world, &mut ask, whole, (found, quoted_at)).await?;
     }
     let source = found.source(world);
-    let FoundRoute { route, snapshot, told, .. } = found;
+    let FoundRoute { route, snapshot, claim, .. } = found;
     let (router, version) = allowances::router(chain)?;
     let now = chain.moment(&*world.clock, snapshot.timestamp);
     let deadline = now.saturating_add(params.deadline);
@@ -255,7 +255,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Swa
     let payment = payment?;
     context.step("Building calldata");
     let (trade, main) =
-        router_call(context, &ask, &route, told.as_ref(), &payment, (router, version), deadline).await?;
+        router_call(context, &ask, &route, claim.as_ref(), &payment, (router, version), deadline).await?;
     let proposal = proposal(context, &ask, &route, &trade, payment.with(main), [quoted_at, deadline])?;
     let prepared = SwapPlan {
         token_in: ask.token_in.clone(),
@@ -279,7 +279,7 @@ async fn by_auction(
     found: &FoundRoute,
     why: String,
 ) -> Result<(Proposal, SwapPlan), ToolError> {
-    let wish = AuctionRequest {
+    let request = AuctionRequest {
         token_in: &params.token_in,
         token_out: &params.token_out,
         amount: &params.amount,
@@ -288,7 +288,7 @@ async fn by_auction(
         ends_in: params.deadline,
         slippage: ask.slippage,
     };
-    let (mut proposal, placed) = auction::order(context, &wish).await?;
+    let (mut proposal, placed) = auction::order(context, &request).await?;
     // The caller asked for a swap, so the outcome must say first that this is an order for others to fill.
     let titled = format!("Swap by auction, not immediately: {}", proposal.expected_outcome);
     proposal.expected_outcome = SafeText::clean(&titled, 300);
@@ -319,7 +319,7 @@ async fn reserve_gas(
         let reserve = gas_reserve(&found.route, gas_price);
         ask.leaving(whole, reserve)?;
         quoted_at = world.clock.now_millis();
-        found = ask.found(world).await?;
+        found = ask.find_route(world).await?;
         if gas_reserve(&found.route, gas_price) <= reserve {
             break;
         }
@@ -399,7 +399,7 @@ async fn router_call(
     context: &CallContext,
     ask: &SwapQuery<'_>,
     route: &Route,
-    told: Option<&SourceClaim>,
+    claim: Option<&SourceClaim>,
     payment: &SwapPayment,
     (router, version): (Address, RouterVersion),
     deadline: u64,
@@ -418,7 +418,7 @@ async fn router_call(
         deadline: Some(U256::from(deadline)),
     })
     .map_err(|error| ToolError::new(ErrorCode::RoutingNoRoute, error))?;
-    if let Some(told) = told {
+    if let Some(claim) = claim {
         // A quote source that would call something else for its own quote is not trusted with the quote either.
         let own = BuiltCall {
             chain_id: ask.chain.network().chain_id,
@@ -429,7 +429,7 @@ async fn router_call(
             execution: &trade.execution,
             pools: &pools_of(route),
         };
-        world.quotes.check_call(told, &own).await?;
+        world.quotes.check_call(claim, &own).await?;
     }
     let offset = trade.execution.signature_offset(version);
     let slots = payment.permit.clone().zip(offset).map(|((permit2, permit), offset)| SignatureSlot {
@@ -565,7 +565,7 @@ fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> 
     let received = moved(plan.token_out.id).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
     let amount_in = TokenAmount::new(paid, plan.token_in.decimals)?;
     let amount_out = TokenAmount::new(received, plan.token_out.decimals)?;
-    let network = context.world.chain(&committed.framed.proposal().chain_id.to_string())?.network();
+    let network = context.world.chain(&committed.payload.proposal().chain_id.to_string())?.network();
     let price = price_between(&amount_in, &amount_out);
     let output = Output {
         tx_hash: main.map(|leg| leg.hash.to_string()),
@@ -582,24 +582,25 @@ fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> 
     };
     let symbol = &plan.token_out.symbol;
     let order = plan.auction.as_ref().map(|order| order.hash);
-    let said = orders::swapped(&committed.state, main.map(|leg| leg.hash), order, &format!("{amount_out} {symbol}"));
+    let explanation =
+        orders::swapped(&committed.state, main.map(|leg| leg.hash), order, &format!("{amount_out} {symbol}"));
     let by_auction = plan.auction.as_ref().map(|order| order.kind.name());
-    let (said, way) = match (&plan.auction, committed.order.as_deref()) {
+    let (explanation, way) = match (&plan.auction, committed.order.as_deref()) {
         (Some(order), Some(record)) => {
             (format!("Order {} status: {}", order.hash, record.status), format!(" By UniswapX: {}.", plan.why))
         }
-        (Some(_), None) => (said, format!(" By UniswapX: {}.", plan.why)),
+        (Some(_), None) => (explanation, format!(" By UniswapX: {}.", plan.why)),
         (None, _) if plan.prefer_uniswapx => {
-            (said, format!(" Classic route, although UniswapX is preferred: {}.", plan.why))
+            (explanation, format!(" Classic route, although UniswapX is preferred: {}.", plan.why))
         }
-        (None, _) => (said, String::new()),
+        (None, _) => (explanation, String::new()),
     };
     let sight = match (by_auction, main.map(|leg| leg.route)) {
         (Some(_), _) => orders::sight(&committed.state),
         (None, Some(route)) => TradeVisibility::Sent(route),
         (None, None) => TradeVisibility::Nothing,
     };
-    let least = committed.framed.proposal().inflows.first().map(|inflow| inflow.at_least);
+    let least = committed.payload.proposal().inflows.first().map(|inflow| inflow.at_least);
     let whole = |raw| TokenAmount::new(raw, plan.token_out.decimals).map(|amount| amount.to_string()).ok();
     let hints = json!({
         "route_type": by_auction.unwrap_or("CLASSIC"),
@@ -610,7 +611,7 @@ fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> 
         "mev": measures(sight, plan.size.as_ref()),
         "order": committed.order.as_deref().map(card),
     });
-    Ok(ToolReply::new(output, format!("{said}.{way}")).hint(hints))
+    Ok(ToolReply::new(output, format!("{explanation}.{way}")).hint(hints))
 }
 
 /// Returns the shortfall of `received` against `expected` in whole basis points, rounded towards zero. A fill at the
@@ -633,9 +634,9 @@ mod tests {
 
     #[test]
     fn a_fill_at_the_least_allowed_has_no_more_slippage_than_allowed() {
-        let told = |received: u64| shortfall(U256::from(10_000), U256::from(received));
-        assert_eq!([told(10_000), told(9_999), told(9_950), told(0)], [0, 1, 50, 10_000]);
-        assert_eq!([told(10_001), told(10_050)], [-1, -50]);
+        let below = |received: u64| shortfall(U256::from(10_000), U256::from(received));
+        assert_eq!([below(10_000), below(9_999), below(9_950), below(0)], [0, 1, 50, 10_000]);
+        assert_eq!([below(10_001), below(10_050)], [-1, -50]);
         // The minimum output at 50 basis points is itself rounded down.
         let quoted = U256::from(1_234_567_891_u64);
         let least = golem_protocols::uniswap::pool::minimum_out(quoted, 50).unwrap();

@@ -161,7 +161,7 @@ impl ReadTool for GetQuote {
                 .await?
                 .within(slippage);
         context.step("Computing route");
-        let found = ask.found(world).await?;
+        let found = ask.find_route(world).await?;
         context.step("Estimating gas");
         answer(&ask, context, &params, slippage, &found).await
     }
@@ -243,7 +243,7 @@ async fn answer(
     slippage: BasisPoints,
     found: &FoundRoute,
 ) -> Result<ToolReply<Output>, ToolError> {
-    let FoundRoute { route, snapshot, gas_price, told } = found;
+    let FoundRoute { route, snapshot, gas_price, claim } = found;
     let network = ask.chain.network();
     let priced: Vec<Address> = [ask.contract_in, ask.contract_out]
         .into_iter()
@@ -262,7 +262,7 @@ async fn answer(
     let native_in = ask.token_in.id == TokenId::Native;
     let asked = params.prefer_uniswapx && !params.exact_output;
     let wanted = RouteCriteria { preferred: asked, signs: context.conditions().signs_messages, native_in, value };
-    let way = wanted.way(&context.world, network.chain_id);
+    let way = wanted.choose_route(&context.world, network.chain_id);
     let (terms, alternative) = match way.auction {
         Some(kind) => (by_auction(ask, context, found, kind).await?, Some(&pools)),
         None => (through_pools(ask, route)?, None),
@@ -318,9 +318,9 @@ async fn answer(
         })),
         "mev": size.into_iter().collect::<Vec<_>>(),
     });
-    let said = said(ask, params, route, &terms, &way, warning.map(|(_, words)| words));
+    let said = summary(ask, params, route, &terms, &way, warning.map(|(_, words)| words));
     let explanation = [said.0, found.words(&context.world), said.1].concat();
-    let permit = told.as_ref().and_then(|told| told.permit.as_ref()).filter(|_| way.auction.is_none());
+    let permit = claim.as_ref().and_then(|claim| claim.permit.as_ref()).filter(|_| way.auction.is_none());
     let output = Output {
         quote_id: context.call_id().to_string(),
         token_in: ask.token_in.symbol.to_string(),
@@ -358,7 +358,7 @@ fn hops(legs: &[RouteLeg], symbols: &BTreeMap<Address, String>) -> Vec<RouteHop>
 
 /// Returns a summary of the quote, and a reason for the classic route; empty unless UniswapX was preferred but not
 /// used.
-fn said(
+fn summary(
     ask: &SwapQuery<'_>,
     params: &Params,
     route: &Route,
@@ -367,7 +367,7 @@ fn said(
     warning: Option<&str>,
 ) -> (String, String) {
     let (paid, got) = (&ask.token_in.symbol, &ask.token_out.symbol);
-    let said = match (way.auction, &terms.bound) {
+    let explanation = match (way.auction, &terms.bound) {
         (Some(kind), Some(least)) => format!(
             "{} {paid} would be sold by {kind}: it starts at {} {got} and pays at least {least} {got}, and the filler pays \
              the gas; {}.{}",
@@ -391,7 +391,7 @@ fn said(
     } else {
         String::new()
     };
-    (said, classic)
+    (explanation, classic)
 }
 
 /// Builds the typed data of a permit from parsed fields, so that only fields known to Permit2 are included.

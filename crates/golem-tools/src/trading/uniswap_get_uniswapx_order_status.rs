@@ -106,8 +106,8 @@ impl ReadTool for GetUniswapXOrderStatus {
             TypedMessage::UniswapxOrder { order, .. } => order,
             TypedMessage::CrossChainOrder { intent, .. } => {
                 let output = bridged(&record, u64::from(intent.fill_deadline), &card);
-                let said = format!("Intent {hash} status: {}. {}.{doubt}", output.status, output.money);
-                return Ok(ToolReply::new(output, said).hint(json!({"order": card})));
+                let explanation = format!("Intent {hash} status: {}. {}.{doubt}", output.status, output.money);
+                return Ok(ToolReply::new(output, explanation).hint(json!({"order": card})));
             }
             TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {
                 return Err(ToolError::new(ErrorCode::ValidationFailed, "this id does not belong to an order"));
@@ -131,8 +131,8 @@ impl ReadTool for GetUniswapXOrderStatus {
             money: field(&card, "money"),
             remark: field(&card, "remark"),
         };
-        let said = format!("Order {hash} status: {}. {}.{doubt}", output.status, output.money);
-        Ok(ToolReply::new(output, said).hint(json!({"order": card})))
+        let explanation = format!("Order {hash} status: {}. {}.{doubt}", output.status, output.money);
+        Ok(ToolReply::new(output, explanation).hint(json!({"order": card})))
     }
 }
 

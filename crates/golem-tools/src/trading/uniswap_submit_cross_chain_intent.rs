@@ -217,19 +217,19 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Int
         return Err(invalid("amount", &"zero; give the amount to send"));
     }
     context.step("Awaiting initial bids");
-    let wish = BidRequest {
+    let request = BidRequest {
         origin_chain_id: from.chain_id,
         destination_chain_id: to.chain_id,
         token_in: paid,
         amount_in: amount,
         token_out: wanted,
     };
-    let (least, bids) = least(world, [source, destination], [&token_in, &token_out], &wish).await?;
+    let (least, bids) = least(world, [source, destination], [&token_in, &token_out], &request).await?;
     let (legs, bounds) = approvals(world, source, &token_in, amount, permit2).await?;
     let leaves_at = head_time(source).await?;
     // Both chains compare their own times with its deadlines.
     let now = source.moment(&*world.clock, leaves_at.max(arrives_at));
-    let intent = intent_of(world, [settler, account], &wish, least, [now, params.deadline])?;
+    let intent = intent_of(world, [settler, account], &request, least, [now, params.deadline])?;
     let given = TokenAmount::new(amount, token_in.decimals)?;
     let plan = IntentPlan {
         id: intent.id(),
@@ -270,7 +270,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Int
 fn intent_of(
     world: &ToolEnvironment,
     [origin_settler, account]: [Address; 2],
-    wish: &BidRequest,
+    request: &BidRequest,
     least: U256,
     [now, deadline]: [u64; 2],
 ) -> Result<CrossChainIntent, ToolError> {
@@ -282,16 +282,16 @@ fn intent_of(
         origin_settler,
         user: account,
         nonce: random_nonce(world),
-        origin_chain_id: wish.origin_chain_id,
+        origin_chain_id: request.origin_chain_id,
         // The input must be locked in the first half of the lifetime, to leave time for delivery.
         open_deadline: time(deadline / 2)?,
         fill_deadline: time(deadline)?,
         data: AcrossOrderData {
-            inputToken: wish.token_in,
-            inputAmount: wish.amount_in,
-            outputToken: wish.token_out,
+            inputToken: request.token_in,
+            inputAmount: request.amount_in,
+            outputToken: request.token_out,
             outputAmount: least,
-            destinationChainId: U256::from(wish.destination_chain_id),
+            destinationChainId: U256::from(request.destination_chain_id),
             recipient: account.into_word(),
             exclusiveRelayer: Address::ZERO,
             depositNonce: U256::ZERO,
@@ -306,7 +306,7 @@ async fn least(
     world: &ToolEnvironment,
     [source, destination]: [&ConnectedChain; 2],
     [token_in, token_out]: [&TokenInfo; 2],
-    wish: &BidRequest,
+    request: &BidRequest,
 ) -> Result<(U256, Vec<RelayerBid>), ToolError> {
     let (from, to) = (source.network(), destination.network());
     let network = world.orders()?.chain(from.chain_id)?.bridges.as_ref().ok_or_else(|| {
@@ -315,19 +315,25 @@ async fn least(
             format_args!("no service is connected that fills intents from {from}"),
         )
     })?;
-    let bids = network.quote(wish).await.map_err(|error| unanswered(&error))?;
-    let asked = TokenAmount::new(wish.amount_in, token_in.decimals)?;
+    let bids = network.quote(request).await.map_err(|error| unanswered(&error))?;
+    let asked = TokenAmount::new(request.amount_in, token_in.decimals)?;
     let reference = reference_bid(&bids).ok_or_else(|| {
         let (given, got) = (&token_in.symbol, &token_out.symbol);
         let what = format_args!("no filler bids for {asked} {given} on {from} against {got} on {to}");
         ToolError::new(ErrorCode::RoutingInsufficientLiquidity, what)
             .suggest("Try another amount: fillers skip amounts below their gas cost and above their balance.")
     })?;
-    let reference =
-        match fair_output([source, destination], [wish.token_in, wish.token_out], asked, token_out.decimals).await {
-            Some(fair) => reference.min(fair),
-            None => reference,
-        };
+    let reference = match fair_output(
+        [source, destination],
+        [request.token_in, request.token_out],
+        asked,
+        token_out.decimals,
+    )
+    .await
+    {
+        Some(fair) => reference.min(fair),
+        None => reference,
+    };
     // A relayer delivers exactly the ordered amount, so the minimum is also the expected output; the margin is the
     // filler's.
     Ok((world.intent_margin.minimum_out(reference), bids))
@@ -433,7 +439,7 @@ async fn balance(chain: &ConnectedChain, token: Address, owner: Address) -> Resu
 
 fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Output>, ToolError> {
     let record = committed.order.as_deref();
-    let told = record.map(card);
+    let intent_card = record.map(card);
     let status = orders::status(&committed.state, record);
     let text = |amount: U256| {
         TokenAmount::new(amount, plan.least.decimals()).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
@@ -443,8 +449,8 @@ fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Outpu
         output_amount: text(bid.output),
         estimated_time: format!("{}s", bid.seconds),
     });
-    let remark = told.as_ref().map(|told| field(told, "remark")).unwrap_or_default();
-    let said = match &committed.state {
+    let remark = intent_card.as_ref().map(|intent_card| field(intent_card, "remark")).unwrap_or_default();
+    let words = match &committed.state {
         CommitState::Placed => format!("Intent {} status: {status}", plan.id),
         CommitState::Simulated => "Would be signed; nothing was signed".to_owned(),
         CommitState::Unclear => format!("Intent {} may have been signed: do not send it again", plan.id),
@@ -457,7 +463,7 @@ fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Outpu
         }
         CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. } => String::new(),
     };
-    let explanation = format!("{said}.{arrives}{note}");
+    let explanation = format!("{words}.{arrives}{note}");
     let output = Output {
         intent_id: plan.id.to_string(),
         status,
@@ -467,7 +473,7 @@ fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Outpu
         filler_bids: bids.collect(),
         filler_count: plan.bids.len(),
     };
-    let hints = json!({"min_output": plan.least.to_string(), "intent": told});
+    let hints = json!({"min_output": plan.least.to_string(), "intent": intent_card});
     Ok(ToolReply::new(output, explanation).hint(hints))
 }
 

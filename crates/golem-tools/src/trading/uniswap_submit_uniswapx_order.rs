@@ -137,7 +137,7 @@ impl WriteTool for SubmitUniswapXOrder {
             ));
         }
         let slippage = slippage(context, slippage_bps)?;
-        let wish = AuctionRequest {
+        let request = AuctionRequest {
             token_in: &token_in,
             token_out: &token_out,
             amount: &amount,
@@ -146,7 +146,7 @@ impl WriteTool for SubmitUniswapXOrder {
             ends_in: decay_end_time,
             slippage,
         };
-        auction::order(context, &wish).await
+        auction::order(context, &request).await
     }
 
     fn output(_: &CallContext, plan: AuctionPlan, committed: &CommitOutcome) -> Result<ToolReply<Output>, ToolError> {
@@ -157,9 +157,9 @@ impl WriteTool for SubmitUniswapXOrder {
 /// Builds the result from the order's record and the outcome of the commit.
 pub(super) fn summed_up(plan: AuctionPlan, committed: &CommitOutcome) -> ToolReply<Output> {
     let record = committed.order.as_deref();
-    let told = record.map(card);
+    let order_card = record.map(card);
     let status = orders::status(&committed.state, record);
-    let remark = told.as_ref().map(|told| field(told, "remark")).unwrap_or_default();
+    let remark = order_card.as_ref().map(|order_card| field(order_card, "remark")).unwrap_or_default();
     let said = match &committed.state {
         CommitState::Placed => format!("Order {} status: {status}", plan.hash),
         CommitState::Simulated => "Would be placed; nothing was signed".to_owned(),
@@ -188,10 +188,10 @@ pub(super) fn summed_up(plan: AuctionPlan, committed: &CommitOutcome) -> ToolRep
     };
     let hints = json!({
         "route_type": plan.kind.name(),
-        "notes": plan.told,
+        "notes": plan.notes,
         "uniswapx": {"preferred": true, "used": true, "why": "it was requested as an order"},
         "mev": measures(orders::sight(&committed.state), plan.size.as_ref()),
-        "order": told,
+        "order": order_card,
     });
     ToolReply::new(output, explanation).hint(hints)
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::allowances::APPROVAL_GAS;
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
-use crate::orders::{CHECKS, CancelReceipt, card, field, own, taking_back};
+use crate::orders::{CHECKS, CancelReceipt, cancellation_proposal, card, field, own};
 use crate::shared::invalid;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -113,7 +113,10 @@ impl WriteTool for CancelOrder {
         let call = Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: U256::from(1) << bit };
         let call = (record.message.verifier(), call.abi_encode().into(), APPROVAL_GAS);
         let expected = format!("order {} can no longer be filled", record.hash);
-        Ok((taking_back(context, &record, ProposalIntent::CancelOrder, call, &expected), record.hash.to_string()))
+        Ok((
+            cancellation_proposal(context, &record, ProposalIntent::CancelOrder, call, &expected),
+            record.hash.to_string(),
+        ))
     }
 
     fn output(
@@ -122,9 +125,9 @@ impl WriteTool for CancelOrder {
         committed: &CommitOutcome,
     ) -> Result<ToolReply<Output>, ToolError> {
         let done = format!("order {order_hash} can no longer be filled");
-        let (transaction, ended, said) = CancelReceipt::of(context, committed, &done)?;
+        let (transaction, ended, explanation) = CancelReceipt::of(context, committed, &done)?;
         let status = if ended { "cancelled" } else { "pending" };
-        Ok(ToolReply::new(Output { order_hash, status, transaction }, said))
+        Ok(ToolReply::new(Output { order_hash, status, transaction }, explanation))
     }
 }
 

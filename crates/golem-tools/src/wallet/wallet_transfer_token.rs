@@ -137,9 +137,9 @@ impl WriteTool for WalletTransferToken {
             return Err(invalid("recipient", &"a token sent to its own contract is lost"));
         }
         context.step("Building transfer tx");
-        let held = held(chain, account, &token).await?;
+        let held = balance(chain, account, &token).await?;
         let held = context.world.balance(chain.network().chain_id, account, token.id, held)?;
-        let amount = wanted(chain, &token, &params.amount, held).await?;
+        let amount = parse_amount(chain, &token, &params.amount, held).await?;
         let leg = leg(&token, recipient, amount);
         context.step("Simulating");
         let shifts = context.world.shifts(chain.network().chain_id, account)?;
@@ -246,9 +246,9 @@ fn recipient(chain: &ConnectedChain, account: Address, text: &str) -> Result<Add
     Err(invalid("recipient", &what))
 }
 
-async fn held(chain: &ConnectedChain, account: Address, token: &TokenInfo) -> Result<U256, ToolError> {
+async fn balance(chain: &ConnectedChain, account: Address, token: &TokenInfo) -> Result<U256, ToolError> {
     let TokenId::Erc20(contract) = token.id else {
-        return chain.coin_of(account).await;
+        return chain.native_balance(account).await;
     };
     let mut calls = CallBatch::default();
     let balance = calls.push(contract, &Erc20::balanceOfCall { owner: account });
@@ -265,7 +265,7 @@ async fn held(chain: &ConnectedChain, account: Address, token: &TokenInfo) -> Re
 ///
 /// # Errors
 /// An error if the amount is zero or exceeds the balance.
-async fn wanted(chain: &ConnectedChain, token: &TokenInfo, amount: &str, held: U256) -> Result<U256, ToolError> {
+async fn parse_amount(chain: &ConnectedChain, token: &TokenInfo, amount: &str, held: U256) -> Result<U256, ToolError> {
     let wanted = if !amount.trim().eq_ignore_ascii_case("max") {
         TokenAmount::parse(amount, token.decimals)?.raw()
     } else if token.id == TokenId::Native {

@@ -149,7 +149,7 @@ const TAKING_BACK: [&str; 3] = ["token_revoke", "uniswapx_cancel_order", "intent
 
 impl ActionKind {
     /// True if the action only cancels, revokes or refunds.
-    pub fn takes_back(&self) -> bool {
+    pub fn only_revokes(&self) -> bool {
         TAKING_BACK.contains(&self.acts)
     }
 

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `answers` | errors and answers |
 //! | `params` | parameters of the eight tools |
-//! | `kinds` | action catalog and queries, with the concrete tools behind each |
+//! | `action_catalog` | action catalog and queries, with the concrete tools behind each |
 //! | `session` | implementation of the eight tools over one executor |
 //!
 //! The content of an answer may come from outside: a brain receives it as data, never as instructions.

@@ -120,7 +120,7 @@ struct WriteDetails {
 
 impl fmt::Debug for AgentSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PiSession").field("role", &self.inner.config.role).finish_non_exhaustive()
+        f.debug_struct("AgentSession").field("role", &self.inner.config.role).finish_non_exhaustive()
     }
 }
 
@@ -325,7 +325,7 @@ impl AgentSession {
         if !missing.is_empty() {
             return Err(lacking(kind.name, &missing, &self.inner.config));
         }
-        self.refuse_if_stopped(kind.takes_back())?;
+        self.refuse_if_stopped(kind.only_revokes())?;
         let executor = &self.inner.config.executor;
         let topic = self.topic(kind.name, &asked.params);
         let softened = self.soften(kind, asked.params, &topic).await?;
@@ -436,7 +436,7 @@ impl AgentSession {
             }
         };
         // A preview that was running when the Golem stopped itself was not among the open offers yet.
-        if let Err(error) = self.refuse_if_stopped(offer.preview().simulated.takes_back) {
+        if let Err(error) = self.refuse_if_stopped(offer.preview().simulated.only_revokes) {
             offer.withdraw().await;
             return Err(error);
         }
@@ -553,7 +553,7 @@ impl AgentSession {
         let words = format!("I stopped myself: {reason}. The operator's {} continues.", flatten.level);
         let text = SafeText::clean(&words, 400);
         self.emit(Some(call_id), EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
-        let taken_back = self.take_back(|asker| asker == ToolCaller::Golem).await;
+        let taken_back = self.withdraw_offers_of(|asker| asker == ToolCaller::Golem).await;
         let data = json!({"level": flatten.level, "stopped": "this Golem", "offers_taken_back": taken_back});
         let said = "You sign only revocations and cancellations until the operator lifts the stop. The operator's \
                     flatten stays in force, and its sales continue.";
@@ -572,8 +572,8 @@ impl AgentSession {
     ///
     /// # Errors
     /// `HALTED` for a blocked action.
-    fn refuse_if_stopped(&self, takes_back: bool) -> Result<(), ToolError> {
-        if takes_back || self.asker == ToolCaller::Operator || !self.has_stopped_itself() {
+    fn refuse_if_stopped(&self, only_revokes: bool) -> Result<(), ToolError> {
+        if only_revokes || self.asker == ToolCaller::Operator || !self.has_stopped_itself() {
             return Ok(());
         }
         let error = ToolError::new(ErrorCode::Halted, "you stopped yourself by emergency_halt; nothing was signed");
@@ -585,16 +585,16 @@ impl AgentSession {
 
     /// Withdraws all open offers, and cancels commits that are not signed yet. Returns the number of open offers.
     pub async fn withdraw_offers(&self) -> usize {
-        self.take_back(|_| true).await
+        self.withdraw_offers_of(|_| true).await
     }
 
     /// Withdraws like [`Self::withdraw_offers`], but only what was requested through this session: by the Golem or by the
     /// operator.
     pub async fn withdraw_own(&self) -> usize {
-        self.take_back(|asker| asker == self.asker).await
+        self.withdraw_offers_of(|asker| asker == self.asker).await
     }
 
-    async fn take_back(&self, of: impl Fn(ToolCaller) -> bool) -> usize {
+    async fn withdraw_offers_of(&self, of: impl Fn(ToolCaller) -> bool) -> usize {
         let all: Vec<HeldAction> = self.held().extract_if(|_, held| of(held.asker)).map(|(_, held)| held).collect();
         let committing: Vec<CallId> =
             self.committing().values().filter(|(_, asker)| of(*asker)).map(|(call_id, _)| *call_id).collect();

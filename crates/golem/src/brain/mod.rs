@@ -1,5 +1,5 @@
-//! Brains: the decision makers of a Golem, behind one trait. A brain has the eight tools, a way to speak and a way to
-//! hear the operator, and nothing else. Whatever it decides goes through the same safety pipeline.
+//! Brains: the decision makers of a Golem, behind one trait. A brain has the eight tools, an output for its
+//! thoughts, and the operator's messages, and nothing else. Whatever it decides goes through the same safety pipeline.
 //!
 //! | module | holds |
 //! |---|---|
@@ -228,7 +228,7 @@ pub struct AgentSignals {
     pub(super) words: mpsc::Receiver<SafeText>,
     pub(super) phase: watch::Receiver<Phase>,
     pub(super) thought: u64,
-    pub(super) breath: TextBudget,
+    pub(super) budget: TextBudget,
 }
 
 /// Rate limit for a brain's text. All of it is stored on the same disk as the ledger.
@@ -318,7 +318,7 @@ impl AgentSignals {
     /// Reports the next piece of the current thought.
     pub fn think_on(&self, text: &str, more: bool) {
         let said = SafeText::clean(text, PIECE);
-        let text = match self.breath.take(said.as_str().len()) {
+        let text = match self.budget.take(said.as_str().len()) {
             BudgetDecision::Says => said,
             BudgetDecision::Stops => SafeText::clean("… (too much output: the rest of this minute is dropped)", PIECE),
             BudgetDecision::Silent => return,
@@ -330,7 +330,7 @@ impl AgentSignals {
     pub fn now(&self, now: &str, next: &str, step: Option<(u32, u32)>, kind: Option<&ActionKind>) {
         let delegation = kind.map(|kind| self.agent.delegation(kind.acts)).unwrap_or_default();
         let (now, next) = (SafeText::clean(now, SENTENCE), SafeText::clean(next, SENTENCE));
-        if self.breath.take(now.as_str().len() + next.as_str().len()) != BudgetDecision::Says {
+        if self.budget.take(now.as_str().len() + next.as_str().len()) != BudgetDecision::Says {
             return;
         }
         self.voice.emit(EventKind::GolemNow(GolemState { now, next, step, delegation }));

@@ -50,7 +50,7 @@ pub(super) struct Planner {
     /// Results of the named steps.
     pub(super) answers: BTreeMap<String, Value>,
     /// Outcomes of the named steps.
-    pub(super) came: BTreeMap<String, PlayedStep>,
+    pub(super) outcomes: BTreeMap<String, PlayedStep>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) thought: u64,
     pub(super) _attendance: ClockParticipation,
@@ -65,7 +65,7 @@ impl Planner {
             show = next;
             self.played.send_replace(ScenarioProgress::default());
             self.answers.clear();
-            self.came.clear();
+            self.outcomes.clear();
         }
     }
 
@@ -158,7 +158,7 @@ impl Planner {
 
     /// True if the step has no condition, or its condition holds now.
     fn is_on(&self, beat: &ScenarioStep) -> bool {
-        beat.when.as_ref().is_none_or(|when| when.holds(self.agent.phase(), &self.came))
+        beat.when.as_ref().is_none_or(|when| when.holds(self.agent.phase(), &self.outcomes))
     }
 
     /// Plays one step; `step` is its number and the total. Returns the deviation from its expectations, if any.
@@ -182,7 +182,7 @@ impl Planner {
         let params = if beat.params.is_null() { json!({}) } else { beat.params_with(&self.answers) };
         let response = if does == ACT { self.act(params).await } else { self.agent.call(does, params).await };
         if let Some(name) = &beat.name {
-            self.came.insert(name.clone(), PlayedStep::of(&response));
+            self.outcomes.insert(name.clone(), PlayedStep::of(&response));
             if let Some(data) = &response.data {
                 self.answers.insert(name.clone(), data.clone());
             }

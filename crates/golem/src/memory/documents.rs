@@ -5,7 +5,7 @@
 //! with that devnet, and no playbook outlives the rows that undo its changes.
 
 use std::collections::BTreeSet;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use alloy::primitives::keccak256;
@@ -403,20 +403,10 @@ fn read(path: &Path) -> Result<String, DocumentError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Writes the file under a temporary name and renames it.
+/// Replaces the file, and creates its folder if it is missing.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         private::make(folder)?;
     }
-    let aside = path.with_extension(format!("{:016x}.new", rand::random::<u64>()));
-    let written = private::file().write(true).create_new(true).open(&aside).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    let written = written.and_then(|()| std::fs::rename(&aside, path));
-    if written.is_err() {
-        // A leftover temporary file does no harm.
-        let _ = std::fs::remove_file(&aside);
-    }
-    written
+    private::replace(path, text.as_bytes())
 }

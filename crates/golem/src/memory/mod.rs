@@ -3,8 +3,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `episode` | past writes: expected, actual, difference, lesson |
-//! | `ends` | late outcomes of open writes |
-//! | `soft` | adjustments that past trades may make to the next one |
+//! | `outcomes` | late outcomes of open writes |
+//! | `tuning` | adjustments that past trades may make to the next one |
 //! | `documents` | PLAYBOOK.md and STRATEGY.md |
 //!
 //! Any text in here may come from outside. It is cleaned on entry, returned as text, and decides nothing. Only measured

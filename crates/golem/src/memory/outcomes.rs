@@ -64,9 +64,9 @@ fn end(id: i64, topic: Topic, record: &OrderRecord) -> Option<EpisodeEnd> {
         | OrderState::Bridge(IntentStatus::Pending | IntentStatus::Filling) => return None,
     };
     let (quoted, wanted) = (record.figures.quoted_out, &record.figures.token_out);
-    let came = (outcome == EpisodeOutcome::Done).then(|| came(record)).flatten();
-    let amount = came.as_ref().and_then(|came| TokenAmount::parse(came, wanted.decimals).ok());
-    let below = amount.and_then(|came| below(quoted, came.raw()));
+    let amount_in = (outcome == EpisodeOutcome::Done).then(|| received(record)).flatten();
+    let amount = amount_in.as_ref().and_then(|amount_in| TokenAmount::parse(amount_in, wanted.decimals).ok());
+    let below = amount.and_then(|amount_in| below(quoted, amount_in.raw()));
     let difference = match (outcome, below) {
         (EpisodeOutcome::Done, Some(below)) if below > 0 => format!("{below} bps less than quoted"),
         (EpisodeOutcome::Done, Some(below)) => format!("{} bps more than quoted", below.unsigned_abs()),
@@ -81,7 +81,7 @@ fn end(id: i64, topic: Topic, record: &OrderRecord) -> Option<EpisodeEnd> {
         (EpisodeOutcome::Lapsed, _) => "nothing was spent; ask earlier or try another way",
         _ => "find the reason before trying again",
     };
-    let what = came.map(|came| format!(": {came} {}", wanted.symbol)).unwrap_or_default();
+    let what = amount_in.map(|amount_in| format!(": {amount_in} {}", wanted.symbol)).unwrap_or_default();
     let actual = format!("it is {}{what}", record.status);
     // The slippage of a swap is the pools' price movement; a fill's shortfall is the fillers' margin and does not count
     // as such.
@@ -90,7 +90,7 @@ fn end(id: i64, topic: Topic, record: &OrderRecord) -> Option<EpisodeEnd> {
 }
 
 /// Returns the received amount from the order's card, in whole tokens.
-fn came(record: &OrderRecord) -> Option<String> {
+fn received(record: &OrderRecord) -> Option<String> {
     let card = record.card.as_deref()?;
     match record.status {
         OrderState::Auction(_) => serde_json::from_str::<OrderUpdate>(card).ok()?.fill.map(|fill| fill.amount_out),
@@ -98,14 +98,14 @@ fn came(record: &OrderRecord) -> Option<String> {
     }
 }
 
-/// Returns the shortfall of `came` against `quoted` in basis points; negative if more came in. `None` if `quoted` is
+/// Returns the shortfall of `received` against `quoted` in basis points; negative if more received in. `None` if `quoted` is
 /// zero or the result overflows.
-fn below(quoted: U256, came: U256) -> Option<i64> {
+fn below(quoted: U256, amount_in: U256) -> Option<i64> {
     let bps = |more: U256, less: U256| {
         let part = more.saturating_sub(less).checked_mul(U256::from(10_000))?.checked_div(quoted)?;
         i64::try_from(part).ok()
     };
-    if came <= quoted { bps(quoted, came) } else { bps(came, quoted).map(|above| -above) }
+    if amount_in <= quoted { bps(quoted, amount_in) } else { bps(amount_in, quoted).map(|above| -above) }
 }
 
 /// Stores the outcomes, and updates what the episodes of each topic have in common.
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_came_is_held_against_the_quote_in_basis_points() {
-        let of = |quoted: u64, came: u64| below(U256::from(quoted), U256::from(came));
+        let of = |quoted: u64, amount_in: u64| below(U256::from(quoted), U256::from(amount_in));
         assert_eq!(of(1_000_000, 999_700), Some(3));
         assert_eq!(of(1_000_000, 1_001_000), Some(-10));
         assert_eq!(of(1_000_000, 1_000_000), Some(0));

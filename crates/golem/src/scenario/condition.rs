@@ -73,10 +73,10 @@ impl StepCondition {
     }
 
     /// True if the condition holds in this phase, with these outcomes of earlier steps.
-    pub fn holds(&self, phase: Phase, came: &BTreeMap<String, PlayedStep>) -> bool {
+    pub fn holds(&self, phase: Phase, outcomes: &BTreeMap<String, PlayedStep>) -> bool {
         let ended = |after: &String| {
-            let came = came.get(after);
-            came.is_some_and(|came| self.status.as_ref().is_none_or(|status| came.is(status)))
+            let outcomes = outcomes.get(after);
+            outcomes.is_some_and(|outcomes| self.status.as_ref().is_none_or(|status| outcomes.is(status)))
         };
         self.phase.is_none_or(|wanted| wanted == phase) && self.after.as_ref().is_none_or(ended)
     }
@@ -123,10 +123,10 @@ mod tests {
     #[test]
     fn it_holds_where_all_of_it_does() {
         let blocked = PlayedStep { status: "blocked".to_owned(), code: Some("SAFETY_SLIPPAGE") };
-        let came = BTreeMap::from([("sale".to_owned(), blocked)]);
+        let outcomes = BTreeMap::from([("sale".to_owned(), blocked)]);
         let when = |phase, after: Option<&str>, status: Option<&str>| {
             let text = |word: Option<&str>| word.map(str::to_owned);
-            StepCondition { phase, after: text(after), status: text(status) }.holds(Phase::Cautious, &came)
+            StepCondition { phase, after: text(after), status: text(status) }.holds(Phase::Cautious, &outcomes)
         };
         assert!(when(Some(Phase::Cautious), None, None) && !when(Some(Phase::Thriving), None, None));
         assert!(when(None, Some("sale"), None) && !when(None, Some("buy"), None));

@@ -97,9 +97,9 @@ pub(super) fn grant_row(grant: &GrantState, known: &ScreenContext<'_>, room: usi
         format!("until {}", end.get(..5).unwrap_or(&end))
     };
     // The scope keeps a minimum width, however long the figures are.
-    let told = [format!("{used} · {lasts}"), format!("{rest} · {lasts}"), rest];
+    let row = [format!("{used} · {lasts}"), format!("{rest} · {lasts}"), rest];
     let fits = |words: &&String| width(words) + LEAST_SCOPE <= room;
-    let words = told.iter().find(fits).or(told.last()).cloned().unwrap_or_default();
+    let words = row.iter().find(fits).or(row.last()).cloned().unwrap_or_default();
     (left, vec![(words, Role::TextDim)])
 }
 
@@ -151,12 +151,12 @@ pub(super) fn decision_row(call: &CallSeen) -> RowEnds {
     (left, vec![("Enter".to_owned(), Role::Key)])
 }
 
-pub(super) fn trail_row(told: &AuditRow, columns: u16) -> RowEnds {
-    let entry = &told.entry;
+pub(super) fn trail_row(row: &AuditRow, columns: u16) -> RowEnds {
+    let entry = &row.entry;
     let mut left = vec![(format!("#{:<5} {} ", entry.seq, time_of_day(entry.at / 1000)), Role::TextDim)];
     if columns >= WITH_KIND {
         left.push((format!("{:<18} ", entry.kind), Role::TextDim));
     }
-    left.push((told.words.to_string(), trail_role(entry)));
+    left.push((row.words.to_string(), trail_role(entry)));
     (left, vec![(format!("{} {}", entry.golem_id, short_hash(entry.hash)), Role::TextDim)])
 }

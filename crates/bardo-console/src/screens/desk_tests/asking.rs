@@ -23,7 +23,7 @@ fn asking(world: &TestHarness) -> [(char, Box<dyn ScreenView>); 2] {
     let mut all = [('r', portfolio), ('c', orders)];
     for (_, screen) in &mut all {
         assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty());
-        assert!(screen.takes_text());
+        assert!(screen.accepts_text());
     }
     all
 }
@@ -34,7 +34,7 @@ fn ctrl_c_and_q_close_a_question_and_nothing_is_done() {
     for key in [control('c'), Key::char('q'), Key::plain(KeyCode::Esc)] {
         for (_, mut screen) in asking(&world) {
             let (taken, requests) = press(screen.as_mut(), &world, key);
-            assert!(taken && requests.is_empty() && !screen.takes_text(), "{key} {:?}", screen.id());
+            assert!(taken && requests.is_empty() && !screen.accepts_text(), "{key} {:?}", screen.id());
         }
     }
 }
@@ -68,16 +68,16 @@ fn ctrl_c_clears_a_field_of_a_form_and_then_leaves_the_form() {
     trade.shown(&world.known());
     trade.act(Action::Open, &world.known(), AREA);
     typed(&mut trade, &world, "WETH");
-    assert!(press(&mut trade, &world, control('c')).0 && trade.takes_text());
+    assert!(press(&mut trade, &world, control('c')).0 && trade.accepts_text());
     assert!(!drawn(&trade, &world, AREA).contains("WETH▏"));
-    assert!(press(&mut trade, &world, control('c')).0 && !trade.takes_text());
+    assert!(press(&mut trade, &world, control('c')).0 && !trade.accepts_text());
     let mut tools = Tools::default();
     // The first tool that reads; its form holds the example.
     tools.act(Action::Open, &world.known(), AREA);
-    assert!(tools.takes_text());
+    assert!(tools.accepts_text());
     typed(&mut tools, &world, "x");
-    assert!(press(&mut tools, &world, control('c')).0 && tools.takes_text());
-    assert!(press(&mut tools, &world, control('c')).0 && !tools.takes_text());
+    assert!(press(&mut tools, &world, control('c')).0 && tools.accepts_text());
+    assert!(press(&mut tools, &world, control('c')).0 && !tools.accepts_text());
 }
 
 #[test]

@@ -18,13 +18,13 @@ fn found(words: &str, world: &TestHarness) -> Audit {
     screen
 }
 
-fn hear(screen: &mut Audit, world: &TestHarness, good: bool, entries: u64, faults: &[&str]) {
+fn receive_reply(screen: &mut Audit, world: &TestHarness, good: bool, entries: u64, faults: &[&str]) {
     let asked = screen.act(Action::Verify, &world.known(), AREA).unwrap();
     let [ScreenRequest::Send(command)] = &asked[..] else { panic!("{asked:?}") };
     let SessionCommand::Look { ticket, query: SessionQuery::VerifyAudit } = **command else { panic!("{command:?}") };
     let faults = faults.iter().map(|fault| safe(fault)).collect();
     let told = QueryResult::Verified { good, entries, head: B256::repeat_byte(0xab), faults };
-    screen.hear(holder(ticket).unwrap().1, CommandReply::Found(Box::new(told)), &world.known());
+    screen.receive_reply(holder(ticket).unwrap().1, CommandReply::Found(Box::new(told)), &world.known());
 }
 
 /// Numbers of the entries on the screen, from top to bottom.
@@ -37,9 +37,9 @@ fn numbers(shown: &str) -> Vec<u64> {
 fn its_states_as_pictures() {
     let world = world();
     let mut whole = opened(&world);
-    hear(&mut whole, &world, true, 763, &[]);
+    receive_reply(&mut whole, &world, true, 763, &[]);
     let mut broken = opened(&world);
-    hear(&mut broken, &world, false, 763, &["entry 12 does not follow entry 11", "entry 40 is missing"]);
+    receive_reply(&mut broken, &world, false, 763, &["entry 12 does not follow entry 11", "entry 40 is missing"]);
     let states = [
         ("hits", found("lookalike\n", &world)),
         ("none", found("nowhere", &world)),
@@ -100,11 +100,11 @@ fn an_export_holds_the_entries_that_are_shown_with_their_bodies() {
 fn the_check_says_what_the_command_says() {
     let world = world();
     let mut screen = opened(&world);
-    hear(&mut screen, &world, true, 763, &[]);
+    receive_reply(&mut screen, &world, true, 763, &[]);
     let wide = Rect { width: 200, ..AREA };
     let shown = drawn(&screen, &world, wide);
     assert!(shown.contains("✓ good: 763 entries, in order and unchanged"), "{shown}");
-    hear(&mut screen, &world, false, 763, &["entry 12 does not follow entry 11", "entry 40 is missing"]);
+    receive_reply(&mut screen, &world, false, 763, &["entry 12 does not follow entry 11", "entry 40 is missing"]);
     let shown = drawn(&screen, &world, wide);
     assert!(shown.contains("✕ NOT GOOD: entry 12 does not follow entry 11; and 1 more"), "{shown}");
     assert!(!shown.contains("good: 763"), "{shown}");
@@ -129,7 +129,7 @@ fn what_stands_is_revoked_by_a_question_and_only_what_is_chosen() {
 fn a_click_chooses_the_row_below_it_whatever_is_said_above_the_rows() {
     let world = world();
     let mut screen = opened(&world);
-    hear(&mut screen, &world, true, 763, &[]);
+    receive_reply(&mut screen, &world, true, 763, &[]);
     click(&mut screen, &world, "#758");
     let copied = screen.act(Action::Copy, &world.known(), AREA).unwrap();
     let [ScreenRequest::Copy(text)] = &copied[..] else { panic!("{copied:?}") };
@@ -170,7 +170,7 @@ fn tell(
     world: &TestHarness,
     entries: Vec<bardo_session::handle::AuditEntry>,
 ) -> Vec<ScreenRequest> {
-    screen.hear(3, CommandReply::Found(Box::new(QueryResult::Audit { entries })), &world.known())
+    screen.receive_reply(3, CommandReply::Found(Box::new(QueryResult::Audit { entries })), &world.known())
 }
 
 #[test]
@@ -244,14 +244,14 @@ fn where_there_is_no_trail_to_read_none_is_asked_for_by_itself_and_one_that_fell
     let nothing = || CommandReply::Found(Box::new(QueryResult::Nothing { why: safe("a recording has no audit log") }));
     let mut screen = Audit::default();
     screen.shown(&world.known());
-    screen.hear(1, nothing(), &world.known());
+    screen.receive_reply(1, nothing(), &world.known());
     world.feed.last += 1;
     assert_eq!(asks(&mut screen, &mut world, 100_000), []);
     assert_eq!(asks(&mut screen, &mut world, 200_000), []);
     let mut screen = opened(&world);
     let wide = Rect { width: 200, ..AREA };
     assert!(!drawn(&screen, &world, wide).contains("f follows"));
-    let told = screen.hear(3, nothing(), &world.known());
+    let told = screen.receive_reply(3, nothing(), &world.known());
     assert_eq!(told, [ScreenRequest::Notice(safe("a recording has no audit log"))]);
     assert!(drawn(&screen, &world, wide).contains("e exports · f follows"));
 }

@@ -5,9 +5,9 @@ use super::*;
 /// Types a filter on a screen and returns the drawn result.
 fn narrowed(screen: &mut dyn ScreenView, world: &TestHarness, words: &str) -> String {
     screen.act(Action::Filter, &world.known(), AREA);
-    assert!(screen.takes_text());
+    assert!(screen.accepts_text());
     typed(screen, world, &format!("{words}\n"));
-    assert!(!screen.takes_text() && screen.has_filter());
+    assert!(!screen.accepts_text() && screen.has_filter());
     drawn(screen, world, AREA)
 }
 

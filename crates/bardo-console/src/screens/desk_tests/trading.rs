@@ -30,9 +30,9 @@ fn offer(expires_at: u64) -> Box<ToolResponse> {
 fn swap_typed(world: &TestHarness) -> (Trade, Vec<ScreenRequest>) {
     let mut trade = Trade::default();
     trade.shown(&world.known());
-    assert!(!trade.takes_text());
+    assert!(!trade.accepts_text());
     trade.act(Action::Open, &world.known(), AREA);
-    assert!(trade.takes_text());
+    assert!(trade.accepts_text());
     let requests = typed(&mut trade, world, "WETH\tUSDC\t0.25");
     (trade, requests)
 }
@@ -47,7 +47,7 @@ fn swap_offered(world: &mut TestHarness) -> (Trade, u32) {
     let (mut trade, _) = swap_typed(world);
     let asked = calls(&typed(&mut trade, world, "\n"));
     let [(count, ..)] = asked[..] else { panic!("{asked:?}") };
-    trade.hear(count, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
+    trade.receive_reply(count, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
     world.offer = Some(held());
     (trade, count)
 }
@@ -60,8 +60,8 @@ fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents
     let [(count, tool, params, dry_run)] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!((tool.as_str(), *dry_run), ("uniswap_execute_swap", true));
     assert_eq!(*params, json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum"}));
-    trade.hear(*count, CommandReply::Began(CallId::new(1)), &world.known());
-    trade.hear(*count, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
+    trade.receive_reply(*count, CommandReply::Began(CallId::new(1)), &world.known());
+    trade.receive_reply(*count, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
     world.offer = Some(held());
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("Swap 0.25 WETH for >= 848.283372 USDC") && text.contains("! slippage"), "{text}");
@@ -87,7 +87,7 @@ fn a_preview_that_failed_shows_its_reasons_whole_and_nothing_that_could_be_done(
     let quote = calls(&requests)[0].0;
     let (data, hints) = samples::quote_answer(false, 0.1);
     let answer = ToolResponse { data: Some(data), decision_hints: Some(hints), ..*offer(0) };
-    trade.hear(quote, CommandReply::Reply(Box::new(answer)), &world.known());
+    trade.receive_reply(quote, CommandReply::Reply(Box::new(answer)), &world.known());
     let asked = calls(&typed(&mut trade, &world, "\n"));
     let count = asked.iter().find(|call| call.1.contains("execute")).unwrap().0;
     let violations: Vec<Value> = (0..12)
@@ -97,7 +97,7 @@ fn a_preview_that_failed_shows_its_reasons_whole_and_nothing_that_could_be_done(
         .detail("violations", violations);
     let failed =
         ToolResponse { status: CallStatus::Blocked, data: None, error: Some(error), decision_hints: None, ..*offer(0) };
-    trade.hear(count, CommandReply::Reply(Box::new(failed)), &world.known());
+    trade.receive_reply(count, CommandReply::Reply(Box::new(failed)), &world.known());
     let text = drawn(&trade, &world, AREA);
     assert!((0..12).all(|at| text.contains(&format!("Max rule {at:02}"))), "{text}");
     assert!(text.contains("[ Preview ]") && !text.contains("Decide"), "{text}");
@@ -111,7 +111,7 @@ fn a_quote_stands_only_beside_the_trade_that_it_is_of() {
     assert_eq!(quotes[0].2["amount"], json!("0.2"));
     let (data, hints) = samples::quote_answer(false, 0.1);
     let answer = ToolResponse { data: Some(data), decision_hints: Some(hints), ..*offer(0) };
-    trade.hear(quotes[0].0, CommandReply::Reply(Box::new(answer)), &world.known());
+    trade.receive_reply(quotes[0].0, CommandReply::Reply(Box::new(answer)), &world.known());
     let shows = |trade: &Trade| drawn(trade, &world, AREA).contains("852.54 USDC");
     // The field contains `0.25` by now.
     assert!(!shows(&trade), "{}", drawn(&trade, &world, AREA));
@@ -133,7 +133,7 @@ fn a_swap_by_mouse_alone() {
     }
     let asked = calls(&click(&mut trade, &world, "[ Preview ]"));
     let [(count, .., true)] = &asked[..] else { panic!("{asked:?}") };
-    trade.hear(*count, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
+    trade.receive_reply(*count, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
     world.offer = Some(held());
     assert_eq!(click(&mut trade, &world, "[ Decide… ]"), [ScreenRequest::OpenOffer]);
 }
@@ -145,12 +145,12 @@ fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
     let asked = calls(&typed(&mut trade, &world, "\n"));
     // The form changed while the answer was under way, so the answer does not belong to the current values.
     typed(&mut trade, &world, "9");
-    trade.hear(asked[0].0, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
+    trade.receive_reply(asked[0].0, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
     let again: Vec<_> =
         calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
     assert!(matches!(&again[..], [(.., params, true)] if params["amount"] == "0.259"), "{again:?}");
     // An expired offer is requested again, not executed.
-    trade.hear(again[0].0, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
+    trade.receive_reply(again[0].0, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
     world.now += 40_000;
     let third: Vec<_> =
         calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
@@ -160,7 +160,7 @@ fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
     world.offer = Some(held());
     let mut refused = offer(world.now + 40_000);
     refused.status = CallStatus::Blocked;
-    trade.hear(third[0].0, CommandReply::Reply(refused), &world.known());
+    trade.receive_reply(third[0].0, CommandReply::Reply(refused), &world.known());
     assert!(!typed(&mut trade, &world, "\n").contains(&ScreenRequest::OpenOffer));
     for other in [None, Some(Question { key: QuestionKey::Action(PermitId::random()), ..held() })] {
         let (mut trade, _) = swap_offered(&mut world);
@@ -214,13 +214,16 @@ fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
         };
         CommandReply::Reply(Box::new(reply))
     };
-    assert!(calls(&trade.hear(quotes[0].0, answer("0.2"), &world.known())).is_empty(), "too soon after the last");
+    assert!(
+        calls(&trade.receive_reply(quotes[0].0, answer("0.2"), &world.known())).is_empty(),
+        "too soon after the last"
+    );
     let wake = trade.wakes_at().unwrap();
     assert!(wake > world.now && wake <= world.now + 1_000);
     world.now = wake;
     let next = calls(&trade.tick(&world.known()));
     assert!(matches!(&next[..], [(_, _, params, _)] if params["amount"] == "0.25"), "{next:?}");
-    trade.hear(next[0].0, answer("0.25"), &world.known());
+    trade.receive_reply(next[0].0, answer("0.25"), &world.known());
     assert_eq!(trade.wakes_at(), None, "nothing changed, nothing to ask");
     assert!(drawn(&trade, &world, AREA).contains("852.54 USDC"));
 }
@@ -233,7 +236,7 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
     // After approval, the session reports that the call has begun once more.
     world.offer = None;
     let call = CallId::new(START_MILLIS + 77);
-    trade.hear(count, CommandReply::Began(call), &world.known());
+    trade.receive_reply(count, CommandReply::Began(call), &world.known());
     // The call has begun, and no event about it has arrived.
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("approved; waiting for its status") && !text.contains("Fill in the form"), "{text}");
@@ -269,7 +272,7 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
     world.feed.calls.clear();
     let mut response = offer(world.now + 40_000);
     (response.status, response.data) = (CallStatus::Success, Some(json!({ "amount_out": "852.25" })));
-    trade.hear(count, CommandReply::Reply(response), &world.known());
+    trade.receive_reply(count, CommandReply::Reply(response), &world.known());
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("852.25") && !text.contains("Fill in the form"), "{text}");
 }
@@ -280,10 +283,13 @@ fn the_quotes_of_a_form_are_left_out_of_the_activity_and_its_preview_is_not() {
     let (mut trade, requests) = swap_typed(&world);
     let quote = calls(&requests)[0].0;
     let (first, second) = (CallId::new(5), CallId::new(6));
-    assert_eq!(trade.hear(quote, CommandReply::Began(first), &world.known()), [ScreenRequest::SetAside(first)]);
+    assert_eq!(
+        trade.receive_reply(quote, CommandReply::Began(first), &world.known()),
+        [ScreenRequest::SetAside(first)]
+    );
     let asked = calls(&typed(&mut trade, &world, "\n"));
     let preview = asked.iter().find(|call| call.1.contains("execute")).unwrap().0;
-    assert!(trade.hear(preview, CommandReply::Began(second), &world.known()).is_empty());
+    assert!(trade.receive_reply(preview, CommandReply::Began(second), &world.known()).is_empty());
 }
 
 /// Answers the quote that the typing of [`swap_typed`] requested first, and every quote that follows it.
@@ -292,7 +298,7 @@ fn answer_quotes(trade: &mut Trade, world: &TestHarness) {
     while let Some(count) = asked {
         let (data, hints) = samples::quote_answer(false, 0.1);
         let answer = ToolResponse { data: Some(data), decision_hints: Some(hints), ..*offer(0) };
-        let requests = trade.hear(count, CommandReply::Reply(Box::new(answer)), &world.known());
+        let requests = trade.receive_reply(count, CommandReply::Reply(Box::new(answer)), &world.known());
         asked = calls(&requests).first().map(|(count, ..)| *count);
     }
 }
@@ -302,13 +308,13 @@ fn after_an_execution_digits_are_keys_again_and_an_edit_starts_over() {
     let mut world = world();
     let (mut trade, count) = swap_offered(&mut world);
     answer_quotes(&mut trade, &world);
-    assert!(trade.takes_text());
+    assert!(trade.accepts_text());
     world.offer = None;
-    trade.hear(count, CommandReply::Began(CallId::new(START_MILLIS + 77)), &world.known());
-    assert!(!trade.takes_text(), "a digit would be typed into the form instead of switching screens");
+    trade.receive_reply(count, CommandReply::Began(CallId::new(START_MILLIS + 77)), &world.known());
+    assert!(!trade.accepts_text(), "a digit would be typed into the form instead of switching screens");
     let mut response = offer(world.now + 40_000);
     (response.status, response.data) = (CallStatus::Success, Some(json!({ "amount_out": "852.25" })));
-    trade.hear(count, CommandReply::Reply(response), &world.known());
+    trade.receive_reply(count, CommandReply::Reply(response), &world.known());
     assert!(drawn(&trade, &world, AREA).contains("852.25"), "the result stays until the form is edited");
     trade.act(Action::Open, &world.known(), AREA);
     let requests = typed(&mut trade, &world, "1");

@@ -351,7 +351,7 @@ impl Widget for LimitLine<'_> {
                 pieces.push(("one ".to_owned(), Role::TextDim));
                 pieces.push((format!("{}  ", one_words(limits, "≤")), Role::Text));
             }
-            let (_, role) = gauge.standing();
+            let (_, role) = gauge.severity();
             pieces.push((format!("{} ", gauge.label), Role::TextDim));
             // The call rate matters least, so it has no bar.
             if area.width >= 78 && at == 0 {
@@ -378,8 +378,8 @@ fn holdings(known: &ScreenContext<'_>) -> Vec<(String, String, Option<Usd>)> {
         for row in chain.rows.iter().filter(|row| !row.amount.raw().is_zero()) {
             let on = if many && Some(chain.chain_id) != first { format!(" {}", chain.chain) } else { String::new() };
             // Truncated without a mark; screen 4 shows all digits.
-            let told = |places| amount(row.amount, places).trim_end_matches('…').to_owned();
-            let held = [4, 2].into_iter().map(told).find(|told| width(told) <= 9).unwrap_or_else(|| told(0));
+            let lines = |places| amount(row.amount, places).trim_end_matches('…').to_owned();
+            let held = [4, 2].into_iter().map(lines).find(|lines| width(lines) <= 9).unwrap_or_else(|| lines(0));
             rows.push((format!("{}{on}", row.symbol), held, row.value));
         }
     }
@@ -394,7 +394,7 @@ enum HoldingLine {
 }
 
 /// Signed and unsettled payments by the symbol of the paid token, with the text of their line.
-fn on_its_way(known: &ScreenContext<'_>) -> Vec<(String, String)> {
+fn unsettled_payments(known: &ScreenContext<'_>) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let feed = known.feed;
     for (_, order) in feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
@@ -420,7 +420,7 @@ fn on_its_way(known: &ScreenContext<'_>) -> Vec<(String, String)> {
 }
 
 fn holding_lines(known: &ScreenContext<'_>) -> Vec<HoldingLine> {
-    let mut moving = on_its_way(known);
+    let mut moving = unsettled_payments(known);
     let mut lines = Vec::new();
     for (symbol, held, value) in holdings(known) {
         let below: Vec<String> = moving.extract_if(.., |(of, _)| *of == symbol).map(|(_, words)| words).collect();
@@ -436,7 +436,7 @@ fn holding_lines(known: &ScreenContext<'_>) -> Vec<HoldingLine> {
 fn holding_count(known: &ScreenContext<'_>) -> usize {
     let chains = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
     let held = chains.flat_map(|chain| &chain.rows).filter(|row| !row.amount.raw().is_zero());
-    held.count() + on_its_way(known).len()
+    held.count() + unsettled_payments(known).len()
 }
 
 /// Panel of the largest confirmed holdings.
@@ -510,9 +510,9 @@ impl Widget for ThoughtsPanel<'_> {
             if rows.len() >= usize::from(inner.height) {
                 break;
             }
-            let mut said = wrapped(vec![Row::new(thought.text.as_str(), Role::TextAgent)], columns);
-            said.extend(rows);
-            rows = said;
+            let mut thought_lines = wrapped(vec![Row::new(thought.text.as_str(), Role::TextAgent)], columns);
+            thought_lines.extend(rows);
+            rows = thought_lines;
         }
         let skip = rows.len().saturating_sub(usize::from(inner.height));
         for (at, row) in (0..).zip(rows.into_iter().skip(skip)) {
@@ -538,15 +538,15 @@ fn absence(away: &Summary) -> (String, Vec<StyledText>, String, String) {
         first.push((format!("   gas {gas}"), Role::TextDim));
     }
     // Outcomes without any call are left out.
-    let told = [
+    let lines = [
         (counts.blocked, "blocked"),
         (counts.lapsed, "lapsed"),
         (counts.refused, "refused"),
         (counts.failed, "failed"),
     ];
-    let told: Vec<String> =
-        told.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    let words = if told.is_empty() { "nothing went wrong".to_owned() } else { told.join(" · ") };
+    let lines: Vec<String> =
+        lines.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+    let words = if lines.is_empty() { "nothing went wrong".to_owned() } else { lines.join(" · ") };
     let phases =
         if counts.phases == 0 { "phase unchanged".to_owned() } else { format!("{} phase changes", counts.phases) };
     (title, first, words, phases)

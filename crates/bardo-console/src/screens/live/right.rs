@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::widgets::Widget;
 use rust_decimal::Decimal;
 
-use super::{ActivityList, LivePanel, inside, nothing, standing_role};
+use super::{ActivityList, LivePanel, inside, nothing, status_role};
 use crate::format::{time_of_day, whole_dollars};
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::ScreenContext;
@@ -38,8 +38,8 @@ pub(super) struct WidePlaces {
 
 /// Computes the areas. With a third column, charts and events are drawn there, one below the other.
 pub(super) fn places(known: &ScreenContext<'_>, area: Rect, side: Option<Rect>) -> WidePlaces {
-    let told = now_rows(known, usize::from(area.width).saturating_sub(4), false).len();
-    let now = u16::try_from(told).unwrap_or(2) + 1;
+    let now_height = now_rows(known, usize::from(area.width).saturating_sub(4), false).len();
+    let now = u16::try_from(now_height).unwrap_or(2) + 1;
     if let Some(side) = side {
         let part = |at: u16| side.y + (side.height - 1) * at / 3;
         let third = |at: u16| Rect { y: part(at), height: part(at + 1) - part(at) + 1, ..side };
@@ -126,8 +126,8 @@ pub(super) fn now_rows(known: &ScreenContext<'_>, columns: usize, narrow: bool) 
         rows.extend(wrapped(vec![Row::new(why.as_str(), Role::Text)], columns.max(20)));
     }
     if let Some(caption) = &known.feed.caption {
-        let said = Row::new("▷ ", Role::Key).then(caption.text.as_str(), Role::TextAgent);
-        rows.extend(wrapped(vec![said], columns.max(20)));
+        let spoken = Row::new("▷ ", Role::Key).then(caption.text.as_str(), Role::TextAgent);
+        rows.extend(wrapped(vec![spoken], columns.max(20)));
         // Pads to a constant height, so that the panels below do not move with the length of the caption.
         while rows.len() < CAPTIONED {
             rows.push(Row::default());
@@ -172,8 +172,8 @@ fn plain_rows(known: &ScreenContext<'_>, narrow: bool) -> Vec<Row> {
     };
     let chain = delegation(known).filter(|_| narrow);
     // In the narrow layout, the delegation replaces a memory note that changed nothing.
-    let told = |memory: &&MemoryHits| memory.similar > 0 && (chain.is_none() || !memory.changes.is_empty());
-    if let Some(memory) = known.feed.memory.as_ref().filter(told) {
+    let height = |memory: &&MemoryHits| memory.similar > 0 && (chain.is_none() || !memory.changes.is_empty());
+    if let Some(memory) = known.feed.memory.as_ref().filter(height) {
         let changed = if memory.changes.is_empty() { "" } else { ", changed it" };
         second = second.end(format!("memory: {} similar{changed}", memory.similar), Role::TextDim);
     } else if let Some(chain) = chain {
@@ -305,7 +305,7 @@ impl Widget for CallRow<'_> {
                 let (mark, words) = standing.mark();
                 let pieces: [StyledText; 3] = [
                     (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
-                    (format!("{mark} "), standing_role(standing)),
+                    (format!("{mark} "), status_role(standing)),
                     (format!("{} {words}", named(call)), Role::Text),
                 ];
                 painter.pieces(place, &pieces);

@@ -93,16 +93,16 @@ impl Widget for AnswerPanel<'_> {
             (_, true) => vec![Row::new("▸ checking…", Role::Chart)],
             (Some(preview), false) => answer_rows(&preview.response, now, screen.is_held(known)),
             // Execution without a card still shows its state, so that it is not started twice by mistake.
-            (None, false) if screen.deed.is_some() => match &screen.deed_response {
+            (None, false) if screen.execution.is_some() => match &screen.execution_response {
                 Some(response) => answer_rows(response, now, false),
                 None => vec![Row::new("▸ approved; waiting for its status", Role::Chart)],
             },
             (None, false) if screen.quote.is_some() && screen.quote_fits() => return,
             (None, false) => {
                 let words: &[&str] = if screen.writes(known) { HOW_TO_DO } else { HOW_TO_ASK };
-                let mut told: Vec<Row> = words.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
-                told.extend(screen.held_rows(known));
-                told
+                let mut rows: Vec<Row> = words.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
+                rows.extend(screen.held_rows(known));
+                rows
             }
         };
         if below.height < 3 || below.width < 4 {
@@ -169,7 +169,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
             all.push(Row::new(words, Role::TextDim).then(to, Role::Text));
         }
     }
-    let reasons = permit.get("reasons").and_then(|told| Vec::<AskReason>::deserialize(told).ok());
+    let reasons = permit.get("reasons").and_then(|rows| Vec::<AskReason>::deserialize(rows).ok());
     for reason in reasons.into_iter().flatten() {
         let words = format!("! needs approval: {}", reason_in(&reason, usize::MAX));
         all.push(Row::new(words, Role::StateCare).kept());

@@ -7,7 +7,7 @@ use crate::screens::{ScreenContext, ScreenRequest};
 use crate::widgets::quote::QuoteModel;
 
 /// Returns true for a complete amount above zero or `max`, so that no quote is requested for a half-typed number.
-pub(super) fn says_an_amount(amount: Option<&Value>) -> bool {
+pub(super) fn is_positive_amount(amount: Option<&Value>) -> bool {
     let Some(amount) = amount.and_then(Value::as_str) else { return false };
     let digits = |text: &str| text.chars().all(|one| one.is_ascii_digit());
     let (whole, fraction) = amount.split_once('.').unwrap_or((amount, "0"));
@@ -43,7 +43,7 @@ impl Trade {
 
     /// Requests a quote if the parameters have changed, no quote is pending, and the minimum interval has passed.
     pub(super) fn follow(&mut self, known: &ScreenContext<'_>) -> Option<ScreenRequest> {
-        let params = self.quote_params().filter(|params| says_an_amount(params.get("amount")))?;
+        let params = self.quote_params().filter(|params| is_positive_amount(params.get("amount")))?;
         let soon = known.machine_millis < self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS);
         if self.asking_quote || params == self.quoted || soon {
             return None;

@@ -17,7 +17,7 @@ impl State {
                 Some(field) => field.paste(text),
                 None => {
                     if let Some(view) = self.display.screens.get_mut(self.display.screen)
-                        && view.takes_text()
+                        && view.accepts_text()
                     {
                         view.paste(text);
                     }

@@ -312,7 +312,8 @@ fn q_goes_back_as_long_as_there_is_anything_to_go_back_from_and_then_leaves() {
 #[test]
 fn ctrl_c_clears_what_is_typed_then_closes_what_takes_it_and_asks_only_at_the_base() {
     let quits = |state: &State| matches!(state.display.layers.last(), Some(Layer::Quit { .. }));
-    let typing = |state: &State| state.display.screens.get(state.display.screen).is_some_and(|view| view.takes_text());
+    let typing =
+        |state: &State| state.display.screens.get(state.display.screen).is_some_and(|view| view.accepts_text());
     let mut state = console();
     for key in [Key::char('3'), Key::char('/'), Key::char('x'), control('c')] {
         assert!(press(&mut state, key).is_empty());
@@ -510,7 +511,7 @@ fn a_decision_that_has_ended_cannot_be_answered_even_when_its_number_comes_back(
 /// Text of the screen as drawn.
 fn screen(state: &State) -> String {
     let theme = crate::theme::Theme::load("dark", None).unwrap().0;
-    let area = ratatui::layout::Rect::new(0, 0, state.display.size.width, state.display.size.height);
+    let area = state.area();
     let mut buffer = ratatui::buffer::Buffer::empty(area);
     crate::view::draw(state, &theme, area, &mut buffer);
     let rows = buffer.content.chunks(usize::from(area.width));

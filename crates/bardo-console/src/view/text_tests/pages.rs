@@ -244,12 +244,12 @@ fn what_a_line_has_no_room_for_is_told_in_two() {
     let long =
         "I did not understand \"foo\" and did nothing. I can: swap AMOUNT TOKEN for TOKEN, sell, buy, stop, playbook";
     let mut state = running(80, 24, &text("Selling."));
-    state.say(long);
+    state.show_notice(long);
     let rows = drawn(&state);
     let (above, below) = (rows[22].trim(), rows[23].trim());
     assert!(above.starts_with("I did not understand") && !above.contains('…'), "{above}");
     assert!(below.contains("playbook") && below.contains("Ctrl-X STOP") && !below.contains('…'), "{below}");
     // One that fits leaves the line above to the prompt.
-    state.say("written");
+    state.show_notice("written");
     assert!(drawn(&state)[22].contains("type a command"), "{}", shown(&state));
 }

@@ -405,12 +405,12 @@ impl Decision {
             self.hint = Some(SafeText::clean(&why, 200));
             return DecisionOutcome::Stays;
         }
-        let said = |name: &str| {
+        let field_text = |name: &str| {
             let form = self.form.as_ref()?;
             form.fields.iter().find(|(label, _)| *label == name).map(|(_, field)| field.text().trim().to_owned())
         };
         if let (Some(confirm), AnswerKind::Once | AnswerKind::Similar) = (&question.confirm, kind)
-            && !said(CONFIRM).is_some_and(|typed| typed.eq_ignore_ascii_case(confirm.expected.as_str()))
+            && !field_text(CONFIRM).is_some_and(|typed| typed.eq_ignore_ascii_case(confirm.expected.as_str()))
         {
             self.hint = Some(SafeText::clean(&format!("type {}", confirm.what), 200));
             return DecisionOutcome::Stays;
@@ -421,8 +421,8 @@ impl Decision {
         }
         let answer = match kind {
             AnswerKind::Once => Ok(OperatorAnswer::Once),
-            AnswerKind::Similar => similar(said(MINUTES), said(TOTAL)),
-            AnswerKind::Smaller => match said(AMOUNT).filter(|amount| !amount.is_empty()) {
+            AnswerKind::Similar => similar(field_text(MINUTES), field_text(TOTAL)),
+            AnswerKind::Smaller => match field_text(AMOUNT).filter(|amount| !amount.is_empty()) {
                 Some(amount) => smaller(question, amount),
                 None => Err("type the smaller amount"),
             },

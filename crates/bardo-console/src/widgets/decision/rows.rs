@@ -517,13 +517,13 @@ pub fn ends_words(ends: u64, passes_by_itself: bool, now: Moment, columns: usize
         return left;
     }
     let at = if now.motion { "in" } else { "at" };
-    let told = [
+    let lines = [
         format!("goes ahead {at} {left} unless you refuse"),
         format!("goes ahead {at} {left}"),
         format!("ahead {at} {left}"),
     ];
-    let [.., shortest] = &told;
-    told.iter().find(|words| width_of(words) <= columns).unwrap_or(shortest).clone()
+    let [.., shortest] = &lines;
+    lines.iter().find(|words| width_of(words) <= columns).unwrap_or(shortest).clone()
 }
 
 /// Line of a request in a list of this width: left and right end.

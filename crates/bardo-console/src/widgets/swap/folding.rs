@@ -65,8 +65,8 @@ impl SwapModel {
                     let state =
                         if check.outcome == CheckOutcome::Blocked { StepState::Failed } else { StepState::Done };
                     let began = self.checked.map_or(at, |(_, last)| last);
-                    let told = SafeText::clean(&found(&check.finding), 400);
-                    self.set(About::Simulate, state, (began, at), Some(told));
+                    let detail = SafeText::clean(&found(&check.finding), 400);
+                    self.set(About::Simulate, state, (began, at), Some(detail));
                 }
                 match self.checks.iter_mut().find(|known| known.check == check.check) {
                     Some(known) => known.clone_from(check),

@@ -115,8 +115,8 @@ impl SwapModel {
                 _ => ("!", Role::StateCare),
             };
             let name = check_word(check.check);
-            let told = found(&check.finding);
-            rows.push(Row::new(format!("  {mark} {name}: "), role).then(told, Role::Text).kept());
+            let detail = found(&check.finding);
+            rows.push(Row::new(format!("  {mark} {name}: "), role).then(detail, Role::Text).kept());
         }
         rows
     }

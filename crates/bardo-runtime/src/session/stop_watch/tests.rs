@@ -151,7 +151,7 @@ fn deaf(
     // Kept open and never read, like a console that hangs.
     std::mem::forget(unheard);
     let front = CommandFront { stop_watch: stop_watch(folder), watch_only, golem_id: "ada".parse().unwrap() };
-    tokio::spawn(front.stand(arriving, on, news));
+    tokio::spawn(front.receive_commands(arriving, on, news));
     (commands, queue, StopFile::in_folder(folder))
 }
 

@@ -83,24 +83,24 @@ async fn standing_approvals_agree_with_a_small_model_of_them() {
     let clock = Arc::new(SimulatedClock::at(1_000));
     let (mut covered, mut refused, mut never) = (0, 0, 0);
     for history in 0..HISTORIES {
-        let desk = ApprovalQueue::new(clock.clone(), Fabric::in_memory(4, clock.clone()), Duration::from_secs(300));
+        let queue = ApprovalQueue::new(clock.clone(), Fabric::in_memory(4, clock.clone()), Duration::from_secs(300));
         let (phase, own) = watch::channel(Phase::Thriving);
         let difference = if random.random_bool(0.8) { "nothing" } else { DIFFERENCES.choose(&mut random).unwrap() };
         let (first, total) = (random.random_range(1..100), random.random_range(50..600));
         let seconds: u64 = random.random_range(1..200);
         let asked = Arc::new(Preview { own: Some(own), ..action(difference, first) });
-        let ticket = desk.ask(Arc::clone(&asked));
+        let ticket = queue.ask(Arc::clone(&asked));
         let similar = OperatorAnswer::Similar { millis: seconds * 1_000, total: usd(total) };
-        let given = desk.answer(asked.permit.permit_id, similar).is_ok();
+        let given = queue.answer(asked.permit.permit_id, similar).is_ok();
         // Model: some actions never get a standing approval, and the total must cover at least the first action.
         let may = !["authority", "first paid", "first allowed", "hot lane", "allowance left"].contains(&difference)
             && total >= first;
         assert_eq!(given, may, "history {history}: {difference}, {first} of {total}");
-        let number = desk.state().unrecorded.first().map(ApprovalGrant::number);
+        let number = queue.state().unrecorded.first().map(ApprovalGrant::number);
         assert_eq!(number.is_some(), may);
         if let Some(number) = number {
-            assert!(desk.granted(&action(difference, 0)).is_none(), "it stands before its yes is on record");
-            desk.state().settle_grant(number, true);
+            assert!(queue.granted(&action(difference, 0)).is_none(), "it stands before its yes is on record");
+            queue.state().settle_grant(number, true);
         } else {
             never += 1;
         }
@@ -109,7 +109,7 @@ async fn standing_approvals_agree_with_a_small_model_of_them() {
         for _ in 0..10 {
             match random.random_range(0..40) {
                 0 => {
-                    desk.withdraw_all("a halt");
+                    queue.withdraw_all("a halt");
                     lives = false;
                 }
                 1 => {
@@ -118,7 +118,7 @@ async fn standing_approvals_agree_with_a_small_model_of_them() {
                     lives = false;
                 }
                 2 => {
-                    desk.revoke_grant(number.unwrap_or_default());
+                    queue.revoke_grant(number.unwrap_or_default());
                     lives = false;
                 }
                 3 => {
@@ -129,7 +129,7 @@ async fn standing_approvals_agree_with_a_small_model_of_them() {
                     ]
                     .choose(&mut random)
                     .unwrap();
-                    desk.keep_grants_of(policy, phase);
+                    queue.keep_grants_of(policy, phase);
                     let own = (asked.policy, asked.phase);
                     lives &= (policy, phase) == own;
                 }
@@ -141,7 +141,7 @@ async fn standing_approvals_agree_with_a_small_model_of_them() {
             let next = if random.random_bool(0.5) { difference } else { DIFFERENCES.choose(&mut random).unwrap() };
             let dollars = random.random_range(0..120);
             let covers = lives && passed < seconds && next == difference && dollars <= left;
-            let yes = desk.granted(&action(next, dollars));
+            let yes = queue.granted(&action(next, dollars));
             assert_eq!(yes.is_some(), covers, "history {history}: {next} after {difference}, {dollars} of {left}");
             if covers {
                 left -= dollars;

@@ -48,7 +48,7 @@ const MOST_SHOWN: usize = 64;
 /// One open approval request. Dropping the ticket withdraws the request.
 #[must_use = "dropping a pending approval withdraws the request"]
 pub struct PendingApproval {
-    pub(super) desk: ApprovalQueue,
+    pub(super) queue: ApprovalQueue,
     pub(super) number: u64,
     pub(super) preview: Arc<Preview>,
     /// Previews shown since the last change for the worse. The operator may have read any of them.
@@ -76,7 +76,7 @@ pub struct PendingApproval {
     /// Expired permits under which the same action was requested before.
     pub(super) earlier: Vec<PermitId>,
     /// Answer that arrived during another simulation.
-    pub(super) heard: Option<QueueResult>,
+    pub(super) remote_answer: Option<QueueResult>,
 }
 
 impl PendingApproval {
@@ -96,11 +96,11 @@ impl PendingApproval {
         }
         let expires = self.preview.permit.expires;
         let expires_at = self.preview.permit.expires_at;
-        if let Some(heard) = self.heard.take() {
-            let decision = self.taken(Some(heard));
+        if let Some(remote_answer) = self.remote_answer.take() {
+            let decision = self.taken(Some(remote_answer));
             return self.conclude(decision).await;
         }
-        let (clock, passes) = (Arc::clone(&self.desk.inner.clock), self.passes_by_itself);
+        let (clock, passes) = (Arc::clone(&self.queue.inner.clock), self.passes_by_itself);
         let decision = tokio::select! {
             biased;
             answered = &mut self.answered => self.taken(answered.ok()),
@@ -121,8 +121,8 @@ impl PendingApproval {
     /// Returns a rejection, edit or withdrawal that arrived since the permit expired, for a caller that cannot renew
     /// the request. Such an answer closes the request; otherwise returns `None`.
     pub async fn refused_meanwhile(&mut self) -> Option<Decision> {
-        let said = self.receive_answer().filter(|said| !said.is_approval())?;
-        let decision = self.taken(Some(said));
+        let source = self.receive_answer().filter(|source| !source.is_approval())?;
+        let decision = self.taken(Some(source));
         Some(self.conclude(decision).await)
     }
 
@@ -136,7 +136,7 @@ impl PendingApproval {
             Err(error) => (ApprovalOutcome::Withdrawn, unrecorded(&error)),
         };
         if let (Decision::Approved(_), Some((_, _, Some(number)))) = (&decision, self.similar) {
-            self.desk.state().settle_grant(number, true);
+            self.queue.state().settle_grant(number, true);
         }
         self.finish(outcome, decision.reason().cloned());
         decision
@@ -144,10 +144,10 @@ impl PendingApproval {
 
     /// Returns the answer that arrived, if any, and accepts no later answer for this permit.
     fn receive_answer(&mut self) -> Option<QueueResult> {
-        if let Some(heard) = self.heard.take() {
-            return Some(heard);
+        if let Some(remote_answer) = self.remote_answer.take() {
+            return Some(remote_answer);
         }
-        let mut state = self.desk.state();
+        let mut state = self.queue.state();
         if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
             open.answer = None;
         }
@@ -170,7 +170,7 @@ impl PendingApproval {
     }
 
     async fn record(&self, note: AuditNote) -> Result<(), AuditError> {
-        match &self.desk.inner.audit_log {
+        match &self.queue.inner.audit_log {
             Some(audit_log) => audit_log.record(note).await,
             None => Ok(()),
         }
@@ -181,20 +181,20 @@ impl PendingApproval {
         if let (true, Some(body)) = (self.preview.paper, body.as_object_mut()) {
             body.insert("paper".to_owned(), Value::Bool(true));
         }
-        let proposal = self.preview.framed.proposal();
+        let proposal = self.preview.payload.proposal();
         AuditNote { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
     }
 
     fn question(&self) -> AuditNote {
         let body = json!({
-            "permit_id": self.preview.permit.permit_id, "asked": self.preview.framed.proposal().expected_outcome,
+            "permit_id": self.preview.permit.permit_id, "asked": self.preview.payload.proposal().expected_outcome,
             "reasons": self.preview.needs.reasons(), "passes_by_itself": self.passes_by_itself,
         });
         self.note(AuditKind::ApprovalRequested, body)
     }
 
     fn answer(&self, outcome: ApprovalOutcome, decision: &Decision) -> AuditNote {
-        let (amount, said) = match decision {
+        let (amount, source) = match decision {
             Decision::Edit { amount } => (Some(amount), None),
             Decision::Approved(yes) => (None, Some(yes.said().as_str())),
             Decision::Refused { .. }
@@ -205,7 +205,7 @@ impl PendingApproval {
             | Decision::NotAsked(_) => (None, None),
         };
         let body = json!({
-            "permit_id": self.preview.permit.permit_id, "outcome": outcome, "by": said, "reason": decision.reason(),
+            "permit_id": self.preview.permit.permit_id, "outcome": outcome, "by": source, "reason": decision.reason(),
             "amount": amount, "stands_for_ms": self.similar.map(|(millis, ..)| millis),
             "stands_up_to_usd": self.similar.map(|(_, total, _)| total),
         });
@@ -231,20 +231,20 @@ impl PendingApproval {
         }
     }
 
-    fn yes(&self, said: ApprovalSource) -> ActionApproval {
-        ActionApproval { permit_id: self.preview.permit.permit_id, said, grant: None, earlier: self.earlier.clone() }
+    fn yes(&self, source: ApprovalSource) -> ActionApproval {
+        ActionApproval { permit_id: self.preview.permit.permit_id, source, grant: None, earlier: self.earlier.clone() }
     }
 
     fn timed_out(&mut self) -> Decision {
         let passes = self.passes_by_itself;
         let permit = &self.preview.permit;
-        if passes && permit.expired(self.desk.inner.clock.now_millis(), Instant::now()) {
+        if passes && permit.expired(self.queue.inner.clock.now_millis(), Instant::now()) {
             self.begins_anew = true;
             return Decision::PermitExpired;
         }
         // An answer at the same moment takes precedence over the timeout.
-        if let Some(said) = self.receive_answer() {
-            return self.taken(Some(said));
+        if let Some(source) = self.receive_answer() {
+            return self.taken(Some(source));
         }
         if passes { Decision::Approved(self.yes(ApprovalSource::Waited)) } else { Decision::Lapsed }
     }
@@ -255,12 +255,12 @@ impl PendingApproval {
     /// the rejection.
     pub fn replace(&mut self, preview: Arc<Preview>) {
         match self.receive_answer() {
-            Some(said) if !said.is_approval() => {
-                self.heard = Some(said);
+            Some(source) if !source.is_approval() => {
+                self.remote_answer = Some(source);
                 return;
             }
             // An approval applies to the old permit and its figures only.
-            Some(said) => self.forget(&said),
+            Some(source) => self.forget(&source),
             None => {}
         }
         let shown_before = self.shown.clone();
@@ -290,7 +290,7 @@ impl PendingApproval {
         }
         let ends_at = self.ends_at;
         {
-            let mut state = self.desk.state();
+            let mut state = self.queue.state();
             if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
                 open.preview = Arc::clone(&preview);
                 open.earlier.clone_from(&self.earlier);
@@ -306,7 +306,7 @@ impl PendingApproval {
                 open.ends_at = ends_at;
             }
         }
-        self.desk.announce(&preview, reasons, ends_at, self.passes_by_itself);
+        self.queue.announce(&preview, reasons, ends_at, self.passes_by_itself);
     }
 
     /// Returns what became worse since the last shown preview, or else since an earlier one. A change for the worse
@@ -327,23 +327,23 @@ impl PendingApproval {
     }
 
     fn begin_waiting(&mut self) {
-        let (clock, millis) = (&self.desk.inner.clock, u64::try_from(self.wait.as_millis()).unwrap_or(u64::MAX));
+        let (clock, millis) = (&self.queue.inner.clock, u64::try_from(self.wait.as_millis()).unwrap_or(u64::MAX));
         self.ends = Instant::now() + self.wait;
         self.ends_at = clock.now_millis().saturating_add(millis);
         self.ends_steady = clock.steady_millis().saturating_add(millis);
     }
 
     /// Drops the standing approval of an answer that takes no effect.
-    fn forget(&self, said: &QueueResult) {
-        if let QueueResult::Answer(_, Some(number)) = said {
-            self.desk.state().settle_grant(*number, false);
+    fn forget(&self, source: &QueueResult) {
+        if let QueueResult::Answer(_, Some(number)) = source {
+            self.queue.state().settle_grant(*number, false);
         }
     }
 
     /// Counts the outcome in the limits on the agent's requests.
     fn count(&self, outcome: ApprovalOutcome) {
-        let now = self.desk.inner.clock.steady_millis();
-        let limits = &mut self.desk.state().limits;
+        let now = self.queue.inner.clock.steady_millis();
+        let limits = &mut self.queue.state().limits;
         match outcome {
             ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted => limits.note_refused(&self.preview, now),
             ApprovalOutcome::Lapsed | ApprovalOutcome::Withdrawn => limits.note_unanswered(&self.preview, now),
@@ -357,13 +357,13 @@ impl PendingApproval {
         self.count(outcome);
         if let Some((_, _, Some(number))) = self.similar {
             // Does nothing if the approval was recorded, since the standing approval is active then.
-            self.desk.state().settle_grant(number, false);
+            self.queue.state().settle_grant(number, false);
         }
-        self.desk.remove(self.number);
-        let proposal = self.preview.framed.proposal();
+        self.queue.remove(self.number);
+        let proposal = self.preview.payload.proposal();
         let resolved = ApprovalResolved { permit_id: self.preview.permit.permit_id, outcome, reason };
         let kind = EventKind::ApprovalResolved(resolved);
-        self.desk.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
+        self.queue.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
     }
 }
 
@@ -372,11 +372,11 @@ impl Drop for PendingApproval {
         if self.over {
             return;
         }
-        if let Some(said) = self.receive_answer() {
-            self.forget(&said);
+        if let Some(source) = self.receive_answer() {
+            self.forget(&source);
         }
         self.finish(ApprovalOutcome::Withdrawn, None);
-        if let (true, Some(audit_log)) = (self.told, &self.desk.inner.audit_log) {
+        if let (true, Some(audit_log)) = (self.told, &self.queue.inner.audit_log) {
             let reason = SafeText::clean("the caller disconnected", MAX_REASON);
             audit_log.record_soon(self.answer(ApprovalOutcome::Withdrawn, &Decision::Withdrawn { reason }));
         }

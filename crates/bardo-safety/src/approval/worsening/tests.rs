@@ -260,12 +260,12 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
         ),
         ("another policy", as_is, |preview| preview.policy = B256::repeat_byte(7), &["the policy has changed since"]),
     ];
-    for (name, propose, look, said) in cases {
+    for (name, propose, look, source) in cases {
         let mut proposal = swap(NEXT);
         propose(&mut proposal);
         let mut now = of(proposal, NEXT);
         look(&mut now);
-        assert_eq!(words(&worsenings(&first(), &now)), said, "{name}");
+        assert_eq!(words(&worsenings(&first(), &now)), source, "{name}");
     }
 }
 
@@ -297,12 +297,12 @@ fn what_cannot_be_compared_counts_as_worse() {
             "a signer",
             as_is,
             |preview| {
-                let mut frame = sample::frame(preview.framed.proposal().clone());
+                let mut frame = sample::frame(preview.payload.proposal().clone());
                 frame.payer = Address::repeat_byte(9);
                 frame.fees = FeeBound { max_fee_per_gas: 10, max_priority_fee_per_gas: 1 };
-                if let Ok(framed) = SigningPayload::new(frame) {
-                    preview.permit = ActionPermit::issue(&framed, B256::ZERO, NEXT, 60_000);
-                    preview.framed = framed;
+                if let Ok(payload) = SigningPayload::new(frame) {
+                    preview.permit = ActionPermit::issue(&payload, B256::ZERO, NEXT, 60_000);
+                    preview.payload = payload;
                 }
             },
             &[],

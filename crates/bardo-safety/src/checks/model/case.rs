@@ -117,7 +117,7 @@ pub(super) struct ModelCase {
     pub stop: Option<StopLevel>,
     pub class: ActionClass,
     pub reduce_only: bool,
-    pub takes_back: bool,
+    pub only_revokes: bool,
     pub token_out_listed: bool,
     pub out: Option<u64>,
     pub gas: u64,
@@ -199,7 +199,7 @@ impl ModelCase {
             pick(&["book", "book", "all", "stranger"]),
         );
         let reduce_only = random.random_bool(0.25);
-        let takes_back = !reduce_only && random.random_bool(0.15);
+        let only_revokes = !reduce_only && random.random_bool(0.15);
         let mostly = |random: &mut _, chance| Rng::random_bool(random, chance);
         Self {
             single: maybe(random, 100),
@@ -289,7 +289,7 @@ impl ModelCase {
             stop: random.random_bool(0.3).then(|| *StopLevel::ALL.choose(random).unwrap()),
             class: *ActionClass::ALL.choose(random).unwrap(),
             reduce_only,
-            takes_back,
+            only_revokes,
             token_out_listed: mostly(random, 0.8),
             out: random.random_bool(0.95).then_some(out),
             gas: random.random_range(0..12),
@@ -531,7 +531,7 @@ impl ModelCase {
                 class: self.class,
                 leaves: self.leaves,
                 reduce_only: self.reduce_only,
-                takes_back: self.takes_back,
+                only_revokes: self.only_revokes,
                 moves: vec![TokenMove {
                     token: sold.id,
                     before: U256::from(100),
@@ -578,10 +578,10 @@ impl ModelCase {
         let usage = self.usage();
         let unread = UnknownValue::because("the disk is gone");
         let usage = if self.ledger { Ok(&usage) } else { Err(&unread) };
-        let (framed, facts) = (self.framed(), self.facts());
+        let (payload, inputs) = (self.framed(), self.facts());
         let mut verdicts =
-            operators(&framed, &facts, &PolicyContext::new(policy, usage, Some(&network), &framed, &facts));
-        verdicts.push(slippage::check(&framed, &facts, &policy.slippage(self.phase)));
+            operators(&payload, &inputs, &PolicyContext::new(policy, usage, Some(&network), &payload, &inputs));
+        verdicts.push(slippage::check(&payload, &inputs, &policy.slippage(self.phase)));
         verdicts
     }
 }

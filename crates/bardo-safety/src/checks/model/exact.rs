@@ -67,7 +67,7 @@ fn plain() -> ModelCase {
         stop: None,
         class: ActionClass::NewPosition,
         reduce_only: false,
-        takes_back: false,
+        only_revokes: false,
         token_out_listed: true,
         out: Some(100),
         gas: 2,

@@ -28,7 +28,7 @@ impl ModelCase {
             StopLevel::ExitOnly | StopLevel::Flatten => !(self.reduce_only && self.sells()),
             StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke => true,
         });
-        add(broken, Check::Halt, "stop", stopped && !self.takes_back);
+        add(broken, Check::Halt, "stop", stopped && !self.only_revokes);
     }
 
     fn sells(&self) -> bool {
@@ -36,7 +36,7 @@ impl ModelCase {
     }
 
     fn phase(&self, broken: &mut Vec<(Check, String)>) {
-        if self.takes_back {
+        if self.only_revokes {
             return;
         }
         // The matrix, as the number of phases that let a class pass. A sale under a recorded plan counts as closing.
@@ -86,7 +86,7 @@ impl ModelCase {
         unlisted("allowed_intent_types", !self.intent_listed);
         unlisted("allowed_chains", !self.chain_listed);
         unlisted("allowed_execution_wallets", !self.wallet_listed);
-        if self.takes_back {
+        if self.only_revokes {
             return;
         }
         let bought = match self.tokens {
@@ -121,24 +121,24 @@ impl ModelCase {
     }
 
     fn exempt(&self) -> bool {
-        self.reduce_only || self.takes_back
+        self.reduce_only || self.only_revokes
     }
 
     /// True if the case's demands on the limits are not known.
-    fn untold(&self) -> bool {
+    fn has_unknown(&self) -> bool {
         self.out.is_none() || (self.equity.is_none() && !self.exempt())
     }
 
     fn spending(&self, broken: &mut Vec<(Check, String)>) {
         let mut over = |rule: &str, when: bool| add(broken, Check::SpendingLimit, rule, when);
-        let (Some(out), false) = (self.out, self.untold()) else { return over("price", true) };
+        let (Some(out), false) = (self.out, self.has_unknown()) else { return over("price", true) };
         if !self.ledger {
             return over("ledger", true);
         }
         let above = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value > limit);
         over("max_gas_usd", above(self.gas_most, self.gas));
         over("max_fee_per_gas_gwei", above(self.gwei_most, self.gwei));
-        if self.takes_back {
+        if self.only_revokes {
             return;
         }
         if !self.reduce_only {
@@ -205,23 +205,23 @@ impl ModelCase {
         let closed = self.hours.is_some_and(|(first, last, from, to)| {
             !((first..=last).contains(&(hour / 24)) && (from..to).contains(&(hour % 24)))
         });
-        over("active_hours", !self.takes_back && closed);
+        over("active_hours", !self.only_revokes && closed);
     }
 
     fn too_many_trades(&self) -> bool {
-        !self.takes_back && self.trades >= self.trades_most
+        !self.only_revokes && self.trades >= self.trades_most
     }
 
     fn too_many_revocations(&self) -> bool {
-        self.takes_back && self.revocations >= self.revocations_most
+        self.only_revokes && self.revocations >= self.revocations_most
     }
 
     /// True if a day's revocations, with this one, cost more than five times the gas limit of one action. Unknown
     /// values are blocked elsewhere.
     fn too_much_revoked(&self) -> bool {
         let cost = |out: u64| self.revocations_day + out + self.left_over + self.gas;
-        self.takes_back
-            && !self.untold()
+        self.only_revokes
+            && !self.has_unknown()
             && self.gas_most.zip(self.out).is_some_and(|(most, out)| {
                 let counted = if self.reduce_only { self.counted(out) } else { out };
                 cost(counted) > 5 * most
@@ -245,7 +245,7 @@ impl ModelCase {
         if !self.ledger {
             return over("ledger", true);
         }
-        let (Some(fed), false) = (self.equity, self.untold()) else { return over("stop_loss_pct", true) };
+        let (Some(fed), false) = (self.equity, self.has_unknown()) else { return over("stop_loss_pct", true) };
         let equity = fed + self.unfed_most.map_or(self.by_pools, |most| self.by_pools.min(most));
         let highest = equity.max(self.high_water);
         let fallen = highest - equity;

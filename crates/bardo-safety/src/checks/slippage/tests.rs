@@ -157,7 +157,7 @@ fn changed(
     };
     change(&mut trade);
     let nothing = || UnknownValue::because("not asked");
-    let facts = CheckInputs {
+    let inputs = CheckInputs {
         asked: false,
         now_millis: 100_000,
         block_time: 100,
@@ -169,7 +169,7 @@ fn changed(
         simulation: None,
     };
     let mut violations = Vec::new();
-    trade_rules(&trade, &facts, &limits, &mut violations);
+    trade_rules(&trade, &inputs, &limits, &mut violations);
     violations.into_iter().map(|one| one.rule.to_string()).collect()
 }
 

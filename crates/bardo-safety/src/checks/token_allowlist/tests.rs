@@ -93,9 +93,9 @@ fn broken(frame: PayloadParts, book: &[(&str, Address)], policy: &str) -> (Vec<S
     }
     let network = Network::devnet("ethereum", 31_337, known);
     let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("lists.toml")).unwrap();
-    let framed = SigningPayload::new(frame).unwrap();
+    let payload = SigningPayload::new(frame).unwrap();
     let given = sample::token(GIVEN, "IN", 6);
-    let facts = CheckInputs {
+    let inputs = CheckInputs {
         asked: false,
         now_millis: 1,
         block_time: 1,
@@ -107,8 +107,8 @@ fn broken(frame: PayloadParts, book: &[(&str, Address)], policy: &str) -> (Vec<S
         simulation: None,
     };
     let unread = UnknownValue::because("not asked");
-    let context = PolicyContext::new(&policy, Err(&unread), Some(&network), &framed, &facts);
-    let verdict = check(&framed, &facts, &context);
+    let context = PolicyContext::new(&policy, Err(&unread), Some(&network), &payload, &inputs);
+    let verdict = check(&payload, &inputs, &context);
     (verdict.violations().iter().map(|one| one.rule.to_string()).collect(), verdict.code)
 }
 

@@ -96,9 +96,9 @@ impl DelegationHarness {
     }
 
     /// Signs the payload with the session key, sends it, and returns the final state.
-    async fn as_session(&self, framed: SigningPayload) -> SendState {
+    async fn as_session(&self, payload: SigningPayload) -> SendState {
         let nonce = self.client.provider().get_transaction_count(self.session.address()).await.unwrap();
-        self.deliver(self.session.sign(&to_sign(framed, nonce)).unwrap()).await
+        self.deliver(self.session.sign(&to_sign(payload, nonce)).unwrap()).await
     }
 
     async fn deliver(&self, signed: SignedTransaction) -> SendState {
@@ -173,18 +173,18 @@ async fn a_session_key_does_for_its_owner_what_the_caveats_let_it_and_no_more() 
 
     // Within the limits: the owner's money moves, and the session key signs and pays for gas.
     let (friend, before) = (Address::repeat_byte(0x42), world.usdc_of(owner).await);
-    let framed = world.prepare_payload(&account, world.transfer(friend, 400)).unwrap();
+    let payload = world.prepare_payload(&account, world.transfer(friend, 400)).unwrap();
     let session = world.session.address();
-    assert_eq!((framed.account(), framed.signer(), framed.payer()), (owner, session, session));
-    assert_eq!(framed.legs()[0].to, world.network().book.contract(KnownContract::DelegationManager).unwrap());
-    assert_eq!(framed.exposed(), [owner, session]);
-    assert_eq!(world.as_session(framed).await, SendState::Included);
+    assert_eq!((payload.account(), payload.signer(), payload.payer()), (owner, session, session));
+    assert_eq!(payload.legs()[0].to, world.network().book.contract(KnownContract::DelegationManager).unwrap());
+    assert_eq!(payload.exposed(), [owner, session]);
+    assert_eq!(world.as_session(payload).await, SendState::Included);
     assert_eq!(world.usdc_of(friend).await, U256::from(400 * USDC));
     assert_eq!(world.usdc_of(owner).await, before - U256::from(400 * USDC));
 
     // Above the maximum loss of one call: the chain rejects it.
-    let framed = world.prepare_payload(&account, world.transfer(friend, 501)).unwrap();
-    assert_eq!(world.as_session(framed).await, SendState::Reverted);
+    let payload = world.prepare_payload(&account, world.transfer(friend, 501)).unwrap();
+    assert_eq!(world.as_session(payload).await, SendState::Reverted);
     // A contract that is not listed is rejected locally, and by the chain if the call is sent anyway.
     let weth = world.network().book.contract(KnownContract::WrappedNative).unwrap();
     let elsewhere =
@@ -206,8 +206,8 @@ async fn a_session_key_does_for_its_owner_what_the_caveats_let_it_and_no_more() 
     };
     world.as_owner(owner, U256::ZERO, revoke.abi_encode().into()).await;
     assert_eq!(account.grant().check(&world.client).await, Err(DelegationNotReady::Revoked));
-    let framed = world.prepare_payload(&account, world.transfer(friend, 1)).unwrap();
-    assert_eq!(world.as_session(framed).await, SendState::Reverted);
+    let payload = world.prepare_payload(&account, world.transfer(friend, 1)).unwrap();
+    assert_eq!(world.as_session(payload).await, SendState::Reverted);
 }
 
 impl DelegationHarness {
@@ -296,8 +296,8 @@ async fn the_owners_policy_contract_judges_every_call_of_the_session_key() {
     let account = world.account(limits);
     let friend = Address::repeat_byte(0x42);
     // Without rules from the owner, nothing is allowed.
-    let framed = world.prepare_payload(&account, world.transfer(friend, 1)).unwrap();
-    assert_eq!(world.as_session(framed).await, SendState::Reverted);
+    let payload = world.prepare_payload(&account, world.transfer(friend, 1)).unwrap();
+    assert_eq!(world.as_session(payload).await, SendState::Reverted);
     world.as_owner(cage, U256::ZERO, PolicyCage::configureCall { set }.abi_encode().into()).await;
 
     let approve = |amount: u64| {
@@ -313,8 +313,8 @@ async fn the_owners_policy_contract_judges_every_call_of_the_session_key() {
         ("the rules themselves", clear, SendState::Reverted),
         ("a transfer inside the rules, again", world.transfer(friend, 100), SendState::Included),
     ] {
-        let framed = world.prepare_payload(&account, leg).unwrap();
-        assert_eq!(world.as_session(framed).await, end, "{what}");
+        let payload = world.prepare_payload(&account, leg).unwrap();
+        assert_eq!(world.as_session(payload).await, end, "{what}");
     }
     assert_eq!(world.usdc_of(friend).await, U256::from(200 * USDC));
 }

@@ -16,8 +16,8 @@ impl File {
         let others: Vec<_> = others.iter().map(|(id, worth)| (*id, dollars(*worth))).collect();
         self.write(|transaction| {
             let caps = LedgerCaps { cooldown: 0, trades_per_hour: 100, ..caps() };
-            let wish = ReservationRequest { equity: dollars(whole), ..request(1) };
-            let id = reserve(transaction, DAY, &caps, &party(), &wish)?;
+            let request = ReservationRequest { equity: dollars(whole), ..request(1) };
+            let id = reserve(transaction, DAY, &caps, &party(), &request)?;
             update_in_transit(transaction, &party(), dollars(whole), &others)?;
             let leaving = BridgedValue { worth: dollars(worth), whole: dollars(whole), to: THERE };
             record_bridged(transaction, id, &party(), leaving)?;

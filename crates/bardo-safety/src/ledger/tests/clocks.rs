@@ -33,7 +33,7 @@ fn a_clock_that_is_set_forward_frees_nothing_where_the_chain_tells_the_time() {
         assert_eq!(rules(file.reserve_by_chain(at + ahead, at, 1)), ["max_daily_spend_usd"], "{ahead}");
     }
     // A settlement under the wrong clock does not change it either.
-    let exit = ReservationRequest { exempt: true, takes_back: true, spend: MicroUsd::ZERO, ..request(0) };
+    let exit = ReservationRequest { exempt: true, only_revokes: true, spend: MicroUsd::ZERO, ..request(0) };
     let id = file.write(|transaction| reserve_by_chain(transaction, at, at, &caps(), &party(), &exit)).unwrap();
     file.settle(at + 40 * DAY, id, ReservationOutcome::Done { spent: MicroUsd::ZERO }).unwrap();
     assert_eq!(rules(file.reserve_by_chain(at + 40 * DAY, at, 1)), ["max_daily_spend_usd"]);
@@ -49,7 +49,7 @@ fn a_clock_that_is_behind_the_chain_counts_nothing_that_would_be_old_when_it_is_
     let (mut file, at) = (File::new(), 1_000 * DAY);
     assert_eq!(file.reserve_by_chain(at - DAY, at, 100), Err(LedgerError::ClockBehind { by: DAY }));
     // Revocations and exits do not depend on the clock.
-    let back = ReservationRequest { exempt: true, takes_back: true, spend: MicroUsd::ZERO, ..request(0) };
+    let back = ReservationRequest { exempt: true, only_revokes: true, spend: MicroUsd::ZERO, ..request(0) };
     let exit = ReservationRequest { exempt: true, exit: true, ..request(1) };
     for one in [back, exit] {
         let id = file.write(|tx| reserve_by_chain(tx, at - DAY, at, &caps(), &party(), &one)).unwrap();
@@ -100,8 +100,8 @@ fn what_was_only_allowed_begun_or_offered_in_vain_has_not_gone_out() {
     let (mut file, caps, mut now) = (File::new(), LedgerCaps { cooldown: 0, ..caps() }, DAY);
     let mut done = |moved: u64, outcome: ReservationOutcome| {
         now += HOUR;
-        let wish = ReservationRequest { tokens: [(WETH, dollars(50))].into(), ..request(50) };
-        let id = file.reserve(now, &caps, &wish).unwrap();
+        let request = ReservationRequest { tokens: [(WETH, dollars(50))].into(), ..request(50) };
+        let id = file.reserve(now, &caps, &request).unwrap();
         let moved = if moved == 0 { [].into() } else { [(WETH, dollars(moved))].into() };
         file.write(|transaction| note_moved(transaction, id, &moved)).unwrap();
         file.settle(now, id, outcome).unwrap();

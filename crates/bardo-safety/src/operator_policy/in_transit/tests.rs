@@ -49,7 +49,7 @@ fn facts(block: u64, time: u64) -> CheckInputs {
             class: ActionClass::NewPosition,
             leaves: false,
             reduce_only: false,
-            takes_back: false,
+            only_revokes: false,
             moves: vec![],
             paid: vec![],
             simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
@@ -120,8 +120,8 @@ fn what_is_not_known_counts_for_nothing() {
     let mut unpriced = now();
     unpriced.portfolio = Ok(Portfolio::default());
     assert_eq!(carried(&order(), &unpriced), None);
-    let untold = CheckInputs { portfolio: Err(UnknownValue::because("no balances")), ..now() };
-    assert_eq!(carried(&order(), &untold), None);
+    let read_error = CheckInputs { portfolio: Err(UnknownValue::because("no balances")), ..now() };
+    assert_eq!(carried(&order(), &read_error), None);
     let unsimulated = CheckInputs { simulation: None, ..now() };
     assert_eq!(carried(&order(), &unsimulated), None);
     let too_much = [1, 2].map(|id| (ReservationId::stored(id), OpenBridgeValue::OnItsWay(MicroUsd::MAX)));

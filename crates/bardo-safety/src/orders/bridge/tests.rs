@@ -11,20 +11,20 @@ fn place() -> TxPlace {
 
 /// Poll result and money line of an order that the origin's settler has repaid, given the delivery seen and the
 /// destination's time.
-fn told(came: Option<Option<u64>>, time: u64) -> (PollResult, String) {
-    told_by(came, time, false)
+fn told(received: Option<Option<u64>>, time: u64) -> (PollResult, String) {
+    told_by(received, time, false)
 }
 
 /// The same with endpoints on the destination that may disagree.
-fn told_by(came: Option<Option<u64>>, time: u64, untold: bool) -> (PollResult, String) {
-    told_with(came.map(|came| (Address::ZERO, came)), time, untold, &[])
+fn told_by(received: Option<Option<u64>>, time: u64, read_error: bool) -> (PollResult, String) {
+    told_with(received.map(|received| (Address::ZERO, received)), time, read_error, &[])
 }
 
 /// The same with the deliverer and the relayers' bids.
 fn told_with(
-    came: Option<(Address, Option<u64>)>,
+    received: Option<(Address, Option<u64>)>,
     time: u64,
-    untold: bool,
+    read_error: bool,
     bids: &[RelayerBid],
 ) -> (PollResult, String) {
     let record = bridge_order(Address::repeat_byte(9), Address::repeat_byte(2), DEADLINE);
@@ -38,8 +38,12 @@ fn told_with(
         locked: Some(place()),
         repaid: Some(place()),
         refunded: None,
-        delivery: came.map(|(filler, came)| DeliveryEvent { place: place(), filler, came: came.map(U256::from) }),
-        untold,
+        delivery: received.map(|(filler, received)| DeliveryEvent {
+            place: place(),
+            filler,
+            received: received.map(U256::from),
+        }),
+        read_error,
         refund_from: None,
     };
     let seen = seen(&record, intent, &standing, bids, Vec::new(), ("ethereum".to_owned(), "base".to_owned()));
@@ -59,8 +63,8 @@ fn what_was_paid_on_and_not_seen_to_arrive_is_told_as_that_and_waited_for() {
     assert!(!has_arrived(&seen.card, OrderEnd::Took));
 
     // The settler reports a delivery that the balance does not confirm: this is not an arrival.
-    for came in [None, Some(3_999_999)] {
-        let (seen, money) = told(Some(came), deadline);
+    for received in [None, Some(3_999_999)] {
+        let (seen, money) = told(Some(received), deadline);
         assert_eq!((seen.end, money.as_str()), (Some(OrderEnd::Took), "delivered on base, according to its settler"));
         assert!(!has_arrived(&seen.card, OrderEnd::Took));
     }
@@ -90,8 +94,8 @@ fn the_account_that_delivered_is_the_one_chosen_bid() {
         chosen,
     };
     let chosen = |filler: Option<u8>, bids: &[RelayerBid]| {
-        let came = filler.map(|seed| (Address::repeat_byte(seed), Some(4_000_000)));
-        let (seen, _) = told_with(came, u64::from(DEADLINE), false, bids);
+        let received = filler.map(|seed| (Address::repeat_byte(seed), Some(4_000_000)));
+        let (seen, _) = told_with(received, u64::from(DEADLINE), false, bids);
         let CardState::Intent(update) = seen.card else { panic!("a bridge has a bridge's card") };
         let chosen: Vec<Address> = update.bids.iter().filter(|bid| bid.chosen).map(|bid| bid.filler).collect();
         (chosen, update.filler)

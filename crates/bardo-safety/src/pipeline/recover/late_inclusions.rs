@@ -39,11 +39,11 @@ impl Pipeline {
             return Ok(());
         }
         let (rules, clock) = (self.inner.rules.clone(), self.inner.clock.clone());
-        let held = self
+        let reserved = self
             .inner
             .store
             .write(move |transaction| reserve_late_inclusions(transaction, &*rules, clock.now_millis()));
-        held.await.map_err(unavailable)
+        reserved.await.map_err(unavailable)
     }
 }
 
@@ -62,8 +62,8 @@ pub(in super::super) fn reserve_late_inclusions(
         sender::acknowledge_late_inclusion(transaction, hash).map_err(refused)?;
         // A reservation without an end still holds the spending.
         let Some((permit_id, before)) = permit::ended_with(transaction, hash)? else { continue };
-        let Reservation(held) = rules.reserve_again(transaction, now, Reservation(before))?;
-        permit::reopen(transaction, permit_id, held)?;
+        let Reservation(reserved) = rules.reserve_again(transaction, now, Reservation(before))?;
+        permit::reopen(transaction, permit_id, reserved)?;
         let body = json!({ "permit_id": permit_id, "hash": hash });
         let golem_id = GolemId::operator();
         let entry = LogEntry { kind: AuditKind::TxLate, call_id: None, golem_id: &golem_id, body: &body };

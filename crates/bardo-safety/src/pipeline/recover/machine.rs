@@ -35,11 +35,11 @@ pub fn step(what: RecoveryState, stopped: bool) -> RecoveryStep {
 }
 
 /// Returns the end of a reservation after `step`; [`ActionEnd::Unclear`] if it stays open.
-pub(in super::super) fn end(step: RecoveryStep, held: ReservedSpend) -> ActionEnd {
+pub(in super::super) fn end(step: RecoveryStep, reserved: ReservedSpend) -> ActionEnd {
     match step {
-        RecoveryStep::CountAll => ActionEnd::Done { spent: held.spent },
-        RecoveryStep::CountFees => ActionEnd::Partly { spent: held.gas },
-        RecoveryStep::CountGas => ActionEnd::Reverted { gas: held.gas },
+        RecoveryStep::CountAll => ActionEnd::Done { spent: reserved.spent },
+        RecoveryStep::CountFees => ActionEnd::Partly { spent: reserved.gas },
+        RecoveryStep::CountGas => ActionEnd::Reverted { gas: reserved.gas },
         RecoveryStep::CountNothing => ActionEnd::NotSent,
         RecoveryStep::Withdraw => ActionEnd::Withdrawn,
         RecoveryStep::LeaveAlone | RecoveryStep::GiveBack | RecoveryStep::SendAgain | RecoveryStep::Watch => {
@@ -70,13 +70,13 @@ mod tests {
 
     #[test]
     fn money_is_freed_only_where_nothing_can_happen_any_more() {
-        let held = ReservedSpend {
+        let reserved = ReservedSpend {
             reservation: Reservation(1),
             spent: "9".parse::<Usd>().unwrap(),
             gas: "1".parse().unwrap(),
         };
         for found in RecoveryState::ALL {
-            let freed = matches!(end(step(found, false), held), ActionEnd::NotSent | ActionEnd::Withdrawn);
+            let freed = matches!(end(step(found, false), reserved), ActionEnd::NotSent | ActionEnd::Withdrawn);
             assert_eq!(freed, matches!(found, RecoveryState::Unsigned | RecoveryState::Gone), "{found}");
         }
     }
@@ -91,10 +91,11 @@ mod tests {
             (cells.len() == 4).then_some(cells)
         };
         let start = page.find("| found |").expect("the page has the table");
-        let told: Vec<_> = page[start..].lines().skip(2).map_while(row).collect();
+        let reported: Vec<_> = page[start..].lines().skip(2).map_while(row).collect();
         let code: Vec<_> =
             TABLE.iter().map(|(found, step, halted)| [found.as_str(), step.as_str(), halted.as_str()]).collect();
-        let told: Vec<_> = told.iter().map(|cells| [cells[0].as_str(), cells[2].as_str(), cells[3].as_str()]).collect();
-        assert_eq!(told, code);
+        let reported: Vec<_> =
+            reported.iter().map(|cells| [cells[0].as_str(), cells[2].as_str(), cells[3].as_str()]).collect();
+        assert_eq!(reported, code);
     }
 }

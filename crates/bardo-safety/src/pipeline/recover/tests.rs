@@ -31,7 +31,7 @@ use golem_protocols::intents;
 const ACCOUNT: Address = Address::repeat_byte(7);
 const CHAIN: u64 = 31_337;
 /// Position of a permit's only transaction.
-const ONLY: NotedLeg = NotedLeg { leg: 0, of: 1, main: true, takes_back: false };
+const ONLY: NotedLeg = NotedLeg { leg: 0, of: 1, main: true, only_revokes: false };
 
 #[derive(Debug)]
 struct TestSigner(AtomicU64);
@@ -61,7 +61,7 @@ fn open(folder: &Path) -> Store {
     Store::open(StoreConfig::at(folder.join("ledger.db")), &rooms).unwrap()
 }
 
-fn house() -> TestLedger {
+fn ledger() -> TestLedger {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let clock = Arc::new(TestSigner(AtomicU64::new(1_790_000_000_000)));
@@ -69,14 +69,14 @@ fn house() -> TestLedger {
     let stop = StopFile::in_folder(folder.path());
     let rules = OperatorPolicyEngine::new(Arc::new(PolicyKeeper::fixed(policy)), stop, store.clone(), []);
     let fabric = Fabric::in_memory(100, clock.clone());
-    let desk = ApprovalQueue::new(clock.clone(), fabric.clone(), Duration::from_secs(60));
+    let queue = ApprovalQueue::new(clock.clone(), fabric.clone(), Duration::from_secs(60));
     let pipeline = Pipeline::new(PipelineConfig {
         chains: vec![],
         store: store.clone(),
         rules: Arc::new(rules),
         clock: clock.clone(),
         fabric,
-        desk,
+        queue,
         key: None,
         guardian: None,
         permit_ttl: Duration::from_secs(60),
@@ -125,7 +125,7 @@ impl TestLedger {
     }
 
     fn left(&self) -> Vec<OpenPermit> {
-        self.store.read(left_open).unwrap()
+        self.store.read(open_permits).unwrap()
     }
 
     async fn run(&self, statement: &'static str) {
@@ -133,7 +133,7 @@ impl TestLedger {
         assert!(written.await.unwrap() > 0, "{statement}");
     }
 
-    fn told<T: rusqlite::types::FromSql>(&self, question: &str) -> T {
+    fn reported<T: rusqlite::types::FromSql>(&self, question: &str) -> T {
         self.store
             .read(|connection| Ok::<_, StoreError>(connection.query_row(question, [], |row| row.get(0))?))
             .unwrap()
@@ -200,168 +200,168 @@ impl TestLedger {
 
 #[tokio::test]
 async fn what_another_program_has_begun_is_its_own_until_it_ends() {
-    let house = house();
-    let other = open(house.folder.path());
-    let permit_id = begun(&other, house.now()).await;
-    house.clock.pass(3_600_000);
-    assert_eq!(house.pipeline.recover().await.unwrap(), []);
-    assert_eq!(house.reserved(), 1, "its nonce is its own, however old");
+    let ledger = ledger();
+    let other = open(ledger.folder.path());
+    let permit_id = begun(&other, ledger.now()).await;
+    ledger.clock.pass(3_600_000);
+    assert_eq!(ledger.pipeline.recover().await.unwrap(), []);
+    assert_eq!(ledger.reserved(), 1, "its nonce is its own, however old");
     // Recovery resolves its work as soon as it has ended.
     drop(other);
-    let recovered = house.pipeline.recover().await.unwrap();
+    let recovered = ledger.pipeline.recover().await.unwrap();
     let (found, step, end) = (RecoveryState::Unsigned, RecoveryStep::Withdraw, ActionEnd::Withdrawn);
     assert_eq!(recovered, [RecoveredPermit { permit_id, hash: None, found, step, end }]);
-    assert_eq!((house.reserved(), house.pipeline.recover().await.unwrap()), (0, vec![]));
-    assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
+    assert_eq!((ledger.reserved(), ledger.pipeline.recover().await.unwrap()), (0, vec![]));
+    assert_eq!(ledger.reported::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
 
-    let other = open(house.folder.path());
-    begun(&other, house.now()).await;
+    let other = open(ledger.folder.path());
+    begun(&other, ledger.now()).await;
     drop(other);
-    assert_eq!(house.pipeline.recover().await.unwrap().len(), 1, "not a moment later");
-    assert_eq!(house.reserved(), 0);
+    assert_eq!(ledger.pipeline.recover().await.unwrap().len(), 1, "not a moment later");
+    assert_eq!(ledger.reserved(), 0);
 }
 
 #[tokio::test]
 async fn what_this_program_is_at_is_left_alone_and_what_it_has_dropped_is_not() {
-    let house = house();
-    let permit_id = begun(&house.store, house.now()).await;
-    let at_work = house.pipeline.work_on(permit_id);
-    house.clock.pass(3_600_000);
-    assert_eq!(house.pipeline.recover().await.unwrap(), []);
-    assert_eq!(house.reserved(), 1, "whoever is at work may be about to sign with it");
+    let ledger = ledger();
+    let permit_id = begun(&ledger.store, ledger.now()).await;
+    let at_work = ledger.pipeline.work_on(permit_id);
+    ledger.clock.pass(3_600_000);
+    assert_eq!(ledger.pipeline.recover().await.unwrap(), []);
+    assert_eq!(ledger.reserved(), 1, "whoever is at work may be about to sign with it");
     drop(at_work);
-    assert_eq!(house.pipeline.recover().await.unwrap().len(), 1);
-    assert_eq!(house.reserved(), 0);
+    assert_eq!(ledger.pipeline.recover().await.unwrap().len(), 1);
+    assert_eq!(ledger.reserved(), 0);
     // A commit allocates its nonce before it reports anything, so a new nonce is left alone.
-    begun(&house.store, house.now()).await;
-    house.clock.pass(LEAVE_ALONE - 1);
-    house.pipeline.recover().await.unwrap();
-    assert_eq!(house.reserved(), 1);
-    house.clock.pass(1);
-    house.pipeline.recover().await.unwrap();
-    assert_eq!(house.reserved(), 0);
+    begun(&ledger.store, ledger.now()).await;
+    ledger.clock.pass(LEAVE_ALONE - 1);
+    ledger.pipeline.recover().await.unwrap();
+    assert_eq!(ledger.reserved(), 1);
+    ledger.clock.pass(1);
+    ledger.pipeline.recover().await.unwrap();
+    assert_eq!(ledger.reserved(), 0);
 }
 
 #[tokio::test]
 async fn where_nobody_says_whose_it_is_it_is_left_alone_for_a_while() {
-    let house = house();
-    let permit_id = begun(&house.store, house.now()).await;
+    let ledger = ledger();
+    let permit_id = begun(&ledger.store, ledger.now()).await;
     // As older versions recorded it.
-    house.run("UPDATE safety_permit SET session = NULL").await;
-    house.run("UPDATE sender_nonce SET session = NULL").await;
-    house.clock.pass(LEAVE_ALONE - 1);
-    assert_eq!((house.pipeline.recover().await.unwrap(), house.reserved()), (vec![], 1));
+    ledger.run("UPDATE safety_permit SET session = NULL").await;
+    ledger.run("UPDATE sender_nonce SET session = NULL").await;
+    ledger.clock.pass(LEAVE_ALONE - 1);
+    assert_eq!((ledger.pipeline.recover().await.unwrap(), ledger.reserved()), (vec![], 1));
     // A signed transaction needs no grace period: sending it twice is harmless.
-    let signed = house.store.write(move |transaction| {
+    let signed = ledger.store.write(move |transaction| {
         permit::note_leg(transaction, permit_id, NotedLeg { of: 2, main: false, ..ONLY }, B256::ZERO)
     });
     signed.await.unwrap();
-    let found: Vec<_> = house.pipeline.recover().await.unwrap().into_iter().map(|one| one.found).collect();
+    let found: Vec<_> = ledger.pipeline.recover().await.unwrap().into_iter().map(|one| one.found).collect();
     assert_eq!(found, [RecoveryState::Untold], "there is no chain to ask");
-    house.run("DELETE FROM safety_leg").await;
-    house.clock.pass(1);
-    let found: Vec<_> = house.pipeline.recover().await.unwrap().into_iter().map(|one| one.found).collect();
-    assert_eq!((found, house.reserved()), (vec![RecoveryState::Unsigned], 0));
+    ledger.run("DELETE FROM safety_leg").await;
+    ledger.clock.pass(1);
+    let found: Vec<_> = ledger.pipeline.recover().await.unwrap().into_iter().map(|one| one.found).collect();
+    assert_eq!((found, ledger.reserved()), (vec![RecoveryState::Unsigned], 0));
 }
 
 #[tokio::test]
 async fn two_that_recover_at_once_write_each_end_once() {
-    let house = house();
-    begun(&house.store, house.now()).await;
-    let [left] = &house.left()[..] else { panic!() };
+    let ledger = ledger();
+    begun(&ledger.store, ledger.now()).await;
+    let [left] = &ledger.left()[..] else { panic!() };
     let (found, step) = (RecoveryState::Unsigned, RecoveryStep::Withdraw);
     for _ in 0..2 {
-        house.pipeline.write_end(left, found, step, machine::end(step, left.held)).await.unwrap();
+        ledger.pipeline.write_end(left, found, step, machine::end(step, left.reserved)).await.unwrap();
     }
-    assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
-    assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'action:settled'"), 1);
+    assert_eq!(ledger.reported::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
+    assert_eq!(ledger.reported::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'action:settled'"), 1);
     // A late commit does not settle it again.
-    let late = ActionEnd::Done { spent: left.held.spent };
-    house.pipeline.settle_as(left.permit_id, left.held, late).await.unwrap();
-    assert_eq!(house.told::<String>("SELECT ended FROM safety_permit"), "withdrawn");
-    assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
+    let late = ActionEnd::Done { spent: left.reserved.spent };
+    ledger.pipeline.settle_as(left.permit_id, left.reserved, late).await.unwrap();
+    assert_eq!(ledger.reported::<String>("SELECT ended FROM safety_permit"), "withdrawn");
+    assert_eq!(ledger.reported::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
     // Losing the race for a nonce is not an error.
-    let loose = house.store.read(sender::reserved).unwrap();
+    let loose = ledger.store.read(sender::reserved).unwrap();
     for _ in 0..2 {
-        house.pipeline.release_all(loose.clone()).await.unwrap();
+        ledger.pipeline.release_all(loose.clone()).await.unwrap();
     }
-    assert_eq!(house.reserved(), 0);
+    assert_eq!(ledger.reserved(), 0);
     // The process that won the race recorded it, once.
     let nonces = "FROM audit_entry WHERE kind = 'recovery:step' AND json_extract(body, '$.found') = 'loose_nonce'";
-    assert_eq!(house.told::<i64>(&format!("SELECT count(*) {nonces}")), 1);
-    assert_eq!(house.told::<String>(&format!("SELECT json_extract(body, '$.step') {nonces}")), "give_back");
+    assert_eq!(ledger.reported::<i64>(&format!("SELECT count(*) {nonces}")), 1);
+    assert_eq!(ledger.reported::<String>(&format!("SELECT json_extract(body, '$.step') {nonces}")), "give_back");
     let nonce = i64::try_from(loose[0].ticket.nonce).unwrap();
-    assert_eq!(house.told::<i64>(&format!("SELECT json_extract(body, '$.nonce') {nonces}")), nonce);
+    assert_eq!(ledger.reported::<i64>(&format!("SELECT json_extract(body, '$.nonce') {nonces}")), nonce);
 }
 
 #[tokio::test]
 async fn what_cannot_be_told_is_put_on_record_once() {
-    let house = house();
-    let permit_id = begun(&house.store, house.now()).await;
-    let signed = house.store.write(move |transaction| permit::note_leg(transaction, permit_id, ONLY, B256::ZERO));
+    let ledger = ledger();
+    let permit_id = begun(&ledger.store, ledger.now()).await;
+    let signed = ledger.store.write(move |transaction| permit::note_leg(transaction, permit_id, ONLY, B256::ZERO));
     signed.await.unwrap();
     for _ in 0..3 {
-        let recovered = house.pipeline.recover().await.unwrap();
+        let recovered = ledger.pipeline.recover().await.unwrap();
         assert_eq!(
             (recovered[0].found, recovered[0].step, recovered[0].end),
             (RecoveryState::Untold, RecoveryStep::Watch, ActionEnd::Unclear)
         );
     }
-    assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
-    assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "open", "what was held stays held");
+    assert_eq!(ledger.reported::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
+    assert_eq!(ledger.reported::<String>("SELECT state FROM ledger_reservation"), "open", "what was held stays held");
 }
 
 #[tokio::test]
 async fn what_was_only_prepared_counts_its_gas_and_may_be_wished_anew() {
-    let house = house();
-    begun(&house.store, house.now()).await;
-    let [left] = &house.left()[..] else { panic!() };
+    let ledger = ledger();
+    begun(&ledger.store, ledger.now()).await;
+    let [left] = &ledger.left()[..] else { panic!() };
     let step = machine::step(RecoveryState::Begun, false);
-    house.pipeline.write_end(left, RecoveryState::Begun, step, machine::end(step, left.held)).await.unwrap();
-    assert_eq!(house.told::<String>("SELECT ended FROM safety_permit"), "withdrawn");
-    assert_eq!(house.told::<i64>("SELECT settled_micros FROM ledger_reservation"), 1_000_000);
-    assert_eq!(house.pipeline.fate(left.call_id).unwrap(), SignedOutcome::Nothing);
+    ledger.pipeline.write_end(left, RecoveryState::Begun, step, machine::end(step, left.reserved)).await.unwrap();
+    assert_eq!(ledger.reported::<String>("SELECT ended FROM safety_permit"), "withdrawn");
+    assert_eq!(ledger.reported::<i64>("SELECT settled_micros FROM ledger_reservation"), 1_000_000);
+    assert_eq!(ledger.pipeline.fate(left.call_id).unwrap(), SignedOutcome::Nothing);
 }
 
 #[tokio::test]
 async fn an_order_that_was_never_signed_ends_with_its_permit_and_one_that_was_is_its_own_affair() {
     for by_recovery in [true, false] {
-        let house = house();
-        let permit_id = begun(&house.store, house.now()).await;
-        house.order(permit_id, OrderStage::Reserved).await;
-        let [left] = &house.left()[..] else { panic!() };
+        let ledger = ledger();
+        let permit_id = begun(&ledger.store, ledger.now()).await;
+        ledger.order(permit_id, OrderStage::Reserved).await;
+        let [left] = &ledger.left()[..] else { panic!() };
         if by_recovery {
-            house.clock.pass(LEAVE_ALONE);
-            assert_eq!(house.pipeline.recover().await.unwrap().len(), 1);
+            ledger.clock.pass(LEAVE_ALONE);
+            assert_eq!(ledger.pipeline.recover().await.unwrap().len(), 1);
         } else {
-            house.pipeline.settle_as(permit_id, left.held, ActionEnd::NotSent).await.unwrap();
+            ledger.pipeline.settle_as(permit_id, left.reserved, ActionEnd::NotSent).await.unwrap();
         }
-        assert_eq!(house.told::<String>("SELECT stage || ' ' || status FROM safety_order"), "ended error");
+        assert_eq!(ledger.reported::<String>("SELECT stage || ' ' || status FROM safety_order"), "ended error");
     }
     for stage in [OrderStage::Signed, OrderStage::Submitting, OrderStage::Submitted, OrderStage::Refused] {
-        let house = house();
-        let permit_id = begun(&house.store, house.now()).await;
-        let orders::OrderRecord { hash, call_id, status, .. } = house.order(permit_id, stage).await;
-        house.run("UPDATE safety_order SET signature = x'01'").await;
+        let ledger = ledger();
+        let permit_id = begun(&ledger.store, ledger.now()).await;
+        let orders::OrderRecord { hash, call_id, status, .. } = ledger.order(permit_id, stage).await;
+        ledger.run("UPDATE safety_order SET signature = x'01'").await;
         assert_eq!(
-            house.pipeline.fate(call_id).unwrap(),
+            ledger.pipeline.fate(call_id).unwrap(),
             SignedOutcome::Placed { hash, bridge: true, status },
             "{stage:?}"
         );
-        assert_eq!(house.pipeline.recover().await.unwrap(), [], "{stage:?}: the orders bring it to its end");
-        assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "open", "{stage:?}");
+        assert_eq!(ledger.pipeline.recover().await.unwrap(), [], "{stage:?}: the orders bring it to its end");
+        assert_eq!(ledger.reported::<String>("SELECT state FROM ledger_reservation"), "open", "{stage:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_recovered_in_the_background_while_nobody_acts() {
-    let house = house();
-    begun(&house.store, house.now()).await;
-    house.clock.pass(LEAVE_ALONE);
+    let ledger = ledger();
+    begun(&ledger.store, ledger.now()).await;
+    ledger.clock.pass(LEAVE_ALONE);
     let asked = Arc::new(AtomicUsize::new(0));
     // It acts from its fourth call.
     let counts = Arc::clone(&asked);
-    house.pipeline.keep_recovering(Duration::from_secs(1), move || counts.fetch_add(1, Ordering::SeqCst) >= 3);
+    ledger.pipeline.keep_recovering(Duration::from_secs(1), move || counts.fetch_add(1, Ordering::SeqCst) >= 3);
     let until = async |times| {
         while asked.load(Ordering::SeqCst) < times {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -369,26 +369,26 @@ async fn nothing_is_recovered_in_the_background_while_nobody_acts() {
     };
     // At the third call, the first two runs are over.
     until(3).await;
-    assert_eq!(house.left().len(), 1);
+    assert_eq!(ledger.left().len(), 1);
     until(5).await;
-    assert_eq!(house.left().len(), 0);
+    assert_eq!(ledger.left().len(), 0);
 }
 
 #[test]
 fn a_chain_that_does_not_answer_is_found_and_a_ledger_that_does_not_is_an_error() {
     let why = SafeText::clean("gone", 10);
     let silent = SenderError::Provider(ProviderError::Unreachable { endpoint: why.clone(), reason: why });
-    assert_eq!(untold(silent).ok(), Some(RecoveryState::Untold));
+    assert_eq!(unknown_state(silent).ok(), Some(RecoveryState::Untold));
     for broken in [
         SenderError::Record(RecordError::Store(StoreError::Corrupt("x".to_owned()))),
         SenderError::Lane(sender::LaneError::Store(StoreError::Corrupt("x".to_owned()))),
     ] {
-        assert!(untold(broken).is_err());
+        assert!(unknown_state(broken).is_err());
     }
 }
 
 /// A transaction in this state, included with this outcome or not included.
-pub(in super::super) fn standing(state: SendState, mined: Option<bool>, settled: bool) -> TxStatus {
+pub(in super::super) fn tx_status(state: SendState, mined: Option<bool>, settled: bool) -> TxStatus {
     let transaction = TxEip1559 { chain_id: CHAIN, to: ACCOUNT.into(), ..TxEip1559::default() };
     let signed =
         SignedTransaction::new(DevnetAccount::inhabitant("a test").unwrap().sign(transaction).unwrap()).unwrap();
@@ -420,7 +420,7 @@ pub(in super::super) fn standing(state: SendState, mined: Option<bool>, settled:
 #[test]
 fn what_is_found_follows_from_the_chain_and_from_how_far_the_plan_was_signed() {
     use RecoveryState::{Begun, Failed, Gone, GoneHalfway, Half, Shallow, Waiting, Whole};
-    let leg = |leg, of, main, done| Some(LastLeg { hash: B256::ZERO, leg, of, main, done, takes_back: false });
+    let leg = |leg, of, main, done| Some(LastLeg { hash: B256::ZERO, leg, of, main, done, only_revokes: false });
     // An allowance, then the swap; or a swap, then its clean-up.
     let (allowance, swap) = (leg(0, 2, false, false), leg(1, 2, true, false));
     let (first, tidying) = (leg(0, 2, true, false), leg(1, 2, true, true));
@@ -444,7 +444,7 @@ fn what_is_found_follows_from_the_chain_and_from_how_far_the_plan_was_signed() {
         (SendState::Sent, None, false, swap, Waiting),
         (SendState::Unclear, None, false, swap, Waiting),
     ] {
-        assert_eq!(of_standing(&standing(state, mined, settled), last), expected, "{state} {mined:?} {last:?}");
+        assert_eq!(of_tx_status(&tx_status(state, mined, settled), last), expected, "{state} {mined:?} {last:?}");
     }
 }
 
@@ -466,11 +466,11 @@ async fn what_became_of_a_call_is_told_by_all_that_was_signed_for_it() {
         (&[Some("withdrawn"), Some("reverted"), Some("done")], over(false, &[2, 3])),
     ];
     for (ends, expected) in cases {
-        let house = house();
-        let call = CallId::new(house.now());
+        let ledger = ledger();
+        let call = CallId::new(ledger.now());
         for (number, ended) in (1..).zip(ends.iter().copied()) {
-            let permit_id = begun(&house.store, house.now() + u64::from(number)).await;
-            let written = house.store.write(move |transaction| {
+            let permit_id = begun(&ledger.store, ledger.now() + u64::from(number)).await;
+            let written = ledger.store.write(move |transaction| {
                 permit::note_leg(transaction, permit_id, ONLY, B256::repeat_byte(number))?;
                 transaction.execute(
                     "UPDATE safety_permit SET call_id = ?1, ended = ?2 WHERE permit_id = ?3",
@@ -480,22 +480,22 @@ async fn what_became_of_a_call_is_told_by_all_that_was_signed_for_it() {
             });
             written.await.unwrap();
         }
-        assert_eq!(house.pipeline.fate(call).unwrap(), expected, "{ends:?}");
+        assert_eq!(ledger.pipeline.fate(call).unwrap(), expected, "{ends:?}");
     }
 }
 
 /// Signs the same bytes under a later permit: no endpoint took them the first time, and the nonce was released.
 #[tokio::test]
 async fn bytes_that_are_signed_again_are_the_later_permits() {
-    let house = house();
-    let (first, second) = (begun(&house.store, house.now()).await, begun(&house.store, house.now() + 1).await);
-    for (permit_id, takes_back) in [(first, false), (second, true)] {
-        let leg = NotedLeg { takes_back, ..ONLY };
-        let noted = house.store.write(move |transaction| permit::note_leg(transaction, permit_id, leg, B256::ZERO));
+    let ledger = ledger();
+    let (first, second) = (begun(&ledger.store, ledger.now()).await, begun(&ledger.store, ledger.now() + 1).await);
+    for (permit_id, only_revokes) in [(first, false), (second, true)] {
+        let leg = NotedLeg { only_revokes, ..ONLY };
+        let noted = ledger.store.write(move |transaction| permit::note_leg(transaction, permit_id, leg, B256::ZERO));
         noted.await.unwrap();
     }
-    assert_eq!(house.told::<String>("SELECT permit_id FROM safety_leg"), second.to_string());
-    let last = |left: OpenPermit| (left.permit_id, left.last.map(|leg| (leg.hash, leg.takes_back)));
-    let found: Vec<_> = house.left().into_iter().map(last).collect();
+    assert_eq!(ledger.reported::<String>("SELECT permit_id FROM safety_leg"), second.to_string());
+    let last = |left: OpenPermit| (left.permit_id, left.last.map(|leg| (leg.hash, leg.only_revokes)));
+    let found: Vec<_> = ledger.left().into_iter().map(last).collect();
     assert_eq!(found, [(first, None), (second, Some((B256::ZERO, true)))]);
 }

@@ -56,9 +56,9 @@ impl Pipeline {
     ///
     /// # Errors
     /// [`PipelineRefusal`] if the ledger cannot be read, or if a chain does not answer.
-    pub async fn left_over(&self) -> Result<Vec<UnusedAllowance>, PipelineRefusal> {
-        let given = self.inner.store.read(left).map_err(unavailable)?;
-        let mut standing = Vec::new();
+    pub async fn unused_allowances(&self) -> Result<Vec<UnusedAllowance>, PipelineRefusal> {
+        let given = self.inner.store.read(abandoned_allowances).map_err(unavailable)?;
+        let mut unused = Vec::new();
         for one in given {
             // A chain that is not connected cannot be polled, and nothing is signed there either.
             let Ok(reader) = self.reader(one.chain_id) else { continue };
@@ -70,15 +70,17 @@ impl Pipeline {
                 }
             };
             let request = TransactionRequest::default().to(to).input(TransactionInput::new(question.into()));
-            let untold = |error: ProviderError| {
+            let read_error = |error: ProviderError| {
                 let error = ToolError::from(error);
                 PipelineRefusal::new(error.code(), error.message())
             };
-            let (provider, block) = reader.client.newest().await.map_err(untold)?;
-            let answer = provider.call(request).block(block).await.map_err(|error| untold(error.into()))?;
+            let (provider, block) = reader.client.newest().await.map_err(read_error)?;
+            let answer = provider.call(request).block(block).await.map_err(|error| read_error(error.into()))?;
             let amount = match one.inside {
                 None => Erc20::allowanceCall::abi_decode_returns(&answer).ok(),
-                Some(_) => Permit2::allowanceCall::abi_decode_returns(&answer).ok().map(|told| told.amount.to()),
+                Some(_) => {
+                    Permit2::allowanceCall::abi_decode_returns(&answer).ok().map(|reported| reported.amount.to())
+                }
             };
             let unreadable = || {
                 PipelineRefusal::new(ErrorCode::ChainInconsistent, format_args!("{to} does not return an allowance"))
@@ -86,15 +88,15 @@ impl Pipeline {
             let amount = amount.ok_or_else(unreadable)?;
             if !amount.is_zero() {
                 let SetAllowance { chain_id, owner, token, spender, inside } = one;
-                standing.push(UnusedAllowance { chain_id, owner, token, spender, inside, amount });
+                unused.push(UnusedAllowance { chain_id, owner, token, spender, inside, amount });
             }
         }
-        Ok(standing)
+        Ok(unused)
     }
 }
 
 /// Returns the allowances whose newest transaction belongs to a plan that ended before its purpose.
-fn left(connection: &Connection) -> Result<Vec<SetAllowance>, RecordError> {
+fn abandoned_allowances(connection: &Connection) -> Result<Vec<SetAllowance>, RecordError> {
     // A plan is over once its permit has an end. Its purpose is its main transaction, or an order that was submitted.
     let mut statement = connection.prepare(
         "SELECT leg.hash, leg.main, leg.permit_id FROM safety_leg AS leg
@@ -219,7 +221,7 @@ mod tests {
                     let seen = ChainNonces { latest: 0, pending: 0 };
                     let ticket = sender::allocate(transaction, 31_337, own.address(), seen, 1).unwrap();
                     let kept = sender::keep(transaction, &ticket, &signed, SendRoute::Public, None, 1).unwrap();
-                    let noted = permit::NotedLeg { leg, of: transactions.len(), main, takes_back: false };
+                    let noted = permit::NotedLeg { leg, of: transactions.len(), main, only_revokes: false };
                     permit::note_leg(transaction, permit_id, noted, kept.hash())?;
                     let hash = kept.hash();
                     transaction.execute(
@@ -260,7 +262,8 @@ mod tests {
         ];
         for (what, plans, order, stands) in cases {
             let (_folder, store) = ledger(plans, order).await;
-            let found: Vec<_> = store.read(left).unwrap().into_iter().map(|one| (one.token, one.spender)).collect();
+            let found: Vec<_> =
+                store.read(abandoned_allowances).unwrap().into_iter().map(|one| (one.token, one.spender)).collect();
             let expected = if stands { vec![(TOKEN, SPENDER)] } else { vec![] };
             assert_eq!(found, expected, "{what}");
         }

@@ -16,7 +16,7 @@ use golem_chain::token::TokenId;
 impl Judge<'_> {
     /// Limits an allowance between two transactions to what the action needs: a spender could take it if the plan stops
     /// there.
-    pub(super) fn allowance_on_the_way(
+    pub(super) fn temporary_allowance(
         &self,
         leg: usize,
         token: Address,
@@ -26,7 +26,7 @@ impl Judge<'_> {
     ) {
         let id = TokenId::Erc20(token);
         let declared =
-            self.framed.proposal().allowances.iter().filter(|bound| bound.token.id == id && bound.spender == spender);
+            self.payload.proposal().allowances.iter().filter(|bound| bound.token.id == id && bound.spender == spender);
         let Some(stays) = declared.map(|bound| self.may_stay(bound)).max() else {
             faults.push(DeclarationFault::new(
                 RuleName::Allowance,
@@ -49,7 +49,7 @@ impl Judge<'_> {
     /// Returns the maximum of a declared allowance at the end, in raw units. A trade may leave Permit2 what open orders
     /// may still take, and any other spender nothing, whatever it declares.
     fn may_stay(&self, bound: &AllowanceBound) -> U256 {
-        if !self.framed.proposal().is_trade() {
+        if !self.payload.proposal().is_trade() {
             return bound.at_most;
         }
         let promised = match bound.kind {
@@ -60,7 +60,7 @@ impl Judge<'_> {
     }
 
     pub(super) fn allowances(&self, one: Address, faults: &mut Vec<DeclarationFault>) {
-        let proposal = self.framed.proposal();
+        let proposal = self.payload.proposal();
         let bound = |token: Address, spender: Address, permit2: bool| {
             proposal.allowances.iter().find(|bound| {
                 bound.token.id == TokenId::Erc20(token)
@@ -103,7 +103,7 @@ impl Judge<'_> {
             }
             let promised = self.around.promised_to(id, whom);
             // Only a revocation may lower an allowance below what open orders may take; a trade would invalidate them.
-            if self.framed.proposal().is_trade() && after < before && after < promised {
+            if self.payload.proposal().is_trade() && after < before && after < promised {
                 let (promised, after) = (self.figure(id, promised), self.figure(id, after));
                 let declared = format!("{promised} for {whom}, reserved for open orders");
                 let fault = DeclarationFault::new(RuleName::Allowance, declared, after);
@@ -161,7 +161,7 @@ impl Judge<'_> {
     /// Requires that an action whose purpose is an allowance sets it: a token can accept `approve` and keep the old
     /// value.
     pub(super) fn approvals(&self, faults: &mut Vec<DeclarationFault>) {
-        let proposal = self.framed.proposal();
+        let proposal = self.payload.proposal();
         let revokes = match proposal.intent {
             ProposalIntent::Revoke => true,
             ProposalIntent::Approve => false,
@@ -223,7 +223,7 @@ impl Judge<'_> {
 
     /// True if an address may take more from an exposed account afterwards than before.
     pub(super) fn more_allowed(&self) -> bool {
-        let exposed = self.framed.exposed();
+        let exposed = self.payload.exposed();
         let of_tokens = self
             .changes()
             .allowances
@@ -241,7 +241,7 @@ impl Judge<'_> {
     }
 
     pub(super) fn has_revocation(&self) -> bool {
-        let exposed = self.framed.exposed();
+        let exposed = self.payload.exposed();
         let of_tokens = self
             .changes()
             .allowances

@@ -48,7 +48,7 @@ impl Chain {
     }
 }
 
-/// A dump in serialised form, with the fields of [`Dump`](super::format::Dump).
+/// A dump in serialised form, with the fields of [`ChainDump`](super::format::ChainDump).
 #[derive(Serialize)]
 struct DumpForm<'a> {
     block: BlockEnv,

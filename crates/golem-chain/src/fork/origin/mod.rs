@@ -13,7 +13,7 @@ mod open;
 mod tests;
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, mpsc},
     time::Duration,
 };
@@ -176,11 +176,6 @@ impl Origin {
     /// Returns true if no endpoint responded at the start, so that only cached values can be read.
     pub fn is_offline(&self) -> bool {
         self.shared.is_offline
-    }
-
-    /// Path of the cache file.
-    pub fn cache_path(&self) -> &Path {
-        &self.shared.path
     }
 
     /// Number of sequential round trips to the endpoints so far.

@@ -49,18 +49,22 @@ fn of_kind(order: &UniswapXOrder) -> Value {
             told.into()
         }
         UniswapXOrder::DutchV2(order) => {
-            let said = &order.cosignerData;
-            let mut told =
-                exclusive(said.decayStartTime, said.decayEndTime, said.exclusiveFiller, said.exclusivityOverrideBps);
+            let cosigner = &order.cosignerData;
+            let mut told = exclusive(
+                cosigner.decayStartTime,
+                cosigner.decayEndTime,
+                cosigner.exclusiveFiller,
+                cosigner.exclusivityOverrideBps,
+            );
             told.insert("cosigner".to_owned(), json!(order.cosigner));
             told.insert("input".to_owned(), input(&order.baseInput));
             told.insert("outputs".to_owned(), order.baseOutputs.iter().map(output).collect());
             told.into()
         }
         UniswapXOrder::DutchV3(order) => {
-            let said = &order.cosignerData;
+            let cosigner = &order.cosignerData;
             // This kind decays over blocks, so it has no times.
-            let mut told = exclusive(U256::ZERO, U256::ZERO, said.exclusiveFiller, said.exclusivityOverrideBps);
+            let mut told = exclusive(U256::ZERO, U256::ZERO, cosigner.exclusiveFiller, cosigner.exclusivityOverrideBps);
             let input = json!({
                 "token": order.baseInput.token,
                 "startAmount": order.baseInput.startAmount.to_string(),

@@ -142,10 +142,10 @@ pub(super) fn ended_badly(meta: &ToolMeta, error: JoinError) -> CallRefusal {
 }
 
 pub(super) fn panicked(who: &str, panic: &(dyn Any + Send)) -> ToolError {
-    let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     ToolError::new(
         ErrorCode::ToolPanicked,
-        format_args!("{who} panicked: {}", SafeText::clean(said.unwrap_or("without a message"), 300)),
+        format_args!("{who} panicked: {}", SafeText::clean(message.unwrap_or("without a message"), 300)),
     )
 }
 

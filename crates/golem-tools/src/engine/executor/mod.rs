@@ -8,9 +8,9 @@
 //! |---|---|
 //! | `reading` | reads, within their time budget |
 //! | `writing` | writes: prepared by the tool, then run through the safety pipeline |
-//! | `holding` | writes in two steps: previewed, and later committed by their permit |
-//! | `told` | previews and transactions as JSON |
-//! | `ending` | envelopes and final events |
+//! | `offer` | writes in two steps: previewed, and later committed by their permit |
+//! | `to_json` | previews and transactions as JSON |
+//! | `call_end` | envelopes and final events |
 
 mod call_end;
 mod offer;
@@ -289,8 +289,8 @@ impl Executor {
                     false => call.asked_by,
                 };
                 let (dry_run, approve, phase) = (call.dry_run, call.approve, call.phase);
-                let wishes = CallOptions { dry_run, approve, phase, asked_by };
-                self.write(&context, entry, started, (job, params.clone(), wishes), (claim, hold)).await
+                let options = CallOptions { dry_run, approve, phase, asked_by };
+                self.write(&context, entry, started, (job, params.clone(), options), (claim, hold)).await
             }
         };
         for hook in &shared.hooks {
@@ -351,13 +351,13 @@ impl Shared {
     /// the limits.
     fn conditions(&self, asked: Option<Phase>) -> CallConditions {
         let own = self.acting.as_ref().map_or(Phase::Thriving, |acting| *acting.phase.borrow());
-        let desk = self.acting.as_ref().map(|acting| acting.pipeline.desk().clone());
+        let queue = self.acting.as_ref().map(|acting| acting.pipeline.approval_queue().clone());
         let kind = self.acting.as_ref().map(|acting| acting.account.kind());
         let signs_messages = kind.is_none_or(AccountKind::signs_messages);
         let phase = asked.map_or(own, |asked| asked.max(own));
         let rules = self.acting.as_ref().map(|acting| acting.pipeline.rules());
         let max_slippage = rules.map(|rules| rules.slippage(phase).max_slippage);
-        CallConditions { phase, desk, signs_messages, max_slippage }
+        CallConditions { phase, queue, signs_messages, max_slippage }
     }
 
     fn emit(&self, call_id: CallId, kind: EventKind) {
@@ -650,8 +650,8 @@ async fn settle(claim: Option<KeyClaim>, mut response: ToolResponse, keep: bool)
     let settled = if keep { claim.keep(&response).await } else { claim.release().await };
     failpoint::reach(Failpoint::Kept);
     if let Err(error) = settled {
-        let said = response.explanation.take().unwrap_or_default();
-        response.explanation = Some(format!("{said} (The idempotency key was not stored: {})", error.message()));
+        let explanation = response.explanation.take().unwrap_or_default();
+        response.explanation = Some(format!("{explanation} (The idempotency key was not stored: {})", error.message()));
     }
     response
 }

@@ -31,7 +31,7 @@ pub enum PreviewResult {
 pub struct Offer {
     call_id: CallId,
     preview: Arc<Preview>,
-    word: oneshot::Sender<OfferDecision>,
+    decision: oneshot::Sender<OfferDecision>,
     running: JoinHandle<ToolResponse>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct OperatorCommit {
 #[derive(Debug)]
 pub(super) struct OfferReceiver {
     shown: oneshot::Sender<Arc<Preview>>,
-    word: oneshot::Receiver<OfferDecision>,
+    decision: oneshot::Receiver<OfferDecision>,
 }
 
 impl OfferReceiver {
@@ -64,7 +64,7 @@ impl OfferReceiver {
         self.shown.send(Arc::clone(preview)).map_err(|_| gone())?;
         let ends: Instant = preview.permit.expires;
         tokio::select! {
-            word = self.word => match word {
+            decision = self.decision => match decision {
                 Ok(OfferDecision::Commit(by_hand)) => Ok(by_hand),
                 Ok(OfferDecision::TakeBack) | Err(_) => Err(gone()),
             },
@@ -90,13 +90,14 @@ impl Executor {
     /// Runs a write up to its preview and holds it there. Needs a tokio runtime.
     pub async fn offer(&self, mut call: ToolCall) -> PreviewResult {
         let (shown, seen) = oneshot::channel();
-        let (word, heard) = oneshot::channel();
+        let (decision, received) = oneshot::channel();
         let call_id = *call.call_id.get_or_insert_with(|| self.new_call_id());
         let executor = self.clone();
-        let running =
-            tokio::spawn(async move { executor.call_holding(call, Some(OfferReceiver { shown, word: heard })).await });
+        let running = tokio::spawn(async move {
+            executor.call_holding(call, Some(OfferReceiver { shown, decision: received })).await
+        });
         match seen.await {
-            Ok(preview) => PreviewResult::Held(Box::new(Offer { call_id, preview, word, running })),
+            Ok(preview) => PreviewResult::Held(Box::new(Offer { call_id, preview, decision, running })),
             Err(_) => PreviewResult::Over(Box::new(ended(call_id, running).await)),
         }
     }
@@ -149,9 +150,9 @@ impl Offer {
         self.emit(OfferDecision::TakeBack).await
     }
 
-    async fn emit(self, word: OfferDecision) -> ToolResponse {
+    async fn emit(self, decision: OfferDecision) -> ToolResponse {
         // If the call has already ended, its response says why.
-        let _heard = self.word.send(word);
+        let _heard = self.decision.send(decision);
         ended(self.call_id, self.running).await
     }
 }

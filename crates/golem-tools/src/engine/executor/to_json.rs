@@ -12,8 +12,8 @@ use golem_chain::token::TokenId;
 
 /// Serializes a permit with its plan, limits, simulation and checks.
 pub(super) fn preview(preview: &Preview) -> Value {
-    let (permit, proposal) = (&preview.permit, preview.framed.proposal());
-    let legs = preview.framed.legs().iter().map(|leg| {
+    let (permit, proposal) = (&preview.permit, preview.payload.proposal());
+    let legs = preview.payload.legs().iter().map(|leg| {
         json!({
             "purpose": leg.purpose.as_str(), "from": leg.from, "to": leg.to, "value_wei": leg.value.to_string(),
             "data_bytes": leg.data.len(), "gas_limit": leg.gas_limit, "signatures_inside": leg.slots.len(),
@@ -81,7 +81,7 @@ fn verdicts(all: &[Verdict]) -> Vec<Value> {
 /// Balances before and after, in whole tokens, of the plan's tokens. The source is the chain where known, otherwise the
 /// last simulation.
 fn moves(committed: &CommitOutcome) -> impl Iterator<Item = Value> {
-    let proposal = committed.framed.proposal();
+    let proposal = committed.payload.proposal();
     let moved = committed.truth.as_ref().map_or(&committed.simulated.moves, |truth| &truth.moves);
     moved.iter().filter_map(|moved| {
         let out = proposal.outflows.iter().map(|flow| &flow.token);

@@ -108,7 +108,7 @@ impl Executor {
         context: &CallContext,
         entry: &Arc<CatalogEntry>,
         started: Instant,
-        (job, params, wishes): (WriteJob, Value, CallOptions),
+        (job, params, options): (WriteJob, Value, CallOptions),
         (claim, hold): (Option<KeyClaim>, Option<OfferReceiver>),
     ) -> ToolResponse {
         let leave = Arc::new(CancelState::default());
@@ -117,7 +117,7 @@ impl Executor {
             shared: Arc::clone(&self.shared),
             context: context.clone(),
             entry: Arc::clone(entry),
-            wishes,
+            options,
             leave: Arc::clone(&leave),
             claim,
             hold,
@@ -158,8 +158,8 @@ impl Executor {
 /// Builds the error for a signed transaction that is not included, or lacks confirmations, after the waiting time.
 fn unsettled(committed: &CommitOutcome) -> Option<ToolError> {
     let open = committed.legs.iter().find(|leg| !matches!(leg.state, TxState::Confirmed | TxState::Reverted))?;
-    let said = format_args!("transaction {} was signed, but did not settle within the timeout", open.hash);
-    Some(ToolError::new(ErrorCode::ExecutionTxTimeout, said).detail("tx_hash", open.hash.to_string()))
+    let reason = format_args!("transaction {} was signed, but did not settle within the timeout", open.hash);
+    Some(ToolError::new(ErrorCode::ExecutionTxTimeout, reason).detail("tx_hash", open.hash.to_string()))
 }
 
 fn timed_out(meta: &ToolMeta) -> CallRefusal {
@@ -214,7 +214,7 @@ struct WriteTask {
     shared: Arc<Shared>,
     context: CallContext,
     entry: Arc<CatalogEntry>,
-    wishes: CallOptions,
+    options: CallOptions,
     leave: Arc<CancelState>,
     claim: Option<KeyClaim>,
     hold: Option<OfferReceiver>,
@@ -291,14 +291,14 @@ impl WriteTask {
             self.by_hand = hold.wait(&previewed.preview).await?;
         }
         // An action that was approved in one mode must not run in the other.
-        if self.wishes.dry_run || acting.only_rehearses(then) {
+        if self.options.dry_run || acting.only_rehearses(then) {
             return self.rehearse(acting, previewed).await;
         }
-        let (consent, turn) = loop {
+        let (consent, lock) = loop {
             match self.consent(acting, &mut previewed, &params).await? {
                 ConsentAnswer::Consent(consent) => {
-                    let turn = self.turn(acting, &previewed.preview).await?;
-                    let stale = turn.as_ref().is_some_and(|turn| previewed.turns != Some(turn.count()));
+                    let lock = self.lock_account(acting, &previewed.preview).await?;
+                    let stale = lock.as_ref().is_some_and(|lock| previewed.turns != Some(lock.count()));
                     let mut consent = Some(consent);
                     if stale && !as_it_is && !matches!(consent, Some(Consent::Approved(_))) {
                         // Another action of the account ran first, so balances and allowances have changed. Nobody has
@@ -306,8 +306,8 @@ impl WriteTask {
                         previewed = self.preview(acting, self.bind(&params)?, &params).await?;
                         consent = self.without_asking(acting, &previewed.preview);
                     }
-                    if let Some(turn) = turn.as_ref().filter(|_| consent.is_some() && !acting.only_rehearses(then)) {
-                        let cleared = self.cancel_blocking_orders(acting, &previewed.preview, turn).await?;
+                    if let Some(lock) = lock.as_ref().filter(|_| consent.is_some() && !acting.only_rehearses(then)) {
+                        let cleared = self.cancel_blocking_orders(acting, &previewed.preview, lock).await?;
                         if cleared && as_it_is {
                             return Err(refused(ToolError::new(ErrorCode::PermitMismatch, CLEARED)));
                         }
@@ -318,7 +318,7 @@ impl WriteTask {
                         }
                     }
                     if let Some(consent) = consent {
-                        break (consent, turn);
+                        break (consent, lock);
                     }
                 }
                 ConsentAnswer::Edit(amount) => {
@@ -339,8 +339,8 @@ impl WriteTask {
         }
         failpoint::reach(Failpoint::Acting);
         let permit_id = previewed.preview.permit.permit_id;
-        let committed = match turn {
-            Some(turn) => acting.pipeline.commit_in(turn, permit_id, consent).await,
+        let committed = match lock {
+            Some(lock) => acting.pipeline.commit_in(lock, permit_id, consent).await,
             None => acting.pipeline.commit(permit_id, consent).await,
         };
         match committed {
@@ -375,7 +375,7 @@ impl WriteTask {
         &mut self,
         acting: &WriteAccess,
         preview: &Preview,
-        turn: &AccountLock,
+        lock: &AccountLock,
     ) -> Result<bool, CallRefusal> {
         let before = self.cleared.len();
         for _ in 0..MOST_CLEARED {
@@ -391,7 +391,7 @@ impl WriteTask {
             };
             self.leave.advance(WriteStage::Clearing)?;
             let permit_id = clearing.preview.permit.permit_id;
-            let committed = acting.pipeline.commit_in(turn.clone(), permit_id, consent).await;
+            let committed = acting.pipeline.commit_in(lock.clone(), permit_id, consent).await;
             let committed = committed.map_err(|refusal| uncleared(&refusal.message))?;
             if committed.state != CommitState::Done {
                 return Err(uncleared(&"the cancellation is not settled yet"));
@@ -500,7 +500,7 @@ impl WriteTask {
         proposal.call_id = self.context.call_id();
         proposal.golem_id = self.shared.golem_id.clone();
         let own = *acting.phase.borrow();
-        let phase = self.wishes.phase.map_or(own, |asked| asked.max(own));
+        let phase = self.options.phase.map_or(own, |asked| asked.max(own));
         let turns = turns.iter().find(|(chain_id, _)| *chain_id == proposal.chain_id).and_then(|(_, turns)| *turns);
         let asked = PhaseRequest { phase, own: Some(acting.phase.clone()) };
         let preview = acting.pipeline.preview(proposal, Arc::clone(&acting.account), asked).await;
@@ -510,14 +510,14 @@ impl WriteTask {
 
     /// Waits for the account lock until the permit expires. Returns `None` for an action that only cancels or revokes:
     /// the pipeline takes the lock itself, with a short timeout.
-    async fn turn(&self, acting: &WriteAccess, preview: &Preview) -> Result<Option<AccountLock>, CallRefusal> {
-        if preview.simulated.takes_back {
+    async fn lock_account(&self, acting: &WriteAccess, preview: &Preview) -> Result<Option<AccountLock>, CallRefusal> {
+        if preview.simulated.only_revokes {
             return Ok(None);
         }
-        let (chain_id, account) = (preview.framed.proposal().chain_id, preview.framed.account());
+        let (chain_id, account) = (preview.payload.proposal().chain_id, preview.payload.account());
         let patience = preview.permit.expires.saturating_duration_since(Instant::now());
-        let turn = acting.pipeline.turn(chain_id, account, patience).await;
-        turn.map(Some).map_err(|refusal| refused(refusal.error()))
+        let lock = acting.pipeline.lock_account(chain_id, account, patience).await;
+        lock.map(Some).map_err(|refusal| refused(refusal.error()))
     }
 
     /// Returns the consent that applies without asking; `None` if the operator would have to be asked.
@@ -525,7 +525,7 @@ impl WriteTask {
         match &preview.needs {
             ApprovalNeed::Instant | ApprovalNeed::Notify => Some(Consent::None),
             ApprovalNeed::Delay { .. } => None,
-            ApprovalNeed::Approval { .. } => match self.wishes.approve.unwrap_or(acting.approve) {
+            ApprovalNeed::Approval { .. } => match self.options.approve.unwrap_or(acting.approve) {
                 ApprovalMode::Always => Some(Consent::Always),
                 ApprovalMode::Never | ApprovalMode::Ask => None,
             },
@@ -540,28 +540,28 @@ impl WriteTask {
         previewed: &mut Previewed,
         params: &Value,
     ) -> Result<ConsentAnswer, CallRefusal> {
-        let desk = acting.pipeline.desk();
+        let queue = acting.pipeline.approval_queue();
         let needs_yes = match &previewed.preview.needs {
             ApprovalNeed::Instant | ApprovalNeed::Notify => return Ok(ConsentAnswer::Consent(Consent::None)),
             ApprovalNeed::Delay { .. } => false,
             ApprovalNeed::Approval { .. } => true,
         };
         if let Some(OperatorCommit { confirmation, proof }) = self.by_hand.take() {
-            let approved = desk.ask_approved(Arc::clone(&previewed.preview), &confirmation, proof);
+            let approved = queue.ask_approved(Arc::clone(&previewed.preview), &confirmation, proof);
             let mut ticket = approved.map_err(|why| refused(ToolError::new(ErrorCode::ApprovalRequired, why)))?;
             let expired = || Err(refused(ToolError::new(ErrorCode::PermitExpired, AnswerError::Expired)));
             return self.concluded(ticket.decision().await).unwrap_or_else(expired);
         }
-        if let Some(yes) = desk.granted(&previewed.preview) {
+        if let Some(yes) = queue.granted(&previewed.preview) {
             return Ok(ConsentAnswer::Consent(Consent::Approved(yes)));
         }
-        match self.wishes.approve.unwrap_or(acting.approve) {
+        match self.options.approve.unwrap_or(acting.approve) {
             ApprovalMode::Always if needs_yes => return Ok(ConsentAnswer::Consent(Consent::Always)),
             ApprovalMode::Never if needs_yes => return Err(unapproved(&previewed.preview)),
             ApprovalMode::Always | ApprovalMode::Never | ApprovalMode::Ask => {}
         }
         self.leave.advance(WriteStage::Asking)?;
-        let mut ticket = desk.ask_for(Arc::clone(&previewed.preview), self.wishes.asked_by.clone());
+        let mut ticket = queue.ask_for(Arc::clone(&previewed.preview), self.options.asked_by.clone());
         loop {
             if let Some(concluded) = self.concluded(ticket.decision().await) {
                 return concluded;
@@ -576,8 +576,8 @@ impl WriteTask {
                     ticket.replace(Arc::clone(&previewed.preview));
                 }
                 Err(refusal) => {
-                    let said = ticket.refused_meanwhile().await.and_then(|said| self.concluded(said));
-                    return said.unwrap_or(Err(refusal));
+                    let reason = ticket.refused_meanwhile().await.and_then(|reason| self.concluded(reason));
+                    return reason.unwrap_or(Err(refusal));
                 }
             }
         }
@@ -595,8 +595,9 @@ impl WriteTask {
                     self.halt(reason);
                 }
                 let reason = decided.reason().map(SafeText::as_str).unwrap_or_default();
-                let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-                let error = ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator rejected it{said}"));
+                let message = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                let error =
+                    ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator rejected it{message}"));
                 Err(rejected(error))
             }
             Decision::Lapsed => {
@@ -604,8 +605,8 @@ impl WriteTask {
                 Err(rejected(error))
             }
             Decision::Withdrawn { reason } => {
-                let said = format_args!("the approval request was withdrawn: {reason}");
-                Err(refused(ToolError::new(ErrorCode::Halted, said)))
+                let message = format_args!("the approval request was withdrawn: {reason}");
+                Err(refused(ToolError::new(ErrorCode::Halted, message)))
             }
         })
     }

@@ -164,14 +164,14 @@ impl ModelEndpoint {
         }
     }
 
-    /// Sends a request and passes each new piece of text to `heard`.
+    /// Sends a request and passes each new piece of text to `on_text`.
     ///
     /// # Errors
     /// [`EndpointError`] for a refused, broken, late or oversized answer, and for an answer that repeats the key.
     pub(super) async fn ask(
         &self,
         body: &Value,
-        mut heard: impl FnMut(&str) + Send,
+        mut on_text: impl FnMut(&str) + Send,
     ) -> Result<ModelAnswer, EndpointError> {
         let until = Instant::now() + self.longest;
         let body = body.to_string();
@@ -201,7 +201,7 @@ impl ModelEndpoint {
         }
         let mut answer_bytes = answer;
         let (mut events, mut whole, mut bytes) = (EventParser::default(), ModelAnswer::default(), 0_usize);
-        let mut veil = KeyRedactor { key: self.key(), held: String::new() };
+        let mut redactor = KeyRedactor { key: self.key(), held: String::new() };
         loop {
             let patience = until.min(Instant::now() + self.patience);
             let chunk = match timeout_at(patience, answer_bytes.chunk()).await {
@@ -221,15 +221,15 @@ impl ModelEndpoint {
             let pieces = events.take(&chunk).map_err(|error| failed(&error, sent + bytes))?;
             for piece in pieces {
                 let new = self.style.take(&piece, &mut whole).map_err(|error| failed(&error, sent + bytes))?;
-                let new = veil.take(&new);
+                let new = redactor.take(&new);
                 if !new.is_empty() {
-                    heard(&new);
+                    on_text(&new);
                 }
             }
         }
-        let rest = veil.end();
+        let rest = redactor.end();
         if !rest.is_empty() {
-            heard(&rest);
+            on_text(&rest);
         }
         if !whole.ended {
             return Err(failed(&"the answer ended early", sent + bytes));
@@ -252,15 +252,15 @@ impl ModelEndpoint {
     }
 
     /// True if the text contains the key, plainly or escaped inside JSON.
-    fn repeats_key(&self, said: &str) -> bool {
+    fn repeats_key(&self, body: &str) -> bool {
         let Some(key) = self.key() else { return false };
-        let escaped = serde_json::from_str::<Value>(said).ok().map(|value| holds(&value, key));
-        said.contains(key) || escaped == Some(true)
+        let escaped = serde_json::from_str::<Value>(body).ok().map(|value| holds(&value, key));
+        body.contains(key) || escaped == Some(true)
     }
 
     /// Redacts the key from a text, so that an endpoint that repeats it cannot bring it onto a screen or into a file.
-    fn hidden(&self, said: &str) -> String {
-        self.key().map_or_else(|| said.to_owned(), |key| said.replace(key, REMOVED))
+    fn hidden(&self, body: &str) -> String {
+        self.key().map_or_else(|| body.to_owned(), |key| body.replace(key, REMOVED))
     }
 
     /// Converts an error response to an [`EndpointError`].
@@ -364,14 +364,14 @@ mod tests {
 
     #[test]
     fn the_key_is_taken_out_of_a_stream_however_it_is_cut() {
-        let (key, said) = ("sk-sk-1", "a sk-sk-1 b sk-sk-sk-1, s sk sk-sk-");
+        let (key, body) = ("sk-sk-1", "a sk-sk-1 b sk-sk-sk-1, s sk sk-sk-");
         let wanted = "a [secret removed] b sk-[secret removed], s sk sk-sk-";
-        for cut in 1..said.len() {
-            let mut veil = KeyRedactor { key: Some(key), held: String::new() };
-            let pieces = said.as_bytes().chunks(cut).map(|piece| std::str::from_utf8(piece).unwrap());
-            let mut told: Vec<String> = pieces.map(|piece| veil.take(piece)).collect();
+        for cut in 1..body.len() {
+            let mut redactor = KeyRedactor { key: Some(key), held: String::new() };
+            let pieces = body.as_bytes().chunks(cut).map(|piece| std::str::from_utf8(piece).unwrap());
+            let mut told: Vec<String> = pieces.map(|piece| redactor.take(piece)).collect();
             assert!(told.iter().all(|piece| !piece.contains(key)), "{told:?}");
-            told.push(veil.end());
+            told.push(redactor.end());
             assert_eq!(told.concat(), wanted, "pieces of {cut}");
         }
         let mut open = KeyRedactor { key: None, held: String::new() };

@@ -214,12 +214,12 @@ impl ModelBrain {
             for asked in &answer.calls {
                 let times = made.entry((asked.tool.clone(), asked.arguments.clone())).or_insert(0);
                 *times += 1;
-                let told = match *times > SAME {
+                let response = match *times > SAME {
                     true => json!({"refused": "you already made this exact call and have its answer"}),
                     false => self.call(signals, asked).await?,
                 };
-                self.remember(asked, &told);
-                results.push((asked.id.clone(), self.marked(&told)));
+                self.remember(asked, &response);
+                results.push((asked.id.clone(), self.marked(&response)));
             }
             turns.push(DialogueTurn::Model(answer));
             turns.push(DialogueTurn::Results(results));
@@ -244,12 +244,12 @@ impl ModelBrain {
                 return Err(ModelEnd::Spent(format!("its {} tokens are used up", self.setup.tokens)).into());
             }
             let mut leaving = signals.leaving.clone();
-            let mut aloud = StreamedThought { signals, begun: false, waiting: String::new() };
+            let mut streamed = StreamedThought { signals, begun: false, waiting: String::new() };
             let asked = tokio::select! {
-                asked = self.endpoint.ask(&body, |new| aloud.receive(new)) => asked,
+                asked = self.endpoint.ask(&body, |new| streamed.receive(new)) => asked,
                 () = leave_requested(&mut leaving) => return Err(ModelEnd::Left.into()),
             };
-            aloud.end();
+            streamed.end();
             match asked {
                 Ok(answer) => {
                     self.tokens_left = self.tokens_left.saturating_sub(answer.tokens);
@@ -316,14 +316,15 @@ impl ModelBrain {
     }
 
     /// Records the outcome of a call for later ticks.
-    fn remember(&mut self, asked: &ModelToolCall, told: &Value) {
+    fn remember(&mut self, asked: &ModelToolCall, response: &Value) {
         let short = |value: &Value| value.as_str().map(|text| SafeText::clean(text, DEED));
         let params: Value = serde_json::from_str(&asked.arguments).unwrap_or_default();
-        let came = [&told["error"]["message"], &told["explanation"], &told["refused"]].into_iter().find_map(short);
+        let failure =
+            [&response["error"]["message"], &response["explanation"], &response["refused"]].into_iter().find_map(short);
         self.done.push_back(json!({
             "tick": self.ticks, "tool": short(&json!(asked.tool)), "kind": short(&params["kind"]),
-            "query": short(&params["query"]), "permit_id": told["data"]["permit_id"], "status": told["status"],
-            "code": told["error"]["code"], "came": came,
+            "query": short(&params["query"]), "permit_id": response["data"]["permit_id"], "status": response["status"],
+            "code": response["error"]["code"], "came": failure,
         }));
         if self.done.len() > DEEDS {
             self.done.pop_front();

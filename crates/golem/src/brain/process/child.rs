@@ -269,7 +269,7 @@ impl ChildProcess {
     }
 
     /// True if all of stderr has been read.
-    pub(super) fn is_heard(&self) -> bool {
+    pub(super) fn stderr_is_read(&self) -> bool {
         self.listener.as_ref().is_none_or(thread::JoinHandle::is_finished)
     }
 

@@ -362,7 +362,7 @@ impl Conversation {
         // The process may have explained its end on stderr, which is read concurrently. A descendant may keep stderr
         // open.
         let until = Instant::now() + GOING / 4;
-        while !self.running.is_heard() && Instant::now() < until {
+        while !self.running.stderr_is_read() && Instant::now() < until {
             sleep(Duration::from_millis(10)).await;
         }
         let how = if half > 0 { format!("{how}, in the middle of a line") } else { how };

@@ -79,10 +79,10 @@ impl Widget for GolemPanel<'_> {
         if let Some(vitals) = vitals {
             let of = vitals.lifespan_seconds.map(|span| format!(" of {}", age(span))).unwrap_or_default();
             // The age changes by itself like a clock, so it is hidden without motion.
-            let told =
+            let text =
                 if known.motion { format!("age {}{of}", age(vitals.age_seconds)) } else { format!("lifespan{of}") };
             if known.motion || !of.is_empty() {
-                painter.pieces(line(words, 2), &[(told, Role::TextDim)]);
+                painter.pieces(line(words, 2), &[(text, Role::TextDim)]);
             }
             painter.pieces(
                 line(words, 3),
@@ -199,7 +199,7 @@ impl Widget for FaceLine<'_> {
         // Shorter texts than those of the gauges, so that they fit one line of 80 columns.
         let gauges = vital_gauges(known);
         for ((at, words), rank) in short_vitals(known).into_iter().enumerate().zip([1, 3, 2]) {
-            let role = gauges.get(at).map_or(Role::Text, |gauge| gauge.standing().1);
+            let role = gauges.get(at).map_or(Role::Text, |gauge| gauge.severity().1);
             let role = if role == Role::StateGood { Role::Text } else { role };
             groups.push(Group::new(rank, format!("   {words}"), role));
         }

@@ -15,14 +15,14 @@ use bardo_testkit::devnet::ask;
 /// Envelope and exit code of a call.
 pub type Answer = (Value, i32);
 
-pub struct Desk {
+pub struct Fixture {
     pub devnet: Running,
     pub home: tempfile::TempDir,
     /// Value for `--rpc`.
     pub given: String,
 }
 
-impl Desk {
+impl Fixture {
     pub fn new() -> Self {
         let devnet = start();
         let given = format!("ethereum={}", devnet.url(0));

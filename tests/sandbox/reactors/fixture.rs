@@ -20,7 +20,7 @@ alloy::sol! {
     function mint(address to, uint256 amount) external;
 }
 
-pub struct Ground {
+pub struct Fixture {
     pub chain: Chain,
     /// Account that deploys and mints.
     pub builder: PrivateKeySigner,
@@ -30,7 +30,7 @@ pub fn key(number: u8) -> PrivateKeySigner {
     PrivateKeySigner::from_slice(&[number; 32]).unwrap()
 }
 
-impl Ground {
+impl Fixture {
     /// Chain on which the builder and `rich` have ether.
     pub fn new(chain_id: u64, rich: &[Address]) -> Self {
         let builder = key(9);
@@ -43,10 +43,10 @@ impl Ground {
             ..ChainConfig::default()
         })
         .unwrap();
-        let mut ground = Self { chain, builder };
+        let mut fixture = Self { chain, builder };
         let permit2 = [PERMIT2_SALT.as_slice(), &BundledContract::Permit2.code().unwrap()].concat();
-        ground.build(TxKind::Call(DEPLOYMENT_PROXY), permit2.into());
-        ground
+        fixture.build(TxKind::Call(DEPLOYMENT_PROXY), permit2.into());
+        fixture
     }
 
     pub fn chain_id(&self) -> u64 {
