@@ -112,7 +112,7 @@ pub(super) fn respond(
             }
             Err(error) => return Err(error.into()),
         };
-        if let Some(block) = &wishes.rehearsed_on {
+        if let Some(block) = &options.rehearsed_on {
             on_rehearsed_chain(&opened, block)?;
         }
         let ledger = match needs {
@@ -389,7 +389,7 @@ pub(super) fn from_rehearsal(
     flags: ConfigFlags,
     json: bool,
 ) -> Result<CliExit, CommandFailure> {
-    if wishes.approve == Some(ApprovalMode::Always) {
+    if options.approve == Some(ApprovalMode::Always) {
         let words = "--approve always does not go with --from-rehearsal, because a Golem may have chosen the rehearsed \
                      call: remove it and approve the call on the terminal, or pass --approve ask and approve it in an \
                      open console";

@@ -462,7 +462,7 @@ impl State {
                     && decision.ended_at.is_none()
                     && matches!(action, Action::Pick(_) | Action::MarkRead | Action::DoIt) =>
             {
-                self.say("this console is read-only: answer in one that is not");
+                self.show_notice("this console is read-only: answer in one that is not");
             }
             Some(Layer::Decision(decision)) => {
                 let taken = decision.act(action, now, rows);
