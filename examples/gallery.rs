@@ -57,6 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 outcome: None,
                 now,
                 clock: now.millis,
+                read_only: false,
             };
             let height = options.lines.unwrap_or_else(|| model.height(options.width));
             show(&mut out, &theme, (options.width, height), |painter, area| {

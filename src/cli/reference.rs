@@ -310,7 +310,7 @@ fn the_guides_policies_are_policies() {
         .map(|block| block.lines().map(str::trim_start).collect::<Vec<_>>().join("\n"))
         .filter(|block| block.starts_with("preset"))
         .collect();
-    assert_eq!(policies.len(), 3);
+    assert_eq!(policies.len(), 4);
     for text in policies {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.toml");

@@ -22,7 +22,7 @@ use super::contracts::BundledContract;
 use super::error::SandboxError;
 use super::genesis::{DeployedToken, Deployment, GenesisPool, StartStage, empty_chain, furnish};
 use super::keys::DevnetAccount;
-use super::plan::{CHAINS, ChainSetup, OBSERVATIONS, STAIRS, SandboxToken, ranges_of};
+use super::plan::{CHAINS, ChainSetup, OBSERVATIONS, PoolSetup, STAIRS, SandboxToken, TokenSetup, Venue, ranges_of};
 use super::target::{AssetPrices, PricedAsset};
 use golem_chain::devnet::Chain;
 use golem_chain::devnet::bytes::{ByteReader, ByteWriter, BytesError};
@@ -190,22 +190,37 @@ fn read(file: &[u8], plan: &'static ChainSetup) -> Result<PopulatedChain, Snapsh
     Ok(PopulatedChain { chain: Chain::from_image(image)?, deployment: book.deployment(plan)? })
 }
 
-/// Digest of all inputs of genesis except the contracts' code: plans, tokens, prices, ranges and times.
+/// Digest of all inputs of genesis except the contracts' code: plans, tokens, prices, ranges and times. It depends on
+/// values only, so that a renamed type leaves the file as it is.
 fn plan_digest() -> B256 {
     let mut hasher = Keccak256::new();
-    let mut add = |text: String| hasher.update(text.as_bytes());
-    add(format!("{GENESIS_TIME} {OBSERVATIONS} {STAIRS}"));
-    for plan in CHAINS {
-        add(format!("{plan:?}"));
-        for token in plan.tokens {
-            add(format!("{:?}", token.plan()));
+    let mut add = |values: &[&dyn std::fmt::Display]| {
+        for value in values {
+            let text = value.to_string();
+            hasher.update((text.len() as u64).to_be_bytes());
+            hasher.update(text.as_bytes());
         }
-        for pool in plan.pools {
-            add(format!("{:?}", ranges_of(pool.venue.fee())));
+    };
+    add(&[&GENESIS_TIME, &OBSERVATIONS, &STAIRS]);
+    for plan in CHAINS {
+        let ChainSetup { name, chain_id, block_millis, base_fee, tokens, pools, demo_tokens, demo_ether } = plan;
+        add(&[name, chain_id, block_millis, base_fee, demo_ether, &tokens.len(), &pools.len(), &demo_tokens.len()]);
+        for token in *tokens {
+            let TokenSetup { name, symbol, decimals, asset, contract, key } = token.plan();
+            add(&[&name, &symbol, &decimals, &(asset as u8), &contract.name(), &key]);
+        }
+        for PoolSetup { a, b, venue, dollars } in *pools {
+            let (ranges, step) = ranges_of(venue.fee());
+            let is_v2 = matches!(venue, Venue::V2);
+            add(&[&a.plan().key, &b.plan().key, &is_v2, &venue.fee(), dollars, &step, &ranges.len()]);
+            ranges.iter().for_each(|range| add(&[range]));
+        }
+        for (token, amount) in *demo_tokens {
+            add(&[&token.plan().key, amount]);
         }
     }
     for asset in PricedAsset::ALL {
-        add(format!("{asset:?} {}", asset.anchor()));
+        add(&[&(asset as u8), &asset.anchor()]);
     }
     hasher.finalize()
 }
