@@ -3,6 +3,8 @@
 #[cfg(unix)]
 mod answers;
 #[cfg(unix)]
+mod anvil_fork;
+#[cfg(unix)]
 mod bad_tokens;
 #[cfg(unix)]
 mod cage;

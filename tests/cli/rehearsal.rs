@@ -18,16 +18,16 @@ use bardo_testkit::lying_rpc::LyingRpc;
 const FIRST: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 
 /// A devnet's first chain, served in this process, on which nobody else trades.
-struct Quiet {
-    url: String,
-    book: Value,
+pub(crate) struct Quiet {
+    pub(crate) url: String,
+    pub(crate) book: Value,
     _runtime: tokio::runtime::Runtime,
     _sandbox: Sandbox,
     _server: RpcServer,
 }
 
 impl Quiet {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let config = SandboxConfig {
             seed: 7,
@@ -50,28 +50,28 @@ impl Quiet {
 }
 
 /// Path of a file with this address book.
-fn written(home: &Path, book: &Value) -> String {
+pub(crate) fn written(home: &Path, book: &Value) -> String {
     let path = home.join("book.json");
     std::fs::write(&path, book.to_string()).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
 /// Response of a call, and the exit code.
-fn call(home: &Path, tool: &str, params: &Value, more: &[&str]) -> (Value, i32) {
+pub(crate) fn call(home: &Path, tool: &str, params: &Value, more: &[&str]) -> (Value, i32) {
     let params = params.to_string();
     let (out, err, code) = run(bardo(home).args(["call", tool, &params]).args(more));
     let response = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
     (response, code)
 }
 
-fn swap(token_in: &str, token_out: &str, amount: &str) -> Value {
+pub(crate) fn swap(token_in: &str, token_out: &str, amount: &str) -> Value {
     json!({
         "token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false,
     })
 }
 
 /// Amounts of an executed swap.
-fn result(response: &Value) -> Value {
+pub(crate) fn result(response: &Value) -> Value {
     let data = &response["data"];
     assert_eq!(response["status"], "success", "{response}");
     json!([data["amount_in"], data["amount_out"]])
