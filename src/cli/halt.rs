@@ -77,7 +77,11 @@ pub(super) fn resume(
     let file = StopFile::in_folder(&folder);
     let before = file.read();
     let Some(standing) = before.level() else {
-        return tell(&file, &before, json);
+        let exit = tell(&file, &before, json)?;
+        for level in DataFolder::at(&folder).own_stops().into_iter().filter(|_| !json) {
+            print(&format!("{level} is in force in a running console or scenario alone: type `:resume` in that console\n"))?;
+        }
+        return Ok(exit);
     };
     if level.is_some_and(|level| level >= standing) {
         return Err(CommandFailure::usage(format!(

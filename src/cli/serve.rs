@@ -22,7 +22,7 @@ use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_console::source::Source;
 use bardo_runtime::session::{Session, SessionOptions};
-use bardo_session::handle::{AddressedCommand, LeaveMode, SessionHandle, SessionNews};
+use bardo_session::handle::{AddressedCommand, LeaveMode, SessionHandle, SessionLeft, SessionNews};
 use bardo_session::market::MarketUpdate;
 
 /// Way in which a served session is asked to end.
@@ -131,7 +131,14 @@ pub(super) fn attach(config: &Config, via: Option<&str>, look: DisplayOptions) -
     let source: Source = Box::new(move || connection.into_handle().unwrap_or_else(|error| failed(&error)));
     let came = bardo_console::run(&options, source);
     drop(leading);
-    shown(came, |_| print("Detached; the session goes on: `bardo attach`\n"))
+    shown(came, |summary| match summary.left {
+        SessionLeft::Detached => print("Detached; the session goes on: `bardo attach`\n"),
+        SessionLeft::Lost => print("The connection is lost. If the session goes on, `bardo attach` opens it again.\n"),
+        SessionLeft::Ended => {
+            print("The session has ended.\n")?;
+            session_summary::print_summary(summary)
+        }
+    })
 }
 
 fn rights(look: &DisplayOptions) -> Rights {

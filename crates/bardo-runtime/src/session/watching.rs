@@ -411,17 +411,22 @@ impl SessionState {
         let firmer = matches!((&known, &found), (Some(ActiveStop::Stop(held)), ActiveStop::Stop(stop)) if held.hold && !stop.hold);
         self.links.in_force.send_replace(Some(found.clone()));
         if let Some(desk) = &self.sources.desk {
-            if level.is_some() {
-                desk.drop_grants();
-            }
             // Before the accompanying stop withdraws the requests. Each rejection is delivered again in its turn, and
             // is then found to be given already.
             for (permit, reason) in self.control.stop_watch.take_refusals() {
                 let refusal = OperatorAnswer::RefuseAndStop { reason };
                 let _gone = self.answer_action(permit, refusal, Confirmation::default(), None);
             }
-            if level >= Some(StopLevel::Halt) {
-                desk.withdraw_all("a halt is in force");
+            match level {
+                Some(level @ (StopLevel::Halt | StopLevel::Revoke)) => {
+                    desk.withdraw_all(&format!("{level} is in force"));
+                }
+                Some(level @ (StopLevel::ExitOnly | StopLevel::Flatten)) => {
+                    desk.withdraw_blocked(level, &format!("{level} is in force"));
+                }
+                // The requests can be answered once the pause is lifted.
+                Some(StopLevel::Pause) => desk.drop_grants(),
+                None => {}
             }
         }
         let changed = HaltChanged { level, by, reason };

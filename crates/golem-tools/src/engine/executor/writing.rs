@@ -577,6 +577,9 @@ impl WriteTask {
                 }
                 Err(refusal) => {
                     let said = ticket.refused_meanwhile().await.and_then(|said| self.concluded(said));
+                    if said.is_none() {
+                        ticket.withdraw(refusal.error.message()).await;
+                    }
                     return said.unwrap_or(Err(refusal));
                 }
             }
