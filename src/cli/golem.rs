@@ -113,9 +113,7 @@ pub(super) fn headless(
     known_role(&config)?;
     let led = brain.is_some();
     let approve = approval(run.approve, led)?;
-    if !led {
-        unstopped(&config)?;
-    }
+    unstopped(&config)?;
     let _logs = logs::start(&config)?;
     let time = TimeOptions {
         pace: run.speed.map_or(TimePace::Free, TimePace::Times),
@@ -153,13 +151,13 @@ pub(super) fn headless(
     describe(&scenario, &played, whole)
 }
 
-/// Checks that no stop blocks the scenario. Under such a stop no step would ever be due, and nothing here could lift
-/// it, so the run would never end.
+/// Checks that no stop blocks the run. Under such a stop no step or heartbeat would ever be due, and nothing here could
+/// lift it, so the run would never end.
 fn unstopped(config: &Config) -> Result<(), CommandFailure> {
     let stop = DataFolder::of(config).stop_file().read();
     match stop.level() {
         Some(level @ (StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke)) => {
-            let words = format!("{level} is in force, so the scenario cannot run; `bardo resume` lifts it");
+            let words = format!("{level} is in force, so nothing can run; `bardo resume` lifts it");
             Err(CommandFailure { exit: CliExit::Blocked, error: words.into() })
         }
         Some(StopLevel::ExitOnly | StopLevel::Flatten) | None => Ok(()),

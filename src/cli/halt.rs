@@ -77,7 +77,13 @@ pub(super) fn resume(
     let file = StopFile::in_folder(&folder);
     let before = file.read();
     let Some(current) = before.level() else {
-        return print_stop(&file, &before, json);
+        let exit = print_stop(&file, &before, json)?;
+        for level in DataFolder::at(&folder).own_stops().into_iter().filter(|_| !json) {
+            print(&format!(
+                "{level} is in force in a running console or scenario alone: type `:resume` in that console\n"
+            ))?;
+        }
+        return Ok(exit);
     };
     if level.is_some_and(|level| level >= current) {
         return Err(CommandFailure::usage(format!(

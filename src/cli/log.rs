@@ -1,13 +1,15 @@
-//! The `bardo log` command: reads the audit log of the most recently written ledger, even during a stop.
+//! The `bardo log` command: reads the audit log of one ledger, even during a stop.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::B256;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::{CliExit, CommandFailure, load, print, print_json, spans};
-use bardo_base::config::{ConfigFlags, DEFAULT_NETWORK, Environment};
+use super::{CliExit, CommandFailure, call, load, print, print_json, spans};
+use bardo_base::clock::SystemClock;
+use bardo_base::config::{Config, ConfigFlags, DEFAULT_NETWORK, Environment};
 use bardo_base::fabric::{Event, read_journal};
 use bardo_base::format::utc;
 use bardo_base::id::CallId;
@@ -30,10 +32,19 @@ pub(super) fn show(
     flags: &ConfigFlags,
     json: bool,
 ) -> Result<CliExit, CommandFailure> {
-    let Some((connection, _)) = newest(environment, flags)? else {
-        eprintln!("bardo: nothing has been recorded yet");
-        return Ok(CliExit::Success);
+    let (connection, database) = loop {
+        match named(environment, flags)? {
+            Some(found) => break found,
+            None if follow => std::thread::sleep(LOOK),
+            None => {
+                eprintln!("bardo: nothing has been recorded yet");
+                return Ok(CliExit::Success);
+            }
+        }
     };
+    if !json {
+        eprintln!("bardo: ledger {}", database.display());
+    }
     let mut after = 0;
     loop {
         let found = entries(&connection, after, call, BATCH)?;
@@ -101,7 +112,7 @@ pub(super) fn check(
     flags: &ConfigFlags,
     json: bool,
 ) -> Result<CliExit, CommandFailure> {
-    let Some((connection, database)) = newest(environment, flags)? else {
+    let Some((connection, database)) = named(environment, flags)? else {
         if head.is_some() {
             return Err("there is no audit log yet, so none has that head".into());
         }
@@ -126,17 +137,29 @@ pub(super) fn check(
     Ok(if report.good() { CliExit::Success } else { CliExit::Error })
 }
 
-/// Opens the most recently written ledger read-only: of any network, or of the kind that `--network` names.
-fn newest(environment: &Environment, flags: &ConfigFlags) -> Result<Option<(Connection, PathBuf)>, CommandFailure> {
+/// Opens a ledger read-only: that of the chains behind `--rpc`, else the most recently written one, of any network or of
+/// the kind that `--network` names.
+fn named(environment: &Environment, flags: &ConfigFlags) -> Result<Option<(Connection, PathBuf)>, CommandFailure> {
     let config = load(environment, flags)?;
     let data = DataFolder::of(&config);
     let found = match flags.network.as_deref() {
+        _ if !flags.rpc.is_empty() => ledger_of_chains(&config, &data)?,
         None => data.newest_ledger()?,
         Some(DEFAULT_NETWORK) => data.newest_ledger_of(LedgerKind::Devnet)?,
         Some(_) => data.newest_ledger_of(LedgerKind::Real)?,
     };
     let Some(database) = found else { return Ok(None) };
     Ok(Some((read_only(&database)?, database)))
+}
+
+/// Path of the ledger of the configured chains, which their endpoints identify.
+fn ledger_of_chains(config: &Config, data: &DataFolder) -> Result<Option<PathBuf>, CommandFailure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let clock = Arc::new(SystemClock);
+        let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await?;
+        Ok(data.ledger_of_chains(&opened).await?)
+    })
 }
 
 fn read_only(database: &Path) -> Result<Connection, CommandFailure> {

@@ -13,7 +13,7 @@ use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ConfigFlags, Environment};
 use bardo_base::fabric::AskReason;
 use bardo_base::model::{Category, Phase};
-use bardo_base::text::{nearest, width};
+use bardo_base::text::{SafeText, nearest, width};
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
 use bardo_runtime::policy::{is_devnet, open, place};
 use bardo_runtime::{OpenEnvironment, account, reauthentication};
@@ -314,7 +314,8 @@ fn explain(policy: &Policy, asked: Option<&str>, json: bool) -> Result<CliExit, 
         let near = nearest(asked, fields.iter().map(|field| field.name.as_str()));
         let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
         return Err(CommandFailure::usage(format!(
-            "unknown policy field{near} (`bardo policy explain` lists the fields)"
+            "unknown policy field `{}`{near} (`bardo policy explain` lists the fields)",
+            SafeText::clean(asked, 60)
         )));
     }
     if json {

@@ -22,7 +22,7 @@ use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_console::source::Source;
 use bardo_runtime::session::{Session, SessionOptions};
-use bardo_session::handle::{AddressedCommand, LeaveMode, SessionHandle, SessionNews};
+use bardo_session::handle::{AddressedCommand, LeaveMode, SessionHandle, SessionLeft, SessionNews};
 use bardo_session::market::MarketUpdate;
 
 /// Timeout for a session to report its network.

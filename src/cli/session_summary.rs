@@ -9,9 +9,14 @@ pub(super) fn print_summary(told: &SessionSummary) -> Result<(), CommandFailure>
 }
 
 fn text(told: &SessionSummary) -> String {
+    let trades = if told.trades == 1 { "1 trade".to_owned() } else { format!("{} trades", told.trades) };
     let mut text = format!(
-        "{} trades, {} blocked, {} rejected, {} unanswered, {} failed.\n",
-        told.trades, told.blocked, told.refused, told.lapsed, told.failed
+        "{}{trades}, {} blocked, {} rejected, {} unanswered, {} failed.\n",
+        if told.paper { "PAPER: " } else { "" },
+        told.blocked,
+        told.refused,
+        told.lapsed,
+        told.failed
     );
     if let Some(short) = told.average_short {
         let side = if short < 0 { "above" } else { "below" };
@@ -37,7 +42,7 @@ fn text(told: &SessionSummary) -> String {
         ));
     }
     for line in &told.unsettled {
-        text.push_str(&format!("Not settled yet: {line}; it is settled at the next start.\n"));
+        text.push_str(&format!("Not settled yet: {line}; it is followed up at the next start.\n"));
     }
     for line in &told.remarks {
         text.push_str(&format!("{line}\n"));

@@ -727,7 +727,7 @@ fn where_the_system_cannot_isolate_it_its_questions_take_the_password_of_the_key
     until("the password that opens the key", opens);
     typed(&format!("{PASSWORD}\r"), "WAITS FOR YOU (a)");
     assert!(console.header().contains("brain not isolated"), "{}", console.shown());
-    typed("a", "nothing is picked");
+    typed("a", "nothing is selected");
     // A new dialog ignores keys for a moment.
     std::thread::sleep(Duration::from_secs(2));
     typed("a", "picked: approve once");

@@ -243,7 +243,7 @@ mod exits_and_failures {
             let data = previewed.data.as_ref().unwrap();
             assert_eq!(data["approval"], "approval");
             let reasons = data["reasons"].to_string();
-            assert!(reasons.contains("above the hot lane"), "{reasons}");
+            assert!(reasons.contains("needs a second opinion"), "{reasons}");
             assert_eq!(reasons.contains("lacks the safety-guardian's agreement"), objects, "{reasons}");
             let out = golem.call("commit_action", permit(&previewed)).await;
             assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");

@@ -202,7 +202,7 @@ fn an_approved_trade_is_done_and_changes_what_is_held() {
     // In one write, so that the program reads the keys with the paste that guards against them.
     pty.type_keys("\x1b[200~x\x1b[201~a\r");
     pty.until_shown("too soon");
-    assert!(pty.contents().contains("nothing is picked"), "{}", pty.contents());
+    assert!(pty.contents().contains("nothing is selected"), "{}", pty.contents());
     press(&mut pty, "a");
     pty.until_shown("picked: approve once");
     press(&mut pty, "\r");
@@ -316,7 +316,7 @@ fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
     pty.until_shown("does not fit");
     press(&mut pty, "a");
     pty.until_shown("you have not seen");
-    pty.until_shown("nothing is picked");
+    pty.until_shown("nothing is selected");
     // At one cell nothing can be read, so nothing is done, whatever is typed.
     press(&mut pty, "r");
     pty.until_shown("picked: refuse");
@@ -326,7 +326,7 @@ fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
     pty.resize(80, 24);
     pty.until_shown("DECISION 1 of 1");
     press(&mut pty, "\x1b");
-    pty.until_shown("nothing is picked");
+    pty.until_shown("nothing is selected");
     // After scrolling to the end it can be approved.
     while let Some((first, last, of)) = lines_in_view(&pty.contents()).filter(|(_, last, of)| last < of) {
         pty.type_keys("j");

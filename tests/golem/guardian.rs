@@ -25,7 +25,7 @@ async fn it_agrees_with_its_own_price_and_the_operator_is_asked_all_the_same() {
     assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
     let data = previewed.data.as_ref().unwrap();
     assert_eq!(data["approval"], "approval");
-    assert!(data["reasons"].to_string().contains("above the hot lane"), "{}", data["reasons"]);
+    assert!(data["reasons"].to_string().contains("needs a second opinion"), "{}", data["reasons"]);
     let offered = golem.call("commit_action", bardo_testkit::golem_harness::permit(&previewed)).await;
     assert_eq!(offered.error.unwrap().code(), ErrorCode::ApprovalRequired);
     assert_eq!(harness.acting.approve, ApprovalMode::Never);

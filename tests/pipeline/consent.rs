@@ -169,7 +169,11 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
     ticket.replace(Arc::clone(&second));
     let open = world.queue.pending();
     assert_eq!((open.len(), open[0].preview.permit.permit_id), (1, second.permit.permit_id));
-    assert!(open[0].changed.iter().any(|text| text.as_str().starts_with("counted as spent")), "{:?}", open[0].changed);
+    assert!(
+        open[0].changed.iter().any(|text| text.as_str().starts_with("counts against the limits")),
+        "{:?}",
+        open[0].changed
+    );
     assert_eq!(world.queue.answer(first.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
     world
         .queue

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::place::{Place, PlaceError};
 use super::wire::{self, FromConsole, Greeting, Hello, MAX_FROM_SESSION, Rights, VERSION};
 use bardo_base::text::SafeText;
-use bardo_session::handle::{SessionCommand, SessionEnd, SessionHandle, SessionNews, SessionSummary};
+use bardo_session::handle::{SessionCommand, SessionEnd, SessionHandle, SessionLeft, SessionNews, SessionSummary};
 use bardo_session::market::MarketUpdate;
 
 /// Timeout for the session's greeting.
@@ -219,6 +219,8 @@ where
     let (handle, end) = SessionHandle::pair();
     let SessionEnd { mut commands, news } = end;
     let told = news.clone();
+    let lost = Arc::new(AtomicBool::new(false));
+    let losing = Arc::clone(&lost);
     let receiving = tokio::spawn(async move {
         loop {
             let why = match wire::read_line(&mut reading, MAX_FROM_SESSION).await {
@@ -235,6 +237,7 @@ where
                 Ok(None) => "the session closed the connection".to_owned(),
                 Err(error) => format!("the connection to the session failed: {error}"),
             };
+            losing.store(true, Ordering::SeqCst);
             let message = SafeText::clean(&format!("{why}. The state on screen is no longer current."), 400);
             let _gone = told.send(SessionNews::Market(MarketUpdate::Fault { chain: None, message })).await;
             return;
@@ -243,7 +246,9 @@ where
     tokio::spawn(async move {
         while let Some(sent) = commands.recv().await {
             if matches!(sent.command, SessionCommand::Leave(_)) {
-                let _gone = news.send(SessionNews::Left(Box::<SessionSummary>::default())).await;
+                let left = if lost.load(Ordering::SeqCst) { SessionLeft::Lost } else { SessionLeft::Detached };
+                let summary = SessionSummary { left, ..SessionSummary::default() };
+                let _gone = news.send(SessionNews::Left(Box::new(summary))).await;
                 break;
             }
             let line = FromConsole { sent }.to_line();

@@ -231,7 +231,8 @@ codes! {
         "Read the result of the call that used it: a permit works once, and the action is in progress or done.";
     /// The action needs the operator's approval, and no operator can be asked.
     ApprovalRequired, "APPROVAL_REQUIRED", PermissionDenied, Approval,
-        "Approve it on a terminal (`bardo call --approve ask`) or in the console, or stay below the approval limits.";
+        "Nobody could be asked: run the call on a terminal with `--approve ask`, or keep a console open on the same data \
+         folder; or stay below the approval limits.";
     /// The operator rejected the action.
     ApprovalRefused, "APPROVAL_REFUSED", PermissionDenied, Approval,
         "Read the operator's reason and propose something else.";
@@ -240,7 +241,7 @@ codes! {
         "Nobody answered in time, which is not a rejection: request approval again when the operator is available.";
     /// A stop is in force.
     Halted, "HALTED", PermissionDenied, Safety,
-        "The operator has stopped signing; only `bardo resume` lifts it.";
+        "The operator has stopped signing. Only the operator lifts it: `:resume` in the console, or `bardo resume`.";
     /// The parameters do not match the tool's schema or are contradictory.
     ValidationFailed, "VALIDATION_FAILED", ValidationError, Call,
         "Correct the parameter that the message names; `bardo tools NAME` shows the schema.";

@@ -69,8 +69,8 @@ pub struct ConsoleOptions {
 pub enum ConsoleError {
     /// Standard output is a file or a pipe.
     #[error(
-        "the console needs a terminal, but standard output is not one. To run the devnet without a terminal, use \
-         `bardo devnet`."
+        "the console needs a terminal, but standard output is not one. Without a terminal, use `bardo call`, \
+         `bardo golem run --headless`, `bardo serve` or `bardo devnet`."
     )]
     NotATerminal,
     /// The requested theme cannot be used.

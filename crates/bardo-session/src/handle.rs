@@ -550,7 +550,7 @@ pub struct SessionSummary {
     pub blocked: u64,
     /// Number of approval requests that the operator rejected.
     pub refused: u64,
-    /// Number of approval requests that lapsed without an answer.
+    /// Number of approval requests that lapsed, or were open at the end, without an answer.
     pub lapsed: u64,
     /// Number of failed calls.
     pub failed: u64,
@@ -562,6 +562,25 @@ pub struct SessionSummary {
     pub remarks: Vec<SafeText>,
     /// Path of this run's journal; `None` if there is none.
     pub journal: Option<SafeText>,
+    /// True if the session ended in paper mode.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paper: bool,
+    /// State of the session after the console has left it.
+    #[serde(default, skip)]
+    pub left: SessionLeft,
+}
+
+/// State of a session after a console has left it. A session always reports its own end; the other states are a
+/// connection's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionLeft {
+    /// The session has ended.
+    #[default]
+    Ended,
+    /// The console was detached, and the session continues.
+    Detached,
+    /// The connection was lost; the session may continue.
+    Lost,
 }
 
 /// Console side of a session.

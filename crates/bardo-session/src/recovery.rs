@@ -150,9 +150,9 @@ impl RecoveryStep {
             Self::Withdraw => "the reservation was released",
             Self::SendAgain => "the same transaction was sent again",
             Self::Watch => "it is checked again later",
-            Self::CountAll => "the whole reservation counts as spent",
-            Self::CountFees => "the gas counts as spent, the rest is free",
-            Self::CountGas => "the gas counts as spent, and it counts as a failure",
+            Self::CountAll => "the whole reservation counts against the limits",
+            Self::CountFees => "the gas counts against the limits, the rest is free",
+            Self::CountGas => "the gas counts against the limits, and it counts as a failure",
             Self::CountNothing => "nothing was spent, and it counts as a failure",
         }
     }

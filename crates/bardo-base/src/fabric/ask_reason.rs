@@ -121,7 +121,7 @@ impl fmt::Display for AskReason {
             Self::AboveLimit { value, limit, field } => {
                 write!(f, "{} is above {} ({field})", exact_dollars(*value), exact_dollars(*limit))
             }
-            Self::HotLane => f.write_str("it is above the hot lane"),
+            Self::HotLane => f.write_str("it is above the limit that needs a second opinion"),
             Self::ValueUnknown => f.write_str("its value is unknown"),
             Self::Authority => f.write_str("it changes who has authority"),
             Self::FirstPaid => f.write_str("it pays a new recipient"),

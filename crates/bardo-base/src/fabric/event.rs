@@ -427,9 +427,12 @@ pub struct ApprovalResolved {
     pub permit_id: PermitId,
     /// Outcome of the request.
     pub outcome: ApprovalOutcome,
-    /// Comment of the operator, if any.
+    /// Comment of the operator, or why the request was withdrawn, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<SafeText>,
+    /// Smaller amount that the operator asked for, in the unit of the call's `amount`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount: Option<SafeText>,
 }
 
 /// State of a transaction.

@@ -95,6 +95,13 @@ impl RedactedParams {
     pub fn value(&self) -> &Value {
         &self.0
     }
+
+    /// Replaces the `amount`, if there is one, by the smaller one that the operator asked for.
+    pub fn use_amount(&mut self, amount: &SafeText) {
+        if let Some(asked) = self.0.get_mut("amount") {
+            *asked = Value::from(amount.as_str());
+        }
+    }
 }
 
 /// Keccak-256 of the parameters as compact JSON with sorted keys.

@@ -79,7 +79,12 @@ impl Portfolio {
             match self.focus {
                 PortfolioPanel::Holdings => plan.holdings = area,
                 PortfolioPanel::Allowances => plan.allowances = area,
-                PortfolioPanel::Curve => plan.curve = area,
+                PortfolioPanel::Curve => {
+                    plan.spent = wrapped(spent_rows(known), area.width.saturating_sub(4).into());
+                    let most = area.height.saturating_sub(LEAST_SPENT).max(area.height / 2);
+                    let spent = framed_lines(plan.spent.len()).min(most);
+                    (plan.curve, plan.gas) = list::stacked(area, (area.height + 1).saturating_sub(spent));
+                }
             }
             return plan;
         }
@@ -432,7 +437,7 @@ impl ScreenView for Portfolio {
         }
         painter.render(CurvePanel { theme: painter.theme, screen: self, known }, plan.curve);
         if !plan.gas.is_empty() {
-            let inner = list::framed(painter, plan.gas, false, "Spent", &[]);
+            let inner = list::framed(painter, plan.gas, false, "Gas and limits", &[]);
             rows(painter, inner, &plan.spent);
         }
         if let Some(ask) = &self.ask {

@@ -259,7 +259,7 @@ impl<T: Clone> Widget for ScreenDialogView<'_, T> {
             _ if dialog.hurried => (" too soon: read it first, then press again", Role::StateCare),
             _ if !dialog.is_read() => (" shows the rest; read it before confirming", Role::StateCare),
             Some(_) => (" confirms", Role::Dialog),
-            None => (" confirms; nothing is picked", Role::TextDim),
+            None => (" confirms; nothing is selected", Role::TextDim),
         };
         let left: Vec<StyledText> = vec![("Enter".to_owned(), Role::Key), (enter.to_owned(), role)];
         let right: Vec<StyledText> = vec![("Esc".to_owned(), Role::Key), (" back".to_owned(), Role::Dialog)];
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(
             clicked(&mut ask, at(inner.x + 1, inner.bottom() - 1), area),
             DialogOutcome::Open,
-            "nothing is picked"
+            "nothing is selected"
         );
         assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 3), area), DialogOutcome::Open);
         assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 1), area), DialogOutcome::Do(1));

@@ -100,7 +100,7 @@ impl Tools {
     fn open(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(tool) = self.selected(known) else { return Vec::new() };
         if tool.capability != CapabilityTier::Read {
-            let words = "this tool signs: run it on screen 2, with a preview";
+            let words = "this tool signs: trade on screen 2, or ask the Golem; `bardo call` runs it from a shell";
             return vec![ScreenRequest::Notice(SafeText::clean(words, 120))];
         }
         let mut form = ToolForm::of(tool);
@@ -270,7 +270,12 @@ impl Widget for ToolDetails<'_> {
         let name = tool.map_or("Tool".to_owned(), |tool| tool.name.to_string());
         let focused = screen.form.is_some();
         let edge = if focused { Role::BorderFocus } else { Role::Border };
-        let words = if focused { "Enter runs · Esc back" } else { "Enter opens its form" };
+        let reads = tool.is_none_or(|tool| tool.capability == CapabilityTier::Read);
+        let words = match (focused, reads) {
+            (true, _) => "Enter runs · Esc back",
+            (false, true) => "Enter opens its form",
+            (false, false) => "it signs: no form here",
+        };
         let mark = if focused { "▸ " } else { "" };
         painter.frame(area, &[(format!("{mark}{name}"), Role::Title)], &[(words.to_owned(), Role::TextDim)], edge);
         let mut inner = Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 };

@@ -47,8 +47,10 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         AuditKind::PermitRefused => format!("the offer was refused: {}", text("why")),
         AuditKind::ActionRefused => format!("✕ {} refused: {}", text("wanted"), text("why")),
         AuditKind::ActionOvertaken => "overtaken by another action; prepared again".to_owned(),
-        AuditKind::ActionReserved => format!("{} counted as spent for {}", dollars("spend"), text("expected_outcome")),
-        AuditKind::ActionSettled => format!("{}, {} spent", text("state"), dollars("spent")),
+        AuditKind::ActionReserved => {
+            format!("{} counted against the limits for {}", dollars("spend"), text("expected_outcome"))
+        }
+        AuditKind::ActionSettled => settled(&text("state"), &text("spent")),
         AuditKind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
         AuditKind::ActionVerified => format!("chain disagrees ✕{}", value_of("mismatches")),
         AuditKind::ApprovalRequested if text("passes_by_itself") == "true" => {
@@ -121,6 +123,16 @@ pub fn words(entry: &AuditEntry) -> SafeText {
     SafeText::clean(&readable(&sentence, PLACES), LONGEST)
 }
 
+/// Description of a settled reservation. The amount is the part of the limits that it used, not what left the wallet.
+fn settled(state: &str, counted: &str) -> String {
+    let state = state.replace('_', " ");
+    if counted.is_empty() {
+        format!("{state}, nothing counted")
+    } else {
+        format!("{state}, ${} counted against the limits", grouped_cents(counted))
+    }
+}
+
 /// Description of how an approval request ended, by its name in the log.
 fn answered(outcome: &str, amount: &str) -> String {
     match outcome {
@@ -170,7 +182,7 @@ fn short_words(sentence: &str) -> String {
 }
 
 fn none_or(level: &str) -> &str {
-    if level.is_empty() { "nothing" } else { level }
+    if level.is_empty() { "no stop" } else { level }
 }
 
 fn plain(value: &Value) -> String {
@@ -209,10 +221,14 @@ mod tests {
             told("permit:issued", issued),
             "simulated, needs your approval: Swap 0.36 WETH for at least 153.5730… UNI"
         );
-        assert_eq!(told("action:settled", json!({ "state": "done", "spent": "848.499006" })), "done, $848.49 spent");
+        assert_eq!(
+            told("action:settled", json!({ "state": "done", "spent": "848.499006" })),
+            "done, $848.49 counted against the limits"
+        );
+        assert_eq!(told("action:settled", json!({ "state": "not_sent", "spent": null })), "not sent, nothing counted");
         assert_eq!(told("action:verified", json!({ "matched": true, "moves": ["0x1b 4500000000"] })), "chain agrees ✓");
         let held = json!({ "spend": "1234.713456", "expected_outcome": "Swap" });
-        assert_eq!(told("action:reserved", held), "$1,234.71 counted as spent for Swap");
+        assert_eq!(told("action:reserved", held), "$1,234.71 counted against the limits for Swap");
         let wrong = json!({ "matched": false, "mismatches": ["WETH fell by 2"] });
         assert_eq!(told("action:verified", wrong), "chain disagrees ✕: WETH fell by 2");
         let order =

@@ -371,6 +371,9 @@ impl Feed {
             EventKind::ApprovalResolved(resolved) => {
                 if let Some(call) = self.of(event) {
                     call.resolved = Some(resolved.clone());
+                    if let (Some(amount), Some(start)) = (&resolved.amount, &mut call.start) {
+                        start.params.use_amount(amount);
+                    }
                 }
             }
             EventKind::TxUpdate(update) => self.transaction_moved(event, update),

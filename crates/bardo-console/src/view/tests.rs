@@ -233,7 +233,7 @@ fn a_decision_shows_addresses_whole_and_the_worst_case() {
         "PLAY MONEY",
         "worst case +258.530551",
         "WITHOUT LIMIT",
-        "nothing is picked",
+        "nothing is selected",
         &Address::repeat_byte(0xab).to_string(),
         "! [ ]",
     ] {
@@ -282,7 +282,7 @@ fn a_click_outside_a_dialog_or_on_somebodys_words_presses_nothing() {
         state.update(Input::Time(state.clock.now_millis + 1_000));
         let click = crate::view::click(&state, column, u16::try_from(row).unwrap());
         assert!(state.update(click).is_empty());
-        assert!(drawn(&state).join("\n").contains("nothing is picked"), "column {column}");
+        assert!(drawn(&state).join("\n").contains("nothing is selected"), "column {column}");
     }
     // Within the guard time, a click does as little as a key.
     let mut state = deciding(120, 50, &text("Buy UNI"));
@@ -326,7 +326,7 @@ fn a_click_beside_the_words_of_a_key_is_not_that_key() {
     for column in column + 16..next - 1 {
         state.update(Input::Time(state.clock.now_millis + 1_000));
         state.update(crate::view::click(&state, column, row));
-        assert!(drawn(&state).join("\n").contains("nothing is picked"), "column {column}");
+        assert!(drawn(&state).join("\n").contains("nothing is selected"), "column {column}");
     }
     // The text after `Enter confirms`.
     click(&mut state, "a approve once");

@@ -255,7 +255,7 @@ impl CardView for AllowanceModel {
             if rows.is_empty() {
                 rows.push(match self.call.status {
                     CardStatus::Empty | CardStatus::Done => Row::new("No allowance is known.", Role::TextDim),
-                    _ if self.call.signs => Row::new("Being checked and signed…", Role::TextDim),
+                    _ if self.call.signs => self.call.pending_row("Being checked and signed…"),
                     _ => Row::new("Querying the token and Permit2…", Role::TextDim),
                 });
             }

@@ -435,7 +435,7 @@ impl BridgeModel {
         if rows.is_empty() {
             rows.push(match self.call.status {
                 CardStatus::Empty => Row::new("No bridge order.", Role::TextDim),
-                _ => Row::new("Being checked and signed…", Role::TextDim),
+                _ => self.call.pending_row("Being checked and signed…"),
             });
             if self.call.status != CardStatus::Empty {
                 rows.push(Row::new("Money: ", Role::TextDim).then("in your wallet", Role::Text).kept());

@@ -52,8 +52,10 @@ pub struct CallModel {
     pub passes_by_itself: bool,
     /// True if the call exceeds its time budget.
     pub overrun: bool,
-    /// Reason given by the operator.
+    /// Reason given with the end of the approval request: the operator's own, or why the request was withdrawn.
     pub answer: Option<SafeText>,
+    /// True if the request was withdrawn, so that the reason is not the operator's.
+    pub withdrawn: bool,
     /// True if its tool signs something.
     pub signs: bool,
     /// True for a call that was done in paper mode, with nothing signed.
@@ -92,6 +94,10 @@ impl CallModel {
             EventKind::ApprovalResolved(answered) => {
                 self.lapses_at = None;
                 self.answer.clone_from(&answered.reason);
+                if let (Some(amount), Some(asked)) = (&answered.amount, self.params.get_mut("amount")) {
+                    *asked = Value::from(amount.as_str());
+                }
+                self.withdrawn = answered.outcome == ApprovalOutcome::Withdrawn;
                 self.status = match answered.outcome {
                     ApprovalOutcome::Approved | ApprovalOutcome::ApprovedSimilar | ApprovalOutcome::Edited => {
                         CardStatus::Running
@@ -195,9 +201,21 @@ impl CallModel {
             rows.push(Row::new(mark, self.status.role()).then(words, self.status.role()).kept());
         }
         if let Some(answer) = self.answer.as_ref().filter(|answer| !answer.is_empty() && !self.says(answer.as_str())) {
-            rows.push(Row::new("you: ", Role::TextDim).then(answer.as_str(), Role::Text));
+            let from = if self.withdrawn { "withdrawn: " } else { "you: " };
+            rows.push(Row::new(from, Role::TextDim).then(answer.as_str(), Role::Text));
         }
         rows
+    }
+
+    /// Row of a call that has nothing to show yet: `working` while it runs, or that it waits for the operator.
+    pub fn pending_row(&self, working: &'static str) -> Row {
+        match self.status {
+            CardStatus::Waiting if self.passes_by_itself => {
+                Row::new("Nothing is signed yet: it goes ahead unless you refuse.", Role::TextDim)
+            }
+            CardStatus::Waiting => Row::new("Nothing is signed yet: it waits for your answer.", Role::TextDim),
+            _ => Row::new(working, Role::TextDim),
+        }
     }
 
     /// Returns true if the failure message already contains these words.
@@ -208,6 +226,7 @@ impl CallModel {
     /// Operator's reason, else the failure message; `None` without either.
     pub fn failure_words(&self) -> Option<String> {
         match (&self.answer, &self.failure) {
+            (Some(answer), _) if !answer.is_empty() && self.withdrawn => Some(format!("withdrawn: {answer}")),
             (Some(answer), _) if !answer.is_empty() => Some(format!("you: \"{answer}\"")),
             (_, Some(failure)) => Some(failure.message.to_string()),
             _ => None,

@@ -313,7 +313,7 @@ fn draw(model: DecisionModel<'_>, painter: &mut Painter<'_>, area: Rect) {
     let above = if hidden {
         let last = (offset + body_room).min(middle.len());
         // Full screen cannot be enlarged further.
-        let keys = if decision.full { "j k" } else { "j k, z shows all" };
+        let keys = if decision.full { "j k" } else { "j k, z enlarges" };
         let words = format!("does not fit: lines {}–{last} of {} · {keys}", offset + 1, middle.len());
         vec![(words, Role::StateCare)]
     } else {
@@ -365,7 +365,7 @@ fn picked(model: DecisionModel<'_>) -> Vec<StyledText> {
     let decision = model.decision;
     match decision.picked {
         None if decision.ended_at.is_some() || model.read_only => Vec::new(),
-        None => vec![("nothing is picked".to_owned(), Role::TextDim)],
+        None => vec![("nothing is selected".to_owned(), Role::TextDim)],
         Some(kind) => vec![
             (format!("picked: {} · ", words(kind)), Role::StateCare),
             ("Enter".to_owned(), Role::Key),
@@ -439,6 +439,15 @@ fn cents(usd: Usd) -> String {
     let tiny = usd.scaled(2, Rounding::Down) == Some(0);
     let digits = if tiny { usd.to_fixed(2, Rounding::Up) } else { nearest_cent(usd) };
     format!("${}", grouped(&digits))
+}
+
+/// Consequence of leaving the request for later; `None` if it waits for its deadline.
+fn later(question: &Question) -> Option<&'static str> {
+    match question.number {
+        OFFER_NUMBER => Some("until it expires"),
+        _ if question.passes_by_itself => Some("it goes ahead"),
+        _ => None,
+    }
 }
 
 /// Deadline of the request, if it differs from the validity of its offer.
@@ -536,6 +545,11 @@ const fn ids_below(columns: usize) -> bool {
 }
 
 /// Rows in place of the answers once the request has ended: result, typed text, and the keys that close the dialog.
+/// Returns true for a request to sell all holdings, which a different stop ends.
+fn sells(model: DecisionModel<'_>) -> bool {
+    matches!(model.decision.shown.as_deref().map(|shown| &shown.about), Some(RequestSubject::SellHoldings))
+}
+
 fn ended(model: DecisionModel<'_>) -> Vec<Row> {
     let is_offer = model.decision.number == OFFER_NUMBER;
     let (words, role) = match model.outcome.map(|resolved| resolved.outcome) {
@@ -550,7 +564,10 @@ fn ended(model: DecisionModel<'_>) -> Vec<Row> {
             ("Nobody answered in time: it lapsed, and nothing was signed.", Role::StateCare)
         }
         None if is_offer => ("The offer expired: nothing was signed. Preview it again.", Role::StateCare),
-        Some(ApprovalOutcome::Withdrawn) => ("It was withdrawn: no answer is needed.", Role::StateCare),
+        Some(ApprovalOutcome::Withdrawn) => ("It was withdrawn: nothing was signed.", Role::StateCare),
+        None if sells(model) => {
+            ("It was answered elsewhere, or the stop changed: nothing is asked any more.", Role::StateCare)
+        }
         None => ("It no longer waits for an answer.", Role::StateCare),
     };
     let mut rows = vec![Row::new(words, role).kept()];
@@ -590,7 +607,10 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
             None => row.then(letter.to_string(), Role::Key).then(format!(" {word}  "), Role::Dialog),
         };
     }
-    let after = if question.passes_by_itself { " later (it goes ahead)  " } else { " later  " };
+    let after = match later(question) {
+        Some(why) => format!(" later ({why})  "),
+        None => " later  ".to_owned(),
+    };
     row = row.then("Esc", Role::Key).then(after, Role::Dialog);
     row = row.then("z", Role::Key).then(" less ", Role::Dialog).then("d", Role::Key).then(" raw", Role::Dialog);
     let mut rows = vec![row];
@@ -686,8 +706,8 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
                 }
             })
             .collect();
-        let after = if question.passes_by_itself { " later (it goes ahead)" } else { " later (keeps waiting)" };
-        let later = vec![(" Esc".to_owned(), Role::Key), (after.to_owned(), Role::Dialog)];
+        let after = format!(" later ({})", later(question).unwrap_or("keeps waiting"));
+        let later = vec![(" Esc".to_owned(), Role::Key), (after, Role::Dialog)];
         let each = (columns / ANSWER).clamp(1, 3);
         let mut row: Vec<StyledText> = Vec::new();
         for (at, pieces) in offered.into_iter().chain([later]).enumerate() {

@@ -415,7 +415,7 @@ impl OrderModel {
         if rows.is_empty() {
             rows.push(match self.call.status {
                 CardStatus::Empty => Row::new("No order.", Role::TextDim),
-                _ => Row::new("Being signed and submitted…", Role::TextDim),
+                _ => self.call.pending_row("Being signed and submitted…"),
             });
             rows.extend(memory_rows(self.memory.as_ref()));
             if self.call.status != CardStatus::Empty {

@@ -192,7 +192,7 @@ impl SwapModel {
                 TxState::Unclear => format!("outcome unknown; tracking tx {}", short_hash(tx.hash)),
             },
             (status, None) if self.offer.as_ref().is_some_and(|offer| offer.used) && !status.is_over() => {
-                format!("in your wallet; {asked} {paid} counted as spent")
+                format!("in your wallet; {asked} {paid} reserved")
             }
             // The failure message may already say that nothing was signed.
             (status, None) if status.is_over() && !self.call.says("nothing was signed") => {

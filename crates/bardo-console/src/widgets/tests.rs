@@ -401,7 +401,7 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
     let told = |state| decided(state, (98, None));
     for (state, words) in [
         ("fresh", "keys act in a moment"),
-        ("looked", "nothing is picked"),
+        ("looked", "nothing is selected"),
         ("looked", "✓ one $2,047.53, day $4,014.02/$5,000 after"),
         ("looked", "✓ rate 3/120 an hour"),
         ("looked", "✓ slippage 50 bps"),
@@ -437,7 +437,7 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
         ("confirm", "to confirm, type the last four characters"),
         ("raw", "0x3593564c"),
         ("policy", "Day cap: $5,000 → $8,000"),
-        ("lower", "The stop ladder goes from halt to nothing."),
+        ("lower", "The stop ladder goes from halt to no stop."),
         ("reset", "It opened after 3 failures in a row."),
         ("paper", "are signed and sent"),
     ] {

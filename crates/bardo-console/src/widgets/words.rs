@@ -4,9 +4,9 @@ use super::figure::readable;
 use super::plain::tool_word;
 use crate::format::grouped;
 use crate::theme::Role;
-use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::error::{ErrorCode, FigureUnit, Violation};
 use bardo_base::fabric::{ApprovalOutcome, AskReason, Finding, PolicyChange, SafetyCheck, ToolFailed, TxState};
-use bardo_base::format::nearest_cent;
+use bardo_base::format::{age, nearest_cent};
 use bardo_base::model::{Check, Rule, RuleName};
 use bardo_base::text::width;
 use bardo_base::units::{Rounding, Usd};
@@ -91,7 +91,7 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::MaxTradesPerHour => "Trades an hour",
         RuleName::MaxRevocationsPerHour => "Revocations an hour",
         RuleName::MaxToolCallsPerMinute => "Calls a minute",
-        RuleName::CooldownSeconds => "Cooldown in seconds",
+        RuleName::CooldownSeconds => "Cooldown between trades",
         RuleName::ActiveHours => "Active hours",
         RuleName::StopLossPct => "Stop-loss",
         RuleName::MaxConsecutiveFailures => "Failures in a row",
@@ -213,11 +213,33 @@ fn listed(list: &str) -> String {
     if items.is_empty() { "none".to_owned() } else { items.join(", ") }
 }
 
+/// Value that violates a rule. A dollar limit has its limit and the amount that is left, a pause its end.
+fn exceeded(one: &Violation) -> String {
+    let Some(figures) = &one.figures else { return one.value.to_string() };
+    let frees = figures.frees_in_seconds.map(age);
+    match (figures.unit, &figures.left) {
+        (FigureUnit::Usd, Some(left)) => {
+            let cents = |figure: &str| format!("${}", grouped_cents(figure));
+            let (value, limit) = (cents(&figures.value), cents(&figures.limit));
+            // Less than a cent above.
+            let value = if value == limit { format!("${}", grouped(&figures.value)) } else { value };
+            let more = frees.map(|time| format!(", more in {time}")).unwrap_or_default();
+            format!("{value} is above {limit}; {} left{more}", cents(left))
+        }
+        (FigureUnit::Seconds, _) => {
+            frees.map_or_else(|| one.value.to_string(), |time| format!("{}; free {time} later", one.value))
+        }
+        (FigureUnit::Usd | FigureUnit::Bps | FigureUnit::Count | FigureUnit::Wei | FigureUnit::RawUnits, _) => {
+            one.value.to_string()
+        }
+    }
+}
+
 /// Violated rules with their values. The simulation rule is not named, because its check has the same name.
 fn broken(violations: &[Violation]) -> String {
     let words = |one: &Violation| match one.rule {
         Rule::Named(RuleName::Simulation) => one.value.to_string(),
-        _ => format!("{}: {}", rule_word(&one.rule), one.value),
+        _ => format!("{}: {}", rule_word(&one.rule), exceeded(one)),
     };
     violations.iter().map(words).collect::<Vec<_>>().join("; ")
 }

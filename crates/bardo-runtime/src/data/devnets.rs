@@ -49,7 +49,7 @@ pub struct DevnetName(String);
 /// Error for a text that is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a valid name: use 1 to 40 lower-case letters, digits, `-` or `_`, beginning with a letter or a digit"
+    "`{0}` is not a valid name: use 1 to 40 lower-case letters, digits, `-` or `_`, beginning with a letter or a digit"
 )]
 pub struct DevnetNameError(SafeText);
 

@@ -35,6 +35,7 @@ use bardo_base::clock::Clock;
 use bardo_base::config::Config;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{GolemId, InstanceId};
+use bardo_base::model::StopLevel;
 use bardo_safety::audit::LogAnchor;
 use bardo_safety::paper::{self, PaperLedger};
 use bardo_safety::stop::StopFile;
@@ -305,6 +306,22 @@ impl DataFolder {
         let id = binding::bind(&store, &identity).await?;
         let queue = SharedQueue::new(store.clone());
         Ok(Ledger { store, kind: identity.kind, queue, id: id.into(), _in_use: Arc::new(in_use) })
+    }
+
+    /// Path of the database of the open chains; `None` if it has not been created yet.
+    ///
+    /// # Errors
+    /// A [`DataError`] if the chains cannot be identified.
+    pub async fn ledger_of_chains(&self, opened: &OpenEnvironment) -> Result<Option<PathBuf>, DataError> {
+        let folder = ChainSetIdentity::of(opened).await?.folder;
+        let database = self.root.join(LEDGERS).join(folder).join(DATABASE);
+        Ok(database.is_file().then_some(database))
+    }
+
+    /// Levels of the stops that running scenarios and consoles on an embedded devnet have set for themselves alone.
+    pub fn own_stops(&self) -> Vec<StopLevel> {
+        let running = self.scenario_folders().into_iter().filter(|folder| folder.join(LOCK).is_file());
+        running.filter_map(|folder| StopFile::in_folder(&folder).read().level()).collect()
     }
 
     /// Path of the most recently written database of any network; `None` if there is none.

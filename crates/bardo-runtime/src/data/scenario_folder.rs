@@ -87,9 +87,14 @@ fn remove_leftovers(shows: &Path) {
 impl DataFolder {
     /// Folders of ledgers: the data directory's own, and those of running or kept scenario runs.
     pub(super) fn ledger_folders(&self) -> Vec<PathBuf> {
+        let shows = self.scenario_folders();
+        std::iter::once(self.root.clone()).chain(shows).map(|root| root.join(super::LEDGERS)).collect()
+    }
+
+    /// Data directories of running or kept scenario runs.
+    pub(super) fn scenario_folders(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.root.join(SHOWS)).into_iter().flatten().flatten();
         // The folder also contains a lock file.
-        let shows = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
-        std::iter::once(self.root.clone()).chain(shows).map(|root| root.join(super::LEDGERS)).collect()
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
     }
 }

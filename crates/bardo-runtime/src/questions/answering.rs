@@ -35,7 +35,7 @@ pub enum AnswerRefused {
     #[error("a standing approval lasts at most 24 hours")]
     GrantTime,
     /// The action sells no amount that could be smaller.
-    #[error("this action has no amount to reduce")]
+    #[error("only a swap of a fixed amount can be made smaller here")]
     NoAmount,
     /// The amount cannot be read.
     #[error(transparent)]

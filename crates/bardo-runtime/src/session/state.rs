@@ -271,7 +271,8 @@ impl SessionState {
         let flushing = state.sources.fabric.clone();
         // Flushing the journal is worth a moment; a failing disk has been reported already.
         let _flushed = tokio::task::spawn_blocking(move || flushing.flush()).await;
-        let session_summary = state.stats().session_summary(&state.journal_words());
+        let mut session_summary = state.stats().session_summary(&state.journal_words());
+        session_summary.paper = state.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on);
         send_news(&state.links.news, SessionNews::Left(Box::new(session_summary))).await;
     }
 
@@ -314,7 +315,8 @@ impl SessionState {
     ) {
         self.control.leaving.send_replace(true);
         if let Some(queue) = &self.sources.queue {
-            queue.withdraw_all("the operator is quitting");
+            self.stats().leave_unanswered(queue.pending().len());
+            queue.withdraw_all("the session is ending");
         }
         self.control.own.clear();
         self.control.offers.clear();

@@ -24,6 +24,8 @@ pub(super) struct SessionStats {
     contexts: BTreeMap<GolemId, RequestContext>,
     /// Transactions that are signed and not settled.
     open: BTreeMap<B256, SafeText>,
+    /// Signed orders that can still be filled.
+    orders: BTreeMap<B256, SafeText>,
     /// Calls that end with an error but did not fail.
     held_back: BTreeSet<CallId>,
 }
@@ -75,8 +77,28 @@ impl SessionStats {
                     self.open.remove(&update.hash);
                 }
             },
+            EventKind::OrderUpdate(order) => {
+                let words = format!("order {} on chain {}", order.order_hash, order.chain_id);
+                self.note_order(order.order_hash, order.status.is_final(), &words);
+            }
+            EventKind::IntentUpdate(intent) => {
+                let words = format!("bridge order {} from {}", intent.intent_id, intent.source_chain);
+                self.note_order(intent.intent_id, intent.status.is_final(), &words);
+            }
             _ => {}
         }
+    }
+
+    fn note_order(&mut self, hash: B256, ended: bool, words: &str) {
+        match ended {
+            true => drop(self.orders.remove(&hash)),
+            false => drop(self.orders.insert(hash, SafeText::clean(words, 200))),
+        }
+    }
+
+    /// Counts the requests that are still open when the session ends.
+    pub(super) fn leave_unanswered(&mut self, open: usize) {
+        self.counts.lapsed = self.counts.lapsed.saturating_add(u64::try_from(open).unwrap_or(u64::MAX));
     }
 
     /// Latest known facts about a requesting agent.
@@ -96,7 +118,7 @@ impl SessionStats {
         SessionSummary {
             trades: self.trades.count,
             average_short: self.trades.average_short(),
-            unsettled: self.open.values().cloned().collect(),
+            unsettled: self.open.values().chain(self.orders.values()).cloned().collect(),
             journal: Some(journal.clone()),
             ..self.counts.clone()
         }

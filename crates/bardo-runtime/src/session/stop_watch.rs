@@ -129,7 +129,7 @@ impl StopWatch {
             SessionCommand::Raise { level, reason } => {
                 let raised = self.choose(*level, reason.as_str()).map_err(Into::into);
                 raised.map(|now| {
-                    let result = format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str));
+                    let result = format!("the stop ladder is at {}", now.level().map_or("no stop", StopLevel::as_str));
                     match now.level() {
                         Some(StopLevel::Revoke) => {
                             format!("{result}: the Golem's session keys are revoked until a restart")

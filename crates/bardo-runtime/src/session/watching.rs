@@ -413,17 +413,22 @@ impl SessionState {
         let firmer = matches!((&known, &found), (Some(ActiveStop::Stop(held)), ActiveStop::Stop(stop)) if held.hold && !stop.hold);
         self.links.in_force.send_replace(Some(found.clone()));
         if let Some(queue) = &self.sources.queue {
-            if level.is_some() {
-                queue.drop_grants();
-            }
             // Before the accompanying stop withdraws the requests. Each rejection is delivered again in its turn, and
             // is then found to be given already.
             for (permit, reason) in self.control.stop_watch.take_refusals() {
                 let refusal = OperatorAnswer::RefuseAndStop { reason };
                 let _gone = self.answer_action(permit, refusal, Confirmation::default(), None);
             }
-            if level >= Some(StopLevel::Halt) {
-                queue.withdraw_all("a halt is in force");
+            match level {
+                Some(level @ (StopLevel::Halt | StopLevel::Revoke)) => {
+                    queue.withdraw_all(&format!("{level} is in force"));
+                }
+                Some(level @ (StopLevel::ExitOnly | StopLevel::Flatten)) => {
+                    queue.withdraw_blocked(level, &format!("{level} is in force"));
+                }
+                // The requests can be answered once the pause is lifted.
+                Some(StopLevel::Pause) => queue.drop_grants(),
+                None => {}
             }
         }
         let changed = HaltChanged { level, by, reason };

@@ -25,10 +25,11 @@ use super::{
 use crate::audit::AuditLog;
 use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
 use crate::pipeline::Preview;
+use crate::stop;
 use bardo_base::clock::Clock;
 use bardo_base::fabric::{ApprovalRequested, AskReason, EventKind, Fabric};
-use bardo_base::id::PermitId;
-use bardo_base::model::Phase;
+use bardo_base::id::{GolemId, PermitId};
+use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_store::StoreError;
 
@@ -480,11 +481,27 @@ impl ApprovalQueue {
 
     /// Withdraws every open request and revokes every standing approval, as at a halt.
     pub fn withdraw_all(&self, reason: &str) {
+        self.withdraw(reason, |_| true);
+    }
+
+    /// Withdraws the open requests that a stop at `level` does not let through, and revokes every standing approval.
+    pub fn withdraw_blocked(&self, level: StopLevel, reason: &str) {
+        self.withdraw(reason, |preview| {
+            let (simulated, proposal) = (&preview.simulated, preview.framed.proposal());
+            let category = stop::passage(simulated.takes_back, simulated.reduce_only, simulated.class);
+            // No stop lets an agent's order through.
+            let agents_order = proposal.order.is_some() && proposal.golem_id != GolemId::operator();
+            agents_order || !stop::lets_through(Some(level), category)
+        });
+    }
+
+    fn withdraw(&self, reason: &str, concerns: impl Fn(&Preview) -> bool) {
         let reason = SafeText::clean(reason, MAX_REASON);
         let mut state = self.state();
         state.drop_grants();
+        let open = state.open.iter_mut().filter(|open| concerns(&open.preview));
         // Send before the lock is released: a request without its sender counts as answered.
-        for sender in state.open.iter_mut().filter_map(|open| open.answer.take()) {
+        for sender in open.filter_map(|open| open.answer.take()) {
             // The requester may have dropped its ticket.
             let _gone = sender.send(QueueResult::Withdrawn(reason.clone()));
         }

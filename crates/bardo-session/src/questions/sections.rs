@@ -3,7 +3,8 @@
 
 use super::{ActionRequest, AddressPart, Question, RequestSubject};
 use bardo_base::fabric::CheckOutcome;
-use bardo_base::units::TokenAmount;
+use bardo_base::format::{grouped, nearest_cent};
+use bardo_base::units::{TokenAmount, Usd};
 
 /// Row with a label and a value; neither is shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub fn sections(question: &Question, now: u64) -> Vec<DetailSection> {
         DetailSection::new(&format!("Decision {} of {} · {}", question.place, question.of, question.money.describe()));
     head.row("request", &question.title);
     if let Some(value) = question.value {
-        head.row("counted as", format_args!("${value}"));
+        head.row("worth", cents(value));
     }
     for reason in &question.reasons {
         head.row("asked because", reason);
@@ -97,7 +98,7 @@ fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
         }
         changes.row(
             "gas at most",
-            format_args!("{} (${})", TokenAmount::ether(bound.content.worst_gas), action.costs.gas),
+            format_args!("{} ({})", TokenAmount::ether(bound.content.worst_gas), cents(action.costs.gas)),
         );
     }
     if let Some(arrival) = &action.arrival {
@@ -109,7 +110,10 @@ fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
             ),
         );
     }
-    changes.row("counted as", format_args!("${}, of which ${} is gas", action.costs.spent, action.costs.gas));
+    let counted = action.costs.counted.unwrap_or(action.costs.spent);
+    let why = if counted < action.costs.spent { ", as a fair exit: its possible loss" } else { "" };
+    let words = format_args!("{} with gas of at most {}{why}", cents(counted), cents(action.costs.gas));
+    changes.row("counts against the limits", words);
     if let Err(why) = &action.nothing_else {
         changes.row("!", why);
     }
@@ -226,6 +230,11 @@ pub fn raw(question: &Question) -> Vec<DetailSection> {
     permit.row("hash", action.hash);
     all.push(permit);
     all
+}
+
+/// Dollars for reading, to the nearest cent.
+fn cents(usd: Usd) -> String {
+    format!("${}", grouped(&nearest_cent(usd)))
 }
 
 fn seconds(millis: u64) -> u64 {

@@ -313,7 +313,7 @@ fn decided(words: SampleWords<'_>) -> Vec<Arc<Event>> {
     };
     let resolved = |outcome, reason: Option<&str>| {
         let reason = reason.map(safe);
-        EventKind::ApprovalResolved(ApprovalResolved { permit_id, outcome, reason })
+        EventKind::ApprovalResolved(ApprovalResolved { permit_id, outcome, reason, amount: None })
     };
     let ended = || {
         EventKind::ToolEnd(ToolEnd {

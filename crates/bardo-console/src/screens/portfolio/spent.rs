@@ -22,12 +22,12 @@ pub(super) fn spent_rows(known: &ScreenContext<'_>) -> Vec<Row> {
         all.push(
             Row::new("today    ", Role::TextDim)
                 .then(dollars(limits.day.used), Role::Text)
-                .end(format!("of {}", limit(limits.day.limit)), Role::TextDim),
+                .end(format!("counted, of {}", limit(limits.day.limit)), Role::TextDim),
         );
         all.push(
             Row::new("30 days  ", Role::TextDim)
                 .then(dollars(limits.month.used), Role::Text)
-                .end(format!("of {}", limit(limits.month.limit)), Role::TextDim),
+                .end(format!("counted, of {}", limit(limits.month.limit)), Role::TextDim),
         );
         all.push(
             Row::new("reserved ", Role::TextDim)

@@ -159,7 +159,7 @@ fn leaving_with_orders_cancelled_takes_a_letter_and_enter_and_no_key_typed_ahead
     }
     assert!(press(&mut state, enter()).is_empty());
     wait(&mut state, CALM);
-    assert!(press(&mut state, enter()).is_empty(), "nothing is picked");
+    assert!(press(&mut state, enter()).is_empty(), "nothing is selected");
     wait(&mut state, CALM);
     assert!(press(&mut state, Key::char('c')).is_empty(), "a letter alone cancels nothing");
     // A key without a meaning and a paste restart the guard time.
@@ -558,7 +558,7 @@ fn an_action_by_hand_is_decided_in_the_agents_dialog_by_the_agents_keys() {
         assert!(shown.contains(words), "{words}\n{shown}");
     }
     assert!(!shown.contains("Ada says") && !shown.contains("being signed"), "{shown}");
-    assert!(press(&mut state, enter()).is_empty(), "nothing is picked");
+    assert!(press(&mut state, enter()).is_empty(), "nothing is selected");
     wait(&mut state, CALM);
     press(&mut state, Key::char('a'));
     assert_eq!(picked(&state), Some(AnswerKind::Once));

@@ -60,6 +60,7 @@ fn a_story_is_told_in_words_and_names_a_call_once() {
         permit_id: asked.permit_id,
         outcome: ApprovalOutcome::RefusedAndHalted,
         reason: Some(text("wait")),
+        amount: None,
     };
     let check =
         SafetyCheck { check: Check::PolicyCage, outcome: CheckOutcome::Passed, finding: Finding::said("no rules") };
@@ -130,6 +131,7 @@ fn while_away_gas_and_refusals_are_counted_too() {
         permit_id: PermitId::random(),
         outcome: ApprovalOutcome::Refused,
         reason: Some(text("wait")),
+        amount: None,
     };
     let end = ToolEnd { success: false, state: None, duration_ms: 9, result_summary: Value::Null, card: None };
     let kinds = vec![

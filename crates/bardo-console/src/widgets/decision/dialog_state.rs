@@ -149,8 +149,10 @@ impl Decision {
         }
         self.shown = Some(Box::new(next));
         if keeps {
-            // Changes that the new simulation no longer reports are dropped.
-            self.changed.retain(|one| question.changed.contains(one));
+            // The shown changes follow the new figures; those that the new simulation no longer reports are dropped.
+            if !self.changed.is_empty() {
+                self.changed.clone_from(&question.changed);
+            }
             // A warning with a different text must be read again.
             if self.unread(question) > 0 && self.picked.is_some_and(AnswerKind::is_approval) {
                 self.unpick();
@@ -159,13 +161,16 @@ impl Decision {
             }
             return;
         }
-        if approves {
+        // A smaller amount that was typed is still wanted; it is guarded again, and its action is simulated anew.
+        if self.picked == Some(AnswerKind::Smaller) {
+            self.secret.clear();
+        } else if approves {
             self.unpick();
         }
         (self.again, self.hurried) = (false, false);
         self.read.clear();
         self.changed.clone_from(&question.changed);
-        let words = match approves {
+        let words = match self.picked.is_none() {
             true => "simulated again with a worse result: read the changes and pick again",
             false => "simulated again with a worse result: read the changes",
         };
@@ -217,8 +222,8 @@ impl Decision {
     fn hidden(&self) -> Option<String> {
         match self.unseen() {
             Some(0) => None,
-            Some(1) => Some("you have not seen one line yet: j k scroll, z shows all".to_owned()),
-            Some(many) => Some(format!("you have not seen {many} lines yet: j k scroll, z shows all")),
+            Some(1) => Some("you have not seen one line yet: j k scroll".to_owned()),
+            Some(many) => Some(format!("you have not seen {many} lines yet: j k scroll")),
             None => Some("the request is not on the screen: make the terminal larger".to_owned()),
         }
     }
@@ -381,6 +386,8 @@ impl Decision {
             None => Some(SafeText::clean("not available for this decision", 40)),
         };
         if let Some(why) = why_not {
+            // Enter must not send an answer that was chosen before.
+            self.unpick();
             self.hint = Some(SafeText::clean(&format!("not available: {why}"), 200));
             return DecisionOutcome::Stays;
         }
@@ -397,7 +404,7 @@ impl Decision {
 
     fn do_it(&mut self, question: &Question) -> DecisionOutcome {
         let Some(kind) = self.picked else {
-            self.hint = Some(SafeText::clean("nothing is picked: pick with a letter, then press Enter", 60));
+            self.hint = Some(SafeText::clean("nothing is selected: select with a letter, then press Enter", 60));
             return DecisionOutcome::Stays;
         };
         // Since the choice, the terminal may have another size, and a warning another text.
@@ -468,7 +475,7 @@ impl Decision {
 /// A message if the request has no amount, or if the text is not a positive number below it.
 fn smaller(question: &Question, amount: String) -> Result<OperatorAnswer, &'static str> {
     let RequestSubject::Action(action) = &question.about else { return Err("this decision has no amount") };
-    let Some((asked, _)) = &action.amount else { return Err("this action has no amount to reduce") };
+    let Some((asked, _)) = &action.amount else { return Err("only a swap of a fixed amount can be made smaller here") };
     let Ok(wanted) = amount.parse::<Decimal>() else { return Err("type a number such as 0.25") };
     match asked.parse::<Decimal>() {
         Ok(asked) if wanted >= asked => Err("type less than the requested amount"),
@@ -546,7 +553,7 @@ fn is_no_worse(shown: &Question, now: &Question) -> bool {
         action.checks.iter().filter(|one| one.outcome != CheckOutcome::Passed).map(|one| one.check).collect()
     };
     of_question(shown) == of_question(now)
-        && now.changed.iter().all(|one| shown.changed.contains(one))
+        && now.changed.len() <= shown.changed.len()
         && shown.confirm == now.confirm
         && shown.needs_password == now.needs_password
         && (shown.passes_by_itself || !now.passes_by_itself)

@@ -39,7 +39,7 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
         RequestSubject::Policy(policy) => policy_rows(&mut rows, policy),
         RequestSubject::Lower { from, to, said } => {
             let level = |level: &Option<bardo_base::model::StopLevel>| {
-                level.map_or("nothing".to_owned(), |level| level.to_string())
+                level.map_or("no stop".to_owned(), |level| level.to_string())
             };
             rows.push(Row::new(format!("The stop ladder goes from {} to {}.", level(from), level(to)), Role::Dialog));
             rows.push(Row::new("It was set by ", Role::TextDim).then(said.as_str(), Role::Dialog));

@@ -222,7 +222,7 @@ fn ended(mut decision: Decision, typed: &str) -> Decision {
 /// Resolution event of a sample's request; `None` if it still waits.
 pub fn outcome(state: &str) -> Option<ApprovalResolved> {
     let outcome = (state == "lapsed while typing").then_some(ApprovalOutcome::Lapsed)?;
-    Some(ApprovalResolved { permit_id: permit(), outcome, reason: None })
+    Some(ApprovalResolved { permit_id: permit(), outcome, reason: None, amount: None })
 }
 
 /// Approval dialogs, one per state.

@@ -58,7 +58,7 @@ pub fn order(unit: DecayUnit) -> OrderUpdate {
         deadline: START + 77,
         fill: None,
         cancelled_by: None,
-        money: text("in your wallet; 0.5 WETH counted as spent"),
+        money: text("in your wallet; 0.5 WETH reserved"),
         remark: SafeText::default(),
     }
 }
@@ -231,7 +231,7 @@ pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
                 intent.status = IntentStatus::Pending;
                 intent.locked = None;
                 intent.bids.clear();
-                intent.money = text("in your wallet; 500 USDC counted as spent");
+                intent.money = text("in your wallet; 500 USDC reserved");
             }),
         ),
         ("filling", known(&|_| {})),

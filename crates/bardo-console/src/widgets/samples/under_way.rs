@@ -19,7 +19,7 @@ fn states<M: Clone>(
     };
     let resolved = |outcome, reason: Option<&str>| {
         let reason = reason.map(text);
-        EventKind::ApprovalResolved(ApprovalResolved { permit_id: PermitId::random(), outcome, reason })
+        EventKind::ApprovalResolved(ApprovalResolved { permit_id: PermitId::random(), outcome, reason, amount: None })
     };
     let ended =
         |code, message: &str, first: Vec<EventKind>| first.into_iter().chain(failed(code, message)).collect::<Vec<_>>();

@@ -90,7 +90,7 @@ impl PendingApproval {
             self.told = true;
             if let Err(error) = self.record(self.question()).await {
                 let decision = unrecorded(&error);
-                self.finish(ApprovalOutcome::Withdrawn, decision.reason().cloned());
+                self.finish(ApprovalOutcome::Withdrawn, Some(&decision));
                 return decision;
             }
         }
@@ -126,6 +126,12 @@ impl PendingApproval {
         Some(self.conclude(decision).await)
     }
 
+    /// Withdraws a request whose action can no longer be done, with the reason in the audit log and in the event.
+    pub async fn withdraw(&mut self, reason: &str) {
+        let reason = SafeText::clean(reason, MAX_REASON);
+        let _withdrawn = self.conclude(Decision::Withdrawn { reason }).await;
+    }
+
     /// Records a decision in the audit log, then closes the request.
     async fn conclude(&mut self, decision: Decision) -> Decision {
         let Some(outcome) = self.outcome(&decision) else { return decision };
@@ -138,7 +144,7 @@ impl PendingApproval {
         if let (Decision::Approved(_), Some((_, _, Some(number)))) = (&decision, self.similar) {
             self.queue.state().settle_grant(number, true);
         }
-        self.finish(outcome, decision.reason().cloned());
+        self.finish(outcome, Some(&decision));
         decision
     }
 
@@ -276,6 +282,9 @@ impl PendingApproval {
         } else if recovered {
             self.better.clear();
         }
+        // What is still worse than the best that was shown, with the figures of this simulation.
+        let still_worse = self.better.iter().rev().map(|better| worsenings(better, &preview));
+        let still_worse = still_worse.into_iter().find(|worse| !worse.is_empty()).unwrap_or_default();
         let reasons = asked_because(&preview.needs);
         // A delay that became an approval no longer proceeds without an answer.
         if matches!(preview.needs, ApprovalNeed::Approval { .. }) {
@@ -298,8 +307,8 @@ impl PendingApproval {
                 if !worse.is_empty() {
                     open.changed = worse.iter().map(Worsening::describe).collect();
                     open.revision = open.revision.saturating_add(1);
-                } else if recovered {
-                    open.changed.clear();
+                } else {
+                    open.changed = still_worse.iter().map(Worsening::describe).collect();
                 }
                 open.passes_by_itself = self.passes_by_itself;
                 open.answer = Some(sender);
@@ -352,7 +361,7 @@ impl PendingApproval {
         }
     }
 
-    fn finish(&mut self, outcome: ApprovalOutcome, reason: Option<SafeText>) {
+    fn finish(&mut self, outcome: ApprovalOutcome, decision: Option<&Decision>) {
         self.over = true;
         self.count(outcome);
         if let Some((_, _, Some(number))) = self.similar {
@@ -361,7 +370,21 @@ impl PendingApproval {
         }
         self.queue.remove(self.number);
         let proposal = self.preview.payload.proposal();
-        let resolved = ApprovalResolved { permit_id: self.preview.permit.permit_id, outcome, reason };
+        let amount = match decision {
+            Some(Decision::Edit { amount }) => Some(SafeText::clean(amount, MAX_REASON)),
+            Some(
+                Decision::Approved(_)
+                | Decision::Refused { .. }
+                | Decision::RefusedAndHalted { .. }
+                | Decision::Lapsed
+                | Decision::Withdrawn { .. }
+                | Decision::PermitExpired
+                | Decision::NotAsked(_),
+            )
+            | None => None,
+        };
+        let reason = decision.and_then(Decision::reason).cloned();
+        let resolved = ApprovalResolved { permit_id: self.preview.permit.permit_id, outcome, reason, amount };
         let kind = EventKind::ApprovalResolved(resolved);
         self.queue.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
     }
@@ -377,7 +400,7 @@ impl Drop for PendingApproval {
         }
         self.finish(ApprovalOutcome::Withdrawn, None);
         if let (true, Some(audit_log)) = (self.told, &self.queue.inner.audit_log) {
-            let reason = SafeText::clean("the caller disconnected", MAX_REASON);
+            let reason = SafeText::clean("its caller cancelled it or disconnected", MAX_REASON);
             audit_log.record_soon(self.answer(ApprovalOutcome::Withdrawn, &Decision::Withdrawn { reason }));
         }
     }

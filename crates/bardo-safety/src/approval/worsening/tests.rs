@@ -221,7 +221,7 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
             |preview| {
                 preview.values.spent = usd(3_071);
             },
-            &["counted as spent: $3,010.00 → $3,071.00"],
+            &["counts against the limits: $3,010.00 → $3,071.00"],
         ),
         (
             "a check warns",

@@ -577,6 +577,9 @@ impl WriteTask {
                 }
                 Err(refusal) => {
                     let reason = ticket.refused_meanwhile().await.and_then(|reason| self.concluded(reason));
+                    if reason.is_none() {
+                        ticket.withdraw(refusal.error.message()).await;
+                    }
                     return reason.unwrap_or(Err(refusal));
                 }
             }

@@ -411,6 +411,13 @@ fn a_worse_simulation_takes_an_approval_back_and_keeps_a_refusal() {
     assert_eq!((decision.picked, decision.typing(), decision.unread(&worse())), (None, false, 1));
     assert_eq!((decision.unseen(), &decision.changed), (None, &worse().changed));
     assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Stays);
+    // A smaller amount stays typed, and is guarded again.
+    let mut decision = shown(&simulated_again(0));
+    decision.act(Action::Pick(AnswerKind::Smaller), 10_000, 40);
+    decision.type_key(Key::char('0'), 11_000);
+    decision.follow(&worse());
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), DecisionOutcome::Stays);
+    assert_eq!(decision.form.as_ref().map(|form| form.fields[0].1.text()), Some("0"));
     let mut decision = shown(&simulated_again(0));
     decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
     decision.type_key(Key::char('x'), 11_000);
@@ -509,7 +516,11 @@ fn what_is_as_good_again_as_it_was_is_not_said_to_be_worse_any_more() {
     decision.drawn(11_000, Some(WHOLE));
     decision.act(Action::MarkRead, 20_000, 40);
     decision.act(Action::Pick(AnswerKind::Once), 30_000, 40);
-    decision.follow(&Question { revision: 1, changed: vec![], ..simulated_again(2) });
+    // Still worse, but by less: the line has the new figure.
+    let less = text("least UNI in: 258 → 251");
+    decision.follow(&Question { revision: 1, changed: vec![less.clone()], ..simulated_again(2) });
+    assert_eq!((&decision.changed[..], decision.picked), (&[less][..], Some(AnswerKind::Once)));
+    decision.follow(&Question { revision: 1, changed: vec![], ..simulated_again(3) });
     assert!(decision.changed.is_empty(), "{:?}", decision.changed);
     assert_eq!(decision.picked, Some(AnswerKind::Once), "what is better takes nothing back");
 }
