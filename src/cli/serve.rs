@@ -187,7 +187,14 @@ pub(super) fn attach(config: &Config, via: Option<&str>, display: DisplayOptions
     let source: Source = Box::new(move || connection.into_handle().unwrap_or_else(|error| failed(&error)));
     let ended = bardo_console::run(&options, source);
     drop(tunnel);
-    shown(ended, |_| print("Detached; the session goes on: `bardo attach`\n"))
+    shown(ended, |summary| match summary.left {
+        SessionLeft::Detached => print("Detached; the session goes on: `bardo attach`\n"),
+        SessionLeft::Lost => print("The connection is lost. If the session goes on, `bardo attach` opens it again.\n"),
+        SessionLeft::Ended => {
+            print("The session has ended.\n")?;
+            session_summary::print_summary(summary)
+        }
+    })
 }
 
 fn rights(display: &DisplayOptions) -> Rights {

@@ -487,8 +487,8 @@ impl ApprovalQueue {
     /// Withdraws the open requests that a stop at `level` does not let through, and revokes every standing approval.
     pub fn withdraw_blocked(&self, level: StopLevel, reason: &str) {
         self.withdraw(reason, |preview| {
-            let (simulated, proposal) = (&preview.simulated, preview.framed.proposal());
-            let category = stop::passage(simulated.takes_back, simulated.reduce_only, simulated.class);
+            let (simulated, proposal) = (&preview.simulated, preview.payload.proposal());
+            let category = stop::passage(simulated.only_revokes, simulated.reduce_only, simulated.class);
             // No stop lets an agent's order through.
             let agents_order = proposal.order.is_some() && proposal.golem_id != GolemId::operator();
             agents_order || !stop::lets_through(Some(level), category)
