@@ -261,7 +261,12 @@ fn life(first: u64) -> Vec<Arc<Event>> {
             (call, EventKind::ApprovalRequested(asked)),
             (
                 call,
-                EventKind::ApprovalResolved(ApprovalResolved { permit_id, outcome: ApprovalOutcome::Refused, reason, amount: None }),
+                EventKind::ApprovalResolved(ApprovalResolved {
+                    permit_id,
+                    outcome: ApprovalOutcome::Refused,
+                    reason,
+                    amount: None,
+                }),
             ),
             (
                 call,

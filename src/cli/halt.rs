@@ -79,7 +79,9 @@ pub(super) fn resume(
     let Some(standing) = before.level() else {
         let exit = tell(&file, &before, json)?;
         for level in DataFolder::at(&folder).own_stops().into_iter().filter(|_| !json) {
-            print(&format!("{level} is in force in a running console or scenario alone: type `:resume` in that console\n"))?;
+            print(&format!(
+                "{level} is in force in a running console or scenario alone: type `:resume` in that console\n"
+            ))?;
         }
         return Ok(exit);
     };

@@ -12,7 +12,11 @@ fn text(told: &SessionSummary) -> String {
     let trades = if told.trades == 1 { "1 trade".to_owned() } else { format!("{} trades", told.trades) };
     let mut text = format!(
         "{}{trades}, {} blocked, {} rejected, {} unanswered, {} failed.\n",
-        if told.paper { "PAPER: " } else { "" }, told.blocked, told.refused, told.lapsed, told.failed
+        if told.paper { "PAPER: " } else { "" },
+        told.blocked,
+        told.refused,
+        told.lapsed,
+        told.failed
     );
     if let Some(short) = told.average_short {
         let side = if short < 0 { "above" } else { "below" };

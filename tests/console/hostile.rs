@@ -253,8 +253,12 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
     };
     let (title, reasons) = (text("Swap"), vec![AskReason::said("big")]);
     let asked = ApprovalRequested { permit_id: permit(), title, reasons, lapses_at: 1, passes_by_itself: false };
-    let refused =
-        ApprovalResolved { permit_id: permit(), outcome: ApprovalOutcome::Refused, reason: Some(text("wait for gas")), amount: None };
+    let refused = ApprovalResolved {
+        permit_id: permit(),
+        outcome: ApprovalOutcome::Refused,
+        reason: Some(text("wait for gas")),
+        amount: None,
+    };
     let failed = ToolFailed {
         error_code: bardo::base::error::ErrorCode::RoutingNoRoute,
         error_message: text("there is no pool for it"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::ErrorCode;
-use bardo::base::model::Phase;
+use bardo::base::model::{Phase, StopLevel};
 use bardo::base::text::SafeText;
 use bardo::base::units::BasisPoints;
 use bardo::fabric::Fabric;
@@ -132,6 +132,19 @@ async fn a_question_that_nobody_waits_for_is_withdrawn() {
     drop(world.desk.ask(Arc::clone(&preview)));
     assert!(world.desk.pending().is_empty());
     assert_eq!(world.desk.answer(preview.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
+    // So is one whose action a new stop blocks; an exit-only stop leaves a revocation open.
+    let revocation = Arc::new(world.preview(world.approval(0)).await.unwrap());
+    let _open = world.desk.ask(revocation);
+    let mut blocked = world.desk.ask(Arc::clone(&preview));
+    world.desk.withdraw_blocked(StopLevel::Flatten, "flatten is in force");
+    let Decision::Withdrawn { reason } = blocked.decision().await else { panic!("it still waits") };
+    assert_eq!(reason.as_str(), "flatten is in force");
+    assert!(world.desk.pending().iter().all(|request| request.preview.simulated.takes_back));
+    assert_eq!(world.desk.pending().len(), 1);
+    // And one whose action can no longer be done, with the reason.
+    let mut failed = world.desk.ask(preview);
+    failed.withdraw("the day's limit").await;
+    assert_eq!(world.desk.pending().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,7 +182,11 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
     ticket.replace(Arc::clone(&second));
     let open = world.desk.pending();
     assert_eq!((open.len(), open[0].preview.permit.permit_id), (1, second.permit.permit_id));
-    assert!(open[0].changed.iter().any(|text| text.as_str().starts_with("counts against the limits")), "{:?}", open[0].changed);
+    assert!(
+        open[0].changed.iter().any(|text| text.as_str().starts_with("counts against the limits")),
+        "{:?}",
+        open[0].changed
+    );
     assert_eq!(world.desk.answer(first.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
     world
         .desk

@@ -47,7 +47,9 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         AuditKind::PermitRefused => format!("the offer was refused: {}", text("why")),
         AuditKind::ActionRefused => format!("✕ {} refused: {}", text("wanted"), text("why")),
         AuditKind::ActionOvertaken => "overtaken by another action; prepared again".to_owned(),
-        AuditKind::ActionReserved => format!("{} counted against the limits for {}", dollars("spend"), text("expected_outcome")),
+        AuditKind::ActionReserved => {
+            format!("{} counted against the limits for {}", dollars("spend"), text("expected_outcome"))
+        }
         AuditKind::ActionSettled => settled(&text("state"), &text("spent")),
         AuditKind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
         AuditKind::ActionVerified => format!("chain disagrees ✕{}", said("mismatches")),
@@ -125,7 +127,7 @@ fn settled(state: &str, counted: &str) -> String {
     if counted.is_empty() {
         format!("{state}, nothing counted")
     } else {
-        format!("{state}, ${} counted against the limits", grouped_cents(counted))
+        format!("{state}, ${} of the limits used", grouped_cents(counted))
     }
 }
 
@@ -217,7 +219,10 @@ mod tests {
             told("permit:issued", issued),
             "simulated, needs your approval: Swap 0.36 WETH for at least 153.5730… UNI"
         );
-        assert_eq!(told("action:settled", json!({ "state": "done", "spent": "848.499006" })), "done, $848.49 counted against the limits");
+        assert_eq!(
+            told("action:settled", json!({ "state": "done", "spent": "848.499006" })),
+            "done, $848.49 of the limits used"
+        );
         assert_eq!(told("action:settled", json!({ "state": "not_sent", "spent": null })), "not sent, nothing counted");
         assert_eq!(told("action:verified", json!({ "matched": true, "moves": ["0x1b 4500000000"] })), "chain agrees ✓");
         let held = json!({ "spend": "1234.713456", "expected_outcome": "Swap" });

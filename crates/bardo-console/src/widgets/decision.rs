@@ -561,7 +561,9 @@ fn ended(model: DecisionModel<'_>) -> Vec<Row> {
         }
         None if is_offer => ("The offer expired: nothing was signed. Preview it again.", Role::StateCare),
         Some(ApprovalOutcome::Withdrawn) => ("It was withdrawn: nothing was signed.", Role::StateCare),
-        None if sells(model) => ("It was answered elsewhere, or the stop changed: nothing is asked any more.", Role::StateCare),
+        None if sells(model) => {
+            ("It was answered elsewhere, or the stop changed: nothing is asked any more.", Role::StateCare)
+        }
         None => ("It no longer waits for an answer.", Role::StateCare),
     };
     let mut rows = vec![Row::new(words, role).kept()];

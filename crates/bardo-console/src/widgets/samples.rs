@@ -327,7 +327,12 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
         let reason = reason.map(text);
         events.push((
             6_000,
-            EventKind::ApprovalResolved(ApprovalResolved { permit_id: PermitId::random(), outcome, reason, amount: None }),
+            EventKind::ApprovalResolved(ApprovalResolved {
+                permit_id: PermitId::random(),
+                outcome,
+                reason,
+                amount: None,
+            }),
         ));
         events
     };

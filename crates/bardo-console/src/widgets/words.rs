@@ -229,10 +229,9 @@ fn exceeded(one: &Violation) -> String {
         (FigureUnit::Seconds, _) => {
             frees.map_or_else(|| one.value.to_string(), |time| format!("{}; free {time} later", one.value))
         }
-        (
-            FigureUnit::Usd | FigureUnit::Bps | FigureUnit::Count | FigureUnit::Wei | FigureUnit::RawUnits,
-            _,
-        ) => one.value.to_string(),
+        (FigureUnit::Usd | FigureUnit::Bps | FigureUnit::Count | FigureUnit::Wei | FigureUnit::RawUnits, _) => {
+            one.value.to_string()
+        }
     }
 }
 

@@ -261,7 +261,9 @@ fn answers(preview: &Preview) -> Vec<AnswerOption> {
         .map(|kind| {
             let why_not = match kind {
                 AnswerKind::Similar => ApprovalQueue::why_no_grant(preview).map(text),
-                AnswerKind::Smaller => smaller(preview).is_none().then(|| text("only a swap of a fixed amount can be made smaller here")),
+                AnswerKind::Smaller => {
+                    smaller(preview).is_none().then(|| text("only a swap of a fixed amount can be made smaller here"))
+                }
                 AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
             };
             AnswerOption { kind, why_not }

@@ -163,7 +163,9 @@ impl fmt::Display for Worsening {
             Self::LessExpected { token, before, now } => {
                 write!(f, "expected {} in: {} → {}", token.symbol, amount(token, *before), amount(token, *now))
             }
-            Self::CountsForMore { before, now } => write!(f, "counts against the limits: {} → {}", cents(before), cents(now)),
+            Self::CountsForMore { before, now } => {
+                write!(f, "counts against the limits: {} → {}", cents(before), cents(now))
+            }
             Self::Receiver(who) => write!(f, "another receiver: {who}"),
             Self::Calls(to) => write!(f, "another call: {to}"),
             Self::MayTakeMore { spender, token, before, now } => {

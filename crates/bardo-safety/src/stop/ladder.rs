@@ -45,7 +45,9 @@ pub const fn meaning(level: StopLevel) -> &'static str {
     match level {
         StopLevel::Pause => "no new action starts; sent transactions settle; revocations and cancellations pass",
         StopLevel::ExitOnly => "only exits to an exit asset, revocations and cancellations are signed",
-        StopLevel::Flatten => "like exit-only; open orders are cancelled, and a running Bardo offers to sell the holdings",
+        StopLevel::Flatten => {
+            "like exit-only; open orders are cancelled, and a running Bardo offers to sell the holdings"
+        }
         StopLevel::Halt => "only revocations and cancellations are signed",
         StopLevel::Revoke => "like halt, and every running Bardo drops its session keys until restarted",
     }
