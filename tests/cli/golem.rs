@@ -318,6 +318,9 @@ fn no_show_is_begun_under_a_stop_that_would_hold_it_for_ever() {
             run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario", "rebalancing"]));
         assert_eq!((out.as_str(), code), ("", 3), "{level}: {err}");
         assert!(err.contains(&format!("{level} is in force")) && err.contains("`bardo resume`"), "{err}");
+        let led = ["golem", "run", "--headless", "--approve", "never", "--ticks", "1", "--brain", "process:true"];
+        let (out, err, code) = run(bardo(home.path()).args(led));
+        assert_eq!((out.as_str(), code), ("", 3), "{level}: {err}");
     }
 }
 

@@ -65,6 +65,20 @@ fn verify(home: &Path, more: &[&str]) -> (String, i32) {
     (out, code)
 }
 
+/// A newer ledger of other chains must not be read in place of the one that the flags name.
+#[test]
+fn the_trail_of_the_named_chains_is_read() {
+    let (desk, _) = recorded();
+    let own = ledger(desk.home.path());
+    let other = own.parent().unwrap().with_file_name("devnet-other");
+    fs::create_dir(&other).unwrap();
+    fs::copy(&own, other.join("ledger.db")).unwrap();
+    let read = |flags: &[&str]| run(bardo(desk.home.path()).args(flags).args(["log", "verify"])).0;
+    assert!(read(&[]).contains("devnet-other"));
+    let named = read(&["--rpc", &desk.given]);
+    assert!(named.contains(own.to_str().unwrap()) && !named.contains("devnet-other"), "{named}");
+}
+
 #[test]
 fn whatever_somebody_does_to_the_trail_is_found() {
     let (fixture, trail) = recorded();

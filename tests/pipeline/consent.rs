@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::ErrorCode;
-use bardo::base::model::Phase;
+use bardo::base::model::{Phase, StopLevel};
 use bardo::base::text::SafeText;
 use bardo::base::units::BasisPoints;
 use bardo::fabric::Fabric;
@@ -132,6 +132,19 @@ async fn a_question_that_nobody_waits_for_is_withdrawn() {
     drop(world.queue.ask(Arc::clone(&preview)));
     assert!(world.queue.pending().is_empty());
     assert_eq!(world.queue.answer(preview.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
+    // So is one whose action a new stop blocks; an exit-only stop leaves a revocation open.
+    let revocation = Arc::new(world.preview(world.approval(0)).await.unwrap());
+    let _open = world.queue.ask(revocation);
+    let mut blocked = world.queue.ask(Arc::clone(&preview));
+    world.queue.withdraw_blocked(StopLevel::Flatten, "flatten is in force");
+    let Decision::Withdrawn { reason } = blocked.decision().await else { panic!("it still waits") };
+    assert_eq!(reason.as_str(), "flatten is in force");
+    assert!(world.queue.pending().iter().all(|request| request.preview.simulated.only_revokes));
+    assert_eq!(world.queue.pending().len(), 1);
+    // And one whose action can no longer be done, with the reason.
+    let mut failed = world.queue.ask(preview);
+    failed.withdraw("the day's limit").await;
+    assert_eq!(world.queue.pending().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,8 +18,8 @@ use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_session::envelope::{CallStatus, ToolResponse};
 use bardo_session::handle::{
-    AddressedCommand, LeaveMode, QueryResult, SessionCommand, SessionEnd, SessionHandle, SessionNews, SessionQuery,
-    SessionSummary,
+    AddressedCommand, LeaveMode, QueryResult, SessionCommand, SessionEnd, SessionHandle, SessionLeft, SessionNews,
+    SessionQuery, SessionSummary,
 };
 use bardo_session::market::{BlockRow, ChainSnapshot, MarketUpdate, MoneyKind};
 use bardo_session::questions::{Confirmation, OperatorAnswer, Question, QuestionKey, RequestSubject};
@@ -214,7 +214,8 @@ async fn leaving_and_losing_the_connection_detach_and_the_session_goes_on() {
     let mut served = Served::begin();
     let mut left = served.attach(Rights::Operate).await;
     send(&left, SessionCommand::Leave(LeaveMode::CancelOrders)).await;
-    assert!(matches!(heard(&mut left).await, SessionNews::Left(_)));
+    let SessionNews::Left(summary) = heard(&mut left).await else { panic!() };
+    assert_eq!(summary.left, SessionLeft::Detached);
     let lost = served.attach(Rights::Operate).await;
     drop(lost);
     let mut again = served.attach(Rights::Operate).await;

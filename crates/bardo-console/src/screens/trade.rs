@@ -330,6 +330,7 @@ impl Widget for FormPanel<'_> {
                 }
                 let words = match (screen.writes(known), screen.can_be_done(known)) {
                     (false, _) => "[ Run ]",
+                    (true, _) if known.watch_only => "[ Read-only ]",
                     (true, false) => "[ Preview ]",
                     (true, true) => "[ Decide… ]",
                 };

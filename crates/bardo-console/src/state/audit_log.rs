@@ -129,7 +129,7 @@ fn settled(state: &str, counted: &str) -> String {
     if counted.is_empty() {
         format!("{state}, nothing counted")
     } else {
-        format!("{state}, ${} counted against the limits", grouped_cents(counted))
+        format!("{state}, ${} of the limits used", grouped_cents(counted))
     }
 }
 
@@ -223,7 +223,7 @@ mod tests {
         );
         assert_eq!(
             told("action:settled", json!({ "state": "done", "spent": "848.499006" })),
-            "done, $848.49 counted against the limits"
+            "done, $848.49 of the limits used"
         );
         assert_eq!(told("action:settled", json!({ "state": "not_sent", "spent": null })), "not sent, nothing counted");
         assert_eq!(told("action:verified", json!({ "matched": true, "moves": ["0x1b 4500000000"] })), "chain agrees ✓");

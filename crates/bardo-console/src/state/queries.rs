@@ -116,7 +116,7 @@ impl State {
             // A recording has nothing to stop, approve, cancel or verify, and read-only mode allows only the stop and
             // navigation.
             Action::Hold | Action::Decide | Action::Verify if replay => false,
-            Action::CancelSelected if replay || watches => false,
+            Action::CancelSelected | Action::QuitCancel if replay || watches => false,
             action if replay && row.context == Context::Page && self.display.screen.is_idle_in_recording(action) => {
                 false
             }

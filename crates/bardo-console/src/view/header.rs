@@ -110,7 +110,7 @@ fn groups(state: &State) -> Vec<Group> {
     if let Some(now) = &state.session.replay {
         groups.push(Group { rank: 1, pieces: vec![replayed(now)] });
         let (played, of) = (grouped(&now.told.to_string()), grouped(&now.of.to_string()));
-        let words = format!("{} %  {played} of {of}", grouped(&now.speed_percent.to_string()));
+        let words = format!("speed {} %  {played} of {of}", grouped(&now.speed_percent.to_string()));
         groups.push(Group { rank: 3, pieces: vec![(words, Role::Text)] });
     }
     // In a recording, the running state is shown only if something is wrong.

@@ -241,7 +241,11 @@ impl QuoteModel {
 pub(super) fn ask_words(call: &CallModel) -> String {
     let (token_in, token_out) = (call.param("token_in"), call.param("token_out"));
     if token_in.is_empty() && token_out.is_empty() {
-        return "no request yet".to_owned();
+        // A call about an order, such as a cancellation, names no tokens.
+        return match call.status {
+            CardStatus::Empty => "no request yet".to_owned(),
+            _ => call.param("order_hash").as_str().chars().take(10).collect(),
+        };
     }
     format!("{} {token_in} → {token_out}", paid(call.param("amount").as_str()))
 }

@@ -112,7 +112,8 @@ table! {
     Rules / RulesFile {
         extra { preset: PolicyPreset }
         fields {
-            /// Dollars in one action, including gas and remaining allowances.
+            /// Dollars in one action, including gas and remaining allowances. A sale into an exit asset at a fair price
+            /// counts with its possible loss.
             max_single_trade_usd: MaxUsd = SPENDING;
             /// Dollars in any 60 minutes.
             max_hourly_spend_usd: MaxUsd = SPENDING;

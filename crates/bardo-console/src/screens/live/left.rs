@@ -134,7 +134,8 @@ impl Widget for WaitingPanel<'_> {
         };
         let inner = frame(painter, area, &title, keys.panel == LivePanel::Waiting);
         if known.questions.is_empty() {
-            return nothing(painter, inner, "nothing: all within limits");
+            let words = if known.replayed() { "not part of a recording" } else { "nothing: all within limits" };
+            return nothing(painter, inner, words);
         }
         let mut y = 0;
         for (at, one) in known.questions.iter().enumerate() {
@@ -548,7 +549,7 @@ fn absence(away: &Summary) -> (String, Vec<StyledText>, String, String) {
         lines.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
     let words = if lines.is_empty() { "nothing went wrong".to_owned() } else { lines.join(" · ") };
     let phases =
-        if counts.phases == 0 { "phase unchanged".to_owned() } else { format!("{} phase changes", counts.phases) };
+        if counts.phases == 0 { "phase unchanged".to_owned() } else { words::counted(counts.phases, "phase change") };
     (title, first, words, phases)
 }
 
