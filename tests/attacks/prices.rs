@@ -420,7 +420,7 @@ async fn ticks_beyond_4096_are_not_read_and_make_no_depth() {
         match bent.moved().await {
             // A transaction's gas suffices for about 250 initialized ticks: they lie in both positions, then in one.
             ..1_900 => bent.trade(20_000.0).await,
-            moved if moved < MOVED - 100 => bent.trade(3_000.0).await,
+            moved if moved < MOVED - 100 => bent.trade(10_000.0).await,
             _ => break,
         }
     }

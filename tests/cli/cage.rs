@@ -156,7 +156,8 @@ fn a_devnet_inside_the_process_has_the_policys_rules_from_the_start() {
         assert_eq!((&usdc["max_per_transaction"], &usdc["max_per_day"]), (&json!("2500000000"), &json!("5000000000")));
         find("calls", &|call| call["target"] == Address::ZERO.to_string() && call["selector"] == "0x00000000");
     }
-    let inside = format!("inside the rules of {}", chains[0]["contract"].as_str().unwrap());
+    let contract: Address = chains[0]["contract"].as_str().unwrap().parse().unwrap();
+    let inside = format!("inside the rules of {contract}");
     let swap = |usdc: &str| {
         let params = json!({ "token_in": "USDC", "token_out": "WETH", "amount": usdc, "prefer_uniswapx": false, "chain": "ethereum" });
         call(home.path(), &["uniswap_execute_swap", &params.to_string(), "--dry-run"])

@@ -72,9 +72,18 @@ fn the_trail_of_the_named_chains_is_read() {
     let own = ledger(desk.home.path());
     let other = own.parent().unwrap().with_file_name("devnet-other");
     fs::create_dir(&other).unwrap();
-    fs::copy(&own, other.join("ledger.db")).unwrap();
-    let read = |flags: &[&str]| run(bardo(desk.home.path()).args(flags).args(["log", "verify"])).0;
-    assert!(read(&[]).contains("devnet-other"));
+    for entry in fs::read_dir(own.parent().unwrap()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs::copy(&path, other.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let read = |flags: &[&str]| {
+        let (out, err, _) = run(bardo(desk.home.path()).args(flags).args(["log", "verify"]));
+        format!("{out}{err}")
+    };
+    let newest = read(&[]);
+    assert!(newest.contains("devnet-other"), "{newest}");
     let named = read(&["--rpc", &desk.given]);
     assert!(named.contains(own.to_str().unwrap()) && !named.contains("devnet-other"), "{named}");
 }
