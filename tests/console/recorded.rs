@@ -35,16 +35,16 @@ fn a_recorded_call_is_opened_paused_stepped_sought_to_its_end_and_left_whole() {
     pty.until_shown("REPLAY");
     pty.type_keys("p");
     pty.type_keys(":seek 0\r");
-    pty.until_shown(&format!("■ PAUSED  10 %  0 of {events}"));
+    pty.until_shown(&format!("■ PAUSED  speed 10 %  0 of {events}"));
     // The notice disappears with the next key, and the position is still shown.
     for step in 1..=3 {
         pty.type_keys(".");
-        pty.until_shown(&format!("■ PAUSED  10 %  {step} of {events}"));
+        pty.until_shown(&format!("■ PAUSED  speed 10 %  {step} of {events}"));
     }
     assert!(!pty.contents().contains("RUNNING"), "{}", pty.contents());
     assert!(!pty.contents().contains("✓ Swap"), "{}", pty.contents());
     pty.type_keys(">");
-    pty.until_shown(&format!("■ PAUSED  20 %  3 of {events}"));
+    pty.until_shown(&format!("■ PAUSED  speed 20 %  3 of {events}"));
     pty.type_keys(":seek 100\r");
     pty.until_shown(&format!("■ AT ITS END  20 %  {events} of {events}"));
     pty.until("the swap as it was made", |screen| {
