@@ -46,7 +46,7 @@ fn a_recorded_call_is_opened_paused_stepped_sought_to_its_end_and_left_whole() {
     pty.type_keys(">");
     pty.until_shown(&format!("■ PAUSED  speed 20 %  3 of {events}"));
     pty.type_keys(":seek 100\r");
-    pty.until_shown(&format!("■ AT ITS END  20 %  {events} of {events}"));
+    pty.until_shown(&format!("■ AT ITS END  speed 20 %  {events} of {events}"));
     pty.until("the swap as it was made", |screen| {
         let done = |line: &str| ["✓ Swap", "0.02 WETH", "USDC"].iter().all(|words| line.contains(words));
         screen.contents().lines().any(done)
