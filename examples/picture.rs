@@ -1,8 +1,8 @@
 //! The pictures of the README: `cargo run --release --example picture -- [SECONDS] [FOLDER]`.
 //!
 //! Runs the first tour in a temporary data folder for so many seconds (66 without a number: a decision waits then), and
-//! draws the Live screen as SVG, dark and light. Each word is a `text` element of a fixed length at a fixed place, so that
-//! columns stay aligned whatever font the viewer has.
+//! draws the Live screen as SVG, dark and light. Each word is a `text` element of a fixed length at a fixed place, so
+//! that columns stay aligned whatever font the viewer has.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -77,7 +77,8 @@ fn colors(cell: &Cell) -> (String, String) {
     if cell.modifier.contains(Modifier::REVERSED) { (reader, text) } else { (text, reader) }
 }
 
-/// The dots of a braille character, of which charts are made: bit 0 to 7 as in Unicode. Fonts disagree about their width.
+/// The dots of a braille character, of which charts are made: bit 0 to 7 as in Unicode. Fonts disagree about their
+/// width.
 fn braille(symbol: &str) -> Option<u32> {
     let letter = u32::from(symbol.chars().next()?);
     (0x2800..0x2900).contains(&letter).then(|| letter - 0x2800)

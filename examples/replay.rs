@@ -1,7 +1,7 @@
 //! Replaying a recording in another program: `cargo run --example replay -- FILE [SPEED_PERCENT]`.
 //!
-//! A recording is opened as a session that only plays: the same `SessionHandle`, news and commands as a live one. This program
-//! prints what each piece of news holds; `bardo replay FILE` draws it.
+//! A recording is opened as a session that only plays: the same `SessionHandle`, news and commands as a live one. This
+//! program prints what each piece of news holds; `bardo replay FILE` draws it.
 
 use std::error::Error;
 use std::path::Path;

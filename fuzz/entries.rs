@@ -1,7 +1,7 @@
 //! What is thrown at the decoders: each entry takes any bytes, must not panic, and checks what holds for all of them.
 //!
-//! `cargo fuzz run order` (nightly) drives them without end; `tests/sandbox/reactors` runs them over a bounded number of inputs
-//! on the stable toolchain.
+//! `cargo fuzz run order` (nightly) drives them without end; `tests/sandbox/reactors` runs them over a bounded number
+//! of inputs on the stable toolchain.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, Bytes, Log, U256};

@@ -26,12 +26,12 @@ pub(super) struct Cli {
     /// Read the address book of those endpoints from a file, in the form that `bardo devnet` prints
     #[arg(long, value_name = "FILE", global = true)]
     pub book: Option<PathBuf>,
-    /// Rehearse on a local copy of this live network at a block, with play money: its contracts, pools, and what you hold.
-    /// The network is only read; nothing is sent there
+    /// Rehearse on a local copy of this live network at a block, with play money: its contracts, pools, and what you
+    /// hold. The network is only read; nothing is sent there
     #[arg(long, value_name = "NAME[=URL][@BLOCK]", global = true, conflicts_with = "network")]
     pub fork: Option<ForkSettings>,
-    /// Give the rehearsal's stand-in what this account holds [default: the configured key; without one, 10 of the native
-    /// token]
+    /// Give the rehearsal's stand-in what this account holds [default: the configured key; without one, 10 of the
+    /// native token]
     #[arg(long, value_name = "ADDRESS|KEY", global = true)]
     pub holder: Option<String>,
     /// Print the result as JSON
@@ -82,7 +82,8 @@ pub(super) enum Command {
     Devnet(DevnetArguments),
     /// Check what works on this machine, and how to fix what does not
     Doctor {
-        /// Also rehearse one whole swap on a fork of the network, under its policy, and list what would be different live
+        /// Also rehearse one whole swap on a fork of the network, under its policy, and list what would be different
+        /// live
         #[arg(long)]
         rehearse: bool,
         /// Amount of the native token that is swapped [default: 0.01]

@@ -260,8 +260,8 @@ async fn act(
     Ok((Some(acting), orders))
 }
 
-/// Asks the operator what the call needs approved: at this terminal, and in every console on the ledger. The first answer
-/// counts.
+/// Asks the operator what the call needs approved: at this terminal, and in every console on the ledger. The first
+/// answer counts.
 fn ask_operator(
     opened: &OpenEnvironment,
     acting: &WriteAccess,

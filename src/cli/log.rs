@@ -137,8 +137,8 @@ pub(super) fn check(
     Ok(if report.good() { CliExit::Success } else { CliExit::Error })
 }
 
-/// Opens a ledger read-only: that of the chains behind `--rpc`, else the most recently written one, of any network or of
-/// the kind that `--network` names.
+/// Opens a ledger read-only: that of the chains behind `--rpc`, else the most recently written one, of any network or
+/// of the kind that `--network` names.
 fn named(environment: &Environment, flags: &ConfigFlags) -> Result<Option<(Connection, PathBuf)>, CommandFailure> {
     let config = load(environment, flags)?;
     let data = DataFolder::of(&config);

@@ -349,8 +349,8 @@ impl DisplayOptions {
 
 /// Opens the console on the configured network, or with a scenario.
 fn console(config: Config, display: DisplayOptions, session: SessionOptions) -> Result<CliExit, CommandFailure> {
-    // Report an unavailable brain or an unusable role here: nothing has been started yet, and stderr keeps the line breaks
-    // of the error, which may draw a path from role to role.
+    // Report an unavailable brain or an unusable role here: nothing has been started yet, and stderr keeps the line
+    // breaks of the error, which may draw a path from role to role.
     let _found = BrainChoice::of(&config)?;
     known_role(&config)?;
     // Suspending the process stops the Golem, so it is allowed only with play money. This also reports an unusable
@@ -384,8 +384,8 @@ fn known_role(config: &Config) -> Result<(), CommandFailure> {
     }
 }
 
-/// Returns the password of the signing key, if a key is configured for a network that needs one: from the descriptor, or
-/// from the terminal.
+/// Returns the password of the signing key, if a key is configured for a network that needs one: from the descriptor,
+/// or from the terminal.
 fn key_password(
     config: &Config,
     session: &SessionOptions,

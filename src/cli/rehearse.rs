@@ -218,8 +218,8 @@ impl LocalNames {
     }
 }
 
-/// The policy with its names for the local chain. `allows` tells whether it allows the live chain, which its preset may do
-/// by the live chain's own id.
+/// The policy with its names for the local chain. `allows` tells whether it allows the live chain, which its preset may
+/// do by the live chain's own id.
 fn for_local_chain(policy: Table, names: &LocalNames, allows: bool) -> Table {
     let mut mapped = names.table(policy);
     if allows && !mapped.contains_key(ALLOWED_CHAINS) {

@@ -4,10 +4,11 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use parking_lot::Mutex;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -122,8 +123,8 @@ pub(super) fn end(config: &Config, end: End) -> Result<CliExit, CommandFailure> 
     Ok(CliExit::Success)
 }
 
-/// Opens the console on the served session, for a command line that does not say so. The session keeps its own settings,
-/// so settings for this run alone are refused.
+/// Opens the console on the served session, for a command line that does not say so. The session keeps its own
+/// settings, so settings for this run alone are refused.
 pub(super) fn attach_plain(config: &Config, look: DisplayOptions) -> Result<CliExit, CommandFailure> {
     let asked = settings_of_this_run(config);
     if asked.is_empty() {
@@ -232,7 +233,7 @@ fn connect_through(command: &str) -> Result<(Connection, TunnelProcess), Command
             let _finished: std::sync::mpsc::Sender<()> = finished;
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = messages.read(&mut buffer) {
-                let shows = shows.lock().unwrap_or_else(PoisonError::into_inner);
+                let shows = shows.lock();
                 if *shows && let Some(bytes) = buffer.get(..read) {
                     let text = without_controls(&String::from_utf8_lossy(bytes).replace("\r\n", "\n"));
                     let _gone = std::io::stderr().write_all(text.as_bytes());
@@ -244,7 +245,7 @@ fn connect_through(command: &str) -> Result<(Connection, TunnelProcess), Command
         // Its last message says why; another process may hold its stderr open for longer.
         let _closed = ended.recv_timeout(Duration::from_secs(1));
     })?;
-    *shows.lock().unwrap_or_else(PoisonError::into_inner) = false;
+    *shows.lock() = false;
     Ok((connection, tunnel))
 }
 

@@ -212,8 +212,8 @@ fn start(home: &Path, url: &str, call: &(&str, Value)) -> Child {
     command.stdin(stdin).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap()
 }
 
-/// Both ends of a terminal on which nobody types: without one a call that would ask is refused at once. It stays open until
-/// the tests end.
+/// Both ends of a terminal on which nobody types: without one a call that would ask is refused at once. It stays open
+/// until the tests end.
 fn terminal() -> (Stdio, Stdio) {
     let pty = native_pty_system().openpty(PtySize { rows: 50, cols: 200, ..PtySize::default() }).unwrap();
     let open = || std::fs::File::options().read(true).write(true).open(pty.master.tty_name().unwrap()).unwrap();

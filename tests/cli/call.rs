@@ -581,8 +581,8 @@ fn a_write_on_the_devnet_of_the_process_says_that_it_ends_with_it_and_asks_nobod
     assert!(began.elapsed() < std::time::Duration::from_secs(60));
 }
 
-/// On a chain of another process as well: without a terminal, and without a console that is open on the data folder, a call
-/// that would ask is refused at once. A console that was open before changes nothing.
+/// On a chain of another process as well: without a terminal, and without a console that is open on the data folder, a
+/// call that would ask is refused at once. A console that was open before changes nothing.
 #[test]
 fn a_call_that_would_ask_where_nobody_can_answer_is_refused_at_once() {
     let mut fixture = crate::fixture::Fixture::new();

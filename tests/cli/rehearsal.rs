@@ -226,8 +226,8 @@ fn what_was_rehearsed_is_proposed_on_the_network_and_checked_there() {
         let (out, err, code) = run(bardo(home.path()).args(["call", "--from-rehearsal", id]).args(more));
         (serde_json::from_str::<Value>(&out).unwrap_or_else(|_| panic!("{out}{err}")), err, code)
     };
-    // Nobody approves in advance what a Golem may have chosen, and no other chain gets it: neither a devnet of another id
-    // nor the built-in one.
+    // Nobody approves in advance what a Golem may have chosen, and no other chain gets it: neither a devnet of another
+    // id nor the built-in one.
     let elsewhere = format!("base={}", devnet.url(1));
     for (more, expected) in [
         (vec!["--rpc", &place, "--approve", "always"], "remove it and approve the call on the terminal"),

@@ -206,7 +206,7 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     harness.keys_go().await;
     let is_told =
         |harness: &GolemHarness| harness.told.iter().any(|told| told.contains("the Golem's session keys are revoked"));
-    harness.until("it is told", is_told).await;
+    harness.until("the result", is_told).await;
     harness.has_no_keys().await;
     // The operator can always revoke; other actions are blocked.
     let back = harness.by_hand("token_revoke", json!({"token": "DAI", "chain": "ethereum"})).await;

@@ -282,11 +282,11 @@ async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
             password: None,
         })
         .await;
-    let anew = |one: &Question| one.about == RequestSubject::SellHoldings && one.key != question.key;
-    watched.until("it is asked again", |told| told.questions.iter().any(anew)).await;
+    let asked_again = |one: &Question| one.about == RequestSubject::SellHoldings && one.key != question.key;
+    watched.until("it is asked again", |told| told.questions.iter().any(asked_again)).await;
     assert_eq!(stop_file_of_the_show(home.path()).read().level(), Some(StopLevel::Halt));
     drop(lock);
-    let key = watched.told.questions.iter().find(|one| anew(one)).unwrap().key;
+    let key = watched.told.questions.iter().find(|one| asked_again(one)).unwrap().key;
     watched
         .send(SessionCommand::Answer {
             key,

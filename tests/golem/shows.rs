@@ -71,7 +71,8 @@ fn the_first_tour_shows_every_card_and_a_decision() {
     assert_eq!(steps, (1..=beats.len()).map(|step| json!([step, beats.len()])).collect::<Vec<_>>());
 }
 
-/// Nobody answers the tour's question: what the Golem and the show say afterwards claims neither an answer nor a purchase.
+/// Nobody answers the tour's question: what the Golem and the show say afterwards claims neither an answer nor a
+/// purchase.
 #[test]
 fn the_first_tours_words_are_true_when_its_question_lapsed() {
     let tour = include_str!("../../assets/scenarios/first-tour.toml");

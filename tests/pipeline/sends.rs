@@ -204,7 +204,7 @@ async fn each_wrong_at(leg: usize, account: usize) {
             assert_eq!(world.balance(&world.usdc).await, usdc, "{what}: nothing was sold");
             behind.drained(nonce, &what).await;
             let again = behind.swapped().await.unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
-            assert_eq!(again.state, CommitState::Done, "{what}: wished anew");
+            assert_eq!(again.state, CommitState::Done, "{what}: requested again");
         } else {
             let committed = first.unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
             assert_eq!(

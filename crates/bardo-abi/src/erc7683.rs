@@ -105,8 +105,8 @@ alloy::sol! {
         bytes data;
     }
 
-    /// Contract that opens orders on the origin chain. `Repaid`, `Refunded`, and the functions from `repay` on belong to our
-    /// own settler.
+    /// Contract that opens orders on the origin chain. `Repaid`, `Refunded`, and the functions from `repay` on belong
+    /// to our own settler.
     #[derive(Debug, PartialEq, Eq)]
     interface OriginSettler {
         event Open(bytes32 indexed orderId, ResolvedCrossChainOrder resolvedOrder);

@@ -84,8 +84,8 @@ impl CatchUp {
     }
 }
 
-/// Joins a chain's newest state with the blocks and activity that are known from before, as many as a console keeps. A block with a known number
-/// replaces that block and all later ones.
+/// Joins a chain's newest state with the blocks and activity that are known from before, as many as a console keeps. A
+/// block with a known number replaces that block and all later ones.
 fn joined(known: Option<ChainSnapshot>, new: &ChainSnapshot) -> ChainSnapshot {
     let Some(mut known) = known else { return new.clone() };
     if let Some(first) = new.blocks.first().map(|block| block.number) {

@@ -124,8 +124,8 @@ impl Connection {
         std::io::copy(&mut self.stream, &mut std::io::sink()).map(drop)
     }
 
-    /// Copies the greeting, and then lines, between this connection and a console behind `input` and `output`, until one
-    /// side ends. A console that is gone is an end, and no error.
+    /// Copies the greeting, and then lines, between this connection and a console behind `input` and `output`, until
+    /// one side ends. A console that is gone is an end, and no error.
     ///
     /// # Errors
     /// The connection's error while the console is there, or an error of `output` other than a closed pipe.

@@ -10,6 +10,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::catch_up::CatchUp;
 use super::metrics::Metrics;
 use super::wire::{FromConsole, Rights, line_of};
+use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_session::handle::{AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews, SessionSummary};
 
@@ -162,13 +163,10 @@ impl Hub {
             ToHub::Sent { console, command } => self.pass_on(console, command, commands),
             ToHub::Gone { console } => self.forget(console),
             ToHub::End(mode) => {
-                let golem_id = bardo_base::id::GolemId::operator();
-                let commands = commands.clone();
-                // Waits for room: the process has to end.
-                tokio::spawn(async move {
-                    let _ended =
-                        commands.send(AddressedCommand { golem_id, command: SessionCommand::Leave(mode) }).await;
-                });
+                leave(
+                    commands,
+                    AddressedCommand { golem_id: GolemId::operator(), command: SessionCommand::Leave(mode) },
+                );
             }
         }
     }
@@ -199,6 +197,9 @@ impl Hub {
         let FromConsole { mut sent } = command;
         if !rights.allow(&sent.command) {
             return self.refuse(console, "this console is attached read-only");
+        }
+        if matches!(sent.command, SessionCommand::Leave(_)) {
+            return leave(commands, sent);
         }
         let mut waits = None;
         let is_offer = matches!(sent.command, SessionCommand::Offer { .. });
@@ -253,7 +254,8 @@ impl Hub {
         }
     }
 
-    /// Ends a ticket with its reply. That of an offer goes on once, for the offer's result; of those, the oldest end first.
+    /// Ends a ticket with its reply. That of an offer goes on once, for the offer's result; of those, the oldest end
+    /// first.
     fn note_reply(&mut self, number: u64, ticket: ConsoleTicket) {
         if !ticket.is_offer || ticket.is_previewed {
             self.tickets.remove(&number);
@@ -276,6 +278,14 @@ impl Hub {
             Err(TrySendError::Full(_)) => self.forget(console),
         }
     }
+}
+
+/// Asks the session to end. Waits for room: a signal or `bardo serve --end` asks once.
+fn leave(commands: &mpsc::Sender<AddressedCommand>, asked: AddressedCommand) {
+    let commands = commands.clone();
+    tokio::spawn(async move {
+        let _ended = commands.send(asked).await;
+    });
 }
 
 fn line(message: &SessionNews) -> Option<Arc<str>> {

@@ -4,8 +4,9 @@
 //! dollars.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::encoding::{EncodeLabelSet, prometheus_text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -13,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use bardo_base::fabric::{ApprovalOutcome, BreakerState, Event, EventKind, SpendState, TxState};
+use bardo_base::fabric::{ApprovalOutcome, BreakerState, Event, EventKind, LimitUsage, SpendState, TxState};
 use bardo_base::id::CallId;
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::units::Rounding;
@@ -206,7 +207,7 @@ impl Metrics {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Sets the number of attached consoles.
@@ -289,9 +290,9 @@ impl Metrics {
                 }
             }
             EventKind::ToolEnd(end) => {
-                let Some(tool) = event.call_id.as_ref().and_then(|call| self.known().tools.remove(call)) else {
-                    return;
-                };
+                // Its start may be missing, but its end counts.
+                let tool = event.call_id.as_ref().and_then(|call| self.known().tools.remove(call));
+                let tool = tool.unwrap_or_else(|| "unknown".to_owned());
                 let result = if end.success { "success" } else { "failure" };
                 self.latency.get_or_create(&ByTool { tool: tool.clone() }).observe(seconds(end.duration_ms));
                 self.calls.get_or_create(&ByToolResult { tool, result }).inc();
@@ -344,7 +345,16 @@ impl Metrics {
         let fault = snapshot.fault.is_some();
         self.ledger_fault.set(i64::from(fault));
         self.known().ledger_fault = fault;
-        let Some(limits) = &snapshot.limits else { return };
+        self.note_limits(snapshot.limits.as_ref());
+    }
+
+    /// Takes in the use of the limits; `None` if the ledger cannot be read.
+    fn note_limits(&self, limits: Option<&LimitUsage>) {
+        let Some(limits) = limits else {
+            // Figures from before would look like those of now.
+            self.limits.clear();
+            return;
+        };
         let (open, failures) = match limits.breaker {
             BreakerState::Closed { failures } => (0, failures),
             BreakerState::Open { failures, .. } => (1, failures),
@@ -439,5 +449,53 @@ const fn state(state: TxState) -> &'static str {
         TxState::Reverted => "reverted",
         TxState::Dropped => "dropped",
         TxState::Unclear => "unclear",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bardo_base::fabric::{EndState, ToolEnd};
+    use bardo_base::id::GolemId;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// A console's bus may lose the start of a call; its end is counted all the same.
+    #[test]
+    fn the_end_of_a_call_counts_without_its_start() {
+        let metrics = Metrics::new();
+        let end = ToolEnd {
+            success: false,
+            state: Some(EndState::NotDone),
+            duration_ms: 60,
+            result_summary: Value::Null,
+            card: None,
+        };
+        let event = Event {
+            seq: 1,
+            at: 1,
+            golem_id: GolemId::operator(),
+            call_id: Some(CallId::new(7)),
+            kind: EventKind::ToolEnd(end),
+        };
+        metrics.note(&SessionNews::Events(vec![Arc::new(event)]));
+        let text = metrics.to_text().unwrap();
+        for line in [
+            "bardo_calls_total{tool=\"unknown\",result=\"failure\"} 1",
+            "bardo_call_seconds_bucket{tool=\"unknown\",le=\"0.05\"} 0",
+            "bardo_call_seconds_bucket{tool=\"unknown\",le=\"0.1\"} 1",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_share_of_a_limit_is_gone_with_the_ledger() {
+        let metrics = Metrics::new();
+        let figures = || metrics.to_text().unwrap().lines().filter(|line| line.starts_with("bardo_limit")).count();
+        metrics.limits.get_or_create(&ByLimit { limit: "day" }).set(0.5);
+        assert_eq!(figures(), 1);
+        metrics.note_limits(None);
+        assert_eq!(figures(), 0);
     }
 }

@@ -108,8 +108,8 @@ impl Place {
         }
     }
 
-    /// Checks that the folder is this user's, open to nobody else and no link: the program that controls it could serve a
-    /// session of their own there, and would be sent commands and passwords.
+    /// Checks that the folder is this user's, open to nobody else and no link: the program that controls it could serve
+    /// a session of their own there, and would be sent commands and passwords.
     fn check_owner(&self) -> Result<(), PlaceError> {
         let path = &self.folder;
         let found = match std::fs::symlink_metadata(path) {

@@ -18,8 +18,8 @@ use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_session::envelope::{CallStatus, ToolResponse};
 use bardo_session::handle::{
-    AddressedCommand, LeaveMode, QueryResult, SessionCommand, SessionEnd, SessionHandle, SessionLeft, SessionNews,
-    SessionQuery, SessionSummary,
+    AddressedCommand, COMMANDS_WAITING, LeaveMode, QueryResult, SessionCommand, SessionEnd, SessionHandle, SessionLeft,
+    SessionNews, SessionQuery, SessionSummary,
 };
 use bardo_session::market::{BlockRow, ChainSnapshot, MarketUpdate, MoneyKind};
 use bardo_session::questions::{Confirmation, OperatorAnswer, Question, QuestionKey, RequestSubject};
@@ -553,4 +553,31 @@ async fn what_waits_for_a_console_is_bounded_by_its_bytes() {
     let mut rest = Vec::new();
     let ended = stuck.read_to_end(&mut rest);
     assert!(ended.is_err() || rest.len() < 24 << 20, "{ended:?} after {} bytes", rest.len());
+}
+
+/// A busy session drops what consoles send beyond its room, but never the request to end: nobody repeats that.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_request_to_end_reaches_a_busy_session() {
+    let mut served = Served::begin();
+    for _ in 0..2 {
+        let mut console = served.attach(Rights::Operate).await;
+        for _ in 0..40 {
+            send(&console, SessionCommand::Hold).await;
+        }
+        // Its last command has arrived once a later one is answered.
+        send(&console, SessionCommand::Look { ticket: 1, query: SessionQuery::VerifyAudit }).await;
+        drop(timeout(Duration::from_millis(500), console.news.recv()).await);
+    }
+    let place = served.place.clone();
+    let command = SessionCommand::Leave(LeaveMode::Finish);
+    let sent = AddressedCommand { golem_id: GolemId::operator(), command: command.clone() };
+    let asking = tokio::task::spawn_blocking(move || {
+        Connection::open(&place, Rights::Operate).unwrap().send(&FromConsole { sent }).unwrap();
+    });
+    asking.await.unwrap();
+    let mut before = 0;
+    while served.command().await != command {
+        before += 1;
+    }
+    assert_eq!(before, COMMANDS_WAITING, "as many as the session has room for");
 }

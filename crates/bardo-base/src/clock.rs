@@ -37,8 +37,8 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// Largest difference between a chain's time and a machine's that counts as none, in seconds: some chains make a block a
-/// minute or two late.
+/// Largest difference between a chain's time and a machine's that counts as none, in seconds: some chains make a block
+/// a minute or two late.
 pub const CLOCK_TOLERANCE: u64 = 120;
 
 /// Time of a chain's latest block beside this machine's, in seconds since the Unix epoch.
@@ -61,8 +61,8 @@ impl BlockTimes {
         self.machine.abs_diff(self.chain) <= self.tolerance
     }
 
-    /// Moment from which deadlines and expirations run: the later of the two where they agree, since that is when the next
-    /// block can be, and the chain's elsewhere, since the chain is what compares them.
+    /// Moment from which deadlines and expirations run: the later of the two where they agree, since that is when the
+    /// next block can be, and the chain's elsewhere, since the chain is what compares them.
     pub fn moment(&self) -> u64 {
         if self.agree() { self.machine.max(self.chain) } else { self.chain }
     }

@@ -1,8 +1,8 @@
 //! Key bindings: one table decides what a key does, what the hint bar shows, and what the `?` help lists.
 //!
 //! A key has one meaning per context. A binding in [`Context::Anywhere`] applies in every context that does not bind
-//! the key itself. [`conflicts`] finds keys that are bound twice. In a text field every printable key is text, and the keys
-//! of [`Context::Field`] edit it.
+//! the key itself. [`conflicts`] finds keys that are bound twice. In a text field every printable key is text, and the
+//! keys of [`Context::Field`] edit it.
 
 mod custom;
 mod help_texts;

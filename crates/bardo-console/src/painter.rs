@@ -47,8 +47,8 @@ impl Painter<'_> {
         widget.render(area.intersection(self.buffer.area), self.buffer);
     }
 
-    /// Fills `area` with blanks in the style of a role. `Clear` and a `Block` with a style would visit each cell twice, and
-    /// every frame fills the whole screen.
+    /// Fills `area` with blanks in the style of a role. `Clear` and a `Block` with a style would visit each cell twice,
+    /// and every frame fills the whole screen.
     pub fn fill(&mut self, area: Rect, role: Role) {
         let area = area.intersection(self.buffer.area);
         if area.is_empty() {
@@ -191,8 +191,8 @@ impl Painter<'_> {
         widget.render(area.intersection(self.buffer.area), self.buffer, state);
     }
 
-    /// Removes text from an area's edge, because the library would keep it, and returns the cells that keep their colour:
-    /// those of the focused panel beside it.
+    /// Removes text from an area's edge, because the library would keep it, and returns the cells that keep their
+    /// colour: those of the focused panel beside it.
     fn prepared_edge(&mut self, area: Rect, borders: Borders, role: Role) -> Vec<Position> {
         let focus = self.theme.style(Role::BorderFocus).fg;
         let (right, bottom) = (area.right() - 1, area.bottom() - 1);

@@ -1,7 +1,7 @@
 //! Interface between the session and the actor that lives in it.
 //!
-//! A [`ActorContext`] holds everything that an actor may access: tools through its own executor, events in its own name, the
-//! operator's messages, and the stops. Signer, ledger and approvals are reachable only through tool calls.
+//! A [`ActorContext`] holds everything that an actor may access: tools through its own executor, events in its own
+//! name, the operator's messages, and the stops. Signer, ledger and approvals are reachable only through tool calls.
 
 mod golem_actor;
 

@@ -215,8 +215,8 @@ enum ControlFault {
 /// Makes the rules of `account` those of `policy` on every chain of a devnet that ends with this process.
 ///
 /// It is done by the devnet's control and not by a transaction: the account's nonce and balance stay, and no log says
-/// it. On a chain where the contract would reject what the policy allows (see [`UnenforcedRule::rejects_allowed`]), or that the
-/// policy allows no token on, the account has no rules afterwards.
+/// it. On a chain where the contract would reject what the policy allows (see [`UnenforcedRule::rejects_allowed`]), or
+/// that the policy allows no token on, the account has no rules afterwards.
 ///
 /// # Errors
 /// [`ControlError`] if a chain has stopped or its contract refuses the rules.

@@ -138,8 +138,8 @@ struct Built {
     not_copied: Vec<SafeText>,
 }
 
-/// Starts the rehearsal that `fork` selects, or resumes the kept one of the configured name. `pace` has the seed's market
-/// settings, of which only the pace and the clock apply. Must be called on a tokio runtime.
+/// Starts the rehearsal that `fork` selects, or resumes the kept one of the configured name. `pace` has the seed's
+/// market settings, of which only the pace and the clock apply. Must be called on a tokio runtime.
 ///
 /// # Errors
 /// A [`RehearsalError`] that names the network, endpoint, file or setting at fault.

@@ -180,8 +180,9 @@ impl SnapshotReader {
             return spreads;
         }
         let at = Instant::now();
-        // At the block that `checks::clocks` judges, of a single endpoint too: its "latest" could be an older one, whose
-        // age nothing would look at. How old the block is, that check decides, so that an exit passes by a wrong clock.
+        // At the block that `checks::clocks` judges, of a single endpoint too: its "latest" could be an older one,
+        // whose age nothing would look at. How old the block is, that check decides, so that an exit passes by a wrong
+        // clock.
         let pinned = Some(BlockId::hash(block));
         let spreads = self.spreads_at(&self.prices.at_any_block_age(), tokens, traded, pinned).await;
         if spreads.of.values().any(Result::is_err) {
@@ -255,9 +256,9 @@ impl SnapshotReader {
         Some(twap.hinted_by(Arc::clone(&self.hints)).without(traded.iter().copied()))
     }
 
-    /// Amounts of an ERC-20 token that all transactions of a range of blocks brought to `account` and took from it, by the
-    /// token's `Transfer` events. `None` where they cannot be read, where endpoints contradict each other about them, or where
-    /// the sum does not fit 256 bits.
+    /// Amounts of an ERC-20 token that all transactions of a range of blocks brought to `account` and took from it, by
+    /// the token's `Transfer` events. `None` where they cannot be read, where endpoints contradict each other about
+    /// them, or where the sum does not fit 256 bits.
     pub async fn transfers(&self, account: Address, token: TokenId, blocks: (u64, u64)) -> Option<(U256, U256)> {
         let TokenId::Erc20(contract) = token else { return None };
         let filter = Filter::new().address(contract).from_block(blocks.0).to_block(blocks.1);

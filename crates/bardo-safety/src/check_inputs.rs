@@ -53,7 +53,8 @@ impl CheckInputs {
     }
 
     /// Returns the dollars that count against the caps: for a fair exit its possible loss, gas and takeable amounts,
-    /// for any other action everything that is spent. Required consent depends on [`ActionValues::spent`] in both cases.
+    /// for any other action everything that is spent. Required consent depends on [`ActionValues::spent`] in both
+    /// cases.
     ///
     /// # Errors
     /// [`UnknownValue`] if a value is not known.

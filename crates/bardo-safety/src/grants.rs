@@ -116,14 +116,14 @@ pub fn violations(payload: &SigningPayload, network: &Network) -> Vec<Violation>
     violations
 }
 
-/// Returns accounts of the well-known development mnemonic that the action would pay or let take tokens. On devnets they
-/// are the usual counterparties. On a rehearsal the live network decides, so that the rehearsal shows the refusal.
-fn with_public_keys(framed: &SigningPayload, network: &Network) -> Vec<Violation> {
+/// Returns accounts of the well-known development mnemonic that the action would pay or let take tokens. On devnets
+/// they are the usual counterparties. On a rehearsal the live network decides, so that the rehearsal shows the refusal.
+fn with_public_keys(payload: &SigningPayload, network: &Network) -> Vec<Violation> {
     if network.rehearses.map_or(network.kind, |live| live.kind()) == NetworkKind::Devnet {
         return Vec::new();
     }
-    let own = framed.exposed();
-    let parties = [(RuleName::RecipientRole, receivers(framed)), (RuleName::SpenderRole, spenders(framed))];
+    let own = payload.exposed();
+    let parties = [(RuleName::RecipientRole, receivers(payload)), (RuleName::SpenderRole, spenders(payload))];
     let mut violations = Vec::new();
     for (rule, addresses) in parties {
         let is_public = |address: &&Address| PUBLIC_KEY_ACCOUNTS.contains(*address) && !own.contains(*address);
@@ -162,8 +162,8 @@ mod tests {
             kind: AllowanceKind::Erc20,
             at_most: U256::from(1),
         }];
-        let framed = SigningPayload::new(sample::frame(proposal)).unwrap();
-        violations(&framed, network).iter().map(|one| one.rule.to_string()).collect()
+        let payload = SigningPayload::new(sample::frame(proposal)).unwrap();
+        violations(&payload, network).iter().map(|one| one.rule.to_string()).collect()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Safety pipeline: everything between a tool's proposal and a signature. A tool makes a [`Proposal`], and the account
-//! turns it into an exact signing payload ([`SigningPayload`]). Checks, simulation, permit, approval and signature all read
-//! that payload, so that the checked bytes are the signed bytes.
+//! turns it into an exact signing payload ([`SigningPayload`]). Checks, simulation, permit, approval and signature all
+//! read that payload, so that the checked bytes are the signed bytes.
 //!
 //! Every failure fails closed: an unknown value blocks the action.
 //!

@@ -1,4 +1,5 @@
-//! Result of a check. A check is a pure function of the signing payload and its [`CheckInputs`](crate::check_inputs::CheckInputs).
+//! Result of a check. A check is a pure function of the signing payload and its
+//! [`CheckInputs`](crate::check_inputs::CheckInputs).
 
 use std::fmt;
 

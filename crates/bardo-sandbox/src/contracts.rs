@@ -207,8 +207,8 @@ pub const V3_POOL_INIT_HASH: B256 = b256!("0xe34f199b19b2b4f47f68442619d555527d2
 const DESCRIPTOR_LINK_OFFSET: usize = 1681;
 
 impl BundledContract {
-    /// Code of the contract: creation code without constructor arguments, except for [`BundledContract::Multicall3`], which is
-    /// bundled as runtime code.
+    /// Code of the contract: creation code without constructor arguments, except for [`BundledContract::Multicall3`],
+    /// which is bundled as runtime code.
     ///
     /// # Errors
     /// [`ContractError::NotHexadecimal`] if the bundled file is damaged.

@@ -64,8 +64,8 @@ pub enum SessionCommand {
         idempotency_key: Option<String>,
     },
     /// Previews a manual write and holds its offer. The reply is the simulated offer with its permit, followed by an
-    /// approval request. The offer lapses with that request, or when another one is made. A [`SessionCommand::Answer`] with
-    /// its permit executes or withdraws it.
+    /// approval request. The offer lapses with that request, or when another one is made. A [`SessionCommand::Answer`]
+    /// with its permit executes or withdraws it.
     Offer {
         /// Number that identifies the reply; chosen by the caller.
         ticket: u64,

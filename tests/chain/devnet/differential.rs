@@ -98,7 +98,8 @@ impl TestHarness {
             0..=2 => code.extend([0x60, value, 0x60, slot, 0x55]),
             3 => code.extend([0x60, slot, 0x54, 0x60, value, 0x01, 0x60, slot, 0x55]),
             4 => {
-                // COINBASE TIMESTAMP NUMBER GASLIMIT CHAINID SELFBALANCE BASEFEE BLOBBASEFEE ORIGIN CALLER CALLVALUE GASPRICE
+                // COINBASE TIMESTAMP NUMBER GASLIMIT CHAINID SELFBALANCE BASEFEE BLOBBASEFEE ORIGIN CALLER CALLVALUE
+                // GASPRICE
                 let sources = [0x41, 0x42, 0x43, 0x45, 0x46, 0x47, 0x48, 0x4a, 0x32, 0x33, 0x34, 0x3a];
                 let source = *sources.choose(&mut self.random).expect("one");
                 code.extend([source, 0x60, slot, 0x55]);

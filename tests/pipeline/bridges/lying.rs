@@ -128,7 +128,8 @@ impl Lied {
     fn to(bridge: &Bridge, manner: Manner) -> Self {
         let inner = bridge.orders.chain(31_337).unwrap().bridges.clone().unwrap();
         let network = Arc::new(Network { inner, manner, handed_in: AtomicUsize::new(0) });
-        // A session of its own on the ledger, as another process has: no recovery takes its actions for unfinished ones.
+        // A session of its own on the ledger, as another process has: no recovery takes its actions for unfinished
+        // ones.
         let store = Store::open(StoreConfig::at(bridge.store.path()), ALL_MIGRATIONS).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let fabric = Fabric::in_memory(100, clock.clone());

@@ -2,8 +2,8 @@
 //! that money depends on is stored here: ledger, permits and approvals have their own stores.
 //!
 //! An event gets a sequence number, enters a bounded ring and the journal, and wakes the receivers. A receiver that
-//! falls behind gets the number of events it missed. It then reads the [`EventHistory`] and drops deliveries at or below
-//! [`EventHistory::last`].
+//! falls behind gets the number of events it missed. It then reads the [`EventHistory`] and drops deliveries at or
+//! below [`EventHistory::last`].
 
 mod ask_reason;
 mod bus;

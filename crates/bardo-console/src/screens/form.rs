@@ -220,7 +220,8 @@ impl ToolForm {
     }
 }
 
-/// Fields of a form, one per line, with a cursor in the focused one. If they do not all fit, the focused field stays in view, and the last line counts the others.
+/// Fields of a form, one per line, with a cursor in the focused one. If they do not all fit, the focused field stays in
+/// view, and the last line counts the others.
 pub struct FormFields<'a> {
     pub theme: &'a Theme,
     pub form: &'a ToolForm,

@@ -1,6 +1,6 @@
 //! Screens of the console, one file each, behind the [`ScreenView`] trait. A screen keeps the operator's state
-//! (selection, filter, typed text) and reads everything else from [`ScreenContext`]. It draws into an area of any size and
-//! answers keys with requests. It sends nothing and does not access the terminal.
+//! (selection, filter, typed text) and reads everything else from [`ScreenContext`]. It draws into an area of any size
+//! and answers keys with requests. It sends nothing and does not access the terminal.
 //!
 //! To add a screen, write a type that implements [`ScreenView`] and add it to [`Screens::new`].
 

@@ -362,7 +362,8 @@ fn block_interval(chain: &ChainPage, interval_millis: Option<u64>, times: &[u64]
 /// Number of levels of a bar.
 const LEVELS: u64 = 8;
 
-/// Last values as levels from 1 to [`LEVELS`]. The library scales bars from zero, which would hide the changes of a price.
+/// Last values as levels from 1 to [`LEVELS`]. The library scales bars from zero, which would hide the changes of a
+/// price.
 fn levels(values: impl DoubleEndedIterator<Item = u64>, most: usize) -> Vec<u64> {
     let mut shown: Vec<u64> = values.rev().take(most).collect();
     shown.reverse();

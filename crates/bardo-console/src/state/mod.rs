@@ -87,8 +87,8 @@ pub enum Input {
     Focus(bool),
     /// Current time, in milliseconds since the Unix epoch.
     Time(u64),
-    /// A frame with the current state was written. Holds the visible part of the topmost approval dialog; `None` without
-    /// one, or if it cannot be answered.
+    /// A frame with the current state was written. Holds the visible part of the topmost approval dialog; `None`
+    /// without one, or if it cannot be answered.
     Drawn(Option<VisiblePart>),
     /// The session sent news.
     News(Box<SessionNews>),
@@ -277,8 +277,8 @@ pub struct OperatorState {
     history_asked: bool,
     /// Scenario that was requested last.
     requested_scenario: Option<String>,
-    /// Until when the first question to arrive is opened at once, in milliseconds since the Unix epoch: the operator asked
-    /// for it when only its event was here.
+    /// Until when the first question to arrive is opened at once, in milliseconds since the Unix epoch: the operator
+    /// asked for it when only its event was here.
     opens_until: Option<u64>,
 }
 

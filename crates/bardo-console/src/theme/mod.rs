@@ -1,8 +1,8 @@
 //! Themes: styles of the screen's roles. TOML files with a palette, roles and inheritance.
 //!
 //! A role that a theme leaves out falls back along its dots (`badge.play` → `badge` → `text`). A mistake in a theme
-//! never stops the console: it is a [`ThemeWarning`] with file and line, and the rest of the theme is used. Layout and the
-//! use of roles are handled elsewhere.
+//! never stops the console: it is a [`ThemeWarning`] with file and line, and the rest of the theme is used. Layout and
+//! the use of roles are handled elsewhere.
 
 pub mod color;
 mod parse;

@@ -25,7 +25,8 @@ impl Widget for BootView<'_> {
         let margin = if body.width >= 80 { 4 } else { 1 };
         let body = Rect { x: body.x + margin, width: body.width.saturating_sub(2 * margin), ..body };
         let page = &state.session.page;
-        // Only the in-process devnet reports steps. Before the first report, nothing is claimed about the kind of money.
+        // Only the in-process devnet reports steps. Before the first report, nothing is claimed about the kind of
+        // money.
         let (begins, costs) = match state.money() {
             _ if page.boot.iter().any(|step| step.rehearses) => (
                 "Starting a rehearsal: a local copy of a live network.",

@@ -138,7 +138,8 @@ fn to_read_at(state: &State, at: Position) -> Option<usize> {
     decision(state, shown).to_read_at(over(state.area()), at)
 }
 
-/// View of a too small terminal: kind of money, required and actual size, waiting requests, and an open leave or hold dialog.
+/// View of a too small terminal: kind of money, required and actual size, waiting requests, and an open leave or hold
+/// dialog.
 struct TooSmallView<'a> {
     theme: &'a Theme,
     state: &'a State,

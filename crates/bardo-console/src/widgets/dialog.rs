@@ -6,8 +6,8 @@ use ratatui::widgets::{Block, Clear};
 use crate::painter::{Painter, StyledText};
 use crate::theme::Role;
 
-/// Centred area of at most this size. A spare column or line is at the right or at the bottom; the library rounds either
-/// way, and a dialog must not move by a cell when its text changes.
+/// Centred area of at most this size. A spare column or line is at the right or at the bottom; the library rounds
+/// either way, and a dialog must not move by a cell when its text changes.
 pub fn middle(area: Rect, columns: usize, rows: usize) -> Rect {
     let width = u16::try_from(columns).unwrap_or(u16::MAX).min(area.width);
     let height = u16::try_from(rows).unwrap_or(u16::MAX).min(area.height);

@@ -1,5 +1,5 @@
-//! Widgets: cards, gauges, charts and the sprite. Each implements ratatui's `Widget` for a plain view model, and works in
-//! an area of any size.
+//! Widgets: cards, gauges, charts and the sprite. Each implements ratatui's `Widget` for a plain view model, and works
+//! in an area of any size.
 //!
 //! Models are folded from events and tool responses, and do not depend on the console. Any ratatui program with a
 //! [`Theme`](crate::theme::Theme) can draw them (`examples/widgets.rs`). The height of the area selects

@@ -84,11 +84,11 @@ pub fn next_change_millis(model: &SpriteModel, now: Moment) -> Option<u64> {
     (now.motion && frames > 1).then(|| (now.millis / step + 1) * step)
 }
 
-/// Widget of the sprite, drawn at the upper left of its area. In fewer than ten columns or four lines it is a face, and if
-/// the face does not fit, a single character of it.
+/// Widget of the sprite, drawn at the upper left of its area. In fewer than ten columns or four lines it is a face, and
+/// if the face does not fit, a single character of it.
 ///
-/// The library has no pictures: its `Canvas` draws shapes. The art is data with a role for each pixel, and letters where
-/// there are no colours.
+/// The library has no pictures: its `Canvas` draws shapes. The art is data with a role for each pixel, and letters
+/// where there are no colours.
 #[derive(Debug, Clone, Copy)]
 pub struct Sprite<'a> {
     model: SpriteModel,

@@ -14,8 +14,8 @@ pub type Column = (u16, Alignment);
 
 /// Widget of a table: one row per line, one blank between the columns.
 ///
-/// The library cuts a cell without a mark and narrows all columns of a table that does not fit. Here a cut text ends with
-/// `…`, and the last columns are cut or left out, so that the first ones keep their place.
+/// The library cuts a cell without a mark and narrows all columns of a table that does not fit. Here a cut text ends
+/// with `…`, and the last columns are cut or left out, so that the first ones keep their place.
 #[derive(Debug)]
 pub struct FigureTable<'a> {
     rows: Vec<Vec<StyledText>>,

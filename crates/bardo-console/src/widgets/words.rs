@@ -170,8 +170,8 @@ pub fn policy_line(change: &PolicyChange) -> String {
     format!("{}: {from} → {to}", policy_word(field))
 }
 
-/// Value of a policy field with its unit. `written` is the value as the policy file writes it: a number, a quoted word, a
-/// list, or a list with the word that also bounds it while a decision waits.
+/// Value of a policy field with its unit. `written` is the value as the policy file writes it: a number, a quoted word,
+/// a list, or a list with the word that also bounds it while a decision waits.
 pub fn policy_value(field: &str, written: &str) -> String {
     if let Some((list, word)) = written.split_once("] and ") {
         return format!("{}, if {}", listed(list), bare(word));

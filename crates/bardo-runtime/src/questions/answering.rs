@@ -101,8 +101,8 @@ fn is_smaller(queue: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<(
     Ok(())
 }
 
-/// View models of the requests on an approval queue, without positions. `context_of` returns known facts about the requesting
-/// agent.
+/// View models of the requests on an approval queue, without positions. `context_of` returns known facts about the
+/// requesting agent.
 pub fn queued_at(
     queue: &ApprovalQueue,
     networks: &[Network],

@@ -1,6 +1,6 @@
-//! A running session: a network, an engine and a Golem behind one [`SessionHandle`]. It reports each step of its startup,
-//! follows blocks, stop file and policy, manages approval requests, and executes commands. Decisions belong to the
-//! pipeline, the approval queue and the operator.
+//! A running session: a network, an engine and a Golem behind one [`SessionHandle`]. It reports each step of its
+//! startup, follows blocks, stop file and policy, manages approval requests, and executes commands. Decisions belong to
+//! the pipeline, the approval queue and the operator.
 //!
 //! | module | contents |
 //! |---|---|

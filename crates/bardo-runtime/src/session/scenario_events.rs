@@ -1,5 +1,5 @@
-//! Events around the Golem in a scenario (`[[cue]]`), on a devnet in this process. An event never answers a request that a person
-//! could answer.
+//! Events around the Golem in a scenario (`[[cue]]`), on a devnet in this process. An event never answers a request
+//! that a person could answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

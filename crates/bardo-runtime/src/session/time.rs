@@ -38,7 +38,8 @@ pub struct TimeOptions {
     pub tick: u64,
     /// Duration after which time stands still, in milliseconds; `None` for no limit.
     pub most: Option<u64>,
-    /// True if each moment of a scenario waits for [`SessionCommand::Step`](bardo_session::handle::SessionCommand::Step).
+    /// True if each moment of a scenario waits for
+    /// [`SessionCommand::Step`](bardo_session::handle::SessionCommand::Step).
     pub step: bool,
     /// True if the scenario's own operator answers requests instead of a person.
     pub operator: bool,

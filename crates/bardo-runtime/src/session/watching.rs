@@ -36,7 +36,7 @@ use bardo_session::market::{ChainSnapshot, EndpointsState, MarketUpdate, MoneyKi
 use bardo_session::questions::{Confirmation, OperatorAnswer, Question};
 use golem_chain::network::Network;
 use golem_chain::provider::{self, ChainClient, ClientBackend, EndpointCondition, HealthHandle};
-use golem_tools::engine::ConnectedChain;
+use golem_tools::engine::{ConnectedChain, PaperMode};
 
 /// Number of events that the console may be behind before it gets a gap.
 pub(super) const WINDOW: usize = 65_536;
@@ -337,7 +337,7 @@ impl SessionState {
 
     /// Kind of money, with paper as a kind of its own.
     pub(super) fn money(&self) -> MoneyKind {
-        if self.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on) {
+        if self.sources.paper.as_ref().is_some_and(PaperMode::on) {
             MoneyKind::Paper
         } else {
             self.sources.network.money
@@ -549,7 +549,7 @@ impl SessionState {
 
     /// Requests of this process's approval queue, without positions.
     fn own_requests(&self) -> Vec<Question> {
-        let paper = self.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on);
+        let paper = self.sources.paper.as_ref().is_some_and(PaperMode::on);
         let Some(queue) = &self.sources.queue else { return Vec::new() };
         let networks: Vec<Network> = self.sources.world.chains().iter().map(|chain| chain.network().clone()).collect();
         let policy = self.sources.keeper.as_ref().map(|keeper| keeper.current().policy.clone());

@@ -77,8 +77,8 @@ pub struct GrantScope {
     pub arrival: Option<(u64, TokenId)>,
     /// Every spender of a signed message: routers, reactors, settlers.
     pub takers: BTreeSet<Address>,
-    /// The largest slippage that it allows. A size is bounded by the grant's total; how much of a trade may be lost to its
-    /// counterparty is not, so that more of that is asked about again.
+    /// The largest slippage that it allows. A size is bounded by the grant's total; how much of a trade may be lost to
+    /// its counterparty is not, so that more of that is asked about again.
     pub slippage: BasisPoints,
     /// Under which rules.
     pub policy: B256,
@@ -123,8 +123,8 @@ impl GrantScope {
     }
 }
 
-/// Slippage that the trade states, or the largest share of an expected inflow or arrival that may be missing, whichever is
-/// more: a stated figure alone would be the tool's word.
+/// Slippage that the trade states, or the largest share of an expected inflow or arrival that may be missing, whichever
+/// is more: a stated figure alone would be the tool's word.
 fn slippage(proposal: &Proposal) -> BasisPoints {
     let stated = proposal.trade.as_ref().map_or(BasisPoints::ZERO, |trade| trade.slippage);
     let inflows = proposal.inflows.iter().map(|inflow| (inflow.expected, inflow.at_least));
@@ -141,8 +141,8 @@ fn takers(preview: &Preview) -> BTreeSet<Address> {
 }
 
 impl ApprovalGrant {
-    /// A standing approval for `granted` in all, of which `left` remains after the action that was asked about. It lasts
-    /// for `millis` from `now`.
+    /// A standing approval for `granted` in all, of which `left` remains after the action that was asked about. It
+    /// lasts for `millis` from `now`.
     pub(super) fn new(
         number: u64,
         preview: &Preview,

@@ -291,8 +291,8 @@ impl ApprovalQueue {
     }
 
     /// Queues an approval request of an agent. An action with [`ApprovalNeed::Delay`] proceeds when its delay is over;
-    /// every other request lapses. If a limit prevents the request, it is not queued and [`PendingApproval::decision`] returns
-    /// [`Decision::NotAsked`](super::Decision::NotAsked).
+    /// every other request lapses. If a limit prevents the request, it is not queued and [`PendingApproval::decision`]
+    /// returns [`Decision::NotAsked`](super::Decision::NotAsked).
     pub fn ask(&self, preview: Arc<Preview>) -> PendingApproval {
         self.ask_for(preview, AskedBy::default())
     }
@@ -439,9 +439,9 @@ impl ApprovalQueue {
         self.notify_watchers();
     }
 
-    /// Answers the open request that has `permit_id`. An approval must satisfy the request's
-    /// [`ApprovalRequirement`], whatever its source. A rejection, or an edit, is also accepted for an earlier permit of the same request: it does not
-    /// depend on the figures that were shown.
+    /// Answers the open request that has `permit_id`. An approval must satisfy the request's [`ApprovalRequirement`],
+    /// whatever its source. A rejection, or an edit, is also accepted for an earlier permit of the same request: it
+    /// does not depend on the figures that were shown.
     ///
     /// # Errors
     /// Returns an [`AnswerError`] if the answer is not accepted; then the request stays open. A rejection of a closed

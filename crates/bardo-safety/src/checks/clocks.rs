@@ -1,7 +1,8 @@
-//! Do this machine's clock and the chain's time agree? Deadlines, expirations, windows of the limits and the age of prices
-//! all rest on the time. Where the two differ, one of them is wrong, and nobody can tell which: nothing is signed that could
-//! lose more. An exit or a revocation goes by the chain's time, which is what the chain compares its deadlines with. An order
-//! is not such an exit: one whose deadline follows a time that an endpoint made up could be filled for years.
+//! Do this machine's clock and the chain's time agree? Deadlines, expirations, windows of the limits and the age of
+//! prices all rest on the time. Where the two differ, one of them is wrong, and nobody can tell which: nothing is
+//! signed that could lose more. An exit or a revocation goes by the chain's time, which is what the chain compares its
+//! deadlines with. An order is not such an exit: one whose deadline follows a time that an endpoint made up could be
+//! filled for years.
 
 use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
 use bardo_base::fabric::Finding;

@@ -52,8 +52,9 @@ pub fn check(
     if violations.is_empty() {
         return Verdict::passed(Check::PolicyCage, Finding::InsideCage { contract });
     }
-    // The contract refuses a delegate even a revocation while one of its feeds is silent, or of a token that it does not
-    // list. Without a delegate it would refuse nothing, and an allowance that cannot be revoked may cost everything.
+    // The contract refuses a delegate even a revocation while one of its feeds is silent, or of a token that it does
+    // not list. Without a delegate it would refuse nothing, and an allowance that cannot be revoked may cost
+    // everything.
     if inputs.only_revokes() && payload.kind() != AccountKind::Delegated {
         return Verdict::passed(Check::PolicyCage, Finding::TakesBackBesideCage { contract });
     }

@@ -80,8 +80,8 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     Verdict::broken(Check::RateLimit, ErrorCode::SafetyRateLimited, violations)
 }
 
-/// The hours by which an action may act or not, in milliseconds since the Unix epoch: the machine's, and the chain's where it
-/// contradicts that. A devnet's time is its own.
+/// The hours by which an action may act or not, in milliseconds since the Unix epoch: the machine's, and the chain's
+/// where it contradicts that. A devnet's time is its own.
 fn hours_now(inputs: &CheckInputs, context: &PolicyContext<'_>) -> [u64; 2] {
     let network = context.network.filter(|network| network.kind != NetworkKind::Devnet);
     let times = network.map(|network| inputs.times(network)).filter(|times| !times.agree());

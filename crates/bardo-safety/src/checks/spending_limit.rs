@@ -201,8 +201,8 @@ fn signed(
 }
 
 /// Adds a violation if `until`, in seconds since the Unix epoch, exceeds the policy's maximum time. The time counts
-/// from [`BlockTimes::moment`]. An endpoint that claims a later block than the machine's clock can explain extends no order:
-/// `checks::clocks` lets only exits by a swap, and revocations, pass then.
+/// from [`BlockTimes::moment`]. An endpoint that claims a later block than the machine's clock can explain extends no
+/// order: `checks::clocks` lets only exits by a swap, and revocations, pass then.
 ///
 /// [`BlockTimes::moment`]: bardo_base::clock::BlockTimes::moment
 fn lasts(until: u64, what: &str, inputs: &CheckInputs, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {

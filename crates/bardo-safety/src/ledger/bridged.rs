@@ -93,8 +93,8 @@ pub fn update_in_transit(
     Ok(())
 }
 
-/// Returns what bridge orders that have not ended carry from a chain, in millionths of a dollar. It still belongs to the
-/// account, and the stop-loss counts it.
+/// Returns what bridge orders that have not ended carry from a chain, in millionths of a dollar. It still belongs to
+/// the account, and the stop-loss counts it.
 ///
 /// # Errors
 /// [`LedgerError`] where the ledger cannot be read.

@@ -1,6 +1,6 @@
-//! Ledger limits, taken from a policy, and the evaluation of a [`ReservationRequest`] against them. The checks evaluate it before
-//! the simulation, and the reservation does so again inside the transaction that records the spending. Both return all
-//! violations at once.
+//! Ledger limits, taken from a policy, and the evaluation of a [`ReservationRequest`] against them. The checks evaluate
+//! it before the simulation, and the reservation does so again inside the transaction that records the spending. Both
+//! return all violations at once.
 
 use bardo_base::model::{Rule, RuleName};
 use std::collections::BTreeMap;

@@ -45,8 +45,8 @@ impl OperatorPolicyEngine {
     /// Acquires the liquidation lock of an account: no other process sells its holdings until the lock is dropped.
     ///
     /// # Errors
-    /// [`FileLockError::Busy`] if another process keeps the lock for longer than `patience`; [`FileLockError::Store`] if the
-    /// lock cannot be read.
+    /// [`FileLockError::Busy`] if another process keeps the lock for longer than `patience`; [`FileLockError::Store`]
+    /// if the lock cannot be read.
     pub async fn lock_liquidation(&self, account: Address, patience: Duration) -> Result<FileLock, FileLockError> {
         self.store.acquire_lock(&lock_name(account), patience).await
     }

@@ -110,7 +110,8 @@ async fn bridge_state(
     if deposit.status >= LOCKED {
         let filter = Filter::new().address(intent.origin_settler).from_block(record.figures.from_block);
         let filter = filter.to_block(here.number).topic1(id);
-        // Only where its steps are shown to have happened; that they have is the settler's own state, which all tell alike.
+        // Only where its steps are shown to have happened; that they have is the settler's own state, which all tell
+        // alike.
         let logs = origin.provider().get_logs(&filter).await.map_err(ProviderError::from)?;
         let of = |event: B256| {
             let log = logs.iter().find(|log| log.topic0() == Some(&event))?;

@@ -1,10 +1,10 @@
 //! Amounts that a fill brought for one order, if its transaction fills several. The filler may settle orders of the
 //! same account in one batch, and may pay the account for something else in the same transaction.
 //!
-//! A reactor takes the inputs of all orders of a batch first. Then it pays the outputs of one order after the other, and
-//! emits `Fill` after those of each (`_prepare` and `_fill` of UniswapX's `BaseReactor`, the same in every version:
-//! <https://github.com/Uniswap/UniswapX/blob/main/src/reactors/BaseReactor.sol>). So the outputs of an order are the last
-//! transfers before its own `Fill`.
+//! A reactor takes the inputs of all orders of a batch first. Then it pays the outputs of one order after the other,
+//! and emits `Fill` after those of each (`_prepare` and `_fill` of UniswapX's `BaseReactor`, the same in every version:
+//! <https://github.com/Uniswap/UniswapX/blob/main/src/reactors/BaseReactor.sol>). So the outputs of an order are the
+//! last transfers before its own `Fill`.
 
 use alloy::primitives::{Address, B256, Log, U256};
 use alloy::sol_types::SolEvent as _;
@@ -13,9 +13,9 @@ use bardo_abi::erc20::Erc20;
 use bardo_abi::uniswapx::Reactor;
 use golem_protocols::uniswap::order::UniswapXOrder;
 
-/// Raw units of `token` that a fill brought to the owner of `order`: as many transfers as the order has outputs of it for
-/// the owner, right before its `Fill` and after that of any order before it. Never more than came, and of two orders in one
-/// transaction never the same transfer twice.
+/// Raw units of `token` that a fill brought to the owner of `order`: as many transfers as the order has outputs of it
+/// for the owner, right before its `Fill` and after that of any order before it. Never more than came, and of two
+/// orders in one transaction never the same transfer twice.
 pub(super) fn received(logs: &[Log], order: &UniswapXOrder, hash: B256, token: Address) -> U256 {
     let info = order.info();
     let is_fill = |log: &Log| log.topics().first() == Some(&Reactor::Fill::SIGNATURE_HASH);
@@ -29,8 +29,8 @@ pub(super) fn received(logs: &[Log], order: &UniswapXOrder, hash: B256, token: A
     received.fold(U256::ZERO, |sum, transfer| sum.saturating_add(transfer.value))
 }
 
-/// Raw units of the order's input that left its owner in the transaction, at most what this order may take. Exact for an
-/// input that does not rise, as of every order that is placed here.
+/// Raw units of the order's input that left its owner in the transaction, at most what this order may take. Exact for
+/// an input that does not rise, as of every order that is placed here.
 pub(super) fn paid(logs: &[Log], order: &UniswapXOrder) -> U256 {
     let (owner, token) = (order.info().swapper, order.token_in());
     let transfers =

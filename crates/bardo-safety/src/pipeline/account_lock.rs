@@ -58,8 +58,8 @@ impl Pipeline {
     /// ledger.
     ///
     /// # Errors
-    /// [`PipelineRefusal`] with `PERMIT_EXPIRED` if that takes longer than `patience`, or with `STORE_UNAVAILABLE` if the lock
-    /// cannot be read.
+    /// [`PipelineRefusal`] with `PERMIT_EXPIRED` if that takes longer than `patience`, or with `STORE_UNAVAILABLE` if
+    /// the lock cannot be read.
     pub async fn lock_account(
         &self,
         chain_id: u64,

@@ -1,5 +1,5 @@
-//! Assessment of an action on one block: check inputs, verdicts and simulation. The preview and every transaction of a commit
-//! use it.
+//! Assessment of an action on one block: check inputs, verdicts and simulation. The preview and every transaction of a
+//! commit use it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

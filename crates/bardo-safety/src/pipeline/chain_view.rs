@@ -97,8 +97,8 @@ impl ChainView {
 }
 
 impl Pipeline {
-    /// Reads the chain for the transactions of `payload` from index `from`, or reuses `earlier` with new prices if it is
-    /// still valid.
+    /// Reads the chain for the transactions of `payload` from index `from`, or reuses `earlier` with new prices if it
+    /// is still valid.
     ///
     /// # Errors
     /// [`PipelineRefusal`] if the chain cannot be read at all.

@@ -194,8 +194,8 @@ impl Pipeline {
     /// Executes a previewed action: once, within the permit's bounds, with sufficient consent.
     ///
     /// # Errors
-    /// [`PipelineRefusal`] if nothing was signed, or if nothing that was signed can ever be included. Other failures after the
-    /// first signature are in the [`CommitOutcome`].
+    /// [`PipelineRefusal`] if nothing was signed, or if nothing that was signed can ever be included. Other failures
+    /// after the first signature are in the [`CommitOutcome`].
     pub async fn commit(&self, permit_id: PermitId, consent: Consent) -> Result<CommitOutcome, PipelineRefusal> {
         self.commit_by(LockSource::Own, permit_id, consent).await
     }

@@ -54,8 +54,8 @@ fn exchanges(payload: &SigningPayload) -> bool {
 /// Checks that `given` covers `needs`.
 ///
 /// # Errors
-/// [`PipelineRefusal`] with `APPROVAL_REQUIRED` if consent is missing or too weak, or with `PERMIT_MISMATCH` if the action
-/// needs more consent now than the operator was asked for.
+/// [`PipelineRefusal`] with `APPROVAL_REQUIRED` if consent is missing or too weak, or with `PERMIT_MISMATCH` if the
+/// action needs more consent now than the operator was asked for.
 pub(crate) fn enough(
     preview: &Preview,
     needs: &ApprovalNeed,

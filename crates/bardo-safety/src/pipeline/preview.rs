@@ -1,5 +1,5 @@
-//! Preview of an action: signing payload, check inputs, checks, simulation and required consent, and a permit if nothing
-//! blocks it. Reserves nothing.
+//! Preview of an action: signing payload, check inputs, checks, simulation and required consent, and a permit if
+//! nothing blocks it. Reserves nothing.
 
 use std::sync::Arc;
 

@@ -417,8 +417,8 @@ async fn has_no_code(reader: &SnapshotReader, account: Address, block: u64) -> b
     code.is_ok_and(|code| code.is_empty())
 }
 
-/// The moves, of the native token no more than the plan's own transactions sent with them: an account without code pays it
-/// out in no other way, so what is missing beyond that left it in other transactions of the same blocks.
+/// The moves, of the native token no more than the plan's own transactions sent with them: an account without code pays
+/// it out in no other way, so what is missing beyond that left it in other transactions of the same blocks.
 fn without_foreign_native(moves: Vec<TokenMove>, payload: &SigningPayload, legs: &[LegReport]) -> Vec<TokenMove> {
     let done = payload.legs().iter().zip(legs).filter(|(_, report)| report.state == TxState::Confirmed);
     let sent = done.fold(U256::ZERO, |sum, (leg, _)| sum.saturating_add(leg.value));

@@ -146,7 +146,8 @@ table! {
             allowed_protocols: AllowedItems<ItemName> = ALLOWLIST;
             /// Tokens that may move, as CHAIN:0x… or CHAIN:native; "bundled" means the network's own list.
             allowed_tokens: AllowedItems<TokenRef> = ALLOWLIST;
-            /// Kinds of action: swap, approve, revoke, transfer, place_order, cancel_order, bridge, refund, identity, policy_cage.
+            /// Kinds of action: swap, approve, revoke, transfer, place_order, cancel_order, bridge, refund, identity,
+            /// policy_cage.
             allowed_intent_types: AllowedItems<ItemName> = ALLOWLIST;
             /// Wallets that may act.
             allowed_execution_wallets: AllowedItems<Wallet> = ALLOWLIST;

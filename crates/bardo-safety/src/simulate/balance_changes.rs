@@ -16,8 +16,8 @@ const COIN_DECIMALS: u8 = 18;
 const FIGURE: usize = 120;
 
 impl SimulatedEffects {
-    /// Returns the account's balance changes in the order of [`SimulatedEffects::moves`], then one for the gas cost, which the
-    /// moves leave out. `declared` are the tokens that the action names, `coin` is the native token's symbol.
+    /// Returns the account's balance changes in the order of [`SimulatedEffects::moves`], then one for the gas cost,
+    /// which the moves leave out. `declared` are the tokens that the action names, `coin` is the native token's symbol.
     pub fn balance_changes<'t>(
         &self,
         payload: &SigningPayload,

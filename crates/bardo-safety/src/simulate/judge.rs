@@ -20,8 +20,8 @@ use bardo_base::model::{ActionClass, RuleName};
 use golem_chain::fork::{ExecutionStatus, RevertReason, SimulatedOutcome, Simulation, StateChanges};
 use golem_chain::token::TokenId;
 
-/// Compares a simulation of the transactions from index `from` with the declaration. The returned [`SimulatedEffects`] is
-/// valid even if there are faults, so that both can be shown.
+/// Compares a simulation of the transactions from index `from` with the declaration. The returned [`SimulatedEffects`]
+/// is valid even if there are faults, so that both can be shown.
 pub fn judge(
     payload: &SigningPayload,
     from: usize,

@@ -75,8 +75,8 @@ impl WorldState {
         let _fetched = self.fetch(wanted).await;
     }
 
-    /// Fetches `needed` values, and `others` along with them if possible. Without an endpoint, the others are usually not
-    /// in the cache.
+    /// Fetches `needed` values, and `others` along with them if possible. Without an endpoint, the others are usually
+    /// not in the cache.
     pub(crate) async fn fetch_with(&self, needed: MissingValues, others: MissingValues) -> Result<(), OriginError> {
         match self.fetch(others).await {
             Err(OriginError::Offline { .. }) => self.fetch(needed).await,

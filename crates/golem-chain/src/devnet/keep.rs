@@ -5,8 +5,9 @@
 //! NAME.blocks   log: magic, digest of the checkpoint, then a record per block; append-only
 //! ```
 //!
-//! A block is in the log before it is published (`DevnetThread::keep`), so everything a client has seen survives `kill -9`. A
-//! record contains the inputs of a block. When the log is read, the block is executed again and must get the same hash.
+//! A block is in the log before it is published (`DevnetThread::keep`), so everything a client has seen survives `kill
+//! -9`. A record contains the inputs of a block. When the log is read, the block is executed again and must get the
+//! same hash.
 //!
 //! Changes outside of blocks (a balance that was set, a rollback, a loaded dump) go into the next checkpoint. It is
 //! written with the next block and at the end. If the process ends while a record is written, that record is incomplete

@@ -43,8 +43,9 @@ pub use state::WorldState;
 /// The well-known development mnemonic; worthless on any other chain.
 pub const MNEMONIC: &str = "test test test test test test test test test test test junk";
 
-/// Addresses of the accounts of [`MNEMONIC`] that development tools fund, at m/44'/60'/0'/0/i: Anvil and this devnet the
-/// first ten, Hardhat all of them. Their keys are public, so anyone can take what is sent to them on another network.
+/// Addresses of the accounts of [`MNEMONIC`] that development tools fund, at m/44'/60'/0'/0/i: Anvil and this devnet
+/// the first ten, Hardhat all of them. Their keys are public, so anyone can take what is sent to them on another
+/// network.
 pub const PUBLIC_KEY_ACCOUNTS: [Address; 20] = [
     address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266"),
     address!("70997970C51812dc3A010C7d01b50e0d17dc79C8"),

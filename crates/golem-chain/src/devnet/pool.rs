@@ -147,8 +147,8 @@ pub struct BlockCandidates<'a> {
 }
 
 impl BlockCandidates<'_> {
-    /// The best remaining transaction. Unless [`BlockCandidates::advance`] is called for it, its sender's later transactions
-    /// are skipped.
+    /// The best remaining transaction. Unless [`BlockCandidates::advance`] is called for it, its sender's later
+    /// transactions are skipped.
     pub fn next_best(&mut self) -> Option<Arc<ChainTransaction>> {
         let head = self.heads.pop()?;
         self.pool.by_sender.get(&head.sender)?.get(&head.nonce).map(|waiting| Arc::clone(&waiting.transaction))

@@ -25,8 +25,8 @@ type StorageMap = GenericHashMap<U256, U256, DefaultHashBuilder, DefaultSharedPt
 /// All accounts of a chain after some block. `Clone` is O(1) and clones share unchanged parts; a change to one never
 /// affects another.
 ///
-/// The state of a fork contains only what changed since the origin's block; everything else is read from the origin (see
-/// `forked`).
+/// The state of a fork contains only what changed since the origin's block; everything else is read from the origin
+/// (see `forked`).
 #[derive(Clone, Default)]
 pub struct WorldState {
     /// Block of a live network below this state; `None` for a chain of its own.
@@ -159,8 +159,8 @@ impl WorldState {
         }
     }
 
-    /// Root of the Merkle Patricia trie of all accounts, for a block's header. On a fork it covers only the accounts that
-    /// changed, since the origin's trie is not known.
+    /// Root of the Merkle Patricia trie of all accounts, for a block's header. On a fork it covers only the accounts
+    /// that changed, since the origin's trie is not known.
     pub fn root(&mut self) -> B256 {
         for address in std::mem::take(&mut self.outdated) {
             let key = keccak256(address);

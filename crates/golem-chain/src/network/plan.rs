@@ -220,8 +220,8 @@ impl NetworkPlan {
 }
 
 impl ChainPlan {
-    /// The live network that a rehearsal reads. `live` is the configuration for it (see `Config::live_of`). The plan has no endpoints
-    /// if none is configured, which suffices for a cached block.
+    /// The live network that a rehearsal reads. `live` is the configuration for it (see `Config::live_of`). The plan
+    /// has no endpoints if none is configured, which suffices for a cached block.
     ///
     /// # Errors
     /// As [`NetworkPlan::from_config`]; also for `devnet`, which is not a live network.
@@ -295,7 +295,8 @@ fn find_all_chains(config: &Config) -> Result<(Vec<Network>, Vec<BundledChain<'_
 /// Reads an address book file in the format that `bardo devnet` prints.
 ///
 /// # Errors
-/// [`NetworkPlanError::BookUnreadable`] if the file cannot be read, [`NetworkPlanError::Book`] if it is not a valid address book.
+/// [`NetworkPlanError::BookUnreadable`] if the file cannot be read, [`NetworkPlanError::Book`] if it is not a valid
+/// address book.
 pub fn read_book(path: &Path) -> Result<NetworkDescription, NetworkPlanError> {
     let unreadable =
         |reason: &str| NetworkPlanError::BookUnreadable { path: path.to_owned(), reason: SafeText::clean(reason, 200) };

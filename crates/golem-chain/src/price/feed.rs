@@ -104,8 +104,8 @@ impl FeedPrices {
         Self { reader: self.reader.witnessed_by(witness), ..self }
     }
 
-    /// Judges the age of an answer at most at this time, in seconds since the Unix epoch: a rehearsal's feeds stand still
-    /// with its market since the block that it continues from.
+    /// Judges the age of an answer at most at this time, in seconds since the Unix epoch: a rehearsal's feeds stand
+    /// still with its market since the block that it continues from.
     #[must_use]
     pub fn frozen_at(self, time: Option<u64>) -> Self {
         Self { frozen_at: time, ..self }

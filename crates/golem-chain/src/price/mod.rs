@@ -197,8 +197,8 @@ pub trait PriceSource: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The same source for a caller that compares the time of the latest block with this machine's clock itself, so that no
-    /// price is refused because of it. `None` for a source that does not compare them.
+    /// The same source for a caller that compares the time of the latest block with this machine's clock itself, so
+    /// that no price is refused because of it. `None` for a source that does not compare them.
     fn at_any_block_age(&self) -> Option<Arc<dyn PriceSource>> {
         None
     }

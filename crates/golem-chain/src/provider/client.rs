@@ -223,8 +223,8 @@ impl ChainClient {
     /// highest tip, or by the base fee itself if that is more.
     ///
     /// # Errors
-    /// The failure of the first endpoint if none returns a price; with several endpoints, the failure to read the block on
-    /// which they agree.
+    /// The failure of the first endpoint if none returns a price; with several endpoints, the failure to read the block
+    /// on which they agree.
     pub async fn gas_price(&self) -> Result<u128, ProviderError> {
         let base_fee = async {
             if !self.has_several_endpoints() {

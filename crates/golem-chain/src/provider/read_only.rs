@@ -57,8 +57,8 @@ pub struct ReadOnlyChain {
 struct ReadsOnly<T>(T);
 
 impl ReadOnlyChain {
-    /// Connects to the endpoints of a plan: reads each chain id and determines the network. Endpoints that do not answer
-    /// are kept if another one does.
+    /// Connects to the endpoints of a plan: reads each chain id and determines the network. Endpoints that do not
+    /// answer are kept if another one does.
     ///
     /// # Errors
     /// A [`ConnectError`] that names the endpoint and the expected chain.

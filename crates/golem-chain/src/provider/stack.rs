@@ -103,8 +103,8 @@ impl EndpointStack {
         self.inner.expected()
     }
 
-    /// Returns true if an endpoint of `expected` is missing from `answered` although it works: it is rate-limiting, or it
-    /// returns its latest block number.
+    /// Returns true if an endpoint of `expected` is missing from `answered` although it works: it is rate-limiting, or
+    /// it returns its latest block number.
     pub(crate) async fn misses(&self, expected: &[usize], answered: &[usize]) -> bool {
         self.inner.misses(expected, answered).await
     }

@@ -385,8 +385,8 @@ pub(super) fn mark_late_inclusion(transaction: &Transaction<'_>, hash: B256) -> 
     Ok(())
 }
 
-/// Dropped transactions that a block contains, until [`acknowledge_late_inclusion`]. Their reservations were released when they were
-/// dropped.
+/// Dropped transactions that a block contains, until [`acknowledge_late_inclusion`]. Their reservations were released
+/// when they were dropped.
 ///
 /// # Errors
 /// [`RecordError::Store`], or an error for an invalid row.

@@ -47,7 +47,8 @@ impl TradingApi {
     /// Creates a client for the API at `base`, or at its public URL, with `key`.
     ///
     /// # Errors
-    /// [`ServiceUrlError`] for a base that is neither https nor on this machine, or a key that does not fit into a header.
+    /// [`ServiceUrlError`] for a base that is neither https nor on this machine, or a key that does not fit into a
+    /// header.
     pub fn new(base: Option<&str>, key: &SecretString) -> Result<Self, ServiceUrlError> {
         Ok(Self::over(JsonService::new(base.unwrap_or(PUBLIC))?.with_key(key)?))
     }

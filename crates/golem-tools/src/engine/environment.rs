@@ -381,8 +381,9 @@ impl ConnectedChain {
         self.client.network()
     }
 
-    /// Moment from which the deadlines and expirations of what is signed here run, in seconds since the Unix epoch. `chain`
-    /// is the time of the chain's latest block; see [`BlockTimes::moment`](bardo_base::clock::BlockTimes::moment).
+    /// Moment from which the deadlines and expirations of what is signed here run, in seconds since the Unix epoch.
+    /// `chain` is the time of the chain's latest block; see
+    /// [`BlockTimes::moment`](bardo_base::clock::BlockTimes::moment).
     pub fn moment(&self, clock: &dyn Clock, chain: u64) -> u64 {
         self.network().times(clock.now_seconds(), chain).moment()
     }

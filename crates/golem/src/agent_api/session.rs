@@ -588,8 +588,8 @@ impl AgentSession {
         self.withdraw_offers_of(|_| true).await
     }
 
-    /// Withdraws like [`Self::withdraw_offers`], but only what was requested through this session: by the Golem or by the
-    /// operator.
+    /// Withdraws like [`Self::withdraw_offers`], but only what was requested through this session: by the Golem or by
+    /// the operator.
     pub async fn withdraw_own(&self) -> usize {
         self.withdraw_offers_of(|asker| asker == self.asker).await
     }

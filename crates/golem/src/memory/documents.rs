@@ -269,8 +269,8 @@ impl Documents {
     /// Undoes a change.
     ///
     /// # Errors
-    /// [`DocumentError::ChangedSince`] if the section has changed since, [`DocumentError::NoDelta`] for an unknown or undone
-    /// change, and errors of the file or the database.
+    /// [`DocumentError::ChangedSince`] if the section has changed since, [`DocumentError::NoDelta`] for an unknown or
+    /// undone change, and errors of the file or the database.
     pub async fn undo(&self, memory: &Memory, delta: u64, now: u64) -> Result<PlaybookDelta, DocumentError> {
         let found = Self::read_deltas(memory, Some(delta))?.into_iter().find(|one| !one.undone);
         let Some(mut found) = found else { return Err(DocumentError::NoDelta(delta)) };

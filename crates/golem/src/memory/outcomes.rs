@@ -98,8 +98,8 @@ fn received(record: &OrderRecord) -> Option<String> {
     }
 }
 
-/// Returns the shortfall of `received` against `quoted` in basis points; negative if more received in. `None` if `quoted` is
-/// zero or the result overflows.
+/// Returns the shortfall of `received` against `quoted` in basis points; negative if more received in. `None` if
+/// `quoted` is zero or the result overflows.
 fn below(quoted: U256, amount_in: U256) -> Option<i64> {
     let bps = |more: U256, less: U256| {
         let part = more.saturating_sub(less).checked_mul(U256::from(10_000))?.checked_div(quoted)?;

@@ -161,7 +161,8 @@ impl Decision {
             }
             return;
         }
-        // A smaller amount that was typed is still wanted; the guard time starts again, and its action is simulated again.
+        // A smaller amount that was typed is still wanted; the guard time starts again, and its action is simulated
+        // again.
         if self.picked == Some(AnswerKind::Smaller) {
             self.secret.clear();
         } else if approves {

@@ -17,8 +17,8 @@ impl Pipeline {
     /// Polls every chain for transactions that were given up on it.
     ///
     /// # Errors
-    /// [`PipelineRefusal`] if the ledger cannot be read or written. A chain that does not answer is polled again by the next
-    /// recovery.
+    /// [`PipelineRefusal`] if the ledger cannot be read or written. A chain that does not answer is polled again by the
+    /// next recovery.
     pub(super) async fn poll_dropped(&self) -> Result<(), PipelineRefusal> {
         for chain in &self.inner.chains {
             match chain.sender.poll_dropped().await {

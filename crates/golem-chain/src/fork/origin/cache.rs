@@ -4,9 +4,9 @@
 //! CHAIN_ID-HASH.state   magic, then records: length, Keccak digest, payload; the first contains the header
 //! ```
 //!
-//! The file is created as a whole, and a record counts only if its digest is right, so an interrupted write loses at most
-//! the last values, which are read again. The header's hash is checked against the file's name. A damaged record ends the
-//! readable part: the file is shortened to it, and the missing values are read from the network again.
+//! The file is created as a whole, and a record counts only if its digest is right, so an interrupted write loses at
+//! most the last values, which are read again. The header's hash is checked against the file's name. A damaged record
+//! ends the readable part: the file is shortened to it, and the missing values are read from the network again.
 
 use std::{
     fs::{self, File, TryLockError},

@@ -1,8 +1,8 @@
 //! The block of a live network that a local chain continues from: its state, read on demand and kept in a cache file.
 //!
-//! The endpoints are read through [`ReadOnlyChain`], so nothing can be sent to them. Values are read by the block's hash
-//! in batches (see [`pinned`](super::pinned)); with several endpoints, each value is compared on all of them before it
-//! counts (see [`verify`](super::verify)) and before it enters the cache.
+//! The endpoints are read through [`ReadOnlyChain`], so nothing can be sent to them. Values are read by the block's
+//! hash in batches (see [`pinned`](super::pinned)); with several endpoints, each value is compared on all of them
+//! before it counts (see [`verify`](super::verify)) and before it enters the cache.
 //!
 //! The requests run on a thread of their own, because the local chain executes synchronously and must be able to wait.
 //! A failed request is an error of the execution that needs the value: a missing value never reads as zero.

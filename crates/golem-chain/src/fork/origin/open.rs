@@ -89,8 +89,8 @@ impl ForkBlock {
 }
 
 impl Origin {
-    /// Opens a block of the chain in `plan`, with its cache in `folder`. Without a responding endpoint, a cached block is
-    /// opened, and only cached values can be read.
+    /// Opens a block of the chain in `plan`, with its cache in `folder`. Without a responding endpoint, a cached block
+    /// is opened, and only cached values can be read.
     ///
     /// # Errors
     /// An [`OriginError`] that names the chain, and the endpoint or the file at fault.

@@ -215,8 +215,8 @@ impl UniswapXOrder {
         }
     }
 
-    /// Returns the Permit2 transfer that the swapper signs: at most [`UniswapXOrder::most_in`], to the reactor, with the order
-    /// as witness.
+    /// Returns the Permit2 transfer that the swapper signs: at most [`UniswapXOrder::most_in`], to the reactor, with
+    /// the order as witness.
     pub fn permit(&self) -> Permit2Message {
         let info = self.info();
         Permit2Message::Transfer {

@@ -1,6 +1,6 @@
 //! Request and response formats of the two supported chat APIs. A dialogue becomes a request body, and the pieces of a
-//! streamed answer become one [`ModelAnswer`]. The module does no I/O; input that it does not understand is an error, never
-//! a guess.
+//! streamed answer become one [`ModelAnswer`]. The module does no I/O; input that it does not understand is an error,
+//! never a guess.
 
 use serde_json::{Value, json};
 

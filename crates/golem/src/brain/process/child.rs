@@ -113,8 +113,8 @@ pub(super) enum StartError {
     },
 }
 
-/// Scratch folder of a process. Once a program has run, [`ScratchFolder::remove`] deletes it with its contents. Dropping the
-/// value removes only an empty folder.
+/// Scratch folder of a process. Once a program has run, [`ScratchFolder::remove`] deletes it with its contents.
+/// Dropping the value removes only an empty folder.
 #[derive(Debug)]
 struct ScratchFolder(PathBuf);
 

@@ -153,8 +153,8 @@ pub struct ConfinementPlan {
 /// Derives the allow-list of a command.
 ///
 /// # Errors
-/// Returns a [`ConfinementPlanError`] for a missing program, an unusable configured path or variable, or a path that overlaps with
-/// a protected folder.
+/// Returns a [`ConfinementPlanError`] for a missing program, an unusable configured path or variable, or a path that
+/// overlaps with a protected folder.
 pub fn plan(
     name: &str,
     arguments: &[String],
