@@ -194,8 +194,8 @@ impl Market {
         self.send(manager, create, 6_000_000).await;
         let factory = self.client.network().book.contract(KnownContract::V3Factory).unwrap();
         let pool = v3_pool(factory, token, dai, FEE, V3_POOL_INIT_CODE_HASH);
-        let grow = UniswapV3Pool::increaseObservationCardinalityNextCall { observationCardinalityNext: 20 };
-        self.send(pool, grow, 2_000_000).await;
+        let grow = UniswapV3Pool::increaseObservationCardinalityNextCall { observationCardinalityNext: 120 };
+        self.send(pool, grow, 6_000_000).await;
         for spent in [token, dai] {
             for spender in [manager, self.deployment.swap_router] {
                 self.send(spent, Erc20::approveCall { spender, value: U256::MAX }, 100_000).await;
@@ -406,7 +406,7 @@ async fn ticks_beyond_4096_are_not_read_and_make_no_depth() {
     // The tick rises with the price of UNI if UNI is the first token, and falls otherwise.
     let (below, above) = if bent.token_first { (-400, MOVED) } else { (-MOVED, 400) };
     bent.provide(-2_000, 2_000, 600_000.0).await;
-    bent.provide(-8_000, 8_000, 300_000.0).await;
+    bent.provide(-8_000, 8_000, 1_500_000.0).await;
     bent.initialize_each(below, above).await;
     market.passes(1_000).await;
     bent.trade(20_000.0).await;
@@ -418,9 +418,8 @@ async fn ticks_beyond_4096_are_not_read_and_make_no_depth() {
     // A price that moves widens the range to more than 4,096 initialized ticks.
     for _ in 0..80 {
         match bent.moved().await {
-            // A transaction's gas suffices for about 250 initialized ticks: they lie in both positions, then in one.
-            ..1_900 => bent.trade(20_000.0).await,
-            moved if moved < MOVED - 100 => bent.trade(10_000.0).await,
+            // A transaction's gas suffices for about 250 initialized ticks.
+            moved if moved < MOVED - 100 => bent.trade(40_000.0).await,
             _ => break,
         }
     }
