@@ -800,6 +800,17 @@ mod tests {
         assert_eq!(depth(-500, &[(-300, 300, million), (-10_000, 300, unit)], million), 9_949);
     }
 
+    /// Four times the mean price is 1.0001^13,863.6, so the range ends at a distance of 13,864 ticks.
+    #[test]
+    fn ticks_of_a_pool_beyond_four_times_its_mean_are_not_read() {
+        let steady = observed([0, 0], [U160::ZERO, U160::from(1_800) << 64]);
+        for (tick, reads) in [(0, true), (13_864, true), (-13_864, true), (13_865, false), (-13_865, false)] {
+            let pool = ObservedPool { totals: Some(steady.clone()), ..pool(tick, &[(-20_000, 20_000, 1)]) };
+            assert_eq!(!pool.needed_words(1_800).0.is_empty(), reads, "{tick}");
+            assert!(reads || !pool.is_known(1_800), "{tick}: what was not read is not known");
+        }
+    }
+
     #[test]
     fn a_pool_that_keeps_one_tick_has_not_traded() {
         let at = |ticks: [i64; 8]| observeds(&ticks);
