@@ -34,6 +34,9 @@ pub(super) struct Cli {
     /// native token]
     #[arg(long, value_name = "ADDRESS|KEY", global = true)]
     pub holder: Option<String>,
+    /// Let the devnet's traders and UniswapX fillers act on the rehearsal, on the network's own pools and reactors
+    #[arg(long, global = true, requires = "fork")]
+    pub residents: bool,
     /// Print the result as JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -86,7 +89,7 @@ pub(super) enum Command {
         /// live
         #[arg(long)]
         rehearse: bool,
-        /// Amount of the native token that is swapped [default: 0.01]
+        /// Amount of the native token that is swapped [default: `rehearsal.size` of the configuration, 0.01]
         #[arg(long, value_name = "AMOUNT", requires = "rehearse")]
         size: Option<String>,
     },

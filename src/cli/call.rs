@@ -153,6 +153,7 @@ pub(super) fn respond(
         let telling = telling.then(|| tokio::spawn(print_progress(fabric.subscribe(1_024))).abort_handle());
         let paper = acting.as_ref().map(|acting| acting.paper.clone());
         let rehearsal = opened.rehearsal.clone();
+        let inhabited = opened.inhabited().to_vec();
         let recorder = rehearsal.as_ref().and_then(|one| RehearsalRecorder::of(one, &DataFolder::of(config)));
         let hooks = recorder.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Hook>).collect();
         let executor = Executor::new(ExecutorConfig {
@@ -170,7 +171,7 @@ pub(super) fn respond(
         let call = ToolCall { idempotency_key, dry_run, approve: Some(approve), phase, ..ToolCall::new(tool, input) };
         let mut response = executor.call(call).await;
         if let Some(orders) = orders.filter(|_| wait && response.status == CallStatus::Partial) {
-            response = wait::until_ended(&orders, opened.sandbox.as_ref(), clock.now_seconds(), response).await;
+            response = wait::until_ended(&orders, &inhabited, clock.now_seconds(), response).await;
         }
         if opened.sandbox.is_some() && signs && matches!(response.status, CallStatus::Success | CallStatus::Partial) {
             let said = response.explanation.take().unwrap_or_default();

@@ -144,6 +144,8 @@ fn settings(config: &Config) -> Vec<ShownSetting> {
     }
     let margin = &config.intent_margin;
     add("intents.margin_bps".into(), margin.value.get().to_string(), margin.origin.to_string());
+    let size = &config.rehearsal_size;
+    add("rehearsal.size".into(), size.value.clone(), size.origin.to_string());
     let quotes = &config.quotes;
     let origin = quotes.source.as_ref().map_or_else(|| "default".to_owned(), |source| source.origin.to_string());
     add("quotes.source".into(), quotes.choice().word().into(), origin);

@@ -53,7 +53,8 @@ pub(super) fn resume_fork(config: &mut Config, name: &DevnetName) {
     if config.fork.is_none()
         && let Some((network, hash)) = DataFolder::of(config).kept_rehearsal(name)
     {
-        config.fork = Some(ForkSettings { network, url: None, block: Some(hash.to_string()), holder: None });
+        config.fork =
+            Some(ForkSettings { network, url: None, block: Some(hash.to_string()), holder: None, residents: false });
     }
 }
 

@@ -170,7 +170,7 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         brain: cli.brain,
         archetype: cli.archetype,
         log_format: cli.log_format,
-        fork: cli.fork.map(|fork| ForkSettings { holder: cli.holder.clone(), ..fork }),
+        fork: cli.fork.map(|fork| ForkSettings { holder: cli.holder.clone(), residents: cli.residents, ..fork }),
     };
     if cli.holder.is_some() && flags.fork.is_none() {
         return Err(CommandFailure::usage("--holder belongs to a rehearsal: add --fork NAME, or remove it".to_owned()));

@@ -10,7 +10,8 @@ use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ForkSettings};
 use bardo_runtime::rehearsal::{Rehearsal, start};
 use bardo_sandbox::keys::DevnetAccount;
-use bardo_sandbox::{BlockPace, MarketMode};
+use bardo_sandbox::services::{self, ServiceServer};
+use bardo_sandbox::{BlockPace, MarketMode, Sandbox};
 use golem_chain::devnet::server::serve as serve_chain;
 use golem_chain::network::{ChainDescription, NetworkDescription};
 
@@ -22,7 +23,7 @@ pub(super) fn serve(
     json: bool,
 ) -> Result<CliExit, CommandFailure> {
     let started = Instant::now();
-    let pace = sandbox(arguments.seed, arguments.block_time.unwrap_or(BlockPace::Live), MarketMode::Off);
+    let pace = sandbox(arguments.seed, arguments.block_time.unwrap_or(BlockPace::Live), MarketMode::On);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let interrupted = interruption()?;
@@ -31,9 +32,17 @@ pub(super) fn serve(
         let server = serve_chain(rehearsal.devnet.clone(), arguments.port).await?;
         let accounts: Vec<_> = DevnetAccount::development_accounts()?.iter().map(DevnetAccount::address).collect();
         let chain = ChainDescription { rpc: server.url(), ..ChainDescription::of(&rehearsal.network, &accounts) };
+        let services = match &rehearsal.residents {
+            Some(residents) => {
+                let sandbox = Sandbox::of_rehearsal(residents.clone(), rehearsal.instance, rehearsal.is_kept)?;
+                Some(services::serve(&sandbox, 0).await?)
+            }
+            None => None,
+        };
         let description = NetworkDescription {
             chains: vec![chain],
             instance: Some(rehearsal.instance),
+            order_service: services.as_ref().map(ServiceServer::url),
             ..NetworkDescription::default()
         };
         rehearsal.devnet.set_description(serde_json::to_value(&description)?).await?;
@@ -75,6 +84,10 @@ pub(super) fn about(rehearsal: &Rehearsal) -> Vec<String> {
     if !rehearsal.not_copied.is_empty() {
         let missing: Vec<_> = rehearsal.not_copied.iter().map(ToString::to_string).collect();
         lines.push(format!("not copied, because it is not stored in plain slots: {}", missing.join(", ")));
+    }
+    if let Some(residents) = &rehearsal.residents {
+        let pools = residents.deployment.pools.len();
+        lines.push(format!("traders act on {pools} pools, and fillers on UniswapX orders; price feeds stand still"));
     }
     lines.push(match rehearsal.is_kept {
         true => "it is kept and continues in the next run".to_owned(),

@@ -29,8 +29,6 @@ use golem_tools::engine::{ApprovalMode, CallStatus, ToolInput, ToolResponse};
 const CHECK: &str = "rehearsal";
 /// Field of a policy with the chains on which it lets Bardo sign.
 const ALLOWED_CHAINS: &str = "allowed_chains";
-/// Amount of the native token that is swapped unless `--size` says otherwise.
-const DEFAULT_SIZE: &str = "0.01";
 /// Tokens to buy, the first that the network lists.
 const BOUGHT: [&str; 4] = ["USDC", "USDT", "DAI", "WETH"];
 
@@ -45,7 +43,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Rehearses a swap of `size` native tokens on a fork of the configured network, and reports each step.
+/// Rehearses a swap of `size` native tokens, by default the configured amount, on a fork of the configured network, and
+/// reports each step.
 ///
 /// # Errors
 /// A [`CommandFailure`] if no live network is configured, or files cannot be written. A swap that fails is a finding.
@@ -72,7 +71,7 @@ pub(super) fn run(config: &Config, size: Option<&str>) -> Result<Vec<DoctorFindi
     DataFolder::of(config).create()?;
     private::folder(&root)?;
     let scratch = Scratch(root);
-    let fork = ForkSettings { network: plan.name.clone(), url: None, block: None, holder };
+    let fork = ForkSettings { network: plan.name.clone(), url: None, block: None, holder, residents: false };
     let mut inside = config.clone();
     inside.file = scratch.0.join("config.toml");
     inside.data_dir.value = scratch.0.join("data");
@@ -102,7 +101,7 @@ pub(super) fn run(config: &Config, size: Option<&str>) -> Result<Vec<DoctorFindi
     }
     // The same block for both calls; it is in the cache.
     inside.fork = Some(ForkSettings { block: Some(rehearsal.origin.hash().to_string()), ..fork });
-    swap(&inside, &rehearsal, size.unwrap_or(DEFAULT_SIZE), &mut findings)?;
+    swap(&inside, &rehearsal, size.unwrap_or(&config.rehearsal_size.value), &mut findings)?;
     findings.extend(differences(config, plan, &rehearsal));
     drop(runtime);
     Ok(findings)

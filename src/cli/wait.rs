@@ -9,7 +9,7 @@ use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{IntentStatus as Bridge, OrderStatus as Auction, OrderUpdate};
 use bardo_safety::orders::{OrderRecord, OrderState, Orders};
 use bardo_safety::typed::TypedMessage;
-use bardo_sandbox::Sandbox;
+use bardo_sandbox::SandboxChain;
 use golem_tools::engine::{CallStatus, ToolResponse};
 use golem_tools::trading::filled;
 
@@ -22,7 +22,7 @@ const BETWEEN_BLOCKS: Duration = Duration::from_secs(1);
 /// Waits for the end of every order of the call, and updates the response.
 pub(super) async fn until_ended(
     orders: &Orders,
-    sandbox: Option<&Sandbox>,
+    inhabited: &[SandboxChain],
     now_seconds: u64,
     mut response: ToolResponse,
 ) -> ToolResponse {
@@ -34,7 +34,7 @@ pub(super) async fn until_ended(
         let left = Duration::from_secs(last_second(&record).saturating_sub(now_seconds));
         let nudge = || async {
             tokio::time::sleep(BETWEEN_BLOCKS).await;
-            for chain in sandbox.into_iter().flat_map(Sandbox::chains) {
+            for chain in inhabited {
                 // A failed chain is reported at the next poll.
                 let _made = chain.devnet.mine().await;
             }

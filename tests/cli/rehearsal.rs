@@ -275,6 +275,9 @@ fn the_doctor_rehearses_a_swap_under_the_networks_policy() {
         let checks = report["checks"].as_array().unwrap().clone();
         checks.into_iter().filter(|one| matches!(one["check"].as_str(), Some("rehearsal" | "live"))).collect::<Vec<_>>()
     };
+    std::fs::write(home.path().join("config.toml"), "[rehearsal]\nsize = \"0.03\"\n").unwrap();
+    let (out, _, _) = run(bardo(home.path()).args(["doctor", "--json", "--rehearse", "--rpc", &place]));
+    assert!(out.contains("swapped 0.03 ETH for USDC"), "{out}");
     let found = rehearse("0.02");
     let text = json!(found).to_string();
     assert!(found.iter().all(|one| one["status"] != "fail"), "{text}");
@@ -295,4 +298,91 @@ fn the_doctor_rehearses_a_swap_under_the_networks_policy() {
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("rehearse-")), "{left:?}");
     let (_, err, code) = run(bardo(home.path()).args(["doctor", "--rehearse"]));
     assert!(code == 2 && err.contains("needs a live network"), "{err}");
+}
+
+/// Topics of the swap events of V2 pairs and V3 pools, `keccak256` of their signatures.
+const SWAPS: [&str; 2] = [
+    "0xd78ad95fa46c994b6551d0da85fc275fe613ce37657fb8d5e3d130840159d822",
+    "0xc42079f94a6350d7e6235f29174924f928cc2ac818eb64fed8004e115fbcca67",
+];
+
+/// Senders of the swaps between two blocks.
+fn traders(url: &str, from: u64, to: u64) -> Vec<String> {
+    let range = json!({ "fromBlock": format!("{from:#x}"), "toBlock": format!("{to:#x}"), "topics": [SWAPS] });
+    let logs = ask(url, "eth_getLogs", json!([range]));
+    let sender = |log: &Value| {
+        let transaction = ask(url, "eth_getTransactionByHash", json!([log["transactionHash"]]));
+        transaction["from"].as_str().unwrap().to_owned()
+    };
+    logs.as_array().unwrap().iter().map(sender).collect()
+}
+
+fn number(url: &str) -> u64 {
+    let text = ask(url, "eth_blockNumber", json!([]));
+    u64::from_str_radix(text.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+}
+
+/// Square of the pool's square-root price, as a float, of the WETH/USDC pool with a fee of 0.05 %.
+fn pool_price(url: &str, chain: &Value) -> f64 {
+    let word = |hex: &str| format!("{:0>64}", hex.trim_start_matches("0x").to_lowercase());
+    let token = |name: &str| word(chain["tokens"][name]["address"].as_str().unwrap());
+    let data = format!("0x1698ee82{}{}{:064x}", token("WETH"), token("USDC"), 500);
+    let pool = ask(url, "eth_call", json!([{ "to": chain["contracts"]["v3Factory"], "data": data }, "latest"]));
+    let pool = format!("0x{}", &pool.as_str().unwrap()[26..]);
+    let slot0 = ask(url, "eth_call", json!([{ "to": pool, "data": "0x3850c7bd" }, "latest"]));
+    let root = u128::from_str_radix(&slot0.as_str().unwrap()[2 + 24..2 + 64 - 6], 16).unwrap();
+    (root as f64).powi(2)
+}
+
+#[test]
+fn residents_trade_on_the_networks_pools_and_stay_with_a_kept_rehearsal() {
+    let home = tempfile::tempdir().unwrap();
+    let quiet = Quiet::start();
+    let (fork, before) = (format!("ethereum={}", quiet.url), number(&quiet.url));
+    let arguments = ["--fork", &fork, "--residents", "--data", "lively", "--block-time", "0"];
+    let first = Devnet::start_in(home.path(), &arguments);
+    let (url, chain) = (first.url(0).to_owned(), first.chain("ethereum").clone());
+    assert!(first.described["order_service"].is_string(), "{}", first.described);
+    let (origin, start) = (pool_price(&quiet.url, &quiet.book["chains"][0]), pool_price(&url, &chain));
+    assert_eq!(origin, start, "the market starts at the pool's price");
+    let live_for = |url: &str, blocks: u64| {
+        let begin = number(url);
+        for _ in 0..blocks {
+            ask(url, "evm_increaseTime", json!([12]));
+            ask(url, "evm_mine", json!([]));
+        }
+        traders(url, begin + 1, number(url))
+    };
+    let seen = live_for(&url, 40);
+    assert!(seen.len() >= 10, "{seen:?}");
+    let distinct: std::collections::BTreeSet<&String> = seen.iter().collect();
+    assert!(distinct.len() >= 3 && !distinct.contains(&FIRST.to_lowercase()), "{distinct:?}");
+    let moved = pool_price(&url, &chain) / start;
+    assert!(moved != 1.0 && (0.97..1.03).contains(&moved), "{moved}");
+    assert_eq!(number(&quiet.url), before, "nothing reaches the network");
+    drop(first);
+    // The market goes on in the next run, without a word of it, and with what the actors have.
+    let book = written(home.path(), &quiet.book);
+    let again =
+        Devnet::start_in(home.path(), &["--data", "lively", "--block-time", "0", "--rpc", &fork, "--book", &book]);
+    let seen = live_for(again.url(0), 20);
+    assert!(seen.len() >= 4, "{seen:?}");
+}
+
+#[test]
+fn residents_fill_auctions_of_a_rehearsal_which_otherwise_has_none() {
+    let home = tempfile::tempdir().unwrap();
+    let quiet = Quiet::start();
+    let fork = format!("ethereum={}", quiet.url);
+    let order = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.2", "chain": "ethereum"});
+    let tool = "uniswap_submit_uniswapx_order";
+    let alone = call(home.path(), tool, &order, &["--fork", &fork, "--approve", "always", "--wait"]);
+    assert_ne!(alone.1, 0, "{}", alone.0);
+    let before = number(&quiet.url);
+    let (filled, code) =
+        call(home.path(), tool, &order, &["--fork", &fork, "--residents", "--approve", "always", "--wait"]);
+    assert_eq!((code, &filled["status"]), (0, &json!("success")), "{filled}");
+    assert_eq!(filled["data"]["status"], "filled", "{filled}");
+    assert!(filled["data"]["filled_by"].as_str().unwrap().contains("filler"), "{filled}");
+    assert_eq!(number(&quiet.url), before, "the network was only read");
 }

@@ -12,7 +12,7 @@ use super::{account, policy};
 use bardo_base::clock::Clock;
 use bardo_base::config::{Config, ForkSettings};
 use bardo_base::units::Usd;
-use bardo_sandbox::{Sandbox, SandboxConfig, SandboxError, StartProgress};
+use bardo_sandbox::{Sandbox, SandboxChain, SandboxConfig, SandboxError, StartProgress};
 use golem_chain::network::{NetworkPlan, NetworkPlanError};
 use golem_chain::price::{FixedPriceError, PriceChain};
 use golem_chain::provider::{ChainClient, ConnectError, ConnectRules};
@@ -27,6 +27,17 @@ pub struct OpenEnvironment {
     pub sandbox: Option<Sandbox>,
     /// Rehearsal of a live network, if the chain is one.
     pub rehearsal: Option<Rehearsal>,
+}
+
+impl OpenEnvironment {
+    /// Chains in this process on which actors live: those of the devnet, or the one of a rehearsal with residents.
+    pub fn inhabited(&self) -> &[SandboxChain] {
+        match (&self.sandbox, &self.rehearsal) {
+            (Some(sandbox), _) => sandbox.chains(),
+            (None, Some(rehearsal)) => rehearsal.residents.as_slice(),
+            (None, None) => &[],
+        }
+    }
 }
 
 /// Errors of opening a network.

@@ -122,7 +122,7 @@ async fn order_chains(config: &Config, opened: &OpenEnvironment) -> Vec<OrderCha
     let chains = opened.world.chains().iter().map(|chain| {
         let network = chain.network();
         let served = served.get(&network.chain_id);
-        let local = opened.sandbox.as_ref().and_then(|sandbox| sandbox.chain(&network.chain_id.to_string()));
+        let local = opened.inhabited().iter().find(|chain| chain.deployment.plan.chain_id == network.chain_id);
         let auctions = local.map(|chain| {
             let service: Arc<dyn OrderGateway> =
                 Arc::new(LocalOrders::new(chain.devnet.clone(), chain.background_actors.clone()));
@@ -166,7 +166,7 @@ fn kind(config: &Config, network: &Network) -> OrderKind {
         .iter()
         .find(|(name, _)| resolve(name, std::slice::from_ref(network)).is_ok())
         .and_then(|(_, kind)| OrderKind::named(&kind.value));
-    configured.unwrap_or(match network.chain_id {
+    configured.unwrap_or(match network.live().0 {
         id if BASE.contains(&id) => OrderKind::Priority,
         id if ARBITRUM.contains(&id) => OrderKind::DutchV3,
         _ => OrderKind::DutchV2,

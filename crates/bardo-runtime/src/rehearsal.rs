@@ -21,7 +21,8 @@ use bardo_base::text::SafeText;
 use bardo_safety::custody::{KeyName, Keystore};
 use bardo_sandbox::keep::{KeptError, KeptFolder, KeptFork};
 use bardo_sandbox::keys::{DevnetAccount, KeyError};
-use bardo_sandbox::{BlockPace, SandboxConfig};
+use bardo_sandbox::residents::{self, KeptMarket};
+use bardo_sandbox::{BackgroundActors, BlockPace, MarketMode, SandboxChain, SandboxConfig, SandboxError};
 use golem_chain::devnet::handle::SpawnError;
 use golem_chain::devnet::keep::KeptChain;
 use golem_chain::devnet::ledger::HistoryLimits;
@@ -58,6 +59,8 @@ pub struct Rehearsal {
     pub not_copied: Vec<SafeText>,
     /// True if the rehearsal is stored on disk and continues in the next run.
     pub is_kept: bool,
+    /// The chain with its traders and fillers; `None` if nobody else acts there.
+    pub residents: Option<SandboxChain>,
 }
 
 /// Errors of starting a rehearsal.
@@ -107,6 +110,15 @@ pub enum RehearsalError {
         /// Description of the kept devnet.
         found: String,
     },
+    /// The stored rehearsal has no actors.
+    #[error(
+        "{0} is kept without residents, and they cannot move in later: choose another name for --data, or remove \
+         --residents"
+    )]
+    KeptWithout(String),
+    /// The actors cannot act on the network's pools.
+    #[error(transparent)]
+    Residents(#[from] SandboxError),
     /// The stored rehearsal cannot be used.
     #[error(transparent)]
     Kept(#[from] DevnetError),
@@ -136,10 +148,12 @@ struct Built {
     kept: Option<KeptChain>,
     instance: InstanceId,
     not_copied: Vec<SafeText>,
+    network: Network,
+    residents: Option<BackgroundActors>,
 }
 
-/// Starts the rehearsal that `fork` selects, or resumes the kept one of the configured name. `pace` has the seed's
-/// market settings, of which only the pace and the clock apply. Must be called on a tokio runtime.
+/// Starts the rehearsal that `fork` selects, or resumes the kept one of the configured name. `pace` has the pace and the
+/// clock, and the seed and mode of the market of residents. Must be called on a tokio runtime.
 ///
 /// # Errors
 /// A [`RehearsalError`] that names the network, endpoint, file or setting at fault.
@@ -176,6 +190,9 @@ pub async fn start(
         if kept.network != plan.name || !fits {
             return Err(other(format!("a fork of {}@{}", kept.network, kept.block.number)));
         }
+        if fork.residents && kept.market.is_none() {
+            return Err(RehearsalError::KeptWithout(name.clone()));
+        }
         (block, holder) = (ForkBlock::Hash(kept.block.hash), kept.holder);
     }
     // A rehearsal with a data directory of its own uses the operator's cache.
@@ -187,23 +204,38 @@ pub async fn start(
     let stand_in =
         DevnetAccount::development_accounts()?.first().map(DevnetAccount::address).ok_or(RehearsalError::Stopped)?;
     let (mining, clock) = (mining(&pace, &network), pace.clock);
+    let seed = fork.residents.then_some(pace.seed);
     let building = {
         let (origin, network, now) =
             (Arc::clone(&origin), network.clone(), clock.as_ref().map(|clock| clock.now_seconds()));
         let folder = folder.map(|(_, folder)| folder);
+        let plan = StartPlan { network, holder, now, seed };
         tokio::task::spawn_blocking(move || match (folder, record) {
-            (Some(folder), Some(record)) => resume(&folder, record.instance, &origin),
-            (folder, _) => build(&origin, &network, holder, folder.as_ref(), now),
+            (Some(folder), Some(record)) => {
+                let market = record.fork.and_then(|fork| fork.market);
+                resume(&folder, record.instance, plan.network, market.as_ref(), &origin)
+            }
+            (folder, _) => build(&origin, plan, folder.as_ref()),
         })
     };
-    let Built { chain, kept, instance, not_copied } = building.await.map_err(|_| RehearsalError::Stopped)??;
-    let running = RunningConfig { mining, clock, hook: None };
+    let built = building.await.map_err(|_| RehearsalError::Stopped)??;
+    let Built { chain, kept, instance, not_copied, network, residents } = built;
+    if let (Some(residents), MarketMode::Off) = (&residents, pace.market) {
+        residents.set_market(&chain, MarketMode::Off);
+    }
+    let hook = residents.as_ref().map(BackgroundActors::block_hook);
+    let running = RunningConfig { mining, clock, hook };
     let is_kept = kept.is_some();
     let devnet = match kept {
         Some(kept) => Devnet::adopt_kept(chain, running, kept)?,
         None => Devnet::adopt(chain, running)?,
     };
-    Ok(Rehearsal { devnet, network, origin, instance, stand_in, holder, not_copied, is_kept })
+    let residents = residents.map(|background_actors| SandboxChain {
+        devnet: devnet.clone(),
+        deployment: Arc::clone(background_actors.deployment()),
+        background_actors,
+    });
+    Ok(Rehearsal { devnet, network, origin, instance, stand_in, holder, not_copied, is_kept, residents })
 }
 
 /// The local network over the origin's block. Its id is a devnet's, and never the origin's own.
@@ -249,18 +281,30 @@ fn holder(config: &Config, fork: &ForkSettings, data: &DataFolder) -> Result<Opt
     }
 }
 
-fn resume(folder: &KeptFolder, instance: InstanceId, origin: &Arc<Origin>) -> Result<Built, RehearsalError> {
-    let (kept, chain) = folder.resume_fork(origin)?;
-    Ok(Built { chain, kept: Some(kept), instance, not_copied: Vec::new() })
+fn resume(
+    folder: &KeptFolder,
+    instance: InstanceId,
+    mut network: Network,
+    market: Option<&KeptMarket>,
+    origin: &Arc<Origin>,
+) -> Result<Built, RehearsalError> {
+    let (kept, mut chain) = folder.resume_fork(origin)?;
+    let residents = market.map(|market| residents::resume(&mut chain, &mut network, market)).transpose()?;
+    Ok(Built { chain, kept: Some(kept), instance, not_copied: Vec::new(), network, residents })
 }
 
-fn build(
-    origin: &Arc<Origin>,
-    network: &Network,
+/// Properties of a new rehearsal's chain.
+struct StartPlan {
+    network: Network,
     holder: Option<Address>,
-    folder: Option<&KeptFolder>,
+    /// Wall clock, in seconds since the Unix epoch; `None` for a chain whose time is its blocks'.
     now: Option<u64>,
-) -> Result<Built, RehearsalError> {
+    /// Seed of the residents' market; `None` without residents.
+    seed: Option<u64>,
+}
+
+fn build(origin: &Arc<Origin>, plan: StartPlan, folder: Option<&KeptFolder>) -> Result<Built, RehearsalError> {
+    let StartPlan { mut network, holder, now, seed } = plan;
     let accounts: Vec<Address> = DevnetAccount::development_accounts()?.iter().map(DevnetAccount::address).collect();
     let wanted: Vec<Address> = accounts.iter().copied().chain(holder).collect();
     let mut chain = Chain::forked(Arc::clone(origin), network.chain_id, HISTORY, &wanted)?;
@@ -273,24 +317,27 @@ fn build(
     }
     let mut not_copied = Vec::new();
     if let (Some(holder), Some(stand_in)) = (holder, accounts.first()) {
-        let (holdings, names): (Vec<Holding>, Vec<SafeText>) = holdings(network, holder, *stand_in).into_iter().unzip();
+        let (holdings, names): (Vec<Holding>, Vec<SafeText>) =
+            holdings(&network, holder, *stand_in).into_iter().unzip();
         let missing = chain.copy_holdings(holder, *stand_in, &holdings);
         let missing = missing.map_err(|reason| RehearsalError::Holdings { holder, reason })?;
         not_copied = missing.into_iter().filter_map(|place| names.get(place).cloned()).collect();
     }
+    let settled = seed.map(|seed| residents::settle(&mut chain, &mut network, seed)).transpose();
     // What could not be read was taken as nothing on the way, and must not become what the stand-in holds.
     if let Some(error) = origin.take_failure() {
         return Err(error.into());
     }
+    let (residents, market) = settled?.unzip();
     let instance = InstanceId::random();
     let kept = match (folder, network.rehearses) {
         (Some(folder), Some(block)) => {
-            let fork = KeptFork { network: network.name.clone(), block, holder };
+            let fork = KeptFork { network: network.name.clone(), block, holder, market };
             Some(folder.begin_fork(instance, fork, &chain)?)
         }
         (Some(_) | None, _) => None,
     };
-    Ok(Built { chain, kept, instance, not_copied })
+    Ok(Built { chain, kept, instance, not_copied, network, residents })
 }
 
 /// Balances and allowances of an account in the network's tokens, with a description of each.

@@ -17,7 +17,8 @@ use super::market::{self, MarketBlock};
 use super::order_service::OrderService;
 use super::relayers::Relayers;
 use super::target::{AssetPrices, PriceE8, PriceShock, PricedAsset, price_at};
-use golem_chain::devnet::Chain;
+use golem_chain::devnet::handle::BlockHook;
+use golem_chain::devnet::{Chain, HookPolicy};
 use golem_protocols::uniswap::gateway::BestBid;
 
 /// Maximum number of pending transactions of an actor, after which it sends no more: blocks are full then, and more of
@@ -50,6 +51,8 @@ pub struct BackgroundActors {
     seed: u64,
     /// Begin of the market, in seconds since the Unix epoch.
     began: u64,
+    /// Prices around which the market fluctuates.
+    anchors: AssetPrices,
     deployment: Arc<Deployment>,
     actors: Actors,
     instructions: Arc<Mutex<ActorSettings>>,
@@ -62,7 +65,22 @@ impl BackgroundActors {
     /// are active.
     pub fn new(seed: u64, began: u64, deployment: Arc<Deployment>, actors: Actors) -> Self {
         let order_service = OrderService::new(seed, Arc::clone(&deployment), actors.clone());
-        Self { seed, began, deployment, actors, instructions: Arc::default(), order_service, relayers: Arc::default() }
+        Self {
+            seed,
+            began,
+            anchors: AssetPrices::anchors(),
+            deployment,
+            actors,
+            instructions: Arc::default(),
+            order_service,
+            relayers: Arc::default(),
+        }
+    }
+
+    /// The same actors with a market that fluctuates around `anchors`.
+    #[must_use]
+    pub fn around(self, anchors: AssetPrices) -> Self {
+        Self { anchors, ..self }
     }
 
     /// Order service of the chain.
@@ -167,7 +185,18 @@ impl BackgroundActors {
         let next = chain.next_context();
         let instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
-        price_at(self.seed, asset, self.age(timestamp), block, &instructions.shocks)
+        price_at(&self.anchors, self.seed, asset, self.age(timestamp), block, &instructions.shocks)
+    }
+
+    /// Hook that lets the actors act before each block of their chain.
+    pub fn block_hook(&self) -> (BlockHook, HookPolicy) {
+        let (acting, name) = (self.clone(), self.deployment.plan.name);
+        let hook = move |chain: &mut Chain| {
+            if let Err(error) = acting.act(chain) {
+                tracing::warn!(chain = name, %error, "a background actor of the devnet could not act");
+            }
+        };
+        (Box::new(hook), HookPolicy { on_transaction: true, on_request: true })
     }
 
     /// Lets all actors submit their transactions for the next block.
@@ -203,7 +232,7 @@ impl BackgroundActors {
         let next = chain.next_context();
         let instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
-        AssetPrices::at(self.seed, self.age(timestamp), block, &instructions.shocks)
+        AssetPrices::at(&self.anchors, self.seed, self.age(timestamp), block, &instructions.shocks)
     }
 
     /// Age of the market at this time, in seconds.
@@ -215,7 +244,7 @@ impl BackgroundActors {
         let next = chain.next_context();
         let mut instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
-        let prices = AssetPrices::at(self.seed, self.age(timestamp), block, &instructions.shocks);
+        let prices = AssetPrices::at(&self.anchors, self.seed, self.age(timestamp), block, &instructions.shocks);
         let mut decided = Vec::new();
         if instructions.frozen_at.is_none() {
             let moment = MarketBlock {

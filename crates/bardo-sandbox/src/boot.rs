@@ -18,7 +18,7 @@ use super::snapshot::{self, PopulatedChain};
 use bardo_base::clock::Clock;
 use bardo_base::id::InstanceId;
 use golem_chain::devnet::keep::KeptChain;
-use golem_chain::devnet::{Chain, Devnet, HookPolicy, MiningMode, RunningConfig};
+use golem_chain::devnet::{Chain, Devnet, MiningMode, RunningConfig};
 use golem_chain::network::{ChainDescription, DescribedFeed, DescribedToken, NetworkDescription};
 
 /// Duration of the market history before the start, in seconds.
@@ -160,6 +160,15 @@ impl Sandbox {
         Ok(Self { instance, chains, accounts, is_kept })
     }
 
+    /// A devnet of one chain: a rehearsal with its actors.
+    ///
+    /// # Errors
+    /// A [`SandboxError`] if a development account cannot be derived.
+    pub fn of_rehearsal(chain: SandboxChain, instance: InstanceId, is_kept: bool) -> Result<Self, SandboxError> {
+        let accounts = DevnetAccount::development_accounts()?.iter().map(DevnetAccount::address).collect();
+        Ok(Self { instance, chains: vec![chain], accounts, is_kept })
+    }
+
     /// Returns true if the devnet is stored on disk and continues in the next run.
     pub fn is_kept(&self) -> bool {
         self.is_kept
@@ -273,23 +282,13 @@ fn run(config: &SandboxConfig, built: BuiltChain) -> Result<SandboxChain, Sandbo
     }
     background_actors.set_keeper_rests(!config.keeper);
 
-    let acting = background_actors.clone();
-    let hook = move |chain: &mut Chain| {
-        if let Err(error) = acting.act(chain) {
-            tracing::warn!(chain = plan.name, %error, "a background actor of the devnet could not act");
-        }
-    };
     let mining = match config.pace {
         BlockPace::Live => MiningMode::Interval(Duration::from_millis(plan.block_millis)),
         BlockPace::Every(interval) => MiningMode::Interval(interval),
         BlockPace::OnTransaction => MiningMode::OnTransaction,
         BlockPace::Manual => MiningMode::Manual,
     };
-    let running = RunningConfig {
-        mining,
-        clock: config.clock.clone(),
-        hook: Some((Box::new(hook), HookPolicy { on_transaction: true, on_request: true })),
-    };
+    let running = RunningConfig { mining, clock: config.clock.clone(), hook: Some(background_actors.block_hook()) };
     let devnet = match kept {
         Some(kept) => Devnet::adopt_kept(chain, running, kept)?,
         None => Devnet::adopt(chain, running)?,

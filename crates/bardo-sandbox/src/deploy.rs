@@ -85,7 +85,7 @@ pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainSetup) 
         ("destinationSettler", destination_settler),
     ]);
     let mut deployment = Deployment {
-        plan,
+        plan: *plan,
         contracts,
         enforcers,
         tokens,

@@ -79,6 +79,23 @@ pub enum SandboxError {
         /// Key of the token.
         token: &'static str,
     },
+    /// A rehearsed network has no pools for a market.
+    #[error(
+        "{network} has no pools in which a market can trade (ether against USDC on Uniswap, with SwapRouter02 in the \
+         address book): rehearse without --residents"
+    )]
+    NoMarket {
+        /// Name of the network.
+        network: String,
+    },
+    /// An actor of a rehearsal could not get a token, because the network could not be read.
+    #[error("cannot give the market's actors {token}: {reason}")]
+    Unfunded {
+        /// Key of the token.
+        token: &'static str,
+        /// Cause of the failure.
+        reason: bardo_base::text::SafeText,
+    },
     /// A chain's thread could not be started.
     #[error(transparent)]
     Spawn(#[from] golem_chain::devnet::handle::SpawnError),

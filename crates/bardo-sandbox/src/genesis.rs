@@ -84,7 +84,7 @@ pub struct GenesisPool {
 #[derive(Debug, Clone)]
 pub struct Deployment {
     /// Plan of the chain.
-    pub plan: &'static ChainSetup,
+    pub plan: ChainSetup,
     /// Contracts by their keys in the address book.
     pub contracts: BTreeMap<&'static str, Address>,
     /// Caveat enforcers by contract name.

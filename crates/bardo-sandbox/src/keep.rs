@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::error::SandboxError;
 use super::genesis::Deployment;
 use super::plan::ChainSetup;
+use super::residents::KeptMarket;
 use super::snapshot::BookFile;
 use bardo_base::id::InstanceId;
 use bardo_base::{private, regular_file};
@@ -92,6 +93,9 @@ pub struct KeptFork {
     pub block: LiveBlock,
     /// Account whose holdings the stand-in got; `None` without one.
     pub holder: Option<Address>,
+    /// Market of the actors that live there; `None` without actors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub market: Option<KeptMarket>,
 }
 
 /// Folder of a stored devnet, locked by this process.

@@ -36,6 +36,7 @@ pub mod math;
 pub mod order_service;
 pub mod plan;
 pub mod relayers;
+pub mod residents;
 pub mod services;
 pub mod snapshot;
 pub mod target;

@@ -300,7 +300,7 @@ impl BookFile {
             pools.push(GenesisPool { address, venue: pool.venue, token0, token1, dollars: pool.dollars });
         }
         Ok(Deployment {
-            plan,
+            plan: *plan,
             contracts: leak_names(self.contracts),
             enforcers: leak_names(self.enforcers),
             tokens,

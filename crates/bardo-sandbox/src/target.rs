@@ -124,9 +124,22 @@ impl PriceShock {
 pub struct AssetPrices([PriceE8; PricedAsset::ALL.len()]);
 
 impl AssetPrices {
-    /// All prices at `age` and `block`; see [`price_at`].
-    pub fn at(seed: u64, age: u64, block: u64, shocks: &[PriceShock]) -> Self {
-        Self(PricedAsset::ALL.map(|asset| price_at(seed, asset, age, block, shocks)))
+    /// All prices at `age` and `block`, around `anchors`; see [`price_at`].
+    pub fn at(anchors: &Self, seed: u64, age: u64, block: u64, shocks: &[PriceShock]) -> Self {
+        Self(PricedAsset::ALL.map(|asset| price_at(anchors, seed, asset, age, block, shocks)))
+    }
+
+    /// Prices given by asset; the devnet's anchor for an asset without one.
+    pub fn of_assets(price: impl Fn(PricedAsset) -> Option<PriceE8>) -> Self {
+        Self(PricedAsset::ALL.map(|asset| price(asset).unwrap_or(asset.anchor())))
+    }
+
+    /// Anchors around which a market of this seed starts at exactly these prices.
+    pub fn anchors_of_start(&self, seed: u64) -> Self {
+        Self(PricedAsset::ALL.map(|asset| {
+            let start = self.of(asset).cast_signed() * BILLION;
+            (start / (BILLION + deviation(seed, asset, 0))).max(1).cast_unsigned()
+        }))
     }
 
     /// The anchor prices, independent of the seed.
@@ -141,21 +154,32 @@ impl AssetPrices {
     }
 }
 
-/// Price of `asset` at `age` (seconds since the market began) and `block`, in dollars with eight decimals.
-pub fn price_at(seed: u64, asset: PricedAsset, age: u64, block: u64, shocks: &[PriceShock]) -> PriceE8 {
-    let deviation: i128 = WAVES
-        .iter()
-        .enumerate()
-        .map(|(number, (length, amplitude))| {
-            asset.swing(*amplitude) * wave(seed, asset, number, *length, age) / BILLION
-        })
-        .sum();
-    let start = asset.anchor().cast_signed() * (BILLION + deviation) / BILLION;
+/// Price of `asset` around its anchor at `age` (seconds since the market began) and `block`, in dollars with eight
+/// decimals.
+pub fn price_at(
+    anchors: &AssetPrices,
+    seed: u64,
+    asset: PricedAsset,
+    age: u64,
+    block: u64,
+    shocks: &[PriceShock],
+) -> PriceE8 {
+    let start = anchors.of(asset).cast_signed() * (BILLION + deviation(seed, asset, age)) / BILLION;
     let shocked = shocks
         .iter()
         .filter(|shock| shock.touches(asset))
         .fold(start, |price, shock| price * shock.factor(block) / BILLION);
     shocked.max(1).cast_unsigned()
+}
+
+/// Deviation of an asset's price from its anchor, in parts per billion.
+fn deviation(seed: u64, asset: PricedAsset, age: u64) -> i128 {
+    let waves = WAVES.iter().enumerate();
+    waves
+        .map(|(number, (length, amplitude))| {
+            asset.swing(*amplitude) * wave(seed, asset, number, *length, age) / BILLION
+        })
+        .sum()
 }
 
 /// Smooth noise between ± one billion: random values at multiples of `length` seconds, with eased interpolation.
@@ -179,6 +203,10 @@ fn lattice(seed: u64, asset: PricedAsset, number: usize, step: u64) -> i128 {
 mod tests {
     use super::*;
 
+    fn price_at(seed: u64, asset: PricedAsset, age: u64, block: u64, shocks: &[PriceShock]) -> PriceE8 {
+        super::price_at(&AssetPrices::anchors(), seed, asset, age, block, shocks)
+    }
+
     const NOW: u64 = 7_200;
 
     #[test]
@@ -196,11 +224,24 @@ mod tests {
 
     #[test]
     fn the_table_has_every_asset_in_its_place() {
-        let prices = AssetPrices::at(7, NOW, 0, &[]);
+        let prices = AssetPrices::at(&AssetPrices::anchors(), 7, NOW, 0, &[]);
         for (index, asset) in PricedAsset::ALL.into_iter().enumerate() {
             assert_eq!(asset as usize, index);
             assert_eq!(prices.of(asset), price_at(7, asset, NOW, 0, &[]));
         }
+    }
+
+    #[test]
+    fn a_market_starts_at_the_prices_that_its_anchors_were_made_for() {
+        let wanted = AssetPrices::of_assets(|asset| (asset == PricedAsset::Eth).then_some(298_765_432_100));
+        for seed in 0..20 {
+            let start = AssetPrices::at(&wanted.anchors_of_start(seed), seed, 0, 0, &[]);
+            for asset in PricedAsset::ALL {
+                // Two roundings of a unit in the last place each.
+                assert!(start.of(asset).abs_diff(wanted.of(asset)) <= 2, "{seed} {asset:?}");
+            }
+        }
+        assert_eq!(wanted.of(PricedAsset::Btc), PricedAsset::Btc.anchor());
     }
 
     #[test]

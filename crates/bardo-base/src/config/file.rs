@@ -64,6 +64,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("keys.NAME", "keys of console actions, by action name, such as freeze = \"F2\"; several separated by spaces"),
     ("order_type.NAME", "the auction used for UniswapX orders on that chain: DUTCH_V2, DUTCH_V3 or PRIORITY"),
     ("intents.margin_bps", "how far below the fillers' bids a cross-chain intent asks, in basis points"),
+    ("rehearsal.size", "the amount of the native token that `bardo doctor --rehearse` swaps"),
     ("quotes.source", "the source of quotes: trading-api, sidecar or own"),
     ("quotes.api_url", "the URL of the Trading API, if not the public one"),
     ("quotes.sidecar_socket", "the Unix socket of the smart-order-router sidecar"),
@@ -109,10 +110,12 @@ const TOP: &[&str] = &[
     "order_type",
     "prices",
     "quotes",
+    "rehearsal",
     "safety",
 ];
 const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
 const INTENTS: &[&str] = &["margin_bps"];
+const REHEARSAL: &[&str] = &["size"];
 const CHAIN: &[&str] =
     &["rpc", "chain_id", "relay", "relay_status", "data_fee_oracle", "confirmations", "allow_insecure_rpc"];
 /// Smallest and largest number of confirmations. Reorganisations deeper than the maximum are not expected to be
@@ -163,10 +166,18 @@ pub(super) struct File {
     pub safety: SafetySettings,
     pub order_types: BTreeMap<String, Setting<String>>,
     pub intent_margin: Option<Setting<BasisPoints>>,
+    pub rehearsal_size: Option<Setting<String>>,
     pub quotes: QuoteSettings,
     pub golem: GolemSettings,
     pub attention: Option<Setting<String>>,
     pub keys: BTreeMap<String, Setting<String>>,
+}
+
+/// Returns true for digits with at most one point between them, of which one is not zero.
+fn is_positive_decimal(text: &str) -> bool {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    digits(whole) && digits(fraction) && text.bytes().any(|byte| matches!(byte, b'1'..=b'9'))
 }
 
 /// Reads the file at `path`; `None` if it does not exist.
@@ -234,6 +245,7 @@ impl Source<'_> {
                 "console" => file.attention = self.attention(value)?,
                 "keys" => file.keys = self.keys(value)?,
                 "intents" => file.intent_margin = self.intents(value)?,
+                "rehearsal" => file.rehearsal_size = self.rehearsal(value)?,
                 "order_type" => file.order_types = self.order_types(value)?,
                 "quotes" => file.quotes = self.quotes(value)?,
                 _ => return Err(self.unknown(key.span(), name, "at the top of the file", TOP)),
@@ -343,6 +355,23 @@ impl Source<'_> {
             margin = Some(self.setting(value, points));
         }
         Ok(margin)
+    }
+
+    fn rehearsal(&self, value: &Value<'_>) -> Result<Option<Setting<String>>, ConfigError> {
+        let mut size = None;
+        for (key, value) in self.table("rehearsal", value, "a table: [rehearsal]")? {
+            let name: &str = key.get_ref();
+            if name != "size" {
+                return Err(self.unknown(key.span(), name, "in [rehearsal]", REHEARSAL));
+            }
+            let full = "rehearsal.size";
+            let text = self.string(full, value, "an amount in quotes such as \"0.01\"")?;
+            if !is_positive_decimal(&text) {
+                return Err(self.bad(value.span(), full, "not a positive amount such as \"0.01\""));
+            }
+            size = Some(self.setting(value, text));
+        }
+        Ok(size)
     }
 
     fn quotes(&self, value: &Value<'_>) -> Result<QuoteSettings, ConfigError> {

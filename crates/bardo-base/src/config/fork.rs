@@ -17,6 +17,8 @@ pub struct ForkSettings {
     pub block: Option<String>,
     /// Address or key whose holdings the stand-in account gets; `None` for the configured key.
     pub holder: Option<String>,
+    /// True to let the devnet's traders and fillers act there.
+    pub residents: bool,
 }
 
 /// Error for a text that selects no network.
@@ -47,7 +49,7 @@ impl FromStr for ForkSettings {
         if network.is_empty() || !network.bytes().all(plain) {
             return Err(ForkError::Form(SafeText::clean(text, 80)));
         }
-        Ok(Self { network: network.to_lowercase(), url, block, holder: None })
+        Ok(Self { network: network.to_lowercase(), url, block, holder: None, residents: false })
     }
 }
 

@@ -31,6 +31,8 @@ pub use safety::SafetySettings;
 pub const DEFAULT_NETWORK: &str = "devnet";
 /// Default of `intents.margin_bps`: a tenth of a percent for the filler's gas and for bids that are slightly too high.
 pub const DEFAULT_INTENT_MARGIN: BasisPoints = BasisPoints::constant::<10>();
+/// Default of `rehearsal.size`.
+const DEFAULT_REHEARSAL_SIZE: &str = "0.01";
 /// Maximum of `intents.margin_bps`: one percent.
 const MOST_INTENT_MARGIN: BasisPoints = BasisPoints::constant::<100>();
 /// Default log filter.
@@ -79,6 +81,8 @@ pub struct Config {
     pub order_types: BTreeMap<String, Setting<String>>,
     /// Margin below the fillers' bids at which a cross-chain intent is priced, in basis points.
     pub intent_margin: Setting<BasisPoints>,
+    /// Amount of the native token that `bardo doctor --rehearse` swaps, as a decimal number.
+    pub rehearsal_size: Setting<String>,
     /// Quote source and its endpoint.
     pub quotes: QuoteSettings,
     /// Brain of the Golem and its budgets.
@@ -427,6 +431,9 @@ impl Config {
             intent_margin: file
                 .intent_margin
                 .unwrap_or(Setting { value: DEFAULT_INTENT_MARGIN, origin: SettingOrigin::Default }),
+            rehearsal_size: file
+                .rehearsal_size
+                .unwrap_or(Setting { value: DEFAULT_REHEARSAL_SIZE.to_owned(), origin: SettingOrigin::Default }),
             quotes: file.quotes.over(environment)?,
             golem: file.golem.under(environment, flags),
             attention: file.attention,

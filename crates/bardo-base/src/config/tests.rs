@@ -304,6 +304,10 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
         ("[chains.mine]\ndata_fee_oracle = \"nobody\"\n", "nor an address"),
         ("[intents]\nmargin_bps = 101\n", "use 0 to 100"),
         ("[intents]\nmargin_bps = \"10\"\n", "this is a string"),
+        ("[rehearsal]\nsize = \"0.0\"\n", "not a positive amount"),
+        ("[rehearsal]\nsize = \"1.\"\n", "not a positive amount"),
+        ("[rehearsal]\nsize = 0.01\n", "an amount in quotes"),
+        ("[rehearsal]\nsiz = \"1\"\n", "did you mean 'size'"),
         ("[intents]\nmargin_bp = 10\n", "did you mean 'margin_bps'"),
     ] {
         let (line, _, text) = problem(file);
@@ -390,6 +394,17 @@ fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
     }
     assert!(problem("[golem]\nmodel_style = \"odd\"\n").2.contains("openai, anthropic"));
     assert!(problem("[golem]\nmodel_key = \"x\"\n").2.contains("unknown key"));
+}
+
+#[test]
+fn the_size_of_a_rehearsed_swap_is_a_setting() {
+    let size = |file: &str| {
+        let (_dir, environment) = home(file);
+        Config::load(&environment, &ConfigFlags::default()).unwrap().rehearsal_size
+    };
+    assert_eq!((size("").value.as_str(), size("").origin), ("0.01", SettingOrigin::Default));
+    let set = size("[rehearsal]\nsize = \"1.5\"\n");
+    assert_eq!((set.value.as_str(), set.origin), ("1.5", SettingOrigin::File { line: 2 }));
 }
 
 #[test]

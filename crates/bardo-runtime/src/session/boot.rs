@@ -77,6 +77,7 @@ pub(super) async fn boot(
     let network = identity(&opened);
     let recorder = opened.rehearsal.as_ref().and_then(|rehearsal| RehearsalRecorder::of(rehearsal, &folder));
     let hooks: Vec<Arc<dyn Hook>> = recorder.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Hook>).collect();
+    let inhabited = opened.inhabited().to_vec();
     let sandbox = opened.sandbox;
     let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
     let paper = acting.as_ref().map(|acting| acting.paper.clone());
@@ -118,6 +119,7 @@ pub(super) async fn boot(
         rules: acting.as_ref().map(|_| rules),
         world,
         sandbox,
+        inhabited,
         ledger,
         shared,
         network,
@@ -199,6 +201,10 @@ async fn rehearse(
             None => "a stand-in with 10 of the native token".to_owned(),
         };
         send_news(news, step(&holder, &not_copied(rehearsal), false)).await;
+        if let Some(residents) = &rehearsal.residents {
+            let pools = residents.deployment.pools.len();
+            send_news(news, step(&format!("traders on {pools} pools, and UniswapX fillers"), "", false)).await;
+        }
         let lasts = match &config.kept_devnet {
             Some(name) => format!("kept as {name}"),
             None => "ends with this process".to_owned(),

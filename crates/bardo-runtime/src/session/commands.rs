@@ -510,9 +510,9 @@ impl SessionState {
     }
 
     async fn devnet(&self, control: DevnetControl) -> Result<String, SteerError> {
-        let sandbox = self.sources.sandbox.as_ref().ok_or(SteerError::NoDevnet)?;
+        let chains = self.inhabited()?;
         let of = |chain_id: u64| {
-            let found = sandbox.chains().iter().find(|chain| chain.devnet.chain_id() == chain_id);
+            let found = chains.iter().find(|chain| chain.devnet.chain_id() == chain_id);
             found.ok_or(SteerError::NoChain(chain_id))
         };
         match control {
@@ -539,7 +539,7 @@ impl SessionState {
             DevnetControl::Crash { bps } | DevnetControl::Spike { bps } => {
                 let parts = bps.min(9_900).saturating_mul(100);
                 let crash = matches!(control, DevnetControl::Crash { .. });
-                for chain in sandbox.chains() {
+                for chain in chains {
                     let background_actors = chain.background_actors.clone();
                     let shock = move |chain: &mut golem_chain::devnet::Chain| {
                         if crash {
@@ -553,7 +553,7 @@ impl SessionState {
                 Ok(format!("prices {} by {} bps over {SHOCK_BLOCKS} blocks", if crash { "fall" } else { "rise" }, bps))
             }
             DevnetControl::Blocks { running } => {
-                for chain in sandbox.chains() {
+                for chain in chains {
                     let pace = std::time::Duration::from_millis(chain.deployment.plan.block_millis);
                     let mining = if running { MiningMode::Interval(pace) } else { MiningMode::Manual };
                     chain.devnet.set_mining(mining).await?;

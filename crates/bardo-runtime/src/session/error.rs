@@ -62,7 +62,7 @@ impl From<ToolError> for BootError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SteerError {
     /// The network is not a devnet of this process.
-    #[error("only a devnet inside this process can be controlled")]
+    #[error("only a devnet inside this process, or a rehearsal with --residents, can be controlled")]
     NoDevnet,
     /// No chain has this id.
     #[error("the devnet has no chain {0}")]

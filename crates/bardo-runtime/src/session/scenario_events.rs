@@ -180,9 +180,12 @@ impl SessionState {
         self.control.halted.lock()
     }
 
-    fn devnets(&self) -> Result<&[bardo_sandbox::SandboxChain], SteerError> {
-        let sandbox = self.sources.sandbox.as_ref().ok_or(SteerError::NoDevnet)?;
-        Ok(sandbox.chains())
+    /// Chains whose market and blocks can be controlled.
+    pub(super) fn inhabited(&self) -> Result<&[bardo_sandbox::SandboxChain], SteerError> {
+        match self.sources.inhabited.as_slice() {
+            [] => Err(SteerError::NoDevnet),
+            chains => Ok(chains),
+        }
     }
 
     /// Moves prices on both chains. The duration is given in blocks of the first chain; the other chain gets as many
@@ -193,7 +196,7 @@ impl SessionState {
             found.ok_or_else(|| SteerError::NoAsset(SafeText::clean(ticker, 20)))
         };
         let asset = asset.map(named).transpose()?;
-        let chains = self.devnets()?;
+        let chains = self.inhabited()?;
         let measure = chains.first().map_or(1, |chain| chain.deployment.plan.block_millis.max(1));
         for chain in chains {
             let background_actors = chain.background_actors.clone();
@@ -211,7 +214,7 @@ impl SessionState {
     /// Turns the simulated market on or off.
     pub(super) async fn set_market(&self, on: bool) -> Result<(), SteerError> {
         let mode = if on { MarketMode::On } else { MarketMode::Off };
-        for chain in self.devnets()? {
+        for chain in self.inhabited()? {
             let background_actors = chain.background_actors.clone();
             let set = move |chain: &mut golem_chain::devnet::Chain| background_actors.set_market(chain, mode);
             chain.devnet.run(set).await?;
@@ -220,7 +223,7 @@ impl SessionState {
     }
 
     async fn run_chain(&self, name: &str, runs: bool) -> Result<(), SteerError> {
-        let chain = self.devnets()?.iter().find(|chain| chain.deployment.plan.name == name);
+        let chain = self.inhabited()?.iter().find(|chain| chain.deployment.plan.name == name);
         let chain = chain.ok_or_else(|| SteerError::NoChainNamed(SafeText::clean(name, 20)))?;
         let id = chain.devnet.chain_id();
         match runs {
@@ -236,14 +239,14 @@ impl SessionState {
     }
 
     fn set_fillers_active(&self, look: bool) -> Result<(), SteerError> {
-        for chain in self.devnets()? {
+        for chain in self.inhabited()? {
             chain.background_actors.order_service().set_fillers_rest(!look);
         }
         Ok(())
     }
 
     fn relayers_deliver(&self, deliver: bool) -> Result<(), SteerError> {
-        for chain in self.devnets()? {
+        for chain in self.inhabited()? {
             let relayers = chain.background_actors.relayers().ok_or(SteerError::NoRelayers)?;
             relayers.set_rest(!deliver);
         }

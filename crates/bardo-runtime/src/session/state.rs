@@ -30,7 +30,7 @@ use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::pipeline::Pipeline;
 use bardo_safety::policy::PolicyKeeper;
 use bardo_safety::stop::ActiveStop;
-use bardo_sandbox::Sandbox;
+use bardo_sandbox::{Sandbox, SandboxChain};
 use bardo_session::handle::{AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, SessionInfo, SessionNews};
 use bardo_session::isolation::Isolation;
 use bardo_session::market::NetworkIdentity;
@@ -90,6 +90,8 @@ pub(super) struct SessionSources {
     pub rules: Option<Arc<OperatorPolicyEngine>>,
     pub world: Arc<ToolEnvironment>,
     pub sandbox: Option<Sandbox>,
+    /// Chains in this process on which actors live.
+    pub inhabited: Vec<SandboxChain>,
     pub ledger: Ledger,
     /// Shared approval queue of all processes on this ledger.
     pub shared: SharedQueue,

@@ -118,7 +118,7 @@ pub(super) async fn events(session: Arc<SessionState>, mut receiver: Receiver, m
 /// Starts the tasks that follow every chain.
 pub(super) fn chains(session: &Arc<SessionState>, tasks: &mut JoinSet<()>) {
     for (place, chain) in session.sources.world.chains().iter().enumerate() {
-        let sandbox = session.sources.sandbox.as_ref().and_then(|sandbox| sandbox.chains().get(place)).cloned();
+        let sandbox = session.sources.inhabited.get(place).cloned();
         tasks.spawn(chain_blocks(Arc::clone(session), place, sandbox));
         tasks.spawn(chain_health(Arc::clone(session), place, chain.client.clone()));
     }

@@ -99,7 +99,8 @@ impl Pipeline {
         let proposal = payload.proposal();
         let Some(order) = &proposal.order else { return Ok(None) };
         if self.orders().is_none_or(|orders| !orders.takes(proposal.chain_id, &order.message)) {
-            let why = "no service is connected that accepts this order";
+            let why = "no service is connected that accepts this order: a rehearsal has one with --residents, a live \
+                       network with a key of the Trading API";
             return Err(PipelineRefusal::new(ErrorCode::ChainUnsupported, why));
         }
         let nothing = || PipelineRefusal::new(ErrorCode::ValidationFailed, "the order does not name its trade");

@@ -66,6 +66,13 @@ pub(super) struct FillerActions {
     approved: BTreeSet<(ActorRole, Address, Address)>,
 }
 
+impl FillerActions {
+    /// Marks all fillers as funded with a token.
+    pub(super) fn set_stocked(&mut self, token: Address) {
+        self.stocked.extend(FILLERS.iter().map(|filler| (filler.role, token)));
+    }
+}
+
 /// Exclusive filler of an order.
 pub(super) fn quickest(actors: &Actors, number: u64) -> Address {
     // Alternates between the two fillers without latency.

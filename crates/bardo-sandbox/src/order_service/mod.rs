@@ -143,6 +143,14 @@ impl OrderService {
         self.fillers_rest.store(rest, Ordering::SeqCst);
     }
 
+    /// Marks every filler as funded with these tokens, so that none is minted.
+    pub fn set_stocked(&self, tokens: &[Address]) {
+        let mut book = self.book.lock();
+        for token in tokens {
+            book.attempts.set_stocked(*token);
+        }
+    }
+
     /// Address of the cosigner.
     pub fn cosigner(&self) -> Address {
         self.actors.cosigner().address()

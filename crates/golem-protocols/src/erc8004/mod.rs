@@ -1,8 +1,7 @@
 //! [ERC-8004](https://eips.ethereum.org/EIPS/eip-8004): identity, reputation and validation of agents, as typed data,
 //! calls, events and files.
 //!
-//! The module does no I/O. Not here: reading a chain, fetching files, signing, and the tools that do these (see
-//! `tools::identity`).
+//! The module does no I/O. Not here: reading a chain, fetching files, and signing.
 
 mod call;
 mod event;
