@@ -87,7 +87,7 @@ impl IntentGateway for Network {
                     self.inner.submit(intent, signature).await?;
                     Err(ServiceError::Unclear(words("500 something broke")))
                 }
-                Manner::Babbles => Err(ServiceError::Nonsense(words("a response without an intent id"))),
+                Manner::Babbles => Err(ServiceError::InvalidResponse(words("a response without an intent id"))),
                 Manner::Pretends | Manner::Forgets | Manner::Lowballs | Manner::Overbids => Ok(intent.id()),
             }
         })
@@ -103,7 +103,7 @@ impl IntentGateway for Network {
                     seconds: 0,
                     chosen: true,
                 }])),
-                Manner::Forgets => Err(ServiceError::Nonsense(words("not a list of bids"))),
+                Manner::Forgets => Err(ServiceError::InvalidResponse(words("not a list of bids"))),
                 Manner::Other
                 | Manner::Refuses
                 | Manner::Mumbles

@@ -248,12 +248,12 @@ impl TxSender {
         let mut leaving = false;
         for TxEntry { hash, .. } in all.iter().copied() {
             let Some(receipt) = self.receipt(hash).await? else { continue };
-            let nonsense = |what| SenderError::Nonsense { hash, what };
+            let invalid = |what| SenderError::InvalidAnswer { hash, what };
             if receipt.transaction_hash != hash || receipt.from != account {
-                return Err(nonsense("the receipt is another transaction's"));
+                return Err(invalid("the receipt is another transaction's"));
             }
             let (Some(number), Some(block)) = (receipt.block_number, receipt.block_hash) else {
-                return Err(nonsense("the receipt has no block"));
+                return Err(invalid("the receipt has no block"));
             };
             let confirmations = if self.0.rules.confirmations <= 1 {
                 1

@@ -108,7 +108,7 @@ impl OrderGateway for HttpOrders {
         Box::pin(async move {
             let answer = self.service.post("/order", &submission(self.chain_id, order, signature)).await?;
             let id = answer.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
-            id.ok_or_else(|| ServiceError::Nonsense(SafeText::clean("a response without an order id", 60)))
+            id.ok_or_else(|| ServiceError::InvalidResponse(SafeText::clean("a response without an order id", 60)))
         })
     }
 
@@ -122,7 +122,7 @@ impl OrderGateway for HttpOrders {
             match self.service.get(&path).await? {
                 None => Ok(None),
                 Some(answer) => hearsay(&answer, hash, self.chain_id)
-                    .map_err(|what| ServiceError::Nonsense(SafeText::clean(what, 100))),
+                    .map_err(|what| ServiceError::InvalidResponse(SafeText::clean(what, 100))),
             }
         })
     }

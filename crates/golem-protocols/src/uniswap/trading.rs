@@ -84,7 +84,7 @@ impl TradingApi {
             let _ = write!(path, "{}{hash}", if at == 0 { "" } else { "," });
         }
         let Some(answer) = self.service.get(&path).await? else { return Ok(Vec::new()) };
-        swaps(&answer, hashes).map_err(|why| ServiceError::Nonsense(SafeText::clean(why, 100)))
+        swaps(&answer, hashes).map_err(|why| ServiceError::InvalidResponse(SafeText::clean(why, 100)))
     }
 }
 
