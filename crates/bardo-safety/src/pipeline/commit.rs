@@ -546,7 +546,7 @@ impl Pipeline {
             rules.settle(transaction, clock.now_millis(), held.reservation, end)?;
             if let Some(ended) = ended(end) {
                 permit::note_end(transaction, permit_id, ended)?;
-                if let Some(order) = record::of_permit(transaction, permit_id)? {
+                if let Some(order) = record::find_by_permit(transaction, permit_id)? {
                     let failed = OrderState::failed(&order.message);
                     record::end(transaction, order.hash, failed, clock.now_millis())?;
                 }
