@@ -522,8 +522,8 @@ async fn what_arrives_is_described_as_its_chain_does() {
         PreviewResult::Over(response) => panic!("{response:#?}"),
     };
     let guard = offer.preview().verdicts.iter().find(|verdict| verdict.check == Check::SlippageGuard).unwrap();
-    let words = "what must arrive is worth what is given, less the allowed loss";
-    assert_eq!(guard.finding.to_string(), words, "a bridge between tokens trades one for the other");
+    let sentence = "the minimum output is worth the input, less the permitted loss";
+    assert_eq!(guard.finding.to_string(), sentence, "a bridge between tokens trades one for the other");
     let proposal = offer.preview().payload.proposal().clone();
     offer.withdraw().await;
     let poll = async |decimals: u8| {

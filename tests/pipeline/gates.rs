@@ -212,7 +212,10 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
     *world.book.hot_lane.lock().unwrap() = "1".parse().unwrap();
     let refused = world.pipeline.commit(permit, Consent::Always).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::PermitMismatch, "{refused:?}");
-    assert_eq!(refused.message, "it is now above the hot lane, and the safety-guardian has not been asked");
+    assert_eq!(
+        refused.message,
+        "it now needs the safety-guardian's agreement, and the safety-guardian has not been asked"
+    );
     // With a new preview, there is no guardian to be asked.
     let refused = world.preview(world.approval(HUNDRED)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::SafetySpendingLimitExceeded, "{refused:?}");
@@ -221,8 +224,8 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
         (one.rule.as_str(), one.limit.as_str(), one.value.as_str(), one.would_pass.as_str()),
         (
             "spending_limits.hot_lane",
-            "above the hot lane the safety-guardian must agree",
-            "above the hot lane, but no safety-guardian is running",
+            "above it, the safety-guardian must agree",
+            "it needs the safety-guardian's agreement, but no safety-guardian is running",
             "a smaller amount"
         )
     );

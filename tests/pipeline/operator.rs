@@ -313,8 +313,8 @@ async fn caps_hold_over_calls_and_restarts() {
             spending,
             [
                 "spending_limits.hot_lane",
-                "above the hot lane the safety-guardian must agree",
-                "above the hot lane, but no safety-guardian is running",
+                "above it, the safety-guardian must agree",
+                "it needs the safety-guardian's agreement, but no safety-guardian is running",
                 "a smaller amount",
             ],
         )

@@ -402,7 +402,7 @@ impl Pipeline {
         let inputs = &assessment.inputs;
         let above = self.inner.rules.above_hot_lane(&preview.payload, inputs);
         if above && preview.opinion.is_none() {
-            let why = "it is now above the hot lane, and the safety-guardian has not been asked";
+            let why = "it now needs the safety-guardian's agreement, and the safety-guardian has not been asked";
             return Err(PipelineRefusal::new(ErrorCode::PermitMismatch, why));
         }
         if above && !inputs.reduce_only() && preview.opinion.as_ref().is_some_and(|opinion| !opinion.agrees) {
