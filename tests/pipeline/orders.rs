@@ -108,7 +108,7 @@ impl OrderGateway for Service {
         })
     }
 
-    fn pause(&self) -> Duration {
+    fn poll_interval(&self) -> Duration {
         if self.manner == Manner::Counts { Duration::from_secs(10) } else { Duration::ZERO }
     }
 
@@ -746,7 +746,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_a_service_says_the_chain_counts() {
     let permit2 = |fixture: &Fixture| fixture.world.contract(KnownContract::Permit2);
-    for (status, _) in ServiceStatus::WORDS {
+    for (status, _) in ServiceStatus::NAMES {
         let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(status)).await;
         let (usdc, weth) = (fixture.world.usdc.clone(), fixture.world.weth.clone());
         let before = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];

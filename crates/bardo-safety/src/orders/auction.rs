@@ -307,7 +307,7 @@ fn unconfirmed_end(status: OrderStatus, report: Option<&ServiceReport>) -> Optio
     let reported = report?.status;
     let ended = matches!(reported, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
     (ended && !status.is_final())
-        .then(|| format!("the service reports it as {}, but the chain does not: the chain counts", reported.word()))
+        .then(|| format!("the service reports it as {}, but the chain does not: the chain counts", reported.as_str()))
 }
 
 /// Builds the card of an order. `cosigned` is the order with its cosigner's data; `None` if the service has not

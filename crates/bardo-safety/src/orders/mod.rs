@@ -309,24 +309,24 @@ impl Orders {
         self.record(hash)
     }
 
-    /// Returns the service's answer about an order. The cached answer is used for as long as the service asks clients
-    /// to pause, except for an order that was filled on chain: it is requested until it includes the cosigner's data.
+    /// Returns the service's answer about an order. A cached answer is used within the service's poll interval, except
+    /// for an order that was filled on chain: it is requested until the answer includes the cosigner's data.
     async fn service_answer(&self, service: &dyn OrderGateway, hash: B256, filled: bool) -> ServiceAnswer {
         let now = self.inner.clock.now_millis();
-        let pause = u64::try_from(service.pause().as_millis()).unwrap_or(u64::MAX);
+        let interval = u64::try_from(service.poll_interval().as_millis()).unwrap_or(u64::MAX);
         let lock = || self.inner.service_answers.lock();
         let cached = lock().get(&hash).cloned();
         if let Some((at, report)) = cached {
             let lacks_cosigned = filled && !matches!(&report, Ok(Some(report)) if report.cosigned.is_some());
-            if now < at.saturating_add(pause) && !lacks_cosigned {
+            if now < at.saturating_add(interval) && !lacks_cosigned {
                 return report;
             }
         }
         let report = service.order_report(hash).await;
         let mut service_answers = lock();
         // Drops outdated entries, including those of ended orders.
-        service_answers.retain(|other, (at, _)| *other != hash && now < at.saturating_add(pause));
-        if pause > 0 {
+        service_answers.retain(|other, (at, _)| *other != hash && now < at.saturating_add(interval));
+        if interval > 0 {
             service_answers.insert(hash, (now, report.clone()));
         }
         report

@@ -9,7 +9,7 @@ use revm::context::result::{EVMError, ExecutionResult, Output};
 
 use super::{
     Fork, ForkError, MAX_TEXT, SimulationOptions,
-    balance_delta::DeltaUnknown,
+    balance_delta::BalanceDeltaError,
     call::{ForkCall, GasPayment},
     changes::{self, DetectionLimits, UnfinishedRun},
     machine::CallMachine,
@@ -119,9 +119,9 @@ fn attempt(
 ) -> Result<Simulation, UnfinishedRun> {
     let Fork { pinned, rules, next, .. } = fork;
     let mut machine = CallMachine::new(*rules, next, pinned.hash, state, &options.signatures);
-    machine.shift(&options.shifts).map_err(|failed| match failed {
-        DeltaUnknown::NoSlot(token) => UnfinishedRun::NotShifted(token),
-        DeltaUnknown::Machine(error) => UnfinishedRun::Failed { index: 0, error },
+    machine.apply_deltas(&options.shifts).map_err(|failed| match failed {
+        BalanceDeltaError::NoSlot(token) => UnfinishedRun::NotShifted(token),
+        BalanceDeltaError::Machine(error) => UnfinishedRun::Failed { index: 0, error },
     })?;
     let mut outcomes = Vec::with_capacity(calls.len());
     let mut logs = Vec::new();
