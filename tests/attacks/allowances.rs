@@ -76,7 +76,7 @@ fn refused(answer: &(Value, i32), says: &str) {
 }
 
 #[test]
-fn multicall3_gets_no_allowance_that_anyone_could_use() {
+fn multicall3_gets_no_allowance() {
     let home = tempfile::tempdir().unwrap();
     let multicall = contract("multicall3");
     refused(&call(home.path(), "token_approve", &approve(&multicall)), "arbitrary calls for anyone");
@@ -84,7 +84,7 @@ fn multicall3_gets_no_allowance_that_anyone_could_use() {
 }
 
 #[test]
-fn no_entry_of_the_devnets_book_but_those_that_take_tokens_gets_an_allowance() {
+fn contracts_of_the_devnets_book_that_take_no_tokens_get_no_allowance() {
     let home = tempfile::tempdir().unwrap();
     // One case for every reason. A unit test covers every role of every bundled book.
     for (name, says) in [
@@ -119,7 +119,7 @@ fn a_policy_that_lists_multicall3_does_not_load() {
 }
 
 #[test]
-fn a_policy_that_allows_all_spenders_does_not_allow_a_bare_key_of_the_book() {
+fn a_policy_that_allows_all_spenders_allows_no_plain_key_and_no_multicall() {
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "allowed_spenders = \"all\"\napprove_first_seen = false\n");
     let cosigner = contract("orderCosigner");
@@ -143,7 +143,7 @@ fn a_lookalike_of_permit2_gets_no_allowance() {
 }
 
 #[test]
-fn nothing_is_sent_to_a_contract_of_the_book() {
+fn no_tokens_are_sent_to_a_contract_of_the_book() {
     let home = tempfile::tempdir().unwrap();
     for to in [contract("multicall3"), contract("universalRouter"), contract("orderCosigner"), token("USDC")] {
         let params = json!({ "token": "USDC", "recipient": to, "amount": "5", "chain": "ethereum" });
@@ -154,7 +154,7 @@ fn nothing_is_sent_to_a_contract_of_the_book() {
 }
 
 #[test]
-fn an_order_lasts_no_longer_than_the_policy_lets_an_allowance() {
+fn an_order_lasts_no_longer_than_the_policy_permits_an_allowance() {
     let home = tempfile::tempdir().unwrap();
     let order = |seconds: u64| json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum", "decay_end_time": seconds });
     let (envelope, code) = call(home.path(), "uniswap_submit_uniswapx_order", &order(86_400));
@@ -166,7 +166,7 @@ fn an_order_lasts_no_longer_than_the_policy_lets_an_allowance() {
 }
 
 #[test]
-fn a_cross_chain_order_lasts_no_longer_than_the_policy_lets_an_allowance() {
+fn a_cross_chain_order_lasts_no_longer_than_the_policy_permits_an_allowance() {
     let home = tempfile::tempdir().unwrap();
     let order = |seconds: u64| {
         json!({
@@ -188,7 +188,7 @@ fn trusting(seed: u64, change: impl FnOnce(&mut Value)) -> (RealNetwork, tempfil
 }
 
 #[test]
-fn a_router_that_a_trusted_book_has_gets_an_allowance_where_its_code_is_that_of_the_line() {
+fn a_router_of_a_trusted_book_gets_an_allowance_only_with_the_books_code_hash() {
     let mut routers = (Value::Null, Value::Null);
     let (network, home) = trusting(41, |chain| {
         routers = (chain["contracts"]["swapRouter02"].clone(), chain["contracts"]["universalRouter"].clone());
@@ -219,7 +219,7 @@ fn a_router_of_a_trusted_book_without_code_gets_no_allowance() {
 }
 
 #[test]
-fn one_endpoint_of_two_gives_no_router_its_code() {
+fn one_of_two_endpoints_cannot_supply_a_routers_code() {
     const ROUTER: &str = "0x1234567890123456789012345678901234567890";
     let (network, home) = trusting(43, |chain| {
         chain["contracts"]["v2Router"] = json!(ROUTER);

@@ -250,7 +250,7 @@ fn refused(prefix: &str, least: usize) {
 }
 
 #[test]
-fn it_neither_types_nor_paints_through_the_controlling_terminal() {
+fn it_neither_reads_nor_writes_the_controlling_terminal() {
     refused("tty_", 2);
     refused("sti", 1);
     refused("linux", 1);
@@ -266,7 +266,7 @@ fn session_and_terminal(process: u64) -> (u64, i64) {
 }
 
 #[test]
-fn it_and_its_supervisor_have_a_session_of_their_own_without_a_terminal() {
+fn it_and_its_supervisor_run_in_their_own_session_without_a_terminal() {
     if !has("python3") {
         return;
     }
@@ -284,7 +284,7 @@ fn it_and_its_supervisor_have_a_session_of_their_own_without_a_terminal() {
 }
 
 #[test]
-fn the_consoles_memory_is_closed_to_other_programs_of_its_user() {
+fn other_processes_of_the_user_cannot_read_the_consoles_memory() {
     use std::os::unix::fs::chown;
     use std::os::unix::process::CommandExt as _;
 
@@ -331,7 +331,7 @@ fn numbers(text: &str) -> Vec<u32> {
 }
 
 #[test]
-fn it_does_not_reach_the_consoles_terminal_by_its_name() {
+fn it_cannot_open_the_consoles_terminal_by_name() {
     refused("pts_", 3);
     refused("ptmx", 1);
     let Some(battle) = &*BATTLE else { return };
@@ -355,14 +355,14 @@ fn it_reads_nothing_of_its_supervisor() {
 }
 
 #[test]
-fn it_traces_no_process() {
+fn it_cannot_trace_any_process() {
     for name in ["console_ptrace", "console_vm", "pidfd_getfd", "kcmp"] {
         refused(name, 1);
     }
 }
 
 #[test]
-fn it_sends_no_signal_to_the_console_and_changes_none_of_its_limits() {
+fn it_cannot_signal_the_console_or_change_its_limits() {
     for name in ["console_kill", "supervisor_kill", "kill_group", "kill_all", "console_limits", "console_priority"] {
         refused(name, 1);
     }
@@ -370,7 +370,7 @@ fn it_sends_no_signal_to_the_console_and_changes_none_of_its_limits() {
 }
 
 #[test]
-fn it_reaches_no_unix_socket_of_tmux_or_another_program() {
+fn it_cannot_connect_to_unix_sockets_of_other_programs() {
     refused("unix_", 4);
     refused("netlink", 1);
     refused("vsock", 1);
@@ -394,7 +394,7 @@ fn it_neither_reads_nor_changes_the_configuration() {
 }
 
 #[test]
-fn it_writes_no_stop_file_and_nothing_else_beside_the_data() {
+fn it_cannot_write_a_stop_file_or_anything_else_in_bardos_folders() {
     for name in ["data_", "home_", "stop_file"] {
         refused(name, 1);
     }
@@ -402,13 +402,13 @@ fn it_writes_no_stop_file_and_nothing_else_beside_the_data() {
 }
 
 #[test]
-fn bardo_itself_run_by_it_changes_no_stop() {
+fn a_bardo_process_that_it_starts_cannot_change_the_stop() {
     refused("bardo_", 2);
     assert!(BATTLE.as_ref().is_none_or(|battle| battle.data_kept));
 }
 
 #[test]
-fn it_finds_no_other_door_in_the_kernel() {
+fn it_cannot_use_other_kernel_interfaces() {
     let calls = ["io_uring", "setsid", "setpgid", "unshare", "namespace", "clone3", "mount", "chroot", "mknod", "bpf"];
     for name in calls.into_iter().chain(["keyctl", "userfaultfd", "perf"]) {
         refused(name, 1);
@@ -418,12 +418,12 @@ fn it_finds_no_other_door_in_the_kernel() {
 }
 
 #[test]
-fn it_leaves_nothing_in_memory_that_outlives_it_and_reads_nothing_that_others_left_there() {
+fn it_leaves_no_shared_memory_behind_and_cannot_read_that_of_others() {
     refused("ipc_", 13);
 }
 
 #[test]
-fn folders_nested_deeper_than_a_stack_end_no_console() {
+fn deeply_nested_folders_do_not_crash_the_console() {
     if !has("python3") {
         return;
     }
@@ -453,7 +453,7 @@ impl Drop for Planted {
 }
 
 #[test]
-fn a_script_in_anothers_home_or_a_shared_folder_opens_nothing_beside_it() {
+fn a_script_in_a_foreign_or_shared_folder_cannot_read_the_files_beside_it() {
     // Only root can create the script there. Unit tests of `confinement::plan` cover the definition of such a folder.
     if !has("python3") || std::fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
@@ -482,12 +482,12 @@ fn a_script_in_anothers_home_or_a_shared_folder_opens_nothing_beside_it() {
 }
 
 #[test]
-fn it_gains_no_rights_by_user_ids() {
+fn it_gains_no_rights_by_changing_user_ids() {
     refused("setuid", 1);
 }
 
 #[test]
-fn no_secret_of_the_environment_reaches_it() {
+fn it_receives_no_secret_from_the_environment() {
     let Some(battle) = &*BATTLE else { return };
     let names: Vec<&str> = battle.results["environment"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(names.contains(&"PATH") && names.contains(&"TMPDIR"), "{names:?}");
@@ -496,7 +496,7 @@ fn no_secret_of_the_environment_reaches_it() {
 }
 
 #[test]
-fn open_files_of_the_console_and_its_shell_do_not_reach_it() {
+fn it_inherits_no_open_files_of_the_console_or_its_shell() {
     let Some(battle) = &*BATTLE else { return };
     assert_eq!(battle.results["descriptors"], json!([]));
     // Including descriptors that a careless shell leaves open.
@@ -545,12 +545,12 @@ fn survivors(kill: bool) {
 }
 
 #[test]
-fn nothing_that_it_started_outlives_bardo() {
+fn processes_that_it_started_end_with_bardo() {
     survivors(false);
 }
 
 #[test]
-fn nothing_that_it_started_outlives_a_bardo_that_is_killed() {
+fn processes_that_it_started_end_with_a_killed_bardo() {
     survivors(true);
 }
 
@@ -648,7 +648,7 @@ fn an_ordinary_node_program_works_confined() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn where_the_system_cannot_isolate_a_real_network_refuses_it() {
+fn a_real_network_rejects_a_brain_that_the_system_cannot_isolate() {
     let fixture = Fixture::new("");
     let run = |allow: &str, arguments: &[&str]| {
         let config = format!("[golem]\nbrain = \"process:sh -c true\"\n{allow}\n");
@@ -669,7 +669,7 @@ fn where_the_system_cannot_isolate_a_real_network_refuses_it() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn the_launcher_itself_starts_nothing_that_it_cannot_isolate() {
+fn the_launcher_starts_no_process_that_it_cannot_isolate() {
     let folder = tempfile::tempdir().unwrap();
     let started = folder.path().join("started");
     for (allow_unisolated, starts) in [(false, false), (true, true)] {
@@ -692,7 +692,7 @@ fn the_launcher_itself_starts_nothing_that_it_cannot_isolate() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn the_header_says_that_the_brain_is_not_isolated() {
+fn the_header_shows_that_the_brain_is_not_isolated() {
     let fixture = Fixture::new("");
     let console = Console::open(&fixture, "sleep 600", &[("BARDO_TEST_NO_LANDLOCK", "1")]);
     until("the header", || console.header().contains("brain not isolated").then_some(()));
@@ -703,7 +703,7 @@ fn the_header_says_that_the_brain_is_not_isolated() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn where_the_system_cannot_isolate_it_its_questions_take_the_password_of_the_key() {
+fn requests_of_a_brain_without_isolation_need_the_keys_password() {
     if !has("python3") {
         return;
     }

@@ -136,18 +136,18 @@ async fn acts_by_a_wrong_clock(account: usize, far: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_is_behind_signs_nothing_that_could_lose_more_and_holds_up_no_exit() {
+async fn a_clock_that_is_behind_blocks_all_but_exits_and_revocations() {
     acts_by_a_wrong_clock(1, -FAR).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_is_ahead_signs_nothing_that_could_lose_more_and_holds_up_no_exit() {
+async fn a_clock_that_is_ahead_blocks_all_but_exits_and_revocations() {
     acts_by_a_wrong_clock(6, FAR).await;
 }
 
 /// A data folder in which nothing was counted yet knows no later time than the machine's.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fresh_data_folder_reserves_nothing_by_a_clock_that_is_behind() {
+async fn with_a_clock_that_is_behind_a_new_data_folder_reserves_nothing() {
     let fixture = Fixture::on(NetworkKind::Real, 2).await;
     fixture.world.clock.shift(-FAR);
     let refusal = fixture.pipeline.preview(fixture.world.approval(HUNDRED), fixture.world.wallet.clone(), ASKED).await;
@@ -206,7 +206,7 @@ async fn a_clock_that_jumps_between_two_transactions_of_a_plan_stops_the_rest() 
 
 /// On a devnet nothing is refused, since its time is its own: what ends, ends by the chain's time.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ends_by_itself_ends_by_the_chains_time_whatever_the_machine_shows() {
+async fn expirations_follow_the_chains_time_whatever_the_machine_shows() {
     let fixture = Fixture::on(NetworkKind::Devnet, 5).await;
     let (permit2, router) =
         (fixture.world.contract(KnownContract::Permit2), fixture.world.contract(KnownContract::UniversalRouter));

@@ -388,34 +388,34 @@ fn lets_out(lie: fn() -> Lie, places: &[(usize, usize)]) {
 }
 
 #[test]
-fn honest_endpoints_change_nothing() {
+fn honest_endpoints_pass_every_check() {
     let attack = Attack::new(3, 3, Box::new(|_, _| {}));
     done(&attack, BUY);
     done(&attack, SELL);
 }
 
 #[test]
-fn a_lied_allowance_slot_signs_nothing_new_wherever_the_liar_stands() {
+fn a_false_allowance_slot_from_any_endpoint_gets_nothing_new_signed() {
     is_refused(allowances, &[(3, 0), (3, 1), (3, 2), (2, 0), (2, 1)]);
 }
 
 #[test]
-fn a_lied_balance_slot_signs_nothing_new() {
+fn a_false_balance_slot_gets_nothing_new_signed() {
     is_refused(balances, &[(3, 0), (2, 1)]);
 }
 
 #[test]
-fn a_lied_pool_price_signs_nothing_new() {
+fn a_false_pool_price_gets_nothing_new_signed() {
     is_refused(|| pools(""), &[(3, 1), (2, 0)]);
 }
 
 #[test]
-fn a_lied_pool_liquidity_signs_nothing_new() {
+fn false_pool_liquidity_gets_nothing_new_signed() {
     is_refused(|| pools("4"), &[(3, 0), (2, 1)]);
 }
 
 #[test]
-fn lied_token_code_signs_nothing_new() {
+fn false_token_code_gets_nothing_new_signed() {
     is_refused(code, &[(3, 1), (2, 1)]);
 }
 
@@ -463,7 +463,7 @@ fn without_a_majority_nothing_is_simulated() {
 
 /// A question for one endpoint alone goes to another one where the answer is impossible.
 #[test]
-fn an_endpoint_without_multicall3_is_passed_over() {
+fn an_endpoint_without_multicall3_is_skipped() {
     let _turn = chain().turn.lock();
     let runtime = runtime();
     let multicall: Address =
@@ -479,7 +479,7 @@ fn an_endpoint_without_multicall3_is_passed_over() {
 
 /// No tool reads the code of Permit2; only the simulation does.
 #[test]
-fn lied_code_of_a_contract_beside_the_token_signs_nothing_new() {
+fn false_code_of_another_contract_gets_nothing_new_signed() {
     let permit2 = || -> Lie {
         let at = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
         about("eth_getCode", at.to_owned(), |_| Some("0x60015f5260205ff3".to_owned()))
@@ -488,39 +488,39 @@ fn lied_code_of_a_contract_beside_the_token_signs_nothing_new() {
 }
 
 #[test]
-fn a_lied_coin_balance_signs_nothing_new() {
+fn a_false_native_balance_gets_nothing_new_signed() {
     is_refused(coins, &[(3, 0), (2, 1)]);
 }
 
 #[test]
-fn a_lied_nonce_signs_nothing_new() {
+fn a_false_nonce_gets_nothing_new_signed() {
     is_refused(nonces, &[(3, 1), (2, 1)]);
 }
 
 #[test]
-fn lied_balances_and_prices_of_a_multicall_sign_nothing_new() {
+fn false_balances_and_prices_in_a_multicall_get_nothing_new_signed() {
     is_refused(multicalls, &[(3, 1), (2, 1)]);
 }
 
 #[test]
-fn balances_feeds_and_pools_are_compared_each_by_itself() {
+fn balances_feeds_and_pools_are_compared_separately() {
     for lie in [held as fn() -> Lie, feeds, memories] {
         is_refused(lie, &[(3, 0), (2, 0)]);
     }
 }
 
 #[test]
-fn lied_decimals_sign_nothing_new() {
+fn false_decimals_get_nothing_new_signed() {
     is_refused(decimals, &[(3, 1), (2, 1)]);
 }
 
 #[test]
-fn another_header_under_the_hash_signs_nothing_new() {
+fn a_header_that_does_not_match_its_hash_gets_nothing_new_signed() {
     is_refused(headers, &[(3, 0), (2, 1)]);
 }
 
 #[test]
-fn an_exit_goes_through_by_the_majority_of_three() {
+fn an_exit_succeeds_by_the_majority_of_three() {
     for lie in [allowances, code, nonces, waiting, multicalls, headers] {
         lets_out(lie, &[(3, 1)]);
     }
@@ -528,7 +528,7 @@ fn an_exit_goes_through_by_the_majority_of_three() {
 }
 
 #[test]
-fn an_exit_goes_through_with_two_endpoints_that_contradict_each_other() {
+fn an_exit_succeeds_although_two_endpoints_contradict_each_other() {
     for lie in [allowances, nonces, waiting, headers] {
         lets_out(lie, &[(2, 1)]);
     }
@@ -537,7 +537,7 @@ fn an_exit_goes_through_with_two_endpoints_that_contradict_each_other() {
 }
 
 #[test]
-fn an_exit_that_harms_in_one_of_two_views_is_held_up() {
+fn an_exit_that_returns_nothing_by_one_of_two_endpoints_is_blocked() {
     // In that view the sale succeeds and returns nothing: the token accepts every call and moves nothing.
     let attack = Attack::new(2, 1, code());
     refused(&attack, SELL);
@@ -546,7 +546,7 @@ fn an_exit_that_harms_in_one_of_two_views_is_held_up() {
 }
 
 #[test]
-fn a_revocation_goes_through_by_the_majority_and_with_two() {
+fn a_revocation_succeeds_by_a_majority_and_with_two_endpoints() {
     let spender = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
     let approve = |attack: &Attack, amount: &str| {
         let params = json!({"token": "USDC", "spender": spender, "amount": amount, "chain": "ethereum"});
@@ -568,7 +568,7 @@ fn a_revocation_goes_through_by_the_majority_and_with_two() {
 
 /// An allowance is found and revoked although the first endpoint hides it.
 #[test]
-fn an_allowance_that_the_first_endpoint_hides_is_taken_back() {
+fn an_allowance_that_the_first_endpoint_hides_is_revoked() {
     let spender = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
     for count in [3, 2] {
         let honest = Attack::new(1, 1, Box::new(|_, _| {}));
@@ -584,7 +584,7 @@ fn an_allowance_that_the_first_endpoint_hides_is_taken_back() {
 
 /// Reads before the proposal of an exit must not depend on the first endpoint alone.
 #[test]
-fn what_an_exit_is_proposed_from_is_not_one_endpoints_to_say() {
+fn one_endpoint_alone_does_not_decide_what_an_exit_sells() {
     const HELD: (&str, &str, &str) = ("WETH", "USDC", "0.02");
     for lie in [full_allowances, no_liquidity, absurd_gas_price] {
         for count in [3, 2] {
@@ -595,7 +595,7 @@ fn what_an_exit_is_proposed_from_is_not_one_endpoints_to_say() {
 
 /// An order is cancelled although the first endpoint reports its nonce as used.
 #[test]
-fn an_order_whose_nonce_the_first_endpoint_calls_used_is_cancelled() {
+fn an_order_whose_nonce_the_first_endpoint_reports_as_used_is_cancelled() {
     let mut attack = Attack::new(3, 0, used_nonces());
     let service = chain().devnet.described["order_service"].as_str().unwrap().to_owned();
     let served =
@@ -666,14 +666,14 @@ fn no_first_block() -> Lie {
 }
 
 #[test]
-fn an_impossible_answer_of_the_first_endpoint_holds_up_no_exit() {
+fn an_impossible_answer_of_the_first_endpoint_does_not_block_an_exit() {
     for lie in [absurd_decimals, no_decimals, no_multicall, broken_multicall, no_first_block] {
         lets_out(lie, &[(3, 0), (2, 0)]);
     }
 }
 
 #[test]
-fn an_impossible_answer_of_the_first_endpoint_holds_up_no_revocation() {
+fn an_impossible_answer_of_the_first_endpoint_does_not_block_a_revocation() {
     let spender = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
     for (lie, count) in [(absurd_decimals as fn() -> Lie, 2), (no_decimals, 3), (no_multicall, 2)] {
         let honest = Attack::new(1, 1, Box::new(|_, _| {}));
@@ -688,7 +688,7 @@ fn an_impossible_answer_of_the_first_endpoint_holds_up_no_revocation() {
 }
 
 #[test]
-fn an_impossible_answer_about_a_token_signs_nothing_new() {
+fn an_impossible_answer_about_a_token_gets_nothing_new_signed() {
     is_refused(absurd_decimals, &[(3, 0), (2, 0)]);
     is_refused(no_decimals, &[(2, 0)]);
 }
@@ -703,7 +703,7 @@ fn no_receipts() -> Lie {
 }
 
 #[test]
-fn an_endpoint_that_answers_null_for_receipts_holds_up_no_plan() {
+fn an_endpoint_that_answers_null_for_receipts_does_not_block_a_plan() {
     for (count, place) in [(3, 0), (2, 0), (2, 1)] {
         done(&Attack::new(count, place, no_receipts()), BUY);
     }
@@ -721,7 +721,7 @@ fn no_base_fee() -> Lie {
 }
 
 #[test]
-fn one_endpoint_of_two_lowers_no_base_fee() {
+fn one_of_two_endpoints_cannot_lower_the_base_fee() {
     for place in [0, 1] {
         let attack = Attack::new(2, place, no_base_fee());
         let answer = attack.swap(SELL);
@@ -747,7 +747,7 @@ fn lacks_blocks() -> Lie {
 }
 
 #[test]
-fn an_endpoint_that_claims_not_to_have_the_block_stops_nobody_where_two_have_it() {
+fn an_endpoint_that_denies_having_the_block_blocks_nothing_if_two_others_have_it() {
     done(&Attack::new(3, 1, lacks_blocks()), BUY);
     // With two endpoints, neither can prove that the other invents a block: no new positions, but exits succeed.
     refused(&Attack::new(2, 1, lacks_blocks()), BUY);
@@ -766,7 +766,7 @@ fn ahead() -> Lie {
 }
 
 #[test]
-fn a_block_that_one_endpoint_invents_ahead_of_the_others_is_not_acted_on() {
+fn a_block_that_one_endpoint_invents_is_not_used() {
     for (count, place) in [(3, 0), (2, 0), (2, 1)] {
         done(&Attack::new(count, place, ahead()), BUY);
     }
@@ -783,14 +783,14 @@ fn errors() -> Lie {
 }
 
 #[test]
-fn an_endpoint_that_only_fails_is_absent() {
+fn an_endpoint_that_only_fails_is_ignored() {
     for (count, place) in [(3, 0), (2, 1)] {
         done(&Attack::new(count, place, errors()), BUY);
     }
 }
 
 #[test]
-fn a_liar_does_not_decide_alone_because_the_other_endpoint_takes_small_requests_only() {
+fn a_lying_endpoint_does_not_decide_alone_if_the_other_takes_only_small_requests() {
     let attack = Attack::through(2, |real, place| match place {
         0 => LyingRpc::start(real, allowances()),
         _ => LyingRpc::narrow(real, 10),
@@ -806,7 +806,7 @@ fn a_liar_does_not_decide_alone_because_the_other_endpoint_takes_small_requests_
 }
 
 #[test]
-fn a_liar_does_not_decide_alone_because_the_other_endpoint_fails_at_what_a_simulation_reads() {
+fn a_lying_endpoint_does_not_decide_alone_if_the_other_fails_the_simulations_reads() {
     let fails = || -> Lie {
         Box::new(|asked, answer| {
             if asked["method"] == "eth_getStorageAt" {
@@ -822,7 +822,7 @@ fn a_liar_does_not_decide_alone_because_the_other_endpoint_fails_at_what_a_simul
 }
 
 #[test]
-fn another_chain_id_midway_takes_the_endpoint_out() {
+fn an_endpoint_whose_chain_id_changes_is_dropped() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let asked_before = AtomicUsize::new(0);
     let lie: Lie = Box::new(move |asked, answer| {
@@ -891,7 +891,7 @@ fn fees() -> Lie {
 }
 
 #[test]
-fn one_endpoint_raises_no_fee() {
+fn one_endpoint_cannot_raise_the_fee() {
     let attack = Attack::new(3, 0, fees());
     let answer = attack.swap(SELL);
     assert_eq!(answer["status"], "success", "{answer:#}");
@@ -903,7 +903,7 @@ fn one_endpoint_raises_no_fee() {
 /// The gas reserve of a transfer of the whole native balance follows from the gas price. One endpoint must make it
 /// neither nothing nor the whole balance.
 #[test]
-fn one_endpoint_sets_no_price_of_gas() {
+fn one_endpoint_cannot_set_the_gas_price() {
     let _turn = chain().turn.lock();
     let runtime = runtime();
     let real = chain().devnet.url(0);
@@ -944,7 +944,7 @@ fn old_feeds() -> Lie {
 }
 
 #[test]
-fn prices_are_those_of_the_block_that_is_judged() {
+fn prices_are_read_at_the_block_of_the_simulation() {
     for (count, place) in [(1, 0), (2, 0), (3, 1)] {
         done(&Attack::new(count, place, old_feeds()), BUY);
     }
@@ -962,7 +962,7 @@ fn the_doctor_names_the_endpoint_that_lies() {
 }
 
 #[test]
-fn the_doctor_says_that_one_endpoint_is_not_checked() {
+fn the_doctor_reports_that_a_single_endpoint_is_unchecked() {
     let (text, _) = Attack::new(1, 1, Box::new(|_, _| {})).run(&["doctor"]);
     assert!(text.contains("one endpoint, so its answers are not cross-checked"), "{text}");
 }

@@ -56,7 +56,7 @@ const CALM: &str = "preset = \"demo\"\ncooldown_seconds = 0\nrequire_human_appro
                     hot_lane = \"100000\"\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dust_order_of_an_agent_holds_up_no_exit_of_the_operators() {
+async fn an_agents_dust_order_does_not_block_the_operators_exit() {
     let harness = GolemHarness::with_policy(CALM).await.with_orders();
     let (mallory, operator) =
         (harness.executor("mallory", "trade-executor"), harness.executor("operator", "trade-executor"));
@@ -74,7 +74,7 @@ async fn a_dust_order_of_an_agent_holds_up_no_exit_of_the_operators() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_of_the_operators_own_is_never_settled_beside_a_sale() {
+async fn the_operators_own_open_order_blocks_their_sale() {
     let harness = GolemHarness::with_policy(CALM).await.with_orders();
     let operator = harness.executor("operator", "trade-executor");
     let own = place(&operator, "0.01").await;
@@ -104,7 +104,7 @@ async fn an_agent_signs_no_order_under_a_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_emergency_halt_under_the_operators_flatten_stops_that_golem_alone() {
+async fn under_the_operators_flatten_an_emergency_halt_stops_only_its_own_golem() {
     let harness = GolemHarness::with_policy(CALM).await;
     let (mallory, ada) = (harness.golem("mallory", "trade-executor"), harness.golem("ada", "trade-executor"));
     harness.stop.raise(StopLevel::Flatten, "enough", "operator", 1).unwrap();
@@ -231,7 +231,7 @@ async fn flattened(home: &Path, hostile: Hostile) -> (Vec<String>, Option<StopLe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_places_dust_orders_again_and_again_ends_no_liquidation() {
+async fn repeated_dust_orders_of_an_agent_do_not_stop_a_liquidation() {
     let home = tempfile::tempdir().unwrap();
     let (said, level) = flattened(home.path(), Hostile { places_orders: true, halts: false }).await;
     assert!(said.iter().any(|one| one.starts_with("Sold all WETH on ethereum")), "{said:#?}");
@@ -239,7 +239,7 @@ async fn an_agent_that_places_dust_orders_again_and_again_ends_no_liquidation() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_halts_everything_again_and_again_ends_no_liquidation() {
+async fn repeated_halts_of_an_agent_do_not_stop_a_liquidation() {
     let home = tempfile::tempdir().unwrap();
     let (said, level) = flattened(home.path(), Hostile { places_orders: false, halts: true }).await;
     assert!(said.iter().any(|one| one.starts_with("Sold all WETH on ethereum")), "{said:#?}");

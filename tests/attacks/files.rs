@@ -75,7 +75,7 @@ fn log_first(data: &Path) -> String {
 }
 
 #[test]
-fn everything_in_the_data_folder_is_its_owners_alone_whatever_the_umask() {
+fn the_data_folder_is_private_to_its_owner_whatever_the_umask() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     let said = log_first(&data);
@@ -91,7 +91,7 @@ fn everything_in_the_data_folder_is_its_owners_alone_whatever_the_umask() {
 }
 
 #[test]
-fn an_empty_data_folder_that_was_made_wide_is_narrowed_before_anything_is_in_it() {
+fn an_empty_data_folder_with_wide_permissions_is_restricted_before_use() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     fs::create_dir(&data).unwrap();
@@ -102,7 +102,7 @@ fn an_empty_data_folder_that_was_made_wide_is_narrowed_before_anything_is_in_it(
 }
 
 #[test]
-fn a_data_folder_that_others_may_have_written_into_is_not_used() {
+fn a_data_folder_that_others_could_write_to_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     fs::create_dir(&data).unwrap();
@@ -114,7 +114,7 @@ fn a_data_folder_that_others_may_have_written_into_is_not_used() {
 }
 
 #[test]
-fn a_data_folder_behind_a_link_is_narrowed_where_it_really_is() {
+fn the_target_of_a_linked_data_folder_is_restricted() {
     let home = tempfile::tempdir().unwrap();
     let real = home.path().join("real");
     fs::create_dir(&real).unwrap();
@@ -126,7 +126,7 @@ fn a_data_folder_behind_a_link_is_narrowed_where_it_really_is() {
 }
 
 #[test]
-fn a_pipe_or_a_link_in_place_of_a_log_neither_waits_nor_leads_elsewhere() {
+fn a_pipe_or_link_in_place_of_a_log_is_neither_waited_for_nor_followed() {
     for pipe in [true, false] {
         let home = tempfile::tempdir().unwrap();
         let logs = home.path().join("data/logs");
@@ -170,7 +170,7 @@ fn recording(symbol: &str) -> String {
 }
 
 #[test]
-fn what_a_recording_says_reaches_no_terminal_as_a_command() {
+fn text_of_a_recording_cannot_control_the_terminal() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("run.jsonl");
     for hostile in ["\u{1b}]52;c;cm0=\u{7}", "\u{9b}31m", "\u{7}", "\u{1b}[2J", "\u{0}", "\u{90}x\u{9c}", "\u{202e}x"] {
@@ -184,7 +184,7 @@ fn what_a_recording_says_reaches_no_terminal_as_a_command() {
 }
 
 #[test]
-fn the_name_of_a_file_reaches_no_terminal_as_a_command() {
+fn a_file_name_cannot_control_the_terminal() {
     let home = tempfile::tempdir().unwrap();
     for hostile in ["\u{1b}]0;owned\u{7}", "\u{1b}[2J", "\u{9b}31m", "\u{202e}"] {
         // None of these files exists: each is named in the error.
@@ -201,7 +201,7 @@ fn the_name_of_a_file_reaches_no_terminal_as_a_command() {
 }
 
 #[test]
-fn no_cell_of_an_export_is_a_formula() {
+fn no_cell_of_an_export_starts_a_formula() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("run.jsonl");
     for begins in ["=cmd|'/c calc'!A0", "+1", "-1", "@SUM(1)", " \t=1", "\u{0}=1", "\r=1"] {
@@ -278,7 +278,7 @@ fn ending(folder: &Path, end: &str) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn no_pipe_holds_up_a_halt() {
+fn a_pipe_does_not_block_a_halt() {
     // Location of the file: below the home, or beside its ledger.
     for place in [
         "data/STOP.lock",
@@ -301,7 +301,7 @@ fn no_pipe_holds_up_a_halt() {
 }
 
 #[test]
-fn no_pipe_holds_up_an_action() {
+fn a_pipe_does_not_block_an_action() {
     for (place, goes_on) in
         [("sessions/0123456789abcdef0123456789abcdef", true), ("policy", false), ("journal", false), ("config", false)]
     {
@@ -322,7 +322,7 @@ fn no_pipe_holds_up_an_action() {
 
 /// Neither a list of the keys, nor an action by the one that a pipe stands for, waits for its other end.
 #[test]
-fn no_pipe_in_place_of_a_key_file_is_waited_for() {
+fn a_pipe_in_place_of_a_key_file_is_not_waited_for() {
     let home = tempfile::tempdir().unwrap();
     pipe(&home.path().join("data/keys/main.json"));
     let rpc = allowances::rpc("ethereum");
@@ -344,7 +344,7 @@ fn no_pipe_in_place_of_a_key_file_is_waited_for() {
 }
 
 #[test]
-fn a_pipe_in_place_of_the_policy_freezes_no_console() {
+fn a_pipe_in_place_of_the_policy_does_not_freeze_the_console() {
     let fixture = Fixture::new("");
     let policy = fixture.home.path().join("policy-devnet.toml");
     fs::write(&policy, "preset = \"demo\"\n").unwrap();
@@ -383,7 +383,7 @@ fn a_book_that_calls_multicall3_the_router_of_mainnet_is_refused() {
 }
 
 #[test]
-fn a_book_that_vouches_for_a_settler_of_its_own_on_mainnet_is_refused() {
+fn a_book_with_its_own_settler_on_mainnet_is_refused() {
     let (settler, hash) = (format!("0x{}", "5".repeat(40)), format!("0x{}", "7".repeat(64)));
     let chain = json!({
         "name": "ethereum", "chain_id": 1, "contracts": { "originSettler": settler },
@@ -400,7 +400,7 @@ fn a_book_that_gives_another_chain_mainnets_name_is_refused() {
 }
 
 #[test]
-fn a_book_for_a_chain_that_bardo_brings_none_for_decides_nothing_by_itself() {
+fn a_book_for_a_chain_without_a_bundled_book_needs_trusted_entries() {
     let (router, feed) = (format!("0x{}", "5".repeat(40)), format!("0x{}", "6".repeat(40)));
     let chain = json!({
         "name": "mine", "chain_id": 424_242, "contracts": { "v2Router": router },
@@ -418,7 +418,7 @@ fn a_book_for_a_chain_that_bardo_brings_none_for_decides_nothing_by_itself() {
 }
 
 #[test]
-fn no_line_lets_a_book_call_multicall3_a_router_on_any_chain() {
+fn a_book_that_calls_multicall3_a_router_on_another_chain_is_refused() {
     let multicall = "0xcA11bde05977b3631167028862bE2a173976CA11";
     let chain = json!({ "name": "mine", "chain_id": 424_242, "contracts": { "v2Router": multicall } });
     let said = with_book(&json!({ "chains": [chain] }));

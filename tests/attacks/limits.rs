@@ -32,12 +32,12 @@ mod marks {
 }
 
 #[tokio::test]
-async fn a_lie_about_one_block_raises_no_high_water_mark() {
+async fn a_false_value_in_one_block_does_not_raise_the_high_water_mark() {
     assert_eq!(marks::after(&[(0, 1_700), (12, 13_500_000), (24, 1_700), (7_200, 1_700)]).await, marks::micros(1_700));
 }
 
 #[tokio::test]
-async fn a_gift_that_is_withdrawn_again_raises_no_high_water_mark() {
+async fn a_temporary_gift_does_not_raise_the_high_water_mark() {
     assert_eq!(
         marks::after(&[(0, 1_000), (12, 1_200), (48, 1_200), (71, 1_000), (90, 1_200)]).await,
         marks::micros(1_000)
@@ -46,12 +46,12 @@ async fn a_gift_that_is_withdrawn_again_raises_no_high_water_mark() {
 }
 
 #[tokio::test]
-async fn two_lies_an_hour_apart_raise_no_high_water_mark() {
+async fn two_false_values_an_hour_apart_do_not_raise_the_high_water_mark() {
     assert_eq!(marks::after(&[(0, 1_700), (12, 13_500_000), (3_700, 13_500_000)]).await, marks::micros(1_700));
 }
 
 #[tokio::test]
-async fn what_really_stands_raises_the_high_water_mark() {
+async fn a_lasting_gain_raises_the_high_water_mark() {
     assert_eq!(marks::after(&[(0, 1_000), (12, 1_200), (72, 1_200)]).await, marks::micros(1_200));
     assert_eq!(marks::after(&[(0, 1_000), (12, 3_000), (1_800, 3_000), (3_700, 3_000)]).await, marks::micros(3_000));
 }
@@ -104,7 +104,7 @@ mod exits_and_failures {
     const CAP: &str = "preset = \"demo\"\nmax_daily_spend_usd = \"150\"\ncooldown_seconds = 0\n";
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn round_trips_lock_no_position_in() {
+    async fn repeated_round_trips_do_not_block_an_exit() {
         let harness = GolemHarness::with_policy(CAP).await;
         let golem = harness.golem("mallory", "trade-executor");
         // 150 dollars cover two purchases of 60 with their costs and those of the sales; a third would make 180.
@@ -115,7 +115,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_exit_above_the_caps_is_asked_about_and_not_refused() {
+    async fn an_exit_above_the_caps_needs_approval_and_is_not_refused() {
         let harness = GolemHarness::with_policy("preset = \"demo\"\nmax_daily_spend_usd = \"0\"\n").await;
         let golem = harness.golem("ada", "trade-executor");
         let out = act(&golem, swap("WETH", "USDC", "0.02")).await;
@@ -144,7 +144,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_exit_leaves_room_in_the_caps_for_all_but_what_it_lost() {
+    async fn an_exit_uses_only_its_loss_of_the_daily_limit() {
         let harness = GolemHarness::with_policy(CAP).await;
         let executor = harness.executor("ada", "trade-executor");
         // A sale of about 136 dollars and a purchase of 60, under a limit of 150: the sale lost less than five.
@@ -172,7 +172,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_flood_of_calls_by_an_agent_holds_up_nobody_else() {
+    async fn a_flood_of_calls_by_an_agent_slows_nobody_else() {
         let harness =
             GolemHarness::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 5\n").await.counting_calls();
         let (mallory, operator) =
@@ -204,7 +204,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn tiny_sales_up_to_the_hourly_rate_lock_no_position_in() {
+    async fn tiny_sales_up_to_the_hourly_rate_do_not_block_the_operators_exit() {
         let policy = "preset = \"demo\"\nmax_trades_per_hour = 3\ncooldown_seconds = 0\n";
         let harness = GolemHarness::with_policy(policy).await;
         let (mallory, operator) =
@@ -230,7 +230,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_exit_above_the_hot_lane_is_asked_about_whatever_one_trade_may_be() {
+    async fn an_exit_above_the_hot_lane_needs_approval_whatever_the_trade_limit() {
         let limits = |most: &str| {
             format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n[spending_limits]\nhot_lane = \"50\"\n")
         };
@@ -253,7 +253,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn small_exits_that_come_to_more_than_a_days_spending_are_asked_about() {
+    async fn small_exits_above_the_daily_limit_in_sum_need_approval() {
         let policy = "preset = \"demo\"\nmax_daily_spend_usd = \"150\"\ncooldown_seconds = 0\n";
         let harness = GolemHarness::with_policy(policy).await;
         let (mallory, operator) =
@@ -370,7 +370,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test]
-    async fn two_exits_that_were_checked_at_the_same_time_pass_no_limit_together() {
+    async fn two_exits_checked_at_the_same_time_cannot_exceed_a_limit_together() {
         let cap = "max_daily_spend_usd = \"150\"\n";
         // By possible loss, by sold value, and by the rate of trades.
         let rate = "max_trades_per_hour = 1\n";
@@ -388,7 +388,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test]
-    async fn revocations_that_were_checked_at_the_same_time_pass_no_rate_together() {
+    async fn revocations_checked_at_the_same_time_cannot_exceed_the_rate_together() {
         let lines = "max_revocations_per_hour = 1\n";
         let book = Book::new();
         assert_eq!(book.reserves(lines, revocation(1)).await, [""; 0]);
@@ -425,7 +425,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_exit_beside_another_process_is_refused_where_it_is_reserved() {
+    async fn an_exit_that_another_process_pushes_over_a_limit_is_refused_at_its_reservation() {
         let harness = GolemHarness::with_policy(CAP).await;
         let golem = harness.golem("mallory", "trade-executor");
         // About 136 of the 150 dollars that exits may sell in a day without approval.
@@ -440,7 +440,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_revocation_beside_another_process_is_refused_where_it_is_reserved() {
+    async fn a_revocation_that_another_process_pushes_over_a_limit_is_refused_at_its_reservation() {
         for (line, code_of, rule) in [
             ("max_revocations_per_hour = 1", ErrorCode::SafetyRateLimited, "max_revocations_per_hour"),
             ("max_gas_usd = \"10\"", ErrorCode::SafetySpendingLimitExceeded, "5 times max_gas_usd"),
@@ -466,7 +466,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test]
-    async fn revocations_burn_no_more_gas_in_a_day_than_five_of_the_dearest_actions() {
+    async fn revocations_of_a_day_cost_at_most_five_times_the_gas_limit() {
         let mut book = Book::new();
         let lines = "max_gas_usd = \"10\"\nmax_revocations_per_hour = 100\n";
         for _ in 0..5 {
@@ -485,7 +485,7 @@ mod exits_and_failures {
     const DONE: ReservationOutcome = ReservationOutcome::Done { spent: MicroUsd::ZERO };
 
     #[tokio::test]
-    async fn an_approval_between_failures_resets_no_breaker() {
+    async fn an_approval_between_failures_does_not_reset_the_breaker() {
         let mut book = Book::new();
         book.ends(100, FAILED).await;
         book.ends(100, FAILED).await;
@@ -494,7 +494,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test]
-    async fn a_dust_trade_between_failures_resets_no_breaker() {
+    async fn a_dust_trade_between_failures_does_not_reset_the_breaker() {
         let mut book = Book::new();
         book.ends(100, FAILED).await;
         book.ends(40, FAILED).await;
@@ -504,7 +504,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test]
-    async fn a_plan_that_stopped_half_way_resets_no_breaker() {
+    async fn a_plan_that_stopped_half_way_does_not_reset_the_breaker() {
         let mut book = Book::new();
         book.ends(100, FAILED).await;
         assert_eq!(
@@ -514,7 +514,7 @@ mod exits_and_failures {
     }
 
     #[tokio::test]
-    async fn a_dust_trade_is_no_trial_that_closes_the_breaker() {
+    async fn a_dust_trade_does_not_close_the_half_open_breaker() {
         let mut book = Book::new();
         for _ in 0..3 {
             book.ends(100, FAILED).await;

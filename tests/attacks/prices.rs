@@ -307,7 +307,7 @@ fn near(one: f64, other: f64) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn six_dollars_in_one_tick_are_no_price() {
+async fn six_dollars_in_one_tick_set_no_price() {
     let market = Market::boot().unfed(SandboxToken::Uni);
     let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-1, 1, 3.0).await;
@@ -377,7 +377,7 @@ impl Market {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ticks_of_a_pool_that_holds_next_to_nothing_are_not_read() {
+async fn ticks_of_a_nearly_empty_pool_are_not_read() {
     let market = Market::boot();
     let read = |heard: &[String], pool| heard.iter().map(|text| text.matches(&ticks_of(pool)).count()).sum::<usize>();
     let (told, heard) = market.pools(SandboxToken::Uni, None).await;
@@ -398,7 +398,7 @@ async fn ticks_of_a_pool_that_holds_next_to_nothing_are_not_read() {
 
 /// Reading every tick that an attacker initialized would take as long as the attacker likes.
 #[tokio::test(flavor = "multi_thread")]
-async fn ticks_beyond_4096_are_not_read_and_make_no_depth() {
+async fn ticks_beyond_4096_are_not_read_and_do_not_count_as_depth() {
     const MOVED: i32 = 4_400;
     let market = Market::boot();
     let read = |heard: &[String], pool| heard.iter().map(|text| text.matches(&ticks_of(pool)).count()).sum::<usize>();
@@ -430,7 +430,7 @@ async fn ticks_beyond_4096_are_not_read_and_make_no_depth() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pool_whose_ticks_cannot_be_read_loses_no_other_pool() {
+async fn a_pool_with_unreadable_ticks_leaves_other_pools_usable() {
     let market = Market::boot();
     let pools = |told: Result<PoolPrices, NoPrice>| told.unwrap().pools.into_iter().map(|one| one.pool);
     let (all, _) = market.pools(SandboxToken::Uni, None).await;
@@ -445,7 +445,7 @@ async fn a_pool_whose_ticks_cannot_be_read_loses_no_other_pool() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_dollars_that_stand_in_six_ticks_all_the_time_are_no_depth() {
+async fn a_thousand_dollars_permanently_in_six_ticks_do_not_count_as_depth() {
     let market = Market::boot().unfed(SandboxToken::Uni);
     let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     // If this liquidity were everywhere, 89,000 dollars or more could be traded within 2 %, according to the window's
@@ -465,7 +465,7 @@ async fn a_thousand_dollars_that_stand_in_six_ticks_all_the_time_are_no_depth() 
 /// By its mean liquidity and by what it holds, the pool would be deep. Only its ticks show that next to nothing can be
 /// traded near its price.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_dollars_in_six_ticks_beside_far_parked_money_are_no_depth() {
+async fn a_thousand_dollars_in_six_ticks_beside_distant_liquidity_do_not_count_as_depth() {
     let market = Market::boot().unfed(SandboxToken::Uni);
     let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-3, 3, 1_800.0).await;
@@ -481,7 +481,7 @@ async fn a_thousand_dollars_in_six_ticks_beside_far_parked_money_are_no_depth() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn far_parked_liquidity_around_one_tick_is_no_depth() {
+async fn distant_liquidity_around_one_tick_does_not_count_as_depth() {
     let market = Market::boot().unfed(SandboxToken::Uni);
     let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-1, 1, 3.0).await;
@@ -496,7 +496,7 @@ async fn far_parked_liquidity_around_one_tick_is_no_depth() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pool_younger_than_the_window_is_no_price() {
+async fn a_pool_younger_than_the_window_sets_no_price() {
     let market = Market::boot().unfed(SandboxToken::Uni);
     let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-2_000, 2_000, 5_000_000.0).await;
@@ -508,7 +508,7 @@ async fn a_pool_younger_than_the_window_is_no_price() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pool_that_nobody_traded_in_is_no_price() {
+async fn a_pool_without_trades_sets_no_price() {
     let market = Market::boot().unfed(SandboxToken::Uni);
     let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-2_000, 2_000, 5_000_000.0).await;
@@ -525,7 +525,7 @@ async fn a_pool_that_nobody_traded_in_is_no_price() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn liquidity_of_one_block_is_no_depth() {
+async fn liquidity_of_one_block_does_not_count_as_depth() {
     let market = Market::boot().unfed(SandboxToken::Uni);
     let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-500, 500, 100.0).await;
@@ -538,7 +538,7 @@ async fn liquidity_of_one_block_is_no_depth() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bids_parked_at_half_price_move_neither_price_nor_equity() {
+async fn bids_at_half_the_price_change_neither_price_nor_equity() {
     let market = Market::boot();
     let feed = market.feed(SandboxToken::Weth).await;
     let bent = market.open(SandboxToken::Weth, feed / 2.0).await;
@@ -559,7 +559,7 @@ async fn bids_parked_at_half_price_move_neither_price_nor_equity() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn asks_parked_at_five_times_the_price_keep_no_position_locked() {
+async fn asks_at_five_times_the_price_do_not_block_an_exit() {
     let market = Market::boot();
     let feed = market.feed(SandboxToken::Uni).await;
     let bent = market.open(SandboxToken::Uni, feed * 5.0).await;
@@ -575,7 +575,7 @@ async fn asks_parked_at_five_times_the_price_keep_no_position_locked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deep_traded_pool_that_strays_is_outvoted_by_the_feed() {
+async fn the_feed_overrides_a_deep_pool_with_a_different_price() {
     let market = Market::boot();
     let feed = market.feed(SandboxToken::Uni).await;
     for times in [5.0] {
@@ -602,7 +602,7 @@ async fn a_deep_traded_pool_that_strays_is_outvoted_by_the_feed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_washed_price_without_a_feed_is_no_equity() {
+async fn a_wash_traded_price_without_a_feed_adds_no_equity() {
     let market = Market::boot().unfed(SandboxToken::Uni);
     let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-2_000, 2_000, 5_000_000.0).await;
@@ -657,7 +657,7 @@ mod unfed_purchases {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_token_without_a_feed_is_bought_after_an_approval_only() {
+    async fn a_token_without_a_feed_is_bought_only_after_an_approval() {
         let harness = harness("max_unfed_usd = \"100\"").await;
         let sent = harness.sent().await;
         let refused = buys(&harness, "20", ApprovalMode::Never).await;
@@ -669,7 +669,7 @@ mod unfed_purchases {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_token_without_a_feed_is_held_up_to_its_cap_whatever_is_approved() {
+    async fn an_approval_does_not_raise_the_position_cap_of_a_token_without_a_feed() {
         let harness = harness("max_unfed_usd = \"50\"").await;
         let bought = buys(&harness, "30", ApprovalMode::Always).await;
         assert_eq!(bought.status, CallStatus::Success, "{bought:#?}");
@@ -713,7 +713,7 @@ mod late_quotes {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_quote_is_as_old_as_the_question_for_it() {
+    async fn the_age_of_a_quote_counts_from_its_request() {
         let policy = "preset = \"demo\"\nmax_quote_age_seconds = 30\n";
         for (millis, refused) in [(100, false), (31_000, true)] {
             let shifted = Arc::<Shifted>::default();
@@ -736,7 +736,7 @@ mod late_quotes {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn liquidity_that_stands_whenever_it_is_read_and_only_then_is_no_depth() {
+async fn liquidity_that_is_present_only_during_reads_does_not_count_as_depth() {
     let market = Market::boot().unfed(SandboxToken::Uni);
     let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     bent.provide(-500, 500, 100.0).await;
@@ -815,7 +815,7 @@ mod bent_trades {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_traded_pool_that_is_bent_between_preview_and_commit_signs_nothing() {
+    async fn a_pool_manipulated_between_preview_and_commit_blocks_the_signature() {
         let harness = GolemHarness::with_policy("preset = \"demo\"\n").await;
         let golem = harness.golem("ada", "trade-executor");
         let previewed = golem.call("preview_action", swap("USDC", "UNI", "200")).await;
@@ -854,7 +854,7 @@ mod bent_trades {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_traded_pool_that_is_bent_behind_the_signature_costs_no_more_than_gas() {
+    async fn a_pool_manipulated_after_the_signature_costs_only_gas() {
         let (state, ends, lost, came) = bent_behind_signature(4, 1).await;
         assert!(matches!(state, CommitState::Reverted), "{state:?}: {came} came for {lost}");
         assert_eq!((lost, came), (U256::ZERO, U256::ZERO));
@@ -865,7 +865,7 @@ mod bent_trades {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_traded_pool_that_is_bent_between_two_transactions_of_a_plan_stops_the_rest() {
+    async fn a_pool_manipulated_between_two_transactions_of_a_plan_stops_the_rest() {
         let (state, _, lost, came) = bent_behind_signature(5, 0).await;
         let CommitState::Stopped { code, why } = state else { panic!("{state:?}") };
         assert_eq!((code, lost, came), (ErrorCode::PermitMismatch, U256::ZERO, U256::ZERO), "{why}");

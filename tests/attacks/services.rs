@@ -47,7 +47,7 @@ async fn served(keeps: fn(&Value) -> bool) -> [BTreeSet<u64>; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_gets_orders_of_no_chain_but_those_that_its_devnet_describes() {
+async fn a_service_gets_only_orders_of_chains_that_its_devnet_describes() {
     let both: BTreeSet<u64> = [31_337, 31_338].into();
     assert_eq!(served(|_| true).await, [both.clone(), both]);
     let first: BTreeSet<u64> = [31_337].into();

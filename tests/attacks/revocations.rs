@@ -94,7 +94,7 @@ fn revokes(intent: ProposalIntent, legs: Vec<PlanLeg>) -> bool {
 }
 
 #[test]
-fn what_revokes_cancels_or_refunds_passes() {
+fn revocations_cancellations_and_refunds_pass() {
     for call in [leg(TOKEN, approve(STRANGER, 0)), leg(PERMIT2, permit2_approve(0)), leg(PERMIT2, lockdown())] {
         assert!(revokes(ProposalIntent::Revoke, vec![call.clone()]), "{call:?}");
     }
@@ -104,7 +104,7 @@ fn what_revokes_cancels_or_refunds_passes() {
 }
 
 #[test]
-fn another_intent_with_the_calldata_of_a_revocation_is_none() {
+fn another_intent_with_a_revocations_calldata_does_not_count_as_a_revocation() {
     use ProposalIntent::{Approve, Bridge, Identity, PlaceOrder, Swap, Transfer};
     for intent in [Approve, Bridge, Identity, PlaceOrder, Swap, Transfer] {
         assert!(!revokes(intent, vec![leg(TOKEN, approve(STRANGER, 0))]), "{intent:?}");
@@ -119,13 +119,13 @@ fn another_intent_with_the_calldata_of_a_revocation_is_none() {
 }
 
 #[test]
-fn an_allowance_of_one_unit_is_no_revocation() {
+fn an_allowance_of_one_unit_does_not_count_as_a_revocation() {
     assert!(!revokes(ProposalIntent::Revoke, vec![leg(TOKEN, approve(STRANGER, 1))]));
     assert!(!revokes(ProposalIntent::Revoke, vec![leg(PERMIT2, permit2_approve(1))]));
 }
 
 #[test]
-fn only_permit2_keeps_exactly_what_open_orders_may_take() {
+fn only_permit2s_allowance_may_be_set_to_the_amount_of_open_orders() {
     assert!(revokes(ProposalIntent::Revoke, vec![leg(TOKEN, approve(PERMIT2, 500))]));
     for other in [1, 499, 501] {
         assert!(!revokes(ProposalIntent::Revoke, vec![leg(TOKEN, approve(PERMIT2, other))]), "{other}");
@@ -135,7 +135,7 @@ fn only_permit2_keeps_exactly_what_open_orders_may_take() {
 }
 
 #[test]
-fn the_calldata_of_permit2_at_another_contract_is_no_revocation() {
+fn permit2_calldata_to_another_contract_does_not_count_as_a_revocation() {
     for call in [permit2_approve(0), lockdown(), nonces(1)] {
         for to in [STRANGER, TOKEN, SETTLER] {
             assert!(!revokes(ProposalIntent::Revoke, vec![leg(to, call.clone())]), "{to}");
@@ -145,7 +145,7 @@ fn the_calldata_of_permit2_at_another_contract_is_no_revocation() {
 }
 
 #[test]
-fn a_revocation_mixed_with_another_call_is_none() {
+fn a_revocation_mixed_with_another_call_does_not_count() {
     let transfer = Erc20::transferCall { to: STRANGER, value: U256::from(1) }.abi_encode();
     for other in [leg(TOKEN, transfer), leg(TOKEN, approve(STRANGER, 9)), leg(SETTLER, refund())] {
         assert!(!revokes(ProposalIntent::Revoke, vec![leg(PERMIT2, lockdown()), other.clone()]), "{other:?}");
@@ -154,7 +154,7 @@ fn a_revocation_mixed_with_another_call_is_none() {
 }
 
 #[test]
-fn a_revocation_wrapped_in_a_multicall_is_none() {
+fn a_revocation_wrapped_in_a_multicall_does_not_count() {
     // `multicall(bytes[])` with the call inside.
     let mut data = vec![0xac, 0x96, 0x50, 0xd8];
     data.extend(lockdown());
@@ -164,12 +164,12 @@ fn a_revocation_wrapped_in_a_multicall_is_none() {
 }
 
 #[test]
-fn a_revocation_at_an_unknown_contract_is_none() {
+fn a_revocation_at_an_unknown_contract_does_not_count() {
     assert!(!revokes(ProposalIntent::Revoke, vec![leg(STRANGER, approve(STRANGER, 0))]));
 }
 
 #[test]
-fn a_revocation_with_value_attached_is_none() {
+fn a_revocation_with_native_value_does_not_count() {
     for (intent, call) in [
         (ProposalIntent::Revoke, leg(TOKEN, approve(STRANGER, 0))),
         (ProposalIntent::CancelOrder, leg(PERMIT2, nonces(1))),
@@ -180,7 +180,7 @@ fn a_revocation_with_value_attached_is_none() {
 }
 
 #[test]
-fn a_revocation_with_a_signature_inside_is_none() {
+fn a_revocation_that_contains_a_signature_does_not_count() {
     use bardo::abi::permit2::typed::{PermitDetails, PermitSingle};
     let details = PermitDetails { token: TOKEN, amount: U160::MAX, expiration: U48::MAX, nonce: U48::ZERO };
     let permit = PermitSingle { details, spender: STRANGER, sigDeadline: U256::MAX };
@@ -190,7 +190,7 @@ fn a_revocation_with_a_signature_inside_is_none() {
 }
 
 #[test]
-fn a_refund_at_a_fake_settler_is_none() {
+fn a_refund_at_a_fake_settler_does_not_count() {
     for to in [STRANGER, TOKEN, PERMIT2] {
         assert!(!revokes(ProposalIntent::Refund, vec![leg(to, refund())]), "{to}");
     }
@@ -199,7 +199,7 @@ fn a_refund_at_a_fake_settler_is_none() {
 }
 
 #[test]
-fn bytes_behind_the_calldata_make_it_no_revocation() {
+fn a_revocation_with_trailing_bytes_does_not_count() {
     for (to, mut data) in [(TOKEN, approve(STRANGER, 0)), (PERMIT2, lockdown()), (PERMIT2, nonces(1))] {
         data.extend([0; 32]);
         assert!(!revokes(ProposalIntent::Revoke, vec![leg(to, data)]));
@@ -207,7 +207,7 @@ fn bytes_behind_the_calldata_make_it_no_revocation() {
 }
 
 #[test]
-fn a_revocation_that_declares_an_outflow_is_none() {
+fn a_revocation_that_declares_an_outflow_does_not_count() {
     let listed = bardo::chain::token::TokenInfo {
         id: bardo::chain::token::TokenId::Erc20(TOKEN),
         symbol: Default::default(),
@@ -222,7 +222,7 @@ fn a_revocation_that_declares_an_outflow_is_none() {
 }
 
 #[test]
-fn a_revocation_that_may_burn_much_gas_or_does_nothing_is_none() {
+fn a_revocation_with_a_high_gas_limit_or_no_effect_does_not_count() {
     let call = leg(TOKEN, approve(STRANGER, 0));
     let gas = |gas_limit| vec![PlanLeg { gas_limit, ..call.clone() }];
     assert!(revokes(ProposalIntent::Revoke, gas(revocation::MAX_GAS)));
@@ -238,7 +238,7 @@ fn a_revocation_that_may_burn_much_gas_or_does_nothing_is_none() {
 }
 
 #[test]
-fn only_the_clean_up_behind_a_signed_plan_counts_as_a_revocation() {
+fn only_the_clean_up_after_a_signed_plan_counts_as_a_revocation() {
     let clean = |purpose| PlanLeg { purpose, ..leg(TOKEN, approve(STRANGER, 0)) };
     let plan = proposal(ProposalIntent::Swap, vec![leg(STRANGER, vec![1, 2, 3, 4]), clean(LegPurpose::CleanUp)]);
     assert!(only_revokes(&plan, 1, &around()));
@@ -252,7 +252,7 @@ fn only_the_clean_up_behind_a_signed_plan_counts_as_a_revocation() {
 }
 
 #[test]
-fn bytes_that_a_ledger_calls_a_revocation_must_be_one() {
+fn stored_bytes_are_rechecked_to_be_a_revocation() {
     let may_with = |to, value: u64, data: Vec<u8>, promised: u64| {
         let promised = [(TOKEN, U256::from(promised))].into();
         revocation::is_revoking_call(to, U256::from(value), &data, (Some(PERMIT2), Some(SETTLER)), promised)
@@ -295,14 +295,14 @@ fn permit2_may(amount: &str) -> Value {
 }
 
 #[test]
-fn a_lied_allowance_slot_passes_no_approval_under_a_stop() {
+fn a_false_allowance_slot_gets_no_approval_past_a_stop() {
     for level in ["halt", "exit-only"] {
         nothing_signed(&raised(allowances, level), "token_approve", &permit2_may("max"), "HALTED");
     }
 }
 
 #[test]
-fn a_lied_allowance_slot_passes_no_approval_above_the_caps() {
+fn a_false_allowance_slot_gets_no_approval_past_the_caps() {
     let attack = Attack::new(1, 0, allowances());
     let policy = "preset = \"demo\"\nmax_daily_spend_usd = \"0\"\n";
     std::fs::write(attack.home().join("policy-devnet.toml"), policy).unwrap();
@@ -310,7 +310,7 @@ fn a_lied_allowance_slot_passes_no_approval_above_the_caps() {
 }
 
 #[test]
-fn lied_token_code_and_balances_pass_no_transfer_and_no_approval_under_a_stop() {
+fn false_token_code_and_balances_get_no_transfer_or_approval_past_a_stop() {
     let gift = json!({"token": "USDC", "recipient": STRANGER, "amount": "5", "chain_id": "ethereum"});
     for lie in [code, balances] {
         for (tool, params) in [("wallet_transfer_token", &gift), ("token_approve", &permit2_may("5"))] {
@@ -330,7 +330,7 @@ fn stands() -> U256 {
 }
 
 #[test]
-fn falling_approvals_pass_no_stop_and_the_revocation_does() {
+fn under_a_stop_a_lower_allowance_is_blocked_and_a_revocation_passes() {
     let attack = Attack::new(1, 0, Box::new(|_, _| {}));
     let answer = attack.call("token_approve", &permit2_may("900"));
     assert_eq!(answer["status"], "success", "{answer:#}");
@@ -367,7 +367,7 @@ fn violated(answer: &ToolResponse) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_golem_lowers_no_allowance_under_a_stop_but_to_nothing() {
+async fn under_a_stop_a_golem_may_only_revoke_an_allowance_completely() {
     let harness = GolemHarness::with_policy("preset = \"demo\"\n").await;
     let golem = harness.golem("mallory", "trade-executor");
     let given = act(&golem, kind("approve", "DAI", Some("900"))).await;
@@ -383,7 +383,7 @@ async fn a_golem_lowers_no_allowance_under_a_stop_but_to_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_revocations_ends_at_the_rate_whoever_asks() {
+async fn a_flood_of_revocations_ends_at_the_rate_for_every_caller() {
     let harness = GolemHarness::with_policy("preset = \"demo\"\nmax_revocations_per_hour = 1\n").await;
     let golem = harness.golem("mallory", "trade-executor");
     for (round, expected) in [(0, CallStatus::Success), (1, CallStatus::Blocked)] {
