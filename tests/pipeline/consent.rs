@@ -35,7 +35,7 @@ fn needs_a_yes(world: &TestHarness) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_needs_a_yes_waits_for_one() {
+async fn an_action_that_needs_approval_waits_for_it() {
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let unasked = world.preview(world.approval(HUNDRED)).await.unwrap();
@@ -80,7 +80,7 @@ async fn what_needs_a_yes_waits_for_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn above_the_hot_lane_nothing_passes_without_a_guardian() {
+async fn above_the_hot_lane_every_action_needs_a_guardian() {
     let world = TestHarness::new(0).await;
     *world.book.hot_lane.lock().unwrap() = "50".parse().unwrap();
     let (code, rules) = world.refused(world.swap(HUNDRED).await).await;
@@ -125,7 +125,7 @@ async fn a_grant_covers_its_kind_up_to_its_total() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_that_nobody_waits_for_is_withdrawn() {
+async fn a_request_without_a_waiting_caller_is_withdrawn() {
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
@@ -151,7 +151,7 @@ async fn a_question_that_nobody_waits_for_is_withdrawn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn silence_is_no_refusal_and_no_yes() {
+async fn a_missing_answer_neither_approves_nor_rejects() {
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -170,7 +170,7 @@ async fn silence_is_no_refusal_and_no_yes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_yes_to_an_expired_permit_does_not_count() {
+async fn an_approval_of_an_expired_permit_does_not_count() {
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let brief = world.with_permits_of_no_time();
@@ -203,7 +203,7 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
 
 /// A value that worsened step by step is marked until it is as good as at first, not only as at one of the steps.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_worse_is_marked_until_it_is_as_good_as_before_all_of_it() {
+async fn a_worse_figure_stays_marked_until_it_is_as_good_as_at_first() {
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let hundreds = async |count: u64| Arc::new(world.preview(world.approval(count * HUNDRED)).await.unwrap());
@@ -218,7 +218,7 @@ async fn what_is_worse_is_marked_until_it_is_as_good_as_before_all_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_the_other_way() {
+async fn a_grant_covers_neither_an_actions_own_findings_nor_the_opposite_trade() {
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
@@ -275,7 +275,7 @@ async fn a_grant_covers_no_more_slippage_than_it_was_given_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_grant_ends_with_its_phase_and_when_it_is_taken_back() {
+async fn a_grant_ends_with_its_phase_and_when_it_is_revoked() {
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let (phase, own) = watch::channel(Phase::Thriving);
@@ -318,7 +318,7 @@ fn waits(world: &TestHarness, millis: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
+async fn a_rejection_during_the_second_simulation_counts() {
     let world = TestHarness::new(0).await;
     waits(&world, 20);
     let brief = world.with_permits_of_no_time();
@@ -366,7 +366,7 @@ async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_no_after_the_waiting_is_over_keeps_it_from_being_signed() {
+async fn a_rejection_after_the_delay_prevents_the_signature() {
     let world = TestHarness::new(0).await;
     waits(&world, 0);
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
@@ -384,7 +384,7 @@ async fn publish(world: &TestHarness, shared: &SharedQueue) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
+async fn a_rejection_by_another_process_is_read_before_the_signature() {
     let world = TestHarness::new(0).await;
     let shared = unlocked(world.store.clone());
     world.queue.listen(Arc::new(shared.clone()));
@@ -451,7 +451,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standing_yes_that_cannot_be_put_on_record_does_not_stand() {
+async fn a_standing_approval_that_cannot_be_recorded_does_not_count() {
     let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());

@@ -259,7 +259,7 @@ async fn after_a_restart(folder: &Path, kind: &str) -> (ledger::LedgerUsage, Err
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_commits_of_two_processes_never_pass_a_cap_nor_after_a_restart() {
+async fn a_thousand_commits_of_two_processes_never_exceed_a_cap_even_after_a_restart() {
     let (came, folder) = two_processes("cap").await;
     let (used, code, rules) = after_a_restart(folder.path(), "cap").await;
     assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
@@ -274,7 +274,7 @@ async fn a_thousand_commits_of_two_processes_never_pass_a_cap_nor_after_a_restar
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_commits_of_two_processes_never_pass_a_rate_nor_after_a_restart() {
+async fn a_thousand_commits_of_two_processes_never_exceed_a_rate_even_after_a_restart() {
     let (came, folder) = two_processes("rate").await;
     let (used, code, rules) = after_a_restart(folder.path(), "rate").await;
     assert_eq!(came.done, 20);

@@ -71,7 +71,7 @@ pub async fn connect(network: &Network, urls: &[String]) -> ChainClient {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_clock_expires_no_order() {
+async fn one_endpoints_time_does_not_expire_an_order() {
     let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     // Results of Multicall3 for an order: its nonce unused, a time long after its deadline, enough money.
@@ -95,7 +95,7 @@ async fn one_endpoints_clock_expires_no_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_event_cancels_no_order() {
+async fn one_endpoints_event_does_not_cancel_an_order() {
     let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     // In the previous block, the nonce was unused.
@@ -121,7 +121,7 @@ async fn one_endpoints_event_cancels_no_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_word_refunds_no_bridge() {
+async fn one_endpoint_alone_does_not_refund_a_bridge_order() {
     let bridge = Bridge::open().await;
     let (id, _) = bridge.locked(600).await;
     let deposit = depositsReturn {
@@ -156,7 +156,7 @@ async fn any_transaction(fixture: &Fixture) -> (B256, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_event_fills_no_order() {
+async fn one_endpoints_event_does_not_fill_an_order() {
     let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     // The lie's base: an existing transaction, and a nonce that was used by an unknown transaction.
@@ -189,7 +189,7 @@ async fn one_endpoints_event_fills_no_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_receipt_settles_no_order() {
+async fn one_endpoints_receipt_does_not_settle_an_order() {
     let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Honest).await;
     let provider = fixture.world.client.provider().clone();
     let owner = fixture.world.account();
@@ -234,7 +234,7 @@ async fn one_endpoints_receipt_settles_no_order() {
 
 /// Transfers by others explain a balance only where all endpoints report the same ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_events_explain_no_balance() {
+async fn one_endpoints_events_do_not_explain_a_balance() {
     let world = TestHarness::new(6).await;
     let (token, account) = (world.contract_of(&world.usdc), world.account());
     let transfer = Erc20::Transfer { from: Address::repeat_byte(1), to: account, value: U256::from(777) };
@@ -262,7 +262,7 @@ async fn one_endpoints_events_explain_no_balance() {
 
 /// A data fee that one endpoint reports lower, or without an oracle at all, is not known.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_word_sets_no_data_fee() {
+async fn one_endpoint_alone_does_not_set_the_data_fee() {
     let world = TestHarness::new(6).await;
     let payload = world.preview(world.approval(1_000_000)).await.unwrap().payload;
     let network = world.client.network();

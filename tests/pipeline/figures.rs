@@ -80,7 +80,7 @@ fn with_call(mut proposal: Proposal, change: impl FnOnce(&mut RouterExecution, &
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_moves_undeclared_is_told_in_whole_tokens() {
+async fn undeclared_transfers_are_reported_in_whole_tokens() {
     let world = TestHarness::new(6).await;
     let (me, permit2, router) =
         (world.account(), world.contract(KnownContract::Permit2), world.contract(KnownContract::UniversalRouter));
@@ -172,7 +172,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_be_taken_is_told_with_whom_and_until_when() {
+async fn undeclared_allowances_are_reported_with_spender_and_expiry() {
     let world = TestHarness::new(6).await;
     let (me, permit2) = (world.account(), world.contract(KnownContract::Permit2));
     let usdc = world.contract_of(&world.usdc);
@@ -240,7 +240,7 @@ alloy::sol! {
 /// Unknown, undeclared changes are described by their kind: native token, tokens without a description, operators,
 /// nonces.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_else_changes_is_told_by_what_it_is() {
+async fn other_undeclared_changes_are_reported_by_kind() {
     let world = TestHarness::new(6).await;
     let (me, permit2) = (world.account(), world.contract(KnownContract::Permit2));
     let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
@@ -297,7 +297,7 @@ fn said(rules: &[String]) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_that_reverts_is_told_in_words() {
+async fn a_reverting_swap_is_explained() {
     let world = TestHarness::new(6).await;
     let honest = world.swap(HUNDRED).await;
     let expected = honest.inflows[0].expected;
@@ -328,7 +328,7 @@ async fn a_swap_that_reverts_is_told_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_permit_that_reverts_is_told_in_words() {
+async fn a_reverting_permit_is_explained() {
     let world = TestHarness::new(6).await;
     let honest = world.swap(HUNDRED).await;
     // The router wraps Permit2's error about a permit in its own error; errors while it takes the token pass unchanged.
@@ -368,7 +368,7 @@ async fn a_permit_that_reverts_is_told_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transfer_of_more_than_is_held_is_told_in_words() {
+async fn a_transfer_above_the_balance_is_explained() {
     let world = TestHarness::new(6).await;
     let held = world.balance(&world.usdc).await;
     let call = Erc20::transferCall { to: STRANGER, value: held + U256::from(1) };
@@ -385,7 +385,7 @@ async fn a_transfer_of_more_than_is_held_is_told_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_runs_out_of_gas_is_told_with_what_it_had() {
+async fn a_transaction_out_of_gas_is_reported_with_its_gas_limit() {
     let world = TestHarness::new(6).await;
     let mut short = world.swap(HUNDRED).await;
     // Enough gas to start, and less than a swap takes. The account adds a tenth to every gas limit.
@@ -398,7 +398,7 @@ async fn a_transaction_that_runs_out_of_gas_is_told_with_what_it_had() {
 
 /// An order is settled by another account's call, and its revert is reported the same way.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_that_cannot_be_settled_is_told_in_words() {
+async fn an_order_that_cannot_be_settled_is_explained() {
     let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
     let world = &fixture.world;
     let proposal = proposed(&fixture).await;

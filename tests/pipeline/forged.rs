@@ -148,7 +148,7 @@ type BentBridge = fn(&mut intents::CrossChainIntent);
 type BentProposal = fn(&mut SignedOrder);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_field_of_an_auction_is_looked_at() {
+async fn every_field_of_an_auction_order_is_checked() {
     let world = TestHarness::new(5).await;
     let code = known(&world, KnownContract::V2DutchReactor);
     assert_eq!(against(&world, auction(&world).await, code), "", "sound as it is");
@@ -352,7 +352,7 @@ const OF_PRIORITY: [Bent; 9] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_field_of_the_other_kinds_of_auction_is_looked_at() {
+async fn every_field_of_other_auction_kinds_is_checked() {
     let world = TestHarness::new(5).await;
     for (kind, own) in [(OrderKind::DutchV3, &OF_V3[..]), (OrderKind::Priority, &OF_PRIORITY[..])] {
         let code = known(&world, reactor_role(kind).unwrap());
@@ -381,7 +381,7 @@ async fn every_field_of_the_other_kinds_of_auction_is_looked_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_field_of_a_bridge_order_is_looked_at() {
+async fn every_field_of_a_bridge_order_is_checked() {
     let world = TestHarness::new(5).await;
     let code = known(&world, KnownContract::OriginSettler);
     assert_eq!(against(&world, bridge(&world), code), "", "sound as it is");

@@ -24,7 +24,7 @@ fn around() -> JudgeContext {
 }
 
 #[test]
-fn the_parts_of_a_frame_fit_each_other() {
+fn the_parts_of_a_payload_must_match() {
     assert!(SigningPayload::new(frame()).is_ok());
     type Wrong = (fn(&mut PayloadParts), fn(&PayloadError) -> bool);
     let wrong: &[Wrong] = &[
@@ -71,7 +71,7 @@ fn the_parts_of_a_frame_fit_each_other() {
 
 /// A permit whose hash was computed for other bounds does not fit this payload.
 #[test]
-fn a_permit_with_bounds_of_its_own_does_not_serve() {
+fn a_permit_hashed_for_other_bounds_is_rejected() {
     let payload = SigningPayload::new(frame()).unwrap();
     let policy = alloy::primitives::keccak256("policy");
     let mut permit = ActionPermit::issue(&payload, policy, 1, 60_000);
@@ -96,7 +96,7 @@ fn signs(frame: &mut PayloadParts, change: impl Fn(&mut TypedMessage)) {
 }
 
 #[test]
-fn what_is_declared_and_signed_is_looked_at_before_anything_is_run() {
+fn declarations_and_messages_are_checked_before_the_simulation() {
     let found = |spoil: &dyn Fn(&mut PayloadParts)| -> Vec<(&'static str, String)> {
         let mut frame = signable();
         spoil(&mut frame);
@@ -159,7 +159,7 @@ fn is(found: &[(&'static str, String)], rule: &str, words: &str) {
 }
 
 #[test]
-fn every_transaction_runs_and_nothing_is_left_unasked() {
+fn a_simulation_must_run_every_transaction_and_read_every_change() {
     let well = || vec![outcome(ExecutionStatus::Success)];
     assert!(judged(frame(), well(), honest()).is_empty());
     let halted = outcome(ExecutionStatus::Halted(SafeText::clean("out of gas", 20)));
@@ -183,7 +183,7 @@ fn every_transaction_runs_and_nothing_is_left_unasked() {
 }
 
 #[test]
-fn what_only_helps_moves_nothing_and_allows_no_more_than_is_needed() {
+fn helper_transactions_move_nothing_and_grant_only_what_is_needed() {
     // The same call, declared as one that only grants an allowance.
     let mut helper = frame();
     helper.proposal.legs[0].purpose = LegPurpose::Approve;
@@ -214,7 +214,7 @@ fn what_only_helps_moves_nothing_and_allows_no_more_than_is_needed() {
 }
 
 #[test]
-fn what_is_to_come_in_must_be_found_coming() {
+fn declared_inflows_must_appear_in_the_simulation() {
     let well = || vec![outcome(ExecutionStatus::Success)];
     // The token did not move at all.
     let mut none = honest();
@@ -245,7 +245,7 @@ fn what_is_to_come_in_must_be_found_coming() {
 }
 
 #[test]
-fn an_order_is_looked_at_before_it_is_run() {
+fn an_order_is_checked_before_its_simulation() {
     let found = |spoil: &dyn Fn(&mut PayloadParts)| {
         let mut frame = frame();
         with_order(&mut frame, 1_000, POOL);

@@ -24,7 +24,7 @@ async fn told(fixture: &Fixture, hash: B256) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_without_its_allowance_or_its_tokens_lacks_funds_until_they_are_back() {
+async fn an_order_lacks_funds_while_its_allowance_or_tokens_are_missing() {
     let fixture = Fixture::new(3, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
     let world = &fixture.world;
     let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(KnownContract::Permit2));

@@ -48,7 +48,7 @@ fn approving(permit_id: PermitId, now: u64) -> Option<OperatorProof> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewhere() {
+async fn while_a_brain_process_runs_approvals_from_other_processes_do_not_count() {
     let world = TestHarness::new(0).await;
     let reasons = vec![ApprovalReason::Found(SafeText::clean("the policy says so", 100))];
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };

@@ -18,7 +18,7 @@ fn seen_at(record: &OrderRecord) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_looks_while_another_writes_down_what_it_saw_is_told_that_and_nothing_older() {
+async fn a_poll_during_another_polls_write_returns_no_older_state() {
     let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
     let hash = fixture.place(order("40", 3_000)).await;
     let before = seen_at(&fixture.orders.poll(hash).await.unwrap());

@@ -84,7 +84,7 @@ async fn asked(account: usize, between: impl AsyncFn(&TestHarness)) -> Questions
 const READS: [&str; 5] = ["eth_call", "eth_getStorageAt", "eth_getProof", "eth_getCode", "debug_traceCall"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_the_block_of_its_preview_a_commit_asks_nothing_twice() {
+async fn on_the_block_of_its_preview_a_commit_repeats_no_read() {
     // On a slow machine the reads may be too old: another test covers that.
     for _ in 0..20 {
         let Questions { commit, since, .. } = asked(1, async |_| {}).await;
@@ -99,14 +99,14 @@ async fn on_the_block_of_its_preview_a_commit_asks_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_another_block_a_commit_asks_everything_again() {
+async fn on_another_block_a_commit_repeats_every_read() {
     let mined = async |_: &TestHarness| drop(QUIET.chains()[0].devnet.mine().await.unwrap());
     let questions = asked(2, mined).await;
     assert!(questions.all_anew(), "{:?} {:?}", questions.preview, questions.commit);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_another_block_of_the_same_height_a_commit_asks_everything_again() {
+async fn on_another_block_of_the_same_height_a_commit_repeats_every_read() {
     let replaced = async |_: &TestHarness| {
         // The replacing block has the same transactions as the last one: the same state under another hash.
         let replace = |chain: &mut Chain| {
@@ -120,7 +120,7 @@ async fn on_another_block_of_the_same_height_a_commit_asks_everything_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_read_too_long_ago_is_asked_again() {
+async fn reads_that_are_too_old_are_repeated() {
     let questions = asked(3, async |_| tokio::time::sleep(SERVES).await).await;
     assert!(questions.since >= SERVES);
     assert!(questions.all_anew(), "{:?} {:?}", questions.preview, questions.commit);

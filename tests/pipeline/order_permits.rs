@@ -159,7 +159,7 @@ fn changed(by: u64) -> Vec<(String, UniswapXOrder, UniswapXOrder)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn a_permit_for_an_order_serves_for_no_other(by in 1u64..) {
+    fn a_permit_is_valid_only_for_its_own_order(by in 1u64..) {
         let policy = keccak256("policy");
         for (what, before, after) in changed(by) {
             prop_assert_ne!(before.hash(), after.hash(), "{}: the swapper signs it", &what);
@@ -177,7 +177,7 @@ proptest! {
 
 /// An order of another kind, another Permit2, and no order at all.
 #[test]
-fn a_permit_for_an_order_serves_for_no_other_kind_nor_without_it() {
+fn a_permit_for_an_order_is_valid_for_no_other_kind_and_not_without_the_order() {
     let policy = keccak256("policy");
     let payload = SigningPayload::new(framing(v2())).unwrap();
     let permit = ActionPermit::issue(&payload, policy, NOW, 60_000);

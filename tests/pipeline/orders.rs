@@ -319,7 +319,7 @@ impl Fixture {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_reactor() {
+async fn a_request_shows_the_order_and_a_standing_approval_is_bound_to_its_reactor() {
     let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Honest).await;
     let call = ToolCall::new("uniswap_submit_uniswapx_order", ToolInput::Json(order("40", 60)));
     let PreviewResult::Held(offer) = fixture.executor.offer(call).await else { panic!("no offer") };
@@ -467,23 +467,23 @@ async fn filled(kind: OrderKind, account: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_v2_order_is_filled_at_what_its_curve_says() {
+async fn a_v2_order_is_filled_at_its_curves_price() {
     filled(OrderKind::DutchV2, 7).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_v3_order_is_filled_at_what_its_curve_says() {
+async fn a_v3_order_is_filled_at_its_curves_price() {
     filled(OrderKind::DutchV3, 8).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_priority_order_is_filled_at_what_its_fee_buys() {
+async fn a_priority_order_is_filled_at_the_price_for_its_fee() {
     filled(OrderKind::Priority, 9).await;
 }
 
 /// Two orders of one account that a filler settles in one transaction: each is reported with its own proceeds.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
+async fn two_orders_filled_in_one_batch_report_their_own_amounts() {
     let fixture = Fixture::new(7, OrderKind::Priority, Manner::Lies(ServiceStatus::Open)).await;
     let (world, filler) = (&fixture.world, TestHarness::new(3).await);
     let bought = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum",
@@ -536,7 +536,7 @@ async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_order_is_void_and_its_money_free() {
+async fn a_cancelled_order_is_invalid_and_its_reservation_released() {
     let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     // The service reports it as filled; the chain has no fill.
@@ -607,7 +607,7 @@ async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_without_an_order_service_spares_the_orders_of_the_ledger() {
+async fn a_swap_without_an_order_service_keeps_the_allowance_of_stored_orders() {
     let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     fixture.place(order("100", 3_000)).await;
     // Another process on the same ledger, without a settlement service.
@@ -624,7 +624,7 @@ async fn a_swap_without_an_order_service_spares_the_orders_of_the_ledger() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
+async fn a_swap_keeps_exactly_the_allowance_that_open_orders_need() {
     let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let (world, permit2) = (&fixture.world, fixture.world.contract(KnownContract::Permit2));
     let swap = async |allowed: u64, stays: u64| {
@@ -649,7 +649,7 @@ async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_that_stops_half_way_takes_back_no_more_than_it_gave() {
+async fn a_swap_that_stops_half_way_revokes_only_its_own_allowance() {
     let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let mut params = order("100", 3_000);
     params["token_out"] = json!("UNI");
@@ -676,7 +676,7 @@ async fn a_swap_that_stops_half_way_takes_back_no_more_than_it_gave() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_service_refuses_or_mumbles_stays_held_and_is_handed_in_once() {
+async fn an_order_with_a_rejection_or_unclear_answer_stays_reserved_and_is_submitted_once() {
     for (account, manner, status) in [(9, Manner::Refuses, "error"), (9, Manner::Mumbles, "open")] {
         let fixture = Fixture::new(account, OrderKind::DutchV2, manner).await;
         let hash = fixture.place(order("100", 3_000)).await;
@@ -744,7 +744,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_service_says_the_chain_counts() {
+async fn a_false_status_of_the_service_does_not_override_the_chain() {
     let permit2 = |fixture: &Fixture| fixture.world.contract(KnownContract::Permit2);
     for (status, _) in ServiceStatus::NAMES {
         let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(status)).await;
@@ -781,7 +781,7 @@ async fn whatever_a_service_says_the_chain_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_order_shown_under_this_hash_is_not_believed() {
+async fn another_order_under_the_same_hash_is_not_accepted() {
     let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Swaps).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let record = fixture.orders.poll(hash).await.unwrap();
@@ -803,7 +803,7 @@ async fn another_order_shown_under_this_hash_is_not_believed() {
 /// A swap that prefers an auction is submitted to a service that rejects it and keeps the signature. Falling back to
 /// the pools waits until the order is invalid, so the kept signature is worthless.
 #[tokio::test(flavor = "multi_thread")]
-async fn falling_back_from_an_auction_never_settles_both() {
+async fn an_order_and_its_fallback_swap_never_both_settle() {
     let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Refuses).await;
     let (usdc, weth) = (fixture.world.usdc.clone(), fixture.world.weth.clone());
     let before = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
@@ -849,7 +849,7 @@ async fn falling_back_from_an_auction_never_settles_both() {
 
 /// A used nonce without an event proves nothing: a log may be missing at the endpoint.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_used_nonce_that_no_event_explains_frees_nothing() {
+async fn an_unexplained_used_nonce_releases_no_reservation() {
     let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let UsedNonce { permit2, word, bits, .. } = fixture.use_nonce(hash).await;
@@ -870,7 +870,7 @@ async fn a_used_nonce_that_no_event_explains_frees_nothing() {
 
 /// After the deadline, an unexplained use counts as if the order had taken everything.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_used_nonce_that_no_event_explains_counts_in_full_past_the_deadline() {
+async fn an_unexplained_used_nonce_counts_in_full_past_the_deadline() {
     let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 30)).await;
     let held = fixture.orders.record(hash).unwrap().spent;
@@ -908,7 +908,7 @@ async fn a_swap_beside_an_open_order_is_counted_once() {
 /// A fill of an own auction in the block of another action does not change that action's verdict, which comes from the
 /// action's own receipt and logs.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
+async fn a_transfer_stays_as_declared_if_an_own_order_fills_meanwhile() {
     let fixture = Fixture::new(7, OrderKind::DutchV2, Manner::Honest).await;
     let (provider, account) = (fixture.world.client.provider(), fixture.world.account());
     let usdc = fixture.world.contract_of(&fixture.world.usdc);
@@ -948,7 +948,7 @@ async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
 
 /// The coin and what wraps it are one thing to whoever sells twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_for_the_wrapped_coin_holds_back_a_swap_for_the_coin() {
+async fn an_order_for_the_wrapped_token_blocks_a_swap_for_the_native_token() {
     let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     fixture.place(order("100", 3_000)).await;
     let params = json!({"token_in": "USDC", "token_out": "ETH", "amount": "50", "chain": "ethereum",
@@ -960,7 +960,7 @@ async fn an_order_for_the_wrapped_coin_holds_back_a_swap_for_the_coin() {
 
 /// The same for the other side of the pair: a sale of the native token while an order sells its wrapped form.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_gives_the_wrapped_coin_and_holds_back_a_swap_of_the_coin() {
+async fn an_order_that_gives_the_wrapped_token_blocks_a_swap_of_the_native_token() {
     let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let bought = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
                         "prefer_uniswapx": false});
@@ -977,7 +977,7 @@ async fn an_order_gives_the_wrapped_coin_and_holds_back_a_swap_of_the_coin() {
 
 /// A block that may still be reorganised ends nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_ends_by_a_block_that_stays() {
+async fn an_order_ends_only_by_a_confirmed_block() {
     let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 30)).await;
     let deadline: u64 = signed(&fixture.orders.record(hash).unwrap()).info().deadline.to();
@@ -1004,7 +1004,7 @@ async fn an_order_ends_by_a_block_that_stays() {
 
 /// After a stop is set, signed orders are not submitted.
 #[tokio::test(flavor = "multi_thread")]
-async fn under_a_stop_a_signed_order_is_not_handed_in() {
+async fn a_signed_order_is_not_submitted_under_a_stop() {
     let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Away).await;
     let hash = fixture.place(order("100", 3_000)).await;
     assert_eq!(fixture.orders.record(hash).unwrap().stage, OrderStage::Signed, "it waits to be handed in again");
@@ -1031,7 +1031,7 @@ async fn under_a_stop_a_signed_order_is_not_handed_in() {
 
 /// Checks before the signature do not cover a submission an hour later.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
+async fn an_order_is_not_submitted_long_after_its_signature() {
     let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Away).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let handed_in = || fixture.service.handed_in.lock().unwrap().len();
@@ -1065,7 +1065,7 @@ async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
 
 /// A clock that was set back after the signature does not show the signature's age.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_is_not_handed_in_by_a_clock_that_was_set_back() {
+async fn an_order_is_not_submitted_after_the_clock_was_set_back() {
     let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Away).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let handed_in = || fixture.service.handed_in.lock().unwrap().len();
@@ -1081,7 +1081,7 @@ async fn an_order_is_not_handed_in_by_a_clock_that_was_set_back() {
 
 /// A service counts its callers' questions, and quotes need them more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
+async fn a_service_is_polled_no_more_often_than_its_interval() {
     let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Counts).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let clock = Arc::<Shifted>::default();
@@ -1102,7 +1102,7 @@ async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
 
 /// A rollup's data fee counts for the transactions before an order like for any others.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_orders_transactions_paid_beside_gas_is_counted() {
+async fn data_fees_of_an_orders_transactions_are_counted() {
     let mut world = TestHarness::new(7).await;
     // PUSH7 10^15, PUSH0, MSTORE, PUSH1 32, PUSH0, RETURN: a thousandth of a native token for every transaction.
     let code = alloy::primitives::bytes!("66038d7ea4c680005f5260205ff3");
@@ -1118,7 +1118,7 @@ async fn what_an_orders_transactions_paid_beside_gas_is_counted() {
 
 /// Revoked session keys sign no orders either, not even in the middle of a plan.
 #[tokio::test(flavor = "multi_thread")]
-async fn revoked_hands_sign_no_order() {
+async fn a_revoked_account_signs_no_order() {
     let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Honest).await;
     let world = &fixture.world;
     let (account, revocation) = RevocableAccount::new(world.wallet.clone());
@@ -1143,7 +1143,7 @@ async fn revoked_hands_sign_no_order() {
 /// The account's signatures determine the amounts of open orders, not the ledger's rows: another amount under the same
 /// hash, another signature, or an unreadable row counts as nothing, and blocks nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_that_the_account_has_not_signed_promises_nothing() {
+async fn a_row_without_the_accounts_signature_reserves_no_allowance() {
     const AS_IT_WAS: &str = "UPDATE safety_order
          SET (signature, facts, account, permit2) = (SELECT signature, facts, account, permit2 FROM kept) WHERE hash = ?1";
     let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;

@@ -34,7 +34,7 @@ async fn afterwards(world: &TestHarness, folder: &Path) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn orders_that_are_not_settled_count_to_the_position_they_bring() {
+async fn open_orders_count_towards_the_position_that_they_bring() {
     let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
     let folder = tempfile::tempdir().unwrap();
     let before = afterwards(&fixture.world, folder.path()).await;

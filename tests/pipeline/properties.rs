@@ -268,7 +268,7 @@ const MUTATIONS: &[Mutation] = &[
 
 proptest! {
     #[test]
-    fn a_permit_serves_for_nothing_else(which in 0..MUTATIONS.len(), by in 1u64..) {
+    fn a_permit_is_valid_only_for_its_own_payload(which in 0..MUTATIONS.len(), by in 1u64..) {
         let policy = keccak256("policy");
         let payload = SigningPayload::new(frame()).unwrap();
         let permit = ActionPermit::issue(&payload, policy, NOW, 60_000);
@@ -285,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn a_permit_serves_for_its_time_and_its_rules_only(late in 60_000u64.., early in 1..=NOW, rules in any::<[u8; 32]>()) {
+    fn a_permit_is_valid_only_within_its_time_and_rules(late in 60_000u64.., early in 1..=NOW, rules in any::<[u8; 32]>()) {
         let policy = keccak256("policy");
         let payload = SigningPayload::new(frame()).unwrap();
         let permit = ActionPermit::issue(&payload, policy, NOW, 60_000);
@@ -300,7 +300,7 @@ proptest! {
     }
 
     #[test]
-    fn a_permit_that_was_rewritten_does_not_serve(by in 1u64.., which in 0..6usize) {
+    fn an_altered_permit_is_invalid(by in 1u64.., which in 0..6usize) {
         let policy = keccak256("policy");
         let payload = SigningPayload::new(frame()).unwrap();
         let mut permit = ActionPermit::issue(&payload, policy, NOW, 60_000);
@@ -553,7 +553,7 @@ fn every_kind_of_change_is_tried() {
 /// An exit's exemption covers the exit only: not with an undeclared effect beside it, and not if a spender may take
 /// more afterwards, even if declared.
 #[test]
-fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
+fn only_a_pure_exit_counts_as_an_exit() {
     // A dollar token arrives, so the position is left.
     let mut around = JudgeContext { stables: [WANTED].into(), ..around() };
     let success = || vec![outcome(ExecutionStatus::Success)];
@@ -610,7 +610,7 @@ fn taken_back() -> (PayloadParts, StateChanges) {
 
 /// A revocation passes every stop and every limit, so it must have no other effect.
 #[test]
-fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
+fn only_a_pure_revocation_counts_as_a_revocation() {
     let success = || vec![outcome(ExecutionStatus::Success)];
     let (frame, changes) = taken_back();
     let (simulated, found) = judged(frame, success(), changes, &around());
@@ -655,7 +655,7 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
 }
 
 #[test]
-fn a_transaction_that_does_not_succeed_or_was_not_run_stands_against_it() {
+fn a_failed_or_missing_transaction_blocks_the_action() {
     let words = SafeText::clean("no", 10);
     let reverted = ExecutionStatus::Reverted(RevertReason::Message(words.clone()));
     for status in [reverted, ExecutionStatus::Halted(words)] {
@@ -668,7 +668,7 @@ fn a_transaction_that_does_not_succeed_or_was_not_run_stands_against_it() {
 
 /// An open order may still take 500 with Permit2's allowance: a trade must leave that.
 #[test]
-fn a_trade_takes_nothing_back_that_open_orders_may_take() {
+fn a_trade_does_not_revoke_what_open_orders_may_take() {
     let around = JudgeContext { promised: [(GIVEN, number(500))].into(), ..around() };
     for (after, stands) in [(500, false), (499, true), (0, true)] {
         let mut changes = honest();
@@ -681,7 +681,7 @@ fn a_trade_takes_nothing_back_that_open_orders_may_take() {
 
 /// Without an outflow no position is left, whatever the intent.
 #[test]
-fn what_gives_nothing_leaves_no_position() {
+fn an_action_without_outflow_does_not_count_as_an_exit() {
     let around = JudgeContext { stables: [WANTED].into(), ..around() };
     let (mut frame, mut changes) = (plain(), honest());
     (frame.proposal.trade, frame.proposal.outflows, frame.proposal.allowances) = (None, vec![], vec![]);
@@ -702,7 +702,7 @@ fn plain() -> PayloadParts {
 
 /// An existing allowance may be used up by the declared outflow, and need not be declared again.
 #[test]
-fn a_standing_allowance_may_be_used_up_by_what_is_spent_and_by_nothing_else() {
+fn an_existing_allowance_may_fall_only_by_what_is_spent() {
     let mut frame = plain();
     frame.proposal.allowances.clear();
     for (token, stands) in [(GIVEN, false), (OTHER, true)] {

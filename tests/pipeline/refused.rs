@@ -64,7 +64,7 @@ async fn revoke(world: &TestHarness) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_a_replacement_is_refused_the_first_one_goes_on_and_is_told_of() {
+async fn after_a_rejected_replacement_the_first_transaction_continues_and_is_reported() {
     let behind = refusing(4, Fate::Pass).await;
     let world = &behind.world;
     let nonce = world.nonce().await;
@@ -82,7 +82,7 @@ async fn where_a_replacement_is_refused_the_first_one_goes_on_and_is_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_replacement_that_is_in_a_block_is_counted_once() {
+async fn a_rejected_replacement_that_is_included_counts_once() {
     let behind = refusing(4, DEAR).await;
     let world = &behind.world;
     let (nonce, proposal) = (world.nonce().await, world.approval(HUNDRED));
@@ -114,7 +114,7 @@ async fn a_refused_replacement_that_is_in_a_block_is_counted_once() {
 
 /// A revocation that was signed under one stop and lost, while a higher one comes.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_takes_back_is_sent_again_under_a_higher_stop() {
+async fn a_revocation_is_resent_under_a_higher_stop() {
     // While the call waits for it, and afterwards, while it is only tracked.
     for patience in [PATIENT, Duration::ZERO] {
         let what = format!("waited for {patience:?}");
@@ -158,7 +158,7 @@ async fn what_takes_back_is_sent_again_under_a_higher_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_takes_back_is_outbid_under_a_higher_stop() {
+async fn a_revocation_is_replaced_at_a_higher_fee_under_a_higher_stop() {
     let behind = Behind::new(5, PATIENT, |world| {
         let (book, wallet) = (Arc::clone(&world.book), Arc::clone(&world.wallet));
         // The allowance, bypassing the proxy, is the first signature, the revocation the second.
@@ -185,9 +185,10 @@ async fn what_takes_back_is_outbid_under_a_higher_stop() {
 }
 
 /// A revocation that an ended process signed under a stop, and that no endpoint has: the next process sends it while
-/// the stop is in force. Other actions are covered by `sends::under_a_stop_what_an_ended_program_has_left_is_watched`.
+/// the stop is in force. Other actions are covered by
+/// `sends::under_a_stop_transactions_of_an_ended_process_are_only_watched`.
 #[tokio::test(flavor = "multi_thread")]
-async fn under_a_stop_what_an_ended_program_has_left_to_take_back_is_sent() {
+async fn under_a_stop_a_revocation_left_by_an_ended_process_is_sent() {
     let willing = Arc::new(AtomicBool::new(false));
     let behind = Behind::new(8, PATIENT, |_| {
         let willing = Arc::clone(&willing);

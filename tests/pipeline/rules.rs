@@ -54,7 +54,7 @@ fn weekday(day: u64) -> &'static str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
+async fn outside_trading_hours_only_revocations_are_signed() {
     let world = TestHarness::new(2).await;
     // Three days from now, whatever day it is and however long this takes.
     let then = world.clock.now_millis() / 1_000 / DAY + 3;
@@ -94,7 +94,7 @@ async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
 
 /// The hour ends between preview and signature: the rule is checked again.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_hour_that_ends_before_the_signature_ends_what_it_allowed() {
+async fn trading_hours_that_end_before_the_signature_block_it() {
     let world = TestHarness::new(2).await;
     // To the start of an hour, so that the preview has all of it; that hour and the earlier ones of the day are
     // permitted.
@@ -129,7 +129,7 @@ fn gift(world: &TestHarness, to: Address) -> Proposal {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
+async fn a_first_payment_needs_approval_if_the_policy_says_so() {
     let new = address!("0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e01");
     let known = address!("0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e02");
     for (asks, named) in [(true, false), (false, false), (true, true)] {
@@ -174,7 +174,7 @@ fn allows(world: &TestHarness, spender: Address, units: u64) -> Proposal {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_could_never_take_takes_a_yes_where_the_policy_says_so() {
+async fn a_first_allowance_needs_approval_if_the_policy_says_so() {
     let new = address!("0x6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e01");
     let known = address!("0x6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e02");
     for (asks, named) in [(true, false), (false, false), (true, true)] {
@@ -226,7 +226,7 @@ fn imitation(known: Address, middle: u8) -> Address {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_looks_like_a_known_one_takes_a_yes_whatever_the_policy_says() {
+async fn a_lookalike_address_needs_approval_whatever_the_policy_says() {
     let safe = address!("0x5afe00112233445566778899aabbccddeeff5afe");
     let friend = address!("0x7ea1222222222222222222222222222222221ea7");
     // Here strangers are paid without approval: only the resemblance needs one.
@@ -270,7 +270,7 @@ async fn an_address_that_looks_like_a_known_one_takes_a_yes_whatever_the_policy_
 
 /// As the specification requires: violations are reported in the order of the checks.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_checks_of_a_swap_are_told_in_their_order() {
+async fn the_checks_of_a_swap_are_reported_in_order() {
     let ruled = Ruled::over(TestHarness::new(2).await, "");
     let world = &ruled.world;
     let mut told = world.fabric().subscribe(1_000);

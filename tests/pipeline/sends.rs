@@ -221,12 +221,12 @@ async fn each_wrong_at(leg: usize, account: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_wrong_at_the_send_of_a_swaps_allowance_ends_in_one_swap() {
+async fn every_failed_send_of_the_allowance_ends_in_one_swap() {
     each_wrong_at(0, 4).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_wrong_at_the_send_of_the_swap_itself_ends_in_one_swap() {
+async fn every_failed_send_of_the_swap_ends_in_one_swap() {
     each_wrong_at(1, 5).await;
 }
 
@@ -263,7 +263,7 @@ impl Unwilling {
 pub const DEAR: Fate = Fate::Refuse(-32_000, "transaction underpriced");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_endpoint_takes_for_its_price_is_outbid_and_paid_once() {
+async fn an_underpriced_transaction_is_replaced_and_paid_once() {
     let behind = Behind::new(4, PATIENT, |world| Unwilling::default().fate(world, DEAR)).await;
     let world = &behind.world;
     let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
@@ -316,12 +316,12 @@ async fn not_outbid(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_stop_nothing_is_signed_to_outbid_what_waits() {
+async fn after_a_stop_no_replacement_is_signed() {
     not_outbid(true, |_, _, _| {}, Some(1), "a stop before it is signed").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_signed_to_outbid_is_not_kept_where_a_stop_came_meanwhile() {
+async fn a_replacement_signed_during_a_stop_is_not_stored() {
     let halt = |_: &Wallet, book: &Book, signatures: usize| {
         if signatures == 2 {
             *book.stop.lock().unwrap() = Some(StopLevel::Halt);
@@ -331,7 +331,7 @@ async fn what_was_signed_to_outbid_is_not_kept_where_a_stop_came_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_outbids_is_held_against_the_frame_like_what_was_signed_first() {
+async fn a_replacement_is_checked_against_the_payload_like_the_first_signature() {
     let lie = |wallet: &Wallet, _: &Book, signatures: usize| {
         let falsify: Option<fn(&mut TxEip1559)> = match signatures {
             // The next one pays another account an additional wei.
@@ -346,7 +346,7 @@ async fn what_outbids_is_held_against_the_frame_like_what_was_signed_first() {
 /// Bytes that were signed and sent before a stop, and that no endpoint has: they are tracked, and resent once it is
 /// over.
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_stop_what_was_sent_before_it_is_not_sent_again() {
+async fn after_a_stop_an_earlier_transaction_is_not_resent() {
     // While the call waits for it, and afterwards, while it is only tracked.
     for patience in [PATIENT, Duration::ZERO] {
         let what = format!("waited for {patience:?}");
@@ -380,7 +380,7 @@ async fn after_a_stop_what_was_sent_before_it_is_not_sent_again() {
 /// A transaction that an ended process sent, and that no endpoint has: the next process tracks it under a stop, and
 /// sends it afterwards.
 #[tokio::test(flavor = "multi_thread")]
-async fn under_a_stop_what_an_ended_program_has_left_is_watched() {
+async fn under_a_stop_transactions_of_an_ended_process_are_only_watched() {
     let endpoint = Unwilling::default();
     let behind = Arc::new(Behind::new(8, PATIENT, |world| endpoint.fate(world, Fate::LoseRequest)).await);
     let world = &behind.world;
@@ -410,7 +410,7 @@ async fn under_a_stop_what_an_ended_program_has_left_is_watched() {
 
 /// A writer to the ledger can call anything a revocation: the signed bytes decide.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_the_ledger_calls_a_revocation_is_watched_under_a_stop() {
+async fn under_a_stop_a_false_revocation_in_the_ledger_is_only_watched() {
     let endpoint = Unwilling::default();
     let behind = Arc::new(Behind::new(8, PATIENT, |world| endpoint.fate(world, Fate::LoseRequest)).await);
     let world = &behind.world;
@@ -441,7 +441,7 @@ async fn what_only_the_ledger_calls_a_revocation_is_watched_under_a_stop() {
 
 /// A revocation is signed under a stop, and must be included under it.
 #[tokio::test(flavor = "multi_thread")]
-async fn under_a_halt_what_takes_back_is_sent_until_it_arrives() {
+async fn under_a_halt_a_revocation_is_sent_until_it_is_included() {
     let behind = Behind::new(5, PATIENT, |world| {
         let book = Arc::clone(&world.book);
         let lost = AtomicUsize::new(0);

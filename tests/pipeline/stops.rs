@@ -29,7 +29,7 @@ fn halt(world: &TestHarness) -> impl Fn() + Send + Sync + 'static {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_before_the_preview_and_before_the_commit() {
+async fn a_stop_before_the_preview_or_the_commit_prevents_the_signature() {
     let world = TestHarness::new(9).await;
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     let swap = world.swap(HUNDRED).await;
@@ -41,7 +41,7 @@ async fn a_stop_before_the_preview_and_before_the_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_while_the_spending_is_reserved() {
+async fn a_stop_during_the_reservation_prevents_the_signature() {
     let world = TestHarness::new(9).await;
     let nonce = world.nonce().await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
@@ -54,7 +54,7 @@ async fn a_stop_while_the_spending_is_reserved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_while_it_is_signed() {
+async fn a_transaction_signed_during_a_stop_is_neither_stored_nor_sent() {
     let world = TestHarness::new(9).await;
     let nonce = world.nonce().await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
@@ -80,7 +80,7 @@ async fn a_stop_while_it_is_signed() {
 
 /// The highest stop level, set and lowered again between preview and signature.
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_are_revoked_before_it_is_signed_are_a_stop_and_no_failure() {
+async fn keys_revoked_before_the_signature_count_as_a_stop_and_not_as_a_failure() {
     let world = TestHarness::new(9).await;
     let nonce = world.nonce().await;
     let (account, revocation) = RevocableAccount::new(world.wallet.clone());
@@ -99,7 +99,7 @@ async fn keys_that_are_revoked_before_it_is_signed_are_a_stop_and_no_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_in_the_middle_of_a_plan_takes_the_allowance_back() {
+async fn a_stop_half_way_through_a_plan_revokes_its_allowance() {
     let world = TestHarness::new(9).await;
     let (usdc, nonce) = (world.balance(&world.usdc).await, world.nonce().await);
     let permit2 = world.contract(KnownContract::Permit2);
@@ -124,7 +124,7 @@ async fn a_stop_in_the_middle_of_a_plan_takes_the_allowance_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn under_a_halt_an_allowance_can_be_taken_back() {
+async fn under_a_halt_an_allowance_can_be_revoked() {
     let world = TestHarness::new(9).await;
     let permit2 = world.contract(KnownContract::Permit2);
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
@@ -170,7 +170,7 @@ pub async fn strange(world: &TestHarness, at: u8, golem_id: &str) -> (Address, P
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_a_stranger_says_is_taken_back_passes_no_stop() {
+async fn a_revocation_that_only_an_unknown_contract_reports_is_blocked_by_a_stop() {
     let world = TestHarness::new(9).await;
     let (_, revoke) = strange(&world, 0x5a, "ada").await;
     let preview = world.preview(revoke.clone()).await.unwrap();
@@ -185,7 +185,7 @@ async fn what_only_a_stranger_says_is_taken_back_passes_no_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
+async fn a_token_that_this_account_has_approved_before_may_be_revoked_under_a_stop() {
     let world = TestHarness::new(9).await;
     let noted = || -> Vec<(i64, String, String)> {
         let read = world.store.read(|connection| -> Result<Vec<_>, StoreError> {

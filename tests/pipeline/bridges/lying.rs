@@ -203,7 +203,7 @@ fn held(bridge: &Bridge) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_filler_network_says_of_an_intent_the_chain_decides_and_nothing_is_lost() {
+async fn false_answers_of_a_relayer_network_do_not_override_the_chain() {
     let bridge = Bridge::open().await;
     let had = bridge.purses().await;
     let mannered = [
@@ -251,7 +251,7 @@ async fn whatever_a_filler_network_says_of_an_intent_the_chain_decides_and_nothi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_intent_that_was_taken_without_a_word_is_found_by_its_lock_and_not_handed_in_again() {
+async fn an_intent_accepted_without_an_answer_is_found_by_its_lock_and_not_resubmitted() {
     let bridge = Bridge::open().await;
     // Relayers overlook some orders: then another one is sent.
     for _ in 0..4 {
@@ -274,7 +274,7 @@ async fn an_intent_that_was_taken_without_a_word_is_found_by_its_lock_and_not_ha
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quote_far_below_what_is_given_is_not_signed() {
+async fn a_quote_far_below_the_input_is_not_signed() {
     let bridge = Bridge::open().await;
     let lied = Lied::to(&bridge, Manner::Lowballs);
     let sent = lied.send().await;
@@ -286,7 +286,7 @@ async fn a_quote_far_below_what_is_given_is_not_signed() {
 
 /// Nobody delivers an order that asks for more than its amount is worth, and its money waits.
 #[tokio::test(flavor = "multi_thread")]
-async fn fillers_that_all_overbid_do_not_raise_what_an_order_asks_above_the_feeds() {
+async fn overbidding_relayers_do_not_raise_an_orders_minimum_above_the_feeds() {
     let bridge = Bridge::open().await;
     let lied = Lied::to(&bridge, Manner::Overbids);
     let sent = lied.send().await;
