@@ -23,7 +23,7 @@ use bardo::session::questions::Confirmation;
 use bardo::store::{Store, StoreConfig, StoreError};
 use tokio::sync::watch;
 
-use crate::led::unlocked;
+use crate::brain_process::unlocked;
 use bardo_testkit::harness::{ASKED, Hook, TestHarness};
 
 const HUNDRED: u64 = 100_000_000;

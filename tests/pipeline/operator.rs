@@ -23,7 +23,7 @@ use bardo::tools::ALL_TOOL_DEFS;
 use bardo::uniswap::router::{RouterCommand, RouterExecution, RouterVersion, SwapPath as RoutePath, V3Path};
 use serde_json::json;
 
-use crate::stops::strange;
+use crate::stops::false_allowance;
 use bardo_testkit::acting::{acting, executor, ruled, seen};
 use bardo_testkit::harness::{ASKED, TestHarness, cents};
 
@@ -145,7 +145,7 @@ async fn the_stop_file_blocks_actions() {
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_halt_a_revocation_of_a_token_in_the_policy_passes() {
     let mut fixture = Fixture::new(2, "").await;
-    let (stranger, revoke) = strange(&fixture.world, 0x5d, "ada").await;
+    let (stranger, revoke) = false_allowance(&fixture.world, 0x5d, "ada").await;
     StopFile::in_folder(fixture.folder.path()).raise(StopLevel::Halt, "test", "test", 1).unwrap();
     let halted = |refusal: &PipelineRefusal| refusal.violations.iter().any(|violation| violation.rule == "stop");
     assert!(halted(&fixture.refused(revoke.clone(), ASKED).await));
