@@ -136,7 +136,7 @@ pub fn quote(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) else { return };
     let asked = asked();
     let (me, router) = (asked.swapper, Address::repeat_byte(8));
-    if let Ok(claim) = claim::read(&value["quote"], &asked) {
+    if let Ok(claim) = claim::parse(&value["quote"], &asked) {
         // Whatever it names, it answers what was asked.
         assert_eq!(claim.amount_in, asked.exact.amount());
         assert!(claim.paths.iter().all(|path| path.pools.len() <= 3) && claim.paths.len() <= 8);

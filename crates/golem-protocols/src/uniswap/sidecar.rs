@@ -120,7 +120,7 @@ impl QuoteSource for Sidecar {
             });
             let answer = self.ask(&question).await.map_err(|error| QuoteError::Service { name: NAME, error })?;
             let quote = answer.get("quote").cloned().unwrap_or_default();
-            let claim = read(NAME, claim::read(&quote, &ask.claim_request()))?;
+            let claim = read(NAME, claim::parse(&quote, &ask.claim_request()))?;
             rebuilt(NAME, ask, claim, None, quote).await
         })
     }
