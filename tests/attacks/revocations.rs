@@ -21,13 +21,13 @@ use crate::endpoints::{Attack, account, allowances, balances, chain, code, sent,
 use bardo_testkit::devnet::ask;
 use bardo_testkit::golem_harness::{GolemHarness, permit};
 
-const ME: Address = address!("00000000000000000000000000000000000000a1");
+const ACCOUNT: Address = address!("00000000000000000000000000000000000000a1");
 const TOKEN: Address = address!("00000000000000000000000000000000000000a2");
 const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
 const SETTLER: Address = address!("00000000000000000000000000000000000000a3");
 const STRANGER: Address = address!("00000000000000000000000000000000000000a4");
 
-fn around() -> JudgeContext {
+fn context() -> JudgeContext {
     JudgeContext {
         permit2: Some(PERMIT2),
         settler: Some(SETTLER),
@@ -76,21 +76,21 @@ fn proposal(intent: ProposalIntent, legs: Vec<PlanLeg>) -> Proposal {
         tool: bardo::tools::ALL_TOOL_DEFS[0].meta,
         call_id: bardo::base::id::CallId::new(1),
         golem_id: "mallory".parse().unwrap(),
-        account: ME,
+        account: ACCOUNT,
         intent,
         legs,
         outflows: Vec::new(),
         inflows: Vec::new(),
         allowances: Vec::new(),
         trade: None,
-        recipients: vec![ME],
+        recipients: vec![ACCOUNT],
         order: None,
         expected_outcome: Default::default(),
     }
 }
 
 fn revokes(intent: ProposalIntent, legs: Vec<PlanLeg>) -> bool {
-    only_revokes(&proposal(intent, legs), 0, &around())
+    only_revokes(&proposal(intent, legs), 0, &context())
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn another_intent_with_a_revocations_calldata_does_not_count_as_a_revocation() {
     for intent in [Approve, Bridge, Identity, PlaceOrder, Swap, Transfer] {
         assert!(!revokes(intent, vec![leg(TOKEN, approve(STRANGER, 0))]), "{intent:?}");
     }
-    // A refund pays the account, so it is one only by that name, and nothing else is.
+    // A refund pays the account, so only the intent `Refund` covers it, and that intent covers nothing else.
     for intent in [ProposalIntent::Revoke, ProposalIntent::CancelOrder, Approve, Transfer] {
         assert!(!revokes(intent, vec![leg(SETTLER, refund())]), "{intent:?}");
     }
@@ -194,7 +194,7 @@ fn a_refund_at_a_fake_settler_does_not_count() {
     for to in [STRANGER, TOKEN, PERMIT2] {
         assert!(!revokes(ProposalIntent::Refund, vec![leg(to, refund())]), "{to}");
     }
-    let unknown = JudgeContext { settler: None, ..around() };
+    let unknown = JudgeContext { settler: None, ..context() };
     assert!(!only_revokes(&proposal(ProposalIntent::Refund, vec![leg(SETTLER, refund())]), 0, &unknown));
 }
 
@@ -218,7 +218,7 @@ fn a_revocation_that_declares_an_outflow_does_not_count() {
     let flow = Outflow { token: listed, amount: U256::from(1) };
     let gives =
         Proposal { outflows: vec![flow], ..proposal(ProposalIntent::Revoke, vec![leg(TOKEN, approve(STRANGER, 0))]) };
-    assert!(!only_revokes(&gives, 0, &around()));
+    assert!(!only_revokes(&gives, 0, &context()));
 }
 
 #[test]
@@ -239,65 +239,70 @@ fn a_revocation_with_a_high_gas_limit_or_no_effect_does_not_count() {
 
 #[test]
 fn only_the_clean_up_after_a_signed_plan_counts_as_a_revocation() {
-    let clean = |purpose| PlanLeg { purpose, ..leg(TOKEN, approve(STRANGER, 0)) };
-    let plan = proposal(ProposalIntent::Swap, vec![leg(STRANGER, vec![1, 2, 3, 4]), clean(LegPurpose::CleanUp)]);
-    assert!(only_revokes(&plan, 1, &around()));
-    assert!(!only_revokes(&plan, 0, &around()), "nothing of it is signed");
-    let main = proposal(ProposalIntent::Swap, vec![clean(LegPurpose::Main), clean(LegPurpose::Main)]);
-    assert!(!only_revokes(&main, 1, &around()));
+    let revocation = |purpose| PlanLeg { purpose, ..leg(TOKEN, approve(STRANGER, 0)) };
+    let plan = proposal(ProposalIntent::Swap, vec![leg(STRANGER, vec![1, 2, 3, 4]), revocation(LegPurpose::CleanUp)]);
+    assert!(only_revokes(&plan, 1, &context()));
+    assert!(!only_revokes(&plan, 0, &context()), "nothing of it is signed");
+    let main = proposal(ProposalIntent::Swap, vec![revocation(LegPurpose::Main), revocation(LegPurpose::Main)]);
+    assert!(!only_revokes(&main, 1, &context()));
     // A plan that consists only of clean-up steps has no main step.
-    let bare = proposal(ProposalIntent::Swap, vec![clean(LegPurpose::CleanUp), clean(LegPurpose::CleanUp)]);
-    assert!(!only_revokes(&bare, 0, &around()), "nothing of it is signed");
-    assert!(only_revokes(&bare, 1, &around()));
+    let bare = proposal(ProposalIntent::Swap, vec![revocation(LegPurpose::CleanUp), revocation(LegPurpose::CleanUp)]);
+    assert!(!only_revokes(&bare, 0, &context()), "nothing of it is signed");
+    assert!(only_revokes(&bare, 1, &context()));
 }
 
 #[test]
 fn stored_bytes_are_rechecked_to_be_a_revocation() {
-    let may_with = |to, value: u64, data: Vec<u8>, promised: u64| {
+    let revokes_with = |to, value: u64, data: Vec<u8>, promised: u64| {
         let promised = [(TOKEN, U256::from(promised))].into();
         revocation::is_revoking_call(to, U256::from(value), &data, (Some(PERMIT2), Some(SETTLER)), promised)
     };
-    let may = |to, value, data| may_with(to, value, data, 0);
-    assert!(may(TOKEN, 0, approve(STRANGER, 0)) && may(PERMIT2, 0, lockdown()) && may(SETTLER, 0, refund()));
-    assert!(!may(TOKEN, 0, approve(STRANGER, 1)) && !may(TOKEN, 1, approve(STRANGER, 0)));
-    assert!(!may(TOKEN, 0, Erc20::transferCall { to: STRANGER, value: U256::from(5) }.abi_encode()));
-    assert!(!may(PERMIT2, 0, permit2_approve(1)));
-    assert!(!may(STRANGER, 0, Vec::new()), "coins sent");
-    // The present claims of open orders bound the allowance of Permit2, whatever was signed earlier.
-    assert!(may_with(TOKEN, 0, approve(PERMIT2, 5), 5) && may_with(TOKEN, 0, approve(PERMIT2, 0), 5));
-    assert!(!may_with(TOKEN, 0, approve(PERMIT2, 6), 5) && !may_with(TOKEN, 0, approve(PERMIT2, 4), 5));
-    assert!(!may_with(TOKEN, 0, approve(STRANGER, 5), 5));
+    let revokes = |to, value, data| revokes_with(to, value, data, 0);
+    assert!(
+        revokes(TOKEN, 0, approve(STRANGER, 0)) && revokes(PERMIT2, 0, lockdown()) && revokes(SETTLER, 0, refund())
+    );
+    assert!(!revokes(TOKEN, 0, approve(STRANGER, 1)) && !revokes(TOKEN, 1, approve(STRANGER, 0)));
+    assert!(!revokes(TOKEN, 0, Erc20::transferCall { to: STRANGER, value: U256::from(5) }.abi_encode()));
+    assert!(!revokes(PERMIT2, 0, permit2_approve(1)));
+    assert!(!revokes(STRANGER, 0, Vec::new()), "a transfer of the native token");
+    // Permit2's allowance must be the present amount of open orders, whatever was signed earlier.
+    assert!(revokes_with(TOKEN, 0, approve(PERMIT2, 5), 5) && revokes_with(TOKEN, 0, approve(PERMIT2, 0), 5));
+    assert!(!revokes_with(TOKEN, 0, approve(PERMIT2, 6), 5) && !revokes_with(TOKEN, 0, approve(PERMIT2, 4), 5));
+    assert!(!revokes_with(TOKEN, 0, approve(STRANGER, 5), 5));
 }
 
 // With the binary and one lying endpoint.
 
-fn never(attack: &Attack, tool: &str, params: &Value) -> Value {
+/// Calls a tool without approval.
+fn call_without_approval(attack: &Attack, tool: &str, params: &Value) -> Value {
     let (text, _) = attack.run(&["call", tool, &params.to_string(), "--approve", "never"]);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-fn raised(lie: fn() -> bardo_testkit::lying_rpc::Lie, level: &str) -> Attack {
+/// Attack by a single endpoint with this lie, under a stop of this level.
+fn attack_under_stop(lie: fn() -> bardo_testkit::lying_rpc::Lie, level: &str) -> Attack {
     let attack = Attack::new(1, 0, lie());
     attack.run(&["halt", "--level", level]);
     attack
 }
 
-fn nothing_signed(attack: &Attack, tool: &str, params: &Value, code: &str) {
+/// Calls a tool without approval; asserts that it is blocked with this code and that nothing is sent.
+fn assert_blocked(attack: &Attack, tool: &str, params: &Value, code: &str) {
     let before = sent();
-    let answer = never(attack, tool, params);
+    let answer = call_without_approval(attack, tool, params);
     assert_eq!(answer["status"], "blocked", "{answer:#}");
     assert_eq!(answer["error"]["code"], code, "{answer:#}");
     assert_eq!(sent(), before, "something was signed: {answer:#}");
 }
 
-fn permit2_may(amount: &str) -> Value {
+fn permit2_allowance(amount: &str) -> Value {
     json!({"token": "USDC", "spender": PERMIT2, "amount": amount, "chain": "ethereum"})
 }
 
 #[test]
 fn a_false_allowance_slot_gets_no_approval_past_a_stop() {
     for level in ["halt", "exit-only"] {
-        nothing_signed(&raised(allowances, level), "token_approve", &permit2_may("max"), "HALTED");
+        assert_blocked(&attack_under_stop(allowances, level), "token_approve", &permit2_allowance("max"), "HALTED");
     }
 }
 
@@ -306,24 +311,25 @@ fn a_false_allowance_slot_gets_no_approval_past_the_caps() {
     let attack = Attack::new(1, 0, allowances());
     let policy = "preset = \"demo\"\nmax_daily_spend_usd = \"0\"\n";
     std::fs::write(attack.home().join("policy-devnet.toml"), policy).unwrap();
-    nothing_signed(&attack, "token_approve", &permit2_may("max"), "SAFETY_SPENDING_LIMIT_EXCEEDED");
+    assert_blocked(&attack, "token_approve", &permit2_allowance("max"), "SAFETY_SPENDING_LIMIT_EXCEEDED");
 }
 
 #[test]
 fn false_token_code_and_balances_get_no_transfer_or_approval_past_a_stop() {
-    let gift = json!({"token": "USDC", "recipient": STRANGER, "amount": "5", "chain_id": "ethereum"});
+    let transfer = json!({"token": "USDC", "recipient": STRANGER, "amount": "5", "chain_id": "ethereum"});
     for lie in [code, balances] {
-        for (tool, params) in [("wallet_transfer_token", &gift), ("token_approve", &permit2_may("5"))] {
-            let attack = raised(lie, "exit-only");
+        for (tool, params) in [("wallet_transfer_token", &transfer), ("token_approve", &permit2_allowance("5"))] {
+            let attack = attack_under_stop(lie, "exit-only");
             let before = sent();
-            let answer = never(&attack, tool, params);
+            let answer = call_without_approval(&attack, tool, params);
             assert_ne!(answer["status"], "success", "{answer:#}");
             assert_eq!(sent(), before, "something was signed: {answer:#}");
         }
     }
 }
 
-fn stands() -> U256 {
+/// Allowance of Permit2 on the account's USDC, from the chain.
+fn current_allowance() -> U256 {
     let call = Erc20::allowanceCall { owner: account().parse().unwrap(), spender: PERMIT2 }.abi_encode();
     let call = json!([{"to": token("USDC"), "data": Bytes::from(call)}, "latest"]);
     ask(chain().devnet.url(0), "eth_call", call).as_str().unwrap().parse().unwrap()
@@ -332,16 +338,20 @@ fn stands() -> U256 {
 #[test]
 fn under_a_stop_a_lower_allowance_is_blocked_and_a_revocation_passes() {
     let attack = Attack::new(1, 0, Box::new(|_, _| {}));
-    let answer = attack.call("token_approve", &permit2_may("900"));
+    let answer = attack.call("token_approve", &permit2_allowance("900"));
     assert_eq!(answer["status"], "success", "{answer:#}");
     attack.run(&["halt"]);
     for amount in ["899", "898", "0.000001"] {
-        nothing_signed(&attack, "token_approve", &permit2_may(amount), "HALTED");
+        assert_blocked(&attack, "token_approve", &permit2_allowance(amount), "HALTED");
     }
-    assert_eq!(stands(), U256::from(900_000_000));
-    let answer = never(&attack, "token_revoke", &json!({"token": "USDC", "spender": PERMIT2, "chain": "ethereum"}));
+    assert_eq!(current_allowance(), U256::from(900_000_000));
+    let answer = call_without_approval(
+        &attack,
+        "token_revoke",
+        &json!({"token": "USDC", "spender": PERMIT2, "chain": "ethereum"}),
+    );
     assert_eq!(answer["status"], "success", "{answer:#}");
-    assert_eq!(stands(), U256::ZERO);
+    assert_eq!(current_allowance(), U256::ZERO);
 }
 
 // Through the agent protocol.
@@ -399,6 +409,6 @@ async fn a_flood_of_revocations_ends_at_the_rate_for_every_caller() {
     let allowance = Erc20::allowanceCall { owner: harness.world.account.unwrap(), spender: PERMIT2 }.abi_encode();
     let request = alloy::rpc::types::TransactionRequest::default().to(harness.address(SandboxToken::Dai));
     let request = request.input(Bytes::from(allowance).into());
-    let stands = harness.world.chains()[0].client.provider().call(request).await.unwrap();
-    assert_ne!(U256::from_be_slice(&stands), U256::ZERO, "the refused revocation cost nothing and did nothing");
+    let allowed = harness.world.chains()[0].client.provider().call(request).await.unwrap();
+    assert_ne!(U256::from_be_slice(&allowed), U256::ZERO, "the refused revocation was not sent");
 }
