@@ -80,7 +80,7 @@ impl Bridge {
     }
 
     /// The same orders with this client for the origin chain.
-    pub fn seen_over(&self, origin: ChainClient) -> Orders {
+    pub fn orders_over(&self, origin: ChainClient) -> Orders {
         let destination = self.world.chain("base").unwrap().client.clone();
         let chain = |client| OrderChain {
             client,

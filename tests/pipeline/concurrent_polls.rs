@@ -8,7 +8,7 @@ use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 use serde_json::Value;
 
-use crate::orders::{Fixture, Manner, order};
+use crate::orders::{Fixture, ServiceBehavior, order};
 use bardo_testkit::harness::devnet;
 
 /// Position of an order's card on its curve: the time of the block it was polled at, in seconds.
@@ -19,7 +19,7 @@ fn card_position(record: &OrderRecord) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_poll_during_another_polls_write_returns_no_older_state() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let hash = fixture.place(order("40", 3_000)).await;
     let before = card_position(&fixture.orders.poll(hash).await.unwrap());
     // A later second, and so another card.

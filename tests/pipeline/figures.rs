@@ -16,7 +16,7 @@ use bardo::uniswap::order::OrderKind;
 use bardo::uniswap::router::{RouterCommand, RouterExecution, RouterVersion, SwapAmounts, SwapCommand};
 
 use crate::gates::proposed;
-use crate::orders::{Fixture, Manner};
+use crate::orders::{Fixture, ServiceBehavior};
 use bardo_testkit::harness::{TestHarness, leg};
 
 /// A hundred USDC.
@@ -399,7 +399,7 @@ async fn a_transaction_out_of_gas_is_reported_with_its_gas_limit() {
 /// An order is settled by another account's call, and its revert is reported the same way.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_cannot_be_settled_is_explained() {
-    let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let fixture = Fixture::new(8, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let world = &fixture.world;
     let proposal = proposed(&fixture).await;
     world.disallow().await;

@@ -8,7 +8,7 @@ use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 use serde_json::Value;
 
-use crate::orders::{Fixture, Manner, order};
+use crate::orders::{Fixture, ServiceBehavior, order};
 use bardo_testkit::harness::TestHarness;
 
 const TAKEN: u64 = 100_000_000;
@@ -25,7 +25,7 @@ async fn told(fixture: &Fixture, hash: B256) -> (String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_lacks_funds_while_its_allowance_or_tokens_are_missing() {
-    let fixture = Fixture::new(3, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let fixture = Fixture::new(3, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let world = &fixture.world;
     let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(KnownContract::Permit2));
     let hash = fixture.place(order("100", 3_000)).await;

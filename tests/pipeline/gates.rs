@@ -27,7 +27,7 @@ use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 
 use crate::endpoints::connect;
-use crate::orders::{Fixture, Manner, order};
+use crate::orders::{Fixture, ServiceBehavior, order};
 use crate::sends::SEND;
 use bardo_testkit::harness::{ASKED, Hook, TOOL, TestHarness, devnet};
 use bardo_testkit::rpc_proxy::{Fate, Proxy};
@@ -335,7 +335,7 @@ pub async fn proposed(fixture: &Fixture) -> Proposal {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_signed_during_a_stop_is_not_submitted() {
     for after in [false, true] {
-        let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+        let fixture = Fixture::new(8, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
         let world = &fixture.world;
         let permit = world.preview(proposed(&fixture).await).await.unwrap().permit.permit_id;
         let book = Arc::clone(&world.book);
@@ -356,7 +356,7 @@ async fn an_order_signed_during_a_stop_is_not_submitted() {
 /// A signature over another message than the order is discarded.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signature_over_other_data_makes_no_order() {
-    let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let fixture = Fixture::new(8, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let world = &fixture.world;
     let permit = world.preview(proposed(&fixture).await).await.unwrap().permit.permit_id;
     *world.wallet.falsify.lock().unwrap() = Some(|_| {});
@@ -369,7 +369,7 @@ async fn a_signature_over_other_data_makes_no_order() {
 /// Without a settlement service no order is signed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_nobody_would_take_is_not_signed() {
-    let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let fixture = Fixture::new(8, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let world = &fixture.world;
     let alone = world.with_permits_of(std::time::Duration::from_secs(60));
     let preview = alone.preview(proposed(&fixture).await, world.wallet.clone(), ASKED).await.unwrap();

@@ -1,5 +1,5 @@
-//! Orders that others settle, through executor, pipeline and the devnet's order service: filled at the curve's value
-//! for that block, expired, cancelled, refused before the signature; and their reservations meanwhile.
+//! Signed orders through executor, pipeline and the devnet's order service: filled at the curve's value for the block,
+//! expired, cancelled, or refused before the signature; and their reservations until then.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,33 +52,35 @@ use tokio::sync::watch;
 use bardo_testkit::acting::{acting, executor, keys, ruled, seen};
 use bardo_testkit::harness::{Hook, Shifted, TestHarness, cents, devnet};
 
-/// Behaviour of a service in a test.
+/// Behaviour of a test's order service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
+pub enum ServiceBehavior {
     /// Like the devnet's own service.
     Honest,
-    /// Accepts orders, shows them to nobody, and reports this status.
-    Lies(ServiceStatus),
-    /// Accepts orders, stores them under a wrong hash, and shows another order under theirs.
-    Swaps,
+    /// Accepts orders, forwards them to no filler, and reports this status.
+    FalseStatus(ServiceStatus),
+    /// Returns a wrong hash for a submitted order, and another order under the right hash.
+    StoresAnother,
     /// Rejects every order.
-    Refuses,
-    /// Accepts the order and gives no clear answer.
-    Mumbles,
+    Rejects,
+    /// Accepts orders, and answers as if the outcome were unclear.
+    UnclearAnswer,
     /// Cannot be reached.
-    Away,
-    /// Asks the caller to wait.
+    Unreachable,
+    /// Asks the caller to wait before a submission.
     Busy,
-    /// Accepts orders and counts status requests.
-    Counts,
+    /// Accepts orders, and has a poll interval of ten seconds.
+    LimitsPolls,
 }
 
 #[derive(Debug)]
 struct Service {
     inner: LocalOrders,
-    manner: Manner,
-    handed_in: std::sync::Mutex<Vec<B256>>,
-    asked: std::sync::atomic::AtomicUsize,
+    behavior: ServiceBehavior,
+    /// Hashes of the submitted orders.
+    submitted: std::sync::Mutex<Vec<B256>>,
+    /// Number of requests for a report.
+    report_requests: std::sync::atomic::AtomicUsize,
 }
 
 impl OrderGateway for Service {
@@ -91,16 +93,18 @@ impl OrderGateway for Service {
         order: &'a UniswapXOrder,
         signature: &'a Bytes,
     ) -> BoxFuture<'a, Result<B256, ServiceError>> {
-        self.handed_in.lock().unwrap().push(order.hash());
+        self.submitted.lock().unwrap().push(order.hash());
         Box::pin(async move {
-            match self.manner {
-                Manner::Honest => self.inner.submit(order, signature).await,
-                Manner::Lies(_) | Manner::Counts => Ok(order.hash()),
-                Manner::Busy => Err(ServiceError::Busy { after: Duration::from_secs(1) }),
-                Manner::Swaps => Ok(B256::repeat_byte(0xee)),
-                Manner::Refuses => Err(ServiceError::Refused(bardo::base::text::SafeText::clean("no", 10))),
-                Manner::Away => Err(ServiceError::Unreachable(bardo::base::text::SafeText::clean("gone", 10))),
-                Manner::Mumbles => {
+            match self.behavior {
+                ServiceBehavior::Honest => self.inner.submit(order, signature).await,
+                ServiceBehavior::FalseStatus(_) | ServiceBehavior::LimitsPolls => Ok(order.hash()),
+                ServiceBehavior::Busy => Err(ServiceError::Busy { after: Duration::from_secs(1) }),
+                ServiceBehavior::StoresAnother => Ok(B256::repeat_byte(0xee)),
+                ServiceBehavior::Rejects => Err(ServiceError::Refused(bardo::base::text::SafeText::clean("no", 10))),
+                ServiceBehavior::Unreachable => {
+                    Err(ServiceError::Unreachable(bardo::base::text::SafeText::clean("gone", 10)))
+                }
+                ServiceBehavior::UnclearAnswer => {
                     self.inner.submit(order, signature).await?;
                     Err(ServiceError::Unclear(bardo::base::text::SafeText::clean("mm", 10)))
                 }
@@ -109,14 +113,14 @@ impl OrderGateway for Service {
     }
 
     fn poll_interval(&self) -> Duration {
-        if self.manner == Manner::Counts { Duration::from_secs(10) } else { Duration::ZERO }
+        if self.behavior == ServiceBehavior::LimitsPolls { Duration::from_secs(10) } else { Duration::ZERO }
     }
 
     fn order_report(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.report_requests.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
-            match self.manner {
-                Manner::Swaps => {
+            match self.behavior {
+                ServiceBehavior::StoresAnother => {
                     let other = bardo::uniswap::order::OrderDraft {
                         reactor: Address::repeat_byte(1),
                         swapper: Address::repeat_byte(2),
@@ -141,16 +145,19 @@ impl OrderGateway for Service {
                         names: vec![],
                     }))
                 }
-                Manner::Lies(status) => Ok(Some(ServiceReport {
+                ServiceBehavior::FalseStatus(status) => Ok(Some(ServiceReport {
                     status,
                     cosigned: None,
                     transaction: Some(B256::repeat_byte(1)),
                     best_bid: None,
                     names: vec![],
                 })),
-                Manner::Honest | Manner::Refuses | Manner::Mumbles | Manner::Away | Manner::Busy | Manner::Counts => {
-                    self.inner.order_report(hash).await
-                }
+                ServiceBehavior::Honest
+                | ServiceBehavior::Rejects
+                | ServiceBehavior::UnclearAnswer
+                | ServiceBehavior::Unreachable
+                | ServiceBehavior::Busy
+                | ServiceBehavior::LimitsPolls => self.inner.order_report(hash).await,
             }
         })
     }
@@ -175,17 +182,18 @@ pub struct UsedNonce {
 }
 
 impl Fixture {
-    pub async fn new(account: usize, kind: OrderKind, manner: Manner) -> Self {
-        Self::of(TestHarness::new(account).await, kind, manner).await
+    pub async fn new(account: usize, kind: OrderKind, behavior: ServiceBehavior) -> Self {
+        Self::of(TestHarness::new(account).await, kind, behavior).await
     }
 
-    pub async fn of(world: TestHarness, kind: OrderKind, manner: Manner) -> Self {
+    pub async fn of(world: TestHarness, kind: OrderKind, behavior: ServiceBehavior) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (store, folder) = keys();
         let fabric = Fabric::in_memory(1_000, clock.clone());
         let chain = devnet();
         let inner = LocalOrders::new(chain.devnet.clone(), chain.background_actors.clone());
-        let service = Arc::new(Service { inner, manner, handed_in: Default::default(), asked: Default::default() });
+        let service =
+            Arc::new(Service { inner, behavior, submitted: Default::default(), report_requests: Default::default() });
         let orders = Orders::new(OrdersConfig {
             chains: vec![OrderChain {
                 client: world.client.clone(),
@@ -207,15 +215,15 @@ impl Fixture {
         Self { world, executor, orders, service, _phase: phase, _folder: folder }
     }
 
-    /// The same ledger's orders for a process whose clock is ahead by this time.
-    fn later(&self, millis: i64) -> Orders {
+    /// Order tracking of a process with the same ledger, whose clock is ahead by `millis`.
+    fn orders_later(&self, millis: i64) -> Orders {
         let clock = Arc::<Shifted>::default();
         clock.shift(millis);
-        self.by(clock)
+        self.orders_with_clock(clock)
     }
 
-    /// The same ledger's orders for a process with this clock.
-    fn by(&self, clock: Arc<Shifted>) -> Orders {
+    /// Order tracking of a process with the same ledger and this clock.
+    fn orders_with_clock(&self, clock: Arc<Shifted>) -> Orders {
         Orders::new(OrdersConfig {
             chains: vec![OrderChain {
                 client: self.world.client.clone(),
@@ -244,17 +252,17 @@ impl Fixture {
     /// Makes blocks until the order has ended.
     async fn end(&self, hash: B256) -> OrderRecord {
         // In step with the clock: a chain that runs ahead would be in the future for other observers.
-        let nudge = || async {
+        let mine = || async {
             tokio::time::sleep(Duration::from_millis(900)).await;
             drop(devnet().devnet.mine().await.unwrap());
         };
-        let record = self.orders.wait(hash, Duration::from_secs(240), nudge).await.unwrap();
+        let record = self.orders.wait(hash, Duration::from_secs(240), mine).await.unwrap();
         assert_eq!(record.stage, OrderStage::Ended, "{record:#?}");
         record
     }
 
-    /// The same orders over `client`, without a service.
-    pub fn seen_over(&self, client: ChainClient) -> Orders {
+    /// Order tracking with the same ledger over `client`, without a service.
+    pub fn orders_over(&self, client: ChainClient) -> Orders {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         Orders::new(OrdersConfig {
             chains: vec![OrderChain {
@@ -271,7 +279,7 @@ impl Fixture {
         })
     }
 
-    /// Marks the order's nonce as used on the chain without an event, which no real transaction does.
+    /// Sets the order's nonce as used in Permit2's storage, without the event that a real transaction would emit.
     pub async fn use_nonce(&self, hash: B256) -> UsedNonce {
         let (word, bit) = nonce_position(signed(&self.orders.record(hash).unwrap()).info().nonce);
         let permit2 = self.world.contract(KnownContract::Permit2);
@@ -280,9 +288,9 @@ impl Fixture {
         let bits = U256::from(1) << bit;
         for slot in 0u8..4 {
             let inner = keccak256((owner, U256::from(slot)).abi_encode());
-            let place: U256 = keccak256((word, inner).abi_encode()).into();
+            let slot: U256 = keccak256((word, inner).abi_encode()).into();
             let write = move |chain: &mut Chain| {
-                chain.set_storage_at(permit2, place, bits);
+                chain.set_storage_at(permit2, slot, bits);
                 chain.number()
             };
             let block = devnet().devnet.run(write).await.unwrap();
@@ -291,7 +299,7 @@ impl Fixture {
                 return UsedNonce { permit2, word, bits, block };
             }
         }
-        panic!("the bitmap is somewhere else");
+        panic!("no storage slot holds the nonce bitmap");
     }
 
     /// Revokes allowances, for the next user of the account.
@@ -320,7 +328,7 @@ impl Fixture {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_shows_the_order_and_a_standing_approval_is_bound_to_its_reactor() {
-    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Honest).await;
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::Honest).await;
     let call = ToolCall::new("uniswap_submit_uniswapx_order", ToolInput::Json(order("40", 60)));
     let PreviewResult::Held(offer) = fixture.executor.offer(call).await else { panic!("no offer") };
     let preview = Arc::new(offer.preview().clone());
@@ -425,7 +433,7 @@ fn raw(card: &Value, name: &str, decimals: u8) -> U256 {
 static RESTING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 async fn filled(kind: OrderKind, account: usize) {
-    let fixture = Fixture::new(account, kind, Manner::Honest).await;
+    let fixture = Fixture::new(account, kind, ServiceBehavior::Honest).await;
     let (usdc, weth) = (fixture.world.usdc.clone(), fixture.world.weth.clone());
     let mut tries = 0;
     // A filler overlooks some orders: then they expire, and another one is placed.
@@ -462,7 +470,7 @@ async fn filled(kind: OrderKind, account: usize) {
     assert!(after[1] - before[1] >= order.bounds().least_out[0].amount);
     assert_eq!(fixture.permit2_allows().await, U256::ZERO, "nothing is left to take");
     assert!(matches!(fixture.world.book.ends.lock().unwrap().last(), Some(ActionEnd::Done { .. })));
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), tries, "each once");
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), tries, "each once");
     assert_eq!(fixture.orders.live().unwrap(), []);
 }
 
@@ -484,7 +492,7 @@ async fn a_priority_order_is_filled_at_the_price_for_its_fee() {
 /// Two orders of one account that a filler settles in one transaction: each is reported with its own proceeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_orders_filled_in_one_batch_report_their_own_amounts() {
-    let fixture = Fixture::new(7, OrderKind::Priority, Manner::Lies(ServiceStatus::Open)).await;
+    let fixture = Fixture::new(7, OrderKind::Priority, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let (world, filler) = (&fixture.world, TestHarness::new(3).await);
     let bought = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
@@ -537,7 +545,7 @@ async fn two_orders_filled_in_one_batch_report_their_own_amounts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_order_is_invalid_and_its_reservation_released() {
-    let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(8, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     // The service reports it as filled; the chain has no fill.
     let record = fixture.orders.poll(hash).await.unwrap();
@@ -574,7 +582,7 @@ async fn a_cancelled_order_is_invalid_and_its_reservation_released() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
-    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let swap = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum",
                       "prefer_uniswapx": false});
     let mut tries = 0;
@@ -608,7 +616,7 @@ async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_without_an_order_service_keeps_the_allowance_of_stored_orders() {
-    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     fixture.place(order("100", 3_000)).await;
     // Another process on the same ledger, without a settlement service.
     let folder = tempfile::tempdir().unwrap();
@@ -625,7 +633,7 @@ async fn a_swap_without_an_order_service_keeps_the_allowance_of_stored_orders() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_keeps_exactly_the_allowance_that_open_orders_need() {
-    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let (world, permit2) = (&fixture.world, fixture.world.contract(KnownContract::Permit2));
     let swap = async |allowed: u64, stays: u64| {
         let mut proposal = world.swap(50_000_000).await;
@@ -650,7 +658,7 @@ async fn a_swap_keeps_exactly_the_allowance_that_open_orders_need() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_that_stops_half_way_revokes_only_its_own_allowance() {
-    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let mut params = order("100", 3_000);
     params["token_out"] = json!("UNI");
     fixture.place(params).await;
@@ -677,8 +685,10 @@ async fn a_swap_that_stops_half_way_revokes_only_its_own_allowance() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_with_a_rejection_or_unclear_answer_stays_reserved_and_is_submitted_once() {
-    for (account, manner, status) in [(9, Manner::Refuses, "error"), (9, Manner::Mumbles, "open")] {
-        let fixture = Fixture::new(account, OrderKind::DutchV2, manner).await;
+    for (account, behavior, status) in
+        [(9, ServiceBehavior::Rejects, "error"), (9, ServiceBehavior::UnclearAnswer, "open")]
+    {
+        let fixture = Fixture::new(account, OrderKind::DutchV2, behavior).await;
         let hash = fixture.place(order("100", 3_000)).await;
         for _ in 0..3 {
             fixture.orders.round().await.unwrap();
@@ -688,14 +698,14 @@ async fn an_order_with_a_rejection_or_unclear_answer_stays_reserved_and_is_submi
             continue;
         }
         assert_eq!(record.status.as_str(), status, "{record:#?}");
-        assert_eq!(fixture.service.handed_in.lock().unwrap().len(), 1, "{manner:?}");
+        assert_eq!(fixture.service.submitted.lock().unwrap().len(), 1, "{behavior:?}");
         assert!(fixture.world.book.ends.lock().unwrap().is_empty(), "a signature that is out counts as spent");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_orders_are_refused_before_anything_is_signed() {
-    let fixture = Fixture::new(7, OrderKind::DutchV2, Manner::Honest).await;
+    let fixture = Fixture::new(7, OrderKind::DutchV2, ServiceBehavior::Honest).await;
     let nonce = fixture.world.nonce().await;
     let bad = [
         (json!({"decay_start_time": 20}), "cosigner"),
@@ -747,7 +757,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
 async fn a_false_status_of_the_service_does_not_override_the_chain() {
     let permit2 = |fixture: &Fixture| fixture.world.contract(KnownContract::Permit2);
     for (status, _) in ServiceStatus::NAMES {
-        let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(status)).await;
+        let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::FalseStatus(status)).await;
         let (usdc, weth) = (fixture.world.usdc.clone(), fixture.world.weth.clone());
         let before = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
         let hash = fixture.place(order("100", 3_000)).await;
@@ -767,7 +777,7 @@ async fn a_false_status_of_the_service_does_not_override_the_chain() {
         let shown = fixture.call("uniswap_get_uniswapx_order_status", json!({"order_hash": hash.to_string()})).await;
         let shown = shown.data.unwrap();
         assert_eq!((shown["status"].as_str(), &shown["fill_amount"]), (Some("open"), &Value::Null), "{status:?}");
-        assert_eq!(fixture.service.handed_in.lock().unwrap().len(), 1, "{status:?}");
+        assert_eq!(fixture.service.submitted.lock().unwrap().len(), 1, "{status:?}");
         // Nothing is lost: it is cancelled, and the balance is unchanged.
         let void = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
         assert_eq!(void.status, CallStatus::Success, "{status:?}: {void:#?}");
@@ -782,13 +792,13 @@ async fn a_false_status_of_the_service_does_not_override_the_chain() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_order_under_the_same_hash_is_not_accepted() {
-    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Swaps).await;
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::StoresAnother).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let record = fixture.orders.poll(hash).await.unwrap();
     // The answer has another hash: whether the service has the order is unknown, and it is not submitted again.
     assert_eq!(record.stage, OrderStage::Submitting, "{record:#?}");
     fixture.orders.round().await.unwrap();
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), 1);
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), 1);
     let told: Value = serde_json::from_str(fixture.orders.record(hash).unwrap().card.as_deref().unwrap()).unwrap();
     assert!(told["remark"].as_str().unwrap().contains("returned another order"), "{told}");
     // The card is drawn from the signed order, not from the one that the service shows.
@@ -804,7 +814,7 @@ async fn another_order_under_the_same_hash_is_not_accepted() {
 /// the pools waits until the order is invalid, so the kept signature is worthless.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_and_its_fallback_swap_never_both_settle() {
-    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Refuses).await;
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::Rejects).await;
     let (usdc, weth) = (fixture.world.usdc.clone(), fixture.world.weth.clone());
     let before = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
     let swap = |prefer: bool| {
@@ -850,7 +860,7 @@ async fn an_order_and_its_fallback_swap_never_both_settle() {
 /// A used nonce without an event proves nothing: a log may be missing at the endpoint.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unexplained_used_nonce_releases_no_reservation() {
-    let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(5, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let UsedNonce { permit2, word, bits, .. } = fixture.use_nonce(hash).await;
     let record = fixture.orders.poll(hash).await.unwrap();
@@ -871,7 +881,7 @@ async fn an_unexplained_used_nonce_releases_no_reservation() {
 /// After the deadline, an unexplained use counts as if the order had taken everything.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unexplained_used_nonce_counts_in_full_past_the_deadline() {
-    let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(5, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 30)).await;
     let held = fixture.orders.record(hash).unwrap().spent;
     fixture.use_nonce(hash).await;
@@ -887,7 +897,7 @@ async fn an_unexplained_used_nonce_counts_in_full_past_the_deadline() {
 /// The input of an open order was counted with the order: a swap beside it counts only its own input.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_beside_an_open_order_is_counted_once() {
-    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let (world, permit2) = (&fixture.world, fixture.world.contract(KnownContract::Permit2));
     let alone = world.preview(world.swap(50_000_000).await).await.unwrap().values;
     fixture.place(order("100", 3_000)).await;
@@ -909,7 +919,7 @@ async fn a_swap_beside_an_open_order_is_counted_once() {
 /// action's own receipt and logs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transfer_stays_as_declared_if_an_own_order_fills_meanwhile() {
-    let fixture = Fixture::new(7, OrderKind::DutchV2, Manner::Honest).await;
+    let fixture = Fixture::new(7, OrderKind::DutchV2, ServiceBehavior::Honest).await;
     let (provider, account) = (fixture.world.client.provider(), fixture.world.account());
     let usdc = fixture.world.contract_of(&fixture.world.usdc);
     let held = async |block: u64| -> U256 {
@@ -949,7 +959,7 @@ async fn a_transfer_stays_as_declared_if_an_own_order_fills_meanwhile() {
 /// The coin and what wraps it are one thing to whoever sells twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_for_the_wrapped_token_blocks_a_swap_for_the_native_token() {
-    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     fixture.place(order("100", 3_000)).await;
     let params = json!({"token_in": "USDC", "token_out": "ETH", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
@@ -961,7 +971,7 @@ async fn an_order_for_the_wrapped_token_blocks_a_swap_for_the_native_token() {
 /// The same for the other side of the pair: a sale of the native token while an order sells its wrapped form.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_gives_the_wrapped_token_blocks_a_swap_of_the_native_token() {
-    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let bought = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
                         "prefer_uniswapx": false});
     assert_eq!(fixture.call("uniswap_execute_swap", bought).await.status, CallStatus::Success);
@@ -978,14 +988,14 @@ async fn an_order_that_gives_the_wrapped_token_blocks_a_swap_of_the_native_token
 /// A block that may still be reorganised ends nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_ends_only_by_a_confirmed_block() {
-    let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(5, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 30)).await;
     let deadline: u64 = signed(&fixture.orders.record(hash).unwrap()).info().deadline.to();
     // The same chain as a public one: its last block may be replaced.
     let mut network = fixture.world.client.network().clone();
     network.kind = NetworkKind::Test;
     let client = ChainClient::devnet(network, devnet().devnet.clone(), Arc::new(SystemClock)).unwrap();
-    let orders = fixture.seen_over(client);
+    let orders = fixture.orders_over(client);
     let provider = fixture.world.client.provider();
     for _ in 0..240 {
         let record = orders.poll(hash).await.unwrap();
@@ -1005,17 +1015,17 @@ async fn an_order_ends_only_by_a_confirmed_block() {
 /// After a stop is set, signed orders are not submitted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signed_order_is_not_submitted_under_a_stop() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Away).await;
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::Unreachable).await;
     let hash = fixture.place(order("100", 3_000)).await;
     assert_eq!(fixture.orders.record(hash).unwrap().stage, OrderStage::Signed, "it waits to be handed in again");
-    let before = fixture.service.handed_in.lock().unwrap().len();
+    let before = fixture.service.submitted.lock().unwrap().len();
     *fixture.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     let record = fixture.orders.submit(hash).await.unwrap();
     assert_eq!(record.stage, OrderStage::Signed);
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), before);
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), before);
     *fixture.world.book.stop.lock().unwrap() = None;
     fixture.orders.submit(hash).await.unwrap();
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), before + 1, "and is once the stop is lifted");
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), before + 1, "and is once the stop is lifted");
     // A halt ends it for good, since nobody has seen it: lifting the halt releases nothing old.
     *fixture.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     assert_eq!(fixture.orders.submit_stored().await.unwrap(), 0);
@@ -1023,7 +1033,7 @@ async fn a_signed_order_is_not_submitted_under_a_stop() {
     fixture.orders.submit_stored().await.unwrap();
     let record = fixture.orders.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), before + 1);
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), before + 1);
     let paid = if record.gas == Usd::ZERO { ActionEnd::Withdrawn } else { ActionEnd::Partly { spent: record.gas } };
     assert_eq!(fixture.world.book.ends.lock().unwrap().last(), Some(&paid));
     fixture.clear().await;
@@ -1032,33 +1042,33 @@ async fn a_signed_order_is_not_submitted_under_a_stop() {
 /// Checks before the signature do not cover a submission an hour later.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_is_not_submitted_long_after_its_signature() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Away).await;
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::Unreachable).await;
     let hash = fixture.place(order("100", 3_000)).await;
-    let handed_in = || fixture.service.handed_in.lock().unwrap().len();
-    assert_eq!(handed_in(), 1);
+    let submitted = || fixture.service.submitted.lock().unwrap().len();
+    assert_eq!(submitted(), 1);
     // Soon afterwards it is retried.
     fixture.orders.submit_stored().await.unwrap();
-    assert_eq!(handed_in(), 2);
+    assert_eq!(submitted(), 2);
     // Later it is not submitted even on request; nobody has seen it, so its money is free.
-    let later = fixture.later(200_000);
+    let later = fixture.orders_later(200_000);
     later.submit(hash).await.unwrap();
     later.submit_stored().await.unwrap();
-    assert_eq!(handed_in(), 2);
+    assert_eq!(submitted(), 2);
     let record = later.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
     fixture.clear().await;
     drop(fixture);
 
     // A busy service may have seen it: it can still take its input, and is counted so.
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Busy).await;
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::Busy).await;
     let hash = fixture.place(order("100", 3_000)).await;
-    let handed_in = fixture.service.handed_in.lock().unwrap().len();
-    let later = fixture.later(200_000);
+    let submitted = fixture.service.submitted.lock().unwrap().len();
+    let later = fixture.orders_later(200_000);
     later.submit_stored().await.unwrap();
     *fixture.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     fixture.orders.submit_stored().await.unwrap();
     assert_eq!(fixture.orders.record(hash).unwrap().stage, OrderStage::Signed);
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), handed_in);
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), submitted);
     assert!(fixture.world.book.ends.lock().unwrap().is_empty());
     fixture.clear().await;
 }
@@ -1066,14 +1076,14 @@ async fn an_order_is_not_submitted_long_after_its_signature() {
 /// A clock that was set back after the signature does not show the signature's age.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_is_not_submitted_after_the_clock_was_set_back() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Away).await;
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::Unreachable).await;
     let hash = fixture.place(order("100", 3_000)).await;
-    let handed_in = || fixture.service.handed_in.lock().unwrap().len();
-    assert_eq!(handed_in(), 1);
-    let earlier = fixture.later(-200_000);
+    let submitted = || fixture.service.submitted.lock().unwrap().len();
+    assert_eq!(submitted(), 1);
+    let earlier = fixture.orders_later(-200_000);
     earlier.submit(hash).await.unwrap();
     earlier.submit_stored().await.unwrap();
-    assert_eq!(handed_in(), 1);
+    assert_eq!(submitted(), 1);
     let record = earlier.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
     fixture.clear().await;
@@ -1082,12 +1092,12 @@ async fn an_order_is_not_submitted_after_the_clock_was_set_back() {
 /// A service counts its callers' questions, and quotes need them more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_is_polled_no_more_often_than_its_interval() {
-    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Counts).await;
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::LimitsPolls).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let clock = Arc::<Shifted>::default();
-    let orders = fixture.by(clock.clone());
-    let before = fixture.service.asked.load(Ordering::SeqCst);
-    let asked = || fixture.service.asked.load(Ordering::SeqCst) - before;
+    let orders = fixture.orders_with_clock(clock.clone());
+    let before = fixture.service.report_requests.load(Ordering::SeqCst);
+    let asked = || fixture.service.report_requests.load(Ordering::SeqCst) - before;
     // The clock is set back before each poll, so that the duration of the test does not matter.
     for _ in 0..5 {
         orders.poll(hash).await.unwrap();
@@ -1107,7 +1117,7 @@ async fn data_fees_of_an_orders_transactions_are_counted() {
     // PUSH7 10^15, PUSH0, MSTORE, PUSH1 32, PUSH0, RETURN: a thousandth of a native token for every transaction.
     let code = alloy::primitives::bytes!("66038d7ea4c680005f5260205ff3");
     world.pipeline = world.as_rollup(Address::repeat_byte(0x0f), code).await;
-    let fixture = Fixture::of(world, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let fixture = Fixture::of(world, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let record = fixture.orders.record(hash).unwrap();
     // The devnet's receipts do not contain it: then the whole reservation counts, twice a thousandth of a native token
@@ -1119,7 +1129,7 @@ async fn data_fees_of_an_orders_transactions_are_counted() {
 /// Revoked session keys sign no orders either, not even in the middle of a plan.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_account_signs_no_order() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Honest).await;
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::Honest).await;
     let world = &fixture.world;
     let (account, revocation) = RevocableAccount::new(world.wallet.clone());
     let (acting, _phase) = acting(world, world.pipeline.clone(), ApprovalMode::Never);
@@ -1135,7 +1145,7 @@ async fn a_revoked_account_signs_no_order() {
     let said = serde_json::to_string(&response).unwrap();
     assert!(said.contains("its keys are revoked"), "{said}");
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 1, "the allowance, and nothing after it");
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), 0);
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), 0);
     *world.wallet.on_sign.lock().unwrap() = None;
     fixture.clear().await;
 }
@@ -1146,7 +1156,7 @@ async fn a_revoked_account_signs_no_order() {
 async fn a_row_without_the_accounts_signature_reserves_no_allowance() {
     const AS_IT_WAS: &str = "UPDATE safety_order
          SET (signature, facts, account, permit2) = (SELECT signature, facts, account, permit2 FROM kept) WHERE hash = ?1";
-    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let hash = fixture.place(order("30", 60)).await;
     let database = rusqlite::Connection::open(fixture.world.store.path()).unwrap();
     database.execute_batch("CREATE TABLE kept AS SELECT * FROM safety_order").unwrap();

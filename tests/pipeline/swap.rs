@@ -23,7 +23,7 @@ use bardo::uniswap::order::OrderKind;
 use rust_decimal::Decimal;
 use serde_json::json;
 
-use crate::orders::{Fixture, Manner};
+use crate::orders::{Fixture, ServiceBehavior};
 use bardo_testkit::harness::{ASKED, TestHarness, cents, sandbox};
 
 /// 100 USDC in raw units.
@@ -170,7 +170,7 @@ static BROKEN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(8));
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preview_overtaken_by_another_action_is_repeated() {
     let world = TestHarness::over(&BROKEN, 0, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
-    let fixture = Fixture::of(world, OrderKind::DutchV2, Manner::Away).await;
+    let fixture = Fixture::of(world, OrderKind::DutchV2, ServiceBehavior::Unreachable).await;
     let world = &fixture.world;
     let (router, devnet) = (world.contract(KnownContract::UniversalRouter), &BROKEN.chains()[0].devnet);
     let code = world.client.provider().get_code_at(router).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_preview_overtaken_by_another_action_is_repeated() {
 /// a call: it is prepared again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proposal_prepared_during_another_action_is_prepared_again() {
-    let fixture = Fixture::new(7, OrderKind::DutchV2, Manner::Away).await;
+    let fixture = Fixture::new(7, OrderKind::DutchV2, ServiceBehavior::Unreachable).await;
     let world = &fixture.world;
     let first = world.preview(world.swap(70_000_000).await).await.unwrap().permit.permit_id;
     let chain_id = world.client.network().chain_id;
