@@ -11,7 +11,7 @@ use bardo::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft, UniswapXOrde
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use crate::properties::{GIVEN, ME, OTHER, PERMIT2, POOL, ROUTER, WANTED, frame, number};
+use crate::properties::{GIVEN, ME, OTHER, PERMIT2, POOL, ROUTER, WANTED, number, valid_parts};
 
 const NOW: u64 = 1_790_000_000_000;
 
@@ -49,11 +49,11 @@ fn priority() -> UniswapXOrder {
 
 /// Signing payload with this order beside its transactions.
 fn framing(order: UniswapXOrder) -> PayloadParts {
-    let mut frame = frame();
+    let mut parts = valid_parts();
     let message = TypedMessage::UniswapxOrder { permit2: PERMIT2, order: Box::new(order) };
-    frame.proposal.order = Some(Box::new(SignedOrder { message: message.clone(), holder: ROUTER, arrival: None }));
-    frame.order = Some(PayloadOrder { message, signer: ME });
-    frame
+    parts.proposal.order = Some(Box::new(SignedOrder { message: message.clone(), holder: ROUTER, arrival: None }));
+    parts.order = Some(PayloadOrder { message, signer: ME });
+    parts
 }
 
 /// A change of a field that all kinds have.
@@ -187,7 +187,7 @@ fn a_permit_for_an_order_is_valid_for_no_other_kind_and_not_without_the_order() 
     elsewhere.order = Some(PayloadOrder { message, signer: ME });
     let mut held_by_another = framing(v2());
     held_by_another.proposal.order.as_mut().unwrap().holder = OTHER;
-    for other in [framing(v3()), framing(priority()), elsewhere, held_by_another, frame()] {
+    for other in [framing(v3()), framing(priority()), elsewhere, held_by_another, valid_parts()] {
         let other = SigningPayload::new(other).unwrap();
         assert_eq!(permit.verify(&other, policy, NOW, Instant::now()), Err(PermitFault::Mismatch));
     }
