@@ -113,9 +113,9 @@ pub fn registration(data: &[u8]) {
 pub fn answer(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) else { return };
     let hash = value["orders"][0]["orderId"].as_str().and_then(|id| id.parse().ok()).unwrap_or(B256::ZERO);
-    if let Ok(Some(heard)) = bardo::uniswap::service::hearsay(&value, hash, 31_337) {
+    if let Ok(Some(report)) = bardo::uniswap::service::parse_report(&value, hash, 31_337) {
         // Whatever it says, the order it shows is the one that was asked for.
-        assert_eq!(heard.cosigned.map(|order| order.hash()), Some(hash));
+        assert_eq!(report.cosigned.map(|order| order.hash()), Some(hash));
     }
     let _ = bardo::intents::service::bids(&value);
 }
@@ -136,7 +136,7 @@ pub fn quote(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) else { return };
     let asked = asked();
     let (me, router) = (asked.swapper, Address::repeat_byte(8));
-    if let Ok(claim) = claim::read(&value["quote"], &asked) {
+    if let Ok(claim) = claim::parse(&value["quote"], &asked) {
         // Whatever it names, it answers what was asked.
         assert_eq!(claim.amount_in, asked.exact.amount());
         assert!(claim.paths.iter().all(|path| path.pools.len() <= 3) && claim.paths.len() <= 8);

@@ -1,4 +1,4 @@
-//! Attacks with allowances for contracts that anyone can use, and with orders that stay open for days.
+//! Allowances for contracts that anyone can use, and orders that stay open for days.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::real_network::RealNetwork;
 use bardo_testkit::devnet::{Devnet, ask};
 use bardo_testkit::lying_rpc::LyingRpc;
 
-/// Devnet of all cases here, which makes a block for each transaction.
+/// Devnet of all cases in this file. It makes a block for each transaction.
 pub static DEVNET: LazyLock<Devnet> = LazyLock::new(|| {
     let devnet = Devnet::start("0", 1);
     end_with_this_process(&devnet);
@@ -32,7 +32,8 @@ fn account() -> String {
     DEVNET.chain("ethereum")["accounts"][0].as_str().unwrap().to_owned()
 }
 
-/// Allowance of `spender` on the account's USDC, read from the chain.
+/// Allowance of `spender` on the account's USDC on the chain, in hexadecimal digits without leading zeros; empty for
+/// zero.
 fn allowance(spender: &str) -> String {
     let word = |address: &str| format!("{:0>64}", address.trim_start_matches("0x").to_lowercase());
     let data = format!("0xdd62ed3e{}{}", word(&account()), word(spender));
@@ -40,7 +41,7 @@ fn allowance(spender: &str) -> String {
     answer.as_str().unwrap().trim_start_matches("0x").trim_start_matches('0').to_owned()
 }
 
-/// Calls a tool with the real binary without approval; returns the envelope and the exit code.
+/// Calls a tool with the binary, without approval. Returns the response and the exit code.
 fn call(home: &Path, tool: &str, params: &Value) -> (Value, i32) {
     let rpc: Vec<String> = ["ethereum", "base"].iter().map(|name| rpc(name)).collect();
     let output = Command::new(env!("CARGO_BIN_EXE_bardo"))
@@ -67,7 +68,8 @@ pub fn approve(spender: &str) -> Value {
     json!({ "token": "USDC", "spender": spender, "amount": "950", "chain": "ethereum" })
 }
 
-fn refused(answer: &(Value, i32), says: &str) {
+/// Asserts that an allowance was refused because of the spender's role, for a reason that contains `says`.
+fn assert_refused(answer: &(Value, i32), says: &str) {
     let (envelope, code) = answer;
     assert_eq!(*code, 3, "{envelope}");
     assert_eq!(envelope["error"]["code"], "SAFETY_NOT_ALLOWED", "{envelope}");
@@ -76,15 +78,15 @@ fn refused(answer: &(Value, i32), says: &str) {
 }
 
 #[test]
-fn multicall3_gets_no_allowance_that_anyone_could_use() {
+fn multicall3_gets_no_allowance() {
     let home = tempfile::tempdir().unwrap();
     let multicall = contract("multicall3");
-    refused(&call(home.path(), "token_approve", &approve(&multicall)), "arbitrary calls for anyone");
+    assert_refused(&call(home.path(), "token_approve", &approve(&multicall)), "arbitrary calls for anyone");
     assert_eq!(allowance(&multicall), "");
 }
 
 #[test]
-fn no_entry_of_the_devnets_book_but_those_that_take_tokens_gets_an_allowance() {
+fn contracts_of_the_devnets_book_that_take_no_tokens_get_no_allowance() {
     let home = tempfile::tempdir().unwrap();
     // One case for every reason. A unit test covers every role of every bundled book.
     for (name, says) in [
@@ -98,7 +100,7 @@ fn no_entry_of_the_devnets_book_but_those_that_take_tokens_gets_an_allowance() {
         ("originSettler", "only through orders"),
     ] {
         let spender = contract(name);
-        refused(&call(home.path(), "token_approve", &approve(&spender)), says);
+        assert_refused(&call(home.path(), "token_approve", &approve(&spender)), says);
         assert_eq!(allowance(&spender), "", "{name}");
     }
 }
@@ -119,17 +121,17 @@ fn a_policy_that_lists_multicall3_does_not_load() {
 }
 
 #[test]
-fn a_policy_that_allows_all_spenders_does_not_allow_a_bare_key_of_the_book() {
+fn a_policy_that_allows_all_spenders_allows_no_plain_key_and_no_multicall() {
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "allowed_spenders = \"all\"\napprove_first_seen = false\n");
     let cosigner = contract("orderCosigner");
-    refused(&call(home.path(), "token_approve", &approve(&cosigner)), "private key");
+    assert_refused(&call(home.path(), "token_approve", &approve(&cosigner)), "private key");
     assert_eq!(allowance(&cosigner), "");
-    // Such contracts have the same address on many chains, so each is refused where the chain's own book lacks it: this
-    // is UniswapMulticall of mainnet (Uniswap's deployment addresses).
-    const CALLS_FOR_ANYONE: &str = "0x1F98415757620B543A52E61c46B32eB19261F984";
-    assert!(!DEVNET.described.to_string().to_lowercase().contains(&CALLS_FOR_ANYONE.to_lowercase()));
-    refused(&call(home.path(), "token_approve", &approve(CALLS_FOR_ANYONE)), "anyone");
+    // Contracts that call for anyone have the same address on many chains, so they are refused on every chain. This one
+    // is mainnet's UniswapMulticall (Uniswap's deployment addresses), which the devnet's book does not contain.
+    const UNISWAP_MULTICALL: &str = "0x1F98415757620B543A52E61c46B32eB19261F984";
+    assert!(!DEVNET.described.to_string().to_lowercase().contains(&UNISWAP_MULTICALL.to_lowercase()));
+    assert_refused(&call(home.path(), "token_approve", &approve(UNISWAP_MULTICALL)), "anyone");
 }
 
 #[test]
@@ -143,7 +145,7 @@ fn a_lookalike_of_permit2_gets_no_allowance() {
 }
 
 #[test]
-fn nothing_is_sent_to_a_contract_of_the_book() {
+fn no_tokens_are_sent_to_a_contract_of_the_book() {
     let home = tempfile::tempdir().unwrap();
     for to in [contract("multicall3"), contract("universalRouter"), contract("orderCosigner"), token("USDC")] {
         let params = json!({ "token": "USDC", "recipient": to, "amount": "5", "chain": "ethereum" });
@@ -154,7 +156,7 @@ fn nothing_is_sent_to_a_contract_of_the_book() {
 }
 
 #[test]
-fn an_order_lasts_no_longer_than_the_policy_lets_an_allowance() {
+fn an_order_lasts_no_longer_than_the_policy_permits_an_allowance() {
     let home = tempfile::tempdir().unwrap();
     let order = |seconds: u64| json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum", "decay_end_time": seconds });
     let (envelope, code) = call(home.path(), "uniswap_submit_uniswapx_order", &order(86_400));
@@ -166,7 +168,7 @@ fn an_order_lasts_no_longer_than_the_policy_lets_an_allowance() {
 }
 
 #[test]
-fn a_cross_chain_order_lasts_no_longer_than_the_policy_lets_an_allowance() {
+fn a_cross_chain_order_lasts_no_longer_than_the_policy_permits_an_allowance() {
     let home = tempfile::tempdir().unwrap();
     let order = |seconds: u64| {
         json!({
@@ -179,18 +181,17 @@ fn a_cross_chain_order_lasts_no_longer_than_the_policy_lets_an_allowance() {
     assert!(envelope["error"]["details"]["violations"].to_string().contains("max_allowance_seconds"), "{envelope}");
 }
 
-/// Network without a built-in book, whose book `change` has modified, and a home whose configuration trusts every
-/// entry.
-fn trusting(seed: u64, change: impl FnOnce(&mut Value)) -> (RealNetwork, tempfile::TempDir) {
+/// Network without a bundled book, whose book `change` has modified, and a home whose configuration trusts every entry.
+fn with_trusted_book(seed: u64, change: impl FnOnce(&mut Value)) -> (RealNetwork, tempfile::TempDir) {
     let (network, home) = (RealNetwork::described(seed, change), tempfile::tempdir().unwrap());
     network.settle_in(home.path(), "");
     (network, home)
 }
 
 #[test]
-fn a_router_that_a_trusted_book_has_gets_an_allowance_where_its_code_is_that_of_the_line() {
+fn a_router_of_a_trusted_book_gets_an_allowance_only_with_the_books_code_hash() {
     let mut routers = (Value::Null, Value::Null);
-    let (network, home) = trusting(41, |chain| {
+    let (network, home) = with_trusted_book(41, |chain| {
         routers = (chain["contracts"]["swapRouter02"].clone(), chain["contracts"]["universalRouter"].clone());
         chain["code_hashes"]["universalRouter"] = json!(format!("0x{}", "7".repeat(64)));
     });
@@ -205,7 +206,7 @@ fn a_router_that_a_trusted_book_has_gets_an_allowance_where_its_code_is_that_of_
 fn a_router_of_a_trusted_book_without_code_gets_no_allowance() {
     let names = ["v2Router", "permit2", "v3PositionManager"];
     let at = |number: usize| format!("0x123456789012345678901234567890123456789{number}");
-    let (network, home) = trusting(42, |chain| {
+    let (network, home) = with_trusted_book(42, |chain| {
         for (number, name) in names.iter().enumerate() {
             chain["contracts"][name] = json!(at(number));
             chain["code_hashes"].as_object_mut().unwrap().remove(*name);
@@ -219,9 +220,9 @@ fn a_router_of_a_trusted_book_without_code_gets_no_allowance() {
 }
 
 #[test]
-fn one_endpoint_of_two_gives_no_router_its_code() {
+fn one_of_two_endpoints_cannot_supply_a_routers_code() {
     const ROUTER: &str = "0x1234567890123456789012345678901234567890";
-    let (network, home) = trusting(43, |chain| {
+    let (network, home) = with_trusted_book(43, |chain| {
         chain["contracts"]["v2Router"] = json!(ROUTER);
         chain["code_hashes"].as_object_mut().unwrap().remove("v2Router");
     });
@@ -241,7 +242,7 @@ fn one_endpoint_of_two_gives_no_router_its_code() {
         }
         network.rehearse_allowance_over(home.path(), ROUTER, &arguments)
     };
-    // Whoever asks the liar alone believes it.
+    // With the lying endpoint alone, the lie succeeds.
     assert_eq!(over(&[&liar])["status"], "simulated");
     for both in [[&liar, &honest], [&honest, &liar]] {
         let answer = over(&both);

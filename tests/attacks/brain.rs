@@ -22,7 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const BARDO: &str = env!("CARGO_BIN_EXE_bardo");
 const SECRET: &str = "BARDO_TEST_SECRET_VALUE";
 
-/// Data root and a separate folder for brain programs, in which only `out` is writable for them.
+/// Data root, and a separate folder for brain programs in which they can write only to `out`.
 pub struct Fixture {
     pub home: tempfile::TempDir,
     programs: tempfile::TempDir,
@@ -48,7 +48,7 @@ impl Fixture {
         file
     }
 
-    /// A run without a screen, led by this command.
+    /// Headless run with this command as its brain.
     fn run(&self, brain: &str) -> Command {
         let mut command = Command::new(BARDO);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("BARDO_HOME", self.home.path());
@@ -58,12 +58,13 @@ impl Fixture {
         command
     }
 
-    /// A run led by a Python program with these lines.
+    /// Headless run with a Python program of these lines as its brain.
     fn python(&self, lines: &str) -> Command {
         self.run(&format!("python3 {}", self.program("brain.py", &format!("{HEAD}{lines}")).display()))
     }
 }
 
+/// First lines of every Python program: the protocol's messages, and results in files.
 const HEAD: &str = "import json, os, socket, sys, time\n\
     OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'out')\n\
     def say(**line): print(json.dumps(line), flush=True)\n\
@@ -73,19 +74,21 @@ const HEAD: &str = "import json, os, socket, sys, time\n\
     \x20   os.rename(os.path.join(OUT, 'part'), os.path.join(OUT, name))\n\
     hear('tick')\n";
 
-fn ended(command: &mut Command) -> (Output, String) {
+/// Runs a command; returns its output, also as one text.
+fn run_to_end(command: &mut Command) -> (Output, String) {
     let output = command.output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    (output, said)
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output, text)
 }
 
+/// Waits until `found` returns a value. `what` describes it for the error.
 pub fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = found() {
             return found;
         }
-        assert!(begun.elapsed() < TIMEOUT, "waited in vain: {what}");
+        assert!(begun.elapsed() < TIMEOUT, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -151,17 +154,21 @@ impl Drop for Console {
     }
 }
 
-/// Results of `hostile.py`, and the state afterwards.
-struct Battle {
+/// Results of a run of `hostile.py`, and the state afterwards.
+struct HostileRun {
     results: Value,
+    /// Text on the console's screen.
     shown: String,
+    /// True if configuration, key and ledger are unchanged.
     config_kept: bool,
+    /// True if the stop is unchanged and the data folder has no new file.
     data_kept: bool,
-    reached: usize,
+    /// Number of connections that arrived at the test's sockets.
+    connections: usize,
     console_alive: bool,
 }
 
-static BATTLE: LazyLock<Option<Battle>> = LazyLock::new(|| {
+static HOSTILE_RUN: LazyLock<Option<HostileRun>> = LazyLock::new(|| {
     if !has("python3") {
         return None;
     }
@@ -181,11 +188,11 @@ static BATTLE: LazyLock<Option<Battle>> = LazyLock::new(|| {
     let config = std::fs::read_to_string(fixture.home.path().join("config.toml")).unwrap();
     let variables = [("BARDO_SECRET", SECRET), ("OTHER_SECRET", SECRET), ("BARDO_MODEL_KEY", SECRET)];
     let mut console = Console::open(&fixture, &format!("python3 {}", script.display()), &variables);
-    until("a console at work", || console.shown().contains("RUNNING").then_some(()));
+    until("the console runs", || console.shown().contains("RUNNING").then_some(()));
     // A stop for the program to lift.
     let mut halt = Command::new(BARDO);
     halt.args(["halt", "--reason", "attacked"]).env_clear().env("BARDO_HOME", fixture.home.path());
-    let (output, said) = ended(&mut halt);
+    let (output, said) = run_to_end(&mut halt);
     assert!(output.status.success(), "{said}");
     let stop = std::fs::read(data.join("STOP")).unwrap();
     let go = json!({
@@ -200,7 +207,7 @@ static BATTLE: LazyLock<Option<Battle>> = LazyLock::new(|| {
         assert!(ended.is_none(), "the console ended: {ended:?}");
         read_json(&fixture.out("results.json"))
     });
-    let reached = listeners.iter().filter(|listener| {
+    let connections = listeners.iter().filter(|listener| {
         listener.set_nonblocking(true).unwrap();
         listener.accept().is_ok()
     });
@@ -214,8 +221,8 @@ static BATTLE: LazyLock<Option<Battle>> = LazyLock::new(|| {
     let config_kept = unchanged("config", &config, fixture.home.path().join("config.toml"))
         && unchanged("key", "a key", data.join("keys/main.json"))
         && unchanged("ledger", "a ledger", data.join("ledger-of-old.db"));
-    Some(Battle {
-        reached: reached.count(),
+    Some(HostileRun {
+        connections: connections.count(),
         config_kept,
         data_kept: !data.join("x").exists() && std::fs::read(data.join("STOP")).unwrap() == stop,
         shown: console.shown(),
@@ -232,29 +239,28 @@ fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Asserts that every attempt whose name has this prefix was refused, and that there were at least `least` of them.
-fn refused(prefix: &str, least: usize) {
-    let Some(battle) = &*BATTLE else { return };
-    let tried: Vec<_> =
-        battle.results.as_object().unwrap().iter().filter(|(name, _)| name.starts_with(prefix)).collect();
+/// Asserts that every attempt whose name has this prefix was refused, and that there were at least `least` attempts.
+fn assert_refused(prefix: &str, least: usize) {
+    let Some(run) = &*HOSTILE_RUN else { return };
+    let tried: Vec<_> = run.results.as_object().unwrap().iter().filter(|(name, _)| name.starts_with(prefix)).collect();
     assert!(tried.len() >= least, "{prefix}: only {} attempts", tried.len());
     for (name, result) in tried {
         assert!(result.is_null(), "{name}: {result}");
-        // A misspelt attempt would fail, too.
-        let reason = battle.results["reasons"][name].as_str().unwrap();
-        let by_us = ["PermissionError", "signal 31", "RuntimeError", "Errno 38", "Errno 18"]
+        // A misspelt attempt would fail as well, but for another reason.
+        let reason = run.results["reasons"][name].as_str().unwrap();
+        let is_refusal = ["PermissionError", "signal 31", "RuntimeError", "Errno 38", "Errno 18"]
             .iter()
             .any(|word| reason.contains(word));
-        assert!(by_us, "{name} failed for another reason: {reason}");
+        assert!(is_refusal, "{name} failed for another reason: {reason}");
     }
 }
 
 #[test]
-fn it_neither_types_nor_paints_through_the_controlling_terminal() {
-    refused("tty_", 2);
-    refused("sti", 1);
-    refused("linux", 1);
-    refused("high_bits", 1);
+fn it_neither_reads_nor_writes_the_controlling_terminal() {
+    assert_refused("tty_", 2);
+    assert_refused("sti", 1);
+    assert_refused("linux", 1);
+    assert_refused("high_bits", 1);
 }
 
 /// Session and controlling terminal of a process, from `/proc`.
@@ -266,7 +272,7 @@ fn session_and_terminal(process: u64) -> (u64, i64) {
 }
 
 #[test]
-fn it_and_its_supervisor_have_a_session_of_their_own_without_a_terminal() {
+fn it_and_its_supervisor_run_in_their_own_session_without_a_terminal() {
     if !has("python3") {
         return;
     }
@@ -284,14 +290,14 @@ fn it_and_its_supervisor_have_a_session_of_their_own_without_a_terminal() {
 }
 
 #[test]
-fn the_consoles_memory_is_closed_to_other_programs_of_its_user() {
+fn other_processes_of_the_user_cannot_read_the_consoles_memory() {
     use std::os::unix::fs::chown;
     use std::os::unix::process::CommandExt as _;
 
     let fixture = Fixture::new("");
     let mut command = fixture.run("sleep 600");
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    // The kernel shows root the private data of processes, so the difference is visible only to another user.
+    // Root can read every process, so the protection shows only to another user.
     if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
         let nobody = 65_534;
         for path in [fixture.home.path(), &fixture.home.path().join("config.toml"), fixture.programs.path()] {
@@ -315,9 +321,9 @@ fn the_consoles_memory_is_closed_to_other_programs_of_its_user() {
         children.into_iter().find(is_supervisor)
     };
     let found = until("its supervisor", supervisor);
-    // It has just been started, and closes its memory first. An open one must not leave the console running.
-    let patience = Instant::now() + TIMEOUT;
-    while owner_of(found).is_ok_and(|owner| owner != 0) && Instant::now() < patience {
+    // The supervisor protects its memory first after its start. The console must be ended even if it does not.
+    let deadline = Instant::now() + TIMEOUT;
+    while owner_of(found).is_ok_and(|owner| owner != 0) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
     }
     let owner_of_supervisor = owner_of(found);
@@ -331,99 +337,99 @@ fn numbers(text: &str) -> Vec<u32> {
 }
 
 #[test]
-fn it_does_not_reach_the_consoles_terminal_by_its_name() {
-    refused("pts_", 3);
-    refused("ptmx", 1);
-    let Some(battle) = &*BATTLE else { return };
-    assert!(!battle.shown.contains("PAINTED-OVER"), "{}", battle.shown);
+fn it_cannot_open_the_consoles_terminal_by_name() {
+    assert_refused("pts_", 3);
+    assert_refused("ptmx", 1);
+    let Some(run) = &*HOSTILE_RUN else { return };
+    assert!(!run.shown.contains("PAINTED-OVER"), "{}", run.shown);
 }
 
 #[test]
 fn it_reads_nothing_of_the_consoles_process() {
-    refused("console_mem", 1);
+    assert_refused("console_mem", 1);
     for name in ["environ", "maps", "cmdline", "status", "fds", "root", "cwd", "fd0"] {
-        refused(&format!("console_{name}"), 1);
+        assert_refused(&format!("console_{name}"), 1);
     }
 }
 
 #[test]
 fn it_reads_nothing_of_its_supervisor() {
-    refused("supervisor_mem", 1);
+    assert_refused("supervisor_mem", 1);
     for name in ["environ", "maps", "fds", "root", "cwd", "fd0", "ptrace", "vm"] {
-        refused(&format!("supervisor_{name}"), 1);
+        assert_refused(&format!("supervisor_{name}"), 1);
     }
 }
 
 #[test]
-fn it_traces_no_process() {
+fn it_cannot_trace_any_process() {
     for name in ["console_ptrace", "console_vm", "pidfd_getfd", "kcmp"] {
-        refused(name, 1);
+        assert_refused(name, 1);
     }
 }
 
 #[test]
-fn it_sends_no_signal_to_the_console_and_changes_none_of_its_limits() {
+fn it_cannot_signal_the_console_or_change_its_limits() {
     for name in ["console_kill", "supervisor_kill", "kill_group", "kill_all", "console_limits", "console_priority"] {
-        refused(name, 1);
+        assert_refused(name, 1);
     }
-    assert!(BATTLE.as_ref().is_none_or(|battle| battle.console_alive));
+    assert!(HOSTILE_RUN.as_ref().is_none_or(|run| run.console_alive));
 }
 
 #[test]
-fn it_reaches_no_unix_socket_of_tmux_or_another_program() {
-    refused("unix_", 4);
-    refused("netlink", 1);
-    refused("vsock", 1);
-    assert_eq!(BATTLE.as_ref().map_or(0, |battle| battle.reached), 0, "a connection arrived");
+fn it_cannot_connect_to_unix_sockets_of_other_programs() {
+    assert_refused("unix_", 4);
+    assert_refused("netlink", 1);
+    assert_refused("vsock", 1);
+    assert_eq!(HOSTILE_RUN.as_ref().map_or(0, |run| run.connections), 0, "a connection arrived");
 }
 
 #[test]
 fn it_neither_reads_nor_changes_key_files() {
-    refused("key_", 14);
+    assert_refused("key_", 14);
 }
 
 #[test]
 fn it_neither_reads_nor_changes_the_ledger() {
-    refused("ledger_", 14);
+    assert_refused("ledger_", 14);
 }
 
 #[test]
 fn it_neither_reads_nor_changes_the_configuration() {
-    refused("config_", 14);
-    assert!(BATTLE.as_ref().is_none_or(|battle| battle.config_kept));
+    assert_refused("config_", 14);
+    assert!(HOSTILE_RUN.as_ref().is_none_or(|run| run.config_kept));
 }
 
 #[test]
-fn it_writes_no_stop_file_and_nothing_else_beside_the_data() {
+fn it_cannot_write_a_stop_file_or_anything_else_in_bardos_folders() {
     for name in ["data_", "home_", "stop_file"] {
-        refused(name, 1);
+        assert_refused(name, 1);
     }
-    assert!(BATTLE.as_ref().is_none_or(|battle| battle.data_kept));
+    assert!(HOSTILE_RUN.as_ref().is_none_or(|run| run.data_kept));
 }
 
 #[test]
-fn bardo_itself_run_by_it_changes_no_stop() {
-    refused("bardo_", 2);
-    assert!(BATTLE.as_ref().is_none_or(|battle| battle.data_kept));
+fn a_bardo_process_that_it_starts_cannot_change_the_stop() {
+    assert_refused("bardo_", 2);
+    assert!(HOSTILE_RUN.as_ref().is_none_or(|run| run.data_kept));
 }
 
 #[test]
-fn it_finds_no_other_door_in_the_kernel() {
+fn it_cannot_use_other_kernel_interfaces() {
     let calls = ["io_uring", "setsid", "setpgid", "unshare", "namespace", "clone3", "mount", "chroot", "mknod", "bpf"];
     for name in calls.into_iter().chain(["keyctl", "userfaultfd", "perf"]) {
-        refused(name, 1);
+        assert_refused(name, 1);
     }
     #[cfg(target_arch = "x86_64")]
-    refused("x32", 1);
+    assert_refused("x32", 1);
 }
 
 #[test]
-fn it_leaves_nothing_in_memory_that_outlives_it_and_reads_nothing_that_others_left_there() {
-    refused("ipc_", 13);
+fn it_leaves_no_shared_memory_behind_and_cannot_read_that_of_others() {
+    assert_refused("ipc_", 13);
 }
 
 #[test]
-fn folders_nested_deeper_than_a_stack_end_no_console() {
+fn deeply_nested_folders_do_not_crash_the_console() {
     if !has("python3") {
         return;
     }
@@ -453,7 +459,7 @@ impl Drop for Planted {
 }
 
 #[test]
-fn a_script_in_anothers_home_or_a_shared_folder_opens_nothing_beside_it() {
+fn a_script_in_a_foreign_or_shared_folder_cannot_read_the_files_beside_it() {
     // Only root can create the script there. Unit tests of `confinement::plan` cover the definition of such a folder.
     if !has("python3") || std::fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
@@ -475,30 +481,30 @@ fn a_script_in_anothers_home_or_a_shared_folder_opens_nothing_beside_it() {
             fixture.programs.path().join("out"),
         );
         std::fs::write(&script, format!("{HEAD}{lines}")).unwrap();
-        let (output, said) = ended(&mut fixture.run(&format!("python3 {}", script.display())));
+        let (output, said) = run_to_end(&mut fixture.run(&format!("python3 {}", script.display())));
         assert!(output.status.success(), "{said}");
         assert_eq!(read_json(&fixture.out("found")), Some(json!([false, false, true])), "{}", script.display());
     }
 }
 
 #[test]
-fn it_gains_no_rights_by_user_ids() {
-    refused("setuid", 1);
+fn it_gains_no_rights_by_changing_user_ids() {
+    assert_refused("setuid", 1);
 }
 
 #[test]
-fn no_secret_of_the_environment_reaches_it() {
-    let Some(battle) = &*BATTLE else { return };
-    let names: Vec<&str> = battle.results["environment"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+fn it_receives_no_secret_from_the_environment() {
+    let Some(run) = &*HOSTILE_RUN else { return };
+    let names: Vec<&str> = run.results["environment"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(names.contains(&"PATH") && names.contains(&"TMPDIR"), "{names:?}");
     let secret = names.iter().filter(|name| name.starts_with("BARDO") || name.contains("SECRET"));
     assert_eq!(secret.count(), 0, "{names:?}");
 }
 
 #[test]
-fn open_files_of_the_console_and_its_shell_do_not_reach_it() {
-    let Some(battle) = &*BATTLE else { return };
-    assert_eq!(battle.results["descriptors"], json!([]));
+fn it_inherits_no_open_files_of_the_console_or_its_shell() {
+    let Some(run) = &*HOSTILE_RUN else { return };
+    assert_eq!(run.results["descriptors"], json!([]));
     // Including descriptors that a careless shell leaves open.
     let fixture = Fixture::new("");
     std::fs::write(fixture.home.path().join("secret"), "s").unwrap();
@@ -509,7 +515,7 @@ fn open_files_of_the_console_and_its_shell_do_not_reach_it() {
     shell.args(["-c", "exec 7<\"$BARDO_HOME/secret\" 9<>/dev/null; exec \"$@\"", "sh"]);
     shell.arg(bardo.get_program()).args(bardo.get_args()).env_clear().stdin(Stdio::null());
     shell.envs(bardo.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let (output, said) = ended(&mut shell);
+    let (output, said) = run_to_end(&mut shell);
     assert!(output.status.success(), "{said}");
     assert_eq!(read_json(&fixture.out("found")), Some(json!([])));
 }
@@ -545,12 +551,12 @@ fn survivors(kill: bool) {
 }
 
 #[test]
-fn nothing_that_it_started_outlives_bardo() {
+fn processes_that_it_started_end_with_bardo() {
     survivors(false);
 }
 
 #[test]
-fn nothing_that_it_started_outlives_a_bardo_that_is_killed() {
+fn processes_that_it_started_end_with_a_killed_bardo() {
     survivors(true);
 }
 
@@ -562,7 +568,7 @@ fn a_program_in_a_protected_folder_is_not_started() {
     let linked = fixture.programs.path().join("linked.py");
     std::os::unix::fs::symlink(&inside, &linked).unwrap();
     for script in [inside, linked] {
-        let (output, said) = ended(&mut fixture.run(&format!("sh {}", script.display())));
+        let (output, said) = run_to_end(&mut fixture.run(&format!("sh {}", script.display())));
         assert!(!output.status.success() && said.contains("the brain must not access"), "{said}");
     }
 }
@@ -574,11 +580,11 @@ fn the_configuration_cannot_open_the_protected_folders() {
         std::fs::create_dir_all(fixture.home.path().join("data/keys")).unwrap();
         let place = fixture.home.path().join(path);
         std::fs::write(fixture.home.path().join("config.toml"), format!("[golem]\n{key} = [{place:?}]\n")).unwrap();
-        let (output, said) = ended(&mut fixture.run("sh -c true"));
+        let (output, said) = run_to_end(&mut fixture.run("sh -c true"));
         assert!(!output.status.success() && said.contains("the brain must not access"), "{key} {path}: {said}");
     }
     let fixture = Fixture::new("environment = [\"BARDO_MODEL_KEY\"]");
-    let (output, said) = ended(&mut fixture.run("sh -c true"));
+    let (output, said) = run_to_end(&mut fixture.run("sh -c true"));
     assert!(!output.status.success() && said.contains("golem.environment"), "{said}");
 }
 
@@ -597,7 +603,7 @@ fn without_network_no_connection_is_possible() {
              \x20   tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)),\n\
              \x20   tried(lambda: socket.socket(socket.AF_INET6, socket.SOCK_STREAM))])\nsay(type='done')\nhear('bye')\n"
         );
-        let (output, said) = ended(&mut fixture.python(&lines));
+        let (output, said) = run_to_end(&mut fixture.python(&lines));
         assert!(output.status.success(), "{said}");
         assert_eq!(read_json(&fixture.out("found")), Some(json!([wanted, wanted, wanted])), "network = {network}");
     }
@@ -617,7 +623,7 @@ fn an_ordinary_python_program_works_confined() {
         made = subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True).stdout\n\
         tell('found', [helper.NUMBER, made.decode().strip(), os.environ['STRATEGY'], os.environ['TMPDIR']])\n\
         say(type='done')\nhear('bye')\n";
-    let (output, said) = ended(fixture.python(lines).env("STRATEGY", "slow"));
+    let (output, said) = run_to_end(fixture.python(lines).env("STRATEGY", "slow"));
     assert!(output.status.success(), "{said}");
     let found = read_json(&fixture.out("found")).unwrap();
     assert_eq!(found.as_array().unwrap()[..3], [json!(7), json!("1"), json!("slow")]);
@@ -641,21 +647,21 @@ fn an_ordinary_node_program_works_confined() {
         \x20 fs.writeFileSync(path.join(__dirname, 'out', 'found'), JSON.stringify([require('./helper').number, made]))\n\
         \x20 say({ type: 'done' })\n})\n";
     let script = fixture.program("brain.js", text);
-    let (output, said) = ended(&mut fixture.run(&format!("node {}", script.display())));
+    let (output, said) = run_to_end(&mut fixture.run(&format!("node {}", script.display())));
     assert!(output.status.success(), "{said}");
     assert_eq!(read_json(&fixture.out("found")), Some(json!([7, "1"])));
 }
 
 #[cfg(debug_assertions)]
 #[test]
-fn where_the_system_cannot_isolate_a_real_network_refuses_it() {
+fn a_real_network_rejects_a_brain_that_the_system_cannot_isolate() {
     let fixture = Fixture::new("");
     let run = |allow: &str, arguments: &[&str]| {
         let config = format!("[golem]\nbrain = \"process:sh -c true\"\n{allow}\n");
         std::fs::write(fixture.home.path().join("config.toml"), config).unwrap();
         let mut command = Command::new(BARDO);
         command.env_clear().env("BARDO_HOME", fixture.home.path()).env("BARDO_TEST_NO_LANDLOCK", "1");
-        ended(command.args(arguments).stdin(Stdio::null()))
+        run_to_end(command.args(arguments).stdin(Stdio::null()))
     };
     let real = ["--network", "sepolia", "--rpc", "sepolia=http://127.0.0.1:9"];
     let (output, said) = run("", &real);
@@ -669,7 +675,7 @@ fn where_the_system_cannot_isolate_a_real_network_refuses_it() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn the_launcher_itself_starts_nothing_that_it_cannot_isolate() {
+fn the_launcher_starts_no_process_that_it_cannot_isolate() {
     let folder = tempfile::tempdir().unwrap();
     let started = folder.path().join("started");
     for (allow_unisolated, starts) in [(false, false), (true, true)] {
@@ -692,18 +698,18 @@ fn the_launcher_itself_starts_nothing_that_it_cannot_isolate() {
 
 #[cfg(debug_assertions)]
 #[test]
-fn the_header_says_that_the_brain_is_not_isolated() {
+fn the_header_shows_that_the_brain_is_not_isolated() {
     let fixture = Fixture::new("");
     let console = Console::open(&fixture, "sleep 600", &[("BARDO_TEST_NO_LANDLOCK", "1")]);
     until("the header", || console.header().contains("brain not isolated").then_some(()));
     let console = Console::open(&fixture, "sleep 600", &[]);
-    until("a console at work", || console.header().contains("RUNNING").then_some(()));
+    until("the console runs", || console.header().contains("RUNNING").then_some(()));
     assert!(!console.shown().contains("not isolated"), "{}", console.shown());
 }
 
 #[cfg(debug_assertions)]
 #[test]
-fn where_the_system_cannot_isolate_it_its_questions_take_the_password_of_the_key() {
+fn requests_of_a_brain_without_isolation_need_the_keys_password() {
     if !has("python3") {
         return;
     }

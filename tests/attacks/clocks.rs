@@ -35,15 +35,15 @@ use serde_json::{Value, json};
 use bardo_testkit::acting::{acting, executor};
 use bardo_testkit::harness::{ASKED, Hook, TestHarness, sandbox};
 
-/// A chain whose blocks come with its own transactions, so that its time does not run ahead.
+/// Chain that makes a block for each of its own transactions only, so that its time does not run ahead.
 static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| sandbox(71));
 
-/// More than an hour, in milliseconds.
-const FAR: i64 = 3_700_000;
+/// Clock error of more than an hour, in milliseconds.
+const CLOCK_ERROR: i64 = 3_700_000;
 
 const HUNDRED: u64 = 100_000_000;
 
-/// An account with an engine around it, all by the clock of `world`, on a fresh ledger.
+/// Account with an executor and a new ledger, all with the clock of `world`.
 struct Fixture {
     world: TestHarness,
     pipeline: Pipeline,
@@ -89,8 +89,8 @@ impl Fixture {
         self.call("token_approve", params).await
     }
 
-    /// The time of the chain's latest block.
-    async fn head(&self) -> u64 {
+    /// Time of the chain's latest block, in seconds.
+    async fn head_time(&self) -> u64 {
         let head = self.world.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.unwrap();
         head.unwrap().header.timestamp
     }
@@ -100,18 +100,20 @@ impl Fixture {
     }
 }
 
-fn refused_by_clocks(response: &ToolResponse) {
+/// Asserts that the check of the clocks blocked a call.
+fn assert_blocked_by_clocks(response: &ToolResponse) {
     let error = response.error.as_ref().unwrap_or_else(|| panic!("{response:#?}"));
     assert_eq!(error.code(), ErrorCode::ChainInconsistent, "{response:#?}");
-    let told = serde_json::to_value(response).unwrap().to_string();
-    assert!(told.contains("\"clocks_agree\""), "{told}");
-    assert!(told.contains("Set this machine's clock"), "{told}");
+    let json = serde_json::to_value(response).unwrap().to_string();
+    assert!(json.contains("\"clocks_agree\""), "{json}");
+    assert!(json.contains("Set this machine's clock"), "{json}");
 }
 
-/// By a clock that is so far off: no purchase, no allowance, no payment; an exit and a revocation.
-async fn acts_by_a_wrong_clock(account: usize, far: i64) {
+/// Asserts what passes with a clock that is wrong by `shift` milliseconds: an exit and a revocation, but no purchase,
+/// allowance or payment.
+async fn act_with_a_wrong_clock(account: usize, shift: i64) {
     let fixture = Fixture::on(NetworkKind::Real, account).await;
-    // The same purchase passes by a clock that is right.
+    // With a right clock, the same purchase passes.
     let bought = fixture.swap("USDC", "WETH", "100").await;
     assert_eq!(bought.status, CallStatus::Success, "{bought:#?}");
     let permit2 = fixture.world.contract(KnownContract::Permit2);
@@ -119,13 +121,13 @@ async fn acts_by_a_wrong_clock(account: usize, far: i64) {
     let allowed = fixture.call("token_approve", params).await;
     assert_eq!(allowed.status, CallStatus::Success, "{allowed:#?}");
 
-    fixture.world.clock.shift(far);
+    fixture.world.clock.shift(shift);
     let before = fixture.signatures();
-    refused_by_clocks(&fixture.swap("USDC", "WETH", "100").await);
-    refused_by_clocks(&fixture.allow_router(300).await);
+    assert_blocked_by_clocks(&fixture.swap("USDC", "WETH", "100").await);
+    assert_blocked_by_clocks(&fixture.allow_router(300).await);
     let params = json!({"token": "USDC", "recipient": "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e01", "amount": "1",
                         "chain": "ethereum"});
-    refused_by_clocks(&fixture.call("wallet_transfer_token", params).await);
+    assert_blocked_by_clocks(&fixture.call("wallet_transfer_token", params).await);
     assert_eq!(fixture.signatures(), before);
 
     let sold = fixture.swap("WETH", "USDC", "0.01").await;
@@ -136,20 +138,20 @@ async fn acts_by_a_wrong_clock(account: usize, far: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_is_behind_signs_nothing_that_could_lose_more_and_holds_up_no_exit() {
-    acts_by_a_wrong_clock(1, -FAR).await;
+async fn a_clock_that_is_behind_blocks_all_but_exits_and_revocations() {
+    act_with_a_wrong_clock(1, -CLOCK_ERROR).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_is_ahead_signs_nothing_that_could_lose_more_and_holds_up_no_exit() {
-    acts_by_a_wrong_clock(6, FAR).await;
+async fn a_clock_that_is_ahead_blocks_all_but_exits_and_revocations() {
+    act_with_a_wrong_clock(6, CLOCK_ERROR).await;
 }
 
-/// A data folder in which nothing was counted yet knows no later time than the machine's.
+/// A ledger without entries knows no later time than the machine's.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fresh_data_folder_reserves_nothing_by_a_clock_that_is_behind() {
+async fn with_a_clock_that_is_behind_a_new_data_folder_reserves_nothing() {
     let fixture = Fixture::on(NetworkKind::Real, 2).await;
-    fixture.world.clock.shift(-FAR);
+    fixture.world.clock.shift(-CLOCK_ERROR);
     let refusal = fixture.pipeline.preview(fixture.world.approval(HUNDRED), fixture.world.wallet.clone(), ASKED).await;
     let refusal = refusal.expect_err("the clock is behind");
     let verdict = refusal.verdicts.first().unwrap();
@@ -159,71 +161,75 @@ async fn a_fresh_data_folder_reserves_nothing_by_a_clock_that_is_behind() {
     };
     assert_eq!(tolerance_seconds, 120);
     assert!(machine.abs_diff(fixture.world.clock.now_millis() / 1_000) < 60, "{machine}");
-    assert!(chain.abs_diff(fixture.head().await) < 60, "{chain}");
-    // A clock that is a little late or early holds nothing up.
-    for slack in [FAR - 60_000, 120_000] {
-        fixture.world.clock.shift(slack);
+    assert!(chain.abs_diff(fixture.head_time().await) < 60, "{chain}");
+    // A small clock error blocks nothing.
+    for correction in [CLOCK_ERROR - 60_000, 120_000] {
+        fixture.world.clock.shift(correction);
         let preview =
             fixture.pipeline.preview(fixture.world.approval(HUNDRED), fixture.world.wallet.clone(), ASKED).await;
         assert!(preview.is_ok(), "{preview:#?}");
     }
 }
 
-/// The clock is set while a permit waits: forward or back, it serves no more, and the new preview goes by the new time.
+/// A clock that is set forward or back while a permit waits invalidates the permit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_jumps_between_preview_and_commit_signs_nothing() {
     let fixture = Fixture::on(NetworkKind::Real, 3).await;
-    for far in [-FAR, FAR, -90_000, 90_000] {
+    for shift in [-CLOCK_ERROR, CLOCK_ERROR, -90_000, 90_000] {
         let proposal = fixture.world.swap(HUNDRED).await;
         let preview = fixture.pipeline.preview(proposal, fixture.world.wallet.clone(), ASKED).await.unwrap();
         let before = fixture.signatures();
-        fixture.world.clock.shift(far);
+        fixture.world.clock.shift(shift);
         let refused = fixture.pipeline.commit(preview.permit.permit_id, Consent::None).await;
-        assert_eq!(refused.expect_err("the clock jumped").code, ErrorCode::PermitExpired, "{far}");
-        assert_eq!(fixture.signatures(), before, "{far}");
-        fixture.world.clock.shift(-far);
+        assert_eq!(refused.expect_err("the clock jumped").code, ErrorCode::PermitExpired, "{shift}");
+        assert_eq!(fixture.signatures(), before, "{shift}");
+        fixture.world.clock.shift(-shift);
     }
 }
 
-/// The clock is set after the first transaction of a plan is signed: the rest is not, and what it allowed is revoked.
+/// If the clock is set after the first transaction of a plan is signed, the rest is not signed, and the allowance is
+/// revoked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_jumps_between_two_transactions_of_a_plan_stops_the_rest() {
     let fixture = Fixture::on(NetworkKind::Real, 4).await;
-    for far in [-FAR, FAR] {
+    for shift in [-CLOCK_ERROR, CLOCK_ERROR] {
         let proposal = fixture.world.swap(HUNDRED).await;
         let preview = fixture.pipeline.preview(proposal, fixture.world.wallet.clone(), ASKED).await.unwrap();
-        let (clock, begun) = (fixture.world.clock.clone(), std::sync::Once::new());
+        let (clock, once) = (fixture.world.clock.clone(), std::sync::Once::new());
         *fixture.world.wallet.on_sign.lock().unwrap() =
-            Hook::new(move || begun.call_once(|| clock.shift(far))).into_inner().unwrap();
+            Hook::new(move || once.call_once(|| clock.shift(shift))).into_inner().unwrap();
         let committed = fixture.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
         *fixture.world.wallet.on_sign.lock().unwrap() = None;
-        let CommitState::Stopped { code, why } = &committed.state else { panic!("{far}: {:?}", committed.state) };
-        assert_eq!(*code, ErrorCode::ChainInconsistent, "{far}: {why}");
-        assert_eq!(fixture.world.allowance(fixture.world.contract(KnownContract::Permit2)).await, U256::ZERO, "{far}");
-        fixture.world.clock.shift(-far);
+        let CommitState::Stopped { code, why } = &committed.state else { panic!("{shift}: {:?}", committed.state) };
+        assert_eq!(*code, ErrorCode::ChainInconsistent, "{shift}: {why}");
+        assert_eq!(
+            fixture.world.allowance(fixture.world.contract(KnownContract::Permit2)).await,
+            U256::ZERO,
+            "{shift}"
+        );
+        fixture.world.clock.shift(-shift);
     }
 }
 
-/// On a devnet nothing is refused, since its time is its own: what ends, ends by the chain's time.
+/// A devnet has its own time, so the clocks are not compared there, and expirations follow the chain's time.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ends_by_itself_ends_by_the_chains_time_whatever_the_machine_shows() {
+async fn expirations_follow_the_chains_time_whatever_the_machine_shows() {
     let fixture = Fixture::on(NetworkKind::Devnet, 5).await;
     let (permit2, router) =
         (fixture.world.contract(KnownContract::Permit2), fixture.world.contract(KnownContract::UniversalRouter));
     let token = fixture.world.contract_of(&fixture.world.usdc);
-    for far in [-FAR, FAR] {
-        fixture.world.clock.shift(far);
-        let before = fixture.head().await;
+    for shift in [-CLOCK_ERROR, CLOCK_ERROR] {
+        fixture.world.clock.shift(shift);
+        let before = fixture.head_time().await;
         let allowed = fixture.allow_router(300).await;
         assert_eq!(allowed.status, CallStatus::Success, "{allowed:#?}");
         let call = Permit2::allowanceCall { owner: fixture.world.account(), token, spender: router };
         let ends: u64 = fixture.world.ask(permit2, call).await.expiration.to();
-        let after = fixture.head().await;
-        assert!((before + 300..=after + 300).contains(&ends), "{far}: {ends}, from {before} to {after}");
-        let told = allowed.data.unwrap();
-        assert_eq!(told["expires_at"], json!(ends));
-        fixture.world.clock.shift(-far);
-        // So that the next one has something to change.
+        let after = fixture.head_time().await;
+        assert!((before + 300..=after + 300).contains(&ends), "{shift}: {ends}, from {before} to {after}");
+        assert_eq!(allowed.data.unwrap()["expires_at"], json!(ends));
+        fixture.world.clock.shift(-shift);
+        // Let the chain's time pass, so that the next allowance has another expiration.
         tokio::time::sleep(Duration::from_millis(1_100)).await;
     }
 }

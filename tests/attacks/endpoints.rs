@@ -1,6 +1,6 @@
-//! One of several RPC endpoints lies.
+//! Attacks by one lying endpoint among several.
 //!
-//! A devnet in its own process is the truth; proxies in front of it play the endpoints, and one of them lies. The
+//! A devnet runs in its own process. Proxies in front of it are the endpoints, one of which gives false answers. The
 //! program under test is the real binary, connected to all of them. Outcomes are read from the devnet itself.
 
 use std::process::{Command, Stdio};
@@ -26,21 +26,21 @@ use serde_json::{Value, json};
 use bardo_testkit::devnet::{Devnet, ask, program};
 use bardo_testkit::lying_rpc::{Heard, Lie, LyingRpc};
 
-/// Devnet of these cases, and the lock for using its account.
+/// Devnet, and the lock for the use of its account.
 pub(crate) struct Chain {
     pub(crate) devnet: Devnet,
-    turn: Mutex<()>,
+    account_lock: Mutex<()>,
 }
 
-/// Devnets of one seed, with equal addresses. Cases mostly wait for retries and for blocks that agree, so several run
-/// at once, each on the devnet with the fewest users; those on one devnet run one after the other.
+/// Devnets of one seed, with equal addresses. Cases mostly wait for retries and blocks, so several run at once, each on
+/// the devnet with the fewest users. Cases on one devnet run one after the other.
 static CHAINS: [OnceLock<Chain>; 4] = [const { OnceLock::new() }; 4];
 static USERS: Mutex<[usize; CHAINS.len()]> = Mutex::new([0; CHAINS.len()]);
 
-/// Index of a test's devnet in [`CHAINS`].
-struct Seat(usize);
+/// Use of a devnet by one test: its index in [`CHAINS`].
+struct DevnetLease(usize);
 
-impl Seat {
+impl DevnetLease {
     fn take() -> Self {
         let mut users = USERS.lock();
         let place = (0..users.len()).min_by_key(|place| users[*place]).unwrap();
@@ -49,7 +49,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for DevnetLease {
     fn drop(&mut self) {
         USERS.lock()[self.0] -= 1;
     }
@@ -57,19 +57,19 @@ impl Drop for Seat {
 
 thread_local! {
     // Each test has its own thread; threads that it starts use no devnet.
-    static SEAT: Seat = Seat::take();
+    static LEASE: DevnetLease = DevnetLease::take();
 }
 
 /// Devnet of this test.
 pub(crate) fn chain() -> &'static Chain {
-    CHAINS[SEAT.with(|seat| seat.0)].get_or_init(|| {
+    CHAINS[LEASE.with(|lease| lease.0)].get_or_init(|| {
         let devnet = Devnet::start("0", 7);
         end_with_this_process(&devnet);
-        Chain { devnet, turn: Mutex::default() }
+        Chain { devnet, account_lock: Mutex::default() }
     })
 }
 
-/// Ends a devnet in a static when this process ends, however it ends: statics are not dropped.
+/// Ends a devnet in a static when this process ends in any way. Statics are not dropped.
 pub(crate) fn end_with_this_process(devnet: &Devnet) {
     let ends = "while kill -0 \"$0\" 2>/dev/null; do sleep 1; done; kill \"$1\"";
     let (own, its) = (std::process::id().to_string(), devnet.child.id().to_string());
@@ -78,9 +78,10 @@ pub(crate) fn end_with_this_process(devnet: &Devnet) {
     drop(watch.spawn().unwrap());
 }
 
-/// One call at a time on the devnet, from a fresh home folder.
+/// Runs of the binary over the test's endpoints, with a home folder of their own. It holds the lock of the devnet's
+/// account.
 pub(crate) struct Attack {
-    _turn: MutexGuard<'static, ()>,
+    _lock: MutexGuard<'static, ()>,
     home: tempfile::TempDir,
     urls: Vec<String>,
     environment: Vec<(String, String)>,
@@ -103,11 +104,17 @@ impl Attack {
 
     /// `count` endpoints in front of the real one, each created by `proxy` for its index.
     fn through(count: usize, mut proxy: impl FnMut(&str, usize) -> LyingRpc) -> Self {
-        let turn = chain().turn.lock();
+        let account_lock = chain().account_lock.lock();
         let real = chain().devnet.url(0);
         let proxies: Vec<LyingRpc> = (0..count).map(|index| proxy(real, index)).collect();
         let urls = proxies.iter().map(LyingRpc::url).collect();
-        Self { _turn: turn, home: tempfile::tempdir().unwrap(), urls, environment: Vec::new(), _proxies: proxies }
+        Self {
+            _lock: account_lock,
+            home: tempfile::tempdir().unwrap(),
+            urls,
+            environment: Vec::new(),
+            _proxies: proxies,
+        }
     }
 
     /// Home folder of the binary.
@@ -167,8 +174,8 @@ fn is_for(asked: &Value, method: &str, of: &str) -> bool {
     asked["method"] == method && asked["params"][0].as_str().is_some_and(|one| one.eq_ignore_ascii_case(of))
 }
 
-/// Asserts that an attack leads to no signature: refused because the endpoints contradict each other.
-fn refused(attack: &Attack, trade: (&str, &str, &str)) -> Value {
+/// Asserts that a swap is refused because the endpoints contradict each other, and that nothing is signed.
+fn assert_contradiction(attack: &Attack, trade: (&str, &str, &str)) -> Value {
     let before = sent();
     let answer = attack.swap(trade);
     assert_eq!(answer["status"], "error", "{answer:#}");
@@ -177,8 +184,8 @@ fn refused(attack: &Attack, trade: (&str, &str, &str)) -> Value {
     answer
 }
 
-/// Asserts that an exit succeeds although an endpoint lies.
-fn done(attack: &Attack, trade: (&str, &str, &str)) {
+/// Asserts that a swap succeeds although an endpoint lies.
+fn assert_swaps(attack: &Attack, trade: (&str, &str, &str)) {
     let before = sent();
     let answer = attack.swap(trade);
     assert_eq!(answer["status"], "success", "{answer:#}");
@@ -192,37 +199,37 @@ fn is_zero(word: &str) -> bool {
 }
 
 /// Lie about the result of `method` for the address `of` as first parameter.
-fn about(method: &'static str, of: String, change: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Lie {
+fn lie_about(method: &'static str, of: String, change: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Lie {
     Box::new(move |asked, answer| {
-        let told = answer["result"].as_str().filter(|_| is_for(asked, method, &of)).and_then(&change);
-        if let Some(told) = told {
-            answer["result"] = json!(told);
+        let changed = answer["result"].as_str().filter(|_| is_for(asked, method, &of)).and_then(&change);
+        if let Some(changed) = changed {
+            answer["result"] = json!(changed);
         }
     })
 }
 
 /// Every empty slot of USDC, including allowances, appears to hold 10^15.
 pub(crate) fn allowances() -> Lie {
-    about("eth_getStorageAt", token("USDC").to_owned(), |word| is_zero(word).then(|| HUGE.to_owned()))
+    lie_about("eth_getStorageAt", token("USDC").to_owned(), |word| is_zero(word).then(|| HUGE.to_owned()))
 }
 
 /// Every non-empty slot of USDC, including balances, appears to hold 10^15.
 pub(crate) fn balances() -> Lie {
-    about("eth_getStorageAt", token("USDC").to_owned(), |word| (!is_zero(word)).then(|| HUGE.to_owned()))
+    lie_about("eth_getStorageAt", token("USDC").to_owned(), |word| (!is_zero(word)).then(|| HUGE.to_owned()))
 }
 
-/// The slot `slot` of every contract except the tokens has another last digit: price or liquidity of a pool.
+/// The slot `slot` of every contract except tokens has another last digit, such as the price or liquidity of a pool.
 fn pools(slot: &'static str) -> Lie {
     Box::new(move |asked, answer| {
         let tokens = ["USDC", "WETH", "USDT", "DAI"].map(token);
         let of_token = tokens.iter().any(|token| is_for(asked, "eth_getStorageAt", token));
-        let meant = asked["method"] == "eth_getStorageAt"
+        let is_pool_slot = asked["method"] == "eth_getStorageAt"
             && !of_token
             && asked["params"][1]
                 .as_str()
                 .is_some_and(|asked| asked.trim_start_matches("0x").trim_start_matches('0') == slot);
-        if let Some(word) = answer["result"].as_str().filter(|word| meant && !is_zero(word)) {
-            answer["result"] = json!(with_other_end(word));
+        if let Some(word) = answer["result"].as_str().filter(|word| is_pool_slot && !is_zero(word)) {
+            answer["result"] = json!(with_changed_last_digit(word));
         }
     })
 }
@@ -230,29 +237,29 @@ fn pools(slot: &'static str) -> Lie {
 /// The code of USDC is one that accepts every call.
 pub(crate) fn code() -> Lie {
     // PUSH1 1 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
-    about("eth_getCode", token("USDC").to_owned(), |_| Some("0x60015f5260205ff3".to_owned()))
+    lie_about("eth_getCode", token("USDC").to_owned(), |_| Some("0x60015f5260205ff3".to_owned()))
 }
 
 /// The code of USDC reverts on every call.
 fn broken_code() -> Lie {
     // PUSH0 PUSH0 REVERT
-    about("eth_getCode", token("USDC").to_owned(), |_| Some("0x5f5ffd".to_owned()))
+    lie_about("eth_getCode", token("USDC").to_owned(), |_| Some("0x5f5ffd".to_owned()))
 }
 
 /// The account holds a million native tokens.
-fn coins() -> Lie {
-    about("eth_getBalance", account().to_owned(), |_| Some("0xd3c21bcecceda1000000".to_owned()))
+fn native_balances() -> Lie {
+    lie_about("eth_getBalance", account().to_owned(), |_| Some("0xd3c21bcecceda1000000".to_owned()))
 }
 
 /// The account has sent five more transactions.
 fn nonces() -> Lie {
-    about("eth_getTransactionCount", account().to_owned(), |count| {
+    lie_about("eth_getTransactionCount", account().to_owned(), |count| {
         Some(format!("{:#x}", u64::from_str_radix(count.trim_start_matches("0x"), 16).unwrap() + 5))
     })
 }
 
 /// The account has pending transactions that nobody sent.
-fn waiting() -> Lie {
+fn pending_nonces() -> Lie {
     Box::new(|asked, answer| {
         if is_for(asked, "eth_getTransactionCount", account()) && asked["params"][1] == "pending" {
             answer["result"] = json!("0x7fff");
@@ -265,35 +272,35 @@ fn multicalls() -> Lie {
     Box::new(|asked, answer| {
         if let Some(word) = answer["result"].as_str().filter(|word| asked["method"] == "eth_call" && word.len() > 400) {
             // The first word of the last result, whose end holds the low digits of a number.
-            answer["result"] = json!(with_other_end(word));
+            answer["result"] = json!(with_changed_last_digit(word));
         }
     })
 }
 
-/// Changes the results of the calls whose data begins like this inside multicalls: of a function by its selector.
-fn multicall_answers(begins: impl Into<Vec<u8>>, change: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Lie {
-    let begins = begins.into();
+/// Changes the results of calls inside multicalls whose data starts with `prefix`, such as a function's selector.
+fn multicall_answers(prefix: impl Into<Vec<u8>>, change: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Lie {
+    let prefix = prefix.into();
     Box::new(move |asked, answer| {
         let input = asked["params"][0]["input"].as_str().or(asked["params"][0]["data"].as_str()).unwrap_or_default();
         let decoded = hex::decode(input).ok().and_then(|input| IMulticall3::aggregate3Call::abi_decode(&input).ok());
-        let told = answer["result"].as_str().and_then(|told| hex::decode(told).ok());
-        let told = told.and_then(|told| IMulticall3::aggregate3Call::abi_decode_returns(&told).ok());
-        let (Some(call), Some(mut told)) = (decoded, told) else { return };
-        for (call, told) in call.calls.iter().zip(&mut told) {
-            if call.callData.starts_with(&begins) {
-                let mut data = told.returnData.to_vec();
+        let data = answer["result"].as_str().and_then(|text| hex::decode(text).ok());
+        let results = data.and_then(|data| IMulticall3::aggregate3Call::abi_decode_returns(&data).ok());
+        let (Some(call), Some(mut results)) = (decoded, results) else { return };
+        for (call, result) in call.calls.iter().zip(&mut results) {
+            if call.callData.starts_with(&prefix) {
+                let mut data = result.returnData.to_vec();
                 change(&mut data);
-                told.returnData = data.into();
+                result.returnData = data.into();
             }
         }
-        answer["result"] = json!(hex::encode_prefixed(IMulticall3::aggregate3Call::abi_encode_returns(&told)));
+        answer["result"] = json!(hex::encode_prefixed(IMulticall3::aggregate3Call::abi_encode_returns(&results)));
     })
 }
 
-/// Inside multicalls, calls whose data begins like this return another number in word `place`.
-fn inside_multicalls(begins: impl Into<Vec<u8>>, place: usize) -> Lie {
-    multicall_answers(begins, move |data| {
-        if let Some(byte) = data.get_mut(32 * place + 31) {
+/// Changes the number in word `index` of the results of calls inside multicalls whose data starts with `prefix`.
+fn inside_multicalls(prefix: impl Into<Vec<u8>>, index: usize) -> Lie {
+    multicall_answers(prefix, move |data| {
+        if let Some(byte) = data.get_mut(32 * index + 31) {
             *byte ^= 1;
         }
     })
@@ -328,19 +335,19 @@ fn used_nonces() -> Lie {
     multicall_answers([0x4f, 0xe0, 0x2b, 0x44], |data| data.fill(0xff))
 }
 
-/// Token balances of the account, which its value is computed from: `balanceOf(address)`. Those of pools are reported
-/// truthfully.
-fn held() -> Lie {
+/// The account's token balances are false, from which its value is computed: `balanceOf(address)`. Balances of pools
+/// are true.
+fn account_balances() -> Lie {
     inside_multicalls(Erc20::balanceOfCall { owner: account().parse().unwrap() }.abi_encode(), 0)
 }
 
-/// Prices of feeds: the answer of `latestRoundData()`.
+/// Prices of feeds are false: the answer of `latestRoundData()`.
 fn feeds() -> Lie {
     inside_multicalls([0xfe, 0xaf, 0x96, 0x8c], 1)
 }
 
-/// Price history of pools: the first cumulative value of `observe(uint32[])`.
-fn memories() -> Lie {
+/// Price histories of pools are false: the first cumulative value of `observe(uint32[])`.
+fn price_histories() -> Lie {
     inside_multicalls([0x88, 0x3b, 0xdb, 0xfd], 3)
 }
 
@@ -365,58 +372,58 @@ fn headers() -> Lie {
     })
 }
 
-fn with_other_end(word: &str) -> String {
+fn with_changed_last_digit(word: &str) -> String {
     let (rest, last) = word.split_at(word.len() - 1);
     format!("{rest}{}", if last == "0" { "1" } else { "0" })
 }
 
-/// Asserts that a purchase over `count` endpoints is refused wherever the liar is, and that it is named if there are
-/// three.
-fn is_refused(lie: fn() -> Lie, places: &[(usize, usize)]) {
+/// Asserts that a purchase is refused, and that the error names the lying endpoint, for each number of endpoints and
+/// index of the liar.
+fn assert_purchases_refused(lie: fn() -> Lie, places: &[(usize, usize)]) {
     for (count, place) in places {
         let attack = Attack::new(*count, *place, lie());
-        let answer = refused(&attack, BUY);
+        let answer = assert_contradiction(&attack, BUY);
         assert!(answer.to_string().contains(attack.label(*place)), "{answer:#}");
     }
 }
 
-/// Asserts that an exit over `count` endpoints succeeds wherever the liar is.
-fn lets_out(lie: fn() -> Lie, places: &[(usize, usize)]) {
+/// Asserts that an exit succeeds for each number of endpoints and index of the liar.
+fn assert_exits_succeed(lie: fn() -> Lie, places: &[(usize, usize)]) {
     for (count, place) in places {
-        done(&Attack::new(*count, *place, lie()), SELL);
+        assert_swaps(&Attack::new(*count, *place, lie()), SELL);
     }
 }
 
 #[test]
-fn honest_endpoints_change_nothing() {
+fn honest_endpoints_pass_every_check() {
     let attack = Attack::new(3, 3, Box::new(|_, _| {}));
-    done(&attack, BUY);
-    done(&attack, SELL);
+    assert_swaps(&attack, BUY);
+    assert_swaps(&attack, SELL);
 }
 
 #[test]
-fn a_lied_allowance_slot_signs_nothing_new_wherever_the_liar_stands() {
-    is_refused(allowances, &[(3, 0), (3, 1), (3, 2), (2, 0), (2, 1)]);
+fn a_false_allowance_slot_from_any_endpoint_gets_nothing_new_signed() {
+    assert_purchases_refused(allowances, &[(3, 0), (3, 1), (3, 2), (2, 0), (2, 1)]);
 }
 
 #[test]
-fn a_lied_balance_slot_signs_nothing_new() {
-    is_refused(balances, &[(3, 0), (2, 1)]);
+fn a_false_balance_slot_gets_nothing_new_signed() {
+    assert_purchases_refused(balances, &[(3, 0), (2, 1)]);
 }
 
 #[test]
-fn a_lied_pool_price_signs_nothing_new() {
-    is_refused(|| pools(""), &[(3, 1), (2, 0)]);
+fn a_false_pool_price_gets_nothing_new_signed() {
+    assert_purchases_refused(|| pools(""), &[(3, 1), (2, 0)]);
 }
 
 #[test]
-fn a_lied_pool_liquidity_signs_nothing_new() {
-    is_refused(|| pools("4"), &[(3, 0), (2, 1)]);
+fn false_pool_liquidity_gets_nothing_new_signed() {
+    assert_purchases_refused(|| pools("4"), &[(3, 0), (2, 1)]);
 }
 
 #[test]
-fn lied_token_code_signs_nothing_new() {
-    is_refused(code, &[(3, 1), (2, 1)]);
+fn false_token_code_gets_nothing_new_signed() {
+    assert_purchases_refused(code, &[(3, 1), (2, 1)]);
 }
 
 /// Client of `count` endpoints of which the one at index `place` lies, and the proxies.
@@ -445,7 +452,7 @@ fn runtime() -> tokio::runtime::Runtime {
 /// Neither of two endpoints decides what a simulation shows, whichever of them lies: not even that an exit is fair.
 #[test]
 fn without_a_majority_nothing_is_simulated() {
-    let _turn = chain().turn.lock();
+    let _lock = chain().account_lock.lock();
     let runtime = runtime();
     for (count, place) in [(2, 0), (2, 1), (3, 0), (3, 1)] {
         let (client, _proxies) = client(&runtime, (count, place), balances());
@@ -463,8 +470,8 @@ fn without_a_majority_nothing_is_simulated() {
 
 /// A question for one endpoint alone goes to another one where the answer is impossible.
 #[test]
-fn an_endpoint_without_multicall3_is_passed_over() {
-    let _turn = chain().turn.lock();
+fn an_endpoint_without_multicall3_is_skipped() {
+    let _lock = chain().account_lock.lock();
     let runtime = runtime();
     let multicall: Address =
         chain().devnet.described["chains"][0]["contracts"]["multicall3"].as_str().unwrap().parse().unwrap();
@@ -479,74 +486,74 @@ fn an_endpoint_without_multicall3_is_passed_over() {
 
 /// No tool reads the code of Permit2; only the simulation does.
 #[test]
-fn lied_code_of_a_contract_beside_the_token_signs_nothing_new() {
+fn false_code_of_another_contract_gets_nothing_new_signed() {
     let permit2 = || -> Lie {
         let at = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
-        about("eth_getCode", at.to_owned(), |_| Some("0x60015f5260205ff3".to_owned()))
+        lie_about("eth_getCode", at.to_owned(), |_| Some("0x60015f5260205ff3".to_owned()))
     };
-    is_refused(permit2, &[(3, 1), (2, 1)]);
+    assert_purchases_refused(permit2, &[(3, 1), (2, 1)]);
 }
 
 #[test]
-fn a_lied_coin_balance_signs_nothing_new() {
-    is_refused(coins, &[(3, 0), (2, 1)]);
+fn a_false_native_balance_gets_nothing_new_signed() {
+    assert_purchases_refused(native_balances, &[(3, 0), (2, 1)]);
 }
 
 #[test]
-fn a_lied_nonce_signs_nothing_new() {
-    is_refused(nonces, &[(3, 1), (2, 1)]);
+fn a_false_nonce_gets_nothing_new_signed() {
+    assert_purchases_refused(nonces, &[(3, 1), (2, 1)]);
 }
 
 #[test]
-fn lied_balances_and_prices_of_a_multicall_sign_nothing_new() {
-    is_refused(multicalls, &[(3, 1), (2, 1)]);
+fn false_balances_and_prices_in_a_multicall_get_nothing_new_signed() {
+    assert_purchases_refused(multicalls, &[(3, 1), (2, 1)]);
 }
 
 #[test]
-fn balances_feeds_and_pools_are_compared_each_by_itself() {
-    for lie in [held as fn() -> Lie, feeds, memories] {
-        is_refused(lie, &[(3, 0), (2, 0)]);
+fn balances_feeds_and_pools_are_compared_separately() {
+    for lie in [account_balances as fn() -> Lie, feeds, price_histories] {
+        assert_purchases_refused(lie, &[(3, 0), (2, 0)]);
     }
 }
 
 #[test]
-fn lied_decimals_sign_nothing_new() {
-    is_refused(decimals, &[(3, 1), (2, 1)]);
+fn false_decimals_get_nothing_new_signed() {
+    assert_purchases_refused(decimals, &[(3, 1), (2, 1)]);
 }
 
 #[test]
-fn another_header_under_the_hash_signs_nothing_new() {
-    is_refused(headers, &[(3, 0), (2, 1)]);
+fn a_header_that_does_not_match_its_hash_gets_nothing_new_signed() {
+    assert_purchases_refused(headers, &[(3, 0), (2, 1)]);
 }
 
 #[test]
-fn an_exit_goes_through_by_the_majority_of_three() {
-    for lie in [allowances, code, nonces, waiting, multicalls, headers] {
-        lets_out(lie, &[(3, 1)]);
+fn an_exit_succeeds_by_the_majority_of_three() {
+    for lie in [allowances, code, nonces, pending_nonces, multicalls, headers] {
+        assert_exits_succeed(lie, &[(3, 1)]);
     }
-    lets_out(|| pools(""), &[(3, 2)]);
+    assert_exits_succeed(|| pools(""), &[(3, 2)]);
 }
 
 #[test]
-fn an_exit_goes_through_with_two_endpoints_that_contradict_each_other() {
-    for lie in [allowances, nonces, waiting, headers] {
-        lets_out(lie, &[(2, 1)]);
+fn an_exit_succeeds_although_two_endpoints_contradict_each_other() {
+    for lie in [allowances, nonces, pending_nonces, headers] {
+        assert_exits_succeed(lie, &[(2, 1)]);
     }
     // The sale reverts in one of the two views.
-    lets_out(broken_code, &[(2, 1)]);
+    assert_exits_succeed(broken_code, &[(2, 1)]);
 }
 
 #[test]
-fn an_exit_that_harms_in_one_of_two_views_is_held_up() {
+fn an_exit_that_returns_nothing_by_one_of_two_endpoints_is_blocked() {
     // In that view the sale succeeds and returns nothing: the token accepts every call and moves nothing.
     let attack = Attack::new(2, 1, code());
-    refused(&attack, SELL);
+    assert_contradiction(&attack, SELL);
     drop(attack);
-    done(&Attack::new(2, 2, code()), SELL);
+    assert_swaps(&Attack::new(2, 2, code()), SELL);
 }
 
 #[test]
-fn a_revocation_goes_through_by_the_majority_and_with_two() {
+fn a_revocation_succeeds_by_a_majority_and_with_two_endpoints() {
     let spender = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
     let approve = |attack: &Attack, amount: &str| {
         let params = json!({"token": "USDC", "spender": spender, "amount": amount, "chain": "ethereum"});
@@ -555,7 +562,7 @@ fn a_revocation_goes_through_by_the_majority_and_with_two() {
     let revoke = |attack: &Attack| {
         attack.call("token_revoke", &json!({"token": "USDC", "spender": spender, "chain": "ethereum"}))
     };
-    for (lie, count) in [(allowances as fn() -> Lie, 3), (nonces, 3), (coins, 2), (headers, 2)] {
+    for (lie, count) in [(allowances as fn() -> Lie, 3), (nonces, 3), (native_balances, 2), (headers, 2)] {
         let honest = Attack::new(1, 1, Box::new(|_, _| {}));
         assert_eq!(approve(&honest, "900")["status"], "success");
         drop(honest);
@@ -568,7 +575,7 @@ fn a_revocation_goes_through_by_the_majority_and_with_two() {
 
 /// An allowance is found and revoked although the first endpoint hides it.
 #[test]
-fn an_allowance_that_the_first_endpoint_hides_is_taken_back() {
+fn an_allowance_that_the_first_endpoint_hides_is_revoked() {
     let spender = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
     for count in [3, 2] {
         let honest = Attack::new(1, 1, Box::new(|_, _| {}));
@@ -584,18 +591,18 @@ fn an_allowance_that_the_first_endpoint_hides_is_taken_back() {
 
 /// Reads before the proposal of an exit must not depend on the first endpoint alone.
 #[test]
-fn what_an_exit_is_proposed_from_is_not_one_endpoints_to_say() {
+fn one_endpoint_alone_does_not_decide_what_an_exit_sells() {
     const HELD: (&str, &str, &str) = ("WETH", "USDC", "0.02");
     for lie in [full_allowances, no_liquidity, absurd_gas_price] {
         for count in [3, 2] {
-            done(&Attack::new(count, 0, lie()), HELD);
+            assert_swaps(&Attack::new(count, 0, lie()), HELD);
         }
     }
 }
 
 /// An order is cancelled although the first endpoint reports its nonce as used.
 #[test]
-fn an_order_whose_nonce_the_first_endpoint_calls_used_is_cancelled() {
+fn an_order_whose_nonce_the_first_endpoint_reports_as_used_is_cancelled() {
     let mut attack = Attack::new(3, 0, used_nonces());
     let service = chain().devnet.described["order_service"].as_str().unwrap().to_owned();
     let served =
@@ -666,14 +673,14 @@ fn no_first_block() -> Lie {
 }
 
 #[test]
-fn an_impossible_answer_of_the_first_endpoint_holds_up_no_exit() {
+fn an_impossible_answer_of_the_first_endpoint_does_not_block_an_exit() {
     for lie in [absurd_decimals, no_decimals, no_multicall, broken_multicall, no_first_block] {
-        lets_out(lie, &[(3, 0), (2, 0)]);
+        assert_exits_succeed(lie, &[(3, 0), (2, 0)]);
     }
 }
 
 #[test]
-fn an_impossible_answer_of_the_first_endpoint_holds_up_no_revocation() {
+fn an_impossible_answer_of_the_first_endpoint_does_not_block_a_revocation() {
     let spender = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
     for (lie, count) in [(absurd_decimals as fn() -> Lie, 2), (no_decimals, 3), (no_multicall, 2)] {
         let honest = Attack::new(1, 1, Box::new(|_, _| {}));
@@ -688,9 +695,9 @@ fn an_impossible_answer_of_the_first_endpoint_holds_up_no_revocation() {
 }
 
 #[test]
-fn an_impossible_answer_about_a_token_signs_nothing_new() {
-    is_refused(absurd_decimals, &[(3, 0), (2, 0)]);
-    is_refused(no_decimals, &[(2, 0)]);
+fn an_impossible_answer_about_a_token_gets_nothing_new_signed() {
+    assert_purchases_refused(absurd_decimals, &[(3, 0), (2, 0)]);
+    assert_purchases_refused(no_decimals, &[(2, 0)]);
 }
 
 /// No transaction has a receipt.
@@ -703,9 +710,9 @@ fn no_receipts() -> Lie {
 }
 
 #[test]
-fn an_endpoint_that_answers_null_for_receipts_holds_up_no_plan() {
+fn an_endpoint_that_answers_null_for_receipts_does_not_block_a_plan() {
     for (count, place) in [(3, 0), (2, 0), (2, 1)] {
-        done(&Attack::new(count, place, no_receipts()), BUY);
+        assert_swaps(&Attack::new(count, place, no_receipts()), BUY);
     }
 }
 
@@ -721,7 +728,7 @@ fn no_base_fee() -> Lie {
 }
 
 #[test]
-fn one_endpoint_of_two_lowers_no_base_fee() {
+fn one_of_two_endpoints_cannot_lower_the_base_fee() {
     for place in [0, 1] {
         let attack = Attack::new(2, place, no_base_fee());
         let answer = attack.swap(SELL);
@@ -747,11 +754,11 @@ fn lacks_blocks() -> Lie {
 }
 
 #[test]
-fn an_endpoint_that_claims_not_to_have_the_block_stops_nobody_where_two_have_it() {
-    done(&Attack::new(3, 1, lacks_blocks()), BUY);
+fn an_endpoint_that_denies_having_the_block_blocks_nothing_if_two_others_have_it() {
+    assert_swaps(&Attack::new(3, 1, lacks_blocks()), BUY);
     // With two endpoints, neither can prove that the other invents a block: no new positions, but exits succeed.
-    refused(&Attack::new(2, 1, lacks_blocks()), BUY);
-    done(&Attack::new(2, 1, lacks_blocks()), SELL);
+    assert_contradiction(&Attack::new(2, 1, lacks_blocks()), BUY);
+    assert_swaps(&Attack::new(2, 1, lacks_blocks()), SELL);
 }
 
 /// The latest block is another one: `ahead` above the real one, with another hash.
@@ -766,9 +773,9 @@ fn ahead() -> Lie {
 }
 
 #[test]
-fn a_block_that_one_endpoint_invents_ahead_of_the_others_is_not_acted_on() {
+fn a_block_that_one_endpoint_invents_is_not_used() {
     for (count, place) in [(3, 0), (2, 0), (2, 1)] {
-        done(&Attack::new(count, place, ahead()), BUY);
+        assert_swaps(&Attack::new(count, place, ahead()), BUY);
     }
 }
 
@@ -783,30 +790,30 @@ fn errors() -> Lie {
 }
 
 #[test]
-fn an_endpoint_that_only_fails_is_absent() {
+fn an_endpoint_that_only_fails_is_ignored() {
     for (count, place) in [(3, 0), (2, 1)] {
-        done(&Attack::new(count, place, errors()), BUY);
+        assert_swaps(&Attack::new(count, place, errors()), BUY);
     }
 }
 
 #[test]
-fn a_liar_does_not_decide_alone_because_the_other_endpoint_takes_small_requests_only() {
+fn a_lying_endpoint_does_not_decide_alone_if_the_other_takes_only_small_requests() {
     let attack = Attack::through(2, |real, place| match place {
         0 => LyingRpc::start(real, allowances()),
         _ => LyingRpc::narrow(real, 10),
     });
-    refused(&attack, BUY);
+    assert_contradiction(&attack, BUY);
     drop(attack);
     // Without a lie such an endpoint blocks nothing.
     let honest = Attack::through(2, |real, place| match place {
         0 => LyingRpc::honest(real),
         _ => LyingRpc::narrow(real, 10),
     });
-    done(&honest, BUY);
+    assert_swaps(&honest, BUY);
 }
 
 #[test]
-fn a_liar_does_not_decide_alone_because_the_other_endpoint_fails_at_what_a_simulation_reads() {
+fn a_lying_endpoint_does_not_decide_alone_if_the_other_fails_the_simulations_reads() {
     let fails = || -> Lie {
         Box::new(|asked, answer| {
             if asked["method"] == "eth_getStorageAt" {
@@ -818,11 +825,11 @@ fn a_liar_does_not_decide_alone_because_the_other_endpoint_fails_at_what_a_simul
         0 => LyingRpc::start(real, allowances()),
         _ => LyingRpc::start(real, fails()),
     });
-    refused(&attack, BUY);
+    assert_contradiction(&attack, BUY);
 }
 
 #[test]
-fn another_chain_id_midway_takes_the_endpoint_out() {
+fn an_endpoint_whose_chain_id_changes_is_dropped() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let asked_before = AtomicUsize::new(0);
     let lie: Lie = Box::new(move |asked, answer| {
@@ -831,7 +838,7 @@ fn another_chain_id_midway_takes_the_endpoint_out() {
             answer["result"] = json!("0x1");
         }
     });
-    done(&Attack::new(3, 0, lie), BUY);
+    assert_swaps(&Attack::new(3, 0, lie), BUY);
     // What it says of that other chain does not count, so it contradicts nobody.
     let (asked_before, balances) = (AtomicUsize::new(0), balances());
     let lie: Lie = Box::new(move |asked, answer| {
@@ -840,7 +847,7 @@ fn another_chain_id_midway_takes_the_endpoint_out() {
         }
         balances(asked, answer);
     });
-    done(&Attack::new(3, 2, lie), BUY);
+    assert_swaps(&Attack::new(3, 2, lie), BUY);
 }
 
 #[test]
@@ -863,11 +870,11 @@ fn a_lie_that_begins_between_two_transactions_of_a_plan_stops_the_rest() {
         let data = format!("0x70a08231{:0>64}", account().trim_start_matches("0x"));
         ask(chain().devnet.url(0), "eth_call", json!([{ "to": token("WETH"), "data": data }, "latest"]))
     };
-    let (before, held) = (sent(), weth());
+    let (before, weth_before) = (sent(), weth());
     let answer = attack.swap(BUY);
     assert_ne!(answer["status"], "success", "{answer:#}");
     assert!(answer.to_string().contains("contradicts"), "{answer:#}");
-    assert_eq!(weth(), held, "the purchase was made: {answer:#}");
+    assert_eq!(weth(), weth_before, "the purchase was made: {answer:#}");
     // The allowance was granted in the first transaction and is revoked.
     assert_eq!(sent() - before, 2, "{answer:#}");
     for contract in ["permit2", "universal_router", "swap_router02"] {
@@ -891,7 +898,7 @@ fn fees() -> Lie {
 }
 
 #[test]
-fn one_endpoint_raises_no_fee() {
+fn one_endpoint_cannot_raise_the_fee() {
     let attack = Attack::new(3, 0, fees());
     let answer = attack.swap(SELL);
     assert_eq!(answer["status"], "success", "{answer:#}");
@@ -903,8 +910,8 @@ fn one_endpoint_raises_no_fee() {
 /// The gas reserve of a transfer of the whole native balance follows from the gas price. One endpoint must make it
 /// neither nothing nor the whole balance.
 #[test]
-fn one_endpoint_sets_no_price_of_gas() {
-    let _turn = chain().turn.lock();
+fn one_endpoint_cannot_set_the_gas_price() {
+    let _lock = chain().account_lock.lock();
     let runtime = runtime();
     let real = chain().devnet.url(0);
     let honest = number(&ask(real, "eth_gasPrice", json!([])));
@@ -944,9 +951,9 @@ fn old_feeds() -> Lie {
 }
 
 #[test]
-fn prices_are_those_of_the_block_that_is_judged() {
+fn prices_are_read_at_the_block_of_the_simulation() {
     for (count, place) in [(1, 0), (2, 0), (3, 1)] {
-        done(&Attack::new(count, place, old_feeds()), BUY);
+        assert_swaps(&Attack::new(count, place, old_feeds()), BUY);
     }
 }
 
@@ -962,7 +969,7 @@ fn the_doctor_names_the_endpoint_that_lies() {
 }
 
 #[test]
-fn the_doctor_says_that_one_endpoint_is_not_checked() {
+fn the_doctor_reports_that_a_single_endpoint_is_unchecked() {
     let (text, _) = Attack::new(1, 1, Box::new(|_, _| {})).run(&["doctor"]);
     assert!(text.contains("one endpoint, so its answers are not cross-checked"), "{text}");
 }
@@ -984,7 +991,7 @@ fn round_trips(heard: &[Heard], delay: Duration) -> usize {
 #[test]
 fn several_endpoints_cost_one_more_round_trip() {
     const DELAY: Duration = Duration::from_millis(60);
-    let _turn = chain().turn.lock();
+    let _lock = chain().account_lock.lock();
     let runtime = runtime();
     let trips = |count: usize| {
         let slow = || LyingRpc::slow(chain().devnet.url(0), Box::new(|_, _| {}), DELAY);

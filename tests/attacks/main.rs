@@ -16,7 +16,7 @@ mod oracle;
 mod prices;
 mod questions;
 mod real_network;
+mod revocations;
 mod served;
 mod services;
-mod take_back;
 mod tokens;

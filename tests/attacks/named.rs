@@ -40,7 +40,7 @@ fn documented() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_case_stands_in_security_md_and_every_named_case_exists() {
+fn security_md_names_exactly_the_existing_cases() {
     let (cases, documented) = (cases(), documented());
     let missing: Vec<_> = cases.difference(&documented).collect();
     let invented: Vec<_> = documented.difference(&cases).collect();

@@ -181,7 +181,7 @@ const WORD: &str = "Type `resume` to confirm: ";
 const ASKED: &str = "password of the key main: ";
 
 #[test]
-fn a_script_that_pipes_the_word_into_resume_lifts_nothing() {
+fn a_script_that_pipes_the_confirmation_into_resume_lifts_no_stop() {
     let home = halted();
     let mut child = bardo(home.path(), &["resume"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(format!("resume\n{PASSWORD}\n").as_bytes()).unwrap();
@@ -190,7 +190,7 @@ fn a_script_that_pipes_the_word_into_resume_lifts_nothing() {
 }
 
 #[test]
-fn a_script_on_a_terminal_without_the_password_lifts_nothing() {
+fn a_script_on_a_terminal_lifts_no_stop_without_the_password() {
     let home = halted();
     // The word alone, then other inputs that a script would try.
     for tried in ["\r", "resume\r", "yes\r", "\u{3}", "\u{4}", "\u{1b}"] {
@@ -252,7 +252,7 @@ fn wrong_passwords_are_slowed_down_and_recorded() {
 }
 
 #[test]
-fn a_password_on_the_command_line_or_in_the_environment_is_no_password() {
+fn a_password_on_the_command_line_or_in_the_environment_is_not_accepted() {
     let home = halted();
     let given = bardo(home.path(), &["resume", "--password", PASSWORD]).output().unwrap();
     assert_eq!(given.status.code(), Some(2));
@@ -277,7 +277,7 @@ fn a_descriptor_gives_the_password_but_not_the_confirmation() {
 }
 
 #[test]
-fn a_key_that_the_attacker_made_lifts_nothing() {
+fn the_attackers_own_key_lifts_no_stop() {
     let home = halted();
     add_key(home.path(), "aaa", &OTHER_KEY_FILE);
     let lines = [(WORD, "resume\n"), ("password of the key aaa: ", "attackers own\r"), (ASKED, "attackers own\r")];
@@ -286,7 +286,7 @@ fn a_key_that_the_attacker_made_lifts_nothing() {
 }
 
 #[test]
-fn another_network_or_paper_mode_is_no_way_around_the_password() {
+fn another_network_or_paper_mode_does_not_bypass_the_password() {
     for flags in [["--network", "devnet"].as_slice(), &["--paper"], &["--network", "sepolia"]] {
         let home = halted();
         let arguments: Vec<&str> = flags.iter().copied().chain(["resume"]).collect();
@@ -296,7 +296,7 @@ fn another_network_or_paper_mode_is_no_way_around_the_password() {
 }
 
 #[test]
-fn a_key_file_that_cannot_be_read_keeps_the_halt() {
+fn an_unreadable_key_file_keeps_the_halt() {
     let home = halted();
     std::fs::write(data(home.path()).join("keys/main.json"), "{}").unwrap();
     let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n")]);
@@ -304,7 +304,7 @@ fn a_key_file_that_cannot_be_read_keeps_the_halt() {
 }
 
 #[test]
-fn a_stop_file_that_was_removed_by_hand_keeps_the_halt() {
+fn a_removed_stop_file_keeps_the_halt() {
     let home = halted();
     std::fs::remove_file(data(home.path()).join("STOP")).unwrap();
     assert!(is_halted(home.path()));
@@ -316,7 +316,7 @@ fn a_stop_file_that_was_removed_by_hand_keeps_the_halt() {
 }
 
 #[test]
-fn a_stop_file_that_was_renamed_keeps_the_halt() {
+fn a_renamed_stop_file_keeps_the_halt() {
     let home = halted();
     let stop = data(home.path()).join("STOP");
     std::fs::rename(&stop, stop.with_extension("old")).unwrap();
@@ -324,7 +324,7 @@ fn a_stop_file_that_was_renamed_keeps_the_halt() {
 }
 
 #[test]
-fn a_stop_file_that_was_replaced_by_a_lower_one_keeps_the_halt() {
+fn a_stop_file_replaced_by_a_lower_level_keeps_the_halt() {
     let home = halted();
     let lower = json!({ "level": "pause", "reason": "", "by": "operator", "at": 1, "id": "0" });
     std::fs::write(data(home.path()).join("STOP"), lower.to_string()).unwrap();
@@ -371,7 +371,7 @@ fn a_proof_lifts_only_the_stop_that_was_shown() {
 }
 
 #[test]
-fn an_old_proof_and_one_of_another_folder_lift_nothing() {
+fn an_old_proof_or_one_for_another_folder_lifts_no_stop() {
     let (home, other) = (halted(), tempfile::tempdir().unwrap());
     let file = stop_file(home.path());
     let shown = file.read();
@@ -392,7 +392,7 @@ fn an_old_proof_and_one_of_another_folder_lift_nothing() {
 }
 
 #[test]
-fn an_approval_takes_the_password_of_the_account_that_signs() {
+fn an_approval_needs_the_password_of_the_signing_account() {
     let home = home();
     add_key(home.path(), "mine", &OTHER_KEY_FILE);
     let (gate, _) = gate(home.path());
@@ -467,7 +467,7 @@ fn waits(home: &Path, url: &str) -> bool {
 const LOOSEN: &str = "Type `loosen` to confirm: ";
 
 #[test]
-fn a_looser_policy_takes_the_password_on_a_real_network() {
+fn a_looser_policy_needs_the_password_on_a_real_network() {
     let (home, url) = with_a_looser_policy();
     let accept = ["--rpc", url.as_str(), "policy", "accept"];
     let (shown, code) = on_a_terminal(home.path(), &[], &accept, &[(LOOSEN, "loosen\n"), (ASKED, "guess\r")]);
@@ -478,7 +478,7 @@ fn a_looser_policy_takes_the_password_on_a_real_network() {
 }
 
 #[test]
-fn a_policy_that_changes_after_it_was_shown_is_not_accepted() {
+fn a_policy_that_changed_after_it_was_shown_is_not_accepted() {
     let (home, url) = with_a_looser_policy();
     let policy = home.path().join("policy.toml");
     let accept = ["--rpc", url.as_str(), "policy", "accept"];
@@ -499,7 +499,7 @@ fn a_policy_that_changes_after_it_was_shown_is_not_accepted() {
 }
 
 #[test]
-fn resetting_the_breaker_takes_the_password_on_a_real_network() {
+fn resetting_the_breaker_needs_the_password_on_a_real_network() {
     let (home, url) = with_a_looser_policy();
     let reset = ["--rpc", url.as_str(), "policy", "reset", "breaker"];
     let lines = [("Type `reset` to confirm: ", "reset\n"), (ASKED, "guess\r")];
@@ -598,7 +598,7 @@ impl Rehearsal {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leaving_paper_mode_takes_the_password_on_a_real_network() {
+async fn leaving_paper_mode_needs_the_password_on_a_real_network() {
     let mut console = Rehearsal::open().await;
     console.until("a session", |news| matches!(news, SessionNews::Ready(_)).then_some(())).await;
     console.send(SessionCommand::AskToLeavePaper).await;
@@ -606,7 +606,7 @@ async fn leaving_paper_mode_takes_the_password_on_a_real_network() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn selling_everything_takes_the_password_on_a_real_network() {
+async fn selling_everything_needs_the_password_on_a_real_network() {
     let mut console = Rehearsal::open().await;
     console.until("a session", |news| matches!(news, SessionNews::Ready(_)).then_some(())).await;
     stop_file(console.home.path()).raise(StopLevel::Flatten, "a script", "somebody", now()).unwrap();
@@ -614,7 +614,7 @@ async fn selling_everything_takes_the_password_on_a_real_network() {
 }
 
 #[test]
-fn taking_the_chain_to_be_right_takes_the_password_on_a_real_network() {
+fn accepting_the_chains_state_needs_the_password_on_a_real_network() {
     let (network, home) = (RealNetwork::start(32), tempfile::tempdir().unwrap());
     network.settle_in(home.path(), "");
     // The ledger knows the account before its first transaction, which another program then sends.
@@ -643,7 +643,7 @@ fn taking_the_chain_to_be_right_takes_the_password_on_a_real_network() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_chain_is_taken_to_be_right_only_as_it_stands_and_as_it_was_confirmed() {
+async fn the_chains_state_is_accepted_only_if_unchanged_since_the_confirmation() {
     let (home, clock): (_, Arc<dyn Clock>) = (tempfile::tempdir().unwrap(), Arc::new(SystemClock));
     let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
     let config = Config::load(&Environment::from_iter(variables), &ConfigFlags::default()).unwrap();
@@ -680,7 +680,7 @@ async fn the_chain_is_taken_to_be_right_only_as_it_stands_and_as_it_was_confirme
 }
 
 #[test]
-fn a_proof_that_needs_no_password_on_a_devnet_resets_nothing_elsewhere() {
+fn a_devnets_proof_without_a_password_resets_nothing_elsewhere() {
     let home = home();
     let (gate, _) = gate(home.path());
     let account = Keystore::at(data(home.path()).join("keys")).entry(&"main".parse().unwrap()).unwrap().address;
@@ -697,7 +697,7 @@ fn a_proof_that_needs_no_password_on_a_devnet_resets_nothing_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_policy_that_was_deleted_from_the_ledger_accepts_no_looser_file() {
+async fn deleting_the_policy_from_the_ledger_does_not_make_a_looser_file_accepted() {
     let (tight, loose) = ("preset = \"demo\"\nmax_gas_usd = \"5\"\n", "preset = \"demo\"\nmax_gas_usd = \"50\"\n");
     let rules = async |folder: &Path| {
         let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ALL_MIGRATIONS).unwrap();
@@ -804,7 +804,7 @@ impl Queue {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standing_approval_ends_while_the_machine_is_suspended() {
+async fn a_standing_approval_expires_while_the_machine_is_suspended() {
     let queue = Queue::new(0).await;
     *queue.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons: vec![ApprovalReason::HotLane] };
     let first = queue.swap(10 * USDC).await;
@@ -818,7 +818,7 @@ async fn a_standing_approval_ends_while_the_machine_is_suspended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wall_clock_that_is_set_back_lengthens_no_standing_approval() {
+async fn setting_the_clock_back_does_not_extend_a_standing_approval() {
     let queue = Queue::new(1).await;
     *queue.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons: vec![ApprovalReason::HotLane] };
     let first = queue.swap(10 * USDC).await;
@@ -833,7 +833,7 @@ async fn a_wall_clock_that_is_set_back_lengthens_no_standing_approval() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_action_is_not_asked_again_in_another_shape() {
+async fn a_rejected_action_is_not_requested_again_in_another_form() {
     let queue = Queue::new(2).await;
     assert_eq!(queue.refused(queue.swap(100 * USDC).await).await, Ok(()));
     // One unit more, one less, half of it, and other calls.
@@ -853,7 +853,7 @@ async fn a_refused_action_is_not_asked_again_in_another_shape() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_refusal_of_the_same_makes_the_next_pause_longer() {
+async fn each_rejection_of_an_action_lengthens_the_pause_before_the_next_request() {
     let queue = Queue::new(3).await;
     let mut asked = queue.swap(100 * USDC).await;
     for seconds in [60, 300, 900, 3_600, 14_400, 14_400] {
@@ -869,7 +869,7 @@ async fn each_refusal_of_the_same_makes_the_next_pause_longer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_cannot_bury_the_operator_under_questions() {
+async fn an_agent_cannot_flood_the_operator_with_requests() {
     let queue = Queue::new(4).await;
     let asked = queue.swap(10 * USDC).await;
     let too_many = async |queue: &Queue| {
@@ -903,7 +903,7 @@ async fn an_agent_cannot_bury_the_operator_under_questions() {
 
 /// The queue itself demands what must be read and typed, so that no program around it can leave that out.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bare_yes_pays_no_lookalike() {
+async fn a_plain_approval_does_not_pay_a_lookalike_address() {
     let queue = Queue::new(6).await;
     let known = queue.world.contract(KnownContract::Permit2);
     let who = Address::from_slice(&[&known[..2], &[0x33; 16], &known[18..]].concat());
@@ -934,7 +934,7 @@ async fn a_bare_yes_pays_no_lookalike() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_a_proof_is_needed_no_key_press_approves() {
+async fn a_key_press_does_not_approve_if_a_proof_is_needed() {
     let queue = Queue::new(5).await;
     queue.approvals.require_proof();
     let asked = queue.swap(10 * USDC).await;

@@ -99,7 +99,7 @@ async fn refused(harness: &GolemHarness, golem: &AgentSession, action: Value, ex
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_huge_fee_stops_exits_and_revocations_until_it_falls() {
+async fn a_huge_fee_blocks_even_exits_and_revocations_until_it_falls() {
     let (harness, golem) = rollup().await;
     let given = act(&golem, kind("approve", Some("900"))).await;
     assert_eq!(given.status, CallStatus::Success, "{given:#?}");
@@ -130,7 +130,7 @@ async fn a_huge_fee_stops_exits_and_revocations_until_it_falls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fee_that_rises_between_preview_and_commit_signs_nothing() {
+async fn a_fee_that_rises_between_preview_and_commit_blocks_the_signature() {
     let (harness, golem) = rollup().await;
     let given = act(&golem, kind("approve", Some("900"))).await;
     assert_eq!(given.status, CallStatus::Success, "{given:#?}");
@@ -147,7 +147,7 @@ async fn a_fee_that_rises_between_preview_and_commit_signs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_oracle_that_reverts_or_answers_short_signs_nothing_and_says_so() {
+async fn an_oracle_with_an_invalid_answer_blocks_the_signature_and_is_named() {
     let (harness, golem) = rollup().await;
     let given = act(&golem, kind("approve", Some("900"))).await;
     assert_eq!(given.status, CallStatus::Success, "{given:#?}");
@@ -211,7 +211,7 @@ async fn a_fee_that_rises_between_two_transactions_of_a_plan_stops_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_oracle_that_falls_silent_between_two_transactions_of_a_plan_stops_the_rest() {
+async fn an_oracle_that_fails_between_two_transactions_of_a_plan_stops_the_rest() {
     let (state, signed, _, remarks) = turns_behind_the_first_signature(slot(1), REVERTS).await;
     let CommitState::Stopped { code, why } = state else { panic!("{state:?}") };
     assert_eq!((code, signed), (ErrorCode::SafetyPriceUnknown, 1), "{why}");
@@ -220,7 +220,7 @@ async fn an_oracle_that_falls_silent_between_two_transactions_of_a_plan_stops_th
 
 /// The fee that was paid counts, not the one that the oracle announced.
 #[test]
-fn a_fee_above_what_was_announced_counts_in_full_once_it_is_paid() {
+fn a_fee_above_the_oracles_answer_counts_in_full_once_it_is_paid() {
     // A rollup's receipts contain the fee that was paid: a hundred times the oracle's figure.
     let attack = Attack::new(
         1,

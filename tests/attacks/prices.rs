@@ -1,5 +1,5 @@
-//! Manipulated prices: pools that an attacker opens, parks liquidity in or wash-trades, against the reported value of a
-//! token.
+//! Manipulated prices: pools that an attacker opens, adds liquidity to or wash-trades, to change the value that Bardo
+//! computes for a token.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -51,19 +51,19 @@ sol! {
     }
 }
 
-/// Fee of the pools with a tick spacing of one: their liquidity can be narrowest.
+/// Fee of pools with a tick spacing of one, in which liquidity can be narrowest.
 const FEE: u32 = 100;
 
 /// Default of `safety.minimum_pool_depth_usd`.
-fn depth() -> Usd {
+fn minimum_depth() -> Usd {
     Usd::whole(50_000)
 }
 
-/// Price source that does not know some tokens.
+/// Price source that lacks the feeds of some tokens.
 #[derive(Debug)]
-struct Without(PriceChain, Vec<Address>);
+struct PricesWithout(PriceChain, Vec<Address>);
 
-impl PriceSource for Without {
+impl PriceSource for PricesWithout {
     fn name(&self) -> &'static str {
         "feeds without some tokens"
     }
@@ -77,7 +77,7 @@ impl PriceSource for Without {
     }
 }
 
-/// Devnet of this case, and its prices.
+/// Devnet of a case, and its prices.
 struct Market {
     sandbox: Sandbox,
     deployment: Arc<Deployment>,
@@ -102,15 +102,16 @@ impl Market {
         let chain = &sandbox.chains()[0];
         let client = ChainClient::devnet(network, chain.devnet.clone(), Arc::clone(&clock)).unwrap();
         let prices = PriceChain::for_chain(&client, &BTreeMap::new(), clock).unwrap();
-        let reader = SnapshotReader::new(client.clone(), prices.clone(), depth());
+        let reader = SnapshotReader::new(client.clone(), prices.clone(), minimum_depth());
         let deployment = Arc::clone(&chain.deployment);
         Self { sandbox, deployment, client, prices, reader }
     }
 
     /// The same market without a feed for `token`.
-    fn unfed(mut self, token: SandboxToken) -> Self {
-        let source = Without(self.prices.clone(), vec![self.address(token)]);
-        self.reader = SnapshotReader::new(self.client.clone(), PriceChain::new(vec![Arc::new(source)]), depth());
+    fn without_feed(mut self, token: SandboxToken) -> Self {
+        let source = PricesWithout(self.prices.clone(), vec![self.address(token)]);
+        self.reader =
+            SnapshotReader::new(self.client.clone(), PriceChain::new(vec![Arc::new(source)]), minimum_depth());
         self
     }
 
@@ -119,7 +120,7 @@ impl Market {
     }
 
     /// V3 pools of the devnet's genesis that trade `token`.
-    fn genuine(&self, token: SandboxToken) -> Vec<Address> {
+    fn genesis_pools(&self, token: SandboxToken) -> Vec<Address> {
         let of = |pool: &&bardo::sandbox::genesis::GenesisPool| {
             matches!(pool.venue, Venue::V3(_)) && [pool.token0.token, pool.token1.token].contains(&token)
         };
@@ -153,12 +154,13 @@ impl Market {
         sent.await.unwrap();
     }
 
-    async fn passes(&self, seconds: u64) {
+    /// Lets time pass, in seconds, and makes a block.
+    async fn advance(&self, seconds: u64) {
         self.sandbox.chains()[0].devnet.run(move |chain| chain.increase_time(seconds)).await.unwrap();
         self.sandbox.chains()[0].devnet.mine().await.unwrap();
     }
 
-    /// Swaps this number of raw units in a genuine pool with this fee.
+    /// Swaps this number of raw units in a genesis pool with this fee.
     async fn swap(&self, [from, to]: [SandboxToken; 2], fee: u32, raw: u128) {
         let router = self.deployment.swap_router;
         let approve = Erc20::approveCall { spender: router, value: U256::MAX };
@@ -176,7 +178,7 @@ impl Market {
     }
 
     /// Opens a pool of `token` and a dollar token with 18 decimals, at `price` dollars.
-    async fn open(&self, token: SandboxToken, price: f64) -> Bent<'_> {
+    async fn open(&self, token: SandboxToken, price: f64) -> AttackerPool<'_> {
         let (token, dai) = (self.address(token), self.address(SandboxToken::Dai));
         let token_first = token < dai;
         let (token0, token1) = if token_first { (token, dai) } else { (dai, token) };
@@ -201,12 +203,12 @@ impl Market {
                 self.send(spent, Erc20::approveCall { spender, value: U256::MAX }, 100_000).await;
             }
         }
-        Bent { market: self, token0, token1, dai, tick, manager, pool, token_first, price }
+        AttackerPool { market: self, token0, token1, dai, tick, manager, pool, token_first, price }
     }
 }
 
 /// Pool that an attacker opened.
-struct Bent<'a> {
+struct AttackerPool<'a> {
     market: &'a Market,
     token0: Address,
     token1: Address,
@@ -218,7 +220,7 @@ struct Bent<'a> {
     price: f64,
 }
 
-impl Bent<'_> {
+impl AttackerPool<'_> {
     /// Provides about this many dollars in total on the ticks from `low` to `high`, relative to the pool's first tick.
     async fn provide(&self, low: i32, high: i32, dollars: f64) {
         self.provide_for(self.manager, low, high, dollars).await;
@@ -226,20 +228,20 @@ impl Bent<'_> {
 
     /// Provides liquidity in a position of `recipient`.
     async fn provide_for(&self, recipient: Address, low: i32, high: i32, dollars: f64) {
-        let call = self.minting(recipient, low, high, dollars);
+        let call = self.mint_call(recipient, low, high, dollars);
         self.market.send(self.manager, call, 2_000_000).await;
     }
 
-    /// Initializes each tick from `low` to `high`, with a position of its own that holds next to nothing.
+    /// Initializes each tick from `low` to `high` with a position of almost no value.
     async fn initialize_each(&self, low: i32, high: i32) {
         let ticks: Vec<i32> = (low..high).collect();
         for some in ticks.chunks(30) {
-            let mints = some.iter().map(|tick| self.minting(self.manager, *tick, tick + 1, 0.01).abi_encode().into());
+            let mints = some.iter().map(|tick| self.mint_call(self.manager, *tick, tick + 1, 0.01).abi_encode().into());
             self.market.send(self.manager, Enumerable::multicallCall { data: mints.collect() }, 16_000_000).await;
         }
     }
 
-    fn minting(&self, recipient: Address, low: i32, high: i32, dollars: f64) -> NonfungiblePositionManager::mintCall {
+    fn mint_call(&self, recipient: Address, low: i32, high: i32, dollars: f64) -> NonfungiblePositionManager::mintCall {
         let wei = |dollars: f64| U256::from((dollars * 1e18) as u128);
         let (token, dai) = (wei(dollars / self.price), wei(dollars));
         let (amount0, amount1) = if self.token_first { (token, dai) } else { (dai, token) };
@@ -259,12 +261,12 @@ impl Bent<'_> {
         NonfungiblePositionManager::mintCall { params }
     }
 
-    /// Distance of the pool's tick from its first one.
-    async fn moved(&self) -> i32 {
+    /// Distance of the pool's tick from its initial one.
+    async fn tick_distance(&self) -> i32 {
         let request =
             TransactionRequest::default().with_to(self.pool).with_input(UniswapV3Pool::slot0Call {}.abi_encode());
-        let told = self.market.client.provider().call(request).await.unwrap();
-        (UniswapV3Pool::slot0Call::abi_decode_returns(&told).unwrap().tick.as_i32() - self.tick).abs()
+        let answer = self.market.client.provider().call(request).await.unwrap();
+        (UniswapV3Pool::slot0Call::abi_decode_returns(&answer).unwrap().tick.as_i32() - self.tick).abs()
     }
 
     async fn ask<C: SolCall>(&self, call: C) -> C::Return {
@@ -272,14 +274,14 @@ impl Bent<'_> {
         C::abi_decode_returns(&self.market.client.provider().call(request).await.unwrap()).unwrap()
     }
 
-    /// Newest position and its liquidity.
+    /// Id and liquidity of the newest position.
     async fn newest(&self) -> (U256, u128) {
         let count = self.ask(Enumerable::totalSupplyCall {}).await;
         let position = self.ask(Enumerable::tokenByIndexCall { index: count - U256::from(1) }).await;
         (position, self.ask(NonfungiblePositionManager::positionsCall { tokenId: position }).await.liquidity)
     }
 
-    /// Swaps this many dollars of the dollar token, then lets time pass.
+    /// Swaps this many dollars of the dollar token for the other one.
     async fn trade(&self, dollars: f64) {
         let out = if self.dai == self.token0 { self.token1 } else { self.token0 };
         let params = SwapRouter02::ExactInputSingleParams {
@@ -307,27 +309,27 @@ fn near(one: f64, other: f64) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn six_dollars_in_one_tick_are_no_price() {
-    let market = Market::boot().unfed(SandboxToken::Uni);
-    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
-    bent.provide(-1, 1, 3.0).await;
-    market.passes(1_000).await;
-    bent.trade(0.5).await;
-    market.passes(1_000).await;
-    let genuine = market.genuine(SandboxToken::Uni);
-    let refused = market.spread(SandboxToken::Uni, &genuine).await.unwrap_err();
+async fn six_dollars_in_one_tick_set_no_price() {
+    let market = Market::boot().without_feed(SandboxToken::Uni);
+    let attacker_pool = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
+    attacker_pool.provide(-1, 1, 3.0).await;
+    market.advance(1_000).await;
+    attacker_pool.trade(0.5).await;
+    market.advance(1_000).await;
+    let genesis_pools = market.genesis_pools(SandboxToken::Uni);
+    let refused = market.spread(SandboxToken::Uni, &genesis_pools).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 /// Transport that records requests, and fails every request that contains `failing`.
 #[derive(Clone)]
-struct Watched {
+struct RecordingTransport {
     inner: BoxTransport,
-    heard: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     failing: Option<String>,
 }
 
-impl tower::Service<RequestPacket> for Watched {
+impl tower::Service<RequestPacket> for RecordingTransport {
     type Response = ResponsePacket;
     type Error = TransportError;
     type Future = TransportFut<'static>;
@@ -339,7 +341,7 @@ impl tower::Service<RequestPacket> for Watched {
     fn call(&mut self, packet: RequestPacket) -> Self::Future {
         let text = serde_json::to_string(&packet).unwrap();
         let fails = self.failing.as_ref().is_some_and(|failing| text.contains(failing));
-        self.heard.lock().unwrap().push(text);
+        self.requests.lock().unwrap().push(text);
         match fails {
             true => Box::pin(async { Err(TransportErrorKind::custom_str("it takes too long")) }),
             false => self.inner.call(packet),
@@ -356,9 +358,9 @@ fn ticks_of(pool: Address) -> String {
 impl Market {
     /// Pool prices of `token` while requests that contain `failing` fail; also returns the requests.
     async fn pools(&self, token: SandboxToken, failing: Option<String>) -> (Result<PoolPrices, NoPrice>, Vec<String>) {
-        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
         let inner = self.client.provider().client().transport().clone();
-        let client = RpcClient::new(Watched { inner, heard: Arc::clone(&heard), failing }, true);
+        let client = RpcClient::new(RecordingTransport { inner, requests: Arc::clone(&requests), failing }, true);
         let provider = ProviderBuilder::new().disable_recommended_fillers().connect_client(client).erased();
         let rules = TwapRules { window: 1_800, minimum_depth: Usd::whole(50_000) };
         let twap = TwapPrices::new(provider, self.client.network(), rules).unwrap();
@@ -370,74 +372,86 @@ impl Market {
         }
         let mut observed = twap.observe(&[self.address(token)]).await.unwrap();
         twap.complete(&mut observed, &anchors).await;
-        let told = twap.judge(&observed, &anchors).remove(0);
-        let heard = heard.lock().unwrap().clone();
-        (told, heard)
+        let prices = twap.judge(&observed, &anchors).remove(0);
+        let requests = requests.lock().unwrap().clone();
+        (prices, requests)
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ticks_of_a_pool_that_holds_next_to_nothing_are_not_read() {
+async fn ticks_of_a_nearly_empty_pool_are_not_read() {
     let market = Market::boot();
-    let read = |heard: &[String], pool| heard.iter().map(|text| text.matches(&ticks_of(pool)).count()).sum::<usize>();
-    let (told, heard) = market.pools(SandboxToken::Uni, None).await;
-    let witnesses = told.unwrap().pools;
-    assert!(witnesses.iter().all(|one| read(&heard, one.pool) > 0), "those of real pools are read: {witnesses:?}");
-    let bent = market.open(SandboxToken::Uni, 7.85).await;
+    let read =
+        |requests: &[String], pool| requests.iter().map(|text| text.matches(&ticks_of(pool)).count()).sum::<usize>();
+    let (prices, requests) = market.pools(SandboxToken::Uni, None).await;
+    let witnesses = prices.unwrap().pools;
+    assert!(
+        witnesses.iter().all(|one| read(&requests, one.pool) > 0),
+        "the ticks of genesis pools are read: {witnesses:?}"
+    );
+    let attacker_pool = market.open(SandboxToken::Uni, 7.85).await;
     for step in 1..=40 {
-        bent.provide(-step, step, 3.0).await;
+        attacker_pool.provide(-step, step, 3.0).await;
     }
-    market.passes(1_000).await;
-    // Two ticks or more: the pool traded, and only its small depth excludes it.
-    bent.trade(30.0).await;
-    market.passes(1_000).await;
-    let (told, heard) = market.pools(SandboxToken::Uni, None).await;
-    assert_eq!(read(&heard, bent.pool), 0, "of 80 that it has");
-    assert!(told.is_err(), "real pools have not traded since, and it is no witness: {told:?}");
+    market.advance(1_000).await;
+    // The price moves by two ticks or more: the pool counts as traded, and only its small depth excludes it.
+    attacker_pool.trade(30.0).await;
+    market.advance(1_000).await;
+    let (prices, requests) = market.pools(SandboxToken::Uni, None).await;
+    assert_eq!(read(&requests, attacker_pool.pool), 0, "the pool has 80 ticks");
+    assert!(
+        prices.is_err(),
+        "the genesis pools have not traded since, and the attacker's pool does not count: {prices:?}"
+    );
 }
 
-/// Reading every tick that an attacker initialized would take as long as the attacker likes.
+/// Without the limit, an attacker could make the reading of ticks take any time.
 #[tokio::test(flavor = "multi_thread")]
-async fn ticks_beyond_4096_are_not_read_and_make_no_depth() {
+async fn ticks_beyond_4096_are_not_read_and_do_not_count_as_depth() {
     const MOVED: i32 = 4_400;
     let market = Market::boot();
-    let read = |heard: &[String], pool| heard.iter().map(|text| text.matches(&ticks_of(pool)).count()).sum::<usize>();
-    let bent = market.open(SandboxToken::Uni, 7.85).await;
+    let read =
+        |requests: &[String], pool| requests.iter().map(|text| text.matches(&ticks_of(pool)).count()).sum::<usize>();
+    let attacker_pool = market.open(SandboxToken::Uni, 7.85).await;
     // The tick rises with the price of UNI if UNI is the first token, and falls otherwise.
-    let (below, above) = if bent.token_first { (-400, MOVED) } else { (-MOVED, 400) };
-    bent.provide(-2_000, 2_000, 600_000.0).await;
-    bent.provide(-8_000, 8_000, 1_500_000.0).await;
-    bent.initialize_each(below, above).await;
-    market.passes(1_000).await;
-    bent.trade(20_000.0).await;
-    market.passes(1_000).await;
-    let (told, heard) = market.pools(SandboxToken::Uni, None).await;
-    assert!(told.unwrap().pools.iter().any(|one| one.pool == bent.pool), "near its mean it is a witness");
-    // Those within 4 % of its mean on either side, and the one at each end.
-    assert!((400..=802).contains(&read(&heard, bent.pool)), "{}", read(&heard, bent.pool));
+    let (below, above) = if attacker_pool.token_first { (-400, MOVED) } else { (-MOVED, 400) };
+    attacker_pool.provide(-2_000, 2_000, 600_000.0).await;
+    attacker_pool.provide(-8_000, 8_000, 1_500_000.0).await;
+    attacker_pool.initialize_each(below, above).await;
+    market.advance(1_000).await;
+    attacker_pool.trade(20_000.0).await;
+    market.advance(1_000).await;
+    let (prices, requests) = market.pools(SandboxToken::Uni, None).await;
+    assert!(prices.unwrap().pools.iter().any(|one| one.pool == attacker_pool.pool), "near its mean the pool counts");
+    // Read are the ticks within 4 % of the mean on either side, and one more at each end.
+    assert!((400..=802).contains(&read(&requests, attacker_pool.pool)), "{}", read(&requests, attacker_pool.pool));
     // A price that moves widens the range to more than 4,096 initialized ticks.
     for _ in 0..80 {
-        match bent.moved().await {
+        match attacker_pool.tick_distance().await {
             // A transaction's gas suffices for about 250 initialized ticks.
-            moved if moved < MOVED - 100 => bent.trade(40_000.0).await,
+            moved if moved < MOVED - 100 => attacker_pool.trade(40_000.0).await,
             _ => break,
         }
     }
-    assert!((MOVED - 100..8_000).contains(&bent.moved().await), "{}", bent.moved().await);
-    let (told, heard) = market.pools(SandboxToken::Uni, None).await;
-    assert_eq!(read(&heard, bent.pool), 0);
-    assert!(told.is_err(), "what was not read makes no depth, and nobody traded in the other pools: {told:?}");
+    assert!(
+        (MOVED - 100..8_000).contains(&attacker_pool.tick_distance().await),
+        "{}",
+        attacker_pool.tick_distance().await
+    );
+    let (prices, requests) = market.pools(SandboxToken::Uni, None).await;
+    assert_eq!(read(&requests, attacker_pool.pool), 0);
+    assert!(prices.is_err(), "unread ticks do not count as depth, and the other pools have no trades: {prices:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pool_whose_ticks_cannot_be_read_loses_no_other_pool() {
+async fn a_pool_with_unreadable_ticks_leaves_other_pools_usable() {
     let market = Market::boot();
-    let pools = |told: Result<PoolPrices, NoPrice>| told.unwrap().pools.into_iter().map(|one| one.pool);
+    let pools = |prices: Result<PoolPrices, NoPrice>| prices.unwrap().pools.into_iter().map(|one| one.pool);
     let (all, _) = market.pools(SandboxToken::Uni, None).await;
     let all: Vec<Address> = pools(all).collect();
     assert!(all.len() > 1, "{all:?}");
-    let (told, _) = market.pools(SandboxToken::Uni, Some(ticks_of(all[0]))).await;
-    let mut left: Vec<Address> = pools(told).collect();
+    let (prices, _) = market.pools(SandboxToken::Uni, Some(ticks_of(all[0]))).await;
+    let mut left: Vec<Address> = pools(prices).collect();
     left.sort();
     let mut others = all[1..].to_vec();
     others.sort();
@@ -445,112 +459,115 @@ async fn a_pool_whose_ticks_cannot_be_read_loses_no_other_pool() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_dollars_that_stand_in_six_ticks_all_the_time_are_no_depth() {
-    let market = Market::boot().unfed(SandboxToken::Uni);
-    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
+async fn a_thousand_dollars_permanently_in_six_ticks_do_not_count_as_depth() {
+    let market = Market::boot().without_feed(SandboxToken::Uni);
+    let attacker_pool = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
     // If this liquidity were everywhere, 89,000 dollars or more could be traded within 2 %, according to the window's
     // mean.
-    bent.provide(-3, 3, 1_800.0).await;
-    market.passes(1_000).await;
-    // A tick or more, but still within the range.
-    bent.trade(620.0).await;
-    market.passes(1_000).await;
-    // It holds too little for its ticks to be worth a read.
-    let (_, heard) = market.pools(SandboxToken::Uni, None).await;
-    assert!(heard.iter().all(|text| !text.contains(&ticks_of(bent.pool))));
-    let refused = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap_err();
+    attacker_pool.provide(-3, 3, 1_800.0).await;
+    market.advance(1_000).await;
+    // The price moves by a tick or more, but stays within the range.
+    attacker_pool.trade(620.0).await;
+    market.advance(1_000).await;
+    // Its liquidity is so small that its ticks are not read.
+    let (_, requests) = market.pools(SandboxToken::Uni, None).await;
+    assert!(requests.iter().all(|text| !text.contains(&ticks_of(attacker_pool.pool))));
+    let refused = market.spread(SandboxToken::Uni, &market.genesis_pools(SandboxToken::Uni)).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
-/// By its mean liquidity and by what it holds, the pool would be deep. Only its ticks show that next to nothing can be
+/// By its mean liquidity and its balances, the pool would be deep. Only its ticks show that almost nothing can be
 /// traded near its price.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_dollars_in_six_ticks_beside_far_parked_money_are_no_depth() {
-    let market = Market::boot().unfed(SandboxToken::Uni);
-    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
-    bent.provide(-3, 3, 1_800.0).await;
-    bent.provide(-9_000, -600, 500_000.0).await;
-    bent.provide(600, 9_000, 500_000.0).await;
-    market.passes(1_000).await;
-    bent.trade(620.0).await;
-    market.passes(1_000).await;
-    let (_, heard) = market.pools(SandboxToken::Uni, None).await;
-    assert!(heard.iter().any(|text| text.contains(&ticks_of(bent.pool))), "it might be deep, so its ticks are read");
-    let refused = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap_err();
+async fn a_thousand_dollars_in_six_ticks_beside_distant_liquidity_do_not_count_as_depth() {
+    let market = Market::boot().without_feed(SandboxToken::Uni);
+    let attacker_pool = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
+    attacker_pool.provide(-3, 3, 1_800.0).await;
+    attacker_pool.provide(-9_000, -600, 500_000.0).await;
+    attacker_pool.provide(600, 9_000, 500_000.0).await;
+    market.advance(1_000).await;
+    attacker_pool.trade(620.0).await;
+    market.advance(1_000).await;
+    let (_, requests) = market.pools(SandboxToken::Uni, None).await;
+    assert!(
+        requests.iter().any(|text| text.contains(&ticks_of(attacker_pool.pool))),
+        "it might be deep, so its ticks are read"
+    );
+    let refused = market.spread(SandboxToken::Uni, &market.genesis_pools(SandboxToken::Uni)).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn far_parked_liquidity_around_one_tick_is_no_depth() {
-    let market = Market::boot().unfed(SandboxToken::Uni);
-    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
-    bent.provide(-1, 1, 3.0).await;
+async fn distant_liquidity_around_one_tick_does_not_count_as_depth() {
+    let market = Market::boot().without_feed(SandboxToken::Uni);
+    let attacker_pool = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
+    attacker_pool.provide(-1, 1, 3.0).await;
     // Half a million dollars on either side, out of reach of the range near the mean.
-    bent.provide(-9_000, -600, 500_000.0).await;
-    bent.provide(600, 9_000, 500_000.0).await;
-    market.passes(1_000).await;
-    bent.trade(0.5).await;
-    market.passes(1_000).await;
-    let refused = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap_err();
+    attacker_pool.provide(-9_000, -600, 500_000.0).await;
+    attacker_pool.provide(600, 9_000, 500_000.0).await;
+    market.advance(1_000).await;
+    attacker_pool.trade(0.5).await;
+    market.advance(1_000).await;
+    let refused = market.spread(SandboxToken::Uni, &market.genesis_pools(SandboxToken::Uni)).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pool_younger_than_the_window_is_no_price() {
-    let market = Market::boot().unfed(SandboxToken::Uni);
-    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
-    bent.provide(-2_000, 2_000, 5_000_000.0).await;
-    market.passes(900).await;
-    bent.trade(10_000.0).await;
-    market.passes(600).await;
-    let refused = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap_err();
+async fn a_pool_younger_than_the_window_sets_no_price() {
+    let market = Market::boot().without_feed(SandboxToken::Uni);
+    let attacker_pool = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
+    attacker_pool.provide(-2_000, 2_000, 5_000_000.0).await;
+    market.advance(900).await;
+    attacker_pool.trade(10_000.0).await;
+    market.advance(600).await;
+    let refused = market.spread(SandboxToken::Uni, &market.genesis_pools(SandboxToken::Uni)).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pool_that_nobody_traded_in_is_no_price() {
-    let market = Market::boot().unfed(SandboxToken::Uni);
-    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
-    bent.provide(-2_000, 2_000, 5_000_000.0).await;
-    market.passes(2_000).await;
-    let genuine = market.genuine(SandboxToken::Uni);
-    let refused = market.spread(SandboxToken::Uni, &genuine).await.unwrap_err();
+async fn a_pool_without_trades_sets_no_price() {
+    let market = Market::boot().without_feed(SandboxToken::Uni);
+    let attacker_pool = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
+    attacker_pool.provide(-2_000, 2_000, 5_000_000.0).await;
+    market.advance(2_000).await;
+    let genesis_pools = market.genesis_pools(SandboxToken::Uni);
+    let refused = market.spread(SandboxToken::Uni, &genesis_pools).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
     // After one trade and a full window it counts as a price, which no feed confirms.
-    bent.trade(50_000.0).await;
-    market.passes(1_000).await;
-    let spread = market.spread(SandboxToken::Uni, &genuine).await.unwrap();
+    attacker_pool.trade(50_000.0).await;
+    market.advance(1_000).await;
+    let spread = market.spread(SandboxToken::Uni, &genesis_pools).await.unwrap();
     assert_eq!(spread.feed, None);
     assert!(near(dollars(spread.all.lowest), 5.0 * 7.85), "{spread:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn liquidity_of_one_block_is_no_depth() {
-    let market = Market::boot().unfed(SandboxToken::Uni);
-    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
-    bent.provide(-500, 500, 100.0).await;
-    market.passes(1_000).await;
-    bent.trade(1.0).await;
-    market.passes(1_000).await;
-    bent.provide(-2_000, 2_000, 5_000_000.0).await;
-    let refused = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap_err();
+async fn liquidity_of_one_block_does_not_count_as_depth() {
+    let market = Market::boot().without_feed(SandboxToken::Uni);
+    let attacker_pool = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
+    attacker_pool.provide(-500, 500, 100.0).await;
+    market.advance(1_000).await;
+    attacker_pool.trade(1.0).await;
+    market.advance(1_000).await;
+    attacker_pool.provide(-2_000, 2_000, 5_000_000.0).await;
+    let refused = market.spread(SandboxToken::Uni, &market.genesis_pools(SandboxToken::Uni)).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bids_parked_at_half_price_move_neither_price_nor_equity() {
+async fn bids_at_half_the_price_change_neither_price_nor_equity() {
     let market = Market::boot();
     let feed = market.feed(SandboxToken::Weth).await;
-    let bent = market.open(SandboxToken::Weth, feed / 2.0).await;
+    let attacker_pool = market.open(SandboxToken::Weth, feed / 2.0).await;
     // Dollars only, on the side of the price where WETH would be sold for them.
-    let (low, high) = if bent.token_first { (-400, 0) } else { (1, 401) };
-    bent.provide(low, high, 5_000_000.0).await;
-    market.passes(300).await;
+    let (low, high) = if attacker_pool.token_first { (-400, 0) } else { (1, 401) };
+    attacker_pool.provide(low, high, 5_000_000.0).await;
+    market.advance(300).await;
     for _ in 0..6 {
-        market.passes(290).await;
+        market.advance(290).await;
     }
-    let genuine = market.genuine(SandboxToken::Weth);
-    for without in [&[][..], &genuine] {
+    let genesis_pools = market.genesis_pools(SandboxToken::Weth);
+    for without in [&[][..], &genesis_pools] {
         let spread = market.spread(SandboxToken::Weth, without).await.unwrap();
         for price in [spread.all.highest, spread.all.lowest] {
             assert!(near(dollars(price), feed), "{spread:?}");
@@ -559,59 +576,59 @@ async fn bids_parked_at_half_price_move_neither_price_nor_equity() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn asks_parked_at_five_times_the_price_keep_no_position_locked() {
+async fn asks_at_five_times_the_price_do_not_block_an_exit() {
     let market = Market::boot();
     let feed = market.feed(SandboxToken::Uni).await;
-    let bent = market.open(SandboxToken::Uni, feed * 5.0).await;
-    let (low, high) = if bent.token_first { (1, 401) } else { (-400, 0) };
-    bent.provide(low, high, 5_000_000.0).await;
+    let attacker_pool = market.open(SandboxToken::Uni, feed * 5.0).await;
+    let (low, high) = if attacker_pool.token_first { (1, 401) } else { (-400, 0) };
+    attacker_pool.provide(low, high, 5_000_000.0).await;
     for _ in 0..7 {
-        market.passes(290).await;
+        market.advance(290).await;
     }
-    let spread = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap();
+    let spread = market.spread(SandboxToken::Uni, &market.genesis_pools(SandboxToken::Uni)).await.unwrap();
     for price in [spread.all.highest, spread.present.unwrap().highest] {
         assert!(near(dollars(price), market.feed(SandboxToken::Uni).await), "{spread:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deep_traded_pool_that_strays_is_outvoted_by_the_feed() {
+async fn the_feed_overrides_a_deep_pool_with_a_different_price() {
     let market = Market::boot();
     let feed = market.feed(SandboxToken::Uni).await;
     for times in [5.0] {
-        let bent = market.open(SandboxToken::Uni, feed * times).await;
-        bent.provide(-2_000, 2_000, 5_000_000.0).await;
-        market.passes(290).await;
-        bent.trade(50_000.0).await;
+        let attacker_pool = market.open(SandboxToken::Uni, feed * times).await;
+        attacker_pool.provide(-2_000, 2_000, 5_000_000.0).await;
+        market.advance(290).await;
+        attacker_pool.trade(50_000.0).await;
         market.swap([SandboxToken::Usdc, SandboxToken::Uni], 3_000, 2_000_000_000).await;
         market.swap([SandboxToken::Weth, SandboxToken::Uni], 3_000, 500_000_000_000_000_000).await;
         for _ in 0..6 {
-            market.passes(290).await;
+            market.advance(290).await;
         }
-        let spread = market.spread(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await.unwrap();
+        let spread = market.spread(SandboxToken::Uni, &market.genesis_pools(SandboxToken::Uni)).await.unwrap();
         let fed = market.feed(SandboxToken::Uni).await;
         assert!(near(dollars(spread.all.highest), fed) && near(dollars(spread.all.lowest), fed), "{spread:?}");
         assert!(spread.outvoted.is_some_and(|pool| dollars(pool) > fed * 4.0), "the operator is asked: {spread:?}");
-        assert!(!spread.several_pools, "one pool is no majority: {spread:?}");
-        // Beside the genuine pools it is one of several, and their median decides.
+        assert!(!spread.several_pools, "one pool is not a majority: {spread:?}");
+        // With the genesis pools it is one of several, and their median decides.
         let spread = market.spread(SandboxToken::Uni, &[]).await.unwrap();
         assert!(near(dollars(spread.all.highest), fed), "{spread:?}");
         assert!(spread.several_pools && spread.outvoted.is_none(), "{spread:?}");
-        assert_ne!(bent.pool, Address::ZERO);
+        assert_ne!(attacker_pool.pool, Address::ZERO);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_washed_price_without_a_feed_is_no_equity() {
-    let market = Market::boot().unfed(SandboxToken::Uni);
-    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
-    bent.provide(-2_000, 2_000, 5_000_000.0).await;
-    market.passes(100).await;
+async fn a_wash_traded_price_without_a_feed_adds_no_equity() {
+    let market = Market::boot().without_feed(SandboxToken::Uni);
+    let attacker_pool = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
+    attacker_pool.provide(-2_000, 2_000, 5_000_000.0).await;
+    market.advance(100).await;
     for _ in 0..6 {
-        bent.trade(20_000.0).await;
-        market.passes(320).await;
+        attacker_pool.trade(20_000.0).await;
+        market.advance(320).await;
     }
-    let spreads = market.spreads(SandboxToken::Uni, &market.genuine(SandboxToken::Uni)).await;
+    let spreads = market.spreads(SandboxToken::Uni, &market.genesis_pools(SandboxToken::Uni)).await;
     let uni = bardo::chain::token::resolve("UNI", market.client.network(), market.client.provider()).await.unwrap();
     let held: BTreeMap<TokenId, (ChainToken, U256)> =
         BTreeMap::from([(uni.id, (uni, U256::from(10).pow(U256::from(21))))]);
@@ -638,7 +655,7 @@ mod unfed_purchases {
     async fn harness(line: &str) -> GolemHarness {
         let uni = *UNFED.get_or_init(|| Market::boot().address(SandboxToken::Uni));
         let prices = |prices: PriceChain| {
-            let source = Without(prices, UNFED.get().copied().into_iter().collect());
+            let source = PricesWithout(prices, UNFED.get().copied().into_iter().collect());
             PriceChain::new(vec![Arc::new(source)])
         };
         let harness = GolemHarness::told(&format!("preset = \"demo\"\n{line}\n"), prices).await;
@@ -657,7 +674,7 @@ mod unfed_purchases {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_token_without_a_feed_is_bought_after_an_approval_only() {
+    async fn a_token_without_a_feed_is_bought_only_after_an_approval() {
         let harness = harness("max_unfed_usd = \"100\"").await;
         let sent = harness.sent().await;
         let refused = buys(&harness, "20", ApprovalMode::Never).await;
@@ -669,7 +686,7 @@ mod unfed_purchases {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_token_without_a_feed_is_held_up_to_its_cap_whatever_is_approved() {
+    async fn an_approval_does_not_raise_the_position_cap_of_a_token_without_a_feed() {
         let harness = harness("max_unfed_usd = \"50\"").await;
         let bought = buys(&harness, "30", ApprovalMode::Always).await;
         assert_eq!(bought.status, CallStatus::Success, "{bought:#?}");
@@ -713,7 +730,7 @@ mod late_quotes {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_quote_is_as_old_as_the_question_for_it() {
+    async fn the_age_of_a_quote_counts_from_its_request() {
         let policy = "preset = \"demo\"\nmax_quote_age_seconds = 30\n";
         for (millis, refused) in [(100, false), (31_000, true)] {
             let shifted = Arc::<Shifted>::default();
@@ -736,19 +753,19 @@ mod late_quotes {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn liquidity_that_stands_whenever_it_is_read_and_only_then_is_no_depth() {
-    let market = Market::boot().unfed(SandboxToken::Uni);
-    let bent = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
-    bent.provide(-500, 500, 100.0).await;
-    let (attacker, genuine) =
-        (Actors::new().unwrap().address(ActorRole::Arbitrageur), market.genuine(SandboxToken::Uni));
+async fn liquidity_that_is_present_only_during_reads_does_not_count_as_depth() {
+    let market = Market::boot().without_feed(SandboxToken::Uni);
+    let attacker_pool = market.open(SandboxToken::Uni, 5.0 * 7.85).await;
+    attacker_pool.provide(-500, 500, 100.0).await;
+    let (attacker, genesis_pools) =
+        (Actors::new().unwrap().address(ActorRole::Arbitrageur), market.genesis_pools(SandboxToken::Uni));
     for round in 0..8 {
-        market.passes(290).await;
-        bent.provide_for(attacker, -2_000, 2_000, 5_000_000.0).await;
-        bent.trade(1.0).await;
-        let (position, liquidity) = bent.newest().await;
+        market.advance(290).await;
+        attacker_pool.provide_for(attacker, -2_000, 2_000, 5_000_000.0).await;
+        attacker_pool.trade(1.0).await;
+        let (position, liquidity) = attacker_pool.newest().await;
         assert!(liquidity > 0);
-        let refused = market.spread(SandboxToken::Uni, &genuine).await.unwrap_err();
+        let refused = market.spread(SandboxToken::Uni, &genesis_pools).await.unwrap_err();
         assert!(refused.contains("it has no price feed"), "round {round}: {refused}");
         let params = Enumerable::DecreaseLiquidityParams {
             tokenId: position,
@@ -757,8 +774,8 @@ async fn liquidity_that_stands_whenever_it_is_read_and_only_then_is_no_depth() {
             amount1Min: U256::ZERO,
             deadline: U256::MAX,
         };
-        market.send(bent.manager, Enumerable::decreaseLiquidityCall { params }, 1_000_000).await;
-        assert_eq!(bent.newest().await, (position, 0), "it is taken out again");
+        market.send(attacker_pool.manager, Enumerable::decreaseLiquidityCall { params }, 1_000_000).await;
+        assert_eq!(attacker_pool.newest().await, (position, 0), "it is taken out again");
     }
 }
 
@@ -809,18 +826,18 @@ mod bent_trades {
         drop(block);
     }
 
-    async fn bent(chain: &SandboxChain, token: SandboxToken, fee: u32) {
+    async fn attacker_pool(chain: &SandboxChain, token: SandboxToken, fee: u32) {
         let deployment = Arc::clone(&chain.deployment);
         chain.devnet.run(move |chain| bend(chain, &deployment, token, fee)).await.unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_traded_pool_that_is_bent_between_preview_and_commit_signs_nothing() {
+    async fn a_pool_manipulated_between_preview_and_commit_blocks_the_signature() {
         let harness = GolemHarness::with_policy("preset = \"demo\"\n").await;
         let golem = harness.golem("ada", "trade-executor");
         let previewed = golem.call("preview_action", swap("USDC", "UNI", "200")).await;
         assert_eq!(previewed.status, CallStatus::Simulated, "{previewed:#?}");
-        bent(&harness.sandbox().chains()[0], SandboxToken::Uni, 3_000).await;
+        attacker_pool(&harness.sandbox().chains()[0], SandboxToken::Uni, 3_000).await;
         let sent = harness.sent().await;
         let answer = golem.call("commit_action", permit(&previewed)).await;
         let code = answer.error.as_ref().map(|error| error.code());
@@ -839,7 +856,7 @@ mod bent_trades {
         let signed = AtomicUsize::new(0);
         *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
             if signed.fetch_add(1, Ordering::SeqCst) == at {
-                let done = bent(&own.chains()[0], SandboxToken::Weth, TRADED);
+                let done = attacker_pool(&own.chains()[0], SandboxToken::Weth, TRADED);
                 tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(done));
             }
         })
@@ -854,7 +871,7 @@ mod bent_trades {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_traded_pool_that_is_bent_behind_the_signature_costs_no_more_than_gas() {
+    async fn a_pool_manipulated_after_the_signature_costs_only_gas() {
         let (state, ends, lost, came) = bent_behind_signature(4, 1).await;
         assert!(matches!(state, CommitState::Reverted), "{state:?}: {came} came for {lost}");
         assert_eq!((lost, came), (U256::ZERO, U256::ZERO));
@@ -865,7 +882,7 @@ mod bent_trades {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_traded_pool_that_is_bent_between_two_transactions_of_a_plan_stops_the_rest() {
+    async fn a_pool_manipulated_between_two_transactions_of_a_plan_stops_the_rest() {
         let (state, _, lost, came) = bent_behind_signature(5, 0).await;
         let CommitState::Stopped { code, why } = state else { panic!("{state:?}") };
         assert_eq!((code, lost, came), (ErrorCode::PermitMismatch, U256::ZERO, U256::ZERO), "{why}");

@@ -275,7 +275,7 @@ async fn a_genuine_approval_from_another_process_counts_once() {
 }
 
 #[tokio::test]
-async fn an_approval_from_another_terminal_takes_a_proof_for_that_very_request() {
+async fn an_approval_from_another_terminal_needs_a_proof_for_that_request() {
     let mut victim = Victim::asking(swap());
     let console = victim.console();
     let full = confirmed(&shown(&console));
@@ -370,7 +370,7 @@ fn rewrite(victim: &Victim, permit: &str, path: &str, value: Value) {
 }
 
 #[tokio::test]
-async fn a_rewritten_question_is_not_drawn_whatever_was_rewritten() {
+async fn a_request_with_any_altered_field_is_not_shown() {
     let mut victim = Victim::asking(payment("0x00000000000000000000000000000000000000aa"));
     let console = victim.console();
     let genuine = shown(&console);
@@ -400,7 +400,7 @@ async fn a_rewritten_question_is_not_drawn_whatever_was_rewritten() {
 }
 
 #[tokio::test]
-async fn questions_with_swapped_permits_or_tags_are_not_drawn() {
+async fn requests_with_swapped_permits_or_tags_are_not_shown() {
     let victim = Victim::asking(swap());
     let console = victim.console();
     let genuine = shown(&console);
@@ -419,7 +419,7 @@ async fn questions_with_swapped_permits_or_tags_are_not_drawn() {
 }
 
 #[tokio::test]
-async fn the_console_reports_a_forged_question_once() {
+async fn the_console_reports_a_forged_request_once() {
     let victim = Victim::asking(swap());
     let console = victim.console();
     shown(&console);
@@ -436,7 +436,7 @@ async fn the_console_reports_a_forged_question_once() {
 }
 
 #[tokio::test]
-async fn a_question_whose_calldata_is_not_what_its_hash_binds_is_not_drawn_even_with_a_right_tag() {
+async fn a_request_whose_calldata_does_not_match_its_hash_is_not_shown_even_with_a_valid_tag() {
     let victim = Victim::asking(swap());
     let console = victim.console();
     shown(&console);
@@ -471,7 +471,7 @@ async fn a_question_whose_calldata_is_not_what_its_hash_binds_is_not_drawn_even_
 }
 
 #[tokio::test]
-async fn a_replayed_answer_serves_neither_the_same_question_again_nor_another() {
+async fn a_replayed_answer_counts_neither_for_the_same_request_nor_for_another() {
     let mut victim = Victim::asking(payment("0x00000000000000000000000000000000000000ab"));
     let console = victim.console();
     // A genuine approval that the approval queue rejects, because nothing was read or typed; the attacker keeps it.
@@ -567,7 +567,7 @@ async fn an_altered_answer_does_not_count() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_once_and_by_nobody_once_its_process_has_ended() {
+async fn a_request_is_answered_at_most_once_and_never_after_its_process_has_ended() {
     let victim = Victim::asking(swap());
     let mut question = shown(&victim.console());
     question.reasons.pop().expect("that another process asks it");
@@ -601,7 +601,7 @@ async fn a_question_is_answered_once_and_by_nobody_once_its_process_has_ended() 
 }
 
 #[tokio::test]
-async fn an_answer_after_the_question_has_lapsed_is_refused() {
+async fn an_answer_to_an_expired_request_is_refused() {
     let mut victim = Victim::asking(swap());
     let console = victim.console();
     let question = shown(&console);
@@ -614,7 +614,7 @@ async fn an_answer_after_the_question_has_lapsed_is_refused() {
 }
 
 #[tokio::test]
-async fn an_approval_from_another_process_needs_what_must_be_read_and_typed() {
+async fn an_approval_from_another_process_needs_the_same_reading_and_typing() {
     let mut victim = Victim::asking(payment("0x00000000000000000000000000000000000000ac"));
     let console = victim.console();
     let question = shown(&console);
@@ -673,7 +673,7 @@ fn on_a_terminal(url: &str, home: &Path, call: &(&str, Value), lines: &[(&str, &
 }
 
 #[test]
-fn on_the_command_line_a_bare_yes_to_a_first_payment_approves_nothing() {
+fn on_the_command_line_a_plain_yes_does_not_approve_a_first_payment() {
     let turn = turn();
     let (url, home) = (turn.devnet.url(0).to_owned(), home());
     let (before, call) = (nonce(&url), payment("0x00000000000000000000000000000000000000ad"));
@@ -688,7 +688,7 @@ fn on_the_command_line_a_bare_yes_to_a_first_payment_approves_nothing() {
 }
 
 #[test]
-fn on_the_command_line_wrong_digits_approve_nothing_and_the_right_ones_do() {
+fn on_the_command_line_only_the_right_digits_approve() {
     let turn = turn();
     let (url, home) = (turn.devnet.url(0).to_owned(), home());
     let (before, call) = (nonce(&url), payment("0x00000000000000000000000000000000000000ae"));
@@ -704,7 +704,7 @@ fn on_the_command_line_wrong_digits_approve_nothing_and_the_right_ones_do() {
 }
 
 #[test]
-fn a_lookalike_of_a_known_address_is_paid_only_after_typing_the_digits_that_differ() {
+fn a_lookalike_of_a_known_address_is_paid_only_after_typing_the_differing_digits() {
     let turn = turn();
     let (url, home) = (turn.devnet.url(0).to_owned(), home());
     // The known address is paid first without a request: on devnets everything may be approved in advance.
@@ -802,7 +802,7 @@ fn ledger_of(home: &Path) -> Connection {
 }
 
 #[test]
-fn a_row_that_was_put_in_makes_nobody_a_known_receiver() {
+fn an_inserted_row_does_not_make_a_recipient_known() {
     let turn = turn();
     let (url, home) = (turn.devnet.url(0).to_owned(), home());
     // Only the recipient of a small payment needs approval.
@@ -850,7 +850,7 @@ fn a_row_that_was_put_in_makes_nobody_a_known_receiver() {
 }
 
 #[test]
-fn rows_that_cannot_be_read_hold_up_no_exit() {
+fn unreadable_rows_do_not_block_an_exit() {
     let turn = turn();
     let (url, home) = (turn.devnet.url(0).to_owned(), home());
     let exit = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",

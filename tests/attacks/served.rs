@@ -83,7 +83,7 @@ impl Served {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_name_no_account_no_token_and_no_amount() {
+async fn metrics_contain_no_account_token_or_amount() {
     let served = tokio::task::spawn_blocking(Served::start).await.unwrap();
     let place = served.place();
     let connection = tokio::task::spawn_blocking(move || Connection::open(&place, Rights::Operate)).await;
@@ -130,7 +130,7 @@ async fn metrics_name_no_account_no_token_and_no_amount() {
 }
 
 #[test]
-fn neither_a_web_page_nor_a_flood_gets_at_the_metrics() {
+fn neither_a_web_page_nor_a_flood_of_requests_gets_the_metrics() {
     let served = Served::start();
     let at = served.metrics.clone();
     let refused = |request: String, status: &str| {
@@ -164,7 +164,7 @@ fn neither_a_web_page_nor_a_flood_gets_at_the_metrics() {
 }
 
 #[test]
-fn a_local_process_without_the_token_neither_commands_nor_listens() {
+fn a_local_process_without_the_token_can_neither_command_nor_read_events() {
     let served = Served::start();
     let folder = served.place().socket().parent().unwrap().to_owned();
     for (path, mode) in [(served.place().socket(), 0o600), (folder.join("token"), 0o600), (folder, 0o700)] {

@@ -1,4 +1,4 @@
-//! Order and intent services that a devnet names: who gets signed orders of which chain.
+//! Order and intent services that a devnet describes, and the chains whose signed orders they receive.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use bardo_testkit::lying_rpc::LyingRpc;
 
 /// Returns the ids of the devnet's chains that get an order service, and of those that get an intent service. The
 /// endpoint of the second chain describes only the chains that `keeps` accepts.
-async fn served(keeps: fn(&Value) -> bool) -> [BTreeSet<u64>; 2] {
+async fn service_chains(keeps: fn(&Value) -> bool) -> [BTreeSet<u64>; 2] {
     let devnet = Devnet::start("0", 72);
     let describes = move |asked: &Value, answer: &mut Value| {
         if asked["method"] == "bardo_describe" {
@@ -40,16 +40,16 @@ async fn served(keeps: fn(&Value) -> bool) -> [BTreeSet<u64>; 2] {
     let ids = || opened.world.chains().iter().map(|chain| chain.network().chain_id);
     assert_eq!(ids().collect::<BTreeSet<u64>>(), [31_337, 31_338].into());
     let auctions: BTreeSet<u64> = ids().filter(|id| orders.chain(*id).unwrap().auctions.is_some()).collect();
-    // What a quote says of auctions without a ledger is the same.
-    let told: BTreeSet<u64> = runtime::auctions(&config, &opened).await.into_keys().collect();
-    assert_eq!(auctions, told);
+    // Quotes, which need no ledger, assume auctions on the same chains.
+    let quoted: BTreeSet<u64> = runtime::auctions(&config, &opened).await.into_keys().collect();
+    assert_eq!(auctions, quoted);
     [auctions, ids().filter(|id| orders.chain(*id).unwrap().bridges.is_some()).collect()]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_gets_orders_of_no_chain_but_those_that_its_devnet_describes() {
+async fn a_service_gets_only_orders_of_chains_that_its_devnet_describes() {
     let both: BTreeSet<u64> = [31_337, 31_338].into();
-    assert_eq!(served(|_| true).await, [both.clone(), both]);
+    assert_eq!(service_chains(|_| true).await, [both.clone(), both]);
     let first: BTreeSet<u64> = [31_337].into();
-    assert_eq!(served(|chain| chain["chain_id"] == json!(31_337)).await, [first.clone(), first]);
+    assert_eq!(service_chains(|chain| chain["chain_id"] == json!(31_337)).await, [first.clone(), first]);
 }

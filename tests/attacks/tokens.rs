@@ -94,7 +94,7 @@ async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_sold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_moves_nothing_is_neither_bought_nor_sold() {
+async fn a_token_whose_transfers_do_nothing_is_neither_bought_nor_sold() {
     let (harness, golem) = harness().await;
     let sent = harness.sent().await;
     for code in [SAYS_TRUE, SAYS_FALSE, REVERTS] {
@@ -255,7 +255,7 @@ fn both() -> [Value; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_that_takes_another_token_by_an_old_allowance_signs_nothing() {
+async fn a_hook_that_takes_another_token_by_an_old_allowance_blocks_the_signature() {
     let (harness, golem) = tricked().await;
     harness.give(SandboxToken::Dai, whole(300)).await;
     let hook = collector(&harness, SandboxToken::Dai, whole(100)).await;
@@ -268,7 +268,7 @@ async fn a_hook_that_takes_another_token_by_an_old_allowance_signs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_that_moves_more_of_the_token_signs_nothing() {
+async fn a_hook_that_moves_more_of_the_token_blocks_the_signature() {
     let (harness, golem) = tricked().await;
     let hook = collector(&harness, SandboxToken::Uni, whole(5)).await;
     nothing_is_signed(&harness, &golem, CALLS_HOOK, hook, &both()).await;
@@ -277,7 +277,7 @@ async fn a_hook_that_moves_more_of_the_token_signs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_lets_its_owner_take_more_on_the_way_signs_nothing() {
+async fn a_token_that_grants_an_allowance_during_a_transfer_blocks_the_signature() {
     let (harness, golem) = tricked().await;
     for trick in [ALLOWS_HOOK, ALLOWS_HOOK_TOO] {
         nothing_is_signed(&harness, &golem, trick, ATTACKER, &[swap("UNI", "USDC", "2")]).await;
@@ -286,7 +286,7 @@ async fn a_token_that_lets_its_owner_take_more_on_the_way_signs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_moves_and_answers_false_is_counted_by_balances() {
+async fn a_token_that_transfers_but_returns_false_is_judged_by_balances() {
     let (harness, golem) = tricked().await;
     // Permit2 reverts when a token returns false, and it pays V2 and V3 pools; so does a pool that pays out.
     nothing_is_signed(&harness, &golem, DENIES_TRANSFER, ATTACKER, &both()).await;
@@ -295,7 +295,7 @@ async fn a_token_that_moves_and_answers_false_is_counted_by_balances() {
 
 /// The return value of `approve` is ignored; the resulting allowance counts.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_approval_that_is_denied_and_given_is_what_it_is() {
+async fn an_approval_that_returns_false_but_takes_effect_counts_as_given() {
     let (harness, golem) = tricked().await;
     turn(&harness, DENIES_APPROVAL, ATTACKER).await;
     let answer = act(&golem, swap("UNI", "USDC", "2")).await;
@@ -313,7 +313,7 @@ fn kind(kind: &str, amount: Option<&str>) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_approval_that_sets_nothing_is_not_reported_as_done() {
+async fn an_approval_without_effect_is_not_reported_as_done() {
     let (harness, golem) = tricked().await;
     for trick in [DENIES_APPROVAL_AND_STAYS, CONFIRMS_APPROVAL_AND_STAYS] {
         let sent = harness.sent().await;
@@ -327,7 +327,7 @@ async fn an_approval_that_sets_nothing_is_not_reported_as_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revocation_that_takes_nothing_back_is_not_reported_as_done() {
+async fn a_revocation_without_effect_is_not_reported_as_done() {
     let (harness, golem) = tricked().await;
     let given = act(&golem, kind("approve", Some("3"))).await;
     assert_eq!(given.status, CallStatus::Success, "{given:#?}");
@@ -346,7 +346,7 @@ async fn a_revocation_that_takes_nothing_back_is_not_reported_as_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upgrade_by_a_proxys_implementation_slot_between_preview_and_commit_signs_nothing() {
+async fn a_proxy_upgraded_between_preview_and_commit_blocks_the_signature() {
     let (harness, golem) = tricked().await;
     let uni = harness.address(SandboxToken::Uni);
     let sent = harness.sent().await;
@@ -388,7 +388,7 @@ fn high_water(harness: &GolemHarness) -> MicroUsd {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_shrinks_between_preview_and_commit_is_not_sold() {
+async fn a_token_whose_balance_shrinks_between_preview_and_commit_is_not_sold() {
     let (harness, golem) = harness().await;
     let (uni, account) = (harness.address(SandboxToken::Uni), harness.world.account.unwrap());
     let sent = harness.sent().await;
@@ -402,7 +402,7 @@ async fn a_token_that_shrinks_between_preview_and_commit_is_not_sold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_grows_between_preview_and_commit_raises_no_mark_and_sells_no_more() {
+async fn a_balance_that_grows_between_preview_and_commit_neither_raises_the_mark_nor_sells_more() {
     let (harness, golem) = harness().await;
     let (uni, account) = (harness.address(SandboxToken::Uni), harness.world.account.unwrap());
     let first = act(&golem, swap("UNI", "USDC", "2")).await;
@@ -419,7 +419,7 @@ async fn a_token_that_grows_between_preview_and_commit_raises_no_mark_and_sells_
 
 /// Balances that are shares of a changing total, like those of staked tokens.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_halves_everybodys_balance_between_preview_and_commit_is_not_traded() {
+async fn a_token_that_halves_all_balances_between_preview_and_commit_is_not_traded() {
     let (harness, golem) = tricked().await;
     nothing_is_signed(&harness, &golem, HALVES_BALANCES, ATTACKER, &both()).await;
 }
@@ -449,7 +449,7 @@ async fn rebased_behind_the_signature(becomes: u64) -> (Result<CommitOutcome, Pi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_shrinks_behind_the_signature_is_told_as_a_mismatch_and_counts_in_full() {
+async fn a_balance_that_shrinks_after_the_signature_is_reported_as_a_mismatch_and_counts_in_full() {
     let (committed, ends, left) = rebased_behind_the_signature(5_000_000_000).await;
     let (committed, truth) = committed.map(|one| (one.clone(), one.truth.unwrap())).unwrap();
     assert_eq!(left, U256::from(4_900_000_000_u64), "only what was declared is taken");
@@ -459,7 +459,7 @@ async fn a_token_that_shrinks_behind_the_signature_is_told_as_a_mismatch_and_cou
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_grows_behind_the_signature_lessens_nothing_that_was_spent() {
+async fn a_balance_that_grows_after_the_signature_does_not_reduce_the_spending() {
     let (committed, ends, left) = rebased_behind_the_signature(50_000_000_000).await;
     let truth = committed.unwrap().truth.unwrap();
     assert_eq!(left, U256::from(49_900_000_000_u64), "only what was declared is taken: {truth:#?}");

@@ -14,7 +14,7 @@ use bardo::session::handle::SessionCommand;
 use bardo::session::questions::{OperatorAnswer, Question, RequestSubject};
 use serde_json::json;
 
-use crate::last_will::{Watched, databases};
+use crate::on_death::{WatchedSession, databases};
 
 /// Scenario that buys UNI for three times the limit per trade, then its prices fall by 22 %.
 const BUYS_AND_DIES: &str = r#"
@@ -92,12 +92,12 @@ expect = ["success"]
 /// Counted amounts of the operator's own trades, in millionths of a dollar, in order.
 fn sales(home: &Path) -> Vec<i64> {
     let all = databases(home).into_iter().filter_map(|connection| {
-        let mut asked = connection
+        let mut query = connection
             .prepare(
                 "SELECT micros FROM ledger_reservation WHERE golem_id = 'operator' AND trade = 1 AND state = 'done'",
             )
             .ok()?;
-        Some(asked.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect::<Vec<i64>>())
+        Some(query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect::<Vec<i64>>())
     });
     all.flatten().collect()
 }
@@ -112,10 +112,10 @@ fn spent(home: &Path) -> i64 {
 }
 
 /// Kinds of the audit log's entries, in order.
-fn trail(home: &Path) -> Vec<String> {
+fn audit_kinds(home: &Path) -> Vec<String> {
     let all = databases(home).into_iter().filter_map(|connection| {
-        let mut asked = connection.prepare("SELECT kind FROM audit_entry ORDER BY seq").ok()?;
-        Some(asked.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect::<Vec<String>>())
+        let mut query = connection.prepare("SELECT kind FROM audit_entry ORDER BY seq").ok()?;
+        Some(query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect::<Vec<String>>())
     });
     all.flatten().collect()
 }
@@ -128,7 +128,7 @@ fn stop_file(home: &Path) -> StopFile {
 }
 
 /// Stop file of the scenario that runs in this home, which has its own data directory.
-fn stop_file_of_the_show(home: &Path) -> StopFile {
+fn scenario_stop_file(home: &Path) -> StopFile {
     let folder = stop_file(home).path().parent().unwrap().join("shows");
     let shows: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     let folders: Vec<_> = shows.iter().filter(|path| path.is_dir()).collect();
@@ -140,58 +140,60 @@ fn policy(home: &Path, lines: &str) {
     std::fs::write(home.join("policy-devnet.toml"), format!("preset = \"demo\"\n{lines}")).unwrap();
 }
 
-/// Lets the operator place an order that for half an hour asks for more than anyone pays.
-async fn place_order(watched: &mut Watched) {
+/// Lets the operator place an order at a price that nobody pays within half an hour.
+async fn place_order(watched: &mut WatchedSession) {
     let params = json!({
         "token_in": "WETH", "token_out": "USDC", "amount": "0.02", "chain": "ethereum",
         "decay_end_time": 3_000,
     });
     let tool = "uniswap_submit_uniswapx_order".to_owned();
     watched.send(SessionCommand::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
-    watched.until("the order is out", |told| !told.replies.is_empty()).await;
-    assert_eq!(watched.told.replies[0].status, CallStatus::Partial, "{:?}", watched.told.replies);
+    watched.until("the order is placed", |log| !log.replies.is_empty()).await;
+    assert_eq!(watched.log.replies[0].status, CallStatus::Partial, "{:?}", watched.log.replies);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_golems_holdings_are_sold_in_parts_whatever_the_days_limit() {
+async fn a_dead_golems_holdings_are_sold_in_parts_whatever_the_daily_limit() {
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "max_single_trade_usd = \"70\"\nmax_daily_spend_usd = \"500\"\n");
-    let mut watched = Watched::open(home.path(), "sell", BUYS_AND_DIES);
-    watched.until("it holds UNI", |told| told.holds("UNI") == Some(true)).await;
-    watched.until("it dies", |told| told.died()).await;
-    watched.until("UNI is sold", |told| told.says("Sold all UNI on ethereum.")).await;
+    let mut watched = WatchedSession::open(home.path(), "sell", BUYS_AND_DIES);
+    watched.until("it holds UNI", |log| log.holds("UNI") == Some(true)).await;
+    watched.until("it dies", |log| log.died()).await;
+    watched.until("UNI is sold", |log| log.has_thought("Sold all UNI on ethereum.")).await;
     // Four and a half WETH far exceed the limits of a trade and of the day; a sale counts with its possible loss.
-    watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
-    assert!(watched.told.questions.is_empty(), "each part is below what needs a question");
+    watched.until("WETH is sold", |log| log.has_thought("Sold all WETH on ethereum. It took ")).await;
+    assert!(watched.log.questions.is_empty(), "each part is below the approval limit");
     watched.end().await;
     let sales = sales(home.path());
     assert!(sales.len() >= 5, "{sales:?}");
-    assert!(sales.iter().all(|one| *one <= 1_000_000_000), "no part is large enough to need a question: {sales:?}");
+    assert!(sales.iter().all(|one| *one <= 1_000_000_000), "no part is above the approval limit: {sales:?}");
     let spent = spent(home.path());
-    assert!((1..=500_000_000).contains(&spent), "what they may lose and their gas fit the day's cap: {spent}");
-    let trail = trail(home.path());
-    let at = |kind: &str| trail.iter().position(|one| one == kind).unwrap_or_else(|| panic!("no {kind}: {trail:?}"));
+    assert!((1..=500_000_000).contains(&spent), "possible losses and gas are within the daily limit: {spent}");
+    let audit_kinds = audit_kinds(home.path());
+    let at = |kind: &str| {
+        audit_kinds.iter().position(|one| one == kind).unwrap_or_else(|| panic!("no {kind}: {audit_kinds:?}"))
+    };
     assert!(at("golem:died") < at("liquidation:planned") && at("liquidation:planned") < at("liquidation:ended"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_death_sale_cancels_the_orders_of_everybody_on_the_account() {
+async fn a_sale_on_death_cancels_all_open_orders_of_the_account() {
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "max_single_trade_usd = \"70\"\nmax_daily_spend_usd = \"500\"\n");
-    let mut watched = Watched::open_by_steps(home.path(), "sell", RESTS_AND_DIES);
-    watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
+    let mut watched = WatchedSession::open_by_steps(home.path(), "sell", RESTS_AND_DIES);
+    watched.until("it holds WETH", |log| log.holds("WETH") == Some(true)).await;
     // An order of the operator, not of the dying Golem.
     place_order(&mut watched).await;
     for _moment in ["the fall", "its death"] {
         watched.send(SessionCommand::Step).await;
     }
-    watched.until("it dies", |told| told.died()).await;
-    watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum.")).await;
+    watched.until("it dies", |log| log.died()).await;
+    watched.until("WETH is sold", |log| log.has_thought("Sold all WETH on ethereum.")).await;
     let cancelled =
-        watched.told.events.iter().any(
+        watched.log.events.iter().any(
             |event| matches!(&event.kind, EventKind::OrderUpdate(update) if update.status == OrderStatus::Cancelled),
         );
-    assert!(cancelled, "the order holds up the sale of its pair");
+    assert!(cancelled, "the order would block the sale of its pair");
     watched.end().await;
 }
 
@@ -199,14 +201,14 @@ async fn a_death_sale_cancels_the_orders_of_everybody_on_the_account() {
 async fn flatten_cancels_orders_and_sells_in_parts() {
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "max_single_trade_usd = \"100\"\nmax_daily_spend_usd = \"450\"\n");
-    let mut watched = Watched::open(home.path(), "keep", RESTS);
-    watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
+    let mut watched = WatchedSession::open(home.path(), "keep", RESTS);
+    watched.until("it holds WETH", |log| log.holds("WETH") == Some(true)).await;
     place_order(&mut watched).await;
     let reason = SafeText::clean("enough", 20);
     watched.send(SessionCommand::Raise { level: StopLevel::Flatten, reason }).await;
-    watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
+    watched.until("WETH is sold", |log| log.has_thought("Sold all WETH on ethereum. It took ")).await;
     let cancelled =
-        watched.told.events.iter().any(
+        watched.log.events.iter().any(
             |event| matches!(&event.kind, EventKind::OrderUpdate(update) if update.status == OrderStatus::Cancelled),
         );
     assert!(cancelled, "the open order is cancelled first: while it can fill, nothing of its pair is signed");
@@ -217,31 +219,31 @@ async fn flatten_cancels_orders_and_sells_in_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_rate_of_trades_and_no_full_window_of_calls_ends_a_liquidation() {
+async fn neither_the_trade_rate_nor_the_call_rate_ends_a_liquidation() {
     let home = tempfile::tempdir().unwrap();
     // No trade is permitted, and two calls per minute: each further sale waits for the window.
     policy(home.path(), "max_trades_per_hour = 0\nmax_tool_calls_per_minute = 2\n");
-    let mut watched = Watched::open(home.path(), "keep", RESTS);
-    watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
+    let mut watched = WatchedSession::open(home.path(), "keep", RESTS);
+    watched.until("it holds WETH", |log| log.holds("WETH") == Some(true)).await;
     watched.send(SessionCommand::Raise { level: StopLevel::Flatten, reason: SafeText::clean("enough", 20) }).await;
-    watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
-    assert!(watched.told.questions.is_empty(), "the operator's own exits are no question");
+    watched.until("WETH is sold", |log| log.has_thought("Sold all WETH on ethereum. It took ")).await;
+    assert!(watched.log.questions.is_empty(), "the operator's own exits need no approval");
     watched.end().await;
     assert!(sales(home.path()).len() >= 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flatten_by_anybody_else_is_a_question() {
+async fn a_flatten_by_another_process_needs_approval() {
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "max_single_trade_usd = \"100\"\nmax_daily_spend_usd = \"450\"\n");
-    let mut watched = Watched::open(home.path(), "keep", RESTS);
-    watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
+    let mut watched = WatchedSession::open(home.path(), "keep", RESTS);
+    watched.until("it holds WETH", |log| log.holds("WETH") == Some(true)).await;
     stop_file(home.path()).raise(StopLevel::Flatten, "so it says", "some program", 1).unwrap();
     watched
-        .until("it is asked", |told| told.questions.iter().any(|one| one.about == RequestSubject::SellHoldings))
+        .until("the sale is requested", |log| log.questions.iter().any(|one| one.about == RequestSubject::SellHoldings))
         .await;
-    let key = watched.told.questions.iter().find(|one| one.about == RequestSubject::SellHoldings).unwrap().key;
-    assert!(!watched.told.says("WETH on ethereum"), "nothing is sold before the answer");
+    let key = watched.log.questions.iter().find(|one| one.about == RequestSubject::SellHoldings).unwrap().key;
+    assert!(!watched.log.has_thought("WETH on ethereum"), "nothing is sold before the answer");
     watched
         .send(SessionCommand::Answer {
             key,
@@ -250,29 +252,29 @@ async fn flatten_by_anybody_else_is_a_question() {
             password: None,
         })
         .await;
-    watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
+    watched.until("WETH is sold", |log| log.has_thought("Sold all WETH on ethereum. It took ")).await;
     watched.end().await;
     assert!(sales(home.path()).len() >= 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
+async fn after_a_golems_emergency_halt_holdings_are_sold_only_after_an_approval() {
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "max_single_trade_usd = \"100\"\nmax_daily_spend_usd = \"450\"\n");
-    let mut watched = Watched::open(home.path(), "keep", STOPS);
+    let mut watched = WatchedSession::open(home.path(), "keep", STOPS);
     watched
-        .until("it is asked", |told| told.questions.iter().any(|one| one.about == RequestSubject::SellHoldings))
+        .until("the sale is requested", |log| log.questions.iter().any(|one| one.about == RequestSubject::SellHoldings))
         .await;
-    let question = watched.told.questions.iter().find(|one| one.about == RequestSubject::SellHoldings).unwrap().clone();
+    let question = watched.log.questions.iter().find(|one| one.about == RequestSubject::SellHoldings).unwrap().clone();
     assert!(question.title.as_str().contains("ada on devnet stopped everything"), "{question:?}");
     assert_eq!(
-        stop_file_of_the_show(home.path()).read().level(),
+        scenario_stop_file(home.path()).read().level(),
         Some(StopLevel::Halt),
-        "and it stays so until the answer"
+        "the halt stays until the answer"
     );
     assert!(sales(home.path()).is_empty(), "nothing is sold before the answer");
     // Another process holds the lock and does not continue: the approval cannot be carried out, and is not lost.
-    let lock = std::fs::File::open(stop_file_of_the_show(home.path()).path().with_extension("lock")).unwrap();
+    let lock = std::fs::File::open(scenario_stop_file(home.path()).path().with_extension("lock")).unwrap();
     lock.lock().unwrap();
     watched
         .send(SessionCommand::Answer {
@@ -282,11 +284,11 @@ async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
             password: None,
         })
         .await;
-    let asked_again = |one: &Question| one.about == RequestSubject::SellHoldings && one.key != question.key;
-    watched.until("it is asked again", |told| told.questions.iter().any(asked_again)).await;
-    assert_eq!(stop_file_of_the_show(home.path()).read().level(), Some(StopLevel::Halt));
+    let is_new_request = |one: &Question| one.about == RequestSubject::SellHoldings && one.key != question.key;
+    watched.until("the sale is requested again", |log| log.questions.iter().any(is_new_request)).await;
+    assert_eq!(scenario_stop_file(home.path()).read().level(), Some(StopLevel::Halt));
     drop(lock);
-    let key = watched.told.questions.iter().find(|one| asked_again(one)).unwrap().key;
+    let key = watched.log.questions.iter().find(|one| is_new_request(one)).unwrap().key;
     watched
         .send(SessionCommand::Answer {
             key,
@@ -295,8 +297,8 @@ async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
             password: None,
         })
         .await;
-    watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
-    assert_eq!(stop_file_of_the_show(home.path()).read().level(), Some(StopLevel::Flatten), "nothing but exits passes");
+    watched.until("WETH is sold", |log| log.has_thought("Sold all WETH on ethereum. It took ")).await;
+    assert_eq!(scenario_stop_file(home.path()).read().level(), Some(StopLevel::Flatten), "only exits pass");
     watched.end().await;
     assert!(sales(home.path()).len() >= 3);
 }

@@ -10,7 +10,7 @@ use bardo::golem::agent_api::AgentSession;
 use bardo::sandbox::plan::SandboxToken;
 use serde_json::{Value, json};
 
-use crate::last_will::databases;
+use crate::on_death::databases;
 use bardo_testkit::golem_harness::{GolemHarness, permit};
 
 /// Recipient without any relation to this wallet.

@@ -55,7 +55,7 @@ async fn gift(client: &ChainClient, usdc: Address, to: Address) {
 
 /// Inflows from elsewhere during a plan do not reduce the amount spent.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_spent_is_not_lessened_by_what_comes_in_meanwhile() {
+async fn an_inflow_during_a_plan_does_not_reduce_its_spending() {
     let world = TestHarness::new(7).await;
     let preview = world.preview(world.swap(HUNDRED).await).await.unwrap();
     let (client, usdc, account) = (world.client.clone(), world.contract_of(&world.usdc), world.account());
@@ -78,7 +78,7 @@ async fn what_was_spent_is_not_lessened_by_what_comes_in_meanwhile() {
 
 /// An amount above every token's supply is an unlimited allowance, whatever its last bit.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_allowance_a_unit_below_the_most_is_unlimited_all_the_same() {
+async fn an_allowance_one_unit_below_the_maximum_counts_as_unlimited() {
     let world = TestHarness::new(3).await;
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, _store) = demo(&world, folder.path());
@@ -103,7 +103,7 @@ async fn an_allowance_a_unit_below_the_most_is_unlimited_all_the_same() {
 
 /// An action that the phase forbids at the commit is not signed, whatever the phase was at the preview.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_offer_of_a_better_phase_is_not_carried_out_in_a_worse_one() {
+async fn an_offer_is_not_executed_after_its_phase_worsened() {
     let world = TestHarness::new(6).await;
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, store) = demo(&world, folder.path());
@@ -129,7 +129,7 @@ fn demo(world: &TestHarness, folder: &Path) -> (Pipeline, Store) {
 
 /// The transaction that consumes the permit sees a phase that worsened during the preparation.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_phase_that_becomes_worse_at_the_last_moment_uses_up_nothing() {
+async fn a_phase_that_worsens_at_the_reservation_consumes_nothing() {
     let world = TestHarness::new(1).await;
     let (phase, own) = watch::channel(Phase::Thriving);
     let asked = PhaseRequest { phase: Phase::Thriving, own: Some(own) };
@@ -149,7 +149,7 @@ async fn a_phase_that_becomes_worse_at_the_last_moment_uses_up_nothing() {
 
 /// Each step of a plan is checked in its present phase.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_does_not_go_on_into_a_position_in_a_worse_phase() {
+async fn a_plan_stops_before_opening_a_position_in_a_worse_phase() {
     let world = TestHarness::new(2).await;
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, _store) = demo(&world, folder.path());
@@ -178,7 +178,7 @@ async fn a_plan_does_not_go_on_into_a_position_in_a_worse_phase() {
 
 /// A policy text that an earlier version of the program parsed differently was not approved.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_preset_that_became_looser_with_a_new_version_waits() {
+async fn a_preset_that_a_new_version_loosened_waits_for_approval() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
     let path = folder.path().join("policy.toml");
@@ -203,7 +203,7 @@ async fn a_preset_that_became_looser_with_a_new_version_waits() {
 /// A tightened policy is stored as the one in force, even if it is first read on a thread without a runtime, as in the
 /// gate.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tightening_first_seen_inside_the_gate_is_kept() {
+async fn a_tightened_policy_first_read_during_a_reservation_is_stored() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
     let path = folder.path().join("policy.toml");
@@ -237,7 +237,7 @@ async fn a_tightening_first_seen_inside_the_gate_is_kept() {
 /// The operator approves a looser policy in another process, reconsiders and restores the file: the looser one is then
 /// no longer approved.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_that_is_put_back_under_a_running_program_is_kept_as_what_holds() {
+async fn a_restored_policy_file_revokes_the_approval_of_a_looser_one() {
     let folder = tempfile::tempdir().unwrap();
     let open = || Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
     let path = folder.path().join("policy.toml");

@@ -80,7 +80,7 @@ impl Bridge {
     }
 
     /// The same orders with this client for the origin chain.
-    pub fn seen_over(&self, origin: ChainClient) -> Orders {
+    pub fn orders_over(&self, origin: ChainClient) -> Orders {
         let destination = self.world.chain("base").unwrap().client.clone();
         let chain = |client| OrderChain {
             client,
@@ -265,7 +265,7 @@ fn card(record: &OrderRecord) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_intent_is_delivered_over_there_and_whoever_did_is_repaid_here() {
+async fn an_intent_is_delivered_on_the_destination_and_its_relayer_repaid_on_the_origin() {
     let bridge = Bridge::open().await;
     // Relayers forget some locked orders: then another one is sent.
     let mut delivered = None;
@@ -309,7 +309,7 @@ async fn an_intent_is_delivered_over_there_and_whoever_did_is_repaid_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_delivers_comes_back_after_its_time() {
+async fn an_undelivered_intent_is_refunded_after_its_deadline() {
     let bridge = Bridge::open().await;
     let had = bridge.purses().await;
     // The destination makes no block before the deadline: nobody can deliver.
@@ -354,7 +354,7 @@ async fn what_nobody_delivers_comes_back_after_its_time() {
 const NARROW: &str = "stop_loss_pct = \"0.3\"\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_bridge_carries_away_is_no_loss_and_a_loss_meanwhile_is_one() {
+async fn funds_in_a_bridge_are_not_a_loss_but_a_simultaneous_loss_counts() {
     let bridge = Bridge::open_under(NARROW).await;
     // A tenth of a native token is 340 dollars.
     let poorer = async || {
@@ -405,7 +405,7 @@ async fn what_a_bridge_carries_away_is_no_loss_and_a_loss_meanwhile_is_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_back_from_a_bridge_is_no_loss_and_moves_no_mark() {
+async fn a_bridge_refund_is_not_a_loss_and_does_not_move_the_high_water_mark() {
     let bridge = Bridge::open_under(NARROW).await;
     let (id, record) = bridge.locked(60).await;
     let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
@@ -423,7 +423,7 @@ async fn what_comes_back_from_a_bridge_is_no_loss_and_moves_no_mark() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_intent_to_a_chain_that_stands_still_is_refused_before_it_is_signed() {
+async fn an_intent_to_a_halted_chain_is_refused_before_the_signature() {
     let bridge = Bridge::open().await;
     let (had, nonce) = (bridge.purses().await, bridge.nonce().await);
     let base = &bridge.chain("base").devnet;
@@ -512,7 +512,7 @@ async fn bad_intents_are_refused_before_anything_is_signed() {
 
 /// Arriving tokens are valued by their chain's description, not by the proposal's.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_arrives_is_described_as_its_chain_does() {
+async fn an_arrival_must_match_the_destinations_token_decimals() {
     let bridge = Bridge::open().await;
     let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
                         "destination_chain": "base"});
@@ -522,8 +522,8 @@ async fn what_arrives_is_described_as_its_chain_does() {
         PreviewResult::Over(response) => panic!("{response:#?}"),
     };
     let guard = offer.preview().verdicts.iter().find(|verdict| verdict.check == Check::SlippageGuard).unwrap();
-    let words = "what must arrive is worth what is given, less the allowed loss";
-    assert_eq!(guard.finding.to_string(), words, "a bridge between tokens trades one for the other");
+    let sentence = "the minimum output is worth the input, less the permitted loss";
+    assert_eq!(guard.finding.to_string(), sentence, "a bridge between tokens trades one for the other");
     let proposal = offer.preview().payload.proposal().clone();
     offer.withdraw().await;
     let poll = async |decimals: u8| {

@@ -52,7 +52,7 @@ async fn stands_against(world: &TestHarness, proposal: Proposal) -> Vec<String> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_owners_contract_would_refuse_is_refused_before() {
+async fn an_action_that_the_policy_contract_would_reject_is_refused_before_the_signature() {
     let world = TestHarness::new(9).await;
     let cage = world.contract(KnownContract::PolicyCage);
     let swap = world.swap(HUNDRED).await;
@@ -114,7 +114,7 @@ fn send(world: &TestHarness, wei: u64) -> Proposal {
 
 /// A rule of the zero address and the zero selector stands for plain sends to anybody.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plain_send_passes_by_the_rule_for_anybody_and_not_without_it() {
+async fn a_native_transfer_passes_only_with_a_rule_for_any_recipient() {
     let world = TestHarness::new(9).await;
     let cage = world.contract(KnownContract::PolicyCage);
     let configure = async |calls: Vec<CallRule>| {
@@ -166,7 +166,7 @@ async fn feed(at: Address, answer: U256, updated: u64) {
 
 /// A price that the contract would not use counts as missing in the off-chain check, too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
+async fn a_stale_or_empty_feed_is_not_a_price() {
     let world = TestHarness::new(9).await;
     let (cage, own) = (world.contract(KnownContract::PolicyCage), Address::repeat_byte(0xfe));
     let swap = world.swap(HUNDRED).await;
@@ -196,7 +196,7 @@ async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
 
 /// Changes of the rules are privileged: a caller that may change them could remove them.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_alone_changes_the_rules_and_nothing_else_with_them() {
+async fn only_the_operator_changes_the_rules_and_only_in_an_action_of_their_own() {
     let world = TestHarness::new(7).await;
     let cage = world.contract(KnownContract::PolicyCage);
     let clear: Bytes = clearCall {}.abi_encode().into();

@@ -19,7 +19,7 @@ const HUNDRED: u64 = 100_000_000;
 const STRANGER: Address = Address::repeat_byte(0x51);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_are_held_to_what_their_bytes_guarantee() {
+async fn a_declared_minimum_must_be_guaranteed_by_the_calldata() {
     let world = TestHarness::new(3).await;
     let book = &world.client.network().book;
     let number = |value: u64| U256::from(value);
@@ -85,7 +85,7 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
 
 /// From a V3 pool into a V2 pair: the pair may be paid only by the preceding swap.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pair_may_be_paid_by_the_swap_before_it_and_nobody_else() {
+async fn only_the_preceding_swap_may_pay_a_pair() {
     let world = TestHarness::new(3).await;
     let book = &world.client.network().book;
     let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
@@ -135,7 +135,7 @@ async fn a_pair_may_be_paid_by_the_swap_before_it_and_nobody_else() {
 
 /// A call that this program does not make is not signed, however harmless it looks.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_not_known_is_a_fault() {
+async fn an_unknown_call_is_a_fault() {
     let world = TestHarness::new(3).await;
     let book = &world.client.network().book;
     let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(KnownContract::Permit2));
@@ -168,7 +168,7 @@ async fn a_call_that_is_not_known_is_a_fault() {
 
 /// Every command of the router must pay the account, and the signed message must be the one that the call contains.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_routers_commands_pay_nobody_else() {
+async fn router_commands_may_not_pay_others() {
     let world = TestHarness::new(3).await;
     let book = &world.client.network().book;
     let router = world.contract(KnownContract::UniversalRouter);

@@ -1,4 +1,4 @@
-//! Required approvals, and their scope.
+//! Approvals: when they are required, what they cover, and when they end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,23 +23,24 @@ use bardo::session::questions::Confirmation;
 use bardo::store::{Store, StoreConfig, StoreError};
 use tokio::sync::watch;
 
-use crate::led::unlocked;
+use crate::brain_process::unlocked;
 use bardo_testkit::harness::{ASKED, Hook, TestHarness};
 
 const HUNDRED: u64 = 100_000_000;
 
-fn needs_a_yes(world: &TestHarness) {
+/// Makes every action need approval from now on.
+fn require_approval(world: &TestHarness) {
     let dollars = |dollars: u64| MicroUsd::new(dollars * 1_000_000).unwrap();
     let reasons = vec![ApprovalReason::above(dollars(100), dollars(10), "requires_approval_above_usd")];
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_needs_a_yes_waits_for_one() {
+async fn an_action_that_needs_approval_waits_for_it() {
     let world = TestHarness::new(0).await;
-    needs_a_yes(&world);
-    let unasked = world.preview(world.approval(HUNDRED)).await.unwrap();
-    let refused = world.pipeline.commit(unasked.permit.permit_id, Consent::None).await;
+    require_approval(&world);
+    let without_consent = world.preview(world.approval(HUNDRED)).await.unwrap();
+    let refused = world.pipeline.commit(without_consent.permit.permit_id, Consent::None).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
 
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
@@ -51,16 +52,16 @@ async fn what_needs_a_yes_waits_for_one() {
     assert_eq!(open[0].reasons[0].to_string(), "$100.00 is above $10.00 (requires_approval_above_usd)");
     assert_eq!(world.queue.answer(other.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
     world.queue.answer(permit, OperatorAnswer::Once).unwrap();
-    let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
+    let Decision::Approved(approval) = ticket.decision().await else { panic!("not approved") };
     assert!(world.queue.pending().is_empty());
     // An approval of one permit does not cover another.
-    let refused = world.pipeline.commit(other.permit.permit_id, Consent::Approved(yes)).await;
+    let refused = world.pipeline.commit(other.permit.permit_id, Consent::Approved(approval)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
 
     let mut ticket = world.queue.ask(preview);
     world.queue.answer(permit, OperatorAnswer::Once).unwrap();
-    let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
-    let committed = world.pipeline.commit(permit, Consent::Approved(yes)).await.unwrap();
+    let Decision::Approved(approval) = ticket.decision().await else { panic!("not approved") };
+    let committed = world.pipeline.commit(permit, Consent::Approved(approval)).await.unwrap();
     assert_eq!(committed.state, CommitState::Done);
 
     // The audit log has the request, the answer, and the approval that did not apply.
@@ -80,7 +81,7 @@ async fn what_needs_a_yes_waits_for_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn above_the_hot_lane_nothing_passes_without_a_guardian() {
+async fn above_the_hot_lane_every_action_needs_a_guardian() {
     let world = TestHarness::new(0).await;
     *world.book.hot_lane.lock().unwrap() = "50".parse().unwrap();
     let (code, rules) = world.refused(world.swap(HUNDRED).await).await;
@@ -98,16 +99,16 @@ async fn above_the_hot_lane_nothing_passes_without_a_guardian() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_covers_its_kind_up_to_its_total() {
     let world = TestHarness::new(0).await;
-    needs_a_yes(&world);
+    require_approval(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
     let mut ticket = world.queue.ask(Arc::clone(&first));
     let similar = |total: &str| OperatorAnswer::Similar { millis: 600_000, total: total.parse().unwrap() };
     let too_small = world.queue.answer(first.permit.permit_id, similar("50"));
     assert!(matches!(too_small, Err(AnswerError::TotalTooSmall { .. })), "{too_small:?}");
-    // This one of about 100 dollars, and one more.
+    // The total suffices for this swap of about 100 dollars, and one more.
     world.queue.answer(first.permit.permit_id, similar("250")).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
-    // What the operator gave is what is shown as given, and this one is what is used of it.
+    // The grant has the operator's total, of which this swap has used its value.
     let [(grant, _)] = world.queue.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
     let used = grant.granted().checked_sub(grant.left()).unwrap();
     assert_eq!((grant.granted(), used), ("250".parse().unwrap(), first.values.spent));
@@ -125,25 +126,25 @@ async fn a_grant_covers_its_kind_up_to_its_total() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_that_nobody_waits_for_is_withdrawn() {
+async fn a_request_without_a_waiting_caller_is_withdrawn() {
     let world = TestHarness::new(0).await;
-    needs_a_yes(&world);
+    require_approval(&world);
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     drop(world.queue.ask(Arc::clone(&preview)));
     assert!(world.queue.pending().is_empty());
     assert_eq!(world.queue.answer(preview.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
-    // So is one whose action a new stop blocks; an exit-only stop leaves a revocation open.
+    // A request whose action a new stop blocks is withdrawn as well. One for a revocation stays open.
     let revocation = Arc::new(world.preview(world.revocation()).await.unwrap());
     let open = revocation.permit.permit_id;
     let _open = world.queue.ask(revocation);
     let mut blocked = world.queue.ask(Arc::clone(&preview));
     world.queue.withdraw_blocked(StopLevel::Flatten, "flatten is in force");
-    let Decision::Withdrawn { reason } = blocked.decision().await else { panic!("it still waits") };
+    let Decision::Withdrawn { reason } = blocked.decision().await else { panic!("the request was not withdrawn") };
     assert_eq!(reason.as_str(), "flatten is in force");
     drop(blocked);
     let waiting = || -> Vec<_> { world.queue.pending().iter().map(|one| one.preview.permit.permit_id).collect() };
     assert_eq!(waiting(), [open]);
-    // And one whose action can no longer be done, with the reason.
+    // A request whose action is no longer possible is withdrawn with the reason.
     let mut failed = world.queue.ask(preview);
     failed.withdraw("the day's limit").await;
     drop(failed);
@@ -151,28 +152,34 @@ async fn a_question_that_nobody_waits_for_is_withdrawn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn silence_is_no_refusal_and_no_yes() {
+async fn a_missing_answer_neither_approves_nor_rejects() {
     let world = TestHarness::new(0).await;
-    needs_a_yes(&world);
+    require_approval(&world);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let impatient = ApprovalQueue::new(clock.clone(), Fabric::in_memory(10, clock), Duration::ZERO);
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     assert!(matches!(impatient.ask(preview).decision().await, Decision::Lapsed));
 
-    // An action that only has to wait passes by itself, and that suffices for nothing more.
+    // An action with a delay passes by itself, but this does not count as an approval.
     *world.book.need.lock().unwrap() = ApprovalNeed::Delay { millis: 0 };
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = preview.permit.permit_id;
-    let Decision::Approved(yes) = world.queue.ask(preview).decision().await else { panic!("it did not pass") };
-    needs_a_yes(&world);
-    let refused = world.pipeline.commit(permit, Consent::Approved(yes)).await;
-    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired), "waiting is no yes");
+    let Decision::Approved(approval) = world.queue.ask(preview).decision().await else {
+        panic!("the delay did not pass")
+    };
+    require_approval(&world);
+    let refused = world.pipeline.commit(permit, Consent::Approved(approval)).await;
+    assert_eq!(
+        refused.err().map(|refusal| refusal.code),
+        Some(ErrorCode::ApprovalRequired),
+        "a passed delay is not an approval"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_yes_to_an_expired_permit_does_not_count() {
+async fn an_approval_of_an_expired_permit_does_not_count() {
     let world = TestHarness::new(0).await;
-    needs_a_yes(&world);
+    require_approval(&world);
     let brief = world.with_permits_of_no_time();
     let first = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
     let first = Arc::new(first);
@@ -195,17 +202,17 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
         .queue
         .answer(second.permit.permit_id, OperatorAnswer::Refuse { reason: SafeText::clean("too much", 20) })
         .unwrap();
-    let Decision::Refused { reason } = ticket.decision().await else { panic!("no refusal") };
+    let Decision::Refused { reason } = ticket.decision().await else { panic!("not rejected") };
     assert_eq!(reason.as_str(), "too much");
     let late = brief.commit(first.permit.permit_id, Consent::None).await;
     assert_eq!(late.err().map(|refusal| refusal.code), Some(ErrorCode::PermitExpired));
 }
 
-/// A value that worsened step by step is marked until it is as good as at first, not only as at one of the steps.
+/// A value that worsened in steps stays marked until it is as good as at first, not only as good as at an earlier step.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_worse_is_marked_until_it_is_as_good_as_before_all_of_it() {
+async fn a_worse_figure_stays_marked_until_it_is_as_good_as_at_first() {
     let world = TestHarness::new(0).await;
-    needs_a_yes(&world);
+    require_approval(&world);
     let hundreds = async |count: u64| Arc::new(world.preview(world.approval(count * HUNDRED)).await.unwrap());
     let mut ticket = world.queue.ask(hundreds(1).await);
     for (count, is_marked) in [(2, true), (3, true), (2, true), (1, false), (2, true), (1, false)] {
@@ -218,9 +225,9 @@ async fn what_is_worse_is_marked_until_it_is_as_good_as_before_all_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_the_other_way() {
+async fn a_grant_covers_neither_an_actions_own_findings_nor_the_opposite_trade() {
     let world = TestHarness::new(0).await;
-    needs_a_yes(&world);
+    require_approval(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
     let mut ticket = world.queue.ask(Arc::clone(&first));
     let similar = || OperatorAnswer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
@@ -251,60 +258,60 @@ async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_th
     assert!(world.queue.granted(&same).is_some());
 }
 
-/// A total bounds how much may be spent, not how much of it may be lost.
+/// A grant's total limits the spending, not the possible loss.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_covers_no_more_slippage_than_it_was_given_for() {
     let world = TestHarness::new(0).await;
-    needs_a_yes(&world);
-    let look = async |points: u32| {
+    require_approval(&world);
+    let preview_action = async |points: u32| {
         let mut proposal = world.swap(HUNDRED).await;
         proposal.trade.as_mut().unwrap().slippage = BasisPoints::new(points).unwrap();
         Arc::new(world.preview(proposal).await.unwrap())
     };
-    // The least that must come in is what 50 basis points leave; a trade may say that it would allow more.
-    let first = look(60).await;
+    // The minimum output corresponds to 50 basis points; a trade may state a higher tolerance.
+    let first = preview_action(60).await;
     let mut ticket = world.queue.ask(Arc::clone(&first));
     let answer = OperatorAnswer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
     world.queue.answer(first.permit.permit_id, answer).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     for (points, is_covered) in [(50, true), (60, true), (61, false), (200, false)] {
-        assert_eq!(world.queue.granted(&*look(points).await).is_some(), is_covered, "{points}");
+        assert_eq!(world.queue.granted(&*preview_action(points).await).is_some(), is_covered, "{points}");
     }
     let [(grant, _)] = world.queue.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
     assert_eq!(grant.scope().slippage.get(), 60);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_grant_ends_with_its_phase_and_when_it_is_taken_back() {
+async fn a_grant_ends_with_its_phase_and_when_it_is_revoked() {
     let world = TestHarness::new(0).await;
-    needs_a_yes(&world);
+    require_approval(&world);
     let (phase, own) = watch::channel(Phase::Thriving);
     let asked = || PhaseRequest { phase: Phase::Thriving, own: Some(own.clone()) };
-    let look = async || {
+    let preview_action = async || {
         let preview = world.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), asked()).await;
         Arc::new(preview.unwrap())
     };
     let grant = async || {
-        let first = look().await;
+        let first = preview_action().await;
         let mut ticket = world.queue.ask(Arc::clone(&first));
         let answer = OperatorAnswer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
         world.queue.answer(first.permit.permit_id, answer).unwrap();
         assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     };
     grant().await;
-    assert!(world.queue.granted(&*look().await).is_some());
-    // It does not return with the phase.
+    assert!(world.queue.granted(&*preview_action().await).is_some());
+    // The grant does not return with the phase.
     phase.send_replace(Phase::Cautious);
     phase.send_replace(Phase::Thriving);
-    assert!(world.queue.granted(&*look().await).is_none());
+    assert!(world.queue.granted(&*preview_action().await).is_none());
 
     grant().await;
-    let preview = look().await;
-    let yes = world.queue.granted(&preview).unwrap();
+    let preview = preview_action().await;
+    let approval = world.queue.granted(&preview).unwrap();
     let fixture = world.queue.clone();
     // Inside the transaction that consumes the permit.
     *world.book.on_reserve.lock().unwrap() = Hook::new(move || fixture.drop_grants()).into_inner().unwrap();
-    let refused = world.pipeline.commit(preview.permit.permit_id, Consent::Approved(yes)).await;
+    let refused = world.pipeline.commit(preview.permit.permit_id, Consent::Approved(approval)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
 }
@@ -313,50 +320,51 @@ fn refusal(reason: &str) -> OperatorAnswer {
     OperatorAnswer::Refuse { reason: SafeText::clean(reason, 40) }
 }
 
-fn waits(world: &TestHarness, millis: u64) {
+/// Makes every action wait for this long from now on.
+fn require_delay(world: &TestHarness, millis: u64) {
     *world.book.need.lock().unwrap() = ApprovalNeed::Delay { millis };
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
+async fn a_rejection_during_the_second_simulation_counts() {
     let world = TestHarness::new(0).await;
-    waits(&world, 20);
+    require_delay(&world, 20);
     let brief = world.with_permits_of_no_time();
-    let look = async || {
+    let preview_action = async || {
         let preview = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await;
         Arc::new(preview.unwrap())
     };
-    // Answered before it is requested again: the delay is over by then, and it must not pass by itself.
-    let first = look().await;
+    // A rejection before the renewed request: the delay is over by then, but the action must not pass by itself.
+    let first = preview_action().await;
     let mut ticket = world.queue.ask(Arc::clone(&first));
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
     world.queue.answer(first.permit.permit_id, refusal("not now")).unwrap();
     let again = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     ticket.replace(again);
     tokio::time::sleep(Duration::from_millis(30)).await;
-    let Decision::Refused { reason } = ticket.decision().await else { panic!("the refusal is lost") };
+    let Decision::Refused { reason } = ticket.decision().await else { panic!("the rejection was lost") };
     assert_eq!(reason.as_str(), "not now");
     assert!(world.queue.pending().is_empty());
 
-    // Withdrawn in the same gap, as at a stop.
-    let first = look().await;
+    // A withdrawal in the same gap, as at a stop.
+    let first = preview_action().await;
     let mut ticket = world.queue.ask(first);
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
     world.queue.withdraw_all("a halt");
     ticket.replace(Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap()));
     assert!(matches!(ticket.decision().await, Decision::Withdrawn { .. }));
 
-    // Answered when it cannot be simulated again.
-    let first = look().await;
+    // A rejection when the action cannot be simulated again.
+    let first = preview_action().await;
     let mut ticket = world.queue.ask(Arc::clone(&first));
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
     world.queue.answer(first.permit.permit_id, refusal("never")).unwrap();
-    let Some(Decision::Refused { reason }) = ticket.refused_meanwhile().await else { panic!("no refusal") };
+    let Some(Decision::Refused { reason }) = ticket.refused_meanwhile().await else { panic!("not rejected") };
     assert_eq!(reason.as_str(), "never");
 
     // An answer to the expired permit after a new request: a rejection counts, an approval does not.
-    waits(&world, 60_000);
-    let first = look().await;
+    require_delay(&world, 60_000);
+    let first = preview_action().await;
     let mut ticket = world.queue.ask(Arc::clone(&first));
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
     ticket.replace(Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap()));
@@ -366,14 +374,16 @@ async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_no_after_the_waiting_is_over_keeps_it_from_being_signed() {
+async fn a_rejection_after_the_delay_prevents_the_signature() {
     let world = TestHarness::new(0).await;
-    waits(&world, 0);
+    require_delay(&world, 0);
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = preview.permit.permit_id;
-    let Decision::Approved(yes) = world.queue.ask(preview).decision().await else { panic!("it did not pass") };
+    let Decision::Approved(approval) = world.queue.ask(preview).decision().await else {
+        panic!("the delay did not pass")
+    };
     assert_eq!(world.queue.answer(permit, refusal("stop it")), Err(AnswerError::NotAsked));
-    let refused = world.pipeline.commit(permit, Consent::Approved(yes)).await;
+    let refused = world.pipeline.commit(permit, Consent::Approved(approval)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
 }
@@ -384,41 +394,42 @@ async fn publish(world: &TestHarness, shared: &SharedQueue) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
+async fn a_rejection_by_another_process_is_read_before_the_signature() {
     let world = TestHarness::new(0).await;
     let shared = unlocked(world.store.clone());
     world.queue.listen(Arc::new(shared.clone()));
     let other = unlocked(Store::open(StoreConfig::at(world.store.path()), ALL_MIGRATIONS).unwrap());
-    let no = || OperatorAnswer::Refuse { reason: SafeText::clean("wait for gas", 40) };
-    let refuses = async |permit| other.answer(permit, &no(), &Confirmation::default(), "process 2", 1, None).await;
+    let rejection = || OperatorAnswer::Refuse { reason: SafeText::clean("wait for gas", 40) };
+    let reject =
+        async |permit| other.answer(permit, &rejection(), &Confirmation::default(), "process 2", 1, None).await;
 
-    // Rejected in the other process under the first permit; meanwhile it is requested again here, and its time passes.
-    waits(&world, 20);
+    // The other process rejects the first permit. Meanwhile the action is requested again here, and its delay passes.
+    require_delay(&world, 20);
     let brief = world.with_permits_of_no_time();
     let first = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
     let first = Arc::new(first);
     let mut ticket = world.queue.ask(Arc::clone(&first));
     publish(&world, &shared).await;
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
-    refuses(first.permit.permit_id).await.unwrap();
+    reject(first.permit.permit_id).await.unwrap();
     let second = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = second.permit.permit_id;
     ticket.replace(second);
     // The first is no longer requested; its answer has not been read.
     shared.publish(&[]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(30)).await;
-    let Decision::Approved(yes) = ticket.decision().await else { panic!("it did not pass") };
-    let refused = world.pipeline.commit(permit, Consent::Approved(yes)).await.err().unwrap();
+    let Decision::Approved(approval) = ticket.decision().await else { panic!("the delay did not pass") };
+    let refused = world.pipeline.commit(permit, Consent::Approved(approval)).await.err().unwrap();
     assert_eq!(refused.code, ErrorCode::ApprovalRefused);
     assert!(refused.why().to_string().contains("wait for gas"), "{}", refused.why());
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
-    let heard = shared.remote_answers().unwrap();
-    assert_eq!((heard.len(), heard[0].permit_id, &heard[0].answer), (1, first.permit.permit_id, &no()));
+    let answers = shared.remote_answers().unwrap();
+    assert_eq!((answers.len(), answers[0].permit_id, &answers[0].answer), (1, first.permit.permit_id, &rejection()));
     shared.forget(vec![first.permit.permit_id]).await.unwrap();
     assert!(shared.remote_answers().unwrap().is_empty());
 
     // An answer without a valid tag is ignored, reported, and does not block a genuine one.
-    waits(&world, 60_000);
+    require_delay(&world, 60_000);
     let odd = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = odd.permit.permit_id;
     let ticket = world.queue.ask(odd);
@@ -433,27 +444,27 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     assert!(shared.remote_answers().unwrap().is_empty());
     let reported: Vec<_> = shared.report(1).await.unwrap().iter().map(|one| one.why).collect();
     assert_eq!(reported, [Forgery::Answer]);
-    refuses(permit).await.unwrap();
+    reject(permit).await.unwrap();
     assert_eq!(shared.remote_answers().unwrap().len(), 1);
     shared.forget(vec![permit]).await.unwrap();
     drop(ticket);
 
-    // Once it is being signed, a later rejection is answered with "over".
-    waits(&world, 0);
+    // After the signature, a rejection is answered with `Over`.
+    require_delay(&world, 0);
     let third = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = third.permit.permit_id;
     let mut ticket = world.queue.ask(third);
     publish(&world, &shared).await;
-    let Decision::Approved(yes) = ticket.decision().await else { panic!("it did not pass") };
-    assert_eq!(world.pipeline.commit(permit, Consent::Approved(yes)).await.unwrap().state, CommitState::Done);
-    let late = refuses(permit).await;
+    let Decision::Approved(approval) = ticket.decision().await else { panic!("the delay did not pass") };
+    assert_eq!(world.pipeline.commit(permit, Consent::Approved(approval)).await.unwrap().state, CommitState::Done);
+    let late = reject(permit).await;
     assert!(matches!(late, Err(ShareError::Over)), "{late:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standing_yes_that_cannot_be_put_on_record_does_not_stand() {
+async fn a_standing_approval_that_cannot_be_recorded_does_not_count() {
     let world = TestHarness::new(0).await;
-    needs_a_yes(&world);
+    require_approval(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
     let mut ticket = world.queue.ask(Arc::clone(&first));
     let similar = OperatorAnswer::Similar { millis: 600_000, total: "5000".parse().unwrap() };

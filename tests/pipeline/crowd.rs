@@ -1,5 +1,6 @@
-//! A thousand simultaneous commits, from two processes on one ledger, with a spending limit and with a rate limit: the
-//! real rules, ledger and commits, including signatures and transactions. Exactly as many pass as the limit permits.
+//! A thousand simultaneous commits of two processes with one ledger, under a spending limit and under a rate limit.
+//! Rules, ledger and commits are real, including signatures and transactions. Exactly as many succeed as the limit
+//! permits.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -30,13 +31,14 @@ use bardo::uniswap::router::{
 use bardo_testkit::acting::ruled;
 use bardo_testkit::harness::{ASKED, TestHarness, leg, trade};
 
+/// Environment variables of the other process: folder of the ledger, and kind of limit.
 const FILE: &str = "BARDO_TEST_CROWD";
 const KIND: &str = "BARDO_TEST_CROWD_KIND";
 
-/// Wei given each time: a hundredth of a native token, about 34 dollars.
+/// Amount sold by each purchase, in wei: a hundredth of a native token, about 34 dollars.
 const SOLD: u64 = 10_000_000_000_000_000;
 
-/// Accounts of this process, and of the other. Each process has its own devnet, so each account belongs to one.
+/// Accounts of this process and of the other. Each process has its own devnet, so no account is used by both.
 const ACCOUNTS: [[usize; 3]; 2] = [[0, 5, 6], [1, 2, 3]];
 
 /// Number of commits of one account.
@@ -62,8 +64,8 @@ fn rules(folder: &Path, kind: &str, store: &Store, world: &TestHarness) -> Arc<O
     ruled(world, folder, store, &lines)
 }
 
-/// Buys UNI with the native token: a trade without allowances, so that none invalidates another, and a purchase, which
-/// counts with all that it spends.
+/// Purchase of UNI with the native token. It needs no allowance, so that no purchase invalidates another, and counts
+/// with its full input.
 async fn purchase(world: &TestHarness) -> Proposal {
     let (router, amount) = (world.contract(KnownContract::UniversalRouter), U256::from(SOLD));
     let uni = token::resolve("UNI", world.client.network(), world.client.provider()).await.unwrap();
@@ -95,11 +97,11 @@ async fn purchase(world: &TestHarness) -> Proposal {
         deadline: Some(U256::from(deadline)),
     };
     let main = PlanLeg { value: amount, ..leg(LegPurpose::Main, router, execution.encode(RouterVersion::V2_0)) };
-    let coin = TokenInfo::native(world.client.network());
+    let native = TokenInfo::native(world.client.network());
     Proposal {
-        outflows: vec![Outflow { token: coin.clone(), amount }],
+        outflows: vec![Outflow { token: native.clone(), amount }],
         inflows: vec![Inflow { token: uni.clone(), at_least: least, expected, recipient: world.account() }],
-        trade: Some(trade((coin, amount), (uni.clone(), expected, least), slippage, now, deadline)),
+        trade: Some(trade((native, amount), (uni.clone(), expected, least), slippage, now, deadline)),
         recipients: vec![world.account()],
         ..world.proposal(ProposalIntent::Swap, vec![main])
     }
@@ -107,28 +109,29 @@ async fn purchase(world: &TestHarness) -> Proposal {
 
 /// Results of one process's commits.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Came {
+struct CommitCounts {
     /// Number of purchases, according to the chain.
     done: usize,
     /// Number of refusals by the spending limit or the rate limit.
     refused: usize,
 }
 
-struct Stand {
+/// One account with its previews.
+struct PreviewedAccount {
     world: TestHarness,
     pipeline: Pipeline,
     permits: Vec<bardo::base::id::PermitId>,
     nonce: u64,
 }
 
-/// Previews everything before anything is spent, so that each preview passes.
-async fn previewed(folder: &Path, kind: &str, store: &Store, accounts: [usize; 3]) -> Vec<Stand> {
+/// Previews all purchases before the first is committed, so that each preview passes.
+async fn preview_all(folder: &Path, kind: &str, store: &Store, accounts: [usize; 3]) -> Vec<PreviewedAccount> {
     let mut worlds = Vec::new();
-    // One after the other: other tests wait for accounts, too.
+    // One after the other, since other tests wait for accounts as well.
     for account in accounts {
         worlds.push(TestHarness::new(account).await);
     }
-    let stands = worlds.into_iter().map(|world| async move {
+    let accounts = worlds.into_iter().map(|world| async move {
         let rules = rules(folder, kind, store, &world);
         let pipeline = world.pipeline_with(rules, store, Duration::from_secs(1_800));
         let mut permits = Vec::new();
@@ -137,24 +140,25 @@ async fn previewed(folder: &Path, kind: &str, store: &Store, accounts: [usize; 3
             permits.push(preview.permit.permit_id);
         }
         let nonce = world.nonce().await;
-        Stand { world, pipeline, permits, nonce }
+        PreviewedAccount { world, pipeline, permits, nonce }
     });
-    futures::future::join_all(stands).await
+    futures::future::join_all(accounts).await
 }
 
-/// Commits one in each process before all others, so that both take part however the machine schedules them.
-async fn first(stands: &mut [Stand]) {
-    let stand = &mut stands[0];
-    let committed = stand.pipeline.commit(stand.permits.pop().unwrap(), Consent::None).await.unwrap();
+/// Commits one purchase. Each process does so before all others are committed, so that both take part however the
+/// machine schedules them.
+async fn commit_first(accounts: &mut [PreviewedAccount]) {
+    let account = &mut accounts[0];
+    let committed = account.pipeline.commit(account.permits.pop().unwrap(), Consent::None).await.unwrap();
     assert_eq!(committed.state, CommitState::Done, "{:?}", committed.remarks);
 }
 
-/// Commits all others at once.
-async fn committed(stands: Vec<Stand>) -> Came {
-    let mut came = Came { done: 1, refused: 0 };
-    let commits = stands.iter().flat_map(|stand| {
-        let pipeline = stand.pipeline.clone();
-        stand.permits.iter().map(move |permit| {
+/// Commits all remaining purchases at once.
+async fn commit_rest(accounts: Vec<PreviewedAccount>) -> CommitCounts {
+    let mut counts = CommitCounts { done: 1, refused: 0 };
+    let commits = accounts.iter().flat_map(|account| {
+        let pipeline = account.pipeline.clone();
+        account.permits.iter().map(move |permit| {
             let (pipeline, permit) = (pipeline.clone(), *permit);
             tokio::spawn(async move { pipeline.commit(permit, Consent::None).await })
         })
@@ -164,22 +168,22 @@ async fn committed(stands: Vec<Stand>) -> Came {
         match commit.await.unwrap() {
             Ok(committed) => {
                 assert_eq!(committed.state, CommitState::Done, "{:?}", committed.remarks);
-                came.done += 1;
+                counts.done += 1;
             }
             Err(refusal) => {
                 let expected = [ErrorCode::SafetySpendingLimitExceeded, ErrorCode::SafetyRateLimited];
                 assert!(expected.contains(&refusal.code), "{refusal:#?}");
-                came.refused += 1;
+                counts.refused += 1;
             }
         }
     }
-    // The answers agree with the accounts' balances on chain.
+    // The answers agree with the accounts' nonces on the chain.
     let mut sent = 0;
-    for stand in &stands {
-        sent += stand.world.nonce().await - stand.nonce;
+    for account in &accounts {
+        sent += account.world.nonce().await - account.nonce;
     }
-    assert_eq!(sent, came.done as u64);
-    came
+    assert_eq!(sent, counts.done as u64);
+    counts
 }
 
 /// The other process: reports its previews and its first commit, waits for a line each time, commits the rest, and
@@ -189,15 +193,15 @@ async fn committed(stands: Vec<Stand>) -> Came {
 async fn other_half() {
     let (Some(folder), Ok(kind)) = (std::env::var_os(FILE), std::env::var(KIND)) else { return };
     let folder = Path::new(&folder);
-    let mut stands = previewed(folder, &kind, &open(folder), ACCOUNTS[1]).await;
+    let mut accounts = preview_all(folder, &kind, &open(folder), ACCOUNTS[1]).await;
     println!("\nready");
-    let mut word = String::new();
-    std::io::stdin().read_line(&mut word).unwrap();
-    first(&mut stands).await;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    commit_first(&mut accounts).await;
     println!("\nfirst");
-    std::io::stdin().read_line(&mut word).unwrap();
-    let came = committed(stands).await;
-    println!("\ncame={} {}", came.done, came.refused);
+    std::io::stdin().read_line(&mut line).unwrap();
+    let counts = commit_rest(accounts).await;
+    println!("\ncame={} {}", counts.done, counts.refused);
 }
 
 /// The other process, which is ended on drop.
@@ -210,7 +214,7 @@ impl Drop for Other {
     }
 }
 
-async fn two_processes(kind: &'static str) -> (Came, tempfile::TempDir) {
+async fn two_processes(kind: &'static str) -> (CommitCounts, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let other = Process::new(std::env::current_exe().unwrap())
@@ -221,29 +225,29 @@ async fn two_processes(kind: &'static str) -> (Came, tempfile::TempDir) {
         .stdout(Stdio::piped())
         .spawn();
     let mut other = Other(other.unwrap());
-    let (mut word, told) = (other.0.stdin.take().unwrap(), other.0.stdout.take().unwrap());
-    let (lines, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (mut input, output) = (other.0.stdin.take().unwrap(), other.0.stdout.take().unwrap());
+    let (lines, mut received) = tokio::sync::mpsc::unbounded_channel();
     std::thread::spawn(move || {
-        BufReader::new(told).lines().map_while(Result::ok).try_for_each(|line| lines.send(line))
+        BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| lines.send(line))
     });
-    let mut stands = previewed(folder.path(), kind, &store, ACCOUNTS[0]).await;
-    while heard.recv().await.expect("it ended before it was ready") != "ready" {}
-    word.write_all(b"go\n").unwrap();
-    first(&mut stands).await;
-    while heard.recv().await.expect("it ended before its first commit") != "first" {}
-    word.write_all(b"go on\n").unwrap();
-    let own = committed(stands).await;
+    let mut accounts = preview_all(folder.path(), kind, &store, ACCOUNTS[0]).await;
+    while received.recv().await.expect("the other process ended before it was ready") != "ready" {}
+    input.write_all(b"go\n").unwrap();
+    commit_first(&mut accounts).await;
+    while received.recv().await.expect("the other process ended before its first commit") != "first" {}
+    input.write_all(b"go on\n").unwrap();
+    let own = commit_rest(accounts).await;
     let theirs = loop {
-        let line = heard.recv().await.expect("it ended without a word");
-        if let Some(came) = line.strip_prefix("came=") {
-            let (done, refused) = came.split_once(' ').unwrap();
-            break Came { done: done.parse().unwrap(), refused: refused.parse().unwrap() };
+        let line = received.recv().await.expect("the other process ended without its results");
+        if let Some(counts) = line.strip_prefix("came=") {
+            let (done, refused) = counts.split_once(' ').unwrap();
+            break CommitCounts { done: done.parse().unwrap(), refused: refused.parse().unwrap() };
         }
     };
-    assert!(own.done > 0 && theirs.done > 0, "both got something through: {own:?} {theirs:?}");
-    let came = Came { done: own.done + theirs.done, refused: own.refused + theirs.refused };
-    assert_eq!(came.done + came.refused, OFFERED, "each has an answer");
-    (came, folder)
+    assert!(own.done > 0 && theirs.done > 0, "both processes committed a purchase: {own:?} {theirs:?}");
+    let counts = CommitCounts { done: own.done + theirs.done, refused: own.refused + theirs.refused };
+    assert_eq!(counts.done + counts.refused, OFFERED, "every commit has an answer");
+    (counts, folder)
 }
 
 /// The ledger as a new process sees it after both have ended.
@@ -259,25 +263,25 @@ async fn after_a_restart(folder: &Path, kind: &str) -> (ledger::LedgerUsage, Err
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_commits_of_two_processes_never_pass_a_cap_nor_after_a_restart() {
-    let (came, folder) = two_processes("cap").await;
+async fn a_thousand_commits_of_two_processes_never_exceed_a_cap_even_after_a_restart() {
+    let (counts, folder) = two_processes("cap").await;
     let (used, code, rules) = after_a_restart(folder.path(), "cap").await;
     assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
     assert_eq!(rules, ["max_daily_spend_usd"]);
     let spent = used.spent(CapPeriod::Day);
     let dollars = |amount: u64| ledger::MicroUsd::new(amount * 1_000_000).unwrap();
     assert!(spent <= dollars(600), "{spent} of 600");
-    // Less than one more fits: a hundredth of a native token at 3,400 dollars, some gas, and the worst-case gas.
-    assert!(spent >= dollars(520), "{spent} of 600 after {came:?}");
-    assert!((14..=17).contains(&came.done), "{came:?}");
-    assert_eq!(used.trades_hour as usize, came.done, "none is lost, none is counted twice");
+    // Less than one more purchase fits: a hundredth of a native token at 3,400 dollars, and the worst-case gas.
+    assert!(spent >= dollars(520), "{spent} of 600 after {counts:?}");
+    assert!((14..=17).contains(&counts.done), "{counts:?}");
+    assert_eq!(used.trades_hour as usize, counts.done, "each trade counts once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_commits_of_two_processes_never_pass_a_rate_nor_after_a_restart() {
-    let (came, folder) = two_processes("rate").await;
+async fn a_thousand_commits_of_two_processes_never_exceed_a_rate_even_after_a_restart() {
+    let (counts, folder) = two_processes("rate").await;
     let (used, code, rules) = after_a_restart(folder.path(), "rate").await;
-    assert_eq!(came.done, 20);
+    assert_eq!(counts.done, 20);
     assert_eq!(used.trades_hour, 20);
     assert_eq!((code, rules), (ErrorCode::SafetyRateLimited, vec!["max_trades_per_hour".to_owned()]));
 }

@@ -72,7 +72,7 @@ impl Waiting {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_is_set_forward_lets_nothing_pass() {
+async fn setting_the_clock_forward_does_not_shorten_a_delay() {
     let waiting = Waiting::new().await;
     let mut ticket = waiting.queue.ask(waiting.preview(60).await);
     let mut decision = pin!(ticket.decision());
@@ -96,7 +96,7 @@ async fn a_clock_that_is_set_forward_lets_nothing_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delay_that_is_over_with_its_permit_begins_anew() {
+async fn a_delay_whose_permit_has_expired_starts_again() {
     let waiting = Waiting::new().await;
     let mut ticket = waiting.queue.ask(waiting.preview(10).await);
     waiting.clock.wall(601_000);

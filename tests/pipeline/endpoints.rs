@@ -29,7 +29,7 @@ use bardo::uniswap::order::OrderKind;
 use serde_json::{Value, json};
 
 use crate::bridges::Bridge;
-use crate::orders::{Fixture, Manner, UsedNonce, order, signed};
+use crate::orders::{Fixture, ServiceBehavior, UsedNonce, order, signed};
 use bardo_testkit::harness::{TestHarness, devnet};
 use bardo_testkit::rpc_proxy::{Fate, Proxy};
 
@@ -71,8 +71,8 @@ pub async fn connect(network: &Network, urls: &[String]) -> ChainClient {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_clock_expires_no_order() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+async fn one_endpoints_time_does_not_expire_an_order() {
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     // Results of Multicall3 for an order: its nonce unused, a time long after its deadline, enough money.
     let words = [U256::ZERO, U256::from(4_000_000_000u64), U256::MAX, U256::MAX];
@@ -84,8 +84,8 @@ async fn one_endpoints_clock_expires_no_order() {
     let network = fixture.world.client.network();
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_call", lie).await;
     // They contradict each other: nothing is known, and nothing is freed.
-    assert!(fixture.seen_over(endpoints.both().await).poll(hash).await.is_err());
-    let orders = fixture.seen_over(endpoints.believed().await);
+    assert!(fixture.orders_over(endpoints.both().await).poll(hash).await.is_err());
+    let orders = fixture.orders_over(endpoints.believed().await);
     assert_eq!(orders.record(hash).unwrap().stage, OrderStage::Submitted);
     assert!(fixture.world.book.ends.lock().unwrap().is_empty());
     // This lie would free the money if no other endpoint were asked.
@@ -95,12 +95,12 @@ async fn one_endpoints_clock_expires_no_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_event_cancels_no_order() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+async fn one_endpoints_event_does_not_cancel_an_order() {
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     // In the previous block, the nonce was unused.
     let UsedNonce { permit2, block, .. } = fixture.use_nonce(hash).await;
-    let believer = fixture.seen_over(fixture.world.client.clone());
+    let believer = fixture.orders_over(fixture.world.client.clone());
     let (word, bit) = nonce_position(signed(&believer.record(hash).unwrap()).info().nonce);
     let owner = fixture.world.account();
     let void = Permit2::UnorderedNonceInvalidation { owner, word, mask: U256::from(1) << bit };
@@ -112,16 +112,16 @@ async fn one_endpoints_event_cancels_no_order() {
     }]);
     let network = fixture.world.client.network();
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getLogs", lie).await;
-    let record = fixture.seen_over(endpoints.both().await).poll(hash).await.unwrap();
+    let record = fixture.orders_over(endpoints.both().await).poll(hash).await.unwrap();
     assert_ne!(record.stage, OrderStage::Ended, "{}", record.status);
     assert!(fixture.world.book.ends.lock().unwrap().is_empty());
-    let record = fixture.seen_over(endpoints.believed().await).poll(hash).await.unwrap();
+    let record = fixture.orders_over(endpoints.believed().await).poll(hash).await.unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
     fixture.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_word_refunds_no_bridge() {
+async fn one_endpoint_alone_does_not_refund_a_bridge_order() {
     let bridge = Bridge::open().await;
     let (id, _) = bridge.locked(600).await;
     let deposit = depositsReturn {
@@ -135,10 +135,10 @@ async fn one_endpoints_word_refunds_no_bridge() {
     let lie = json!(Bytes::from(OriginSettler::depositsCall::abi_encode_returns(&deposit)));
     let origin = bridge.world.chain("ethereum").unwrap().client.clone();
     let endpoints = Endpoints::new(bridge.chain("ethereum").devnet.clone(), origin.network(), "eth_call", lie).await;
-    assert!(bridge.seen_over(endpoints.both().await).poll(id).await.is_err());
+    assert!(bridge.orders_over(endpoints.both().await).poll(id).await.is_err());
     assert_ne!(bridge.orders.record(id).unwrap().stage, OrderStage::Ended);
     assert_eq!(bridge.orders.poll(id).await.unwrap().status.as_str(), "filling", "by the chain's own word");
-    let believed = bridge.seen_over(endpoints.believed().await).poll(id).await.unwrap();
+    let believed = bridge.orders_over(endpoints.believed().await).poll(id).await.unwrap();
     assert_eq!((believed.stage, believed.status.as_str()), (OrderStage::Ended, "refunded"));
 }
 
@@ -156,13 +156,13 @@ async fn any_transaction(fixture: &Fixture) -> (B256, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_event_fills_no_order() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+async fn one_endpoints_event_does_not_fill_an_order() {
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     // The lie's base: an existing transaction, and a nonce that was used by an unknown transaction.
     let (transaction, block) = any_transaction(&fixture).await;
     fixture.use_nonce(hash).await;
-    let believer = fixture.seen_over(fixture.world.client.clone());
+    let believer = fixture.orders_over(fixture.world.client.clone());
     let info = signed(&believer.record(hash).unwrap()).info().clone();
     let fill = Reactor::Fill {
         orderHash: hash,
@@ -178,19 +178,19 @@ async fn one_endpoints_event_fills_no_order() {
     }]);
     let network = fixture.world.client.network();
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getLogs", lie).await;
-    let record = fixture.seen_over(endpoints.both().await).poll(hash).await.unwrap();
+    let record = fixture.orders_over(endpoints.both().await).poll(hash).await.unwrap();
     assert_ne!(record.stage, OrderStage::Ended, "{}", record.status);
     assert_ne!(record.status.as_str(), "filled");
     assert!(fixture.world.book.ends.lock().unwrap().is_empty(), "nothing is settled");
     // If no other endpoint is asked, it is believed.
-    let record = fixture.seen_over(endpoints.believed().await).poll(hash).await.unwrap();
+    let record = fixture.orders_over(endpoints.believed().await).poll(hash).await.unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "filled"));
     fixture.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_receipt_settles_no_order() {
-    let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Honest).await;
+async fn one_endpoints_receipt_does_not_settle_an_order() {
+    let fixture = Fixture::new(5, OrderKind::DutchV2, ServiceBehavior::Honest).await;
     let provider = fixture.world.client.provider().clone();
     let owner = fixture.world.account();
     let permit2 = fixture.world.contract(bardo::chain::network::KnownContract::Permit2);
@@ -198,7 +198,7 @@ async fn one_endpoints_receipt_settles_no_order() {
     let (hash, fill) = 'placed: loop {
         let from = provider.get_block_number().await.unwrap();
         let hash = fixture.place(order("250", 40)).await;
-        let nonce = signed(&fixture.seen_over(fixture.world.client.clone()).record(hash).unwrap()).info().nonce;
+        let nonce = signed(&fixture.orders_over(fixture.world.client.clone()).record(hash).unwrap()).info().nonce;
         let (word, _) = nonce_position(nonce);
         for _ in 0..60 {
             // In step with the clock: a chain that runs ahead would be in the future for other observers.
@@ -219,7 +219,7 @@ async fn one_endpoints_receipt_settles_no_order() {
     let ends = fixture.world.book.ends.lock().unwrap().len();
     let network = fixture.world.client.network();
     let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getTransactionReceipt", lie).await;
-    assert!(fixture.seen_over(endpoints.both().await).poll(hash).await.is_err(), "they contradict each other");
+    assert!(fixture.orders_over(endpoints.both().await).poll(hash).await.is_err(), "they contradict each other");
     assert_ne!(fixture.orders.record(hash).unwrap().stage, OrderStage::Ended);
     assert_eq!(fixture.world.book.ends.lock().unwrap().len(), ends, "nothing is settled");
     // According to the chain there was an inflow, according to the liar there was none.
@@ -227,14 +227,14 @@ async fn one_endpoints_receipt_settles_no_order() {
         let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
         card["fill"]["amount_out"].as_str().unwrap().to_owned()
     };
-    let believed = fixture.seen_over(endpoints.believed().await).poll(hash).await.unwrap();
+    let believed = fixture.orders_over(endpoints.believed().await).poll(hash).await.unwrap();
     assert_eq!((believed.status.as_str(), received(&believed).as_str()), ("filled", "0"));
     fixture.clear().await;
 }
 
 /// Transfers by others explain a balance only where all endpoints report the same ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_events_explain_no_balance() {
+async fn one_endpoints_events_do_not_explain_a_balance() {
     let world = TestHarness::new(6).await;
     let (token, account) = (world.contract_of(&world.usdc), world.account());
     let transfer = Erc20::Transfer { from: Address::repeat_byte(1), to: account, value: U256::from(777) };
@@ -262,7 +262,7 @@ async fn one_endpoints_events_explain_no_balance() {
 
 /// A data fee that one endpoint reports lower, or without an oracle at all, is not known.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_word_sets_no_data_fee() {
+async fn one_endpoint_alone_does_not_set_the_data_fee() {
     let world = TestHarness::new(6).await;
     let payload = world.preview(world.approval(1_000_000)).await.unwrap().payload;
     let network = world.client.network();

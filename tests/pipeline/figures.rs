@@ -16,7 +16,7 @@ use bardo::uniswap::order::OrderKind;
 use bardo::uniswap::router::{RouterCommand, RouterExecution, RouterVersion, SwapAmounts, SwapCommand};
 
 use crate::gates::proposed;
-use crate::orders::{Fixture, Manner};
+use crate::orders::{Fixture, ServiceBehavior};
 use bardo_testkit::harness::{TestHarness, leg};
 
 /// A hundred USDC.
@@ -24,11 +24,11 @@ const HUNDRED: u64 = 100_000_000;
 const STRANGER: Address = Address::repeat_byte(0x51);
 const HONEST: &str = "an action that does only what it declares";
 
-/// Violations of a proposal, each as `rule | limit | value | what would pass`.
-async fn told(world: &TestHarness, proposal: Proposal) -> Vec<String> {
-    let refusal = world.preview(proposal).await.expect_err("nothing stands against it");
+/// Violations of a proposal, each as `rule | limit | value | would pass`.
+async fn violations(world: &TestHarness, proposal: Proposal) -> Vec<String> {
+    let refusal = world.preview(proposal).await.expect_err("the proposal has no violation");
     assert_eq!(refusal.code, ErrorCode::SafetySimulationFailed, "{refusal:?}");
-    // The message contains each of them with rule and value.
+    // The message contains the rule and value of each violation.
     for one in &refusal.violations {
         assert!(refusal.message.contains(&format!("{}: {}", one.rule, one.value)), "{}", refusal.message);
     }
@@ -80,7 +80,7 @@ fn with_call(mut proposal: Proposal, change: impl FnOnce(&mut RouterExecution, &
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_moves_undeclared_is_told_in_whole_tokens() {
+async fn undeclared_transfers_are_reported_in_whole_tokens() {
     let world = TestHarness::new(6).await;
     let (me, permit2, router) =
         (world.account(), world.contract(KnownContract::Permit2), world.contract(KnownContract::UniversalRouter));
@@ -94,7 +94,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
     less_out.trade.as_mut().unwrap().amount_in -= U256::from(1);
     let (declared, leaves) = (world.in_usdc(HUNDRED - 1), world.in_usdc(HUNDRED));
     assert_eq!(
-        told(&world, less_out).await,
+        violations(&world, less_out).await,
         [
             format!(
                 "signature | at most {declared} for {router} | {leaves} | a signature for exactly the action's amount"
@@ -110,7 +110,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
     more_in.inflows[0].at_least = comes + U256::from(1);
     let least = honest.inflows[0].at_least;
     assert_eq!(
-        told(&world, more_in).await,
+        violations(&world, more_in).await,
         [
             format!(
                 "calldata | at least {} in, guaranteed | only {} guaranteed by the calldata | {HONEST}",
@@ -130,7 +130,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
     unnamed_in.inflows.clear();
     unnamed_in.trade = None;
     let weth = world.contract_of(&world.weth);
-    let rules = told(&world, unnamed_in).await;
+    let rules = violations(&world, unnamed_in).await;
     let undeclared =
         format!("undeclared_inflow | nothing of {weth} to {me} | {comes} smallest units of {weth} | {HONEST}");
     assert!(rules.contains(&undeclared), "{rules:#?}");
@@ -141,7 +141,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
         (world.contract_of(&world.usdc), Erc20::transferCall { to: STRANGER, value: U256::from(HUNDRED) });
     theft.legs = vec![leg(LegPurpose::Main, usdc, transfer.abi_encode().into())];
     assert_eq!(
-        told(&world, theft).await,
+        violations(&world, theft).await,
         [
             format!(
                 "calldata | a call that can be decoded | transaction 1 to {usdc}: it pays {STRANGER}, which is not a \
@@ -155,7 +155,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
     let mut stays = honest.clone();
     stays.legs = vec![world.approve(LegPurpose::Approve, permit2, U256::from(HUNDRED * 2)), stays.legs[1].clone()];
     assert_eq!(
-        told(&world, stays).await,
+        violations(&world, stays).await,
         [
             format!(
                 "allowance | at most {} for {permit2} | {} after transaction 1 | {HONEST}",
@@ -172,7 +172,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_be_taken_is_told_with_whom_and_until_when() {
+async fn undeclared_allowances_are_reported_with_spender_and_expiry() {
     let world = TestHarness::new(6).await;
     let (me, permit2) = (world.account(), world.contract(KnownContract::Permit2));
     let usdc = world.contract_of(&world.usdc);
@@ -180,7 +180,7 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
     let mut wide = world.approval(HUNDRED);
     wide.legs = vec![world.approve(LegPurpose::Main, STRANGER, U256::MAX)];
     assert_eq!(
-        told(&world, wide).await,
+        violations(&world, wide).await,
         [format!("allowance | none of USDC ({usdc}) for {STRANGER} | an unlimited amount of USDC ({usdc}) | {HONEST}")]
     );
 
@@ -202,7 +202,7 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
     }];
     let hundred = world.in_usdc(HUNDRED);
     assert_eq!(
-        told(&world, late).await,
+        violations(&world, late).await,
         [format!(
             "allowance | at most {hundred} for {STRANGER} in Permit2 until 2033-05-18 03:33:20Z in the end | {hundred} \
              until 2033-05-18 04:33:20Z | {HONEST}"
@@ -221,7 +221,7 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
     gift.outflows = vec![Outflow { token: world.usdc.clone(), amount: U256::from(HUNDRED) }];
     gift.recipients = vec![me];
     assert_eq!(
-        told(&world, gift).await,
+        violations(&world, gift).await,
         [
             format!(
                 "calldata | a call that can be decoded | transaction 1 to {usdc}: it pays {STRANGER}, which is not a \
@@ -240,7 +240,7 @@ alloy::sol! {
 /// Unknown, undeclared changes are described by their kind: native token, tokens without a description, operators,
 /// nonces.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_else_changes_is_told_by_what_it_is() {
+async fn other_undeclared_changes_are_reported_by_kind() {
     let world = TestHarness::new(6).await;
     let (me, permit2) = (world.account(), world.contract(KnownContract::Permit2));
     let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
@@ -249,7 +249,7 @@ async fn what_else_changes_is_told_by_what_it_is() {
     let mut wrap = leg(LegPurpose::Main, weth, Weth9::depositCall {}.abi_encode().into());
     wrap.value = U256::from(10).pow(U256::from(16));
     assert_eq!(
-        told(&world, world.proposal(ProposalIntent::Transfer, vec![wrap])).await,
+        violations(&world, world.proposal(ProposalIntent::Transfer, vec![wrap])).await,
         [
             format!("calldata | at most 0 of the native token out | 0.01 of the native token may leave | {HONEST}"),
             format!("outflow | at most 0 of the native token from {me} | 0.01 of the native token | {HONEST}"),
@@ -265,7 +265,7 @@ async fn what_else_changes_is_told_by_what_it_is() {
     let operated =
         world.proposal(ProposalIntent::Approve, vec![leg(LegPurpose::Main, positions, call.abi_encode().into())]);
     assert_eq!(
-        told(&world, operated).await,
+        violations(&world, operated).await,
         [
             format!(
                 "calldata | a call that can be decoded | transaction 1 to {positions}: it calls a contract that is not \
@@ -279,7 +279,7 @@ async fn what_else_changes_is_told_by_what_it_is() {
     let call = invalidateNoncesCall { token: usdc, spender: STRANGER, newNonce: U48::from(5) };
     let voided = world.proposal(ProposalIntent::Revoke, vec![leg(LegPurpose::Main, permit2, call.abi_encode().into())]);
     assert_eq!(
-        told(&world, voided).await,
+        violations(&world, voided).await,
         [
             format!(
                 "calldata | a call that can be decoded | transaction 1 to {permit2}: unknown Permit2 call | {HONEST}"
@@ -297,7 +297,7 @@ fn said(rules: &[String]) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_that_reverts_is_told_in_words() {
+async fn a_reverting_swap_is_explained() {
     let world = TestHarness::new(6).await;
     let honest = world.swap(HUNDRED).await;
     let expected = honest.inflows[0].expected;
@@ -305,7 +305,7 @@ async fn a_swap_that_reverts_is_told_in_words() {
     // The router would have to deliver twice the possible output.
     let dear = world.swap_enforcing(HUNDRED, Some(expected * U256::from(2))).await;
     assert_eq!(
-        said(&told(&world, dear).await),
+        said(&violations(&world, dear).await),
         "transaction 2 reverts: the price moved: the output would be below the minimum; by the contract: \
          V3TooLittleReceived() | the same with a new quote, or with more slippage"
     );
@@ -315,45 +315,45 @@ async fn a_swap_that_reverts_is_told_in_words() {
         *exact = SwapAmounts::Out { amount: expected * U256::from(2), in_max: U256::from(HUNDRED) };
     });
     assert_eq!(
-        said(&told(&world, most).await),
+        said(&violations(&world, most).await),
         "transaction 2 reverts: the price moved: the input would exceed the maximum; by the contract: \
          V3TooMuchRequested() | the same with a new quote, or with more slippage"
     );
     // Past its deadline: the first second of 1970 is over on every chain.
     let late = with_call(honest.clone(), |execution, _| execution.deadline = Some(U256::from(1)));
     assert_eq!(
-        said(&told(&world, late).await),
+        said(&violations(&world, late).await),
         "transaction 2 reverts: its deadline has passed; by the contract: TransactionDeadlinePassed() | the same with a new quote"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_permit_that_reverts_is_told_in_words() {
+async fn a_reverting_permit_is_explained() {
     let world = TestHarness::new(6).await;
     let honest = world.swap(HUNDRED).await;
     // The router wraps Permit2's error about a permit in its own error; errors while it takes the token pass unchanged.
     let past = with_call(honest.clone(), |_, permit| permit.sigDeadline = U256::from(1));
     assert_eq!(
-        said(&told(&world, past).await),
+        said(&violations(&world, past).await),
         "transaction 2 reverts: the signature has expired; by the contract: ExecutionFailed(commandIndex: 0, message: \
          …): SignatureExpired(signatureDeadline: 1) | the same with a new signature"
     );
     let used = with_call(honest.clone(), |_, permit| permit.details.nonce += U48::from(1));
     assert_eq!(
-        said(&told(&world, used).await),
+        said(&violations(&world, used).await),
         "transaction 2 reverts: the signature was already used, or was cancelled; by the contract: \
          ExecutionFailed(commandIndex: 0, message: …): InvalidNonce() | the same with a new signature"
     );
     // The allowance is one unit below the amount taken.
     let small = with_call(honest.clone(), |_, permit| permit.details.amount -= U160::from(1));
     assert_eq!(
-        said(&told(&world, small).await),
+        said(&violations(&world, small).await),
         "transaction 2 reverts: the Permit2 allowance is below the amount; by the contract: \
          InsufficientAllowance(amount: 99999999) | the same with an allowance for the full amount"
     );
     let gone = with_call(honest.clone(), |_, permit| permit.details.expiration = U48::from(1));
     assert_eq!(
-        said(&told(&world, gone).await),
+        said(&violations(&world, gone).await),
         "transaction 2 reverts: the Permit2 allowance has expired; by the contract: AllowanceExpired(deadline: 1) | \
          the same with a new allowance"
     );
@@ -361,14 +361,14 @@ async fn a_permit_that_reverts_is_told_in_words() {
     let mut alone = honest;
     alone.legs.remove(0);
     assert_eq!(
-        said(&told(&world, alone).await),
+        said(&violations(&world, alone).await),
         "transaction 1 reverts: the token could not be taken: balance or allowance too low, or the token refuses; by \
          the contract: TRANSFER_FROM_FAILED | an amount within balance and allowance, of a transferable token"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transfer_of_more_than_is_held_is_told_in_words() {
+async fn a_transfer_above_the_balance_is_explained() {
     let world = TestHarness::new(6).await;
     let held = world.balance(&world.usdc).await;
     let call = Erc20::transferCall { to: STRANGER, value: held + U256::from(1) };
@@ -378,33 +378,33 @@ async fn a_transfer_of_more_than_is_held_is_told_in_words() {
     more.recipients = vec![STRANGER];
     // The token's checked subtraction reverts without a named error.
     assert_eq!(
-        said(&told(&world, more).await),
+        said(&violations(&world, more).await),
         "transaction 1 reverts: arithmetic overflow; for a token, the balance or allowance is below the amount; by the \
          contract: panic 0x11: arithmetic overflow or underflow | an amount within balance and allowance"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_runs_out_of_gas_is_told_with_what_it_had() {
+async fn a_transaction_out_of_gas_is_reported_with_its_gas_limit() {
     let world = TestHarness::new(6).await;
     let mut short = world.swap(HUNDRED).await;
     // Enough gas to start, and less than a swap takes. The account adds a tenth to every gas limit.
     short.legs[1].gas_limit = 60_000;
     assert_eq!(
-        said(&told(&world, short).await),
+        said(&violations(&world, short).await),
         "transaction 2 halts within its 66000 gas: out of gas | an action that can run within its gas"
     );
 }
 
 /// An order is settled by another account's call, and its revert is reported the same way.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_that_cannot_be_settled_is_told_in_words() {
-    let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+async fn an_order_that_cannot_be_settled_is_explained() {
+    let fixture = Fixture::new(8, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let world = &fixture.world;
     let proposal = proposed(&fixture).await;
     world.disallow().await;
     assert_eq!(
-        told(world, proposal.clone()).await,
+        violations(world, proposal.clone()).await,
         ["simulation | the order can be settled at its worst | it reverts: the token could not be taken: balance or \
           allowance too low, or the token refuses; by the contract: TRANSFER_FROM_FAILED | an amount within balance \
           and allowance, of a transferable token"]

@@ -1,5 +1,5 @@
-//! Orders that Bardo's tools would never make: each field is modified alone, and each time the error names the fault.
-//! The rest of the proposal is valid.
+//! Orders that Bardo's tools would never make. Each field is changed alone in an otherwise valid proposal, and each
+//! time the error names the fault.
 
 use alloy::primitives::{Address, B256, U256};
 use bardo::abi::erc7683::AcrossOrderData;
@@ -129,33 +129,34 @@ fn bridge(world: &TestHarness) -> Proposal {
     }
 }
 
-/// Faults of a proposal's order, if the settling code has this hash.
-fn against(world: &TestHarness, proposal: Proposal, code: Option<B256>) -> String {
+/// Faults of a proposal's order, if the settling contract's code has this hash. One fault per line.
+fn order_faults_of(world: &TestHarness, proposal: Proposal, code: Option<B256>) -> String {
     let fees = FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 };
     let payload = world.wallet.prepare_payload(proposal, &PayloadContext { chain_id: 31_337, fees }).unwrap();
     let faults = order_faults(&payload, &world.client.network().book, SystemClock.now_seconds(), code);
     faults.iter().map(|fault| format!("{fault:?}")).collect::<Vec<_>>().join("\n")
 }
 
-fn known(world: &TestHarness, contract: KnownContract) -> Option<B256> {
+/// Code hash of a contract in the address book.
+fn code_hash(world: &TestHarness, contract: KnownContract) -> Option<B256> {
     let hash = world.client.network().book.code_hash(contract);
     assert!(hash.is_some());
     hash
 }
 
-type BentAuction = fn(&mut EncodedV2DutchOrder);
-type BentBridge = fn(&mut intents::CrossChainIntent);
-type BentProposal = fn(&mut SignedOrder);
+type ChangeAuction = fn(&mut EncodedV2DutchOrder);
+type ChangeBridge = fn(&mut intents::CrossChainIntent);
+type ChangeProposal = fn(&mut SignedOrder);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_field_of_an_auction_is_looked_at() {
+async fn every_field_of_an_auction_order_is_checked() {
     let world = TestHarness::new(5).await;
-    let code = known(&world, KnownContract::V2DutchReactor);
-    assert_eq!(against(&world, auction(&world).await, code), "", "sound as it is");
-    let sound = auction(&world).await;
-    world.preview(sound).await.expect("and the pipeline lets it pass");
+    let code = code_hash(&world, KnownContract::V2DutchReactor);
+    assert_eq!(order_faults_of(&world, auction(&world).await, code), "", "the order is valid");
+    let valid = auction(&world).await;
+    world.preview(valid).await.expect("the pipeline accepts the valid order");
 
-    let bent: [(&str, BentAuction, &str); 17] = [
+    let changes: [(&str, ChangeAuction, &str); 17] = [
         ("reactor", |order| order.info.reactor = stranger(), "the v2DutchReactor of the address book"),
         ("swapper", |order| order.info.swapper = stranger(), "would sign it"),
         ("past deadline", |order| order.info.deadline = U256::from(1), "not in the future"),
@@ -185,16 +186,16 @@ async fn every_field_of_an_auction_is_looked_at() {
             "everything must go to",
         ),
     ];
-    for (name, bend, words) in bent {
+    for (name, change, words) in changes {
         let mut proposal = auction(&world).await;
         let signed = proposal.order.as_mut().unwrap();
         let TypedMessage::UniswapxOrder { order, .. } = &mut signed.message else { unreachable!() };
         let UniswapXOrder::DutchV2(inner) = order.as_mut() else { unreachable!() };
-        bend(inner);
-        let said = against(&world, proposal, code);
-        assert!(said.contains(words), "{name}: {said:?}");
+        change(inner);
+        let faults = order_faults_of(&world, proposal, code);
+        assert!(faults.contains(words), "{name}: {faults:?}");
     }
-    let bent: [(&str, BentProposal, &str); 3] = [
+    let changes: [(&str, ChangeProposal, &str); 3] = [
         ("holder is the account", |signed| signed.holder = Address::ZERO, "a filler other than the account"),
         (
             "permit2",
@@ -232,23 +233,23 @@ async fn every_field_of_an_auction_is_looked_at() {
             "an order that a known contract settles",
         ),
     ];
-    for (name, bend, words) in bent {
+    for (name, change, words) in changes {
         let mut proposal = auction(&world).await;
         let account = proposal.account;
         let signed = proposal.order.as_mut().unwrap();
-        bend(signed);
+        change(signed);
         if name.starts_with("holder") {
             signed.holder = account;
         }
-        let said = against(&world, proposal, code);
-        assert!(said.contains(words), "{name}: {said:?}");
+        let faults = order_faults_of(&world, proposal, code);
+        assert!(faults.contains(words), "{name}: {faults:?}");
     }
     // The reactor's code has another hash, or is missing.
     for found in [Some(B256::repeat_byte(1)), None] {
-        let said = against(&world, auction(&world).await, found);
-        assert!(said.contains("code with the hash"), "{found:?}: {said:?}");
+        let faults = order_faults_of(&world, auction(&world).await, found);
+        assert!(faults.contains("code with the hash"), "{found:?}: {faults:?}");
     }
-    // The check is used: with a foreign cosigner the pipeline signs nothing.
+    // The pipeline uses the check: it rejects an order with a foreign cosigner.
     let mut proposal = auction(&world).await;
     let TypedMessage::UniswapxOrder { order, .. } = &mut proposal.order.as_mut().unwrap().message else {
         unreachable!()
@@ -263,17 +264,17 @@ async fn every_field_of_an_auction_is_looked_at() {
     assert!(rules.contains("order"), "{rules:?}");
 }
 
-/// Fields that all orders have, under whichever name.
-fn shared(order: &mut UniswapXOrder) -> (&mut OrderInfo, &mut Address) {
+/// Fields that all kinds of orders have: the order info and the cosigner.
+fn common_fields(order: &mut UniswapXOrder) -> (&mut OrderInfo, &mut Address) {
     match order {
-        UniswapXOrder::Dutch(_) => panic!("it is not placed here"),
+        UniswapXOrder::Dutch(_) => panic!("Bardo does not place such orders"),
         UniswapXOrder::DutchV2(order) => (&mut order.info, &mut order.cosigner),
         UniswapXOrder::DutchV3(order) => (&mut order.info, &mut order.cosigner),
         UniswapXOrder::Priority(order) => (&mut order.info, &mut order.cosigner),
     }
 }
 
-fn three(order: &mut UniswapXOrder) -> &mut EncodedV3DutchOrder {
+fn v3(order: &mut UniswapXOrder) -> &mut EncodedV3DutchOrder {
     let UniswapXOrder::DutchV3(order) = order else { panic!("{order:?}") };
     order
 }
@@ -283,41 +284,42 @@ fn priority(order: &mut UniswapXOrder) -> &mut EncodedPriorityOrder {
     order
 }
 
-type Bent = (&'static str, fn(&mut UniswapXOrder), &'static str);
+type FieldChange = (&'static str, fn(&mut UniswapXOrder), &'static str);
 
-/// Modifications of fields that all orders have.
-const SHARED: [Bent; 8] = [
-    ("reactor", |order| shared(order).0.reactor = stranger(), "of the address book"),
-    ("swapper", |order| shared(order).0.swapper = stranger(), "would sign it"),
-    ("past deadline", |order| shared(order).0.deadline = U256::from(1), "not in the future"),
-    ("late deadline", |order| shared(order).0.deadline += U256::from(1), "expires after 2"),
-    ("endless deadline", |order| shared(order).0.deadline = U256::MAX, "expires after the end of time"),
-    ("validation", |order| shared(order).0.additionalValidationContract = stranger(), "validation contract"),
-    ("validation data", |order| shared(order).0.additionalValidationData = vec![1].into(), "validation data"),
-    ("cosigner", |order| *shared(order).1 = stranger(), "names cosigner"),
+/// Changes of fields that all kinds of orders have: name, change, and part of the fault.
+const COMMON_CHANGES: [FieldChange; 8] = [
+    ("reactor", |order| common_fields(order).0.reactor = stranger(), "of the address book"),
+    ("swapper", |order| common_fields(order).0.swapper = stranger(), "would sign it"),
+    ("past deadline", |order| common_fields(order).0.deadline = U256::from(1), "not in the future"),
+    ("late deadline", |order| common_fields(order).0.deadline += U256::from(1), "expires after 2"),
+    ("endless deadline", |order| common_fields(order).0.deadline = U256::MAX, "expires after the end of time"),
+    ("validation", |order| common_fields(order).0.additionalValidationContract = stranger(), "validation contract"),
+    ("validation data", |order| common_fields(order).0.additionalValidationData = vec![1].into(), "validation data"),
+    ("cosigner", |order| *common_fields(order).1 = stranger(), "names cosigner"),
 ];
 
-const OF_V3: [Bent; 11] = [
-    ("no cosigner", |order| three(order).cosigner = Address::ZERO, "names cosigner"),
-    ("input", |order| three(order).baseInput.startAmount = U256::MAX, "may only rise"),
-    ("more input", |order| three(order).baseInput.maxAmount += U256::from(1), "at most 100 USDC ("),
-    ("no input", |order| three(order).baseInput.maxAmount = U256::ZERO, "input"),
-    ("no output", |order| three(order).baseOutputs.clear(), "no output"),
-    ("less output", |order| three(order).baseOutputs[0].minAmount -= U256::from(1), "guaranteed by the order"),
-    ("output of nothing", |order| three(order).baseOutputs[0].minAmount = U256::ZERO, "can become zero"),
+/// Changes of fields of a V3 order.
+const V3_CHANGES: [FieldChange; 11] = [
+    ("no cosigner", |order| v3(order).cosigner = Address::ZERO, "names cosigner"),
+    ("input", |order| v3(order).baseInput.startAmount = U256::MAX, "may only rise"),
+    ("more input", |order| v3(order).baseInput.maxAmount += U256::from(1), "at most 100 USDC ("),
+    ("no input", |order| v3(order).baseInput.maxAmount = U256::ZERO, "input"),
+    ("no output", |order| v3(order).baseOutputs.clear(), "no output"),
+    ("less output", |order| v3(order).baseOutputs[0].minAmount -= U256::from(1), "guaranteed by the order"),
+    ("output of nothing", |order| v3(order).baseOutputs[0].minAmount = U256::ZERO, "can become zero"),
     (
         "rising output",
         |order| {
-            let output = &mut three(order).baseOutputs[0];
+            let output = &mut v3(order).baseOutputs[0];
             output.startAmount = output.minAmount - U256::from(1);
         },
         "may only fall",
     ),
-    ("recipient", |order| three(order).baseOutputs[0].recipient = stranger(), "everything must go to"),
+    ("recipient", |order| v3(order).baseOutputs[0].recipient = stranger(), "everything must go to"),
     (
         "second output",
         |order| {
-            let order = three(order);
+            let order = v3(order);
             let other = V3DutchOutput { recipient: stranger(), ..order.baseOutputs[0].clone() };
             order.baseOutputs.push(other);
         },
@@ -325,13 +327,14 @@ const OF_V3: [Bent; 11] = [
     ),
     (
         "curve",
-        |order| three(order).baseOutputs[0].curve.relativeAmounts = vec![Default::default(); 17],
+        |order| v3(order).baseOutputs[0].curve.relativeAmounts = vec![Default::default(); 17],
         "a decay curve must have at most 16 points",
     ),
 ];
 
-const OF_PRIORITY: [Bent; 9] = [
-    // Its reactor would accept an order without a cosigner, from the first filler.
+/// Changes of fields of a priority order.
+const PRIORITY_CHANGES: [FieldChange; 9] = [
+    // The reactor would accept an order without a cosigner from the first filler.
     ("no cosigner", |order| priority(order).cosigner = Address::ZERO, "one without a cosigner"),
     ("more input", |order| priority(order).input.amount += U256::from(1), "at most 100 USDC ("),
     ("no input", |order| priority(order).input.amount = U256::ZERO, "the input is zero"),
@@ -352,40 +355,40 @@ const OF_PRIORITY: [Bent; 9] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_field_of_the_other_kinds_of_auction_is_looked_at() {
+async fn every_field_of_other_auction_kinds_is_checked() {
     let world = TestHarness::new(5).await;
-    for (kind, own) in [(OrderKind::DutchV3, &OF_V3[..]), (OrderKind::Priority, &OF_PRIORITY[..])] {
-        let code = known(&world, reactor_role(kind).unwrap());
-        assert_eq!(against(&world, auction_of(&world, kind).await, code), "", "{kind}: sound as it is");
-        for (name, bend, words) in SHARED.iter().chain(own) {
+    for (kind, own) in [(OrderKind::DutchV3, &V3_CHANGES[..]), (OrderKind::Priority, &PRIORITY_CHANGES[..])] {
+        let code = code_hash(&world, reactor_role(kind).unwrap());
+        assert_eq!(order_faults_of(&world, auction_of(&world, kind).await, code), "", "{kind}: the order is valid");
+        for (name, change, words) in COMMON_CHANGES.iter().chain(own) {
             let mut proposal = auction_of(&world, kind).await;
             let signed = proposal.order.as_mut().unwrap();
             let TypedMessage::UniswapxOrder { order, .. } = &mut signed.message else { unreachable!() };
-            bend(order);
-            let said = against(&world, proposal, code);
-            assert!(said.contains(words), "{kind}, {name}: {said:?}");
+            change(order);
+            let faults = order_faults_of(&world, proposal, code);
+            assert!(faults.contains(words), "{kind}, {name}: {faults:?}");
         }
         for found in [Some(B256::repeat_byte(1)), None] {
-            let said = against(&world, auction_of(&world, kind).await, found);
-            assert!(said.contains("code with the hash"), "{kind}, {found:?}: {said:?}");
+            let faults = order_faults_of(&world, auction_of(&world, kind).await, found);
+            assert!(faults.contains("code with the hash"), "{kind}, {found:?}: {faults:?}");
         }
-        // The check is used.
+        // The pipeline uses the check.
         let mut proposal = auction_of(&world, kind).await;
         let TypedMessage::UniswapxOrder { order, .. } = &mut proposal.order.as_mut().unwrap().message else {
             unreachable!()
         };
-        *shared(order).1 = stranger();
+        *common_fields(order).1 = stranger();
         let (_, rules) = world.refused(proposal).await;
         assert!(rules.contains("order"), "{kind}: {rules:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_field_of_a_bridge_order_is_looked_at() {
+async fn every_field_of_a_bridge_order_is_checked() {
     let world = TestHarness::new(5).await;
-    let code = known(&world, KnownContract::OriginSettler);
-    assert_eq!(against(&world, bridge(&world), code), "", "sound as it is");
-    let bent: [(&str, BentBridge, &str); 17] = [
+    let code = code_hash(&world, KnownContract::OriginSettler);
+    assert_eq!(order_faults_of(&world, bridge(&world), code), "", "the order is valid");
+    let changes: [(&str, ChangeBridge, &str); 17] = [
         ("settler", |intent| intent.origin_settler = stranger(), "the originSettler of the address book"),
         ("user", |intent| intent.user = stranger(), "would sign it"),
         ("origin", |intent| intent.origin_chain_id = 1, "leaves chain 1"),
@@ -399,23 +402,23 @@ async fn every_field_of_a_bridge_order_is_looked_at() {
         ("more input", |intent| intent.data.inputAmount += U256::from(1), "at most 100 USDC ("),
         ("no output", |intent| intent.data.outputAmount = U256::ZERO, "the output is zero"),
         ("less output", |intent| intent.data.outputAmount -= U256::from(1), "at least 99 USDC ("),
-        ("coin in", |intent| intent.data.inputToken = Address::ZERO, "native token"),
+        ("native input", |intent| intent.data.inputToken = Address::ZERO, "native token"),
         ("other token", |intent| intent.data.outputToken = stranger(), "arrive"),
-        ("relayer alone", |intent| intent.data.exclusiveRelayer = stranger(), "exclusive relayer"),
+        ("exclusive relayer", |intent| intent.data.exclusiveRelayer = stranger(), "exclusive relayer"),
         ("message", |intent| intent.data.message = vec![1].into(), "message"),
     ];
-    for (name, bend, words) in bent {
+    for (name, change, words) in changes {
         let mut proposal = bridge(&world);
         let signed = proposal.order.as_mut().unwrap();
         let TypedMessage::CrossChainOrder { intent, .. } = &mut signed.message else { unreachable!() };
-        bend(intent);
-        let said = against(&world, proposal, code);
-        assert!(said.contains(words), "{name}: {said:?}");
+        change(intent);
+        let faults = order_faults_of(&world, proposal, code);
+        assert!(faults.contains(words), "{name}: {faults:?}");
     }
-    let mut nowhere = bridge(&world);
-    nowhere.order.as_mut().unwrap().arrival = None;
-    assert!(against(&world, nowhere, code).contains("states what arrives"));
+    let mut without_arrival = bridge(&world);
+    without_arrival.order.as_mut().unwrap().arrival = None;
+    assert!(order_faults_of(&world, without_arrival, code).contains("states what arrives"));
     for found in [Some(B256::repeat_byte(1)), None] {
-        assert!(against(&world, bridge(&world), found).contains("code with the hash"));
+        assert!(order_faults_of(&world, bridge(&world), found).contains("code with the hash"));
     }
 }

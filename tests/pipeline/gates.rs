@@ -27,7 +27,7 @@ use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 
 use crate::endpoints::connect;
-use crate::orders::{Fixture, Manner, order};
+use crate::orders::{Fixture, ServiceBehavior, order};
 use crate::sends::SEND;
 use bardo_testkit::harness::{ASKED, Hook, TOOL, TestHarness, devnet};
 use bardo_testkit::rpc_proxy::{Fate, Proxy};
@@ -75,7 +75,7 @@ async fn ended(world: &TestHarness, proposal: Proposal, code: ErrorCode, set: im
 
 /// A stop at any moment is seen by the next check, and each check is made in its place.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_at_any_moment_is_seen_by_the_next_look() {
+async fn a_stop_is_seen_by_the_next_check_at_any_moment() {
     let world = TestHarness::new(3).await;
     let nonce = world.nonce().await;
     let mut found = Vec::new();
@@ -96,7 +96,7 @@ async fn a_stop_at_any_moment_is_seen_by_the_next_look() {
 
 /// The same with a changed policy: once the funds are reserved under the old one, it applies to the action.
 #[tokio::test(flavor = "multi_thread")]
-async fn rules_that_change_at_any_moment_before_the_money_is_held_break_the_permit() {
+async fn rules_that_change_before_the_reservation_invalidate_the_permit() {
     let world = TestHarness::new(3).await;
     let rules = *world.book.version.lock().unwrap();
     let mut broken = 0;
@@ -129,7 +129,7 @@ async fn rules_that_change_at_any_moment_before_the_money_is_held_break_the_perm
 
 /// A permit that the database records as used is used, whatever memory contains.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_permit_that_the_ledger_knows_holds_nothing_again() {
+async fn a_permit_that_the_ledger_knows_reserves_nothing_again() {
     let world = TestHarness::new(3).await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     let used = world.store.write(move |transaction| -> Result<(), StoreError> {
@@ -154,7 +154,7 @@ async fn a_permit_that_the_ledger_knows_holds_nothing_again() {
 
 /// A transaction for a private relay is not signed without one, at the preview and at the commit.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_to_stay_unseen_is_not_signed_without_a_relay() {
+async fn a_private_transaction_is_not_signed_without_a_relay() {
     let world = TestHarness::new(3).await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     world.book.private.store(true, Ordering::SeqCst);
@@ -178,7 +178,7 @@ async fn what_is_to_stay_unseen_is_not_signed_without_a_relay() {
 
 /// Every transaction of a private swap goes to the relay only; others do not use it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_to_stay_unseen_goes_to_the_relay_alone() {
+async fn a_private_transaction_is_sent_only_to_the_relay() {
     let world = TestHarness::new(4).await;
     let served = server::serve(devnet().devnet.clone(), 0).await.unwrap();
     let public = Proxy::start(served.url(), |_, _| Fate::Pass).await;
@@ -206,13 +206,16 @@ async fn what_is_to_stay_unseen_goes_to_the_relay_alone() {
 
 /// An action that exceeds the hot lane only since its preview has not been reviewed by the guardian.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
+async fn an_action_that_rises_above_the_hot_lane_needs_the_guardian_first() {
     let world = TestHarness::new(3).await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     *world.book.hot_lane.lock().unwrap() = "1".parse().unwrap();
     let refused = world.pipeline.commit(permit, Consent::Always).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::PermitMismatch, "{refused:?}");
-    assert_eq!(refused.message, "it is now above the hot lane, and the safety-guardian has not been asked");
+    assert_eq!(
+        refused.message,
+        "it now needs the safety-guardian's agreement, and the safety-guardian has not been asked"
+    );
     // With a new preview, there is no guardian to be asked.
     let refused = world.preview(world.approval(HUNDRED)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::SafetySpendingLimitExceeded, "{refused:?}");
@@ -221,8 +224,8 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
         (one.rule.as_str(), one.limit.as_str(), one.value.as_str(), one.would_pass.as_str()),
         (
             "spending_limits.hot_lane",
-            "above the hot lane the safety-guardian must agree",
-            "above the hot lane, but no safety-guardian is running",
+            "above it, the safety-guardian must agree",
+            "it needs the safety-guardian's agreement, but no safety-guardian is running",
             "a smaller amount"
         )
     );
@@ -230,7 +233,7 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
 
 /// With real money the policy limits standing approvals, which never cover a change of authority.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_standing_word_is_limited_where_money_is_real() {
+async fn standing_approvals_are_limited_on_a_real_network() {
     const PRIVILEGED: ToolMeta = ToolMeta { capability: CapabilityTier::Privileged, ..TOOL };
     let world = TestHarness::new(3).await;
     let dollars = |dollars: u64| MicroUsd::new(dollars * 1_000_000).unwrap();
@@ -269,7 +272,7 @@ async fn the_standing_word_is_limited_where_money_is_real() {
 
 /// A policy change in the middle of a plan ends it, and its allowance is revoked.
 #[tokio::test(flavor = "multi_thread")]
-async fn other_rules_in_the_middle_of_a_plan_end_it() {
+async fn changed_rules_stop_a_plan_half_way() {
     let world = TestHarness::new(3).await;
     let preview = world.preview(world.swap(HUNDRED).await).await.unwrap();
     let (book, rules) = (Arc::clone(&world.book), *world.book.version.lock().unwrap());
@@ -299,7 +302,7 @@ fn lose(token: Address, owner: Address) {
 
 /// The rest of a plan is simulated again before each transaction: a step that would now fail is not signed.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_in_the_middle_of_a_plan_ends_it() {
+async fn a_failure_stops_a_plan_half_way() {
     let world = TestHarness::new(3).await;
     let (token, owner) = (world.contract_of(&world.usdc), world.account());
     let preview = world.preview(world.swap(HUNDRED).await).await.unwrap();
@@ -330,9 +333,9 @@ pub async fn proposed(fixture: &Fixture) -> Proposal {
 
 /// A stop before an order is signed, and one after: no signature is stored or submitted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_around_an_orders_signature_keeps_it_from_everybody() {
+async fn an_order_signed_during_a_stop_is_not_submitted() {
     for after in [false, true] {
-        let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+        let fixture = Fixture::new(8, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
         let world = &fixture.world;
         let permit = world.preview(proposed(&fixture).await).await.unwrap().permit.permit_id;
         let book = Arc::clone(&world.book);
@@ -352,8 +355,8 @@ async fn a_stop_around_an_orders_signature_keeps_it_from_everybody() {
 
 /// A signature over another message than the order is discarded.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signature_over_something_else_is_no_order() {
-    let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+async fn a_signature_over_other_data_makes_no_order() {
+    let fixture = Fixture::new(8, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let world = &fixture.world;
     let permit = world.preview(proposed(&fixture).await).await.unwrap().permit.permit_id;
     *world.wallet.falsify.lock().unwrap() = Some(|_| {});
@@ -366,7 +369,7 @@ async fn a_signature_over_something_else_is_no_order() {
 /// Without a settlement service no order is signed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_nobody_would_take_is_not_signed() {
-    let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let fixture = Fixture::new(8, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let world = &fixture.world;
     let alone = world.with_permits_of(std::time::Duration::from_secs(60));
     let preview = alone.preview(proposed(&fixture).await, world.wallet.clone(), ASKED).await.unwrap();

@@ -55,7 +55,7 @@ async fn said_of(
 /// A bridge's inflow is on the other chain: the guardian reads its token, its price and its allowlist there, and trusts
 /// neither the proposal nor the pipeline.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_values_by_itself_what_a_bridge_brings() {
+async fn it_values_a_bridge_orders_arrival_itself() {
     let bridge = Bridge::open().await;
     let folder = tempfile::tempdir().unwrap();
     let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
@@ -101,7 +101,7 @@ async fn it_values_by_itself_what_a_bridge_brings() {
 
 /// A separately read policy that does not list the arriving token.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_holds_what_arrives_against_the_list_of_its_chain() {
+async fn it_checks_an_arrival_against_the_destinations_token_list() {
     let bridge = Bridge::open().await;
     let folder = tempfile::tempdir().unwrap();
     let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
@@ -148,7 +148,7 @@ async fn said_of_swap(
 
 /// It runs the bytes on its own fork and objects to undeclared effects, whatever the pipeline found.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_sees_by_itself_what_the_bytes_do() {
+async fn it_simulates_the_calldata_itself() {
     let world = TestHarness::new(4).await;
     let folder = tempfile::tempdir().unwrap();
     let guardian = own_of(&world, &folder.path().join("policy.toml"));
@@ -191,7 +191,7 @@ async fn it_sees_by_itself_what_the_bytes_do() {
 /// It computes price and size itself: a swap with too large a loss, one above its own reading of the largest trade, and
 /// a pipeline figure far from its own.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_reckons_by_itself_what_a_swap_is_worth() {
+async fn it_values_a_swap_itself() {
     let world = TestHarness::new(5).await;
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("policy.toml");

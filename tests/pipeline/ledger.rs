@@ -150,14 +150,14 @@ async fn two_processes(kind: &'static str) -> (usize, ledger::LedgerUsage) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twelve_hundred_attempts_of_two_processes_never_pass_a_cap() {
+async fn twelve_hundred_attempts_of_two_processes_never_exceed_a_cap() {
     let (taken, used) = two_processes("cap").await;
     // At most 333 times three dollars fit into 1,000.
     assert_eq!((taken, used.spent(CapPeriod::Day)), (333, dollars(999)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twelve_hundred_attempts_of_two_processes_never_pass_a_rate() {
+async fn twelve_hundred_attempts_of_two_processes_never_exceed_a_rate() {
     let (taken, used) = two_processes("rate").await;
     assert_eq!((taken, used.trades_hour, used.spent(CapPeriod::Day)), (100, 100, dollars(300)));
 }

@@ -23,7 +23,7 @@ use bardo::tools::ALL_TOOL_DEFS;
 use bardo::uniswap::router::{RouterCommand, RouterExecution, RouterVersion, SwapPath as RoutePath, V3Path};
 use serde_json::json;
 
-use crate::stops::strange;
+use crate::stops::false_allowance;
 use bardo_testkit::acting::{acting, executor, ruled, seen};
 use bardo_testkit::harness::{ASKED, TestHarness, cents};
 
@@ -130,7 +130,7 @@ async fn under_the_demos_policy_a_swap_passes_and_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_stop_file_stops() {
+async fn the_stop_file_blocks_actions() {
     let fixture = Fixture::new(2, "").await;
     StopFile::in_folder(fixture.folder.path()).raise(StopLevel::Halt, "test", "test", 1).unwrap();
     let refusal = fixture.refused(fixture.world.swap(HUNDRED).await, ASKED).await;
@@ -143,9 +143,9 @@ async fn the_stop_file_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn under_a_halt_a_token_that_the_policy_names_is_taken_at_its_word() {
+async fn under_a_halt_a_revocation_of_a_token_in_the_policy_passes() {
     let mut fixture = Fixture::new(2, "").await;
-    let (stranger, revoke) = strange(&fixture.world, 0x5d, "ada").await;
+    let (stranger, revoke) = false_allowance(&fixture.world, 0x5d, "ada").await;
     StopFile::in_folder(fixture.folder.path()).raise(StopLevel::Halt, "test", "test", 1).unwrap();
     let halted = |refusal: &PipelineRefusal| refusal.violations.iter().any(|violation| violation.rule == "stop");
     assert!(halted(&fixture.refused(revoke.clone(), ASKED).await));
@@ -159,7 +159,7 @@ async fn under_a_halt_a_token_that_the_policy_names_is_taken_at_its_word() {
 
 /// Plans of a dead process would let parts pass and are ended; those of a live process stay.
 #[tokio::test(flavor = "multi_thread")]
-async fn plans_that_nobody_carries_out_any_more_are_ended() {
+async fn abandoned_plans_are_ended() {
     let fixture = Fixture::new(2, "").await;
     let (account, now) = (fixture.world.account(), SystemClock.now_millis());
     let token = (31_337, TokenId::Erc20(fixture.world.contract_of(&fixture.world.weth)));
@@ -232,7 +232,7 @@ async fn a_route_goes_through_known_tokens_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_phase_lets_only_its_classes_through() {
+async fn a_phase_permits_only_its_action_classes() {
     let fixture = Fixture::new(2, "").await;
     let buy = fixture.world.swap(HUNDRED).await;
     let refusal = fixture.refused(buy, PhaseRequest { phase: Phase::Defensive, own: None }).await;
@@ -240,7 +240,7 @@ async fn a_phase_lets_only_its_classes_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_hold() {
+async fn allowlists_are_enforced() {
     let (usdc, weth, account) = {
         let world = TestHarness::new(2).await;
         (world.contract_of(&world.usdc), world.contract_of(&world.weth), world.account())
@@ -270,7 +270,7 @@ async fn lists_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn caps_hold_over_calls_and_restarts() {
+async fn caps_are_enforced_across_calls_and_restarts() {
     let spending = ErrorCode::SafetySpendingLimitExceeded;
     let one = Fixture::new(2, "max_single_trade_usd = \"50\"").await.refuses(spending, "max_single_trade_usd").await;
     assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$50.00 in one action", "at most $50.00"]);
@@ -313,8 +313,8 @@ async fn caps_hold_over_calls_and_restarts() {
             spending,
             [
                 "spending_limits.hot_lane",
-                "above the hot lane the safety-guardian must agree",
-                "above the hot lane, but no safety-guardian is running",
+                "above it, the safety-guardian must agree",
+                "it needs the safety-guardian's agreement, but no safety-guardian is running",
                 "a smaller amount",
             ],
         )
@@ -322,7 +322,7 @@ async fn caps_hold_over_calls_and_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_exit_above_the_hot_lane_is_a_question_where_no_guardian_runs() {
+async fn without_a_guardian_an_exit_above_the_hot_lane_needs_approval() {
     let fixture = Fixture::new(2, "[spending_limits]\nhot_lane = \"50\"").await;
     let (acting, _phase) = acting(&fixture.world, fixture.pipeline.clone(), ApprovalMode::Never);
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
@@ -339,7 +339,7 @@ async fn an_exit_above_the_hot_lane_is_a_question_where_no_guardian_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rates_hold_over_calls_and_restarts() {
+async fn rates_are_enforced_across_calls_and_restarts() {
     let policy = "max_trades_per_hour = 1";
     let mut fixture = Fixture::new(2, policy).await;
     fixture.swaps().await;
@@ -359,7 +359,7 @@ async fn rates_hold_over_calls_and_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn losses_and_failures_stop_trades() {
+async fn losses_and_failures_block_trades() {
     let fixture = Fixture::new(2, "stop_loss_pct = \"10\"").await;
     let (party, now) = (fixture.party(), SystemClock.now_millis());
     let most = MicroUsd::new(900_000_000_000_000).unwrap();
@@ -435,7 +435,7 @@ async fn fail(fixture: &Fixture, party: &Originator, now: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prices_must_be_fair() {
+async fn unfair_prices_are_blocked() {
     let slippage = ErrorCode::SafetySlippage;
     Fixture::new(2, "max_slippage_bps = 10").await.refuses(slippage, "max_slippage_bps").await;
     Fixture::new(2, "max_price_impact_bps = 0").await.refuses(slippage, "max_price_impact_bps").await;
@@ -443,7 +443,7 @@ async fn prices_must_be_fair() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_rollup_asks_beside_gas_is_counted_and_must_be_told() {
+async fn a_rollups_data_fee_is_counted_and_must_be_known() {
     let world = TestHarness::new(2).await;
     let preview = |pipeline: Pipeline, proposal: Proposal| {
         let wallet = world.wallet.clone();
@@ -474,7 +474,7 @@ async fn what_a_rollup_asks_beside_gas_is_counted_and_must_be_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_yes_is_needed_where_the_policy_says_so() {
+async fn approval_is_required_as_the_policy_says() {
     let fixture = Fixture::new(2, "require_human_approval_above_usd = \"50\"").await;
     let nonce = fixture.world.nonce().await;
     let proposal = fixture.world.swap(HUNDRED).await;
@@ -486,7 +486,7 @@ async fn a_yes_is_needed_where_the_policy_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_composite_action_is_counted_whole() {
+async fn a_composite_action_counts_in_full() {
     let fixture = Fixture::new(2, "require_human_approval_above_usd = \"150\"").await;
     let wallet = || fixture.world.wallet.clone();
     let needs = async |proposal| fixture.pipeline.preview(proposal, wallet(), ASKED).await.unwrap().needs;
@@ -517,7 +517,7 @@ async fn a_composite_action_is_counted_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_brings_something_in_frees_nothing() {
+async fn an_inflow_does_not_reduce_the_spending() {
     // Under a daily limit, a trade that returns its whole value counts like any other: nothing is ever subtracted.
     let fixture = Fixture::new(2, "max_daily_spend_usd = \"150\"").await;
     fixture.swaps().await;

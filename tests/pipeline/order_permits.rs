@@ -11,7 +11,7 @@ use bardo::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft, UniswapXOrde
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use crate::properties::{GIVEN, ME, OTHER, PERMIT2, POOL, ROUTER, WANTED, frame, number};
+use crate::properties::{GIVEN, ME, OTHER, PERMIT2, POOL, ROUTER, WANTED, number, valid_parts};
 
 const NOW: u64 = 1_790_000_000_000;
 
@@ -49,11 +49,11 @@ fn priority() -> UniswapXOrder {
 
 /// Signing payload with this order beside its transactions.
 fn framing(order: UniswapXOrder) -> PayloadParts {
-    let mut frame = frame();
+    let mut parts = valid_parts();
     let message = TypedMessage::UniswapxOrder { permit2: PERMIT2, order: Box::new(order) };
-    frame.proposal.order = Some(Box::new(SignedOrder { message: message.clone(), holder: ROUTER, arrival: None }));
-    frame.order = Some(PayloadOrder { message, signer: ME });
-    frame
+    parts.proposal.order = Some(Box::new(SignedOrder { message: message.clone(), holder: ROUTER, arrival: None }));
+    parts.order = Some(PayloadOrder { message, signer: ME });
+    parts
 }
 
 /// A change of a field that all kinds have.
@@ -159,7 +159,7 @@ fn changed(by: u64) -> Vec<(String, UniswapXOrder, UniswapXOrder)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn a_permit_for_an_order_serves_for_no_other(by in 1u64..) {
+    fn a_permit_is_valid_only_for_its_own_order(by in 1u64..) {
         let policy = keccak256("policy");
         for (what, before, after) in changed(by) {
             prop_assert_ne!(before.hash(), after.hash(), "{}: the swapper signs it", &what);
@@ -177,7 +177,7 @@ proptest! {
 
 /// An order of another kind, another Permit2, and no order at all.
 #[test]
-fn a_permit_for_an_order_serves_for_no_other_kind_nor_without_it() {
+fn a_permit_for_an_order_is_valid_for_no_other_kind_and_not_without_the_order() {
     let policy = keccak256("policy");
     let payload = SigningPayload::new(framing(v2())).unwrap();
     let permit = ActionPermit::issue(&payload, policy, NOW, 60_000);
@@ -187,7 +187,7 @@ fn a_permit_for_an_order_serves_for_no_other_kind_nor_without_it() {
     elsewhere.order = Some(PayloadOrder { message, signer: ME });
     let mut held_by_another = framing(v2());
     held_by_another.proposal.order.as_mut().unwrap().holder = OTHER;
-    for other in [framing(v3()), framing(priority()), elsewhere, held_by_another, frame()] {
+    for other in [framing(v3()), framing(priority()), elsewhere, held_by_another, valid_parts()] {
         let other = SigningPayload::new(other).unwrap();
         assert_eq!(permit.verify(&other, policy, NOW, Instant::now()), Err(PermitFault::Mismatch));
     }

@@ -1,5 +1,5 @@
-//! Orders that others settle, through executor, pipeline and the devnet's order service: filled at the curve's value
-//! for that block, expired, cancelled, refused before the signature; and their reservations meanwhile.
+//! Signed orders through executor, pipeline and the devnet's order service: filled at the curve's value for the block,
+//! expired, cancelled, or refused before the signature; and their reservations until then.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,33 +52,35 @@ use tokio::sync::watch;
 use bardo_testkit::acting::{acting, executor, keys, ruled, seen};
 use bardo_testkit::harness::{Hook, Shifted, TestHarness, cents, devnet};
 
-/// Behaviour of a service in a test.
+/// Behaviour of a test's order service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
+pub enum ServiceBehavior {
     /// Like the devnet's own service.
     Honest,
-    /// Accepts orders, shows them to nobody, and reports this status.
-    Lies(ServiceStatus),
-    /// Accepts orders, stores them under a wrong hash, and shows another order under theirs.
-    Swaps,
+    /// Accepts orders, forwards them to no filler, and reports this status.
+    FalseStatus(ServiceStatus),
+    /// Returns a wrong hash for a submitted order, and another order under the right hash.
+    StoresAnother,
     /// Rejects every order.
-    Refuses,
-    /// Accepts the order and gives no clear answer.
-    Mumbles,
+    Rejects,
+    /// Accepts orders, and answers as if the outcome were unclear.
+    UnclearAnswer,
     /// Cannot be reached.
-    Away,
-    /// Asks the caller to wait.
+    Unreachable,
+    /// Asks the caller to wait before a submission.
     Busy,
-    /// Accepts orders and counts status requests.
-    Counts,
+    /// Accepts orders, and has a poll interval of ten seconds.
+    LimitsPolls,
 }
 
 #[derive(Debug)]
 struct Service {
     inner: LocalOrders,
-    manner: Manner,
-    handed_in: std::sync::Mutex<Vec<B256>>,
-    asked: std::sync::atomic::AtomicUsize,
+    behavior: ServiceBehavior,
+    /// Hashes of the submitted orders.
+    submitted: std::sync::Mutex<Vec<B256>>,
+    /// Number of requests for a report.
+    report_requests: std::sync::atomic::AtomicUsize,
 }
 
 impl OrderGateway for Service {
@@ -91,16 +93,18 @@ impl OrderGateway for Service {
         order: &'a UniswapXOrder,
         signature: &'a Bytes,
     ) -> BoxFuture<'a, Result<B256, ServiceError>> {
-        self.handed_in.lock().unwrap().push(order.hash());
+        self.submitted.lock().unwrap().push(order.hash());
         Box::pin(async move {
-            match self.manner {
-                Manner::Honest => self.inner.submit(order, signature).await,
-                Manner::Lies(_) | Manner::Counts => Ok(order.hash()),
-                Manner::Busy => Err(ServiceError::Busy { after: Duration::from_secs(1) }),
-                Manner::Swaps => Ok(B256::repeat_byte(0xee)),
-                Manner::Refuses => Err(ServiceError::Refused(bardo::base::text::SafeText::clean("no", 10))),
-                Manner::Away => Err(ServiceError::Unreachable(bardo::base::text::SafeText::clean("gone", 10))),
-                Manner::Mumbles => {
+            match self.behavior {
+                ServiceBehavior::Honest => self.inner.submit(order, signature).await,
+                ServiceBehavior::FalseStatus(_) | ServiceBehavior::LimitsPolls => Ok(order.hash()),
+                ServiceBehavior::Busy => Err(ServiceError::Busy { after: Duration::from_secs(1) }),
+                ServiceBehavior::StoresAnother => Ok(B256::repeat_byte(0xee)),
+                ServiceBehavior::Rejects => Err(ServiceError::Refused(bardo::base::text::SafeText::clean("no", 10))),
+                ServiceBehavior::Unreachable => {
+                    Err(ServiceError::Unreachable(bardo::base::text::SafeText::clean("gone", 10)))
+                }
+                ServiceBehavior::UnclearAnswer => {
                     self.inner.submit(order, signature).await?;
                     Err(ServiceError::Unclear(bardo::base::text::SafeText::clean("mm", 10)))
                 }
@@ -108,15 +112,15 @@ impl OrderGateway for Service {
         })
     }
 
-    fn pause(&self) -> Duration {
-        if self.manner == Manner::Counts { Duration::from_secs(10) } else { Duration::ZERO }
+    fn poll_interval(&self) -> Duration {
+        if self.behavior == ServiceBehavior::LimitsPolls { Duration::from_secs(10) } else { Duration::ZERO }
     }
 
     fn order_report(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.report_requests.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
-            match self.manner {
-                Manner::Swaps => {
+            match self.behavior {
+                ServiceBehavior::StoresAnother => {
                     let other = bardo::uniswap::order::OrderDraft {
                         reactor: Address::repeat_byte(1),
                         swapper: Address::repeat_byte(2),
@@ -141,16 +145,19 @@ impl OrderGateway for Service {
                         names: vec![],
                     }))
                 }
-                Manner::Lies(status) => Ok(Some(ServiceReport {
+                ServiceBehavior::FalseStatus(status) => Ok(Some(ServiceReport {
                     status,
                     cosigned: None,
                     transaction: Some(B256::repeat_byte(1)),
                     best_bid: None,
                     names: vec![],
                 })),
-                Manner::Honest | Manner::Refuses | Manner::Mumbles | Manner::Away | Manner::Busy | Manner::Counts => {
-                    self.inner.order_report(hash).await
-                }
+                ServiceBehavior::Honest
+                | ServiceBehavior::Rejects
+                | ServiceBehavior::UnclearAnswer
+                | ServiceBehavior::Unreachable
+                | ServiceBehavior::Busy
+                | ServiceBehavior::LimitsPolls => self.inner.order_report(hash).await,
             }
         })
     }
@@ -175,17 +182,18 @@ pub struct UsedNonce {
 }
 
 impl Fixture {
-    pub async fn new(account: usize, kind: OrderKind, manner: Manner) -> Self {
-        Self::of(TestHarness::new(account).await, kind, manner).await
+    pub async fn new(account: usize, kind: OrderKind, behavior: ServiceBehavior) -> Self {
+        Self::of(TestHarness::new(account).await, kind, behavior).await
     }
 
-    pub async fn of(world: TestHarness, kind: OrderKind, manner: Manner) -> Self {
+    pub async fn of(world: TestHarness, kind: OrderKind, behavior: ServiceBehavior) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (store, folder) = keys();
         let fabric = Fabric::in_memory(1_000, clock.clone());
         let chain = devnet();
         let inner = LocalOrders::new(chain.devnet.clone(), chain.background_actors.clone());
-        let service = Arc::new(Service { inner, manner, handed_in: Default::default(), asked: Default::default() });
+        let service =
+            Arc::new(Service { inner, behavior, submitted: Default::default(), report_requests: Default::default() });
         let orders = Orders::new(OrdersConfig {
             chains: vec![OrderChain {
                 client: world.client.clone(),
@@ -207,15 +215,15 @@ impl Fixture {
         Self { world, executor, orders, service, _phase: phase, _folder: folder }
     }
 
-    /// The same ledger's orders for a process whose clock is ahead by this time.
-    fn later(&self, millis: i64) -> Orders {
+    /// Order tracking of a process with the same ledger, whose clock is ahead by `millis`.
+    fn orders_later(&self, millis: i64) -> Orders {
         let clock = Arc::<Shifted>::default();
         clock.shift(millis);
-        self.by(clock)
+        self.orders_with_clock(clock)
     }
 
-    /// The same ledger's orders for a process with this clock.
-    fn by(&self, clock: Arc<Shifted>) -> Orders {
+    /// Order tracking of a process with the same ledger and this clock.
+    fn orders_with_clock(&self, clock: Arc<Shifted>) -> Orders {
         Orders::new(OrdersConfig {
             chains: vec![OrderChain {
                 client: self.world.client.clone(),
@@ -244,17 +252,17 @@ impl Fixture {
     /// Makes blocks until the order has ended.
     async fn end(&self, hash: B256) -> OrderRecord {
         // In step with the clock: a chain that runs ahead would be in the future for other observers.
-        let nudge = || async {
+        let mine = || async {
             tokio::time::sleep(Duration::from_millis(900)).await;
             drop(devnet().devnet.mine().await.unwrap());
         };
-        let record = self.orders.wait(hash, Duration::from_secs(240), nudge).await.unwrap();
+        let record = self.orders.wait(hash, Duration::from_secs(240), mine).await.unwrap();
         assert_eq!(record.stage, OrderStage::Ended, "{record:#?}");
         record
     }
 
-    /// The same orders over `client`, without a service.
-    pub fn seen_over(&self, client: ChainClient) -> Orders {
+    /// Order tracking with the same ledger over `client`, without a service.
+    pub fn orders_over(&self, client: ChainClient) -> Orders {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         Orders::new(OrdersConfig {
             chains: vec![OrderChain {
@@ -271,7 +279,7 @@ impl Fixture {
         })
     }
 
-    /// Marks the order's nonce as used on the chain without an event, which no real transaction does.
+    /// Sets the order's nonce as used in Permit2's storage, without the event that a real transaction would emit.
     pub async fn use_nonce(&self, hash: B256) -> UsedNonce {
         let (word, bit) = nonce_position(signed(&self.orders.record(hash).unwrap()).info().nonce);
         let permit2 = self.world.contract(KnownContract::Permit2);
@@ -280,9 +288,9 @@ impl Fixture {
         let bits = U256::from(1) << bit;
         for slot in 0u8..4 {
             let inner = keccak256((owner, U256::from(slot)).abi_encode());
-            let place: U256 = keccak256((word, inner).abi_encode()).into();
+            let slot: U256 = keccak256((word, inner).abi_encode()).into();
             let write = move |chain: &mut Chain| {
-                chain.set_storage_at(permit2, place, bits);
+                chain.set_storage_at(permit2, slot, bits);
                 chain.number()
             };
             let block = devnet().devnet.run(write).await.unwrap();
@@ -291,7 +299,7 @@ impl Fixture {
                 return UsedNonce { permit2, word, bits, block };
             }
         }
-        panic!("the bitmap is somewhere else");
+        panic!("no storage slot holds the nonce bitmap");
     }
 
     /// Revokes allowances, for the next user of the account.
@@ -319,8 +327,8 @@ impl Fixture {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_reactor() {
-    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Honest).await;
+async fn a_request_shows_the_order_and_a_standing_approval_is_bound_to_its_reactor() {
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::Honest).await;
     let call = ToolCall::new("uniswap_submit_uniswapx_order", ToolInput::Json(order("40", 60)));
     let PreviewResult::Held(offer) = fixture.executor.offer(call).await else { panic!("no offer") };
     let preview = Arc::new(offer.preview().clone());
@@ -338,36 +346,36 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
         of: 1,
     };
     // The displayed requester and reason belong to this action, not to an agent's latest activity.
-    let said = |words: &str| SafeText::clean(words, 40);
+    let text = |words: &str| SafeText::clean(words, 40);
     let last = RequestContext {
-        asked_by: vec![said("trade-executor")],
-        words: Some(said("another thought")),
+        asked_by: vec![text("trade-executor")],
+        words: Some(text("another thought")),
         ..RequestContext::default()
     };
-    let asked = |asked_by: AskedBy| {
+    let requested_by = |asked_by: AskedBy| {
         let request = ApprovalRequest { asked_by, ..request.clone() };
         let question = view_model(&request, Some(fixture.world.client.network()), 1, false, last.clone());
         let RequestSubject::Action(action) = question.about else { panic!("{:?}", question.about) };
         (question.golem_id, action.asked_by, action.words)
     };
     let golem_id = &preview.payload.proposal().golem_id;
-    let why = Some(said("too much of it"));
-    assert_eq!(asked(AskedBy::Agent { why: why.clone() }), (golem_id.clone(), last.asked_by.clone(), why));
-    assert_eq!(asked(AskedBy::Agent { why: None }).2, None);
-    assert_eq!(asked(AskedBy::Operator), (GolemId::operator(), vec![], None));
+    let why = Some(text("too much of it"));
+    assert_eq!(requested_by(AskedBy::Agent { why: why.clone() }), (golem_id.clone(), last.asked_by.clone(), why));
+    assert_eq!(requested_by(AskedBy::Agent { why: None }).2, None);
+    assert_eq!(requested_by(AskedBy::Operator), (GolemId::operator(), vec![], None));
     // Nothing is submitted before it is signed.
     assert!(preview.permit.expected_outcome.as_str().starts_with("Auction 40 USDC for "), "{:?}", preview.permit);
     let question = view_model(&request, Some(fixture.world.client.network()), 1, false, RequestContext::default());
     let RequestSubject::Action(asked) = question.about else { panic!("{question:?}") };
     let message = &preview.payload.order().unwrap().message;
     let TypedMessage::UniswapxOrder { order, .. } = message else { panic!("{message:?}") };
-    let told = asked.order.unwrap();
-    let field = |name: &str| told.fields.iter().find(|(one, _)| one.as_str() == name).unwrap().1.to_string();
+    let shown = asked.order.unwrap();
+    let field = |name: &str| shown.fields.iter().find(|(one, _)| one.as_str() == name).unwrap().1.to_string();
     assert_eq!(field("reactor"), order.info().reactor.to_string());
     assert_eq!(field("deadline"), order.info().deadline.to_string());
     assert_eq!(field("maximum input"), "40000000");
     assert_eq!(field("recipient"), fixture.world.account().to_string());
-    assert_eq!(U256::from(told.usable_until), order.info().deadline);
+    assert_eq!(U256::from(shown.usable_until), order.info().deadline);
     // Addresses that the policy lists are distinguished from those that are only known.
     let reactor = order.info().reactor;
     let permit2 = fixture.world.contract(KnownContract::Permit2);
@@ -379,8 +387,8 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     assert_eq!((allowed.until_settled.as_deref(), allowed.amount.as_str()), (Some("40"), "0"));
     let mut rules = policy::parse("preset = \"demo\"\n", std::path::Path::new("policy.toml")).unwrap().rules().clone();
     let listed = |rules: &Rules, address: Address| {
-        let told = RequestContext { listed: ListedAddresses::of(rules), ..RequestContext::default() };
-        let question = view_model(&request, Some(fixture.world.client.network()), 1, false, told);
+        let context = RequestContext { listed: ListedAddresses::of(rules), ..RequestContext::default() };
+        let question = view_model(&request, Some(fixture.world.client.network()), 1, false, context);
         let RequestSubject::Action(asked) = question.about else { panic!("{question:?}") };
         let spender = |place: &&ActionAddress| place.part == AddressPart::Spender && place.address == address;
         asked.places.iter().find(spender).map(|place| place.listed)
@@ -421,24 +429,25 @@ fn raw(card: &Value, name: &str, decimals: u8) -> U256 {
     TokenAmount::parse(card[name].as_str().unwrap(), decimals).unwrap().raw()
 }
 
-/// Held by a test that pauses the fillers.
-static RESTING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+/// Lock for a test that pauses the fillers.
+static FILLERS_PAUSED: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-async fn filled(kind: OrderKind, account: usize) {
-    let fixture = Fixture::new(account, kind, Manner::Honest).await;
+/// Places orders of this kind until one is filled, and compares card and balances.
+async fn assert_filled_at_curve(kind: OrderKind, account: usize) {
+    let fixture = Fixture::new(account, kind, ServiceBehavior::Honest).await;
     let (usdc, weth) = (fixture.world.usdc.clone(), fixture.world.weth.clone());
     let mut tries = 0;
-    // A filler overlooks some orders: then they expire, and another one is placed.
+    // Fillers skip some orders at random. Such an order expires, and another one is placed.
     let (record, before) = loop {
         let before = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
         let hash = {
-            // Other tests make blocks, in which it could be filled before it is read.
-            let _alone = RESTING.lock().await;
+            // Other tests make blocks, in which the order could be filled before it is read.
+            let _alone = FILLERS_PAUSED.lock().await;
             let service = devnet().background_actors.order_service();
             service.set_fillers_rest(true);
             let hash = fixture.place(order("250", 40)).await;
             assert_eq!(fixture.permit2_allows().await, U256::from(250_000_000), "exactly what the order takes");
-            assert!(fixture.world.book.ends.lock().unwrap().len() == tries, "its money stays held");
+            assert!(fixture.world.book.ends.lock().unwrap().len() == tries, "its reservation stays open");
             service.set_fillers_rest(false);
             hash
         };
@@ -448,7 +457,7 @@ async fn filled(kind: OrderKind, account: usize) {
             break (record, before);
         }
         assert_eq!(record.status.as_str(), "expired");
-        assert!(tries < 6, "nobody fills anything");
+        assert!(tries < 6, "no order was filled");
     };
     let after = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
     let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
@@ -456,43 +465,43 @@ async fn filled(kind: OrderKind, account: usize) {
     assert_eq!(card["order_type"], kind.name());
     assert_eq!(before[0] - after[0], U256::from(250_000_000));
     assert_eq!(raw(&card["fill"], "amount_in", 6), before[0] - after[0]);
-    assert_eq!(raw(&card["fill"], "amount_out", 18), after[1] - before[1], "to the wei what came in");
+    assert_eq!(raw(&card["fill"], "amount_out", 18), after[1] - before[1], "exactly the amount received");
     // And the curve's value for that block, computed from the order alone.
     assert_eq!(raw(&card, "current_amount", 18), after[1] - before[1]);
     assert!(after[1] - before[1] >= order.bounds().least_out[0].amount);
     assert_eq!(fixture.permit2_allows().await, U256::ZERO, "nothing is left to take");
     assert!(matches!(fixture.world.book.ends.lock().unwrap().last(), Some(ActionEnd::Done { .. })));
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), tries, "each once");
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), tries, "each order is submitted once");
     assert_eq!(fixture.orders.live().unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_v2_order_is_filled_at_what_its_curve_says() {
-    filled(OrderKind::DutchV2, 7).await;
+async fn a_v2_order_is_filled_at_its_curves_price() {
+    assert_filled_at_curve(OrderKind::DutchV2, 7).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_v3_order_is_filled_at_what_its_curve_says() {
-    filled(OrderKind::DutchV3, 8).await;
+async fn a_v3_order_is_filled_at_its_curves_price() {
+    assert_filled_at_curve(OrderKind::DutchV3, 8).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_priority_order_is_filled_at_what_its_fee_buys() {
-    filled(OrderKind::Priority, 9).await;
+async fn a_priority_order_is_filled_at_the_price_for_its_fee() {
+    assert_filled_at_curve(OrderKind::Priority, 9).await;
 }
 
-/// Two orders of one account that a filler settles in one transaction: each is reported with its own proceeds.
+/// A filler settles two orders of one account in one transaction. Each card shows the order's own proceeds.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
-    let fixture = Fixture::new(7, OrderKind::Priority, Manner::Lies(ServiceStatus::Open)).await;
+async fn two_orders_filled_in_one_batch_report_their_own_amounts() {
+    let fixture = Fixture::new(7, OrderKind::Priority, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let (world, filler) = (&fixture.world, TestHarness::new(3).await);
     let bought = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
     assert_eq!(fixture.call("uniswap_execute_swap", bought).await.status, CallStatus::Success);
-    let got = filler.preview(filler.swap(900_000_000).await).await.unwrap();
-    filler.pipeline.commit(got.permit.permit_id, Consent::None).await.unwrap();
+    let purchase = filler.preview(filler.swap(900_000_000).await).await.unwrap();
+    filler.pipeline.commit(purchase.permit.permit_id, Consent::None).await.unwrap();
 
-    let _alone = RESTING.lock().await;
+    let _alone = FILLERS_PAUSED.lock().await;
     let service = devnet().background_actors.order_service();
     service.set_fillers_rest(true);
     let mut hashes = vec![fixture.place(order("250", 3_000)).await];
@@ -507,37 +516,37 @@ async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
         let shown = fixture.service.inner.order_report(*hash).await.unwrap().unwrap();
         cosigned.push(SignedOrder { order: shown.cosigned.unwrap().encode(), sig: signature });
     }
-    // Until the auctions have begun.
+    // Mine until the auctions have started.
     for _ in 0..10 {
         devnet().devnet.mine().await.unwrap();
     }
     let before = [world.balance(&world.usdc).await, world.balance(&world.weth).await];
     let reactor = signed(&fixture.orders.record(hashes[0]).unwrap()).info().reactor;
     filler.send(filler.contract_of(&filler.weth), Erc20::approveCall { spender: reactor, value: U256::MAX }).await;
-    // A tip of three wei: what a priority order brings grows with it.
+    // A tip of three wei: a priority order's output grows with it.
     filler.send_for(3, reactor, Reactor::executeBatchCall { orders: cosigned }).await;
     service.set_fillers_rest(false);
     let after = [world.balance(&world.usdc).await, world.balance(&world.weth).await];
 
-    let mut told = Vec::new();
+    let mut fills = Vec::new();
     for hash in hashes {
         let record = fixture.orders.poll(hash).await.unwrap();
         assert_eq!(record.status.as_str(), "filled", "{record:#?}");
         let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
         assert!(raw(&card["fill"], "amount_out", 18) >= signed(&record).bounds().least_out[0].amount, "{card}");
-        told.push(card["fill"].clone());
+        fills.push(card["fill"].clone());
     }
-    let came: Vec<U256> = told.iter().map(|fill| raw(fill, "amount_out", 18)).collect();
-    // 250 dollars and about 20: no two thirds of either would be the other.
-    assert!(came[0] > came[1] * U256::from(5), "{came:?}");
-    assert_eq!(came[0] + came[1], after[1] - before[1], "together what came, to the wei");
-    assert_eq!(raw(&told[0], "amount_in", 6), before[0] - after[0]);
-    assert_eq!(raw(&told[1], "amount_in", 18), U256::from(2_000_000_000_000_000_000_u64));
+    let amounts_out: Vec<U256> = fills.iter().map(|fill| raw(fill, "amount_out", 18)).collect();
+    // The orders are worth 250 dollars and about 20, so swapped amounts would show.
+    assert!(amounts_out[0] > amounts_out[1] * U256::from(5), "{amounts_out:?}");
+    assert_eq!(amounts_out[0] + amounts_out[1], after[1] - before[1], "together exactly the amount received");
+    assert_eq!(raw(&fills[0], "amount_in", 6), before[0] - after[0]);
+    assert_eq!(raw(&fills[1], "amount_in", 18), U256::from(2_000_000_000_000_000_000_u64));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_order_is_void_and_its_money_free() {
-    let fixture = Fixture::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+async fn a_cancelled_order_is_invalid_and_its_reservation_released() {
+    let fixture = Fixture::new(8, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     // The service reports it as filled; the chain has no fill.
     let record = fixture.orders.poll(hash).await.unwrap();
@@ -545,7 +554,7 @@ async fn a_cancelled_order_is_void_and_its_money_free() {
     assert!(record.card.as_deref().unwrap().contains("the chain does not"), "{record:#?}");
     assert!(fixture.world.book.ends.lock().unwrap().is_empty());
 
-    // While it can be filled, nothing replaces it: no order of the pair, and no swap.
+    // While the order can be filled, neither another order of the pair nor a swap is signed.
     for tool in ["uniswap_submit_uniswapx_order", "uniswap_execute_swap"] {
         let mut params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum"});
         if tool == "uniswap_execute_swap" {
@@ -569,12 +578,12 @@ async fn a_cancelled_order_is_void_and_its_money_free() {
     assert!(nonce_used(nonce, bits));
     let again = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
     assert!(again.error.unwrap().message().contains("already ended"));
-    assert_eq!(fixture.world.book.ends.lock().unwrap().len(), 2, "the order's end, and the cancellation's");
+    assert_eq!(fixture.world.book.ends.lock().unwrap().len(), 2, "the ends of the order and of the cancellation");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
-    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let swap = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum",
                       "prefer_uniswapx": false});
     let mut tries = 0;
@@ -585,13 +594,9 @@ async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
         for _ in 0..2 {
             let swapped = fixture.call("uniswap_execute_swap", swap.clone()).await;
             assert_eq!(swapped.status, CallStatus::Success, "{swapped:#?}");
-            assert_eq!(
-                fixture.permit2_allows().await,
-                U256::from(250_000_000),
-                "what the open order may take, exactly"
-            );
+            assert_eq!(fixture.permit2_allows().await, U256::from(250_000_000), "exactly the amount of the open order");
         }
-        // Only now fillers see it.
+        // Fillers receive the order only now.
         let record = fixture.orders.record(hash).unwrap();
         fixture.service.inner.submit(&signed(&record), record.signature.as_ref().unwrap()).await.unwrap();
         let record = fixture.end(hash).await;
@@ -599,16 +604,16 @@ async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
         if record.status.as_str() == "filled" {
             break;
         }
-        // A filler overlooks some orders; none is ever cancelled.
+        // Fillers skip some orders at random, but cancel none.
         assert_eq!(record.status.as_str(), "expired", "{record:#?}");
-        assert!(tries < 6, "nobody fills anything");
+        assert!(tries < 6, "no order was filled");
     }
     assert_eq!(fixture.permit2_allows().await, U256::ZERO, "nothing is left to take");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_without_an_order_service_spares_the_orders_of_the_ledger() {
-    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+async fn a_swap_without_an_order_service_keeps_the_allowance_of_stored_orders() {
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     fixture.place(order("100", 3_000)).await;
     // Another process on the same ledger, without a settlement service.
     let folder = tempfile::tempdir().unwrap();
@@ -620,17 +625,17 @@ async fn a_swap_without_an_order_service_spares_the_orders_of_the_ledger() {
     let swap = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum"});
     let swapped = executor.call(ToolCall::new("uniswap_execute_swap", ToolInput::Json(swap))).await;
     assert_eq!(swapped.status, CallStatus::Success, "{swapped:#?}");
-    assert_eq!(fixture.permit2_allows().await, U256::from(100_000_000), "what the open order may take, exactly");
+    assert_eq!(fixture.permit2_allows().await, U256::from(100_000_000), "exactly the amount of the open order");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
-    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+async fn a_swap_keeps_exactly_the_allowance_that_open_orders_need() {
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let (world, permit2) = (&fixture.world, fixture.world.contract(KnownContract::Permit2));
-    let swap = async |allowed: u64, stays: u64| {
+    let swap = async |allowed: u64, remaining: u64| {
         let mut proposal = world.swap(50_000_000).await;
         proposal.legs[0] = world.approve(LegPurpose::Approve, permit2, U256::from(allowed));
-        proposal.allowances[0].at_most = U256::from(stays);
+        proposal.allowances[0].at_most = U256::from(remaining);
         proposal
     };
     let allowance = (ErrorCode::SafetySimulationFailed, ["allowance".to_owned()].into());
@@ -641,7 +646,7 @@ async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
 
     fixture.place(order("100", 3_000)).await;
     assert!(world.preview(swap(150_000_000, 100_000_000).await).await.is_ok());
-    // It would leave more than the order may take; less, which invalidates the order; and something undeclared.
+    // Rejected: a remainder above the order's amount, one below it, and an undeclared one.
     assert_eq!(world.refused(swap(150_000_001, 100_000_001).await).await, allowance);
     assert_eq!(world.refused(swap(149_999_999, 100_000_000).await).await, allowance);
     assert_eq!(world.refused(swap(50_000_000, 0).await).await, allowance);
@@ -649,8 +654,8 @@ async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_that_stops_half_way_takes_back_no_more_than_it_gave() {
-    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+async fn a_swap_that_stops_half_way_revokes_only_its_own_allowance() {
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let mut params = order("100", 3_000);
     params["token_out"] = json!("UNI");
     fixture.place(params).await;
@@ -672,13 +677,15 @@ async fn a_swap_that_stops_half_way_takes_back_no_more_than_it_gave() {
     let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
     assert!(matches!(committed.state, CommitState::Stopped { .. }), "{:?}", committed.state);
     assert_eq!(committed.remarks, Vec::<String>::new());
-    assert_eq!(fixture.permit2_allows().await, U256::from(100_000_000), "what the open order may take, exactly");
+    assert_eq!(fixture.permit2_allows().await, U256::from(100_000_000), "exactly the amount of the open order");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_service_refuses_or_mumbles_stays_held_and_is_handed_in_once() {
-    for (account, manner, status) in [(9, Manner::Refuses, "error"), (9, Manner::Mumbles, "open")] {
-        let fixture = Fixture::new(account, OrderKind::DutchV2, manner).await;
+async fn an_order_with_a_rejection_or_unclear_answer_stays_reserved_and_is_submitted_once() {
+    for (account, behavior, status) in
+        [(9, ServiceBehavior::Rejects, "error"), (9, ServiceBehavior::UnclearAnswer, "open")]
+    {
+        let fixture = Fixture::new(account, OrderKind::DutchV2, behavior).await;
         let hash = fixture.place(order("100", 3_000)).await;
         for _ in 0..3 {
             fixture.orders.round().await.unwrap();
@@ -688,14 +695,14 @@ async fn what_a_service_refuses_or_mumbles_stays_held_and_is_handed_in_once() {
             continue;
         }
         assert_eq!(record.status.as_str(), status, "{record:#?}");
-        assert_eq!(fixture.service.handed_in.lock().unwrap().len(), 1, "{manner:?}");
-        assert!(fixture.world.book.ends.lock().unwrap().is_empty(), "a signature that is out counts as spent");
+        assert_eq!(fixture.service.submitted.lock().unwrap().len(), 1, "{behavior:?}");
+        assert!(fixture.world.book.ends.lock().unwrap().is_empty(), "the reservation of a submitted signature stays");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_orders_are_refused_before_anything_is_signed() {
-    let fixture = Fixture::new(7, OrderKind::DutchV2, Manner::Honest).await;
+    let fixture = Fixture::new(7, OrderKind::DutchV2, ServiceBehavior::Honest).await;
     let nonce = fixture.world.nonce().await;
     let bad = [
         (json!({"decay_start_time": 20}), "cosigner"),
@@ -721,21 +728,21 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
         (json!({"chain": "1"}), "1"),
         (json!({"recipient": Address::ZERO.to_string()}), "recipient"),
     ];
-    for (change, wanted) in bad {
+    for (change, expected) in bad {
         let mut params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum"});
         params.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         let response = fixture.call("uniswap_submit_uniswapx_order", params).await;
         assert!(matches!(response.status, CallStatus::Error | CallStatus::Blocked), "{change}: {response:#?}");
-        assert!(response.error.as_ref().unwrap().message().contains(wanted), "{change}: {response:#?}");
+        assert!(response.error.as_ref().unwrap().message().contains(expected), "{change}: {response:#?}");
     }
     let unknown = json!({"order_hash": B256::repeat_byte(9).to_string()});
     for tool in ["uniswap_get_uniswapx_order_status", "uniswapx_cancel_order"] {
         let response = fixture.call(tool, unknown.clone()).await;
         assert!(response.error.unwrap().message().contains("was not signed here"));
-        for garbled in ["", "0x12", "no hash", "0x090909090909090909090909090909090909090909090909090909090909090g"] {
-            let response = fixture.call(tool, json!({"order_hash": garbled})).await;
-            assert_eq!(response.status, CallStatus::Error, "{tool} {garbled}: {response:#?}");
-            assert!(response.error.unwrap().message().contains("order_hash"), "{tool} {garbled}");
+        for invalid in ["", "0x12", "no hash", "0x090909090909090909090909090909090909090909090909090909090909090g"] {
+            let response = fixture.call(tool, json!({"order_hash": invalid})).await;
+            assert_eq!(response.status, CallStatus::Error, "{tool} {invalid}: {response:#?}");
+            assert!(response.error.unwrap().message().contains("order_hash"), "{tool} {invalid}");
         }
     }
     assert_eq!(fixture.world.nonce().await, nonce);
@@ -744,10 +751,10 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_service_says_the_chain_counts() {
+async fn a_false_status_of_the_service_does_not_override_the_chain() {
     let permit2 = |fixture: &Fixture| fixture.world.contract(KnownContract::Permit2);
-    for (status, _) in ServiceStatus::WORDS {
-        let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(status)).await;
+    for (status, _) in ServiceStatus::NAMES {
+        let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::FalseStatus(status)).await;
         let (usdc, weth) = (fixture.world.usdc.clone(), fixture.world.weth.clone());
         let before = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
         let hash = fixture.place(order("100", 3_000)).await;
@@ -755,22 +762,22 @@ async fn whatever_a_service_says_the_chain_counts() {
             fixture.orders.round().await.unwrap();
         }
         let record = fixture.orders.record(hash).unwrap();
-        // It can be filled until its deadline, whatever the service reports: open, reserved, and blocking only its own
-        // pair.
+        // Whatever the service reports, the order can be filled until its deadline: it stays open and reserved.
         assert_eq!((record.status.as_str(), record.stage), ("open", OrderStage::Submitted), "{status:?}");
-        assert!(fixture.world.book.ends.lock().unwrap().is_empty(), "{status:?}: its money stays held");
-        let told: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
-        let lies = matches!(status, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
-        let remark = told["remark"].as_str().unwrap_or_default();
-        assert_eq!(remark.contains("the chain counts"), lies, "{status:?}: {remark}");
-        assert!(told.get("fill").is_none_or(Value::is_null), "{status:?}: {told}");
+        assert!(fixture.world.book.ends.lock().unwrap().is_empty(), "{status:?}: its reservation stays open");
+        let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
+        let is_contradicted =
+            matches!(status, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
+        let remark = card["remark"].as_str().unwrap_or_default();
+        assert_eq!(remark.contains("the chain counts"), is_contradicted, "{status:?}: {remark}");
+        assert!(card.get("fill").is_none_or(Value::is_null), "{status:?}: {card}");
         let shown = fixture.call("uniswap_get_uniswapx_order_status", json!({"order_hash": hash.to_string()})).await;
         let shown = shown.data.unwrap();
         assert_eq!((shown["status"].as_str(), &shown["fill_amount"]), (Some("open"), &Value::Null), "{status:?}");
-        assert_eq!(fixture.service.handed_in.lock().unwrap().len(), 1, "{status:?}");
-        // Nothing is lost: it is cancelled, and the balance is unchanged.
-        let void = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
-        assert_eq!(void.status, CallStatus::Success, "{status:?}: {void:#?}");
+        assert_eq!(fixture.service.submitted.lock().unwrap().len(), 1, "{status:?}");
+        // The order can be cancelled, and the balances are unchanged.
+        let cancelled = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+        assert_eq!(cancelled.status, CallStatus::Success, "{status:?}: {cancelled:#?}");
         assert_eq!(fixture.end(hash).await.status.as_str(), "cancelled", "{status:?}");
         let after = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
         assert_eq!(after, before, "{status:?}");
@@ -781,30 +788,30 @@ async fn whatever_a_service_says_the_chain_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_order_shown_under_this_hash_is_not_believed() {
-    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Swaps).await;
+async fn another_order_under_the_same_hash_is_not_accepted() {
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::StoresAnother).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let record = fixture.orders.poll(hash).await.unwrap();
-    // The answer has another hash: whether the service has the order is unknown, and it is not submitted again.
+    // The answer has another hash, so it is unknown whether the service has the order. It is not submitted again.
     assert_eq!(record.stage, OrderStage::Submitting, "{record:#?}");
     fixture.orders.round().await.unwrap();
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), 1);
-    let told: Value = serde_json::from_str(fixture.orders.record(hash).unwrap().card.as_deref().unwrap()).unwrap();
-    assert!(told["remark"].as_str().unwrap().contains("returned another order"), "{told}");
-    // The card is drawn from the signed order, not from the one that the service shows.
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), 1);
+    let card: Value = serde_json::from_str(fixture.orders.record(hash).unwrap().card.as_deref().unwrap()).unwrap();
+    assert!(card["remark"].as_str().unwrap().contains("returned another order"), "{card}");
+    // The card shows the signed order, not the one that the service returned.
     let least = signed(&record).bounds().least_out[0].amount;
-    assert_eq!(raw(&told, "end_amount", 18), least);
-    assert!(told.get("exclusivity").is_none_or(Value::is_null), "{told}");
-    let void = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
-    assert_eq!(void.status, CallStatus::Success, "{void:#?}");
+    assert_eq!(raw(&card, "end_amount", 18), least);
+    assert!(card.get("exclusivity").is_none_or(Value::is_null), "{card}");
+    let cancelled = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+    assert_eq!(cancelled.status, CallStatus::Success, "{cancelled:#?}");
     assert_eq!(fixture.end(hash).await.status.as_str(), "cancelled");
 }
 
-/// A swap that prefers an auction is submitted to a service that rejects it and keeps the signature. Falling back to
-/// the pools waits until the order is invalid, so the kept signature is worthless.
+/// A swap prefers an auction, and the service rejects the order but keeps the signature. The fallback to the pools
+/// waits until the order is invalid, so the kept signature is worthless.
 #[tokio::test(flavor = "multi_thread")]
-async fn falling_back_from_an_auction_never_settles_both() {
-    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Refuses).await;
+async fn an_order_and_its_fallback_swap_never_both_settle() {
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::Rejects).await;
     let (usdc, weth) = (fixture.world.usdc.clone(), fixture.world.weth.clone());
     let before = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
     let swap = |prefer: bool| {
@@ -817,14 +824,14 @@ async fn falling_back_from_an_auction_never_settles_both() {
     let record = fixture.orders.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Refused, "error"), "{record:#?}");
 
-    // The service rejected it, but has the signature: neither route is open while it can be filled.
+    // The service rejected the order, but has its signature: neither route is open while the order can be filled.
     for prefer in [false, true] {
         let refused = fixture.call("uniswap_execute_swap", swap(prefer)).await;
         assert_eq!(refused.error.as_ref().map(ToolError::code), Some(ErrorCode::OrderStillOpen), "{refused:#?}");
         assert!(refused.error.unwrap().message().contains("can still be filled"));
     }
-    let void = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
-    assert_eq!(void.status, CallStatus::Success, "{void:#?}");
+    let cancelled = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+    assert_eq!(cancelled.status, CallStatus::Success, "{cancelled:#?}");
     assert_eq!(fixture.end(hash).await.status.as_str(), "cancelled");
 
     let fallback = fixture.call("uniswap_execute_swap", swap(false)).await;
@@ -835,34 +842,35 @@ async fn falling_back_from_an_auction_never_settles_both() {
 
     // Now the service gives the signature to fillers after all.
     let (order, signature) = (signed(&record), record.signature.clone().unwrap());
-    let handed = fixture.service.inner.submit(&order, &signature).await;
+    let late_submission = fixture.service.inner.submit(&order, &signature).await;
     for _ in 0..4 {
         devnet().devnet.mine().await.unwrap();
     }
-    if handed.is_ok() {
-        let heard = fixture.service.inner.order_report(hash).await.unwrap().unwrap();
-        assert_eq!(heard.status, ServiceStatus::Cancelled);
+    if late_submission.is_ok() {
+        let report = fixture.service.inner.order_report(hash).await.unwrap().unwrap();
+        assert_eq!(report.status, ServiceStatus::Cancelled);
     }
     let later = [fixture.world.balance(&usdc).await, fixture.world.balance(&weth).await];
-    assert_eq!(later, after, "and never twice");
+    assert_eq!(later, after, "the input is not sold twice");
 }
 
 /// A used nonce without an event proves nothing: a log may be missing at the endpoint.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_used_nonce_that_no_event_explains_frees_nothing() {
-    let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+async fn an_unexplained_used_nonce_releases_no_reservation() {
+    let fixture = Fixture::new(5, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let UsedNonce { permit2, word, bits, .. } = fixture.use_nonce(hash).await;
     let record = fixture.orders.poll(hash).await.unwrap();
     assert_ne!(record.stage, OrderStage::Ended, "{}: {:?}", record.status, fixture.world.book.ends.lock().unwrap());
-    // Invalidated on top of that, as by a cancellation after a fill: Permit2 emits an event all the same.
+    // Then the nonce is invalidated, as by a cancellation after a fill: Permit2 emits an event for a used nonce as
+    // well.
     let wallet = fixture.world.account();
     fixture.world.send(permit2, Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: bits }).await;
     let head = fixture.world.client.provider().get_block_number().await.unwrap();
     let event = Permit2::UnorderedNonceInvalidation::SIGNATURE_HASH;
     let filter = Filter::new().address(permit2).event_signature(event).topic1(wallet.into_word());
-    let said = fixture.world.client.provider().get_logs(&filter.from_block(head.saturating_sub(20))).await.unwrap();
-    assert!(!said.is_empty(), "the event is there");
+    let logs = fixture.world.client.provider().get_logs(&filter.from_block(head.saturating_sub(20))).await.unwrap();
+    assert!(!logs.is_empty(), "the event was emitted");
     let record = fixture.orders.poll(hash).await.unwrap();
     assert_ne!(record.stage, OrderStage::Ended, "{}: {:?}", record.status, fixture.world.book.ends.lock().unwrap());
     fixture.clear().await;
@@ -870,24 +878,24 @@ async fn a_used_nonce_that_no_event_explains_frees_nothing() {
 
 /// After the deadline, an unexplained use counts as if the order had taken everything.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_used_nonce_that_no_event_explains_counts_in_full_past_the_deadline() {
-    let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+async fn an_unexplained_used_nonce_counts_in_full_past_the_deadline() {
+    let fixture = Fixture::new(5, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 30)).await;
-    let held = fixture.orders.record(hash).unwrap().spent;
+    let reserved = fixture.orders.record(hash).unwrap().spent;
     fixture.use_nonce(hash).await;
     let record = fixture.end(hash).await;
     assert_eq!(record.status.as_str(), "error");
     // 100 dollars, and at least the whole reservation.
     let ends = fixture.world.book.ends.lock().unwrap().clone();
     let [ActionEnd::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
-    assert!(cents(*spent) >= 10_000 && spent <= &held, "{spent} of {held}");
+    assert!(cents(*spent) >= 10_000 && spent <= &reserved, "{spent} of {reserved}");
     fixture.clear().await;
 }
 
-/// The input of an open order was counted with the order: a swap beside it counts only its own input.
+/// The input of an open order counts with the order, so a swap beside it counts only its own input.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_beside_an_open_order_is_counted_once() {
-    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let (world, permit2) = (&fixture.world, fixture.world.contract(KnownContract::Permit2));
     let alone = world.preview(world.swap(50_000_000).await).await.unwrap().values;
     fixture.place(order("100", 3_000)).await;
@@ -908,11 +916,11 @@ async fn a_swap_beside_an_open_order_is_counted_once() {
 /// A fill of an own auction in the block of another action does not change that action's verdict, which comes from the
 /// action's own receipt and logs.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
-    let fixture = Fixture::new(7, OrderKind::DutchV2, Manner::Honest).await;
+async fn a_transfer_stays_as_declared_if_an_own_order_fills_meanwhile() {
+    let fixture = Fixture::new(7, OrderKind::DutchV2, ServiceBehavior::Honest).await;
     let (provider, account) = (fixture.world.client.provider(), fixture.world.account());
     let usdc = fixture.world.contract_of(&fixture.world.usdc);
-    let held = async |block: u64| -> U256 {
+    let balance_at = async |block: u64| -> U256 {
         let call = Erc20::balanceOfCall { owner: account };
         let request = TransactionRequest::default().with_to(usdc).with_input(call.abi_encode());
         let answer = provider.call(request).block(block.into()).await.unwrap();
@@ -920,8 +928,8 @@ async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
     };
     let service = devnet().background_actors.order_service();
     for _ in 0..6 {
-        // Other tests make blocks, in which it could be filled alone.
-        let _alone = RESTING.lock().await;
+        // Other tests make blocks, in which the order could be filled without the transfer.
+        let _alone = FILLERS_PAUSED.lock().await;
         service.set_fillers_rest(true);
         let hash = fixture.place(order("250", 40)).await;
         service.set_fillers_rest(false);
@@ -934,7 +942,7 @@ async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
             let hints = response.decision_hints.unwrap();
             assert_eq!(hints["as_declared"], true, "{hints:#}");
             let block = hints["transactions"][0]["block"].as_u64().unwrap();
-            let (before, after) = (held(block - 1).await, held(block).await);
+            let (before, after) = (balance_at(block - 1).await, balance_at(block).await);
             if before != after {
                 assert_eq!(before - after, U256::from(250_000_000), "the auction's own amount");
                 fixture.end(hash).await;
@@ -946,10 +954,10 @@ async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
     panic!("no transfer shared a block with the fill");
 }
 
-/// The coin and what wraps it are one thing to whoever sells twice.
+/// The native token and its wrapped form count as one token, so that it is not bought twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_for_the_wrapped_coin_holds_back_a_swap_for_the_coin() {
-    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+async fn an_order_for_the_wrapped_token_blocks_a_swap_for_the_native_token() {
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     fixture.place(order("100", 3_000)).await;
     let params = json!({"token_in": "USDC", "token_out": "ETH", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
@@ -958,10 +966,10 @@ async fn an_order_for_the_wrapped_coin_holds_back_a_swap_for_the_coin() {
     fixture.clear().await;
 }
 
-/// The same for the other side of the pair: a sale of the native token while an order sells its wrapped form.
+/// The native token is not sold while an order sells its wrapped form.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_gives_the_wrapped_coin_and_holds_back_a_swap_of_the_coin() {
-    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+async fn an_order_that_gives_the_wrapped_token_blocks_a_swap_of_the_native_token() {
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let bought = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
                         "prefer_uniswapx": false});
     assert_eq!(fixture.call("uniswap_execute_swap", bought).await.status, CallStatus::Success);
@@ -975,17 +983,17 @@ async fn an_order_gives_the_wrapped_coin_and_holds_back_a_swap_of_the_coin() {
     assert!(response.error.unwrap().message().contains("can still be filled"));
 }
 
-/// A block that may still be reorganised ends nothing.
+/// A block that may still be reorganised does not end an order.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_ends_by_a_block_that_stays() {
-    let fixture = Fixture::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+async fn an_order_ends_only_by_a_confirmed_block() {
+    let fixture = Fixture::new(5, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;
     let hash = fixture.place(order("100", 30)).await;
     let deadline: u64 = signed(&fixture.orders.record(hash).unwrap()).info().deadline.to();
-    // The same chain as a public one: its last block may be replaced.
+    // The devnet as a public test network, whose last block may be replaced.
     let mut network = fixture.world.client.network().clone();
     network.kind = NetworkKind::Test;
     let client = ChainClient::devnet(network, devnet().devnet.clone(), Arc::new(SystemClock)).unwrap();
-    let orders = fixture.seen_over(client);
+    let orders = fixture.orders_over(client);
     let provider = fixture.world.client.provider();
     for _ in 0..240 {
         let record = orders.poll(hash).await.unwrap();
@@ -993,133 +1001,133 @@ async fn an_order_ends_by_a_block_that_stays() {
         let below = provider.get_block_by_number((head - 1).into()).await.unwrap().unwrap();
         if record.stage == OrderStage::Ended {
             assert_eq!(record.status.as_str(), "expired");
-            assert!(below.header.timestamp > deadline, "ended by a block with none on it");
+            assert!(below.header.timestamp > deadline, "the block after the deadline has a confirmation");
             return fixture.clear().await;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
         devnet().devnet.mine().await.unwrap();
     }
-    panic!("it never ends");
+    panic!("the order did not end");
 }
 
 /// After a stop is set, signed orders are not submitted.
 #[tokio::test(flavor = "multi_thread")]
-async fn under_a_stop_a_signed_order_is_not_handed_in() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Away).await;
+async fn a_signed_order_is_not_submitted_under_a_stop() {
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::Unreachable).await;
     let hash = fixture.place(order("100", 3_000)).await;
-    assert_eq!(fixture.orders.record(hash).unwrap().stage, OrderStage::Signed, "it waits to be handed in again");
-    let before = fixture.service.handed_in.lock().unwrap().len();
+    assert_eq!(fixture.orders.record(hash).unwrap().stage, OrderStage::Signed, "it waits for another submission");
+    let before = fixture.service.submitted.lock().unwrap().len();
     *fixture.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     let record = fixture.orders.submit(hash).await.unwrap();
     assert_eq!(record.stage, OrderStage::Signed);
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), before);
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), before);
     *fixture.world.book.stop.lock().unwrap() = None;
     fixture.orders.submit(hash).await.unwrap();
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), before + 1, "and is once the stop is lifted");
-    // A halt ends it for good, since nobody has seen it: lifting the halt releases nothing old.
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), before + 1, "submitted once the stop is lifted");
+    // A halt ends an order that no service has seen, so lifting the halt releases no old order.
     *fixture.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     assert_eq!(fixture.orders.submit_stored().await.unwrap(), 0);
     *fixture.world.book.stop.lock().unwrap() = None;
     fixture.orders.submit_stored().await.unwrap();
     let record = fixture.orders.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), before + 1);
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), before + 1);
     let paid = if record.gas == Usd::ZERO { ActionEnd::Withdrawn } else { ActionEnd::Partly { spent: record.gas } };
     assert_eq!(fixture.world.book.ends.lock().unwrap().last(), Some(&paid));
     fixture.clear().await;
 }
 
-/// Checks before the signature do not cover a submission an hour later.
+/// The checks before the signature say nothing about prices and limits long afterwards.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Away).await;
+async fn an_order_is_not_submitted_long_after_its_signature() {
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::Unreachable).await;
     let hash = fixture.place(order("100", 3_000)).await;
-    let handed_in = || fixture.service.handed_in.lock().unwrap().len();
-    assert_eq!(handed_in(), 1);
-    // Soon afterwards it is retried.
+    let submitted = || fixture.service.submitted.lock().unwrap().len();
+    assert_eq!(submitted(), 1);
+    // Soon after the signature, the submission is retried.
     fixture.orders.submit_stored().await.unwrap();
-    assert_eq!(handed_in(), 2);
-    // Later it is not submitted even on request; nobody has seen it, so its money is free.
-    let later = fixture.later(200_000);
+    assert_eq!(submitted(), 2);
+    // Later it is not submitted, even on request. No service has seen it, so it ends and its reservation is released.
+    let later = fixture.orders_later(200_000);
     later.submit(hash).await.unwrap();
     later.submit_stored().await.unwrap();
-    assert_eq!(handed_in(), 2);
+    assert_eq!(submitted(), 2);
     let record = later.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
     fixture.clear().await;
     drop(fixture);
 
-    // A busy service may have seen it: it can still take its input, and is counted so.
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Busy).await;
+    // A busy service may have kept the order, which can still take its input, so it stays reserved.
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::Busy).await;
     let hash = fixture.place(order("100", 3_000)).await;
-    let handed_in = fixture.service.handed_in.lock().unwrap().len();
-    let later = fixture.later(200_000);
+    let submitted = fixture.service.submitted.lock().unwrap().len();
+    let later = fixture.orders_later(200_000);
     later.submit_stored().await.unwrap();
     *fixture.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     fixture.orders.submit_stored().await.unwrap();
     assert_eq!(fixture.orders.record(hash).unwrap().stage, OrderStage::Signed);
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), handed_in);
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), submitted);
     assert!(fixture.world.book.ends.lock().unwrap().is_empty());
     fixture.clear().await;
 }
 
 /// A clock that was set back after the signature does not show the signature's age.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_is_not_handed_in_by_a_clock_that_was_set_back() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Away).await;
+async fn an_order_is_not_submitted_after_the_clock_was_set_back() {
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::Unreachable).await;
     let hash = fixture.place(order("100", 3_000)).await;
-    let handed_in = || fixture.service.handed_in.lock().unwrap().len();
-    assert_eq!(handed_in(), 1);
-    let earlier = fixture.later(-200_000);
+    let submitted = || fixture.service.submitted.lock().unwrap().len();
+    assert_eq!(submitted(), 1);
+    let earlier = fixture.orders_later(-200_000);
     earlier.submit(hash).await.unwrap();
     earlier.submit_stored().await.unwrap();
-    assert_eq!(handed_in(), 1);
+    assert_eq!(submitted(), 1);
     let record = earlier.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "cancelled"));
     fixture.clear().await;
 }
 
-/// A service counts its callers' questions, and quotes need them more.
+/// Services limit the rate of requests, and quotes need them more than reports.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
-    let fixture = Fixture::new(6, OrderKind::DutchV2, Manner::Counts).await;
+async fn a_service_is_polled_no_more_often_than_its_interval() {
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::LimitsPolls).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let clock = Arc::<Shifted>::default();
-    let orders = fixture.by(clock.clone());
-    let before = fixture.service.asked.load(Ordering::SeqCst);
-    let asked = || fixture.service.asked.load(Ordering::SeqCst) - before;
+    let orders = fixture.orders_with_clock(clock.clone());
+    let before = fixture.service.report_requests.load(Ordering::SeqCst);
+    let request_count = || fixture.service.report_requests.load(Ordering::SeqCst) - before;
     // The clock is set back before each poll, so that the duration of the test does not matter.
     for _ in 0..5 {
         orders.poll(hash).await.unwrap();
         clock.shift(-1_000);
     }
-    assert_eq!(asked(), 1, "five times in ten seconds");
+    assert_eq!(request_count(), 1, "one request for five polls within ten seconds");
     clock.shift(60_000);
     orders.poll(hash).await.unwrap();
-    assert_eq!(asked(), 2, "and after them anew");
+    assert_eq!(request_count(), 2, "another request after the interval");
     fixture.clear().await;
 }
 
-/// A rollup's data fee counts for the transactions before an order like for any others.
+/// A rollup's data fee counts for the transactions before an order as for others.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_orders_transactions_paid_beside_gas_is_counted() {
+async fn data_fees_of_an_orders_transactions_are_counted() {
     let mut world = TestHarness::new(7).await;
     // PUSH7 10^15, PUSH0, MSTORE, PUSH1 32, PUSH0, RETURN: a thousandth of a native token for every transaction.
     let code = alloy::primitives::bytes!("66038d7ea4c680005f5260205ff3");
     world.pipeline = world.as_rollup(Address::repeat_byte(0x0f), code).await;
-    let fixture = Fixture::of(world, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let fixture = Fixture::of(world, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let hash = fixture.place(order("100", 3_000)).await;
     let record = fixture.orders.record(hash).unwrap();
-    // The devnet's receipts do not contain it: then the whole reservation counts, twice a thousandth of a native token
+    // The devnet's receipts lack the data fee, so the whole reservation counts: twice a thousandth of a native token
     // at about 3,400 dollars for each transaction, plus gas.
     assert!(record.gas >= "6".parse().unwrap(), "{}", record.gas);
     fixture.clear().await;
 }
 
-/// Revoked session keys sign no orders either, not even in the middle of a plan.
+/// Session keys that are revoked in the middle of a plan sign no order.
 #[tokio::test(flavor = "multi_thread")]
-async fn revoked_hands_sign_no_order() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Honest).await;
+async fn a_revoked_account_signs_no_order() {
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::Honest).await;
     let world = &fixture.world;
     let (account, revocation) = RevocableAccount::new(world.wallet.clone());
     let (acting, _phase) = acting(world, world.pipeline.clone(), ApprovalMode::Never);
@@ -1127,38 +1135,38 @@ async fn revoked_hands_sign_no_order() {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
     let around = seen(world).with_orders(Some(fixture.orders.clone()));
     let executor = executor(catalog, around, world.fabric(), None, Some(acting));
-    // Once the allowance for it is signed.
+    // The keys are revoked once the allowance for the order is signed.
     *world.wallet.on_sign.lock().unwrap() =
         Hook::new(move || _ = revocation.revoke(RevocationCause::Death)).into_inner().unwrap();
     let call = ToolCall::new("uniswap_submit_uniswapx_order", ToolInput::Json(order("40", 60)));
     let response = executor.call(call).await;
-    let said = serde_json::to_string(&response).unwrap();
-    assert!(said.contains("its keys are revoked"), "{said}");
-    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 1, "the allowance, and nothing after it");
-    assert_eq!(fixture.service.handed_in.lock().unwrap().len(), 0);
+    let json = serde_json::to_string(&response).unwrap();
+    assert!(json.contains("its keys are revoked"), "{json}");
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 1, "only the allowance is signed");
+    assert_eq!(fixture.service.submitted.lock().unwrap().len(), 0);
     *world.wallet.on_sign.lock().unwrap() = None;
     fixture.clear().await;
 }
 
-/// The account's signatures determine the amounts of open orders, not the ledger's rows: another amount under the same
-/// hash, another signature, or an unreadable row counts as nothing, and blocks nothing.
+/// The account's signatures determine the amounts of open orders, not the ledger's rows. A row with another signature
+/// or address, or one that cannot be read, counts as no order and blocks nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_that_the_account_has_not_signed_promises_nothing() {
-    const AS_IT_WAS: &str = "UPDATE safety_order
+async fn a_row_without_the_accounts_signature_reserves_no_allowance() {
+    const RESTORE: &str = "UPDATE safety_order
          SET (signature, facts, account, permit2) = (SELECT signature, facts, account, permit2 FROM kept) WHERE hash = ?1";
-    let fixture = Fixture::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let hash = fixture.place(order("30", 60)).await;
     let database = rusqlite::Connection::open(fixture.world.store.path()).unwrap();
     database.execute_batch("CREATE TABLE kept AS SELECT * FROM safety_order").unwrap();
-    for spoilt in [
+    for change in [
         "UPDATE safety_order SET signature = CAST(x'1111' || substr(signature, 3) AS BLOB) WHERE hash = ?1",
         "UPDATE safety_order SET facts = 'nonsense' WHERE hash = ?1",
         "UPDATE safety_order SET account = 'nonsense' WHERE hash = ?1",
         "UPDATE safety_order SET permit2 = '0x1111111111111111111111111111111111111111' WHERE hash = ?1",
     ] {
-        assert_eq!(fixture.promised_after(AS_IT_WAS, hash), U256::from(30_000_000));
-        assert_eq!(fixture.promised_after(spoilt, hash), U256::ZERO, "{spoilt}");
+        assert_eq!(fixture.promised_after(RESTORE, hash), U256::from(30_000_000));
+        assert_eq!(fixture.promised_after(change, hash), U256::ZERO, "{change}");
     }
-    assert_eq!(fixture.promised_after(AS_IT_WAS, hash), U256::from(30_000_000));
+    assert_eq!(fixture.promised_after(RESTORE, hash), U256::from(30_000_000));
     fixture.clear().await;
 }

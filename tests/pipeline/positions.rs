@@ -10,7 +10,7 @@ use bardo::safety::stop::StopFile;
 use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 
-use crate::orders::{Fixture, Manner, order};
+use crate::orders::{Fixture, ServiceBehavior, order};
 use bardo_testkit::harness::{ASKED, TestHarness};
 
 const HUNDRED: u64 = 100_000_000;
@@ -34,8 +34,8 @@ async fn afterwards(world: &TestHarness, folder: &Path) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn orders_that_are_not_settled_count_to_the_position_they_bring() {
-    let fixture = Fixture::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+async fn open_orders_count_towards_the_position_that_they_bring() {
+    let fixture = Fixture::new(4, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
     let folder = tempfile::tempdir().unwrap();
     let before = afterwards(&fixture.world, folder.path()).await;
     fixture.place(order("100", 3_000)).await;

@@ -52,7 +52,7 @@ pub fn number(value: u64) -> U256 {
 }
 
 /// Signing payload of a swap of 1,000 for at least 900, with a permit signed inside it.
-pub fn frame() -> PayloadParts {
+pub fn valid_parts() -> PayloadParts {
     let permit = PermitSingle {
         details: PermitDetails {
             token: GIVEN,
@@ -136,18 +136,18 @@ pub fn single(message: &mut TypedMessage) -> &mut PermitSingle {
         TypedMessage::Permit2Allowance { permit, .. } => permit,
         TypedMessage::Permit2Transfer { .. }
         | TypedMessage::UniswapxOrder { .. }
-        | TypedMessage::CrossChainOrder { .. } => unreachable!("the frame has an allowance"),
+        | TypedMessage::CrossChainOrder { .. } => unreachable!("the valid payload has an allowance"),
     }
 }
 
 /// Applies the same change to the slot in the proposal and in the payload.
-fn both(frame: &mut PayloadParts, change: impl Fn(&mut PermitSingle)) {
-    change(single(&mut frame.proposal.legs[0].slots[0].message));
-    change(single(&mut frame.legs[0].slots[0].message));
+fn both(parts: &mut PayloadParts, change: impl Fn(&mut PermitSingle)) {
+    change(single(&mut parts.proposal.legs[0].slots[0].message));
+    change(single(&mut parts.legs[0].slots[0].message));
 }
 
 /// Adds an order beside the transactions, in the proposal and in the payload.
-pub fn with_order(frame: &mut PayloadParts, by: u64, holder: Address) {
+pub fn with_order(parts: &mut PayloadParts, by: u64, holder: Address) {
     let intent = Intent7683 {
         origin_settler: ROUTER,
         user: ME,
@@ -169,114 +169,114 @@ pub fn with_order(frame: &mut PayloadParts, by: u64, holder: Address) {
         },
     };
     let message = TypedMessage::CrossChainOrder { permit2: PERMIT2, intent: Box::new(intent) };
-    frame.proposal.order = Some(Box::new(SignedOrder { message: message.clone(), holder, arrival: None }));
-    frame.order = Some(PayloadOrder { message, signer: ME });
+    parts.proposal.order = Some(Box::new(SignedOrder { message: message.clone(), holder, arrival: None }));
+    parts.order = Some(PayloadOrder { message, signer: ME });
 }
 
 type Mutation = (&'static str, fn(&mut PayloadParts, u64));
 
 /// One mutation of each field that a permit binds. The number is never zero.
 const MUTATIONS: &[Mutation] = &[
-    ("chain", |frame, by| frame.proposal.chain_id ^= by),
-    ("tool", |frame, _| frame.proposal.tool.name = "another_tool"),
-    ("call", |frame, by| frame.proposal.call_id = CallId::new(by & 0xffff_ffff)),
-    ("golem", |frame, _| frame.proposal.golem_id = "ada".parse().unwrap()),
-    ("account", |frame, by| frame.proposal.account.0[12..].copy_from_slice(&by.to_be_bytes())),
-    ("intent", |frame, _| frame.proposal.intent = ProposalIntent::Transfer),
-    ("proposed target", |frame, by| frame.proposal.legs[0].to.0[12..].copy_from_slice(&by.to_be_bytes())),
-    ("proposed value", |frame, by| frame.proposal.legs[0].value = number(by)),
-    ("proposed data", |frame, by| {
-        let mut data = frame.proposal.legs[0].data.to_vec();
+    ("chain", |parts, by| parts.proposal.chain_id ^= by),
+    ("tool", |parts, _| parts.proposal.tool.name = "another_tool"),
+    ("call", |parts, by| parts.proposal.call_id = CallId::new(by & 0xffff_ffff)),
+    ("golem", |parts, _| parts.proposal.golem_id = "ada".parse().unwrap()),
+    ("account", |parts, by| parts.proposal.account.0[12..].copy_from_slice(&by.to_be_bytes())),
+    ("intent", |parts, _| parts.proposal.intent = ProposalIntent::Transfer),
+    ("proposed target", |parts, by| parts.proposal.legs[0].to.0[12..].copy_from_slice(&by.to_be_bytes())),
+    ("proposed value", |parts, by| parts.proposal.legs[0].value = number(by)),
+    ("proposed data", |parts, by| {
+        let mut data = parts.proposal.legs[0].data.to_vec();
         data[(by % 200) as usize] ^= 1;
-        frame.proposal.legs[0].data = data.into();
+        parts.proposal.legs[0].data = data.into();
     }),
-    ("proposed gas", |frame, by| frame.proposal.legs[0].gas_limit -= 1 + by % 1_000),
-    ("proposed slot", |frame, by| frame.proposal.legs[0].slots[0].offset ^= 1 + (by % 8) as usize),
-    ("signed token", |frame, _| both(frame, |permit| permit.details.token = OTHER)),
-    ("signed amount", |frame, _| both(frame, |permit| permit.details.amount += U160::from(1u8))),
-    ("signed expiry", |frame, _| both(frame, |permit| permit.details.expiration += U48::from(1u8))),
-    ("signed nonce", |frame, _| both(frame, |permit| permit.details.nonce += U48::from(1u8))),
-    ("signed spender", |frame, _| both(frame, |permit| permit.spender = OTHER)),
-    ("signed deadline", |frame, by| both(frame, |permit| permit.sigDeadline ^= number(by))),
-    ("verifier", |frame, _| {
-        for message in [&mut frame.proposal.legs[0].slots[0].message, &mut frame.legs[0].slots[0].message] {
+    ("proposed gas", |parts, by| parts.proposal.legs[0].gas_limit -= 1 + by % 1_000),
+    ("proposed slot", |parts, by| parts.proposal.legs[0].slots[0].offset ^= 1 + (by % 8) as usize),
+    ("signed token", |parts, _| both(parts, |permit| permit.details.token = OTHER)),
+    ("signed amount", |parts, _| both(parts, |permit| permit.details.amount += U160::from(1u8))),
+    ("signed expiry", |parts, _| both(parts, |permit| permit.details.expiration += U48::from(1u8))),
+    ("signed nonce", |parts, _| both(parts, |permit| permit.details.nonce += U48::from(1u8))),
+    ("signed spender", |parts, _| both(parts, |permit| permit.spender = OTHER)),
+    ("signed deadline", |parts, by| both(parts, |permit| permit.sigDeadline ^= number(by))),
+    ("verifier", |parts, _| {
+        for message in [&mut parts.proposal.legs[0].slots[0].message, &mut parts.legs[0].slots[0].message] {
             if let TypedMessage::Permit2Allowance { permit2, .. } = message {
                 *permit2 = OTHER;
             }
         }
     }),
-    ("outflow", |frame, by| frame.proposal.outflows[0].amount ^= number(by)),
-    ("outflow's token", |frame, _| frame.proposal.outflows[0].token.id = TokenId::Erc20(OTHER)),
-    ("outflow's coin", |frame, _| frame.proposal.outflows[0].token.id = TokenId::Native),
-    ("outflow's symbol", |frame, _| frame.proposal.outflows[0].token.symbol = SafeText::clean("USDC", 10)),
-    ("outflow's name", |frame, _| frame.proposal.outflows[0].token.name = SafeText::clean("USD Coin", 10)),
-    ("outflow's decimals", |frame, by| frame.proposal.outflows[0].token.decimals ^= 1 + (by % 8) as u8),
-    ("outflow's listing", |frame, _| frame.proposal.outflows[0].token.listed = false),
-    ("no outflow", |frame, _| frame.proposal.outflows.clear()),
-    ("inflow", |frame, by| frame.proposal.inflows[0].at_least ^= number(by)),
-    ("expected inflow", |frame, by| frame.proposal.inflows[0].expected ^= number(by)),
-    ("inflow's recipient", |frame, _| frame.proposal.inflows[0].recipient = OTHER),
-    ("no inflow", |frame, _| frame.proposal.inflows.clear()),
-    ("allowance", |frame, by| frame.proposal.allowances[0].at_most ^= number(by)),
-    ("allowance's spender", |frame, _| frame.proposal.allowances[0].spender = OTHER),
-    ("allowance's keeper", |frame, _| {
-        frame.proposal.allowances[0].kind = AllowanceKind::Permit2 { expires_at: 1_790_000_300 };
+    ("outflow", |parts, by| parts.proposal.outflows[0].amount ^= number(by)),
+    ("outflow's token", |parts, _| parts.proposal.outflows[0].token.id = TokenId::Erc20(OTHER)),
+    ("outflow's coin", |parts, _| parts.proposal.outflows[0].token.id = TokenId::Native),
+    ("outflow's symbol", |parts, _| parts.proposal.outflows[0].token.symbol = SafeText::clean("USDC", 10)),
+    ("outflow's name", |parts, _| parts.proposal.outflows[0].token.name = SafeText::clean("USD Coin", 10)),
+    ("outflow's decimals", |parts, by| parts.proposal.outflows[0].token.decimals ^= 1 + (by % 8) as u8),
+    ("outflow's listing", |parts, _| parts.proposal.outflows[0].token.listed = false),
+    ("no outflow", |parts, _| parts.proposal.outflows.clear()),
+    ("inflow", |parts, by| parts.proposal.inflows[0].at_least ^= number(by)),
+    ("expected inflow", |parts, by| parts.proposal.inflows[0].expected ^= number(by)),
+    ("inflow's recipient", |parts, _| parts.proposal.inflows[0].recipient = OTHER),
+    ("no inflow", |parts, _| parts.proposal.inflows.clear()),
+    ("allowance", |parts, by| parts.proposal.allowances[0].at_most ^= number(by)),
+    ("allowance's spender", |parts, _| parts.proposal.allowances[0].spender = OTHER),
+    ("allowance's keeper", |parts, _| {
+        parts.proposal.allowances[0].kind = AllowanceKind::Permit2 { expires_at: 1_790_000_300 };
     }),
-    ("allowance's end", |frame, by| {
-        frame.proposal.allowances[1].kind = AllowanceKind::Permit2 { expires_at: 1_790_000_300 ^ by };
+    ("allowance's end", |parts, by| {
+        parts.proposal.allowances[1].kind = AllowanceKind::Permit2 { expires_at: 1_790_000_300 ^ by };
     }),
-    ("trade", |frame, _| frame.proposal.trade = None),
-    ("trade in", |frame, by| frame.proposal.trade.as_mut().unwrap().amount_in ^= number(by)),
-    ("trade expects", |frame, by| frame.proposal.trade.as_mut().unwrap().expected_out ^= number(by)),
-    ("trade's least", |frame, by| frame.proposal.trade.as_mut().unwrap().min_out ^= number(by)),
-    ("slippage", |frame, by| {
-        frame.proposal.trade.as_mut().unwrap().slippage = BasisPoints::new(51 + (by % 1_000) as u32).unwrap();
+    ("trade", |parts, _| parts.proposal.trade = None),
+    ("trade in", |parts, by| parts.proposal.trade.as_mut().unwrap().amount_in ^= number(by)),
+    ("trade expects", |parts, by| parts.proposal.trade.as_mut().unwrap().expected_out ^= number(by)),
+    ("trade's least", |parts, by| parts.proposal.trade.as_mut().unwrap().min_out ^= number(by)),
+    ("slippage", |parts, by| {
+        parts.proposal.trade.as_mut().unwrap().slippage = BasisPoints::new(51 + (by % 1_000) as u32).unwrap();
     }),
-    ("impact", |frame, by| {
-        frame.proposal.trade.as_mut().unwrap().price_impact = BasisPoints::new(11 + (by % 1_000) as u32).unwrap();
+    ("impact", |parts, by| {
+        parts.proposal.trade.as_mut().unwrap().price_impact = BasisPoints::new(11 + (by % 1_000) as u32).unwrap();
     }),
-    ("impact reached", |frame, by| {
-        frame.proposal.trade.as_mut().unwrap().impact_reached = BasisPoints::new(11 + (by % 1_000) as u32).unwrap();
+    ("impact reached", |parts, by| {
+        parts.proposal.trade.as_mut().unwrap().impact_reached = BasisPoints::new(11 + (by % 1_000) as u32).unwrap();
     }),
-    ("quote's time", |frame, by| frame.proposal.trade.as_mut().unwrap().quoted_at ^= by),
-    ("deadline", |frame, by| frame.proposal.trade.as_mut().unwrap().deadline ^= by),
-    ("pools", |frame, _| frame.proposal.trade.as_mut().unwrap().pools.push(OTHER)),
-    ("exact side", |frame, _| frame.proposal.trade.as_mut().unwrap().exact_output = true),
-    ("recipients", |frame, _| frame.proposal.recipients.push(OTHER)),
-    ("order", |frame, by| with_order(frame, by, POOL)),
-    ("order's holder", |frame, by| with_order(frame, by, OTHER)),
-    ("outcome", |frame, _| frame.proposal.expected_outcome = SafeText::clean("another", 20)),
-    ("kind of account", |frame, _| frame.kind = AccountKind::Embedded),
-    ("signer", |frame, _| {
-        frame.signer = OTHER;
-        frame.legs[0].from = OTHER;
+    ("quote's time", |parts, by| parts.proposal.trade.as_mut().unwrap().quoted_at ^= by),
+    ("deadline", |parts, by| parts.proposal.trade.as_mut().unwrap().deadline ^= by),
+    ("pools", |parts, _| parts.proposal.trade.as_mut().unwrap().pools.push(OTHER)),
+    ("exact side", |parts, _| parts.proposal.trade.as_mut().unwrap().exact_output = true),
+    ("recipients", |parts, _| parts.proposal.recipients.push(OTHER)),
+    ("order", |parts, by| with_order(parts, by, POOL)),
+    ("order's holder", |parts, by| with_order(parts, by, OTHER)),
+    ("outcome", |parts, _| parts.proposal.expected_outcome = SafeText::clean("another", 20)),
+    ("kind of account", |parts, _| parts.kind = AccountKind::Embedded),
+    ("signer", |parts, _| {
+        parts.signer = OTHER;
+        parts.legs[0].from = OTHER;
     }),
-    ("payer", |frame, _| frame.payer = OTHER),
-    ("target", |frame, by| frame.legs[0].to.0[12..].copy_from_slice(&by.to_be_bytes())),
-    ("value", |frame, by| frame.legs[0].value = number(by)),
-    ("data", |frame, by| {
-        let mut data = frame.legs[0].data.to_vec();
+    ("payer", |parts, _| parts.payer = OTHER),
+    ("target", |parts, by| parts.legs[0].to.0[12..].copy_from_slice(&by.to_be_bytes())),
+    ("value", |parts, by| parts.legs[0].value = number(by)),
+    ("data", |parts, by| {
+        let mut data = parts.legs[0].data.to_vec();
         data[(by % 200) as usize] ^= 1 << (by % 8);
-        frame.legs[0].data = data.into();
+        parts.legs[0].data = data.into();
     }),
-    ("gas", |frame, by| frame.legs[0].gas_limit += 1 + by % 1_000_000),
-    ("slot", |frame, by| frame.legs[0].slots[0].offset ^= 1 + (by % 8) as usize),
-    ("slot's signer", |frame, _| frame.legs[0].slots[0].signer = OTHER),
-    ("fee", |frame, by| frame.fees.max_fee_per_gas += 1 + u128::from(by)),
-    ("tip", |frame, by| frame.fees.max_priority_fee_per_gas = 11 + u128::from(by % 900)),
+    ("gas", |parts, by| parts.legs[0].gas_limit += 1 + by % 1_000_000),
+    ("slot", |parts, by| parts.legs[0].slots[0].offset ^= 1 + (by % 8) as usize),
+    ("slot's signer", |parts, _| parts.legs[0].slots[0].signer = OTHER),
+    ("fee", |parts, by| parts.fees.max_fee_per_gas += 1 + u128::from(by)),
+    ("tip", |parts, by| parts.fees.max_priority_fee_per_gas = 11 + u128::from(by % 900)),
 ];
 
 proptest! {
     #[test]
-    fn a_permit_serves_for_nothing_else(which in 0..MUTATIONS.len(), by in 1u64..) {
+    fn a_permit_is_valid_only_for_its_own_payload(which in 0..MUTATIONS.len(), by in 1u64..) {
         let policy = keccak256("policy");
-        let payload = SigningPayload::new(frame()).unwrap();
+        let payload = SigningPayload::new(valid_parts()).unwrap();
         let permit = ActionPermit::issue(&payload, policy, NOW, 60_000);
         prop_assert_eq!(permit.verify(&payload, policy, NOW + 59_999, Instant::now()), Ok(()));
         let (name, mutate) = MUTATIONS[which];
-        let mut other = frame();
+        let mut other = valid_parts();
         mutate(&mut other, by);
-        prop_assert_ne!(&other, &frame(), "{} changed nothing", name);
+        prop_assert_ne!(&other, &valid_parts(), "{} changed nothing", name);
         // An invalid payload cannot be signed.
         if let Ok(other) = SigningPayload::new(other) {
             let answer = permit.verify(&other, policy, NOW, Instant::now());
@@ -285,9 +285,9 @@ proptest! {
     }
 
     #[test]
-    fn a_permit_serves_for_its_time_and_its_rules_only(late in 60_000u64.., early in 1..=NOW, rules in any::<[u8; 32]>()) {
+    fn a_permit_is_valid_only_within_its_time_and_rules(late in 60_000u64.., early in 1..=NOW, rules in any::<[u8; 32]>()) {
         let policy = keccak256("policy");
-        let payload = SigningPayload::new(frame()).unwrap();
+        let payload = SigningPayload::new(valid_parts()).unwrap();
         let permit = ActionPermit::issue(&payload, policy, NOW, 60_000);
         let at = |now| permit.verify(&payload, policy, now, Instant::now());
         prop_assert_eq!(at(NOW.saturating_add(late)), Err(PermitFault::Expired));
@@ -300,9 +300,9 @@ proptest! {
     }
 
     #[test]
-    fn a_permit_that_was_rewritten_does_not_serve(by in 1u64.., which in 0..6usize) {
+    fn an_altered_permit_is_invalid(by in 1u64.., which in 0..6usize) {
         let policy = keccak256("policy");
-        let payload = SigningPayload::new(frame()).unwrap();
+        let payload = SigningPayload::new(valid_parts()).unwrap();
         let mut permit = ActionPermit::issue(&payload, policy, NOW, 60_000);
         match which {
             0 => permit.simulation_hash.0[(by % 32) as usize] ^= 1,
@@ -366,13 +366,13 @@ fn outcome(status: ExecutionStatus) -> SimulatedOutcome {
 
 /// Verdict on a payload whose only transaction has this outcome and these changes, and the violated rules.
 fn judged(
-    frame: PayloadParts,
+    parts: PayloadParts,
     outcomes: Vec<SimulatedOutcome>,
     changes: StateChanges,
     around: &JudgeContext,
 ) -> (SimulatedEffects, Vec<&'static str>) {
     let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
-    let payload = SigningPayload::new(frame).unwrap();
+    let payload = SigningPayload::new(parts).unwrap();
     let (simulated, faults) = judge(&payload, 0, Simulation { pinned, outcomes, changes }, 500, around);
     (simulated, faults.iter().map(|fault| fault.rule.as_str()).collect())
 }
@@ -382,7 +382,7 @@ fn around() -> JudgeContext {
 }
 
 fn faults(changes: StateChanges) -> Vec<&'static str> {
-    judged(frame(), vec![outcome(ExecutionStatus::Success)], changes, &around()).1
+    judged(valid_parts(), vec![outcome(ExecutionStatus::Success)], changes, &around()).1
 }
 
 type Undeclared = (&'static str, fn(&mut StateChanges, u64));
@@ -544,76 +544,76 @@ fn every_kind_of_change_is_tried() {
         assert!(!faults(changes).is_empty(), "{name} was not found");
     }
     for (name, mutate) in MUTATIONS {
-        let mut other = frame();
+        let mut other = valid_parts();
         mutate(&mut other, 12_345);
-        assert_ne!(other, frame(), "{name} changed nothing");
+        assert_ne!(other, valid_parts(), "{name} changed nothing");
     }
 }
 
 /// An exit's exemption covers the exit only: not with an undeclared effect beside it, and not if a spender may take
 /// more afterwards, even if declared.
 #[test]
-fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
+fn only_a_pure_exit_counts_as_an_exit() {
     // A dollar token arrives, so the position is left.
     let mut around = JudgeContext { stables: [WANTED].into(), ..around() };
     let success = || vec![outcome(ExecutionStatus::Success)];
-    let (simulated, found) = judged(frame(), success(), honest(), &around);
+    let (simulated, found) = judged(valid_parts(), success(), honest(), &around);
     assert_eq!((simulated.class, found.as_slice()), (ActionClass::DecreasePosition, &[][..]));
     assert!(simulated.leaves && !simulated.only_revokes);
     for (name, add) in UNDECLARED {
         let mut changes = honest();
         add(&mut changes, 12_345);
-        let (simulated, found) = judged(frame(), success(), changes, &around);
+        let (simulated, found) = judged(valid_parts(), success(), changes, &around);
         assert!(!found.is_empty() && !simulated.leaves, "{name}");
     }
     // Open orders explain the allowance, but Permit2 may take more than before: the action is not an exit only.
     around.promised = [(GIVEN, number(1_500))].into();
-    let mut frame = frame();
-    frame.proposal.allowances[0].at_most = number(1_500);
+    let mut parts = valid_parts();
+    parts.proposal.allowances[0].at_most = number(1_500);
     let mut changes = honest();
     changes.allowances[0].allowance.after = number(1_500);
-    let (simulated, found) = judged(frame, success(), changes, &around);
+    let (simulated, found) = judged(parts, success(), changes, &around);
     assert_eq!((simulated.leaves, found.as_slice()), (false, &[][..]));
 }
 
 /// Makes the payload's only transaction approve this amount of `GIVEN`.
-fn calls(frame: &mut PayloadParts, spender: Address, amount: u64) {
+fn calls(parts: &mut PayloadParts, spender: Address, amount: u64) {
     let data: Bytes = Erc20::approveCall { spender, value: number(amount) }.abi_encode().into();
-    let (proposed, payload) = (&mut frame.proposal.legs[0], &mut frame.legs[0]);
+    let (proposed, payload) = (&mut parts.proposal.legs[0], &mut parts.legs[0]);
     (proposed.to, proposed.data, proposed.value) = (GIVEN, data.clone(), U256::ZERO);
     (payload.to, payload.data, payload.value) = (GIVEN, data, U256::ZERO);
 }
 
 /// A transaction that revokes an allowance of `POOL`, without token flows.
 fn taken_back() -> (PayloadParts, StateChanges) {
-    let mut frame = frame();
-    frame.proposal.intent = ProposalIntent::Revoke;
-    (frame.proposal.trade, frame.proposal.outflows, frame.proposal.inflows) = (None, vec![], vec![]);
-    frame.proposal.legs[0].slots.clear();
-    frame.legs[0].slots.clear();
-    calls(&mut frame, POOL, 0);
+    let mut parts = valid_parts();
+    parts.proposal.intent = ProposalIntent::Revoke;
+    (parts.proposal.trade, parts.proposal.outflows, parts.proposal.inflows) = (None, vec![], vec![]);
+    parts.proposal.legs[0].slots.clear();
+    parts.legs[0].slots.clear();
+    calls(&mut parts, POOL, 0);
     let bound = |spender, at_most| AllowanceBound {
         token: token(GIVEN, "IN"),
         spender,
         kind: AllowanceKind::Erc20,
         at_most: number(at_most),
     };
-    frame.proposal.allowances = vec![bound(POOL, 0), bound(ROUTER, 7)];
+    parts.proposal.allowances = vec![bound(POOL, 0), bound(ROUTER, 7)];
     let allowance = change(number(1_000), U256::ZERO);
     let changes = StateChanges {
         accounts: honest().accounts,
         allowances: vec![AllowanceChange { token: GIVEN, owner: ME, spender: POOL, allowance }],
         ..StateChanges::default()
     };
-    (frame, changes)
+    (parts, changes)
 }
 
 /// A revocation passes every stop and every limit, so it must have no other effect.
 #[test]
-fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
+fn only_a_pure_revocation_counts_as_a_revocation() {
     let success = || vec![outcome(ExecutionStatus::Success)];
-    let (frame, changes) = taken_back();
-    let (simulated, found) = judged(frame, success(), changes, &around());
+    let (parts, changes) = taken_back();
+    let (simulated, found) = judged(parts, success(), changes, &around());
     assert_eq!((simulated.only_revokes, found.as_slice()), (true, &[][..]));
     for (name, add) in [
         (
@@ -630,50 +630,50 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
         ("a bound was hit", |changes, by| changes.gaps.push(DetectionGap::Questions(by as usize))),
         ("code", |changes, by| changes.accounts[0].code_hash.after = B256::from(number(by))),
     ] {
-        let (frame, mut changes) = taken_back();
+        let (parts, mut changes) = taken_back();
         add(&mut changes, 12_345);
-        let (simulated, found) = judged(frame, success(), changes, &around());
+        let (simulated, found) = judged(parts, success(), changes, &around());
         assert!(!found.is_empty() && !simulated.only_revokes, "{name}");
     }
     // From open orders as well: the operator may invalidate them.
-    let (mut frame, mut changes) = taken_back();
-    (frame.proposal.allowances[0].spender, changes.allowances[0].spender) = (PERMIT2, PERMIT2);
-    calls(&mut frame, PERMIT2, 0);
+    let (mut parts, mut changes) = taken_back();
+    (parts.proposal.allowances[0].spender, changes.allowances[0].spender) = (PERMIT2, PERMIT2);
+    calls(&mut parts, PERMIT2, 0);
     let promised = JudgeContext { promised: [(GIVEN, number(500))].into(), ..around() };
-    let (simulated, found) = judged(frame, success(), changes, &promised);
+    let (simulated, found) = judged(parts, success(), changes, &promised);
     assert_eq!((simulated.only_revokes, found.as_slice()), (true, &[][..]));
     // The bytes decide: by the changes everything is revoked, but one unit is approved.
-    let (mut frame, changes) = taken_back();
-    calls(&mut frame, POOL, 1);
-    assert!(!judged(frame, success(), changes, &around()).0.only_revokes);
+    let (mut parts, changes) = taken_back();
+    calls(&mut parts, POOL, 1);
+    assert!(!judged(parts, success(), changes, &around()).0.only_revokes);
     // Another spender gets an allowance instead: declared, but not a revocation.
-    let (frame, mut changes) = taken_back();
+    let (parts, mut changes) = taken_back();
     let allowance = change(U256::ZERO, number(7));
     changes.allowances.push(AllowanceChange { token: GIVEN, owner: ME, spender: ROUTER, allowance });
-    let (simulated, found) = judged(frame, success(), changes, &around());
+    let (simulated, found) = judged(parts, success(), changes, &around());
     assert_eq!((simulated.only_revokes, found.as_slice()), (false, &[][..]));
 }
 
 #[test]
-fn a_transaction_that_does_not_succeed_or_was_not_run_stands_against_it() {
+fn a_failed_or_missing_transaction_blocks_the_action() {
     let words = SafeText::clean("no", 10);
     let reverted = ExecutionStatus::Reverted(RevertReason::Message(words.clone()));
     for status in [reverted, ExecutionStatus::Halted(words)] {
-        let (_, found) = judged(frame(), vec![outcome(status.clone())], honest(), &around());
+        let (_, found) = judged(valid_parts(), vec![outcome(status.clone())], honest(), &around());
         assert_eq!(found, ["simulation"], "{status:?}");
     }
-    let (_, found) = judged(frame(), vec![], honest(), &around());
+    let (_, found) = judged(valid_parts(), vec![], honest(), &around());
     assert!(found.contains(&"simulation"), "{found:?}");
 }
 
 /// An open order may still take 500 with Permit2's allowance: a trade must leave that.
 #[test]
-fn a_trade_takes_nothing_back_that_open_orders_may_take() {
+fn a_trade_does_not_revoke_what_open_orders_may_take() {
     let around = JudgeContext { promised: [(GIVEN, number(500))].into(), ..around() };
     for (after, stands) in [(500, false), (499, true), (0, true)] {
         let mut changes = honest();
         changes.allowances[0].allowance = change(number(1_500), number(after));
-        let (_, found) = judged(frame(), vec![outcome(ExecutionStatus::Success)], changes, &around);
+        let (_, found) = judged(valid_parts(), vec![outcome(ExecutionStatus::Success)], changes, &around);
         assert_eq!(found == ["allowance"], stands, "{after}: {found:?}");
         assert_eq!(found.is_empty(), !stands, "{after}: {found:?}");
     }
@@ -681,37 +681,37 @@ fn a_trade_takes_nothing_back_that_open_orders_may_take() {
 
 /// Without an outflow no position is left, whatever the intent.
 #[test]
-fn what_gives_nothing_leaves_no_position() {
+fn an_action_without_outflow_does_not_count_as_an_exit() {
     let around = JudgeContext { stables: [WANTED].into(), ..around() };
-    let (mut frame, mut changes) = (plain(), honest());
-    (frame.proposal.trade, frame.proposal.outflows, frame.proposal.allowances) = (None, vec![], vec![]);
+    let (mut parts, mut changes) = (plain(), honest());
+    (parts.proposal.trade, parts.proposal.outflows, parts.proposal.allowances) = (None, vec![], vec![]);
     changes.balances.retain(|change| change.token == WANTED);
     (changes.allowances, changes.permit2_allowances) = (vec![], vec![]);
-    let (simulated, found) = judged(frame, vec![outcome(ExecutionStatus::Success)], changes, &around);
+    let (simulated, found) = judged(parts, vec![outcome(ExecutionStatus::Success)], changes, &around);
     assert_eq!((simulated.class, found.as_slice()), (ActionClass::NewPosition, &[][..]));
     assert!(!simulated.leaves && !simulated.only_revokes);
 }
 
 /// The swap without a signature in it.
 fn plain() -> PayloadParts {
-    let mut frame = frame();
-    frame.proposal.legs[0].slots.clear();
-    frame.legs[0].slots.clear();
-    frame
+    let mut parts = valid_parts();
+    parts.proposal.legs[0].slots.clear();
+    parts.legs[0].slots.clear();
+    parts
 }
 
 /// An existing allowance may be used up by the declared outflow, and need not be declared again.
 #[test]
-fn a_standing_allowance_may_be_used_up_by_what_is_spent_and_by_nothing_else() {
-    let mut frame = plain();
-    frame.proposal.allowances.clear();
+fn an_existing_allowance_may_fall_only_by_what_is_spent() {
+    let mut parts = plain();
+    parts.proposal.allowances.clear();
     for (token, stands) in [(GIVEN, false), (OTHER, true)] {
         let before = Permit2Allowance { amount: number(1_000), expiration: 1_790_000_300, nonce: 7 };
         let mut changes = honest();
         changes.allowances[0].token = token;
         changes.permit2_allowances[0].token = token;
         changes.permit2_allowances[0].allowance = change(before, Permit2Allowance { amount: U256::ZERO, ..before });
-        let (_, found) = judged(frame.clone(), vec![outcome(ExecutionStatus::Success)], changes, &around());
+        let (_, found) = judged(parts.clone(), vec![outcome(ExecutionStatus::Success)], changes, &around());
         assert_eq!(found == ["allowance", "allowance"], stands, "{found:?}");
         assert_eq!(found.is_empty(), !stands, "{found:?}");
     }

@@ -10,7 +10,7 @@ use bardo_testkit::harness::{Hook, TestHarness};
 const HUNDRED: u64 = 100_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_before_the_bytes_are_stored_frees_what_was_held() {
+async fn a_crash_before_the_bytes_are_stored_releases_the_reservation() {
     let mut world = TestHarness::new(8).await;
     let nonce = world.nonce().await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
@@ -41,7 +41,7 @@ async fn a_crash_before_the_bytes_are_stored_frees_what_was_held() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_jumps_ends_a_permit_and_never_lengthens_one() {
+async fn a_clock_jump_ends_a_permit_and_never_extends_it() {
     let world = TestHarness::new(7).await;
     let nonce = world.nonce().await;
     for jump in [60_000, -3_600_000] {

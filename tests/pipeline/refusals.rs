@@ -94,7 +94,7 @@ async fn a_tool_that_lies_about_what_it_does_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_rule_that_stands_against_it_is_named_at_once() {
+async fn every_violated_rule_is_named_at_once() {
     let world = TestHarness::new(6).await;
     *world.book.cap.lock().unwrap() = "10".parse().unwrap();
     let mut bad = world.swap(HUNDRED).await;
@@ -125,7 +125,7 @@ async fn a_trade_that_guarantees_too_little_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unlimited_allowance_counts_as_all_that_is_held() {
+async fn an_unlimited_allowance_counts_as_the_whole_balance() {
     let world = TestHarness::new(6).await;
     let permit2 = world.contract(KnownContract::Permit2);
     let mut proposal =
@@ -143,7 +143,7 @@ async fn an_unlimited_allowance_counts_as_all_that_is_held() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_rules_or_another_price_break_the_permit() {
+async fn changed_rules_or_prices_invalidate_the_permit() {
     let world = TestHarness::new(7).await;
     let code = |refusal: PipelineRefusal| refusal.code;
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
@@ -173,7 +173,7 @@ async fn other_rules_or_another_price_break_the_permit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_that_signs_something_else_gets_nothing_sent() {
+async fn a_signature_over_other_bytes_is_not_sent() {
     let world = TestHarness::new(8).await;
     let nonce = world.nonce().await;
     for falsify in [
@@ -222,7 +222,7 @@ impl PriceSource for FailsOnce {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_price_that_could_not_be_read_is_asked_again_on_the_same_block() {
+async fn a_failed_price_read_is_repeated_on_the_same_block() {
     let world = TestHarness::new(6).await;
     let feeds = PriceChain::for_chain(&world.client, &Default::default(), world.clock.clone()).unwrap();
     let source = Arc::new(FailsOnce { feeds, asked: AtomicU64::new(0) });
@@ -235,7 +235,7 @@ async fn a_price_that_could_not_be_read_is_asked_again_on_the_same_block() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_that_does_not_answer_is_no_bad_token() {
+async fn an_unreachable_chain_is_not_reported_as_a_bad_token() {
     let world = TestHarness::new(6).await;
     let served = server::serve(devnet().devnet.clone(), 0).await.unwrap();
     let client = connect(world.client.network(), &[served.url()]).await;

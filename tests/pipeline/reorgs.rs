@@ -162,7 +162,7 @@ async fn agree(world: &TestHarness, before: (u64, U256), state: &CommitState, wh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_whose_blocks_leave_is_made_once_at_every_depth() {
+async fn a_reorganised_swap_happens_once_at_every_depth() {
     for depth in 1..=12 {
         // While its approval is in a block, and while the swap itself is.
         for leg in 0..2 {
@@ -181,7 +181,7 @@ async fn a_swap_whose_blocks_leave_is_made_once_at_every_depth() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_whose_nonce_goes_to_another_on_the_new_branch_is_not_made() {
+async fn a_reorganised_swap_whose_nonce_is_taken_does_not_happen() {
     for depth in 1..=12 {
         let what = format!("depth {depth}");
         let world = world().await;

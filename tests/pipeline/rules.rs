@@ -28,13 +28,14 @@ const HUNDRED: u64 = 100_000_000;
 const DAY: u64 = 86_400;
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
-struct Ruled {
+/// Account and pipeline under a policy.
+struct PolicyFixture {
     world: TestHarness,
     pipeline: Pipeline,
     _folder: tempfile::TempDir,
 }
 
-impl Ruled {
+impl PolicyFixture {
     fn over(world: TestHarness, policy: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
@@ -54,22 +55,22 @@ fn weekday(day: u64) -> &'static str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
+async fn outside_trading_hours_only_revocations_are_signed() {
     let world = TestHarness::new(2).await;
-    // Three days from now, whatever day it is and however long this takes.
+    // Three days from now, so that the hours cannot start during the test.
     let then = world.clock.now_millis() / 1_000 / DAY + 3;
-    // The devnet's time stays behind the clock: its transactions seem to end in days.
+    // The devnet's time stays behind the shifted clock, so deadlines seem to be days away.
     let hours = format!("active_hours = [\"{} 09:30-18:00\"]\nmax_allowance_seconds = 604800", weekday(then));
-    let ruled = Ruled::over(world, &hours);
-    let world = &ruled.world;
-    let looked = ruled.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await;
-    let refusal = looked.expect_err("it may not act now");
+    let fixture = PolicyFixture::over(world, &hours);
+    let world = &fixture.world;
+    let preview = fixture.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await;
+    let refusal = preview.expect_err("outside the active hours");
     assert_eq!(refusal.code, ErrorCode::SafetyRateLimited, "{refusal:#?}");
     let found: Vec<&str> = refusal.violations.iter().map(|one| one.rule.as_str()).collect();
     assert_eq!(found, ["active_hours"], "{refusal:#?}");
     let one = &refusal.violations[0];
     assert_eq!(one.limit, format!("{} 09:30-18:00 UTC", weekday(then)));
-    // It states the number of seconds: until half past nine of that day.
+    // The figure is the number of seconds until half past nine of that day.
     let digits: String = one.would_pass.as_str().chars().filter(char::is_ascii_digit).collect();
     let seconds: u64 = digits.parse().unwrap();
     let now = world.clock.now_millis() / 1_000;
@@ -80,44 +81,45 @@ async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
     let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(KnownContract::Permit2));
     world.send(usdc, Erc20::approveCall { spender: permit2, value: U256::from(7) }).await;
     let back = Proposal { intent: ProposalIntent::Revoke, ..world.approval(0) };
-    let preview = ruled.pipeline.preview(back, world.wallet.clone(), ASKED).await;
-    let committed = ruled.pipeline.commit(preview.unwrap().permit.permit_id, Consent::None).await.unwrap();
+    let preview = fixture.pipeline.preview(back, world.wallet.clone(), ASKED).await;
+    let committed = fixture.pipeline.commit(preview.unwrap().permit.permit_id, Consent::None).await.unwrap();
     assert_eq!(committed.state, CommitState::Done, "{:?}", committed.remarks);
     assert_eq!(world.allowance(permit2).await, U256::ZERO);
 
-    // Once the hour has come, the same swap passes.
+    // Within the hours, the same swap passes.
     world.clock.shift(i64::try_from((opens - now + 600) * 1_000).unwrap());
-    let preview = ruled.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();
-    let committed = ruled.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    let preview = fixture.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();
+    let committed = fixture.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
     assert_eq!(committed.state, CommitState::Done, "{:?}", committed.remarks);
 }
 
-/// The hour ends between preview and signature: the rule is checked again.
+/// The rule is checked again before the signature.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_hour_that_ends_before_the_signature_ends_what_it_allowed() {
+async fn trading_hours_that_end_before_the_signature_block_it() {
     let world = TestHarness::new(2).await;
-    // To the start of an hour, so that the preview has all of it; that hour and the earlier ones of the day are
-    // permitted.
+    // Move the clock to the start of an hour, so that the preview has the whole hour. The policy permits the day up to
+    // the end of that hour.
     let hour = DAY * 1_000 / 24;
     let into = world.clock.now_millis() % hour;
     world.clock.shift(i64::try_from(hour - into).unwrap());
     let now = world.clock.now_millis();
     let until = now / hour % 24 + 1;
     let day = weekday(now / 1_000 / DAY);
-    // The devnet's time stays behind the clock: its transactions seem to end in hours.
+    // The devnet's time stays behind the shifted clock, so deadlines seem to be hours away.
     let hours = format!("active_hours = [\"{day} 00:00-{until:02}:00\"]\nmax_allowance_seconds = 604800");
-    let ruled = Ruled::over(world, &hours);
-    let world = &ruled.world;
-    let preview = ruled.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();
+    let fixture = PolicyFixture::over(world, &hours);
+    let world = &fixture.world;
+    let preview = fixture.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();
     let before = world.wallet.signatures.load(Ordering::SeqCst);
     world.clock.shift(i64::try_from(hour).unwrap());
-    let refused = ruled.pipeline.commit(preview.permit.permit_id, Consent::None).await;
+    let refused = fixture.pipeline.commit(preview.permit.permit_id, Consent::None).await;
     let refusal = refused.expect_err("the hours are over");
     assert!(refusal.violations.iter().any(|one| one.rule == "active_hours"), "{refusal:#?}");
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), before);
 }
 
-fn gift(world: &TestHarness, to: Address) -> Proposal {
+/// Payment of five USDC.
+fn payment(world: &TestHarness, to: Address) -> Proposal {
     let amount = U256::from(5_000_000_u64);
     let call = Erc20::transferCall { to, value: amount };
     let send = leg(LegPurpose::Main, world.contract_of(&world.usdc), call.abi_encode().into());
@@ -129,7 +131,7 @@ fn gift(world: &TestHarness, to: Address) -> Proposal {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
+async fn a_first_payment_needs_approval_if_the_policy_says_so() {
     let new = address!("0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e01");
     let known = address!("0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e02");
     for (asks, named) in [(true, false), (false, false), (true, true)] {
@@ -138,33 +140,33 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
             true => policy.push_str(&format!("allowed_recipients = [\"{known}\"]\n")),
             false => policy.push_str("allowed_recipients = \"all\"\n"),
         }
-        // Without a rule about the tool, each gift needs approval, for every recipient.
+        // Without this rule about the tool, every payment would need approval.
         policy.push_str(&format!("[tools.{}]\nrequires_approval_above_usd = \"1000\"\n", TOOL.name));
-        let ruled = Ruled::over(TestHarness::new(2).await, &policy);
-        let world = &ruled.world;
+        let fixture = PolicyFixture::over(TestHarness::new(2).await, &policy);
+        let world = &fixture.world;
         let to = if named { known } else { new };
-        let preview = ruled.pipeline.preview(gift(world, to), world.wallet.clone(), ASKED).await.unwrap();
-        let needs_a_yes = matches!(preview.needs, ApprovalNeed::Approval { .. });
-        assert_eq!(needs_a_yes, asks && !named, "asks {asks}, named {named}: {:?}", preview.needs);
+        let preview = fixture.pipeline.preview(payment(world, to), world.wallet.clone(), ASKED).await.unwrap();
+        let needs_approval = matches!(preview.needs, ApprovalNeed::Approval { .. });
+        assert_eq!(needs_approval, asks && !named, "asks {asks}, named {named}: {:?}", preview.needs);
         assert_eq!(preview.first_seen, asks && !named);
-        if !needs_a_yes {
+        if !needs_approval {
             continue;
         }
         let words: Vec<String> = preview.needs.reasons().iter().map(ToString::to_string).collect();
         assert_eq!(words, ["it pays a new recipient"]);
-        let refused = ruled.pipeline.commit(preview.permit.permit_id, Consent::None).await;
+        let refused = fixture.pipeline.commit(preview.permit.permit_id, Consent::None).await;
         assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
-        // Once it was paid with approval it is known.
-        let again = ruled.pipeline.preview(gift(world, to), world.wallet.clone(), ASKED).await.unwrap();
-        let paid = ruled.pipeline.commit(again.permit.permit_id, Consent::Always).await.unwrap();
+        // After one approved payment, the recipient is known.
+        let again = fixture.pipeline.preview(payment(world, to), world.wallet.clone(), ASKED).await.unwrap();
+        let paid = fixture.pipeline.commit(again.permit.permit_id, Consent::Always).await.unwrap();
         assert_eq!(paid.state, CommitState::Done, "{:?}", paid.remarks);
-        let next = ruled.pipeline.preview(gift(world, to), world.wallet.clone(), ASKED).await.unwrap();
+        let next = fixture.pipeline.preview(payment(world, to), world.wallet.clone(), ASKED).await.unwrap();
         assert!(!next.first_seen && !matches!(next.needs, ApprovalNeed::Approval { .. }), "{:?}", next.needs);
     }
 }
 
-/// Grants `spender` an allowance of this many units of USDC.
-fn allows(world: &TestHarness, spender: Address, units: u64) -> Proposal {
+/// Approval of this many raw units of USDC for `spender`.
+fn approval_for(world: &TestHarness, spender: Address, units: u64) -> Proposal {
     let amount = U256::from(units);
     let bound = AllowanceBound { token: world.usdc.clone(), spender, kind: AllowanceKind::Erc20, at_most: amount };
     Proposal {
@@ -174,51 +176,52 @@ fn allows(world: &TestHarness, spender: Address, units: u64) -> Proposal {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_could_never_take_takes_a_yes_where_the_policy_says_so() {
+async fn a_first_allowance_needs_approval_if_the_policy_says_so() {
     let new = address!("0x6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e01");
     let known = address!("0x6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e02");
     for (asks, named) in [(true, false), (false, false), (true, true)] {
         let spenders = if named { format!("[\"{known}\"]") } else { "\"all\"".to_owned() };
         let policy = format!("approve_first_seen = {asks}\nallowed_spenders = {spenders}\n");
-        let ruled = Ruled::over(TestHarness::new(2).await, &policy);
-        let world = &ruled.world;
-        let looks = async |proposal| ruled.pipeline.preview(proposal, world.wallet.clone(), ASKED).await.unwrap();
+        let fixture = PolicyFixture::over(TestHarness::new(2).await, &policy);
+        let world = &fixture.world;
+        let preview_of =
+            async |proposal| fixture.pipeline.preview(proposal, world.wallet.clone(), ASKED).await.unwrap();
         let spender = if named { known } else { new };
-        let preview = looks(allows(world, spender, 5_000_000)).await;
-        let needs_a_yes = matches!(preview.needs, ApprovalNeed::Approval { .. });
-        assert_eq!(needs_a_yes, asks && !named, "asks {asks}, named {named}: {:?}", preview.needs);
+        let preview = preview_of(approval_for(world, spender, 5_000_000)).await;
+        let needs_approval = matches!(preview.needs, ApprovalNeed::Approval { .. });
+        assert_eq!(needs_approval, asks && !named, "asks {asks}, named {named}: {:?}", preview.needs);
         // The contracts of the address book are known: an ordinary swap needs no approval.
         if !named {
-            let swap = looks(world.swap(HUNDRED).await).await;
+            let swap = preview_of(world.swap(HUNDRED).await).await;
             assert!(
                 swap.parties.is_empty() && !matches!(swap.needs, ApprovalNeed::Approval { .. }),
                 "{:?}",
                 swap.needs
             );
         }
-        if !needs_a_yes {
+        if !needs_approval {
             continue;
         }
         assert_eq!(preview.needs.reasons(), [ApprovalReason::FirstAllowed]);
-        let refused = ruled.pipeline.commit(preview.permit.permit_id, Consent::None).await;
+        let refused = fixture.pipeline.commit(preview.permit.permit_id, Consent::None).await;
         assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
-        let again = looks(allows(world, spender, 5_000_000)).await;
-        let allowed = ruled.pipeline.commit(again.permit.permit_id, Consent::Always).await.unwrap();
+        let again = preview_of(approval_for(world, spender, 5_000_000)).await;
+        let allowed = fixture.pipeline.commit(again.permit.permit_id, Consent::Always).await.unwrap();
         assert_eq!(allowed.state, CommitState::Done, "{:?}", allowed.remarks);
-        // From now on it is known as a spender, but not as a recipient.
-        let next = looks(allows(world, spender, 6_000_000)).await;
+        // After the approval, the address is known as a spender, but not as a recipient.
+        let next = preview_of(approval_for(world, spender, 6_000_000)).await;
         assert!(next.parties.is_empty() && !matches!(next.needs, ApprovalNeed::Approval { .. }), "{:?}", next.needs);
-        assert_eq!(looks(gift(world, spender)).await.parties, [ApprovalReason::FirstPaid]);
+        assert_eq!(preview_of(payment(world, spender)).await.parties, [ApprovalReason::FirstPaid]);
         // Revocations are never delayed.
-        let back = looks(Proposal { intent: ProposalIntent::Revoke, ..allows(world, spender, 0) }).await;
+        let back = preview_of(Proposal { intent: ProposalIntent::Revoke, ..approval_for(world, spender, 0) }).await;
         assert!(matches!(back.needs, ApprovalNeed::Instant), "{:?}", back.needs);
-        let back = ruled.pipeline.commit(back.permit.permit_id, Consent::None).await.unwrap();
+        let back = fixture.pipeline.commit(back.permit.permit_id, Consent::None).await.unwrap();
         assert_eq!(back.state, CommitState::Done, "{:?}", back.remarks);
     }
 }
 
-/// Another address that begins and ends like `known`.
-fn imitation(known: Address, middle: u8) -> Address {
+/// Address with the first and last two bytes of `known`.
+fn lookalike(known: Address, middle: u8) -> Address {
     let mut bytes = [middle; 20];
     bytes[..2].copy_from_slice(&known[..2]);
     bytes[18..].copy_from_slice(&known[18..]);
@@ -226,57 +229,58 @@ fn imitation(known: Address, middle: u8) -> Address {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_looks_like_a_known_one_takes_a_yes_whatever_the_policy_says() {
+async fn a_lookalike_address_needs_approval_whatever_the_policy_says() {
     let safe = address!("0x5afe00112233445566778899aabbccddeeff5afe");
     let friend = address!("0x7ea1222222222222222222222222222222221ea7");
-    // Here strangers are paid without approval: only the resemblance needs one.
+    // Under this policy, unknown recipients need no approval; only the resemblance does.
     let policy = format!(
         "approve_first_seen = false\nallowed_recipients = \"all\"\nsafe_addresses = [\"{safe}\"]\n[tools.{}]\n\
          requires_approval_above_usd = \"1000\"\n",
         TOOL.name
     );
-    let ruled = Ruled::over(TestHarness::new(2).await, &policy);
-    let world = &ruled.world;
-    let looks = async |to| ruled.pipeline.preview(gift(world, to), world.wallet.clone(), ASKED).await.unwrap();
-    let unasked = async |to| {
-        let preview = looks(to).await;
+    let fixture = PolicyFixture::over(TestHarness::new(2).await, &policy);
+    let world = &fixture.world;
+    let preview_of =
+        async |to| fixture.pipeline.preview(payment(world, to), world.wallet.clone(), ASKED).await.unwrap();
+    let preview_without_approval = async |to| {
+        let preview = preview_of(to).await;
         assert!(!matches!(preview.needs, ApprovalNeed::Approval { .. }), "{to}: {:?}", preview.needs);
         preview.permit.permit_id
     };
-    // The friend is not known yet.
-    unasked(imitation(friend, 0x33)).await;
-    let paid = ruled.pipeline.commit(unasked(friend).await, Consent::None).await.unwrap();
+    // Before the friend is known, a lookalike of it needs no approval.
+    preview_without_approval(lookalike(friend, 0x33)).await;
+    let paid = fixture.pipeline.commit(preview_without_approval(friend).await, Consent::None).await.unwrap();
     assert_eq!(paid.state, CommitState::Done, "{:?}", paid.remarks);
-    unasked(friend).await;
+    preview_without_approval(friend).await;
     let listed = world.contract_of(&world.weth);
     for known in [friend, safe, world.account(), world.contract(KnownContract::Permit2), listed] {
-        let who = imitation(known, 0x33);
-        let preview = looks(who).await;
+        let who = lookalike(known, 0x33);
+        let preview = preview_of(who).await;
         assert_eq!(preview.needs.reasons(), [ApprovalReason::Resembles { who, known }], "of {known}");
         let words = preview.needs.reasons()[0].to_string();
         assert!(words.contains(&known.to_string()) && words.contains(&who.to_string()), "{words}");
     }
-    let copied = imitation(friend, 0x33);
-    let refused = ruled.pipeline.commit(looks(copied).await.permit.permit_id, Consent::None).await;
+    let copied = lookalike(friend, 0x33);
+    let refused = fixture.pipeline.commit(preview_of(copied).await.permit.permit_id, Consent::None).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
-    // With approval it is paid, and from then on known itself.
-    let paid = ruled.pipeline.commit(looks(copied).await.permit.permit_id, Consent::Always).await.unwrap();
+    // After an approved payment, the lookalike is known itself.
+    let paid = fixture.pipeline.commit(preview_of(copied).await.permit.permit_id, Consent::Always).await.unwrap();
     assert_eq!(paid.state, CommitState::Done, "{:?}", paid.remarks);
-    unasked(copied).await;
-    // Another of the kind still resembles both.
-    let third = looks(imitation(friend, 0x44)).await;
+    preview_without_approval(copied).await;
+    // Another lookalike still resembles both.
+    let third = preview_of(lookalike(friend, 0x44)).await;
     assert!(matches!(third.needs.reasons(), [ApprovalReason::Resembles { .. }]), "{:?}", third.needs);
 }
 
-/// As the specification requires: violations are reported in the order of the checks.
+/// The specification requires this order.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_checks_of_a_swap_are_told_in_their_order() {
-    let ruled = Ruled::over(TestHarness::new(2).await, "");
-    let world = &ruled.world;
-    let mut told = world.fabric().subscribe(1_000);
-    ruled.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();
+async fn the_checks_of_a_swap_are_reported_in_order() {
+    let fixture = PolicyFixture::over(TestHarness::new(2).await, "");
+    let world = &fixture.world;
+    let mut subscription = world.fabric().subscribe(1_000);
+    fixture.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();
     let mut events = Vec::new();
-    told.try_receive(&mut events, 1_000);
+    subscription.try_receive(&mut events, 1_000);
     let checks: Vec<_> = events
         .iter()
         .filter_map(|event| match &event.kind {

@@ -30,24 +30,24 @@ use bardo_testkit::rpc_proxy::{Fate, Proxy, wrongs};
 pub const SEND: &str = "eth_sendRawTransaction";
 const RECEIPT: &str = "eth_getTransactionReceipt";
 pub const HUNDRED: u64 = 100_000_000;
-/// Timeout that only a fault exhausts.
-pub const PATIENT: Duration = Duration::from_secs(240);
-/// Number of polls within which bytes that may be resent would have been resent many times.
-const LOOKS: usize = 40;
+/// Timeout that no successful call reaches.
+pub const LONG_TIMEOUT: Duration = Duration::from_secs(240);
+/// Number of polls in which bytes that may be resent would be resent many times.
+const MANY_POLLS: usize = 40;
 
-/// Devnet of this file: its many transactions take its time far ahead.
-static MANY: LazyLock<Sandbox> = LazyLock::new(|| sandbox(7));
+/// Devnet of this file. Its many transactions move its time far ahead.
+static DEVNET: LazyLock<Sandbox> = LazyLock::new(|| sandbox(7));
 
-/// Test chain whose pipeline connects through a proxy.
-pub struct Behind {
+/// Harness whose pipeline connects to the devnet through a proxy that can fail requests.
+pub struct ProxiedHarness {
     pub world: TestHarness,
     pub pipeline: Pipeline,
     pub proxy: Proxy,
     _served: server::RpcServer,
 }
 
-impl Behind {
-    /// `fate` decides by the test chain, the method, and the number of earlier requests of that method.
+impl ProxiedHarness {
+    /// `fate` decides about each request by its method and the number of earlier requests of that method.
     pub async fn new<F>(account: usize, patience: Duration, fate: impl FnOnce(&TestHarness) -> F) -> Self
     where
         F: Fn(&str, usize) -> Fate + Send + Sync + 'static,
@@ -56,11 +56,11 @@ impl Behind {
             poll: Duration::from_millis(20),
             resend_after: Duration::from_millis(100),
             resend_unclear: Duration::from_millis(25),
-            outbid_after: PATIENT,
+            outbid_after: LONG_TIMEOUT,
             ..SenderRules::for_network(NetworkKind::Devnet, 1_000)
         };
-        let world = TestHarness::in_step(&MANY, account, sending).await;
-        let served = server::serve(MANY.chains()[0].devnet.clone(), 0).await.unwrap();
+        let world = TestHarness::in_step(&DEVNET, account, sending).await;
+        let served = server::serve(DEVNET.chains()[0].devnet.clone(), 0).await.unwrap();
         let proxy = Proxy::start(served.url(), fate(&world)).await;
         let client = connect(world.client.network(), std::slice::from_ref(&proxy.url)).await;
         let pipeline = world.through(&client, patience);
@@ -72,49 +72,49 @@ impl Behind {
         self.pipeline.commit(permit, Consent::None).await
     }
 
-    async fn swapped(&self) -> Result<CommitOutcome, PipelineRefusal> {
+    async fn commit_swap(&self) -> Result<CommitOutcome, PipelineRefusal> {
         self.commit(self.world.swap(HUNDRED).await).await
     }
 
     /// Waits for this many further polls of the chain.
-    async fn looked(&self, times: usize) {
-        self.asked(RECEIPT, self.proxy.count(RECEIPT) + times).await;
+    async fn wait_for_polls(&self, times: usize) {
+        self.wait_for_requests(RECEIPT, self.proxy.count(RECEIPT) + times).await;
     }
 
-    /// Waits for this many submissions.
-    pub async fn sent(&self, times: usize) {
-        self.asked(SEND, times).await;
+    /// Waits until this many transactions have been submitted in total.
+    pub async fn wait_for_sends(&self, times: usize) {
+        self.wait_for_requests(SEND, times).await;
     }
 
-    async fn asked(&self, method: &str, times: usize) {
+    async fn wait_for_requests(&self, method: &str, times: usize) {
         for _ in 0..24_000 {
             if self.proxy.count(method) >= times {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        panic!("{method} was asked {} times, and not {times}", self.proxy.count(method));
+        panic!("{method} was requested {} times instead of {times}", self.proxy.count(method));
     }
 
-    /// Executes the proposal in a process of its own, which ends at the `sends`th submission in total.
-    pub async fn left(self: &Arc<Self>, proposal: Proposal, sends: usize) {
-        // It has its own runtime, with which everything of it ends.
+    /// Executes the proposal as a process that ends at the `sends`th submission in total.
+    pub async fn commit_in_ending_process(self: &Arc<Self>, proposal: Proposal, sends: usize) {
+        // The process is a runtime of its own, and ends with it.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         runtime.spawn({
-            let behind = Arc::clone(self);
+            let proxied = Arc::clone(self);
             async move {
-                let client = connect(behind.world.client.network(), std::slice::from_ref(&behind.proxy.url)).await;
-                let program = behind.world.program(&client);
-                let preview = program.preview(proposal, behind.world.wallet.clone(), ASKED).await.unwrap();
+                let client = connect(proxied.world.client.network(), std::slice::from_ref(&proxied.proxy.url)).await;
+                let program = proxied.world.program(&client);
+                let preview = program.preview(proposal, proxied.world.wallet.clone(), ASKED).await.unwrap();
                 let _never = program.commit(preview.permit.permit_id, Consent::None).await;
             }
         });
-        self.sent(sends).await;
-        assert_eq!(self.pipeline.recover().await.unwrap(), [], "as long as it lives it is its own");
-        tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENT)).await.unwrap();
+        self.wait_for_sends(sends).await;
+        assert_eq!(self.pipeline.recover().await.unwrap(), [], "the process is still alive, so nothing is recovered");
+        tokio::task::spawn_blocking(move || runtime.shutdown_timeout(LONG_TIMEOUT)).await.unwrap();
     }
 
-    /// Recovered actions, once the system has released the locks of an ended process.
+    /// Recovers actions, once the system has released the locks of an ended process.
     async fn recovered(&self) -> Vec<RecoveredPermit> {
         for _ in 0..24_000 {
             let found = self.pipeline.recover().await.unwrap();
@@ -127,7 +127,7 @@ impl Behind {
     }
 
     /// Number of transactions in the ledger.
-    pub fn kept(&self) -> usize {
+    pub fn stored_count(&self) -> usize {
         let rows = self.world.store.read(|connection| {
             let count = connection.query_row("SELECT count(*) FROM sender_transaction", [], |row| row.get::<_, i64>(0));
             Ok::<_, bardo::store::StoreError>(count?)
@@ -135,9 +135,9 @@ impl Behind {
         usize::try_from(rows.unwrap()).unwrap()
     }
 
-    /// Asserts that everything from `first` on has ended: each nonce was used once, by a transaction that the chain
-    /// has, and nothing is reserved.
-    pub async fn drained(&self, first: u64, what: &str) {
+    /// Asserts that every transaction with a nonce of `first` or more has ended: each nonce was used once, by a
+    /// transaction on the chain, and nothing is reserved.
+    pub async fn assert_all_ended(&self, first: u64, what: &str) {
         let world = &self.world;
         let records = world.store.read(|connection| -> Result<Vec<sender::TxRecord>, sender::RecordError> {
             let mut statement = connection.prepare("SELECT hash FROM sender_transaction")?;
@@ -152,7 +152,7 @@ impl Behind {
                     let receipt = world.client.provider().get_transaction_receipt(record.hash()).await.unwrap();
                     assert_eq!(receipt.map(|one| one.status()), Some(record.state == SendState::Included), "{what}");
                     let before = used.insert(record.signed.nonce(), record.hash());
-                    assert_eq!(before, None, "{what}: two of one nonce");
+                    assert_eq!(before, None, "{what}: two transactions with one nonce");
                 }
                 SendState::Dropped | SendState::Replaced => {
                     let found = world.client.provider().get_transaction_receipt(record.hash()).await.unwrap();
@@ -167,33 +167,33 @@ impl Behind {
         assert_eq!((lane.open, lane.free, lane.reserved), (vec![], vec![], vec![]), "{what}");
         assert!(lane.next.is_none_or(|found| found == next), "{what}: {:?} and {next}", lane.next);
         let open = world.store.read(|connection| {
-            let question = "SELECT count(*) FROM safety_permit WHERE ended IS NULL";
-            Ok::<_, bardo::store::StoreError>(connection.query_row(question, [], |row| row.get::<_, i64>(0))?)
+            let query = "SELECT count(*) FROM safety_permit WHERE ended IS NULL";
+            Ok::<_, bardo::store::StoreError>(connection.query_row(query, [], |row| row.get::<_, i64>(0))?)
         });
-        assert_eq!(open.unwrap(), 0, "{what}: what was held is settled");
+        assert_eq!(open.unwrap(), 0, "{what}: every reservation is settled");
         assert_eq!(world.allowance(world.contract(KnownContract::Permit2)).await, U256::ZERO, "{what}");
     }
 }
 
-/// Each failure at the first send of transaction number `leg` of a swap.
-async fn each_wrong_at(leg: usize, account: usize) {
+/// Plays each failure at the first send of transaction number `leg` of a swap.
+async fn fail_each_send(leg: usize, account: usize) {
     for (wrong, gives_up) in wrongs() {
         let what = format!("{wrong:?} at transaction {leg}");
-        let told = wrong.clone();
-        let behind = Behind::new(account, PATIENT, |world| {
+        let fate = wrong.clone();
+        let proxied = ProxiedHarness::new(account, LONG_TIMEOUT, |world| {
             let (wallet, done) = (Arc::clone(&world.wallet), AtomicBool::new(false));
             move |method: &str, _| {
-                // The first submission after that many signatures is of the transaction that was signed last.
+                // The first submission after that many signatures is that of the last signed transaction.
                 let now = method == SEND && wallet.signatures.load(Ordering::SeqCst) == leg + 1;
-                if now && !done.swap(true, Ordering::SeqCst) { told.clone() } else { Fate::Pass }
+                if now && !done.swap(true, Ordering::SeqCst) { fate.clone() } else { Fate::Pass }
             }
         })
         .await;
-        let world = &behind.world;
+        let world = &proxied.world;
         let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
-        let first = behind.swapped().await;
+        let first = proxied.commit_swap().await;
         if gives_up {
-            // No endpoint had it, and nobody was paid; the allowance for it is revoked.
+            // No endpoint had the transaction, so nothing was sold, and the allowance is revoked.
             match (leg, first) {
                 (0, Err(refusal)) => assert_eq!(refusal.code, ErrorCode::ChainUnreachable, "{what}"),
                 (1, Ok(CommitOutcome { state: CommitState::Stopped { code, .. }, remarks, .. })) => {
@@ -202,8 +202,8 @@ async fn each_wrong_at(leg: usize, account: usize) {
                 (_, other) => panic!("{what}: {other:?}"),
             }
             assert_eq!(world.balance(&world.usdc).await, usdc, "{what}: nothing was sold");
-            behind.drained(nonce, &what).await;
-            let again = behind.swapped().await.unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
+            proxied.assert_all_ended(nonce, &what).await;
+            let again = proxied.commit_swap().await.unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
             assert_eq!(again.state, CommitState::Done, "{what}: requested again");
         } else {
             let committed = first.unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
@@ -213,37 +213,37 @@ async fn each_wrong_at(leg: usize, account: usize) {
                 "{what}: {:?}",
                 committed.remarks
             );
-            assert_eq!(behind.kept(), 2, "{what}: nothing was signed anew");
+            assert_eq!(proxied.stored_count(), 2, "{what}: nothing was signed again");
         }
         assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(HUNDRED), "{what}: paid once");
-        behind.drained(nonce, &what).await;
+        proxied.assert_all_ended(nonce, &what).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_wrong_at_the_send_of_a_swaps_allowance_ends_in_one_swap() {
-    each_wrong_at(0, 4).await;
+async fn every_failed_send_of_the_allowance_ends_in_one_swap() {
+    fail_each_send(0, 4).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_wrong_at_the_send_of_the_swap_itself_ends_in_one_swap() {
-    each_wrong_at(1, 5).await;
+async fn every_failed_send_of_the_swap_ends_in_one_swap() {
+    fail_each_send(1, 5).await;
 }
 
-/// An unwilling endpoint: rejects every submission until it becomes willing, or until there is a second signature.
-/// Optionally a stop is set at the second submission, the first resend of the same bytes.
+/// Endpoint that fails every submission until `accepts` is set, or until there is a second signature. With `stops`, a
+/// stop is set at the second submission, the first resend of the same bytes.
 #[derive(Clone, Default)]
-struct Unwilling {
-    willing: Arc<AtomicBool>,
+struct FailingEndpoint {
+    accepts: Arc<AtomicBool>,
     stops: bool,
 }
 
-impl Unwilling {
+impl FailingEndpoint {
     fn fate(&self, world: &TestHarness, wrong: Fate) -> impl Fn(&str, usize) -> Fate + Send + Sync + use<> {
         let (wallet, book, own) = (Arc::clone(&world.wallet), Arc::clone(&world.book), self.clone());
         move |method, before| {
             let outbid = wallet.signatures.load(Ordering::SeqCst) > 1;
-            if method != SEND || outbid || own.willing.load(Ordering::SeqCst) {
+            if method != SEND || outbid || own.accepts.load(Ordering::SeqCst) {
                 return Fate::Pass;
             }
             if own.stops && before == 1 {
@@ -254,52 +254,61 @@ impl Unwilling {
     }
 
     /// Lifts the stop and lets the endpoint accept submissions.
-    fn relents(&self, world: &TestHarness) {
-        self.willing.store(true, Ordering::SeqCst);
+    fn accept_again(&self, world: &TestHarness) {
+        self.accepts.store(true, Ordering::SeqCst);
         *world.book.stop.lock().unwrap() = None;
     }
 }
 
-pub const DEAR: Fate = Fate::Refuse(-32_000, "transaction underpriced");
+pub const UNDERPRICED: Fate = Fate::Refuse(-32_000, "transaction underpriced");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_endpoint_takes_for_its_price_is_outbid_and_paid_once() {
-    let behind = Behind::new(4, PATIENT, |world| Unwilling::default().fate(world, DEAR)).await;
-    let world = &behind.world;
+async fn an_underpriced_transaction_is_replaced_and_paid_once() {
+    let proxied =
+        ProxiedHarness::new(4, LONG_TIMEOUT, |world| FailingEndpoint::default().fate(world, UNDERPRICED)).await;
+    let world = &proxied.world;
     let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
-    let committed = behind.swapped().await.unwrap();
+    let committed = proxied.commit_swap().await.unwrap();
     assert_eq!(committed.state, CommitState::Done, "{committed:?}");
-    assert_eq!((committed.remarks.len(), behind.kept()), (1, 3), "the allowance twice and the swap: {committed:?}");
+    assert_eq!(
+        (committed.remarks.len(), proxied.stored_count()),
+        (1, 3),
+        "the allowance twice and the swap: {committed:?}"
+    );
     assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(HUNDRED));
-    behind.drained(nonce, "outbid").await;
+    proxied.assert_all_ended(nonce, "outbid").await;
 }
 
-/// A swap whose allowance is rejected for its price and is not replaced. `on_sign` is called at each signature with
-/// their number. With a stop, nothing leaves before it is lifted, after `halted` signatures. In the end the transaction
-/// that was signed first is included.
-async fn not_outbid(
+/// Plays a swap whose allowance is rejected as underpriced and is not replaced. `on_sign` is called at each signature
+/// with the number of signatures. With a stop, nothing is sent before it is lifted, after `halted` signatures. In the
+/// end the transaction that was signed first is included.
+async fn assert_not_replaced(
     stops: bool,
     on_sign: impl Fn(&Wallet, &Book, usize) + Send + Sync + 'static,
     halted: Option<usize>,
     what: &str,
 ) {
-    let endpoint = Unwilling { stops, ..Unwilling::default() };
-    let behind = Arc::new(Behind::new(4, PATIENT, |world| endpoint.fate(world, DEAR)).await);
-    let world = &behind.world;
+    let endpoint = FailingEndpoint { stops, ..FailingEndpoint::default() };
+    let proxied = Arc::new(ProxiedHarness::new(4, LONG_TIMEOUT, |world| endpoint.fate(world, UNDERPRICED)).await);
+    let world = &proxied.world;
     let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
     let (wallet, book) = (Arc::clone(&world.wallet), Arc::clone(&world.book));
     let hook = move || on_sign(&wallet, &book, wallet.signatures.load(Ordering::SeqCst));
     *world.wallet.on_sign.lock().unwrap() = Hook::new(hook).into_inner().unwrap();
     let commit = tokio::spawn({
-        let behind = Arc::clone(&behind);
-        async move { behind.swapped().await }
+        let proxied = Arc::clone(&proxied);
+        async move { proxied.commit_swap().await }
     });
-    behind.sent(2).await;
+    proxied.wait_for_sends(2).await;
     match halted {
         Some(signed) => {
-            behind.looked(LOOKS).await;
+            proxied.wait_for_polls(MANY_POLLS).await;
             assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), signed, "{what}");
-            assert_eq!((behind.kept(), behind.proxy.count(SEND)), (1, 2), "{what}: nothing is kept, nothing is sent");
+            assert_eq!(
+                (proxied.stored_count(), proxied.proxy.count(SEND)),
+                (1, 2),
+                "{what}: nothing more is stored or sent"
+            );
             assert_eq!(world.nonce().await, nonce, "{what}");
         }
         None => {
@@ -308,30 +317,30 @@ async fn not_outbid(
             }
         }
     }
-    endpoint.relents(world);
+    endpoint.accept_again(world);
     let committed = commit.await.unwrap().unwrap();
-    assert_eq!((&committed.state, behind.kept()), (&CommitState::Done, 2), "{what}: {:?}", committed.remarks);
+    assert_eq!((&committed.state, proxied.stored_count()), (&CommitState::Done, 2), "{what}: {:?}", committed.remarks);
     assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(HUNDRED), "{what}");
-    behind.drained(nonce, what).await;
+    proxied.assert_all_ended(nonce, what).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_stop_nothing_is_signed_to_outbid_what_waits() {
-    not_outbid(true, |_, _, _| {}, Some(1), "a stop before it is signed").await;
+async fn after_a_stop_no_replacement_is_signed() {
+    assert_not_replaced(true, |_, _, _| {}, Some(1), "a stop before it is signed").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_signed_to_outbid_is_not_kept_where_a_stop_came_meanwhile() {
+async fn a_replacement_signed_during_a_stop_is_not_stored() {
     let halt = |_: &Wallet, book: &Book, signatures: usize| {
         if signatures == 2 {
             *book.stop.lock().unwrap() = Some(StopLevel::Halt);
         }
     };
-    not_outbid(false, halt, Some(2), "a stop while it is signed").await;
+    assert_not_replaced(false, halt, Some(2), "a stop while it is signed").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_outbids_is_held_against_the_frame_like_what_was_signed_first() {
+async fn a_replacement_is_checked_against_the_payload_like_the_first_signature() {
     let lie = |wallet: &Wallet, _: &Book, signatures: usize| {
         let falsify: Option<fn(&mut TxEip1559)> = match signatures {
             // The next one pays another account an additional wei.
@@ -340,28 +349,27 @@ async fn what_outbids_is_held_against_the_frame_like_what_was_signed_first() {
         };
         *wallet.falsify.lock().unwrap() = falsify;
     };
-    not_outbid(false, lie, None, "another value").await;
+    assert_not_replaced(false, lie, None, "another value").await;
 }
 
-/// Bytes that were signed and sent before a stop, and that no endpoint has: they are tracked, and resent once it is
-/// over.
+/// Bytes that were signed and sent before a stop and that no endpoint has are tracked, and resent after the stop.
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_stop_what_was_sent_before_it_is_not_sent_again() {
+async fn after_a_stop_an_earlier_transaction_is_not_resent() {
     // While the call waits for it, and afterwards, while it is only tracked.
-    for patience in [PATIENT, Duration::ZERO] {
+    for patience in [LONG_TIMEOUT, Duration::ZERO] {
         let what = format!("waited for {patience:?}");
-        let endpoint = Unwilling { stops: true, ..Unwilling::default() };
-        let behind = Arc::new(Behind::new(5, patience, |world| endpoint.fate(world, Fate::LoseRequest)).await);
-        let world = &behind.world;
+        let endpoint = FailingEndpoint { stops: true, ..FailingEndpoint::default() };
+        let proxied = Arc::new(ProxiedHarness::new(5, patience, |world| endpoint.fate(world, Fate::LoseRequest)).await);
+        let world = &proxied.world;
         let (nonce, proposal) = (world.nonce().await, world.approval(HUNDRED));
         let commit = tokio::spawn({
-            let behind = Arc::clone(&behind);
-            async move { behind.commit(proposal).await }
+            let proxied = Arc::clone(&proxied);
+            async move { proxied.commit(proposal).await }
         });
-        behind.sent(2).await;
-        behind.looked(LOOKS).await;
-        assert_eq!(behind.proxy.count(SEND), 2, "{what}: not after the stop");
-        endpoint.relents(world);
+        proxied.wait_for_sends(2).await;
+        proxied.wait_for_polls(MANY_POLLS).await;
+        assert_eq!(proxied.proxy.count(SEND), 2, "{what}: not after the stop");
+        endpoint.accept_again(world);
         let committed = commit.await.unwrap().unwrap();
         let known = if patience.is_zero() { CommitState::Unclear } else { CommitState::Done };
         assert_eq!(committed.state, known, "{what}: {:?}", committed.remarks);
@@ -373,76 +381,76 @@ async fn after_a_stop_what_was_sent_before_it_is_not_sent_again() {
         let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
         let revoked = world.pipeline.commit(permit, Consent::None).await.unwrap();
         assert_eq!(revoked.state, CommitState::Done, "{what}: {revoked:?}");
-        behind.drained(nonce, &what).await;
+        proxied.assert_all_ended(nonce, &what).await;
     }
 }
 
 /// A transaction that an ended process sent, and that no endpoint has: the next process tracks it under a stop, and
 /// sends it afterwards.
 #[tokio::test(flavor = "multi_thread")]
-async fn under_a_stop_what_an_ended_program_has_left_is_watched() {
-    let endpoint = Unwilling::default();
-    let behind = Arc::new(Behind::new(8, PATIENT, |world| endpoint.fate(world, Fate::LoseRequest)).await);
-    let world = &behind.world;
+async fn under_a_stop_transactions_of_an_ended_process_are_only_watched() {
+    let endpoint = FailingEndpoint::default();
+    let proxied = Arc::new(ProxiedHarness::new(8, LONG_TIMEOUT, |world| endpoint.fate(world, Fate::LoseRequest)).await);
+    let world = &proxied.world;
     let (nonce, proposal) = (world.nonce().await, world.approval(HUNDRED));
-    behind.left(proposal, 1).await;
-    let (sends, halt) = (behind.proxy.count(SEND), Some(StopLevel::Halt));
+    proxied.commit_in_ending_process(proposal, 1).await;
+    let (sends, halt) = (proxied.proxy.count(SEND), Some(StopLevel::Halt));
     *world.book.stop.lock().unwrap() = halt;
-    endpoint.willing.store(true, Ordering::SeqCst);
-    let told = behind.pipeline.to_send_again().unwrap();
-    assert_eq!(told.iter().map(|left| left.now).collect::<Vec<_>>(), [false], "it is only watched for now");
+    endpoint.accepts.store(true, Ordering::SeqCst);
+    let unsent = proxied.pipeline.to_send_again().unwrap();
+    assert_eq!(unsent.iter().map(|left| left.now).collect::<Vec<_>>(), [false], "it is only watched under the stop");
     for _ in 0..2 {
-        let found: Vec<_> = behind.recovered().await.into_iter().map(|one| (one.found, one.step, one.end)).collect();
+        let found: Vec<_> = proxied.recovered().await.into_iter().map(|one| (one.found, one.step, one.end)).collect();
         assert_eq!(found, [(RecoveryState::Waiting, RecoveryStep::Watch, ActionEnd::Unclear)]);
     }
-    assert_eq!((behind.proxy.count(SEND), world.nonce().await), (sends, nonce), "nothing is sent");
+    assert_eq!((proxied.proxy.count(SEND), world.nonce().await), (sends, nonce), "nothing is sent");
     *world.book.stop.lock().unwrap() = None;
-    let told = behind.pipeline.to_send_again().unwrap();
-    assert_eq!(told.iter().map(|left| left.now).collect::<Vec<_>>(), [true]);
-    let [one] = &behind.recovered().await[..] else { panic!() };
+    let unsent = proxied.pipeline.to_send_again().unwrap();
+    assert_eq!(unsent.iter().map(|left| left.now).collect::<Vec<_>>(), [true]);
+    let [one] = &proxied.recovered().await[..] else { panic!() };
     assert_eq!((one.found, one.step), (RecoveryState::Whole, RecoveryStep::CountAll));
     assert!(matches!(one.end, ActionEnd::Done { .. }), "{one:?}");
     assert_eq!(world.nonce().await, nonce + 1);
     let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
     assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, CommitState::Done);
-    behind.drained(nonce, "left").await;
+    proxied.assert_all_ended(nonce, "left by an ended process").await;
 }
 
-/// A writer to the ledger can call anything a revocation: the signed bytes decide.
+/// The signed bytes decide what is a revocation, since anyone who can write to the ledger can call anything one.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_the_ledger_calls_a_revocation_is_watched_under_a_stop() {
-    let endpoint = Unwilling::default();
-    let behind = Arc::new(Behind::new(8, PATIENT, |world| endpoint.fate(world, Fate::LoseRequest)).await);
-    let world = &behind.world;
+async fn under_a_stop_a_false_revocation_in_the_ledger_is_only_watched() {
+    let endpoint = FailingEndpoint::default();
+    let proxied = Arc::new(ProxiedHarness::new(8, LONG_TIMEOUT, |world| endpoint.fate(world, Fate::LoseRequest)).await);
+    let world = &proxied.world;
     let (nonce, router) = (world.nonce().await, world.contract(KnownContract::UniversalRouter));
     let mut proposal = world.approval(HUNDRED);
     proposal.allowances[0].spender = router;
     proposal.legs = vec![world.approve(LegPurpose::Main, router, U256::from(HUNDRED))];
-    behind.left(proposal, 1).await;
-    let (sends, halt) = (behind.proxy.count(SEND), Some(StopLevel::Halt));
+    proxied.commit_in_ending_process(proposal, 1).await;
+    let (sends, halt) = (proxied.proxy.count(SEND), Some(StopLevel::Halt));
     *world.book.stop.lock().unwrap() = halt;
-    endpoint.willing.store(true, Ordering::SeqCst);
+    endpoint.accepts.store(true, Ordering::SeqCst);
     let changed = world.store.write(|transaction| {
         Ok::<_, bardo::store::StoreError>(transaction.execute("UPDATE safety_leg SET takes_back = 1", [])?)
     });
     assert_eq!(changed.await.unwrap(), 1);
-    let told = behind.pipeline.to_send_again().unwrap();
-    assert_eq!(told.iter().map(|left| left.now).collect::<Vec<_>>(), [false], "it is only watched");
-    let found: Vec<_> = behind.recovered().await.into_iter().map(|one| (one.found, one.step, one.end)).collect();
+    let unsent = proxied.pipeline.to_send_again().unwrap();
+    assert_eq!(unsent.iter().map(|left| left.now).collect::<Vec<_>>(), [false], "it is only watched");
+    let found: Vec<_> = proxied.recovered().await.into_iter().map(|one| (one.found, one.step, one.end)).collect();
     assert_eq!(found, [(RecoveryState::Waiting, RecoveryStep::Watch, ActionEnd::Unclear)]);
-    assert_eq!((behind.proxy.count(SEND), world.nonce().await), (sends, nonce), "nothing is sent");
+    assert_eq!((proxied.proxy.count(SEND), world.nonce().await), (sends, nonce), "nothing is sent");
     *world.book.stop.lock().unwrap() = None;
-    let [one] = &behind.recovered().await[..] else { panic!() };
+    let [one] = &proxied.recovered().await[..] else { panic!() };
     assert!(matches!(one.end, ActionEnd::Done { .. }), "{one:?}");
     assert_eq!(world.allowance(router).await, U256::from(HUNDRED));
     let nothing = bardo::abi::erc20::Erc20::approveCall { spender: router, value: U256::ZERO };
     world.send(world.contract_of(&world.usdc), nothing).await;
 }
 
-/// A revocation is signed under a stop, and must be included under it.
+/// A revocation that is signed under a stop must be included under it.
 #[tokio::test(flavor = "multi_thread")]
-async fn under_a_halt_what_takes_back_is_sent_until_it_arrives() {
-    let behind = Behind::new(5, PATIENT, |world| {
+async fn under_a_halt_a_revocation_is_sent_until_it_is_included() {
+    let proxied = ProxiedHarness::new(5, LONG_TIMEOUT, |world| {
         let book = Arc::clone(&world.book);
         let lost = AtomicUsize::new(0);
         move |method: &str, _| {
@@ -452,14 +460,14 @@ async fn under_a_halt_what_takes_back_is_sent_until_it_arrives() {
         }
     })
     .await;
-    let world = &behind.world;
+    let world = &proxied.world;
     let nonce = world.nonce().await;
-    let given = behind.commit(world.approval(HUNDRED)).await.unwrap();
+    let given = proxied.commit(world.approval(HUNDRED)).await.unwrap();
     assert_eq!(given.state, CommitState::Done, "{given:?}");
     *world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
-    let sends = behind.proxy.count(SEND);
-    let revoked = behind.commit(world.revocation()).await.unwrap();
+    let sends = proxied.proxy.count(SEND);
+    let revoked = proxied.commit(world.revocation()).await.unwrap();
     assert_eq!(revoked.state, CommitState::Done, "{revoked:?}");
-    assert_eq!(behind.proxy.count(SEND), sends + 3, "twice for nothing, and once more");
-    behind.drained(nonce, "taken back").await;
+    assert_eq!(proxied.proxy.count(SEND), sends + 3, "two lost submissions and one more");
+    proxied.assert_all_ended(nonce, "revoked").await;
 }

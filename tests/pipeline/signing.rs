@@ -127,7 +127,7 @@ fn nothing_signs_or_sends_outside_its_module() {
 
 /// The devnet's crate has no keys of users and no access to them: custody is in a crate that depends on it.
 #[test]
-fn the_devnet_signs_with_the_public_mnemonic_alone() {
+fn the_devnet_signs_only_with_the_public_mnemonic() {
     let makers = ["PrivateKeySigner", "MnemonicBuilder", "LocalSigner", "SigningKey", "SecretKey"];
     let mut found = Vec::new();
     for (relative, file) in sources() {
@@ -151,7 +151,7 @@ fn makes_key(line: &str, makers: &[&str]) -> bool {
 }
 
 #[test]
-fn only_the_pipeline_makes_a_capability() {
+fn only_the_pipeline_creates_a_capability() {
     let mut makers = Vec::new();
     for (relative, file) in sources() {
         if is_test(&relative) {
@@ -171,7 +171,7 @@ fn only_the_pipeline_makes_a_capability() {
 
 /// Only the password check creates proofs of the operator's decision; tests create their own.
 #[test]
-fn only_the_password_check_makes_proofs() {
+fn only_the_password_check_creates_proofs() {
     let makes = |(_, path): &(String, PathBuf)| {
         let source = fs::read_to_string(path).unwrap();
         // Everything after the last test attribute is test code.

@@ -29,7 +29,7 @@ fn halt(world: &TestHarness) -> impl Fn() + Send + Sync + 'static {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_before_the_preview_and_before_the_commit() {
+async fn a_stop_before_the_preview_or_the_commit_prevents_the_signature() {
     let world = TestHarness::new(9).await;
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     let swap = world.swap(HUNDRED).await;
@@ -41,7 +41,7 @@ async fn a_stop_before_the_preview_and_before_the_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_while_the_spending_is_reserved() {
+async fn a_stop_during_the_reservation_prevents_the_signature() {
     let world = TestHarness::new(9).await;
     let nonce = world.nonce().await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
@@ -54,7 +54,7 @@ async fn a_stop_while_the_spending_is_reserved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_while_it_is_signed() {
+async fn a_transaction_signed_during_a_stop_is_neither_stored_nor_sent() {
     let world = TestHarness::new(9).await;
     let nonce = world.nonce().await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
@@ -80,12 +80,12 @@ async fn a_stop_while_it_is_signed() {
 
 /// The highest stop level, set and lowered again between preview and signature.
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_are_revoked_before_it_is_signed_are_a_stop_and_no_failure() {
+async fn keys_revoked_before_the_signature_count_as_a_stop_and_not_as_a_failure() {
     let world = TestHarness::new(9).await;
     let nonce = world.nonce().await;
     let (account, revocation) = RevocableAccount::new(world.wallet.clone());
-    let looked = world.pipeline.preview(world.approval(HUNDRED), Arc::new(account), ASKED).await;
-    let permit = looked.unwrap().permit.permit_id;
+    let preview = world.pipeline.preview(world.approval(HUNDRED), Arc::new(account), ASKED).await;
+    let permit = preview.unwrap().permit.permit_id;
     assert!(revocation.revoke(RevocationCause::Stop) && !revocation.revoke(RevocationCause::Stop));
     let refusal = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
     assert_eq!(refusal.code, ErrorCode::Halted, "{refusal:?}");
@@ -99,7 +99,7 @@ async fn keys_that_are_revoked_before_it_is_signed_are_a_stop_and_no_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_in_the_middle_of_a_plan_takes_the_allowance_back() {
+async fn a_stop_half_way_through_a_plan_revokes_its_allowance() {
     let world = TestHarness::new(9).await;
     let (usdc, nonce) = (world.balance(&world.usdc).await, world.nonce().await);
     let permit2 = world.contract(KnownContract::Permit2);
@@ -124,7 +124,7 @@ async fn a_stop_in_the_middle_of_a_plan_takes_the_allowance_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn under_a_halt_an_allowance_can_be_taken_back() {
+async fn under_a_halt_an_allowance_can_be_revoked() {
     let world = TestHarness::new(9).await;
     let permit2 = world.contract(KnownContract::Permit2);
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
@@ -137,8 +137,8 @@ async fn under_a_halt_an_allowance_can_be_taken_back() {
     assert_eq!(world.allowance(permit2).await, U256::ZERO);
 }
 
-/// A contract that reports a false allowance: its owner sets the value, and any `approve` clears it.
-const STRANGER: &[u8] = &hex!(
+/// Runtime code of a contract that reports a false allowance: its owner sets the value, and any `approve` clears it.
+const FALSE_ALLOWANCE_CODE: &[u8] = &hex!(
     "5f3560e01c" // the selector
     "8063095ea7b314604057" // approve
     "8063dd62ed3e14605057" // allowance
@@ -153,29 +153,33 @@ const STRANGER: &[u8] = &hex!(
     "5b60205f52600360205262455649" "60e81b60405260605ff3" // at 0x62: "EVI"
 );
 
-/// A stranger's contract, and this Golem's proposal to revoke the allowance that it reports.
-pub async fn strange(world: &TestHarness, at: u8, golem_id: &str) -> (Address, Proposal) {
-    let stranger = Address::repeat_byte(at);
+/// Installs a contract with a false allowance; returns its address and this Golem's proposal to revoke the allowance.
+pub async fn false_allowance(world: &TestHarness, at: u8, golem_id: &str) -> (Address, Proposal) {
+    let contract = Address::repeat_byte(at);
     let put = move |chain: &mut Chain| {
-        chain.set_code(stranger, Bytes::from_static(STRANGER)).unwrap();
-        chain.set_storage_at(stranger, U256::ZERO, U256::from(9));
+        chain.set_code(contract, Bytes::from_static(FALSE_ALLOWANCE_CODE)).unwrap();
+        chain.set_storage_at(contract, U256::ZERO, U256::from(9));
     };
     devnet().devnet.run(put).await.unwrap();
     let mut revoke = Proposal { golem_id: golem_id.parse().unwrap(), ..world.revocation() };
-    revoke.legs[0].to = stranger;
-    let evi = || SafeText::clean("EVI", 40);
+    revoke.legs[0].to = contract;
+    let symbol = || SafeText::clean("EVI", 40);
     revoke.allowances[0].token =
-        TokenInfo { id: TokenId::Erc20(stranger), symbol: evi(), name: evi(), decimals: 18, listed: false };
-    (stranger, revoke)
+        TokenInfo { id: TokenId::Erc20(contract), symbol: symbol(), name: symbol(), decimals: 18, listed: false };
+    (contract, revoke)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_a_stranger_says_is_taken_back_passes_no_stop() {
+async fn a_revocation_that_only_an_unknown_contract_reports_is_blocked_by_a_stop() {
     let world = TestHarness::new(9).await;
-    let (_, revoke) = strange(&world, 0x5a, "ada").await;
+    let (_, revoke) = false_allowance(&world, 0x5a, "ada").await;
     let preview = world.preview(revoke.clone()).await.unwrap();
-    let said = &preview.simulated.simulation.changes.allowances;
-    assert_eq!((said.len(), preview.simulated.only_revokes), (1, false), "it says that it went from 9 to 0: {said:?}");
+    let reported = &preview.simulated.simulation.changes.allowances;
+    assert_eq!(
+        (reported.len(), preview.simulated.only_revokes),
+        (1, false),
+        "reported as falling from 9 to 0: {reported:?}"
+    );
     halt(&world)();
     let refused = world.preview(revoke.clone()).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Halted, "{refused:?}");
@@ -185,9 +189,9 @@ async fn what_only_a_stranger_says_is_taken_back_passes_no_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
+async fn a_token_that_this_account_has_approved_before_may_be_revoked_under_a_stop() {
     let world = TestHarness::new(9).await;
-    let noted = || -> Vec<(i64, String, String)> {
+    let approved_tokens = || -> Vec<(i64, String, String)> {
         let read = world.store.read(|connection| -> Result<Vec<_>, StoreError> {
             let mut rows =
                 connection.prepare("SELECT chain_id, account, address FROM safety_party WHERE role = 'token'")?;
@@ -203,14 +207,15 @@ async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
     // Every signature is recorded for the action, whatever its later envelope contains.
     commit(world.approval(HUNDRED)).await;
     let (account, usdc) = (world.account().to_string(), world.contract_of(&world.usdc).to_string());
-    assert_eq!(noted(), [(31_337, account.clone(), usdc)]);
-    let (stranger, revoke) = strange(&world, 0x5b, "ada").await;
+    assert_eq!(approved_tokens(), [(31_337, account.clone(), usdc)]);
+    let (stranger, revoke) = false_allowance(&world, 0x5b, "ada").await;
     commit(revoke.clone()).await;
-    assert_eq!(noted().len(), 1, "nobody is allowed anything by that");
+    assert_eq!(approved_tokens().len(), 1, "a revocation does not add a token");
 
     halt(&world)();
     assert_eq!(world.preview(revoke.clone()).await.unwrap_err().code, ErrorCode::Halted);
-    // A writer of the database cannot vouch: without a tag, with an invalid one, and with one of another row.
+    // Rows that someone else writes into the database do not count: without a tag, with an invalid one, and with the
+    // tag of another row.
     for forged in [
         "INSERT INTO safety_allowed (chain_id, account, token) VALUES (31337, ?1, ?2)",
         "INSERT INTO safety_party VALUES ('token', 31337, ?2, ?1, 'call', 1, zeroblob(32))",
@@ -222,10 +227,10 @@ async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
             Ok(transaction.execute(forged, [account, stranger])?)
         };
         assert_eq!(world.store.write(write).await.unwrap(), 1, "{forged}");
-        strange(&world, 0x5b, "ada").await;
+        false_allowance(&world, 0x5b, "ada").await;
         assert_eq!(world.preview(revoke.clone()).await.unwrap_err().code, ErrorCode::Halted, "{forged}");
     }
-    // The row that the account's key creates, written out here from the tag's contents.
+    // A row with the tag that the account's key creates, computed here from its parts.
     let (chain_id, at) = (31_337_u64, 1_i64);
     let (owner, chain_id, at) = (world.account(), chain_id.to_be_bytes(), at.to_be_bytes());
     let parts: [&[u8]; 6] = [b"token", &chain_id, stranger.as_slice(), owner.as_slice(), b"call", &at];
@@ -236,9 +241,9 @@ async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
         Ok(transaction.execute(sql, row)?)
     };
     world.store.write(insert).await.unwrap();
-    strange(&world, 0x5b, "ada").await;
+    false_allowance(&world, 0x5b, "ada").await;
     assert!(world.preview(revoke).await.unwrap().simulated.only_revokes);
-    // For that token, and no other.
-    let (_, other) = strange(&world, 0x5c, "ada").await;
+    // The row counts for that token only.
+    let (_, other) = false_allowance(&world, 0x5c, "ada").await;
     assert_eq!(world.preview(other).await.unwrap_err().code, ErrorCode::Halted);
 }

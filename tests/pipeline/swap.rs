@@ -23,14 +23,14 @@ use bardo::uniswap::order::OrderKind;
 use rust_decimal::Decimal;
 use serde_json::json;
 
-use crate::orders::{Fixture, Manner};
+use crate::orders::{Fixture, ServiceBehavior};
 use bardo_testkit::harness::{ASKED, TestHarness, cents, sandbox};
 
 /// 100 USDC in raw units.
 const HUNDRED: u64 = 100_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_does_what_it_says_and_nothing_else() {
+async fn a_swap_does_exactly_what_it_declares() {
     let world = TestHarness::new(1).await;
     let (usdc, weth) = (world.balance(&world.usdc).await, world.balance(&world.weth).await);
     let nonce = world.nonce().await;
@@ -99,7 +99,7 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_permit_serves_once_and_not_after_a_restart() {
+async fn a_permit_is_valid_once_and_not_after_a_restart() {
     let mut world = TestHarness::new(2).await;
     let used = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     let unused = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
@@ -117,7 +117,7 @@ async fn a_permit_serves_once_and_not_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_commits_of_one_permit_one_goes_on() {
+async fn of_two_commits_of_one_permit_only_one_proceeds() {
     let world = TestHarness::new(3).await;
     let nonce = world.nonce().await;
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
@@ -168,9 +168,9 @@ static BROKEN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(8));
 
 /// A preview that fails during another action of the account is repeated afterwards.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_preview_that_another_action_overtakes_is_made_anew() {
+async fn a_preview_overtaken_by_another_action_is_repeated() {
     let world = TestHarness::over(&BROKEN, 0, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
-    let fixture = Fixture::of(world, OrderKind::DutchV2, Manner::Away).await;
+    let fixture = Fixture::of(world, OrderKind::DutchV2, ServiceBehavior::Unreachable).await;
     let world = &fixture.world;
     let (router, devnet) = (world.contract(KnownContract::UniversalRouter), &BROKEN.chains()[0].devnet);
     let code = world.client.provider().get_code_at(router).await.unwrap();
@@ -217,8 +217,8 @@ async fn a_preview_that_another_action_overtakes_is_made_anew() {
 /// Changes that another process makes to balances, allowances and Permit2's nonce during the preparation do not refuse
 /// a call: it is prepared again.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_prepared_while_another_action_was_being_done_is_prepared_anew() {
-    let fixture = Fixture::new(7, OrderKind::DutchV2, Manner::Away).await;
+async fn a_proposal_prepared_during_another_action_is_prepared_again() {
+    let fixture = Fixture::new(7, OrderKind::DutchV2, ServiceBehavior::Unreachable).await;
     let world = &fixture.world;
     let first = world.preview(world.swap(70_000_000).await).await.unwrap().permit.permit_id;
     let chain_id = world.client.network().chain_id;
@@ -246,7 +246,7 @@ async fn what_was_prepared_while_another_action_was_being_done_is_prepared_anew(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_swaps_at_once_neither_takes_the_others_allowance() {
+async fn of_two_concurrent_swaps_neither_uses_the_others_allowance() {
     let world = TestHarness::new(3).await;
     // Prepared concurrently: each sets the allowance for itself, and both have the same nonce of Permit2.
     let (one, other) = (world.swap(100_000_000).await, world.swap(70_000_000).await);
@@ -271,7 +271,7 @@ async fn of_two_swaps_at_once_neither_takes_the_others_allowance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_of_the_account_is_waited_for_as_long_as_the_permit_serves() {
+async fn a_commit_waits_for_the_account_lock_while_its_permit_is_valid() {
     let world = TestHarness::new(3).await;
     let turn = world.pipeline.lock_account(31_337, world.account(), Duration::from_secs(1)).await.unwrap();
     let preview = world.preview(world.approval(1)).await.unwrap();

@@ -139,7 +139,7 @@ async fn a_swap_does_what_it_claims_and_leaves_no_allowance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_coin_goes_in_and_comes_out() {
+async fn the_native_token_can_be_sold_and_bought() {
     let fixture = Fixture::new(4).await;
     let usdc = fixture.world.usdc.clone();
     let (coin, held) = (fixture.coin().await, fixture.world.balance(&usdc).await);
@@ -158,7 +158,7 @@ async fn the_coin_goes_in_and_comes_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_whole_coin_is_swapped_but_for_its_gas() {
+async fn the_whole_native_balance_is_swapped_except_for_gas() {
     // The demo wallet, which holds few native tokens.
     let fixture = Fixture::new(0).await;
     let coin = fixture.coin().await;
@@ -190,7 +190,7 @@ async fn a_rehearsed_swap_signs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn allowances_are_exact_and_taken_back() {
+async fn allowances_are_exact_and_can_be_revoked() {
     let fixture = Fixture::new(7).await;
     let approved = fixture.data("token_approve", json!({"token": "USDC", "amount": "40", "chain": "ethereum"})).await;
     assert_eq!((fixture.of_token().await, fixture.inside().await), (U256::from(40_000_000), U256::from(40_000_000)));
@@ -218,7 +218,7 @@ fn others(fixture: &Fixture, key: &str) -> Address {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_tokens_are_refused_in_plain_words() {
+async fn bad_tokens_are_refused_with_a_plain_reason() {
     let fixture = Fixture::new(8).await;
     let nonce = fixture.world.nonce().await;
     for key in

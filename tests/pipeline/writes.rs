@@ -292,7 +292,7 @@ async fn a_dry_run_shows_everything_and_signs_nothing() {
 
 /// An action that was previewed on paper is a rehearsal for good; so is one that was requested in paper mode.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_previewed_on_paper_is_never_signed() {
+async fn a_paper_preview_is_never_signed() {
     // State of the switch at the preview, and its changes before the answer.
     for (account, first, turns) in [(1, true, &[false][..]), (2, false, &[true]), (3, false, &[true, false])] {
         let paper = bardo::engine::PaperMode::new(first);
@@ -325,7 +325,7 @@ async fn what_was_previewed_on_paper_is_never_signed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_acts_once_under_its_key() {
+async fn an_idempotency_key_makes_a_call_act_once() {
     let fixture = Fixture::new(1).await;
     let keyed = || ToolCall { idempotency_key: Some("k".to_owned()), ..Fixture::allow("7") };
     let first = fixture.call(keyed()).await;
@@ -350,7 +350,7 @@ async fn a_call_acts_once_under_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_broke_while_it_signed_is_not_done_again_under_its_key() {
+async fn a_call_interrupted_at_its_signature_is_not_repeated_under_its_key() {
     let fixture = Fixture::new(2).await;
     let keyed = || ToolCall { idempotency_key: Some("broke".to_owned()), ..Fixture::allow("3") };
     // Right after the signature.
@@ -364,7 +364,7 @@ async fn a_call_that_broke_while_it_signed_is_not_done_again_under_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_needs_a_yes_is_blocked_asked_or_covered_as_the_call_says() {
+async fn the_calls_approval_mode_blocks_requests_or_gives_approval() {
     let fixture = Fixture::new(3).await;
     fixture.needs_a_yes();
     let never = fixture.call(Fixture::allow("1")).await;
@@ -394,7 +394,7 @@ async fn what_needs_a_yes_is_blocked_asked_or_covered_as_the_call_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edited_amount_is_prepared_and_asked_anew() {
+async fn an_edited_amount_is_prepared_and_requested_again() {
     let fixture = Fixture::new(4).await;
     fixture.needs_a_yes();
     let running = fixture.asked(Fixture::allow("9")).await;
@@ -415,7 +415,7 @@ async fn an_edited_amount_is_prepared_and_asked_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rules_and_stops_block_with_every_figure() {
+async fn rules_and_stops_block_and_report_every_figure() {
     let fixture = Fixture::new(5).await;
     *fixture.world.book.cap.lock().unwrap() = "50".parse().unwrap();
     let blocked = fixture.call(Fixture::allow("100")).await;
@@ -451,7 +451,7 @@ async fn a_call_can_tighten_the_phase_and_never_loosen_it() {
 
 /// A slow signature or block is reported like any other slow step, and the call continues.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_signs_for_longer_than_its_budget_is_told_and_goes_on() {
+async fn a_write_that_exceeds_its_budget_while_signing_is_reported_and_continues() {
     let fixture = Fixture::new(1).await;
     let (go_on, told) = mpsc::channel::<()>();
     let told = std::sync::Mutex::new(told);
@@ -478,7 +478,7 @@ async fn a_write_that_signs_for_longer_than_its_budget_is_told_and_goes_on() {
 
 /// The operator's thinking time does not count for the tool's budget.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_waits_for_an_answer_overruns_nothing() {
+async fn waiting_for_an_answer_does_not_count_against_the_time_budget() {
     let fixture = Fixture::new(2).await;
     fixture.needs_a_yes();
     let since = std::time::Instant::now();
@@ -522,7 +522,7 @@ async fn a_write_that_never_proposes_is_cancelled_at_three_times_its_budget() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
+async fn a_caller_that_leaves_cancels_the_write_only_before_the_signature() {
     let fixture = Fixture::new(6).await;
     // Lowering an allowance needs no approval, and other tests grant allowances from this account.
     assert_eq!(fixture.call(Fixture::allow("0")).await.status, CallStatus::Success);

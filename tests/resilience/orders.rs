@@ -180,7 +180,7 @@ const PLACES: [(Failpoint, &str, bool); 8] = [
     (Failpoint::OrderSubmitting, "submitting", true),
     (Failpoint::OrderAnswered, "submitting", true),
     (Failpoint::OrderSubmitted, "submitted", true),
-    (Failpoint::OrderLooked, "submitted", true),
+    (Failpoint::OrderPolled, "submitted", true),
 ];
 
 #[test]
@@ -224,7 +224,7 @@ fn fills_and_cancellations(fixture: &Fixture) {
     // Filled, and the polling process is killed before the write, inside the transaction, and after it.
     let hash = fixture.filled_meanwhile("filled");
     let hash = format!("0x{hash}");
-    for place in [Failpoint::OrderLooked, Failpoint::OrderInsideEnd] {
+    for place in [Failpoint::OrderPolled, Failpoint::OrderInsideEnd] {
         let params = json!({ "order_hash": hash });
         fixture.killed(fixture.call("uniswap_get_uniswapx_order_status", &params, "", false), place.name());
         assert_ne!(fixture.last().1, "ended", "{place:?}");

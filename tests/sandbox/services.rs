@@ -73,7 +73,7 @@ async fn orders_and_intents_are_traded_over_http() {
     assert_eq!((cosigned.hash(), cosigned.cosigner_faults(31_337)), (order.hash(), vec![]));
     // A request for an order of another chain gets the answer that there is none.
     let elsewhere = HttpOrders::new(service.clone(), 31_338).order_report(order.hash()).await;
-    assert!(matches!(elsewhere, Err(ServiceError::Nonsense(_))), "{elsewhere:?}");
+    assert!(matches!(elsewhere, Err(ServiceError::InvalidResponse(_))), "{elsewhere:?}");
 
     let request = BidRequest {
         origin_chain_id: 31_337,
@@ -148,7 +148,7 @@ async fn a_filler_network_that_lies_over_http_is_heard_as_that() {
         let liar = Liar::start(&served.url(), path, Lie::Raw(answer));
         (HttpIntents::new(JsonService::new(&liar.url()).unwrap()), liar)
     };
-    let nonsense = |error: &ServiceError| matches!(error, ServiceError::Nonsense(_));
+    let is_invalid = |error: &ServiceError| matches!(error, ServiceError::InvalidResponse(_));
     // Bids for another intent, for none, and invalid bids.
     let good = json!({"filler": Address::repeat_byte(7), "name": "one", "output": "1", "seconds": 1});
     for (body, taken) in [
@@ -162,7 +162,7 @@ async fn a_filler_network_that_lies_over_http_is_heard_as_that() {
         let (network, _liar) = behind(one, "200 OK", body.clone());
         let told = network.bids(id).await;
         assert_eq!(told.is_ok(), taken, "{body}: {told:?}");
-        assert!(told.is_ok() || told.is_err_and(|error| nonsense(&error)), "{body}");
+        assert!(told.is_ok() || told.is_err_and(|error| is_invalid(&error)), "{body}");
     }
     // The answer to a submission: the caller compares a different id, and a missing id is invalid.
     let signature = Bytes::from(vec![1; 65]);
@@ -170,7 +170,7 @@ async fn a_filler_network_that_lies_over_http_is_heard_as_that() {
     assert_eq!(network.submit(&intent, &signature).await, Ok(other));
     assert_eq!(liar.heard().len(), 1, "handed in once");
     let (network, _liar) = behind("/intents", "201 Created", json!({"intentId": "soon"}));
-    assert!(network.submit(&intent, &signature).await.is_err_and(|error| nonsense(&error)));
+    assert!(network.submit(&intent, &signature).await.is_err_and(|error| is_invalid(&error)));
     // With these statuses it may have accepted the order: the client does not retry.
     for status in ["500 Internal Server Error", "502 Bad Gateway", "504 Gateway Timeout"] {
         let (network, liar) = behind("/intents", status, json!({"detail": "broken"}));
@@ -182,7 +182,7 @@ async fn a_filler_network_that_lies_over_http_is_heard_as_that() {
     let told = network.submit(&intent, &signature).await;
     assert!(matches!(&told, Err(ServiceError::Refused(why)) if why.as_str().contains("no room")), "{told:?}");
     let (network, _liar) = behind("/intents/quote", "200 OK", json!({"bids": [{"filler": "me"}]}));
-    assert!(network.quote(&request).await.is_err_and(|error| nonsense(&error)));
+    assert!(network.quote(&request).await.is_err_and(|error| is_invalid(&error)));
 }
 
 #[test]

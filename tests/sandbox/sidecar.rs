@@ -11,7 +11,7 @@ use bardo::base::units::BasisPoints;
 use bardo::chain::provider::ChainClient;
 use bardo::sandbox::plan::SandboxToken;
 use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
-use bardo::uniswap::claim::{ClaimRequest, written};
+use bardo::uniswap::claim::{self, ClaimRequest};
 use bardo::uniswap::discovery::PoolReader;
 use bardo::uniswap::pool::FixedAmount;
 use bardo::uniswap::quote::{NOBODY, QuoteError, QuoteRequest, QuoteSource};
@@ -87,7 +87,7 @@ async fn the_sidecar_is_asked_in_a_line_and_believed_no_more_than_the_pools() {
     let (own, _) = pools.route(&request, BlockId::latest()).await.unwrap();
     let asked =
         ClaimRequest { chain_id: 31_337, token_in: weth, token_out: usdc, exact: request.exact, swapper: NOBODY };
-    let truth = written(&own, &asked, 1);
+    let truth = claim::to_json(&own, &asked, 1);
 
     let (_folder, sidecar) = {
         let truth = truth.clone();

@@ -544,6 +544,6 @@ async fn approvals_and_orders_that_lie_are_refused() {
     ] {
         let (_liar, api) = fixture.behind("/swaps", change);
         let error = api.swaps(31_337, &[B256::repeat_byte(1)]).await.unwrap_err();
-        assert!(matches!(error, ServiceError::Nonsense(_)) && error.to_string().contains(says), "{error}");
+        assert!(matches!(error, ServiceError::InvalidResponse(_)) && error.to_string().contains(says), "{error}");
     }
 }

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 
 pub use simulated::{ClockParticipation, SimulatedClock};
 
-/// A source of wall-clock time, and a way to wait.
+/// A source of wall-clock time that can also wait.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Milliseconds since the Unix epoch.
     fn now_millis(&self) -> u64;
@@ -21,11 +21,12 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
 
     /// Milliseconds on a monotonic scale with an arbitrary origin, for measuring durations.
     fn steady_millis(&self) -> u64 {
-        static BEGUN: OnceLock<Instant> = OnceLock::new();
-        u64::try_from(BEGUN.get_or_init(Instant::now).elapsed().as_millis()).unwrap_or(u64::MAX)
+        static START: OnceLock<Instant> = OnceLock::new();
+        u64::try_from(START.get_or_init(Instant::now).elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Waits for `time` or less. A caller that waits for a point in time must read the clock again afterwards.
+    /// Waits for at most `time`. It may return early, so a caller that waits for a point in time must read the clock
+    /// again afterwards.
     fn pause(&self, time: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(time))
     }
@@ -37,21 +38,21 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// Largest difference between a chain's time and a machine's that counts as none, in seconds: some chains make a block
-/// a minute or two late.
+/// Default tolerance for the difference between a chain's time and this machine's, in seconds. On some chains a block
+/// is a minute or two late.
 pub const CLOCK_TOLERANCE: u64 = 120;
 
-/// Time of a chain's latest block beside this machine's, in seconds since the Unix epoch.
+/// Time of a chain's latest block and of this machine, for their comparison.
 ///
-/// Nobody can tell from the two alone which of them is wrong: the machine's clock may be set wrong, and an endpoint may
-/// follow the chain no more, or lie about the time.
+/// The two alone do not show which of them is wrong: the machine's clock may be set wrong, and an endpoint may have
+/// stopped following the chain or lie about the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockTimes {
     /// Time of this machine, in seconds since the Unix epoch.
     pub machine: u64,
     /// Time of the chain's latest block, in seconds since the Unix epoch.
     pub chain: u64,
-    /// Largest difference that counts as none.
+    /// Largest difference at which the two agree, in seconds.
     pub tolerance: u64,
 }
 
@@ -61,9 +62,10 @@ impl BlockTimes {
         self.machine.abs_diff(self.chain) <= self.tolerance
     }
 
-    /// Moment from which deadlines and expirations run: the later of the two where they agree, since that is when the
-    /// next block can be, and the chain's elsewhere, since the chain is what compares them.
-    pub fn moment(&self) -> u64 {
+    /// Returns the time to compare deadlines and expirations with, in seconds since the Unix epoch. If the two agree,
+    /// it is the later one, since the next block cannot be earlier. If they do not, it is the chain's, since contracts
+    /// compare deadlines with the chain's time.
+    pub fn deadline_time(&self) -> u64 {
         if self.agree() { self.machine.max(self.chain) } else { self.chain }
     }
 }

@@ -88,7 +88,7 @@ failpoints! {
         /// The answer is on disk.
         OrderSubmitted = "order.submitted",
         /// The on-chain state of the order is read; it is not stored.
-        OrderLooked = "order.looked",
+        OrderPolled = "order.looked",
         /// Inside the transaction that stores the order's end and settles its reservation.
         OrderInsideEnd = "order.inside-end",
         /// The order's end is on disk; nobody was notified.

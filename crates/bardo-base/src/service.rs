@@ -24,7 +24,7 @@ pub enum ServiceError {
     Unclear(SafeText),
     /// The answer does not have the expected form.
     #[error("the service returned an invalid response: {0}")]
-    Nonsense(SafeText),
+    InvalidResponse(SafeText),
 }
 
 /// Rejection of a quote service, from its error code.

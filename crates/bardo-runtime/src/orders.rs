@@ -94,7 +94,9 @@ impl SettlingService {
     /// [`UnusableService`].
     pub async fn check(&self) -> Result<(), UnusableService> {
         match self.service.as_ref().map_err(Clone::clone)?.get("").await {
-            Ok(_) | Err(ServiceError::Refused(_) | ServiceError::Nonsense(_) | ServiceError::Busy { .. }) => Ok(()),
+            Ok(_) | Err(ServiceError::Refused(_) | ServiceError::InvalidResponse(_) | ServiceError::Busy { .. }) => {
+                Ok(())
+            }
             Err(error @ (ServiceError::Unreachable(_) | ServiceError::Unclear(_))) => Err(error.into()),
         }
     }

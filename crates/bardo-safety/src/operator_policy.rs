@@ -275,10 +275,10 @@ impl OperatorPolicyEngine {
             let used = ledger::usage(&moment, inputs.now_millis, chain_id, account, tokens.keys(), cool_off)?
                 .called_by(&moment, &payload.proposal().golem_id)?;
             let bridges = in_transit::worth(&in_transit::of(&moment, payload, inputs));
-            Ok((used, bridges, record::coming(&moment, chain_id, account)?))
+            Ok((used, bridges, record::incoming_by_token(&moment, chain_id, account)?))
         });
-        let (mut usage, bridges, coming) = found.map_err(|error: LedgerError| UnknownValue::because(error))?;
-        for (token, given) in coming {
+        let (mut usage, bridges, incoming) = found.map_err(|error: LedgerError| UnknownValue::because(error))?;
+        for (token, given) in incoming {
             let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(token) };
             let given = MicroUsd::of(given, Rounding::Up).map_err(UnknownValue::because)?;
             usage.coming.insert((chain_id, token), given);

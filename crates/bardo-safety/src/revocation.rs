@@ -1,12 +1,12 @@
 //! Detection of actions that only revoke, cancel or refund, by their intent and calldata alone.
 //!
-//! Such actions pass halts, caps, allowlists and consent, so no data from an endpoint may turn another action into one.
-//! The simulation can only veto the result (`simulate::judge`). Pure functions.
+//! Such actions pass stops, caps, allowlists and consent, so no answer of an endpoint may make another action count as
+//! one. The simulation can only veto the result (`simulate::judge`). All functions are pure.
 //!
 //! | call | at | condition |
 //! |---|---|---|
 //! | `approve(spender, 0)` | a known token | |
-//! | `approve(permit2, amount)` | a known token | `amount` is exactly what open orders in the ledger may still take |
+//! | `approve(permit2, amount)` | a known token | `amount` is exactly the total that open orders in the ledger may still take |
 //! | `approve(token, spender, 0, …)` | Permit2 | |
 //! | `lockdown(…)` | Permit2 | at least one pair |
 //! | `invalidateUnorderedNonces(…)` | Permit2 | a mask that is not zero |
@@ -30,9 +30,12 @@ pub const MAX_GAS: u64 = 1_000_000;
 
 /// Call that removes an allowance, invalidates signatures, or refunds an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Call {
+enum RevokingCall {
+    /// Sets an allowance to zero, or Permit2's to the amount of open orders.
     Allowance,
+    /// Invalidates signatures by their nonces.
     Nonces,
+    /// Refunds a bridge order.
     Refund,
 }
 
@@ -42,10 +45,10 @@ enum Call {
 /// before it are signed (`from` above zero).
 pub fn only_revokes(proposal: &Proposal, from: usize, around: &JudgeContext) -> bool {
     let Some(legs) = proposal.legs.get(from..).filter(|legs| !legs.is_empty()) else { return false };
-    if proposal.order.is_some() || gas(legs).is_none_or(|gas| gas > MAX_GAS) {
+    if proposal.order.is_some() || total_gas(legs).is_none_or(|gas| gas > MAX_GAS) {
         return false;
     }
-    let declared = match proposal.intent {
+    let is_declared = match proposal.intent {
         ProposalIntent::Revoke | ProposalIntent::CancelOrder | ProposalIntent::Refund => {
             proposal.outflows.is_empty() && proposal.trade.is_none()
         }
@@ -57,19 +60,19 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &JudgeContext) -> 
         | ProposalIntent::Identity
         | ProposalIntent::PolicyCage => from > 0 && legs.iter().all(|leg| leg.purpose == LegPurpose::CleanUp),
     };
-    let fits = |call: Call| match call {
-        Call::Allowance | Call::Nonces => proposal.intent != ProposalIntent::Refund,
-        Call::Refund => proposal.intent == ProposalIntent::Refund,
+    let matches_intent = |call: RevokingCall| match call {
+        RevokingCall::Allowance | RevokingCall::Nonces => proposal.intent != ProposalIntent::Refund,
+        RevokingCall::Refund => proposal.intent == ProposalIntent::Refund,
     };
-    declared && legs.iter().all(|leg| call(leg, around).is_some_and(fits))
+    is_declared && legs.iter().all(|leg| classify(leg, around).is_some_and(matches_intent))
 }
 
-/// Returns true if a call with this recipient, value and calldata only revokes. Open orders may still take `promised`,
-/// in raw units of each token.
+/// Returns true if a stored call with this recipient, value and calldata only revokes. `promised` is the amount that
+/// open orders may still take, in raw units of each token.
 ///
-/// For stored bytes of an action that counted as a revocation when it was signed. Known tokens were decided then, so
-/// any recipient counts as one here. Amounts for orders are decided again, so that no allowance for an ended order is
-/// sent during a stop.
+/// The call belongs to an action that counted as a revocation when it was signed. Its token was known then, so any
+/// recipient counts as a known token here. The amounts of orders are checked again, so that no allowance for an order
+/// that has ended is sent during a stop.
 pub fn is_revoking_call(
     to: Address,
     value: U256,
@@ -86,42 +89,43 @@ pub fn is_revoking_call(
         gas_limit: 0,
         slots: Vec::new(),
     };
-    call(&leg, &around).is_some()
+    classify(&leg, &around).is_some()
 }
 
-fn gas(legs: &[PlanLeg]) -> Option<u64> {
+/// Sum of the gas limits; `None` if it overflows.
+fn total_gas(legs: &[PlanLeg]) -> Option<u64> {
     legs.iter().try_fold(0u64, |sum, leg| sum.checked_add(leg.gas_limit))
 }
 
-/// Classifies a call by its recipient and its exact calldata; `None` for any other call, for one with value, and for
-/// one that carries a signature.
-fn call(leg: &PlanLeg, around: &JudgeContext) -> Option<Call> {
+/// Classifies a call by its recipient and its exact calldata. `None` for any other call, for one with native value, and
+/// for one that contains a signature.
+fn classify(leg: &PlanLeg, around: &JudgeContext) -> Option<RevokingCall> {
     if !leg.value.is_zero() || !leg.slots.is_empty() {
         return None;
     }
     let data = leg.data.as_ref();
     // Bytes after the last argument are rejected, although the contract would ignore them.
-    let exact = |encoded: Vec<u8>| encoded == data;
+    let is_exact = |encoded: Vec<u8>| encoded == data;
     if around.permit2 == Some(leg.to) {
         if let Ok(call) = Permit2::approveCall::abi_decode(data) {
-            return (call.amount.is_zero() && exact(call.abi_encode())).then_some(Call::Allowance);
+            return (call.amount.is_zero() && is_exact(call.abi_encode())).then_some(RevokingCall::Allowance);
         }
         if let Ok(call) = Permit2::lockdownCall::abi_decode(data) {
-            return (!call.approvals.is_empty() && exact(call.abi_encode())).then_some(Call::Allowance);
+            return (!call.approvals.is_empty() && is_exact(call.abi_encode())).then_some(RevokingCall::Allowance);
         }
         let call = Permit2::invalidateUnorderedNoncesCall::abi_decode(data).ok()?;
-        return (!call.mask.is_zero() && exact(call.abi_encode())).then_some(Call::Nonces);
+        return (!call.mask.is_zero() && is_exact(call.abi_encode())).then_some(RevokingCall::Nonces);
     }
     if around.settler == Some(leg.to) {
         let call = OriginSettler::refundCall::abi_decode(data).ok()?;
-        return exact(call.abi_encode()).then_some(Call::Refund);
+        return is_exact(call.abi_encode()).then_some(RevokingCall::Refund);
     }
     if !around.known_tokens.contains(&leg.to) {
         return None;
     }
     let call = Erc20::approveCall::abi_decode(data).ok()?;
-    let stays = around.promised_to(TokenId::Erc20(leg.to), call.spender);
+    let promised = around.promised_to(TokenId::Erc20(leg.to), call.spender);
     // Any other amount is an approval, even a lower one: it could raise the current allowance.
-    let kept = call.value.is_zero() || call.value == stays;
-    (kept && exact(call.abi_encode())).then_some(Call::Allowance)
+    let is_permitted = call.value.is_zero() || call.value == promised;
+    (is_permitted && is_exact(call.abi_encode())).then_some(RevokingCall::Allowance)
 }

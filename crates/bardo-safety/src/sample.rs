@@ -120,6 +120,6 @@ pub(super) fn bridge_order(account: Address, token: Address, deadline: u32) -> O
         gas: Usd::ZERO,
         created_at: 0,
         signed_at: None,
-        shown: false,
+        maybe_seen: false,
     }
 }

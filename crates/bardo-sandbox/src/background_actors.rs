@@ -190,9 +190,9 @@ impl BackgroundActors {
 
     /// Hook that lets the actors act before each block of their chain.
     pub fn block_hook(&self) -> (BlockHook, HookPolicy) {
-        let (acting, name) = (self.clone(), self.deployment.plan.name);
+        let (actors, name) = (self.clone(), self.deployment.plan.name);
         let hook = move |chain: &mut Chain| {
-            if let Err(error) = acting.act(chain) {
+            if let Err(error) = actors.act(chain) {
                 tracing::warn!(chain = name, %error, "a background actor of the devnet could not act");
             }
         };

@@ -25,13 +25,14 @@ use golem_chain::network::{ChainDescription, DescribedFeed, DescribedToken, Netw
 pub const PAST_SECONDS: u64 = 7_200;
 
 /// Block interval of that history, in seconds.
-const PAST_BLOCK_SECONDS: u64 = 60;
+const HISTORY_BLOCK_SECONDS: u64 = 60;
 
 /// Number of history blocks per price feed update.
-const PAST_FEED_BLOCKS: u64 = 5;
+const HISTORY_FEED_BLOCKS: u64 = 5;
 
-/// Earliest begin of the market, in seconds since the Unix epoch: an hour after block 0, when genesis is complete.
-const LATEST_GENESIS: u64 = snapshot::GENESIS_TIME + 3_600;
+/// Earliest start of the market history, in seconds since the Unix epoch: an hour after block 0, when the deployment is
+/// complete.
+const EARLIEST_MARKET_START: u64 = snapshot::GENESIS_TIME + 3_600;
 
 /// Mode of block production after the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +93,7 @@ pub struct Sandbox {
     is_kept: bool,
 }
 
-/// A chain before its thread starts.
+/// A chain whose thread has not started yet.
 struct BuiltChain {
     chain: Chain,
     background_actors: BackgroundActors,
@@ -174,7 +175,7 @@ impl Sandbox {
         self.is_kept
     }
 
-    /// Identity of this devnet; another start with the same seed has another one.
+    /// Unique id of this devnet. Each new devnet has its own, also with the same seed.
     pub fn instance(&self) -> InstanceId {
         self.instance
     }
@@ -223,7 +224,7 @@ pub fn build_chain(
     report(StartStage::Snapshot);
     let PopulatedChain { mut chain, deployment } = snapshot::furnished(plan)?;
     let background_actors = BackgroundActors::new(seed, began, Arc::new(deployment), actors.clone());
-    live_through_the_past(&mut chain, &background_actors, began, report)?;
+    simulate_history(&mut chain, &background_actors, began, report)?;
     chain.set_next_base_fee(plan.base_fee);
     Ok((chain, background_actors))
 }
@@ -234,14 +235,12 @@ fn build_all(
     actors: &Actors,
     report: &(dyn Fn(StartProgress) + Sync),
 ) -> Result<Vec<BuiltChain>, SandboxError> {
-    let began = config
-        .start_time
-        .checked_sub(PAST_SECONDS)
-        .filter(|began| *began >= LATEST_GENESIS)
-        .ok_or(SandboxError::StartTooEarly { start: config.start_time, earliest: LATEST_GENESIS + PAST_SECONDS })?;
+    let began = config.start_time.checked_sub(PAST_SECONDS).filter(|began| *began >= EARLIEST_MARKET_START).ok_or(
+        SandboxError::StartTooEarly { start: config.start_time, earliest: EARLIEST_MARKET_START + PAST_SECONDS },
+    )?;
     on_threads(|plan| {
-        let tell = |stage| report(StartProgress { chain: plan.name, stage });
-        let (chain, background_actors) = build_chain(config.seed, plan, actors, began, &tell)?;
+        let report_stage = |stage| report(StartProgress { chain: plan.name, stage });
+        let (chain, background_actors) = build_chain(config.seed, plan, actors, began, &report_stage)?;
         Ok(BuiltChain { chain, background_actors, kept: None })
     })
 }
@@ -261,6 +260,7 @@ fn resume_all(
     })
 }
 
+/// Runs `build` for every chain, each on its own thread.
 fn on_threads(
     build: impl Fn(&'static ChainSetup) -> Result<BuiltChain, SandboxError> + Sync,
 ) -> Result<Vec<BuiltChain>, SandboxError> {
@@ -296,22 +296,23 @@ fn run(config: &SandboxConfig, built: BuiltChain) -> Result<SandboxChain, Sandbo
     Ok(SandboxChain { devnet, background_actors, deployment })
 }
 
-fn live_through_the_past(
+/// Produces the market history before the start: two hours of blocks in which the background actors trade.
+fn simulate_history(
     chain: &mut Chain,
     background_actors: &BackgroundActors,
     began: u64,
     report: &dyn Fn(StartStage),
 ) -> Result<(), SandboxError> {
-    let of = PAST_SECONDS / PAST_BLOCK_SECONDS;
-    for done in 1..=of {
-        chain.set_next_timestamp(began + done * PAST_BLOCK_SECONDS)?;
-        background_actors.set_keeper_rests(done % PAST_FEED_BLOCKS != 0);
+    let blocks = PAST_SECONDS / HISTORY_BLOCK_SECONDS;
+    for done in 1..=blocks {
+        chain.set_next_timestamp(began + done * HISTORY_BLOCK_SECONDS)?;
+        background_actors.set_keeper_rests(done % HISTORY_FEED_BLOCKS != 0);
         background_actors.act(chain)?;
         let block = chain.mine();
         if let Some(failure) = block.receipts.iter().find_map(|receipt| receipt.failure.clone()) {
             return Err(SandboxError::Failed { step: "the market's history", failure });
         }
-        report(StartStage::Past { done, of });
+        report(StartStage::Past { done, of: blocks });
     }
     Ok(())
 }
@@ -321,7 +322,7 @@ fn describe(deployment: &Deployment, accounts: &[Address]) -> ChainDescription {
     let mut contracts: BTreeMap<String, Address> = BTreeMap::new();
     contracts.extend(deployment.contracts.iter().map(|(name, address)| ((*name).to_owned(), *address)));
     contracts.extend(deployment.enforcers.iter().map(|(name, address)| (enforcer_key(name), *address)));
-    let (bad, good): (Vec<_>, Vec<_>) = deployment.tokens.iter().partition(|(token, _)| token.is_bad());
+    let (bad, usable): (Vec<_>, Vec<_>) = deployment.tokens.iter().partition(|(token, _)| token.is_bad());
     contracts.extend(bad.into_iter().map(|(token, address)| (token.plan().key.to_owned(), *address)));
     contracts.insert("orderCosigner".to_owned(), deployment.cosigner);
     ChainDescription {
@@ -330,12 +331,16 @@ fn describe(deployment: &Deployment, accounts: &[Address]) -> ChainDescription {
         rpc: String::new(),
         contracts,
         code_hashes: deployment.code_hashes.iter().map(|(name, hash)| ((*name).to_owned(), *hash)).collect(),
-        tokens: good
+        tokens: usable
             .into_iter()
             .map(|(token, address)| {
-                let made = token.plan();
-                let token = DescribedToken { address: *address, decimals: made.decimals, name: made.name.to_owned() };
-                (made.key.to_owned(), token)
+                let token_setup = token.plan();
+                let token = DescribedToken {
+                    address: *address,
+                    decimals: token_setup.decimals,
+                    name: token_setup.name.to_owned(),
+                };
+                (token_setup.key.to_owned(), token)
             })
             .collect(),
         feeds: deployment
@@ -350,9 +355,10 @@ fn describe(deployment: &Deployment, accounts: &[Address]) -> ChainDescription {
     }
 }
 
-/// `AllowedTargetsEnforcer` becomes `allowedTargetsEnforcer`, and `ERC20StreamingEnforcer` `erc20StreamingEnforcer`.
+/// Key of an enforcer in the description: its name with the leading capitals in lower case, so that
+/// `AllowedTargetsEnforcer` becomes `allowedTargetsEnforcer` and `ERC20StreamingEnforcer` `erc20StreamingEnforcer`.
 fn enforcer_key(name: &str) -> String {
     let capitals = name.chars().take_while(char::is_ascii_uppercase).count();
-    let lowered = if capitals > 1 { capitals } else { 1 };
-    name.chars().enumerate().map(|(at, c)| if at < lowered { c.to_ascii_lowercase() } else { c }).collect()
+    let lowercase_count = if capitals > 1 { capitals } else { 1 };
+    name.chars().enumerate().map(|(at, c)| if at < lowercase_count { c.to_ascii_lowercase() } else { c }).collect()
 }

@@ -349,40 +349,41 @@ async fn show_orders(sandbox: &Sandbox, query: &[(String, String)]) -> Result<Ht
         for chain_id in &chains {
             let entry = orders_of(sandbox, *chain_id)?.entry(hash).await;
             let entry = entry.map_err(|error| refused(503, "ServiceUnavailable", error))?;
-            if let Some((entry, hearsay)) = entry {
-                found.push(shown(*chain_id, hash, &entry.order, &entry.signature, &hearsay));
+            if let Some((entry, report)) = entry {
+                found.push(order_json(*chain_id, hash, &entry.order, &entry.signature, &report));
             }
         }
     }
     Ok((200, json!({ "requestId": request_id(), "orders": found })))
 }
 
-fn shown(chain_id: u64, hash: B256, order: &UniswapXOrder, signature: &Bytes, hearsay: &ServiceReport) -> Value {
-    let mut shown = json!({
+/// Builds the answer's entry for one order.
+fn order_json(chain_id: u64, hash: B256, order: &UniswapXOrder, signature: &Bytes, report: &ServiceReport) -> Value {
+    let mut entry = json!({
         "type": order.kind().service_name(),
         "encodedOrder": order.encode(),
         "signature": signature,
         "nonce": order.info().nonce.to_string(),
         "orderId": hash,
-        "orderStatus": hearsay.status.word(),
+        "orderStatus": report.status.as_str(),
         "chainId": chain_id,
         "swapper": order.info().swapper,
     });
-    if let Value::Object(fields) = &mut shown {
+    if let Value::Object(fields) = &mut entry {
         if let Some(cosignature) = order.cosignature().filter(|bytes| !bytes.is_empty()) {
             fields.insert("cosignature".to_owned(), json!(cosignature));
         }
-        if let Some(transaction) = hearsay.transaction {
+        if let Some(transaction) = report.transaction {
             fields.insert("txHash".to_owned(), json!(transaction));
         }
-        if let Some(bid) = &hearsay.best_bid {
-            let told = json!({ "filler": bid.filler, "name": bid.name, "output": bid.output.to_string() });
-            fields.insert("bestBid".to_owned(), told);
+        if let Some(bid) = &report.best_bid {
+            let best_bid = json!({ "filler": bid.filler, "name": bid.name, "output": bid.output.to_string() });
+            fields.insert("bestBid".to_owned(), best_bid);
         }
-        let named = hearsay.names.iter().map(|(filler, name)| json!({ "filler": filler, "name": name }));
-        fields.insert("fillers".to_owned(), named.collect());
+        let fillers = report.names.iter().map(|(filler, name)| json!({ "filler": filler, "name": name }));
+        fields.insert("fillers".to_owned(), fillers.collect());
     }
-    shown
+    entry
 }
 
 fn relayed(error: ServiceError) -> HttpAnswer {

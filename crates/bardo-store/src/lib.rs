@@ -1,5 +1,5 @@
-//! The database: one SQLite file, one writer thread, any number of readers. Its only own table lists the migrations;
-//! each module brings the tables that it needs.
+//! The database: one SQLite file, one writer thread, any number of readers. It has a table of migrations of its own;
+//! every other module declares the tables that it needs.
 //!
 //! It uses WAL with `synchronous=FULL`: a completed write is on disk. Every write is one immediate transaction, so that
 //! two processes on one file never build on outdated reads.
@@ -45,14 +45,14 @@ use session::StoreSession;
 /// Interval between attempts to enable WAL on a file that another process is just creating.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Number of cached statements per connection, above the number of different statements.
-const STATEMENTS: usize = 256;
+/// Number of cached statements per connection; larger than the number of different statements in the program.
+const STATEMENT_CACHE_SIZE: usize = 256;
 
 /// Suffixes of the files that SQLite creates next to a database.
 const SIDE_FILES: &[&str] = &["-journal", "-wal", "-shm"];
 
 /// Number of reader connections kept open between uses.
-const READERS: usize = 4;
+const MAX_IDLE_READERS: usize = 4;
 
 /// Options for opening a store.
 #[derive(Debug, Clone)]
@@ -82,7 +82,7 @@ struct Inner {
     writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
     locks: FileLocks,
-    /// Released last, when nothing more is written.
+    /// Last field, so that it is released after the last write.
     session: StoreSession,
 }
 
@@ -90,14 +90,14 @@ struct Inner {
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
 impl Store {
-    /// Opens the file, restricts it to its owner, and migrates every module's tables.
+    /// Opens the file, restricts it to its owner, and runs the missing migrations of every module.
     ///
     /// # Errors
     /// [`StoreError`] if the file cannot be opened or migrated.
-    pub fn open(config: StoreConfig, rooms: &[Migrations]) -> Result<Self, StoreError> {
+    pub fn open(config: StoreConfig, migrations: &[Migrations]) -> Result<Self, StoreError> {
         prepare_file(&config.path)?;
         let mut connection = connect(&config, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let mode = write_ahead(&connection, config.patience)?;
+        let mode = enable_write_ahead_log(&connection, config.patience)?;
         if !mode.eq_ignore_ascii_case("wal") {
             return Err(StoreError::Open {
                 path: config.path,
@@ -105,7 +105,7 @@ impl Store {
             });
         }
         connection.pragma_update(None, "synchronous", "full")?;
-        migrate::run(&mut connection, rooms)?;
+        migrate::run(&mut connection, migrations)?;
         let session = StoreSession::begin(&config.path)?;
         session.name_on(&connection)?;
         let (jobs, queue) = mpsc::channel::<Job>();
@@ -137,32 +137,32 @@ impl Store {
     {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
-            let result = catch_unwind(AssertUnwindSafe(|| transact(connection, work)))
+            let result = catch_unwind(AssertUnwindSafe(|| run_in_transaction(connection, work)))
                 .unwrap_or_else(|_| Err(StoreError::Interrupted.into()));
             // The caller may be gone.
-            let _heard = answer.send(result);
+            let _sent = answer.send(result);
         });
-        let sent = self.inner.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
-        if !sent {
+        let is_queued = self.inner.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        if !is_queued {
             return Err(StoreError::Interrupted.into());
         }
         answered.await.unwrap_or_else(|_| Err(StoreError::Interrupted.into()))
     }
 
-    /// Runs `look` on a read-only connection. It sees everything committed before it started. Blocks for the duration
+    /// Runs `query` on a read-only connection. It sees everything committed before it started. Blocks for the duration
     /// of the query.
     ///
     /// # Errors
-    /// The error of `look`, or a [`StoreError`] if no connection can be opened.
-    pub fn read<T, E: From<StoreError>>(&self, look: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
+    /// The error of `query`, or a [`StoreError`] if no connection can be opened.
+    pub fn read<T, E: From<StoreError>>(&self, query: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
         let idle = self.inner.readers.lock().pop();
         let connection = match idle {
             Some(connection) => connection,
             None => connect(&self.inner.config, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
         };
-        let result = look(&connection);
+        let result = query(&connection);
         let mut readers = self.inner.readers.lock();
-        if readers.len() < READERS {
+        if readers.len() < MAX_IDLE_READERS {
             readers.push(connection);
         }
         result
@@ -189,7 +189,7 @@ impl Store {
         self.inner.locks.acquire_lock(name, patience).await
     }
 
-    /// Returns the number of times that the lock `name` was held; `None` while it is held.
+    /// Returns how often the lock `name` has been acquired so far; `None` while it is held.
     ///
     /// # Errors
     /// [`StoreError`] if the lock file cannot be read.
@@ -222,7 +222,7 @@ impl Drop for Inner {
     }
 }
 
-fn transact<T, E: From<StoreError>>(
+fn run_in_transaction<T, E: From<StoreError>>(
     connection: &mut Connection,
     work: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
@@ -240,13 +240,13 @@ fn prepare_file(path: &Path) -> Result<(), StoreError> {
         |path: &Path, error: std::io::Error| StoreError::Open { path: path.to_owned(), reason: error.to_string() };
     let mut options = private::file();
     let options = options.read(true).write(true).create(true).truncate(false);
-    let opened = regular_file::open_with(options, path).and_then(|file| {
+    let prepared = regular_file::open_with(options, path).and_then(|file| {
         #[cfg(unix)]
         file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
         drop(file);
         Ok(())
     });
-    opened.map_err(|error| failed(path, error))?;
+    prepared.map_err(|error| failed(path, error))?;
     for suffix in SIDE_FILES {
         let mut side = path.as_os_str().to_owned();
         side.push(suffix);
@@ -260,13 +260,13 @@ fn prepare_file(path: &Path) -> Result<(), StoreError> {
 
 /// Enables write-ahead logging and returns the resulting mode, which the file keeps. If two connections do so at once
 /// on a new file, SQLite rejects one without waiting, because its busy timeout does not apply to this change.
-fn write_ahead(connection: &Connection, patience: Duration) -> Result<String, StoreError> {
+fn enable_write_ahead_log(connection: &Connection, patience: Duration) -> Result<String, StoreError> {
     let began = Instant::now();
     loop {
         let mode = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0));
         match mode {
             Err(error) if is_busy(&error) && began.elapsed() < patience => std::thread::sleep(RETRY_INTERVAL),
-            told => return Ok(told?),
+            result => return Ok(result?),
         }
     }
 }
@@ -280,6 +280,6 @@ fn connect(config: &StoreConfig, access: OpenFlags) -> Result<Connection, StoreE
     connection.busy_timeout(config.patience)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_SIZE);
     Ok(connection)
 }

@@ -659,7 +659,7 @@ impl TestHarness {
     }
 
     /// Transaction states that were reported since the last read of events.
-    pub fn told(&self) -> Vec<(B256, fabric::TxState)> {
+    pub fn reported_states(&self) -> Vec<(B256, fabric::TxState)> {
         let mut events: Vec<Arc<Event>> = Vec::new();
         self.events.lock().unwrap().try_receive(&mut events, 10_000);
         let of = |event: &Arc<Event>| match &event.kind {

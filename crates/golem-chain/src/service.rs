@@ -277,18 +277,18 @@ async fn read(mut answer: Response, key: Option<&[u8]>) -> Result<Value, Service
     loop {
         match answer.chunk().await {
             Ok(Some(chunk)) if body.len() + chunk.len() <= MAX_BODY => body.extend_from_slice(&chunk),
-            Ok(Some(_)) => return Err(ServiceError::Nonsense(text(&"a response of more than 1 MiB"))),
+            Ok(Some(_)) => return Err(ServiceError::InvalidResponse(text(&"a response of more than 1 MiB"))),
             Ok(None) => break,
             Err(error) => return Err(ServiceError::Unclear(text(&error.without_url()))),
         }
     }
     // Messages of a service are shown and logged, so they must not contain the API key.
     if key.is_some_and(|key| !key.is_empty() && body.windows(key.len()).any(|part| part == key)) {
-        return Err(ServiceError::Nonsense(text(&"a response that contains the API key")));
+        return Err(ServiceError::InvalidResponse(text(&"a response that contains the API key")));
     }
     let value: Result<Value, _> = serde_json::from_slice(&body);
     if status.is_success() {
-        return value.map_err(|_| ServiceError::Nonsense(text(&"a response that is not JSON")));
+        return value.map_err(|_| ServiceError::InvalidResponse(text(&"a response that is not JSON")));
     }
     if status == StatusCode::TOO_MANY_REQUESTS {
         let after = after.unwrap_or(USUAL_WAIT).min(LONGEST_WAIT);

@@ -144,7 +144,7 @@ pub(super) async fn order(
     let (token, wanted) = tokens(&ask)?;
     let quoted_at = world.clock.now_millis();
     let (route, snapshot, _) = ask.route(world).await?;
-    let now = chain.moment(&*world.clock, snapshot.timestamp);
+    let now = chain.deadline_time(&*world.clock, snapshot.timestamp);
     let (terms, share) =
         futures::join!(terms(world, &ask, &route, kind, now), liquidity_share(chain, &route, &snapshot));
     let AuctionOutputs { start_out, least_out: least, note } = terms?;

@@ -163,7 +163,7 @@ async fn a_receipt_of_something_else_is_not_believed() {
     let sender = world.sender_over(connect(&liar.url).await, None);
     let (hash, _) = world.send(&sender).await;
     let refused = sender.poll(hash).await.unwrap_err();
-    assert!(matches!(refused, SenderError::Nonsense { .. }), "{refused}");
+    assert!(matches!(refused, SenderError::InvalidAnswer { .. }), "{refused}");
     assert_eq!(sender.record(hash).unwrap().state, SendState::Unclear);
 }
 
@@ -192,7 +192,7 @@ async fn a_receipt_with_a_forged_field_settles_nothing() {
         match sender.poll(hash).await {
             // The chain has no such block: the receipt is treated as reorganised away.
             Ok(status) => assert!(field == "blockHash" && status.mined.is_none() && !status.settled, "{what}"),
-            Err(refused) => assert!(matches!(refused, SenderError::Nonsense { .. }), "{what}: {refused}"),
+            Err(refused) => assert!(matches!(refused, SenderError::InvalidAnswer { .. }), "{what}: {refused}"),
         }
         let record = sender.record(hash).unwrap();
         assert_eq!((record.state, record.settled_at), (SendState::Sent, None), "{what}");

@@ -1,5 +1,5 @@
-//! A filler network that lies: about the orders it stores, about accepting them, about bids and about an intent's
-//! status. No money is lost, and reports follow the chain.
+//! A relayer network with false answers: about the orders that it stores or accepts, about bids and about an intent's
+//! status. No money is lost, and the reported state follows the chain.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,37 +20,37 @@ use tokio::sync::watch;
 
 use super::*;
 
-/// Behaviour of a network.
+/// Behaviour of a test's relayer network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
-    /// Stores an order under another id.
-    Other,
+enum NetworkBehavior {
+    /// Returns another id for a submitted order.
+    StoresAnother,
     /// Rejects every order.
-    Refuses,
-    /// Accepts nothing and gives no clear answer.
-    Mumbles,
-    /// Forwards orders to the relayers and gives no clear answer.
-    TakesAndMumbles,
-    /// Accepts nothing and returns an invalid answer.
-    Babbles,
-    /// Reports orders as open, but forwards them to nobody; invents a chosen bid with matching figures.
-    Pretends,
-    /// Fails on requests for bids.
-    Forgets,
+    Rejects,
+    /// Drops orders, and answers as if the outcome were unclear.
+    UnclearAnswer,
+    /// Forwards orders to the relayers, and answers as if the outcome were unclear.
+    AcceptsUnclearly,
+    /// Drops orders, and returns an invalid answer.
+    InvalidAnswer,
+    /// Accepts orders but forwards them to no relayer, and invents a chosen bid.
+    FalseBids,
+    /// Accepts orders but forwards them to no relayer, and returns an invalid answer to requests for bids.
+    NoBids,
     /// Quotes a hundredth of the market's output.
-    Lowballs,
-    /// All its fillers bid half as much again as the input.
-    Overbids,
+    LowQuotes,
+    /// Quotes bids of one and a half times the input.
+    HighBids,
 }
 
 #[derive(Debug)]
 struct Network {
     inner: Arc<dyn IntentGateway>,
-    manner: Manner,
-    handed_in: AtomicUsize,
+    behavior: NetworkBehavior,
+    submissions: AtomicUsize,
 }
 
-fn words(text: &str) -> SafeText {
+fn text(text: &str) -> SafeText {
     SafeText::clean(text, 60)
 }
 
@@ -62,10 +62,10 @@ impl IntentGateway for Network {
     fn quote<'a>(&'a self, request: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
         Box::pin(async move {
             let mut bids = self.inner.quote(request).await?;
-            if self.manner == Manner::Lowballs {
+            if self.behavior == NetworkBehavior::LowQuotes {
                 bids.iter_mut().for_each(|bid| bid.output /= U256::from(100));
             }
-            if self.manner == Manner::Overbids {
+            if self.behavior == NetworkBehavior::HighBids {
                 bids.iter_mut().for_each(|bid| bid.output = request.amount_in * U256::from(3) / U256::from(2));
             }
             Ok(bids)
@@ -77,59 +77,63 @@ impl IntentGateway for Network {
         intent: &'a CrossChainIntent,
         signature: &'a Bytes,
     ) -> BoxFuture<'a, Result<B256, ServiceError>> {
-        self.handed_in.fetch_add(1, Ordering::SeqCst);
+        self.submissions.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
-            match self.manner {
-                Manner::Other => Ok(B256::repeat_byte(0xee)),
-                Manner::Refuses => Err(ServiceError::Refused(words("400 it is full here"))),
-                Manner::Mumbles => Err(ServiceError::Unclear(words("500 something broke"))),
-                Manner::TakesAndMumbles => {
+            match self.behavior {
+                NetworkBehavior::StoresAnother => Ok(B256::repeat_byte(0xee)),
+                NetworkBehavior::Rejects => Err(ServiceError::Refused(text("400 it is full here"))),
+                NetworkBehavior::UnclearAnswer => Err(ServiceError::Unclear(text("500 something broke"))),
+                NetworkBehavior::AcceptsUnclearly => {
                     self.inner.submit(intent, signature).await?;
-                    Err(ServiceError::Unclear(words("500 something broke")))
+                    Err(ServiceError::Unclear(text("500 something broke")))
                 }
-                Manner::Babbles => Err(ServiceError::Nonsense(words("a response without an intent id"))),
-                Manner::Pretends | Manner::Forgets | Manner::Lowballs | Manner::Overbids => Ok(intent.id()),
+                NetworkBehavior::InvalidAnswer => {
+                    Err(ServiceError::InvalidResponse(text("a response without an intent id")))
+                }
+                NetworkBehavior::FalseBids
+                | NetworkBehavior::NoBids
+                | NetworkBehavior::LowQuotes
+                | NetworkBehavior::HighBids => Ok(intent.id()),
             }
         })
     }
 
     fn bids(&self, id: B256) -> BoxFuture<'_, Result<Option<Vec<RelayerBid>>, ServiceError>> {
         Box::pin(async move {
-            match self.manner {
-                Manner::Pretends => Ok(Some(vec![RelayerBid {
+            match self.behavior {
+                NetworkBehavior::FalseBids => Ok(Some(vec![RelayerBid {
                     relayer: Address::repeat_byte(0xbb),
-                    name: words("delivered\u{202e}, repaid"),
+                    name: text("delivered\u{202e}, repaid"),
                     output: U256::MAX,
                     seconds: 0,
                     chosen: true,
                 }])),
-                Manner::Forgets => Err(ServiceError::Nonsense(words("not a list of bids"))),
-                Manner::Other
-                | Manner::Refuses
-                | Manner::Mumbles
-                | Manner::TakesAndMumbles
-                | Manner::Babbles
-                | Manner::Lowballs
-                | Manner::Overbids => self.inner.bids(id).await,
+                NetworkBehavior::NoBids => Err(ServiceError::InvalidResponse(text("not a list of bids"))),
+                NetworkBehavior::StoresAnother
+                | NetworkBehavior::Rejects
+                | NetworkBehavior::UnclearAnswer
+                | NetworkBehavior::AcceptsUnclearly
+                | NetworkBehavior::InvalidAnswer
+                | NetworkBehavior::LowQuotes
+                | NetworkBehavior::HighBids => self.inner.bids(id).await,
             }
         })
     }
 }
 
-/// The same account on the same ledger, in a process that knows only this network.
-struct Lied {
+/// Process with the same account and ledger that knows only a network with false answers.
+struct FalseNetworkProcess {
     executor: Executor,
     orders: Orders,
     network: Arc<Network>,
     _phase: watch::Sender<Phase>,
 }
 
-impl Lied {
-    fn to(bridge: &Bridge, manner: Manner) -> Self {
+impl FalseNetworkProcess {
+    fn new(bridge: &Bridge, behavior: NetworkBehavior) -> Self {
         let inner = bridge.orders.chain(31_337).unwrap().bridges.clone().unwrap();
-        let network = Arc::new(Network { inner, manner, handed_in: AtomicUsize::new(0) });
-        // A session of its own on the ledger, as another process has: no recovery takes its actions for unfinished
-        // ones.
+        let network = Arc::new(Network { inner, behavior, submissions: AtomicUsize::new(0) });
+        // A store of its own, as another process has, so that no recovery treats its actions as left unfinished.
         let store = Store::open(StoreConfig::at(bridge.store.path()), ALL_MIGRATIONS).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let fabric = Fabric::in_memory(100, clock.clone());
@@ -194,106 +198,106 @@ fn id_of(response: &ToolResponse) -> B256 {
 }
 
 /// Number of reservations that are still held.
-fn held(bridge: &Bridge) -> i64 {
+fn reserved_count(bridge: &Bridge) -> i64 {
     let read = |connection: &rusqlite::Connection| -> Result<i64, StoreError> {
-        let question = "SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')";
-        Ok(connection.prepare(question).unwrap().query_row([], |row| row.get(0)).unwrap())
+        let query = "SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')";
+        Ok(connection.prepare(query).unwrap().query_row([], |row| row.get(0)).unwrap())
     };
     bridge.store.read(read).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_filler_network_says_of_an_intent_the_chain_decides_and_nothing_is_lost() {
+async fn false_answers_of_a_relayer_network_do_not_override_the_chain() {
     let bridge = Bridge::open().await;
     let had = bridge.purses().await;
-    let mannered = [
-        (Manner::Other, "which is another order"),
-        (Manner::Refuses, "the service refused: 400 it is full here"),
-        (Manner::Mumbles, "response is unclear: 500 something broke"),
-        (Manner::Babbles, "the service returned an invalid response: a response without an intent id"),
-        (Manner::Pretends, ""),
-        (Manner::Forgets, "the service returned an invalid response: not a list of bids"),
+    let cases = [
+        (NetworkBehavior::StoresAnother, "which is another order"),
+        (NetworkBehavior::Rejects, "the service refused: 400 it is full here"),
+        (NetworkBehavior::UnclearAnswer, "response is unclear: 500 something broke"),
+        (NetworkBehavior::InvalidAnswer, "the service returned an invalid response: a response without an intent id"),
+        (NetworkBehavior::FalseBids, ""),
+        (NetworkBehavior::NoBids, "the service returned an invalid response: not a list of bids"),
     ];
-    for ((manner, says), placed) in mannered.into_iter().zip(1..) {
-        let lied = Lied::to(&bridge, manner);
-        let sent = lied.send().await;
-        assert_eq!(sent.status, CallStatus::Partial, "{manner:?}: {sent:#?}");
+    for ((behavior, says), placed) in cases.into_iter().zip(1..) {
+        let process = FalseNetworkProcess::new(&bridge, behavior);
+        let sent = process.send().await;
+        assert_eq!(sent.status, CallStatus::Partial, "{behavior:?}: {sent:#?}");
         let id = id_of(&sent);
-        assert!(sent.explanation.as_deref().unwrap_or_default().contains(says), "{manner:?}: {sent:#?}");
+        assert!(sent.explanation.as_deref().unwrap_or_default().contains(says), "{behavior:?}: {sent:#?}");
         for _ in 0..3 {
             bridge.chain("ethereum").devnet.mine().await.unwrap();
             bridge.chain("base").devnet.mine().await.unwrap();
-            let record = lied.orders.poll(id).await.unwrap();
-            // Nobody has locked anything, so it waits; its possible input stays reserved.
-            assert_eq!(record.status.as_str(), "pending", "{manner:?}: {record:#?}");
+            let record = process.orders.poll(id).await.unwrap();
+            // No relayer has locked the input, so the order is pending and its input stays reserved.
+            assert_eq!(record.status.as_str(), "pending", "{behavior:?}: {record:#?}");
             let card = card(&record);
-            assert!(card["delivered"].is_null() && card["amount_out"].is_null(), "{manner:?}: {card}");
-            assert!(card["money"].as_str().unwrap().contains("stays in the wallet"), "{manner:?}: {card}");
+            assert!(card["delivered"].is_null() && card["amount_out"].is_null(), "{behavior:?}: {card}");
+            assert!(card["money"].as_str().unwrap().contains("stays in the wallet"), "{behavior:?}: {card}");
             assert!(!card.to_string().contains('\u{202e}'), "{card}");
         }
-        // A cancelled order stays reserved until nobody can lock it any more.
-        assert_eq!((bridge.purses().await, held(&bridge)), (had, placed), "{manner:?}");
-        assert_eq!(lied.network.handed_in.load(Ordering::SeqCst), 1, "{manner:?}: handed in once");
-        let status = lied.call("uniswap_get_uniswapx_order_status", json!({"order_hash": id.to_string()})).await;
-        assert_eq!(status.data.unwrap()["status"], "pending", "{manner:?}");
+        // A cancelled order stays reserved until its deadline for locking has passed.
+        assert_eq!((bridge.purses().await, reserved_count(&bridge)), (had, placed), "{behavior:?}");
+        assert_eq!(process.network.submissions.load(Ordering::SeqCst), 1, "{behavior:?}: submitted once");
+        let status = process.call("uniswap_get_uniswapx_order_status", json!({"order_hash": id.to_string()})).await;
+        assert_eq!(status.data.unwrap()["status"], "pending", "{behavior:?}");
         // Cancelling does not depend on the network.
-        let void = lied.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
-        assert_eq!(void.status, CallStatus::Success, "{manner:?}: {void:#?}");
+        let cancelled = process.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
+        assert_eq!(cancelled.status, CallStatus::Success, "{behavior:?}: {cancelled:#?}");
         bridge.chain("ethereum").devnet.mine().await.unwrap();
     }
-    // A cancelled order frees its money once it can no longer be locked.
+    // Past that deadline, its reservation is released.
     bridge.pass(601).await;
     for record in bridge.orders.every().unwrap() {
         let record = bridge.orders.poll(record.hash).await.unwrap();
         assert_eq!((record.stage, record.status.as_str()), (OrderStage::Ended, "expired"), "{record:#?}");
     }
-    assert_eq!((bridge.purses().await, held(&bridge)), (had, 0));
+    assert_eq!((bridge.purses().await, reserved_count(&bridge)), (had, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_intent_that_was_taken_without_a_word_is_found_by_its_lock_and_not_handed_in_again() {
+async fn an_intent_accepted_without_an_answer_is_found_by_its_lock_and_not_resubmitted() {
     let bridge = Bridge::open().await;
-    // Relayers overlook some orders: then another one is sent.
+    // Relayers skip some orders at random, so several are sent.
     for _ in 0..4 {
-        let lied = Lied::to(&bridge, Manner::TakesAndMumbles);
-        let sent = lied.send().await;
+        let process = FalseNetworkProcess::new(&bridge, NetworkBehavior::AcceptsUnclearly);
+        let sent = process.send().await;
         assert_eq!(sent.status, CallStatus::Partial, "{sent:#?}");
         assert!(sent.explanation.as_deref().unwrap_or_default().contains("response is unclear"), "{sent:#?}");
         let id = id_of(&sent);
         let seen = bridge.blocks_until(id, &["ethereum"], "filling").await;
-        assert_eq!(lied.orders.submit_stored().await.unwrap(), 0, "its fate is the chain's to tell");
-        assert_eq!(lied.network.handed_in.load(Ordering::SeqCst), 1);
+        assert_eq!(process.orders.submit_stored().await.unwrap(), 0, "it is not submitted again");
+        assert_eq!(process.network.submissions.load(Ordering::SeqCst), 1);
         if let Some(record) = seen {
             assert!(card(&record)["locked"].is_object(), "{record:#?}");
             return;
         }
-        let void = lied.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
-        assert_eq!(void.status, CallStatus::Success, "{void:#?}");
+        let cancelled = process.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
+        assert_eq!(cancelled.status, CallStatus::Success, "{cancelled:#?}");
     }
     panic!("no relayer locks anything");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quote_far_below_what_is_given_is_not_signed() {
+async fn a_quote_far_below_the_input_is_not_signed() {
     let bridge = Bridge::open().await;
-    let lied = Lied::to(&bridge, Manner::Lowballs);
-    let sent = lied.send().await;
+    let process = FalseNetworkProcess::new(&bridge, NetworkBehavior::LowQuotes);
+    let sent = process.send().await;
     assert_eq!(sent.status, CallStatus::Blocked, "{sent:#?}");
     assert_eq!(code(&sent), Some(ErrorCode::SafetySlippage), "{sent:#?}");
-    assert_eq!((bridge.orders.every().unwrap().len(), held(&bridge)), (0, 0));
-    assert_eq!(lied.network.handed_in.load(Ordering::SeqCst), 0);
+    assert_eq!((bridge.orders.every().unwrap().len(), reserved_count(&bridge)), (0, 0));
+    assert_eq!(process.network.submissions.load(Ordering::SeqCst), 0);
 }
 
-/// Nobody delivers an order that asks for more than its amount is worth, and its money waits.
+/// No relayer would deliver an order that asks for more than its input is worth.
 #[tokio::test(flavor = "multi_thread")]
-async fn fillers_that_all_overbid_do_not_raise_what_an_order_asks_above_the_feeds() {
+async fn overbidding_relayers_do_not_raise_an_orders_minimum_above_the_feeds() {
     let bridge = Bridge::open().await;
-    let lied = Lied::to(&bridge, Manner::Overbids);
-    let sent = lied.send().await;
+    let process = FalseNetworkProcess::new(&bridge, NetworkBehavior::HighBids);
+    let sent = process.send().await;
     assert_eq!(sent.status, CallStatus::Partial, "{sent:#?}");
-    let record = lied.orders.record(id_of(&sent)).unwrap();
+    let record = process.orders.record(id_of(&sent)).unwrap();
     let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
-    let asked = intent.data.outputAmount;
+    let minimum = intent.data.outputAmount;
     // Both sides are dollar tokens: the output equals the input within a hundredth.
-    assert!((U256::from(AMOUNT * 95 / 100)..=U256::from(AMOUNT * 101 / 100)).contains(&asked), "{asked}");
+    assert!((U256::from(AMOUNT * 95 / 100)..=U256::from(AMOUNT * 101 / 100)).contains(&minimum), "{minimum}");
 }

@@ -153,7 +153,7 @@ impl Patient {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fill_that_leaves_the_chain_was_none() {
+async fn a_reorganised_fill_does_not_count() {
     let event = Reactor::Fill::SIGNATURE_HASH;
     for depth in 1..=12 {
         let again = depth % 2 == 0;
@@ -195,7 +195,7 @@ async fn a_fill_that_leaves_the_chain_was_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_leaves_the_chain_was_none() {
+async fn a_reorganised_lock_does_not_count() {
     for depth in 1..=12 {
         let bridge = Bridge::open().await;
         let (settler, event) = (bridge.settler("ethereum", "originSettler"), OriginSettler::Open::SIGNATURE_HASH);
@@ -231,7 +231,7 @@ async fn a_lock_that_leaves_the_chain_was_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delivery_that_leaves_its_chain_was_none() {
+async fn a_reorganised_delivery_does_not_count() {
     let event = DestinationSettler::Filled::SIGNATURE_HASH;
     for depth in 1..=12 {
         let again = depth % 2 == 0;
@@ -297,7 +297,7 @@ async fn a_delivery_that_leaves_its_chain_was_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refund_that_leaves_the_chain_and_comes_again_is_one() {
+async fn a_reorganised_refund_counts_once() {
     for depth in 1..=12 {
         let bridge = Bridge::open().await;
         let (settler, event) = (bridge.settler("ethereum", "originSettler"), OriginSettler::Refunded::SIGNATURE_HASH);

@@ -251,7 +251,7 @@ fn no_quote_breaks_its_readers() {
     });
     // Unmodified, each is accepted by its parser, so the runs below do not only reject.
     let asked = entries::asked();
-    assert!(bardo::uniswap::claim::read(&classic["quote"], &asked).is_ok());
+    assert!(bardo::uniswap::claim::parse(&classic["quote"], &asked).is_ok());
     assert!(
         bardo::uniswap::trading::permit(&classic["permitData"], &asked, Some(permit2), &[router]).unwrap().is_some()
     );

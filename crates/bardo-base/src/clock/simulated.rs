@@ -1,8 +1,8 @@
 //! Clock that is advanced explicitly, tick by tick, for scenarios and tests that do not wait.
 //!
 //! Time does not advance while a participant is busy, so the order of events does not depend on the speed of the
-//! machine. Participants wake one after the other, each as soon as the previous ones rest again, so the order of two
-//! participants that wake at the same tick is fixed too.
+//! machine. Participants wake one after the other, each once the previous one rests again. So the order of participants
+//! that wake at the same tick is fixed as well.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,19 +23,21 @@ pub struct SimulatedClock {
 
 #[derive(Debug)]
 struct ClockState {
+    /// Shown time, in milliseconds since the Unix epoch.
     millis: AtomicU64,
-    hall: Mutex<Participants>,
-    /// True while every participant rests in the present tick.
+    participants: Mutex<Participants>,
+    /// True while every participant rests in the current tick.
     rested: watch::Sender<bool>,
 }
 
-/// Participants, and those of them that have nothing more to do in this tick.
+/// Number of participants, and the queues of those that rest.
 #[derive(Debug, Default)]
 struct Participants {
+    /// Number of registered participants.
     attending: usize,
     /// Participants that rest until the next tick, in the order in which they began to.
     resting: VecDeque<Sleeper>,
-    /// Participants that the present tick has yet to wake, in order.
+    /// Participants that the current tick has yet to wake, in order.
     waking: VecDeque<Sleeper>,
     /// Number of the next participant to rest.
     number: u64,
@@ -57,18 +59,18 @@ impl Participants {
 }
 
 impl ClockState {
-    fn hall(&self) -> MutexGuard<'_, Participants> {
-        self.hall.lock()
+    fn participants(&self) -> MutexGuard<'_, Participants> {
+        self.participants.lock()
     }
 
     /// Wakes the next participant if none is busy, and publishes whether all of them rest.
-    fn wake_next(&self, hall: &mut Participants) {
-        while hall.resting.len() + hall.waking.len() >= hall.attending
-            && let Some(next) = hall.waking.pop_front()
+    fn wake_next(&self, participants: &mut Participants) {
+        while participants.resting.len() + participants.waking.len() >= participants.attending
+            && let Some(next) = participants.waking.pop_front()
         {
             let _awake = next.wake.send(());
         }
-        let rested = hall.waking.is_empty() && hall.resting.len() >= hall.attending;
+        let rested = participants.waking.is_empty() && participants.resting.len() >= participants.attending;
         self.rested.send_if_modified(|known| std::mem::replace(known, rested) != rested);
     }
 }
@@ -80,9 +82,9 @@ pub struct ClockParticipation(Option<Arc<ClockState>>);
 impl Drop for ClockParticipation {
     fn drop(&mut self) {
         if let Some(shared) = &self.0 {
-            let mut hall = shared.hall();
-            hall.attending = hall.attending.saturating_sub(1);
-            shared.wake_next(&mut hall);
+            let mut participants = shared.participants();
+            participants.attending = participants.attending.saturating_sub(1);
+            shared.wake_next(&mut participants);
         }
     }
 }
@@ -96,13 +98,13 @@ struct RestingParticipant {
 
 impl RestingParticipant {
     fn begin(shared: &Arc<ClockState>) -> Self {
-        let mut hall = shared.hall();
+        let mut participants = shared.participants();
         let (wake, woken) = oneshot::channel();
-        let number = hall.number;
-        hall.number += 1;
-        hall.resting.push_back(Sleeper { number, wake });
-        shared.wake_next(&mut hall);
-        drop(hall);
+        let number = participants.number;
+        participants.number += 1;
+        participants.resting.push_back(Sleeper { number, wake });
+        shared.wake_next(&mut participants);
+        drop(participants);
         Self { shared: Arc::clone(shared), number, woken }
     }
 }
@@ -110,18 +112,21 @@ impl RestingParticipant {
 impl Drop for RestingParticipant {
     /// A participant that stops resting before it is woken counts as busy again.
     fn drop(&mut self) {
-        let mut hall = self.shared.hall();
-        hall.resting.retain(|sleeper| sleeper.number != self.number);
-        hall.waking.retain(|sleeper| sleeper.number != self.number);
-        self.shared.wake_next(&mut hall);
+        let mut participants = self.shared.participants();
+        participants.resting.retain(|sleeper| sleeper.number != self.number);
+        participants.waking.retain(|sleeper| sleeper.number != self.number);
+        self.shared.wake_next(&mut participants);
     }
 }
 
 impl SimulatedClock {
     /// Creates a clock that shows `millis` milliseconds since the Unix epoch.
     pub fn at(millis: u64) -> Self {
-        let shared =
-            ClockState { millis: AtomicU64::new(millis), hall: Mutex::default(), rested: watch::Sender::new(true) };
+        let shared = ClockState {
+            millis: AtomicU64::new(millis),
+            participants: Mutex::default(),
+            rested: watch::Sender::new(true),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -132,19 +137,19 @@ impl SimulatedClock {
 
     /// Wakes all pausing participants, one after the other, so that they read the time again.
     pub fn tick(&self) {
-        let mut hall = self.shared.hall();
-        hall.wake_all();
-        let resting = std::mem::take(&mut hall.resting);
-        hall.waking.extend(resting);
+        let mut participants = self.shared.participants();
+        participants.wake_all();
+        let resting = std::mem::take(&mut participants.resting);
+        participants.waking.extend(resting);
         self.shared.rested.send_replace(false);
-        self.shared.wake_next(&mut hall);
+        self.shared.wake_next(&mut participants);
     }
 
-    /// Wakes at once all participants that the present tick has yet to wake: a busy one may be waiting for one of them.
+    /// Wakes at once all participants that the current tick has yet to wake: a busy one may be waiting for one of them.
     pub fn wake_all(&self) {
-        let mut hall = self.shared.hall();
-        hall.wake_all();
-        self.shared.wake_next(&mut hall);
+        let mut participants = self.shared.participants();
+        participants.wake_all();
+        self.shared.wake_next(&mut participants);
     }
 
     /// Waits until no participant is busy. A participant that waits for anything other than time counts as busy, so
@@ -152,7 +157,7 @@ impl SimulatedClock {
     pub async fn rested(&self) {
         let mut rested = self.shared.rested.subscribe();
         // `self` keeps the sender alive, so waiting cannot fail.
-        let _there = rested.wait_for(|rested| *rested).await;
+        let _rested = rested.wait_for(|rested| *rested).await;
     }
 }
 
@@ -169,15 +174,15 @@ impl Clock for SimulatedClock {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let mut rest = RestingParticipant::begin(&shared);
-            // The sender stays in the hall until it is used.
+            // The sender stays in its queue until it is used.
             let _woken = (&mut rest.woken).await;
         })
     }
 
     fn attend(&self) -> ClockParticipation {
-        let mut hall = self.shared.hall();
-        hall.attending += 1;
-        self.shared.wake_next(&mut hall);
+        let mut participants = self.shared.participants();
+        participants.attending += 1;
+        self.shared.wake_next(&mut participants);
         ClockParticipation(Some(Arc::clone(&self.shared)))
     }
 }
@@ -191,18 +196,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn time_waits_for_whoever_is_busy_and_for_nobody_else() {
+    async fn time_waits_for_busy_participants_only() {
         let clock = SimulatedClock::at(1_000);
-        assert!(is_rested(&clock).await, "nobody attends");
-        let attendance = clock.attend();
-        assert!(!is_rested(&clock).await, "somebody is busy");
+        assert!(is_rested(&clock).await, "without a participant");
+        let participation = clock.attend();
+        assert!(!is_rested(&clock).await, "the participant is busy");
         let mut pause = clock.pause(Duration::from_secs(9));
         assert!(futures::poll!(&mut pause).is_pending());
         assert!(is_rested(&clock).await);
         clock.set(2_000);
-        assert!(futures::poll!(&mut pause).is_pending(), "the time alone wakes nobody");
+        assert!(futures::poll!(&mut pause).is_pending(), "setting the time wakes no participant");
         clock.tick();
-        assert!(!is_rested(&clock).await, "it was woken and has not looked yet");
+        assert!(!is_rested(&clock).await, "the participant was woken but has not run yet");
         assert!(futures::poll!(&mut pause).is_ready());
         assert!(!is_rested(&clock).await);
         // A participant that stops waiting before the tick counts as busy again.
@@ -210,7 +215,7 @@ mod tests {
         assert!(futures::poll!(&mut pause).is_pending());
         drop(pause);
         assert!(!is_rested(&clock).await);
-        drop(attendance);
+        drop(participation);
         assert!(is_rested(&clock).await);
     }
 
@@ -231,20 +236,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_wake_at_a_moment_do_so_one_after_the_other() {
+    async fn participants_woken_by_one_tick_run_one_after_the_other() {
         let clock = SimulatedClock::at(0);
         let (_one, _two) = (clock.attend(), clock.attend());
         let (mut first, mut second) = (clock.pause(Duration::ZERO), clock.pause(Duration::ZERO));
         // In the order in which they began to rest, not in which they were created.
         assert!(futures::poll!(&mut second).is_pending() && futures::poll!(&mut first).is_pending());
         clock.tick();
-        assert!(futures::poll!(&mut first).is_pending(), "the second is not done");
+        assert!(futures::poll!(&mut first).is_pending(), "the second participant comes first");
         assert!(futures::poll!(&mut second).is_ready());
-        assert!(futures::poll!(&mut first).is_pending(), "the second is at work");
+        assert!(futures::poll!(&mut first).is_pending(), "the second participant is busy");
         let mut again = clock.pause(Duration::ZERO);
         assert!(futures::poll!(&mut again).is_pending());
         assert!(futures::poll!(&mut first).is_ready());
-        assert!(!is_rested(&clock).await, "the first is at work");
+        assert!(!is_rested(&clock).await, "the first participant is busy");
         // A participant may wait for another one that has yet to be woken.
         let mut first = clock.pause(Duration::ZERO);
         assert!(futures::poll!(&mut first).is_pending());

@@ -17,7 +17,7 @@ const MAX_SENTENCE: usize = 400;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", remote = "Self")]
 pub enum AskReason {
-    /// The action counts for more dollars than a limit of the policy permits without approval.
+    /// The value of the action is above a limit of the policy for actions without approval.
     AboveLimit {
         /// Value of the action in dollars, rounded up.
         value: Usd,
@@ -26,7 +26,7 @@ pub enum AskReason {
         /// Field of the policy that sets the limit.
         field: SafeText,
     },
-    /// The action counts for more than the maximum without the safety-guardian's opinion.
+    /// The value of the action is above the limit up to which the safety-guardian need not agree.
     HotLane,
     /// The value of the action is unknown.
     ValueUnknown,
@@ -57,14 +57,14 @@ pub enum AskReason {
         /// Dollar price of the pool.
         pool: Usd,
     },
-    /// The action is large enough to wait for a rejection before it proceeds.
+    /// The action is large enough for a delay in which the operator can reject it.
     Delay {
-        /// Length of the wait in seconds, rounded up.
+        /// Length of the delay in seconds, rounded up.
         seconds: u64,
     },
     /// The operator confirms every action of their own.
     ByHand,
-    /// Another process has the request; it can be answered there as well.
+    /// Another process with the same ledger made the request, which can be answered there as well.
     Elsewhere,
     /// The change permits more than before.
     Loosens,
@@ -72,7 +72,7 @@ pub enum AskReason {
     LoosensPolicy,
     /// The Golem is dead, and nobody trades its holdings.
     GolemDied,
-    /// The stop in force orders positions to be left.
+    /// The stop in force asks to close positions.
     LeavesPositions,
     /// An emergency halt is in force, under which nothing is sold without approval.
     SellsUnderHalt,
@@ -94,7 +94,7 @@ impl AskReason {
         SafeText::clean(&self.to_string(), MAX_SENTENCE)
     }
 
-    /// Parses the sentence that recordings before version 3 of the journal carry. An unknown sentence stays a sentence.
+    /// Parses the sentence in recordings before version 3 of the journal. An unknown sentence becomes [`Self::Said`].
     fn of_earlier_versions(sentence: &str) -> Self {
         match sentence {
             "it is above the hot lane" => Self::HotLane,
@@ -106,11 +106,11 @@ impl AskReason {
 /// Parses `$2,047.53 is above $1,000.00 (field)`, the form of earlier versions.
 fn above_limit(sentence: &str) -> Option<AskReason> {
     let usd = |figure: &str| figure.strip_prefix('$')?.replace(',', "").parse::<Usd>().ok();
-    let (bare, field) = sentence.strip_suffix(')')?.rsplit_once(" (")?;
-    let (value, limit) = bare.split_once(" is above ")?;
-    let is_name = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || matches!(one, b'_' | b'.' | b'-');
-    let named = field.contains('_') && field.bytes().all(is_name);
-    let field = named.then(|| SafeText::clean(field, MAX_SENTENCE))?;
+    let (amounts, field) = sentence.strip_suffix(')')?.rsplit_once(" (")?;
+    let (value, limit) = amounts.split_once(" is above ")?;
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'.' | b'-');
+    let is_field = field.contains('_') && field.bytes().all(is_name);
+    let field = is_field.then(|| SafeText::clean(field, MAX_SENTENCE))?;
     Some(AskReason::AboveLimit { value: usd(value)?, limit: usd(limit)?, field })
 }
 
@@ -121,7 +121,7 @@ impl fmt::Display for AskReason {
             Self::AboveLimit { value, limit, field } => {
                 write!(f, "{} is above {} ({field})", exact_dollars(*value), exact_dollars(*limit))
             }
-            Self::HotLane => f.write_str("it is above the limit that needs a second opinion"),
+            Self::HotLane => f.write_str("it is so large that it needs a second opinion"),
             Self::ValueUnknown => f.write_str("its value is unknown"),
             Self::Authority => f.write_str("it changes who has authority"),
             Self::FirstPaid => f.write_str("it pays a new recipient"),
@@ -141,10 +141,10 @@ impl fmt::Display for AskReason {
             }
             Self::ByHand => f.write_str("every manual action is confirmed before signing"),
             Self::Elsewhere => f.write_str("requested by another process on this ledger"),
-            Self::Loosens => f.write_str("allows more than now"),
+            Self::Loosens => f.write_str("permits more than now"),
             Self::LoosensPolicy => f.write_str("loosens the policy"),
-            Self::GolemDied => f.write_str("no Golem trades with it any longer"),
-            Self::LeavesPositions => f.write_str("positions are to be closed"),
+            Self::GolemDied => f.write_str("the Golem has died, and nobody trades its holdings"),
+            Self::LeavesPositions => f.write_str("the stop in force asks to close positions"),
             Self::SellsUnderHalt => f.write_str("after an emergency halt, nothing is sold without your approval"),
             Self::Said { text } => write!(f, "{text}"),
         }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_sentence_stand_side_by_side_and_the_fields_count() {
+    fn json_has_fields_and_sentence_and_only_the_fields_are_read() {
         let written = serde_json::to_value(limit("hot_lane")).unwrap();
         let expected = json!({
             "kind": "above_limit", "value": "2047.53", "limit": "1000", "field": "hot_lane",
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_reads_back_as_written() {
+    fn every_kind_survives_a_round_trip_through_json() {
         let (who, known) = (Address::repeat_byte(1), Address::repeat_byte(2));
         for reason in [
             limit("tools.token_approve.requires_approval_above_usd"),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_of_earlier_versions_are_read_where_they_are_known_and_kept_where_not() {
+    fn known_sentences_of_earlier_versions_are_parsed_and_others_kept() {
         let read = |sentence: &str| serde_json::from_value::<AskReason>(json!(sentence)).unwrap();
         assert_eq!(read("$2,047.53 is above $1,000.00 (hot_lane)"), limit("hot_lane"));
         assert_eq!(read("it is above the hot lane"), AskReason::HotLane);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_a_later_version_is_told_by_its_sentence_cleaned() {
+    fn an_unknown_kind_becomes_its_cleaned_sentence() {
         let newer = json!({ "kind": "moon_phase", "words": "the \u{1b}[31mmoon is full" });
         let reason = serde_json::from_value::<AskReason>(newer).unwrap();
         assert!(matches!(&reason, AskReason::Said { text } if !text.as_str().contains('\u{1b}')), "{reason:?}");

@@ -67,7 +67,7 @@ pub enum Finding {
         /// Rules that the action violates.
         violations: Vec<Violation>,
     },
-    /// Everything that the action touches is on its allowlist.
+    /// Every token and address in the action is on its allowlist.
     Listed,
     /// Dollars that the action spends.
     Spending {
@@ -119,21 +119,21 @@ pub enum Finding {
         /// Address of the policy contract.
         contract: Address,
     },
-    /// The action only revokes, which the rules of the policy contract do not permit a delegate. The account signs with
-    /// its own key, which they do not bind.
+    /// The action only revokes, which the policy contract does not permit a delegate. The account signs with its own
+    /// key, which the contract's rules do not bind.
     TakesBackBesideCage {
         /// Address of the policy contract.
         contract: Address,
     },
     /// This machine's clock and the chain's time differ by more than the tolerance.
     ClocksDiffer {
-        /// The machine's, in seconds since the Unix epoch.
+        /// Time of this machine, in seconds since the Unix epoch.
         machine: u64,
-        /// The time of the chain's latest block, in seconds since the Unix epoch.
+        /// Time of the chain's latest block, in seconds since the Unix epoch.
         chain: u64,
-        /// The tolerance, in seconds.
+        /// Largest permitted difference, in seconds.
         tolerance_seconds: u64,
-        /// The rule; none for an exit or a revocation, which goes by the chain's time.
+        /// Violated rule; empty for an exit or a revocation, whose deadlines follow the chain's time.
         violations: Vec<Violation>,
     },
     /// The simulation did what was declared, and nothing else.
@@ -222,7 +222,7 @@ impl Finding {
 
     /// Parses the sentence that recordings before version 3 of the journal carry. An unknown sentence stays a sentence.
     pub fn of_earlier_versions(check: Check, sentence: &SafeText) -> Self {
-        earlier(check, sentence.as_str()).unwrap_or_else(|| Self::Said { text: sentence.clone() })
+        parse_earlier_sentence(check, sentence.as_str()).unwrap_or_else(|| Self::Said { text: sentence.clone() })
     }
 }
 
@@ -235,9 +235,11 @@ impl fmt::Display for Finding {
             Self::Stopped { level, .. } => write!(f, "{level} is in force"),
             Self::NoOrders { level, .. } => write!(f, "{level} is in force, and agents sign no orders under a stop"),
             Self::PhaseAllows { phase, class } => write!(f, "{phase} allows {class}"),
-            Self::PhaseTakesBack { phase } => write!(f, "{phase}: taking back passes in every phase"),
+            Self::PhaseTakesBack { phase } => {
+                write!(f, "{phase}: every phase permits revocations, cancellations and refunds")
+            }
             Self::PhaseForbids { phase, class, .. } => write!(f, "{phase} does not allow this {class}"),
-            Self::Listed => f.write_str("everything it touches is on its list"),
+            Self::Listed => f.write_str("all tokens and addresses in it are on the allowlists"),
             Self::Spending { now, after, cap, window_seconds } => {
                 write!(f, "{} now, {}", exact_dollars(*now), exact_dollars(*after))?;
                 if let Some(cap) = cap {
@@ -248,18 +250,18 @@ impl fmt::Display for Finding {
             Self::Rate { made, limit, window_seconds } => {
                 write!(f, "{made} of {limit} trades in {} minutes", window_seconds / 60)
             }
-            Self::BreakerExempt => f.write_str("exits and revocations pass"),
+            Self::BreakerExempt => f.write_str("exits and revocations are exempt"),
             Self::Equity { now, highest } => {
-                write!(f, "{} of {} at the highest", exact_dollars(*now), exact_dollars(*highest))
+                write!(f, "{} now, high-water mark {}", exact_dollars(*now), exact_dollars(*highest))
             }
             Self::Slippage { slippage, impact } => write!(f, "slippage {slippage}, impact {impact}"),
-            Self::ArrivalFair => f.write_str("what must arrive is worth what is given, less the allowed loss"),
+            Self::ArrivalFair => f.write_str("the minimum output is worth the input, less the permitted loss"),
             Self::NothingTraded => f.write_str("nothing is traded"),
-            Self::OwnRules => f.write_str("the owner changes the rules themselves"),
+            Self::OwnRules => f.write_str("the owner changes their own rules"),
             Self::NoCage => f.write_str("the account has set no rules in a policy contract"),
             Self::InsideCage { contract } => write!(f, "inside the rules of {contract}"),
             Self::TakesBackBesideCage { contract } => {
-                write!(f, "revocations pass: the rules of {contract} bind delegates alone")
+                write!(f, "revocations are exempt: the rules of {contract} bind only delegates")
             }
             Self::ClocksDiffer { machine, chain, tolerance_seconds, violations } => {
                 let (direction, by) = (if machine < chain { "behind" } else { "ahead of" }, machine.abs_diff(*chain));
@@ -274,7 +276,7 @@ impl fmt::Display for Finding {
             }
             Self::Simulated { block, gas, balances } => write!(
                 f,
-                "block {block}, {gas} gas, {balances} balances of the account move as declared and nothing else of it"
+                "block {block}, {gas} gas, {balances} balances of the account change as declared, and nothing else changes"
             ),
             Self::Broken { violations } => {
                 for (at, one) in violations.iter().enumerate() {
@@ -357,7 +359,7 @@ pub(super) fn checks_of_earlier_versions(message: &str) -> Vec<SafetyCheck> {
 }
 
 /// Parses a sentence of an earlier version; `None` if no version wrote it.
-fn earlier(check: Check, sentence: &str) -> Option<Finding> {
+fn parse_earlier_sentence(check: Check, sentence: &str) -> Option<Finding> {
     let usd = |figure: &str| figure.strip_prefix('$')?.replace(',', "").parse::<Usd>().ok();
     let bps = |figure: &str| BasisPoints::new(figure.strip_suffix(" bps")?.parse().ok()?).ok();
     let found = match check {
@@ -430,13 +432,13 @@ fn earlier(check: Check, sentence: &str) -> Option<Finding> {
         | Check::SlippageGuard
         | Check::PolicyCage
         | Check::Simulation
-        | Check::ChainHealth => broken(sentence)?,
+        | Check::ChainHealth => parse_broken(sentence)?,
     };
     Some(found)
 }
 
 /// Parses rules with their values: `max_loss_bps: only $154.93 are certain to come in; min_out: …`.
-fn broken(sentence: &str) -> Option<Finding> {
+fn parse_broken(sentence: &str) -> Option<Finding> {
     let mut violations: Vec<(Rule, String)> = Vec::new();
     for part in sentence.split("; ") {
         match part.split_once(": ").map(|(name, value)| (Rule::read(name), value)) {
@@ -464,42 +466,64 @@ mod tests {
         figure.parse().unwrap()
     }
 
-    /// Sentences of version 2 of the journal for checks that passed, from recordings.
-    const PASSED: [(Check, &str); 15] = [
-        (Check::Halt, "no stop is in force"),
-        (Check::Halt, "flatten is in force; this passes it"),
-        (Check::PhaseGate, "Thriving allows decrease-position"),
-        (Check::PhaseGate, "Defensive: taking back passes in every phase"),
-        (Check::TokenAllowlist, "everything it touches is on its list"),
-        (Check::SpendingLimit, "$1,231.820359 now, $1,231.820359 of $5,000.00 in 24 hours after it"),
-        (Check::RateLimit, "3 of 120 trades in 60 minutes"),
-        (Check::BalanceBreaker, "exits and revocations pass"),
-        (Check::BalanceBreaker, "$23,387.065845 of $24,102.717704 at the highest"),
-        (Check::SlippageGuard, "slippage 50 bps, impact 15 bps"),
-        (Check::SlippageGuard, "nothing is traded"),
-        (Check::SlippageGuard, "what must arrive is worth what is given, less the allowed loss"),
-        (Check::PolicyCage, "the account has set no rules in a policy contract"),
-        (Check::PolicyCage, "inside the rules of 0x4200000000000000000000000000000000000006"),
-        (Check::Simulation, "block 130, 191941 gas, 2 balances of the account move as declared and nothing else of it"),
+    /// Sentences of passed checks in recordings of version 2 of the journal. The third field is the sentence of the
+    /// current version if it differs.
+    const PASSED: [(Check, &str, Option<&str>); 15] = [
+        (Check::Halt, "no stop is in force", None),
+        (Check::Halt, "flatten is in force; this passes it", None),
+        (Check::PhaseGate, "Thriving allows decrease-position", None),
+        (
+            Check::PhaseGate,
+            "Defensive: taking back passes in every phase",
+            Some("Defensive: every phase permits revocations, cancellations and refunds"),
+        ),
+        (
+            Check::TokenAllowlist,
+            "everything it touches is on its list",
+            Some("all tokens and addresses in it are on the allowlists"),
+        ),
+        (Check::SpendingLimit, "$1,231.820359 now, $1,231.820359 of $5,000.00 in 24 hours after it", None),
+        (Check::RateLimit, "3 of 120 trades in 60 minutes", None),
+        (Check::BalanceBreaker, "exits and revocations pass", Some("exits and revocations are exempt")),
+        (
+            Check::BalanceBreaker,
+            "$23,387.065845 of $24,102.717704 at the highest",
+            Some("$23,387.065845 now, high-water mark $24,102.717704"),
+        ),
+        (Check::SlippageGuard, "slippage 50 bps, impact 15 bps", None),
+        (Check::SlippageGuard, "nothing is traded", None),
+        (
+            Check::SlippageGuard,
+            "what must arrive is worth what is given, less the allowed loss",
+            Some("the minimum output is worth the input, less the permitted loss"),
+        ),
+        (Check::PolicyCage, "the account has set no rules in a policy contract", None),
+        (Check::PolicyCage, "inside the rules of 0x4200000000000000000000000000000000000006", None),
+        (
+            Check::Simulation,
+            "block 130, 191941 gas, 2 balances of the account move as declared and nothing else of it",
+            Some("block 130, 191941 gas, 2 balances of the account change as declared, and nothing else changes"),
+        ),
     ];
 
     #[test]
-    fn sentences_of_version_2_become_findings_that_say_the_same() {
-        for (check, sentence) in PASSED {
+    fn sentences_of_version_2_become_findings_with_the_same_figures() {
+        for (check, sentence, current) in PASSED {
+            let current = current.unwrap_or(sentence);
             let json = serde_json::json!({"check": check, "outcome": "passed", "detail": sentence});
             let read: SafetyCheck = serde_json::from_value(json).unwrap();
             assert!(!matches!(read.finding, Finding::Said { .. }), "{sentence}");
-            assert_eq!(read.finding.to_string(), sentence);
+            assert_eq!(read.finding.to_string(), current);
             // Version 3 keeps the sentence for human readers; only the finding is read back.
             let mut json = serde_json::to_value(&read).unwrap();
-            assert_eq!(json["detail"], sentence);
+            assert_eq!(json["detail"], current);
             json["detail"] = "something else".into();
             assert_eq!(serde_json::from_value::<SafetyCheck>(json).unwrap(), read);
         }
     }
 
     #[test]
-    fn figures_are_read_from_no_sentence() {
+    fn a_spending_finding_has_its_figures_as_fields() {
         let finding = Finding::spending(usd("1231.820359"), usd("1500"), Some(usd("5000")));
         let json = serde_json::to_value(&finding).unwrap();
         assert_eq!(

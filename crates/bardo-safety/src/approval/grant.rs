@@ -223,7 +223,7 @@ pub(super) fn never_granted(preview: &Preview) -> Option<&'static str> {
     if proposal.tool.capability == CapabilityTier::Privileged {
         Some("it changes who has authority")
     } else if preview.above_hot_lane {
-        Some("it is above the hot lane")
+        Some("it is so large that it needs a second opinion")
     } else if preview.first_seen {
         Some("it pays a new recipient")
     } else if preview.parties.contains(&ApprovalReason::FirstAllowed) {

@@ -207,7 +207,7 @@ fn signed(
 /// [`BlockTimes::moment`]: bardo_base::clock::BlockTimes::moment
 fn lasts(until: u64, what: &str, inputs: &CheckInputs, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
     let most = context.policy.rules().max_allowance_seconds.0;
-    let now = context.network.map_or(inputs.now_millis / 1_000, |network| inputs.times(network).moment());
+    let now = context.network.map_or(inputs.now_millis / 1_000, |network| inputs.times(network).deadline_time());
     let lasts = until.saturating_sub(now);
     let figures = RuleFigures::new(FigureUnit::Seconds, most, lasts).leaving(most);
     let found = |violation: &Violation| {

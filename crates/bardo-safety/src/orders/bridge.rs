@@ -1,5 +1,5 @@
-//! State of a bridge order on both chains. The origin's settler shows whether the money is locked, paid to the filler
-//! or refunded. The destination's settler shows the delivery, which the account's balance there confirms.
+//! State of a bridge order on both chains. The origin's settler shows whether the input is locked, paid to the filler
+//! or refunded. The destination's settler shows the delivery, which the account's balance there must confirm.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, U256};
@@ -7,9 +7,9 @@ use alloy::providers::{Provider as _, bindings::IMulticall3};
 use alloy::rpc::types::{Filter, Header, Log};
 use alloy::sol_types::{SolCall, SolEvent as _};
 
-use super::depth::{ConfirmationDepth, events, witness};
+use super::depth::{ConfirmationDepth, agreeing_provider, events};
 use super::record::{OrderRecord, OrderStage};
-use super::{CardState, OrderChain, OrderEnd, OrderError, Orders, PollResult, line};
+use super::{CardState, OrderChain, OrderEnd, OrderError, Orders, PollResult, card_text};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
 use bardo_base::fabric::{CardToken, FillerOffer, IntentStatus, IntentUpdate, TxPlace};
@@ -28,8 +28,8 @@ const REFUNDED: u8 = 3;
 
 struct BridgeState {
     deposit: u8,
-    /// True if the origin's confirmed block is past the deadline for locking.
-    over: bool,
+    /// True if the origin's confirmed block is past the deadline for locking the input.
+    past_open_deadline: bool,
     destination: Header,
     locked: Option<TxPlace>,
     repaid: Option<TxPlace>,
@@ -37,7 +37,7 @@ struct BridgeState {
     delivery: Option<DeliveryEvent>,
     /// True if the destination's endpoints disagree about deliveries, so that neither a delivery nor its absence is
     /// certain.
-    read_error: bool,
+    endpoints_disagree: bool,
     /// First second in which the settler refunds, since the Unix epoch; `None` if unknown.
     refund_from: Option<u64>,
 }
@@ -52,8 +52,8 @@ struct DeliveryEvent {
 
 /// Result of the search for a delivery on the destination.
 enum DeliverySearch {
-    Delivered(DeliveryEvent),
-    Nothing,
+    Found(DeliveryEvent),
+    NotFound,
     /// The destination's endpoints disagree.
     Disputed,
 }
@@ -66,9 +66,9 @@ impl Orders {
         remark: &str,
     ) -> Result<PollResult, OrderError> {
         let chain = self.chain(record.chain_id)?;
-        let there = u64::try_from(intent.data.destinationChainId)
-            .map_err(|_| OrderError::Nonsense("the destination's id is too large".to_owned()))?;
-        let destination = self.chain(there)?;
+        let destination_id = u64::try_from(intent.data.destinationChainId)
+            .map_err(|_| OrderError::InvalidAnswer("the destination's id is too large".to_owned()))?;
+        let destination = self.chain(destination_id)?;
         let state = bridge_state([chain, destination], record, intent).await?;
         let mut remarks: Vec<String> = Vec::new();
         if !remark.is_empty() {
@@ -85,11 +85,11 @@ impl Orders {
             Some(_) | None => Vec::new(),
         };
         let name = |id: u64| self.network(id).map_or_else(|| id.to_string(), |network| network.name.clone());
-        let settler = destination.client.network().book.contract(KnownContract::DestinationSettler).is_some();
-        if !settler {
+        let has_settler = destination.client.network().book.contract(KnownContract::DestinationSettler).is_some();
+        if !has_settler {
             remarks.push("the destination's address book has no settler: delivery cannot be checked".to_owned());
         }
-        Ok(seen(record, intent, &state, &bids, remarks, (name(record.chain_id), name(there))))
+        Ok(poll_result(record, intent, &state, &bids, remarks, (name(record.chain_id), name(destination_id))))
     }
 }
 
@@ -98,124 +98,130 @@ async fn bridge_state(
     record: &OrderRecord,
     intent: &CrossChainIntent,
 ) -> Result<BridgeState, OrderError> {
-    let [(origin, here), (destination, there)] =
-        chains.map(|chain| (&chain.client, ConfirmationDepth::of(&chain.client, chain.confirmations)));
-    let (here, there) = futures::try_join!(here, there)?;
-    let (here, there) = (here.deep, there.deep);
+    let [(origin, origin_depth), (destination, destination_depth)] =
+        chains.map(|chain| (&chain.client, ConfirmationDepth::read(&chain.client, chain.confirmations)));
+    let (origin_depth, destination_depth) = futures::try_join!(origin_depth, destination_depth)?;
+    let (origin_block, destination_block) = (origin_depth.confirmed, destination_depth.confirmed);
     let id = record.hash;
-    let at = BlockId::hash(here.hash);
-    let deposit = ask(origin, intent.origin_settler, OriginSettler::depositsCall { orderId: id }, at).await?;
-    let over = time(origin, at).await? > U256::from(intent.open_deadline);
+    let at = BlockId::hash(origin_block.hash);
+    let deposit = read(origin, intent.origin_settler, OriginSettler::depositsCall { orderId: id }, at).await?;
+    let past_open_deadline = block_time(origin, at).await? > U256::from(intent.open_deadline);
     let (mut locked, mut repaid, mut refunded) = (None, None, None);
     if deposit.status >= LOCKED {
         let filter = Filter::new().address(intent.origin_settler).from_block(record.figures.from_block);
-        let filter = filter.to_block(here.number).topic1(id);
-        // Only where its steps are shown to have happened; that they have is the settler's own state, which all tell
-        // alike.
+        let filter = filter.to_block(origin_block.number).topic1(id);
+        // The events only give the transactions for the card. The settler's own state, on which the endpoints agree,
+        // determines what happened.
         let logs = origin.provider().get_logs(&filter).await.map_err(ProviderError::from)?;
-        let of = |event: B256| {
+        let transaction_of = |event: B256| {
             let log = logs.iter().find(|log| log.topic0() == Some(&event))?;
             place(log, record.chain_id)
         };
-        locked = of(OriginSettler::Open::SIGNATURE_HASH);
-        repaid = of(OriginSettler::Repaid::SIGNATURE_HASH);
-        refunded = of(OriginSettler::Refunded::SIGNATURE_HASH);
+        locked = transaction_of(OriginSettler::Open::SIGNATURE_HASH);
+        repaid = transaction_of(OriginSettler::Repaid::SIGNATURE_HASH);
+        refunded = transaction_of(OriginSettler::Refunded::SIGNATURE_HASH);
     }
-    let (delivery, read_error) = match delivery(destination, record, intent, there.number).await? {
-        DeliverySearch::Delivered(delivery) => (Some(delivery), false),
-        DeliverySearch::Nothing => (None, false),
-        DeliverySearch::Disputed => (None, true),
-    };
+    let (delivery, endpoints_disagree) =
+        match find_delivery(destination, record, intent, destination_block.number).await? {
+            DeliverySearch::Found(delivery) => (Some(delivery), false),
+            DeliverySearch::NotFound => (None, false),
+            DeliverySearch::Disputed => (None, true),
+        };
     let refund_from = refund_from(origin, record, intent, at).await;
     Ok(BridgeState {
         deposit: deposit.status,
-        over,
-        destination: there,
+        past_open_deadline,
+        destination: destination_block,
         locked,
         repaid,
         refunded,
         delivery,
-        read_error,
+        endpoints_disagree,
         refund_from,
     })
 }
 
-/// Returns the first second in which the settler refunds. It waits after the fill deadline, so that the news of a late
-/// delivery can arrive. The delay is fixed in the contract, so a value read once stays valid. `None` if the contract
-/// does not return it.
+/// Returns the first second in which the settler refunds, since the Unix epoch; `None` if the contract does not return
+/// its delay. The settler waits after the fill deadline, so that the message about a late delivery can arrive from the
+/// destination. The delay is fixed in the contract, so the value on the last card stays valid.
 async fn refund_from(
     origin: &ChainClient,
     record: &OrderRecord,
     intent: &CrossChainIntent,
     at: BlockId,
 ) -> Option<u64> {
-    let known = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
-    if let Some(from) = known.and_then(|card| card.refund_from) {
+    let last_card = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
+    if let Some(from) = last_card.and_then(|card| card.refund_from) {
         return Some(from);
     }
-    let delay = ask(origin, intent.origin_settler, OriginSettler::refundDelayCall {}, at).await.ok()?;
+    let delay = read(origin, intent.origin_settler, OriginSettler::refundDelayCall {}, at).await.ok()?;
     Some(u64::from(intent.fill_deadline).saturating_add(delay.into()).saturating_add(1))
 }
 
-async fn delivery(
+/// Searches the destination's confirmed blocks, up to `head`, for the delivery that the order asks for.
+async fn find_delivery(
     destination: &ChainClient,
     record: &OrderRecord,
     intent: &CrossChainIntent,
     head: u64,
 ) -> Result<DeliverySearch, OrderError> {
     let Some(settler) = destination.network().book.contract(KnownContract::DestinationSettler) else {
-        return Ok(DeliverySearch::Nothing);
+        return Ok(DeliverySearch::NotFound);
     };
     let from = record.figures.arrival_from_block.unwrap_or_default();
     // The confirmed block is older than the order, so there cannot be a delivery yet.
     if head < from {
-        return Ok(DeliverySearch::Nothing);
+        return Ok(DeliverySearch::NotFound);
     }
     let filter = Filter::new().address(settler).from_block(from).to_block(head);
     let filter = filter.event_signature(DestinationSettler::Filled::SIGNATURE_HASH).topic1(record.hash);
-    // The high-water mark of the stop-loss follows an arrival, so one endpoint's answer is not enough.
+    // An arrival moves the stop-loss's high-water mark, so one endpoint's answer is not enough.
     let Some(logs) = events(destination, &filter).await? else { return Ok(DeliverySearch::Disputed) };
     let in_range = |log: &&Log| log.block_number.is_some_and(|block| (from..=head).contains(&block));
     let found = logs.iter().filter(in_range).filter(|log| log.address() == settler).find_map(|log| {
         let event = DestinationSettler::Filled::decode_log(&log.inner).ok()?;
         Some((place(log, destination.chain_id())?, event.data))
     });
-    let right = |event: &DestinationSettler::Filled| {
+    let matches_order = |event: &DestinationSettler::Filled| {
         event.recipient == record.account
             && event.token == intent.data.outputToken
             && event.amount >= intent.data.outputAmount
             && event.originChainId == U256::from(record.chain_id)
     };
-    let Some((place, event)) = found.filter(|(_, event)| right(event)) else { return Ok(DeliverySearch::Nothing) };
-    let block = place.block.unwrap_or_default();
-    let at = |number: u64| {
-        let call = Erc20::balanceOfCall { owner: record.account };
-        ask(destination, intent.data.outputToken, call, BlockId::number(number))
+    let Some((place, event)) = found.filter(|(_, event)| matches_order(event)) else {
+        return Ok(DeliverySearch::NotFound);
     };
-    let balances = futures::try_join!(at(block.saturating_sub(1)), at(block)).ok();
+    let block = place.block.unwrap_or_default();
+    let balance_at = |number: u64| {
+        let call = Erc20::balanceOfCall { owner: record.account };
+        read(destination, intent.data.outputToken, call, BlockId::number(number))
+    };
+    let balances = futures::try_join!(balance_at(block.saturating_sub(1)), balance_at(block)).ok();
     let received = balances.map(|(before, after)| after.saturating_sub(before));
-    let sent = witness(destination).get_transaction_by_hash(place.hash).await.ok().flatten();
-    let filler = sent.map_or(event.filler, |sent| sent.inner.signer());
-    Ok(DeliverySearch::Delivered(DeliveryEvent { place, filler, received }))
+    let transaction = agreeing_provider(destination).get_transaction_by_hash(place.hash).await.ok().flatten();
+    let filler = transaction.map_or(event.filler, |transaction| transaction.inner.signer());
+    Ok(DeliverySearch::Found(DeliveryEvent { place, filler, received }))
 }
 
 /// Reads a block's timestamp from Multicall3, in seconds since the Unix epoch.
-async fn time(client: &ChainClient, block: BlockId) -> Result<U256, OrderError> {
+async fn block_time(client: &ChainClient, block: BlockId) -> Result<U256, OrderError> {
     let multicall = client.network().book.contract(KnownContract::Multicall3);
-    let multicall = multicall
-        .ok_or_else(|| OrderError::Nonsense(format!("the address book of {} has no Multicall3", client.network())))?;
-    ask(client, multicall, IMulticall3::getCurrentBlockTimestampCall {}, block).await
+    let multicall = multicall.ok_or_else(|| {
+        OrderError::InvalidAnswer(format!("the address book of {} has no Multicall3", client.network()))
+    })?;
+    read(client, multicall, IMulticall3::getCurrentBlockTimestampCall {}, block).await
 }
 
-async fn ask<C: SolCall>(client: &ChainClient, to: Address, call: C, block: BlockId) -> Result<C::Return, OrderError> {
+/// Calls a contract in the state of `block` and decodes its answer.
+async fn read<C: SolCall>(client: &ChainClient, to: Address, call: C, block: BlockId) -> Result<C::Return, OrderError> {
     let request = alloy::rpc::types::TransactionRequest {
         to: Some(alloy::primitives::TxKind::Call(to)),
         input: alloy::primitives::Bytes::from(call.abi_encode()).into(),
         ..Default::default()
     };
-    let answer = witness(client).call(request).block(block).await.map_err(ProviderError::from)?;
+    let answer = agreeing_provider(client).call(request).block(block).await.map_err(ProviderError::from)?;
     C::abi_decode_returns(&answer).map_err(|_| {
-        OrderError::Nonsense(format!("the contract at {to} on {} returns an unexpected result", client.network()))
+        OrderError::InvalidAnswer(format!("the contract at {to} on {} returns an unexpected result", client.network()))
     })
 }
 
@@ -223,79 +229,80 @@ fn place(log: &Log, chain_id: u64) -> Option<TxPlace> {
     Some(TxPlace { chain_id, hash: log.transaction_hash?, block: log.block_number })
 }
 
-fn seen(
+/// Determines status and end from the state on both chains, and builds the card. `bids` only adds to the card.
+fn poll_result(
     record: &OrderRecord,
     intent: &CrossChainIntent,
     state: &BridgeState,
-    service_answers: &[RelayerBid],
+    bids: &[RelayerBid],
     mut remarks: Vec<String>,
     (source, destination): (String, String),
 ) -> PollResult {
     let (given, wanted) = (&record.figures.token_in, &record.figures.token_out);
-    let too_late = state.destination.timestamp > u64::from(intent.fill_deadline);
-    let never = state.deposit == 0 && state.over;
+    let past_fill_deadline = state.destination.timestamp > u64::from(intent.fill_deadline);
+    let never_locked = state.deposit == 0 && state.past_open_deadline;
     let (status, end) = match state.deposit {
-        REFUNDED => (IntentStatus::Refunded, Some(OrderEnd::TookNothing)),
-        // The destination's news may lag behind the origin's. Wait for the delivery until the fill deadline has passed
+        REFUNDED => (IntentStatus::Refunded, Some(OrderEnd::Unfilled)),
+        // The destination may be read later than the origin. Wait for the delivery until the fill deadline has passed
         // there and its endpoints agree.
-        REPAID if state.delivery.is_none() && (!too_late || state.read_error) => (IntentStatus::Filled, None),
-        REPAID => (IntentStatus::Filled, Some(OrderEnd::Took)),
+        REPAID if state.delivery.is_none() && (!past_fill_deadline || state.endpoints_disagree) => {
+            (IntentStatus::Filled, None)
+        }
+        REPAID => (IntentStatus::Filled, Some(OrderEnd::Filled)),
         _ if state.delivery.is_some() => (IntentStatus::Filled, None),
-        LOCKED if too_late => (IntentStatus::Expired, None),
+        LOCKED if past_fill_deadline => (IntentStatus::Expired, None),
         LOCKED => (IntentStatus::Filling, None),
-        _ if never => (IntentStatus::Expired, Some(OrderEnd::TookNothing)),
+        _ if never_locked => (IntentStatus::Expired, Some(OrderEnd::Unfilled)),
         _ => (IntentStatus::Pending, None),
     };
     let delivery = state.delivery.as_ref();
-    let confirmed = delivery.and_then(|one| one.received).filter(|received| *received >= intent.data.outputAmount);
+    let confirmed = delivery.and_then(|found| found.received).filter(|received| *received >= intent.data.outputAmount);
     if let Some(delivery) = delivery
         && confirmed.is_none()
     {
         remarks.push(match delivery.received {
-            Some(received) => format!("the destination balance rose by only {} in that block", text(received, wanted)),
+            Some(received) => {
+                format!("the destination balance rose by only {} in that block", amount_text(received, wanted))
+            }
             None => "the destination balance could not be compared".to_owned(),
         });
     }
-    if state.read_error {
+    if state.endpoints_disagree {
         remarks.push(format!("the endpoints of {destination} contradict each other about a delivery"));
     }
-    let amount_in = text(intent.data.inputAmount, given);
-    let held = format!("locked in settler {} on {source}", short_address(intent.origin_settler));
+    let amount_in = amount_text(intent.data.inputAmount, given);
+    let locked_in = format!("locked in settler {} on {source}", short_address(intent.origin_settler));
     let money = match (status, state.deposit) {
         (IntentStatus::Pending, _) => {
             format!("the {} stays in the wallet until a relayer locks it on {source}", given.symbol)
         }
-        (IntentStatus::Filling, _) => held,
+        (IntentStatus::Filling, _) => locked_in,
         (IntentStatus::Filled, _) => match confirmed {
-            Some(received) => format!("{} {} arrived on {destination}", text(received, wanted), wanted.symbol),
+            Some(received) => format!("{} {} arrived on {destination}", amount_text(received, wanted), wanted.symbol),
             None if delivery.is_some() => format!("delivered on {destination}, according to its settler"),
             None => format!("paid to the filler on {source}; no delivery has been seen on {destination}"),
         },
         (IntentStatus::Expired, 0) => format!("no {0} left the wallet; nobody locked it", given.symbol),
         (IntentStatus::Expired, _) => match state.refund_from {
-            Some(from) => format!("{held}; intent_refund returns it from {} on", time_of_day(from)),
-            None => format!("{held}; intent_refund returns it"),
+            Some(from) => format!("{locked_in}; intent_refund returns it from {} on", time_of_day(from)),
+            None => format!("{locked_in}; intent_refund returns it"),
         },
         (IntentStatus::Refunded, _) => format!("{amount_in} {} is back in the wallet on {source}", given.symbol),
     };
-    // The deliverer determines the chosen bid. The network's own choice counts only before the delivery.
-    let chosen = match delivery.map(|one| one.filler) {
+    // The chosen bid is the one of the relayer that delivered. Before the delivery, it is the network's choice.
+    let chosen = match delivery.map(|found| found.filler) {
         Some(filler) => {
-            let by_them = |bid: &&RelayerBid| bid.relayer == filler;
-            service_answers
-                .iter()
-                .filter(by_them)
-                .find(|bid| bid.chosen)
-                .or_else(|| service_answers.iter().find(by_them))
+            let is_theirs = |bid: &&RelayerBid| bid.relayer == filler;
+            bids.iter().filter(is_theirs).find(|bid| bid.chosen).or_else(|| bids.iter().find(is_theirs))
         }
-        None => service_answers.iter().find(|bid| bid.chosen),
+        None => bids.iter().find(|bid| bid.chosen),
     };
-    let bids: Vec<FillerOffer> = service_answers
+    let offers: Vec<FillerOffer> = bids
         .iter()
         .map(|bid| FillerOffer {
             filler: bid.relayer,
             name: Some(bid.name.clone()),
-            output_amount: text(bid.output, wanted),
+            output_amount: amount_text(bid.output, wanted),
             estimated_seconds: bid.seconds,
             chosen: chosen.is_some_and(|one| std::ptr::eq(one, bid)),
         })
@@ -308,26 +315,26 @@ fn seen(
         token_in: given.clone(),
         token_out: wanted.clone(),
         amount_in,
-        min_out: text(intent.data.outputAmount, wanted),
-        estimated_output: text(record.figures.quoted_out, wanted),
+        min_out: amount_text(intent.data.outputAmount, wanted),
+        estimated_output: amount_text(record.figures.quoted_out, wanted),
         recipient: record.account,
         settler: intent.origin_settler,
-        bids,
+        bids: offers,
         locked: state.locked.clone(),
-        delivered: delivery.map(|one| one.place.clone()),
-        filler: delivery.map(|one| one.filler),
+        delivered: delivery.map(|found| found.place.clone()),
+        filler: delivery.map(|found| found.filler),
         repaid: state.repaid.clone(),
         refunded: state.refunded.clone(),
-        amount_out: confirmed.map(|received| text(received, wanted)),
+        amount_out: confirmed.map(|received| amount_text(received, wanted)),
         fill_deadline: intent.fill_deadline.into(),
         refund_from: state.refund_from,
-        money: line(money),
-        remark: line(remarks.join("; ")),
+        money: card_text(money),
+        remark: card_text(remarks.join("; ")),
     };
     PollResult { card: CardState::Intent(Box::new(update)), end }
 }
 
-fn text(amount: U256, token: &CardToken) -> String {
+fn amount_text(amount: U256, token: &CardToken) -> String {
     TokenAmount::new(amount, token.decimals).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
 }
 

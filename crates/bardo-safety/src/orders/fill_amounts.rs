@@ -1,5 +1,5 @@
-//! Amounts that a fill brought for one order, if its transaction fills several. The filler may settle orders of the
-//! same account in one batch, and may pay the account for something else in the same transaction.
+//! Amounts that a fill moved for one order. A filler may settle several orders of the same account in one transaction,
+//! and may pay the account for something else in it.
 //!
 //! A reactor takes the inputs of all orders of a batch first. Then it pays the outputs of one order after the other,
 //! and emits `Fill` after those of each (`_prepare` and `_fill` of UniswapX's `BaseReactor`, the same in every version:
@@ -13,30 +13,31 @@ use bardo_abi::erc20::Erc20;
 use bardo_abi::uniswapx::Reactor;
 use golem_protocols::uniswap::order::UniswapXOrder;
 
-/// Raw units of `token` that a fill brought to the owner of `order`: as many transfers as the order has outputs of it
-/// for the owner, right before its `Fill` and after that of any order before it. Never more than came, and of two
-/// orders in one transaction never the same transfer twice.
+/// Amount of `token` that the fill of `order` brought its owner, in raw units.
+///
+/// It sums the last transfers to the owner before the order's `Fill`, as many as the order has outputs of the token for
+/// the owner. Transfers before another order's `Fill` are left out, so no transfer counts for two orders.
 pub(super) fn received(logs: &[Log], order: &UniswapXOrder, hash: B256, token: Address) -> U256 {
     let info = order.info();
     let is_fill = |log: &Log| log.topics().first() == Some(&Reactor::Fill::SIGNATURE_HASH);
-    let own = |log: &Log| is_fill(log) && log.address == info.reactor && log.topics().get(1) == Some(&hash);
-    let Some(end) = logs.iter().position(own) else { return U256::ZERO };
+    let is_own_fill = |log: &Log| is_fill(log) && log.address == info.reactor && log.topics().get(1) == Some(&hash);
+    let Some(end) = logs.iter().position(is_own_fill) else { return U256::ZERO };
     let outputs = order.bounds().least_out;
-    let paid = outputs.iter().filter(|output| output.token == token && output.recipient == info.swapper).count();
+    let expected = outputs.iter().filter(|output| output.token == token && output.recipient == info.swapper).count();
     let segment = logs.iter().take(end).rev().take_while(|log| !is_fill(log));
     let transfers = segment.filter(|log| log.address == token).filter_map(|log| Erc20::Transfer::decode_log(log).ok());
-    let received = transfers.filter(|transfer| transfer.to == info.swapper).take(paid);
+    let received = transfers.filter(|transfer| transfer.to == info.swapper).take(expected);
     received.fold(U256::ZERO, |sum, transfer| sum.saturating_add(transfer.value))
 }
 
-/// Raw units of the order's input that left its owner in the transaction, at most what this order may take. Exact for
-/// an input that does not rise, as of every order that is placed here.
+/// Amount of the order's input token that left its owner in the transaction, in raw units, at most the order's maximum.
+/// It is exact for an order with a fixed input, which all orders placed by Bardo have.
 pub(super) fn paid(logs: &[Log], order: &UniswapXOrder) -> U256 {
     let (owner, token) = (order.info().swapper, order.token_in());
     let transfers =
         logs.iter().filter(|log| log.address == token).filter_map(|log| Erc20::Transfer::decode_log(log).ok());
-    let left = transfers.filter(|transfer| transfer.from == owner);
-    left.fold(U256::ZERO, |sum, transfer| sum.saturating_add(transfer.value)).min(order.most_in())
+    let outgoing = transfers.filter(|transfer| transfer.from == owner);
+    outgoing.fold(U256::ZERO, |sum, transfer| sum.saturating_add(transfer.value)).min(order.most_in())
 }
 
 #[cfg(test)]
@@ -85,19 +86,20 @@ mod tests {
         log(reactor, event)
     }
 
-    fn of(logs: &[Log], order: &UniswapXOrder) -> u64 {
+    fn received_for(logs: &[Log], order: &UniswapXOrder) -> u64 {
         received(logs, order, order.hash(), WETH).to()
     }
 
     #[test]
-    fn each_order_of_a_batch_is_told_its_own_outputs_and_no_gift() {
+    fn each_order_of_a_batch_counts_its_own_outputs_and_no_gift() {
         let (first, second) = (order(1), order(2));
         let input = |order: &UniswapXOrder| transfer(order.token_in(), OWNER, FILLER, 8);
         let logs = [
             input(&first),
             input(&second),
-            // In the filler's callback: a gift, and what somebody else's order brings them.
+            // In the filler's callback: a gift to the owner.
             transfer(WETH, FILLER, OWNER, 1_000),
+            // The first order's output, and a payment to another account.
             transfer(WETH, FILLER, OWNER, 5),
             transfer(WETH, FILLER, Address::repeat_byte(7), 500),
             fill(REACTOR, &first),
@@ -105,13 +107,13 @@ mod tests {
             fill(REACTOR, &second),
             transfer(WETH, FILLER, OWNER, 2_000),
         ];
-        assert_eq!([of(&logs, &first), of(&logs, &second)], [5, 7]);
+        assert_eq!([received_for(&logs, &first), received_for(&logs, &second)], [5, 7]);
         assert_eq!([paid(&logs, &first), paid(&logs, &second)], [U256::from(8); 2]);
-        // Another reactor's word on the same order is none, and an order that is not filled here got nothing.
+        // A `Fill` event from another contract does not count, and an order without a `Fill` received nothing.
         let logs = [transfer(WETH, FILLER, OWNER, 5), fill(FILLER, &first)];
-        assert_eq!([of(&logs, &first), of(&logs, &second)], [0, 0]);
-        // A fill that paid nothing takes nothing from the order before it.
+        assert_eq!([received_for(&logs, &first), received_for(&logs, &second)], [0, 0]);
+        // An order whose fill paid nothing does not count a transfer of the order before it.
         let logs = [transfer(WETH, FILLER, OWNER, 5), fill(REACTOR, &first), fill(REACTOR, &second)];
-        assert_eq!([of(&logs, &first), of(&logs, &second)], [5, 0]);
+        assert_eq!([received_for(&logs, &first), received_for(&logs, &second)], [5, 0]);
     }
 }

@@ -1,14 +1,14 @@
-//! Signed orders that others settle, from the signature to the end that the chain confirms. Each is submitted to a
-//! service once and polled on the chain until nothing more can come of it. Every change is published as an event. The
-//! service's answers are shown, but never trusted.
+//! Signed orders that fillers and relayers settle, from the signature to the end that the chain confirms. Each order is
+//! submitted to a service once and polled on the chain until it can take no more tokens. Every change is published as
+//! an event. The service's answers are shown, but never trusted.
 //!
 //! | file | contents |
 //! |---|---|
-//! | here | chains and services, the polling round, the end of an order |
+//! | `mod` | chains and services, polling of open orders, storage of their end |
 //! | `record` | orders in the database |
 //! | `auction` | on-chain state of a UniswapX order, and its card |
 //! | `bridge` | state of a bridge order on both chains, and its card |
-//! | `depth` | the confirmed block from which an end is read |
+//! | `depth` | the block with enough confirmations, at which an end is read |
 //! | `price_time` | time at which a falling price reaches a bid |
 //! | `order_end` | comparison with the expected outcome, and the audit log |
 //! | `submission` | submission of each order, once, and withdrawal of unseen orders |
@@ -58,9 +58,9 @@ pub use record::{OrderRecord, OrderStage};
 pub use state::OrderState;
 
 /// Interval between polls of the open orders.
-const ROUND: Duration = Duration::from_millis(500);
-/// Timeout for reading expired orders before an action.
-const SETTLES: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Timeout for polling expired orders before an action.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A chain on which orders are signed, with its services.
 #[derive(Debug, Clone)]
@@ -73,7 +73,7 @@ pub struct OrderChain {
     pub auctions: Option<Arc<dyn OrderGateway>>,
     /// Service that accepts bridge orders from this chain; `None` if there is none.
     pub bridges: Option<Arc<dyn IntentGateway>>,
-    /// Confirmations, the own block included, before an end counts; `None` for the default of the network.
+    /// Confirmations before an end counts, including the block of the end itself; `None` for the network's default.
     pub confirmations: Option<u64>,
 }
 
@@ -134,9 +134,9 @@ pub enum OrderError {
     /// A chain did not answer.
     #[error("the chain did not respond: {0}")]
     Chain(#[from] ProviderError),
-    /// An answer of a chain or contract is invalid.
+    /// A chain or contract returned an invalid answer, or a stored order is invalid.
     #[error("{0}")]
-    Nonsense(String),
+    InvalidAnswer(String),
     /// No order with this hash exists in this ledger.
     #[error("order {0} was not signed here, or not in this data folder")]
     Unknown(B256),
@@ -150,7 +150,7 @@ impl From<OrderError> for ToolError {
         let code = match &error {
             OrderError::Store(_) | OrderError::Ledger(_) => ErrorCode::StoreUnavailable,
             OrderError::Chain(_) => ErrorCode::ChainUnreachable,
-            OrderError::Nonsense(_) => ErrorCode::ChainInconsistent,
+            OrderError::InvalidAnswer(_) => ErrorCode::ChainInconsistent,
             OrderError::Unknown(_) => ErrorCode::ValidationFailed,
             OrderError::NoChain(_) => ErrorCode::ChainUnknown,
         };
@@ -161,7 +161,7 @@ impl From<OrderError> for ToolError {
 /// Result of one poll.
 pub(super) struct PollResult {
     card: CardState,
-    /// End of the order; `None` while it can still take something.
+    /// End of the order; `None` while it may still take tokens.
     end: Option<OrderEnd>,
 }
 
@@ -202,11 +202,11 @@ impl CardState {
 /// End of an order, as the ledger counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OrderEnd {
-    /// The order was filled, or must count as filled.
-    Took,
-    /// The order took nothing and never can.
-    TookNothing,
-    /// No service has seen the order, provided that this still holds when the end is stored.
+    /// The order was filled, or counts as filled because its end is unknown.
+    Filled,
+    /// The order took no tokens and never can.
+    Unfilled,
+    /// The order is withdrawn. Applies only if no service has seen it when the end is stored.
     Withdrawn,
 }
 
@@ -233,12 +233,12 @@ impl Orders {
     /// # Errors
     /// [`OrderError::NoChain`] if it is not connected.
     pub fn chain(&self, chain_id: u64) -> Result<&OrderChain, OrderError> {
-        let found = self.inner.chains.iter().find(|chain| chain.client.chain_id() == chain_id);
-        found.ok_or(OrderError::NoChain(chain_id))
+        let chain = self.inner.chains.iter().find(|chain| chain.client.chain_id() == chain_id);
+        chain.ok_or(OrderError::NoChain(chain_id))
     }
 
-    /// Returns true if a service on the chain accepts this type of order.
-    pub fn takes(&self, chain_id: u64, message: &TypedMessage) -> bool {
+    /// Returns true if a service for this type of order is connected on the chain.
+    pub fn accepts(&self, chain_id: u64, message: &TypedMessage) -> bool {
         let Ok(chain) = self.chain(chain_id) else { return false };
         match message {
             TypedMessage::UniswapxOrder { .. } => chain.auctions.is_some(),
@@ -263,7 +263,7 @@ impl Orders {
         Ok(self.inner.store.read(record::every)?)
     }
 
-    /// Returns every order that can still take something.
+    /// Returns every signed order that has not ended.
     ///
     /// # Errors
     /// The database's failure.
@@ -304,47 +304,47 @@ impl Orders {
         if !record.is_live() || record.stage == OrderStage::Reserved {
             return Ok(record);
         }
-        let seen = self.seen(&record, remark).await?;
-        self.write_down(&record, seen).await?;
+        let result = self.read_state(&record, remark).await?;
+        self.store_result(&record, result).await?;
         self.record(hash)
     }
 
-    /// Returns the service's answer about an order, from the cache within the service's pause. For an order that the
-    /// chain has ended, the service is asked until its answer includes the cosigner's data.
-    async fn hearsay(&self, service: &dyn OrderGateway, hash: B256, ended: bool) -> ServiceAnswer {
+    /// Returns the service's answer about an order. A cached answer is used within the service's poll interval, except
+    /// for an order that was filled on chain: it is requested until the answer includes the cosigner's data.
+    async fn service_answer(&self, service: &dyn OrderGateway, hash: B256, filled: bool) -> ServiceAnswer {
         let now = self.inner.clock.now_millis();
-        let pause = u64::try_from(service.pause().as_millis()).unwrap_or(u64::MAX);
+        let interval = u64::try_from(service.poll_interval().as_millis()).unwrap_or(u64::MAX);
         let lock = || self.inner.service_answers.lock();
-        let known = lock().get(&hash).cloned();
-        if let Some((at, report)) = known {
-            let lacks = ended && !matches!(&report, Ok(Some(report)) if report.cosigned.is_some());
-            if now < at.saturating_add(pause) && !lacks {
+        let cached = lock().get(&hash).cloned();
+        if let Some((at, report)) = cached {
+            let lacks_cosigned = filled && !matches!(&report, Ok(Some(report)) if report.cosigned.is_some());
+            if now < at.saturating_add(interval) && !lacks_cosigned {
                 return report;
             }
         }
         let report = service.order_report(hash).await;
         let mut service_answers = lock();
         // Drops outdated entries, including those of ended orders.
-        service_answers.retain(|other, (at, _)| *other != hash && now < at.saturating_add(pause));
-        if pause > 0 {
+        service_answers.retain(|other, (at, _)| *other != hash && now < at.saturating_add(interval));
+        if interval > 0 {
             service_answers.insert(hash, (now, report.clone()));
         }
         report
     }
 
-    async fn seen(&self, record: &OrderRecord, remark: &str) -> Result<PollResult, OrderError> {
+    async fn read_state(&self, record: &OrderRecord, remark: &str) -> Result<PollResult, OrderError> {
         match &record.message {
             TypedMessage::UniswapxOrder { order, .. } => self.auction(record, order, remark).await,
             TypedMessage::CrossChainOrder { intent, .. } => self.bridge(record, intent, remark).await,
             TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {
-                Err(OrderError::Nonsense("a stored order is invalid".to_owned()))
+                Err(OrderError::InvalidAnswer("a stored order is invalid".to_owned()))
             }
         }
     }
 
-    async fn write_down(&self, record: &OrderRecord, seen: PollResult) -> Result<(), OrderError> {
-        failpoint::reach(Failpoint::OrderLooked);
-        let PollResult { card, end } = seen;
+    async fn store_result(&self, record: &OrderRecord, result: PollResult) -> Result<(), OrderError> {
+        failpoint::reach(Failpoint::OrderPolled);
+        let PollResult { card, end } = result;
         let (hash, status, json) = (record.hash, card.status(), card.json()?);
         {
             let mut reported = self.inner.reported.lock();
@@ -358,36 +358,37 @@ impl Orders {
             }
         }
         let now = self.inner.clock.now_millis();
-        let (rules, kept, shown) = (Arc::clone(&self.inner.rules), record.clone(), card.clone());
-        let first = self
+        let (rules, order, stored_card) = (Arc::clone(&self.inner.rules), record.clone(), card.clone());
+        let is_stored = self
             .inner
             .store
             .write(move |transaction| -> Result<bool, ReserveError> {
                 if let Some(end) = end {
                     let ended = match end {
-                        OrderEnd::Took | OrderEnd::TookNothing => record::end(transaction, hash, status, now)?,
+                        OrderEnd::Filled | OrderEnd::Unfilled => record::end(transaction, hash, status, now)?,
                         OrderEnd::Withdrawn => record::withdraw(transaction, hash, status, now)?,
                     };
                     if !ended {
                         return Ok(false);
                     }
-                    // Only a confirmed arrival moves the mark. A repayment without a delivery is a loss.
-                    let moved = match order_end::has_arrived(&shown, end) {
-                        true => rules.arrived(transaction, now, kept.reservation)?,
+                    // Only a confirmed arrival moves the stop-loss's high-water mark. If the filler was repaid without
+                    // a delivery, the amount is lost.
+                    let mark_change = match order_end::has_arrived(&stored_card, end) {
+                        true => rules.arrived(transaction, now, order.reservation)?,
                         false => None,
                     };
-                    order_end::record(transaction, now, &kept, &shown, (end, moved))?;
-                    let (end, word) = match end {
-                        OrderEnd::Took => (ActionEnd::Done { spent: kept.spent }, "done"),
-                        OrderEnd::TookNothing | OrderEnd::Withdrawn if kept.gas == Usd::ZERO => {
+                    order_end::record(transaction, now, &order, &stored_card, (end, mark_change))?;
+                    let (action_end, permit_end) = match end {
+                        OrderEnd::Filled => (ActionEnd::Done { spent: order.spent }, "done"),
+                        OrderEnd::Unfilled | OrderEnd::Withdrawn if order.gas == Usd::ZERO => {
                             (ActionEnd::Withdrawn, "withdrawn")
                         }
-                        OrderEnd::TookNothing | OrderEnd::Withdrawn => (ActionEnd::Partly { spent: kept.gas }, "done"),
+                        OrderEnd::Unfilled | OrderEnd::Withdrawn => (ActionEnd::Partly { spent: order.gas }, "done"),
                     };
-                    rules.settle(transaction, now, kept.reservation, end)?;
-                    permit::note_end(transaction, kept.permit_id, word)?;
+                    rules.settle(transaction, now, order.reservation, action_end)?;
+                    permit::note_end(transaction, order.permit_id, permit_end)?;
                 }
-                record::note_card(transaction, hash, status, &json, now)?;
+                record::store_card(transaction, hash, status, &json, now)?;
                 if end.is_some() {
                     failpoint::reach(Failpoint::OrderInsideEnd);
                 }
@@ -397,7 +398,7 @@ impl Orders {
         if end.is_some() {
             failpoint::reach(Failpoint::OrderEnded);
         }
-        if first {
+        if is_stored {
             self.inner.fabric.emit(&record.golem_id, Some(record.call_id), card.event());
             if end.is_some() {
                 self.inner.fabric.emit(&record.golem_id, Some(record.call_id), order_end::event(record, &card));
@@ -427,22 +428,22 @@ impl Orders {
         self.poll_live(|record| record.chain_id == chain_id && record.account == account).await
     }
 
-    /// Reads the end of an account's expired orders. Their reservations are released only once the end is stored, and a
-    /// process that runs a single call does not follow orders. Orders that cannot be read within `SETTLES` stay as
-    /// they are.
+    /// Polls an account's expired orders, so that their reservations are released before an action. A process that runs
+    /// a single call needs this, since it does not follow orders. Orders that cannot be read within `SETTLE_TIMEOUT`
+    /// stay unchanged.
     pub async fn settle_expired(&self, account: Address) {
         let orders = self.clone();
-        // In a task of its own, so that the timeout does not interrupt storing.
+        // A separate task, so that the timeout does not interrupt a write.
         let settling = tokio::spawn(async move {
             let live = orders.live()?;
             for record in live.iter().filter(|record| record.account == account) {
-                if orders.time_on(record.chain_id).await > record.usable_until() {
+                if orders.chain_time(record.chain_id).await > record.usable_until() {
                     orders.poll(record.hash).await?;
                 }
             }
             Ok::<_, OrderError>(())
         });
-        match tokio::time::timeout(SETTLES, settling).await {
+        match tokio::time::timeout(SETTLE_TIMEOUT, settling).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => tracing::warn!(%error, "an expired order could not be read"),
             Ok(Err(_)) | Err(_) => tracing::warn!("an expired order could not be read in time"),
@@ -450,15 +451,15 @@ impl Orders {
     }
 
     /// Returns the chain's time in seconds: the latest block's timestamp or the machine's clock, whichever is later.
-    async fn time_on(&self, chain_id: u64) -> u64 {
+    async fn chain_time(&self, chain_id: u64) -> u64 {
         let machine = self.inner.clock.now_millis() / 1_000;
         let Ok(chain) = self.chain(chain_id) else { return machine };
         let head = chain.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await;
         head.ok().flatten().map_or(machine, |head| head.header.timestamp.max(machine))
     }
 
-    async fn poll_live(&self, wanted: impl Fn(&OrderRecord) -> bool) -> Result<usize, OrderError> {
-        let live: Vec<_> = self.live()?.into_iter().filter(|record| wanted(record)).collect();
+    async fn poll_live(&self, is_selected: impl Fn(&OrderRecord) -> bool) -> Result<usize, OrderError> {
+        let live: Vec<_> = self.live()?.into_iter().filter(|record| is_selected(record)).collect();
         for record in &live {
             if let Err(error) = self.poll(record.hash).await {
                 tracing::warn!(order = %record.hash, %error, "an order could not be read");
@@ -472,11 +473,11 @@ impl Orders {
     pub fn follow(&self, may_submit: impl Fn() -> bool + Send + 'static) {
         let inner: Weak<Inner> = Arc::downgrade(&self.inner);
         let clock = Arc::clone(&self.inner.clock);
-        let attendance = clock.attend();
+        let participation = clock.attend();
         tokio::spawn(async move {
-            let _attendance = attendance;
+            let _participation = participation;
             loop {
-                clock.pause(ROUND).await;
+                clock.pause(POLL_INTERVAL).await;
                 let Some(inner) = inner.upgrade() else { return };
                 let orders = Self { inner };
                 let round = if may_submit() { orders.round().await } else { orders.poll_all().await };
@@ -487,28 +488,28 @@ impl Orders {
         });
     }
 
-    /// Waits until an order has ended or expired, or until `patience` has elapsed. `nudge` runs between polls and may
-    /// produce a block.
+    /// Polls an order until it has ended or expired, or until `timeout` has elapsed. `between_polls` runs before each
+    /// further poll and may produce a block.
     ///
     /// # Errors
     /// [`OrderError`] if a poll fails.
-    pub async fn wait<Nudged>(
+    pub async fn wait<Step>(
         &self,
         hash: B256,
-        patience: Duration,
-        mut nudge: impl FnMut() -> Nudged,
+        timeout: Duration,
+        mut between_polls: impl FnMut() -> Step,
     ) -> Result<OrderRecord, OrderError>
     where
-        Nudged: Future<Output = ()>,
+        Step: Future<Output = ()>,
     {
-        let until = tokio::time::Instant::now() + patience;
+        let until = tokio::time::Instant::now() + timeout;
         loop {
             let record = self.poll(hash).await?;
-            let rests = !record.is_live() || record.status.has_expired();
-            if rests || tokio::time::Instant::now() >= until {
+            let is_done = !record.is_live() || record.status.has_expired();
+            if is_done || tokio::time::Instant::now() >= until {
                 return Ok(record);
             }
-            nudge().await;
+            between_polls().await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -518,7 +519,7 @@ impl Orders {
     }
 }
 
-/// Sanitises text for a card.
-fn line(text: impl fmt::Display) -> SafeText {
+/// Cleans text for a card: at most 300 characters.
+fn card_text(text: impl fmt::Display) -> SafeText {
     SafeText::clean(&text.to_string(), 300)
 }

@@ -1,5 +1,5 @@
-//! Comparison of an order's end with its expected outcome. It is recorded in the audit log in the transaction that ends
-//! the order.
+//! Comparison of an order's end with its expected outcome, and the audit entry about it. The entry is written in the
+//! transaction that ends the order.
 
 use rusqlite::Transaction;
 use serde_json::json;
@@ -11,14 +11,14 @@ use crate::policy_engine::ReserveError;
 use bardo_base::fabric::{EventKind, IntentStatus, OrderStatus, ToolVerified};
 use bardo_base::text::SafeText;
 
-/// Ground truth of an auction's end: the service's status, checked against the events of the reactor and of Permit2.
+/// Sources for an auction's end: the service's status, checked against the events of the reactor and of Permit2.
 const AUCTION: &str = "uniswapx_api_order_status + fill_events";
 
-/// Ground truth of a bridge order's end: the status of both settlers, and the balance change on the destination.
+/// Sources for a bridge order's end: the status of both settlers, and the balance change on the destination.
 const BRIDGE: &str = "erc7683_intent_status + destination_balance_diff";
 
 /// Compares the expected outcome of an order with its actual one.
-pub(super) fn verified(record: &OrderRecord, card: &CardState) -> ToolVerified {
+pub(super) fn outcome(record: &OrderRecord, card: &CardState) -> ToolVerified {
     let (actual, source, matched) = match card {
         CardState::Order(update) => {
             let actual = format!("Order {} status: {}", update.order_hash, update.status.as_str());
@@ -41,28 +41,28 @@ pub(super) fn verified(record: &OrderRecord, card: &CardState) -> ToolVerified {
     }
 }
 
-/// Returns the same comparison as an event.
+/// Returns the comparison as an event.
 pub(super) fn event(record: &OrderRecord, card: &CardState) -> EventKind {
-    EventKind::ToolVerified(verified(record, card))
+    EventKind::ToolVerified(outcome(record, card))
 }
 
 /// Returns true if a bridge order's value has arrived, as confirmed by the destination's balance.
 pub(super) fn has_arrived(card: &CardState, end: OrderEnd) -> bool {
     match (card, end) {
-        (CardState::Intent(update), OrderEnd::Took) => update.amount_out.is_some(),
-        (CardState::Intent(_), OrderEnd::TookNothing | OrderEnd::Withdrawn) | (CardState::Order(_), _) => false,
+        (CardState::Intent(update), OrderEnd::Filled) => update.amount_out.is_some(),
+        (CardState::Intent(_), OrderEnd::Unfilled | OrderEnd::Withdrawn) | (CardState::Order(_), _) => false,
     }
 }
 
-/// Records the end in the audit log.
+/// Records the end in the audit log, with the change of the stop-loss's high-water mark, if there was one.
 pub(super) fn record(
     transaction: &Transaction<'_>,
     now: u64,
     record: &OrderRecord,
     card: &CardState,
-    (end, moved): (OrderEnd, Option<MarkChange>),
+    (end, mark_change): (OrderEnd, Option<MarkChange>),
 ) -> Result<(), ReserveError> {
-    let ToolVerified { expected_outcome, actual_outcome, ground_truth_source, matched } = verified(record, card);
+    let ToolVerified { expected_outcome, actual_outcome, ground_truth_source, matched } = outcome(record, card);
     let (amount_in, amount_out, hash) = match card {
         CardState::Order(update) => {
             let fill = update.fill.as_ref();
@@ -76,8 +76,8 @@ pub(super) fn record(
         }
     };
     let took = match end {
-        OrderEnd::Took => "what it could",
-        OrderEnd::TookNothing => "nothing",
+        OrderEnd::Filled => "what it could",
+        OrderEnd::Unfilled => "nothing",
         OrderEnd::Withdrawn => "nothing: nobody had seen it",
     };
     let mut body = json!({
@@ -86,8 +86,8 @@ pub(super) fn record(
         "expected_outcome": expected_outcome, "actual_outcome": actual_outcome,
         "ground_truth_source": ground_truth_source, "matched": matched,
     });
-    if let (Some(moved), Some(body)) = (moved, body.as_object_mut()) {
-        let mark = json!({ "before": moved.before.dollars(), "after": moved.after.dollars() });
+    if let (Some(change), Some(body)) = (mark_change, body.as_object_mut()) {
+        let mark = json!({ "before": change.before.dollars(), "after": change.after.dollars() });
         body.insert("stop_loss_mark".to_owned(), mark);
     }
     let entry = LogEntry {

@@ -4,44 +4,44 @@ use alloy::primitives::U256;
 
 use golem_protocols::uniswap::order::{ResolutionPoint, UniswapXOrder};
 
-/// Returns the seconds until the auction asks the filler in `now` for at most `output`, counted from `now`. Zero if it
-/// asks no more than that already, or if its price does not fall by itself. `None` if that never happens before
-/// `deadline`, or if the order lacks the cosigner's data about its curve.
+/// Returns the seconds from `now` until the auction requires at most `bid` from the filler named in `now`. Zero if it
+/// already does, or if its price does not fall with time. `None` if it does not happen before `deadline`, or if the
+/// order lacks the cosigner's data about its curve.
 pub(super) fn seconds_until(
     order: &UniswapXOrder,
     now: &ResolutionPoint,
-    output: U256,
+    bid: U256,
     deadline: u64,
     block_millis: u64,
 ) -> Option<u64> {
-    let left = deadline.checked_sub(now.timestamp)?;
+    let remaining = deadline.checked_sub(now.timestamp)?;
     let by_blocks = match order {
         UniswapXOrder::Dutch(_) | UniswapXOrder::DutchV2(_) => false,
         UniswapXOrder::DutchV3(_) => true,
         // A priority order's price depends on the filler's fee, not on time.
         UniswapXOrder::Priority(_) => return Some(0),
     };
-    let millis = block_millis.max(1);
-    let seconds = |steps: u64| if by_blocks { steps.saturating_mul(millis).div_ceil(1_000) } else { steps };
-    let most = if by_blocks { left.saturating_mul(1_000) / millis } else { left };
-    let reached = |steps: u64| {
+    let block_millis = block_millis.max(1);
+    let seconds = |steps: u64| if by_blocks { steps.saturating_mul(block_millis).div_ceil(1_000) } else { steps };
+    let max_steps = if by_blocks { remaining.saturating_mul(1_000) / block_millis } else { remaining };
+    let reached_after = |steps: u64| {
         let block = if by_blocks { now.block.saturating_add(steps) } else { now.block };
         let at =
             ResolutionPoint { timestamp: now.timestamp.saturating_add(seconds(steps)).min(deadline), block, ..*now };
         // An error means that another filler has exclusivity then, so the price is not reached.
         let resolved = order.resolve(&at).ok()?;
-        let asked = resolved.outputs.iter().fold(U256::ZERO, |sum, one| sum.saturating_add(one.amount));
-        (asked <= output).then_some(())
+        let required = resolved.outputs.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount));
+        (required <= bid).then_some(())
     };
-    if reached(0).is_some() {
+    if reached_after(0).is_some() {
         return Some(0);
     }
-    reached(most)?;
+    reached_after(max_steps)?;
     // The price never rises, so a binary search finds the first step at which it is reached.
-    let (mut before, mut after) = (0, most);
+    let (mut before, mut after) = (0, max_steps);
     while after - before > 1 {
         let middle = before + (after - before) / 2;
-        if reached(middle).is_some() {
+        if reached_after(middle).is_some() {
             after = middle;
         } else {
             before = middle;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_that_falls_by_the_second_reaches_a_bid_at_its_second() {
+    fn a_price_that_falls_with_time_reaches_a_bid_after_the_seconds_it_needs() {
         // Ten per second, from 2,000 down to 1,000.
         let order = draft(AuctionTerms::Times { from: START, until: START + 100 });
         let at =
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_that_falls_by_the_block_reaches_it_when_that_block_is_due() {
+    fn a_price_that_falls_with_blocks_reaches_a_bid_when_its_block_is_due() {
         let mut order = draft(AuctionTerms::CosignedBlocks { over: 50, base_fee: 0, per_gwei: U256::ZERO });
         let UniswapXOrder::DutchV3(three) = &mut order else { panic!("{order:?}") };
         three.cosignerData.decayStartBlock = U256::from(10);
@@ -122,13 +122,13 @@ mod tests {
         // Twenty per block, two seconds each.
         assert_eq!([at(10, 2_000), at(10, 1_980), at(10, 1_960)], [Some(0), Some(2), Some(4)]);
         assert_eq!(at(8, 1_980), Some(6));
-        // It would take 150 seconds longer than the time until the deadline.
+        // It needs 50 blocks of 12 seconds, longer than the time until the deadline.
         let slow = seconds_until(&order, &now(START, 10), U256::from(1_000), DEADLINE, 12_000);
         assert_eq!(slow, None);
     }
 
     #[test]
-    fn what_does_not_fall_by_itself_is_reached_at_once() {
+    fn a_price_that_depends_on_the_fee_is_reached_at_once_and_one_without_a_curve_never() {
         let order = draft(AuctionTerms::PriorityFee { start_block: 5, baseline: 0, mps_per_wei: U256::from(1) });
         assert_eq!(seconds_until(&order, &now(START, 1), U256::from(1_500), DEADLINE, 2_000), Some(0));
         // The cosigner has not provided the curve of this order yet.

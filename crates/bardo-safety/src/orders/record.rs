@@ -1,5 +1,6 @@
-//! Signed orders in the database. An order is stored before its signature, in the transaction that reserves its money.
-//! The signature is stored before anyone else sees it, and the end together with the ledger's settlement.
+//! Signed orders in the database. An order is stored before it is signed, in the transaction that reserves its funds.
+//! Its signature is stored before a service receives it. Its end is stored in the transaction that settles the
+//! reservation.
 
 use std::collections::BTreeMap;
 
@@ -24,9 +25,9 @@ const CROSS_CHAIN: &str = "ERC7683";
 /// Progress of an order in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OrderStage {
-    /// The money is reserved. The order may or may not have been signed.
+    /// The funds are reserved. The order may or may not have been signed.
     Reserved,
-    /// The order is signed and stored, and no service has it.
+    /// The order is signed and stored. No service has accepted it.
     Signed,
     /// The submission has started; the service may have received the order.
     Submitting,
@@ -34,12 +35,12 @@ pub enum OrderStage {
     Submitted,
     /// The service rejected the order. The signature still stays valid until its deadline.
     Refused,
-    /// The order can take nothing any more.
+    /// The order has ended: it can take no more tokens.
     Ended,
 }
 
 impl OrderStage {
-    const WORDS: [(Self, &'static str); 6] = [
+    const NAMES: [(Self, &'static str); 6] = [
         (Self::Reserved, "reserved"),
         (Self::Signed, "signed"),
         (Self::Submitting, "submitting"),
@@ -50,15 +51,15 @@ impl OrderStage {
 
     /// Returns the name that the database contains.
     pub fn as_str(self) -> &'static str {
-        Self::WORDS.iter().find(|(stage, _)| *stage == self).map_or("ended", |(_, word)| word)
+        Self::NAMES.iter().find(|(stage, _)| *stage == self).map_or("ended", |(_, name)| name)
     }
 
-    fn parse_name(word: &str) -> Option<Self> {
-        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(stage, _)| *stage)
+    fn parse_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(_, known)| *known == name).map(|(stage, _)| *stage)
     }
 }
 
-/// Figures that a card needs beside the order itself. Amounts in raw units.
+/// Figures for an order's card that the order itself does not contain. Amounts in raw units.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderFigures {
     /// Expected outcome, as a sentence.
@@ -101,7 +102,7 @@ pub struct OrderRecord {
     pub stage: OrderStage,
     /// Status of the order, as last seen on the chain.
     pub status: OrderState,
-    /// Figures that a card needs.
+    /// Figures for the order's card.
     pub figures: OrderFigures,
     /// Last published card, as JSON.
     pub card: Option<String>,
@@ -115,8 +116,8 @@ pub struct OrderRecord {
     pub created_at: u64,
     /// Time of the signature, in milliseconds since the Unix epoch.
     pub signed_at: Option<u64>,
-    /// True if a service that did not accept the order may have seen it.
-    pub shown: bool,
+    /// True if a service has received the order without accepting it.
+    pub maybe_seen: bool,
 }
 
 impl OrderRecord {
@@ -125,20 +126,20 @@ impl OrderRecord {
         self.stage != OrderStage::Ended
     }
 
-    /// Returns true if the signature is the account's. Permit2 accepts no other signature for it.
-    fn is_signed_by_its_account(&self) -> bool {
+    /// Returns true if the stored signature is the account's own. Permit2 accepts no other signature for the order.
+    fn has_valid_signature(&self) -> bool {
         let signature = self.signature.as_ref().and_then(|bytes| Signature::from_raw(bytes).ok());
-        let signer =
-            signature.and_then(|one| one.recover_address_from_prehash(&self.message.digest(self.chain_id)).ok());
+        let signer = signature
+            .and_then(|signature| signature.recover_address_from_prehash(&self.message.digest(self.chain_id)).ok());
         signer == Some(self.account)
     }
 
-    /// Returns true if the operator placed the order directly.
-    pub fn is_by_hand(&self) -> bool {
+    /// Returns true if the operator placed the order, rather than an agent.
+    pub fn is_manual(&self) -> bool {
         self.golem_id == GolemId::operator()
     }
 
-    /// Returns the last second in which the order can take something, since the Unix epoch.
+    /// Returns the last second in which the order can be filled or locked, since the Unix epoch.
     pub fn usable_until(&self) -> u64 {
         self.message.takes().iter().map(|takes| takes.usable_until).max().unwrap_or(u64::MAX)
     }
@@ -183,13 +184,13 @@ fn pair(message: &TypedMessage) -> (Address, Address, Option<u64>) {
     }
 }
 
-/// Stores an order, in the transaction that reserves its money.
+/// Stores an order, in the transaction that reserves its funds.
 pub(crate) fn insert(transaction: &Transaction<'_>, record: &OrderRecord) -> Result<(), StoreError> {
     let (hash, encoded) = identity(&record.message)
         .filter(|(hash, _)| *hash == record.hash)
         .ok_or_else(|| StoreError::Query("the message to sign is not an order".to_owned()))?;
     let (token_in, token_out, destination) = pair(&record.message);
-    let inputs = serde_json::to_string(&record.figures).map_err(|error| StoreError::Query(error.to_string()))?;
+    let figures = serde_json::to_string(&record.figures).map_err(|error| StoreError::Query(error.to_string()))?;
     transaction
         .prepare_cached(
             "INSERT INTO safety_order (hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2, token_in,
@@ -213,7 +214,7 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &OrderRecord) -> Res
             encoded.as_ref(),
             record.stage.as_str(),
             record.status.as_str(),
-            inputs,
+            figures,
             record.reservation.0,
             record.spent.to_string(),
             record.gas.to_string(),
@@ -222,7 +223,7 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &OrderRecord) -> Res
     Ok(())
 }
 
-/// Traded tokens, to detect orders that a new trade would replace. The native token and its wrapper count as one token.
+/// Tokens of a trade, for finding open orders of the same pair. The native token and its wrapper count as one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TradedPair {
     /// Token that the account gives.
@@ -251,14 +252,18 @@ impl TradedPair {
     }
 
     /// Returns true if both trade the same pair on one chain. `wrapped` is the contract that wraps the native token.
-    fn is_for_the_same(&self, other: &Self, wrapped: Option<Address>) -> bool {
-        let one = |token: Address| if token.is_zero() { wrapped.unwrap_or(token) } else { token };
-        let shared = self.wanted.iter().any(|wanted| other.wanted.iter().any(|also| one(*also) == one(*wanted)));
-        one(self.given) == one(other.given) && shared && self.destination.is_none() && other.destination.is_none()
+    fn is_same_pair(&self, other: &Self, wrapped: Option<Address>) -> bool {
+        let unified = |token: Address| if token.is_zero() { wrapped.unwrap_or(token) } else { token };
+        let shared =
+            self.wanted.iter().any(|wanted| other.wanted.iter().any(|also| unified(*also) == unified(*wanted)));
+        unified(self.given) == unified(other.given)
+            && shared
+            && self.destination.is_none()
+            && other.destination.is_none()
     }
 }
 
-/// A fair exit by the operator, for the comparison with open orders. Amounts in raw units of the token given.
+/// A fairly priced exit by the operator, for the comparison with open orders. Amounts in raw units of the token given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ManualExit {
     /// Token balance of the account.
@@ -267,12 +272,11 @@ pub(crate) struct ManualExit {
     pub gives: U256,
 }
 
-/// Returns the account's open orders that a new trade of the same pair would replace, the oldest first. Bridge orders
-/// never block a trade, since the chain does not show that one was invalidated before it expires.
+/// Returns the account's open orders that block a new trade of the same pair, the oldest first.
 ///
-/// An open order of the same pair would sell the tokens twice, so the caller's own orders always block the trade. The
-/// operator's exit is independent of an agent's order: such an order blocks it only if the balance does not cover both.
-/// Otherwise an agent could block every exit of a pair with a worthless order.
+/// An open order blocks the trade because both could sell the same tokens. An agent's order blocks the operator's
+/// `exit` only if the balance does not cover both. Otherwise an agent could block every exit of a pair with a worthless
+/// order. Bridge orders never block a trade, since the chain does not show before they expire that one was invalidated.
 pub(crate) fn conflicting_orders(
     connection: &Connection,
     (chain_id, account): (u64, Address),
@@ -280,19 +284,19 @@ pub(crate) fn conflicting_orders(
     wrapped: Option<Address>,
     exit: Option<ManualExit>,
 ) -> Result<Vec<OrderRecord>, StoreError> {
-    let mut live = all(connection, "stage <> 'ended'")?;
+    let mut live = select_where(connection, "stage <> 'ended'")?;
     live.retain(|one| one.chain_id == chain_id && one.account == account);
     let is_covered = exit.is_some_and(|exit| {
         let takes = live.iter().flat_map(|one| one.message.takes()).filter(|takes| takes.token == pair.given);
         let promised = takes.fold(U256::ZERO, |sum, takes| sum.saturating_add(takes.amount));
         promised.checked_add(exit.gives).is_some_and(|needed| needed <= exit.balance)
     });
-    live.retain(|one| TradedPair::of(&one.message).is_some_and(|own| own.is_for_the_same(pair, wrapped)));
-    live.retain(|one| !is_covered || one.is_by_hand());
+    live.retain(|one| TradedPair::of(&one.message).is_some_and(|own| own.is_same_pair(pair, wrapped)));
+    live.retain(|one| !is_covered || one.is_manual());
     Ok(live)
 }
 
-/// Moves an order from one stage to another. Returns false if it was not in the first one.
+/// Moves an order from one stage to another. Returns false if it was not in the stage `from`.
 pub(crate) fn advance(
     transaction: &Transaction<'_>,
     hash: B256,
@@ -309,7 +313,7 @@ pub(crate) fn advance(
 }
 
 /// Stores the signature and the gas cost of a reserved order. Returns false if the order is not reserved.
-pub(crate) fn keep_signature(
+pub(crate) fn store_signature(
     transaction: &Transaction<'_>,
     hash: B256,
     signature: &Bytes,
@@ -325,8 +329,8 @@ pub(crate) fn keep_signature(
     Ok(rows == 1)
 }
 
-/// Records that a service that did not accept the order may have seen it.
-pub(crate) fn note_shown(transaction: &Transaction<'_>, hash: B256) -> Result<(), StoreError> {
+/// Records that a service has received the order without accepting it.
+pub(crate) fn note_maybe_seen(transaction: &Transaction<'_>, hash: B256) -> Result<(), StoreError> {
     transaction.prepare_cached("UPDATE safety_order SET shown = 1 WHERE hash = ?1")?.execute([hash.as_slice()])?;
     Ok(())
 }
@@ -359,8 +363,8 @@ pub(crate) fn end(transaction: &Transaction<'_>, hash: B256, status: OrderState,
     Ok(rows == 1)
 }
 
-/// Stores the last published card of an order, and its status while it has not ended.
-pub(crate) fn note_card(
+/// Stores the last published card of an order, and its status unless it has ended.
+pub(crate) fn store_card(
     transaction: &Transaction<'_>,
     hash: B256,
     status: OrderState,
@@ -384,16 +388,16 @@ const COLUMNS: &str = "hash, permit_id, call_id, golem_id, kind, chain_id, accou
 pub(crate) fn find(connection: &Connection, hash: B256) -> Result<Option<OrderRecord>, StoreError> {
     let row = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM safety_order WHERE hash = ?1"))?
-        .query_row([hash.as_slice()], raw)
+        .query_row([hash.as_slice()], read_columns)
         .optional()?;
     row.map(OrderRow::read).transpose()
 }
 
-/// Returns the order under this permit, signed or not.
-pub(crate) fn of_permit(connection: &Connection, permit_id: PermitId) -> Result<Option<OrderRecord>, StoreError> {
+/// Returns the order that this permit covers, signed or not.
+pub(crate) fn find_by_permit(connection: &Connection, permit_id: PermitId) -> Result<Option<OrderRecord>, StoreError> {
     let row = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM safety_order WHERE permit_id = ?1"))?
-        .query_row([permit_id.to_string()], raw)
+        .query_row([permit_id.to_string()], read_columns)
         .optional()?;
     row.map(OrderRow::read).transpose()
 }
@@ -410,7 +414,7 @@ pub fn promised(
 ) -> Result<BTreeMap<Address, U256>, StoreError> {
     let mut promised: BTreeMap<Address, U256> = BTreeMap::new();
     let live = live(connection)?.into_iter().filter(|one| one.chain_id == chain_id && one.account == account);
-    let live = live.filter(OrderRecord::is_signed_by_its_account);
+    let live = live.filter(OrderRecord::has_valid_signature);
     for takes in live.flat_map(|one| one.message.takes()) {
         let sum = promised.entry(takes.token).or_default();
         *sum = sum.saturating_add(takes.amount);
@@ -418,14 +422,14 @@ pub fn promised(
     Ok(promised)
 }
 
-/// Returns the value spent on open orders of an account, by the token that they bring on a chain. It includes bridge
-/// orders from other chains to this one.
-pub(crate) fn coming(
+/// Returns the dollars spent on open orders of an account, by the token that the orders bring to this chain. It
+/// includes bridge orders from other chains.
+pub(crate) fn incoming_by_token(
     connection: &Connection,
     chain_id: u64,
     account: Address,
 ) -> Result<BTreeMap<Address, Usd>, StoreError> {
-    let mut coming: BTreeMap<Address, Usd> = BTreeMap::new();
+    let mut incoming: BTreeMap<Address, Usd> = BTreeMap::new();
     for one in live(connection)?.into_iter().filter(|one| one.account == account) {
         let Some(pair) =
             TradedPair::of(&one.message).filter(|pair| pair.destination.unwrap_or(one.chain_id) == chain_id)
@@ -433,45 +437,45 @@ pub(crate) fn coming(
             continue;
         };
         for token in pair.wanted {
-            let sum = coming.entry(token).or_insert(Usd::ZERO);
+            let sum = incoming.entry(token).or_insert(Usd::ZERO);
             *sum = sum.checked_add(one.spent).map_err(|error| StoreError::Corrupt(error.to_string()))?;
         }
     }
-    Ok(coming)
+    Ok(incoming)
 }
 
 /// Returns the latest order that was signed for this call.
 ///
 /// # Errors
 /// The database's failure, or a row that cannot be read.
-pub fn of_call(connection: &Connection, call_id: CallId) -> Result<Option<OrderRecord>, StoreError> {
+pub fn find_by_call(connection: &Connection, call_id: CallId) -> Result<Option<OrderRecord>, StoreError> {
     let row = connection
         .prepare_cached(&format!(
             "SELECT {COLUMNS} FROM safety_order WHERE call_id = ?1 AND signature IS NOT NULL ORDER BY created_at DESC"
         ))?
-        .query_row([call_id.to_string()], raw)
+        .query_row([call_id.to_string()], read_columns)
         .optional()?;
     row.map(OrderRow::read).transpose()
 }
 
 /// Returns every signed order that has not ended, the oldest first.
 pub(crate) fn live(connection: &Connection) -> Result<Vec<OrderRecord>, StoreError> {
-    all(connection, "stage NOT IN ('reserved', 'ended')")
+    select_where(connection, "stage NOT IN ('reserved', 'ended')")
 }
 
 /// Returns every signed order, the oldest first.
 pub(crate) fn every(connection: &Connection) -> Result<Vec<OrderRecord>, StoreError> {
-    all(connection, "signature IS NOT NULL")
+    select_where(connection, "signature IS NOT NULL")
 }
 
-/// Returns the orders that match a condition. An unreadable row is skipped, so that it cannot block every exit and
-/// revocation. This gives no advantage to anyone who can damage a row, since they could also delete it. The money
-/// reserved for the order stays reserved.
-fn all(connection: &Connection, which: &str) -> Result<Vec<OrderRecord>, StoreError> {
-    let mut statement =
-        connection.prepare(&format!("SELECT {COLUMNS} FROM safety_order WHERE {which} ORDER BY created_at, hash"))?;
+/// Returns the orders that match an SQL condition, the oldest first. An unreadable row is skipped, so that it cannot
+/// block every exit and revocation. Skipping gives no advantage to anyone who can damage a row, since they could also
+/// delete it. The funds reserved for the order stay reserved.
+fn select_where(connection: &Connection, condition: &str) -> Result<Vec<OrderRecord>, StoreError> {
+    let mut statement = connection
+        .prepare(&format!("SELECT {COLUMNS} FROM safety_order WHERE {condition} ORDER BY created_at, hash"))?;
     let mut records = Vec::new();
-    for row in statement.query_map([], |row| Ok(raw(row)))? {
+    for row in statement.query_map([], |row| Ok(read_columns(row)))? {
         match row?.map_err(StoreError::from).and_then(OrderRow::read) {
             Ok(record) => records.push(record),
             Err(error) => tracing::warn!(%error, "a signed order in the ledger cannot be read and is skipped"),
@@ -490,10 +494,10 @@ struct OrderRow {
     reservation: i64,
     created_at: i64,
     signed_at: Option<i64>,
-    shown: bool,
+    maybe_seen: bool,
 }
 
-fn raw(row: &Row<'_>) -> rusqlite::Result<OrderRow> {
+fn read_columns(row: &Row<'_>) -> rusqlite::Result<OrderRow> {
     Ok(OrderRow {
         hash: row.get(0)?,
         texts: [
@@ -516,53 +520,53 @@ fn raw(row: &Row<'_>) -> rusqlite::Result<OrderRow> {
         reservation: row.get(14)?,
         created_at: row.get(17)?,
         signed_at: row.get(18)?,
-        shown: row.get(19)?,
+        maybe_seen: row.get(19)?,
     })
 }
 
 impl OrderRow {
     fn read(self) -> Result<OrderRecord, StoreError> {
-        let [permit_id, call_id, golem_id, kind, account, permit2, stage, status, inputs, spent, gas] = self.texts;
-        let permit2: Address = permit2.parse().map_err(|_| garbled("Permit2"))?;
+        let [permit_id, call_id, golem_id, kind, account, permit2, stage, status, figures, spent, gas] = self.texts;
+        let permit2: Address = permit2.parse().map_err(|_| unreadable("Permit2"))?;
         let message = if kind == CROSS_CHAIN {
-            let intent = CrossChainIntent::decode(&self.encoded).map_err(|_| garbled("bridge order"))?;
+            let intent = CrossChainIntent::decode(&self.encoded).map_err(|_| unreadable("bridge order"))?;
             TypedMessage::CrossChainOrder { permit2, intent: Box::new(intent) }
         } else {
-            let kind = OrderKind::named(&kind).ok_or_else(|| garbled("kind"))?;
-            let order = UniswapXOrder::decode(kind, &self.encoded).map_err(|_| garbled("order"))?;
+            let kind = OrderKind::named(&kind).ok_or_else(|| unreadable("kind"))?;
+            let order = UniswapXOrder::decode(kind, &self.encoded).map_err(|_| unreadable("order"))?;
             TypedMessage::UniswapxOrder { permit2, order: Box::new(order) }
         };
-        let status = OrderState::parse_name(&message, &status).ok_or_else(|| garbled("status"))?;
-        let hash = B256::try_from(self.hash.as_slice()).map_err(|_| garbled("hash"))?;
+        let status = OrderState::parse_name(&message, &status).ok_or_else(|| unreadable("status"))?;
+        let hash = B256::try_from(self.hash.as_slice()).map_err(|_| unreadable("hash"))?;
         if identity(&message).is_none_or(|(identity, _)| identity != hash) {
-            return Err(garbled("hash: it belongs to another order"));
+            return Err(unreadable("hash: it belongs to another order"));
         }
-        let unsigned = |number: i64| u64::try_from(number).map_err(|_| garbled("number"));
+        let unsigned = |number: i64| u64::try_from(number).map_err(|_| unreadable("number"));
         Ok(OrderRecord {
             hash,
-            permit_id: permit_id.parse().map_err(|_| garbled("permit"))?,
-            call_id: call_id.parse().map_err(|_| garbled("call"))?,
-            golem_id: GolemId::stored(&golem_id).map_err(|_| garbled("Golem"))?,
+            permit_id: permit_id.parse().map_err(|_| unreadable("permit"))?,
+            call_id: call_id.parse().map_err(|_| unreadable("call"))?,
+            golem_id: GolemId::stored(&golem_id).map_err(|_| unreadable("Golem"))?,
             chain_id: unsigned(self.chain_id)?,
-            account: account.parse().map_err(|_| garbled("account"))?,
+            account: account.parse().map_err(|_| unreadable("account"))?,
             message,
             signature: self.signature.map(Bytes::from),
-            stage: OrderStage::parse_name(&stage).ok_or_else(|| garbled("stage"))?,
+            stage: OrderStage::parse_name(&stage).ok_or_else(|| unreadable("stage"))?,
             status,
-            figures: serde_json::from_str(&inputs).map_err(|_| garbled("figures"))?,
+            figures: serde_json::from_str(&figures).map_err(|_| unreadable("figures"))?,
             card: self.card,
             reservation: Reservation(self.reservation),
-            spent: spent.parse().map_err(|_| garbled("value"))?,
-            gas: gas.parse().map_err(|_| garbled("gas"))?,
+            spent: spent.parse().map_err(|_| unreadable("value"))?,
+            gas: gas.parse().map_err(|_| unreadable("gas"))?,
             created_at: unsigned(self.created_at)?,
             signed_at: self.signed_at.map(unsigned).transpose()?,
-            shown: self.shown,
+            maybe_seen: self.maybe_seen,
         })
     }
 }
 
-fn garbled(what: &str) -> StoreError {
-    StoreError::Corrupt(format!("a signed order has no readable {what}"))
+fn unreadable(field: &str) -> StoreError {
+    StoreError::Corrupt(format!("a signed order has no readable {field}"))
 }
 
 fn number(value: u64) -> Result<i64, StoreError> {

@@ -16,7 +16,7 @@ pub enum OrderState {
     Auction(OrderStatus),
     /// Status of a bridge order.
     Bridge(IntentStatus),
-    /// A bridge order that failed before its money could be locked.
+    /// A bridge order that failed or was rejected before its input was locked.
     Unplaced,
 }
 
@@ -49,14 +49,14 @@ impl OrderState {
     }
 
     /// Parses the stored name, for an order of the message's type.
-    pub(super) fn parse_name(message: &TypedMessage, word: &str) -> Option<Self> {
-        fn read<T: DeserializeOwned>(word: &str) -> Option<T> {
-            serde_json::from_value(Value::from(word)).ok()
+    pub(super) fn parse_name(message: &TypedMessage, name: &str) -> Option<Self> {
+        fn read<T: DeserializeOwned>(name: &str) -> Option<T> {
+            serde_json::from_value(Value::from(name)).ok()
         }
         match Self::pending(message) {
-            Self::Auction(_) => read(word).map(Self::Auction),
-            Self::Bridge(_) | Self::Unplaced if word == Self::Unplaced.as_str() => Some(Self::Unplaced),
-            Self::Bridge(_) | Self::Unplaced => read(word).map(Self::Bridge),
+            Self::Auction(_) => read(name).map(Self::Auction),
+            Self::Bridge(_) | Self::Unplaced if name == Self::Unplaced.as_str() => Some(Self::Unplaced),
+            Self::Bridge(_) | Self::Unplaced => read(name).map(Self::Bridge),
         }
     }
 
@@ -87,13 +87,13 @@ mod tests {
     use golem_protocols::intents::CrossChainIntent;
     use golem_protocols::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft};
 
-    const ME: Address = Address::repeat_byte(1);
+    const USER: Address = Address::repeat_byte(1);
 
     fn auction() -> TypedMessage {
         let draft = OrderDraft {
             reactor: Address::repeat_byte(2),
-            swapper: ME,
-            recipient: ME,
+            swapper: USER,
+            recipient: USER,
             nonce: U256::ZERO,
             deadline: 2_000_000_000,
             cosigner: Address::repeat_byte(3),
@@ -112,18 +112,18 @@ mod tests {
     fn bridge() -> TypedMessage {
         let intent = CrossChainIntent {
             origin_settler: Address::repeat_byte(2),
-            user: ME,
+            user: USER,
             nonce: U256::ZERO,
             origin_chain_id: 31_337,
             open_deadline: 1,
             fill_deadline: 2,
             data: AcrossOrderData {
-                inputToken: ME,
+                inputToken: USER,
                 inputAmount: U256::ONE,
-                outputToken: ME,
+                outputToken: USER,
                 outputAmount: U256::ONE,
                 destinationChainId: U256::from(31_338),
-                recipient: ME.into_word(),
+                recipient: USER.into_word(),
                 exclusiveRelayer: Address::ZERO,
                 depositNonce: U256::ZERO,
                 exclusivityPeriod: 0,
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_as_what_it_was() {
+    fn every_stored_name_parses_back_to_its_status() {
         let (auction, bridge) = (auction(), bridge());
         for status in ["pending", "open", "filled", "expired", "cancelled", "insufficient_funds", "error"] {
             assert_eq!(OrderState::parse_name(&auction, status).unwrap().as_str(), status);

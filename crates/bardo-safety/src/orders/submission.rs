@@ -6,7 +6,7 @@ use std::time::Duration;
 use alloy::primitives::{B256, Bytes};
 
 use super::record::{self, OrderRecord, OrderStage};
-use super::{CardState, OrderEnd, OrderError, Orders, line};
+use super::{CardState, OrderEnd, OrderError, Orders, card_text};
 use crate::orders::OrderState;
 use crate::typed::TypedMessage;
 use bardo_base::fabric::{IntentStatus, OrderStatus};
@@ -16,19 +16,19 @@ use bardo_base::service::ServiceError;
 use bardo_store::StoreError;
 
 /// Maximum time between an order's signature and its submission, in milliseconds, equal to the lifetime of a permit.
-/// The checks before the signature say nothing about later times.
-const FRESH: u64 = 60_000;
+/// Prices and limits were checked before the signature, and may have changed later.
+const MAX_SUBMISSION_AGE_MILLIS: u64 = 60_000;
 
 /// Timeout for a service's answer, after which the outcome is unclear.
-const SERVICE_PATIENCE: Duration = Duration::from_secs(20);
+const SERVICE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Remark on an order that was not submitted in time.
-const OLD: &str = "it was not submitted within a minute of its signature and will not be submitted";
+/// Card remark on an order that was not submitted in time.
+const TOO_OLD_REMARK: &str = "it was not submitted within a minute of its signature and will not be submitted";
 
-/// Returns true if the order's signature is too old to submit it, or if its time is unknown. A clock that was set back
-/// hides the age, so a signature time that is too far ahead counts as old.
-fn is_old(record: &OrderRecord, now: u64) -> bool {
-    record.signed_at.is_none_or(|signed| now.abs_diff(signed) > FRESH)
+/// Returns true if the signature is too old for a submission, or if its time is unknown. A clock that was set back
+/// hides the age, so a signature time too far in the future counts as too old.
+fn is_too_old(record: &OrderRecord, now: u64) -> bool {
+    record.signed_at.is_none_or(|signed| now.abs_diff(signed) > MAX_SUBMISSION_AGE_MILLIS)
 }
 
 impl Orders {
@@ -43,35 +43,38 @@ impl Orders {
             return self.poll_order(hash, "a stop is in force: it is not submitted").await;
         }
         let now = self.inner.clock.now_millis();
-        let waits = self.record(hash)?;
-        if waits.stage == OrderStage::Signed && is_old(&waits, now) {
-            return self.poll_order(hash, OLD).await;
+        let waiting = self.record(hash)?;
+        if waiting.stage == OrderStage::Signed && is_too_old(&waiting, now) {
+            return self.poll_order(hash, TOO_OLD_REMARK).await;
         }
         let stages = (OrderStage::Signed, OrderStage::Submitting);
-        let ours = self
+        let is_claimed = self
             .inner
             .store
             .write(move |transaction| -> Result<bool, StoreError> {
-                record::advance(transaction, hash, stages, OrderState::pending(&waits.message), now)
+                record::advance(transaction, hash, stages, OrderState::pending(&waiting.message), now)
             })
             .await?;
         let record = self.record(hash)?;
-        let (true, Some(signature)) = (ours, record.signature.clone()) else { return Ok(record) };
+        let (true, Some(signature)) = (is_claimed, record.signature.clone()) else { return Ok(record) };
         failpoint::reach(Failpoint::OrderSubmitting);
-        let answer = tokio::time::timeout(SERVICE_PATIENCE, self.send_to_service(&record, &signature)).await;
-        let answer = answer.unwrap_or_else(|_| Err(ServiceError::Unclear(line("it did not respond in time"))));
+        let answer = tokio::time::timeout(SERVICE_TIMEOUT, self.send_to_service(&record, &signature)).await;
+        let answer = answer.unwrap_or_else(|_| Err(ServiceError::Unclear(card_text("it did not respond in time"))));
         failpoint::reach(Failpoint::OrderAnswered);
-        // A busy service has not accepted the order, but has seen it.
-        let shown = matches!(answer, Err(ServiceError::Busy { .. }));
+        // A busy service has not accepted the order, but has received it.
+        let maybe_seen = matches!(answer, Err(ServiceError::Busy { .. }));
         let (stage, remark) = match answer {
-            Ok(found) if found == hash => (OrderStage::Submitted, String::new()),
-            Ok(found) => (OrderStage::Submitting, format!("the service stored it as {found}, which is another order")),
+            Ok(stored_hash) if stored_hash == hash => (OrderStage::Submitted, String::new()),
+            Ok(stored_hash) => {
+                let remark = format!("the service stored it as {stored_hash}, which is another order");
+                (OrderStage::Submitting, remark)
+            }
             Err(error @ ServiceError::Refused(_)) => (OrderStage::Refused, error.to_string()),
-            // The service certainly did not accept the order: the same bytes may be submitted again.
+            // The service did not accept the order, so the same bytes may be submitted again.
             Err(error @ (ServiceError::Unreachable(_) | ServiceError::Busy { .. })) => {
                 (OrderStage::Signed, error.to_string())
             }
-            Err(error @ (ServiceError::Unclear(_) | ServiceError::Nonsense(_))) => {
+            Err(error @ (ServiceError::Unclear(_) | ServiceError::InvalidResponse(_))) => {
                 (OrderStage::Submitting, error.to_string())
             }
         };
@@ -79,14 +82,14 @@ impl Orders {
         let status = match (OrderState::pending(&record.message), stage) {
             (OrderState::Auction(_), OrderStage::Submitted) => OrderState::Auction(OrderStatus::Open),
             (OrderState::Auction(_), OrderStage::Refused) => OrderState::Auction(OrderStatus::Error),
-            // A bridge order has no other state before its money is locked.
+            // A bridge order stays pending until its input is locked.
             (pending, _) => pending,
         };
         self.inner
             .store
             .write(move |transaction| -> Result<bool, StoreError> {
-                if shown {
-                    record::note_shown(transaction, hash)?;
+                if maybe_seen {
+                    record::note_maybe_seen(transaction, hash)?;
                 }
                 record::advance(transaction, hash, (OrderStage::Submitting, stage), status, now)
             })
@@ -96,60 +99,63 @@ impl Orders {
     }
 
     async fn send_to_service(&self, record: &OrderRecord, signature: &Bytes) -> Result<B256, ServiceError> {
-        let nobody = || ServiceError::Unreachable(line("no service is connected for it"));
-        let chain = self.chain(record.chain_id).map_err(|_| nobody())?;
+        let no_service = || ServiceError::Unreachable(card_text("no service is connected for it"));
+        let chain = self.chain(record.chain_id).map_err(|_| no_service())?;
         match &record.message {
             TypedMessage::UniswapxOrder { order, .. } => {
-                chain.auctions.as_ref().ok_or_else(nobody)?.submit(order, signature).await
+                chain.auctions.as_ref().ok_or_else(no_service)?.submit(order, signature).await
             }
             TypedMessage::CrossChainOrder { intent, .. } => {
-                chain.bridges.as_ref().ok_or_else(nobody)?.submit(intent, signature).await
+                chain.bridges.as_ref().ok_or_else(no_service)?.submit(intent, signature).await
             }
-            TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => Err(nobody()),
+            TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => Err(no_service()),
         }
     }
 
-    /// Ends a signed order that no service has seen, and frees its money. An order that has meanwhile been seen stays
-    /// unchanged.
-    async fn withdraw(&self, record: &OrderRecord, why: &str) -> Result<(), OrderError> {
+    /// Ends a signed order that no service has seen, and releases its reservation. An order that a service has received
+    /// in the meantime stays unchanged.
+    async fn withdraw(&self, record: &OrderRecord, remark: &str) -> Result<(), OrderError> {
         let _lock = self.lock_order(record.hash).await;
-        let mut seen = self.seen(record, why).await?;
-        if seen.end.is_none() {
-            seen.end = Some(OrderEnd::Withdrawn);
-            match &mut seen.card {
+        let mut result = self.read_state(record, remark).await?;
+        if result.end.is_none() {
+            result.end = Some(OrderEnd::Withdrawn);
+            match &mut result.card {
                 CardState::Order(update) => update.status = OrderStatus::Cancelled,
                 CardState::Intent(update) => update.status = IntentStatus::Expired,
             }
         }
-        self.write_down(record, seen).await
+        self.store_result(record, result).await
     }
 
-    /// Submits the orders that were signed and stored but not submitted, by this process or one that was killed. It
-    /// skips orders during a stop, and those that are expired or too old. An order that no service has seen is
-    /// withdrawn if it is too old or if a stop of level halt or higher is in force. So lifting a stop does not release
-    /// orders that were signed before it. Returns the number of submissions attempted.
+    /// Submits the signed orders that have not been submitted, including those of a process that was killed. Returns
+    /// the number of submissions attempted.
+    ///
+    /// During a stop, no order is submitted. Orders that are expired or too old are not submitted either. An order that
+    /// no service has seen is withdrawn if it is too old, or if a stop of level halt or higher is in force. So lifting
+    /// a stop does not release orders that were signed before it.
     ///
     /// # Errors
     /// The database's failure. Other failures are logged, and the next call tries again.
     pub async fn submit_stored(&self) -> Result<usize, OrderError> {
         let (now, stop) = (self.inner.clock.now_millis(), self.inner.rules.stop());
-        let mut handed = 0;
+        let mut attempted = 0;
         for record in self.live()?.into_iter().filter(|record| record.stage == OrderStage::Signed) {
             let hash = record.hash;
-            let old = is_old(&record, now);
-            let done = if !record.shown && (old || stop >= Some(StopLevel::Halt)) {
-                let why = if old { OLD } else { "a stop was set before it was submitted: it is withdrawn" };
-                self.withdraw(&record, why).await
-            } else if stop.is_none() && !old && record.usable_until() > now / 1_000 {
-                handed += 1;
+            let too_old = is_too_old(&record, now);
+            let result = if !record.maybe_seen && (too_old || stop >= Some(StopLevel::Halt)) {
+                let remark =
+                    if too_old { TOO_OLD_REMARK } else { "a stop was set before it was submitted: it is withdrawn" };
+                self.withdraw(&record, remark).await
+            } else if stop.is_none() && !too_old && record.usable_until() > now / 1_000 {
+                attempted += 1;
                 self.submit(hash).await.map(drop)
             } else {
                 Ok(())
             };
-            if let Err(error) = done {
+            if let Err(error) = result {
                 tracing::warn!(order = %hash, %error, "an order could not be submitted or withdrawn");
             }
         }
-        Ok(handed)
+        Ok(attempted)
     }
 }

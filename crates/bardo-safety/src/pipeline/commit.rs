@@ -402,7 +402,7 @@ impl Pipeline {
         let inputs = &assessment.inputs;
         let above = self.inner.rules.above_hot_lane(&preview.payload, inputs);
         if above && preview.opinion.is_none() {
-            let why = "it is now above the hot lane, and the safety-guardian has not been asked";
+            let why = "it now needs the safety-guardian's agreement, and the safety-guardian has not been asked";
             return Err(PipelineRefusal::new(ErrorCode::PermitMismatch, why));
         }
         if above && !inputs.reduce_only() && preview.opinion.as_ref().is_some_and(|opinion| !opinion.agrees) {
@@ -546,7 +546,7 @@ impl Pipeline {
             rules.settle(transaction, clock.now_millis(), held.reservation, end)?;
             if let Some(ended) = ended(end) {
                 permit::note_end(transaction, permit_id, ended)?;
-                if let Some(order) = record::of_permit(transaction, permit_id)? {
+                if let Some(order) = record::find_by_permit(transaction, permit_id)? {
                     let failed = OrderState::failed(&order.message);
                     record::end(transaction, order.hash, failed, clock.now_millis())?;
                 }

@@ -227,7 +227,7 @@ fn error_code(error: &SenderError) -> ErrorCode {
         | SenderError::Fees(_)
         | SenderError::OtherChain { .. }
         | SenderError::NoRelay(_)
-        | SenderError::Nonsense { .. } => ErrorCode::ChainUnreachable,
+        | SenderError::InvalidAnswer { .. } => ErrorCode::ChainUnreachable,
     }
 }
 

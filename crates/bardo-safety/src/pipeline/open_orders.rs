@@ -79,7 +79,7 @@ impl Pipeline {
             .store
             .read(|connection| record::conflicting_orders(connection, (chain_id, owner), &pair, wrapped, Some(exit)));
         let open = open.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))?;
-        if open.iter().any(OrderRecord::is_by_hand) {
+        if open.iter().any(OrderRecord::is_manual) {
             return Ok(None);
         }
         let Some((order, cancellation)) = open.first().and_then(|order| Some((order.hash, cancellation(order)?)))

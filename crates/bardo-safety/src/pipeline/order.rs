@@ -98,7 +98,7 @@ impl Pipeline {
     ) -> Result<Option<OrderFigures>, PipelineRefusal> {
         let proposal = payload.proposal();
         let Some(order) = &proposal.order else { return Ok(None) };
-        if self.orders().is_none_or(|orders| !orders.takes(proposal.chain_id, &order.message)) {
+        if self.orders().is_none_or(|orders| !orders.accepts(proposal.chain_id, &order.message)) {
             let why = "no service is connected that accepts this order: a rehearsal has one with --residents, a live \
                        network with a key of the Trading API";
             return Err(PipelineRefusal::new(ErrorCode::ChainUnsupported, why));
@@ -198,14 +198,14 @@ impl Pipeline {
         });
         let stored = self.inner.store.write(move |transaction| -> Result<bool, AuditError> {
             let now = clock.now_millis();
-            let kept = record::keep_signature(transaction, hash, &signature, gas, now)?;
-            if kept {
+            let stored = record::store_signature(transaction, hash, &signature, gas, now)?;
+            if stored {
                 let entry =
                     LogEntry { kind: AuditKind::OrderSigned, call_id: Some(call_id), golem_id: &golem_id, body: &body };
                 audit::append(transaction, now, &entry)?;
             }
             failpoint::reach(Failpoint::OrderInsideStore);
-            Ok(kept)
+            Ok(stored)
         });
         match stored.await {
             Ok(true) => failpoint::reach(Failpoint::OrderStored),
@@ -260,7 +260,7 @@ impl Pipeline {
             gas: Usd::ZERO,
             created_at: now,
             signed_at: None,
-            shown: false,
+            maybe_seen: false,
         })
     }
 }

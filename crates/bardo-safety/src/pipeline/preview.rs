@@ -270,12 +270,8 @@ impl Pipeline {
     /// a position in.
     async fn ask_guardian(&self, payload: &SigningPayload, inputs: &CheckInputs) -> Result<GuardianOpinion, Verdict> {
         let blocked = |why: String| {
-            let violation = Violation::new(
-                RuleName::HotLane,
-                "above the hot lane the safety-guardian must agree",
-                &why,
-                "a smaller amount",
-            );
+            let violation =
+                Violation::new(RuleName::HotLane, "above it, the safety-guardian must agree", &why, "a smaller amount");
             Verdict::because(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, why, vec![violation])
         };
         let Some(guardian) = &self.inner.guardian else {
@@ -283,10 +279,12 @@ impl Pipeline {
                 let why = SafeText::clean("no safety-guardian is running", 40);
                 return Ok(GuardianOpinion { agrees: false, why, left_to_operator: true });
             }
-            return Err(blocked("above the hot lane, but no safety-guardian is running".to_owned()));
+            return Err(blocked(
+                "it needs the safety-guardian's agreement, but no safety-guardian is running".to_owned(),
+            ));
         };
         let (Some(simulated), Ok(values)) = (&inputs.simulation, &inputs.values) else {
-            return Err(blocked("above the hot lane, and its value is unknown".to_owned()));
+            return Err(blocked("it needs the safety-guardian's agreement, but its value is unknown".to_owned()));
         };
         let shifts = self.shifts(payload).map_err(|refusal| blocked(refusal.message))?;
         match guardian.review(ReviewCase { payload, simulated, values, shifts: &shifts }).await {

@@ -356,7 +356,7 @@ impl Pipeline {
             rules.settle(transaction, now, left.reserved.reservation, end)?;
             permit::note_end(transaction, left.permit_id, ended)?;
             // Ends an order that was recorded and never signed.
-            if let Some(order) = orders::of_permit(transaction, left.permit_id)? {
+            if let Some(order) = orders::find_by_permit(transaction, left.permit_id)? {
                 orders::end(transaction, order.hash, OrderState::failed(&order.message), now)?;
             }
             record(transaction, now, &left, found, step)?;
@@ -564,7 +564,7 @@ fn open_permit((used, owner, last, flags): Columns) -> Result<OpenPermit, StoreE
 }
 
 fn fate(connection: &rusqlite::Connection, call_id: CallId) -> Result<SignedOutcome, StoreError> {
-    if let Some(order) = orders::of_call(connection, call_id)? {
+    if let Some(order) = orders::find_by_call(connection, call_id)? {
         let bridge = matches!(order.message, TypedMessage::CrossChainOrder { .. });
         return Ok(SignedOutcome::Placed { hash: order.hash, bridge, status: order.status });
     }

@@ -47,8 +47,8 @@ impl LocalOrders {
                     (background_actors.address(filler.role), name)
                 });
                 let (names, cosigned) = (names.collect(), Some(entry.order.clone()));
-                let hearsay = ServiceReport { status, cosigned, transaction, best_bid, names };
-                Some((entry, hearsay))
+                let report = ServiceReport { status, cosigned, transaction, best_bid, names };
+                Some((entry, report))
             })
             .await
     }
@@ -71,7 +71,7 @@ impl LocalOrders {
     }
 }
 
-fn gone(error: DevnetStopped) -> ServiceError {
+fn unreachable(error: DevnetStopped) -> ServiceError {
     ServiceError::Unreachable(SafeText::clean(&error.to_string(), 200))
 }
 
@@ -86,12 +86,12 @@ impl OrderGateway for LocalOrders {
         signature: &'a Bytes,
     ) -> BoxFuture<'a, Result<B256, ServiceError>> {
         Box::pin(async move {
-            let answer = self.submit_order(order.clone(), signature.clone()).await.map_err(gone)?;
+            let answer = self.submit_order(order.clone(), signature.clone()).await.map_err(unreachable)?;
             answer.map_err(|error| ServiceError::Refused(SafeText::clean(&error.to_string(), 300)))
         })
     }
 
     fn order_report(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>> {
-        Box::pin(async move { Ok(self.entry(hash).await.map_err(gone)?.map(|(_, hearsay)| hearsay)) })
+        Box::pin(async move { Ok(self.entry(hash).await.map_err(unreachable)?.map(|(_, report)| report)) })
     }
 }

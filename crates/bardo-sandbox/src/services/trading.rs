@@ -215,7 +215,7 @@ async fn classic(
     slippage: BasisPoints,
     snapshot: &PoolSnapshot,
 ) -> Result<HttpAnswer, HttpAnswer> {
-    let mut quote = claim::written(route, asked, snapshot.block_number);
+    let mut quote = claim::to_json(route, asked, snapshot.block_number);
     if let Value::Object(fields) = &mut quote {
         let percent = f64::from(slippage.get()) / 100.0;
         fields.insert("slippage".to_owned(), percent.into());
@@ -357,7 +357,7 @@ pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, 
         _ => FixedAmount::Out(amount_out),
     };
     let asked = ClaimRequest { chain_id, token_in, token_out, exact, swapper: address(quote, "swapper")? };
-    let claim = claim::read(quote, &asked).map_err(invalid)?;
+    let claim = claim::parse(quote, &asked).map_err(invalid)?;
     let request = RouteRequest::new(access.pooled(token_in)?, access.pooled(token_out)?, exact);
     let along = access.pools.along(&request, &claim.paths, &claim.tokens, BlockId::latest()).await.map_err(unfound)?;
     let (route, _) = along.map_err(invalid)?;

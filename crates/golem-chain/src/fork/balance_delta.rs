@@ -1,7 +1,8 @@
 //! Initial balances of a simulation that differ from the chain's, for paper trading.
 //!
-//! A native balance is part of the account. A token balance is in a storage slot that only its contract knows. The
-//! slots that `balanceOf` reads are tried; a slot is right if the contract returns the shifted balance with it.
+//! A native balance is part of the account. A token balance is in a storage slot that only the token's contract knows.
+//! The slots that `balanceOf` reads are tried one by one: the right slot is the one with which `balanceOf` returns the
+//! new balance.
 
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::{SolCall as _, SolValue as _};
@@ -11,9 +12,9 @@ use crate::evm::EvmError;
 use bardo_abi::erc20::Erc20;
 
 /// Gas limit of a `balanceOf` call.
-const QUESTION_GAS: u64 = 1_000_000;
+const BALANCE_CALL_GAS: u64 = 1_000_000;
 
-/// A difference from a balance on the chain.
+/// Difference between a balance in a simulation and on the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BalanceDelta {
     /// Address of the token contract; `None` for the native token.
@@ -33,15 +34,15 @@ impl BalanceDelta {
     }
 }
 
-/// Reason why a balance was not set.
-pub(super) enum DeltaUnknown {
-    /// No single slot holds the balance of this token.
+/// Error of setting an initial balance.
+pub(super) enum BalanceDeltaError {
+    /// No single storage slot holds a balance of this token.
     NoSlot(Address),
     /// The state could not be read.
     Machine(EvmError),
 }
 
-impl From<EvmError> for DeltaUnknown {
+impl From<EvmError> for BalanceDeltaError {
     fn from(error: EvmError) -> Self {
         Self::Machine(error)
     }
@@ -49,42 +50,43 @@ impl From<EvmError> for DeltaUnknown {
 
 impl CallMachine<'_> {
     /// Sets the balances before the first call.
-    pub(super) fn shift(&mut self, shifts: &[BalanceDelta]) -> Result<(), DeltaUnknown> {
-        for shift in shifts {
-            match shift.token {
-                None => self.shift_coin(shift.clone()),
-                Some(token) => self.shift_token(token, shift)?,
+    pub(super) fn apply_deltas(&mut self, deltas: &[BalanceDelta]) -> Result<(), BalanceDeltaError> {
+        for delta in deltas {
+            match delta.token {
+                None => self.add_native_delta(delta.clone()),
+                Some(token) => self.apply_token_delta(token, delta)?,
             }
         }
         self.select_state(0);
         Ok(())
     }
 
-    fn shift_token(&mut self, token: Address, shift: &BalanceDelta) -> Result<(), DeltaUnknown> {
-        let before = self.balance(token, shift.holder)?.ok_or(DeltaUnknown::NoSlot(token))?;
-        let wanted = shift.apply(before);
+    fn apply_token_delta(&mut self, token: Address, delta: &BalanceDelta) -> Result<(), BalanceDeltaError> {
+        let before = self.balance(token, delta.holder)?.ok_or(BalanceDeltaError::NoSlot(token))?;
+        let wanted = delta.apply(before);
         if wanted == before {
             return Ok(());
         }
-        let mut tried: Vec<(Address, U256)> = self.reads().to_vec();
-        tried.dedup();
-        for (contract, slot) in tried {
+        let mut candidates: Vec<(Address, U256)> = self.reads().to_vec();
+        candidates.dedup();
+        for (contract, slot) in candidates {
             if self.storage(contract, slot)? != before {
                 continue;
             }
-            self.shift_slot(contract, slot, Some(wanted));
-            if self.balance(token, shift.holder)? == Some(wanted) {
+            self.override_slot(contract, slot, Some(wanted));
+            if self.balance(token, delta.holder)? == Some(wanted) {
                 return Ok(());
             }
-            self.shift_slot(contract, slot, None);
+            self.override_slot(contract, slot, None);
         }
-        Err(DeltaUnknown::NoSlot(token))
+        Err(BalanceDeltaError::NoSlot(token))
     }
 
+    /// Returns a token balance in the base state; `None` if `balanceOf` does not return one.
     fn balance(&mut self, token: Address, holder: Address) -> Result<Option<U256>, EvmError> {
         self.select_state(0);
-        let question = Erc20::balanceOfCall { owner: holder }.abi_encode().into();
-        let (answer, _) = self.ask(Address::ZERO, token, question, QUESTION_GAS)?;
+        let call = Erc20::balanceOfCall { owner: holder }.abi_encode().into();
+        let (answer, _) = self.ask(Address::ZERO, token, call, BALANCE_CALL_GAS)?;
         Ok(match answer {
             QueryAnswer::Returned(bytes) => U256::abi_decode(&bytes).ok(),
             QueryAnswer::NoCode | QueryAnswer::Reverted | QueryAnswer::OutOfGas | QueryAnswer::Halted => None,
@@ -128,34 +130,35 @@ mod tests {
         Fork::on_devnet(ForkPoint { rules: ChainRules::osaka(31_337), state, block, hash: B256::ZERO, next })
     }
 
-    fn shift(token: Option<Address>, added: u64, removed: u64) -> BalanceDelta {
+    fn delta(token: Option<Address>, added: u64, removed: u64) -> BalanceDelta {
         BalanceDelta { token, holder: HOLDER, added: U256::from(added), removed: U256::from(removed) }
     }
 
-    async fn simulated(code: Bytes, shifts: Vec<BalanceDelta>, coins: u64) -> Result<(U256, bool), ForkError> {
+    /// Simulates a call that returns the token's balance, and a payment of `wei`. Returns the balance, and true if the
+    /// payment succeeded.
+    async fn simulate(code: Bytes, shifts: Vec<BalanceDelta>, wei: u64) -> Result<(U256, bool), ForkError> {
         let watch = WatchList { tokens: vec![TOKEN], owners: vec![HOLDER], ..WatchList::default() };
         let options = SimulationOptions { watch, shifts, ..SimulationOptions::default() };
-        // A call that returns the token's balance, and a payment of this many wei.
         let ask = ForkCall::new(HOLDER, TOKEN, Erc20::balanceOfCall { owner: HOLDER }.abi_encode());
-        let pay = ForkCall::new(HOLDER, Address::repeat_byte(3), []).with_value(U256::from(coins));
+        let pay = ForkCall::new(HOLDER, Address::repeat_byte(3), []).with_value(U256::from(wei));
         let simulation = fork(code).simulate_with(&[ask, pay], &options).await?;
-        let answer = U256::abi_decode(&simulation.outcomes[0].output).expect("a word");
-        Ok((answer, simulation.outcomes[1].status == crate::fork::ExecutionStatus::Success))
+        let balance = U256::abi_decode(&simulation.outcomes[0].output).expect("a word");
+        Ok((balance, simulation.outcomes[1].status == crate::fork::ExecutionStatus::Success))
     }
 
     #[tokio::test]
-    async fn a_call_meets_the_balances_that_were_put_in_place_and_no_others() {
-        assert_eq!(simulated(ONE_SLOT, vec![], 500).await.unwrap(), (U256::from(70), true));
-        let shifts = vec![shift(Some(TOKEN), 9, 4), shift(None, 100, 0)];
-        assert_eq!(simulated(ONE_SLOT, shifts, 600).await.unwrap(), (U256::from(75), true));
+    async fn a_simulation_starts_with_the_given_balance_differences() {
+        assert_eq!(simulate(ONE_SLOT, vec![], 500).await.unwrap(), (U256::from(70), true));
+        let shifts = vec![delta(Some(TOKEN), 9, 4), delta(None, 100, 0)];
+        assert_eq!(simulate(ONE_SLOT, shifts, 600).await.unwrap(), (U256::from(75), true));
         // If more is subtracted than there is, zero remains.
-        assert_eq!(simulated(ONE_SLOT, vec![shift(Some(TOKEN), 0, 71)], 0).await.unwrap().0, U256::ZERO);
+        assert_eq!(simulate(ONE_SLOT, vec![delta(Some(TOKEN), 0, 71)], 0).await.unwrap().0, U256::ZERO);
     }
 
     #[tokio::test]
-    async fn a_balance_that_no_single_slot_holds_is_no_simulation() {
-        let found = simulated(TWO_SLOTS, vec![shift(Some(TOKEN), 1, 0)], 0).await;
-        assert!(matches!(found, Err(ForkError::Shift { token: TOKEN })), "{found:?}");
-        assert_eq!(simulated(TWO_SLOTS, vec![shift(Some(TOKEN), 2, 2)], 0).await.unwrap().0, U256::from(100));
+    async fn a_balance_that_no_single_slot_holds_is_an_error() {
+        let result = simulate(TWO_SLOTS, vec![delta(Some(TOKEN), 1, 0)], 0).await;
+        assert!(matches!(result, Err(ForkError::Shift { token: TOKEN })), "{result:?}");
+        assert_eq!(simulate(TWO_SLOTS, vec![delta(Some(TOKEN), 2, 2)], 0).await.unwrap().0, U256::from(100));
     }
 }

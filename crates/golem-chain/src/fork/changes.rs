@@ -17,7 +17,7 @@ use super::{
         StorageWrite, SupplyChange, UnansweredQuery, ValueChange, WriteExplanation,
     },
     ownership_query::{OwnershipQuery, QueryReading},
-    run::{RunBudget, RunLocation},
+    run::{RunBudget, RunThread},
     storage_trace::StorageTrace,
 };
 use crate::evm::EvmError;
@@ -40,14 +40,14 @@ pub struct DetectionLimits {
     /// Number of queries; each is made once per point in time.
     pub questions: usize,
     /// Gas limit of one query.
-    pub question_gas: u64,
+    pub query_gas: u64,
     /// Gas limit of all queries together; over RPC it includes all speculative runs.
     pub total_gas: u64,
 }
 
 impl Default for DetectionLimits {
     fn default() -> Self {
-        Self { questions: 1024, question_gas: 1_000_000, total_gas: 100_000_000 }
+        Self { questions: 1024, query_gas: 1_000_000, total_gas: 100_000_000 }
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) enum UnfinishedRun {
     NotShifted(Address),
     /// The caller no longer waits.
     Cancelled,
-    /// The queries take too long for this place.
+    /// The queries need too much gas for this thread.
     TooLong,
 }
 
@@ -76,12 +76,12 @@ pub(super) fn find(
     calls: &[ForkCall],
     logs: &[Log],
     options: &SimulationOptions,
-    effort: &RunBudget,
-    place: RunLocation,
+    budget: &RunBudget,
+    thread: RunThread,
 ) -> Result<Vec<StateChanges>, UnfinishedRun> {
     let SimulationOptions { watch, limits, .. } = options;
     let failed = |error| UnfinishedRun::Failed { index: calls.len(), error };
-    let mut survey = ChangeDetector::new(machine, calls, limits, effort, place).map_err(failed)?;
+    let mut survey = ChangeDetector::new(machine, calls, limits, budget, thread).map_err(failed)?;
     survey.first_round(calls, logs, watch);
     survey.ask(machine)?;
     survey.explain();
@@ -90,7 +90,7 @@ pub(super) fn find(
         survey.explain();
     }
     survey.find_unanswered(machine, calls, watch).map_err(failed)?;
-    effort.spend(survey.gas);
+    budget.spend(survey.gas);
     let steps = calls.len();
     let mut found = Vec::with_capacity(steps + 1);
     if steps > 1 {
@@ -103,8 +103,8 @@ pub(super) fn find(
 /// Data collected about one simulation while its changes are detected.
 pub(super) struct ChangeDetector<'l> {
     limits: &'l DetectionLimits,
-    effort: &'l RunBudget,
-    place: RunLocation,
+    budget: &'l RunBudget,
+    thread: RunThread,
     /// Number of points in time: before the first call, and after each.
     pub(super) points: usize,
     caller: Address,
@@ -162,8 +162,8 @@ impl<'l> ChangeDetector<'l> {
         machine: &mut CallMachine<'_>,
         calls: &[ForkCall],
         limits: &'l DetectionLimits,
-        effort: &'l RunBudget,
-        place: RunLocation,
+        budget: &'l RunBudget,
+        thread: RunThread,
     ) -> Result<Self, EvmError> {
         let mut touched: Vec<Address> = Vec::new();
         let mut slots: Vec<(Address, U256)> = Vec::new();
@@ -180,8 +180,8 @@ impl<'l> ChangeDetector<'l> {
         let points = calls.len() + 1;
         let mut survey = Self {
             limits,
-            effort,
-            place,
+            budget,
+            thread,
             points,
             caller: calls.first().map(|call| call.from).unwrap_or_default(),
             accounts: touched.into_iter().map(|address| (address, Vec::with_capacity(points))).collect(),
@@ -231,8 +231,8 @@ impl<'l> ChangeDetector<'l> {
 
     /// Makes the new queries at all points in time, within the limits.
     fn ask(&mut self, machine: &mut CallMachine<'_>) -> Result<(), UnfinishedRun> {
-        let total_gas = self.effort.question_gas();
-        let gas_here = self.place.question_gas();
+        let total_gas = self.budget.query_gas();
+        let gas_on_thread = self.thread.query_gas();
         let index = self.points - 1;
         if self.queries.len() > self.limits.questions {
             self.gap(DetectionGap::Questions(self.queries.len() - self.limits.questions));
@@ -240,7 +240,7 @@ impl<'l> ChangeDetector<'l> {
         }
         let calldata: Vec<_> = self.queries.iter().skip(self.answered).map(|asked| asked.question.calldata()).collect();
         for point in 0..self.points {
-            if self.effort.is_cancelled() {
+            if self.budget.is_cancelled() {
                 return Err(UnfinishedRun::Cancelled);
             }
             machine.select_state(point);
@@ -251,12 +251,12 @@ impl<'l> ChangeDetector<'l> {
                     left += 1;
                     continue;
                 }
-                if self.gas >= gas_here {
+                if self.gas >= gas_on_thread {
                     return Err(UnfinishedRun::TooLong);
                 }
                 let contract = asked.question.contract();
                 let (answer, gas) = machine
-                    .ask(self.caller, contract, calldata.clone(), self.limits.question_gas)
+                    .ask(self.caller, contract, calldata.clone(), self.limits.query_gas)
                     .map_err(|error| UnfinishedRun::Failed { index, error })?;
                 self.gas = self.gas.saturating_add(gas);
                 asked.reads.extend_from_slice(machine.reads());

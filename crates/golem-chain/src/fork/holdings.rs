@@ -79,7 +79,7 @@ impl CallMachine<'_> {
                     continue;
                 }
                 let value = self.storage(*contract, *from)?;
-                self.shift_slot(*contract, *to, Some(value));
+                self.override_slot(*contract, *to, Some(value));
                 writes.push((*contract, *to, value));
             }
             if writes.len() == before {
@@ -91,7 +91,7 @@ impl CallMachine<'_> {
             return Ok(Some(writes));
         }
         for (contract, slot, _) in writes {
-            self.shift_slot(contract, slot, None);
+            self.override_slot(contract, slot, None);
         }
         Ok(None)
     }

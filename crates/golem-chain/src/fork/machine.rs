@@ -45,8 +45,9 @@ pub(super) struct StateLayers<'a> {
     /// Slot of the history contract that the block writes before its first transaction, and the parent hash that it
     /// stores there ([EIP-2935](https://eips.ethereum.org/EIPS/eip-2935)).
     history: Option<(U256, U256)>,
-    /// Overrides of native balances and of storage slots.
-    coins: Vec<BalanceDelta>,
+    /// Changes of native balances in the base state.
+    native_deltas: Vec<BalanceDelta>,
+    /// Overridden storage slots of the base state.
     slots: HashMap<(Address, U256), U256>,
     calls: Vec<EvmState>,
     depth: usize,
@@ -140,7 +141,7 @@ impl<'a> CallMachine<'a> {
         let mut journaled_state = Journal::new(StateLayers {
             base,
             history,
-            coins: Vec::new(),
+            native_deltas: Vec::new(),
             slots: HashMap::new(),
             calls: Vec::new(),
             depth: 0,
@@ -244,13 +245,13 @@ impl<'a> CallMachine<'a> {
         Ok((answer, used))
     }
 
-    /// Overrides an account's native balance.
-    pub(super) fn shift_coin(&mut self, shift: BalanceDelta) {
-        self.evm.ctx.journaled_state.database.coins.push(shift);
+    /// Changes an account's native balance in the base state.
+    pub(super) fn add_native_delta(&mut self, delta: BalanceDelta) {
+        self.evm.ctx.journaled_state.database.native_deltas.push(delta);
     }
 
     /// Overrides a storage slot of the base state, or removes the override.
-    pub(super) fn shift_slot(&mut self, contract: Address, slot: U256, value: Option<U256>) {
+    pub(super) fn override_slot(&mut self, contract: Address, slot: U256, value: Option<U256>) {
         let slots = &mut self.evm.ctx.journaled_state.database.slots;
         match value {
             Some(value) => slots.insert((contract, slot), value),
@@ -295,10 +296,10 @@ impl Database for StateLayers<'_> {
             return Ok(Some(account.info.clone()));
         }
         let found = self.base.basic_ref(address)?;
-        let Some(shift) = self.coins.iter().find(|shift| shift.holder == address) else { return Ok(found) };
-        let mut shifted = found.unwrap_or_default();
-        shifted.balance = shift.apply(shifted.balance);
-        Ok(Some(shifted))
+        let Some(delta) = self.native_deltas.iter().find(|delta| delta.holder == address) else { return Ok(found) };
+        let mut account = found.unwrap_or_default();
+        account.balance = delta.apply(account.balance);
+        Ok(Some(account))
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, DatabaseError> {
@@ -326,7 +327,7 @@ impl Database for StateLayers<'_> {
             return Ok(parent);
         }
         match self.slots.get(&(address, slot)) {
-            Some(shifted) => Ok(*shifted),
+            Some(value) => Ok(*value),
             None => self.base.storage_ref(address, slot),
         }
     }

@@ -12,7 +12,7 @@
 //! | `revert` | revert reasons as text |
 //! | `machine` | revm over layers of state |
 //! | `balance_delta` | initial balances that differ from the chain's |
-//! | `run` | one run of a plan, and its effort limits |
+//! | `run` | one run of a plan, and its limits |
 //! | `candidates`, `ownership_query`, `storage_trace` | queries about possible changes |
 //! | `changes`, `unanswered` | changes by the query results, their accounting, and unanswered queries |
 //! | `source`, `remote`, `pinned` | blocks to pin, state over JSON-RPC |
@@ -60,7 +60,7 @@ use crate::{
 };
 use bardo_base::text::SafeText;
 use pinned::{MissedValues, PinnedState, SpeculationResult};
-use run::{RunBudget, RunLocation, run};
+use run::{RunBudget, RunThread, run};
 
 /// Limit on concurrent simulations of this process: one per processor.
 static RUNNING: LazyLock<Semaphore> =
@@ -216,19 +216,19 @@ impl Fork {
         calls: &[ForkCall],
         options: &SimulationOptions,
     ) -> Result<Simulation, ForkError> {
-        let effort = RunBudget::of(&options.limits);
+        let budget = RunBudget::of(&options.limits);
         // When the caller stops waiting, this guard is dropped and the work ends soon after.
-        let _awaited = effort.awaited();
+        let _caller = budget.caller_guard();
         match &self.state {
-            PinnedOrigin::Devnet(state) if state.has_origin() => self.discover(state, calls, options, &effort).await,
+            PinnedOrigin::Devnet(state) if state.has_origin() => self.discover(state, calls, options, &budget).await,
             PinnedOrigin::Devnet(state) => {
                 let state = Arc::clone(state);
-                self.attempt(calls, options, &effort, move |fork, calls, options, effort, place| {
-                    run(fork, &*state, calls, options, effort, place)
+                self.attempt(calls, options, &budget, move |fork, calls, options, budget, thread| {
+                    run(fork, &*state, calls, options, budget, thread)
                 })
                 .await?
             }
-            PinnedOrigin::Remote(state) => state.simulate(self, calls, options, &effort).await,
+            PinnedOrigin::Remote(state) => state.simulate(self, calls, options, &budget).await,
         }
     }
 
@@ -238,7 +238,7 @@ impl Fork {
         state: &Arc<WorldState>,
         calls: &[ForkCall],
         options: &SimulationOptions,
-        effort: &Arc<RunBudget>,
+        budget: &Arc<RunBudget>,
     ) -> Result<Simulation, ForkError> {
         let unread = |error: origin::OriginError| ForkError::State(SafeText::clean(&error.to_string(), MAX_TEXT));
         state.fetch_ahead(PinnedState::foreseen(&self.next, calls, options)).await;
@@ -249,8 +249,8 @@ impl Fork {
                 let speculating = Arc::new(state.speculating(guess));
                 let running = Arc::clone(&speculating);
                 let result = self
-                    .attempt(calls, options, effort, move |fork, calls, options, effort, place| {
-                        run(fork, &*running, calls, options, effort, place)
+                    .attempt(calls, options, budget, move |fork, calls, options, budget, thread| {
+                        run(fork, &*running, calls, options, budget, thread)
                     })
                     .await?;
                 if round.add(speculating.take_missed()) {
@@ -269,36 +269,36 @@ impl Fork {
         state: &Arc<PinnedState>,
         calls: &[ForkCall],
         options: &SimulationOptions,
-        effort: &Arc<RunBudget>,
+        budget: &Arc<RunBudget>,
     ) -> Result<SpeculationResult, ForkError> {
         let state = Arc::clone(state);
-        self.attempt(calls, options, effort, move |fork, calls, options, effort, place| {
-            state.run(fork, calls, options, effort, place)
+        self.attempt(calls, options, budget, move |fork, calls, options, budget, thread| {
+            state.run(fork, calls, options, budget, thread)
         })
         .await
     }
 
-    /// Does small `work` in place, and larger work on a blocking thread. The gas limits of the plan decide first, then
-    /// the effort of the queries.
+    /// Does small `work` on the calling thread, and larger work on a blocking thread. The gas limits of the plan decide
+    /// first, then the gas of the queries.
     async fn attempt<T: Send + 'static>(
         &self,
         calls: &[ForkCall],
         options: &SimulationOptions,
-        effort: &Arc<RunBudget>,
-        work: impl Fn(&Self, &[ForkCall], &SimulationOptions, &RunBudget, RunLocation) -> Option<T> + Send + 'static,
+        budget: &Arc<RunBudget>,
+        work: impl Fn(&Self, &[ForkCall], &SimulationOptions, &RunBudget, RunThread) -> Option<T> + Send + 'static,
     ) -> Result<T, ForkError> {
-        if run::may_run_here(calls, &options.limits) {
+        if run::may_run_on_caller(calls, &options.limits) {
             let _running = permit().await?;
-            if let Some(done) = work(self, calls, options, effort, RunLocation::Here) {
+            if let Some(done) = work(self, calls, options, budget, RunThread::Caller) {
                 return Ok(done);
             }
         }
         let running = permit().await?;
-        let (fork, calls, options, effort) = (self.clone(), calls.to_vec(), options.clone(), Arc::clone(effort));
+        let (fork, calls, options, budget) = (self.clone(), calls.to_vec(), options.clone(), Arc::clone(budget));
         tokio::task::spawn_blocking(move || {
             // The permit is held until the work is done, even if the caller stops waiting.
             let _running = running;
-            work(&fork, &calls, &options, &effort, RunLocation::Elsewhere)
+            work(&fork, &calls, &options, &budget, RunThread::Blocking)
         })
         .await
         .ok()

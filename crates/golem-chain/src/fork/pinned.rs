@@ -31,8 +31,8 @@ use serde_json::{Value, json};
 use super::{
     Fork, ForkError, Simulation, SimulationOptions,
     call::ForkCall,
-    remote::{RemoteState, decoded, not_of_its_type, quantity},
-    run::{RunBudget, RunLocation, run},
+    remote::{RemoteState, decode, quantity, wrong_type},
+    run::{RunBudget, RunThread, run},
     verify::{Verification, VerifiedBlock},
 };
 use crate::{
@@ -165,7 +165,7 @@ impl PinnedState {
         fork: &Fork,
         calls: &[ForkCall],
         options: &SimulationOptions,
-        effort: &Arc<RunBudget>,
+        budget: &Arc<RunBudget>,
     ) -> Result<Simulation, ForkError> {
         let mut wanted = Self::foreseen(&fork.next, calls, options);
         let rounds = self.remote.limits().rounds;
@@ -174,7 +174,7 @@ impl PinnedState {
                 return Err(ForkError::Reorganised { number: self.header.number, hash: self.header.hash });
             }
             self.fetch(wanted).await?;
-            let SpeculationResult { result, missed, touched } = fork.speculate(self, calls, options, effort).await?;
+            let SpeculationResult { result, missed, touched } = fork.speculate(self, calls, options, budget).await?;
             if missed.is_empty() {
                 if self.is_unchecked() {
                     self.check_still_there().await?;
@@ -192,27 +192,27 @@ impl PinnedState {
     }
 
     /// Runs once on the cached state. If values were missing, the result is invalid, and a second run with a larger
-    /// guess discovers more of them. `None` if it takes too long for this place.
+    /// guess discovers more of them. `None` if it needs too much gas for this thread.
     pub(super) fn run(
         &self,
         fork: &Fork,
         calls: &[ForkCall],
         options: &SimulationOptions,
-        effort: &RunBudget,
-        place: RunLocation,
+        budget: &RunBudget,
+        thread: RunThread,
     ) -> Option<SpeculationResult> {
         let data = self.data.lock().clone();
         let reads = self.remote.limits().reads;
         let touched = self.remote.witnesses().map(|_| RefCell::default());
         let view = Speculation { data: &data, guess: U256::ZERO, missed: RefCell::default(), touched, limit: reads };
-        let result = run(fork, &view, calls, options, effort, place)?;
+        let result = run(fork, &view, calls, options, budget, thread)?;
         let touched = view.touched.map(RefCell::into_inner).unwrap_or_default();
         let mut missed = view.missed.into_inner();
         if !missed.is_empty() {
             let missing = RefCell::new(missed);
             let view = Speculation { data: &data, guess: OPTIMISTIC, missed: missing, touched: None, limit: reads };
             // The result of this run does not matter, only its reads.
-            let _ = run(fork, &view, calls, options, effort, place)?;
+            let _ = run(fork, &view, calls, options, budget, thread)?;
             missed = view.missed.into_inner();
             missed.guess_slots();
         }
@@ -330,10 +330,10 @@ impl PinnedState {
         for (account, code) in accounts {
             let balance = quantity(&next()?, "eth_getBalance")?;
             let nonce = quantity(&next()?, "eth_getTransactionCount")?;
-            let nonce = u64::try_from(nonce).map_err(|_| not_of_its_type("eth_getTransactionCount"))?;
+            let nonce = u64::try_from(nonce).map_err(|_| wrong_type("eth_getTransactionCount"))?;
             let (code, hash) = match code {
                 Some(settled) => settled,
-                None => self.remote.learn_code(account, number, decoded(next()?, "eth_getCode")?)?,
+                None => self.remote.record_code(account, number, decode(next()?, "eth_getCode")?)?,
             };
             fetched.accounts.insert(account, AccountInfo::new(balance, nonce, hash, code));
         }
@@ -341,7 +341,7 @@ impl PinnedState {
             fetched.slots.insert(slot, quantity(&next()?, "eth_getStorageAt")?);
         }
         for number in hashes {
-            let header: Option<Header> = decoded(next()?, "eth_getBlockByNumber")?;
+            let header: Option<Header> = decode(next()?, "eth_getBlockByNumber")?;
             let header = header.ok_or(ForkError::UnknownBlock { block: BlockId::number(number) })?;
             fetched.hashes.insert(number, header.hash);
         }
@@ -360,7 +360,7 @@ impl PinnedState {
         let covered = self.by_number.load(Ordering::Acquire);
         let number = BlockNumberOrTag::Number(self.header.number);
         let answers = self.remote.ask(vec![("eth_getBlockByNumber", json!([number, false]))]).await?;
-        let header: Option<Header> = decoded(answers.into_iter().next().unwrap_or(Value::Null), "the block")?;
+        let header: Option<Header> = decode(answers.into_iter().next().unwrap_or(Value::Null), "the block")?;
         if header.is_some_and(|header| header.hash == self.header.hash) {
             self.checked.fetch_max(covered, Ordering::AcqRel);
             return Ok(());

@@ -29,19 +29,19 @@ use crate::{
 };
 
 /// Number of blocks whose caches are kept.
-const BLOCKS_KEPT: usize = 4;
-/// Number of blocks after which unchanged code counts as permanent. Since Cancun, deployed code cannot change, and no
-/// reorganisation of this depth is expected on any supported chain.
-const SETTLED_AFTER: u64 = 64;
+const MAX_CACHED_BLOCKS: usize = 4;
+/// Number of blocks after which code counts as settled. Since Cancun, deployed code cannot change, and no supported
+/// chain is expected to be reorganised that deep.
+const CODE_SETTLING_BLOCKS: u64 = 64;
 
-/// Calls per request for an endpoint that failed at larger requests.
-const GENTLE_BATCH: usize = 10;
+/// Calls per request to endpoints that failed larger requests.
+const SMALL_BATCH: usize = 10;
 
-/// State of a chain behind an endpoint, for forks of its blocks. Contains the caches, so share it.
+/// State of a chain behind an endpoint, for forks of its blocks. It owns the caches, so one instance should be shared.
 #[derive(Debug)]
 pub struct RemoteState {
     provider: DynProvider,
-    /// All endpoints, if there are several: the values that a simulation reads are compared on each of them.
+    /// All endpoints, if there are several. Each must confirm the values that a simulation reads.
     witnesses: Option<EndpointStack>,
     rules: ChainRules,
     limits: RemoteLimits,
@@ -55,7 +55,7 @@ pub struct RemoteState {
 /// Limits on the requests of one simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteLimits {
-    /// Maximum number of runs until one misses no values.
+    /// Maximum number of runs until one has all the values that it reads.
     pub rounds: usize,
     /// Calls per JSON-RPC batch. A round with more calls sends several batches in parallel.
     pub batch: usize,
@@ -118,23 +118,23 @@ impl RemoteState {
         self.witnesses.as_ref()
     }
 
-    /// Sends the same calls to all endpoints in parallel: one round trip, or several small requests if `gently`.
+    /// Sends calls to all endpoints in parallel, in one round trip, or in several if `small_requests` is true.
     pub(super) async fn ask_each(
         &self,
         witnesses: &EndpointStack,
-        gently: bool,
+        small_requests: bool,
         calls: impl Fn(usize) -> Vec<(&'static str, Value)>,
     ) -> Vec<EndpointAnswers> {
         self.round_trips.fetch_add(1, Ordering::Relaxed);
-        let batching = match gently {
+        let batching = match small_requests {
             false => Batching { calls: self.limits.batch, requests: usize::MAX },
-            true => Batching { calls: self.limits.batch.min(GENTLE_BATCH), requests: 1 },
+            true => Batching { calls: self.limits.batch.min(SMALL_BATCH), requests: 1 },
         };
-        witnesses.testimonies(batching, calls).await
+        witnesses.ask_each(batching, calls).await
     }
 
     /// Drops the caches of all blocks that no simulation uses.
-    pub(super) fn forget_blocks(&self) {
+    pub(super) fn drop_unused_blocks(&self) {
         self.blocks.lock().clear();
     }
 
@@ -157,29 +157,29 @@ impl RemoteState {
             BlockId::Number(number) => ("eth_getBlockByNumber", json!([number, false])),
         };
         let calls = vec![("eth_chainId", json!([])), header_call];
-        let told = match &self.witnesses {
+        let answers = match &self.witnesses {
             Some(witnesses) => self.common_block(witnesses, &calls, block.is_latest()).await,
             None => None,
         };
-        let told = match told {
-            Some(told) => told,
+        let answers = match answers {
+            Some(answers) => answers,
             None => self.ask(calls).await?,
         };
-        let [chain_id, header] = told.try_into().map_err(|_| ForkError::Malformed {
+        let [chain_id, header] = answers.try_into().map_err(|_| ForkError::Malformed {
             what: "a batch of two calls does not have two responses".to_owned(),
         })?;
-        let found: U64 = decoded(chain_id, "eth_chainId")?;
+        let found: U64 = decode(chain_id, "eth_chainId")?;
         if found.to::<u64>() != self.rules.chain_id {
             return Err(ForkError::WrongChain { expected: self.rules.chain_id, found: found.to() });
         }
-        let header: Option<Header> = decoded(header, "the block")?;
+        let header: Option<Header> = decode(header, "the block")?;
         let header = header.ok_or(ForkError::UnknownBlock { block })?;
-        let meant = match block {
+        let is_requested = match block {
             BlockId::Hash(asked) => header.hash == asked.block_hash,
             BlockId::Number(BlockNumberOrTag::Number(asked)) => header.number == asked,
             BlockId::Number(_) => true,
         };
-        if !meant {
+        if !is_requested {
             return Err(ForkError::Malformed {
                 what: "the endpoint returned a different block than requested".to_owned(),
             });
@@ -191,30 +191,30 @@ impl RemoteState {
         Ok(Fork::on_remote(pinned, self.rules, context, state))
     }
 
-    /// Answers of one endpoint about the block to pin, among those of this chain that have it. For the latest block,
-    /// one that two endpoints have reached. `None` if no endpoint answers in time.
+    /// Answers of one endpoint about the block to pin: an endpoint of this chain that has the block and, for the latest
+    /// block, whose block two endpoints have reached. `None` if no endpoint answers in time.
     async fn common_block(
         &self,
         witnesses: &EndpointStack,
         calls: &[(&'static str, Value)],
         latest: bool,
     ) -> Option<Vec<Value>> {
-        let told = self.ask_each(witnesses, false, |_| calls.to_vec()).await;
+        let answers = self.ask_each(witnesses, false, |_| calls.to_vec()).await;
         let expected = json!(U64::from(self.rules.chain_id));
-        let known: Vec<_> = told
+        let known: Vec<_> = answers
             .into_iter()
-            .filter_map(|testimony| match testimony.answers.as_slice() {
+            .filter_map(|endpoint| match endpoint.answers.as_slice() {
                 [CallAnswer::Value(chain_id), CallAnswer::Value(header)] if *chain_id == expected => {
                     let number = header.get("number").and_then(|number| quantity(number, "a block number").ok())?;
                     let number = u64::try_from(number).ok()?;
-                    Some((number, testimony.is_stalled, vec![chain_id.clone(), header.clone()]))
+                    Some((number, endpoint.is_stalled, vec![chain_id.clone(), header.clone()]))
                 }
                 [..] => None,
             })
             .collect();
-        let heads: Vec<(u64, bool)> = known.iter().map(|(number, still, _)| (*number, *still)).collect();
-        let place = if latest { reached(&heads)? } else { 0 };
-        known.into_iter().nth(place).map(|(_, _, told)| told)
+        let heads: Vec<(u64, bool)> = known.iter().map(|(number, is_stalled, _)| (*number, *is_stalled)).collect();
+        let index = if latest { reached(&heads)? } else { 0 };
+        known.into_iter().nth(index).map(|(_, _, answers)| answers)
     }
 
     /// Context of the block after `parent`, derived from the parent's header.
@@ -240,7 +240,7 @@ impl RemoteState {
         }
         let state = Arc::new(PinnedState::new(Arc::clone(self), header));
         blocks.push_back(Arc::clone(&state));
-        if blocks.len() > BLOCKS_KEPT {
+        if blocks.len() > MAX_CACHED_BLOCKS {
             blocks.pop_front();
         }
         state
@@ -289,7 +289,7 @@ impl RemoteState {
     }
 
     /// Records fetched code, and returns an already analysed copy if it is known.
-    pub(super) fn learn_code(
+    pub(super) fn record_code(
         &self,
         account: Address,
         number: u64,
@@ -299,7 +299,7 @@ impl RemoteState {
         if let Some(known) = codes.get_mut(&account)
             && known.code.original_byte_slice() == bytes.as_ref()
         {
-            known.settled |= number >= known.first_seen.saturating_add(SETTLED_AFTER);
+            known.settled |= number >= known.first_seen.saturating_add(CODE_SETTLING_BLOCKS);
             return Ok((known.code.clone(), known.hash));
         }
         let code = Bytecode::new_raw_checked(bytes).map_err(|_| ForkError::Malformed {
@@ -315,8 +315,8 @@ impl RemoteState {
     }
 }
 
-pub(super) fn decoded<T: RpcRecv>(answer: Value, what: &str) -> Result<T, ForkError> {
-    serde_json::from_value(answer).map_err(|_| not_of_its_type(what))
+pub(super) fn decode<T: RpcRecv>(answer: Value, what: &str) -> Result<T, ForkError> {
+    serde_json::from_value(answer).map_err(|_| wrong_type(what))
 }
 
 /// Parses a number: `0x` and 1 to 64 hex digits. An endpoint that lacks the state may return `0x`, which lenient
@@ -327,10 +327,10 @@ pub(super) fn quantity(answer: &Value, what: &str) -> Result<U256, ForkError> {
         .and_then(|text| text.strip_prefix("0x"))
         .filter(|digits| (1..=64).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
         .and_then(|digits| U256::from_str_radix(digits, 16).ok())
-        .ok_or_else(|| not_of_its_type(what))
+        .ok_or_else(|| wrong_type(what))
 }
 
-pub(super) fn not_of_its_type(what: &str) -> ForkError {
+pub(super) fn wrong_type(what: &str) -> ForkError {
     ForkError::Malformed { what: format!("the response to {what} has the wrong type") }
 }
 
@@ -363,17 +363,17 @@ mod tests {
 
         fn call(&mut self, packet: RequestPacket) -> Self::Future {
             let block = self.0.clone();
-            let says = move |request: &alloy::rpc::json_rpc::SerializedRequest| {
+            let respond = move |request: &alloy::rpc::json_rpc::SerializedRequest| {
                 let answer = if request.method() == "eth_chainId" { json!("0x7a69") } else { block.clone() };
                 let raw = serde_json::value::to_raw_value(&answer).unwrap();
                 Response { id: request.id().clone(), payload: ResponsePayload::Success(raw) }
             };
-            Box::pin(async move { Ok(ResponsePacket::Batch(packet.requests().iter().map(says).collect())) })
+            Box::pin(async move { Ok(ResponsePacket::Batch(packet.requests().iter().map(respond).collect())) })
         }
     }
 
     #[tokio::test]
-    async fn an_endpoint_that_tells_of_another_block_is_not_believed() {
+    async fn an_endpoint_that_returns_another_block_is_rejected() {
         let header = Header::new(alloy::consensus::Header { number: 7, ..Default::default() });
         let hash = header.hash;
         let transport = BlockTransport(serde_json::to_value(&header).unwrap());

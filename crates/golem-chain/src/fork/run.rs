@@ -1,4 +1,4 @@
-//! A single run of a plan on a state, from the first call to the last query, and its effort limits.
+//! A single run of a plan on a state, from the first call to the last query, and the limits on its computation.
 
 use std::sync::{
     Arc,
@@ -9,7 +9,7 @@ use revm::context::result::{EVMError, ExecutionResult, Output};
 
 use super::{
     Fork, ForkError, MAX_TEXT, SimulationOptions,
-    balance_delta::DeltaUnknown,
+    balance_delta::BalanceDeltaError,
     call::{ForkCall, GasPayment},
     changes::{self, DetectionLimits, UnfinishedRun},
     machine::CallMachine,
@@ -19,23 +19,23 @@ use super::{
 use crate::evm::{DynDatabase, EvmError};
 use bardo_base::text::SafeText;
 
-/// Gas limit up to which a plan and its queries run in place, within a few milliseconds. Larger ones move to a blocking
-/// thread.
-const DIRECT_GAS: u64 = 3_000_000;
+/// Gas limit up to which a plan and its queries run on the calling thread, which takes a few milliseconds. A run with
+/// more gas moves to a blocking thread.
+const CALLING_THREAD_GAS: u64 = 3_000_000;
 
-/// Place where a run executes.
+/// Thread on which a run executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RunLocation {
-    /// In place, on the calling thread.
-    Here,
-    /// On a blocking thread.
-    Elsewhere,
+pub(super) enum RunThread {
+    /// The calling thread, which is an async worker.
+    Caller,
+    /// A thread for blocking work.
+    Blocking,
 }
 
-/// Remaining effort of one simulation over all its runs, and whether a caller still waits for it.
+/// Remaining query gas of one simulation over all its runs, and whether a caller still waits for it.
 #[derive(Debug)]
 pub(super) struct RunBudget {
-    question_gas: AtomicU64,
+    query_gas: AtomicU64,
     cancelled: AtomicBool,
 }
 
@@ -43,13 +43,13 @@ pub(super) struct RunBudget {
 pub(super) struct CallerGuard(Arc<RunBudget>);
 
 impl RunBudget {
-    /// Creates the effort that `limits` allow.
+    /// Creates the budget that `limits` set.
     pub(super) fn of(limits: &DetectionLimits) -> Arc<Self> {
-        Arc::new(Self { question_gas: AtomicU64::new(limits.total_gas), cancelled: AtomicBool::new(false) })
+        Arc::new(Self { query_gas: AtomicU64::new(limits.total_gas), cancelled: AtomicBool::new(false) })
     }
 
-    /// Creates the guard for the waiting caller.
-    pub(super) fn awaited(self: &Arc<Self>) -> CallerGuard {
+    /// Creates the guard of the waiting caller.
+    pub(super) fn caller_guard(self: &Arc<Self>) -> CallerGuard {
         CallerGuard(Arc::clone(self))
     }
 
@@ -58,14 +58,14 @@ impl RunBudget {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    pub(super) fn question_gas(&self) -> u64 {
-        self.question_gas.load(Ordering::Acquire)
+    pub(super) fn query_gas(&self) -> u64 {
+        self.query_gas.load(Ordering::Acquire)
     }
 
     /// Subtracts the gas that queries have used.
     pub(super) fn spend(&self, gas: u64) {
         // A simulation has one run at a time, so load and store need not be atomic together.
-        self.question_gas.store(self.question_gas().saturating_sub(gas), Ordering::Release);
+        self.query_gas.store(self.query_gas().saturating_sub(gas), Ordering::Release);
     }
 }
 
@@ -75,32 +75,32 @@ impl Drop for CallerGuard {
     }
 }
 
-impl RunLocation {
-    /// Gas that queries may use in this place before the run has to move.
-    pub(super) fn question_gas(self) -> u64 {
+impl RunThread {
+    /// Gas that queries may use on this thread before the run has to move.
+    pub(super) fn query_gas(self) -> u64 {
         match self {
-            Self::Here => DIRECT_GAS,
-            Self::Elsewhere => u64::MAX,
+            Self::Caller => CALLING_THREAD_GAS,
+            Self::Blocking => u64::MAX,
         }
     }
 }
 
-/// Returns true if a plan is small enough to start in place.
-pub(super) fn may_run_here(calls: &[ForkCall], limits: &DetectionLimits) -> bool {
-    limits.question_gas <= DIRECT_GAS
-        && calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.gas_limit)) <= DIRECT_GAS
+/// Returns true if a plan is small enough to start on the calling thread.
+pub(super) fn may_run_on_caller(calls: &[ForkCall], limits: &DetectionLimits) -> bool {
+    limits.query_gas <= CALLING_THREAD_GAS
+        && calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.gas_limit)) <= CALLING_THREAD_GAS
 }
 
-/// Runs `calls` on `state` and detects their changes. `None` if the queries take too long for this place.
+/// Runs `calls` on `state` and detects their changes. `None` if the queries need more gas than this thread permits.
 pub(super) fn run(
     fork: &Fork,
     state: &DynDatabase<'_>,
     calls: &[ForkCall],
     options: &SimulationOptions,
-    effort: &RunBudget,
-    place: RunLocation,
+    budget: &RunBudget,
+    thread: RunThread,
 ) -> Option<Result<Simulation, ForkError>> {
-    match attempt(fork, state, calls, options, effort, place) {
+    match attempt(fork, state, calls, options, budget, thread) {
         Ok(simulation) => Some(Ok(simulation)),
         Err(UnfinishedRun::TooLong) => None,
         Err(UnfinishedRun::Cancelled) => Some(Err(ForkError::Stopped)),
@@ -114,19 +114,19 @@ fn attempt(
     state: &DynDatabase<'_>,
     calls: &[ForkCall],
     options: &SimulationOptions,
-    effort: &RunBudget,
-    place: RunLocation,
+    budget: &RunBudget,
+    thread: RunThread,
 ) -> Result<Simulation, UnfinishedRun> {
     let Fork { pinned, rules, next, .. } = fork;
     let mut machine = CallMachine::new(*rules, next, pinned.hash, state, &options.signatures);
-    machine.shift(&options.shifts).map_err(|failed| match failed {
-        DeltaUnknown::NoSlot(token) => UnfinishedRun::NotShifted(token),
-        DeltaUnknown::Machine(error) => UnfinishedRun::Failed { index: 0, error },
+    machine.apply_deltas(&options.shifts).map_err(|failed| match failed {
+        BalanceDeltaError::NoSlot(token) => UnfinishedRun::NotShifted(token),
+        BalanceDeltaError::Machine(error) => UnfinishedRun::Failed { index: 0, error },
     })?;
     let mut outcomes = Vec::with_capacity(calls.len());
     let mut logs = Vec::new();
     for (index, call) in calls.iter().enumerate() {
-        if effort.is_cancelled() {
+        if budget.is_cancelled() {
             return Err(UnfinishedRun::Cancelled);
         }
         let failed = |error| UnfinishedRun::Failed { index, error };
@@ -142,7 +142,7 @@ fn attempt(
         logs.extend_from_slice(&outcome.logs);
         outcomes.push(outcome);
     }
-    let mut found = changes::find(&mut machine, calls, &logs, options, effort, place)?;
+    let mut found = changes::find(&mut machine, calls, &logs, options, budget, thread)?;
     // `find` always ends with the changes of all calls together.
     let changes = found.pop().unwrap_or_default();
     for (outcome, changes) in outcomes.iter_mut().zip(found) {
@@ -203,10 +203,10 @@ mod tests {
     /// Returns its first slot for every call: `PUSH0 SLOAD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`.
     const READER: Bytes = bytes!("5f545f5260205ff3");
 
-    /// A state whose caller stops waiting at the first slot that is read.
+    /// State whose first storage read drops the caller's guard, as if the caller had stopped waiting.
     struct AbandonedState<'a> {
         state: &'a WorldState,
-        awaited: Cell<Option<CallerGuard>>,
+        caller: Cell<Option<CallerGuard>>,
         reads: Cell<usize>,
     }
 
@@ -223,7 +223,7 @@ mod tests {
 
         fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, DatabaseError> {
             self.reads.set(self.reads.get() + 1);
-            drop(self.awaited.take());
+            drop(self.caller.take());
             self.state.storage_ref(address, slot)
         }
 
@@ -232,8 +232,9 @@ mod tests {
         }
     }
 
-    /// Simulates on a state with one contract; returns the number of storage reads until it stopped.
-    fn interrupted(calls: &[ForkCall], watch: WatchList) -> usize {
+    /// Simulates on a state with one contract, whose caller leaves at the first storage read. Returns the number of
+    /// storage reads until the run stopped.
+    fn reads_until_stopped(calls: &[ForkCall], watch: WatchList) -> usize {
         let mut state = WorldState::default();
         state.set_code(TOKEN, READER).expect("code");
         let next = BlockContext {
@@ -249,33 +250,33 @@ mod tests {
         let rules = ChainRules::osaka(31_337);
         let fork = Fork::on_devnet(ForkPoint { rules, state: state.clone(), block, hash: B256::ZERO, next });
         let options = SimulationOptions { watch, ..SimulationOptions::default() };
-        let effort = RunBudget::of(&options.limits);
-        let awaited = Cell::new(Some(effort.awaited()));
-        let database = AbandonedState { state: &state, awaited, reads: Cell::new(0) };
-        let result = run(&fork, &database, calls, &options, &effort, RunLocation::Elsewhere);
+        let budget = RunBudget::of(&options.limits);
+        let caller = Cell::new(Some(budget.caller_guard()));
+        let database = AbandonedState { state: &state, caller, reads: Cell::new(0) };
+        let result = run(&fork, &database, calls, &options, &budget, RunThread::Blocking);
         assert!(matches!(result, Some(Err(ForkError::Stopped))), "{result:?}");
         database.reads.get()
     }
 
     #[test]
-    fn nobody_waiting_ends_a_plan_before_its_next_call() {
+    fn a_run_without_a_caller_ends_before_its_next_call() {
         let call = ForkCall::new(SENDER, TOKEN, []);
-        assert_eq!(interrupted(&[call.clone(), call.clone(), call], WatchList::default()), 1);
+        assert_eq!(reads_until_stopped(&[call.clone(), call.clone(), call], WatchList::default()), 1);
     }
 
     #[test]
-    fn nobody_waiting_ends_the_questions_before_the_next_point_in_time() {
+    fn a_run_without_a_caller_ends_before_its_next_query() {
         let watch = WatchList { tokens: vec![TOKEN], owners: vec![SENDER], ..WatchList::default() };
         // Without cancellation, the balance would be read twice: before and after the call.
-        assert_eq!(interrupted(&[ForkCall::new(SENDER, SENDER, [])], watch), 1);
+        assert_eq!(reads_until_stopped(&[ForkCall::new(SENDER, SENDER, [])], watch), 1);
     }
 
     #[test]
-    fn a_plan_or_a_question_that_may_take_long_does_not_begin_here() {
+    fn a_plan_or_query_with_much_gas_does_not_start_on_the_calling_thread() {
         let small = ForkCall::new(SENDER, TOKEN, []).with_gas_limit(1_000_000);
         let limits = DetectionLimits::default();
-        assert!(may_run_here(&[small.clone(), small.clone(), small.clone()], &limits));
-        assert!(!may_run_here(&[small.clone(), small.clone(), small.clone(), small.clone()], &limits));
-        assert!(!may_run_here(&[small], &DetectionLimits { question_gas: 10_000_000, ..limits }));
+        assert!(may_run_on_caller(&[small.clone(), small.clone(), small.clone()], &limits));
+        assert!(!may_run_on_caller(&[small.clone(), small.clone(), small.clone(), small.clone()], &limits));
+        assert!(!may_run_on_caller(&[small], &DetectionLimits { query_gas: 10_000_000, ..limits }));
     }
 }

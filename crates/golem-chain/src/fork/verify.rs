@@ -254,11 +254,11 @@ impl PinnedState {
             calls
         };
         let told = self.remote.ask_each(witnesses, gently, calls).await;
-        told.into_iter().map(|testimony| self.replies(testimony, items, &by_number)).collect()
+        told.into_iter().map(|answers| self.replies(answers, items, &by_number)).collect()
     }
 
-    fn replies(&self, testimony: EndpointAnswers, items: &[ReadItem], by_number: &HashSet<usize>) -> EndpointReply {
-        let EndpointAnswers { endpoint, is_stalled, mut answers } = testimony;
+    fn replies(&self, answers: EndpointAnswers, items: &[ReadItem], by_number: &HashSet<usize>) -> EndpointReply {
+        let EndpointAnswers { endpoint, is_stalled, mut answers } = answers;
         if answers.contains(&CallAnswer::Behind) {
             return EndpointReply::Lacks { endpoint, is_stalled };
         }

@@ -124,9 +124,10 @@ impl EndpointStack {
         self.inner.note(subject, endpoints, outvoted)
     }
 
-    /// Sends a batch to all endpoints that answer, in parallel. `calls` may differ by endpoint where one needs another
-    /// form of the request. Endpoints that fail, or that take more than [`GRACE`] longer than the first, are omitted.
-    pub(crate) async fn testimonies(
+    /// Sends a batch to all endpoints that answer, in parallel. `calls` builds the batch of the endpoint with an index,
+    /// since one may need another form of the request. Endpoints that fail, or that take more than [`GRACE`] longer
+    /// than the first, are omitted.
+    pub(crate) async fn ask_each(
         &self,
         batching: Batching,
         calls: impl Fn(usize) -> Vec<(&'static str, Value)>,

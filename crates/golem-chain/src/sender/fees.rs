@@ -68,7 +68,7 @@ pub enum FeeError {
     },
     /// The endpoint's fee history is not usable.
     #[error("the endpoint's fee history cannot be used: {0}")]
-    Nonsense(&'static str),
+    InvalidHistory(&'static str),
     /// Failure of the chain request.
     #[error(transparent)]
     Provider(#[from] ProviderError),
@@ -86,7 +86,7 @@ struct FeeHistory {
 /// Estimates the fees of the next block.
 ///
 /// # Errors
-/// [`FeeError::Provider`], or [`FeeError::Nonsense`] for a fee history that is not usable.
+/// [`FeeError::Provider`], or [`FeeError::InvalidHistory`] for a fee history that is not usable.
 pub async fn estimate(client: &ChainClient, rules: FeeRules) -> Result<FeeQuote, FeeError> {
     let params = (format!("{:#x}", rules.blocks), "latest", [rules.percentile.min(100)]);
     let (answers, floor) =
@@ -113,7 +113,7 @@ impl FeeQuote {
     /// that is higher. A transaction pays the block's base fee, so an estimate only has to be high enough.
     fn of_all(told: Vec<Result<Self, FeeError>>, rules: FeeRules, floor: Option<u128>) -> Result<Self, FeeError> {
         let mut quotes = Vec::new();
-        let mut refused = FeeError::Nonsense("no endpoint was queried");
+        let mut refused = FeeError::InvalidHistory("no endpoint was queried");
         for one in told {
             match one {
                 Ok(quote) => quotes.push(quote),
@@ -131,7 +131,7 @@ impl FeeQuote {
 
     fn from_history(history: FeeHistory, rules: FeeRules) -> Result<Self, FeeError> {
         // There is one more base fee than blocks; the last one is the next block's.
-        let base_fee = history.base_fee_per_gas.last().ok_or(FeeError::Nonsense("it has no base fee"))?.to();
+        let base_fee = history.base_fee_per_gas.last().ok_or(FeeError::InvalidHistory("it has no base fee"))?.to();
         // An empty block reports zero, which is not a price.
         let mut tips: Vec<u128> =
             history.reward.iter().filter_map(|paid| paid.first()).map(|tip| tip.to()).filter(|tip| *tip > 0).collect();
@@ -208,15 +208,15 @@ mod tests {
         let quote = |base, tip| Ok(FeeQuote { base_fee: base * GWEI, tip: tip * GWEI });
         let all = |told: Vec<Result<FeeQuote, FeeError>>| FeeQuote::of_all(told, rules, None).ok();
         // An endpoint that colludes with block producers, and one with an unusable answer.
-        let nonsense = Err(FeeError::Nonsense("it has no base fee"));
-        let told = all(vec![quote(500, 130), quote(20, 1), nonsense.clone(), quote(21, 2)]);
+        let invalid = Err(FeeError::InvalidHistory("it has no base fee"));
+        let told = all(vec![quote(500, 130), quote(20, 1), invalid.clone(), quote(21, 2)]);
         assert_eq!(told, Some(FeeQuote { base_fee: 21 * GWEI, tip: GWEI }));
         assert_eq!(all(vec![quote(500, 130), quote(20, 1)]), Some(FeeQuote { base_fee: 20 * GWEI, tip: GWEI }));
         // If all endpoints claim high tips, a ceiling applies; it rises with the lowest base fee.
         assert_eq!(all(vec![quote(20, 130)]), Some(FeeQuote { base_fee: 20 * GWEI, tip: 30 * GWEI }));
         assert_eq!(all(vec![quote(900, 130), quote(20, 130)]).map(|quote| quote.tip), Some(30 * GWEI));
         assert_eq!(all(vec![quote(90, 130)]), Some(FeeQuote { base_fee: 90 * GWEI, tip: 90 * GWEI }));
-        assert_eq!(FeeQuote::of_all(vec![nonsense.clone()], rules, None), nonsense);
+        assert_eq!(FeeQuote::of_all(vec![invalid.clone()], rules, None), invalid);
     }
 
     #[test]

@@ -160,9 +160,9 @@ pub enum SenderError {
         /// Label of the endpoint without the receipt.
         without: SafeText,
     },
-    /// The endpoint contradicts itself.
+    /// The endpoint's receipt of a transaction is invalid: it contradicts the transaction or lacks its block.
     #[error("the endpoint's response about transaction {hash} is invalid: {what}")]
-    Nonsense {
+    InvalidAnswer {
         /// Hash of the transaction.
         hash: B256,
         /// Description of the contradiction.

@@ -1,8 +1,8 @@
-//! Private relay for transactions that others could front-run if they saw them waiting. It follows Flashbots Protect: a
-//! plain `eth_sendRawTransaction` to the relay's URL without batches, and the status by hash from another URL
+//! Private relay for transactions that others could front-run in the public mempool. The interface is that of Flashbots
+//! Protect: a single `eth_sendRawTransaction` request to the relay's URL, and the status by hash from another URL
 //! ([documentation](https://docs.flashbots.net/flashbots-protect/additional-documentation/status-api)).
 //!
-//! Not here: the choice of transactions for this route, which the policy makes.
+//! Not here: the choice of the transactions that are sent privately, which the policy makes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,9 +20,10 @@ use bardo_base::config::RpcUrl;
 use bardo_base::text::SafeText;
 
 /// Maximum size of a status response, in bytes.
-const MAX_STATUS: usize = 64 * 1024;
+const MAX_STATUS_BYTES: usize = 64 * 1024;
 
-const STATUS_PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout of a status request.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Private relay of one chain. Cheap to clone.
 #[derive(Clone)]
@@ -31,6 +32,7 @@ pub struct PrivateRelay {
     status: Option<Arc<StatusEndpoint>>,
 }
 
+/// Status service of a relay.
 struct StatusEndpoint {
     client: Client,
     base: RpcUrl,
@@ -41,7 +43,7 @@ struct StatusEndpoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum RelayStatus {
-    /// The transaction is waiting.
+    /// The transaction is not in a block yet, and the relay still tries to include it.
     Pending,
     /// The transaction is in a block; its receipt shows the outcome.
     Included,
@@ -62,8 +64,8 @@ impl RelayStatus {
 }
 
 impl PrivateRelay {
-    /// Creates a relay at `url` for chain `chain_id`, which it must return. Statuses are read from `status`/HASH if
-    /// that is given.
+    /// Creates a client of the relay at `url`, whose chain id must be `chain_id`. A transaction's status is read from
+    /// `status`/HASH; without `status` the relay has no status service.
     ///
     /// # Errors
     /// [`ProviderError`] for a URL that is not HTTP.
@@ -94,8 +96,8 @@ impl PrivateRelay {
     /// [`ProviderError`] if one of them does not answer. A JSON-RPC refusal counts as an answer, since many relays
     /// support one method only.
     pub async fn check(&self) -> Result<(), ProviderError> {
-        let asked: Result<String, _> = self.provider.raw_request("eth_chainId".into(), [(); 0]).await;
-        match asked.map_err(ProviderError::from) {
+        let answer: Result<String, _> = self.provider.raw_request("eth_chainId".into(), [(); 0]).await;
+        match answer.map_err(ProviderError::from) {
             Ok(_) | Err(ProviderError::Rpc { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -103,14 +105,14 @@ impl PrivateRelay {
         self.status(B256::ZERO).await.map(drop)
     }
 
-    /// Status of a transaction; `None` if the relay has no status service.
+    /// Reads the status of a transaction; `None` if the relay has no status service.
     ///
     /// # Errors
     /// [`ProviderError`] if the service does not answer or returns no status.
     pub async fn status(&self, hash: B256) -> Result<Option<RelayStatus>, ProviderError> {
         match &self.status {
             None => Ok(None),
-            Some(status) => status.ask(hash).await.map(Some),
+            Some(status) => status.read(hash).await.map(Some),
         }
     }
 }
@@ -121,7 +123,7 @@ impl StatusEndpoint {
         if !matches!(base.expose().scheme(), "http" | "https") {
             return Err(ProviderError::BadUrl { endpoint: label });
         }
-        let builder = Client::builder().redirect(redirect::Policy::none()).timeout(STATUS_PATIENCE).referer(false);
+        let builder = Client::builder().redirect(redirect::Policy::none()).timeout(STATUS_TIMEOUT).referer(false);
         let builder = if base.is_loopback() { builder.no_proxy() } else { builder };
         let client = builder
             .build()
@@ -129,12 +131,12 @@ impl StatusEndpoint {
         Ok(Self { client, base, label })
     }
 
-    async fn ask(&self, hash: B256) -> Result<RelayStatus, ProviderError> {
+    async fn read(&self, hash: B256) -> Result<RelayStatus, ProviderError> {
         #[derive(Deserialize)]
         struct StatusResponse {
             status: RelayStatus,
         }
-        let broken = |error: alloy::transports::http::reqwest::Error| ProviderError::Interrupted {
+        let interrupted = |error: alloy::transports::http::reqwest::Error| ProviderError::Interrupted {
             endpoint: self.label.clone(),
             reason: SafeText::clean(&error.without_url().to_string(), 300),
         };
@@ -143,11 +145,11 @@ impl StatusEndpoint {
             .map_err(|()| ProviderError::BadUrl { endpoint: self.label.clone() })?
             .pop_if_empty()
             .push(&hash.to_string());
-        let mut response = self.client.get(url).send().await.map_err(broken)?;
+        let mut response = self.client.get(url).send().await.map_err(interrupted)?;
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
-            if body.len().saturating_add(chunk.len()) > MAX_STATUS {
-                return Err(ProviderError::TooLarge { endpoint: self.label.clone(), limit: MAX_STATUS });
+        while let Some(chunk) = response.chunk().await.map_err(interrupted)? {
+            if body.len().saturating_add(chunk.len()) > MAX_STATUS_BYTES {
+                return Err(ProviderError::TooLarge { endpoint: self.label.clone(), limit: MAX_STATUS_BYTES });
             }
             body.extend_from_slice(&chunk);
         }

@@ -31,8 +31,8 @@ use bardo_base::text::SafeText;
 /// Time for which an endpoint may lack the receipt of an included transaction, in milliseconds: nodes index receipts
 /// shortly after the block.
 const RECEIPT_GRACE: u64 = 5_000;
-/// Time after which such a contradiction is forgotten, in milliseconds.
-const FORGOTTEN_AFTER: u64 = 3_600_000;
+/// Time after which such a contradiction is dropped, in milliseconds.
+const CONTRADICTION_EXPIRY: u64 = 3_600_000;
 
 /// Returns true if two receipts of one transaction agree on position, outcome and cost.
 fn receipts_agree(one: &TransactionReceipt, other: &TransactionReceipt) -> bool {
@@ -77,7 +77,7 @@ pub struct TxStatus {
 enum NonceReceipts {
     /// One transaction is in a block of the chain.
     InBlock(Box<MinedTx>),
-    /// One has a receipt of a block that is no longer part of the chain.
+    /// One has a receipt from a block that is no longer part of the chain.
     Leaving,
     /// None has a receipt.
     None,
@@ -110,7 +110,7 @@ impl TxSender {
                 self.note_missing(&all, None).await?;
                 let settled = mined.confirmations >= self.0.rules.confirmations;
                 failpoint::reach(Failpoint::Seen);
-                self.write_mined(&mined, chain_id, account, nonce, settled).await?;
+                self.record_mined(&mined, chain_id, account, nonce, settled).await?;
                 let record = self.record(hash)?;
                 let (mined, settled) = match are_kin(&all, hash, mined.hash) {
                     true => (Some(*mined), settled),
@@ -121,9 +121,9 @@ impl TxSender {
             }
             // It may be in another block that used the nonce; the next poll shows.
             NonceReceipts::Leaving => (false, None),
-            NonceReceipts::None => match self.nonce_is_spent(account, nonce).await? {
+            NonceReceipts::None => match self.nonce_use_block(account, nonce).await? {
                 None => (false, None),
-                // The nonce was read after the receipts, so one of ours may have been included in between.
+                // The nonce was read after the receipts, so one of our transactions may have been included in between.
                 Some(by) => match self.find(&all, account).await? {
                     NonceReceipts::InBlock(_) | NonceReceipts::Leaving => return Box::pin(self.poll(hash)).await,
                     NonceReceipts::None => match self.spent_by_another(&all, account, nonce, by).await? {
@@ -138,7 +138,7 @@ impl TxSender {
             },
         };
         self.note_missing(&all, missing).await?;
-        self.write_absent(chain_id, account, nonce, taken).await?;
+        self.record_absent(chain_id, account, nonce, taken).await?;
         let record = self.record(hash)?;
         let settled = record.settled_at.is_some();
         let relay = match (&self.0.relay, record.route) {
@@ -178,26 +178,26 @@ impl TxSender {
             if let Some(head) = &mut head {
                 head.mark_unchanged();
             }
-            let seen = match self.poll(hash).await {
+            let polled = match self.poll(hash).await {
                 Err(error @ (SenderError::Provider(_) | SenderError::ReceiptDisputed { .. })) => Err(error),
                 other => Ok(other?),
             };
             let now = Instant::now();
-            if let Ok(standing) = &seen {
-                let asks_for_more =
+            if let Ok(status) = &polled {
+                let needs_higher_fee =
                     resent.as_ref().is_some_and(|sent: &SendOutcome| sent.treatment == FaultTreatment::Outbid);
-                if standing.settled || now >= deadline || asks_for_more {
-                    return Ok(TxStatus { resent, ..standing.clone() });
+                if status.settled || now >= deadline || needs_higher_fee {
+                    return Ok(TxStatus { resent, ..status.clone() });
                 }
-                let sendable = match (&standing.mined, standing.record.state) {
+                let sendable = match (&status.mined, status.record.state) {
                     (Some(_), _) => None,
                     (None, SendState::Dropped) => {
                         self.0.store.read(|connection| sendable(connection, hash))?.map(|record| record.state)
                     }
                     (None, state) => Some(state).filter(|state| state.may_be_sent()),
                 };
-                // An accepted transaction gets time. If no endpoint has acknowledged one, even the first send may have
-                // been lost.
+                // A transaction that an endpoint accepted is resent later. If none has acknowledged it, even the first
+                // send may have been lost.
                 let pause = match sendable {
                     Some(SendState::Stored | SendState::Unclear) => pause_unclear.min(self.0.rules.resend_after),
                     Some(
@@ -216,7 +216,7 @@ impl TxSender {
                 }
             }
             if now >= deadline {
-                return Err(seen.err().unwrap_or(RecordError::Unknown(hash).into()));
+                return Err(polled.err().unwrap_or(RecordError::Unknown(hash).into()));
             }
             let pause = self.0.rules.poll.min(deadline.saturating_duration_since(now));
             match &mut head {
@@ -242,18 +242,18 @@ impl TxSender {
         Ok(matches!(self.spent_by_another(ours, account, nonce, by).await?, NonceUse::StatesPruned(_)))
     }
 
-    /// Finds the one of `all` that is in a block of the chain.
+    /// Finds the transaction among `all` that is in a block of the chain.
     async fn find(&self, all: &[TxEntry], account: Address) -> Result<NonceReceipts, SenderError> {
         let provider = self.0.client.provider();
         let mut leaving = false;
         for TxEntry { hash, .. } in all.iter().copied() {
             let Some(receipt) = self.receipt(hash).await? else { continue };
-            let nonsense = |what| SenderError::Nonsense { hash, what };
+            let invalid = |what| SenderError::InvalidAnswer { hash, what };
             if receipt.transaction_hash != hash || receipt.from != account {
-                return Err(nonsense("the receipt is another transaction's"));
+                return Err(invalid("the receipt is another transaction's"));
             }
             let (Some(number), Some(block)) = (receipt.block_number, receipt.block_hash) else {
-                return Err(nonsense("the receipt has no block"));
+                return Err(invalid("the receipt has no block"));
             };
             let confirmations = if self.0.rules.confirmations <= 1 {
                 1
@@ -278,7 +278,7 @@ impl TxSender {
         for provider in [client.provider(), client.agreed()] {
             match provider.get_transaction_receipt(hash).await.map_err(ProviderError::from) {
                 Err(ProviderError::Disagreement { .. }) => {}
-                told => return Ok(told?),
+                result => return Ok(result?),
             }
         }
         self.receipt_without_majority(hash).await
@@ -289,12 +289,12 @@ impl TxSender {
     async fn receipt_without_majority(&self, hash: B256) -> Result<Option<TransactionReceipt>, SenderError> {
         const METHOD: &str = "eth_getTransactionReceipt";
         let alone = self.0.client.each_alone();
-        let told = alone.iter().map(|(_, client)| client.provider().get_transaction_receipt(hash));
-        let told = join_all(told.collect::<Vec<_>>()).await;
+        let requests = alone.iter().map(|(_, client)| client.provider().get_transaction_receipt(hash));
+        let answers = join_all(requests.collect::<Vec<_>>()).await;
         let mut with: Option<(&SafeText, TransactionReceipt)> = None;
         let mut without = Vec::new();
-        for ((label, client), told) in alone.iter().zip(told) {
-            match (told.map_err(ProviderError::from)?, &with) {
+        for ((label, client), answer) in alone.iter().zip(answers) {
+            match (answer.map_err(ProviderError::from)?, &with) {
                 (None, _) => without.push((label, client)),
                 (Some(receipt), None) => with = Some((label, receipt)),
                 (Some(receipt), Some((first, known))) if !receipts_agree(known, &receipt) => {
@@ -315,22 +315,22 @@ impl TxSender {
             }
         }
         match without.first() {
-            Some((label, _)) if !self.has_lasted(hash) => Err(disputed(label)),
+            Some((label, _)) if !self.contradiction_has_lasted(hash) => Err(disputed(label)),
             Some(_) | None => Ok(Some(receipt)),
         }
     }
 
     /// Returns true if endpoints have contradicted themselves about this transaction's receipt for [`RECEIPT_GRACE`].
-    fn has_lasted(&self, hash: B256) -> bool {
+    fn contradiction_has_lasted(&self, hash: B256) -> bool {
         let now = self.0.clock.steady_millis();
         let mut since = self.0.contradicted.lock();
         let passed = now.saturating_sub(*since.entry(hash).or_insert(now));
-        since.retain(|_, first| now.saturating_sub(*first) < FORGOTTEN_AFTER);
+        since.retain(|_, first| now.saturating_sub(*first) < CONTRADICTION_EXPIRY);
         passed >= RECEIPT_GRACE
     }
 
-    /// Block with enough confirmations in which the account's nonce is past `nonce`; `None` if it is not.
-    async fn nonce_is_spent(&self, account: Address, nonce: u64) -> Result<Option<u64>, SenderError> {
+    /// Returns the latest block with enough confirmations if the account's nonce is above `nonce` there; else `None`.
+    async fn nonce_use_block(&self, account: Address, nonce: u64) -> Result<Option<u64>, SenderError> {
         let provider = self.0.client.provider();
         let latest = provider.get_transaction_count(account).latest().await.map_err(ProviderError::from)?;
         if latest <= nonce {
@@ -338,12 +338,12 @@ impl TxSender {
         }
         let above = self.0.rules.confirmations.saturating_sub(1);
         let head = provider.get_block_number().await.map_err(ProviderError::from)?;
-        let Some(deep) = head.checked_sub(above) else { return Ok(None) };
-        let then = provider.get_transaction_count(account).number(deep).await.map_err(ProviderError::from)?;
-        Ok((then > nonce).then_some(deep))
+        let Some(confirmed) = head.checked_sub(above) else { return Ok(None) };
+        let count = provider.get_transaction_count(account).number(confirmed).await.map_err(ProviderError::from)?;
+        Ok((count > nonce).then_some(confirmed))
     }
 
-    async fn write_mined(
+    async fn record_mined(
         &self,
         mined: &MinedTx,
         chain_id: u64,
@@ -391,7 +391,7 @@ impl TxSender {
         Ok(self.0.store.write(work).await?)
     }
 
-    /// Records since when these transactions are missing, where that has changed.
+    /// Records since when these transactions are missing, in chain time, if that has changed.
     async fn note_missing(&self, all: &[TxEntry], since: Option<u64>) -> Result<(), SenderError> {
         let changed: Vec<_> = all.iter().filter(|one| !one.settled && one.missing_since != since).copied().collect();
         if changed.is_empty() {
@@ -402,17 +402,18 @@ impl TxSender {
         Ok(self.0.store.write(work).await?)
     }
 
-    /// Records that none of ours is in a block; `taken` means that another transaction has used the nonce for good.
-    async fn write_absent(&self, chain_id: u64, account: Address, nonce: u64, taken: bool) -> Result<(), SenderError> {
+    /// Records that none of the transactions signed for a nonce is in a block. `taken` means that another transaction
+    /// has used the nonce, and that this is final.
+    async fn record_absent(&self, chain_id: u64, account: Address, nonce: u64, taken: bool) -> Result<(), SenderError> {
         // Settled transactions stay settled: an endpoint that is behind has older information.
-        let moves = move |one: &TxEntry| !one.settled && (taken || one.state.is_mined());
+        let changes = move |one: &TxEntry| !one.settled && (taken || one.state.is_mined());
         let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
-        if !all.iter().any(moves) {
+        if !all.iter().any(changes) {
             return Ok(());
         }
         let now = self.0.clock.now_millis();
         let work = move |tx: &rusqlite::Transaction<'_>| {
-            for one in family(tx, chain_id, account, nonce)?.into_iter().filter(moves) {
+            for one in family(tx, chain_id, account, nonce)?.into_iter().filter(changes) {
                 if one.state.is_mined() {
                     advance(tx, one.hash, SendEvent::Unmined, Some("its block is no longer in the chain"))?;
                     place(tx, one.hash, None)?;

@@ -72,8 +72,8 @@ pub fn bids(answer: &Value) -> Result<Vec<RelayerBid>, &'static str> {
         .collect()
 }
 
-fn nonsense(what: &str) -> ServiceError {
-    ServiceError::Nonsense(SafeText::clean(what, 100))
+fn invalid(what: &str) -> ServiceError {
+    ServiceError::InvalidResponse(SafeText::clean(what, 100))
 }
 
 impl IntentGateway for HttpIntents {
@@ -84,7 +84,7 @@ impl IntentGateway for HttpIntents {
     fn quote<'a>(&'a self, asked: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
         Box::pin(async move {
             let answer = self.service.post("/intents/quote", &bid_request_json(asked)).await?;
-            bids(&answer).map_err(nonsense)
+            bids(&answer).map_err(invalid)
         })
     }
 
@@ -97,7 +97,7 @@ impl IntentGateway for HttpIntents {
             let body = json!({ "encodedOrder": intent.encode(), "signature": signature });
             let answer = self.service.post("/intents", &body).await?;
             let id = answer.get("intentId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
-            id.ok_or_else(|| nonsense("a response without an intent id"))
+            id.ok_or_else(|| invalid("a response without an intent id"))
         })
     }
 
@@ -110,9 +110,9 @@ impl IntentGateway for HttpIntents {
                     let named = answer.get("intentId").filter(|named| !named.is_null());
                     let named = named.map(|named| named.as_str().and_then(|named| B256::from_str(named).ok()));
                     if named.is_some_and(|named| named != Some(id)) {
-                        return Err(nonsense("the bids for another intent"));
+                        return Err(invalid("the bids for another intent"));
                     }
-                    bids(&answer).map(Some).map_err(nonsense)
+                    bids(&answer).map(Some).map_err(invalid)
                 }
             }
         })

@@ -1,7 +1,7 @@
-//! Strict parser for a quote service's answer, which is checked against the request. The format is a classic quote of
-//! Uniswap's Trading API, which the sidecar also uses.
+//! Strict parser for a quote service's answer, which must match the request. The format is a classic quote of Uniswap's
+//! Trading API, which the sidecar also uses.
 //!
-//! A claim is not yet a quote: only its choice of pools is used; all amounts are recomputed (`quote::rebuilt`).
+//! A claim is not a quote yet: only its choice of pools is used, and all amounts are recomputed (`quote::rebuilt`).
 
 use std::collections::BTreeSet;
 use std::str::FromStr as _;
@@ -10,15 +10,15 @@ use alloy::primitives::{Address, U256};
 use serde_json::Value;
 
 use super::pool::FixedAmount;
-use super::routing::{MAX_HOPS, MOST_PATHS, NamedPath};
+use super::routing::{MAX_HOPS, MAX_PATHS, NamedPath};
 use bardo_base::text::SafeText;
 
-/// Maximum number of intermediate tokens over all paths: the cost of reading pools grows with its square.
-const MOST_BETWEEN: usize = 12;
+/// Maximum number of intermediate tokens over all paths. The cost of reading pools grows with the square of it.
+const MAX_INTERMEDIATE_TOKENS: usize = 12;
 /// Maximum length of quoted text from an answer, in characters.
-const MAX_WORD: usize = 80;
+const MAX_QUOTED_CHARS: usize = 80;
 
-/// Request, whose values the answer must repeat.
+/// Request for a quote, whose values the answer must repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimRequest {
     /// EIP-155 id of the chain.
@@ -33,14 +33,14 @@ pub struct ClaimRequest {
     pub swapper: Address,
 }
 
-/// Claim of a quote service.
+/// Unverified quote of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuoteClaim {
     /// Claimed input, in raw units.
     pub amount_in: U256,
     /// Claimed output, in raw units.
     pub amount_out: U256,
-    /// Paths through pools, each with its part of the fixed amount.
+    /// Paths through pools, each with its share of the fixed amount.
     pub paths: Vec<NamedPath>,
     /// Intermediate tokens, sorted by address.
     pub tokens: Vec<Address>,
@@ -77,12 +77,12 @@ pub enum ClaimMismatch {
 
 impl ClaimMismatch {
     fn other(field: &'static str, found: impl std::fmt::Display, expected: impl std::fmt::Display) -> Self {
-        Self::Other { field, found: word(&found.to_string()), expected: expected.to_string() }
+        Self::Other { field, found: quoted(&found.to_string()), expected: expected.to_string() }
     }
 }
 
-fn word(text: &str) -> SafeText {
-    SafeText::clean(text, MAX_WORD)
+fn quoted(text: &str) -> SafeText {
+    SafeText::clean(text, MAX_QUOTED_CHARS)
 }
 
 /// Returns the value at `path`; `None` if it is missing or null.
@@ -106,13 +106,17 @@ pub(super) fn address(value: Option<&Value>, field: &'static str) -> Result<Addr
 }
 
 /// Checks that a chain id matches the request.
-pub(super) fn chain(value: Option<&Value>, field: &'static str, expected: u64) -> Result<(), ClaimMismatch> {
+pub(super) fn check_chain(value: Option<&Value>, field: &'static str, expected: u64) -> Result<(), ClaimMismatch> {
     let found = value.and_then(Value::as_u64).ok_or(ClaimMismatch::Field(field, "chain id"))?;
     if found == expected { Ok(()) } else { Err(ClaimMismatch::other(field, found, expected)) }
 }
 
 /// Checks that an address matches the request.
-pub(super) fn same(value: Option<&Value>, field: &'static str, expected: Address) -> Result<(), ClaimMismatch> {
+pub(super) fn check_address(
+    value: Option<&Value>,
+    field: &'static str,
+    expected: Address,
+) -> Result<(), ClaimMismatch> {
     let found = address(value, field)?;
     if found == expected { Ok(()) } else { Err(ClaimMismatch::other(field, found, expected)) }
 }
@@ -121,10 +125,10 @@ pub(super) fn same(value: Option<&Value>, field: &'static str, expected: Address
 ///
 /// # Errors
 /// Returns the first problem as [`ClaimMismatch`].
-pub fn read(quote: &Value, expected: &ClaimRequest) -> Result<QuoteClaim, ClaimMismatch> {
-    chain(at(quote, &["chainId"]), "chainId", expected.chain_id)?;
-    same(at(quote, &["input", "token"]), "input.token", expected.token_in)?;
-    same(at(quote, &["output", "token"]), "output.token", expected.token_out)?;
+pub fn parse(quote: &Value, expected: &ClaimRequest) -> Result<QuoteClaim, ClaimMismatch> {
+    check_chain(at(quote, &["chainId"]), "chainId", expected.chain_id)?;
+    check_address(at(quote, &["input", "token"]), "input.token", expected.token_in)?;
+    check_address(at(quote, &["output", "token"]), "output.token", expected.token_out)?;
     let kind = match expected.exact {
         FixedAmount::In(_) => "EXACT_INPUT",
         FixedAmount::Out(_) => "EXACT_OUTPUT",
@@ -136,10 +140,10 @@ pub fn read(quote: &Value, expected: &ClaimRequest) -> Result<QuoteClaim, ClaimM
     }
     for (field, path) in [("swapper", &["swapper"] as &[&str]), ("output.recipient", &["output", "recipient"])] {
         if let Some(found) = at(quote, path) {
-            same(Some(found), field, expected.swapper)?;
+            check_address(Some(found), field, expected.swapper)?;
         }
     }
-    no_shares(quote, expected.swapper)?;
+    check_shares(quote, expected.swapper)?;
     let amount_in = amount(at(quote, &["input", "amount"]), "input.amount")?;
     let amount_out = amount(at(quote, &["output", "amount"]), "output.amount")?;
     let (field, fixed) = match expected.exact {
@@ -151,14 +155,14 @@ pub fn read(quote: &Value, expected: &ClaimRequest) -> Result<QuoteClaim, ClaimM
     }
     let listed =
         at(quote, &["route"]).and_then(Value::as_array).ok_or(ClaimMismatch::Field("route", "list of paths"))?;
-    if listed.len() > MOST_PATHS {
+    if listed.len() > MAX_PATHS {
         return Err(ClaimMismatch::TooMany("paths"));
     }
     let mut tokens = BTreeSet::new();
-    let paths = listed.iter().map(|listed| path(listed, expected, &mut tokens)).collect::<Result<_, _>>()?;
+    let paths = listed.iter().map(|listed| parse_path(listed, expected, &mut tokens)).collect::<Result<_, _>>()?;
     tokens.remove(&expected.token_in);
     tokens.remove(&expected.token_out);
-    if tokens.len() > MOST_BETWEEN {
+    if tokens.len() > MAX_INTERMEDIATE_TOKENS {
         return Err(ClaimMismatch::TooMany("tokens"));
     }
     let block = at(quote, &["blockNumber"]).and_then(|found| found.as_u64().or_else(|| found.as_str()?.parse().ok()));
@@ -166,28 +170,33 @@ pub fn read(quote: &Value, expected: &ClaimRequest) -> Result<QuoteClaim, ClaimM
 }
 
 /// Checks that no recipient other than the swapper gets a part of the output.
-fn no_shares(quote: &Value, swapper: Address) -> Result<(), ClaimMismatch> {
-    let taken = |value: &Value| match value {
+fn check_shares(quote: &Value, swapper: Address) -> Result<(), ClaimMismatch> {
+    let is_share = |value: &Value| match value {
         Value::Number(number) => number.as_f64() != Some(0.0),
         Value::String(text) => text.bytes().any(|byte| byte != b'0'),
         Value::Null => false,
         Value::Bool(_) | Value::Array(_) | Value::Object(_) => true,
     };
-    if ["portionBips", "portionAmount"].iter().any(|name| quote.get(*name).is_some_and(taken)) {
+    if ["portionBips", "portionAmount"].iter().any(|name| quote.get(*name).is_some_and(is_share)) {
         let who = at(quote, &["portionRecipient"]).and_then(Value::as_str).unwrap_or("an undeclared recipient");
-        return Err(ClaimMismatch::Share(word(who)));
+        return Err(ClaimMismatch::Share(quoted(who)));
     }
     let outputs = at(quote, &["aggregatedOutputs"]).and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
     for output in outputs {
         let who = address(at(output, &["recipient"]), "aggregatedOutputs.recipient")?;
         if who != swapper {
-            return Err(ClaimMismatch::Share(word(&who.to_string())));
+            return Err(ClaimMismatch::Share(quoted(&who.to_string())));
         }
     }
     Ok(())
 }
 
-fn path(listed: &Value, expected: &ClaimRequest, tokens: &mut BTreeSet<Address>) -> Result<NamedPath, ClaimMismatch> {
+/// Parses one path, and adds its tokens to `tokens`.
+fn parse_path(
+    listed: &Value,
+    expected: &ClaimRequest,
+    tokens: &mut BTreeSet<Address>,
+) -> Result<NamedPath, ClaimMismatch> {
     let hops = listed.as_array().ok_or(ClaimMismatch::Field("route", "list of paths"))?;
     if hops.len() > MAX_HOPS {
         return Err(ClaimMismatch::TooMany("pools on a path"));
@@ -196,7 +205,7 @@ fn path(listed: &Value, expected: &ClaimRequest, tokens: &mut BTreeSet<Address>)
     for hop in hops {
         let kind = at(hop, &["type"]).and_then(Value::as_str).ok_or(ClaimMismatch::Field("route.type", "word"))?;
         if !matches!(kind, "v2-pool" | "v3-pool") {
-            return Err(ClaimMismatch::Protocol(word(kind)));
+            return Err(ClaimMismatch::Protocol(quoted(kind)));
         }
         pools.push(address(at(hop, &["address"]), "route.address")?);
         tokens.insert(address(at(hop, &["tokenIn", "address"]), "route.tokenIn.address")?);
@@ -209,8 +218,8 @@ fn path(listed: &Value, expected: &ClaimRequest, tokens: &mut BTreeSet<Address>)
     Ok(NamedPath { pools, amount: part })
 }
 
-/// Serializes `route` as a classic quote that [`read`] accepts.
-pub fn written(route: &super::routing::Route, expected: &ClaimRequest, block: u64) -> Value {
+/// Serializes `route` as a classic quote that [`parse`] accepts.
+pub fn to_json(route: &super::routing::Route, expected: &ClaimRequest, block: u64) -> Value {
     let token = |address: Address| serde_json::json!({ "address": address, "chainId": expected.chain_id });
     let path = |leg: &super::routing::RouteLeg| {
         let last = leg.hops.len().saturating_sub(1);
@@ -219,11 +228,11 @@ pub fn written(route: &super::routing::Route, expected: &ClaimRequest, block: u6
                 super::pool::ProtocolVersion::V2 => "v2-pool",
                 super::pool::ProtocolVersion::V3 => "v3-pool",
             };
-            let mut told = serde_json::json!({
+            let mut entry = serde_json::json!({
                 "type": kind, "address": hop.pool, "fee": hop.fee.to_string(),
                 "tokenIn": token(hop.token_in), "tokenOut": token(hop.token_out),
             });
-            if let Value::Object(fields) = &mut told {
+            if let Value::Object(fields) = &mut entry {
                 if at == 0 {
                     fields.insert("amountIn".to_owned(), leg.amount_in.to_string().into());
                 }
@@ -231,7 +240,7 @@ pub fn written(route: &super::routing::Route, expected: &ClaimRequest, block: u6
                     fields.insert("amountOut".to_owned(), leg.amount_out.to_string().into());
                 }
             }
-            told
+            entry
         };
         Value::from(leg.hops.iter().enumerate().map(hop).collect::<Vec<_>>())
     };
@@ -285,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_is_read_as_its_document_says() {
-        let claim = read(&quote(), &claim_request()).unwrap();
+    fn a_documented_quote_is_parsed() {
+        let claim = parse(&quote(), &claim_request()).unwrap();
         assert_eq!((claim.amount_in, claim.amount_out), (U256::from(1_000), U256::from(2_000)));
         assert_eq!(claim.tokens, [Address::repeat_byte(3)]);
         assert_eq!(claim.paths.iter().map(|path| path.amount.to::<u64>()).collect::<Vec<_>>(), [700, 300]);
@@ -295,8 +304,8 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_another_question_is_refused_by_name() {
-        let five = |text: &str| Value::from(text.repeat(5));
+    fn a_mismatch_with_the_request_is_refused_and_names_its_field() {
+        let five_times = |text: &str| Value::from(text.repeat(5));
         for (pointer, value, says) in [
             ("/chainId", json!(1), "\"chainId\" is 1, but 31337"),
             ("/chainId", json!("31337"), "expected: chain id"),
@@ -308,7 +317,7 @@ mod tests {
             ("/input/amount", json!("999"), "\"input.amount\" is 999, but 1000"),
             ("/input/amount", json!(1_000), "decimal digits"),
             ("/output/amount", json!("0x7d0"), "decimal digits"),
-            ("/output/amount", five("99999999999999999999"), "decimal digits"),
+            ("/output/amount", five_times("99999999999999999999"), "decimal digits"),
             ("/portionBips", json!(25), "part of the output"),
             ("/portionAmount", json!("1"), "part of the output"),
             ("/aggregatedOutputs/0/recipient", json!(Address::repeat_byte(7)), "part of the output"),
@@ -321,19 +330,19 @@ mod tests {
         ] {
             let mut quote = quote();
             *quote.pointer_mut(pointer).unwrap() = value.clone();
-            let wrong = read(&quote, &claim_request()).expect_err(pointer).to_string();
+            let wrong = parse(&quote, &claim_request()).expect_err(pointer).to_string();
             assert!(wrong.contains(says), "{pointer} {value}: {wrong}");
         }
         let mut long = quote();
         let path = long["route"][0].clone();
         long["route"] = json!(vec![path; 9]);
-        assert_eq!(read(&long, &claim_request()), Err(ClaimMismatch::TooMany("paths")));
+        assert_eq!(parse(&long, &claim_request()), Err(ClaimMismatch::TooMany("paths")));
         let hop = quote()["route"][0][0].clone();
         long["route"] = json!([vec![hop; 4]]);
-        assert_eq!(read(&long, &claim_request()), Err(ClaimMismatch::TooMany("pools on a path")));
+        assert_eq!(parse(&long, &claim_request()), Err(ClaimMismatch::TooMany("pools on a path")));
         // Text from an answer is cleaned before it is shown.
-        let mut rude = quote();
-        rude["tradeType"] = json!("\u{1b}[2Jgone");
-        assert!(!read(&rude, &claim_request()).unwrap_err().to_string().contains('\u{1b}'));
+        let mut escape = quote();
+        escape["tradeType"] = json!("\u{1b}[2Jgone");
+        assert!(!parse(&escape, &claim_request()).unwrap_err().to_string().contains('\u{1b}'));
     }
 }

@@ -1,7 +1,7 @@
 //! Interface to an order service, which accepts signed UniswapX orders, has them cosigned, and reports their state. Its
-//! statements are unverified; the caller must check them against the chain.
+//! reports are unverified; the caller must check them against the chain.
 //!
-//! Not here: the services themselves (a devnet's in `sandbox`, those over HTTP in `service`), and signing.
+//! Not here: the implementations (a devnet's in the crate `bardo-sandbox`, HTTP in `service`), and signing.
 
 use std::fmt;
 use std::time::Duration;
@@ -66,8 +66,8 @@ pub enum ServiceStatus {
 }
 
 impl ServiceStatus {
-    /// All states, each with the service's word for it.
-    pub const WORDS: [(Self, &'static str); 7] = [
+    /// All states with their names in the service's answers.
+    pub const NAMES: [(Self, &'static str); 7] = [
         (Self::Open, "open"),
         (Self::Filled, "filled"),
         (Self::Expired, "expired"),
@@ -77,20 +77,20 @@ impl ServiceStatus {
         (Self::Unverified, "unverified"),
     ];
 
-    /// Returns the service's word for the state.
-    pub fn word(self) -> &'static str {
-        Self::WORDS.iter().find(|(status, _)| *status == self).map_or("error", |(_, word)| word)
+    /// Returns the name of the state in the service's answers.
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES.iter().find(|(status, _)| *status == self).map_or("error", |(_, name)| name)
     }
 
-    /// Returns the state for a service's word; `None` for an unknown word.
-    pub fn parse_name(word: &str) -> Option<Self> {
-        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(status, _)| *status)
+    /// Parses the name of a state; `None` for an unknown name.
+    pub fn parse_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(_, known)| *known == name).map(|(status, _)| *status)
     }
 }
 
 /// Order service for one chain.
 pub trait OrderGateway: fmt::Debug + Send + Sync {
-    /// Name of the service, shown with its statements.
+    /// Name of the service, shown with its reports.
     fn name(&self) -> &str;
 
     /// Submits a signed order and returns the hash it is stored under. Implementations must not retry.
@@ -103,9 +103,9 @@ pub trait OrderGateway: fmt::Debug + Send + Sync {
         signature: &'a Bytes,
     ) -> BoxFuture<'a, Result<B256, ServiceError>>;
 
-    /// Minimum interval between two polls of an order. A service may limit its callers' requests, and its reports are
-    /// only displayed.
-    fn pause(&self) -> Duration {
+    /// Minimum interval between two requests for the same order's report. Services limit the rate of requests, and the
+    /// reports are only displayed.
+    fn poll_interval(&self) -> Duration {
         Duration::ZERO
     }
 

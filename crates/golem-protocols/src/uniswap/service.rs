@@ -1,5 +1,6 @@
 //! HTTP client for an order service, in the format of Uniswap's Trading API: `POST /order` submits an order, `GET
-//! /orders` returns its state. The caller compares the decoded answers with the chain; nothing in them is ever signed.
+//! /orders` returns its state. Its answers are unverified: the caller compares them with the chain, and never signs
+//! anything from them.
 
 mod info;
 
@@ -19,11 +20,11 @@ use bardo_base::text::SafeText;
 use golem_chain::service::JsonService;
 
 /// Minimum interval between two polls of an order.
-const PAUSE: Duration = Duration::from_secs(10);
-/// Maximum number of filler names that are read.
-const MOST_NAMES: usize = 32;
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum number of filler names that are read from a report.
+const MAX_NAMES: usize = 32;
 
-/// Order service for one chain.
+/// Client of an order service, for the orders of one chain.
 #[derive(Debug, Clone)]
 pub struct HttpOrders {
     service: JsonService,
@@ -31,7 +32,7 @@ pub struct HttpOrders {
 }
 
 impl HttpOrders {
-    /// Creates a client for the orders of one chain at `service`.
+    /// Creates a client of `service` for the orders on chain `chain_id`.
     pub fn new(service: JsonService, chain_id: u64) -> Self {
         Self { service, chain_id }
     }
@@ -54,10 +55,10 @@ pub fn submission(chain_id: u64, order: &UniswapXOrder, signature: &Bytes) -> Va
 ///
 /// # Errors
 /// Returns a description of the problem.
-pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<ServiceReport>, &'static str> {
+pub fn parse_report(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<ServiceReport>, &'static str> {
     let orders = answer.get("orders").and_then(Value::as_array).ok_or("not a list of orders")?;
-    let id = |order: &Value| order.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
-    let Some(order) = orders.iter().find(|order| id(order) == Some(hash)) else { return Ok(None) };
+    let order_id = |order: &Value| order.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
+    let Some(order) = orders.iter().find(|order| order_id(order) == Some(hash)) else { return Ok(None) };
     let text = |name: &str| order.get(name).and_then(Value::as_str);
     if order.get("chainId").and_then(Value::as_u64) != Some(chain_id) {
         return Err("an order of another chain");
@@ -73,20 +74,20 @@ pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<Servi
         Some(text) => Some(B256::from_str(text).map_err(|_| "an invalid transaction hash")?),
         None => None,
     };
-    let best_bid = order.get("bestBid").and_then(bid);
-    let named = order.get("fillers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let names = named.iter().take(MOST_NAMES).filter_map(name).collect();
+    let best_bid = order.get("bestBid").and_then(parse_bid);
+    let fillers = order.get("fillers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let names = fillers.iter().take(MAX_NAMES).filter_map(filler_name).collect();
     Ok(Some(ServiceReport { status, cosigned: Some(cosigned), transaction, best_bid, names }))
 }
 
-/// Parses a filler's name, which only a devnet's service reports.
-fn name(value: &Value) -> Option<(Address, SafeText)> {
+/// Parses a filler's address and name, which only a devnet's service reports.
+fn filler_name(value: &Value) -> Option<(Address, SafeText)> {
     let text = |name: &str| value.get(name).and_then(Value::as_str);
     Some((Address::from_str(text("filler")?).ok()?, SafeText::clean(text("name")?, 40)))
 }
 
 /// Parses a bid, which only a devnet's service reports.
-fn bid(value: &Value) -> Option<BestBid> {
+fn parse_bid(value: &Value) -> Option<BestBid> {
     let text = |name: &str| value.get(name).and_then(Value::as_str);
     Some(BestBid {
         filler: Address::from_str(text("filler")?).ok()?,
@@ -108,12 +109,12 @@ impl OrderGateway for HttpOrders {
         Box::pin(async move {
             let answer = self.service.post("/order", &submission(self.chain_id, order, signature)).await?;
             let id = answer.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
-            id.ok_or_else(|| ServiceError::Nonsense(SafeText::clean("a response without an order id", 60)))
+            id.ok_or_else(|| ServiceError::InvalidResponse(SafeText::clean("a response without an order id", 60)))
         })
     }
 
-    fn pause(&self) -> Duration {
-        PAUSE
+    fn poll_interval(&self) -> Duration {
+        POLL_INTERVAL
     }
 
     fn order_report(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>> {
@@ -121,8 +122,8 @@ impl OrderGateway for HttpOrders {
             let path = format!("/orders?orderId={hash}");
             match self.service.get(&path).await? {
                 None => Ok(None),
-                Some(answer) => hearsay(&answer, hash, self.chain_id)
-                    .map_err(|what| ServiceError::Nonsense(SafeText::clean(what, 100))),
+                Some(answer) => parse_report(&answer, hash, self.chain_id)
+                    .map_err(|problem| ServiceError::InvalidResponse(SafeText::clean(problem, 100))),
             }
         })
     }
@@ -134,12 +135,12 @@ mod tests {
     use crate::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft};
 
     #[test]
-    fn nonsense_is_told_apart_from_an_order_that_is_not_known() {
+    fn an_invalid_answer_differs_from_an_unknown_order() {
         let hash = B256::repeat_byte(7);
-        let of = |value: Value| hearsay(&value, hash, 31_337);
-        assert_eq!(of(json!({"orders": []})), Ok(None));
-        assert_eq!(of(json!({"orders": [{"orderId": B256::ZERO}]})), Ok(None));
-        let order = |change: Value| {
+        let parse = |value: Value| parse_report(&value, hash, 31_337);
+        assert_eq!(parse(json!({"orders": []})), Ok(None));
+        assert_eq!(parse(json!({"orders": [{"orderId": B256::ZERO}]})), Ok(None));
+        let with = |change: Value| {
             let mut order = json!({
                 "orderId": hash, "chainId": 31_337, "orderStatus": "open", "type": "Dutch_V2", "encodedOrder": "0x00",
             });
@@ -154,15 +155,15 @@ mod tests {
             (json!({"encodedOrder": "0xzz"}), "no encoded order"),
             (json!({}), "unreadable"),
         ] {
-            assert!(of(order(change.clone())).unwrap_err().contains(wanted), "{change}");
+            assert!(parse(with(change.clone())).unwrap_err().contains(wanted), "{change}");
         }
         for value in [json!(null), json!([]), json!({"orders": "none"})] {
-            assert!(of(value).is_err());
+            assert!(parse(value).is_err());
         }
     }
 
     #[test]
-    fn an_order_is_believed_under_its_own_hash_alone() {
+    fn an_encoded_order_counts_only_under_its_own_hash() {
         let draft = OrderDraft {
             reactor: Address::repeat_byte(1),
             swapper: Address::repeat_byte(2),
@@ -180,20 +181,24 @@ mod tests {
             auction: AuctionTerms::CosignedTimes,
         };
         let order = draft.order().unwrap();
-        let told = |id: B256, more: Value| {
-            let mut told = json!({
+        let answer = |id: B256, more: Value| {
+            let mut entry = json!({
                 "orderId": id, "chainId": 31_337, "orderStatus": "filled", "type": "Dutch_V2",
                 "encodedOrder": hex::encode_prefixed(order.encode()),
             });
-            told.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            json!({ "orders": [told] })
+            entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({ "orders": [entry] })
         };
         let hash = order.hash();
-        let good = hearsay(&told(hash, json!({"txHash": B256::repeat_byte(3)})), hash, 31_337).unwrap().unwrap();
-        assert_eq!((good.status, good.transaction), (ServiceStatus::Filled, Some(B256::repeat_byte(3))));
-        assert_eq!(good.cosigned.unwrap().hash(), hash);
+        let report =
+            parse_report(&answer(hash, json!({"txHash": B256::repeat_byte(3)})), hash, 31_337).unwrap().unwrap();
+        assert_eq!((report.status, report.transaction), (ServiceStatus::Filled, Some(B256::repeat_byte(3))));
+        assert_eq!(report.cosigned.unwrap().hash(), hash);
         let other = B256::repeat_byte(9);
-        assert_eq!(hearsay(&told(other, json!({})), other, 31_337), Err("a different order under this id"));
-        assert_eq!(hearsay(&told(hash, json!({"txHash": "0x12"})), hash, 31_337), Err("an invalid transaction hash"));
+        assert_eq!(parse_report(&answer(other, json!({})), other, 31_337), Err("a different order under this id"));
+        assert_eq!(
+            parse_report(&answer(hash, json!({"txHash": "0x12"})), hash, 31_337),
+            Err("an invalid transaction hash")
+        );
     }
 }

@@ -60,14 +60,14 @@ impl Sidecar {
         let line =
             line.await.map_err(|_| unreachable(&format_args!("no response in {} s", self.patience.as_secs())))?;
         let line = line.map_err(|error| unreachable(&error))?;
-        let nonsense = |what: &str| ServiceError::Nonsense(SafeText::clean(what, MAX_TEXT));
+        let invalid = |what: &str| ServiceError::InvalidResponse(SafeText::clean(what, MAX_TEXT));
         if line.last() != Some(&b'\n') {
             let long = line.len() as u64 >= MAX_LINE;
-            return Err(nonsense(if long { "a line of more than 1 MiB" } else { "a truncated response" }));
+            return Err(invalid(if long { "a line of more than 1 MiB" } else { "a truncated response" }));
         }
-        let answer: Value = serde_json::from_slice(&line).map_err(|_| nonsense("a response that is not JSON"))?;
+        let answer: Value = serde_json::from_slice(&line).map_err(|_| invalid("a response that is not JSON"))?;
         if answer.get("id").and_then(Value::as_str) != Some(&id) {
-            return Err(nonsense("a response to another request"));
+            return Err(invalid("a response to another request"));
         }
         if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
             let field = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -120,7 +120,7 @@ impl QuoteSource for Sidecar {
             });
             let answer = self.ask(&question).await.map_err(|error| QuoteError::Service { name: NAME, error })?;
             let quote = answer.get("quote").cloned().unwrap_or_default();
-            let claim = read(NAME, claim::read(&quote, &ask.claim_request()))?;
+            let claim = read(NAME, claim::parse(&quote, &ask.claim_request()))?;
             rebuilt(NAME, ask, claim, None, quote).await
         })
     }

@@ -84,7 +84,7 @@ impl TradingApi {
             let _ = write!(path, "{}{hash}", if at == 0 { "" } else { "," });
         }
         let Some(answer) = self.service.get(&path).await? else { return Ok(Vec::new()) };
-        swaps(&answer, hashes).map_err(|why| ServiceError::Nonsense(SafeText::clean(why, 100)))
+        swaps(&answer, hashes).map_err(|why| ServiceError::InvalidResponse(SafeText::clean(why, 100)))
     }
 }
 
@@ -155,7 +155,7 @@ impl QuoteSource for TradingApi {
                 return Err(QuoteError::refused(NAME, why));
             }
             let quote = answer.get("quote").cloned().unwrap_or_default();
-            let claim = super::quote::read(NAME, claim::read(&quote, &asked))?;
+            let claim = super::quote::read(NAME, claim::parse(&quote, &asked))?;
             let permit = answer.get("permitData").unwrap_or(&Value::Null);
             let permit = self::permit(permit, &asked, ask.permit2, ask.routers);
             let permit = permit.map_err(|wrong| QuoteError::refused(NAME, wrong))?;

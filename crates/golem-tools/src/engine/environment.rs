@@ -384,8 +384,8 @@ impl ConnectedChain {
     /// Moment from which the deadlines and expirations of what is signed here run, in seconds since the Unix epoch.
     /// `chain` is the time of the chain's latest block; see
     /// [`BlockTimes::moment`](bardo_base::clock::BlockTimes::moment).
-    pub fn moment(&self, clock: &dyn Clock, chain: u64) -> u64 {
-        self.network().times(clock.now_seconds(), chain).moment()
+    pub fn deadline_time(&self, clock: &dyn Clock, chain: u64) -> u64 {
+        self.network().times(clock.now_seconds(), chain).deadline_time()
     }
 
     /// The token of that symbol or address.

@@ -125,7 +125,7 @@ impl WriteTool for IntentRefund {
         })?;
         let from = u64::from(intent.fill_deadline).saturating_add(delay.into());
         // The settler goes by its chain's time.
-        let now = chain.moment(&*context.world.clock, head_time(chain).await?);
+        let now = chain.deadline_time(&*context.world.clock, head_time(chain).await?);
         if now <= from {
             let seconds = from.saturating_sub(now).saturating_add(1);
             let what = format_args!("the settler refunds it from {from} on, in {seconds} s");

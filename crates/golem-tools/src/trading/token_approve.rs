@@ -168,7 +168,7 @@ impl WriteTool for TokenApprove {
         }
         let expires_at = match through {
             true => {
-                let now = chain.moment(&*context.world.clock, head_time(chain).await?);
+                let now = chain.deadline_time(&*context.world.clock, head_time(chain).await?);
                 Some(now.saturating_add(params.expires_in))
             }
             false => None,

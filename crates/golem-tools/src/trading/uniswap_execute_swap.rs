@@ -246,7 +246,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Swa
     let source = found.source(world);
     let FoundRoute { route, snapshot, claim, .. } = found;
     let (router, version) = allowances::router(chain)?;
-    let now = chain.moment(&*world.clock, snapshot.timestamp);
+    let now = chain.deadline_time(&*world.clock, snapshot.timestamp);
     let deadline = now.saturating_add(params.deadline);
     let (payment, share) =
         futures::join!(pay(context, &ask, &route, router, deadline), liquidity_share(chain, &route, &snapshot));

@@ -208,7 +208,7 @@ async fn by_auction(
     kind: OrderKind,
 ) -> Result<RouteTerms, ToolError> {
     let world = &context.world;
-    let now = ask.chain.moment(&*world.clock, found.snapshot.timestamp);
+    let now = ask.chain.deadline_time(&*world.clock, found.snapshot.timestamp);
     let (terms, approves) =
         futures::join!(auction::terms(world, ask, &found.route, kind, now), approval_gas(ask, context, &found.route));
     let terms = terms?;

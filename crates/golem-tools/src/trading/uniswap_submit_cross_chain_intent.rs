@@ -228,7 +228,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Int
     let (legs, bounds) = approvals(world, source, &token_in, amount, permit2).await?;
     let leaves_at = head_time(source).await?;
     // Both chains compare their own times with its deadlines.
-    let now = source.moment(&*world.clock, leaves_at.max(arrives_at));
+    let now = source.deadline_time(&*world.clock, leaves_at.max(arrives_at));
     let intent = intent_of(world, [settler, account], &request, least, [now, params.deadline])?;
     let given = TokenAmount::new(amount, token_in.decimals)?;
     let plan = IntentPlan {

@@ -41,7 +41,7 @@ pub(super) fn known(connection: &Connection, golem_id: &str) -> Result<Vec<Episo
     for row in rows {
         let (id, call_id, topic) = row?;
         let Ok(call_id) = call_id.parse::<CallId>() else { continue };
-        let record = record::of_call(connection, call_id)?;
+        let record = record::find_by_call(connection, call_id)?;
         ends.extend(
             record.filter(|record| record.stage == OrderStage::Ended).and_then(|record| end(id, topic, &record)),
         );

@@ -9,31 +9,32 @@ fn place() -> TxPlace {
     TxPlace { chain_id: 31_338, hash: B256::ZERO, block: Some(5) }
 }
 
-/// Poll result and money line of an order that the origin's settler has repaid, given the delivery seen and the
-/// destination's time.
-fn told(received: Option<Option<u64>>, time: u64) -> (PollResult, String) {
-    told_by(received, time, false)
+/// Polls an order whose filler the origin's settler has repaid, at a time of the destination in seconds. `received` is
+/// the delivery's rise of the balance, if a delivery was seen and the rise could be read. Returns the result and the
+/// card's line about the money.
+fn poll(received: Option<Option<u64>>, time: u64) -> (PollResult, String) {
+    poll_with(received, time, false)
 }
 
-/// The same with endpoints on the destination that may disagree.
-fn told_by(received: Option<Option<u64>>, time: u64, read_error: bool) -> (PollResult, String) {
-    told_with(received.map(|received| (Address::ZERO, received)), time, read_error, &[])
+/// Polls as [`poll`] does, with endpoints of the destination that may disagree.
+fn poll_with(received: Option<Option<u64>>, time: u64, endpoints_disagree: bool) -> (PollResult, String) {
+    poll_with_bids(received.map(|received| (Address::ZERO, received)), time, endpoints_disagree, &[])
 }
 
-/// The same with the deliverer and the relayers' bids.
-fn told_with(
+/// Polls as [`poll_with`] does, with the deliverer's address and the relayers' bids.
+fn poll_with_bids(
     received: Option<(Address, Option<u64>)>,
     time: u64,
-    read_error: bool,
+    endpoints_disagree: bool,
     bids: &[RelayerBid],
 ) -> (PollResult, String) {
     let record = bridge_order(Address::repeat_byte(9), Address::repeat_byte(2), DEADLINE);
     let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
     let mut destination: Header = Header::default();
     destination.inner.timestamp = time;
-    let standing = BridgeState {
+    let state = BridgeState {
         deposit: REPAID,
-        over: true,
+        past_open_deadline: true,
         destination,
         locked: Some(place()),
         repaid: Some(place()),
@@ -43,49 +44,52 @@ fn told_with(
             filler,
             received: received.map(U256::from),
         }),
-        read_error,
+        endpoints_disagree,
         refund_from: None,
     };
-    let seen = seen(&record, intent, &standing, bids, Vec::new(), ("ethereum".to_owned(), "base".to_owned()));
-    let CardState::Intent(update) = &seen.card else { panic!("a bridge has a bridge's card") };
+    let result = poll_result(&record, intent, &state, bids, Vec::new(), ("ethereum".to_owned(), "base".to_owned()));
+    let CardState::Intent(update) = &result.card else { panic!("a bridge has a bridge's card") };
     let money = update.money.as_str().to_owned();
-    (seen, money)
+    (result, money)
 }
 
 #[test]
-fn what_was_paid_on_and_not_seen_to_arrive_is_told_as_that_and_waited_for() {
+fn a_repaid_order_waits_until_the_fill_deadline_for_its_delivery_to_be_seen() {
     let deadline = u64::from(DEADLINE);
-    let nowhere = "paid to the filler on ethereum; no delivery has been seen on base";
-    let (seen, money) = told(None, deadline);
-    assert_eq!((seen.end, money.as_str()), (None, nowhere), "it may be told over there a little later");
-    let (seen, money) = told(None, deadline + 1);
-    assert_eq!((seen.end, money.as_str()), (Some(OrderEnd::Took), nowhere));
-    assert!(!has_arrived(&seen.card, OrderEnd::Took));
+    let undelivered = "paid to the filler on ethereum; no delivery has been seen on base";
+    let (result, money) = poll(None, deadline);
+    assert_eq!((result.end, money.as_str()), (None, undelivered), "the delivery may be seen later");
+    let (result, money) = poll(None, deadline + 1);
+    assert_eq!((result.end, money.as_str()), (Some(OrderEnd::Filled), undelivered));
+    assert!(!has_arrived(&result.card, OrderEnd::Filled));
 
     // The settler reports a delivery that the balance does not confirm: this is not an arrival.
     for received in [None, Some(3_999_999)] {
-        let (seen, money) = told(Some(received), deadline);
-        assert_eq!((seen.end, money.as_str()), (Some(OrderEnd::Took), "delivered on base, according to its settler"));
-        assert!(!has_arrived(&seen.card, OrderEnd::Took));
+        let (result, money) = poll(Some(received), deadline);
+        assert_eq!(
+            (result.end, money.as_str()),
+            (Some(OrderEnd::Filled), "delivered on base, according to its settler")
+        );
+        assert!(!has_arrived(&result.card, OrderEnd::Filled));
     }
-    let (seen, money) = told(Some(Some(4_000_000)), deadline);
-    assert_eq!((seen.end, money.as_str()), (Some(OrderEnd::Took), "4 USDC arrived on base"));
-    assert!(has_arrived(&seen.card, OrderEnd::Took));
-    assert!(!has_arrived(&seen.card, OrderEnd::TookNothing));
+    let (result, money) = poll(Some(Some(4_000_000)), deadline);
+    assert_eq!((result.end, money.as_str()), (Some(OrderEnd::Filled), "4 USDC arrived on base"));
+    assert!(has_arrived(&result.card, OrderEnd::Filled));
+    assert!(!has_arrived(&result.card, OrderEnd::Unfilled));
 }
 
 #[test]
-fn endpoints_that_contradict_each_other_about_a_delivery_end_nothing() {
+fn an_order_does_not_end_while_endpoints_contradict_each_other_about_its_delivery() {
     let late = u64::from(DEADLINE) + 1;
-    assert_eq!(told_by(None, late, false).0.end, Some(OrderEnd::Took));
-    let (seen, _) = told_by(None, late, true);
-    assert_eq!(seen.end, None, "it may have been delivered");
-    let CardState::Intent(update) = &seen.card else { panic!("a bridge has a bridge's card") };
+    assert_eq!(poll_with(None, late, false).0.end, Some(OrderEnd::Filled));
+    let (result, _) = poll_with(None, late, true);
+    assert_eq!(result.end, None, "it may have been delivered");
+    let CardState::Intent(update) = &result.card else { panic!("a bridge has a bridge's card") };
     assert!(update.remark.as_str().contains("contradict each other"), "{}", update.remark);
 }
 
 #[test]
-fn the_account_that_delivered_is_the_one_chosen_bid() {
+fn the_chosen_bid_is_that_of_the_relayer_that_delivered() {
     let bid = |seed: u8, chosen| RelayerBid {
         relayer: Address::repeat_byte(seed),
         name: SafeText::clean(&format!("filler-{seed}"), 20),
@@ -95,8 +99,8 @@ fn the_account_that_delivered_is_the_one_chosen_bid() {
     };
     let chosen = |filler: Option<u8>, bids: &[RelayerBid]| {
         let received = filler.map(|seed| (Address::repeat_byte(seed), Some(4_000_000)));
-        let (seen, _) = told_with(received, u64::from(DEADLINE), false, bids);
-        let CardState::Intent(update) = seen.card else { panic!("a bridge has a bridge's card") };
+        let (result, _) = poll_with_bids(received, u64::from(DEADLINE), false, bids);
+        let CardState::Intent(update) = result.card else { panic!("a bridge has a bridge's card") };
         let chosen: Vec<Address> = update.bids.iter().filter(|bid| bid.chosen).map(|bid| bid.filler).collect();
         (chosen, update.filler)
     };

@@ -190,7 +190,7 @@ impl TestLedger {
             gas: "1".parse().unwrap(),
             created_at: self.now(),
             signed_at: None,
-            shown: false,
+            maybe_seen: false,
         };
         let written = record.clone();
         self.store.write(move |transaction| orders::insert(transaction, &written)).await.unwrap();

@@ -159,7 +159,7 @@ async fn online(chain: &ReadOnlyChain, block: ForkBlock, folder: &Path) -> Resul
     let pinned = remote.pin(block.id(), NextBlock::default()).await;
     let pinned = pinned.map_err(|error| pin_error(error, &network, block))?;
     let header = header_of(pinned).ok_or(OriginError::Stopped)?;
-    remote.forget_blocks();
+    remote.drop_unused_blocks();
     if header.inner.hash_slow() != header.hash {
         return Err(OriginError::WrongHeader { chain: network.name.clone(), hash: header.hash });
     }
@@ -188,7 +188,7 @@ async fn still_there(remote: &Arc<RemoteState>, header: &Header, network: &Netwo
     let number = BlockId::number(header.number);
     let pinned = remote.pin(number, NextBlock::default()).await;
     let there = pinned.map_err(|error| pin_error(error, network, ForkBlock::Number(header.number)))?;
-    remote.forget_blocks();
+    remote.drop_unused_blocks();
     if there.pinned().hash == header.hash {
         return Ok(());
     }

@@ -14,7 +14,7 @@ mod split;
 pub use gas::{GasCost, GasModel};
 pub use graph::PoolSet;
 pub use impact::{price_impact, price_impact_with_fee};
-pub use rebuild::{MOST_PATHS, NamedPath, RebuildError, rebuild};
+pub use rebuild::{MAX_PATHS, NamedPath, RebuildError, rebuild};
 
 use alloy::primitives::{Address, I256, U256};
 

@@ -10,7 +10,7 @@ use super::search::PathSearch;
 use super::{MAX_HOPS, Route, RouteError, RouteRequest, assemble};
 
 /// Maximum number of paths accepted from another source; other routers split over up to seven.
-pub const MOST_PATHS: usize = 8;
+pub const MAX_PATHS: usize = 8;
 
 /// Path named by another source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct NamedPath {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RebuildError {
     /// No paths or too many paths.
-    #[error("it has {0} paths; 1 to {MOST_PATHS} are accepted")]
+    #[error("it has {0} paths; 1 to {MAX_PATHS} are accepted")]
     Paths(usize),
     /// Path without pools or with too many pools.
     #[error("a path has {0} pools; 1 to {MAX_HOPS} are accepted")]
@@ -64,7 +64,7 @@ pub enum RebuildError {
 /// # Errors
 /// Returns a [`RebuildError`] if the paths are not a valid route.
 pub fn rebuild(pools: &PoolSet, request: &RouteRequest, named: &[NamedPath]) -> Result<Route, RebuildError> {
-    if named.is_empty() || named.len() > MOST_PATHS {
+    if named.is_empty() || named.len() > MAX_PATHS {
         return Err(RebuildError::Paths(named.len()));
     }
     let total = request.exact.amount();

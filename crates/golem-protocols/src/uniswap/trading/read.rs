@@ -10,7 +10,7 @@ use alloy::sol_types::SolCall as _;
 use serde_json::Value;
 
 use super::wei;
-use crate::uniswap::claim::{ClaimMismatch, ClaimRequest, address, amount, at, chain, same};
+use crate::uniswap::claim::{ClaimMismatch, ClaimRequest, address, amount, at, check_address, check_chain};
 use crate::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft, OrderExpectation, UniswapXOrder};
 use crate::uniswap::quote::{ApprovalQuery, BuiltCall, OrderQuery, SourceApproval, SourceAuction};
 use crate::uniswap::router::{CALLER, RouterCommand, RouterExecution, SwapAmounts, SwapPath, THE_ROUTER};
@@ -51,9 +51,9 @@ pub fn permit(
         return Ok(None);
     }
     let permit2 = permit2.ok_or_else(|| differs("it has a permit, but the chain has no Permit2"))?;
-    chain(at(data, &["domain", "chainId"]), "permitData.domain.chainId", asked.chain_id)?;
-    same(at(data, &["domain", "verifyingContract"]), "permitData.domain.verifyingContract", permit2)?;
-    same(at(data, &["values", "details", "token"]), "permitData.token", asked.token_in)?;
+    check_chain(at(data, &["domain", "chainId"]), "permitData.domain.chainId", asked.chain_id)?;
+    check_address(at(data, &["domain", "verifyingContract"]), "permitData.domain.verifyingContract", permit2)?;
+    check_address(at(data, &["values", "details", "token"]), "permitData.token", asked.token_in)?;
     let spender = address(at(data, &["values", "spender"]), "permitData.spender")?;
     if !routers.contains(&spender) {
         return Err(differs(format_args!("its permit is for {spender}, which is not a router of the chain")));
@@ -94,9 +94,9 @@ fn bytes(value: Option<&Value>, field: &'static str) -> Result<Bytes, ClaimMisma
 /// # Errors
 /// Returns a [`TradingApiMismatch`] for an invalid or different call.
 pub fn call(swap: &Value, own: &BuiltCall<'_>) -> Result<(), TradingApiMismatch> {
-    chain(at(swap, &["chainId"]), "swap.chainId", own.chain_id)?;
-    same(at(swap, &["to"]), "swap.to", own.router)?;
-    same(at(swap, &["from"]), "swap.from", own.account)?;
+    check_chain(at(swap, &["chainId"]), "swap.chainId", own.chain_id)?;
+    check_address(at(swap, &["to"]), "swap.to", own.router)?;
+    check_address(at(swap, &["from"]), "swap.from", own.account)?;
     let value = wei(at(swap, &["value"])).ok_or(ClaimMismatch::Field("swap.value", "amount"))?;
     if value != own.value {
         return Err(differs(format_args!("its call sends {value} wei, but ours sends {}", own.value)));
@@ -184,9 +184,9 @@ pub fn approval(answer: &Value, ask: &ApprovalQuery) -> Result<SourceApproval, T
 
 /// Returns the amount that an approval transaction allows Permit2 to take.
 fn approved(transaction: &Value, ask: &ApprovalQuery) -> Result<U256, TradingApiMismatch> {
-    chain(at(transaction, &["chainId"]), "approval.chainId", ask.chain_id)?;
-    same(at(transaction, &["to"]), "approval.to", ask.token)?;
-    same(at(transaction, &["from"]), "approval.from", ask.owner)?;
+    check_chain(at(transaction, &["chainId"]), "approval.chainId", ask.chain_id)?;
+    check_address(at(transaction, &["to"]), "approval.to", ask.token)?;
+    check_address(at(transaction, &["from"]), "approval.from", ask.owner)?;
     if wei(at(transaction, &["value"])) != Some(U256::ZERO) {
         return Err(differs("its approval sends native tokens"));
     }

@@ -21,7 +21,7 @@ use bardo_testkit::harness::TestHarness;
 use bardo_testkit::rpc_proxy::{Fate, Proxy};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_endpoints_word_gives_and_takes_no_rules() {
+async fn one_endpoint_alone_can_neither_add_nor_remove_contract_rules() {
     let world = TestHarness::new(0).await;
     let served = server::serve(bardo_testkit::harness::devnet().devnet.clone(), 0).await.unwrap();
     // Result of Multicall3 for the first four calls: there are no rules, whatever the rest is.
@@ -60,7 +60,7 @@ fn lie(method: &str) -> Option<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_claims_to_be_ahead_is_contradicted_about_money() {
+async fn an_endpoint_that_claims_a_later_block_does_not_decide_reads_alone() {
     let world = TestHarness::new(0).await;
     let served = server::serve(bardo_testkit::harness::devnet().devnet.clone(), 0).await.unwrap();
     let head = world.client.provider().get_block_number().await.unwrap() + 10;

@@ -20,7 +20,7 @@ use bardo_testkit::rpc_proxy::{Fate, Proxy};
 const HUNDRED: u64 = 100_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn money_that_went_although_nobody_took_the_transaction_is_counted() {
+async fn a_transaction_that_every_endpoint_rejected_counts_once_it_is_included() {
     let world = TestHarness::new(0).await;
     let served = server::serve(bardo_testkit::harness::devnet().devnet.clone(), 0).await.unwrap();
     let refusing = Proxy::start(served.url(), |method, before| match method {

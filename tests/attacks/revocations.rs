@@ -21,13 +21,13 @@ use crate::endpoints::{Attack, account, allowances, balances, chain, code, sent,
 use bardo_testkit::devnet::ask;
 use bardo_testkit::golem_harness::{GolemHarness, permit};
 
-const ME: Address = address!("00000000000000000000000000000000000000a1");
+const ACCOUNT: Address = address!("00000000000000000000000000000000000000a1");
 const TOKEN: Address = address!("00000000000000000000000000000000000000a2");
 const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
 const SETTLER: Address = address!("00000000000000000000000000000000000000a3");
 const STRANGER: Address = address!("00000000000000000000000000000000000000a4");
 
-fn around() -> JudgeContext {
+fn context() -> JudgeContext {
     JudgeContext {
         permit2: Some(PERMIT2),
         settler: Some(SETTLER),
@@ -76,25 +76,25 @@ fn proposal(intent: ProposalIntent, legs: Vec<PlanLeg>) -> Proposal {
         tool: bardo::tools::ALL_TOOL_DEFS[0].meta,
         call_id: bardo::base::id::CallId::new(1),
         golem_id: "mallory".parse().unwrap(),
-        account: ME,
+        account: ACCOUNT,
         intent,
         legs,
         outflows: Vec::new(),
         inflows: Vec::new(),
         allowances: Vec::new(),
         trade: None,
-        recipients: vec![ME],
+        recipients: vec![ACCOUNT],
         order: None,
         expected_outcome: Default::default(),
     }
 }
 
 fn revokes(intent: ProposalIntent, legs: Vec<PlanLeg>) -> bool {
-    only_revokes(&proposal(intent, legs), 0, &around())
+    only_revokes(&proposal(intent, legs), 0, &context())
 }
 
 #[test]
-fn what_revokes_cancels_or_refunds_passes() {
+fn revocations_cancellations_and_refunds_pass() {
     for call in [leg(TOKEN, approve(STRANGER, 0)), leg(PERMIT2, permit2_approve(0)), leg(PERMIT2, lockdown())] {
         assert!(revokes(ProposalIntent::Revoke, vec![call.clone()]), "{call:?}");
     }
@@ -104,12 +104,12 @@ fn what_revokes_cancels_or_refunds_passes() {
 }
 
 #[test]
-fn another_intent_with_the_calldata_of_a_revocation_is_none() {
+fn another_intent_with_a_revocations_calldata_does_not_count_as_a_revocation() {
     use ProposalIntent::{Approve, Bridge, Identity, PlaceOrder, Swap, Transfer};
     for intent in [Approve, Bridge, Identity, PlaceOrder, Swap, Transfer] {
         assert!(!revokes(intent, vec![leg(TOKEN, approve(STRANGER, 0))]), "{intent:?}");
     }
-    // A refund pays the account, so it is one only by that name, and nothing else is.
+    // A refund pays the account, so only the intent `Refund` covers it, and that intent covers nothing else.
     for intent in [ProposalIntent::Revoke, ProposalIntent::CancelOrder, Approve, Transfer] {
         assert!(!revokes(intent, vec![leg(SETTLER, refund())]), "{intent:?}");
     }
@@ -119,13 +119,13 @@ fn another_intent_with_the_calldata_of_a_revocation_is_none() {
 }
 
 #[test]
-fn an_allowance_of_one_unit_is_no_revocation() {
+fn an_allowance_of_one_unit_does_not_count_as_a_revocation() {
     assert!(!revokes(ProposalIntent::Revoke, vec![leg(TOKEN, approve(STRANGER, 1))]));
     assert!(!revokes(ProposalIntent::Revoke, vec![leg(PERMIT2, permit2_approve(1))]));
 }
 
 #[test]
-fn only_permit2_keeps_exactly_what_open_orders_may_take() {
+fn only_permit2s_allowance_may_be_set_to_the_amount_of_open_orders() {
     assert!(revokes(ProposalIntent::Revoke, vec![leg(TOKEN, approve(PERMIT2, 500))]));
     for other in [1, 499, 501] {
         assert!(!revokes(ProposalIntent::Revoke, vec![leg(TOKEN, approve(PERMIT2, other))]), "{other}");
@@ -135,7 +135,7 @@ fn only_permit2_keeps_exactly_what_open_orders_may_take() {
 }
 
 #[test]
-fn the_calldata_of_permit2_at_another_contract_is_no_revocation() {
+fn permit2_calldata_to_another_contract_does_not_count_as_a_revocation() {
     for call in [permit2_approve(0), lockdown(), nonces(1)] {
         for to in [STRANGER, TOKEN, SETTLER] {
             assert!(!revokes(ProposalIntent::Revoke, vec![leg(to, call.clone())]), "{to}");
@@ -145,7 +145,7 @@ fn the_calldata_of_permit2_at_another_contract_is_no_revocation() {
 }
 
 #[test]
-fn a_revocation_mixed_with_another_call_is_none() {
+fn a_revocation_mixed_with_another_call_does_not_count() {
     let transfer = Erc20::transferCall { to: STRANGER, value: U256::from(1) }.abi_encode();
     for other in [leg(TOKEN, transfer), leg(TOKEN, approve(STRANGER, 9)), leg(SETTLER, refund())] {
         assert!(!revokes(ProposalIntent::Revoke, vec![leg(PERMIT2, lockdown()), other.clone()]), "{other:?}");
@@ -154,7 +154,7 @@ fn a_revocation_mixed_with_another_call_is_none() {
 }
 
 #[test]
-fn a_revocation_wrapped_in_a_multicall_is_none() {
+fn a_revocation_wrapped_in_a_multicall_does_not_count() {
     // `multicall(bytes[])` with the call inside.
     let mut data = vec![0xac, 0x96, 0x50, 0xd8];
     data.extend(lockdown());
@@ -164,12 +164,12 @@ fn a_revocation_wrapped_in_a_multicall_is_none() {
 }
 
 #[test]
-fn a_revocation_at_an_unknown_contract_is_none() {
+fn a_revocation_at_an_unknown_contract_does_not_count() {
     assert!(!revokes(ProposalIntent::Revoke, vec![leg(STRANGER, approve(STRANGER, 0))]));
 }
 
 #[test]
-fn a_revocation_with_value_attached_is_none() {
+fn a_revocation_with_native_value_does_not_count() {
     for (intent, call) in [
         (ProposalIntent::Revoke, leg(TOKEN, approve(STRANGER, 0))),
         (ProposalIntent::CancelOrder, leg(PERMIT2, nonces(1))),
@@ -180,7 +180,7 @@ fn a_revocation_with_value_attached_is_none() {
 }
 
 #[test]
-fn a_revocation_with_a_signature_inside_is_none() {
+fn a_revocation_that_contains_a_signature_does_not_count() {
     use bardo::abi::permit2::typed::{PermitDetails, PermitSingle};
     let details = PermitDetails { token: TOKEN, amount: U160::MAX, expiration: U48::MAX, nonce: U48::ZERO };
     let permit = PermitSingle { details, spender: STRANGER, sigDeadline: U256::MAX };
@@ -190,16 +190,16 @@ fn a_revocation_with_a_signature_inside_is_none() {
 }
 
 #[test]
-fn a_refund_at_a_fake_settler_is_none() {
+fn a_refund_at_a_fake_settler_does_not_count() {
     for to in [STRANGER, TOKEN, PERMIT2] {
         assert!(!revokes(ProposalIntent::Refund, vec![leg(to, refund())]), "{to}");
     }
-    let unknown = JudgeContext { settler: None, ..around() };
+    let unknown = JudgeContext { settler: None, ..context() };
     assert!(!only_revokes(&proposal(ProposalIntent::Refund, vec![leg(SETTLER, refund())]), 0, &unknown));
 }
 
 #[test]
-fn bytes_behind_the_calldata_make_it_no_revocation() {
+fn a_revocation_with_trailing_bytes_does_not_count() {
     for (to, mut data) in [(TOKEN, approve(STRANGER, 0)), (PERMIT2, lockdown()), (PERMIT2, nonces(1))] {
         data.extend([0; 32]);
         assert!(!revokes(ProposalIntent::Revoke, vec![leg(to, data)]));
@@ -207,7 +207,7 @@ fn bytes_behind_the_calldata_make_it_no_revocation() {
 }
 
 #[test]
-fn a_revocation_that_declares_an_outflow_is_none() {
+fn a_revocation_that_declares_an_outflow_does_not_count() {
     let listed = bardo::chain::token::TokenInfo {
         id: bardo::chain::token::TokenId::Erc20(TOKEN),
         symbol: Default::default(),
@@ -218,11 +218,11 @@ fn a_revocation_that_declares_an_outflow_is_none() {
     let flow = Outflow { token: listed, amount: U256::from(1) };
     let gives =
         Proposal { outflows: vec![flow], ..proposal(ProposalIntent::Revoke, vec![leg(TOKEN, approve(STRANGER, 0))]) };
-    assert!(!only_revokes(&gives, 0, &around()));
+    assert!(!only_revokes(&gives, 0, &context()));
 }
 
 #[test]
-fn a_revocation_that_may_burn_much_gas_or_does_nothing_is_none() {
+fn a_revocation_with_a_high_gas_limit_or_no_effect_does_not_count() {
     let call = leg(TOKEN, approve(STRANGER, 0));
     let gas = |gas_limit| vec![PlanLeg { gas_limit, ..call.clone() }];
     assert!(revokes(ProposalIntent::Revoke, gas(revocation::MAX_GAS)));
@@ -238,110 +238,120 @@ fn a_revocation_that_may_burn_much_gas_or_does_nothing_is_none() {
 }
 
 #[test]
-fn only_the_clean_up_behind_a_signed_plan_counts_as_a_revocation() {
-    let clean = |purpose| PlanLeg { purpose, ..leg(TOKEN, approve(STRANGER, 0)) };
-    let plan = proposal(ProposalIntent::Swap, vec![leg(STRANGER, vec![1, 2, 3, 4]), clean(LegPurpose::CleanUp)]);
-    assert!(only_revokes(&plan, 1, &around()));
-    assert!(!only_revokes(&plan, 0, &around()), "nothing of it is signed");
-    let main = proposal(ProposalIntent::Swap, vec![clean(LegPurpose::Main), clean(LegPurpose::Main)]);
-    assert!(!only_revokes(&main, 1, &around()));
+fn only_the_clean_up_after_a_signed_plan_counts_as_a_revocation() {
+    let revocation = |purpose| PlanLeg { purpose, ..leg(TOKEN, approve(STRANGER, 0)) };
+    let plan = proposal(ProposalIntent::Swap, vec![leg(STRANGER, vec![1, 2, 3, 4]), revocation(LegPurpose::CleanUp)]);
+    assert!(only_revokes(&plan, 1, &context()));
+    assert!(!only_revokes(&plan, 0, &context()), "nothing of it is signed");
+    let main = proposal(ProposalIntent::Swap, vec![revocation(LegPurpose::Main), revocation(LegPurpose::Main)]);
+    assert!(!only_revokes(&main, 1, &context()));
     // A plan that consists only of clean-up steps has no main step.
-    let bare = proposal(ProposalIntent::Swap, vec![clean(LegPurpose::CleanUp), clean(LegPurpose::CleanUp)]);
-    assert!(!only_revokes(&bare, 0, &around()), "nothing of it is signed");
-    assert!(only_revokes(&bare, 1, &around()));
+    let bare = proposal(ProposalIntent::Swap, vec![revocation(LegPurpose::CleanUp), revocation(LegPurpose::CleanUp)]);
+    assert!(!only_revokes(&bare, 0, &context()), "nothing of it is signed");
+    assert!(only_revokes(&bare, 1, &context()));
 }
 
 #[test]
-fn bytes_that_a_ledger_calls_a_revocation_must_be_one() {
-    let may_with = |to, value: u64, data: Vec<u8>, promised: u64| {
+fn stored_bytes_are_rechecked_to_be_a_revocation() {
+    let revokes_with = |to, value: u64, data: Vec<u8>, promised: u64| {
         let promised = [(TOKEN, U256::from(promised))].into();
         revocation::is_revoking_call(to, U256::from(value), &data, (Some(PERMIT2), Some(SETTLER)), promised)
     };
-    let may = |to, value, data| may_with(to, value, data, 0);
-    assert!(may(TOKEN, 0, approve(STRANGER, 0)) && may(PERMIT2, 0, lockdown()) && may(SETTLER, 0, refund()));
-    assert!(!may(TOKEN, 0, approve(STRANGER, 1)) && !may(TOKEN, 1, approve(STRANGER, 0)));
-    assert!(!may(TOKEN, 0, Erc20::transferCall { to: STRANGER, value: U256::from(5) }.abi_encode()));
-    assert!(!may(PERMIT2, 0, permit2_approve(1)));
-    assert!(!may(STRANGER, 0, Vec::new()), "coins sent");
-    // The present claims of open orders bound the allowance of Permit2, whatever was signed earlier.
-    assert!(may_with(TOKEN, 0, approve(PERMIT2, 5), 5) && may_with(TOKEN, 0, approve(PERMIT2, 0), 5));
-    assert!(!may_with(TOKEN, 0, approve(PERMIT2, 6), 5) && !may_with(TOKEN, 0, approve(PERMIT2, 4), 5));
-    assert!(!may_with(TOKEN, 0, approve(STRANGER, 5), 5));
+    let revokes = |to, value, data| revokes_with(to, value, data, 0);
+    assert!(
+        revokes(TOKEN, 0, approve(STRANGER, 0)) && revokes(PERMIT2, 0, lockdown()) && revokes(SETTLER, 0, refund())
+    );
+    assert!(!revokes(TOKEN, 0, approve(STRANGER, 1)) && !revokes(TOKEN, 1, approve(STRANGER, 0)));
+    assert!(!revokes(TOKEN, 0, Erc20::transferCall { to: STRANGER, value: U256::from(5) }.abi_encode()));
+    assert!(!revokes(PERMIT2, 0, permit2_approve(1)));
+    assert!(!revokes(STRANGER, 0, Vec::new()), "a transfer of the native token");
+    // Permit2's allowance must be the present amount of open orders, whatever was signed earlier.
+    assert!(revokes_with(TOKEN, 0, approve(PERMIT2, 5), 5) && revokes_with(TOKEN, 0, approve(PERMIT2, 0), 5));
+    assert!(!revokes_with(TOKEN, 0, approve(PERMIT2, 6), 5) && !revokes_with(TOKEN, 0, approve(PERMIT2, 4), 5));
+    assert!(!revokes_with(TOKEN, 0, approve(STRANGER, 5), 5));
 }
 
 // With the binary and one lying endpoint.
 
-fn never(attack: &Attack, tool: &str, params: &Value) -> Value {
+/// Calls a tool without approval.
+fn call_without_approval(attack: &Attack, tool: &str, params: &Value) -> Value {
     let (text, _) = attack.run(&["call", tool, &params.to_string(), "--approve", "never"]);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-fn raised(lie: fn() -> bardo_testkit::lying_rpc::Lie, level: &str) -> Attack {
+/// Attack by a single endpoint with this lie, under a stop of this level.
+fn attack_under_stop(lie: fn() -> bardo_testkit::lying_rpc::Lie, level: &str) -> Attack {
     let attack = Attack::new(1, 0, lie());
     attack.run(&["halt", "--level", level]);
     attack
 }
 
-fn nothing_signed(attack: &Attack, tool: &str, params: &Value, code: &str) {
+/// Calls a tool without approval; asserts that it is blocked with this code and that nothing is sent.
+fn assert_blocked(attack: &Attack, tool: &str, params: &Value, code: &str) {
     let before = sent();
-    let answer = never(attack, tool, params);
+    let answer = call_without_approval(attack, tool, params);
     assert_eq!(answer["status"], "blocked", "{answer:#}");
     assert_eq!(answer["error"]["code"], code, "{answer:#}");
     assert_eq!(sent(), before, "something was signed: {answer:#}");
 }
 
-fn permit2_may(amount: &str) -> Value {
+fn permit2_allowance(amount: &str) -> Value {
     json!({"token": "USDC", "spender": PERMIT2, "amount": amount, "chain": "ethereum"})
 }
 
 #[test]
-fn a_lied_allowance_slot_passes_no_approval_under_a_stop() {
+fn a_false_allowance_slot_gets_no_approval_past_a_stop() {
     for level in ["halt", "exit-only"] {
-        nothing_signed(&raised(allowances, level), "token_approve", &permit2_may("max"), "HALTED");
+        assert_blocked(&attack_under_stop(allowances, level), "token_approve", &permit2_allowance("max"), "HALTED");
     }
 }
 
 #[test]
-fn a_lied_allowance_slot_passes_no_approval_above_the_caps() {
+fn a_false_allowance_slot_gets_no_approval_past_the_caps() {
     let attack = Attack::new(1, 0, allowances());
     let policy = "preset = \"demo\"\nmax_daily_spend_usd = \"0\"\n";
     std::fs::write(attack.home().join("policy-devnet.toml"), policy).unwrap();
-    nothing_signed(&attack, "token_approve", &permit2_may("max"), "SAFETY_SPENDING_LIMIT_EXCEEDED");
+    assert_blocked(&attack, "token_approve", &permit2_allowance("max"), "SAFETY_SPENDING_LIMIT_EXCEEDED");
 }
 
 #[test]
-fn lied_token_code_and_balances_pass_no_transfer_and_no_approval_under_a_stop() {
-    let gift = json!({"token": "USDC", "recipient": STRANGER, "amount": "5", "chain_id": "ethereum"});
+fn false_token_code_and_balances_get_no_transfer_or_approval_past_a_stop() {
+    let transfer = json!({"token": "USDC", "recipient": STRANGER, "amount": "5", "chain_id": "ethereum"});
     for lie in [code, balances] {
-        for (tool, params) in [("wallet_transfer_token", &gift), ("token_approve", &permit2_may("5"))] {
-            let attack = raised(lie, "exit-only");
+        for (tool, params) in [("wallet_transfer_token", &transfer), ("token_approve", &permit2_allowance("5"))] {
+            let attack = attack_under_stop(lie, "exit-only");
             let before = sent();
-            let answer = never(&attack, tool, params);
+            let answer = call_without_approval(&attack, tool, params);
             assert_ne!(answer["status"], "success", "{answer:#}");
             assert_eq!(sent(), before, "something was signed: {answer:#}");
         }
     }
 }
 
-fn stands() -> U256 {
+/// Allowance of Permit2 on the account's USDC, from the chain.
+fn current_allowance() -> U256 {
     let call = Erc20::allowanceCall { owner: account().parse().unwrap(), spender: PERMIT2 }.abi_encode();
     let call = json!([{"to": token("USDC"), "data": Bytes::from(call)}, "latest"]);
     ask(chain().devnet.url(0), "eth_call", call).as_str().unwrap().parse().unwrap()
 }
 
 #[test]
-fn falling_approvals_pass_no_stop_and_the_revocation_does() {
+fn under_a_stop_a_lower_allowance_is_blocked_and_a_revocation_passes() {
     let attack = Attack::new(1, 0, Box::new(|_, _| {}));
-    let answer = attack.call("token_approve", &permit2_may("900"));
+    let answer = attack.call("token_approve", &permit2_allowance("900"));
     assert_eq!(answer["status"], "success", "{answer:#}");
     attack.run(&["halt"]);
     for amount in ["899", "898", "0.000001"] {
-        nothing_signed(&attack, "token_approve", &permit2_may(amount), "HALTED");
+        assert_blocked(&attack, "token_approve", &permit2_allowance(amount), "HALTED");
     }
-    assert_eq!(stands(), U256::from(900_000_000));
-    let answer = never(&attack, "token_revoke", &json!({"token": "USDC", "spender": PERMIT2, "chain": "ethereum"}));
+    assert_eq!(current_allowance(), U256::from(900_000_000));
+    let answer = call_without_approval(
+        &attack,
+        "token_revoke",
+        &json!({"token": "USDC", "spender": PERMIT2, "chain": "ethereum"}),
+    );
     assert_eq!(answer["status"], "success", "{answer:#}");
-    assert_eq!(stands(), U256::ZERO);
+    assert_eq!(current_allowance(), U256::ZERO);
 }
 
 // Through the agent protocol.
@@ -367,7 +377,7 @@ fn violated(answer: &ToolResponse) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_golem_lowers_no_allowance_under_a_stop_but_to_nothing() {
+async fn under_a_stop_a_golem_may_only_revoke_an_allowance_completely() {
     let harness = GolemHarness::with_policy("preset = \"demo\"\n").await;
     let golem = harness.golem("mallory", "trade-executor");
     let given = act(&golem, kind("approve", "DAI", Some("900"))).await;
@@ -383,7 +393,7 @@ async fn a_golem_lowers_no_allowance_under_a_stop_but_to_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_revocations_ends_at_the_rate_whoever_asks() {
+async fn a_flood_of_revocations_ends_at_the_rate_for_every_caller() {
     let harness = GolemHarness::with_policy("preset = \"demo\"\nmax_revocations_per_hour = 1\n").await;
     let golem = harness.golem("mallory", "trade-executor");
     for (round, expected) in [(0, CallStatus::Success), (1, CallStatus::Blocked)] {
@@ -399,6 +409,6 @@ async fn a_flood_of_revocations_ends_at_the_rate_whoever_asks() {
     let allowance = Erc20::allowanceCall { owner: harness.world.account.unwrap(), spender: PERMIT2 }.abi_encode();
     let request = alloy::rpc::types::TransactionRequest::default().to(harness.address(SandboxToken::Dai));
     let request = request.input(Bytes::from(allowance).into());
-    let stands = harness.world.chains()[0].client.provider().call(request).await.unwrap();
-    assert_ne!(U256::from_be_slice(&stands), U256::ZERO, "the refused revocation cost nothing and did nothing");
+    let allowed = harness.world.chains()[0].client.provider().call(request).await.unwrap();
+    assert_ne!(U256::from_be_slice(&allowed), U256::ZERO, "the refused revocation was not sent");
 }

@@ -1,4 +1,5 @@
-//! Processes on one ledger while an external brain leads in one of them: approvals from other processes do not count.
+//! Processes with one ledger, one of which runs an external brain: meanwhile, approvals from other processes do not
+//! count, and rejections do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub fn unlocked(store: Store) -> SharedQueue {
 }
 
 /// Waits until another process sees this request, as a console polls for it.
-async fn seen(other: &SharedQueue, permit: PermitId) {
+async fn wait_until_listed(other: &SharedQueue, permit: PermitId) {
     let asked = |question: &bardo::session::questions::Question| {
         question.key == bardo::session::questions::QuestionKey::Action(permit)
     };
@@ -48,50 +49,50 @@ fn approving(permit_id: PermitId, now: u64) -> Option<OperatorProof> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewhere() {
+async fn while_a_brain_process_runs_approvals_from_other_processes_do_not_count() {
     let world = TestHarness::new(0).await;
     let reasons = vec![ApprovalReason::Found(SafeText::clean("the policy says so", 100))];
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-    let heard = move |taken, said| drop(tell.send((taken, said)));
+    let (sender, mut results) = tokio::sync::mpsc::unbounded_channel();
+    let on_answer = move |counted, message| drop(sender.send((counted, message)));
     let clock = Arc::new(SystemClock);
-    let line = serve_queue(world.queue.clone(), unlocked(world.store.clone()), vec![], clock, false, heard);
-    let line = tokio::spawn(line);
+    let serving = serve_queue(world.queue.clone(), unlocked(world.store.clone()), vec![], clock, false, on_answer);
+    let serving = tokio::spawn(serving);
     let open = || Store::open(StoreConfig::at(world.store.path()), ALL_MIGRATIONS).unwrap();
     let other = unlocked(open());
-    let leads = SharedQueue::new(open());
-    leads.lead().await.unwrap();
+    let leading = SharedQueue::new(open());
+    leading.lead().await.unwrap();
     assert!(other.is_led() && SharedQueue::new(world.store.clone()).is_led());
 
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = preview.permit.permit_id;
     let mut ticket = world.queue.ask(preview);
-    seen(&other, permit).await;
+    wait_until_listed(&other, permit).await;
     other
         .answer(permit, &OperatorAnswer::Once, &Confirmation::default(), "process 2", 1, approving(permit, 1))
         .await
         .unwrap();
-    let (taken, said) = told.recv().await.unwrap();
-    assert!(!taken && said.contains("a brain process runs"), "{said}");
-    assert_eq!(world.queue.pending().len(), 1, "it is still asked");
-    seen(&other, permit).await;
+    let (counted, message) = results.recv().await.unwrap();
+    assert!(!counted && message.contains("a brain process runs"), "{message}");
+    assert_eq!(world.queue.pending().len(), 1, "the request is still open");
+    wait_until_listed(&other, permit).await;
     let no = OperatorAnswer::Refuse { reason: SafeText::clean("not now", 40) };
     other.answer(permit, &no, &Confirmation::default(), "process 2", 2, None).await.unwrap();
-    assert!(told.recv().await.unwrap().0);
+    assert!(results.recv().await.unwrap().0);
     assert!(matches!(ticket.decision().await, Decision::Refused { .. }));
 
-    // The led session has ended.
-    drop(leads);
+    // The process with the brain has ended.
+    drop(leading);
     assert!(!other.is_led());
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = preview.permit.permit_id;
     let mut ticket = world.queue.ask(preview);
-    seen(&other, permit).await;
+    wait_until_listed(&other, permit).await;
     other
         .answer(permit, &OperatorAnswer::Once, &Confirmation::default(), "process 2", 3, approving(permit, 3))
         .await
         .unwrap();
-    assert!(told.recv().await.unwrap().0);
+    assert!(results.recv().await.unwrap().0);
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
-    line.abort();
+    serving.abort();
 }

@@ -83,7 +83,7 @@ async fn exactly(world: &TestHarness, out: U256, most: u64) -> Proposal {
 
 /// The actual input is read from the token's events in the plan's own transactions; the maximum is not spent.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_exact_output_counts_for_what_went_in() {
+async fn an_exact_output_trade_counts_its_actual_input() {
     let world = TestHarness::new(1).await;
     let out = world.quote(U256::from(HUNDRED)).await;
     let before = [world.balance(&world.usdc).await, world.balance(&world.weth).await];
@@ -110,7 +110,7 @@ static BROKEN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(6));
 
 /// The main step of a plan has happened, whatever happens to the clean-up.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_last_leg_that_fails_uncounts_nothing() {
+async fn a_failed_clean_up_does_not_reduce_the_spending() {
     let world = TestHarness::over(&BROKEN, 3, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
     let permit2 = world.contract(KnownContract::Permit2);
     let mut swap = world.swap(HUNDRED).await;
