@@ -114,6 +114,7 @@ pub(super) fn question(words: &SafeText) -> Question {
             address: Some(Address::repeat_byte(0x33)),
             expected: "99.8".to_owned(),
             least: "99.2".to_owned(),
+            decimals: None,
         }),
         order: Some(OrderDetails {
             kind: words.clone(),

@@ -14,6 +14,8 @@ use crate::theme::Role;
 use bardo_base::fabric::{EventKind, TxState};
 use bardo_base::text::SafeText;
 
+pub use bardo_base::display::tool_word;
+
 /// Length of a hash with its prefix, in characters.
 const HASH_CHARACTERS: usize = 66;
 /// Maximum number of fields shown.
@@ -119,32 +121,6 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
         other => SafeText::clean(&other.to_string(), 80),
     };
     fields.iter().take(MAX_FIELDS).map(|(name, value)| (word(name), shown(name, value))).collect()
-}
-
-/// Display name of a tool: `get_balances` becomes "Balances".
-pub fn tool_word(name: &str) -> String {
-    let known = match name {
-        "uniswap_execute_swap" => "Swap",
-        "uniswap_submit_uniswapx_order" => "Auction",
-        "uniswap_get_uniswapx_order_status" => "Auction status",
-        "uniswapx_cancel_order" => "Cancel auction",
-        "uniswap_submit_cross_chain_intent" => "Bridge",
-        "intent_refund" => "Refund bridge order",
-        "wallet_transfer_token" => "Transfer",
-        _ => "",
-    };
-    if !known.is_empty() {
-        return known.to_owned();
-    }
-    let bare = ["uniswapx_", "uniswap_", "get_", "intel_", "check_", "token_"]
-        .iter()
-        .fold(name, |name, prefix| name.strip_prefix(prefix).unwrap_or(name));
-    let spaced = bare.replace('_', " ");
-    let mut characters = spaced.chars();
-    match characters.next() {
-        Some(first) => first.to_uppercase().chain(characters).collect(),
-        None => "Call".to_owned(),
-    }
 }
 
 impl CardView for PlainModel {

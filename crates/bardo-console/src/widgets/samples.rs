@@ -273,8 +273,8 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
             "mev": [
                 { "about": "slippage", "words": "the minimum output is in the calldata" },
                 match state {
-                    "simulated" => json!({ "about": "sight", "words": "nothing was sent" }),
-                    _ => json!({ "about": "sight", "words": "sent through the public mempool; on mainnet, a private \
+                    "simulated" => json!({ "about": "visibility", "words": "nothing was sent" }),
+                    _ => json!({ "about": "visibility", "words": "sent through the public mempool; on mainnet, a private \
                         relay is used above private_rpc_above_usd" }),
                 },
                 { "about": "deadline", "words": "it cannot be settled later" },

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::super::ScreenContext;
 use super::Trade;
+use super::choices::CHAIN_FIELDS;
 use crate::format::{amount as token_amount, dollars};
 use crate::painter::Painter;
 use crate::theme::{Role, Theme};
@@ -32,7 +33,7 @@ impl Trade {
     /// Holdings on the selected chain, as rows.
     fn held_rows(&self, known: &ScreenContext<'_>) -> Vec<Row> {
         let Some(form) = self.form() else { return Vec::new() };
-        let named = ["chain", "source_chain"].map(|name| form.value(name));
+        let named = CHAIN_FIELDS.map(|name| form.value(name));
         let chains = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
         let Some(chain) = chains.into_iter().find(|chain| named.contains(&chain.chain.as_str())) else {
             return Vec::new();
@@ -101,6 +102,11 @@ impl Widget for AnswerPanel<'_> {
             (None, false) => {
                 let words: &[&str] = if screen.writes(known) { HOW_TO_DO } else { HOW_TO_ASK };
                 let mut rows: Vec<Row> = words.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
+                // Only a trade has a quote.
+                let trades = screen.form().is_some_and(|form| form.fields.iter().any(|field| field.name == "token_in"));
+                if let Some(first) = rows.first_mut().filter(|_| screen.writes(known) && !trades) {
+                    *first = Row::new("1  Fill in the form.", Role::TextDim);
+                }
                 rows.extend(screen.held_rows(known));
                 rows
             }
