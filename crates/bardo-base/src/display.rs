@@ -6,7 +6,7 @@ pub mod figures;
 use crate::error::{ErrorCode, FigureUnit, Violation};
 use crate::fabric::{AskReason, Finding, PolicyChange, SafetyCheck, ToolFailed};
 use crate::format::{dollars, dollars_above, dollars_left, grouped, gwei, nearest_cent, wait};
-use crate::model::{Check, Rule, RuleName};
+use crate::model::{ActionClass, Check, Phase, Rule, RuleName};
 use crate::text::width;
 use crate::units::{Rounding, Usd};
 
@@ -29,6 +29,22 @@ pub fn check_word(check: Check) -> &'static str {
         Check::Simulation => "simulation",
         Check::ChainHealth => "endpoints",
     }
+}
+
+/// Display name of a phase: what the Golem may still do in it.
+pub const fn phase_word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Thriving => "Thriving",
+        Phase::Cautious => "Cautious",
+        Phase::Defensive => "Exits only",
+        Phase::Survival => "Last reserves",
+        Phase::Terminal => "Dying",
+    }
+}
+
+/// Display name of a class of actions, such as `increase position`.
+fn class_word(class: ActionClass) -> String {
+    class.as_str().replace('-', " ")
 }
 
 /// Display name of a rule with a fixed name.
@@ -193,7 +209,11 @@ fn listed(list: &str) -> String {
 
 /// Value that violates a rule. A dollar limit has its limit and the amount that is left, a pause its end.
 pub fn exceeded(one: &Violation) -> String {
-    let said = || readable(one.value.as_str(), PLACES);
+    let said = || match one.rule {
+        // The value is the class of the action.
+        Rule::Phase(_) | Rule::ExitOnly(_) => one.value.as_str().replace('-', " "),
+        _ => readable(one.value.as_str(), PLACES),
+    };
     let Some(figures) = &one.figures else { return said() };
     let frees = figures.frees_in_seconds.map(wait);
     let usd = |figure: &String| figure.parse::<Usd>().ok();
@@ -230,13 +250,15 @@ fn broken(violations: &[Violation]) -> String {
 pub fn finding_words(finding: &Finding) -> String {
     match finding {
         Finding::Broken { violations } => broken(violations),
+        Finding::PhaseAllows { phase, class } => format!("{} allows this: {}", phase_word(*phase), class_word(*class)),
+        Finding::PhaseTakesBack { phase } => format!("{}: revocations pass in every phase", phase_word(*phase)),
+        Finding::PhaseForbids { phase, class, .. } => {
+            format!("{} does not allow this: {}", phase_word(*phase), class_word(*class))
+        }
         Finding::NoStop
         | Finding::PassesStop { .. }
         | Finding::Stopped { .. }
         | Finding::NoOrders { .. }
-        | Finding::PhaseAllows { .. }
-        | Finding::PhaseTakesBack { .. }
-        | Finding::PhaseForbids { .. }
         | Finding::Listed
         | Finding::Spending { .. }
         | Finding::Rate { .. }

@@ -33,7 +33,7 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
     let sentence = match kind {
         AuditKind::PermitIssued => match text("needs").as_str() {
             "approval" => format!("simulated, needs your approval{}: {}", why_asked(body), text("expected_outcome")),
-            "delay" => format!("simulated, goes ahead unless you refuse: {}", text("expected_outcome")),
+            "delay" => format!("simulated, goes ahead unless you reject it: {}", text("expected_outcome")),
             "notify" => format!("simulated, you are notified afterwards: {}", text("expected_outcome")),
             _ => format!("simulated {}", text("expected_outcome")),
         },
@@ -56,7 +56,7 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         AuditKind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
         AuditKind::ActionVerified => format!("chain disagrees ✕{}", value_of("mismatches")),
         AuditKind::ApprovalRequested if text("passes_by_itself") == "true" => {
-            format!("you were asked; it goes ahead unless you refuse: {}", text("asked"))
+            format!("you were asked; it goes ahead unless you reject it: {}", text("asked"))
         }
         AuditKind::ApprovalRequested => format!("you were asked{}: {}", why_asked(body), text("asked")),
         AuditKind::ApprovalResolved => {
@@ -161,8 +161,8 @@ fn answered(outcome: &str, amount: &str) -> String {
         "approved" => "you approved".to_owned(),
         "approved_similar" => "you approved, with similar actions for a while".to_owned(),
         "edited" => format!("you asked for a smaller amount, {amount}"),
-        "refused" => "you refused".to_owned(),
-        "refused_and_halted" => "you refused, and stopped everything".to_owned(),
+        "refused" => "you rejected".to_owned(),
+        "refused_and_halted" => "you rejected, and stopped everything".to_owned(),
         "lapsed" => "nobody answered".to_owned(),
         other => other.replace('_', " "),
     }
@@ -272,7 +272,7 @@ mod tests {
         let outbid = json!({ "hash": hash, "replaces": B256::repeat_byte(0x11), "nonce": 4 });
         assert_eq!(told("tx:outbid", outbid), "replaced 0x1111…1111 by 0x7b9b…5942, with a higher fee");
         let refused = json!({ "outcome": "refused", "reason": "wait for gas" });
-        assert_eq!(told("approval:resolved", refused), "you refused: wait for gas");
+        assert_eq!(told("approval:resolved", refused), "you rejected: wait for gas");
         let on_paper = json!({ "outcome": "approved", "paper": true });
         assert_eq!(told("approval:resolved", on_paper), "PAPER: you approved");
     }

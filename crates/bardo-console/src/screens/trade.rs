@@ -67,6 +67,8 @@ struct Preview {
     count: u32,
     params: Value,
     response: Box<ToolResponse>,
+    /// Time of the response, in milliseconds since the Unix epoch: a limit that frees up counts down from it.
+    answered_at: u64,
     /// Kind of money in use when the preview was requested.
     money: Option<MoneyKind>,
 }
@@ -514,7 +516,8 @@ impl ScreenView for Trade {
             }
             (Purpose::Preview, CommandReply::Reply(response)) => {
                 if let Some((_, params, money)) = self.previewing.take_if(|(asked, ..)| *asked == count) {
-                    self.preview = Some(Preview { count, params, response, money });
+                    let answered_at = known.live().millis;
+                    self.preview = Some(Preview { count, params, response, answered_at, money });
                 } else if self.execution.is_some_and(|(_, of)| of == count) {
                     let words = response.explanation.clone().unwrap_or_default();
                     self.execution_response = Some(response);

@@ -7,7 +7,7 @@ use super::call::CallModel;
 use super::figure::{decimal, readable};
 use super::paint::{CardLine, Group, Row, Title};
 use super::status::CardStatus;
-use super::words::transaction_words;
+use super::words::{counted, transaction_words};
 use super::{CardView, Moment};
 use crate::format::{grouped, short_hash};
 use crate::theme::Role;
@@ -107,8 +107,9 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
     let word = |name: &str| SafeText::clean(&name.trim_end_matches("_usd").replace('_', " "), 40);
     let shown = |name: &str, value: &Value| match value {
         Value::Null => SafeText::clean("none", 8),
+        Value::Array(list) if list.len() == 1 => SafeText::clean("1 entry", 40),
         Value::Array(list) => SafeText::clean(&format!("{} entries", list.len()), 40),
-        Value::Object(inner) => SafeText::clean(&format!("{} fields", inner.len()), 40),
+        Value::Object(inner) => SafeText::clean(&counted(u64::try_from(inner.len()).unwrap_or(u64::MAX), "field"), 40),
         Value::String(text) if name.ends_with("_usd") && decimal(text).is_some() => {
             SafeText::clean(&format!("${}", amount_of_dollars(text)), 80)
         }

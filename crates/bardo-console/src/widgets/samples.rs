@@ -162,7 +162,7 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
     let mut offered = quote_answer(false, 0.21);
     offered.0["route_type"] = json!("DUTCH_V2");
     offered.0["route"] = json!([]);
-    offered.0["gas_estimate_usd"] = json!(0.0);
+    offered.0["gas_estimate_usd"] = json!(0.31);
     offered.1["gas_units"] = json!(0);
     offered.1["uniswapx"] = json!({
         "offered": true, "preferred": true,

@@ -14,8 +14,8 @@ pub const fn outcome_words(outcome: ApprovalOutcome) -> (&'static str, Role) {
         ApprovalOutcome::Approved => ("✓ approved", Role::StateGood),
         ApprovalOutcome::ApprovedSimilar => ("✓ approved, and similar", Role::StateGood),
         ApprovalOutcome::Edited => ("e smaller amount", Role::Text),
-        ApprovalOutcome::Refused => ("✕ refused", Role::StateBad),
-        ApprovalOutcome::RefusedAndHalted => ("✕ refused, all stopped", Role::StateBad),
+        ApprovalOutcome::Refused => ("✕ rejected", Role::StateBad),
+        ApprovalOutcome::RefusedAndHalted => ("✕ rejected, all stopped", Role::StateBad),
         ApprovalOutcome::Lapsed => ("○ nobody answered", Role::StateCare),
         ApprovalOutcome::Withdrawn => ("○ withdrawn", Role::TextDim),
     }

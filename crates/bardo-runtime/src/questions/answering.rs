@@ -82,8 +82,8 @@ pub fn answer_message(answer: &OperatorAnswer) -> String {
         AnswerKind::Once => "approved once",
         AnswerKind::Similar => "approved, with similar actions for a while",
         AnswerKind::Smaller => "a smaller amount was requested",
-        AnswerKind::Refuse => "refused",
-        AnswerKind::RefuseAndStop => "refused, and everything was stopped",
+        AnswerKind::Refuse => "rejected",
+        AnswerKind::RefuseAndStop => "rejected, and everything was stopped",
     }
     .to_owned()
 }

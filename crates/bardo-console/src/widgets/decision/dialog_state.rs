@@ -172,7 +172,7 @@ impl Decision {
         self.read.clear();
         self.changed.clone_from(&question.changed);
         let words = match self.picked.is_none() {
-            true => "simulated again with a worse result: read the changes and pick again",
+            true => "simulated again with a worse result: read the changes and select again",
             false => "simulated again with a worse result: read the changes",
         };
         self.hint = Some(SafeText::clean(words, 100));

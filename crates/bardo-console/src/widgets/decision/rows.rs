@@ -54,7 +54,7 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
         }
         RequestSubject::SellHoldings => {
             rows.push(Row::new("Approving sells all tokens for USDC, as far as your policy allows.", Role::StateCare));
-            rows.push(Row::new("Refusing leaves everything in your wallet.", Role::Dialog));
+            rows.push(Row::new("Rejecting leaves everything in your wallet.", Role::Dialog));
         }
     }
     rows
@@ -476,7 +476,7 @@ pub fn ends_words(ends: u64, passes_by_itself: bool, now: Moment, columns: usize
     }
     let at = if now.motion { "in" } else { "at" };
     let lines = [
-        format!("goes ahead {at} {left} unless you refuse"),
+        format!("goes ahead {at} {left} unless you reject it"),
         format!("goes ahead {at} {left}"),
         format!("ahead {at} {left}"),
     ];
