@@ -5,11 +5,16 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::without_controls;
+use bardo_base::display::{readable, violation_words};
+use bardo_base::format::dollars;
 use bardo_base::text::width;
+use bardo_base::units::Usd;
 use golem_tools::engine::{CallStatus, ToolResponse};
 
 /// Columns of a line of text.
 const LINE_CHARS: usize = 100;
+/// Digits of an amount after the decimal point.
+const PLACES: usize = 6;
 /// The longest value of a field; longer ones, such as calldata, are cut in the middle.
 const VALUE_CHARS: usize = 76;
 /// The longest cell of a table.
@@ -24,22 +29,21 @@ const MAX_DEPTH: usize = 3;
 pub(super) fn of_call(tool: &str, response: &ToolResponse) -> String {
     let (mark, outcome) = outcome(response.status);
     let mut text = format!("{mark} {tool}: {outcome}\n");
-    if let Some(explanation) = response.explanation.as_deref() {
-        paragraph(&mut text, explanation, "");
+    // The list of violated rules says what the explanation says.
+    let listed = response.error.as_ref().is_some_and(|error| !error.violations().is_empty());
+    if let Some(explanation) = response.explanation.as_deref().filter(|_| !listed) {
+        paragraph(&mut text, &readable(explanation, PLACES), "");
     }
     if let Some(error) = &response.error {
-        let error = serde_json::to_value(error).unwrap_or_default();
-        for violation in error["details"]["violations"].as_array().into_iter().flatten() {
-            if let Some(words) = violation["message"].as_str().or_else(|| violation["words"].as_str()) {
-                paragraph(&mut text, words, "- ");
-            }
+        for violation in error.violations() {
+            let passes = match violation.would_pass.as_str() {
+                "" => String::new(),
+                passes => format!("; would pass: {}", readable(passes, PLACES)),
+            };
+            paragraph(&mut text, &format!("{}{passes}", violation_words(&violation)), "- ");
         }
-        if let Some(suggestion) = error["suggestion"].as_str() {
-            paragraph(&mut text, suggestion, "→ ");
-        }
-        if let Some(code) = error["code"].as_str() {
-            _ = writeln!(text, "Error code {code}.");
-        }
+        paragraph(&mut text, error.suggestion(), "→ ");
+        _ = writeln!(text, "Error code {}.", error.code());
     }
     if let Some(Value::Object(data)) = &response.data {
         text.push('\n');
@@ -85,12 +89,14 @@ fn paragraph(text: &mut String, words: &str, lead: &str) {
 /// Appends the fields of an object, one a line; nulls and empty lists are left out.
 fn fields(text: &mut String, object: &Map<String, Value>, depth: usize) {
     let indent = "  ".repeat(depth);
-    let plain = |value: &Value| one_line(value).is_some();
-    let labels = object.iter().filter(|(_, value)| plain(value)).map(|(name, _)| label(name).chars().count());
+    let labels = object
+        .iter()
+        .filter(|(name, value)| figure(name, value).is_some())
+        .map(|(name, _)| label(name).chars().count());
     let widest = labels.max().unwrap_or(0);
     for (name, value) in object {
         let label = label(name);
-        match (one_line(value), value) {
+        match (figure(name, value), value) {
             (Some(line), _) => {
                 let gap = " ".repeat(widest.saturating_sub(label.chars().count()));
                 _ = writeln!(text, "{indent}{label}{gap}  {}", cut(&line, VALUE_CHARS));
@@ -114,7 +120,7 @@ fn table(text: &mut String, rows: &[Value], depth: usize) {
     let mut columns: Vec<(&str, usize)> = Vec::new();
     let shown: Vec<&Map<String, Value>> = rows.iter().take(MAX_ROWS).filter_map(Value::as_object).collect();
     for (name, value) in shown.iter().flat_map(|row| row.iter()) {
-        let Some(line) = one_line(value) else { continue };
+        let Some(line) = figure(name, value) else { continue };
         let columns_needed = width(&line).min(CELL_CHARS).max(label(name).chars().count());
         match columns.iter_mut().find(|(known, _)| *known == name) {
             Some((_, widest)) => *widest = columns_needed.max(*widest),
@@ -137,13 +143,24 @@ fn table(text: &mut String, rows: &[Value], depth: usize) {
     };
     line(columns.iter().map(|(name, _)| label(name)).collect());
     for row in &shown {
-        let cell =
-            |name: &str| row.get(name).and_then(one_line).map_or_else(String::new, |cell| cut(&cell, CELL_CHARS));
+        let cell = |name: &str| row.get(name).and_then(|value| figure(name, value));
+        let cell = |name: &str| cell(name).map_or_else(String::new, |cell| cut(&cell, CELL_CHARS));
         line(columns.iter().map(|(name, _)| cell(name)).collect());
     }
     if rows.len() > MAX_ROWS {
         _ = writeln!(text, "{indent}… and {} more", rows.len() - MAX_ROWS);
     }
+}
+
+/// Value of a field that fits on a line, with its figures shortened: dollars to cents, amounts to useful digits. `None`
+/// as in [`one_line`].
+fn figure(name: &str, value: &Value) -> Option<String> {
+    let line = one_line(value)?;
+    Some(match line.parse::<Usd>() {
+        Ok(value) if name.ends_with("_usd") => dollars(value),
+        Ok(_) if name.contains("amount") => readable(&line, PLACES),
+        Ok(_) | Err(_) => line,
+    })
 }
 
 /// A value that fits on a line: a word, a number, or a list of those. `None` for null, objects and empty lists.
@@ -161,12 +178,12 @@ fn one_line(value: &Value) -> Option<String> {
     }
 }
 
-/// A field's name in words: `amount_out_min` is "Amount out min".
+/// A field's name in words: `amount_out_min` is "Amount out min". A value in dollars has its sign.
 fn label(name: &str) -> String {
+    let name = name.strip_suffix("_usd").unwrap_or(name);
     let words: Vec<&str> = name
         .split('_')
         .map(|word| match word {
-            "usd" => "USD",
             "id" => "ID",
             "url" => "URL",
             "tx" => "transaction",
@@ -195,7 +212,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use bardo_base::error::{ErrorCode, ToolError};
+    use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, ToolError, Violation};
+    use bardo_base::model::RuleName;
 
     fn response(status: CallStatus, data: Value) -> ToolResponse {
         ToolResponse {
@@ -220,10 +238,10 @@ mod tests {
             "✓ uniswap_get_quote: done\n\
              1.5 WETH gives about 5,115 USDC.\n\
              \n\
-             \x20 Amount out  5115.34\n\
-             \x20 Gas USD     0.12\n\
+             \x20 Amount out  5,115.34\n\
+             \x20 Gas         $0.12\n\
              \x20 Limits\n\
-             \x20   Left USD  2500\n\
+             \x20   Left  $2,500.00\n\
              \x20 Matched     yes\n\
              \x20 Pools\n\
              \x20   Address                   Fee\n\
@@ -254,6 +272,20 @@ mod tests {
         let suggestion = ErrorCode::TokenNotFound.suggestion();
         assert!(text.starts_with("✗ get_token_info: failed\nno token `FOO` on ethereum\n"), "{text}");
         assert!(text.contains(&format!("→ {suggestion}\nError code TOKEN_NOT_FOUND.\n")), "{text}");
+    }
+
+    #[test]
+    fn a_refusal_lists_its_rules_once_in_words_and_with_figures() {
+        let figures =
+            RuleFigures::new(FigureUnit::Usd, "5000", "20001.354346").leaving("485.189").freeing_in(Some(86_400));
+        let violation = Violation::new(RuleName::MaxDailySpendUsd, "", "raw", "at most $485.18 now").with(figures);
+        let error = ToolError::new(ErrorCode::SafetySpendingLimitExceeded, "spending_limit: max_daily_spend_usd: raw")
+            .violating(&[violation]);
+        let refused = ToolResponse::failed("00000000000000000000000001".parse().unwrap(), CallStatus::Blocked, error);
+        let text = of_call("uniswap_execute_swap", &refused);
+        let rule =
+            "- Day cap: $20,001.35 is above $5,000.00; $485.18 left, more in 1 day; would pass: at most\n  $485.18 now";
+        assert!(text.contains(rule) && !text.contains("max_daily"), "{text}");
     }
 
     #[test]

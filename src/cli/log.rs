@@ -15,8 +15,8 @@ use bardo_base::format::utc;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 use bardo_runtime::data::{DataFolder, LedgerKind};
-use bardo_safety::audit::{AuditKind, LogAnchor, StoredEntry, entries, verify};
-use bardo_safety::pipeline::{RecoveryState, RecoveryStep};
+use bardo_safety::audit::{LogAnchor, StoredEntry, entries, verify};
+use bardo_session::audit_words::words;
 
 /// Number of entries read at a time.
 const BATCH: u32 = 500;
@@ -201,73 +201,23 @@ fn whole(entry: &StoredEntry) -> serde_json::Value {
     value
 }
 
-/// Fields of the body for the text output, in this order; `None` for the whole body.
-const fn text_fields(kind: AuditKind) -> Option<&'static [&'static str]> {
-    match kind {
-        AuditKind::PermitIssued => Some(&["expected_outcome", "spent_usd", "needs", "reasons", "permit_id"]),
-        AuditKind::PermitRefused => Some(&["code", "why", "permit_id"]),
-        AuditKind::PermitConsumed => Some(&["consent", "nonce", "reservation", "permit_id"]),
-        AuditKind::PermitRehearsed => Some(&["expected_outcome", "permit_id"]),
-        AuditKind::ApprovalRequested => Some(&["paper", "asked", "reasons", "permit_id"]),
-        AuditKind::ApprovalResolved => {
-            Some(&["paper", "outcome", "by", "reason", "amount", "stands_up_to_usd", "permit_id"])
-        }
-        AuditKind::ActionRefused => Some(&["code", "why", "wanted"]),
-        AuditKind::ActionReserved => Some(&["expected_outcome", "spend", "class", "phase", "reservation"]),
-        AuditKind::ActionSettled => Some(&["state", "spent", "reservation"]),
-        AuditKind::ActionVerified => Some(&["matched", "mismatches", "actual_outcome", "moves"]),
-        AuditKind::OrderSigned => Some(&["expected_outcome", "order", "by", "permit_id"]),
-        AuditKind::OrderEnded => Some(&["actual_outcome", "matched", "amount_in", "amount_out", "tx"]),
-        AuditKind::TxSigned => Some(&["hash", "leg", "of", "to", "nonce", "by", "route"]),
-        AuditKind::TxOutbid => Some(&["hash", "replaces", "nonce", "route"]),
-        AuditKind::RecoveryStep => Some(&["found", "step", "transaction", "permit", "nonce", "account"]),
-        AuditKind::HaltRaised => Some(&["level", "reason", "by"]),
-        AuditKind::HaltLowered => Some(&["level", "reason", "by"]),
-        AuditKind::KeysRevoked => Some(&["by", "reason", "account", "delegation"]),
-        AuditKind::PolicyAdopted => Some(&["name", "policy"]),
-        AuditKind::PolicyTightened => Some(&["name", "changes"]),
-        AuditKind::PolicyAccepted => Some(&["name", "changes", "by"]),
-        AuditKind::ApprovalAnswered
-        | AuditKind::ApprovalForged
-        | AuditKind::ActionOvertaken
-        | AuditKind::ActionHeldAgain
-        | AuditKind::TxLate
-        | AuditKind::PolicyRefused
-        | AuditKind::BreakerReset
-        | AuditKind::HighWaterReset
-        | AuditKind::LiquidationPlanned
-        | AuditKind::LiquidationEnded
-        | AuditKind::AccountReconciled
-        | AuditKind::GolemDied => None,
-        AuditKind::PasswordRefused => Some(&["authorises", "why", "by"]),
-    }
-}
+/// Fields of a body that identify something, for the text output.
+const IDENTIFIERS: [&str; 6] = ["permit_id", "order", "tx", "hash", "reservation", "nonce"];
 
-/// Formats the details of an entry as text, or the raw body if the kind has no fields or the body is not an object.
+/// Details of an entry as the console shows them, with the identifiers in full; the raw body if it is not an object.
 fn describe(entry: &StoredEntry) -> String {
-    let fields = AuditKind::of(&entry.kind).and_then(text_fields);
-    let body: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&entry.body).ok();
-    let (Some(fields), Some(body)) = (fields, body) else { return entry.body.clone() };
-    // A typed value that includes its sentence is shown by that sentence.
-    let one = |value: &serde_json::Value| {
-        let sentence = value.as_str().or_else(|| value.get("words")?.as_str());
-        sentence.map_or_else(|| value.to_string(), str::to_owned)
-    };
-    let word = |value: &serde_json::Value| match value {
-        serde_json::Value::Array(all) => all.iter().map(one).collect::<Vec<_>>().join("; "),
-        other => one(other),
-    };
-    let recovery = AuditKind::of(&entry.kind) == Some(AuditKind::RecoveryStep);
-    let shown = fields.iter().filter_map(|name| {
-        let value = body.get(*name).filter(|value| !value.is_null())?;
-        let text = match (recovery, *name, value.as_str()) {
-            (true, "found", Some(word)) => RecoveryState::named(word).map_or(word, |found| found.describe()).to_owned(),
-            (true, "step", Some(word)) => RecoveryStep::named(word).map_or(word, |step| step.describe()).to_owned(),
-            _ => word(value),
-        };
-        (!text.is_empty()).then(|| format!("{}: {text}", name.replace('_', " ")))
-    });
-    shown.collect::<Vec<_>>().join(" · ")
+    let Ok(body) = serde_json::from_str::<serde_json::Value>(&entry.body) else { return entry.body.clone() };
+    if !body.is_object() {
+        return entry.body.clone();
+    }
+    let mut text = words(&entry.kind, &body).to_string();
+    for name in IDENTIFIERS {
+        let id = body.get(name).filter(|value| value.is_string() || value.is_number());
+        if let Some(id) = id.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)) {
+            text.push_str(&format!(" · {} {id}", name.replace('_', " ")));
+        }
+    }
+    text
 }
 
 fn line(entry: &StoredEntry) -> String {
@@ -290,28 +240,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_of_recovery_is_told_in_words() {
-        let entry = |body: &str| StoredEntry {
+    fn an_entry_has_the_words_of_the_console_and_its_identifiers_in_full() {
+        let entry = |kind: &str, body: &str| StoredEntry {
             seq: 1,
             at: 0,
-            kind: "recovery:step".to_owned(),
+            kind: kind.to_owned(),
             call_id: None,
-            golem_id: "operator".to_owned(),
+            golem_id: "ada".to_owned(),
             body: body.to_owned(),
             previous: B256::ZERO,
             hash: B256::ZERO,
         };
-        let told = line(&entry(r#"{"found":"loose_nonce","step":"give_back","nonce":7}"#));
-        let words = "found: a reserved nonce that is no longer needed · step: the nonce goes to the next transaction · \
-                     nonce: 7";
-        assert!(told.contains(words), "{told}");
-        for (found, step) in
-            RecoveryState::ALL.into_iter().flat_map(|found| RecoveryStep::ALL.map(|step| (found, step)))
-        {
-            let told = line(&entry(&format!(r#"{{"found":"{found}","step":"{step}","transaction":null}}"#)));
-            assert!(told.contains(found.describe()) && told.contains(step.describe()), "{told}");
-        }
-        assert!(line(&entry(r#"{"found":"later","step":"else"}"#)).contains("found: later · step: else"));
+        let settled = line(&entry("action:settled", r#"{"state":"done","spent":"20001.354346","reservation":2}"#));
+        let words = "action:settled      -  ada  done, $20,001.35 of the limits used · reservation 2\n";
+        assert!(settled.ends_with(words), "{settled}");
+        let hash = format!("0x{}", "ab".repeat(32));
+        let late = line(&entry("tx:late", &format!(r#"{{"hash":"{hash}"}}"#)));
+        assert!(late.contains(&format!("spending is reserved again · hash {hash}")), "{late}");
+        assert!(line(&entry("tx:late", "no JSON")).contains("no JSON"));
     }
 
     #[test]

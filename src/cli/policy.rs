@@ -11,7 +11,8 @@ use super::{CliExit, CommandFailure, call, consent, load, parameters, password, 
 use ::golem::memory::Memory;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ConfigFlags, Environment};
-use bardo_base::fabric::AskReason;
+use bardo_base::display::{self, check_word, failure_words, found};
+use bardo_base::fabric::{AskReason, CheckOutcome, SafetyCheck, ToolFailed};
 use bardo_base::model::{Category, Phase};
 use bardo_base::text::{SafeText, nearest, width};
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
@@ -22,7 +23,7 @@ use bardo_safety::custody::no_account;
 use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 use bardo_safety::policy::{Policy, PolicyField, PolicyPreset};
-use golem_chain::network::{NetworkKind, NetworkPlan};
+use golem_chain::network::{NetworkKind, NetworkPlan, NetworkPlanError};
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{ApprovalMode, Catalog};
 
@@ -68,8 +69,13 @@ struct PolicySelection {
 /// Selects the policy that applies to a call on the same network. `--rpc ethereum=URL` may mean the real chain or a
 /// devnet, which only the endpoint can tell.
 fn meant(config: &Config) -> Result<PolicySelection, CommandFailure> {
-    if NetworkPlan::from_config(config)? == NetworkPlan::Devnet {
-        return Ok(PolicySelection { devnet: true, asked: false });
+    match NetworkPlan::from_config(config) {
+        Ok(NetworkPlan::Devnet) => return Ok(PolicySelection { devnet: true, asked: false }),
+        // A network that is known by name is no devnet, and its policy is a file: no endpoint is needed to read it.
+        Err(NetworkPlanError::NoEndpoint { .. }) => return Ok(PolicySelection { devnet: false, asked: false }),
+        plan => {
+            plan?;
+        }
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -114,12 +120,12 @@ fn check(
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut said = match &response.error {
         None => format!("{tool} would pass"),
-        Some(error) => format!("{tool} would not pass: {} {}", error.code(), error.message()),
+        Some(error) => format!("{tool} would not pass: {}", failure_words(&ToolFailed::of(error))),
     };
     match needs.as_str() {
         Some("approval") => {
             let told = Vec::<AskReason>::deserialize(reasons).unwrap_or_default();
-            let why = told.iter().map(AskReason::to_string).collect::<Vec<_>>().join("; ");
+            let why = display::reasons(&told).join("; ");
             said.push_str(&format!(", with your approval: {why}"));
         }
         Some("delay") => said.push_str(", after a delay in which you can cancel it"),
@@ -127,13 +133,13 @@ fn check(
         _ => {}
     }
     said.push('\n');
-    for one in checks.as_array().into_iter().flatten() {
-        let mark = match one["outcome"].as_str() {
-            Some("passed") => "ok",
-            Some("warned") => "!",
-            _ => "NO",
+    for one in checks.as_array().into_iter().flatten().filter_map(|one| SafetyCheck::deserialize(one).ok()) {
+        let mark = match one.outcome {
+            CheckOutcome::Passed => "ok",
+            CheckOutcome::Warned => "!",
+            CheckOutcome::Blocked => "NO",
         };
-        said.push_str(&format!("  {mark:2}  {:24}  {}\n", text(&one["check"]), text(&one["detail"])));
+        said.push_str(&format!("  {mark:2}  {:16}  {}\n", check_word(one.check), found(&one.finding)));
     }
     for one in &violations {
         said.push_str(&format!(
@@ -167,7 +173,17 @@ async fn rules(config: &Config) -> Result<(Arc<OperatorPolicyEngine>, OpenEnviro
 fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<CliExit, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (rules, _opened, ledger) = rules(config).await?;
+        let (rules, ledger) = match NetworkPlan::from_config(config) {
+            Err(NetworkPlanError::NoEndpoint { .. }) => {
+                let now = SystemClock.now_millis();
+                let ledger = DataFolder::of(config).open_real_ledger(now).await?;
+                (bardo_runtime::rules_of_real_networks(config, &ledger, now).await?, ledger)
+            }
+            _ => {
+                let (rules, _, ledger) = rules(config).await?;
+                (rules, ledger)
+            }
+        };
         let Some(waiting) = rules.pending() else {
             print(&format!("no change is pending: {} is in force\n", rules.policy().name()))?;
             return Ok(CliExit::Success);

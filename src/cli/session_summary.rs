@@ -1,6 +1,7 @@
 //! Session summary, printed after the console has closed.
 
 use super::{CommandFailure, print};
+use bardo_base::format::dollars;
 use bardo_session::handle::SessionSummary;
 
 /// Prints the session summary.
@@ -20,25 +21,25 @@ fn text(told: &SessionSummary) -> String {
     );
     if let Some(short) = told.average_short {
         let side = if short < 0 { "above" } else { "below" };
-        let short = short.unsigned_abs();
-        text.push_str(&format!("On average {}.{:04} % {side} the quote.\n", short / 10_000, short % 10_000));
+        match short.unsigned_abs() {
+            0 => text.push_str("On average at the quote.\n"),
+            short => {
+                text.push_str(&format!("On average {}.{:04} % {side} the quote.\n", short / 10_000, short % 10_000));
+            }
+        }
     }
     if let Some((before, after)) = told.equity {
         let change = match after.checked_sub(before) {
-            Ok(more) => {
-                format!("+${}", bardo_base::format::grouped(&more.to_fixed(2, bardo_base::units::Rounding::Down)))
-            }
+            Ok(more) => format!("+{}", dollars(more)),
             Err(_) => match before.checked_sub(after) {
-                Ok(less) => {
-                    format!("-${}", bardo_base::format::grouped(&less.to_fixed(2, bardo_base::units::Rounding::Down)))
-                }
+                Ok(less) => format!("-{}", dollars(less)),
                 Err(_) => "unknown".to_owned(),
             },
         };
         text.push_str(&format!(
-            "Value {} at the start and {} at the end, including gas: {change}.\n",
-            bardo_base::format::dollars(before),
-            bardo_base::format::dollars(after)
+            "All holdings: {} at the start, {} at the end, at market prices and after gas: {change}.\n",
+            dollars(before),
+            dollars(after)
         ));
     }
     for line in &told.unsettled {
@@ -67,6 +68,8 @@ mod tests {
         let text = text(&told);
         assert!(text.contains("3 trades, ") && text.contains("On average 0.0450 % below the quote."), "{text}");
         assert!(text.contains("bardo log trades /data/run.jsonl > trades.csv"), "{text}");
+        let at_quote = super::text(&SessionSummary { average_short: Some(0), ..told.clone() });
+        assert!(at_quote.contains("On average at the quote.") && !at_quote.contains("0.0000"), "{at_quote}");
         let none = super::text(&SessionSummary { journal: told.journal, ..SessionSummary::default() });
         assert!(!none.contains("CSV") && !none.contains("quoted"), "{none}");
     }

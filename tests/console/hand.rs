@@ -49,7 +49,7 @@ fn by_keys_alone_a_swap_is_quoted_and_made_and_the_portfolio_changes_by_what_its
     pty.type_keys("\r");
     pty.until_shown("YOUR DECISION");
     press(&mut pty, "a");
-    pty.until_shown("picked: approve once");
+    pty.until_shown("selected: approve once");
     press(&mut pty, "\r");
     pty.until_shown("Chain agrees");
     let (weth, usdc) =
@@ -83,7 +83,7 @@ fn give_an_allowance(pty: &mut Pty) {
     pty.type_keys("\r");
     pty.until_shown("YOUR DECISION");
     press(pty, "a");
-    pty.until_shown("picked: approve once");
+    pty.until_shown("selected: approve once");
     press(pty, "\r");
     // The spender is displayed by its name.
     pty.until_shown("USDC → Universal Router");
@@ -146,8 +146,8 @@ fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
     pty.until_shown("One trade $1,500 → $2,400");
     click(&mut pty, "WAITS FOR YOU");
     pty.until_shown("DECISION 1 of 1");
-    click(&mut pty, "r refuse, say why");
-    pty.until_shown("picked: refuse");
+    click(&mut pty, "r reject, say why");
+    pty.until_shown("selected: reject");
     click(&mut pty, "Enter confirms");
     pty.until_gone("DECISION");
     pty.until_gone("WAITS FOR YOU");
@@ -157,7 +157,7 @@ fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
     click(&mut pty, "WAITS FOR YOU");
     pty.until_shown("DECISION 1 of 1");
     click(&mut pty, "a approve once");
-    pty.until_shown("picked: approve once");
+    pty.until_shown("selected: approve once");
     click(&mut pty, "Enter confirms");
     pty.until_shown("up to $2,300");
     end(pty);
@@ -180,7 +180,7 @@ fn a_tighter_policy_holds_at_once_and_a_looser_one_asks() {
     pty.until_shown("DECISION 1 of 1");
     pty.until_shown("loosens the policy");
     press(&mut pty, "a");
-    pty.until_shown("picked: approve once");
+    pty.until_shown("selected: approve once");
     press(&mut pty, "\r");
     pty.until_shown("up to $2,400");
     end(pty);
@@ -203,7 +203,7 @@ fn the_cues_of_a_show_wait_until_the_golem_begins_it() {
     pty.type_keys("a");
     pty.until_shown("DECISION 1 of 1");
     press(&mut pty, "r");
-    pty.until_shown("picked: refuse");
+    pty.until_shown("selected: reject");
     press(&mut pty, "\r");
     pty.until_shown("A cue was given.");
     pty.until_shown("The other show.");
@@ -239,7 +239,7 @@ fn first_come_is_first_served_whoever_asks() {
     pty.type_keys("a");
     pty.until_shown("DECISION 1 of 2");
     press(&mut pty, "r");
-    pty.until_shown("picked: refuse");
+    pty.until_shown("selected: reject");
     press(&mut pty, "\r");
     pty.until_shown("‼ 1 WAITS FOR YOU");
     pty.until_gone("DECISION");

@@ -178,7 +178,7 @@ fn the_first_tour_shows_every_card_by_itself_while_each_screen_works_and_then_it
     press(&mut pty, "a");
     pty.until_shown("DECISION 1 of 1");
     press(&mut pty, "r");
-    pty.until_shown("picked: refuse");
+    pty.until_shown("selected: reject");
     press(&mut pty, "\r");
     pty.until_gone("WAITS FOR YOU");
     // The tour is over, and the Golem goes on by itself.
@@ -204,7 +204,7 @@ fn an_approved_trade_is_done_and_changes_what_is_held() {
     pty.until_shown("too soon");
     assert!(pty.contents().contains("nothing is selected"), "{}", pty.contents());
     press(&mut pty, "a");
-    pty.until_shown("picked: approve once");
+    pty.until_shown("selected: approve once");
     press(&mut pty, "\r");
     pty.until_gone("DECISION");
     // UNI is held now: the wallet had none before.
@@ -220,7 +220,7 @@ fn a_refusal_reaches_the_golem_in_the_operators_words() {
     let mut pty = asking(&home, (120, 44));
     open_decision(&mut pty);
     press(&mut pty, "r");
-    pty.until_shown("picked: refuse, say why");
+    pty.until_shown("picked: reject, say why");
     pty.type_keys("wait for gas");
     pty.until_shown("wait for gas");
     press(&mut pty, "\r");
@@ -235,7 +235,7 @@ fn a_smaller_amount_is_prepared_and_asked_anew_or_needs_no_question() {
     let mut pty = asking(&home, (120, 44));
     open_decision(&mut pty);
     press(&mut pty, "e");
-    pty.until_shown("picked: smaller amount");
+    pty.until_shown("selected: smaller amount");
     // More than the requested amount is rejected, and the request stays open.
     pty.type_keys("0.5");
     pty.until_shown(" 0.5▏");
@@ -277,7 +277,7 @@ fn a_hold_stops_at_once_and_a_halt_is_lifted_by_a_decision_only() {
     pty.until_shown("DECISION 1 of 1");
     pty.until_shown("Lift the stop");
     press(&mut pty, "a");
-    pty.until_shown("picked: approve once");
+    pty.until_shown("selected: approve once");
     press(&mut pty, "\r");
     pty.until("no stop file", |_| !find(home.path(), "STOP"));
     pty.until_shown("● RUNNING");
@@ -319,7 +319,7 @@ fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
     pty.until_shown("nothing is selected");
     // At one cell nothing can be read, so nothing is done, whatever is typed.
     press(&mut pty, "r");
-    pty.until_shown("picked: refuse");
+    pty.until_shown("selected: reject");
     pty.resize(1, 1);
     pty.until("one cell", |screen| screen.contents().chars().count() <= 1);
     press(&mut pty, "\r");
@@ -334,7 +334,7 @@ fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
         assert!(last < of);
     }
     press(&mut pty, "a");
-    pty.until_shown("picked: approve once");
+    pty.until_shown("selected: approve once");
     press(&mut pty, "\r");
     pty.until_gone("DECISION");
     pty.until("the swap done", |screen| {
@@ -355,7 +355,7 @@ fn by_mouse_alone_a_decision_is_answered_a_swap_is_made_and_the_stop_ladder_clim
         pty.until("one less to read", |screen| screen.contents().matches("[ ]").count() < before);
     }
     click(&mut pty, "a approve once");
-    pty.until_shown("picked: approve once");
+    pty.until_shown("selected: approve once");
     click(&mut pty, "Enter confirms");
     pty.until_gone("DECISION");
     // A quote and a swap from screen 2, without a key.
@@ -372,7 +372,7 @@ fn by_mouse_alone_a_decision_is_answered_a_swap_is_made_and_the_stop_ladder_clim
     click(&mut pty, "[ Decide… ]");
     pty.until_shown("YOUR DECISION");
     click(&mut pty, "a approve once");
-    pty.until_shown("picked: approve once");
+    pty.until_shown("selected: approve once");
     click(&mut pty, "Enter confirms");
     pty.until_shown("Chain agrees");
     click(&mut pty, "1 Live");

@@ -198,7 +198,6 @@ async fn a_fee_that_a_token_keeps_is_told() {
     let trail = databases(harness.folder.path());
     let wanted: Vec<String> = trail.iter().filter_map(|one| one.query_row(asked, [], |row| row.get(0)).ok()).collect();
     // The token keeps a hundredth of each transfer.
-    let expected =
-        format!("0.000000000001 TOLL leave the wallet, {FRIEND} gets 0.00000000000099: the token takes a fee");
+    let expected = format!("Send 0.000000000001 TOLL to {FRIEND}, who gets 0.00000000000099: the token keeps a fee");
     assert_eq!(wanted, [expected]);
 }

@@ -30,6 +30,16 @@ pub const KNOWN: &[KnownChain] = &[
     KnownChain { id: 84_532, name: "base-sepolia", explorer: "https://sepolia.basescan.org" },
 ];
 
+/// Name of a chain for display: that of a devnet chain or of a known network, else its id.
+pub fn display_name(chain_id: u64) -> String {
+    match (chain_id, known(chain_id)) {
+        (DEVNET_ETHEREUM, _) => "ethereum".to_owned(),
+        (DEVNET_BASE, _) => "base".to_owned(),
+        (_, Some(chain)) => chain.name.to_owned(),
+        (id, None) => format!("chain {id}"),
+    }
+}
+
 /// Returns the public network with this id, if it is known by name.
 pub fn known(chain_id: u64) -> Option<&'static KnownChain> {
     KNOWN.iter().find(|chain| chain.id == chain_id)

@@ -238,7 +238,7 @@ codes! {
         "Read the operator's reason and propose something else.";
     /// The operator did not answer in time.
     ApprovalLapsed, "APPROVAL_LAPSED", Timeout, Approval,
-        "Nobody answered in time, which is not a rejection: request approval again when the operator is available.";
+        "This is not a rejection: request approval again when the operator is available.";
     /// A stop is in force.
     Halted, "HALTED", PermissionDenied, Safety,
         "The operator has stopped signing. Only the operator lifts it: `:resume` in the console, or `bardo resume`.";

@@ -38,10 +38,16 @@ pub fn dollars(value: Usd) -> String {
     format!("${}", grouped(&digits))
 }
 
-/// Dollars with all their digits and at least two decimals: `$1,966.50`, `$1,231.820359`.
-pub fn exact_dollars(value: Usd) -> String {
-    let places = usize::try_from(value.decimal().normalize().scale()).unwrap_or(2).max(2);
-    format!("${}", grouped(&value.to_fixed(places, Rounding::Down)))
+/// Dollars that exceed `limit`, to the nearest cent; less than a cent above it, rounded up, so that both differ.
+pub fn dollars_above(value: Usd, limit: Usd) -> String {
+    let nearest = dollars(value);
+    let hidden = value > limit && nearest == dollars(limit);
+    if hidden { format!("${}", grouped(&value.to_fixed(2, Rounding::Up))) } else { nearest }
+}
+
+/// Dollars that a limit leaves, rounded down to cents: an action of this value passes.
+pub fn dollars_left(value: Usd) -> String {
+    format!("${}", grouped(&value.to_fixed(2, Rounding::Down)))
 }
 
 /// A price in dollars: two decimals from a hundred dollars, four from one cent, eight below.
@@ -199,6 +205,25 @@ pub fn age(seconds: u64) -> String {
     }
 }
 
+/// A time to wait, in its two largest units, rounded up so that nobody comes too early: `15 s`, `55 min 51 s`,
+/// `1 day`, `3 days 1 h`.
+pub fn wait(seconds: u64) -> String {
+    const UNITS: [(u64, u64, &str); 3] = [(86_400, 3_600, "day"), (3_600, 60, "h"), (60, 1, "min")];
+    for (unit, smaller, name) in UNITS {
+        // Rounded up to the smaller unit, it may fill the larger one.
+        let rounded = seconds.div_ceil(smaller).saturating_mul(smaller);
+        if rounded < unit {
+            continue;
+        }
+        let (whole, rest) = (rounded / unit, rounded % unit / smaller);
+        let plural = if name == "day" && whole != 1 { "s" } else { "" };
+        let less = UNITS.iter().find(|(unit, ..)| *unit == smaller).map_or("s", |(.., name)| name);
+        let rest = if rest == 0 { String::new() } else { format!(" {rest} {less}") };
+        return format!("{whole} {name}{plural}{rest}");
+    }
+    format!("{seconds} s")
+}
+
 /// Time of day of a Unix time in seconds, in UTC.
 pub fn time_of_day(seconds: u64) -> String {
     let day = seconds % 86_400;
@@ -274,6 +299,10 @@ mod tests {
         ] {
             assert_eq!(dollars(usd(exact)), shown, "{exact}");
         }
+        assert_eq!(dollars_above(usd("1462.756983"), usd("1000")), "$1,462.76");
+        assert_eq!(dollars_above(usd("1000.000001"), usd("1000")), "$1,000.01", "less than a cent above the limit");
+        assert_eq!(dollars_above(usd("1000"), usd("1000")), "$1,000.00");
+        assert_eq!(dollars_left(usd("485.189516")), "$485.18", "$485.19 would not pass");
         assert_eq!(dollars(usd("0")), "$0.00");
         assert_eq!(dollars(usd("0.000123")), "$0.00012300");
         assert_eq!(price(usd("3412.559")), "$3,412.55");
@@ -323,6 +352,13 @@ mod tests {
     #[test]
     fn times_and_names_are_short() {
         assert_eq!([0, 59, 130, 7200, 200_000].map(age), ["now", "59 s", "2 min", "2 h", "2 d"]);
+        assert_eq!([0, 15, 60, 3_351, 3_600].map(wait), ["0 s", "15 s", "1 min", "55 min 51 s", "1 h"]);
+        assert_eq!(
+            [7_141, 86_340, 86_341].map(wait),
+            ["2 h", "23 h 59 min", "1 day"],
+            "rounded up, into the next unit"
+        );
+        assert_eq!([86_400, 172_800, 262_800].map(wait), ["1 day", "2 days", "3 days 1 h"]);
         assert_eq!(time_of_day(1_700_000_000), "22:13:20");
         assert_eq!(short_address(address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266")), "0xf39F…2266");
     }

@@ -16,6 +16,7 @@ pub mod chains;
 pub mod clock;
 pub mod config;
 pub mod contracts;
+pub mod display;
 pub mod error;
 pub mod fabric;
 pub mod failpoint;

@@ -57,7 +57,7 @@ use golem_tools::engine::Catalog;
 
 pub use environment::{OpenEnvironment, OpenError, open, open_telling};
 pub use orders::{SettlingService, auctions, orders, settling_services};
-pub use signing_context::{SigningContext, acting, rules};
+pub use signing_context::{SigningContext, acting, rules, rules_of_real_networks};
 pub use tool_info::tool_info;
 
 /// Loads all archetypes, built-in and custom, and validates them against the rules of delegation and the existing

@@ -88,12 +88,35 @@ pub async fn rules(
 ) -> Result<Arc<OperatorPolicyEngine>, ToolError> {
     let chains = opened.world.chains();
     let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
+    let networks = chains.iter().map(|chain| chain.network().clone()).collect();
+    rules_of(config, devnet, networks, ledger, opened.world.clock.now_millis()).await
+}
+
+/// Creates the rule keeper of the real networks without connecting to any of them: enough to read, accept or reject a
+/// policy file. `ledger` is the one that they share.
+///
+/// # Errors
+/// An error for a policy that cannot be read, or for a ledger that fails.
+pub async fn rules_of_real_networks(
+    config: &Config,
+    ledger: &Ledger,
+    now_millis: u64,
+) -> Result<Arc<OperatorPolicyEngine>, ToolError> {
+    rules_of(config, false, Vec::new(), ledger, now_millis).await
+}
+
+async fn rules_of(
+    config: &Config,
+    devnet: bool,
+    networks: Vec<Network>,
+    ledger: &Ledger,
+    now_millis: u64,
+) -> Result<Arc<OperatorPolicyEngine>, ToolError> {
     let keeper = policy::open(config, devnet)
         .map_err(|error| ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}")))?;
     let stop = DataFolder::of(config).stop_file();
-    let networks: Vec<Network> = chains.iter().map(|chain| chain.network().clone()).collect();
     let rules = OperatorPolicyEngine::new(Arc::new(keeper), stop, ledger.store.clone(), networks);
-    let resumed = rules.resume(opened.world.clock.now_millis()).await;
+    let resumed = rules.resume(now_millis).await;
     resumed.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
     Ok(Arc::new(rules))
 }

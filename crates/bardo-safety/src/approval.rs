@@ -18,6 +18,7 @@ use std::sync::Arc;
 use crate::operator_proof::ProofError;
 use crate::pipeline::Preview;
 use bardo_base::fabric::AskReason;
+use bardo_base::format::dollars;
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -132,7 +133,7 @@ pub enum AnswerError {
     #[error("no standing approval is possible: {0}")]
     NoGrant(&'static str),
     /// The requested total is smaller than what this action spends.
-    #[error("a total of ${total} does not cover this action's ${spent}")]
+    #[error("a total of {} does not cover this action's {}", dollars(*total), dollars(*spent))]
     TotalTooSmall {
         /// Requested total of the standing approval.
         total: Usd,

@@ -21,6 +21,7 @@ use bardo_abi::permit2::Permit2;
 use bardo_abi::policy_cage::PolicyCage;
 use bardo_abi::policy_cage::PolicyCage::{AssetRule, Rules};
 use bardo_base::error::{FigureUnit, RuleFigures, Violation};
+use bardo_base::format::grouped;
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount};
 use golem_chain::multicall::CallBatch;
@@ -470,7 +471,7 @@ fn dollars(value: U256, rounding: Rounding) -> String {
         Rounding::Up => value.div_ceil(cent),
     };
     let (whole, cents) = cents.div_rem(U256::from(100));
-    format!("${whole}.{cents:0>2}")
+    format!("${}.{cents:0>2}", grouped(&whole.to_string()))
 }
 
 #[cfg(test)]

@@ -54,6 +54,18 @@ impl Proposal {
     pub fn is_trade(&self) -> bool {
         self.trade.is_some() || self.order.is_some()
     }
+
+    /// Amount that the operator can ask to reduce, in raw units, with its token: the input of a trade, and what a
+    /// transfer or a bridge order sends. `None` for a trade of a fixed output, and for actions without an amount.
+    pub fn reducible_amount(&self) -> Option<(&TokenInfo, U256)> {
+        if let Some(trade) = &self.trade {
+            return (!trade.exact_output).then_some((&trade.token_in, trade.amount_in));
+        }
+        match (self.intent, self.outflows.as_slice()) {
+            (ProposalIntent::Transfer | ProposalIntent::Bridge, [sent]) => Some((&sent.token, sent.amount)),
+            _ => None,
+        }
+    }
 }
 
 /// Order message that others settle, without a transaction of the account.

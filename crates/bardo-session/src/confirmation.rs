@@ -1,5 +1,6 @@
 //! Requirements of an approval: warnings to read and text to type, and the check that every approval must pass.
 
+use bardo_base::display::{check_word, found};
 use bardo_base::fabric::SafetyCheck;
 use bardo_base::text::SafeText;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,14 @@ impl WarningToRead {
     /// Creates a warning that comes from no check.
     pub fn plain(text: SafeText) -> Self {
         Self { text, check: None }
+    }
+
+    /// Text for display. A check's warning has the display name of the check and readable figures.
+    pub fn words(&self) -> String {
+        match &self.check {
+            Some(check) => format!("{}: {}", check_word(check.check), found(&check.finding)),
+            None => self.text.to_string(),
+        }
     }
 }
 
@@ -86,6 +95,32 @@ impl ApprovalRequirement {
         Confirmation {
             read: self.to_read.iter().map(|one| one.text.clone()).collect(),
             typed: self.confirm.as_ref().map(|confirm| confirm.expected.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bardo_base::fabric::{CheckOutcome, Finding};
+    use bardo_base::model::Check;
+    use bardo_base::units::BasisPoints;
+
+    use super::*;
+
+    #[test]
+    fn what_must_be_read_has_the_display_name_of_its_check() {
+        let bps = |points| BasisPoints::new(points).unwrap();
+        let check = SafetyCheck {
+            check: Check::SlippageGuard,
+            outcome: CheckOutcome::Warned,
+            finding: Finding::Slippage { slippage: bps(50), impact: bps(2) },
+        };
+        let text = SafeText::clean("slippage_guard: slippage 50 bps, impact 2 bps", 100);
+        assert_eq!(WarningToRead { text, check: Some(check) }.words(), "slippage: 50 bps, impact 2 bps");
+        for other in
+            ["first payment from this account to 0xabAbAbab", "slippage_guard: a text that only looks like a check's"]
+        {
+            assert_eq!(WarningToRead::plain(SafeText::clean(other, 100)).words(), other);
         }
     }
 }

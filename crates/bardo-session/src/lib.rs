@@ -26,6 +26,7 @@
 )]
 
 pub mod audit;
+pub mod audit_words;
 pub mod confirmation;
 pub mod content;
 pub mod envelope;

@@ -5,6 +5,7 @@
 //! amounts; checks never read them.
 
 pub mod sections;
+pub mod signed;
 
 use std::fmt;
 
@@ -14,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::market::MoneyKind;
 use bardo_base::fabric::{AskReason, SafetyCheck};
 
+use bardo_base::display::readable;
+use bardo_base::format::time_of_day;
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
@@ -275,6 +278,9 @@ pub struct ArrivalDetails {
     pub expected: String,
     /// Minimum amount that settles the order, in whole tokens.
     pub least: String,
+    /// Decimals of the token there; `None` in recordings of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decimals: Option<u8>,
 }
 
 /// Order message that would be signed for others to settle.
@@ -317,6 +323,46 @@ pub struct AllowanceAfter {
     /// order takes. `None` without an order.
     #[serde(default)]
     pub until_settled: Option<String>,
+}
+
+impl AllowanceAfter {
+    /// Sentence about the allowance of `who`, with amounts of at most `places` decimals. It names the amount before and
+    /// what open orders may take.
+    pub fn describe(&self, who: &str, places: usize) -> String {
+        let short = |figure: &str| readable(figure, places);
+        let zero = |figure: &str| figure.chars().all(|c| matches!(c, '0' | '.'));
+        let symbol = &self.symbol;
+        let none = !self.unlimited && zero(&self.amount);
+        let amount = if self.unlimited { "WITHOUT LIMIT".to_owned() } else { short(&self.amount) };
+        let until = self.expires_at.map(|at| format!(" until {}", time_of_day(at))).unwrap_or_default();
+        let was = match &self.before {
+            Some(_) if self.before_unlimited => "was unlimited; ".to_owned(),
+            Some(before) if zero(before) => "was none; ".to_owned(),
+            Some(before) => format!("was {} {symbol}; ", short(before)),
+            None => String::new(),
+        };
+        let kind = if self.unlimited { "unlimited" } else { "exact, not unlimited" };
+        let orders = match &self.for_open_orders {
+            Some(part) if *part == self.amount && !self.unlimited => " for your open orders".to_owned(),
+            Some(part) => format!(", {} of it for your open orders", short(part)),
+            None => String::new(),
+        };
+        match (&self.until_settled, none) {
+            (Some(most), _) if !self.unlimited => {
+                let then = if none { format!("no {symbol}") } else { format!("{amount} {symbol}{orders}") };
+                format!("{who} may take {} {symbol} until it is settled, then {then}  ({was}{kind})", short(most))
+            }
+            (_, true) => {
+                let was = self.before.as_deref().filter(|before| self.before_unlimited || !zero(before));
+                let was = was.map_or("as before".to_owned(), |before| match self.before_unlimited {
+                    true => "was unlimited".to_owned(),
+                    false => format!("was {} {symbol}", short(before)),
+                });
+                format!("{who} may take no {symbol} afterwards  ({was})")
+            }
+            (_, false) => format!("{who} may take {amount} {symbol}{orders}{until}  ({was}{kind})"),
+        }
+    }
 }
 
 /// Costs of an action in dollars.

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloy_primitives::B256;
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
+use serde_json::Value;
 
-use bardo_base::fabric::{Event, EventKind, IntentStatus, OrderStatus};
+use bardo_base::fabric::{Event, EventKind, IntentStatus, OrderStatus, ResultCard};
 use bardo_base::id::CallId;
 
 /// Tool whose own transactions are a trade.
@@ -56,8 +57,7 @@ impl TradeCounter {
                 if !settled || !end.success {
                     return false;
                 }
-                let points = end.card.as_ref().and_then(|card| card.data.get("slippage_actual_bps")?.as_i64());
-                self.add(points.and_then(|points| points.checked_mul(100)));
+                self.add(end.card.as_ref().and_then(short_of_swap));
                 true
             }
             EventKind::OrderUpdate(order) => {
@@ -110,8 +110,37 @@ impl TradeCounter {
     }
 }
 
+/// Shortfall of a swap from its quote, in hundredths of a basis point: of the amounts, else of the whole basis points
+/// that it reports.
+fn short_of_swap(card: &ResultCard) -> Option<i64> {
+    let got = card.data.get("amount_out").and_then(Value::as_str);
+    let quoted = card.hints.as_ref().and_then(|hints| hints.get("quoted_out")?.as_str());
+    got.zip(quoted).and_then(|(got, quoted)| below(got, quoted)).or_else(|| {
+        let points = card.data.get("slippage_actual_bps")?.as_i64()?;
+        points.checked_mul(100)
+    })
+}
+
 /// Shortfall of `got` from `quoted`, in hundredths of a basis point.
 fn below(got: &str, quoted: &str) -> Option<i64> {
     let (got, quoted): (Decimal, Decimal) = (got.parse().ok()?, quoted.parse().ok()?);
     quoted.checked_sub(got)?.checked_mul(Decimal::from(1_000_000))?.checked_div(quoted)?.round().to_i64()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use bardo_base::model::CardKind;
+
+    #[test]
+    fn a_swap_a_little_under_its_quote_is_not_at_the_quote() {
+        let card = |data, hints| ResultCard { widget: CardKind::Swap, data, hints: Some(hints) };
+        let bps = json!({ "amount_out": "853.3", "slippage_actual_bps": 0 });
+        // (853.34 − 853.3) / 853.34 is 0.00468746 %, or 0.4687 basis points.
+        assert_eq!(short_of_swap(&card(bps.clone(), json!({ "quoted_out": "853.34" }))), Some(47));
+        assert_eq!(short_of_swap(&card(json!({ "slippage_actual_bps": 3 }), json!({}))), Some(300));
+        assert_eq!(short_of_swap(&card(bps, json!({}))), Some(0));
+    }
 }

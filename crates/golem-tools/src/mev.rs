@@ -118,7 +118,7 @@ pub(super) enum MeasureSubject {
     /// Minimum output of the trade.
     Slippage,
     /// Visibility of the trade before it settles.
-    Sight,
+    Visibility,
     /// Time after which the trade can no longer settle.
     Deadline,
     /// Trade size relative to the pools.
@@ -188,7 +188,7 @@ pub(super) fn measures(sight: TradeVisibility, size: Option<&MevMeasure>) -> Vec
     };
     let told = [
         MevMeasure::of(MeasureSubject::Slippage, floor),
-        MevMeasure::of(MeasureSubject::Sight, seen),
+        MevMeasure::of(MeasureSubject::Visibility, seen),
         MevMeasure::of(MeasureSubject::Deadline, "it cannot be settled later"),
     ];
     told.into_iter().chain(size.cloned()).collect()
@@ -251,7 +251,7 @@ mod tests {
         let about: Vec<_> = told.iter().map(|one| one.about).collect();
         assert_eq!(
             about,
-            [MeasureSubject::Slippage, MeasureSubject::Sight, MeasureSubject::Deadline, MeasureSubject::Size]
+            [MeasureSubject::Slippage, MeasureSubject::Visibility, MeasureSubject::Deadline, MeasureSubject::Size]
         );
         assert_eq!(
             serde_json::to_value(&told[2]).unwrap(),
@@ -269,7 +269,10 @@ mod tests {
             (TradeVisibility::Unplaced, "nothing was sent"),
         ] {
             let told = measures(sight, None);
-            assert!(told.iter().any(|one| one.about == MeasureSubject::Sight && one.words.contains(words)), "{told:?}");
+            assert!(
+                told.iter().any(|one| one.about == MeasureSubject::Visibility && one.words.contains(words)),
+                "{told:?}"
+            );
             let by_order = matches!(sight, TradeVisibility::Order | TradeVisibility::Unplaced);
             assert_eq!(told.iter().any(|one| one.words.contains("calldata")), !by_order, "{told:?}");
         }

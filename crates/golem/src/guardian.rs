@@ -13,6 +13,7 @@ use alloy::primitives::{Address, U256};
 use alloy::providers::Provider as _;
 use futures::future::BoxFuture;
 
+use bardo_base::format::{self, dollars};
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use bardo_safety::chain_snapshot::stables;
@@ -153,7 +154,7 @@ impl GuardianChain {
             let price = self.prices.price(contract(token).ok_or_else(unknown)?).await;
             let price = price.map_err(|error| GuardianError(error.to_string()))?;
             if described.insert(token.id) {
-                words.push(format!("own {} price ${}", token.symbol, price.usd.to_fixed(2, Rounding::Down)));
+                words.push(format!("own {} price {}", token.symbol, format::price(price.usd)));
             }
             let amount = TokenAmount::new(amount, token.decimals).map_err(|error| GuardianError(error.to_string()))?;
             Usd::value_of(amount, price.usd, rounding).map_err(|error| GuardianError(error.to_string()))
@@ -186,7 +187,7 @@ impl GuardianChain {
         let price = self.prices.price(contract).await.map_err(|error| failed(&error))?;
         let amount = TokenAmount::new(arrival.at_least, real.decimals).map_err(|error| failed(&error))?;
         let usd = Usd::value_of(amount, price.usd, Rounding::Down).map_err(|error| failed(&error))?;
-        let said = format!("own {} price on the other chain ${}", real.symbol, price.usd.to_fixed(2, Rounding::Down));
+        let said = format!("own {} price on the other chain {}", real.symbol, format::price(price.usd));
         Ok((usd, said))
     }
 }
@@ -315,9 +316,13 @@ fn too_large(policy: &Policy, own: &GuardianValues, leaves: bool) -> Option<Stri
     let (out, least_in) = (own.out, own.least_in);
     Some(match leaves {
         true => {
-            format!("at its own prices, ${out} for at least ${least_in} may lose more than the limit for one trade")
+            format!(
+                "at its own prices, {} for at least {} may lose more than the limit for one trade",
+                dollars(out),
+                dollars(least_in)
+            )
         }
-        false => format!("at its own prices, ${out} is above the limit for one trade"),
+        false => format!("at its own prices, {} is above the limit for one trade", dollars(out)),
     })
 }
 
@@ -328,12 +333,20 @@ fn value_objections(payload: &SigningPayload, policy: &Policy, own: &GuardianVal
     // Exchanges are trades, and orders that others settle on this or another chain.
     let exchanges = payload.proposal().trade.is_some() || payload.order().is_some();
     if exchanges && less(own.out, policy.max_loss()).is_none_or(|floor| own.least_in < floor) {
-        objections.push(format!("at its own prices, ${} is paid for at least ${}", own.out, own.least_in));
+        objections.push(format!(
+            "at its own prices, {} is paid for at least {}",
+            dollars(own.out),
+            dollars(own.least_in)
+        ));
     }
     let size = own.out.checked_add(own.gas);
     let most = share(counted, 10_000 + TOLERANCE_BPS);
     if size.is_err() || most.is_none_or(|most| size.is_ok_and(|size| size > most)) {
-        objections.push(format!("it values the payment at ${}, but the pipeline at ${counted}", own.out));
+        objections.push(format!(
+            "it values the payment at {}, but the pipeline at {}",
+            dollars(own.out),
+            dollars(counted)
+        ));
     }
     objections
 }

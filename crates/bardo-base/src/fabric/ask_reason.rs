@@ -6,9 +6,9 @@ use alloy_primitives::Address;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::format::exact_dollars;
+use crate::format::{dollars, dollars_above, price};
 use crate::text::SafeText;
-use crate::units::{Rounding, Usd};
+use crate::units::Usd;
 
 /// Maximum length of a reason's sentence, in characters.
 const MAX_SENTENCE: usize = 400;
@@ -119,7 +119,7 @@ impl fmt::Display for AskReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AboveLimit { value, limit, field } => {
-                write!(f, "{} is above {} ({field})", exact_dollars(*value), exact_dollars(*limit))
+                write!(f, "{} is above {} ({field})", dollars_above(*value, *limit), dollars(*limit))
             }
             Self::HotLane => f.write_str("it is so large that it needs a second opinion"),
             Self::ValueUnknown => f.write_str("its value is unknown"),
@@ -132,9 +132,9 @@ impl fmt::Display for AskReason {
             Self::NoFeed { token } => write!(f, "no price feed covers {token}: only pools price it"),
             Self::PriceDisputed { token, feed, pool } => write!(
                 f,
-                "the feed prices {token} at ${} and its only pool at ${}: the feed is used",
-                feed.to_fixed(4, Rounding::Down),
-                pool.to_fixed(4, Rounding::Down)
+                "the feed prices {token} at {} and its only pool at {}: the feed is used",
+                price(*feed),
+                price(*pool)
             ),
             Self::Delay { seconds } => {
                 write!(f, "it is large enough for a delay of {seconds} s in which you can reject it")

@@ -7,8 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::event::CheckOutcome;
+use crate::display::exceeded;
 use crate::error::Violation;
-use crate::format::{exact_dollars, utc};
+use crate::format::{dollars, utc};
 use crate::model::{ActionClass, Check, Phase, Rule, StopLevel};
 use crate::text::SafeText;
 use crate::units::{BasisPoints, Usd};
@@ -241,9 +242,9 @@ impl fmt::Display for Finding {
             Self::PhaseForbids { phase, class, .. } => write!(f, "{phase} does not allow this {class}"),
             Self::Listed => f.write_str("all tokens and addresses in it are on the allowlists"),
             Self::Spending { now, after, cap, window_seconds } => {
-                write!(f, "{} now, {}", exact_dollars(*now), exact_dollars(*after))?;
+                write!(f, "{} now, {}", dollars(*now), dollars(*after))?;
                 if let Some(cap) = cap {
-                    write!(f, " of {}", exact_dollars(*cap))?;
+                    write!(f, " of {}", dollars(*cap))?;
                 }
                 write!(f, " in {} hours after it", window_seconds / HOUR)
             }
@@ -252,7 +253,7 @@ impl fmt::Display for Finding {
             }
             Self::BreakerExempt => f.write_str("exits and revocations are exempt"),
             Self::Equity { now, highest } => {
-                write!(f, "{} now, high-water mark {}", exact_dollars(*now), exact_dollars(*highest))
+                write!(f, "{} now, high-water mark {}", dollars(*now), dollars(*highest))
             }
             Self::Slippage { slippage, impact } => write!(f, "slippage {slippage}, impact {impact}"),
             Self::ArrivalFair => f.write_str("the minimum output is worth the input, less the permitted loss"),
@@ -281,7 +282,7 @@ impl fmt::Display for Finding {
             Self::Broken { violations } => {
                 for (at, one) in violations.iter().enumerate() {
                     let between = if at == 0 { "" } else { "; " };
-                    write!(f, "{between}{}: {}", one.rule, one.value)?;
+                    write!(f, "{between}{}: {}", one.rule, exceeded(one))?;
                 }
                 Ok(())
             }

@@ -51,8 +51,11 @@ pub enum NumeralError {
     /// A digit of another script.
     #[error("U+{:04X} is a digit of another script: use 0 to 9", u32::from(*.0))]
     ForeignDigit(char),
+    /// A word instead of a number.
+    #[error("this is not a number: write digits such as 1.5")]
+    NotANumber,
     /// Any other character that is not a digit.
-    #[error("U+{:04X} at position {position} is not a digit: use 0 to 9 and at most one point", u32::from(*.found))]
+    #[error("{} at position {position} is not a digit: use 0 to 9 and at most one point", named(*.found))]
     NotADigit {
         /// The character itself.
         found: char,
@@ -65,6 +68,11 @@ pub enum NumeralError {
     /// A second point.
     #[error("more than one point: write thousands without separators, such as 1500.25")]
     TwoPoints,
+}
+
+/// Character for a message: itself if it is visible ASCII, else its code point.
+fn named(found: char) -> String {
+    if found.is_ascii_graphic() { format!("'{found}'") } else { format!("U+{:04X}", u32::from(found)) }
 }
 
 /// Splits a numeral at its point; the fraction is empty if there is none.
@@ -96,6 +104,7 @@ fn split_numeral(text: &str, limit: usize) -> Result<(&str, &str), NumeralError>
             'e' | 'E' if position > 0 => return Err(NumeralError::Exponent),
             ',' | '_' | '\'' => return Err(NumeralError::Separator(found)),
             _ if !found.is_ascii() && found.is_numeric() => return Err(NumeralError::ForeignDigit(found)),
+            _ if position == 0 && found.is_alphabetic() => return Err(NumeralError::NotANumber),
             _ => return Err(NumeralError::NotADigit { found, position: position + 1 }),
         }
     }

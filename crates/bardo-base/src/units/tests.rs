@@ -62,6 +62,7 @@ fn refuses_everything_else_and_says_why() {
         ("\u{661}", 18, A::Numeral(N::ForeignDigit('\u{661}'))),
         ("１", 18, A::Numeral(N::ForeignDigit('１'))),
         ("½", 18, A::Numeral(N::ForeignDigit('½'))),
+        ("abc", 18, A::Numeral(N::NotANumber)),
         ("1 ", 18, A::Numeral(N::NotADigit { found: ' ', position: 2 })),
         ("0x10", 18, A::Numeral(N::NotADigit { found: 'x', position: 2 })),
         ("1\u{200b}0", 18, A::Numeral(N::NotADigit { found: '\u{200b}', position: 2 })),

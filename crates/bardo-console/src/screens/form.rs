@@ -69,8 +69,18 @@ pub struct ToolForm {
     pub at: usize,
 }
 
-/// Kind of a schema property. Unions with `null` count as the other type; references are not followed.
+/// Kind of a schema property. Unions with `null` count as the other type, and a union that permits text is text;
+/// references are not followed.
 fn kind_of(property: &Value) -> FieldKind {
+    if let Some(all) = property.get("anyOf").and_then(Value::as_array) {
+        let kinds: Vec<FieldKind> =
+            all.iter().filter(|one| one.get("type") != Some(&Value::from("null"))).map(kind_of).collect();
+        return match kinds.as_slice() {
+            [one] => *one,
+            many if many.contains(&FieldKind::Text) => FieldKind::Text,
+            _ => FieldKind::Json,
+        };
+    }
     let named = |name: &str| match property.get("type") {
         Some(Value::String(one)) => one == name,
         Some(Value::Array(many)) => many.iter().any(|one| one == name),
@@ -239,7 +249,9 @@ impl Widget for FormFields<'_> {
             let here = focused && index == form.at;
             let place = line(area, row);
             let mark = if here { "▸ " } else { "  " };
-            let name = format!("{}{}", field.name.replace('_', " "), if field.required { "*" } else { "" });
+            // The tools name a chain by its name too, whatever the parameter is called.
+            let word = if field.name == "chain_id" { "chain".to_owned() } else { field.name.replace('_', " ") };
+            let name = format!("{word}{}", if field.required { "*" } else { "" });
             let padding = " ".repeat(labels.saturating_sub(width(&name)));
             let mut pieces: Vec<StyledText> = vec![
                 (mark.to_owned(), Role::BorderFocus),

@@ -37,6 +37,19 @@ enum PortfolioPanel {
     Holdings,
     Allowances,
     Curve,
+    Spending,
+}
+
+impl PortfolioPanel {
+    /// Next or previous panel, with wraparound.
+    const fn step(self, next: bool) -> Self {
+        match (self, next) {
+            (Self::Holdings, true) | (Self::Curve, false) => Self::Allowances,
+            (Self::Allowances, true) | (Self::Spending, false) => Self::Curve,
+            (Self::Curve, true) | (Self::Holdings, false) => Self::Spending,
+            (Self::Spending, true) | (Self::Allowances, false) => Self::Holdings,
+        }
+    }
 }
 
 /// State of screen 4.
@@ -44,6 +57,8 @@ enum PortfolioPanel {
 pub struct Portfolio {
     focus: PortfolioPanel,
     offset: usize,
+    /// First spending row in view, while its panel has the focus.
+    spent_offset: usize,
     selected: usize,
     range: TimeRange,
     zoomed: bool,
@@ -84,6 +99,10 @@ impl Portfolio {
                     let most = area.height.saturating_sub(LEAST_SPENT).max(area.height / 2);
                     let spent = framed_lines(plan.spent.len()).min(most);
                     (plan.curve, plan.gas) = list::stacked(area, (area.height + 1).saturating_sub(spent));
+                }
+                PortfolioPanel::Spending => {
+                    plan.spent = wrapped(spent_rows(known), area.width.saturating_sub(4).into());
+                    plan.gas = area;
                 }
             }
             return plan;
@@ -193,6 +212,18 @@ impl Portfolio {
                 vec![ScreenRequest::Send(Box::new(command)), notice("revocation requested; its card is on Live")]
             }
         }
+    }
+
+    /// Draws the spending rows. With the focus they scroll; without it, those that do not fit are counted.
+    fn draw_spending(&self, painter: &mut Painter<'_>, plan: &Plan) {
+        let focused = self.focus == PortfolioPanel::Spending;
+        let visible = usize::from(plan.gas.height.saturating_sub(2));
+        let offset = self.spent_offset.min(plan.spent.len().saturating_sub(visible));
+        let range = if focused { range_words(offset, visible, plan.spent.len()) } else { Vec::new() };
+        let inner = list::framed(painter, plan.gas, focused, "Gas and limits", &range);
+        let shown = plan.spent.get(offset..).filter(|_| focused).unwrap_or(&plan.spent);
+        let fitting = if focused { shown.get(..visible).unwrap_or(shown) } else { shown };
+        rows(painter, inner, fitting);
     }
 
     fn rows_of(&self, known: &ScreenContext<'_>) -> usize {
@@ -435,10 +466,11 @@ impl ScreenView for Portfolio {
         if !plan.allowances.is_empty() {
             painter.render(AllowancesPanel { theme: painter.theme, screen: self, known }, plan.allowances);
         }
-        painter.render(CurvePanel { theme: painter.theme, screen: self, known }, plan.curve);
+        if !plan.curve.is_empty() {
+            painter.render(CurvePanel { theme: painter.theme, screen: self, known }, plan.curve);
+        }
         if !plan.gas.is_empty() {
-            let inner = list::framed(painter, plan.gas, false, "Gas and limits", &[]);
-            rows(painter, inner, &plan.spent);
+            self.draw_spending(painter, &plan);
         }
         if let Some(ask) = &self.ask {
             painter.render(ScreenDialogView::new(ask, painter.theme), area);
@@ -446,15 +478,19 @@ impl ScreenView for Portfolio {
     }
 
     fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
-        let count = match self.focus {
-            PortfolioPanel::Allowances => self.allowances(known).len(),
-            PortfolioPanel::Holdings | PortfolioPanel::Curve => self.rows_of(known),
-        };
         let plan = self.plan(known, area);
-        let page = usize::from(plan.holdings.height.saturating_sub(2)).max(2);
+        let lines = |panel: Rect| usize::from(panel.height.saturating_sub(2));
+        let page = match self.focus {
+            PortfolioPanel::Spending => lines(plan.gas).max(1),
+            PortfolioPanel::Holdings | PortfolioPanel::Allowances | PortfolioPanel::Curve => {
+                lines(plan.holdings).max(2)
+            }
+        };
+        let (held, allowed) = (self.rows_of(known), self.allowances(known).len());
         let (at, last) = match self.focus {
-            PortfolioPanel::Allowances => (&mut self.selected, count.saturating_sub(1)),
-            PortfolioPanel::Holdings | PortfolioPanel::Curve => (&mut self.offset, count.saturating_sub(page)),
+            PortfolioPanel::Allowances => (&mut self.selected, allowed.saturating_sub(1)),
+            PortfolioPanel::Holdings | PortfolioPanel::Curve => (&mut self.offset, held.saturating_sub(page)),
+            PortfolioPanel::Spending => (&mut self.spent_offset, plan.spent.len().saturating_sub(page)),
         };
         if let Some(to) = list::moved(action, *at, last, page) {
             *at = to;
@@ -462,12 +498,7 @@ impl ScreenView for Portfolio {
         }
         match action {
             Action::NextPanel | Action::PreviousPanel => {
-                let next = action == Action::NextPanel;
-                self.focus = match (self.focus, next) {
-                    (PortfolioPanel::Holdings, true) | (PortfolioPanel::Curve, false) => PortfolioPanel::Allowances,
-                    (PortfolioPanel::Allowances, true) | (PortfolioPanel::Holdings, false) => PortfolioPanel::Curve,
-                    (PortfolioPanel::Curve, true) | (PortfolioPanel::Allowances, false) => PortfolioPanel::Holdings,
-                };
+                self.focus = self.focus.step(action == Action::NextPanel);
             }
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::Back if self.zoomed => self.zoomed = false,
@@ -550,6 +581,8 @@ impl ScreenView for Portfolio {
             }
         } else if plan.holdings.contains(at) {
             self.focus = PortfolioPanel::Holdings;
+        } else if plan.gas.contains(at) {
+            self.focus = PortfolioPanel::Spending;
         } else if plan.curve.contains(at) {
             self.focus = PortfolioPanel::Curve;
         }
@@ -565,6 +598,9 @@ impl ScreenView for Portfolio {
         } else if plan.holdings.contains(at) {
             let page = usize::from(plan.holdings.height.saturating_sub(2));
             self.offset = step(self.offset, self.rows_of(known).saturating_sub(page));
+        } else if plan.gas.contains(at) && self.focus == PortfolioPanel::Spending {
+            let page = usize::from(plan.gas.height.saturating_sub(2));
+            self.spent_offset = step(self.spent_offset, plan.spent.len().saturating_sub(page));
         }
     }
 

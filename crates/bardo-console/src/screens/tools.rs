@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::filter::Filter;
 use super::form::{FormFields, ToolForm};
 use super::screen_dialog::column;
+use super::trade::has_form;
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
@@ -100,7 +101,11 @@ impl Tools {
     fn open(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(tool) = self.selected(known) else { return Vec::new() };
         if tool.capability != CapabilityTier::Read {
-            let words = "this tool signs: trade on screen 2, or ask the Golem; `bardo call` runs it from a shell";
+            let words = if has_form(tool) {
+                "this tool signs: its form is on screen 2 (key 2)"
+            } else {
+                "this tool signs: ask the Golem, or run it with `bardo call` from a shell"
+            };
             return vec![ScreenRequest::Notice(SafeText::clean(words, 120))];
         }
         let mut form = ToolForm::of(tool);
@@ -270,11 +275,12 @@ impl Widget for ToolDetails<'_> {
         let name = tool.map_or("Tool".to_owned(), |tool| tool.name.to_string());
         let focused = screen.form.is_some();
         let edge = if focused { Role::BorderFocus } else { Role::Border };
-        let reads = tool.is_none_or(|tool| tool.capability == CapabilityTier::Read);
-        let words = match (focused, reads) {
+        let words = match (focused, tool) {
             (true, _) => "Enter runs · Esc back",
-            (false, true) => "Enter opens its form",
-            (false, false) => "it signs: no form here",
+            (false, Some(tool)) if tool.capability == CapabilityTier::Read => "Enter opens its form",
+            (false, None) => "Enter opens its form",
+            (false, Some(tool)) if has_form(tool) => "it signs: its form is on screen 2",
+            (false, Some(_)) => "it signs: no form here",
         };
         let mark = if focused { "▸ " } else { "" };
         painter.frame(area, &[(format!("{mark}{name}"), Role::Title)], &[(words.to_owned(), Role::TextDim)], edge);

@@ -37,6 +37,13 @@ use bardo_session::questions::QuestionKey;
 const SIDE_BY_SIDE: u16 = 96;
 /// Minimum time between two automatic quotes, in milliseconds.
 const QUOTE_EVERY_MILLIS: u64 = 700;
+/// Tools whose forms come first, in this order.
+const USED_MOST: [&str; 4] = [
+    "uniswap_execute_swap",
+    "uniswap_submit_cross_chain_intent",
+    "uniswap_submit_uniswapx_order",
+    "wallet_transfer_token",
+];
 /// Name of the tool that the automatic quotes call.
 const QUOTE_TOOL: &str = "uniswap_get_quote";
 
@@ -60,6 +67,8 @@ struct Preview {
     count: u32,
     params: Value,
     response: Box<ToolResponse>,
+    /// Time of the response, in milliseconds since the Unix epoch: a limit that frees up counts down from it.
+    answered_at: u64,
     /// Kind of money in use when the preview was requested.
     money: Option<MoneyKind>,
 }
@@ -105,25 +114,32 @@ fn notice(words: &str) -> Vec<ScreenRequest> {
     vec![ScreenRequest::Notice(SafeText::clean(words, 200))]
 }
 
+/// Returns true for the tools with a form on this screen: all trading tools, and those that move the wallet's tokens.
+pub(super) fn has_form(tool: &ToolInfo) -> bool {
+    tool.category == Category::Trading || tool.category == Category::Wallet && tool.capability != CapabilityTier::Read
+}
+
 fn trading<'k>(known: &ScreenContext<'k>) -> impl Iterator<Item = &'k ToolInfo> {
-    known.ready.into_iter().flat_map(|ready| ready.tools.iter()).filter(|tool| tool.category == Category::Trading)
+    known.ready.into_iter().flat_map(|ready| ready.tools.iter()).filter(|tool| has_form(tool))
 }
 
 impl Trade {
-    /// Creates the forms once the tools are known. Swaps come first, because they are used most.
+    /// Creates the forms once the tools are known. The tools that are used most come first.
     fn learn(&mut self, known: &ScreenContext<'_>) {
         if !self.tools.is_empty() {
             return;
         }
         let mut all: Vec<&ToolInfo> = trading(known).collect();
-        all.sort_by_key(|tool| (tool.capability != CapabilityTier::Write, !tool.name.as_str().contains("swap")));
+        let place = |name: &str| USED_MOST.iter().position(|used| *used == name).unwrap_or(USED_MOST.len());
+        all.sort_by_key(|tool| (tool.capability != CapabilityTier::Write, place(tool.name.as_str())));
         for tool in all {
             let mut form = ToolForm::of(tool);
             // Every form needs a chain, so the first one is preset.
             let first = known.page.network.as_ref().and_then(|network| network.chains.first());
             if let Some(chain) = first {
                 let chain = Value::from(chain.name.as_str());
-                form.fill(&Value::Object(Map::from_iter([("chain".to_owned(), chain)])));
+                let names = ["chain", "chain_id"].map(|name| (name.to_owned(), chain.clone()));
+                form.fill(&Value::Object(Map::from_iter(names)));
             }
             self.tools.push(tool.name.to_string());
             self.forms.push(form);
@@ -500,7 +516,8 @@ impl ScreenView for Trade {
             }
             (Purpose::Preview, CommandReply::Reply(response)) => {
                 if let Some((_, params, money)) = self.previewing.take_if(|(asked, ..)| *asked == count) {
-                    self.preview = Some(Preview { count, params, response, money });
+                    let answered_at = known.live().millis;
+                    self.preview = Some(Preview { count, params, response, answered_at, money });
                 } else if self.execution.is_some_and(|(_, of)| of == count) {
                     let words = response.explanation.clone().unwrap_or_default();
                     self.execution_response = Some(response);

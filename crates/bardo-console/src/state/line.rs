@@ -118,7 +118,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
             (LogLevel::Care, "permit:refused", format!("the simulated offer is no longer usable: {why}"))
         }
         EventKind::ApprovalRequested(asked) => {
-            let silence = if asked.passes_by_itself { "; it goes ahead unless you refuse" } else { "" };
+            let silence = if asked.passes_by_itself { "; it goes ahead unless you reject it" } else { "" };
             (LogLevel::Care, "approval:requested", format!("needs your decision: {}{silence}", asked.title))
         }
         EventKind::ApprovalResolved(resolved) => answer_line(resolved),
@@ -197,8 +197,8 @@ fn answer_line(resolved: &ApprovalResolved) -> (LogLevel, &'static str, String) 
         ApprovalOutcome::Approved => "you approved",
         ApprovalOutcome::ApprovedSimilar => "you approved, with similar actions for a while",
         ApprovalOutcome::Edited => "you asked for a smaller amount",
-        ApprovalOutcome::Refused => "you refused",
-        ApprovalOutcome::RefusedAndHalted => "you refused, and stopped everything",
+        ApprovalOutcome::Refused => "you rejected",
+        ApprovalOutcome::RefusedAndHalted => "you rejected, and stopped everything",
         ApprovalOutcome::Lapsed => "nobody answered in time",
         ApprovalOutcome::Withdrawn => "the request was withdrawn",
     };

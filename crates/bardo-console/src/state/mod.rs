@@ -2,7 +2,6 @@
 //!
 //! Pure: without clock, terminal or chain access. The time arrives as an input. The view reads `&State`.
 
-pub mod audit_log;
 pub mod away;
 pub mod call_details;
 mod complete;

@@ -133,6 +133,19 @@ impl State {
         of(context).chain(edits.into_iter().flat_map(of)).chain(of(Context::Anywhere))
     }
 
+    /// Returns false for an answer that the open decision strikes out, and for marking warnings where it has none.
+    pub fn can_answer(&self, action: Action) -> bool {
+        let Some(Layer::Decision(decision)) = self.display.layers.last() else { return true };
+        let Some(question) = &decision.shown else { return true };
+        match action {
+            Action::Pick(kind) => {
+                question.answers.iter().any(|offered| offered.kind == kind && offered.why_not.is_none())
+            }
+            Action::MarkRead => !question.to_read.is_empty(),
+            _ => true,
+        }
+    }
+
     /// Returns true if new signatures are blocked: by the operator's own hold, or by a halt.
     pub fn held(&self) -> bool {
         let stop = self.session.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref());
@@ -211,7 +224,7 @@ impl State {
             if standing.is_open() || standing == CallStatus::Unclear {
                 let passes = call.asked.as_ref().is_some_and(|(_, asked)| asked.passes_by_itself);
                 let how = match standing {
-                    CallStatus::Waiting if passes => "goes ahead unless you refuse",
+                    CallStatus::Waiting if passes => "goes ahead unless you reject it",
                     _ => standing.mark().1,
                 };
                 lines.push(format!("{}, {how}", call_details::named(call)));

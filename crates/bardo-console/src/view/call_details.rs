@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::format::{grouped, short_hash, time_of_day};
 use crate::painter::Painter;
 use crate::state::State;
-use crate::state::audit_log;
 use crate::state::call_details::{self, CallDetails, named};
 use crate::state::feed::CallSeen;
 use crate::theme::{Role, Theme};
@@ -20,6 +19,7 @@ use crate::widgets::words::{self, check_word, failure_words, found, outcome_word
 use crate::widgets::{CardKeys, Moment, all_rows};
 use bardo_base::fabric::{CheckOutcome, SimulatedChange};
 use bardo_base::text::SafeText;
+use bardo_session::audit_words;
 use bardo_session::handle::QueryResult;
 
 /// Page with the details of a call.
@@ -226,7 +226,7 @@ fn trail_rows(rows: &mut Vec<Row>, call_details: &CallDetails) {
         Some(QueryResult::Audit { entries }) => {
             for entry in entries {
                 let words = format!("#{} {} {}", entry.seq, time_of_day(entry.at / 1000), entry.kind);
-                let text = audit_log::words(entry);
+                let text = audit_words::words(entry.kind.as_str(), &entry.body);
                 rows.push(Row::new(words, Role::TextDim).then(format!("  {text}"), Role::Text));
             }
         }

@@ -299,7 +299,7 @@ impl Widget for HintLine<'_> {
             left.push((format!(" {}  ", state.display.screen.name()), Role::TextDim));
         }
         for row in state.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
-            if left_out(row.action) {
+            if left_out(row.action) || !state.can_answer(row.action) {
                 continue;
             }
             let mut entry = hint(row);

@@ -114,6 +114,7 @@ pub(super) fn question(words: &SafeText) -> Question {
             address: Some(Address::repeat_byte(0x33)),
             expected: "99.8".to_owned(),
             least: "99.2".to_owned(),
+            decimals: None,
         }),
         order: Some(OrderDetails {
             kind: words.clone(),
@@ -264,7 +265,7 @@ fn a_mouse_alone_opens_reads_picks_and_answers() {
         click(&mut state, "! [ ]");
         assert!(drawn(&state).join("\n").contains("! [x]"));
         click(&mut state, "a approve once");
-        assert!(drawn(&state).join("\n").contains("picked: approve once"), "{width}×{height}");
+        assert!(drawn(&state).join("\n").contains("selected: approve once"), "{width}×{height}");
         let effects = click(&mut state, "Enter confirms");
         assert!(matches!(effects.as_slice(), [crate::state::Effect::Send(_)]), "{effects:?}");
     }
@@ -330,13 +331,13 @@ fn a_click_beside_the_words_of_a_key_is_not_that_key() {
     }
     // The text after `Enter confirms`.
     click(&mut state, "a approve once");
-    let (column, row) = place(&state, "Letter picks, Enter confirms");
-    let next = place(&state, "picked: approve once").0;
+    let (column, row) = place(&state, "A letter selects, Enter confirms");
+    let next = place(&state, "selected: approve once").0;
     for column in column + 29..next - 1 {
         state.update(Input::Time(state.clock.now_millis + 1_000));
         assert!(state.update(crate::view::click(&state, column, row)).is_empty(), "column {column}");
     }
-    assert!(drawn(&state).join("\n").contains("picked: approve once"));
+    assert!(drawn(&state).join("\n").contains("selected: approve once"));
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl Allowance {
             (_, true, ..) => ("!", "UNLIMITED", Role::StateCare),
             (_, _, true, Some(true)) => ("✓", "Nothing to allow", Role::TextDim),
             (_, _, _, Some(false)) => ("!", "Needs approval", Role::StateCare),
-            (_, _, true, None) => ("✓", "None", Role::TextDim),
+            (_, _, true, None) => ("✓", "No allowance", Role::TextDim),
             _ => ("✓", "Approved", Role::StateGood),
         }
     }

@@ -211,7 +211,7 @@ impl CallModel {
     pub fn pending_row(&self, working: &'static str) -> Row {
         match self.status {
             CardStatus::Waiting if self.passes_by_itself => {
-                Row::new("Nothing is signed yet: it goes ahead unless you refuse.", Role::TextDim)
+                Row::new("Nothing is signed yet: it goes ahead unless you reject it.", Role::TextDim)
             }
             CardStatus::Waiting => Row::new("Nothing is signed yet: it waits for your answer.", Role::TextDim),
             _ => Row::new(working, Role::TextDim),

@@ -344,7 +344,7 @@ fn draw(model: DecisionModel<'_>, painter: &mut Painter<'_>, area: Rect) {
         Some(_) => &[("This decision has ended".to_owned(), Role::Title)],
         None if model.read_only => &[("Read-only: another console answers".to_owned(), Role::Title)],
         None => &[
-            ("Letter picks, ".to_owned(), Role::Title),
+            ("A letter selects, ".to_owned(), Role::Title),
             ("Enter".to_owned(), Role::Key),
             (" confirms".to_owned(), Role::Title),
         ],
@@ -367,7 +367,7 @@ fn picked(model: DecisionModel<'_>) -> Vec<StyledText> {
         None if decision.ended_at.is_some() || model.read_only => Vec::new(),
         None => vec![("nothing is selected".to_owned(), Role::TextDim)],
         Some(kind) => vec![
-            (format!("picked: {} · ", words(kind)), Role::StateCare),
+            (format!("selected: {} · ", words(kind)), Role::StateCare),
             ("Enter".to_owned(), Role::Key),
             (" confirms".to_owned(), Role::StateCare),
         ],
@@ -379,8 +379,8 @@ fn words(kind: AnswerKind) -> &'static str {
         AnswerKind::Once => "approve once",
         AnswerKind::Similar => "approve similar for a while…",
         AnswerKind::Smaller => "smaller amount…",
-        AnswerKind::Refuse => "refuse, say why…",
-        AnswerKind::RefuseAndStop => "refuse and STOP everything",
+        AnswerKind::Refuse => "reject, say why…",
+        AnswerKind::RefuseAndStop => "reject and STOP everything",
     }
 }
 
@@ -556,9 +556,9 @@ fn ended(model: DecisionModel<'_>) -> Vec<Row> {
         Some(ApprovalOutcome::Approved) => ("It was approved elsewhere.", Role::StateGood),
         Some(ApprovalOutcome::ApprovedSimilar) => ("It was approved elsewhere, with similar actions.", Role::StateGood),
         Some(ApprovalOutcome::Edited) => ("A smaller amount was requested elsewhere.", Role::StateCare),
-        Some(ApprovalOutcome::Refused) => ("It was refused elsewhere.", Role::StateBad),
+        Some(ApprovalOutcome::Refused) => ("It was rejected elsewhere.", Role::StateBad),
         Some(ApprovalOutcome::RefusedAndHalted) => {
-            ("It was refused elsewhere, and everything stopped.", Role::StateBad)
+            ("It was rejected elsewhere, and everything stopped.", Role::StateBad)
         }
         Some(ApprovalOutcome::Lapsed) => {
             ("Nobody answered in time: it lapsed, and nothing was signed.", Role::StateCare)
@@ -596,7 +596,7 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
             AnswerKind::Once => "once",
             AnswerKind::Similar => "similar",
             AnswerKind::Smaller => "smaller",
-            AnswerKind::Refuse => "refuse",
+            AnswerKind::Refuse => "reject",
             AnswerKind::RefuseAndStop => "STOP",
         };
         let letter = offered.kind.letter();

@@ -8,7 +8,10 @@ use super::paint::Row;
 use super::words::counted;
 use crate::format::{age, grouped, time_of_day};
 use crate::theme::Role;
+use bardo_base::display::figures::next;
 use bardo_base::text::SafeText;
+
+pub use bardo_base::display::readable;
 
 /// Maximum length of a text that should have been a figure, in characters.
 const MAX_ODD: usize = 40;
@@ -54,95 +57,6 @@ fn rounded(numeral: &str, up: bool) -> String {
     match kept.bytes().all(|digit| digit == b'0') {
         true => grouped(&whole),
         false => format!("{}.{kept}", grouped(&whole)),
-    }
-}
-
-/// Next larger number with the same number of digits after the point.
-fn next(whole: &str, fraction: &str) -> (String, String) {
-    let mut digits: Vec<char> = whole.chars().chain(fraction.chars()).collect();
-    let mut carries = true;
-    for digit in digits.iter_mut().rev() {
-        match (carries, *digit) {
-            (false, _) => break,
-            (true, '9') => *digit = '0',
-            (true, other) => {
-                *digit = char::from_digit(other.to_digit(10).unwrap_or(0) + 1, 10).unwrap_or(other);
-                carries = false;
-            }
-        }
-    }
-    if carries {
-        digits.insert(0, '1');
-    }
-    let point = digits.len().saturating_sub(fraction.chars().count());
-    (digits.iter().take(point).collect(), digits.iter().skip(point).collect())
-}
-
-/// Sentence with readable figures: digits beyond `places` are replaced by `…`, and dollars are rounded to cents. Never
-/// used for signed values.
-pub fn readable(sentence: &str, places: usize) -> String {
-    let sentence = sentence.replace(">= ", "at least ").replace("<= ", "at most ").replace(" -> ", " → ");
-    let mut text = String::with_capacity(sentence.len());
-    let mut rest = sentence.as_str();
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        let (before, from) = rest.split_at(start);
-        text.push_str(before);
-        let end = from.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(from.len());
-        // The full stop of a sentence is not part of the figure.
-        let end = from.get(..end).map_or(end, |run| run.trim_end_matches(['.', ',']).len());
-        let (run, after) = from.split_at(end);
-        let inside_a_word = before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '#');
-        let dollars = before.ends_with('$');
-        match run.split_once('.') {
-            Some((whole, fraction)) if !inside_a_word && fraction.chars().all(|c| c.is_ascii_digit()) => {
-                if !dollars || whole == "0" {
-                    text.push_str(whole);
-                }
-                match dollars {
-                    true if whole == "0" => push_fraction(&mut text, fraction, 8, false),
-                    true => text.push_str(&to_cents(whole, fraction)),
-                    false if whole == "0" => {
-                        let zeros = fraction.len() - fraction.trim_start_matches('0').len();
-                        push_fraction(&mut text, fraction, places.max(zeros + 4), true);
-                    }
-                    false => push_fraction(&mut text, fraction, places, true),
-                }
-            }
-            _ => text.push_str(run),
-        }
-        // A hexadecimal number or a name with digits continues unchanged.
-        let tail = after.find(|c: char| !c.is_alphanumeric()).unwrap_or(after.len());
-        let (word, left) = after.split_at(tail);
-        text.push_str(word);
-        rest = left;
-    }
-    text.push_str(rest);
-    text
-}
-
-/// Dollars rounded to the nearest cent, half a cent up. Grouping is kept.
-fn to_cents(whole: &str, fraction: &str) -> String {
-    let Some((kept, gone)) = fraction.split_at_checked(2).filter(|(_, gone)| !gone.is_empty()) else {
-        return format!("{whole}.{fraction}");
-    };
-    if !gone.starts_with(|digit: char| digit >= '5') {
-        return format!("{whole}.{kept}");
-    }
-    let (up, cents) = next(&whole.replace(',', ""), kept);
-    let up = if whole.contains(',') { grouped(&up) } else { up };
-    format!("{up}.{cents}")
-}
-
-fn push_fraction(text: &mut String, fraction: &str, places: usize, mark: bool) {
-    text.push('.');
-    match fraction.get(..places).filter(|_| fraction.len() > places) {
-        Some(kept) => {
-            text.push_str(kept);
-            if mark && fraction.get(places..).is_some_and(|gone| gone.contains(|c| c != '0')) {
-                text.push('…');
-            }
-        }
-        None => text.push_str(fraction),
     }
 }
 
@@ -255,27 +169,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn a_sentence_has_figures_one_can_read_and_says_what_it_left_out() {
-        let text = |sentence| readable(sentence, 6);
-        assert_eq!(
-            text("Swap 0.36 WETH for >= 153.580596776546714146 UNI"),
-            "Swap 0.36 WETH for at least 153.580596… UNI"
-        );
-        // Dollars are rounded to the nearest cent, half a cent up, also across a thousand.
-        assert_eq!(text("$1,462.756983 is above $1,000.00 (x)"), "$1,462.76 is above $1,000.00 (x)");
-        assert_eq!(text("$1,462.754999 and $999.995, $1,999.999"), "$1,462.75 and $1000.00, $2,000.00");
-        assert_eq!(text("100 USDC -> >= 98.22105 USDC."), "100 USDC → at least 98.22105 USDC.");
-        assert_eq!(text("0.000000000000123456789 WETH"), "0.0000000000001234… WETH");
-        assert_eq!(text("1.5000000000 X"), "1.500000 X");
-        // Hashes, versions, names and addresses are not figures and stay unchanged.
-        for same in
-            ["0x1b68F3D91f6f8B3D817b", "V2.1234567890", "block #12.3456789", "3.", "1.2.3456789012", "", "no figure"]
-        {
-            assert_eq!(text(same), same);
-        }
-    }
 
     #[test]
     fn amounts_keep_what_says_something_down_for_what_one_has_and_up_for_what_one_pays() {

@@ -7,12 +7,14 @@ use super::call::CallModel;
 use super::figure::{decimal, readable};
 use super::paint::{CardLine, Group, Row, Title};
 use super::status::CardStatus;
-use super::words::transaction_words;
+use super::words::{counted, transaction_words};
 use super::{CardView, Moment};
 use crate::format::{grouped, short_hash};
 use crate::theme::Role;
 use bardo_base::fabric::{EventKind, TxState};
 use bardo_base::text::SafeText;
+
+pub use bardo_base::display::tool_word;
 
 /// Length of a hash with its prefix, in characters.
 const HASH_CHARACTERS: usize = 66;
@@ -105,8 +107,9 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
     let word = |name: &str| SafeText::clean(&name.trim_end_matches("_usd").replace('_', " "), 40);
     let shown = |name: &str, value: &Value| match value {
         Value::Null => SafeText::clean("none", 8),
+        Value::Array(list) if list.len() == 1 => SafeText::clean("1 entry", 40),
         Value::Array(list) => SafeText::clean(&format!("{} entries", list.len()), 40),
-        Value::Object(inner) => SafeText::clean(&format!("{} fields", inner.len()), 40),
+        Value::Object(inner) => SafeText::clean(&counted(u64::try_from(inner.len()).unwrap_or(u64::MAX), "field"), 40),
         Value::String(text) if name.ends_with("_usd") && decimal(text).is_some() => {
             SafeText::clean(&format!("${}", amount_of_dollars(text)), 80)
         }
@@ -119,32 +122,6 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
         other => SafeText::clean(&other.to_string(), 80),
     };
     fields.iter().take(MAX_FIELDS).map(|(name, value)| (word(name), shown(name, value))).collect()
-}
-
-/// Display name of a tool: `get_balances` becomes "Balances".
-pub fn tool_word(name: &str) -> String {
-    let known = match name {
-        "uniswap_execute_swap" => "Swap",
-        "uniswap_submit_uniswapx_order" => "Auction",
-        "uniswap_get_uniswapx_order_status" => "Auction status",
-        "uniswapx_cancel_order" => "Cancel auction",
-        "uniswap_submit_cross_chain_intent" => "Bridge",
-        "intent_refund" => "Refund bridge order",
-        "wallet_transfer_token" => "Transfer",
-        _ => "",
-    };
-    if !known.is_empty() {
-        return known.to_owned();
-    }
-    let bare = ["uniswapx_", "uniswap_", "get_", "intel_", "check_", "token_"]
-        .iter()
-        .fold(name, |name, prefix| name.strip_prefix(prefix).unwrap_or(name));
-    let spaced = bare.replace('_', " ");
-    let mut characters = spaced.chars();
-    match characters.next() {
-        Some(first) => first.to_uppercase().chain(characters).collect(),
-        None => "Call".to_owned(),
-    }
 }
 
 impl CardView for PlainModel {

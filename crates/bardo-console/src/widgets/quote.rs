@@ -147,6 +147,15 @@ impl Quote {
         })
     }
 
+    /// Gas of the route. That of an auction is the filler's cost, which the quote allows for.
+    fn gas_words(&self) -> String {
+        match self.gas_usd {
+            _ if is_auction(self.route_type.as_str()) => "the filler pays the gas".to_owned(),
+            Some(gas) => format!("gas ${gas:.2}"),
+            None => "gas: no price".to_owned(),
+        }
+    }
+
     fn badge(&self) -> Vec<StyledText> {
         let (word, role) = impact_badge(self.impact);
         let figure = self.impact.map_or(String::new(), |impact| format!("{} ", percent(impact)));
@@ -185,6 +194,11 @@ fn against_own(ahead: i64) -> String {
         1.. => format!("{ahead} bps better than Bardo's own router, after gas"),
         _ => format!("{} bps worse than Bardo's own router, after gas", ahead.unsigned_abs()),
     }
+}
+
+/// Returns true for routes that a filler settles.
+fn is_auction(route_type: &str) -> bool {
+    matches!(route_type, "DUTCH_V2" | "DUTCH_V3" | "PRIORITY")
 }
 
 /// Display text of a route type.
@@ -313,10 +327,12 @@ impl CardView for QuoteModel {
         );
         let mut second = Row::of(quote.badge());
         second = second.then(format!("  {}", route_words(quote.route_type.as_str())), Role::TextDim);
-        if let Some(gas) = quote.gas_usd {
-            second = second.then(format!("  gas ${gas:.2}"), Role::TextDim);
+        second = second.then(format!("  {}", quote.gas_words()), Role::TextDim);
+        // A stale quote is not traded any more, however long its deadline is.
+        if self.status(now) == CardStatus::Done {
+            second = second.end(left(quote.deadline, now), Role::TextDim);
         }
-        rows.push(second.end(left(quote.deadline, now), Role::TextDim));
+        rows.push(second);
         if let Some(warning) = quote.warnings.first() {
             rows.push(Row::new("! ", Role::StateCare).then(warning.as_str(), Role::StateCare).kept());
         }
@@ -368,13 +384,11 @@ impl CardView for QuoteModel {
             impact = impact.end(format!("with fees {}", percent(all)), Role::TextDim);
         }
         rows.push(impact);
-        rows.push(Row::new("route ", Role::TextDim).then(route_words(quote.route_type.as_str()), Role::Text).end(
-            match quote.gas_usd {
-                Some(gas) => format!("gas ${gas:.2}"),
-                None => "gas: no price".to_owned(),
-            },
-            Role::TextDim,
-        ));
+        rows.push(
+            Row::new("route ", Role::TextDim)
+                .then(route_words(quote.route_type.as_str()), Role::Text)
+                .end(quote.gas_words(), Role::TextDim),
+        );
         rows.extend(quote.chain_rows());
         for warning in &quote.warnings {
             rows.push(Row::new("! ", Role::StateCare).then(warning.as_str(), Role::StateCare).kept());
@@ -390,7 +404,9 @@ impl CardView for QuoteModel {
             rows.push(Row::new(format!("   {}", against_own(ahead)), Role::TextDim));
         }
         rows.extend(quote.reasons.rows());
-        rows.push(Row::new("valid ", Role::TextDim).then(left(quote.deadline, now), Role::Text));
+        if status == CardStatus::Done {
+            rows.push(Row::new("valid ", Role::TextDim).then(left(quote.deadline, now), Role::Text));
+        }
         rows
     }
 

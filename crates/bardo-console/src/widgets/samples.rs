@@ -162,7 +162,7 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
     let mut offered = quote_answer(false, 0.21);
     offered.0["route_type"] = json!("DUTCH_V2");
     offered.0["route"] = json!([]);
-    offered.0["gas_estimate_usd"] = json!(0.0);
+    offered.0["gas_estimate_usd"] = json!(0.31);
     offered.1["gas_units"] = json!(0);
     offered.1["uniswapx"] = json!({
         "offered": true, "preferred": true,
@@ -273,8 +273,8 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
             "mev": [
                 { "about": "slippage", "words": "the minimum output is in the calldata" },
                 match state {
-                    "simulated" => json!({ "about": "sight", "words": "nothing was sent" }),
-                    _ => json!({ "about": "sight", "words": "sent through the public mempool; on mainnet, a private \
+                    "simulated" => json!({ "about": "visibility", "words": "nothing was sent" }),
+                    _ => json!({ "about": "visibility", "words": "sent through the public mempool; on mainnet, a private \
                         relay is used above private_rpc_above_usd" }),
                 },
                 { "about": "deadline", "words": "it cannot be settled later" },

@@ -88,7 +88,7 @@ impl CardStatus {
             Self::Simulated => "SIMULATED",
             Self::Stale => "STALE",
             Self::Blocked => "BLOCKED",
-            Self::Refused => "REFUSED",
+            Self::Refused => "REJECTED",
             Self::Lapsed => "LAPSED",
             Self::Failed => "FAILED",
             Self::Expired => "EXPIRED",

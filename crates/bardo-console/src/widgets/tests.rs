@@ -170,7 +170,7 @@ fn meaning_that_is_in_a_colour_is_in_a_word_too() {
             ("swap", "done", "Chain agrees ✓", Role::StateGood),
             ("swap", "disagrees", "✕ CHAIN DISAGREES", Role::StateBad),
             ("swap", "disagrees", "Chain disagrees ✕", Role::StateBad),
-            ("swap", "refused", "✕ REFUSED", Role::StateBad),
+            ("swap", "refused", "✕ REJECTED", Role::StateBad),
             ("swap", "lapsed", "○ LAPSED", Role::TextDim),
             ("swap", "failed", "✕ FAILED", Role::StateBad),
             ("swap", "unclear", "? NOT SETTLED", Role::StateCare),
@@ -414,13 +414,13 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
         ("looked", "simulated on block #1,286, 22:13:25 · quoted 22:13:24"),
         ("to read", "! [ ] first buy of UNI"),
         ("to read", "! [ ] public mempool"),
-        ("picked", "picked: approve once"),
+        ("picked", "selected: approve once"),
         ("form", "less than 0.6 WETH"),
         ("changed", "≠ worse now    UNI at least 258.530551 → 249.017203"),
         ("changed", "Before         Swap 0.6 WETH for at least 264.8 UNI"),
-        ("lapsing", "No answer      it goes ahead in 0:20 unless you refuse"),
+        ("lapsing", "No answer      it goes ahead in 0:20 unless you reject it"),
         ("lapsing", "Esc later (it goes ahead)"),
-        ("over", "it goes ahead in 0:20 unless you refuse"),
+        ("over", "it goes ahead in 0:20 unless you reject it"),
         ("looked", "Esc later (keeps waiting)"),
         ("over", "simulating again…"),
         ("struck out", "-s- approve similar"),
@@ -450,7 +450,7 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
         assert!(shown.contains("ethereum 31337") && shown.contains("PLAY MONEY"), "{width}\n{shown}");
     }
     assert!(told("picked").contains("Ada says"), "who asks is called by name");
-    assert!(!told("changed").contains("picked: "), "what changed is picked no more");
+    assert!(!told("changed").contains("selected: "), "what changed is picked no more");
 }
 
 #[test]

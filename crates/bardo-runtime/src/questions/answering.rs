@@ -34,8 +34,8 @@ pub enum AnswerRefused {
     /// A standing approval of no time, or of more than a day.
     #[error("a standing approval lasts at most 24 hours")]
     GrantTime,
-    /// The action sells no amount that could be smaller.
-    #[error("only a swap of a fixed amount can be made smaller here")]
+    /// The action sends no amount that could be smaller.
+    #[error("only a fixed amount that is sold, sent or bridged can be made smaller")]
     NoAmount,
     /// The amount cannot be read.
     #[error(transparent)]
@@ -82,8 +82,8 @@ pub fn answer_message(answer: &OperatorAnswer) -> String {
         AnswerKind::Once => "approved once",
         AnswerKind::Similar => "approved, with similar actions for a while",
         AnswerKind::Smaller => "a smaller amount was requested",
-        AnswerKind::Refuse => "refused",
-        AnswerKind::RefuseAndStop => "refused, and everything was stopped",
+        AnswerKind::Refuse => "rejected",
+        AnswerKind::RefuseAndStop => "rejected, and everything was stopped",
     }
     .to_owned()
 }
@@ -92,10 +92,9 @@ pub fn answer_message(answer: &OperatorAnswer) -> String {
 fn is_smaller(queue: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<(), AnswerRefused> {
     // The approval queue itself rejects answers to ended requests, and records that the operator wanted less.
     let Some(preview) = queue.asked(permit) else { return Ok(()) };
-    let trade = preview.payload.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
-    let trade = trade.ok_or(AnswerRefused::NoAmount)?;
-    let wanted = TokenAmount::parse(amount, trade.token_in.decimals)?;
-    if wanted.raw().is_zero() || wanted.raw() >= trade.amount_in {
+    let (token, most) = preview.payload.proposal().reducible_amount().ok_or(AnswerRefused::NoAmount)?;
+    let wanted = TokenAmount::parse(amount, token.decimals)?;
+    if wanted.raw().is_zero() || wanted.raw() >= most {
         return Err(AnswerRefused::NotSmaller);
     }
     Ok(())

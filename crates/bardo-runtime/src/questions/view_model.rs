@@ -3,6 +3,7 @@
 
 use alloy::primitives::{Address, U256, U512};
 
+use super::answering::AnswerRefused;
 use bardo_base::fabric::SimulatedChange;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
@@ -191,6 +192,7 @@ fn arrival(arrival: &BridgeArrival) -> ArrivalDetails {
         },
         expected: amount(arrival.expected, decimals),
         least: amount(arrival.at_least, decimals),
+        decimals: Some(decimals),
     }
 }
 
@@ -248,11 +250,11 @@ fn bounds(content: &SignedContent) -> Vec<AllowanceAfter> {
     after.collect()
 }
 
-/// Amount that can be reduced: a trade with an exact input has one.
+/// Amount that can be reduced, in whole tokens, and its token.
 fn smaller(preview: &Preview) -> Option<(String, SafeText)> {
-    let trade = preview.payload.proposal().trade.as_ref().filter(|trade| !trade.exact_output)?;
-    let amount = TokenAmount::new(trade.amount_in, trade.token_in.decimals).ok()?;
-    Some((amount.to_string(), trade.token_in.symbol.clone()))
+    let (token, amount) = preview.payload.proposal().reducible_amount()?;
+    let amount = TokenAmount::new(amount, token.decimals).ok()?;
+    Some((amount.to_string(), token.symbol.clone()))
 }
 
 fn answers(preview: &Preview) -> Vec<AnswerOption> {
@@ -261,9 +263,7 @@ fn answers(preview: &Preview) -> Vec<AnswerOption> {
         .map(|kind| {
             let why_not = match kind {
                 AnswerKind::Similar => ApprovalQueue::why_no_grant(preview).map(text),
-                AnswerKind::Smaller => {
-                    smaller(preview).is_none().then(|| text("only a swap of a fixed amount can be made smaller here"))
-                }
+                AnswerKind::Smaller => smaller(preview).is_none().then(|| text(&AnswerRefused::NoAmount.to_string())),
                 AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
             };
             AnswerOption { kind, why_not }

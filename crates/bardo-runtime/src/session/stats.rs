@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::B256;
 
 use crate::questions::RequestContext;
+use bardo_base::chains::display_name;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{ApprovalOutcome, Event, EventKind, TxState};
 use bardo_base::id::{CallId, GolemId};
@@ -70,7 +71,7 @@ impl SessionStats {
             }
             EventKind::TxUpdate(update) => match update.state {
                 TxState::Signed | TxState::Sent | TxState::Unclear => {
-                    let words = format!("transaction {} on chain {}", update.hash, update.chain_id);
+                    let words = format!("transaction {} on {}", update.hash, display_name(update.chain_id));
                     self.open.insert(update.hash, SafeText::clean(&words, 200));
                 }
                 TxState::Confirmed | TxState::Reverted | TxState::Dropped => {
@@ -78,7 +79,7 @@ impl SessionStats {
                 }
             },
             EventKind::OrderUpdate(order) => {
-                let words = format!("order {} on chain {}", order.order_hash, order.chain_id);
+                let words = format!("order {} on {}", order.order_hash, display_name(order.chain_id));
                 self.note_order(order.order_hash, order.status.is_final(), &words);
             }
             EventKind::IntentUpdate(intent) => {

@@ -7,6 +7,7 @@ use crate::signing_payload::SigningPayload;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
 use bardo_base::fabric::Finding;
+use bardo_base::format::wait;
 use bardo_base::id::GolemId;
 use bardo_base::model::{Check, RuleName};
 use golem_chain::network::NetworkKind;
@@ -64,7 +65,10 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
                 RuleName::ActiveHours,
                 hours.describe(),
                 "now",
-                opens.map_or_else(|| "nothing at any time".to_owned(), |seconds| format!("the same in {seconds} s")),
+                opens.map_or_else(
+                    || "nothing at any time".to_owned(),
+                    |seconds| format!("the same in {}", wait(seconds)),
+                ),
             )
             .with(opens.map(|seconds| RuleFigures::new(FigureUnit::Seconds, 0, seconds).freeing_in(Some(seconds)))),
         );

@@ -15,7 +15,7 @@ use crate::simulate::figure_of;
 use crate::value::{ActionValues, ExchangeValue, PriceConcern};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
-use bardo_base::format::dollars;
+use bardo_base::format::{dollars, dollars_left, grouped};
 use bardo_base::model::{Check, RuleName};
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use golem_chain::token::TokenId;
@@ -294,9 +294,9 @@ pub fn fair(values: &ActionValues, leaves: bool, most: BasisPoints) -> Result<Fa
             RuleName::QuoteAboveWitnesses,
             format_args!("a quote within {most} of the feeds and the other pools"),
             format_args!(
-                "the quote returns at least ${} for ${}, which feeds and other pools do not explain",
-                unquoted.received.to_fixed(2, Rounding::Down),
-                unquoted.given.to_fixed(2, Rounding::Up),
+                "the quote returns at least {} for {}, which feeds and other pools do not explain",
+                dollars_left(unquoted.received),
+                dollars(unquoted.given),
             ),
             "the same when quote, feeds and pools agree",
         )));
@@ -304,9 +304,9 @@ pub fn fair(values: &ActionValues, leaves: bool, most: BasisPoints) -> Result<Fa
     Err(Box::new(
         Violation::new(
             RuleName::MaxLossBps,
-            format_args!("at most {most} of ${} lost", exchange.given.to_fixed(2, Rounding::Up)),
-            format_args!("only ${} guaranteed to come in", exchange.received.to_fixed(2, Rounding::Down)),
-            format_args!("at least ${} guaranteed", least.to_fixed(2, Rounding::Up)),
+            format_args!("at most {most} of {} lost", dollars(exchange.given)),
+            format_args!("only {} guaranteed to come in", dollars_left(exchange.received)),
+            format_args!("at least ${} guaranteed", grouped(&least.to_fixed(2, Rounding::Up))),
         )
         .with(RuleFigures::new(
             FigureUnit::Usd,

@@ -12,6 +12,7 @@ use crate::value::{ActionValues, UnknownValue, is_unlimited};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
 use bardo_base::fabric::Finding;
+use bardo_base::format::{dollars, dollars_above, dollars_left, wait};
 use bardo_base::model::{ActionClass, Check, RuleName};
 use bardo_base::units::Usd;
 use golem_chain::token::TokenId;
@@ -84,9 +85,9 @@ fn above(most: MaxUsd, usd: Usd, rule: RuleName, of_what: &str, violations: &mut
     violations.push(
         Violation::new(
             rule,
-            format_args!("${most}"),
-            format_args!("${usd} {of_what}"),
-            format_args!("at most ${most}"),
+            dollars(most),
+            format_args!("{} {of_what}", dollars_above(usd, most)),
+            format_args!("at most {}", dollars_left(most)),
         )
         .with(RuleFigures::new(FigureUnit::Usd, most, usd).leaving(most)),
     );
@@ -127,7 +128,7 @@ fn position(
                 }
                 None => violations.push(Violation::new(
                     rule,
-                    format_args!("${limit}"),
+                    dollars(limit),
                     format_args!("the balance of {} is unknown", inflow.token.symbol),
                     "the same when it is known, or an exit now",
                 )),
@@ -217,9 +218,9 @@ fn lasts(until: u64, what: &str, inputs: &CheckInputs, context: &PolicyContext<'
         violations.push(
             Violation::new(
                 RuleName::MaxAllowanceSeconds,
-                format_args!("{most} s"),
-                format_args!("{lasts} s"),
-                format_args!("{what} that ends within {most} s"),
+                wait(most),
+                wait(lasts),
+                format_args!("{what} that ends within {}", wait(most)),
             )
             .with(figures),
         );

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::micros::MicroUsd;
 use super::usage::{FailureBreaker, LedgerUsage};
 use bardo_base::error::{FigureUnit, RuleFigures, Violation};
+use bardo_base::format::{self, dollars_above, dollars_left, wait};
 use bardo_base::units::BasisPoints;
 use golem_chain::token::TokenId;
 
@@ -161,12 +162,13 @@ impl LedgerCaps {
                 continue;
             }
             let share = cap.scaled.map(|share| format!(" ({} % of the policy's figure)", percent(share)));
-            let limit = format!("{} {}{}", cap.limit, cap.span.describe(), share.unwrap_or_default());
-            let left = cap.limit.less(before);
+            let limit = format!("{} {}{}", shown(cap.limit), cap.span.describe(), share.unwrap_or_default());
+            let left = left(cap.limit.less(before));
+            let spend = dollars_above(request.spend.dollars(), cap.limit.dollars());
             let (value, would_pass) = if cap.span == CapPeriod::Once {
-                (request.spend.to_string(), format!("at most {left}"))
+                (spend, format!("at most {left}"))
             } else {
-                let value = format!("{} on top of {before} already spent or reserved", request.spend);
+                let value = format!("{spend} on top of {} already spent or reserved", shown(before));
                 (value, format!("at most {left} now{}", usage.frees(cap.span)))
             };
             let of_window = usage.window(cap.span).frees_at.filter(|_| cap.span != CapPeriod::Once);
@@ -187,9 +189,9 @@ impl LedgerCaps {
                 found.push(
                     Violation::new(
                         Rule::token_caps(&token_name(*key)),
-                        format_args!("{limit} {}", span.describe()),
-                        format_args!("{spend} on top of {before}"),
-                        format_args!("at most {} of this token now", limit.less(before)),
+                        format_args!("{} {}", shown(limit), span.describe()),
+                        format_args!("{} on top of {}", dollars_above(spend.dollars(), limit.dollars()), shown(before)),
+                        format_args!("at most {} of this token now", left(limit.less(before))),
                     )
                     .with(dollars(limit, before, *spend)),
                 );
@@ -238,8 +240,11 @@ impl LedgerCaps {
         (!before.plus(request.spend).is_ok_and(|after| after <= most)).then(|| {
             Violation::new(
                 RuleName::MaxGasUsd,
-                format_args!("{most} of gas for revocations in any 24 hours, {REVOCATIONS_A_DAY} times max_gas_usd"),
-                format_args!("{} on top of {before}", request.spend),
+                format_args!(
+                    "{} of gas for revocations in any 24 hours, {REVOCATIONS_A_DAY} times max_gas_usd",
+                    shown(most)
+                ),
+                format_args!("{} on top of {}", dollars_above(request.spend.dollars(), most.dollars()), shown(before)),
                 "a manual one by the operator, or the same within a day",
             )
             .with(dollars(most, before, request.spend))
@@ -263,9 +268,9 @@ impl LedgerCaps {
         Some(
             Violation::new(
                 cap.rule,
-                format_args!("{} sold by exits in any 24 hours without asking", cap.limit),
-                format_args!("{sold} on top of {before}"),
-                format_args!("at most {} now, or the same with the operator's approval", cap.limit.less(before)),
+                format_args!("{} sold by exits in any 24 hours without asking", shown(cap.limit)),
+                format_args!("{} on top of {}", dollars_above(sold.dollars(), cap.limit.dollars()), shown(before)),
+                format_args!("at most {} now, or the same with the operator's approval", left(cap.limit.less(before))),
             )
             .with(dollars(cap.limit, before, sold)),
         )
@@ -317,8 +322,8 @@ impl LedgerCaps {
                 found.push(
                     Violation::new(
                         RuleName::CooldownSeconds,
-                        format_args!("{} s between trades", self.cooldown / 1_000),
-                        format_args!("{} s after the last one", usage.now.saturating_sub(last) / 1_000),
+                        format_args!("{} between trades", wait(self.cooldown / 1_000)),
+                        format_args!("{} after the last one", wait(usage.now.saturating_sub(last) / 1_000)),
                         format_args!("the same in {}, or an exit now", seconds_until(free, usage.now)),
                     )
                     .with(
@@ -349,8 +354,13 @@ impl LedgerCaps {
             found.push(
                 Violation::new(
                     RuleName::StopLossPct,
-                    format_args!("{} % below the highest, {highest}: stops at {stops}", percent(self.stop_loss)),
-                    request.equity.to_string(),
+                    format_args!(
+                        "{} % below the highest, {}: stops at {}",
+                        percent(self.stop_loss),
+                        shown(highest),
+                        shown(stops)
+                    ),
+                    shown(request.equity),
                     "exits, until the portfolio has recovered or the operator sets a new mark",
                 )
                 .with(RuleFigures::new(FigureUnit::Usd, stops.dollars(), request.equity.dollars())),
@@ -417,7 +427,17 @@ pub(crate) fn percent(share: BasisPoints) -> String {
 }
 
 fn seconds_until(at: u64, now: u64) -> String {
-    format!("{} s", seconds(at, now))
+    wait(seconds(at, now))
+}
+
+/// Dollars for a sentence, to the nearest cent. The figures of a violation are exact.
+fn shown(value: MicroUsd) -> String {
+    format::dollars(value.dollars())
+}
+
+/// Dollars that a limit leaves, for a sentence.
+fn left(value: MicroUsd) -> String {
+    dollars_left(value.dollars())
 }
 
 /// Returns the seconds from `now` to `at`, both in milliseconds, rounded up.

@@ -9,6 +9,7 @@ use super::LedgerError;
 use super::caps::{CapPeriod, TokenKey};
 use super::liquidation::liquidating;
 use super::micros::MicroUsd;
+use bardo_base::format::wait;
 use bardo_base::id::GolemId;
 use golem_chain::token::TokenId;
 
@@ -116,7 +117,9 @@ impl LedgerUsage {
     /// Returns the time until a window has more room, as text that follows "now".
     pub(super) fn frees(&self, span: CapPeriod) -> String {
         match self.window(span).frees_at {
-            Some(at) => format!("; the window starts to free up in {} s", at.saturating_sub(self.now).div_ceil(1_000)),
+            Some(at) => {
+                format!("; the window starts to free up in {}", wait(at.saturating_sub(self.now).div_ceil(1_000)))
+            }
             None => String::new(),
         }
     }

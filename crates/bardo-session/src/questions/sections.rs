@@ -1,12 +1,18 @@
 //! Approval request as sections of plain rows, without colours or columns: everything that an operator must be able to
 //! read before answering. The caller chooses width and emphasis, and must not leave anything out.
 
+use super::signed::{inside_calls, order_fields};
 use super::{ActionRequest, AddressPart, Question, RequestSubject};
+use bardo_base::chains::display_name;
+use bardo_base::display::{check_word, found, readable, reasons, tool_word};
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::format::{grouped, nearest_cent};
 use bardo_base::units::{TokenAmount, Usd};
 
-/// Row with a label and a value; neither is shortened.
+/// Digits of an amount after the decimal point. The signed messages and the raw calls have all digits.
+const PLACES: usize = 6;
+
+/// Row with a label and a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetailRow {
     /// Label; empty if the row continues the previous one.
@@ -38,15 +44,15 @@ impl DetailSection {
 pub fn sections(question: &Question, now: u64) -> Vec<DetailSection> {
     let mut head =
         DetailSection::new(&format!("Decision {} of {} · {}", question.place, question.of, question.money.describe()));
-    head.row("request", &question.title);
+    head.row("request", readable(question.title.as_str(), PLACES));
     if let Some(value) = question.value {
         head.row("worth", cents(value));
     }
-    for reason in &question.reasons {
-        head.row("asked because", reason);
+    for reason in reasons(&question.reasons) {
+        head.row("asked because", readable(&reason, PLACES));
     }
     for changed in &question.changed {
-        head.row("CHANGED", changed);
+        head.row("CHANGED", readable(changed.as_str(), PLACES));
     }
     if let Some(ends_at) = question.ends_at {
         let then = if question.passes_by_itself { "it goes ahead by itself" } else { "it lapses" };
@@ -72,19 +78,23 @@ fn action_sections(all: &mut Vec<DetailSection>, question: &Question, action: &A
 /// Balances before and after, bounds and costs.
 fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
     let mut changes = DetailSection::new("What changes");
-    changes.row("asked by", format_args!("{} with {}", question.golem_id, action.tool));
-    changes.row("chain", format_args!("{} ({})", action.chain, action.chain_id));
-    changes.row("simulated on", format_args!("block {}", action.block));
+    changes.row("asked by", format_args!("{} with {}", question.golem_id, tool_word(action.tool.as_str())));
+    changes.row("chain", format_args!("{}, chain id {}", action.chain, action.chain_id));
+    changes.row("simulated on", format_args!("block #{}", grouped(&action.block.to_string())));
+    let short = |figure: &str| readable(figure, PLACES);
     for change in &action.changes {
         let dollars = change.dollars.as_deref().unwrap_or("no price");
-        let worst = change.worst.as_ref().map(|worst| format!(", at worst {worst}")).unwrap_or_default();
+        let worst = change.worst.as_ref().map(|worst| format!(", at worst {}", short(worst))).unwrap_or_default();
         let token = change.address.map(|address| format!(" ({address})")).unwrap_or_default();
         let gas = if change.gas { ", gas" } else { "" };
         changes.row(
             "balance",
             format_args!(
                 "{} {}{token}: {} → {} ({dollars}{worst}{gas})",
-                change.expected, change.symbol, change.before, change.after
+                short(&change.expected),
+                change.symbol,
+                short(&change.before),
+                short(&change.after)
             ),
         );
     }
@@ -98,15 +108,22 @@ fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
         }
         changes.row(
             "gas at most",
-            format_args!("{} ({})", TokenAmount::ether(bound.content.worst_gas), cents(action.costs.gas)),
+            format_args!(
+                "{} of the native token ({})",
+                short(&TokenAmount::ether(bound.content.worst_gas).to_string()),
+                cents(action.costs.gas)
+            ),
         );
     }
     if let Some(arrival) = &action.arrival {
         changes.row(
             "arrives",
             format_args!(
-                "{} {} on chain {}, at worst {}",
-                arrival.expected, arrival.symbol, arrival.chain_id, arrival.least
+                "{} {} on {}, at worst {}",
+                short(&arrival.expected),
+                arrival.symbol,
+                display_name(arrival.chain_id),
+                short(&arrival.least)
             ),
         );
     }
@@ -124,17 +141,9 @@ fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
 fn allowances(action: &ActionRequest) -> DetailSection {
     let mut allowances = DetailSection::new("Allowances afterwards");
     for after in &action.allowances {
-        let label = after.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-        let amount = if after.unlimited { "WITHOUT LIMIT" } else { after.amount.as_str() };
-        let place = if after.through_permit2 { " through Permit2" } else { "" };
-        let until = after.expires_at.map(|at| format!(" until {at} (Unix seconds)")).unwrap_or_default();
-        let before = match &after.before {
-            Some(_) if after.before_unlimited => ", was unlimited".to_owned(),
-            Some(before) => format!(", was {before}"),
-            None => String::new(),
-        };
-        allowances
-            .row("may take", format_args!("{}{label}: {amount} {}{place}{until}{before}", after.spender, after.symbol));
+        let spender = after.spender;
+        let who = after.label.as_ref().map_or_else(|| spender.to_string(), |label| format!("{label} ({spender})"));
+        allowances.row("", after.describe(&who, PLACES));
     }
     allowances
 }
@@ -177,7 +186,7 @@ fn checks(action: &ActionRequest, now: u64) -> DetailSection {
             CheckOutcome::Warned => "WARNING",
             CheckOutcome::Blocked => "BLOCKED",
         };
-        checks.row(mark, format_args!("{}: {}", check.check, check.finding));
+        checks.row(mark, format_args!("{}: {}", check_word(check.check), found(&check.finding)));
     }
     if let Some(at) = action.quoted_at {
         checks.row("quote age", format_args!("{} s", seconds(now.saturating_sub(at))));
@@ -190,17 +199,18 @@ fn checks(action: &ActionRequest, now: u64) -> DetailSection {
 /// Sections of all typed messages that would be signed, with every field.
 fn messages(action: &ActionRequest) -> Vec<DetailSection> {
     let mut all = Vec::new();
-    for (at, call) in action.raw.iter().enumerate().filter(|(_, call)| !call.signs.is_empty()) {
-        let mut section = DetailSection::new(&format!("Signed inside call {}", at + 1));
-        for line in &call.signs {
-            section.row("SIGNS", line);
+    for message in inside_calls(action) {
+        let mut section = DetailSection::new("Signed inside a call");
+        section.row("SIGNS", &message.heading);
+        for (name, value) in &message.fields {
+            section.row("", format_args!("{name}: {value}"));
         }
         all.push(section);
     }
     if let Some(order) = &action.order {
         let mut section = DetailSection::new("Signed for others to settle");
         section.row("SIGNS", &order.kind);
-        for (name, value) in &order.fields {
+        for (name, value) in order_fields(action, order) {
             section.row("", format_args!("{name}: {value}"));
         }
         all.push(section);
@@ -243,7 +253,7 @@ fn seconds(millis: u64) -> u64 {
 
 fn amount(raw: alloy_primitives::U256, decimals: u8, symbol: &bardo_base::text::SafeText) -> String {
     match TokenAmount::new(raw, decimals) {
-        Ok(amount) => format!("{amount} {symbol}"),
-        Err(_) => format!("{raw} units of {symbol}"),
+        Ok(amount) => format!("{} {symbol}", readable(&amount.to_string(), PLACES)),
+        Err(_) => format!("{} smallest units of {symbol}", grouped(&raw.to_string())),
     }
 }

@@ -23,7 +23,7 @@ use super::provider::ProviderError;
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, I256};
 use alloy::providers::DynProvider;
-use bardo_base::{text::SafeText, units::Usd};
+use bardo_base::{format::dollars, text::SafeText, units::Usd};
 use futures::future::BoxFuture;
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -156,7 +156,11 @@ pub enum NoPrice {
         grace: Duration,
     },
     /// The token's pools have too little liquidity.
-    #[error("only ${depth} can be traded near the mean of its deepest pool; at least ${minimum} is needed")]
+    #[error(
+        "only {} can be traded near the mean of its deepest pool; at least {} is needed",
+        dollars(*depth),
+        dollars(*minimum)
+    )]
     TooShallow {
         /// Amount that can be traded within 2 % of the deepest pool's average price.
         depth: Usd,

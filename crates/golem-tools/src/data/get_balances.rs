@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolEnvironment, ToolReply};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::format::dollars;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
@@ -158,11 +159,11 @@ impl ReadTool for GetBalances {
         let chains: Vec<_> = valued.into_iter().map(|(balances, _)| balances).collect();
         let mut all = chains.iter().flat_map(|chain| &chain.balances);
         let all_priced = all.all(|balance| balance.no_price.is_none() || balance.raw == "0");
-        let shown = total.to_fixed(2, Rounding::Down);
+        let shown = dollars(total);
         let mut explanation = if all_priced {
-            format!("The account holds ${shown}.")
+            format!("The account holds {shown}.")
         } else {
-            format!("The account holds ${shown}, plus tokens without a price.")
+            format!("The account holds {shown}, plus tokens without a price.")
         };
         if world.paper().is_some() {
             explanation.push_str(" PAPER: includes paper trades.");

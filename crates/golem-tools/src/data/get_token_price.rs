@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::format;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
@@ -96,7 +97,8 @@ impl ReadTool for GetTokenPrice {
         let price = chain.prices.price(address).await?;
         let age_seconds = price.age.map(|age| age.as_secs());
         let age = age_seconds.map(|age| format!(", {age} s old")).unwrap_or_default();
-        let explanation = format!("One {} is worth ${} by {}{age}.", token.symbol, price.usd, price.source);
+        let explanation =
+            format!("One {} is worth {} by {}{age}.", token.symbol, format::price(price.usd), price.source);
         let output = Output {
             token: token.symbol.to_string(),
             address: address.to_string(),

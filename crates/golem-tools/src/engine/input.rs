@@ -114,7 +114,7 @@ fn read(text: &str) -> Result<Value, ToolError> {
     if text.trim().is_empty() {
         return Err(invalid("the input is empty; expected a JSON object of parameters, or `{}` without parameters"));
     }
-    unambiguous(text).map_err(|error| invalid(format_args!("the input is not valid JSON: {error}")))
+    unambiguous(text).map_err(|error| invalid(format_args!("the input is not valid JSON: {}", json_fault(&error))))
 }
 
 /// Checks depth and size of a value that did not come from text; `left` is the remaining size in bytes.
@@ -154,6 +154,21 @@ pub fn unambiguous(text: &str) -> Result<Value, serde_json::Error> {
     let value = StrictJson { depth: 0 }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
+}
+
+/// Fault of a text that cannot be read as JSON, in words: its place instead of the parser's terms.
+pub fn json_fault(error: &serde_json::Error) -> String {
+    match error.classify() {
+        serde_json::error::Category::Eof => "it ends too early, with a quote or bracket that is not closed".to_owned(),
+        serde_json::error::Category::Syntax => {
+            format!("line {}, character {} cannot stand there", error.line(), error.column())
+        }
+        serde_json::error::Category::Data | serde_json::error::Category::Io => {
+            let text = error.to_string();
+            let place = format!(" at line {} column {}", error.line(), error.column());
+            text.strip_suffix(&place).unwrap_or(&text).to_owned()
+        }
+    }
 }
 
 /// Deserializes any JSON value and rejects names that occur twice in one object. Parsers differ in which of two values
@@ -271,7 +286,10 @@ mod tests {
             ("{}", "missing field `token_in`"),
             ("[1]", "the input is a list; expected an object"),
             ("\"WETH\"", "the input is a text"),
-            ("{\"token_in\": \"WETH\"", "not valid JSON: EOF while parsing an object at line 1 column 19"),
+            (
+                "{\"token_in\": \"WETH\"",
+                "not valid JSON: it ends too early, with a quote or bracket that is not closed",
+            ),
             ("{\"token_in\": \"WETH\"} x", "trailing characters"),
             ("{\"token_in\": 5}", "parameter `token_in`: invalid type: integer `5`, expected a string"),
             ("{\"token_in\": \"A\", \"slippage_bps\": -1}", "parameter `slippage_bps`"),

@@ -25,7 +25,7 @@ pub use context::{CallConditions, CallContext};
 pub use environment::{ConnectedChain, TokenHolding, ToolEnvironment, UnavailableChain, address};
 pub use executor::{Executor, ExecutorConfig, Hook, HookCall, Offer, PreviewResult, ToolCall};
 pub use export::{mcp_list, openai_list};
-pub use input::{MAX_INPUT_BYTES, MAX_INPUT_DEPTH, ToolInput, unambiguous};
+pub use input::{MAX_INPUT_BYTES, MAX_INPUT_DEPTH, ToolInput, json_fault, unambiguous};
 pub use keys::{MIGRATIONS, forget_keys};
 pub use profiles::categories_of;
 pub use tool::{ReadTool, ToolDef, ToolReply, WriteTool};

@@ -240,8 +240,8 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Int
         bids,
     };
     let expected = format!(
-        "Cross-chain intent: {given} {} on {from} -> >= {} {} on {to}",
-        token_in.symbol, plan.least, token_out.symbol
+        "Bridge {given} {} on {} for >= {} {} on {}",
+        token_in.symbol, from.name, plan.least, token_out.symbol, to.name
     );
     let proposal = Proposal {
         chain_id: from.chain_id,

@@ -197,9 +197,9 @@ fn transfer_summary(plan: &TransferPlan, received: &TokenAmount) -> String {
     let TransferPlan { token, recipient, amount, .. } = plan;
     let symbol = &token.symbol;
     if received == amount {
-        return format!("{recipient} gets {amount} {symbol}");
+        return format!("Send {amount} {symbol} to {recipient}");
     }
-    format!("{amount} {symbol} leave the wallet, {recipient} gets {received}: the token takes a fee")
+    format!("Send {amount} {symbol} to {recipient}, who gets {received}: the token keeps a fee")
 }
 
 /// Sums the confirmed transfers to the recipient, from the token's events; `None` before confirmation.

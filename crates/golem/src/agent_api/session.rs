@@ -124,6 +124,17 @@ impl fmt::Debug for AgentSession {
     }
 }
 
+/// Advice of an error about parameters: an agent has no shell in which it could look the schema up.
+const SCHEMA_ADVICE: &str = "Correct the parameter that the message names. The schema of the tool lists its parameters; \
+                             those of an action or a query are listed with its kind.";
+
+/// Replaces the general advice about parameters, which is for people with a shell, by one that an agent can follow.
+fn with_agents_advice(error: ToolError) -> ToolError {
+    let code = ErrorCode::ValidationFailed;
+    let general = error.code() == code && error.suggestion() == code.suggestion();
+    if general { error.suggest(SCHEMA_ADVICE) } else { error }
+}
+
 impl AgentSession {
     /// Creates a session.
     ///
@@ -257,11 +268,13 @@ impl AgentSession {
         let call_id = self.inner.config.executor.new_call_id();
         let seen = RedactedParams::names(&params);
         let hash = params_hash(seen.value(), &[]);
-        self.dispatch(call_id, tool, params).await.unwrap_or_else(|error| {
+        let mut response = self.dispatch(call_id, tool, params).await.unwrap_or_else(|error| {
             self.emit_refused(call_id, tool, seen, hash, &error);
             let blocked = error.code().is_denial() || error.code() == ErrorCode::Halted;
             ToolResponse::failed(call_id, if blocked { CallStatus::Blocked } else { CallStatus::Error }, error)
-        })
+        });
+        response.error = response.error.map(with_agents_advice);
+        response
     }
 
     /// Emits the events of a call that never reached a concrete tool, so that observers see the request and the reason

@@ -3,7 +3,6 @@
 use super::super::ScreenContext;
 use crate::format::{dollars, short_address, short_hash, time_of_day};
 use crate::painter::{StyledText, styled_width};
-use crate::state::audit_log;
 use crate::state::call_details::{named, word};
 use crate::state::feed::CallSeen;
 use crate::state::line::chain_words;
@@ -13,6 +12,7 @@ use crate::widgets::figure::{left as time_left, readable};
 use crate::widgets::words::outcome_words;
 use bardo_base::fabric::ApprovalOutcome;
 use bardo_base::text::{SafeText, width};
+use bardo_session::audit_words;
 use bardo_session::handle::{AuditEntry, GrantState};
 use bardo_session::questions::{Question, QuestionKey};
 
@@ -49,7 +49,7 @@ pub(super) struct AuditRow {
 
 impl AuditRow {
     pub(super) fn new(entry: AuditEntry) -> Self {
-        let words = audit_log::words(&entry);
+        let words = audit_words::words(entry.kind.as_str(), &entry.body);
         let AuditEntry { kind, golem_id, body, call_id, .. } = &entry;
         let text = format!("{kind} {golem_id} {words} {body} {call_id:?}").to_lowercase();
         Self { entry, words, text }

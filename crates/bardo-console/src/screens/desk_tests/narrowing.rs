@@ -88,6 +88,32 @@ fn what_is_held_and_has_no_line_is_counted_above_the_others() {
 }
 
 #[test]
+fn every_row_of_the_spending_panel_can_be_reached() {
+    let world = world();
+    // The height of the panel on a terminal of 80×24.
+    let small = Rect { x: 0, y: 0, width: 80, height: 20 };
+    let mut screen = Portfolio::default();
+    let shown = drawn(&screen, &world, small);
+    assert!(shown.contains("more lines") && !shown.contains("read at"), "{shown}");
+    for _ in 0..3 {
+        screen.act(Action::NextPanel, &world.known(), small);
+    }
+    let mut seen = String::new();
+    for _ in 0..20 {
+        seen.push_str(&drawn(&screen, &world, small));
+        screen.act(Action::Down, &world.known(), small);
+    }
+    for row in
+        ["gas  ", "today  ", "30 days  ", "one action; a fair sale counts its possible loss", "reserved  ", "read at  "]
+    {
+        assert!(seen.contains(row), "{row}\n{seen}");
+    }
+    assert!(!seen.contains("more lines"), "{seen}");
+    screen.act(Action::Zoom, &world.known(), small);
+    assert!(drawn(&screen, &world, small).contains("read at"), "zoomed, all of it is in view");
+}
+
+#[test]
 fn an_exact_allowance_of_permit2_says_whether_an_order_needs_it() {
     let mut world = world();
     let rows = &mut world.snapshot.allowances.rows;

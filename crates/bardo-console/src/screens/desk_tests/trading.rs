@@ -1,6 +1,8 @@
 //! Tests of screen 2: the form, the quote that follows typing, the offer and its execution.
 
 use super::*;
+use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, ToolError, Violation};
+use bardo_base::model::{Category, RuleName};
 use bardo_session::questions::{OFFER_NUMBER, Question, QuestionKey};
 
 /// Permit of [`offer`].
@@ -64,7 +66,7 @@ fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents
     trade.receive_reply(*count, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
     world.offer = Some(held());
     let text = drawn(&trade, &world, AREA);
-    assert!(text.contains("Swap 0.25 WETH for >= 848.283372 USDC") && text.contains("! slippage"), "{text}");
+    assert!(text.contains("Swap 0.25 WETH for at least 848.283372 USDC") && text.contains("! slippage"), "{text}");
     // The quote's dollars and the offer's differ, and it says why.
     assert!(text.contains("what goes out at its highest price"), "{text}");
     // It counts down while it is looked at, and then looks as over as it is.
@@ -101,6 +103,65 @@ fn a_preview_that_failed_shows_its_reasons_whole_and_nothing_that_could_be_done(
     let text = drawn(&trade, &world, AREA);
     assert!((0..12).all(|at| text.contains(&format!("Max rule {at:02}"))), "{text}");
     assert!(text.contains("[ Preview ]") && !text.contains("Decide"), "{text}");
+}
+
+#[test]
+fn a_cooldown_counts_down_and_is_said_once() {
+    let mut world = world();
+    let (mut trade, _) = swap_typed(&world);
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    let count = asked.iter().find(|call| call.1.contains("execute")).unwrap().0;
+    let violation = Violation::new(RuleName::CooldownSeconds, "60 s", "12 s after the last one", "the same in 48 s")
+        .with(RuleFigures::new(FigureUnit::Seconds, 60, 12).freeing_in(Some(48)));
+    let finding = bardo_base::fabric::Finding::Broken { violations: vec![violation.clone()] };
+    let (check, outcome) = (bardo_base::model::Check::RateLimit, bardo_base::fabric::CheckOutcome::Blocked);
+    let check = bardo_base::fabric::SafetyCheck { check, outcome, finding };
+    let error = ToolError::new(ErrorCode::SafetyRateLimited, "rate_limit: cooldown_seconds: 12 s after the last one")
+        .violating(&[violation])
+        .checked(&[check]);
+    let failed =
+        ToolResponse { status: CallStatus::Blocked, data: None, error: Some(error), decision_hints: None, ..*offer(0) };
+    trade.receive_reply(count, CommandReply::Reply(Box::new(failed)), &world.known());
+    for (later, words) in [(0, "too soon, free in 48 s"), (20_000, "free in 28 s"), (8_000, "free in 20 s")] {
+        world.now += later;
+        let text = drawn(&trade, &world, AREA);
+        assert!(text.contains(words), "{text}");
+        assert_eq!((text.matches("Cooldown").count(), text.matches("after the last one").count()), (1, 0), "{text}");
+        assert!(text.contains("✕ rate") && !text.contains("cooldown_seconds"), "{text}");
+    }
+    world.now += 20_000;
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("free now: Enter previews again"), "{text}");
+}
+
+#[test]
+fn a_transfer_by_hand_has_a_form_and_is_previewed_like_a_trade() {
+    let mut world = world();
+    let text_field = json!({"type": "string"});
+    // As schemars writes an optional union of a number and a name.
+    let chain = json!({"anyOf": [{"anyOf": [{"type": "integer"}, {"type": "string"}]}, {"type": "null"}]});
+    let mut tool = world.ready.tools.iter().find(|tool| tool.name.as_str() == "uniswap_execute_swap").unwrap().clone();
+    (tool.name, tool.category) = (SafeText::clean("wallet_transfer_token", 40), Category::Wallet);
+    tool.input_schema = json!({
+        "properties": {"token": text_field, "recipient": text_field, "amount": text_field, "chain_id": chain},
+        "required": ["token", "recipient", "amount"],
+    });
+    world.ready.tools.push(tool);
+    let mut trade = Trade::default();
+    trade.shown(&world.known());
+    while !drawn(&trade, &world, AREA).contains("▸ Transfer") {
+        trade.act(Action::Right, &world.known(), AREA);
+    }
+    let shown = drawn(&trade, &world, AREA);
+    assert!(shown.contains("chain") && !shown.contains("chain id"), "{shown}");
+    assert!(!shown.contains("the quote updates"), "a transfer has no quote\n{shown}");
+    trade.act(Action::Open, &world.known(), AREA);
+    let recipient = Address::repeat_byte(0x70).to_string();
+    let requests = typed(&mut trade, &world, &format!("USDC\t{recipient}\t25\n"));
+    let [ScreenRequest::Send(sent)] = &requests[..] else { panic!("{requests:?}") };
+    let SessionCommand::Offer { tool, params, .. } = &**sent else { panic!("{sent:?}") };
+    assert_eq!(tool, "wallet_transfer_token");
+    assert_eq!(*params, json!({"token": "USDC", "recipient": recipient, "amount": "25", "chain_id": "ethereum"}));
 }
 
 #[test]

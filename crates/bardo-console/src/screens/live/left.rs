@@ -166,7 +166,7 @@ impl Widget for WaitingPanel<'_> {
 /// Second line of an approval request: a note if it passes without an answer, else its first reason.
 fn second_line(one: &Question, room: usize) -> Option<String> {
     if one.passes_by_itself {
-        return Some("goes ahead unless refused".to_owned());
+        return Some("goes ahead unless rejected".to_owned());
     }
     one.reasons.first().map(|reason| readable(&words::reason_in(reason, room), 2))
 }
@@ -532,22 +532,24 @@ fn absence(away: &Summary) -> (String, Vec<StyledText>, String, String) {
         Ok(more) => (format!("+{}", dollars(more)), Role::PriceUp),
         Err(_) => (format!("−{}", dollars(before.checked_sub(after).unwrap_or(Usd::ZERO))), Role::PriceDown),
     });
-    let many = if counts.trades == 1 { "trade" } else { "trades" };
-    let mut first = vec![(format!("{} {many} ", counts.trades), Role::Text)];
-    first.extend(change);
-    if let Some(gas) = away.gas() {
-        first.push((format!("   gas {gas}"), Role::TextDim));
+    let mut first = vec![(words::counted(counts.trades, "trade"), Role::Text)];
+    // The change of all holdings, which the market moves too: it is not what the trades brought.
+    if let Some(change) = change {
+        first.extend([(" · value ".to_owned(), Role::TextDim), change]);
     }
     // Outcomes without any call are left out.
     let lines = [
         (counts.blocked, "blocked"),
         (counts.lapsed, "lapsed"),
-        (counts.refused, "refused"),
+        (counts.refused, "rejected"),
         (counts.failed, "failed"),
     ];
     let lines: Vec<String> =
         lines.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    let words = if lines.is_empty() { "nothing went wrong".to_owned() } else { lines.join(" · ") };
+    let mut words = if lines.is_empty() { "nothing went wrong".to_owned() } else { lines.join(" · ") };
+    if let Some(gas) = away.gas() {
+        words.push_str(&format!(" · gas {gas}"));
+    }
     let phases =
         if counts.phases == 0 { "phase unchanged".to_owned() } else { words::counted(counts.phases, "phase change") };
     (title, first, words, phases)

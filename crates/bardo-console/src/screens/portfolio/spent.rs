@@ -29,6 +29,11 @@ pub(super) fn spent_rows(known: &ScreenContext<'_>) -> Vec<Row> {
                 .then(dollars(limits.month.used), Role::Text)
                 .end(format!("counted, of {}", limit(limits.month.limit)), Role::TextDim),
         );
+        if let Some(one) = limits.one {
+            // A fair sale into an exit asset passes whatever its size.
+            let whom = "for one action; a fair sale counts its possible loss only";
+            all.push(Row::new("up to    ", Role::TextDim).then(dollars(one), Role::Text).end(whom, Role::TextDim));
+        }
         all.push(
             Row::new("reserved ", Role::TextDim)
                 .then(dollars(limits.reserved), Role::Text)

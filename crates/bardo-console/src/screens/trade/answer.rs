@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::super::ScreenContext;
 use super::Trade;
+use super::choices::CHAIN_FIELDS;
 use crate::format::{amount as token_amount, dollars};
 use crate::painter::Painter;
 use crate::theme::{Role, Theme};
@@ -14,7 +15,10 @@ use crate::widgets::figure::{left, readable, text};
 use crate::widgets::paint::{Row, rows, wrapped};
 use crate::widgets::words::{check_word, failure_words, finding_words, reason_in, rule_word};
 use crate::widgets::{self, Card as CardWidget, CardKeys, Moment, QuoteCard};
+use bardo_base::display::exceeded;
+use bardo_base::error::{FigureUnit, Violation};
 use bardo_base::fabric::{AskReason, CheckOutcome, EventKind, ResultCard, SafetyCheck, ToolEnd, ToolFailed};
+use bardo_base::format::{time_of_day, wait};
 use bardo_base::text::{SafeText, width};
 use bardo_session::envelope::{CallStatus, ToolResponse};
 use serde::Deserialize as _;
@@ -32,7 +36,7 @@ impl Trade {
     /// Holdings on the selected chain, as rows.
     fn held_rows(&self, known: &ScreenContext<'_>) -> Vec<Row> {
         let Some(form) = self.form() else { return Vec::new() };
-        let named = ["chain", "source_chain"].map(|name| form.value(name));
+        let named = CHAIN_FIELDS.map(|name| form.value(name));
         let chains = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
         let Some(chain) = chains.into_iter().find(|chain| named.contains(&chain.chain.as_str())) else {
             return Vec::new();
@@ -91,16 +95,23 @@ impl Widget for AnswerPanel<'_> {
         }
         let body = match (&screen.preview, screen.previewing.is_some()) {
             (_, true) => vec![Row::new("▸ checking…", Role::Chart)],
-            (Some(preview), false) => answer_rows(&preview.response, now, screen.is_held(known)),
+            (Some(preview), false) => {
+                answer_rows(&preview.response, Some(preview.answered_at), now, screen.is_held(known))
+            }
             // Execution without a card still shows its state, so that it is not started twice by mistake.
             (None, false) if screen.execution.is_some() => match &screen.execution_response {
-                Some(response) => answer_rows(response, now, false),
+                Some(response) => answer_rows(response, None, now, false),
                 None => vec![Row::new("▸ approved; waiting for its status", Role::Chart)],
             },
             (None, false) if screen.quote.is_some() && screen.quote_fits() => return,
             (None, false) => {
                 let words: &[&str] = if screen.writes(known) { HOW_TO_DO } else { HOW_TO_ASK };
                 let mut rows: Vec<Row> = words.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
+                // Only a trade has a quote.
+                let trades = screen.form().is_some_and(|form| form.fields.iter().any(|field| field.name == "token_in"));
+                if let Some(first) = rows.first_mut().filter(|_| screen.writes(known) && !trades) {
+                    *first = Row::new("1  Fill in the form.", Role::TextDim);
+                }
                 rows.extend(screen.held_rows(known));
                 rows
             }
@@ -128,7 +139,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     let Some(permit) = permit(response) else { return Vec::new() };
     let mut all = Vec::new();
     if let Some(expected) = text(permit, "expected_outcome") {
-        all.push(Row::new(expected.as_str(), Role::TextStrong).kept());
+        all.push(Row::new(readable(expected.as_str(), 6), Role::TextStrong).kept());
     }
     let bounds = permit.get("bounds").unwrap_or(&Value::Null);
     let mut flows = |field: &str, words: &str| {
@@ -174,7 +185,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
         let words = format!("! needs approval: {}", reason_in(&reason, usize::MAX));
         all.push(Row::new(words, Role::StateCare).kept());
     }
-    all.extend(check_rows(permit.get("checks")));
+    all.extend(check_rows(permit.get("checks"), false));
     if let Some(until) = permit.get("expires_at").and_then(Value::as_u64) {
         // The offer of a finished rehearsal is not held either.
         let over = until <= now.millis || !held;
@@ -191,8 +202,9 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
 /// Width of one row of checks, in columns.
 const CHECKS_WIDE: usize = 46;
 
-/// Rows of the checks, several per row: passed ones by name, others with their reason. A mark stays with its word.
-fn check_rows(checks: Option<&Value>) -> Vec<Row> {
+/// Rows of the checks, several per row: passed ones by name, others with their reason. With `listed`, the violated rules
+/// stand above, and a blocking check is only named. A mark stays with its word.
+fn check_rows(checks: Option<&Value>, listed: bool) -> Vec<Row> {
     let label =
         |rows: &[Row]| Row::new(if rows.is_empty() { "checks          " } else { "                " }, Role::TextDim);
     let mut rows: Vec<Row> = Vec::new();
@@ -206,7 +218,8 @@ fn check_rows(checks: Option<&Value>) -> Vec<Row> {
             CheckOutcome::Warned => ("!", Role::StateCare),
         };
         let columns = width(word) + 4;
-        if mark != "✓" || used.saturating_add(columns) > CHECKS_WIDE {
+        let explained = check.outcome == CheckOutcome::Warned || check.outcome == CheckOutcome::Blocked && !listed;
+        if explained || used.saturating_add(columns) > CHECKS_WIDE {
             let next = label(&rows);
             rows.push(next);
             used = 0;
@@ -214,7 +227,7 @@ fn check_rows(checks: Option<&Value>) -> Vec<Row> {
         used += columns;
         let Some(row) = rows.last_mut() else { continue };
         row.left.extend([(format!("{mark} "), role), (format!("{word}  "), Role::Text)]);
-        if mark != "✓" {
+        if explained {
             row.left.push((finding_words(&check.finding), role));
             used = usize::MAX;
         }
@@ -222,21 +235,43 @@ fn check_rows(checks: Option<&Value>) -> Vec<Row> {
     rows
 }
 
-/// Rows for any response: the offer, the errors, or the fields of the result.
-pub(super) fn answer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
+/// Row of a violated rule: its figures, and what would pass. A rule that time alone satisfies counts down from the
+/// moment of the answer.
+fn violation_row(one: &Violation, answered_at: Option<u64>, now: Moment) -> Row {
+    let row = Row::new(format!("✕ {}: ", rule_word(&one.rule)), Role::StateBad);
+    let frees = one.figures.as_ref().filter(|figures| figures.unit == FigureUnit::Seconds);
+    let frees = frees.and_then(|figures| figures.frees_in_seconds).zip(answered_at);
+    if let Some((seconds, at)) = frees {
+        let free_at = at.saturating_add(seconds.saturating_mul(1_000));
+        let words = match free_at.saturating_sub(now.millis).div_ceil(1_000) {
+            0 => "free now: Enter previews again".to_owned(),
+            _ if !now.motion => format!("too soon, free at {}", time_of_day(free_at / 1_000)),
+            left => format!("too soon, free in {}", wait(left)),
+        };
+        return row.then(words, Role::StateBad).kept();
+    }
+    let row = row.then(exceeded(one), Role::StateBad);
+    let passes = readable(one.would_pass.as_str(), 4);
+    let row = if passes.is_empty() { row } else { row.then(format!("; would pass: {passes}"), Role::Text) };
+    row.kept()
+}
+
+/// Rows for any response: the offer, the errors, or the fields of the result. `answered_at` is the time of a preview's
+/// answer, in milliseconds since the Unix epoch.
+pub(super) fn answer_rows(response: &ToolResponse, answered_at: Option<u64>, now: Moment, held: bool) -> Vec<Row> {
     let mut all = Vec::new();
     if let Some(error) = &response.error {
         let word = if response.status == CallStatus::Blocked { "BLOCKED" } else { "FAILED" };
-        let message = SafeText::clean(&failure_words(&ToolFailed::of(error)), 400);
-        all.push(Row::new(format!("✕ {word}: "), Role::StateBad).then(message.as_str(), Role::StateBad).kept());
-        for one in error.violations() {
-            all.push(
-                Row::new(format!("  {}: ", rule_word(&one.rule)), Role::Text)
-                    .then(format!("{}; would pass: {}", one.value, one.would_pass), Role::Text),
-            );
+        let violations = error.violations();
+        if violations.is_empty() {
+            let message = SafeText::clean(&failure_words(&ToolFailed::of(error)), 400);
+            all.push(Row::new(format!("✕ {word}: "), Role::StateBad).then(message.as_str(), Role::StateBad).kept());
+        } else {
+            all.push(Row::new(format!("✕ {word}: nothing was signed"), Role::StateBad).kept());
+            all.extend(violations.iter().map(|one| violation_row(one, answered_at, now)));
         }
         if let Some(checks) = error.details().get("checks") {
-            all.extend(check_rows(Some(checks)));
+            all.extend(check_rows(Some(checks), !violations.is_empty()));
         }
         all.push(Row::new(SafeText::clean(error.suggestion(), 300).as_str(), Role::TextDim));
     }

@@ -12,6 +12,9 @@ use crate::theme::{Role, Theme};
 use bardo_base::text::width;
 use bardo_base::units::TokenAmount;
 
+/// Fields that name the chain on which an action starts.
+pub(super) const CHAIN_FIELDS: [&str; 3] = ["chain", "chain_id", "source_chain"];
+
 impl Trade {
     /// Line of the choices, between the fields and the help.
     pub(super) fn choices_line(fields: Rect, button: Rect) -> Rect {
@@ -48,13 +51,13 @@ impl Trade {
                 let listed = known.page.chains.iter().flat_map(|chain| &chain.tokens);
                 listed.for_each(|token| add(token.symbol.as_str()));
             }
-            "chain" | "source_chain" | "destination_chain" => {
+            "chain" | "chain_id" | "source_chain" | "destination_chain" => {
                 let chains = known.page.network.iter().flat_map(|network| &network.chains);
                 chains.for_each(|chain| add(chain.name.as_str()));
             }
             "amount" => {
                 let pays = ["token_in", "token"].map(|name| form.value(name));
-                let chain = ["chain", "source_chain"].map(|name| form.value(name));
+                let chain = CHAIN_FIELDS.map(|name| form.value(name));
                 let held = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
                 let held = held.filter(|one| chain.contains(&one.chain.as_str())).flat_map(|one| &one.rows);
                 if let Some(row) = held.into_iter().find(|row| pays.contains(&row.symbol.as_str())) {

@@ -80,7 +80,7 @@ impl CallStatus {
             Self::Rehearsed => ("✓", "rehearsed"),
             Self::OnPaper => ("✓", "done on PAPER"),
             Self::Blocked => ("✕", "BLOCKED"),
-            Self::Refused => ("✕", "Refused"),
+            Self::Refused => ("✕", "Rejected"),
             Self::Lapsed => ("○", "Lapsed"),
             Self::Failed => ("✕", "FAILED"),
             Self::Unclear => ("!", "not confirmed"),

@@ -665,7 +665,7 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
         "answer within 4:12",
         "does not fit",
         "a approve once",
-        "h refuse and STOP",
+        "h reject and STOP",
     ] {
         assert!(first.contains(words), "{words}\n{first}");
     }

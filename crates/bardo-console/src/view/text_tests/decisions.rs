@@ -1,6 +1,7 @@
 //! Tests of waiting requests: shown completely, with their time and figures.
 
 use super::*;
+use bardo_session::questions::AnswerKind;
 
 #[test]
 fn an_offer_that_the_price_left_is_told_beside_the_next() {
@@ -156,4 +157,24 @@ fn standing_approvals_are_counted_and_the_key_that_lists_them_is_no_part_of_the_
     news(&mut state, SessionNews::Snapshot(Arc::new(now)));
     let words = shown(&state);
     assert!(words.contains("standing approvals  1 ") && words.contains("5 lists"), "{words}");
+}
+
+#[test]
+fn the_last_line_offers_only_answers_that_the_decision_has() {
+    let last = |state: &State| shown(state).lines().last().unwrap().to_owned();
+    let mut state = deciding(120, 40, &text("Buy UNI"));
+    let words = last(&state);
+    assert!(words.contains("s similar") && words.contains("e smaller"), "{words}");
+    let mut question = question(&text("Buy UNI"));
+    for offered in &mut question.answers {
+        let struck = matches!(offered.kind, AnswerKind::Similar | AnswerKind::Smaller);
+        offered.why_not = struck.then(|| text("not for this one"));
+    }
+    question.to_read.clear();
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question])));
+    state.update(Input::Key(Key::plain(KeyCode::Esc)));
+    key(&mut state, 'a');
+    let words = last(&state);
+    assert!(words.contains("a approve once") && words.contains("r reject"), "{words}");
+    assert!(!words.contains("s similar") && !words.contains("e smaller") && !words.contains("mark read"), "{words}");
 }

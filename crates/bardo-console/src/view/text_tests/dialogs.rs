@@ -332,20 +332,20 @@ fn an_attached_console_says_so_and_claims_nothing_about_its_golem() {
 fn a_read_only_decision_offers_no_answer_and_says_why() {
     let mut state = deciding(120, 50, &text("Buy UNI"));
     let words = shown(&state);
-    assert!(words.contains(" r refuse, say why") && words.contains("Letter picks"), "{words}");
+    assert!(words.contains(" r reject, say why") && words.contains("A letter selects"), "{words}");
     state.options.watch_only = true;
     let words = shown(&state);
-    for struck in ["-a- approve once", "-r- refuse, say why", "-h- refuse and STOP everything"] {
+    for struck in ["-a- approve once", "-r- reject, say why", "-h- reject and STOP everything"] {
         assert!(words.contains(struck), "{struck}: {words}");
     }
-    assert!(words.contains("Read-only: another console answers") && !words.contains("Letter picks"), "{words}");
+    assert!(words.contains("Read-only: another console answers") && !words.contains("A letter selects"), "{words}");
     for absent in ["nothing is picked", "keys act in", "a approve once  s", "Enter confirm", "Space mark read"] {
         assert!(!words.contains(absent), "{absent}: {words}");
     }
     state.update(Input::Time(state.clock.now_millis + 5_000));
     key(&mut state, 'r');
     let words = shown(&state);
-    assert!(words.contains("read-only: answer in one that is not") && !words.contains("picked:"), "{words}");
+    assert!(words.contains("read-only: answer in one that is not") && !words.contains("selected:"), "{words}");
     // Moving and looking work as ever.
     key(&mut state, 'd');
     assert!(shown(&state).contains("Call 1 of 1"), "{}", shown(&state));

@@ -71,7 +71,7 @@ fn a_story_is_told_in_words_and_names_a_call_once() {
         tx(TxState::Confirmed),
     ];
     let words = told(&mut state, "uniswap_execute_swap", samples::swap_params(), kinds);
-    for said in ["✕ refused, all stopped: \"wait\"", "confirmed ✓ in block #1,285", "✓ policy contract"] {
+    for said in ["✕ rejected, all stopped: \"wait\"", "confirmed ✓ in block #1,285", "✓ policy contract"] {
         assert!(words.contains(said), "{said}\n{words}");
     }
     for raw in ["RefusedAndHalted", "Confirmed", "policy_cage", "Swap Swap"] {
@@ -144,7 +144,7 @@ fn while_away_gas_and_refusals_are_counted_too() {
     state.update(Input::Focus(true));
     let words = shown(&state);
     assert!(words.contains("0 trades") && words.contains("gas 0.0001386 ETH"), "{words}");
-    assert!(words.contains("1 refused") && !words.contains("0 blocked"), "{words}");
+    assert!(words.contains("1 rejected") && !words.contains("0 blocked"), "{words}");
 }
 
 #[test]

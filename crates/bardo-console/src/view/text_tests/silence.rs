@@ -39,12 +39,12 @@ fn that_silence_lets_it_pass_is_said_wherever_the_question_stands() {
             assert!(words.contains("later (it goes ahead)"), "{width}×{height}\n{}", shown(&state));
             assert!(!words.contains("keeps waiting"), "{width}×{height}\n{words}");
             if width > 40 {
-                assert!(words.contains(&format!("it goes {when} unless you refuse")), "{width}×{height}\n{words}");
+                assert!(words.contains(&format!("it goes {when} unless you reject it")), "{width}×{height}\n{words}");
                 assert!(words.contains("delay of 30 s"), "{words}");
             }
             state.update(Input::Key(Key::plain(KeyCode::Esc)));
             let said = state.display.notice.as_ref().map(ToString::to_string).unwrap_or_default();
-            assert!(said.contains(&format!("later: it goes {when} unless you refuse")), "{said}");
+            assert!(said.contains(&format!("later: it goes {when} unless you reject it")), "{said}");
         }
     }
     // A new simulation does not hide the deadline.
@@ -77,7 +77,7 @@ fn a_call_that_silence_lets_pass_waits_for_nobody() {
     tell(&mut state, Some(CallId::new(1)), vec![begun(), asked(true)]);
     let words = shown(&state);
     assert!(words.contains("goes ahead in") && !words.contains("WAITS FOR YOU"), "{words}");
-    assert!(words.contains("goes ahead unless you refuse"), "the line of the event says so too\n{words}");
+    assert!(words.contains("goes ahead unless you reject it"), "the line of the event says so too\n{words}");
     tell(&mut state, Some(CallId::new(2)), vec![begun(), asked(false)]);
     assert!(shown(&state).contains("WAITS FOR YOU"), "{}", shown(&state));
 }

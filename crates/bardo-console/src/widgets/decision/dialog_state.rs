@@ -172,7 +172,7 @@ impl Decision {
         self.read.clear();
         self.changed.clone_from(&question.changed);
         let words = match self.picked.is_none() {
-            true => "simulated again with a worse result: read the changes and pick again",
+            true => "simulated again with a worse result: read the changes and select again",
             false => "simulated again with a worse result: read the changes",
         };
         self.hint = Some(SafeText::clean(words, 100));
@@ -476,7 +476,9 @@ impl Decision {
 /// A message if the request has no amount, or if the text is not a positive number below it.
 fn smaller(question: &Question, amount: String) -> Result<OperatorAnswer, &'static str> {
     let RequestSubject::Action(action) = &question.about else { return Err("this decision has no amount") };
-    let Some((asked, _)) = &action.amount else { return Err("only a swap of a fixed amount can be made smaller here") };
+    let Some((asked, _)) = &action.amount else {
+        return Err("only a fixed amount that is sold, sent or bridged can be made smaller");
+    };
     let Ok(wanted) = amount.parse::<Decimal>() else { return Err("type a number such as 0.25") };
     match asked.parse::<Decimal>() {
         Ok(asked) if wanted >= asked => Err("type less than the requested amount"),

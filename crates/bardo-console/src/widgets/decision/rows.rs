@@ -1,10 +1,8 @@
 //! Rows of the approval dialog: balance changes, destinations, checks, policy changes, and raw calls. Also one-line
 //! forms of a request for lists.
 
-use alloy_primitives::aliases::U160;
-
 use super::{DecisionModel, PLACES, TO_READ, cents, ids, ids_below, places};
-use crate::format::{grouped, time_of_day, utc};
+use crate::format::{grouped, short_address, time_of_day};
 use crate::painter::{StyledText, styled_width};
 use crate::theme::Role;
 use crate::widgets::Moment;
@@ -12,10 +10,12 @@ use crate::widgets::decision::Decision;
 use crate::widgets::figure::readable;
 use crate::widgets::paint::Row;
 use crate::widgets::plain::tool_word;
-use crate::widgets::words::{check_word, counted, figure_of, policy_value, policy_word, warning};
+use crate::widgets::words::{check_word, counted, figure_of, policy_value, policy_word};
+use bardo_base::chains::display_name;
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::model::Check;
 use bardo_base::text::{SafeText, width as width_of};
+use bardo_session::questions::signed::{ReadableMessage, inside_calls};
 use bardo_session::questions::{
     ActionRequest, AddressPart, PolicyChange, PolicyRequest, Question, RequestSubject, TokenChange,
 };
@@ -54,7 +54,7 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
         }
         RequestSubject::SellHoldings => {
             rows.push(Row::new("Approving sells all tokens for USDC, as far as your policy allows.", Role::StateCare));
-            rows.push(Row::new("Refusing leaves everything in your wallet.", Role::Dialog));
+            rows.push(Row::new("Rejecting leaves everything in your wallet.", Role::Dialog));
         }
     }
     rows
@@ -66,35 +66,14 @@ fn policy_change(change: &PolicyChange) -> String {
     format!("{} → {}", value(&change.from), value(&change.to))
 }
 
-/// Row of a field of a message that is signed: times as a clock shows them, amounts grouped with their unit. The raw
-/// calls show the figures as they are signed.
-fn signed_row(field: &SafeText) -> Row {
-    let row = Row::new("Signs: ", Role::StateCare);
-    let Some((name, value)) = field.as_str().split_once(": ") else { return row.then(field.as_str(), Role::Dialog) };
-    row.then(format!("{}: {}", signed_name(name), signed_value(name, value)), Role::Dialog)
+/// Row of a message that is signed, or of one of its fields. The raw calls show the figures as they are signed.
+fn signed_row(words: String) -> Row {
+    Row::new("Signs: ", Role::StateCare).then(words, Role::Dialog)
 }
 
-/// Display name of a field of a signed message; others keep that of the contract.
-fn signed_name(name: &str) -> &str {
-    match name {
-        "expiration" => "allowance ends",
-        "sigDeadline" | "deadline" => "signature valid until",
-        other => other,
-    }
-}
-
-/// Value of a field of a signed message. A time is a number of seconds since the Unix epoch; an amount counts the
-/// smallest units of its token, whose decimals the message does not have.
-fn signed_value(name: &str, value: &str) -> String {
-    match (name, value.parse::<u64>()) {
-        ("expiration" | "sigDeadline" | "deadline", Ok(seconds)) => utc(seconds.saturating_mul(1_000)),
-        ("amount", _) if !value.is_empty() && value.bytes().all(|digit| digit.is_ascii_digit()) => {
-            // Permit2 takes the largest number of 160 bits as an allowance without limit.
-            let unlimited = value.parse() == Ok(U160::MAX);
-            if unlimited { "WITHOUT LIMIT".to_owned() } else { format!("{} smallest units", grouped(value)) }
-        }
-        _ => value.to_owned(),
-    }
+/// Rows of all fields of a signed message.
+fn signed_fields(message: &ReadableMessage) -> impl Iterator<Item = Row> {
+    message.fields.iter().map(|(name, value)| signed_row(format!("{name}: {value}")))
 }
 
 /// Title of a request in one line. For a single policy change, the change itself.
@@ -131,7 +110,7 @@ fn to_read_rows(rows: &mut Vec<Row>, question: &Question, decision: &Decision) {
     for one in &question.to_read {
         let (mark, role) =
             if decision.read.contains(&one.text) { ("[x]", Role::Dialog) } else { ("[ ]", Role::StateCare) };
-        rows.push(Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(warning(one), role).kept());
+        rows.push(Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(one.words(), role).kept());
     }
 }
 
@@ -165,9 +144,9 @@ fn change_rows(rows: &mut Vec<Row>, action: &ActionRequest, with_gas: bool, plac
     if let Some(arrival) = &action.arrival {
         rows.push(
             Row::new(format!("{:<symbols$}  ", arrival.symbol), Role::TextStrong)
-                .then(format!("+{}", arrival.expected), Role::PriceUp)
-                .then(format!("  on chain {}", arrival.chain_id), Role::Dialog)
-                .end(format!("worst case +{}", arrival.least), Role::StateCare),
+                .then(format!("+{}", readable(&arrival.expected, places)), Role::PriceUp)
+                .then(format!("  on {}", display_name(arrival.chain_id)), Role::Dialog)
+                .end(format!("worst case +{}", readable(&arrival.least, places)), Role::StateCare),
         );
     }
     if let Some(order) = &action.order {
@@ -178,37 +157,10 @@ fn change_rows(rows: &mut Vec<Row>, action: &ActionRequest, with_gas: bool, plac
 
 /// Rows of the allowances after the action.
 fn allowance_rows(rows: &mut Vec<Row>, action: &ActionRequest, places: usize) {
-    let short = |figure: &str| readable(figure, places);
     for after in &action.allowances {
         let who = after.label.as_ref().map_or_else(|| after.spender.to_string(), ToString::to_string);
-        let none = !after.unlimited && after.amount.chars().all(|c| matches!(c, '0' | '.'));
-        let amount = if after.unlimited { "WITHOUT LIMIT".to_owned() } else { short(&after.amount) };
-        let until = match (after.through_permit2, after.expires_at) {
-            (_, Some(at)) => format!(" until {}", time_of_day(at)),
-            (_, None) => String::new(),
-        };
-        let symbol = &after.symbol;
-        let was = match &after.before {
-            Some(_) if after.before_unlimited => "was unlimited; ".to_owned(),
-            Some(before) => format!("was {} {symbol}; ", short(before)),
-            None => String::new(),
-        };
-        let kind = if after.unlimited { "unlimited" } else { "exact, not unlimited" };
         let role = if after.unlimited { Role::StateBad } else { Role::Dialog };
-        let orders = match &after.for_open_orders {
-            Some(part) if *part == after.amount && !after.unlimited => " for your open orders".to_owned(),
-            Some(part) => format!(", {} of it for your open orders", short(part)),
-            None => String::new(),
-        };
-        let words = match (&after.until_settled, none) {
-            (Some(most), _) if !after.unlimited => {
-                let then = if none { format!("no {symbol}") } else { format!("{amount} {symbol}{orders}") };
-                format!("{who} may take {} {symbol} until it is settled, then {then}  ({was}{kind})", short(most))
-            }
-            (_, true) => format!("{who} may take no {symbol} afterwards  ({})", was.trim_end_matches("; ")),
-            (_, false) => format!("{who} may take {amount} {symbol}{orders}{until}  ({was}{kind})"),
-        };
-        rows.push(Row::new(words, role));
+        rows.push(Row::new(after.describe(&who, places), role));
     }
 }
 
@@ -271,10 +223,7 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
     let simulated = format!("block #{} {}", grouped(&action.block.to_string()), at(action.valid_since));
     section(&mut rows, format!("What changes · {simulated}"));
     change_rows(&mut rows, action, false, PLACES);
-    // The first line of each signed message has its type and its verifier.
-    for signs in action.raw.iter().filter_map(|call| call.signs.first()) {
-        rows.push(signed_row(signs));
-    }
+    rows.extend(inside_calls(action).into_iter().map(|message| signed_row(message.heading)));
     allowance_rows(&mut rows, action, PLACES);
     rows.push(nothing_else_row(action));
     rows.extend(cost_row(action));
@@ -314,8 +263,8 @@ fn detail_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
     section(rows, format!("Details{quoted}"));
     let gas: Vec<TokenChange> = action.changes.iter().filter(|change| change.gas).cloned().collect();
     balance_rows(rows, &gas, PLACES);
-    for signs in action.raw.iter().flat_map(|call| call.signs.iter().skip(1)) {
-        rows.push(signed_row(signs));
+    for message in inside_calls(action) {
+        rows.extend(signed_fields(&message));
     }
     if let Some(opinion) = &action.opinion {
         rows.push(Row::new("safety-guardian: ", Role::TextDim).then(opinion.why.as_str(), Role::Dialog));
@@ -392,7 +341,7 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionRequest) -> Ve
         all => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     };
     let who = model.name.map_or_else(|| scope.golem_id.to_string(), str::to_owned);
-    let arrives = scope.arrives_on.map(|chain| format!(" on chain {chain}")).unwrap_or_default();
+    let arrives = scope.arrives_on.map(|chain| format!(" on {}", display_name(chain))).unwrap_or_default();
     let own = |who: &alloy_primitives::Address| {
         action.places.iter().any(|place| place.part == AddressPart::From && place.address == *who)
     };
@@ -427,8 +376,9 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionRequest,
     section(rows, format!("What changes · {simulated}{quoted}"));
     change_rows(rows, action, true, places(decision));
     // Every field of every message that is signed besides the transactions.
-    for signs in action.raw.iter().flat_map(|call| &call.signs) {
-        rows.push(signed_row(signs));
+    for message in inside_calls(action) {
+        rows.push(signed_row(message.heading.clone()));
+        rows.extend(signed_fields(&message));
     }
     allowance_rows(rows, action, places(decision));
     rows.push(nothing_else_row(action));
@@ -505,6 +455,14 @@ pub fn question_brief(question: &Question) -> String {
     {
         return format!("{} {from} → {}", readable(amount, SHORT), to.symbol);
     }
+    // The amount comes first, so that a narrow list cuts the recipient.
+    if let RequestSubject::Action(action) = &question.about
+        && action.intent.as_str() == "transfer"
+        && let Some((amount, token)) = &action.amount
+        && let Some(to) = action.places.iter().find(|place| place.part == AddressPart::Receiver)
+    {
+        return format!("Send {} {token} → {}", readable(amount, SHORT), short_address(to.address));
+    }
     asked(question, SHORT)
 }
 
@@ -518,7 +476,7 @@ pub fn ends_words(ends: u64, passes_by_itself: bool, now: Moment, columns: usize
     }
     let at = if now.motion { "in" } else { "at" };
     let lines = [
-        format!("goes ahead {at} {left} unless you refuse"),
+        format!("goes ahead {at} {left} unless you reject it"),
         format!("goes ahead {at} {left}"),
         format!("ahead {at} {left}"),
     ];

@@ -95,7 +95,7 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
         },
         "mev": [
             { "about": "slippage", "words": "the minimum output is signed in the order" },
-            { "about": "sight", "words": "the order goes to its service, not to a mempool" },
+            { "about": "visibility", "words": "the order goes to its service, not to a mempool" },
             { "about": "deadline", "words": "it cannot be settled later" },
             { "about": "size", "words": "it takes 1.40 % of the balance of a pool on its route; intel_assess_mev_risk \
                                          shows how to split it" },

@@ -133,3 +133,13 @@ fn what_a_confirmed_transaction_moved_is_in_the_wallet_no_more() {
         }
     }
 }
+
+#[test]
+fn a_stale_quote_counts_down_no_deadline_and_an_auction_has_no_gas_of_its_own() {
+    let fresh = told("quote", "done");
+    assert!(fresh.contains("valid ") && fresh.contains("gas $"), "{fresh}");
+    let stale = told("quote", "stale");
+    assert!(stale.contains("older than 30 s") && !stale.contains("valid ") && !stale.contains(" left"), "{stale}");
+    let auction = told("quote", "offered");
+    assert!(auction.contains("the filler pays the gas") && !auction.contains("gas $"), "{auction}");
+}

@@ -40,7 +40,7 @@ use serde_json::{Map, Value, json};
 use crate::agent_api::{ACTION_KINDS, AGENT_TOOLS, AgentSession, QUERIES, in_agent_terms};
 use bardo_base::model::Guidelines;
 use bardo_base::text::SafeText;
-use golem_tools::engine::{ToolResponse, unambiguous};
+use golem_tools::engine::{ToolResponse, json_fault, unambiguous};
 
 /// Version of the protocol.
 pub const PROTOCOL: u32 = 1;
@@ -105,8 +105,10 @@ pub enum BrainMessage {
 pub fn read(line: &[u8]) -> Result<BrainMessage, SafeText> {
     let wrong = |what: &dyn std::fmt::Display| SafeText::clean(&what.to_string(), 200);
     let text = std::str::from_utf8(line).map_err(|_| wrong(&"not UTF-8"))?;
-    let value = unambiguous(text).map_err(|error| wrong(&error))?;
-    let said: BrainMessage = serde_json::from_value(value).map_err(|error| wrong(&error))?;
+    let value = unambiguous(text)
+        .map_err(|error| wrong(&format_args!("not one JSON object in a line: {}", json_fault(&error))))?;
+    let said: BrainMessage = serde_json::from_value(value)
+        .map_err(|error| wrong(&format_args!("no message of this protocol: {}", json_fault(&error))))?;
     match &said {
         BrainMessage::Call { id, .. } if id.is_empty() || id.chars().count() > MOST_ID => {
             Err(wrong(&format_args!("an id has 1 to {MOST_ID} characters")))
@@ -259,9 +261,10 @@ mod tests {
             (b"{\"type\":\"idle\",\"and\":1}", "unknown field"),
             (b"{\"type\":\"call\",\"id\":\"\",\"tool\":\"x\"}", "1 to 64"),
             (b"{\"type\":\"call\",\"tool\":\"x\"}", "missing field `id`"),
-            (b"{\"type\":\"idle\"", "EOF"),
+            (b"{\"type\":\"idle\"", "it ends too early"),
             (b"\xff\xfe", "not UTF-8"),
-            (b"", "EOF"),
+            (b"", "it ends too early"),
+            (b"{idle}", "line 1, character 2 cannot stand there"),
         ] {
             let why = read(line).unwrap_err();
             assert!(why.as_str().contains(wanted), "{why}");

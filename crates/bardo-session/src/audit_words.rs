@@ -1,37 +1,39 @@
-//! Audit log entries as text. The body is untrusted, because it was read back from a file.
+//! Audit log entries as text, for the console and for `bardo log`. The body is untrusted, because it was read back from
+//! a file.
 
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-use crate::widgets::figure::readable;
-use crate::widgets::words::grouped_cents;
-use bardo_base::format::short_hash;
+use crate::audit::AuditKind;
+use crate::recovery::{RecoveryState, RecoveryStep};
+use bardo_base::display::{readable, reasons, violation_words};
+use bardo_base::error::Violation;
+use bardo_base::fabric::AskReason;
+use bardo_base::format::{dollars as cents, short_hash};
 use bardo_base::text::SafeText;
-use bardo_session::audit::AuditKind;
-use bardo_session::handle::AuditEntry;
-use bardo_session::recovery::{RecoveryState, RecoveryStep};
+use bardo_base::units::Usd;
 
 /// Maximum length of a line, in characters.
 const LONGEST: usize = 400;
 /// Digits after the decimal point.
 const PLACES: usize = 4;
 
-/// Description of an entry. An unknown kind is described by its fields, so that nothing is hidden.
-pub fn words(entry: &AuditEntry) -> SafeText {
+/// Description of an entry of this stored kind. An unknown kind is described by its fields, so that nothing is hidden.
+pub fn words(kind: &str, body: &Value) -> SafeText {
     let none = Map::new();
-    let body = entry.body.as_object().unwrap_or(&none);
+    let body = body.as_object().unwrap_or(&none);
     let text = |field: &str| body.get(field).map(plain).unwrap_or_default();
     let value_of = |field: &str| {
         let value = text(field);
         if value.is_empty() { String::new() } else { format!(": {value}") }
     };
-    let dollars = |field: &str| format!("${}", grouped_cents(&text(field)));
-    let Some(kind) = AuditKind::of(entry.kind.as_str()) else {
+    let Some(kind) = AuditKind::of(kind) else {
         return SafeText::clean(&readable(&fields(body), PLACES), LONGEST);
     };
     let sentence = match kind {
         AuditKind::PermitIssued => match text("needs").as_str() {
-            "approval" => format!("simulated, needs your approval: {}", text("expected_outcome")),
-            "delay" => format!("simulated, goes ahead unless you refuse: {}", text("expected_outcome")),
+            "approval" => format!("simulated, needs your approval{}: {}", why_asked(body), text("expected_outcome")),
+            "delay" => format!("simulated, goes ahead unless you reject it: {}", text("expected_outcome")),
             "notify" => format!("simulated, you are notified afterwards: {}", text("expected_outcome")),
             _ => format!("simulated {}", text("expected_outcome")),
         },
@@ -44,19 +46,19 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             format!("signing started, {consent}; nonce {}", text("nonce"))
         }
         AuditKind::PermitRehearsed => format!("dry run, nothing was signed: {}", text("expected_outcome")),
-        AuditKind::PermitRefused => format!("the offer was refused: {}", text("why")),
-        AuditKind::ActionRefused => format!("✕ {} refused: {}", text("wanted"), text("why")),
+        AuditKind::PermitRefused => format!("the offer was refused: {}", why_refused(body)),
+        AuditKind::ActionRefused => format!("✕ {} refused: {}", text("wanted"), why_refused(body)),
         AuditKind::ActionOvertaken => "overtaken by another action; prepared again".to_owned(),
         AuditKind::ActionReserved => {
-            format!("{} counted against the limits for {}", dollars("spend"), text("expected_outcome"))
+            format!("{} counted against the limits for {}", dollars(&text("spend")), text("expected_outcome"))
         }
         AuditKind::ActionSettled => settled(&text("state"), &text("spent")),
         AuditKind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
         AuditKind::ActionVerified => format!("chain disagrees ✕{}", value_of("mismatches")),
         AuditKind::ApprovalRequested if text("passes_by_itself") == "true" => {
-            format!("you were asked; it goes ahead unless you refuse: {}", text("asked"))
+            format!("you were asked; it goes ahead unless you reject it: {}", text("asked"))
         }
-        AuditKind::ApprovalRequested => format!("you were asked: {}", text("asked")),
+        AuditKind::ApprovalRequested => format!("you were asked{}: {}", why_asked(body), text("asked")),
         AuditKind::ApprovalResolved => {
             format!("{}{}", answered(&text("outcome"), &text("amount")), value_of("reason"))
         }
@@ -129,8 +131,28 @@ fn settled(state: &str, counted: &str) -> String {
     if counted.is_empty() {
         format!("{state}, nothing counted")
     } else {
-        format!("{state}, ${} of the limits used", grouped_cents(counted))
+        format!("{state}, {} of the limits used", dollars(counted))
     }
+}
+
+/// Dollars to the nearest cent; another text is unchanged.
+fn dollars(figure: &str) -> String {
+    figure.parse::<Usd>().map_or_else(|_| figure.to_owned(), cents)
+}
+
+/// Rules that refused an action, by their display names; the stored sentence where no rule is named.
+fn why_refused(body: &Map<String, Value>) -> String {
+    let all = body.get("violations").and_then(Value::as_array).into_iter().flatten();
+    let rules: Vec<String> =
+        all.filter_map(|one| Violation::deserialize(one).ok()).map(|one| violation_words(&one)).collect();
+    if rules.is_empty() { body.get("why").map(plain).unwrap_or_default() } else { rules.join("; ") }
+}
+
+/// Reasons for asking the operator, in brackets; empty if none can be read.
+fn why_asked(body: &Map<String, Value>) -> String {
+    let all = body.get("reasons").and_then(Value::as_array).into_iter().flatten();
+    let all: Vec<AskReason> = all.filter_map(|one| AskReason::deserialize(one).ok()).collect();
+    if all.is_empty() { String::new() } else { format!(" ({})", reasons(&all).join("; ")) }
 }
 
 /// Description of how an approval request ended, by its name in the log.
@@ -139,8 +161,8 @@ fn answered(outcome: &str, amount: &str) -> String {
         "approved" => "you approved".to_owned(),
         "approved_similar" => "you approved, with similar actions for a while".to_owned(),
         "edited" => format!("you asked for a smaller amount, {amount}"),
-        "refused" => "you refused".to_owned(),
-        "refused_and_halted" => "you refused, and stopped everything".to_owned(),
+        "refused" => "you rejected".to_owned(),
+        "refused_and_halted" => "you rejected, and stopped everything".to_owned(),
         "lapsed" => "nobody answered".to_owned(),
         other => other.replace('_', " "),
     }
@@ -208,10 +230,7 @@ mod tests {
     use super::*;
 
     fn told(kind: &str, body: Value) -> String {
-        let text = |words: &str| SafeText::clean(words, 40);
-        let hash = B256::ZERO;
-        let golem_id = text("ada");
-        words(&AuditEntry { seq: 1, at: 1, kind: text(kind), call_id: None, golem_id, body, hash }).to_string()
+        words(kind, &body).to_string()
     }
 
     #[test]
@@ -223,12 +242,24 @@ mod tests {
         );
         assert_eq!(
             told("action:settled", json!({ "state": "done", "spent": "848.499006" })),
-            "done, $848.49 of the limits used"
+            "done, $848.50 of the limits used"
         );
         assert_eq!(told("action:settled", json!({ "state": "not_sent", "spent": null })), "not sent, nothing counted");
         assert_eq!(told("action:verified", json!({ "matched": true, "moves": ["0x1b 4500000000"] })), "chain agrees ✓");
         let held = json!({ "spend": "1234.713456", "expected_outcome": "Swap" });
         assert_eq!(told("action:reserved", held), "$1,234.71 counted against the limits for Swap");
+        let violation = json!({ "rule": "max_daily_spend_usd", "limit": "", "value": "raw", "would_pass": "",
+            "figures": { "unit": "usd", "limit": "5000", "value": "5646.986814", "left": "485.189516",
+                         "frees_in_seconds": 86_400 } });
+        let refused = json!({ "wanted": "Swap 1 WETH", "why": "spending_limit: raw", "violations": [violation] });
+        assert_eq!(
+            told("action:refused", refused),
+            "✕ Swap 1 WETH refused: Day cap: $5,646.99 is above $5,000.00; $485.18 left, more in 1 day"
+        );
+        let above = json!({ "kind": "above_limit", "value": "1234.56", "limit": "1000", "words": "raw",
+            "field": "require_human_approval_above_usd" });
+        let asked = json!({ "asked": "Swap 1 WETH", "reasons": [above] });
+        assert_eq!(told("approval:requested", asked), "you were asked (above your $1,000 approval limit): Swap 1 WETH");
         let wrong = json!({ "matched": false, "mismatches": ["WETH fell by 2"] });
         assert_eq!(told("action:verified", wrong), "chain disagrees ✕: WETH fell by 2");
         let order =
@@ -241,7 +272,7 @@ mod tests {
         let outbid = json!({ "hash": hash, "replaces": B256::repeat_byte(0x11), "nonce": 4 });
         assert_eq!(told("tx:outbid", outbid), "replaced 0x1111…1111 by 0x7b9b…5942, with a higher fee");
         let refused = json!({ "outcome": "refused", "reason": "wait for gas" });
-        assert_eq!(told("approval:resolved", refused), "you refused: wait for gas");
+        assert_eq!(told("approval:resolved", refused), "you rejected: wait for gas");
         let on_paper = json!({ "outcome": "approved", "paper": true });
         assert_eq!(told("approval:resolved", on_paper), "PAPER: you approved");
     }
