@@ -193,7 +193,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         played.send_modify(|played| played.cued = true);
     }
     let planner = async move {
-        let (ended, scenario, mut under_way) = match brain {
+        let (ended, scenario, under_way) = match brain {
             None => (None, scenario, operator::RunningCommands::none(&signals.voice)),
             Some(brain) => {
                 let (missed, scenario, under_way) = led_by(brain, &mut signals).await;
@@ -224,16 +224,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
             thought,
             _attendance: attendance,
         };
-        let mut play = std::pin::pin!(planner.play(scenario));
-        tokio::select! {
-            () = &mut play => {
-                if timeout(SETTLING, under_way.report_ends()).await.is_err() {
-                    // Commits that are still being signed continue by themselves.
-                    all.withdraw_offers().await;
-                }
-            }
-            () = under_way.report_ends() => play.await,
-        }
+        play_out(planner.play(scenario), under_way, all).await;
     };
     tokio::select! {
         () = planner => {}
@@ -245,6 +236,21 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     }
     config.played.send_modify(|played| played.done = true);
     Ok(())
+}
+
+/// Plays to the end, and reports the ends of the operator's commands meanwhile. Commands that are still running
+/// afterwards get a moment.
+async fn play_out(play: impl Future<Output = ()>, mut under_way: operator::RunningCommands, agent: AgentSession) {
+    let mut play = std::pin::pin!(play);
+    tokio::select! {
+        () = &mut play => {
+            if timeout(SETTLING, under_way.report_ends()).await.is_err() {
+                // Commits that are still being signed continue by themselves.
+                agent.withdraw_offers().await;
+            }
+        }
+        () = under_way.report_ends() => play.await,
+    }
 }
 
 /// The error of a Golem that has died before, with its last entry.

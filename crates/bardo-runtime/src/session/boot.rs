@@ -9,6 +9,7 @@ use super::state::{SessionChannels, SessionControl, SessionSources, SessionState
 use super::time::UNHURRIED;
 use super::{SessionOptions, StopWatch, send_news};
 use crate::data::{DataFolder, Ledger};
+use crate::questions::shared::SharedQueue;
 use crate::rehearsal::Rehearsal;
 use crate::rehearsed::RehearsalRecorder;
 use crate::{OpenEnvironment, SigningContext, account, open_telling};
@@ -97,15 +98,7 @@ pub(super) async fn boot(
         })
     };
     let (shared, led_by_program) = (ledger.queue.clone(), BrainChoice::is_program(&config.golem));
-    if led_by_program {
-        // Before the brain process starts. This session itself knows that approvals from elsewhere do not count. Other
-        // processes on this ledger rely on this row, which a process of the same user could delete. So it stops a brain
-        // that merely answers requests it finds, but not a deliberate attack; that takes another user or a container.
-        shared.lead().await?;
-    }
-    if options.attended && !options.watch {
-        shared.attend().await?;
-    }
+    join_queue(&shared, options, led_by_program).await?;
     send_news(&news, SessionNews::Market(MarketUpdate::Started(network.clone()))).await;
     let sources = SessionSources {
         golem: executor(&golem_id, &reach, &golems),
@@ -141,6 +134,20 @@ pub(super) async fn boot(
         control: SessionControl::new(stop_watch, revocation, phase),
         links: SessionChannels::new(news, phase_now),
     })
+}
+
+/// Tells the other processes on this ledger who decides here.
+async fn join_queue(shared: &SharedQueue, options: &SessionOptions, led_by_program: bool) -> Result<(), BootError> {
+    if led_by_program {
+        // Before the brain process starts. This session itself knows that approvals from elsewhere do not count. Other
+        // processes on this ledger rely on this row, which a process of the same user could delete. So it stops a brain
+        // that merely answers requests it finds, but not a deliberate attack; that takes another user or a container.
+        shared.lead().await?;
+    }
+    if options.attended && !options.watch {
+        shared.attend().await?;
+    }
+    Ok(())
 }
 
 /// Opens the network, and reports its progress to the console.

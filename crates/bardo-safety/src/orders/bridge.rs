@@ -239,22 +239,7 @@ fn poll_result(
     (source, destination): (String, String),
 ) -> PollResult {
     let (given, wanted) = (&record.figures.token_in, &record.figures.token_out);
-    let past_fill_deadline = state.destination.timestamp > u64::from(intent.fill_deadline);
-    let never_locked = state.deposit == 0 && state.past_open_deadline;
-    let (status, end) = match state.deposit {
-        REFUNDED => (IntentStatus::Refunded, Some(OrderEnd::Unfilled)),
-        // The destination may be read later than the origin. Wait for the delivery until the fill deadline has passed
-        // there and its endpoints agree.
-        REPAID if state.delivery.is_none() && (!past_fill_deadline || state.endpoints_disagree) => {
-            (IntentStatus::Filled, None)
-        }
-        REPAID => (IntentStatus::Filled, Some(OrderEnd::Filled)),
-        _ if state.delivery.is_some() => (IntentStatus::Filled, None),
-        LOCKED if past_fill_deadline => (IntentStatus::Expired, None),
-        LOCKED => (IntentStatus::Filling, None),
-        _ if never_locked => (IntentStatus::Expired, Some(OrderEnd::Unfilled)),
-        _ => (IntentStatus::Pending, None),
-    };
+    let (status, end) = status_and_end(state, intent);
     let delivery = state.delivery.as_ref();
     let confirmed = delivery.and_then(|found| found.received).filter(|received| *received >= intent.data.outputAmount);
     if let Some(delivery) = delivery
@@ -271,42 +256,8 @@ fn poll_result(
         remarks.push(format!("the endpoints of {destination} contradict each other about a delivery"));
     }
     let amount_in = amount_text(intent.data.inputAmount, given);
-    let locked_in = format!("locked in settler {} on {source}", short_address(intent.origin_settler));
-    let money = match (status, state.deposit) {
-        (IntentStatus::Pending, _) => {
-            format!("the {} stays in the wallet until a relayer locks it on {source}", given.symbol)
-        }
-        (IntentStatus::Filling, _) => locked_in,
-        (IntentStatus::Filled, _) => match confirmed {
-            Some(received) => format!("{} {} arrived on {destination}", amount_text(received, wanted), wanted.symbol),
-            None if delivery.is_some() => format!("delivered on {destination}, according to its settler"),
-            None => format!("paid to the filler on {source}; no delivery has been seen on {destination}"),
-        },
-        (IntentStatus::Expired, 0) => format!("no {0} left the wallet; nobody locked it", given.symbol),
-        (IntentStatus::Expired, _) => match state.refund_from {
-            Some(from) => format!("{locked_in}; intent_refund returns it from {} on", time_of_day(from)),
-            None => format!("{locked_in}; intent_refund returns it"),
-        },
-        (IntentStatus::Refunded, _) => format!("{amount_in} {} is back in the wallet on {source}", given.symbol),
-    };
-    // The chosen bid is the one of the relayer that delivered. Before the delivery, it is the network's choice.
-    let chosen = match delivery.map(|found| found.filler) {
-        Some(filler) => {
-            let is_theirs = |bid: &&RelayerBid| bid.relayer == filler;
-            bids.iter().filter(is_theirs).find(|bid| bid.chosen).or_else(|| bids.iter().find(is_theirs))
-        }
-        None => bids.iter().find(|bid| bid.chosen),
-    };
-    let offers: Vec<FillerOffer> = bids
-        .iter()
-        .map(|bid| FillerOffer {
-            filler: bid.relayer,
-            name: Some(bid.name.clone()),
-            output_amount: amount_text(bid.output, wanted),
-            estimated_seconds: bid.seconds,
-            chosen: chosen.is_some_and(|one| std::ptr::eq(one, bid)),
-        })
-        .collect();
+    let money = money_words(record, intent, state, status, confirmed, [&source, &destination]);
+    let bids = offers(bids, delivery.map(|found| found.filler), wanted);
     let update = IntentUpdate {
         intent_id: record.hash,
         status,
@@ -319,7 +270,7 @@ fn poll_result(
         estimated_output: amount_text(record.figures.quoted_out, wanted),
         recipient: record.account,
         settler: intent.origin_settler,
-        bids: offers,
+        bids,
         locked: state.locked.clone(),
         delivered: delivery.map(|found| found.place.clone()),
         filler: delivery.map(|found| found.filler),
@@ -332,6 +283,78 @@ fn poll_result(
         remark: card_text(remarks.join("; ")),
     };
     PollResult { card: CardState::Intent(Box::new(update)), end }
+}
+
+/// Status of a bridge order, and its end if it has one.
+fn status_and_end(state: &BridgeState, intent: &CrossChainIntent) -> (IntentStatus, Option<OrderEnd>) {
+    let past_fill_deadline = state.destination.timestamp > u64::from(intent.fill_deadline);
+    let never_locked = state.deposit == 0 && state.past_open_deadline;
+    match state.deposit {
+        REFUNDED => (IntentStatus::Refunded, Some(OrderEnd::Unfilled)),
+        // The destination may be read later than the origin. Wait for the delivery until the fill deadline has passed
+        // there and its endpoints agree.
+        REPAID if state.delivery.is_none() && (!past_fill_deadline || state.endpoints_disagree) => {
+            (IntentStatus::Filled, None)
+        }
+        REPAID => (IntentStatus::Filled, Some(OrderEnd::Filled)),
+        _ if state.delivery.is_some() => (IntentStatus::Filled, None),
+        LOCKED if past_fill_deadline => (IntentStatus::Expired, None),
+        LOCKED => (IntentStatus::Filling, None),
+        _ if never_locked => (IntentStatus::Expired, Some(OrderEnd::Unfilled)),
+        _ => (IntentStatus::Pending, None),
+    }
+}
+
+/// Where the money is, in a sentence for the card. `confirmed` is the amount that arrived, if it is known.
+fn money_words(
+    record: &OrderRecord,
+    intent: &CrossChainIntent,
+    state: &BridgeState,
+    status: IntentStatus,
+    confirmed: Option<U256>,
+    [source, destination]: [&str; 2],
+) -> String {
+    let (given, wanted) = (&record.figures.token_in, &record.figures.token_out);
+    let amount_in = amount_text(intent.data.inputAmount, given);
+    let locked_in = format!("locked in settler {} on {source}", short_address(intent.origin_settler));
+    match (status, state.deposit) {
+        (IntentStatus::Pending, _) => {
+            format!("the {} stays in the wallet until a relayer locks it on {source}", given.symbol)
+        }
+        (IntentStatus::Filling, _) => locked_in,
+        (IntentStatus::Filled, _) => match confirmed {
+            Some(received) => format!("{} {} arrived on {destination}", amount_text(received, wanted), wanted.symbol),
+            None if state.delivery.is_some() => format!("delivered on {destination}, according to its settler"),
+            None => format!("paid to the filler on {source}; no delivery has been seen on {destination}"),
+        },
+        (IntentStatus::Expired, 0) => format!("no {0} left the wallet; nobody locked it", given.symbol),
+        (IntentStatus::Expired, _) => match state.refund_from {
+            Some(from) => format!("{locked_in}; intent_refund returns it from {} on", time_of_day(from)),
+            None => format!("{locked_in}; intent_refund returns it"),
+        },
+        (IntentStatus::Refunded, _) => format!("{amount_in} {} is back in the wallet on {source}", given.symbol),
+    }
+}
+
+/// The bids for the card, of which one is chosen.
+fn offers(bids: &[RelayerBid], delivered_by: Option<Address>, wanted: &CardToken) -> Vec<FillerOffer> {
+    // The chosen bid is the one of the relayer that delivered. Before the delivery, it is the network's choice.
+    let chosen = match delivered_by {
+        Some(filler) => {
+            let is_theirs = |bid: &&RelayerBid| bid.relayer == filler;
+            bids.iter().filter(is_theirs).find(|bid| bid.chosen).or_else(|| bids.iter().find(is_theirs))
+        }
+        None => bids.iter().find(|bid| bid.chosen),
+    };
+    bids.iter()
+        .map(|bid| FillerOffer {
+            filler: bid.relayer,
+            name: Some(bid.name.clone()),
+            output_amount: amount_text(bid.output, wanted),
+            estimated_seconds: bid.seconds,
+            chosen: chosen.is_some_and(|one| std::ptr::eq(one, bid)),
+        })
+        .collect()
 }
 
 fn amount_text(amount: U256, token: &CardToken) -> String {

@@ -295,11 +295,7 @@ async fn answer(
         "price_out_per_in": price_between(&terms.amount_in, &terms.amount_out).map(|price| price.to_fixed(8)),
         "price_in_per_out": price_between(&terms.amount_out, &terms.amount_in).map(|price| price.to_fixed(8)),
         bound: terms.bound.map(|bound| bound.to_string()),
-        "legs": legs.iter().map(|leg| json!({
-            "share_bps": leg.share_bps,
-            "amount_in_raw": leg.amount_in.to_string(),
-            "amount_out_raw": leg.amount_out.to_string(),
-        })).collect::<Vec<_>>(),
+        "legs": legs.iter().map(leg_hint).collect::<Vec<_>>(),
         "slippage_bps": slippage.get(),
         "warnings": warning.map(|(code, _)| code).into_iter().collect::<Vec<_>>(),
         "price_impact_with_fee_pct": terms.impact_with_fee.to_percent(4),
@@ -336,6 +332,15 @@ async fn answer(
             .map(|permit| typed_permit(network.chain_id, network.book.contract(KnownContract::Permit2), permit)),
     };
     Ok(ToolReply::new(output, explanation).hint(hints))
+}
+
+/// A leg as `decision_hints` give it: its share and its raw amounts.
+fn leg_hint(leg: &RouteLeg) -> Value {
+    json!({
+        "share_bps": leg.share_bps,
+        "amount_in_raw": leg.amount_in.to_string(),
+        "amount_out_raw": leg.amount_out.to_string(),
+    })
 }
 
 /// Hops of the legs, in order. `symbols` names the tokens.
