@@ -58,11 +58,11 @@ async fn each_wrong_after_a_kill_at(leg: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_send_that_goes_wrong_after_a_kill_before_the_allowance_left_ends_in_one_swap() {
+async fn a_failed_send_after_a_kill_before_the_approval_was_sent_ends_in_one_swap() {
     each_wrong_after_a_kill_at(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_send_that_goes_wrong_after_a_kill_before_the_swap_left_ends_in_one_swap() {
+async fn a_failed_send_after_a_kill_before_the_swap_was_sent_ends_in_one_swap() {
     each_wrong_after_a_kill_at(2).await;
 }
