@@ -15,7 +15,7 @@ use bardo::chain::sender::{SendState, SenderError, WaitRules};
 use serde_json::{Value, json};
 
 use crate::host::Devnet;
-use bardo_testkit::rpc_proxy::{Fate, Proxy, wrongs};
+use bardo_testkit::rpc_proxy::{Fate, Proxy, send_faults};
 use bardo_testkit::sending::{CHAIN_ID, PLENTY, TestHarness};
 
 const SEND: &str = "eth_sendRawTransaction";
@@ -166,7 +166,7 @@ async fn a_lost_first_answer_does_not_prevent_connecting() {
 async fn each_fault_at_each_send_ends_in_one_transaction_and_no_gap() {
     // At the first send, at the next one, and at both: nothing is known when it is resent.
     for points in [&[0_usize][..], &[1], &[0, 1]] {
-        for (wrong, _) in wrongs() {
+        for (wrong, _) in send_faults() {
             let world = TestHarness::new(MiningMode::OnTransaction);
             let served = server::serve(world.devnet.clone(), 0).await.unwrap();
             let told = wrong.clone();
