@@ -137,14 +137,14 @@ async fn a_briefly_lagging_or_silent_endpoint_delays_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_first_answer_does_not_prevent_connecting() {
     let devnet = Devnet::start();
-    for wrong in [Fate::LoseAnswer, Fate::LoseRequest, Fate::Status(502), Fate::Refuse(-32_603, "internal error")] {
+    for fault in [Fate::LoseAnswer, Fate::LoseRequest, Fate::Status(502), Fate::Refuse(-32_603, "internal error")] {
         for method in ["eth_chainId", "bardo_describe"] {
-            let (told, asked) = (wrong.clone(), method);
+            let (told, asked) = (fault.clone(), method);
             let proxy = Proxy::start(devnet.url().to_owned(), move |method, before| {
                 if method == asked && before < 2 { told.clone() } else { Fate::Pass }
             })
             .await;
-            let what = format!("{wrong:?} to {method}");
+            let what = format!("{fault:?} to {method}");
             let plan = ChainPlan {
                 name: "ethereum".into(),
                 network: None,
@@ -166,15 +166,15 @@ async fn a_lost_first_answer_does_not_prevent_connecting() {
 async fn each_fault_at_each_send_ends_in_one_transaction_and_no_gap() {
     // At the first send, at the next one, and at both: nothing is known when it is resent.
     for points in [&[0_usize][..], &[1], &[0, 1]] {
-        for (wrong, _) in send_faults() {
+        for (fault, _) in send_faults() {
             let world = TestHarness::new(MiningMode::OnTransaction);
             let served = server::serve(world.devnet.clone(), 0).await.unwrap();
-            let told = wrong.clone();
+            let told = fault.clone();
             let proxy = Proxy::start(served.url(), move |method, before| {
                 if method == SEND && points.contains(&before) { told.clone() } else { Fate::Pass }
             })
             .await;
-            let what = format!("{wrong:?} at {points:?}");
+            let what = format!("{fault:?} at {points:?}");
             let sender = world.sender_over(connect(&[&proxy.url]).await, None);
             let patient = WaitRules { patience: Duration::from_secs(20), resend: true };
             let mut wished = 0_u64;
