@@ -103,7 +103,7 @@ impl TestHarness {
 }
 
 #[tokio::test]
-async fn every_fault_of_the_devnets_feed_has_its_reason() {
+async fn every_feed_fault_of_the_devnet_is_reported_with_its_reason() {
     let mut world = TestHarness::new().await;
     // The feed reverts before its first answer.
     assert_eq!(world.read().await, Err(NoPrice::NoAnswer));

@@ -96,7 +96,7 @@ async fn watched(home: &Path) -> Told {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn malformed_calls_are_no_failures_and_a_decision_carries_its_own_reason() {
+async fn malformed_calls_are_not_counted_as_failures_and_a_decision_states_its_reason() {
     let home = tempfile::tempdir().unwrap();
     let told = watched(home.path()).await;
     assert!(told.malformed >= MALFORMED, "{}", told.malformed);

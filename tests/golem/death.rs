@@ -140,7 +140,7 @@ async fn standing(harness: &GolemHarness) -> Vec<U256> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bent_pools_cannot_kill_and_feeds_can() {
+async fn manipulated_pools_cause_no_death_and_feeds_do() {
     let harness = GolemHarness::new().await;
     let mut gauge = VitalsMeter::new(Arc::clone(&harness.world), terms()).unwrap();
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT.dwelling(DWELL));
@@ -179,7 +179,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_does_not_tell_its_balance_is_no_loss() {
+async fn a_token_without_a_readable_balance_is_no_loss() {
     let harness = GolemHarness::new().await;
     let mut gauge = VitalsMeter::new(Arc::clone(&harness.world), terms()).unwrap();
     let (_, worth) = gauge.read(1_000_000).await;
@@ -197,7 +197,7 @@ async fn a_token_that_does_not_tell_its_balance_is_no_loss() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revoked_hands_sign_nothing_more() {
+async fn a_revoked_account_signs_nothing() {
     let mut harness = GolemHarness::new().await;
     let (account, revocation) = RevocableAccount::new(Arc::clone(&harness.acting.account));
     harness.acting.account = Arc::new(account);

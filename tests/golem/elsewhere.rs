@@ -14,7 +14,7 @@ use bardo_testkit::devnet::Devnet;
 const HEARTBEATS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_network_of_somebody_elses_no_show_is_played_and_a_lifespan_counts() {
+async fn on_an_external_network_no_scenario_is_played_and_the_lifespan_counts() {
     let devnet = tokio::task::spawn_blocking(|| Devnet::start("0", 3)).await.unwrap();
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("config.toml"), "[golem]\nlifespan_minutes = 90\n").unwrap();

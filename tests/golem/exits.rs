@@ -58,7 +58,7 @@ async fn is_refused(golem: &AgentSession, why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_fall_exits_pass_and_entries_do_not() {
+async fn after_a_price_fall_exits_pass_and_entries_do_not() {
     let harness = GolemHarness::with_policy(DEMO).await;
     let golem = harness.golem("ada", "trade-executor");
     // Three and a half percent at once: the 30-minute mean is still near the old price. Further down the devnet's pools
@@ -86,7 +86,7 @@ async fn after_a_fall_exits_pass_and_entries_do_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bent_pools_make_no_sale_cheap() {
+async fn manipulated_pools_allow_no_cheap_sale() {
     let harness = GolemHarness::with_policy(DEMO).await;
     let golem = harness.golem("ada", "trade-executor");
     harness.phase.send_replace(Phase::Defensive);
@@ -105,7 +105,7 @@ async fn bent_pools_make_no_sale_cheap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_feed_makes_no_sale_cheap() {
+async fn a_wrong_feed_allows_no_cheap_sale() {
     let harness = GolemHarness::with_policy(DEMO).await;
     let golem = harness.golem("ada", "trade-executor");
     harness.phase.send_replace(Phase::Defensive);

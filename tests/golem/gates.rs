@@ -125,7 +125,7 @@ async fn the_matrix_holds_for_every_phase_and_class() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_the_guidelines_the_stricter_of_both_holds() {
+async fn the_stricter_of_phase_limit_and_guideline_applies() {
     let (harness, golem) = furnished("preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n").await;
     const Y: bool = true;
     const N: bool = false;
@@ -143,7 +143,7 @@ async fn with_the_guidelines_the_stricter_of_both_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cautious_halves_the_size_of_what_is_no_exit() {
+async fn cautious_halves_the_size_of_all_but_exits() {
     let harness = GolemHarness::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n").await;
     let golem = harness.golem("ada", "trade-executor");
     // The demo preset permits 2,500 dollars per trade.
@@ -164,7 +164,7 @@ async fn cautious_halves_the_size_of_what_is_no_exit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cautious_takes_30_bps_of_slippage() {
+async fn cautious_allows_30_bps_of_slippage() {
     let harness = GolemHarness::with_policy(WIDE).await;
     let golem = harness.golem("ada", "trade-executor");
     for (phase, slippage, passes) in
@@ -186,7 +186,7 @@ async fn held(harness: &GolemHarness, token: SandboxToken) -> u128 {
 
 /// A position is closed in four sales of a quarter, of which the last closes it.
 #[tokio::test(flavor = "multi_thread")]
-async fn four_quarters_close_a_position_in_a_phase_of_exits() {
+async fn four_quarter_sales_close_a_position_in_an_exit_phase() {
     let (harness, golem) = furnished(WIDE).await;
     harness.phase.send_replace(Phase::Defensive);
     let whole = held(&harness, SandboxToken::Uni).await;
@@ -210,7 +210,7 @@ async fn four_quarters_close_a_position_in_a_phase_of_exits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exits_sell_a_quarter_at_a_time_and_dying_takes_200_bps() {
+async fn exits_sell_a_quarter_at_a_time_and_terminal_allows_200_bps() {
     let (harness, golem) = furnished(WIDE).await;
     // The wallet holds 4.5 WETH: a quarter is 1.125.
     for (phase, amount, passes) in [
@@ -242,7 +242,7 @@ async fn exits_sell_a_quarter_at_a_time_and_dying_takes_200_bps() {
 
 /// Random trades in random phases: the verdict on each follows from the documents' limits alone.
 #[tokio::test(flavor = "multi_thread")]
-async fn random_trades_pass_exactly_where_the_figures_let_them() {
+async fn random_trades_pass_exactly_within_the_documented_limits() {
     let demo = "preset = \"demo\"\nmax_tool_calls_per_minute = 100000\nmax_slippage_bps = 250\nmax_loss_bps = 400\n\
         max_daily_spend_usd = \"9000\"\n[spending_limits]\nper_day = \"9000\"\n";
     let harness = GolemHarness::with_policy(demo).await;

@@ -18,7 +18,7 @@ use bardo_testkit::golem_harness::{GolemHarness, swap};
 const LOW_LANE: &str = "preset = \"demo\"\n[spending_limits]\nhot_lane = \"500\"\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_agrees_with_its_own_price_and_the_operator_is_asked_all_the_same() {
+async fn the_operator_is_asked_although_the_guardian_agrees() {
     let harness = GolemHarness::with_policy(LOW_LANE).await;
     let golem = harness.golem("ada", "trade-executor");
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.2")).await;
@@ -32,7 +32,7 @@ async fn it_agrees_with_its_own_price_and_the_operator_is_asked_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_reads_the_policy_by_itself() {
+async fn the_guardian_reads_the_policy_itself() {
     let harness = GolemHarness::with_policy(LOW_LANE).await;
     let golem = harness.golem("ada", "trade-executor");
     // A policy that only the guardian cannot read: the pipeline continues with the last valid one, the guardian
@@ -71,7 +71,7 @@ impl PriceSource for Lower {
 
 /// A fault of the pipeline's price sources does not affect the guardian's: they share none.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_reads_prices_from_sources_of_its_own() {
+async fn the_guardian_has_its_own_price_sources() {
     let harness = GolemHarness::told(LOW_LANE, |prices| PriceChain::new(vec![Arc::new(Lower(prices))])).await;
     let params = swap("WETH", "USDC", "0.2")["params"].clone();
     let call = ToolCall::new("uniswap_execute_swap", ToolInput::Json(params));

@@ -193,7 +193,7 @@ fn stop_file(home: &Path) -> StopFile {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
+async fn the_highest_stop_revokes_the_golems_keys_and_not_the_operators() {
     let home = tempfile::tempdir().unwrap();
     let mut harness = GolemHarness::open(home.path()).await;
     let first = harness.by_golem().await;
@@ -257,7 +257,7 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() {
+async fn keys_revoked_by_another_process_return_only_after_a_restart() {
     let home = tempfile::tempdir().unwrap();
     let file = stop_file(home.path());
     let lift = || bardo_testkit::proof::lift(file.path().parent().unwrap());
@@ -294,7 +294,7 @@ async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() 
 /// The stop that comes with a rejection is set at once, however long its answer waits behind other work. The Golem
 /// still receives the operator's comment, rather than a withdrawn request.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_refused_with_a_stop_hears_why() {
+async fn a_rejection_with_a_stop_gives_the_reason() {
     let home = tempfile::tempdir().unwrap();
     let mut harness = GolemHarness::open(home.path()).await;
     let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum",

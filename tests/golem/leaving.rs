@@ -52,7 +52,7 @@ async fn to_the_end(news: &mut mpsc::Receiver<SessionNews>) -> (Vec<String>, Ses
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leaving_makes_open_orders_void_where_that_is_wished() {
+async fn leaving_cancels_open_orders_if_requested() {
     let home = tempfile::tempdir().unwrap();
     let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
     let config = Config::load(&Environment::from_iter(variables), &ConfigFlags::default()).unwrap();

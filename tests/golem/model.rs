@@ -292,7 +292,7 @@ pub fn preview() -> (&'static str, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_swaps_in_either_shape_and_thinks_aloud() {
+async fn it_swaps_with_either_api_style_and_its_text_becomes_thoughts() {
     let harness = GolemHarness::new().await;
     for (style, name) in [(ApiStyle::Openai, "ada"), (ApiStyle::Anthropic, "bob")] {
         let before = harness.sent().await;
@@ -334,7 +334,7 @@ async fn it_swaps_in_either_shape_and_thinks_aloud() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
+async fn it_receives_errors_for_invalid_calls_and_its_loops_are_ended() {
     let harness = GolemHarness::new().await;
     let before = harness.sent().await;
     for (style, name) in [(ApiStyle::Openai, "ada"), (ApiStyle::Anthropic, "bob")] {
@@ -383,7 +383,7 @@ async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
+async fn a_faulty_endpoint_is_retried_and_finally_given_up() {
     let harness = GolemHarness::new().await;
     let before = harness.sent().await;
     let overloaded = "{\"error\":{\"message\":\"overloaded\"}}";
@@ -446,7 +446,7 @@ fn in_its_terms(advice: &str) -> String {
 
 /// The model receives its tools' advice for the Golem's phase, and about memory if it has one.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_told_what_its_tools_advise_in_its_phase() {
+async fn it_receives_the_advice_of_its_tools_for_its_phase() {
     let harness = GolemHarness::new().await;
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
     let advice = catalog.get("uniswap_execute_swap").unwrap().def.meta.prompt_guidelines;
@@ -474,7 +474,7 @@ async fn it_is_told_what_its_tools_advise_in_its_phase() {
 
 /// While a model leads, the operator's commands are executed, and other messages go to the model.
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_of_the_operators_are_carried_out_beside_it() {
+async fn operator_commands_are_executed_and_advice_goes_to_the_model() {
     let harness = GolemHarness::new().await;
     let (before, mut events) = (harness.sent().await, harness.events());
     let quiet = || Step::Says("Nothing to do.", Vec::new());
@@ -529,7 +529,7 @@ async fn commands_of_the_operators_are_carried_out_beside_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
+async fn a_rejected_key_ends_it_at_once_and_is_not_shown() {
     let harness = GolemHarness::new().await;
     let said = "{\"error\":{\"message\":\"the key sk-test-0123456789 is not known\"}}";
     let server = Server::playing(ApiStyle::Openai, vec![Step::Refuses(401, "", said); 9]).await;
@@ -560,7 +560,7 @@ async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
+async fn a_key_in_the_response_stream_reaches_no_event() {
     for style in [ApiStyle::Openai, ApiStyle::Anthropic] {
         let harness = GolemHarness::new().await;
         let mut events = harness.events();
@@ -599,7 +599,7 @@ async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_short_key_changes_nothing_of_what_the_model_says() {
+async fn a_short_key_is_not_removed_from_the_models_text() {
     for style in [ApiStyle::Openai, ApiStyle::Anthropic] {
         let harness = GolemHarness::new().await;
         let query = json!({"query": "prefer_uniswapx: x marks the box"}).to_string();
@@ -619,7 +619,7 @@ async fn a_short_key_changes_nothing_of_what_the_model_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_calls_and_tokens_are_held_and_what_it_offered_is_taken_back() {
+async fn its_calls_and_tokens_are_limited_and_its_offers_withdrawn() {
     let harness = GolemHarness::new().await;
     let before = harness.sent().await;
     let ask = |n: usize| ("search_context", json!({"query": format!("words {n}")}).to_string());
@@ -647,7 +647,7 @@ async fn its_calls_and_tokens_are_held_and_what_it_offered_is_taken_back() {
 /// Every tick contains the owner's goal and strategy, the open offers and the results of earlier calls. Concrete tools
 /// appear only in the agent's own terms, since it cannot call them.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_tick_brings_its_goal_its_offers_and_its_past() {
+async fn each_tick_contains_goal_offers_and_earlier_results() {
     let harness = GolemHarness::new().await;
     let strategy = harness.folder.path().join("golems/ada");
     std::fs::create_dir_all(&strategy).unwrap();
@@ -680,7 +680,7 @@ async fn each_tick_brings_its_goal_its_offers_and_its_past() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_asked_as_often_as_it_is_to_be() {
+async fn it_is_asked_for_the_configured_number_of_ticks() {
     let harness = GolemHarness::new().await;
     let server = Server::playing(ApiStyle::Openai, Vec::new()).await;
     let quick = ModelSetup { tick: Duration::ZERO, ticks: Some(3), ..setup(&server, ApiStyle::Openai) };
@@ -691,7 +691,7 @@ async fn it_is_asked_as_often_as_it_is_to_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_of_the_model_is_seen() {
+async fn a_refusal_of_the_model_is_shown() {
     let harness = GolemHarness::new().await;
     let mut events = harness.events();
     let server = Server::playing(ApiStyle::Openai, vec![Step::Declines("I can't help with that.")]).await;
@@ -710,7 +710,7 @@ async fn a_refusal_of_the_model_is_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_the_endpoint_cannot_take_says_what_to_change() {
+async fn a_request_the_endpoint_rejects_ends_it_and_names_the_settings_to_change() {
     let harness = GolemHarness::new().await;
     let said = "{\"error\":{\"message\":\"max_tokens is too large\"}}";
     let server = Server::playing(ApiStyle::Openai, vec![Step::Refuses(400, "", said); 2]).await;

@@ -11,7 +11,7 @@ use bardo_testkit::golem_harness::GolemHarness;
 const STYLES: [ApiStyle; 2] = [ApiStyle::Openai, ApiStyle::Anthropic];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_without_an_end_are_given_up() {
+async fn endless_answers_are_given_up() {
     let harness = GolemHarness::new().await;
     for style in STYLES {
         for (step, wanted) in [
@@ -40,7 +40,7 @@ async fn answers_without_an_end_are_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_came_to_nothing_is_paid_for_all_the_same() {
+async fn incomplete_answers_count_against_the_token_budget() {
     let harness = GolemHarness::new().await;
     for style in STYLES {
         // 64,000 bytes of text are about 8,000 tokens, without a complete answer.
@@ -55,7 +55,7 @@ async fn what_came_to_nothing_is_paid_for_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_leaves_while_nobody_answers() {
+async fn it_leaves_while_the_endpoint_is_silent() {
     let harness = GolemHarness::new().await;
     for style in STYLES {
         let server = Server::playing(style, vec![Step::Silent; 9]).await;
@@ -73,7 +73,7 @@ async fn it_leaves_while_nobody_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn data_cannot_pretend_to_end_and_is_cut_to_what_it_is_shown() {
+async fn data_cannot_forge_its_delimiter_and_is_truncated() {
     let harness = GolemHarness::new().await;
     for (style, name) in [(ApiStyle::Openai, "ada"), (ApiStyle::Anthropic, "bob")] {
         let golem = harness.golem(name, "trade-executor");
@@ -107,7 +107,7 @@ async fn data_cannot_pretend_to_end_and_is_cut_to_what_it_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_its_own_words_the_last_five_are_told_to_it_again() {
+async fn a_request_contains_the_last_five_texts_of_the_model() {
     let harness = GolemHarness::new().await;
     for style in STYLES {
         let words = ["one ", "two ", "three ", "four ", "five ", "six ", "seven "];

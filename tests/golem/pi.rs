@@ -21,7 +21,7 @@ fn code(response: &ToolResponse) -> ErrorCode {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_previewed_is_committed_once_and_remembered() {
+async fn a_preview_is_committed_once_and_remembered() {
     let harness = GolemHarness::new().await;
     let golem = harness.golem("ada", "golem-instance");
     let mut events = harness.events();
@@ -72,7 +72,7 @@ async fn auctioned(golem: &AgentSession, params: &Value) -> B256 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
+async fn an_expired_auction_is_remembered_and_later_ones_get_more_time() {
     let harness = GolemHarness::new().await.with_orders();
     let golem = harness.golem("ada", "golem-instance");
     let chain = &harness.sandbox().chains()[0];
@@ -132,7 +132,7 @@ async fn experience_tightens_the_next_swap_and_says_so() {
 
 /// Swaps that failed for lack of slippage ask for more, but never for so much that the next one is refused for it.
 #[tokio::test(flavor = "multi_thread")]
-async fn experience_asks_for_no_more_than_phase_and_policy_take() {
+async fn experience_requests_no_more_slippage_than_phase_and_policy_allow() {
     let harness = GolemHarness::new().await;
     let golem = harness.golem("ada", "golem-instance");
     let mut params = swap("WETH", "USDC", "0.02");
@@ -169,7 +169,7 @@ async fn experience_asks_for_no_more_than_phase_and_policy_take() {
 
 /// The same pair is one topic in any spelling.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_remembered_goes_by_the_pair_and_not_by_its_spelling() {
+async fn the_memory_of_a_pair_is_independent_of_its_spelling() {
     let harness = GolemHarness::new().await;
     let golem = harness.golem("ada", "golem-instance");
     let address = harness.address(SandboxToken::Weth).to_string();
@@ -191,7 +191,7 @@ async fn what_is_remembered_goes_by_the_pair_and_not_by_its_spelling() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_taken_back_or_dropped_is_never_signed() {
+async fn cancelled_or_dropped_offers_are_never_signed() {
     let harness = GolemHarness::new().await;
     let golem = harness.golem("ada", "trade-executor");
     let before = harness.sent().await;
@@ -220,7 +220,7 @@ async fn what_is_taken_back_or_dropped_is_never_signed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_emergency_stops_everything_and_takes_back_what_was_offered() {
+async fn an_emergency_halt_blocks_everything_and_withdraws_offers() {
     let harness = GolemHarness::new().await;
     let golem = harness.golem("ada", "trade-executor");
     let before = harness.sent().await;
@@ -235,7 +235,7 @@ async fn an_emergency_stops_everything_and_takes_back_what_was_offered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_golems_see_their_own_tools_only() {
+async fn each_golem_has_only_the_tools_of_its_role() {
     let harness = GolemHarness::new().await;
     let trader = harness.golem("ada", "trade-executor");
     let researcher = harness.golem("bob", "pool-researcher");
@@ -258,7 +258,7 @@ async fn two_golems_see_their_own_tools_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_phase_that_forbids_it_blocks_it_and_lets_an_exit_through() {
+async fn exit_phases_block_entries_and_pass_exits() {
     let harness = GolemHarness::new().await;
     let golem = harness.golem("ada", "trade-executor");
     for phase in [Phase::Defensive, Phase::Survival, Phase::Terminal] {
@@ -281,7 +281,7 @@ async fn a_phase_that_forbids_it_blocks_it_and_lets_an_exit_through() {
 }
 
 #[test]
-fn kinds_that_cannot_be_had_name_the_tool_they_lack() {
+fn unavailable_action_kinds_name_the_missing_tool() {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
     assert!(ACTION_KINDS.len() > 40);
     for kind in ACTION_KINDS {
@@ -296,7 +296,7 @@ fn kinds_that_cannot_be_had_name_the_tool_they_lack() {
 }
 
 #[test]
-fn the_eight_have_closed_schemas() {
+fn the_eight_agent_tools_have_closed_schemas() {
     assert_eq!(AGENT_TOOLS.len(), 8);
     for tool in AGENT_TOOLS {
         let schema = tool.schema();
@@ -312,7 +312,7 @@ fn the_eight_have_closed_schemas() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_is_answered_by_what_reads_alone() {
+async fn queries_cannot_name_writing_tools() {
     let harness = GolemHarness::new().await;
     let golem = harness.golem("ada", "trade-executor");
     let before = harness.sent().await;

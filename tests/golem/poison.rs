@@ -166,7 +166,7 @@ async fn token(harness: &GolemHarness, symbol: &str, name: &str) -> Address {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not() {
+async fn a_brain_that_obeys_every_text_signs_only_what_the_policy_allows() {
     let harness = GolemHarness::with_policy(POLICY).await;
     let golem = harness.golem("ada", "golem-instance");
     let orders = orders();

@@ -94,7 +94,7 @@ async fn the_python_example_sells_through_preview_and_commit() {
 
 /// A program first receives its tools' advice, and may report its step.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_told_what_its_tools_advise_and_tells_its_step() {
+async fn a_program_receives_the_advice_of_its_tools_and_reports_its_step() {
     if !python() {
         return;
     }
@@ -132,7 +132,7 @@ async fn a_program_is_told_what_its_tools_advise_and_tells_its_step() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_asked_as_often_as_it_is_to_be() {
+async fn a_program_is_asked_for_the_configured_number_of_ticks() {
     if !python() {
         return;
     }
@@ -157,7 +157,7 @@ async fn a_program_is_asked_as_often_as_it_is_to_be() {
 
 /// A program receives its account and limits, and learns which of its lines was rejected.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_told_what_it_has_and_which_line_was_refused() {
+async fn a_program_receives_its_account_and_which_line_was_rejected() {
     if !python() {
         return;
     }
@@ -197,7 +197,7 @@ async fn a_program_is_told_what_it_has_and_which_line_was_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
+async fn a_killed_program_leaves_no_offer_open_and_the_golem_still_receives_messages() {
     if !python() {
         return;
     }
@@ -237,7 +237,7 @@ fn alive(id: u32) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_the_operator_is_called_off_when_the_program_ends() {
+async fn approval_requests_are_withdrawn_when_the_program_ends() {
     if !python() {
         return;
     }
@@ -258,7 +258,7 @@ async fn what_waits_for_the_operator_is_called_off_when_the_program_ends() {
 
 /// Requests of the operator survive the brain: only the brain's own offers end with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_operator_asked_for_outlives_the_brain() {
+async fn requests_of_the_operator_outlive_the_brain() {
     if !python() {
         return;
     }
@@ -301,7 +301,7 @@ async fn what_the_operator_asked_for_outlives_the_brain() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
+async fn faulty_programs_are_ended_with_a_reason() {
     if !python() {
         return;
     }
@@ -362,7 +362,7 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_program_may_use_up_is_held() {
+async fn a_program_gets_no_secrets_and_its_calls_are_limited() {
     if !python() {
         return;
     }
@@ -409,7 +409,7 @@ async fn what_a_program_may_use_up_is_held() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_talks_without_end_is_not_kept_word_for_word() {
+async fn excessive_output_of_a_program_is_not_stored_in_full() {
     if !python() {
         return;
     }
@@ -435,7 +435,7 @@ async fn a_program_that_talks_without_end_is_not_kept_word_for_word() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_it_is_held_it_is_not_asked_and_hears_the_operator() {
+async fn while_paused_it_receives_no_ticks_but_the_operators_messages() {
     if !python() {
         return;
     }
@@ -465,7 +465,7 @@ async fn while_it_is_held_it_is_not_asked_and_hears_the_operator() {
 
 /// A repeated id, and an unanswered tick: neither is mistaken for something else.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_is_one_call_and_an_unanswered_tick_is_the_only_one() {
+async fn a_call_id_is_used_once_and_no_tick_follows_an_unanswered_one() {
     if !python() {
         return;
     }
@@ -487,7 +487,7 @@ async fn an_id_is_one_call_and_an_unanswered_tick_is_the_only_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_ends_in_the_middle_of_a_preview_leaves_no_offer() {
+async fn a_program_that_ends_during_a_preview_leaves_no_offer() {
     if !python() {
         return;
     }

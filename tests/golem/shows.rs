@@ -74,7 +74,7 @@ fn the_first_tour_shows_every_card_and_a_decision() {
 /// Nobody answers the tour's question: what the Golem and the show say afterwards claims neither an answer nor a
 /// purchase.
 #[test]
-fn the_first_tours_words_are_true_when_its_question_lapsed() {
+fn the_first_tours_texts_are_true_if_its_question_lapses() {
     let tour = include_str!("../../assets/scenarios/first-tour.toml");
     let nobody = tour.replacen("operator = \"approve\"", "operator = \"wait\"", 1);
     assert_ne!(nobody, tour);
@@ -94,7 +94,7 @@ fn the_first_tours_words_are_true_when_its_question_lapsed() {
 }
 
 #[test]
-fn a_price_that_moves_while_a_decision_waits_makes_the_old_offer_void() {
+fn a_price_change_during_a_decision_voids_the_offer() {
     let events = events("price-moved", &[]);
     assert_eq!(of_kind(&events, "approval:requested").count(), 2);
     // The first offer was committed when it was no longer valid.
@@ -152,7 +152,7 @@ fn ends(events: &[Value], golem_id: &str, tool: &str) -> Vec<Option<String>> {
 }
 
 #[test]
-fn the_poisoned_note_signs_nothing() {
+fn the_poisoned_note_causes_no_signature() {
     let events = events("poisoned-note", &[]);
     assert_eq!(captions(&events), [0, 20, 30, 38, 50, 70, 80]);
     // The text was read, not only mentioned: the scenario itself expects it in the tool's answer.
@@ -177,7 +177,7 @@ fn the_poisoned_note_signs_nothing() {
 }
 
 #[test]
-fn the_crash_walks_from_thriving_to_dying_for_stated_reasons() {
+fn the_crash_passes_from_thriving_to_terminal_for_stated_reasons() {
     let home = tempfile::tempdir().unwrap();
     let events = told("crash", play_in(home.path(), "crash", &["--keep"]));
     let walked: Vec<(String, String)> = of_kind(&events, "phase:changed")
@@ -214,7 +214,7 @@ fn the_crash_walks_from_thriving_to_dying_for_stated_reasons() {
 }
 
 #[test]
-fn a_day_of_trading_ends_with_its_books_in_order() {
+fn a_day_of_trading_verifies_all_results_and_lasts_a_day() {
     let events = events("day-of-trading", &[]);
     assert!(of_kind(&events, "tool:verified").count() >= 7);
     assert_eq!(of_kind(&events, "tool:verified").filter(|event| event["matched"] != true).count(), 0);
@@ -294,7 +294,7 @@ fn flattened_at(second: u32) -> String {
 
 /// A locked bridge order cannot be cancelled: its location is reported, and it is refunded once nobody can deliver it.
 #[test]
-fn flattening_leaves_what_is_locked_alone_until_it_can_be_taken_back() {
+fn flattening_reports_a_locked_bridge_order_until_its_refund() {
     let folder = tempfile::tempdir().unwrap();
     let show = folder.path().join("flattened.toml");
     for (second, refunds) in [(30, vec![]), (110, vec![None])] {
@@ -326,7 +326,7 @@ fn falling(bps: u32) -> String {
 /// A fifth below the other pools' 30-minute mean it is sold without approval, more than a quarter below with the
 /// operator's approval.
 #[test]
-fn after_a_steep_fall_the_operator_is_asked_before_it_is_sold() {
+fn after_a_steep_fall_a_sale_needs_approval() {
     let folder = tempfile::tempdir().unwrap();
     for (bps, asked) in [(2_000, 0), (2_800, 1)] {
         let show = folder.path().join(format!("falling-{bps}.toml"));
@@ -340,14 +340,14 @@ fn after_a_steep_fall_the_operator_is_asked_before_it_is_sold() {
 }
 
 #[test]
-fn so_many_heartbeats_and_no_more_are_lived() {
+fn a_life_ends_after_the_configured_number_of_heartbeats() {
     let events = events("first-tour", &["--ticks", "5"]);
     assert_eq!(of_kind(&events, "vitals").count(), 5);
 }
 
 /// Twenty minutes of the life after the first tour, up to its first bridge: each event meets its expectation.
 #[test]
-fn life_after_the_first_tour_goes_on_as_it_is_told() {
+fn life_after_the_first_tour_meets_its_expectations() {
     let tour = bardo::golem::scenario::find("first-tour").unwrap();
     assert!(tour.later.iter().all(|beat| beat.does.is_none() || !beat.expect.is_empty()));
     let events = events("first-tour", &["--ticks", "640"]);
@@ -392,7 +392,7 @@ const SHOWS: [&str; 7] =
 
 /// With the seeds here and in each scenario's own test, all expectations are met with three seeds.
 #[test]
-fn one_seed_tells_the_same_story_twice_and_another_seed_another() {
+fn the_same_seed_gives_the_same_story_and_another_seed_another() {
     for show in SHOWS {
         let told = |seed: &'static str| std::thread::spawn(move || by_call(&events(show, &["--seed", seed])));
         let [one, same, other] = ["7", "7", "8"].map(told).map(|played| played.join().unwrap());

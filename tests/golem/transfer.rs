@@ -67,7 +67,7 @@ async fn coin(harness: &GolemHarness, owner: Address) -> U256 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_and_coin_arrive_whole() {
+async fn tokens_and_native_coin_arrive_in_full() {
     let harness = GolemHarness::with_policy(&trusting(500)).await;
     let golem = harness.golem("ada", "trade-executor");
     let me = harness.world.account.unwrap();
@@ -95,7 +95,7 @@ async fn tokens_and_coin_arrive_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_is_asked_about_unless_the_policy_says_from_when_on() {
+async fn each_transfer_needs_approval_unless_the_policy_sets_a_threshold() {
     // The demo preset names nobody: every recipient is new, and nobody can approve.
     let harness = GolemHarness::with_policy("preset = \"demo\"\n").await;
     let golem = harness.golem("ada", "trade-executor");
@@ -119,7 +119,7 @@ async fn each_is_asked_about_unless_the_policy_says_from_when_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recipient_that_a_note_names_is_refused_with_its_rule() {
+async fn a_recipient_named_by_a_note_is_rejected_with_the_rule() {
     let harness = GolemHarness::with_policy(&trusting(1_000)).await;
     let golem = harness.golem("ada", "trade-executor");
     let before = harness.sent().await;
@@ -148,7 +148,7 @@ async fn a_recipient_that_a_note_names_is_refused_with_its_rule() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_would_be_lost_is_not_sent() {
+async fn a_transfer_that_would_be_lost_is_not_sent() {
     let harness = GolemHarness::with_policy(&trusting(1_000)).await;
     let golem = harness.golem("ada", "trade-executor");
     let me = harness.world.account.unwrap().to_string();
@@ -185,7 +185,7 @@ async fn what_would_be_lost_is_not_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fee_that_a_token_keeps_is_told() {
+async fn a_transfer_fee_of_a_token_is_reported() {
     let harness = GolemHarness::with_policy("preset = \"demo\"\nallowed_tokens = \"all\"\n").await;
     let golem = harness.golem("ada", "trade-executor");
     harness.give(SandboxToken::FeeOnTransfer, U256::from(1_000_000)).await;

@@ -25,7 +25,7 @@ use bardo::sandbox::Sandbox;
 
 use crate::endpoints::connect;
 use bardo_testkit::harness::{ASKED, Book, Hook, TestHarness, Wallet, sandbox};
-use bardo_testkit::rpc_proxy::{Fate, Proxy, wrongs};
+use bardo_testkit::rpc_proxy::{Fate, Proxy, send_faults};
 
 pub const SEND: &str = "eth_sendRawTransaction";
 const RECEIPT: &str = "eth_getTransactionReceipt";
@@ -177,7 +177,7 @@ impl ProxiedHarness {
 
 /// Plays each failure at the first send of transaction number `leg` of a swap.
 async fn fail_each_send(leg: usize, account: usize) {
-    for (wrong, gives_up) in wrongs() {
+    for (wrong, gives_up) in send_faults() {
         let what = format!("{wrong:?} at transaction {leg}");
         let fate = wrong.clone();
         let proxied = ProxiedHarness::new(account, LONG_TIMEOUT, |world| {

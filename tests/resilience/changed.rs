@@ -32,7 +32,7 @@ async fn overtaken(policy: &str, meanwhile: impl FnOnce(&Home, &Devnet)) -> Stri
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_policy_that_is_tightened_between_preview_and_commit_holds() {
+async fn a_policy_tightened_between_preview_and_commit_applies() {
     let code = overtaken(ROOMY, |home, _| {
         let tighter = format!("max_single_trade_usd = \"50\"\n{ROOMY}");
         std::fs::write(home.path().join("policy-devnet.toml"), tighter).unwrap();
@@ -42,7 +42,7 @@ async fn a_policy_that_is_tightened_between_preview_and_commit_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_halt_by_another_process_between_preview_and_commit_holds() {
+async fn a_halt_by_another_process_between_preview_and_commit_applies() {
     let code = overtaken(ROOMY, |home, _| {
         assert_eq!(run(&mut home.command(&["halt", "--reason", "a test"])).code, Some(0));
     })
@@ -51,7 +51,7 @@ async fn a_halt_by_another_process_between_preview_and_commit_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cap_that_another_process_uses_up_between_preview_and_commit_holds() {
+async fn a_cap_used_up_by_another_process_between_preview_and_commit_applies() {
     let capped = ROOMY.replace("max_daily_spend_usd = \"1000000\"", "max_daily_spend_usd = \"150\"");
     let code = overtaken(&capped, |home, devnet| {
         let (given, params) = (format!("ethereum={}", devnet.url()), purchase("90").to_string());

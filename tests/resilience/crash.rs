@@ -53,7 +53,7 @@ pub fn is_of_swaps(point: Failpoint) -> bool {
 }
 
 #[test]
-fn killed_while_it_outbids_a_swap_is_made_once() {
+fn after_a_kill_while_outbidding_a_swap_is_made_once() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let mut swaps = 0;
     for point in Failpoint::ALL.iter().copied().filter(|point| is_of_outbidding(*point)) {
@@ -73,7 +73,7 @@ fn killed_while_it_outbids_a_swap_is_made_once() {
 }
 
 #[test]
-fn killed_at_every_place_a_swap_is_made_once() {
+fn after_a_kill_at_every_failpoint_a_swap_is_made_once() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let mut swaps = 0;
     for point in Failpoint::ALL.iter().copied().filter(|point| is_of_swaps(*point)) {
@@ -104,7 +104,7 @@ fn home_swaps(home: &Home, so_far: u64) -> u64 {
 }
 
 #[test]
-fn killed_again_at_every_step_of_recovery_the_end_is_the_same() {
+fn after_kills_at_every_step_of_recovery_the_result_is_the_same() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let mut swaps = 0;
     for point in Failpoint::ALL.iter().copied().filter(|point| is_recovery(*point)) {
@@ -141,7 +141,7 @@ fn killed_again_at_every_step_of_recovery_the_end_is_the_same() {
 }
 
 #[test]
-fn killed_at_any_time_every_wish_is_fulfilled_once() {
+fn after_kills_at_random_times_every_swap_is_made_once() {
     let kills: u64 = std::env::var("BARDO_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let seed = drawn();

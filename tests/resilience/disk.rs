@@ -40,7 +40,7 @@ fn mended(home: &Home, devnet: &Devnet, nonce: u64) {
 }
 
 #[test]
-fn a_locked_database_refuses_and_loses_nothing() {
+fn with_a_locked_database_a_swap_is_rejected_and_nothing_lost() {
     let (devnet, home) = used();
     let nonce = devnet.nonce();
     let other = Connection::open(home.database()).unwrap();
@@ -51,7 +51,7 @@ fn a_locked_database_refuses_and_loses_nothing() {
 }
 
 #[test]
-fn a_damaged_database_refuses_and_is_left_as_it_is() {
+fn a_damaged_database_is_rejected_and_left_unchanged() {
     let (devnet, home) = used();
     let (nonce, database) = (devnet.nonce(), home.database());
     folded(&database);
@@ -69,7 +69,7 @@ fn a_damaged_database_refuses_and_is_left_as_it_is() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_refuses() {
+fn with_an_unwritable_database_path_a_swap_is_rejected() {
     let (devnet, home) = used();
     let (nonce, database) = (devnet.nonce(), home.database());
     folded(&database);
@@ -86,7 +86,7 @@ fn a_place_that_cannot_be_written_refuses() {
 /// read-only disk.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
-fn a_disk_that_can_only_be_read_refuses_and_loses_nothing() {
+fn on_a_read_only_disk_a_swap_is_rejected_and_nothing_lost() {
     let (devnet, home) = used();
     let (nonce, database) = (devnet.nonce(), home.database());
     let work = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ fn a_disk_that_can_only_be_read_refuses_and_loses_nothing() {
 }
 
 #[test]
-fn a_full_disk_refuses_whenever_it_becomes_full_and_loses_nothing() {
+fn a_disk_that_becomes_full_at_any_time_loses_nothing() {
     let (devnet, home) = used();
     let database = home.database();
     folded(&database);
@@ -150,7 +150,7 @@ fn a_full_disk_refuses_whenever_it_becomes_full_and_loses_nothing() {
 }
 
 #[test]
-fn a_byte_that_the_disk_lost_is_found_by_the_trails_check() {
+fn a_changed_byte_is_found_by_verifying_the_audit_log() {
     let (devnet, home) = used();
     let database = home.database();
     folded(&database);

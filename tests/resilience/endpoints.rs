@@ -15,7 +15,7 @@ use bardo::chain::sender::{SendState, SenderError, WaitRules};
 use serde_json::{Value, json};
 
 use crate::host::Devnet;
-use bardo_testkit::rpc_proxy::{Fate, Proxy, wrongs};
+use bardo_testkit::rpc_proxy::{Fate, Proxy, send_faults};
 use bardo_testkit::sending::{CHAIN_ID, PLENTY, TestHarness};
 
 const SEND: &str = "eth_sendRawTransaction";
@@ -38,7 +38,7 @@ fn disagree(error: &SenderError, method: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn endpoints_that_contradict_each_other_about_a_nonce_are_not_believed() {
+async fn contradictory_endpoints_are_not_believed_about_a_nonce() {
     let world = TestHarness::new(MiningMode::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let lies = Arc::new(AtomicBool::new(true));
@@ -110,7 +110,7 @@ async fn a_receipt_that_only_one_endpoint_has_settles_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_that_lags_a_moment_or_is_silent_holds_nothing_up() {
+async fn a_briefly_lagging_or_silent_endpoint_delays_nothing() {
     let world = TestHarness::new(MiningMode::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     // Behind for its first two answers, then level.
@@ -135,16 +135,16 @@ async fn an_endpoint_that_lags_a_moment_or_is_silent_holds_nothing_up() {
 
 /// Failures of answers, each once or twice, before the endpoint recovers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_first_answer_that_is_lost_does_not_lose_the_chain() {
+async fn a_lost_first_answer_does_not_prevent_connecting() {
     let devnet = Devnet::start();
-    for wrong in [Fate::LoseAnswer, Fate::LoseRequest, Fate::Status(502), Fate::Refuse(-32_603, "internal error")] {
+    for fault in [Fate::LoseAnswer, Fate::LoseRequest, Fate::Status(502), Fate::Refuse(-32_603, "internal error")] {
         for method in ["eth_chainId", "bardo_describe"] {
-            let (told, asked) = (wrong.clone(), method);
+            let (told, asked) = (fault.clone(), method);
             let proxy = Proxy::start(devnet.url().to_owned(), move |method, before| {
                 if method == asked && before < 2 { told.clone() } else { Fate::Pass }
             })
             .await;
-            let what = format!("{wrong:?} to {method}");
+            let what = format!("{fault:?} to {method}");
             let plan = ChainPlan {
                 name: "ethereum".into(),
                 network: None,
@@ -163,18 +163,18 @@ async fn a_first_answer_that_is_lost_does_not_lose_the_chain() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_wrong_at_each_send_ends_in_one_transaction_and_no_gap() {
+async fn each_fault_at_each_send_ends_in_one_transaction_and_no_gap() {
     // At the first send, at the next one, and at both: nothing is known when it is resent.
     for points in [&[0_usize][..], &[1], &[0, 1]] {
-        for (wrong, _) in wrongs() {
+        for (fault, _) in send_faults() {
             let world = TestHarness::new(MiningMode::OnTransaction);
             let served = server::serve(world.devnet.clone(), 0).await.unwrap();
-            let told = wrong.clone();
+            let told = fault.clone();
             let proxy = Proxy::start(served.url(), move |method, before| {
                 if method == SEND && points.contains(&before) { told.clone() } else { Fate::Pass }
             })
             .await;
-            let what = format!("{wrong:?} at {points:?}");
+            let what = format!("{fault:?} at {points:?}");
             let sender = world.sender_over(connect(&[&proxy.url]).await, None);
             let patient = WaitRules { patience: Duration::from_secs(20), resend: true };
             let mut wished = 0_u64;

@@ -60,7 +60,7 @@ fn allowed(devnet: &Devnet) -> String {
 }
 
 #[test]
-fn stopped_from_another_process_at_every_stage_nothing_more_is_signed() {
+fn after_a_stop_by_another_process_at_every_stage_nothing_is_signed() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let stop = home.path().join("data/STOP");
     // Signatures since then that are not revocations.

@@ -79,7 +79,7 @@ fn looks(method: &str, before: usize) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_send_that_arrives_late_is_no_second_one() {
+async fn a_send_that_arrives_late_makes_no_second_transaction() {
     // Within the client's timeout, and long after it has given up and resent the same bytes.
     three_payments(Fate::Delay(Duration::from_millis(20)), every_send).await;
     three_payments(Fate::Delay(PATIENCE * 3), first_sends).await;
@@ -92,7 +92,7 @@ async fn a_send_that_is_delivered_twice_is_paid_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_that_is_blocks_behind_holds_up_and_loses_nothing() {
+async fn an_endpoint_several_blocks_behind_delays_and_loses_nothing() {
     three_payments(Fate::StaleHead(1), looks).await;
     three_payments(Fate::StaleHead(3), looks).await;
 }

@@ -184,7 +184,7 @@ const PLACES: [(Failpoint, &str, bool); 8] = [
 ];
 
 #[test]
-fn an_order_killed_anywhere_comes_to_the_end_that_the_chain_says() {
+fn an_order_ends_as_on_the_chain_after_a_kill_anywhere() {
     let fixture = Fixture::open();
     let before = fixture.devnet.balance("WETH");
     for (place, stage, signed) in PLACES {
@@ -279,7 +279,7 @@ fn unsigned_ones(fixture: &Fixture, key: &str) {
 }
 
 #[test]
-fn an_intent_killed_anywhere_is_delivered_or_comes_back() {
+fn an_intent_is_delivered_or_refunded_after_a_kill_anywhere() {
     let fixture = Fixture::open();
     let (weth, usdc) = (fixture.devnet.balance("WETH"), fixture.devnet.balance("USDC"));
     fixture.devnet.ask_of(1, "anvil_setBalance", json!([ACCOUNT, "0x56bc75e2d63100000"]));

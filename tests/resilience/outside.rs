@@ -42,7 +42,7 @@ fn answered(home: &Home, devnet: &Devnet, answer: &str) -> (u32, String) {
 }
 
 #[test]
-fn an_account_used_outside_signs_nothing_until_the_operator_has_said_so() {
+fn an_account_used_outside_signs_nothing_until_the_operator_approves() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     assert_eq!(run(&mut home.swap(devnet.url(), "first")).status(), "success");
     let (code, even) = looked(&home, &devnet);
@@ -76,7 +76,7 @@ fn an_account_used_outside_signs_nothing_until_the_operator_has_said_so() {
 }
 
 #[test]
-fn an_allowance_that_an_ended_program_has_left_is_found_and_taken_back() {
+fn an_allowance_left_by_an_ended_program_is_found_and_revoked() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     // Its approval is in a block, and its swap was never signed.
     let ran = run(home.swap(devnet.url(), "first").env("BARDO_FAILPOINT", "settle.mined:1"));
@@ -105,7 +105,7 @@ fn an_allowance_that_an_ended_program_has_left_is_found_and_taken_back() {
 }
 
 #[test]
-fn a_token_that_does_not_say_what_others_may_take_is_named() {
+fn a_token_without_readable_allowances_is_named() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let (_, status) = looked(&home, &devnet);
     assert_eq!(status["allowances"]["silent"], json!([]), "{status}");
@@ -122,7 +122,7 @@ fn a_token_that_does_not_say_what_others_may_take_is_named() {
 }
 
 #[test]
-fn what_is_signed_already_is_named_before_the_yes_to_anything_that_is_sent() {
+fn transactions_already_signed_are_listed_before_the_approval() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let ran = run(home.swap(devnet.url(), "first").env("BARDO_FAILPOINT", "settle.mined:1"));
     assert!(ran.killed(), "{ran:?}");
@@ -146,7 +146,7 @@ fn inside(devnet: &Devnet, router: &str) -> U256 {
 }
 
 #[test]
-fn what_others_may_take_inside_permit2_is_told_as_the_screen_shows_it_and_what_is_left_over_is_taken_back() {
+fn permit2_allowances_are_listed_as_in_the_console_and_left_over_ones_revoked() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let (given, router) = (format!("ethereum={}", devnet.url()), devnet.contract("universalRouter").to_owned());
     let params = r#"{"token":"WETH","amount":"0.25","chain":"ethereum"}"#;
@@ -189,7 +189,7 @@ fn what_others_may_take_inside_permit2_is_told_as_the_screen_shows_it_and_what_i
 }
 
 #[test]
-fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
+fn an_unused_nonce_below_a_pending_one_is_filled() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     assert_eq!(run(&mut home.swap(devnet.url(), "first")).status(), "success");
     // Needed to fill an open order.
@@ -242,7 +242,7 @@ fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
 /// An endpoint once reported too high a nonce and was believed, so the ledger has skipped unused nonces: later
 /// transactions wait until these are freed.
 #[test]
-fn nonces_that_the_ledger_has_passed_over_are_given_back() {
+fn nonces_that_the_ledger_skipped_are_released() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     assert_eq!(run(&mut home.swap(devnet.url(), "first")).status(), "success");
     let nonce = devnet.nonce();

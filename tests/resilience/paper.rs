@@ -20,7 +20,7 @@ fn shown(seen: &Seen) -> Option<(bool, U256, f64)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_on_paper_asks_counts_and_shows_what_moved_and_the_next_one_goes_on_from_there() {
+async fn a_paper_session_asks_counts_and_shows_changes_and_the_next_one_continues() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let (held, nonce) = (devnet.balance("USDC"), devnet.nonce());
     let held_raw = U256::from(held);

@@ -332,7 +332,7 @@ impl Recorder {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
-fn whenever_the_power_goes_what_was_acknowledged_is_there() {
+fn acknowledged_writes_survive_a_power_cut_at_any_time() {
     if let Some(folder) = std::env::var_os(WRITER) {
         return tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(write(Path::new(&folder)));
     }
@@ -341,7 +341,7 @@ fn whenever_the_power_goes_what_was_acknowledged_is_there() {
     fs::create_dir(&root).unwrap();
     let mut writer = Command::new(std::env::current_exe().unwrap());
     let record = recorder.watch(&mut writer, &root);
-    let name = "power::whenever_the_power_goes_what_was_acknowledged_is_there";
+    let name = "power::acknowledged_writes_survive_a_power_cut_at_any_time";
     let written = writer.args(["--exact", name, "--nocapture"]).env(WRITER, &root).output().unwrap();
     assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stdout));
     let notes = notes(&record);
@@ -391,7 +391,7 @@ fn whenever_the_power_goes_what_was_acknowledged_is_there() {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
-fn the_power_goes_at_any_place_of_a_swap_and_it_is_made_once() {
+fn a_power_cut_at_any_place_of_a_swap_leaves_it_made_once() {
     let (devnet, home, recorder) = (Devnet::start(), Home::new(ROOMY), Recorder::new());
     let seed = drawn();
     println!("seed {seed}");
@@ -418,7 +418,7 @@ fn the_power_goes_at_any_place_of_a_swap_and_it_is_made_once() {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
-fn a_stop_that_was_told_of_outlives_the_power() {
+fn an_acknowledged_stop_survives_a_power_cut() {
     let (home, recorder) = (Home::new(ROOMY), Recorder::new());
     let mut disk = Disk::of(home.path());
     let mut halt = home.command(&["halt", "--reason", "smoke in the engine room"]);

@@ -59,7 +59,7 @@ fn told_once(home: &Home, devnet: &Devnet, before: u128, ended: &BTreeMap<String
 }
 
 #[test]
-fn four_programs_never_pass_the_rate() {
+fn four_programs_never_exceed_the_rate() {
     let policy = ROOMY.replace("max_trades_per_hour = 100000", &format!("max_trades_per_hour = {}", rate()));
     let (devnet, home) = (Devnet::start(), Home::new(&policy));
     let before = devnet.balance("USDC");

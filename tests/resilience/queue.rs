@@ -160,7 +160,7 @@ impl Console {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
+async fn a_request_is_shown_in_all_consoles_and_the_first_answer_counts() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let asks = Console::open(&home, &devnet).await;
     let other = Console::open(&home, &devnet).await;
@@ -247,7 +247,7 @@ async fn ended(mut call: Process) -> Ran {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is_heard() {
+async fn a_request_of_a_single_call_is_shown_in_all_consoles_and_the_first_answer_counts() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let (console, other) = (Console::open(&home, &devnet).await, Console::open(&home, &devnet).await);
     let (usdc, arguments) = (devnet.balance("USDC"), asking(&devnet));

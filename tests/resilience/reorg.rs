@@ -97,7 +97,7 @@ async fn stored_sent_and_unclear_transactions_survive_every_depth() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn included_and_reverted_transactions_leave_their_block_and_come_again() {
+async fn included_and_reverted_transactions_are_removed_and_included_again() {
     for depth in 1..=12 {
         for fails in [false, true] {
             let (world, sender) = world().await;
@@ -150,7 +150,7 @@ async fn a_replaced_transaction_may_win_on_the_new_branch() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_the_new_branch_the_nonce_may_be_another_programs() {
+async fn on_the_new_branch_another_program_may_use_the_nonce() {
     for depth in 1..=12 {
         let (world, sender) = world().await;
         let (hash, _) = world.send(&sender).await;

@@ -24,17 +24,17 @@ fn classes() -> [Fate; 9] {
 }
 
 /// A kill with transaction number `leg` of a swap stored, then each failure at the next process's first send.
-async fn each_wrong_after_a_kill_at(leg: usize) {
+async fn each_fault_after_a_kill_at(leg: usize) {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
-    for (number, wrong) in (1..).zip(classes()) {
-        let (key, what) = (format!("wish-{number}"), format!("{wrong:?} at transaction {leg}"));
+    for (number, fault) in (1..).zip(classes()) {
+        let (key, what) = (format!("wish-{number}"), format!("{fault:?} at transaction {leg}"));
         let weth = devnet.balance("WETH");
         let place = format!("{}:{leg}", Failpoint::Stored.name());
         let killed = run(home.swap(devnet.url(), &key).env("BARDO_FAILPOINT", &place));
         assert!(killed.killed(), "{what}: {killed:?}");
         let nonce = devnet.nonce();
         let proxy = Proxy::start(devnet.url().to_owned(), move |method, before| {
-            if method == SEND && before == 0 { wrong.clone() } else { Fate::Pass }
+            if method == SEND && before == 0 { fault.clone() } else { Fate::Pass }
         })
         .await;
         // The same call until it is answered: a transaction in progress is not repeated.
@@ -58,11 +58,11 @@ async fn each_wrong_after_a_kill_at(leg: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_send_that_goes_wrong_after_a_kill_before_the_allowance_left_ends_in_one_swap() {
-    each_wrong_after_a_kill_at(1).await;
+async fn a_failed_send_after_a_kill_before_the_approval_was_sent_ends_in_one_swap() {
+    each_fault_after_a_kill_at(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_send_that_goes_wrong_after_a_kill_before_the_swap_left_ends_in_one_swap() {
-    each_wrong_after_a_kill_at(2).await;
+async fn a_failed_send_after_a_kill_before_the_swap_was_sent_ends_in_one_swap() {
+    each_fault_after_a_kill_at(2).await;
 }

@@ -55,7 +55,7 @@ fn committing(reply: &bardo::engine::ToolResponse, ticket: u64) -> SessionComman
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_operator_looked_at_is_what_is_signed() {
+async fn exactly_the_displayed_offer_is_signed() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let console = Console::open(&home, &devnet).await;
     bought(&console, 1).await;
@@ -99,7 +99,7 @@ async fn what_the_operator_looked_at_is_what_is_signed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_passes_whatever_the_session_waits_for() {
+async fn a_stop_overtakes_work_the_session_waits_for() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let console = Console::open(&home, &devnet).await;
     // Another connection locks the ledger: every write of the session waits for it.
@@ -122,7 +122,7 @@ async fn a_stop_passes_whatever_the_session_waits_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_only_looks_or_rehearses_sends_nothing_that_was_left() {
+async fn read_only_and_paper_runs_do_not_send_pending_transactions() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     // Signed and stored, and killed before it was sent.
     let killed = run(home.swap(devnet.url(), "left").env("BARDO_FAILPOINT", Failpoint::Stored.name()));
@@ -168,7 +168,7 @@ async fn whoever_only_looks_or_rehearses_sends_nothing_that_was_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_that_leads_cannot_say_yes_to_itself_through_the_ledger() {
+async fn a_leading_program_cannot_approve_its_own_request_through_the_ledger() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let led = Console::open_as(&home, &devnet, Some("process:true"), SessionOptions::default()).await;
     let other = Console::open(&home, &devnet).await;
@@ -207,7 +207,7 @@ fn said(question: &Question) -> (&[SafeText], Option<&SafeText>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_action_by_hand_above_the_limit_is_asked_once_with_everything_that_an_agents_is() {
+async fn a_manual_action_above_the_limit_is_asked_once_with_all_details() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let console = Console::open(&home, &devnet).await;
     let before = devnet.balance("USDC");

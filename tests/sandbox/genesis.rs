@@ -111,7 +111,7 @@ fn every_pool_stands_at_the_stated_price() {
 }
 
 #[test]
-fn ether_against_usdc_is_twenty_million_deep() {
+fn the_weth_usdc_pools_hold_twenty_million_dollars() {
     let world = World::new(&ETHEREUM);
     let mut dollars = 0.0;
     let venues = [Venue::V2, Venue::V3(100), Venue::V3(500), Venue::V3(3_000), Venue::V3(10_000)];

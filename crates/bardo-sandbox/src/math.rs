@@ -84,13 +84,13 @@ mod tests {
     }
 
     #[test]
-    fn dollars_become_amounts() {
+    fn dollars_are_converted_to_token_amounts() {
         assert_eq!(amount_for(3_400, ETHER), U256::from(10).pow(U256::from(18)));
         assert_eq!(amount_for(5, USDC), U256::from(5_000_000));
     }
 
     #[test]
-    fn shifting_moves_the_price_and_not_its_root_by_that_much() {
+    fn a_shift_applies_to_the_price_and_not_to_its_square_root() {
         let root = U256::from(1) << 96;
         let up = shift(root, 3_000);
         let price = (U512::from(up) * U512::from(up) * U512::from(1_000_000)) >> 192;
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_pays_its_way_to_the_target() {
+    fn a_payment_moves_a_pair_to_the_target_price() {
         let (reserve0, reserve1) = (U256::from(1_000_000_000_u64), U256::from(4_000_000_000_u64));
         assert_eq!(pair_sqrt_price(reserve0, reserve1), U256::from(2) << 96);
         // From 4 to 16: root 4, liquidity 2e9, so token 1 must reach 8e9.

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn ether_against_usdc_is_twenty_million_deep() {
+    fn the_weth_usdc_pools_hold_twenty_million_dollars() {
         let depth = |chain: &ChainSetup| -> u64 {
             chain.pools.iter().filter(|pool| (pool.a, pool.b) == (Weth, Usdc)).map(|pool| pool.dollars).sum()
         };

@@ -401,7 +401,7 @@ mod tests {
 
     /// Both ways of deriving a price invert the square-root price within a millionth.
     #[test]
-    fn a_price_comes_back_from_its_square_root() {
+    fn a_price_is_recovered_from_its_square_root() {
         let usdc = quoted(SandboxToken::Usdc, DOLLAR);
         for price in [DOLLAR / 100, 17 * DOLLAR, 3_412 * DOLLAR + 77, 68_123 * DOLLAR] {
             for token in [SandboxToken::Weth, SandboxToken::Wbtc, SandboxToken::Dai] {

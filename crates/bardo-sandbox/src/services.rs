@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_read_whole_or_not_at_all() {
+    fn requests_are_read_completely_or_rejected() {
         assert_eq!(asked("GET /orders?orderId=0x1 HTTP/1.1\r\nhost: 127.0.0.1:1\r\n"), None);
         let request = asked("GET /orders?orderId=0x1&x HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n").unwrap().unwrap();
         assert_eq!((request.method.as_str(), request.path.as_str()), ("GET", "/orders"));

@@ -328,7 +328,7 @@ mod tests {
 
     /// The complete check: genesis gives the file's content, byte for byte.
     #[test]
-    fn the_file_is_what_the_constructors_make() {
+    fn the_snapshot_file_matches_a_new_genesis() {
         let outdated = "the genesis snapshot is out of date: run `cargo run --release --example genesis`";
         assert!(is_made_of_bundled_contracts().unwrap(), "{outdated}");
         for plan in CHAINS {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loaded_chain_is_the_deployed_one_in_every_part() {
+    fn a_loaded_chain_equals_the_deployed_one() {
         for plan in CHAINS {
             let (loaded, made) = (furnished(plan).unwrap(), run_genesis(plan, &|_| {}).unwrap());
             let (left, right) = (loaded.chain.state(), made.chain.state());
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_and_another_plan_are_told_and_nothing_is_used() {
+    fn a_damaged_or_outdated_snapshot_is_rejected() {
         let plan = CHAINS[0];
         let mut damaged = FILE.to_vec();
         let middle = MAGIC.len() + 64 + 100_000;

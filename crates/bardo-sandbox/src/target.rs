@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_every_asset_in_its_place() {
+    fn prices_are_indexed_by_asset() {
         let prices = AssetPrices::at(&AssetPrices::anchors(), 7, NOW, 0, &[]);
         for (index, asset) in PricedAsset::ALL.into_iter().enumerate() {
             assert_eq!(asset as usize, index);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_and_nothing_else_does() {
+    fn prices_depend_on_the_seed_alone() {
         let path =
             |seed| (0..50).map(|step| price_at(seed, PricedAsset::Eth, NOW + 20 * step, 3, &[])).collect::<Vec<_>>();
         assert_eq!(path(1), path(1));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_falls_and_stays_a_spike_passes() {
+    fn a_crash_is_permanent_and_a_spike_passes() {
         let fall = PriceShock { asset: None, parts_per_million: -300_000, from_block: 100, blocks: 10, passes: false };
         let spike = PriceShock { asset: Some(PricedAsset::Uni), parts_per_million: 500_000, passes: true, ..fall };
         let plain = |asset| price_at(1, asset, NOW, 0, &[]);

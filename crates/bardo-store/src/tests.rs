@@ -41,7 +41,7 @@ fn value(store: &Store, at: i64) -> Result<Option<i64>, StoreError> {
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_after_opening_again() {
+async fn data_survives_reopening_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder, &[COUNTER]).unwrap();
     put(&store, 1, 10).await.unwrap();
@@ -60,7 +60,7 @@ async fn what_was_written_is_there_after_opening_again() {
 }
 
 #[tokio::test]
-async fn it_is_durable_and_private() {
+async fn the_database_is_durable_and_private() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder, &[COUNTER]).unwrap();
     let (mode, level): (String, i64) = store
@@ -190,7 +190,7 @@ async fn every_failure_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_stores_name_lives_exactly_as_long_as_the_store() {
+async fn a_session_is_alive_exactly_as_long_as_its_store() {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (open(&folder, &[COUNTER]).unwrap(), open(&folder, &[COUNTER]).unwrap());
     assert_ne!(first.session(), second.session());
@@ -217,7 +217,7 @@ async fn a_stores_name_lives_exactly_as_long_as_the_store() {
 
 #[cfg(unix)]
 #[test]
-fn no_pipe_beside_the_database_is_waited_for() {
+fn pipes_beside_the_database_never_block_it() {
     for (place, opens, locks) in [
         ("bardo.db-journal", false, false),
         ("bardo.db-wal", false, false),
@@ -246,7 +246,7 @@ fn no_pipe_beside_the_database_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_has_one_holder_at_a_time() {
+async fn a_lock_has_one_holder_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     // Two stores on one file stand for two processes, since a file lock belongs to the handle that opened the file.
     let stores = [open(&folder, &[COUNTER]).unwrap(), open(&folder, &[COUNTER]).unwrap()];
@@ -278,7 +278,7 @@ async fn a_name_has_one_holder_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_held_is_waited_for_and_no_longer_than_was_said() {
+async fn a_held_lock_is_waited_for_up_to_the_given_time() {
     let folder = tempfile::tempdir().unwrap();
     let stores = [open(&folder, &[COUNTER]).unwrap(), open(&folder, &[COUNTER]).unwrap()];
     let short = Duration::from_millis(30);
@@ -302,7 +302,7 @@ async fn a_name_that_is_held_is_waited_for_and_no_longer_than_was_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_line_here_does_not_keep_others_out() {
+async fn a_long_queue_in_one_store_does_not_starve_others() {
     let folder = tempfile::tempdir().unwrap();
     let stores = [open(&folder, &[COUNTER]).unwrap(), open(&folder, &[COUNTER]).unwrap()];
     let first = stores[0].acquire_lock("one", Duration::from_secs(30)).await.unwrap();

@@ -157,7 +157,7 @@ fn by_method(fate: impl Fn(&str, usize) -> Fate) -> impl Fn(&Value, usize) -> Fa
 /// Every failure of a send at an endpoint, and whether it ends a first submission: a known rejection that neither time
 /// nor another endpoint can change. Two failures are not an endpoint's: an unreachable endpoint and one of another
 /// chain. `tests/chain/sending` and the provider's own tests cover these.
-pub fn wrongs() -> Vec<(Fate, bool)> {
+pub fn send_faults() -> Vec<(Fate, bool)> {
     vec![
         (Fate::LoseAnswer, false),
         (Fate::LoseRequest, false),

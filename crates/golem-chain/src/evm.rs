@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn system_calls_cost_nobody_anything() {
+    fn system_calls_cost_the_sender_nothing() {
         // Stores the first word of the calldata at slot 0: PUSH0 CALLDATALOAD PUSH0 SSTORE STOP.
         let contract = Address::repeat_byte(0x22);
         let mut state = WorldState::default();

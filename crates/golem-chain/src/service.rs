@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_beyond_the_pace_wait_and_a_long_queue_is_refused() {
+    fn requests_above_the_rate_wait_and_a_long_queue_is_rejected() {
         let pace = RateLimiter::new(3);
         let start = Instant::now();
         let places: Vec<Duration> = (0..9).map(|_| pace.place(start).unwrap() - start).collect();
@@ -341,7 +341,7 @@ mod tests {
 
     /// The dates are the examples of the three date forms in RFC 9110, and one that is 37 seconds later.
     #[test]
-    fn a_wait_is_read_as_seconds_or_as_a_date() {
+    fn retry_after_is_parsed_as_seconds_or_a_date() {
         let of = |after: &'static str, date: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static(after));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_that_was_asked_for_is_kept() {
+    fn a_requested_pause_is_kept() {
         let pace = RateLimiter::new(3);
         let start = Instant::now();
         pace.quiet(start + Duration::from_secs(7));

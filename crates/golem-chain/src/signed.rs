@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_is_its_signers_and_with_the_upper_half_of_s_nobodys() {
+    fn the_signer_is_recovered_and_a_high_s_is_rejected() {
         let signer = PrivateKeySigner::random();
         let (to, chain_id) = (Address::repeat_byte(9), 31_337);
         let every = [

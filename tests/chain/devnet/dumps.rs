@@ -66,7 +66,7 @@ fn about_accounts(addresses: impl Iterator<Item = Address>, block: &Value) -> Ve
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs anvil: run by .ci/run"]
-async fn anvil_loads_the_devnets_state_and_goes_on_as_it_does() {
+async fn anvil_loads_the_devnets_state_and_continues_identically() {
     let accounts = DevnetAccount::development_accounts().expect("accounts");
     let actors = Actors::new().expect("keys");
     let (chain, background_actors) =

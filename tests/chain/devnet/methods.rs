@@ -644,7 +644,7 @@ impl Pair {
 
 /// The documentation lists exactly the methods that are served.
 #[test]
-fn the_documentation_lists_what_is_answered() {
+fn the_documentation_lists_the_served_methods() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/devnet-rpc.md");
     let text = std::fs::read_to_string(path).expect("the documentation");
     let listed: Vec<&str> = text

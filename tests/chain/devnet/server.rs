@@ -110,7 +110,7 @@ async fn told_of_heads_logs_and_what_was_undone() -> Option<()> {
 /// In about two of a hundred runs this client's stream lacks one head, while a plain client received all of four
 /// hundred; the cause is unknown. Received items must always be correct, and one of five runs must be complete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn websocket_clients_are_told_of_heads_logs_and_what_was_undone() {
+async fn websocket_clients_receive_heads_logs_and_removed_logs() {
     for _ in 0..5 {
         if told_of_heads_logs_and_what_was_undone().await.is_some() {
             return;
@@ -145,7 +145,7 @@ async fn raw_requests_get_well_formed_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn strangers_and_floods_are_refused() {
+async fn foreign_hosts_and_floods_are_rejected() {
     let server = serve(devnet(MiningMode::Manual), 0).await.expect("serves");
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId" }).to_string();
     // A page whose domain resolves to this machine still sends its own host name.

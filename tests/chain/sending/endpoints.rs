@@ -49,7 +49,7 @@ async fn a_lost_answer_never_becomes_a_second_transaction() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_no_endpoint_has_taken_is_sent_again_soon_and_what_one_has_is_given_time() {
+async fn a_transaction_no_endpoint_accepted_is_resent_soon_and_an_accepted_one_later() {
     let long = Duration::from_secs(600);
     for (fate, sends) in [(Fate::LoseRequest, 2), (Fate::Pass, 1)] {
         let (first, pass) = (fate.clone(), fate == Fate::Pass);
@@ -67,7 +67,7 @@ async fn what_no_endpoint_has_taken_is_sent_again_soon_and_what_one_has_is_given
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refusals_are_treated_by_their_class() {
+async fn rejections_are_handled_by_their_class() {
     for (fate, class, treatment, state) in [
         (
             Fate::Refuse(-32000, "already known"),
@@ -130,7 +130,7 @@ async fn refusals_are_treated_by_their_class() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_never_left_stays_to_be_sent() {
+async fn a_transaction_that_was_never_delivered_stays_to_be_sent() {
     let (world, proxy, served) = behind(|_, _| Fate::Pass).await;
     let sender = world.sender_over(connect(&proxy.url).await, None);
     let kept = world.keep(&sender, PLENTY).await;
@@ -147,7 +147,7 @@ async fn what_never_left_stays_to_be_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receipt_of_something_else_is_not_believed() {
+async fn a_receipt_of_another_transaction_is_not_believed() {
     let (world, proxy, _served) = behind(|_, _| Fate::Pass).await;
     let honest = world.sender_over(connect(&proxy.url).await, None);
     let (other, _) = world.send(&honest).await;
@@ -202,7 +202,7 @@ async fn a_receipt_with_a_forged_field_settles_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_that_is_behind_undoes_nothing_that_is_final() {
+async fn a_lagging_endpoint_undoes_nothing_that_is_final() {
     let (world, proxy, _served) =
         behind(|method, _| if method == RECEIPT { Fate::Claim(Value::Null) } else { Fate::Pass }).await;
     let honest = world.sender();

@@ -62,7 +62,7 @@ async fn many_tasks_never_collide_on_anvil() {
 }
 
 #[tokio::test]
-async fn a_nonce_given_back_is_filled_before_any_new_one() {
+async fn a_released_nonce_is_used_before_any_new_one() {
     let world = TestHarness::new(MiningMode::OnTransaction);
     let sender = world.sender();
     let first = sender.reserve_nonce(world.account()).await.unwrap();
@@ -80,7 +80,7 @@ async fn a_nonce_given_back_is_filled_before_any_new_one() {
 }
 
 #[tokio::test]
-async fn the_last_nonce_given_back_leaves_no_trace() {
+async fn releasing_the_last_nonce_leaves_no_gap() {
     let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let (zero, one) =
@@ -93,7 +93,7 @@ async fn the_last_nonce_given_back_leaves_no_trace() {
 }
 
 #[tokio::test]
-async fn what_was_taken_back_cannot_be_stored_and_so_not_sent() {
+async fn with_a_released_nonce_nothing_can_be_stored() {
     let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let ticket = sender.reserve_nonce(world.account()).await.unwrap();
@@ -111,7 +111,7 @@ async fn what_was_taken_back_cannot_be_stored_and_so_not_sent() {
 }
 
 #[tokio::test]
-async fn only_what_the_nonce_was_taken_for_is_stored() {
+async fn only_a_transaction_that_matches_its_reservation_is_stored() {
     let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let ticket = sender.reserve_nonce(world.account()).await.unwrap();
@@ -149,7 +149,7 @@ async fn an_account_used_elsewhere_is_blocked_until_reconciled() {
 }
 
 #[tokio::test]
-async fn what_others_have_waiting_blocks_too() {
+async fn pending_transactions_of_others_block_too() {
     let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     world.send_outside(0, U256::from(5)).await;
@@ -161,7 +161,7 @@ async fn what_others_have_waiting_blocks_too() {
 }
 
 #[tokio::test]
-async fn a_held_nonce_that_an_outsider_used_is_noticed() {
+async fn a_reserved_nonce_that_was_used_elsewhere_is_detected() {
     let world = TestHarness::new(MiningMode::OnTransaction);
     let sender = world.sender();
     let _held = sender.reserve_nonce(world.account()).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_held_nonce_that_an_outsider_used_is_noticed() {
 }
 
 #[tokio::test]
-async fn our_own_open_transactions_are_settled_before_anything_is_taken_over() {
+async fn own_open_transactions_are_settled_before_reconciling() {
     let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let ours = world.keep(&sender, PLENTY).await.hash();

@@ -40,7 +40,7 @@ async fn passed_on(world: &TestHarness, sender: &TxSender, hash: alloy::primitiv
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_refused_and_is_in_a_block_is_ours() {
+async fn a_rejected_transaction_that_is_included_counts_as_ours() {
     let (world, sender, _proxy, _served) = refusing().await;
     let (hash, outcome) = world.send(&sender).await;
     assert_eq!(outcome.state, SendState::Dropped);
@@ -54,7 +54,7 @@ async fn what_was_refused_and_is_in_a_block_is_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn somebody_elses_transaction_is_still_somebody_elses() {
+async fn a_foreign_transaction_after_a_rejection_still_blocks() {
     let (world, sender, _proxy, _served) = refusing().await;
     world.send(&sender).await;
     world.send_outside(0, U256::from(7)).await;
@@ -90,7 +90,7 @@ async fn refusing_the_second() -> (TestHarness, TxSender, Proxy, server::RpcServ
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_replacement_that_is_in_a_block_was_never_given_up() {
+async fn a_rejected_replacement_that_is_included_is_recorded() {
     let (world, sender, _proxy, _served) = refusing_the_second().await;
     let (first, second) = refused_replacement(&world, &sender).await;
     passed_on(&world, &sender, second).await;
@@ -103,7 +103,7 @@ async fn a_refused_replacement_that_is_in_a_block_was_never_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_a_replacement_was_refused_what_it_was_to_replace_goes_on() {
+async fn after_a_rejected_replacement_the_original_is_resent() {
     let (world, sender, proxy, _served) = refusing_the_second().await;
     let (first, second) = refused_replacement(&world, &sender).await;
     let raw = json!(sender.record(first).unwrap().signed.raw());
@@ -141,7 +141,7 @@ async fn where_a_replacement_was_refused_what_it_was_to_replace_goes_on() {
 /// A node that is about to store a block may already report its transaction count, even for the previous block, without
 /// a receipt or the block.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_count_without_the_transaction_that_made_it_frees_nothing() {
+async fn a_transaction_count_without_its_transaction_frees_nothing() {
     let world = TestHarness::new(MiningMode::Manual);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let early = Arc::new(AtomicBool::new(false));
@@ -171,7 +171,7 @@ async fn a_count_without_the_transaction_that_made_it_frees_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_took_the_nonce_since_is_not_done_by_it() {
+async fn a_late_inclusion_does_not_complete_the_plan_that_reused_its_nonce() {
     let (world, sender, _proxy, _served) = refusing().await;
     let (first, _) = world.send(&sender).await;
     // Another plan signs with the freed nonce.
@@ -191,7 +191,7 @@ async fn what_took_the_nonce_since_is_not_done_by_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_endpoints_tip_is_not_paid_where_another_says_less() {
+async fn the_lower_of_two_reported_tips_is_paid() {
     let world = TestHarness::new(MiningMode::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let saying = async |tip: u128| {

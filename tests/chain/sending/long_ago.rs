@@ -118,7 +118,7 @@ const TROUBLE: [Fate; 4] = [
 const PRUNED: Fate = Fate::Refuse(-32_000, "missing trie node 5f3d (path ) state is not available");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn trouble_of_an_endpoint_says_nothing_of_a_state_long_ago() {
+async fn temporary_endpoint_errors_settle_nothing() {
     let chain = LongAgo::new().await;
     chain.pass(200, 2 * HOUR).await;
     for trouble in [Fate::Status(503), Fate::Status(429), Fate::LoseAnswer] {
@@ -138,7 +138,7 @@ async fn trouble_of_an_endpoint_says_nothing_of_a_state_long_ago() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn trouble_that_has_lasted_for_an_hour_of_blocks_is_a_state_that_nobody_keeps() {
+async fn errors_over_an_hour_of_blocks_count_as_a_pruned_state() {
     for words in TROUBLE {
         let chain = LongAgo::new().await;
         chain.refuses(Some(words.clone()));
@@ -154,7 +154,7 @@ async fn trouble_that_has_lasted_for_an_hour_of_blocks_is_a_state_that_nobody_ke
 /// The transaction is included, but the endpoint has lost its receipt. In two polls an hour apart, one request met
 /// trouble that had passed by the next.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn trouble_that_two_looks_happened_to_meet_frees_nothing() {
+async fn errors_in_two_separate_polls_free_nothing() {
     let chain = LongAgo::begun(false).await;
     *chain.receipts.lock().unwrap() = Some(Fate::Claim(Value::Null));
     chain.world.devnet.mine().await.unwrap();
@@ -172,7 +172,7 @@ async fn trouble_that_two_looks_happened_to_meet_frees_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn states_that_nobody_keeps_are_long_ago_after_an_hour_of_blocks() {
+async fn pruned_states_count_as_old_after_an_hour_of_blocks() {
     let chain = LongAgo::new().await;
     chain.refuses(Some(PRUNED));
     // The oldest available state, 63 blocks back, is 63 seconds old.
@@ -185,7 +185,7 @@ async fn states_that_nobody_keeps_are_long_ago_after_an_hour_of_blocks() {
 
 /// One endpoint has the old states and the other does not: they contradict each other about each of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn states_that_one_of_two_keeps_are_long_ago_after_an_hour_of_blocks() {
+async fn states_pruned_by_one_of_two_endpoints_count_as_old_after_an_hour_of_blocks() {
     let chain = LongAgo::begun(true).await.spent().await;
     chain.refuses(Some(PRUNED));
     chain.pass(200, 1).await;
@@ -195,7 +195,7 @@ async fn states_that_one_of_two_keeps_are_long_ago_after_an_hour_of_blocks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_hour_begins_anew_where_the_nonce_was_not_spent_in_between() {
+async fn the_hour_restarts_if_the_nonce_was_unused_in_between() {
     let chain = LongAgo::new().await;
     chain.refuses(Some(PRUNED));
     chain.pass(200, 1).await;
@@ -211,7 +211,7 @@ async fn an_hour_begins_anew_where_the_nonce_was_not_spent_in_between() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_spent_hours_ago_by_the_blocks_needs_no_second_look() {
+async fn a_nonce_used_hours_ago_by_block_time_needs_no_second_poll() {
     let chain = LongAgo::new().await;
     chain.refuses(Some(PRUNED));
     chain.pass(200, 60).await;

@@ -48,7 +48,7 @@ async fn a_restart_sends_the_same_bytes_and_never_a_second_transaction() {
 }
 
 #[tokio::test]
-async fn a_certain_refusal_gives_the_nonce_to_the_next() {
+async fn a_definite_rejection_frees_the_nonce_for_the_next_transaction() {
     let world = TestHarness::new(MiningMode::OnTransaction);
     let sender = world.sender();
     let ticket = sender.reserve_nonce(world.account()).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_certain_refusal_gives_the_nonce_to_the_next() {
 }
 
 #[tokio::test]
-async fn after_a_restart_no_refusal_frees_a_nonce() {
+async fn after_a_restart_no_rejection_frees_a_nonce() {
     let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let ticket = sender.reserve_nonce(world.account()).await.unwrap();
@@ -84,7 +84,7 @@ async fn after_a_restart_no_refusal_frees_a_nonce() {
 }
 
 #[tokio::test]
-async fn a_reverted_transaction_has_come_to_its_end() {
+async fn a_reverted_transaction_is_settled() {
     let world = TestHarness::new(MiningMode::OnTransaction);
     let sender = world.sender();
     let address = alloy::primitives::Address::repeat_byte(0x42);
@@ -101,7 +101,7 @@ async fn a_reverted_transaction_has_come_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_replacement_takes_the_same_nonce_and_both_ends_are_known() {
+async fn a_replacement_takes_the_same_nonce_and_both_outcomes_are_recorded() {
     let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let low = TxFees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
@@ -169,7 +169,7 @@ async fn a_replaced_transaction_that_is_mined_after_all_counts() {
 }
 
 #[tokio::test]
-async fn what_pays_too_little_is_to_be_signed_anew() {
+async fn an_underpriced_transaction_must_be_signed_again() {
     let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let cheap = TxFees { max_fee_per_gas: GWEI / 2, max_priority_fee_per_gas: 1 };
@@ -186,7 +186,7 @@ async fn what_pays_too_little_is_to_be_signed_anew() {
 }
 
 #[tokio::test]
-async fn a_block_that_leaves_takes_its_transactions_back() {
+async fn transactions_of_a_reorganised_block_are_pending_again() {
     let mut world = TestHarness::new(MiningMode::Manual);
     world.rules.confirmations = 3;
     let sender = world.sender();
@@ -220,7 +220,7 @@ async fn a_block_that_leaves_takes_its_transactions_back() {
 }
 
 #[tokio::test]
-async fn a_spent_nonce_counts_only_as_deep_as_a_final_block() {
+async fn a_used_nonce_counts_only_at_the_depth_of_a_final_block() {
     let mut world = TestHarness::new(MiningMode::Manual);
     world.rules.confirmations = 2;
     let sender = world.sender();
@@ -234,7 +234,7 @@ async fn a_spent_nonce_counts_only_as_deep_as_a_final_block() {
 }
 
 #[tokio::test]
-async fn under_a_halt_waiting_sends_nothing() {
+async fn waiting_without_resending_sends_nothing() {
     let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let hash = world.keep(&sender, PLENTY).await.hash();
@@ -261,7 +261,7 @@ async fn fees_come_from_the_chain_and_stay_under_the_cap() {
 }
 
 #[tokio::test]
-async fn only_what_waits_is_replaced_and_only_by_its_own_account_on_its_own_chain() {
+async fn only_pending_transactions_are_replaced_and_only_by_their_account_on_their_chain() {
     let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let low = TxFees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
@@ -322,7 +322,7 @@ async fn a_transaction_is_neither_sent_to_nor_looked_for_on_another_chain() {
 }
 
 #[tokio::test]
-async fn a_replacement_that_is_refused_frees_nothing_of_what_it_was_to_replace() {
+async fn a_rejected_replacement_frees_no_nonce() {
     let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let (old, _) = world.send(&sender).await;
@@ -339,7 +339,7 @@ async fn a_replacement_that_is_refused_frees_nothing_of_what_it_was_to_replace()
 }
 
 #[tokio::test]
-async fn the_first_one_sent_again_does_not_replace_what_was_signed_to_replace_it() {
+async fn resending_the_original_does_not_replace_its_replacement() {
     let world = TestHarness::new(MiningMode::Manual);
     let sender = world.sender();
     let low = TxFees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };

@@ -16,7 +16,7 @@ async fn ask(provider: &DynProvider, method: &'static str, params: Value) -> Val
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs anvil: run by .ci/run"]
-async fn a_hundred_simulated_over_anvil_do_the_same_on_both() {
+async fn a_hundred_transactions_simulated_over_anvil_do_the_same_on_both_chains() {
     let mut exchange = Exchange::open(seed(22)).await;
     let (state, timestamp, rules) = exchange
         .devnet

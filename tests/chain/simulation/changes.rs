@@ -62,7 +62,7 @@ fn token(world: &mut TestHarness) -> Address {
 }
 
 #[test]
-fn a_transfer_moves_two_balances_and_every_write_is_explained() {
+fn a_transfer_changes_two_balances_and_every_write_is_explained() {
     let mut world = TestHarness::new();
     let token = token(&mut world);
     let simulation = world.simulate(&[call(ALICE, token, Erc20::transferCall { to: BOB, value: number(30) })]);
@@ -83,7 +83,7 @@ fn a_transfer_moves_two_balances_and_every_write_is_explained() {
 }
 
 #[test]
-fn an_approval_is_reported_and_so_is_what_it_allows() {
+fn an_approval_is_reported_with_its_allowance() {
     let mut world = TestHarness::new();
     let token = token(&mut world);
     let plan = [
@@ -195,7 +195,7 @@ fn forged_events_convince_nobody() {
 }
 
 #[test]
-fn packed_hashes_are_followed() {
+fn packed_hashes_of_storage_keys_are_recognised() {
     let mut world = TestHarness::new();
     let token = world.deploy(odd!("TightToken", (ALICE, number(10)).abi_encode_params()));
     let plan = [
@@ -209,7 +209,7 @@ fn packed_hashes_are_followed() {
 }
 
 #[test]
-fn the_other_order_of_hashing_is_followed() {
+fn the_reverse_order_of_hashing_is_recognised() {
     let mut world = TestHarness::new();
     let token = world.deploy(odd!("ReversedToken", (ALICE, number(10)).abi_encode_params()));
     let changes = world.simulate(&[call(ALICE, token, Erc20::approveCall { spender: BOB, value: number(9) })]).changes;
@@ -230,7 +230,7 @@ fn a_proxy_is_the_token() {
 }
 
 #[test]
-fn balances_kept_elsewhere_are_found() {
+fn balances_stored_in_another_contract_are_found() {
     let mut world = TestHarness::new();
     let books = world.deploy(odd!("Books", []));
     let token = world.deploy(odd!("SplitToken", (books, ALICE, number(10)).abi_encode_params()));
@@ -267,7 +267,7 @@ fn silence(world: &TestHarness, call: ForkCall) -> (bool, Vec<String>) {
 }
 
 #[test]
-fn a_write_about_an_account_that_its_contract_does_not_speak_of_makes_the_report_incomplete() {
+fn an_unexplained_write_about_an_account_makes_the_report_incomplete() {
     let mut world = TestHarness::new();
     let register = world.deploy(odd!("MuteRegister", []));
     let token = token(&mut world);
@@ -300,7 +300,7 @@ fn a_write_about_an_account_that_its_contract_does_not_speak_of_makes_the_report
 }
 
 #[test]
-fn each_call_is_incomplete_by_its_own_writes_only() {
+fn each_call_is_incomplete_only_through_its_own_writes() {
     let mut world = TestHarness::new();
     let register = world.deploy(odd!("MuteRegister", []));
     let token = token(&mut world);
@@ -314,7 +314,7 @@ fn each_call_is_incomplete_by_its_own_writes_only() {
 }
 
 #[test]
-fn an_approval_that_a_collection_does_not_speak_of_makes_the_report_incomplete() {
+fn an_approval_a_collection_does_not_report_makes_the_report_incomplete() {
     let mut world = TestHarness::new();
     let collection = world.deploy(odd!("MuteCollection", (ALICE, number(7)).abi_encode_params()));
     let approve = Odd::approveCall { to: CAROL, id: number(7) };
@@ -325,7 +325,7 @@ fn an_approval_that_a_collection_does_not_speak_of_makes_the_report_incomplete()
 }
 
 #[test]
-fn what_a_token_notes_beside_balances_leaves_the_report_complete() {
+fn other_records_of_a_token_leave_the_report_complete() {
     let mut world = TestHarness::new();
     let token = world.deploy(odd!("VotingToken", (ALICE, number(10)).abi_encode_params()));
     let transfer = Odd::transferNotedCall { to: BOB, value: number(4) };
@@ -378,7 +378,7 @@ fn pools_and_positions_leave_the_report_complete() {
 }
 
 #[test]
-fn a_slot_written_without_a_hash_is_tied_to_its_holder_or_left_unexplained() {
+fn a_slot_without_a_hash_is_attributed_to_its_holder_or_left_unexplained() {
     let mut world = TestHarness::new();
     let token = world.deploy(odd!("Poker", (ALICE, number(10)).abi_encode_params()));
     // The balance of ALICE is at keccak(ALICE ‖ 1); no execution computes that hash.
@@ -406,7 +406,7 @@ fn a_slot_written_without_a_hash_is_tied_to_its_holder_or_left_unexplained() {
 }
 
 #[test]
-fn a_balance_that_is_not_the_slot_explains_only_partly() {
+fn a_balance_computed_from_a_slot_explains_it_partly() {
     let mut world = TestHarness::new();
     let token = world.deploy(odd!("ScaledToken", (ALICE, number(100)).abi_encode_params()));
     let changes = world.simulate(&[call(ALICE, token, Erc20::transferCall { to: BOB, value: number(40) })]).changes;
@@ -416,7 +416,7 @@ fn a_balance_that_is_not_the_slot_explains_only_partly() {
 }
 
 #[test]
-fn single_tokens_are_followed_without_events() {
+fn erc721_tokens_are_tracked_without_events() {
     let mut world = TestHarness::new();
     let collection = world.deploy(odd!("SilentCollection", (ALICE, number(7)).abi_encode_params()));
     let plan = [
@@ -437,7 +437,7 @@ fn single_tokens_are_followed_without_events() {
 }
 
 #[test]
-fn kinds_of_tokens_and_permit_nonces_are_followed_without_events() {
+fn erc1155_tokens_and_permit_nonces_are_tracked_without_events() {
     let mut world = TestHarness::new();
     let kinds = world.deploy(odd!("SilentKinds", (ALICE, number(3), number(10)).abi_encode_params()));
     let counter = world.deploy(odd!("PermitCounter", []));
@@ -455,7 +455,7 @@ fn kinds_of_tokens_and_permit_nonces_are_followed_without_events() {
 }
 
 #[test]
-fn nonces_at_the_entry_point_leave_the_report_complete_and_those_of_a_lookalike_do_not() {
+fn entry_point_nonces_leave_the_report_complete_and_those_of_a_lookalike_do_not() {
     let mut world = TestHarness::new();
     let lookalike = world.deploy(BundledContract::EntryPoint.creation(&[]).expect("bundled"));
     let code = world.state.code(lookalike);
@@ -479,7 +479,7 @@ fn nonces_at_the_entry_point_leave_the_report_complete_and_those_of_a_lookalike_
 }
 
 #[test]
-fn reasons_are_decoded() {
+fn revert_reasons_are_decoded() {
     let mut world = TestHarness::new();
     let failing = world.deploy(odd!("Failing", []));
     let status = |call: ForkCall| {
@@ -511,7 +511,7 @@ fn reasons_are_decoded() {
 }
 
 #[test]
-fn what_no_block_would_include_is_an_error() {
+fn a_transaction_no_block_would_include_is_an_error() {
     let mut world = TestHarness::new();
     let token = token(&mut world);
     let plain = call(ALICE, token, Erc20::transferCall { to: BOB, value: number(1) });
@@ -612,7 +612,7 @@ fn creations_and_delegations_are_changes_of_code() {
 }
 
 #[test]
-fn bounds_are_never_silent() {
+fn exceeded_bounds_are_always_reported() {
     let mut world = TestHarness::new();
     let token = token(&mut world);
     let transfer = call(ALICE, token, Erc20::transferCall { to: BOB, value: number(1) });
@@ -633,7 +633,7 @@ fn bounds_are_never_silent() {
 }
 
 #[test]
-fn questions_that_take_long_are_not_asked_on_the_callers_thread() {
+fn slow_queries_run_off_the_callers_thread() {
     let mut world = TestHarness::new();
     let token = token(&mut world);
     let mute = world.deploy(odd!("MuteToken", (number(1),).abi_encode_params()));
@@ -657,7 +657,7 @@ fn questions_that_take_long_are_not_asked_on_the_callers_thread() {
 }
 
 #[test]
-fn the_plan_sees_its_own_contracts() {
+fn later_calls_of_a_plan_see_its_new_contracts() {
     let world = TestHarness::new();
     let created = ALICE.create(0);
     let plan = [

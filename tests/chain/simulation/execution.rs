@@ -506,7 +506,7 @@ async fn a_thousand_random_transactions_do_what_was_simulated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_over_http() {
+async fn random_transactions_over_http_do_what_was_simulated() {
     let mut exchange = Exchange::open(seed(21)).await;
     let server = bardo::chain::devnet::server::serve(exchange.devnet.clone(), 0).await.expect("a server");
     let provider = ProviderBuilder::default().connect_http(server.url().parse().expect("a URL")).erased();

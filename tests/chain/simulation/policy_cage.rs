@@ -248,7 +248,7 @@ fn only_the_manager_calls_its_hooks_and_only_for_single_calls() {
 }
 
 #[test]
-fn calls_are_those_of_the_list() {
+fn only_listed_calls_pass() {
     let mut cage = Cage::new();
     let transfer = Erc20::transferCall { to: OUTSIDE, value: U256::from(1) }.abi_encode();
     let own = PolicyCage::clearCall {}.abi_encode();
@@ -332,7 +332,7 @@ fn approvals_are_bounded_in_amount_and_spender() {
 }
 
 #[test]
-fn what_leaves_is_counted_by_balances() {
+fn outflow_is_counted_by_balances() {
     let mut cage = Cage::new();
     cage.changed(|rules| rules.assets[1].maxPosition = ANY);
     assert!(cage.buy(1_000).is_ok());
@@ -391,7 +391,7 @@ fn below_the_floor_only_exits_go_on() {
 }
 
 #[test]
-fn executions_keep_their_distance_and_exits_need_none() {
+fn executions_are_spaced_and_exits_need_not_be() {
     let mut cage = Cage::new();
     cage.changed(|rules| rules.minInterval = 600);
     assert!(cage.buy(100).is_ok());
@@ -404,7 +404,7 @@ fn executions_keep_their_distance_and_exits_need_none() {
 }
 
 #[test]
-fn a_price_that_cannot_be_told_refuses() {
+fn an_unknown_price_rejects() {
     let mut cage = Cage::new();
     cage.pass(3_600);
     assert!(cage.buy(100).is_ok());
@@ -436,7 +436,7 @@ fn rules_that_make_no_sense_are_refused() {
 
 /// The contract and the off-chain check give the same verdict on random plans.
 #[test]
-fn off_chain_the_same_plans_pass_and_fail() {
+fn the_off_chain_check_agrees_with_the_contract_on_plans() {
     use rand::{Rng, SeedableRng};
     let seed = crate::simulation::execution::seed(11);
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
@@ -500,7 +500,7 @@ fn off_chain_the_same_plans_pass_and_fail() {
 
 /// The contract and the off-chain check give the same verdict on random sends of the native token.
 #[test]
-fn off_chain_the_same_sends_pass_and_fail() {
+fn the_off_chain_check_agrees_with_the_contract_on_sends() {
     use rand::{Rng, SeedableRng};
     let seed = crate::simulation::execution::seed(12);
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);

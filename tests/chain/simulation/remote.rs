@@ -35,7 +35,7 @@ fn comparable(simulation: &Simulation) -> (&[bardo::chain::fork::SimulatedOutcom
 }
 
 #[test]
-fn the_same_as_on_the_state_itself_in_at_most_six_round_trips() {
+fn remote_simulations_match_local_ones_in_at_most_six_round_trips() {
     let (world, market) = TestHarness::with_market();
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     let expected = world.simulate(&swap);
@@ -130,7 +130,7 @@ fn a_reorganisation_under_the_pin_is_an_error() {
 }
 
 #[test]
-fn what_a_cancelled_simulation_read_by_number_is_checked_by_the_next_one() {
+fn reads_of_a_cancelled_simulation_are_checked_by_the_next_one() {
     let (world, market) = TestHarness::with_market();
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     let endpoint = Endpoint::new(&world);
@@ -159,7 +159,7 @@ fn what_a_cancelled_simulation_read_by_number_is_checked_by_the_next_one() {
 }
 
 #[test]
-fn a_check_speaks_for_everything_read_before_it_and_for_nothing_after() {
+fn a_check_covers_all_reads_before_it_and_none_after() {
     let (world, market) = TestHarness::with_market();
     let endpoint = Endpoint::new(&world);
     endpoint.fail(Fault::NoBlockHashes);
@@ -201,7 +201,7 @@ fn hashes_of_earlier_blocks_are_checked_too() {
 }
 
 #[test]
-fn whatever_an_endpoint_does_wrong_is_an_error_and_never_an_empty_value() {
+fn endpoint_faults_are_errors_and_never_empty_values() {
     let (world, market) = TestHarness::with_market();
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode", "eth_getStorageAt"] {
@@ -236,7 +236,7 @@ fn whatever_an_endpoint_does_wrong_is_an_error_and_never_an_empty_value() {
 }
 
 #[test]
-fn a_chase_through_storage_ends_in_an_error() {
+fn an_endless_chain_of_storage_reads_ends_in_an_error() {
     let mut world = TestHarness::new();
     let chase = world.deploy(odd!("Chase", []));
     // Each slot contains the next slot to read, as an unpredictable hash.
@@ -264,7 +264,7 @@ fn a_chase_through_storage_ends_in_an_error() {
 }
 
 #[test]
-fn questions_share_one_budget_over_all_rounds() {
+fn queries_share_one_budget_over_all_rounds() {
     let mut world = TestHarness::new();
     let mute = world.deploy(odd!("MuteToken", (U256::from(1),).abi_encode_params()));
     let chase = world.deploy(odd!("Chase", []));
@@ -293,7 +293,7 @@ fn questions_share_one_budget_over_all_rounds() {
 }
 
 #[test]
-fn batches_are_cut_and_still_count_once() {
+fn split_batches_count_as_one_round_trip() {
     let (world, market) = TestHarness::with_market();
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     let expected = world.simulate(&swap);
@@ -309,7 +309,7 @@ fn batches_are_cut_and_still_count_once() {
 }
 
 #[test]
-fn accounts_that_are_not_there_read_as_on_the_chain() {
+fn missing_accounts_read_as_on_the_chain() {
     let mut world = TestHarness::new();
     let token = world.deploy(odd!("SilentToken", (ALICE, U256::from(10)).abi_encode_params()));
     let nobody = Address::repeat_byte(0x99);

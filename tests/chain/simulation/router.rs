@@ -222,7 +222,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
+async fn every_kind_of_trade_matches_its_quote_and_simulation() {
     let floor = Floor::open().await;
     let trader = floor.trader.address();
     floor.devnet.run(move |chain| chain.set_balance(trader, units(10_000, 18))).await.expect("a chain");
@@ -374,7 +374,7 @@ async fn a_placeholder_is_worth_nothing_on_a_chain() {
 
 /// Swaps of misbehaving tokens: a refusal with its reason, or exactly the amount that arrived.
 #[tokio::test(flavor = "multi_thread")]
-async fn swaps_of_bad_tokens_are_refused_or_told_as_they_are() {
+async fn swaps_of_misbehaving_tokens_are_rejected_or_reported_exactly() {
     let floor = Floor::open().await;
     let trader = floor.trader.address();
     let router = floor.contract("universalRouter");

@@ -52,7 +52,7 @@ impl Fixture {
 }
 
 #[test]
-fn an_expiry_and_a_cancellation_that_are_cut_short_happen_once() {
+fn an_interrupted_expiry_or_cancellation_is_recorded_once() {
     let fixture = Fixture::open();
     let before = fixture.devnet.balance("WETH");
     let hash = fixture.unseen("expires", 30);
@@ -76,7 +76,7 @@ fn an_expiry_and_a_cancellation_that_are_cut_short_happen_once() {
 }
 
 #[test]
-fn a_refund_that_is_cut_short_happens_once() {
+fn an_interrupted_refund_is_recorded_once() {
     let fixture = Fixture::open();
     let before = fixture.devnet.balance("USDC");
     // Nobody delivers on a chain without blocks. The destination is checked before a signature, so the chain stops
@@ -131,7 +131,7 @@ fn a_refund_that_is_cut_short_happens_once() {
 }
 
 #[test]
-fn a_delivery_that_is_cut_short_is_counted_once() {
+fn an_interrupted_delivery_is_counted_once() {
     let fixture = Fixture::open();
     let before = fixture.devnet.balance("USDC");
     let mut delivered = None;
@@ -163,7 +163,7 @@ fn a_delivery_that_is_cut_short_is_counted_once() {
 }
 
 #[test]
-fn an_intent_that_nobody_ever_had_expires_once_and_takes_nothing() {
+fn an_intent_that_was_never_submitted_expires_once_and_locks_nothing() {
     let fixture = Fixture::open();
     let before = fixture.devnet.balance("USDC");
     fixture.killed(fixture.intent("unseen", 60, false), Failpoint::OrderSubmitting.name());
@@ -186,11 +186,11 @@ fn a_fill_of(kind: &str) {
 }
 
 #[test]
-fn a_fill_of_a_v3_order_that_is_cut_short_is_counted_once() {
+fn an_interrupted_fill_of_a_v3_order_is_counted_once() {
     a_fill_of("DUTCH_V3");
 }
 
 #[test]
-fn a_fill_of_a_priority_order_that_is_cut_short_is_counted_once() {
+fn an_interrupted_fill_of_a_priority_order_is_counted_once() {
     a_fill_of("PRIORITY");
 }

@@ -72,7 +72,7 @@ const PLACED: &str = "SELECT count(*) FROM safety_order WHERE stage = 'submitted
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
-fn whenever_the_power_goes_the_tables_of_a_swap_and_an_order_agree() {
+fn after_a_power_cut_at_any_time_the_tables_of_a_swap_and_an_order_agree() {
     let (devnet, home, recorder) = (Devnet::start(), Home::new(ROOMY), Recorder::new());
     let start = Disk::of(home.path());
     let mut swap = home.swap(devnet.url(), "recorded");
@@ -120,7 +120,7 @@ fn whenever_the_power_goes_the_tables_of_a_swap_and_an_order_agree() {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
-fn whenever_the_power_goes_in_a_swap_the_next_program_ends_it_once() {
+fn after_a_power_cut_in_a_swap_the_next_program_completes_it_once() {
     let (devnet, home, recorder) = (Devnet::start(), Home::new(ROOMY), Recorder::new());
     let start = Disk::of(home.path());
     // A swap of the native token, which takes one transaction: the chain has it or not.

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_ends_anywhere_gives_an_older_chain_and_never_a_torn_one() {
+    fn a_log_truncated_anywhere_gives_an_older_consistent_chain() {
         let folder = tempfile::tempdir().unwrap();
         let (kept, chain) = kept(folder.path(), 2);
         let path = kept.log_path.clone();
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_kept_with_the_next_one() {
+    fn changes_outside_blocks_are_stored_with_the_next_block() {
         let folder = tempfile::tempdir().unwrap();
         let (mut kept, mut chain) = kept(folder.path(), 2);
         let snapshot = chain.save();
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_block_is_on_disk_before_anyone_has_an_answer() {
+    async fn a_block_is_on_disk_before_its_request_is_answered() {
         let folder = tempfile::tempdir().unwrap();
         let (kept, chain) = kept(folder.path(), 0);
         let running = || RunningConfig { mining: MiningMode::OnTransaction, clock: None, hook: None };
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_chain_that_cannot_be_kept_stops_and_shows_nothing_more() {
+    async fn a_chain_that_cannot_be_stored_stops() {
         let folder = tempfile::tempdir().unwrap();
         let (kept, chain) = kept(folder.path(), 0);
         let before = chain.head().hash;

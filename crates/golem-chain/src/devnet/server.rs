@@ -293,7 +293,7 @@ mod tests {
     use serde_json::Value;
 
     #[tokio::test]
-    async fn a_subscription_ends_with_an_error_when_more_happened_at_once_than_is_kept() {
+    async fn a_subscription_that_falls_too_far_behind_ends_with_an_error() {
         let running = RunningConfig { mining: MiningMode::Manual, clock: None, hook: None };
         let devnet = Devnet::spawn(DevnetConfig { chain: ChainConfig::default(), running }).expect("spawns");
         let module = module(devnet.clone()).expect("methods");

@@ -484,7 +484,7 @@ mod tests {
     const B: Address = Address::repeat_byte(0xbb);
 
     #[test]
-    fn a_clone_is_a_world_of_its_own() {
+    fn a_cloned_state_is_independent() {
         let mut first = WorldState::default();
         first.set_balance(A, U256::from(5));
         first.set_storage_at(A, U256::from(1), U256::from(2));
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_is_that_of_the_state_and_depends_on_no_path() {
+    fn the_state_root_is_independent_of_the_order_of_changes() {
         let mut first = WorldState::default();
         first.set_balance(A, U256::from(5));
         first.set_storage_at(B, U256::from(1), U256::from(2));
@@ -536,7 +536,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_an_execution_writes_ends_up_in_the_root(
+        fn writes_of_an_execution_change_the_state_root(
             writes in proptest::collection::vec((0_u8..6, 0_u8..5, 0_u8..4, proptest::bool::weighted(0.1), proptest::bool::weighted(0.1)), 1..40),
         ) {
             let mut state = WorldState::default();

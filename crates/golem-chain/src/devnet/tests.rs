@@ -297,7 +297,7 @@ fn contracts_see_block_hashes_by_opcode_and_by_eip_2935() {
 }
 
 #[test]
-fn storage_is_set_by_a_call_that_leaves_nothing_else() {
+fn a_call_that_sets_storage_changes_nothing_else() {
     let mut chain = chain();
     // PUSH1 7 CALLER SSTORE, then the input's first byte: a log without topics if it is zero, else a revert.
     let code = bytes!("600733555f355f1a600f575f5fa0005b5f5ffd");
@@ -340,7 +340,7 @@ fn recent_states_stay_readable_and_old_ones_say_so() {
 }
 
 #[test]
-fn pending_sees_what_waits() {
+fn the_pending_state_includes_pooled_transactions() {
     let mut chain = chain();
     chain.submit(sign(&alice(), transfer(0))).expect("taken");
     let pending = chain.view(BlockId::pending()).expect("there");
@@ -352,7 +352,7 @@ fn pending_sees_what_waits() {
 }
 
 #[test]
-fn a_snapshot_brings_everything_back() {
+fn a_snapshot_restores_everything() {
     let mut chain = chain();
     chain.submit(sign(&alice(), transfer(0))).expect("taken");
     chain.mine();
@@ -451,7 +451,7 @@ fn estimates_suffice_and_are_close() {
 }
 
 #[test]
-fn access_lists_hold_what_is_cold() {
+fn access_lists_contain_cold_accounts_and_slots() {
     let mut chain = chain();
     let other = create(&mut chain, &bytes!("5f5460015500"));
     // Reads slot 3 and calls `other`.
@@ -490,7 +490,7 @@ fn unsigned_sends_need_impersonation_and_get_their_gaps_filled() {
 }
 
 #[test]
-fn a_quiet_chain_keeps_the_least_base_fee_it_was_given() {
+fn an_idle_chain_keeps_its_minimum_base_fee() {
     let config = ChainConfig { least_base_fee: 900_000_000, ..Default::default() };
     let mut chain = Chain::new(config).expect("a sound genesis");
     let fees: Vec<u64> = (0..3).map(|_| chain.mine().context().base_fee).collect();

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_wall_a_block_is_a_second() {
+    fn without_a_wall_clock_blocks_are_a_second_apart() {
         let mut time = Timekeeper::default();
         assert_eq!(time.peek(100), 101);
         time.advance(101);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_follow_the_wall_but_never_stand_still() {
+    fn block_times_follow_the_wall_clock_and_always_increase() {
         let mut time = Timekeeper::default();
         time.set_wall(1_000);
         assert_eq!(time.peek(900), 1_000);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_time_moves_the_chain_for_good() {
+    fn an_exact_block_time_moves_the_chain_permanently() {
         let mut time = Timekeeper::default();
         time.set_wall(1_000);
         assert_eq!(time.set_next(1_000, 1_000), Err(TimestampError { asked: 1_000, last: 1_000 }));

@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_declared_stays_raw() {
+    fn an_undeclared_error_stays_raw() {
         let data = NobodyKnowsThis { a: U256::from(1) }.abi_encode();
         assert_eq!(decode(data.clone()), RevertReason::Raw(data.into()));
         assert_eq!(decode(Vec::new()), RevertReason::Empty);

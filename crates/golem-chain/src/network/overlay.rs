@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_lets_multicall3_take_tokens_anywhere() {
+    fn no_line_may_make_multicall3_a_spender_on_any_chain() {
         let multicall = by_id(1).unwrap().book.contract(KnownContract::Multicall3).unwrap();
         let router = of(424_242, "mine", json!({ "contracts": { "v2Router": multicall } }));
         says(check(&router, &[&format!("424242 contract v2Router {multicall}")]), &["because it is Multicall3"]);

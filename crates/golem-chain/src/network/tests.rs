@@ -211,7 +211,7 @@ fn network(name: &str) -> ConfigFlags {
 }
 
 #[test]
-fn the_devnet_is_what_nobody_asked_otherwise_for() {
+fn the_devnet_is_the_default() {
     assert_eq!(NetworkPlan::from_config(&config("", &[], &ConfigFlags::default())), Ok(NetworkPlan::Devnet));
     let idle = config("[chains.sepolia]\nrpc = [\"https://a.example\"]", &[], &ConfigFlags::default());
     assert_eq!(NetworkPlan::from_config(&idle), Ok(NetworkPlan::Devnet));
@@ -264,7 +264,7 @@ fn an_id_that_is_not_the_chains_is_refused() {
 }
 
 #[test]
-fn the_id_behind_an_url_must_be_what_was_said() {
+fn the_chain_id_of_an_endpoint_must_match_the_configured_one() {
     let settle = |config: &Config, found: u64| {
         let NetworkPlan::Endpoints(chains) = NetworkPlan::from_config(config).unwrap() else { panic!() };
         chains[0].settle(found, None).map(|network| (network.name, network.chain_id, network.kind))
@@ -288,7 +288,7 @@ fn the_id_behind_an_url_must_be_what_was_said() {
 }
 
 #[test]
-fn a_devnet_elsewhere_is_known_by_what_it_says() {
+fn an_external_devnet_is_known_by_its_description() {
     let plan = NetworkPlan::from_config(&config("", &[], &rpc(&["ethereum=http://127.0.0.1:8545"]))).unwrap();
     let NetworkPlan::Endpoints(chains) = plan else { panic!() };
     let description = NetworkDescription::parse(DEVNET).unwrap();
@@ -316,7 +316,7 @@ fn a_book_file_is_read_and_a_bad_one_named() {
 }
 
 #[test]
-fn chains_nobody_vouches_for_are_held_to_the_older_rules() {
+fn unknown_chains_use_the_older_hardfork() {
     use crate::evm::SpecId;
     let fork = |id| by_id(id).map(|network| network.hardfork);
     assert_eq!(fork(1), Some(SpecId::OSAKA));

@@ -220,7 +220,7 @@ async fn every_way_to_fail_is_named_and_never_a_price() {
 }
 
 #[tokio::test]
-async fn no_contract_no_entry_and_no_endpoint_are_told_apart() {
+async fn a_missing_contract_entry_or_endpoint_have_different_errors() {
     let empty = FakeChain::with(vec![]);
     let source = source_at(&empty, None, NOW);
     assert_eq!(source.prices(&[TOKEN, OTHER]).await, [Err(NoPrice::NoAnswer), Err(NoPrice::UnknownToken)]);
@@ -260,7 +260,7 @@ async fn the_sequencer_must_have_been_up_for_a_while() {
 }
 
 #[tokio::test]
-async fn several_feeds_are_one_question_and_identity_is_asked_once() {
+async fn several_feeds_are_one_request_and_identity_is_read_once() {
     let chain = FakeChain::with(vec![(FEED, FakeFeed::default())]);
     let source = source_at(&chain, None, NOW);
     source.prices(&[TOKEN, TOKEN]).await;

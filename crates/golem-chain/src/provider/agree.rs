@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_majority_is_more_than_half_of_all_who_take_part_and_never_one_alone() {
+    fn a_majority_is_more_than_half_of_the_participants_and_at_least_two() {
         use SampleAnswer::{Lacks, Number};
         let seven = |others: &[usize]| Some(("0x7".to_owned(), others.to_vec()));
         assert_eq!(majority(&[Number(7), Number(9), Number(7)]), seven(&[1]));

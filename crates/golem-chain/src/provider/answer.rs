@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_providers_say_when_asked_too_often_is_a_rate_limit() {
+    fn rate_limit_errors_of_providers_are_recognised() {
         for error in [
             r#"{"code":429,"message":"Your app has exceeded its compute units per second capacity"}"#,
             r#"{"code":-32005,"message":"project ID request rate exceeded"}"#,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_call_came_to_is_no_rate_limit_whatever_its_words() {
+    fn results_of_a_call_are_no_rate_limit_whatever_their_text() {
         for error in [
             r#"{"code":3,"message":"execution reverted: mint rate limit exceeded"}"#,
             r#"{"code":3,"message":"rate limit"}"#,

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_or_behind_or_old_is_poor() {
+    fn slow_lagging_or_stale_endpoints_are_degraded() {
         let thresholds = HealthThresholds {
             slow: Duration::from_millis(100),
             lag_blocks: 3,

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_but_reads_reaches_an_endpoint() {
+    async fn a_read_only_provider_sends_only_reads() {
         let recording = Recording::default();
         let provider = chain(&recording).provider();
         for method in [

@@ -115,7 +115,7 @@ fn no_header(question: &Value) -> Reaction {
 }
 
 #[tokio::test]
-async fn a_read_moves_on_from_an_endpoint_that_lacks_the_block_and_comes_back_to_it() {
+async fn a_read_moves_on_from_an_endpoint_that_lacks_the_block_and_retries_it() {
     let behind = Server::start(CHAIN_ID, |_, question| no_header(question)).await;
     let good = Server::good().await;
     let both = stack(vec![endpoint(&behind.url), endpoint(&good.url)], 3);
@@ -132,7 +132,7 @@ async fn a_read_moves_on_from_an_endpoint_that_lacks_the_block_and_comes_back_to
 }
 
 #[tokio::test]
-async fn a_block_that_nobody_has_is_refused_in_the_endpoints_own_words() {
+async fn a_block_that_no_endpoint_has_returns_the_endpoints_error() {
     let behind = Server::start(CHAIN_ID, |_, question| no_header(question)).await;
     let broken = Server::start(CHAIN_ID, |_, _| Reaction::Close).await;
     let stack = stack(vec![endpoint(&behind.url), endpoint(&broken.url)], 3);
@@ -231,7 +231,7 @@ async fn a_send_whose_answer_is_lost_goes_out_once_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_read_outlasts_an_endpoints_trouble_and_what_stays_is_told() {
+async fn a_read_is_retried_after_a_temporary_error_and_a_lasting_one_is_returned() {
     let trouble = |question: &Value| {
         let error = json!({"code": -32603, "message": "internal error"});
         Reaction::Body(json!({"jsonrpc": "2.0", "id": question["id"], "error": error}).to_string())
@@ -280,7 +280,7 @@ async fn a_send_moves_on_only_while_nothing_was_sent() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_a_send_is_an_answer() {
+async fn a_rejection_of_a_send_is_a_final_answer() {
     let refusing = Server::start(CHAIN_ID, |_, question| {
         let error = json!({"code": -32000, "message": "nonce too low\u{1b}[2J"});
         Reaction::Body(json!({"jsonrpc": "2.0", "id": question["id"], "error": error}).to_string())
@@ -295,7 +295,7 @@ async fn a_refusal_of_a_send_is_an_answer() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_gave_up_on_a_send_has_refused_nothing() {
+async fn a_gateway_error_leaves_the_outcome_of_a_send_unknown() {
     let said =
         |code: i64, message: &str| json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": message}});
     for (status, body) in [
@@ -332,7 +332,7 @@ async fn a_wrong_chain_is_named_and_never_asked() {
 }
 
 #[tokio::test]
-async fn keys_in_urls_are_never_told() {
+async fn keys_in_urls_never_appear_in_messages() {
     const KEYS: [&str; 4] = ["hunter2", "k3y-in-the-path", "k3y-in-query", "operator"];
     let with_key = |url: &str| {
         let host = url.strip_prefix("http://").unwrap();
@@ -440,7 +440,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     /// Any bytes end in an answer or an error.
     #[test]
-    fn any_body_is_survived(cut in 0_usize..200, noise in any::<u8>(), at in 0_usize..200) {
+    fn any_response_body_is_handled_without_a_panic(cut in 0_usize..200, noise in any::<u8>(), at in 0_usize..200) {
         let body = good_answer(&json!([{"id": 10, "method": "a"}, {"id": 11, "method": "b"}]));
         let mut bytes = body.into_bytes();
         bytes.truncate(cut);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_words_have_their_class() {
+    fn messages_of_nodes_are_classified() {
         // go-ethereum core/txpool/errors.go and core/error.go; reth and Nethermind in their own words.
         for (words, class) in [
             ("already known", SendFault::AlreadyKnown),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_devnets_own_refusals_are_understood() {
+    fn rejections_of_the_devnet_are_classified() {
         let account = Default::default();
         for (error, class) in [
             (SubmitError::AlreadyKnown, SendFault::AlreadyKnown),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_left_is_sent_again() {
+    fn a_send_that_reached_no_endpoint_is_repeated() {
         let endpoint = SafeText::clean("http://127.0.0.1:1", 60);
         let unreachable = ProviderError::Unreachable { endpoint: endpoint.clone(), reason: endpoint.clone() };
         let limited = ProviderError::RateLimited { endpoint: endpoint.clone(), retry_after: None };

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_base_fee_counts_and_the_middle_tip_of_blocks_that_had_any() {
+    fn the_last_base_fee_and_the_median_of_non_zero_tips_count() {
         let rules = FeeRules { least_tip: 5, ..FeeRules::default() };
         let quote = FeeQuote::from_history(history(&[10, 20, 30], &[0, 7, 0, 9, 100]), rules).unwrap();
         assert_eq!(quote, FeeQuote { base_fee: 30, tip: 9 });
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_tip_counts_and_none_is_absurd() {
+    fn the_lowest_tip_counts_up_to_a_ceiling() {
         let rules = FeeRules::default();
         let quote = |base, tip| Ok(FeeQuote { base_fee: base * GWEI, tip: tip * GWEI });
         let all = |told: Vec<Result<FeeQuote, FeeError>>| FeeQuote::of_all(told, rules, None).ok();

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_one_answer_for_what_can_happen() {
+    fn the_transition_table_has_one_row_per_state_and_event() {
         for (at, (state, event, _)) in TABLE.iter().enumerate() {
             let first = TABLE.iter().position(|row| row.0 == *state && row.1 == *event);
             assert_eq!(first, Some(at), "{state} {event:?} is there twice");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_is_stronger_than_anything() {
+    fn a_receipt_decides_in_every_state() {
         for state in SendState::ALL {
             assert_eq!(state.after(SendEvent::Mined), Some(SendState::Included), "{state}");
             assert_eq!(state.after(SendEvent::Failed), Some(SendState::Reverted), "{state}");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn only_bytes_that_nobody_had_are_given_up_on_a_refusal() {
+    fn only_never_sent_transactions_are_dropped_on_a_rejection() {
         for state in SendState::ALL {
             let dropped = state.after(SendEvent::Refused) == Some(SendState::Dropped);
             assert_eq!(dropped, state == SendState::Stored, "{state}");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_in_a_block_can_leave_one() {
+    fn only_mined_transactions_can_be_unmined() {
         for state in SendState::ALL {
             assert_eq!(state.after(SendEvent::Unmined).is_some(), state.is_mined(), "{state}");
         }

@@ -153,7 +153,7 @@ async fn a_listed_symbol_is_read_in_one_round_trip() {
 }
 
 #[tokio::test]
-async fn the_coin_needs_no_chain() {
+async fn the_native_coin_needs_no_chain_read() {
     let table = Table::default();
     for asked in ["ETH", "eth", "0xEeeeeEeeeEeEeeEeEeEeeEEEeeeeEeeeeeeeEEeE"] {
         let token = ask(&table, asked).await.unwrap();
@@ -163,7 +163,7 @@ async fn the_coin_needs_no_chain() {
 }
 
 #[tokio::test]
-async fn early_tokens_answer_in_32_bytes() {
+async fn symbols_in_32_bytes_are_read() {
     let mut table = Table::default().with(OTHER, "", 18);
     let contract = table.contracts.get_mut(&OTHER).unwrap();
     let mut word = [0_u8; 32];
@@ -253,14 +253,14 @@ async fn absurd_decimals_are_refused() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_wrong_about_decimals_is_noticed() {
+async fn wrong_decimals_in_a_token_list_are_detected() {
     let table = Table::default().with(USDC, "USDC", 18);
     let (error, _) = refusal(&table, "USDC").await;
     assert!(matches!(error, TokenError::DecimalsDiffer { listed: 6, found: 18, .. }));
 }
 
 #[tokio::test]
-async fn what_is_no_token_is_refused() {
+async fn an_address_that_is_no_token_is_rejected() {
     let (error, message) = refusal(&Table::default(), &OTHER.to_string()).await;
     assert!(matches!(error, TokenError::NoCode { .. }), "{message}");
     assert!(message.contains("no contract at 0x1f9840a85d5aF5bf1D1762F925BDADdC4201F984 on ethereum (1)"), "{message}");

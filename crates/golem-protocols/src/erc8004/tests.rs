@@ -81,7 +81,7 @@ fn only_a_signature_sets_the_wallet() {
 }
 
 #[test]
-fn a_hostile_file_is_read_without_its_hostility() {
+fn a_hostile_file_is_sanitised() {
     let file = serde_json::json!({
         "type": TYPE,
         "name": "\u{1b}[2Jtrader\u{202e}",
@@ -100,7 +100,7 @@ fn a_hostile_file_is_read_without_its_hostility() {
 }
 
 #[test]
-fn what_is_no_file_is_told_apart() {
+fn invalid_files_have_distinct_errors() {
     let long = vec![b' '; file::MAX_BYTES + 1];
     assert!(matches!(ReadRegistration::read(&long), Err(FileError::TooLong { .. })));
     assert!(matches!(ReadRegistration::read(b"[1,"), Err(FileError::NotJson(_))));

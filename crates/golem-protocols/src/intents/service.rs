@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bid_is_read_whole_or_refused() {
+    fn a_bid_is_parsed_completely_or_rejected() {
         let filler = Address::repeat_byte(7);
         let bid = |change: Value| {
             let mut bid = json!({"filler": filler, "name": "Quick\u{202e}", "output": "1000", "seconds": 12});

@@ -47,7 +47,7 @@ fn faults(change: impl FnOnce(&mut CrossChainIntent)) -> Vec<IntentFault> {
 }
 
 #[test]
-fn every_field_of_an_intent_is_held_against_what_is_expected() {
+fn every_field_of_an_intent_is_compared_with_its_expected_value() {
     assert_eq!(faults(|_| {}), []);
     let settler = IntentFault::Settler { found: STRANGER, expected: SETTLER };
     assert_eq!(faults(|intent| intent.origin_settler = STRANGER), [settler]);
@@ -86,7 +86,7 @@ fn the_exclusivity_deadline_comes_from_the_exclusivity_period() {
 }
 
 #[test]
-fn the_id_changes_with_whatever_the_destination_is_told() {
+fn the_id_depends_on_every_field_the_destination_receives() {
     let id = |change: fn(&mut CrossChainIntent)| {
         let mut intent = sound();
         change(&mut intent);

@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn better_and_worse_are_told_from_the_traders_side() {
+    fn better_and_worse_are_from_the_traders_point_of_view() {
         let (receive, pay) = (FixedAmount::In(U256::from(1)), FixedAmount::Out(U256::from(1)));
         let of = |exact, one: u64, other: u64| ahead(exact, U256::from(one), U256::from(other));
         assert_eq!([of(receive, 10_100, 10_000), of(receive, 9_900, 10_000), of(receive, 5, 5)], [100, -100, 0]);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_is_said() {
+    fn fixed_decimals_are_rounded_half_away_from_zero() {
         assert_eq!(ratio(1, 8).to_fixed(2), "0.13");
         assert_eq!(ratio(-1, 8).to_fixed(2), "-0.13");
         assert_eq!(ratio(-1, 1000).to_fixed(2), "0.00");

@@ -743,7 +743,7 @@ mod tests {
     }
 
     #[test]
-    fn dollars_come_by_way_of_the_anchor() {
+    fn dollar_prices_are_derived_from_the_anchor() {
         let dollar: Usd = "1".parse().unwrap();
         // USDC (6 decimals) first, WETH (18) second: 1.0001^195135 raw WETH per raw USDC is 3,355.97… USDC for one
         // WETH, computed independently with decimal arithmetic.
@@ -772,7 +772,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_what_can_be_traded_near_the_mean_in_both_directions() {
+    fn depth_is_the_tradable_amount_near_the_mean_in_both_directions() {
         let pair = AnchorPair {
             token_is_first: true,
             own_decimals: 18,
@@ -812,7 +812,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_keeps_one_tick_has_not_traded() {
+    fn a_pool_with_an_unchanged_tick_has_not_traded() {
         let at = |ticks: [i64; 8]| observeds(&ticks);
         let ages = [1_800, 1_500, 1_200, 900, 600, 300, 30, 0];
         assert_eq!(seconds_ago(1_800), ages);

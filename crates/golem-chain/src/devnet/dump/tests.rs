@@ -23,7 +23,7 @@ fn packed(json: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_dump_that_we_load_is_the_dump_that_we_write() {
+fn a_dump_round_trips() {
     let chain = eventful();
     for historical_states in [false, true] {
         let dump = chain.dump(historical_states).expect("a dump");
@@ -50,7 +50,7 @@ fn a_dump_that_we_load_is_the_dump_that_we_write() {
 }
 
 #[test]
-fn what_is_loaded_is_merged_as_anvil_does() {
+fn a_loaded_dump_is_merged_as_by_anvil() {
     let mut chain = Chain::new(ChainConfig::default()).expect("a chain");
     let (kept, merged) = (Address::repeat_byte(1), Address::repeat_byte(2));
     chain.set_balance(kept, U256::from(5));
@@ -159,7 +159,7 @@ fn a_small_file_that_unpacks_to_much_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn of_two_blocks_at_one_height_the_one_with_receipts_counts() {
+fn of_two_blocks_at_the_same_height_the_one_with_receipts_is_used() {
     let chain = eventful();
     let mut dump = parsed(&chain.dump(false).expect("a dump"));
     let mut stray = dump["blocks"][2].clone();

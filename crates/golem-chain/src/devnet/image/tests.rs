@@ -57,7 +57,7 @@ pub(in super::super) fn eventful() -> Chain {
 }
 
 #[test]
-fn a_chain_that_is_made_again_goes_on_as_the_written_one() {
+fn a_chain_restored_from_an_image_continues_identically() {
     let mut chain = eventful();
     let image = chain.to_image();
     let mut again = Chain::from_image(&image).expect("an image");

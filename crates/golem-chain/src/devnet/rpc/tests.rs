@@ -93,7 +93,7 @@ async fn an_alloy_wallet_fills_signs_sends_and_gets_its_receipt() {
 }
 
 #[tokio::test]
-async fn small_questions_have_the_usual_answers() {
+async fn simple_methods_return_the_expected_values() {
     let devnet = devnet(MiningMode::Manual);
     assert_eq!(ask(&devnet, "eth_chainId", json!([])).await, "0x7a69");
     assert_eq!(ask(&devnet, "net_version", json!([])).await, "31337");
@@ -214,7 +214,7 @@ async fn logs_are_found_by_range_address_topic_and_block() {
 }
 
 #[tokio::test]
-async fn filters_tell_each_thing_once_and_take_back_what_a_reorganisation_removed() {
+async fn filters_report_each_item_once_and_logs_removed_by_a_reorganisation() {
     let devnet = devnet(MiningMode::OnTransaction);
     let provider = wallet_provider(&devnet);
     let logs = ask(&devnet, "eth_newFilter", json!([{ "address": LOGGER }])).await;
@@ -321,7 +321,7 @@ async fn a_block_hook_acts_inside_each_block() {
 }
 
 #[tokio::test]
-async fn waiting_for_oneself_is_refused_and_the_thread_ends_with_the_handle() {
+async fn blocking_on_the_own_thread_is_rejected_and_the_thread_ends_with_the_handle() {
     let devnet = devnet(MiningMode::Interval(Duration::from_secs(3_600)));
     let inner = devnet.clone();
     let answer = devnet.run(move |_| inner.run_blocking(|chain| chain.number())).await.expect("alive");

@@ -296,7 +296,7 @@ fn is_read_of(call: &Value, method: &str, account: Address) -> bool {
 }
 
 #[tokio::test]
-async fn the_origin_hears_nothing_but_reads_whatever_happens_on_the_fork() {
+async fn the_origin_receives_only_reads_whatever_happens_on_the_fork() {
     let folder = tempfile::tempdir().unwrap();
     let (devnet, _server) = live().await;
     let heard: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();

@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_has_one_meaning() {
+    fn every_revert_word_has_one_explanation() {
         let words: Vec<&str> = MEANINGS.iter().flat_map(|(words, _)| words.iter().copied()).collect();
         let distinct: BTreeSet<&str> = words.iter().copied().collect();
         assert_eq!(distinct.len(), words.len());
@@ -251,7 +251,7 @@ mod tests {
 
     /// A name that is missing in the error table would never be decoded, so its explanation would be unreachable.
     #[test]
-    fn every_name_is_one_that_is_decoded() {
+    fn every_explained_error_name_is_a_known_error() {
         let message = |word: &str| word.contains([' ', ':', '_']) || word.chars().all(|one| one.is_ascii_uppercase());
         for (words, _) in MEANINGS {
             for word in words.iter().filter(|word| !message(word)) {

@@ -37,7 +37,7 @@ fn nonce() -> SerializedRequest {
 }
 
 #[tokio::test]
-async fn one_that_claims_to_be_ahead_makes_nobody_look_behind() {
+async fn one_endpoint_that_claims_to_be_ahead_makes_no_other_count_as_lagging() {
     let honest = (told(100, json!("0x1")).await, told(100, json!("0x1")).await);
     let liar = told(110, json!("0x9")).await;
     let endpoints = vec![endpoint(&honest.0.url), endpoint(&liar.url), endpoint(&honest.1.url)];
@@ -49,7 +49,7 @@ async fn one_that_claims_to_be_ahead_makes_nobody_look_behind() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_behind_still_contradicts() {
+async fn the_answer_of_a_lagging_endpoint_still_counts() {
     let (honest, one, other) =
         (told(100, json!("0x1")).await, told(110, json!("0x9")).await, told(110, json!("0x9")).await);
     let endpoints = vec![endpoint(&honest.url), endpoint(&one.url), endpoint(&other.url)];
@@ -94,7 +94,7 @@ fn contradicted(answer: Result<ResponsePacket, ProviderError>) -> bool {
 }
 
 #[tokio::test]
-async fn one_that_has_come_to_a_stand_holds_nothing_up() {
+async fn a_stalled_endpoint_is_not_asked() {
     let one = told(110, json!("0x2")).await;
     let other = told(110, json!("0x2")).await;
     let stuck = told_at(OLD, 100, json!("0x1")).await;
@@ -118,7 +118,7 @@ async fn one_that_has_come_to_a_stand_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn where_a_chain_stands_still_nobody_speaks_for_it_alone() {
+async fn on_a_stalled_chain_no_single_endpoint_decides() {
     let honest = (told_at(OLD, 100, json!("0x1")).await, told_at(OLD, 100, json!("0x1")).await);
     let liar = told(101, json!("0x9")).await;
     assert!(contradicted(ask(&by_the_clock(&[&liar, &honest.0, &honest.1]).await, nonce()).await));

@@ -47,7 +47,7 @@ async fn node(chain_id: u64) -> Server {
 }
 
 #[tokio::test]
-async fn an_unknown_chain_is_taken_for_real_money() {
+async fn an_unknown_chain_counts_as_real_money() {
     let node = node(987_654).await;
     let client = connect(plan("mine", None, &[&node.url])).await.unwrap();
     assert_eq!((client.chain_id(), client.network().kind), (987_654, NetworkKind::Real));

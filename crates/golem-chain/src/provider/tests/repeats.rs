@@ -92,7 +92,7 @@ async fn retry_after_is_honoured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_longer_silence_than_we_wait_for_is_reported_and_kept() {
+async fn a_requested_pause_longer_than_the_limit_is_reported_and_honoured() {
     let script = Script::new(|_| Err(limited(60)));
     let stack = EndpointStack::new(CHAIN_ID, vec![script.endpoint("one")], slow_rules()).unwrap();
     assert_eq!(ask(&stack, call(1, READ)).await.unwrap_err(), limited(60));
@@ -108,7 +108,7 @@ async fn a_longer_silence_than_we_wait_for_is_reported_and_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rounds_take_turns_over_endpoints_and_skip_what_cannot_help() {
+async fn rounds_cover_all_endpoints_except_those_that_cannot_help() {
     let refused =
         |status| ProviderError::Http { endpoint: SafeText::clean("script", 10), status, body: SafeText::clean("", 1) };
     let forbidden = Script::new(move |_| Err(refused(403)));
@@ -146,7 +146,7 @@ async fn the_healthier_endpoint_is_asked_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_send_prefers_an_endpoint_that_asks_for_no_silence() {
+async fn a_send_prefers_an_endpoint_without_a_requested_pause() {
     let limited = Script::new(|index| if index == 0 { Err(limited(60)) } else { Ok(()) });
     let spare = Script::new(|_| Ok(()));
     let endpoints = vec![limited.endpoint("one"), spare.endpoint("two")];

@@ -110,7 +110,7 @@ fn a_draft_of_each_kind_bounds_what_it_can_cost_and_must_bring() {
 }
 
 #[test]
-fn every_kind_reports_whose_it_is_not() {
+fn every_kind_reports_a_wrong_reactor_or_swapper() {
     for kind in OrderKind::ALL {
         let changed = |change: fn(&mut OrderInfo)| {
             let mut order = sound(kind);
@@ -171,7 +171,7 @@ fn amounts_of_zero_and_amounts_that_move_the_wrong_way_are_reported() {
 }
 
 #[test]
-fn every_output_is_held_against_the_recipient() {
+fn every_output_must_go_to_the_recipient() {
     let fee = |order: &mut EncodedV2DutchOrder| {
         let one = U256::from(1);
         order.baseOutputs.push(DutchOutput { token: TOKEN_OUT, startAmount: one, endAmount: one, recipient: STRANGER });
@@ -207,7 +207,7 @@ fn a_decay_must_end_after_its_start_and_not_after_the_deadline() {
 }
 
 #[test]
-fn a_first_dutch_order_keeps_itself_for_no_filler_until_its_end() {
+fn a_dutch_order_may_not_be_exclusive_until_its_end() {
     let kept = |until: u64| {
         let UniswapXOrder::Dutch(mut order) = sound(OrderKind::Dutch) else { panic!("another kind") };
         order.exclusiveFiller = STRANGER;
@@ -257,7 +257,7 @@ fn a_cosigner_may_not_worsen_an_order_nor_keep_it_for_one_filler() {
 }
 
 #[test]
-fn curves_that_cannot_be_read_in_one_way_are_reported() {
+fn ambiguous_curves_are_reported() {
     let one = |amount: i64| I256::try_from(amount).unwrap();
     let with = |points: &[(u16, I256)]| {
         let curve = curve(points);
@@ -315,7 +315,7 @@ fn only_the_standard_encoding_is_read() {
 }
 
 #[test]
-fn kinds_have_two_names() {
+fn order_kinds_are_parsed_from_both_their_names() {
     for kind in OrderKind::ALL {
         assert_eq!(OrderKind::named(kind.name()), Some(kind));
         assert_eq!(OrderKind::named(kind.service_name()), Some(kind));

@@ -119,7 +119,7 @@ fn a_mixed_path_pays_the_pair_and_keeps_the_bound_for_the_end() {
 }
 
 #[test]
-fn splits_are_bounded_in_all() {
+fn split_routes_can_have_one_bound_for_the_total() {
     let one = |amount_in, amount_out| (vec![hop(PoolVersion::V3, A, C)], amount_in, amount_out);
     // 0.5 % off 199 is 198.005 and off 201 is 199.995: each path is rounded down.
     let two = route(FixedAmount::In, vec![one(100, 199), one(100, 201)]);
@@ -139,7 +139,7 @@ fn splits_are_bounded_in_all() {
 }
 
 #[test]
-fn coin_that_was_sent_and_not_spent_comes_back() {
+fn unspent_native_coin_is_returned() {
     let there = route(FixedAmount::Out, vec![(vec![hop(PoolVersion::V3, A, C)], 1_000, 2_000)]);
     let trade = plan(&SwapRequest { native_in: true, ..request(&there) }).unwrap();
     assert_eq!(trade.value, number(1_005));
@@ -149,7 +149,7 @@ fn coin_that_was_sent_and_not_spent_comes_back() {
 }
 
 #[test]
-fn recipients_that_the_router_reads_as_words_are_refused() {
+fn recipients_reserved_by_the_router_are_rejected() {
     let there = route(FixedAmount::In, vec![(vec![hop(PoolVersion::V3, A, C)], 1_000, 2_000)]);
     for account in [Address::ZERO, CALLER, THE_ROUTER] {
         let refused = plan(&SwapRequest { recipient: OutputRecipient::Account(account), ..request(&there) });
@@ -166,7 +166,7 @@ fn permit(token: Address) -> PermitSingle {
 }
 
 #[test]
-fn the_signature_is_where_the_offset_says() {
+fn the_permit_signature_is_at_its_reported_offset() {
     let there = route(FixedAmount::In, vec![(vec![hop(PoolVersion::V3, A, C)], 1_000, 2_000)]);
     let signature: Vec<u8> = (1..=65).collect();
     let with = |permit, signature: &[u8]| SwapRequest {

@@ -114,7 +114,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn rates_round_to_their_side(
+        fn rates_round_in_the_given_direction(
             a in 1u128.., b in 1u128.., c in 1u64.., d in 1u64.., amount in any::<u128>(), up in any::<bool>(),
         ) {
             let int = |value: u128| big(U256::from(value));

@@ -273,7 +273,7 @@ fn equal_pairs_share_equally_and_lower_addresses_win_ties() {
 }
 
 #[test]
-fn a_split_fills_what_no_single_pool_can() {
+fn a_split_fills_an_amount_no_single_pool_can() {
     let set = PoolSet::new([v2(5, 0, 1, 1_000_000), v2(6, 0, 1, 1_000_000), v2(7, 0, 1, 900_000)]);
     let request = request(0, 1, FixedAmount::Out(U256::from(1_500_000)), 1);
     let route = best_route(&set, &request).unwrap();
@@ -284,7 +284,7 @@ fn a_split_fills_what_no_single_pool_can() {
 }
 
 #[test]
-fn every_refusal_says_which() {
+fn every_failure_has_its_own_error() {
     let set = PoolSet::new([v2(5, 0, 1, 1_000_000), v2(6, 2, 3, 1_000_000)]);
     let ask = |from, to, exact| best_route(&set, &request(from, to, exact, 0)).unwrap_err();
     let one = FixedAmount::In(U256::from(1));
@@ -314,7 +314,7 @@ fn impact_leaves_the_fee_out() {
 }
 
 #[test]
-fn gas_is_priced_in_the_open_side() {
+fn gas_is_converted_to_a_token_and_rounded_up() {
     // 2 raw units per wei at 3 wei per gas are 6 per gas unit; a third of a unit rounds up.
     let two = Ratio::of(U256::from(2), U256::from(1)).unwrap();
     assert_eq!(GasCost::new(3, &two).unwrap().of(1000), U256::from(6000));
@@ -334,7 +334,7 @@ fn gas_is_priced_in_the_open_side() {
 
 /// A named route is recomputed, and an invalid one is rejected with its specific error.
 #[test]
-fn a_named_route_is_counted_over_our_pools_or_refused() {
+fn a_given_route_is_computed_over_our_pools_or_rejected() {
     // 0: V2 of tokens 0 and 1, 1: V3 of the same, 2: V3 of 1 and 2, 3: V2 of 0 and 2.
     let set = PoolSet::new(pools_of(&[(0, 1, 60, 0, 0), (0, 1, 60, 0, 2), (1, 1, 60, 0, 3), (0, 2, 60, 0, 0)]));
     let pool = |at: u64| Address::from_word(U256::from(at + 100).into());

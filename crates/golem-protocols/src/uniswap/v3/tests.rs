@@ -96,7 +96,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn the_ladder_swaps_as_the_contract_does(state in any_pool(), exact in any_exact(), down in any::<bool>()) {
+    fn a_swap_matches_the_contracts_loop(state in any_pool(), exact in any_exact(), down in any::<bool>()) {
         let (paid, got, price, tick, liquidity, crossed) = contract_loop(&state, down, exact, end_of(down));
         let filled = match exact { FixedAmount::In(amount) => paid == amount, FixedAmount::Out(amount) => got == amount };
         match V3Pool::new(state).unwrap().swap(down, exact) {
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn division_is_full_width(a in any::<[u64; 4]>(), b in any::<[u64; 4]>(), c in any::<[u64; 4]>(), shift in 0usize..256) {
+    fn mul_div_has_full_width(a in any::<[u64; 4]>(), b in any::<[u64; 4]>(), c in any::<[u64; 4]>(), shift in 0usize..256) {
         let (a, b, c) = (U256::from_limbs(a), U256::from_limbs(b) >> shift, U256::from_limbs(c));
         let product = U512::from(a) * U512::from(b);
         let (quotient, up) = (mul_div(a, b, c), mul_div_up(a, b, c));
@@ -158,7 +158,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_not_read_is_not_swapped() {
+fn a_swap_stops_at_ticks_that_were_not_read() {
     let mut state = pool_of(60, 3000, 30, 0, &[(-1000, 2000, 1 << 70)]);
     let all = V3Pool::new(state.clone()).unwrap();
     let much = FixedAmount::In(U256::from(1u128 << 72));

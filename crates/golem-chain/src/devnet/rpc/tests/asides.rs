@@ -75,7 +75,7 @@ async fn a_batch_with_long_requests_is_answered_in_order() {
 }
 
 #[tokio::test]
-async fn the_pool_is_listed_in_full_and_in_lines() {
+async fn the_pool_is_listed_in_full_and_as_summary_lines() {
     let devnet = devnet(MiningMode::Manual);
     let first = ask(&devnet, "eth_sendTransaction", json!([{ "from": ALICE, "to": BOB, "value": "0x1" }])).await;
     let gap = json!([{ "from": ALICE, "data": "0x00", "nonce": "0x5", "gas": "0xcf0e", "maxFeePerGas": "0x77359400" }]);
@@ -93,7 +93,7 @@ async fn the_pool_is_listed_in_full_and_in_lines() {
 }
 
 #[tokio::test]
-async fn a_reset_brings_back_the_beginning_and_clients_are_told() {
+async fn a_reset_restores_the_genesis_and_notifies_clients() {
     let devnet = devnet(MiningMode::OnTransaction);
     ask(&devnet, "anvil_setBalance", json!([REVERTER, "0x7"])).await;
     let filter = ask(&devnet, "eth_newFilter", json!([{ "address": LOGGER }])).await;
@@ -121,7 +121,7 @@ async fn a_reset_brings_back_the_beginning_and_clients_are_told() {
 }
 
 #[tokio::test]
-async fn the_node_tells_what_it_is() {
+async fn node_info_and_metadata_describe_the_node() {
     let devnet = devnet(MiningMode::OnTransaction);
     ask(&devnet, "eth_sendTransaction", json!([{ "from": ALICE, "to": LOGGER }])).await;
     let block = ask(&devnet, "eth_getBlockByNumber", json!(["latest"])).await;

@@ -57,7 +57,7 @@ async fn accounts_and_slots_are_proven_against_the_blocks_state_root() {
 }
 
 #[tokio::test]
-async fn a_header_hashes_to_the_blocks_hash_and_holds_no_more() {
+async fn a_header_has_the_blocks_hash_and_no_body_fields() {
     let devnet = devnet(MiningMode::OnTransaction);
     ask(&devnet, "eth_sendTransaction", json!([{ "from": ALICE, "to": BOB, "value": "0x5" }])).await;
     let header = ask(&devnet, "eth_getHeaderByNumber", json!(["latest"])).await;

@@ -76,7 +76,7 @@ async fn transfers_are_logged_and_whole_transactions_given_on_request() {
 }
 
 #[tokio::test]
-async fn validation_holds_calls_to_the_rules_of_a_block() {
+async fn validation_applies_the_rules_of_a_block_to_calls() {
     let devnet = devnet(MiningMode::Manual);
     let simulate = |call: Value| json!([{ "blockStateCalls": [{ "calls": [call] }], "validation": true }, "latest"]);
     let fee = "0x77359400";
@@ -99,7 +99,7 @@ async fn validation_holds_calls_to_the_rules_of_a_block() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_or_out_of_order_is_refused() {
+async fn too_many_or_unordered_blocks_are_rejected() {
     let devnet = devnet(MiningMode::Manual);
     for (blocks, code) in [
         (json!([]), -32_602),

@@ -53,7 +53,7 @@ async fn struct_logs_show_every_step_and_its_gas() {
 }
 
 #[tokio::test]
-async fn calls_selectors_and_states_are_told_by_their_tracers() {
+async fn call_selector_and_state_tracers_report_their_data() {
     let devnet = traced(MiningMode::Manual).await;
     for to in [BOB, COUNTER, CALLER] {
         sent(&devnet, to).await;
@@ -161,7 +161,7 @@ async fn a_trace_that_would_fill_the_memory_ends_with_an_error() {
 }
 
 #[tokio::test]
-async fn calls_as_deep_as_gas_goes_are_traced() {
+async fn calls_nested_as_deeply_as_gas_allows_are_traced() {
     let devnet = traced(MiningMode::Manual).await;
     let request = json!({ "to": NESTED, "gas": "0x2faf080" });
     let provider = devnet.provider();

@@ -74,7 +74,7 @@ fn by_priority() -> UniswapXOrder {
 }
 
 #[test]
-fn every_name_that_the_document_requires_is_there() {
+fn every_documented_field_is_present() {
     for (order, required) in [
         (draft(AuctionTerms::CosignedTimes), &OF_DUTCH as &[&str]),
         (over_blocks(), &OF_DUTCH),
@@ -101,7 +101,7 @@ fn every_name_that_the_document_requires_is_there() {
 }
 
 #[test]
-fn amounts_are_told_in_the_form_of_each_kind() {
+fn amounts_have_the_format_of_each_order_kind() {
     let v2 = order_info(1, &draft(AuctionTerms::CosignedTimes));
     assert_eq!(v2["cosigner"], json!(COSIGNER));
     assert_eq!(v2["input"], json!({"token": PAID, "startAmount": "5000", "endAmount": "5000"}));
