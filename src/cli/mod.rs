@@ -29,6 +29,7 @@ mod paper;
 mod parameters;
 mod password;
 mod playbook;
+mod pnl;
 mod policy;
 mod policy_cage;
 mod privacy;
@@ -261,6 +262,12 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         }
         Some(Command::Reconcile { key, password_fd }) => {
             reconcile::run(password_fd, &environment, &ConfigFlags { account: key, ..flags }, cli.json)
+        }
+        Some(Command::Pnl { by, from, to, csv, reconcile, offline, key }) => {
+            let paper = cli.paper;
+            let options =
+                pnl::PnlOptions { by: by.into(), from, to, csv, reconcile, offline, paper, json: cli.json };
+            pnl::run(&options, &environment, &ConfigFlags { account: key.or(flags.account), ..flags })
         }
         Some(Command::Log { action: Some(LogAction::Verify { head }), .. }) => {
             log::check(head, &environment, &flags, cli.json)

@@ -30,6 +30,7 @@
 )]
 
 pub mod account;
+pub mod accounting;
 pub mod actor;
 pub mod allowances;
 pub mod data;

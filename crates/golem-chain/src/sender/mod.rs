@@ -50,7 +50,7 @@ pub use lane::{
     release_nonce, reserved,
 };
 pub use record::{
-    RecordError, SendPermit, SendRoute, TxRecord, acknowledge_late_inclusion, keep, late_inclusions, load, open,
+    RecordError, SendPermit, SendRoute, TxRecord, acknowledge_late_inclusion, keep, late_inclusions, load, signed_for, open,
     sendable, store_replacement,
 };
 pub use relay::{PrivateRelay, RelayStatus};
