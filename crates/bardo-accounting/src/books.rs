@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use alloy_primitives::{Address, U256};
 
 use crate::entry::{Entry, Origin, Token, TokenFacts};
-use crate::money::{SignedUsd, share};
+use crate::money::share;
 use bardo_base::id::CallId;
-use bardo_base::units::{Rounding, TokenAmount, Usd, UsdError};
+use bardo_base::units::{Rounding, SignedUsd, TokenAmount, Usd, UsdError};
 
 /// Prices that were witnessed, per whole token in dollars.
 pub trait WitnessedPrices {

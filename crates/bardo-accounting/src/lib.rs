@@ -32,6 +32,6 @@
 pub mod books;
 pub mod csv;
 pub mod entry;
-pub mod money;
+mod money;
 pub mod report;
 pub mod tables;

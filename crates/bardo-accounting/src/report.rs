@@ -7,11 +7,10 @@ use serde::Serialize;
 
 use crate::books::{Asset, BookError, Books, Leg, Lot, Posting, PostingKind, Shortage, TokenBook};
 use crate::entry::{Entry, Token};
-use crate::money::SignedUsd;
 use crate::tables::PriceHistory;
 use bardo_base::format;
 use bardo_base::id::CallId;
-use bardo_base::units::{Rounding, TokenAmount, Usd};
+use bardo_base::units::{Rounding, SignedUsd, TokenAmount, Usd};
 
 /// Seconds of a day.
 const DAY: u64 = 86_400;
@@ -231,6 +230,33 @@ impl Report {
         }
     }
 
+    /// Every token that has a result or is held, with the unrealised gain of all accounts' holdings; `None` if none has
+    /// one.
+    ///
+    /// # Errors
+    /// [`BookError`] if a figure is out of range.
+    pub fn tokens_with_results(&self) -> Result<BTreeMap<(u64, Token), Option<SignedUsd>>, BookError> {
+        let mut all: BTreeMap<(u64, Token), Option<SignedUsd>> = BTreeMap::new();
+        for posted in &self.posted {
+            let legs = posted.posting.given.iter().chain(&posted.posting.received).chain(&posted.posting.gas);
+            for leg in legs {
+                all.entry((leg.asset.chain_id, leg.asset.token)).or_default();
+            }
+        }
+        for holding in &self.holdings {
+            let known = all.entry((holding.asset.chain_id, holding.asset.token)).or_default();
+            if let Some(more) = holding.unrealised {
+                *known = Some(known.unwrap_or(SignedUsd::ZERO).checked_add(more)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Name of a token's group.
+    pub fn token_name(symbol: &str, chain_id: u64) -> String {
+        format!("{symbol} on chain {chain_id}")
+    }
+
     /// Sum of the unrealised gains; `None` if no holding has one.
     ///
     /// # Errors
@@ -307,7 +333,7 @@ impl Report {
             }
         }
         let named = |((chain_id, token), totals)| Group {
-            name: format!("{} on chain {chain_id}", self.symbol(chain_id, token)),
+            name: Self::token_name(&self.symbol(chain_id, token), chain_id),
             totals,
         };
         Ok(groups.into_iter().map(named).collect())

@@ -1,5 +1,7 @@
 //! Screen 4: holdings by chain, allowances with their revocation, equity over time with marked trades, and spending.
+//! Enter shows profit and loss instead.
 
+mod results;
 mod spent;
 
 use ratatui::buffer::Buffer;
@@ -7,6 +9,7 @@ use ratatui::layout::{Alignment, Position, Rect};
 use ratatui::widgets::Widget;
 use serde_json::{Value, json};
 
+use results::{ResultGrouping, ResultsView};
 use spent::spent_rows;
 
 use super::filter::Filter;
@@ -50,6 +53,8 @@ pub struct Portfolio {
     filter: Filter,
     ask: Option<ScreenDialog<Value>>,
     sent: u32,
+    /// Grouping and first row of profit and loss, while it is shown.
+    results: Option<(ResultGrouping, usize)>,
 }
 
 /// Areas of the panels.
@@ -288,7 +293,11 @@ impl Widget for CurvePanel<'_> {
             return;
         }
         let model = super::live::equity_model(known, screen.range);
-        let title = format!("Equity {}  [ ] range", screen.range.describe());
+        let title = if area.width >= 60 {
+            format!("Equity {}  [ ] range  Enter profit and loss", screen.range.describe())
+        } else {
+            format!("Equity {}  Enter P&L", screen.range.describe())
+        };
         let newest = model.newest(moment(known));
         let inner = list::framed(painter, area, screen.focus == PortfolioPanel::Curve, &title, &newest);
         painter.render(LineChart::new(&model, painter.theme, moment(known)), inner);
@@ -430,6 +439,10 @@ impl ScreenView for Portfolio {
     }
 
     fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
+        if let Some((grouping, offset)) = self.results {
+            painter.render(ResultsView { theme: painter.theme, known, grouping, offset }, area);
+            return;
+        }
         let plan = self.plan(known, area);
         painter.render(HoldingsPanel { theme: painter.theme, screen: self, known }, plan.holdings);
         if !plan.allowances.is_empty() {
@@ -446,6 +459,15 @@ impl ScreenView for Portfolio {
     }
 
     fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
+        if let Some((grouping, offset)) = self.results {
+            let last = results::count(known, grouping).saturating_sub(1);
+            self.results = match action {
+                Action::Back | Action::CloseOrQuit | Action::Open => None,
+                Action::NextPanel | Action::PreviousPanel => Some((grouping.other(), 0)),
+                _ => Some((grouping, list::moved(action, offset, last, usize::from(area.height / 2))?)),
+            };
+            return Some(Vec::new());
+        }
         let count = match self.focus {
             PortfolioPanel::Allowances => self.allowances(known).len(),
             PortfolioPanel::Holdings | PortfolioPanel::Curve => self.rows_of(known),
@@ -469,6 +491,7 @@ impl ScreenView for Portfolio {
                     (PortfolioPanel::Curve, true) | (PortfolioPanel::Allowances, false) => PortfolioPanel::Holdings,
                 };
             }
+            Action::Open => self.results = Some((ResultGrouping::default(), 0)),
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::Back if self.zoomed => self.zoomed = false,
             Action::Back if self.filter.stands() => self.filter.clear(),
@@ -526,6 +549,9 @@ impl ScreenView for Portfolio {
             let asked = ask.click(at, area, known.machine_millis);
             return self.settle(asked);
         }
+        if self.results.is_some() {
+            return Vec::new();
+        }
         let plan = self.plan(known, area);
         // The shared edge belongs to the lower panel, which has its button there.
         if plan.allowances.contains(at) {
@@ -557,6 +583,12 @@ impl ScreenView for Portfolio {
     }
 
     fn wheel(&mut self, at: Position, down: bool, known: &ScreenContext<'_>, area: Rect) {
+        if let Some((grouping, offset)) = self.results {
+            let last = results::count(known, grouping).saturating_sub(1);
+            let offset = if down { (offset + 1).min(last) } else { offset.saturating_sub(1) };
+            self.results = Some((grouping, offset));
+            return;
+        }
         let plan = self.plan(known, area);
         let step = |value: usize, last: usize| if down { (value + 1).min(last) } else { value.saturating_sub(1) };
         if plan.allowances.contains(at) {

@@ -118,6 +118,7 @@ pub(super) fn snapshot() -> SessionSnapshot {
         allowances: AllowancesState::default(),
         grants: Vec::new(),
         running: 0,
+        pnl: None,
     }
 }
 

@@ -4,6 +4,7 @@
 mod import;
 mod native;
 mod paper;
+mod summary;
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
@@ -24,6 +25,7 @@ use golem_chain::token::TokenId;
 use golem_tools::engine::ConnectedChain;
 
 pub use import::{ImportError, Imported, Importer};
+pub use summary::summary;
 
 /// Error of reading the books.
 #[derive(Debug, thiserror::Error)]

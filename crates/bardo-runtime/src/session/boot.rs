@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::error::BootError;
+use crate::accounting::BookKeeper;
 use super::state::{SessionChannels, SessionControl, SessionSources, SessionState};
 use super::time::UNHURRIED;
 use super::{SessionOptions, StopWatch, send_news};
@@ -106,7 +107,10 @@ pub(super) async fn boot(
         shared.attend().await?;
     }
     send_news(&news, SessionNews::Market(MarketUpdate::Started(network.clone()))).await;
+    let books = world.account.filter(|_| !options.watch);
+    let books = books.map(|account| BookKeeper::new(config, world.chains(), ledger.store.clone(), account));
     let sources = SessionSources {
+        books,
         golem: executor(&golem_id, &reach, &golems),
         operator: executor(&GolemId::operator(), &catalog, &acting),
         catalog: catalog.clone(),

@@ -15,6 +15,7 @@ use super::offers::WaitingOffers;
 use super::prompts::SessionPrompts;
 use super::stats::SessionStats;
 use super::{SessionOptions, StopWatch, send_news};
+use crate::accounting::BookKeeper;
 use crate::actor::{Actor, ActorContext, ActorScript};
 use crate::data::Ledger;
 use crate::questions::shared::SharedQueue;
@@ -31,7 +32,7 @@ use bardo_safety::pipeline::Pipeline;
 use bardo_safety::policy::PolicyKeeper;
 use bardo_safety::stop::ActiveStop;
 use bardo_sandbox::Sandbox;
-use bardo_session::handle::{AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, SessionInfo, SessionNews};
+use bardo_session::handle::{AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, PnlState, SessionInfo, SessionNews};
 use bardo_session::isolation::Isolation;
 use bardo_session::market::NetworkIdentity;
 use golem::archetype::Archetypes;
@@ -84,6 +85,8 @@ pub(super) struct SessionSources {
     pub catalog: Catalog,
     pub roles: Arc<Archetypes>,
     pub paper: Option<PaperMode>,
+    /// Keeper of the account's books; `None` without an account, and in a read-only session.
+    pub books: Option<BookKeeper>,
     pub queue: Option<ApprovalQueue>,
     pub pipeline: Option<Pipeline>,
     pub keeper: Option<Arc<PolicyKeeper>>,
@@ -160,6 +163,8 @@ pub(super) struct SessionChannels {
     pub in_force: watch::Sender<Option<ActiveStop>>,
     /// Allowances at the last reading.
     pub allowances: watch::Sender<AllowancesState>,
+    /// Profit and loss at the last reading.
+    pub pnl: watch::Sender<Option<Arc<PnlState>>>,
     pub phase_now: watch::Receiver<Phase>,
 }
 
@@ -177,6 +182,7 @@ impl SessionChannels {
             stop: watch::Sender::new(None),
             in_force: watch::Sender::new(None),
             allowances: watch::Sender::new(AllowancesState::default()),
+            pnl: watch::Sender::new(None),
             phase_now,
         }
     }
@@ -210,6 +216,7 @@ impl SessionState {
         state.poll_stop();
         tasks.spawn(super::watching::stop(Arc::clone(&state)));
         tasks.spawn(super::watching::allowances(Arc::clone(&state)));
+        tasks.spawn(super::watching::profit_and_loss(Arc::clone(&state)));
         let context = ActorContext {
             golem_id: state.golem_id.clone(),
             executor: state.sources.golem.clone(),

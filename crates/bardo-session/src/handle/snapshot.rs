@@ -1,8 +1,12 @@
 //! Snapshot of what events do not report: limits, holdings, allowances, standing approvals, stop and policy. Each
 //! snapshot is complete and replaces the previous one.
 
+use std::sync::Arc;
+
 use alloy_primitives::{Address, U256};
 use serde::{Deserialize, Serialize};
+
+use super::pnl::PnlState;
 
 pub use bardo_base::fabric::{BreakerState, LimitUsage, PolicyState, SpendState, StopLossState};
 use bardo_base::id::GolemId;
@@ -47,6 +51,9 @@ pub struct SessionSnapshot {
     pub grants: Vec<GrantState>,
     /// Number of running calls.
     pub running: u32,
+    /// Profit and loss; `None` until the books were read for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pnl: Option<Arc<PnlState>>,
 }
 
 /// Stop in force.
