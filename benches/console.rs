@@ -199,6 +199,7 @@ fn snapshot() -> SessionSnapshot {
         grants: (0..4).map(grant).collect(),
         running: 1,
         pnl: None,
+        watched: Vec::new(),
     }
 }
 

@@ -291,6 +291,16 @@ pub(super) enum Command {
         #[arg(long, value_name = "NAME")]
         key: Option<String>,
     },
+    /// Name addresses, and watch accounts without a key
+    #[command(
+        long_about = "Name addresses, and watch accounts without a key.\n\nA label stands beside the whole address and \
+        never replaces it. A name that imitates a key, a contract, a token or another label is refused, and so is an \
+        address with the same first and last digits as a known one. Nothing is sent to an address because it has a label."
+    )]
+    Labels {
+        #[command(subcommand)]
+        action: LabelsAction,
+    },
     /// Print the completion script of a shell
     #[command(long_about = "Print the completion script of a shell.\n\nFor bash: bardo completions bash > \
         ~/.local/share/bash-completion/completions/bardo. For zsh: a file _bardo in a folder of $fpath. For fish: \
@@ -354,6 +364,29 @@ pub(super) enum DevnetAction {
         name: DevnetName,
         /// Name of the copy
         label: DevnetName,
+    },
+}
+
+/// Actions on labels.
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum LabelsAction {
+    /// Name an address, or rename it
+    Add {
+        /// The address: 0x and 40 hexadecimal digits
+        address: String,
+        /// The name, at most 40 characters
+        name: String,
+        /// Show its balances on Portfolio; nothing is ever signed for it, and it counts in no limit
+        #[arg(long)]
+        watch: bool,
+    },
+    /// List the labels and the own accounts
+    List,
+    /// Remove a label by its name or its address
+    Remove {
+        /// Name or address
+        #[arg(value_name = "NAME|ADDRESS")]
+        which: String,
     },
 }
 

@@ -23,6 +23,7 @@ mod golem;
 mod halt;
 mod kept_devnets;
 mod keys;
+mod labels;
 mod log;
 mod logs;
 mod paper;
@@ -263,6 +264,7 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         Some(Command::Reconcile { key, password_fd }) => {
             reconcile::run(password_fd, &environment, &ConfigFlags { account: key, ..flags }, cli.json)
         }
+        Some(Command::Labels { action }) => labels::run(&action, &environment, &flags, cli.json),
         Some(Command::Pnl { by, from, to, csv, reconcile, offline, key }) => {
             let paper = cli.paper;
             let options =

@@ -390,6 +390,7 @@ fn snapshot() -> SessionSnapshot {
         grants: vec![grant],
         running: 1,
         pnl: None,
+        watched: Vec::new(),
     }
 }
 

@@ -37,6 +37,7 @@ pub mod data;
 mod depth;
 mod environment;
 pub mod market;
+pub mod labels;
 mod orders;
 pub mod policy;
 pub mod policy_cage;

@@ -29,7 +29,7 @@ use bardo_base::units::Usd;
 pub use pnl::{PnlDay, PnlState, PnlSums, PnlToken};
 pub use snapshot::{
     AllowanceState, AllowancesState, BreakerState, ChainHoldings, GrantState, HoldingRow, LimitUsage, PolicyState,
-    SessionSnapshot, SilentToken, SpendState, StopLossState, StopState,
+    SessionSnapshot, SilentToken, SpendState, StopLossState, StopState, WatchedHoldings,
 };
 
 /// Capacity of the news channel. When it is full, the forwarder waits; the console then misses events, and is notified.

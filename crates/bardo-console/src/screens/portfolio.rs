@@ -26,7 +26,7 @@ use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, width};
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_session::handle::{AllowanceState, AllowancesState, SessionCommand, SessionSnapshot, SilentToken};
+use bardo_session::handle::{AllowanceState, AllowancesState, SessionCommand, SessionSnapshot, SilentToken, WatchedHoldings};
 
 /// Height of the spending panel if only gas costs fit, in lines with the frame.
 const LEAST_SPENT: u16 = 4;
@@ -144,14 +144,18 @@ impl Portfolio {
                 HoldingRow::Chain(name, ..) => {
                     chain = name.to_string();
                     // A chain without matching tokens has no heading.
-                    kept.pop_if(|last| self.filter.stands() && matches!(last, HoldingRow::Chain(..)));
+                    kept.pop_if(|last| self.filter.stands() && last.is_heading());
                 }
-                HoldingRow::Token(symbol, ..) if !self.filter.lets(&format!("{chain} {symbol}")) => continue,
-                HoldingRow::Token(..) => {}
+                HoldingRow::Watched(watched) => {
+                    chain = format!("watch-only {} {} {}", watched.name, watched.address, watched.holdings.chain);
+                    kept.pop_if(|last| self.filter.stands() && last.is_heading());
+                }
+                HoldingRow::Token(symbol, ..) | HoldingRow::WatchedToken(symbol, ..) if !self.filter.lets(&format!("{chain} {symbol}")) => continue,
+                HoldingRow::Token(..) | HoldingRow::WatchedToken(..) => {}
             }
             kept.push(row);
         }
-        kept.pop_if(|last| self.filter.stands() && matches!(last, HoldingRow::Chain(..)));
+        kept.pop_if(|last| self.filter.stands() && last.is_heading());
         kept
     }
 
@@ -245,6 +249,18 @@ fn draw_silent(painter: &mut Painter<'_>, area: Rect, silent: &[SilentToken]) ->
 enum HoldingRow<'s> {
     Chain(&'s SafeText, u64, Option<Usd>),
     Token(&'s SafeText, TokenAmount, Option<Usd>),
+    /// Watch-only account on a chain: its holdings follow, and count in no total.
+    Watched(&'s WatchedHoldings),
+    WatchedToken(&'s SafeText, TokenAmount, Option<Usd>),
+}
+
+impl HoldingRow<'_> {
+    fn is_heading(&self) -> bool {
+        match self {
+            Self::Chain(..) | Self::Watched(_) => true,
+            Self::Token(..) | Self::WatchedToken(..) => false,
+        }
+    }
 }
 
 fn holding_rows(snapshot: &SessionSnapshot) -> Vec<HoldingRow<'_>> {
@@ -255,6 +271,11 @@ fn holding_rows(snapshot: &SessionSnapshot) -> Vec<HoldingRow<'_>> {
         all.push(HoldingRow::Chain(&chain.chain, chain.block, total));
         all.extend(chain.rows.iter().map(|row| HoldingRow::Token(&row.symbol, row.amount, row.value)));
     }
+    for watched in &snapshot.watched {
+        all.push(HoldingRow::Watched(watched));
+        let rows = watched.holdings.rows.iter();
+        all.extend(rows.map(|row| HoldingRow::WatchedToken(&row.symbol, row.amount, row.value)));
+    }
     all
 }
 
@@ -264,7 +285,7 @@ fn shares(held: &[HoldingRow<'_>], whole: Option<Usd>) -> Vec<String> {
     let scaled = |value: Option<Usd>| value?.scaled(4, Down);
     let worths = held.iter().map(|row| match row {
         HoldingRow::Token(.., value) => scaled(*value),
-        HoldingRow::Chain(..) => None,
+        HoldingRow::Chain(..) | HoldingRow::Watched(_) | HoldingRow::WatchedToken(..) => None,
     });
     let percents = whole_percents(&worths.collect::<Vec<_>>(), scaled(whole).unwrap_or(0));
     percents.into_iter().map(|percent| percent.map(|percent| format!("{percent} %")).unwrap_or_default()).collect()
@@ -410,7 +431,14 @@ impl Widget for HoldingsPanel<'_> {
                     let right = [(total.map_or(String::new(), dollars), Role::TextDim)];
                     painter.row(place, &cut(&left, usize::from(inner.width)), &right);
                 }
-                HoldingRow::Token(symbol, held, value) => {
+                HoldingRow::Watched(watched) => {
+                    let left = [
+                        (format!("watch-only “{}”", watched.name), Role::Title),
+                        (format!("  {} {}", watched.address, watched.holdings.chain), Role::TextDim),
+                    ];
+                    painter.row(place, &cut(&left, usize::from(inner.width)), &[]);
+                }
+                HoldingRow::Token(symbol, held, value) | HoldingRow::WatchedToken(symbol, held, value) => {
                     let worth =
                         value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
                     let cells = vec![

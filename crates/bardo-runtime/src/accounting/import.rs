@@ -29,7 +29,7 @@ use bardo_safety::value::UnknownValue;
 use bardo_store::{Store, StoreError};
 use golem_chain::network::{KnownContract, Network};
 use golem_chain::provider::ProviderError;
-use golem_chain::sender::{self, RecordError, TxRecord};
+use golem_chain::sender::{self, RecordError};
 use golem_chain::token::{self, MAX_NAME, MAX_SYMBOL, TokenId, TokenInfo};
 
 /// Maximum number of blocks whose events are read at once; many endpoints refuse more.
@@ -353,21 +353,26 @@ impl Importer<'_> {
                 gas,
                 flows: BTreeMap::new(),
             };
-            native.insert(record.hash(), self.own_native(&record, &receipt, number, gas));
+            let sent = record.signed.transaction();
+            let moved = self.native_of((sent.value(), sent.to()), &receipt, (number, gas));
+            native.insert(record.hash(), moved);
             drafts.insert(record.hash(), draft);
         }
         Ok((drafts, native))
     }
 
-    /// What an own transaction moved of the native token, and how much of it could have come back.
-    fn own_native(&self, record: &TxRecord, receipt: &TransactionReceipt, block: u64, gas: U256) -> OwnNative {
-        let transaction = record.signed.transaction();
-        let succeeded = receipt.status();
-        let value = if succeeded { transaction.value() } else { U256::ZERO };
-        let own_address = transaction.to() == Some(self.account);
-        let unwrapped = self.unwrapped(receipt.logs());
-        let may_return = if succeeded { value.saturating_add(unwrapped) } else { U256::ZERO };
-        let value = if own_address { U256::ZERO } else { value };
+    /// What a transaction of the account moved of the native token, and how much of it could have come back.
+    fn native_of(
+        &self,
+        (value, to): (U256, Option<Address>),
+        receipt: &TransactionReceipt,
+        (block, gas): (u64, U256),
+    ) -> OwnNative {
+        let value = if receipt.status() { value } else { U256::ZERO };
+        let may_return =
+            if receipt.status() { value.saturating_add(self.unwrapped(receipt.logs())) } else { U256::ZERO };
+        // What the account sends to itself stays.
+        let value = if to == Some(self.account) { U256::ZERO } else { value };
         OwnNative { block, value, gas, may_return }
     }
 
@@ -459,10 +464,18 @@ impl Importer<'_> {
             let paid = OwnNative { block: number, value: U256::ZERO, gas: U256::ZERO, may_return: U256::MAX };
             native.insert(tx, paid);
         }
+        let mut gas = U256::ZERO;
+        if receipt.from == self.account {
+            // Another program with the same key, or the operator's wallet.
+            let sent = self.reader.client.agreed().get_transaction_by_hash(tx).await.map_err(ProviderError::from)?;
+            let sent = sent.ok_or(ImportError::Reorganised)?;
+            gas = self.gas(&receipt).await?;
+            native.insert(tx, self.native_of((sent.value(), sent.to()), &receipt, (number, gas)));
+        }
         let position = position.or(receipt.transaction_index).unwrap_or_default();
         let origin = origin.unwrap_or(Origin::Outside);
         let flows = BTreeMap::new();
-        drafts.insert(tx, Draft { position, block, origin, action, gas: U256::ZERO, flows });
+        drafts.insert(tx, Draft { position, block, origin, action, gas, flows });
         Ok(())
     }
 

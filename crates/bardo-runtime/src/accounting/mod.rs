@@ -6,8 +6,11 @@ mod native;
 mod paper;
 mod summary;
 
+use std::collections::BTreeMap;
+
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
+use alloy::providers::Provider as _;
 use serde::Serialize;
 
 use super::depth::{confirmations, settings_of};
@@ -16,12 +19,14 @@ use bardo_accounting::report::{self, Period, Report};
 use bardo_accounting::tables::{self, PriceHistory};
 use bardo_base::config::Config;
 use bardo_base::text::SafeText;
-use bardo_base::units::TokenAmount;
+use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_safety::chain_snapshot::SnapshotReader;
+use bardo_session::handle::{ChainHoldings, HoldingRow};
 use bardo_store::{Store, StoreError};
 use golem_chain::network::DataFees;
+use golem_chain::provider::ProviderError;
 use golem_chain::sender::SenderRules;
-use golem_chain::token::TokenId;
+use golem_chain::token::{TokenId, TokenInfo};
 use golem_tools::engine::ConnectedChain;
 
 pub use import::{ImportError, Imported, Importer};
@@ -114,6 +119,19 @@ impl BookKeeper {
         all
     }
 
+    /// Present holdings of another account on the chains that answer, with their values where a price is known. Tokens
+    /// of which it has none are left out.
+    pub async fn holdings_of(&self, account: Address) -> Vec<ChainHoldings> {
+        let mut all = Vec::new();
+        for (reader, _) in &self.chains {
+            match holdings_on(reader, account).await {
+                Ok(holdings) => all.push(holdings),
+                Err(error) => tracing::debug!(%error, %account, "the holdings of a watched account cannot be read"),
+            }
+        }
+        all
+    }
+
     /// Compares the books with the balances at their last block, on the chains that answer. Every token in the books is
     /// listed that either of them has.
     ///
@@ -127,6 +145,29 @@ impl BookKeeper {
         }
         Ok(all)
     }
+}
+
+async fn holdings_on(reader: &SnapshotReader, account: Address) -> Result<ChainHoldings, ImportError> {
+    let (provider, newest) = reader.client.newest().await?;
+    let block = provider.get_block(newest).await.map_err(ProviderError::from)?;
+    let block = block.ok_or(ImportError::Invalid("a block is missing"))?.header;
+    let balances = reader.balances(account, &BTreeMap::new(), BlockId::hash(block.hash)).await?;
+    let tokens: Vec<TokenId> = balances.keys().copied().collect();
+    let spreads = reader.spreads_on(block.hash, &tokens, &[]).await;
+    let held = balances.into_iter().filter(|(_, (_, amount))| !amount.is_zero());
+    let row = |(id, (info, amount)): (TokenId, (TokenInfo, U256))| {
+        let amount = TokenAmount::new(amount, info.decimals).ok()?;
+        let price = spreads.get(id).ok().map(|spread| spread.held());
+        let value = price.and_then(|price| Usd::value_of(amount, price, Rounding::Down).ok());
+        Some(HoldingRow { symbol: info.symbol, amount, value })
+    };
+    let network = reader.network();
+    Ok(ChainHoldings {
+        chain: SafeText::clean(&network.name, 40),
+        chain_id: network.chain_id,
+        block: block.number,
+        rows: held.filter_map(row).collect(),
+    })
 }
 
 /// Compares an account's books with its balances at their last block.
@@ -151,7 +192,7 @@ pub async fn reconcile_chain(
         let listed = network.book.tokens().iter().any(|one| one.address == address);
         let id = TokenId::Erc20(address);
         let (symbol, name) = (facts.symbol.clone(), SafeText::default());
-        (!listed).then_some((id, golem_chain::token::TokenInfo { id, symbol, name, decimals: facts.decimals, listed }))
+        (!listed).then_some((id, TokenInfo { id, symbol, name, decimals: facts.decimals, listed }))
     });
     let balances = reader.balances(account, &also.collect(), BlockId::hash(hash)).await?;
     let mut checks = Vec::new();

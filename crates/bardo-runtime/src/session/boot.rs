@@ -110,6 +110,7 @@ pub(super) async fn boot(
     let books = world.account.filter(|_| !options.watch);
     let books = books.map(|account| BookKeeper::new(config, world.chains(), ledger.store.clone(), account));
     let sources = SessionSources {
+        folder,
         books,
         golem: executor(&golem_id, &reach, &golems),
         operator: executor(&GolemId::operator(), &catalog, &acting),

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::state::SessionState;
 use super::watching::ReportedState;
+use crate::labels::{self, Labels};
 use crate::{accounting, allowances};
 use bardo_accounting::report::Period;
 use bardo_base::model::Phase;
@@ -17,8 +18,8 @@ use bardo_safety::ledger::{self, CapPeriod, FailureBreaker, LedgerCaps, LedgerEr
 use bardo_safety::policy::Policy;
 use bardo_safety::stop::ActiveStop;
 use bardo_session::handle::{
-    AllowancesState, AuditEntry, BreakerState, ChainHoldings, GrantState, LimitUsage, PnlState, PolicyState, QueryResult,
-    SessionQuery, SessionSnapshot, SpendState, StopLossState, StopState,
+    AllowanceState, AllowancesState, AuditEntry, BreakerState, ChainHoldings, GrantState, LimitUsage, PnlState, PolicyState, QueryResult,
+    SessionQuery, SessionSnapshot, SpendState, StopLossState, StopState, WatchedHoldings,
 };
 use golem_chain::network::BookToken;
 use golem_chain::token::TokenId;
@@ -26,6 +27,8 @@ use golem_tools::engine::ConnectedChain;
 
 /// Maximum number of audit log entries per query.
 const MOST_ENTRIES: u32 = 1_000;
+/// Maximum number of watch-only accounts whose holdings are read.
+const MOST_WATCHED: usize = 20;
 
 impl SessionState {
     /// Present state of everything that is not an event.
@@ -83,7 +86,28 @@ impl SessionState {
             grants: self.grants(),
             running: u32::try_from(self.control.running.load(Ordering::SeqCst)).unwrap_or(u32::MAX),
             pnl: self.links.pnl.borrow().clone(),
+            watched: self.links.watched.borrow().clone(),
         }
+    }
+
+    /// Reads the names of keys and labels, and the holdings of watch-only accounts.
+    pub(super) async fn read_names(&self) {
+        let folder = &self.sources.folder;
+        self.links.names.send_if_modified(|known| {
+            let now = labels::names(folder);
+            let changed = *known != now;
+            *known = now;
+            changed
+        });
+        let Some(books) = &self.sources.books else { return };
+        let watched = Labels::of(folder).list().unwrap_or_default().into_iter().filter(|label| label.watched);
+        let mut all = Vec::new();
+        for label in watched.take(MOST_WATCHED) {
+            for holdings in books.holdings_of(label.address).await {
+                all.push(WatchedHoldings { name: label.name.clone(), address: label.address, holdings });
+            }
+        }
+        self.links.watched.send_replace(all);
     }
 
     /// Brings the books up to date and publishes profit and loss: in paper mode that of the paper ledger.
@@ -229,7 +253,12 @@ impl SessionState {
         for chain in self.sources.world.chains() {
             let AllowancesState { rows, silent } =
                 allowances::read_allowances(chain, owner, &self.sources.ledger.store).await.ok()?;
-            all.rows.extend(rows);
+            let names = self.links.names.borrow();
+            let named = |mut row: AllowanceState| {
+                row.label = row.label.or_else(|| names.describe(None, row.spender));
+                row
+            };
+            all.rows.extend(rows.into_iter().map(named));
             all.silent.extend(silent);
         }
         Some(all)

@@ -17,7 +17,8 @@ use super::stats::SessionStats;
 use super::{SessionOptions, StopWatch, send_news};
 use crate::accounting::BookKeeper;
 use crate::actor::{Actor, ActorContext, ActorScript};
-use crate::data::Ledger;
+use crate::data::{DataFolder, Ledger};
+use crate::labels::AddressNames;
 use crate::questions::shared::SharedQueue;
 use crate::tool_info;
 use bardo_base::clock::{Clock, SimulatedClock};
@@ -32,7 +33,7 @@ use bardo_safety::pipeline::Pipeline;
 use bardo_safety::policy::PolicyKeeper;
 use bardo_safety::stop::ActiveStop;
 use bardo_sandbox::Sandbox;
-use bardo_session::handle::{AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, PnlState, SessionInfo, SessionNews};
+use bardo_session::handle::{AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, PnlState, SessionInfo, SessionNews, WatchedHoldings};
 use bardo_session::isolation::Isolation;
 use bardo_session::market::NetworkIdentity;
 use golem::archetype::Archetypes;
@@ -85,6 +86,8 @@ pub(super) struct SessionSources {
     pub catalog: Catalog,
     pub roles: Arc<Archetypes>,
     pub paper: Option<PaperMode>,
+    /// Data directory with the keys and labels.
+    pub folder: DataFolder,
     /// Keeper of the account's books; `None` without an account, and in a read-only session.
     pub books: Option<BookKeeper>,
     pub queue: Option<ApprovalQueue>,
@@ -165,6 +168,10 @@ pub(super) struct SessionChannels {
     pub allowances: watch::Sender<AllowancesState>,
     /// Profit and loss at the last reading.
     pub pnl: watch::Sender<Option<Arc<PnlState>>>,
+    /// Names of own accounts and labels at the last reading.
+    pub names: watch::Sender<AddressNames>,
+    /// Holdings of watch-only accounts at the last reading.
+    pub watched: watch::Sender<Vec<WatchedHoldings>>,
     pub phase_now: watch::Receiver<Phase>,
 }
 
@@ -183,6 +190,8 @@ impl SessionChannels {
             in_force: watch::Sender::new(None),
             allowances: watch::Sender::new(AllowancesState::default()),
             pnl: watch::Sender::new(None),
+            names: watch::Sender::new(AddressNames::default()),
+            watched: watch::Sender::new(Vec::new()),
             phase_now,
         }
     }

@@ -153,6 +153,7 @@ pub(super) async fn allowances(session: Arc<SessionState>) {
 /// Brings the books up to date and reads profit and loss, in a task of its own.
 pub(super) async fn profit_and_loss(session: Arc<SessionState>) {
     loop {
+        session.read_names().await;
         session.read_profit_and_loss().await;
         sleep(BOOKS_EVERY).await;
     }
@@ -566,6 +567,7 @@ impl SessionState {
         let listed = policy.map(|policy| ListedAddresses::of(policy.rules())).unwrap_or_default();
         queued_at(queue, &networks, paper, |golem_id| RequestContext {
             listed: listed.clone(),
+            names: self.links.names.borrow().clone(),
             ..self.stats().request_context(golem_id)
         })
     }

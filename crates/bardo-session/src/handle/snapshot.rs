@@ -54,6 +54,9 @@ pub struct SessionSnapshot {
     /// Profit and loss; `None` until the books were read for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pnl: Option<Arc<PnlState>>,
+    /// Holdings of watch-only accounts. They are in no other figure: not in the equity, and in no limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watched: Vec<WatchedHoldings>,
 }
 
 /// Stop in force.
@@ -82,6 +85,17 @@ pub struct ChainHoldings {
     pub block: u64,
     /// Holdings, one per token.
     pub rows: Vec<HoldingRow>,
+}
+
+/// Holdings of a watch-only account on one chain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WatchedHoldings {
+    /// Label of the account.
+    pub name: SafeText,
+    /// Address of the account.
+    pub address: Address,
+    /// Its holdings.
+    pub holdings: ChainHoldings,
 }
 
 /// Holding of a token.
