@@ -198,6 +198,8 @@ fn snapshot() -> SessionSnapshot {
         allowances: AllowancesState { rows: (0..10).map(allowance).collect(), silent: Vec::new() },
         grants: (0..4).map(grant).collect(),
         running: 1,
+        pnl: None,
+        watched: Vec::new(),
     }
 }
 

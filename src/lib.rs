@@ -19,6 +19,7 @@
 pub mod cli;
 
 pub use bardo_abi as abi;
+pub use bardo_accounting as accounting;
 #[cfg(unix)]
 pub use bardo_attach as attach;
 pub use bardo_base as base;

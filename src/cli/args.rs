@@ -6,6 +6,7 @@ use alloy::primitives::B256;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::devnet::block_time;
+use bardo_accounting::report::Grouping;
 use bardo_base::config::{ForkSettings, LogFormat};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Category, Phase, Profile, StopLevel};
@@ -262,6 +263,47 @@ pub(super) enum Command {
         #[command(subcommand)]
         action: PaperAction,
     },
+    /// Show profit and loss: realised and unrealised, gas and fees apart, by trade, day, token, strategy or Golem
+    #[command(
+        long_about = "Show profit and loss: realised and unrealised, gas and fees apart, by trade, day, token, strategy \
+        or Golem.\n\nFirst imports what the account received and gave since the last time: from the events of listed \
+        tokens, the receipts of its transactions, and its balances of the native token. Lots are used first in, first \
+        out, per account, chain and token; the native token and its wrapped form are one. Prices are those that were \
+        witnessed at the time; where none was, the result says so. With --paper, the results of paper trading."
+    )]
+    Pnl {
+        /// Grouping of the sums; strategy is the tool that traded
+        #[arg(long, value_enum, value_name = "WHAT", default_value = "day")]
+        by: PnlGrouping,
+        /// First day, in UTC
+        #[arg(long, value_name = "YYYY-MM-DD", value_parser = super::pnl::day)]
+        from: Option<u64>,
+        /// Last day, in UTC
+        #[arg(long, value_name = "YYYY-MM-DD", value_parser = super::pnl::day)]
+        to: Option<u64>,
+        /// Write every entry with the columns of tax programs (Koinly's universal format) into a file; - is stdout
+        #[arg(long, value_name = "FILE", conflicts_with = "json")]
+        csv: Option<PathBuf>,
+        /// Compare the books with every balance on the chains, and fail on a difference
+        #[arg(long)]
+        reconcile: bool,
+        /// Read only what is stored already
+        #[arg(long)]
+        offline: bool,
+        /// Key of the account, by its name in `bardo keys list`; on devnets also development:N
+        #[arg(long, value_name = "NAME")]
+        key: Option<String>,
+    },
+    /// Name addresses, and watch accounts without a key
+    #[command(
+        long_about = "Name addresses, and watch accounts without a key.\n\nA label stands beside the whole address and \
+        never replaces it. A name that imitates a key, a contract, a token or another label is refused, and so is an \
+        address with the same first and last digits as a known one. Nothing is sent to an address because it has a label."
+    )]
+    Labels {
+        #[command(subcommand)]
+        action: LabelsAction,
+    },
     /// Print the completion script of a shell
     #[command(long_about = "Print the completion script of a shell.\n\nFor bash: bardo completions bash > \
         ~/.local/share/bash-completion/completions/bardo. For zsh: a file _bardo in a folder of $fpath. For fish: \
@@ -326,6 +368,56 @@ pub(super) enum DevnetAction {
         /// Name of the copy
         label: DevnetName,
     },
+}
+
+/// Actions on labels.
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum LabelsAction {
+    /// Name an address, or rename it
+    Add {
+        /// The address: 0x and 40 hexadecimal digits
+        address: String,
+        /// The name, at most 40 characters
+        name: String,
+        /// Show its balances on Portfolio; nothing is ever signed for it, and it counts in no limit
+        #[arg(long)]
+        watch: bool,
+    },
+    /// List the labels and the own accounts
+    List,
+    /// Remove a label by its name or its address
+    Remove {
+        /// Name or address
+        #[arg(value_name = "NAME|ADDRESS")]
+        which: String,
+    },
+}
+
+/// Grouping of profit and loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PnlGrouping {
+    /// By action, or by transaction where Bardo did nothing
+    Trade,
+    /// By day in UTC
+    Day,
+    /// By chain and token
+    Token,
+    /// By the tool that traded
+    Strategy,
+    /// By the Golem that acted
+    Golem,
+}
+
+impl From<PnlGrouping> for Grouping {
+    fn from(grouping: PnlGrouping) -> Self {
+        match grouping {
+            PnlGrouping::Trade => Self::Trade,
+            PnlGrouping::Day => Self::Day,
+            PnlGrouping::Token => Self::Token,
+            PnlGrouping::Strategy => Self::Strategy,
+            PnlGrouping::Golem => Self::Golem,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -16,6 +16,7 @@ use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{CapabilityTier, CardKind, Category, Phase};
 use bardo_base::secret::Password;
 use bardo_runtime::data::{DataFolder, Ledger};
+use bardo_runtime::labels::{self, AddressNames};
 use bardo_runtime::questions::answering;
 use bardo_runtime::rehearsal::Rehearsal;
 use bardo_runtime::rehearsed::{RehearsalRecorder, Rehearsed, rehearsed};
@@ -146,7 +147,10 @@ pub(super) fn respond(
             return Ok(not_called(&*clock, error));
         }
         let asking = match acting.as_ref().zip(ledger.as_ref()) {
-            Some((acting, ledger)) => ask_operator(&opened, acting, ledger, &clock, options.paper).to_vec(),
+            Some((acting, ledger)) => {
+                let names = labels::names(&DataFolder::of(config));
+                ask_operator((&opened, names), acting, ledger, &clock, options.paper).to_vec()
+            }
             None => Vec::new(),
         };
         let telling = std::io::stderr().is_terminal();
@@ -264,7 +268,7 @@ async fn act(
 /// Asks the operator what the call needs approved: at this terminal, and in every console on the ledger. The first
 /// answer counts.
 fn ask_operator(
-    opened: &OpenEnvironment,
+    (opened, names): (&OpenEnvironment, AddressNames),
     acting: &WriteAccess,
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
@@ -272,7 +276,7 @@ fn ask_operator(
 ) -> [AbortHandle; 2] {
     let networks: Vec<_> = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
     let (queue, shared) = (acting.pipeline.approval_queue().clone(), ledger.queue.clone());
-    let here = tokio::spawn(consent::ask(queue.clone(), networks.clone(), paper));
+    let here = tokio::spawn(consent::ask(queue.clone(), networks.clone(), paper, names));
     let elsewhere = answering::serve_queue(queue, shared, networks, clock.clone(), paper, |_, said| {
         eprintln!("bardo: {said}");
     });

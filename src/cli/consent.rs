@@ -10,6 +10,7 @@ use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use super::{CliExit, CommandFailure};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::text::SafeText;
+use bardo_runtime::labels::AddressNames;
 use bardo_runtime::questions::RequestContext;
 use bardo_runtime::questions::answering::queued_at;
 use bardo_safety::approval::{AnswerError, ApprovalQueue, OperatorAnswer, OperatorReply};
@@ -23,11 +24,14 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// Shows each request of the approval queue on the terminal until the call is over. Requests go to stderr, so that
 /// stdout contains only the result. Only a typed `yes` approves, after every warning was acknowledged and the required
 /// characters were typed.
-pub(super) async fn ask(queue: ApprovalQueue, networks: Vec<Network>, paper: bool) {
+pub(super) async fn ask(queue: ApprovalQueue, networks: Vec<Network>, paper: bool, names: AddressNames) {
     let mut changes = queue.watch();
     let mut asked = HashSet::new();
     loop {
-        for question in queued_at(&queue, &networks, paper, |_| RequestContext::default()) {
+        for question in queued_at(&queue, &networks, paper, |_| RequestContext {
+            names: names.clone(),
+            ..RequestContext::default()
+        }) {
             let QuestionKey::Action(permit_id) = question.key else { continue };
             if !asked.insert(permit_id) {
                 continue;

@@ -23,12 +23,14 @@ mod golem;
 mod halt;
 mod kept_devnets;
 mod keys;
+mod labels;
 mod log;
 mod logs;
 mod paper;
 mod parameters;
 mod password;
 mod playbook;
+mod pnl;
 mod policy;
 mod policy_cage;
 mod privacy;
@@ -261,6 +263,12 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         }
         Some(Command::Reconcile { key, password_fd }) => {
             reconcile::run(password_fd, &environment, &ConfigFlags { account: key, ..flags }, cli.json)
+        }
+        Some(Command::Labels { action }) => labels::run(&action, &environment, &flags, cli.json),
+        Some(Command::Pnl { by, from, to, csv, reconcile, offline, key }) => {
+            let paper = cli.paper;
+            let options = pnl::PnlOptions { by: by.into(), from, to, csv, reconcile, offline, paper, json: cli.json };
+            pnl::run(&options, &environment, &ConfigFlags { account: key.or(flags.account), ..flags })
         }
         Some(Command::Log { action: Some(LogAction::Verify { head }), .. }) => {
             log::check(head, &environment, &flags, cli.json)

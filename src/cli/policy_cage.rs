@@ -15,6 +15,7 @@ use bardo_base::config::Config;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::Fabric;
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
+use bardo_runtime::labels;
 use bardo_runtime::policy_cage::{self, CageChange, CageState, CageStatus};
 use bardo_runtime::{OpenEnvironment, account, reauthentication};
 use bardo_safety::audit::AuditLog;
@@ -110,7 +111,8 @@ async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Resul
             acting(config, &opened, &ledger, &clock, call::CallFlags { password_fd, password, ..Default::default() });
         let acting = acting.await?;
         let networks: Vec<Network> = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
-        let asking = tokio::spawn(consent::ask(acting.pipeline.approval_queue().clone(), networks, false));
+        let asking =
+            tokio::spawn(consent::ask(acting.pipeline.approval_queue().clone(), networks, false, labels::names(&data)));
         let made = policy_cage::change(&acting, &opened, &*clock, devnet, (&state, &change, proof)).await;
         asking.abort();
         let made = made.map_err(refused)?;

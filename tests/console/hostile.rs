@@ -389,6 +389,8 @@ fn snapshot() -> SessionSnapshot {
         allowances: AllowancesState { rows: vec![allowance], silent: Vec::new() },
         grants: vec![grant],
         running: 1,
+        pnl: None,
+        watched: Vec::new(),
     }
 }
 

@@ -21,6 +21,7 @@
 
 mod anvil;
 mod audit;
+mod books;
 mod brain_process;
 mod bridges;
 mod cage;

@@ -30,11 +30,13 @@
 )]
 
 pub mod account;
+pub mod accounting;
 pub mod actor;
 pub mod allowances;
 pub mod data;
 mod depth;
 mod environment;
+pub mod labels;
 pub mod market;
 mod orders;
 pub mod policy;

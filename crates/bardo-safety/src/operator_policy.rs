@@ -30,6 +30,8 @@ use super::signing_payload::SigningPayload;
 use super::stop::{ActiveStop, StopError, StopFile};
 use super::value::UnknownValue;
 use super::verdict::Verdict;
+use bardo_accounting::entry::Action;
+use bardo_accounting::tables;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::id::GolemId;
 use bardo_base::model::{Check, Phase, Rule, RuleName, StopLevel};
@@ -378,6 +380,7 @@ impl PolicyEngine for OperatorPolicyEngine {
                     ledger::record_bridged(transaction, id, &party, leaving).map_err(failed)?;
                 }
                 ledger::note_recipients(transaction, id, proposal.chain_id, &proposal.recipients).map_err(failed)?;
+                witness_prices(transaction, payload, inputs)?;
                 let body = json!({
                     "reservation": id.get(), "tool": proposal.tool.name, "intent": proposal.intent.as_str(),
                     "chain_id": proposal.chain_id, "account": proposal.account, "recipients": proposal.recipients,
@@ -524,6 +527,25 @@ fn unrecorded(error: AuditError) -> ReserveError {
 
 fn refused(code: ErrorCode, detail: &dyn std::fmt::Display, violations: Vec<Violation>) -> ReserveError {
     ReserveError::Refused(vec![Verdict::because(Check::SpendingLimit, code, detail, violations)])
+}
+
+/// Stores the prices that the action was decided by, and who acts: profit and loss is computed from them later.
+fn witness_prices(
+    transaction: &Transaction<'_>,
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
+) -> Result<(), ReserveError> {
+    let proposal = payload.proposal();
+    let (call_id, golem_id) = (proposal.call_id, proposal.golem_id.clone());
+    let action = Action { call_id, golem_id, tool: SafeText::clean(proposal.tool.name, 80) };
+    tables::store_action(transaction, &action, inputs.block_time).map_err(ReserveError::Store)?;
+    let prices = inputs.portfolio.iter().flat_map(|portfolio| &portfolio.lowest);
+    for (contract, price) in prices {
+        let token = (proposal.chain_id, Some(*contract));
+        tables::store_price(transaction, token, inputs.block_time, Some(call_id), *price)
+            .map_err(ReserveError::Store)?;
+    }
+    Ok(())
 }
 
 fn failed(error: LedgerError) -> ReserveError {

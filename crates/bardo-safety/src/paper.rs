@@ -19,7 +19,8 @@ use golem_chain::token::{TokenId, TokenInfo};
 /// up to 256 bits.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "paper",
-    steps: &["
+    steps: &[
+        "
     CREATE TABLE paper_action (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -46,8 +47,13 @@ pub const MIGRATIONS: Migrations = Migrations {
         PRIMARY KEY (action, chain_id, account, token)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX paper_move_account ON paper_move (chain_id, account);
-"],
+",
+        GAS,
+    ],
 };
+
+/// Adds the gas of each action, in wei: it is part of the native token's outgoing amount.
+const GAS: &str = "ALTER TABLE paper_action ADD COLUMN gas TEXT NOT NULL DEFAULT '0'";
 
 /// Paper ledger of a network. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -79,6 +85,8 @@ pub struct PaperAction {
     pub block: u64,
     /// Dollars that count as spent, as decimal text.
     pub spent_usd: String,
+    /// Gas in wei, which is part of the native token's outgoing amount.
+    pub gas: U256,
     /// Balances that the action moved.
     pub moves: Vec<PaperMove>,
 }
@@ -201,8 +209,8 @@ pub(super) fn note(transaction: &Transaction<'_>, action: &PaperAction) -> Resul
     transaction
         .prepare_cached(
             "INSERT INTO paper_action
-             (at, permit_id, call_id, golem_id, tool, outcome, chain_id, account, block, spent_usd)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+             (at, permit_id, call_id, golem_id, tool, outcome, chain_id, account, block, spent_usd, gas)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
         .execute(params![
             at,
@@ -215,6 +223,7 @@ pub(super) fn note(transaction: &Transaction<'_>, action: &PaperAction) -> Resul
             account,
             block,
             action.spent_usd,
+            action.gas.to_string(),
         ])?;
     let number = transaction.last_insert_rowid();
     for moved in &action.moves {
@@ -282,6 +291,71 @@ pub fn positions(connection: &Connection) -> Result<Vec<PaperPosition>, StoreErr
     all.into_iter().map(position).collect()
 }
 
+/// Paper action as the books need it.
+#[derive(Debug, Clone)]
+pub struct RecordedAction {
+    /// Time of the action, in milliseconds since the Unix epoch.
+    pub at: u64,
+    /// Call that the action belongs to.
+    pub call_id: CallId,
+    /// Golem that acted.
+    pub golem_id: GolemId,
+    /// Name of the tool.
+    pub tool: SafeText,
+    /// EIP-155 id of the chain.
+    pub chain_id: u64,
+    /// Account that acted.
+    pub account: Address,
+    /// Number of the block that the action was simulated on.
+    pub block: u64,
+    /// Gas in wei, which is part of the native token's outgoing amount.
+    pub gas: U256,
+    /// Balances that the action moved.
+    pub moves: Vec<PaperMove>,
+}
+
+/// Returns all paper actions, the oldest first.
+///
+/// # Errors
+/// [`StoreError`] if the database fails or a row is invalid.
+pub fn actions(connection: &Connection) -> Result<Vec<RecordedAction>, StoreError> {
+    let mut moves: BTreeMap<i64, Vec<PaperMove>> = BTreeMap::new();
+    let mut asked =
+        connection.prepare_cached("SELECT action, chain_id, token, symbol, decimals, came, went FROM paper_move")?;
+    let mut rows = asked.query([])?;
+    let amount = |text: &str| text.parse::<U256>().map_err(|_| damaged("an invalid amount"));
+    let number = |value: i64| u64::try_from(value).map_err(|_| damaged("a negative number"));
+    while let Some(row) = rows.next()? {
+        let id = match row.get::<_, String>(2)?.as_str() {
+            "native" => TokenId::Native,
+            address => TokenId::Erc20(address.parse().map_err(|_| damaged("an invalid token"))?),
+        };
+        let symbol = SafeText::clean(&row.get::<_, String>(3)?, 40);
+        let token = TokenInfo { id, symbol, name: SafeText::default(), decimals: row.get(4)?, listed: false };
+        let (added, removed) = (amount(&row.get::<_, String>(5)?)?, amount(&row.get::<_, String>(6)?)?);
+        moves.entry(row.get(0)?).or_default().push(PaperMove { chain_id: number(row.get(1)?)?, token, added, removed });
+    }
+    let mut asked = connection.prepare_cached(
+        "SELECT seq, at, call_id, golem_id, tool, chain_id, account, block, gas FROM paper_action ORDER BY seq",
+    )?;
+    let mut rows = asked.query([])?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        all.push(RecordedAction {
+            at: number(row.get(1)?)?,
+            call_id: row.get::<_, String>(2)?.parse().map_err(|_| damaged("an invalid call id"))?,
+            golem_id: GolemId::stored(&row.get::<_, String>(3)?).map_err(|_| damaged("an invalid Golem"))?,
+            tool: SafeText::clean(&row.get::<_, String>(4)?, 80),
+            chain_id: number(row.get(5)?)?,
+            account: row.get::<_, String>(6)?.parse().map_err(|_| damaged("an invalid account"))?,
+            block: number(row.get(7)?)?,
+            gas: amount(&row.get::<_, String>(8)?)?,
+            moves: moves.remove(&row.get(0)?).unwrap_or_default(),
+        });
+    }
+    Ok(all)
+}
+
 /// Deletes all paper actions and their usage of limits. Returns the number of actions. On a real ledger it fails
 /// without changes, because only a paper ledger has these tables.
 ///
@@ -291,5 +365,6 @@ pub fn reset(transaction: &Transaction<'_>) -> Result<usize, StoreError> {
     transaction.execute("DELETE FROM paper_move", [])?;
     let actions = transaction.execute("DELETE FROM paper_action", [])?;
     ledger::forget_all(transaction)?;
+    bardo_accounting::tables::forget_all(transaction)?;
     Ok(actions)
 }

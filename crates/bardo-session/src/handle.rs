@@ -3,6 +3,7 @@
 //! Every message can be serialized, and commands name the Golem that they concern. The same protocol therefore serves a
 //! console in another process, or one for several Golems. Handling of commands and drawing of news are done elsewhere.
 
+mod pnl;
 mod snapshot;
 
 use std::sync::Arc;
@@ -25,9 +26,10 @@ use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
+pub use pnl::{PnlDay, PnlState, PnlSums, PnlToken};
 pub use snapshot::{
     AllowanceState, AllowancesState, BreakerState, ChainHoldings, GrantState, HoldingRow, LimitUsage, PolicyState,
-    SessionSnapshot, SilentToken, SpendState, StopLossState, StopState,
+    SessionSnapshot, SilentToken, SpendState, StopLossState, StopState, WatchedHoldings,
 };
 
 /// Capacity of the news channel. When it is full, the forwarder waits; the console then misses events, and is notified.

@@ -4,10 +4,12 @@
 
 mod amount;
 mod bps;
+mod signed_usd;
 mod usd;
 
 pub use amount::{AmountError, MAX_DECIMALS, TokenAmount, TruncatedAmount};
 pub use bps::{BasisPoints, BasisPointsError};
+pub use signed_usd::SignedUsd;
 pub use usd::{Usd, UsdError};
 
 /// Direction in which an inexact result is rounded.

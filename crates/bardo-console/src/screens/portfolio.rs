@@ -1,5 +1,7 @@
 //! Screen 4: holdings by chain, allowances with their revocation, equity over time with marked trades, and spending.
+//! Enter shows profit and loss instead.
 
+mod results;
 mod spent;
 
 use ratatui::buffer::Buffer;
@@ -7,6 +9,7 @@ use ratatui::layout::{Alignment, Position, Rect};
 use ratatui::widgets::Widget;
 use serde_json::{Value, json};
 
+use results::{ResultGrouping, ResultsView};
 use spent::spent_rows;
 
 use super::filter::Filter;
@@ -23,7 +26,9 @@ use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, width};
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_session::handle::{AllowanceState, AllowancesState, SessionCommand, SessionSnapshot, SilentToken};
+use bardo_session::handle::{
+    AllowanceState, AllowancesState, SessionCommand, SessionSnapshot, SilentToken, WatchedHoldings,
+};
 
 /// Height of the spending panel if only gas costs fit, in lines with the frame.
 const LEAST_SPENT: u16 = 4;
@@ -65,6 +70,8 @@ pub struct Portfolio {
     filter: Filter,
     ask: Option<ScreenDialog<Value>>,
     sent: u32,
+    /// Grouping and first row of profit and loss, while it is shown.
+    results: Option<(ResultGrouping, usize)>,
 }
 
 /// Areas of the panels.
@@ -158,14 +165,22 @@ impl Portfolio {
                 HoldingRow::Chain(name, ..) => {
                     chain = name.to_string();
                     // A chain without matching tokens has no heading.
-                    kept.pop_if(|last| self.filter.stands() && matches!(last, HoldingRow::Chain(..)));
+                    kept.pop_if(|last| self.filter.stands() && last.is_heading());
                 }
-                HoldingRow::Token(symbol, ..) if !self.filter.lets(&format!("{chain} {symbol}")) => continue,
-                HoldingRow::Token(..) => {}
+                HoldingRow::Watched(watched) => {
+                    chain = format!("watch-only {} {} {}", watched.name, watched.address, watched.holdings.chain);
+                    kept.pop_if(|last| self.filter.stands() && last.is_heading());
+                }
+                HoldingRow::Token(symbol, ..) | HoldingRow::WatchedToken(symbol, ..)
+                    if !self.filter.lets(&format!("{chain} {symbol}")) =>
+                {
+                    continue;
+                }
+                HoldingRow::Token(..) | HoldingRow::WatchedToken(..) => {}
             }
             kept.push(row);
         }
-        kept.pop_if(|last| self.filter.stands() && matches!(last, HoldingRow::Chain(..)));
+        kept.pop_if(|last| self.filter.stands() && last.is_heading());
         kept
     }
 
@@ -271,6 +286,18 @@ fn draw_silent(painter: &mut Painter<'_>, area: Rect, silent: &[SilentToken]) ->
 enum HoldingRow<'s> {
     Chain(&'s SafeText, u64, Option<Usd>),
     Token(&'s SafeText, TokenAmount, Option<Usd>),
+    /// Watch-only account on a chain: its holdings follow, and count in no total.
+    Watched(&'s WatchedHoldings),
+    WatchedToken(&'s SafeText, TokenAmount, Option<Usd>),
+}
+
+impl HoldingRow<'_> {
+    fn is_heading(&self) -> bool {
+        match self {
+            Self::Chain(..) | Self::Watched(_) => true,
+            Self::Token(..) | Self::WatchedToken(..) => false,
+        }
+    }
 }
 
 fn holding_rows(snapshot: &SessionSnapshot) -> Vec<HoldingRow<'_>> {
@@ -281,6 +308,11 @@ fn holding_rows(snapshot: &SessionSnapshot) -> Vec<HoldingRow<'_>> {
         all.push(HoldingRow::Chain(&chain.chain, chain.block, total));
         all.extend(chain.rows.iter().map(|row| HoldingRow::Token(&row.symbol, row.amount, row.value)));
     }
+    for watched in &snapshot.watched {
+        all.push(HoldingRow::Watched(watched));
+        let rows = watched.holdings.rows.iter();
+        all.extend(rows.map(|row| HoldingRow::WatchedToken(&row.symbol, row.amount, row.value)));
+    }
     all
 }
 
@@ -290,7 +322,7 @@ fn shares(held: &[HoldingRow<'_>], whole: Option<Usd>) -> Vec<String> {
     let scaled = |value: Option<Usd>| value?.scaled(4, Down);
     let worths = held.iter().map(|row| match row {
         HoldingRow::Token(.., value) => scaled(*value),
-        HoldingRow::Chain(..) => None,
+        HoldingRow::Chain(..) | HoldingRow::Watched(_) | HoldingRow::WatchedToken(..) => None,
     });
     let percents = whole_percents(&worths.collect::<Vec<_>>(), scaled(whole).unwrap_or(0));
     percents.into_iter().map(|percent| percent.map(|percent| format!("{percent} %")).unwrap_or_default()).collect()
@@ -319,7 +351,11 @@ impl Widget for CurvePanel<'_> {
             return;
         }
         let model = super::live::equity_model(known, screen.range);
-        let title = format!("Equity {}  [ ] range", screen.range.describe());
+        let title = if area.width >= 60 {
+            format!("Equity {}  [ ] range  Enter profit and loss", screen.range.describe())
+        } else {
+            format!("Equity {}  Enter P&L", screen.range.describe())
+        };
         let newest = model.newest(moment(known));
         let inner = list::framed(painter, area, screen.focus == PortfolioPanel::Curve, &title, &newest);
         painter.render(LineChart::new(&model, painter.theme, moment(known)), inner);
@@ -432,7 +468,14 @@ impl Widget for HoldingsPanel<'_> {
                     let right = [(total.map_or(String::new(), dollars), Role::TextDim)];
                     painter.row(place, &cut(&left, usize::from(inner.width)), &right);
                 }
-                HoldingRow::Token(symbol, held, value) => {
+                HoldingRow::Watched(watched) => {
+                    let left = [
+                        (format!("watch-only “{}”", watched.name), Role::Title),
+                        (format!("  {} {}", watched.address, watched.holdings.chain), Role::TextDim),
+                    ];
+                    painter.row(place, &cut(&left, usize::from(inner.width)), &[]);
+                }
+                HoldingRow::Token(symbol, held, value) | HoldingRow::WatchedToken(symbol, held, value) => {
                     let worth =
                         value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
                     let cells = vec![
@@ -461,6 +504,10 @@ impl ScreenView for Portfolio {
     }
 
     fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
+        if let Some((grouping, offset)) = self.results {
+            painter.render(ResultsView { theme: painter.theme, known, grouping, offset }, area);
+            return;
+        }
         let plan = self.plan(known, area);
         painter.render(HoldingsPanel { theme: painter.theme, screen: self, known }, plan.holdings);
         if !plan.allowances.is_empty() {
@@ -478,6 +525,15 @@ impl ScreenView for Portfolio {
     }
 
     fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
+        if let Some((grouping, offset)) = self.results {
+            let last = results::count(known, grouping).saturating_sub(1);
+            self.results = match action {
+                Action::Back | Action::CloseOrQuit | Action::Open => None,
+                Action::NextPanel | Action::PreviousPanel => Some((grouping.other(), 0)),
+                _ => Some((grouping, list::moved(action, offset, last, usize::from(area.height / 2))?)),
+            };
+            return Some(Vec::new());
+        }
         let plan = self.plan(known, area);
         let lines = |panel: Rect| usize::from(panel.height.saturating_sub(2));
         let page = match self.focus {
@@ -500,6 +556,7 @@ impl ScreenView for Portfolio {
             Action::NextPanel | Action::PreviousPanel => {
                 self.focus = self.focus.step(action == Action::NextPanel);
             }
+            Action::Open => self.results = Some((ResultGrouping::default(), 0)),
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::Back if self.zoomed => self.zoomed = false,
             Action::Back if self.filter.stands() => self.filter.clear(),
@@ -557,6 +614,9 @@ impl ScreenView for Portfolio {
             let asked = ask.click(at, area, known.machine_millis);
             return self.settle(asked);
         }
+        if self.results.is_some() {
+            return Vec::new();
+        }
         let plan = self.plan(known, area);
         // The shared edge belongs to the lower panel, which has its button there.
         if plan.allowances.contains(at) {
@@ -590,6 +650,12 @@ impl ScreenView for Portfolio {
     }
 
     fn wheel(&mut self, at: Position, down: bool, known: &ScreenContext<'_>, area: Rect) {
+        if let Some((grouping, offset)) = self.results {
+            let last = results::count(known, grouping).saturating_sub(1);
+            let offset = if down { (offset + 1).min(last) } else { offset.saturating_sub(1) };
+            self.results = Some((grouping, offset));
+            return;
+        }
         let plan = self.plan(known, area);
         let step = |value: usize, last: usize| if down { (value + 1).min(last) } else { value.saturating_sub(1) };
         if plan.allowances.contains(at) {

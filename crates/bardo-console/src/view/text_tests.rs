@@ -118,6 +118,8 @@ pub(super) fn snapshot() -> SessionSnapshot {
         allowances: AllowancesState::default(),
         grants: Vec::new(),
         running: 0,
+        pnl: None,
+        watched: Vec::new(),
     }
 }
 

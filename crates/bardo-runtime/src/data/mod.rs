@@ -31,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bardo_accounting::tables as accounting;
 use bardo_base::clock::Clock;
 use bardo_base::config::Config;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -56,6 +57,7 @@ pub const ALL_MIGRATIONS: &[Migrations] = &[
     engine::MIGRATIONS,
     sender::MIGRATIONS,
     ledger::MIGRATIONS,
+    accounting::MIGRATIONS,
     audit::MIGRATIONS,
     permit::MIGRATIONS,
     policy::MIGRATIONS,

@@ -4,6 +4,7 @@
 use alloy::primitives::{Address, U256, U512};
 
 use super::answering::AnswerRefused;
+use crate::labels::AddressNames;
 use bardo_base::fabric::SimulatedChange;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
@@ -40,6 +41,8 @@ pub struct RequestContext {
     pub words: Option<SafeText>,
     /// Addresses that the policy in force lists.
     pub listed: ListedAddresses,
+    /// Names of own accounts and labels, shown beside the whole addresses.
+    pub names: AddressNames,
 }
 
 /// Addresses that a policy lists explicitly.
@@ -126,10 +129,7 @@ fn action(preview: &Preview, network: Option<&Network>, context: RequestContext)
     let proposal = preview.payload.proposal();
     let content = content::signed(&preview.payload, &preview.permit.bounds);
     let rest = preview.payload.binding_rest(preview.policy, &preview.permit.bounds);
-    let label = |address: Address| {
-        let known = network.and_then(|network| network.book.name_of(address));
-        known.map(|label| SafeText::clean(&label, 60))
-    };
+    let label = |address: Address| context.names.describe(network, address);
     ActionRequest {
         tool: text(proposal.tool.name),
         intent: text(proposal.intent.as_str()),
@@ -138,9 +138,9 @@ fn action(preview: &Preview, network: Option<&Network>, context: RequestContext)
         chain_id: proposal.chain_id,
         valid_until: preview.permit.expires_at,
         valid_since: preview.permit.issued_at,
-        asked_by: context.asked_by,
+        asked_by: context.asked_by.clone(),
         opinion: preview.opinion.as_ref().map(|one| OpinionDetails { agrees: one.agrees, why: one.why.clone() }),
-        words: context.words,
+        words: context.words.clone(),
         quoted_at: proposal.trade.as_ref().map(|trade| trade.quoted_at).filter(|at| *at > 0),
         block: preview.simulated.pinned.number,
         changes: changes(preview, network),

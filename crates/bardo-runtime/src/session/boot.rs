@@ -8,6 +8,7 @@ use super::error::BootError;
 use super::state::{SessionChannels, SessionControl, SessionSources, SessionState};
 use super::time::UNHURRIED;
 use super::{SessionOptions, StopWatch, send_news};
+use crate::accounting::BookKeeper;
 use crate::data::{DataFolder, Ledger};
 use crate::questions::shared::SharedQueue;
 use crate::rehearsal::Rehearsal;
@@ -100,7 +101,11 @@ pub(super) async fn boot(
     let (shared, led_by_program) = (ledger.queue.clone(), BrainChoice::is_program(&config.golem));
     join_queue(&shared, options, led_by_program).await?;
     send_news(&news, SessionNews::Market(MarketUpdate::Started(network.clone()))).await;
+    let books = world.account.filter(|_| !options.watch);
+    let books = books.map(|account| BookKeeper::new(config, world.chains(), ledger.store.clone(), account));
     let sources = SessionSources {
+        folder,
+        books,
         golem: executor(&golem_id, &reach, &golems),
         operator: executor(&GolemId::operator(), &catalog, &acting),
         catalog: catalog.clone(),

@@ -157,7 +157,8 @@ impl SessionState {
         let network =
             self.sources.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == chain_id);
         let listed = self.sources.keeper.as_ref().map(|keeper| ListedAddresses::of(keeper.current().policy.rules()));
-        let context = RequestContext { listed: listed.unwrap_or_default(), ..RequestContext::default() };
+        let names = self.links.names.borrow().clone();
+        let context = RequestContext { listed: listed.unwrap_or_default(), names, ..RequestContext::default() };
         let mut question = view_model(&request, network, OFFER_NUMBER, self.money() == MoneyKind::Paper, context);
         question.needs_password = self.offer_needs_proof(&request.preview);
         if question.reasons.is_empty() {

@@ -1,12 +1,15 @@
 //! Snapshots and read-only queries of a session.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
 use super::state::SessionState;
 use super::watching::ReportedState;
-use crate::allowances;
+use crate::labels::{self, Labels};
+use crate::{accounting, allowances};
+use bardo_accounting::report::Period;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -15,14 +18,17 @@ use bardo_safety::ledger::{self, CapPeriod, FailureBreaker, LedgerCaps, LedgerEr
 use bardo_safety::policy::Policy;
 use bardo_safety::stop::ActiveStop;
 use bardo_session::handle::{
-    AllowancesState, AuditEntry, BreakerState, ChainHoldings, GrantState, LimitUsage, PolicyState, QueryResult,
-    SessionQuery, SessionSnapshot, SpendState, StopLossState, StopState,
+    AllowanceState, AllowancesState, AuditEntry, BreakerState, ChainHoldings, GrantState, LimitUsage, PnlState,
+    PolicyState, QueryResult, SessionQuery, SessionSnapshot, SpendState, StopLossState, StopState, WatchedHoldings,
 };
 use golem_chain::network::BookToken;
 use golem_chain::token::TokenId;
+use golem_tools::engine::ConnectedChain;
 
 /// Maximum number of audit log entries per query.
 const MOST_ENTRIES: u32 = 1_000;
+/// Maximum number of watch-only accounts whose holdings are read.
+const MOST_WATCHED: usize = 20;
 
 impl SessionState {
     /// Present state of everything that is not an event.
@@ -79,7 +85,71 @@ impl SessionState {
             allowances: self.links.allowances.borrow().clone(),
             grants: self.grants(),
             running: u32::try_from(self.control.running.load(Ordering::SeqCst)).unwrap_or(u32::MAX),
+            pnl: self.links.pnl.borrow().clone(),
+            watched: self.links.watched.borrow().clone(),
         }
+    }
+
+    /// Reads the names of keys and labels, and the holdings of watch-only accounts.
+    pub(super) async fn read_names(&self) {
+        let folder = &self.sources.folder;
+        self.links.names.send_if_modified(|known| {
+            let now = labels::names(folder);
+            let changed = *known != now;
+            *known = now;
+            changed
+        });
+        let Some(books) = &self.sources.books else { return };
+        let watched = Labels::of(folder).list().unwrap_or_default().into_iter().filter(|label| label.watched);
+        let mut all = Vec::new();
+        for label in watched.take(MOST_WATCHED) {
+            for holdings in books.holdings_of(label.address).await {
+                all.push(WatchedHoldings { name: label.name.clone(), address: label.address, holdings });
+            }
+        }
+        self.links.watched.send_replace(all);
+    }
+
+    /// Brings the books up to date and publishes profit and loss: in paper mode that of the paper ledger.
+    pub(super) async fn read_profit_and_loss(&self) {
+        let store = &self.sources.ledger.store;
+        let paper = self.sources.paper.as_ref().filter(|paper| paper.on()).and_then(|paper| paper.trading());
+        let (mut faults, mut checks) = (Vec::new(), Vec::new());
+        if let Some(books) = &self.sources.books {
+            for (chain, imported) in books.update().await {
+                faults.extend(imported.err().map(|error| format!("{chain}: {error}")));
+            }
+            match books.reconcile().await {
+                Ok(compared) => {
+                    for (chain, compared) in compared {
+                        match compared {
+                            Ok(found) => checks.extend(found),
+                            Err(error) => faults.push(format!("{chain}: {error}")),
+                        }
+                    }
+                }
+                Err(error) => faults.push(error.to_string()),
+            }
+        }
+        let (report, is_paper) = match &paper {
+            Some(paper) => {
+                checks.clear();
+                (accounting::read_paper(paper.ledger.store(), Some(store), Period::default()), true)
+            }
+            None => (accounting::read(store, Period::default()), false),
+        };
+        let name = |chain_id| {
+            let known = self.sources.world.chains().iter().map(ConnectedChain::network);
+            let known = known.into_iter().find(|network| network.chain_id == chain_id);
+            SafeText::clean(&known.map_or_else(|| format!("chain {chain_id}"), |network| network.name.clone()), 40)
+        };
+        let state = report.and_then(|report| accounting::summary(&report, &checks, is_paper, name));
+        let state = state.unwrap_or_else(|error| {
+            faults.push(error.to_string());
+            PnlState { paper: is_paper, ..PnlState::default() }
+        });
+        let fault = (!faults.is_empty()).then(|| SafeText::clean(&faults.join("; "), 300));
+        self.links.pnl.send_replace(Some(Arc::new(PnlState { fault, ..state })));
     }
 
     fn limits(&self, policy: &Policy) -> Result<Option<LimitUsage>, LedgerError> {
@@ -183,7 +253,12 @@ impl SessionState {
         for chain in self.sources.world.chains() {
             let AllowancesState { rows, silent } =
                 allowances::read_allowances(chain, owner, &self.sources.ledger.store).await.ok()?;
-            all.rows.extend(rows);
+            let names = self.links.names.borrow();
+            let named = |mut row: AllowanceState| {
+                row.label = row.label.or_else(|| names.describe(None, row.spender));
+                row
+            };
+            all.rows.extend(rows.into_iter().map(named));
             all.silent.extend(silent);
         }
         Some(all)

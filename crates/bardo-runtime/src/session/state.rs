@@ -15,8 +15,10 @@ use super::offers::WaitingOffers;
 use super::prompts::SessionPrompts;
 use super::stats::SessionStats;
 use super::{SessionOptions, StopWatch, send_news};
+use crate::accounting::BookKeeper;
 use crate::actor::{Actor, ActorContext, ActorScript};
-use crate::data::Ledger;
+use crate::data::{DataFolder, Ledger};
+use crate::labels::AddressNames;
 use crate::questions::shared::SharedQueue;
 use crate::tool_info;
 use bardo_base::clock::{Clock, SimulatedClock};
@@ -31,7 +33,9 @@ use bardo_safety::pipeline::Pipeline;
 use bardo_safety::policy::PolicyKeeper;
 use bardo_safety::stop::ActiveStop;
 use bardo_sandbox::{Sandbox, SandboxChain};
-use bardo_session::handle::{AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, SessionInfo, SessionNews};
+use bardo_session::handle::{
+    AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, PnlState, SessionInfo, SessionNews, WatchedHoldings,
+};
 use bardo_session::isolation::Isolation;
 use bardo_session::market::NetworkIdentity;
 use golem::archetype::Archetypes;
@@ -84,6 +88,10 @@ pub(super) struct SessionSources {
     pub catalog: Catalog,
     pub roles: Arc<Archetypes>,
     pub paper: Option<PaperMode>,
+    /// Data directory with the keys and labels.
+    pub folder: DataFolder,
+    /// Keeper of the account's books; `None` without an account, and in a read-only session.
+    pub books: Option<BookKeeper>,
     pub queue: Option<ApprovalQueue>,
     pub pipeline: Option<Pipeline>,
     pub keeper: Option<Arc<PolicyKeeper>>,
@@ -162,6 +170,12 @@ pub(super) struct SessionChannels {
     pub in_force: watch::Sender<Option<ActiveStop>>,
     /// Allowances at the last reading.
     pub allowances: watch::Sender<AllowancesState>,
+    /// Profit and loss at the last reading.
+    pub pnl: watch::Sender<Option<Arc<PnlState>>>,
+    /// Names of own accounts and labels at the last reading.
+    pub names: watch::Sender<AddressNames>,
+    /// Holdings of watch-only accounts at the last reading.
+    pub watched: watch::Sender<Vec<WatchedHoldings>>,
     pub phase_now: watch::Receiver<Phase>,
 }
 
@@ -179,6 +193,9 @@ impl SessionChannels {
             stop: watch::Sender::new(None),
             in_force: watch::Sender::new(None),
             allowances: watch::Sender::new(AllowancesState::default()),
+            pnl: watch::Sender::new(None),
+            names: watch::Sender::new(AddressNames::default()),
+            watched: watch::Sender::new(Vec::new()),
             phase_now,
         }
     }
@@ -212,6 +229,7 @@ impl SessionState {
         state.poll_stop();
         tasks.spawn(super::watching::stop(Arc::clone(&state)));
         tasks.spawn(super::watching::allowances(Arc::clone(&state)));
+        tasks.spawn(super::watching::profit_and_loss(Arc::clone(&state)));
         let context = ActorContext {
             golem_id: state.golem_id.clone(),
             executor: state.sources.golem.clone(),

@@ -48,6 +48,8 @@ const LOOK_AT_STOP: Duration = Duration::from_millis(200);
 const LOOK_AT_PAPER: Duration = Duration::from_millis(400);
 /// Interval between two readings of allowances.
 const ALLOWANCES_EVERY: Duration = Duration::from_secs(4);
+/// Interval between two imports into the books.
+const BOOKS_EVERY: Duration = Duration::from_secs(5);
 /// Least time between two `limits:changed` events, in milliseconds.
 const LIMITS_EVERY: u64 = 1_000;
 /// Interval between reads of a chain that is reached over the network.
@@ -145,6 +147,15 @@ pub(super) async fn allowances(session: Arc<SessionState>) {
             session.links.allowances.send_replace(allowances);
         }
         sleep(ALLOWANCES_EVERY).await;
+    }
+}
+
+/// Brings the books up to date and reads profit and loss, in a task of its own.
+pub(super) async fn profit_and_loss(session: Arc<SessionState>) {
+    loop {
+        session.read_names().await;
+        session.read_profit_and_loss().await;
+        sleep(BOOKS_EVERY).await;
     }
 }
 
@@ -556,6 +567,7 @@ impl SessionState {
         let listed = policy.map(|policy| ListedAddresses::of(policy.rules())).unwrap_or_default();
         queued_at(queue, &networks, paper, |golem_id| RequestContext {
             listed: listed.clone(),
+            names: self.links.names.borrow().clone(),
             ..self.stats().request_context(golem_id)
         })
     }

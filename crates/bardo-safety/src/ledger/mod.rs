@@ -400,6 +400,18 @@ pub fn party(connection: &Connection, reservation: ReservationId) -> Result<(Cal
     Ok((call, GolemId::stored(&golem).map_err(|_| LedgerError::Damaged("an invalid Golem name"))?))
 }
 
+/// Returns the Golem that reserved money for a call; `None` if none did, or if the row cannot be read.
+///
+/// # Errors
+/// [`LedgerError`] if the database fails.
+pub fn golem_of(connection: &Connection, call_id: CallId) -> Result<Option<GolemId>, LedgerError> {
+    let found: Option<String> = connection
+        .prepare_cached("SELECT golem_id FROM ledger_reservation WHERE call_id = ?1 LIMIT 1")?
+        .query_row([call_id.to_string()], |row| row.get(0))
+        .optional()?;
+    Ok(found.and_then(|golem| GolemId::stored(&golem).ok()))
+}
+
 /// Stores the value that a reserved action moves out of the account, by token. It counts in the volume once the action
 /// is done.
 ///

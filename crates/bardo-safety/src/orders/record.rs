@@ -458,6 +458,46 @@ pub fn find_by_call(connection: &Connection, call_id: CallId) -> Result<Option<O
     row.map(OrderRow::read).transpose()
 }
 
+/// Signed order as the books need it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderParty {
+    /// Tool call that signed it.
+    pub call_id: CallId,
+    /// Golem that acts.
+    pub golem_id: GolemId,
+    /// True for a bridge order.
+    pub is_bridge: bool,
+    /// True if it is to be paid in the native token, whose transfers leave no event.
+    pub wants_native: bool,
+}
+
+/// Returns the parties of an account's signed orders, by order hash.
+///
+/// # Errors
+/// The database's failure. An unreadable row is skipped.
+pub fn parties(connection: &Connection, account: Address) -> Result<BTreeMap<B256, OrderParty>, StoreError> {
+    let mut asked = connection.prepare_cached(
+        "SELECT hash, call_id, golem_id, destination IS NOT NULL, token_out FROM safety_order
+         WHERE account = ?1 AND signature IS NOT NULL",
+    )?;
+    let rows = asked.query_map([account.to_string()], |row| {
+        let (hash, call, golem) = (row.get::<_, Vec<u8>>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?);
+        Ok((hash, call, golem, row.get::<_, bool>(3)?, row.get::<_, String>(4)?))
+    })?;
+    let mut all = BTreeMap::new();
+    for row in rows {
+        let (hash, call, golem, is_bridge, token_out) = row?;
+        let wants_native = token_out == Address::ZERO.to_string();
+        match (B256::try_from(hash.as_slice()), call.parse(), GolemId::stored(&golem)) {
+            (Ok(hash), Ok(call_id), Ok(golem_id)) => {
+                all.insert(hash, OrderParty { call_id, golem_id, is_bridge, wants_native });
+            }
+            _ => tracing::warn!("the database has an unreadable order, which the books leave out"),
+        }
+    }
+    Ok(all)
+}
+
 /// Returns every signed order that has not ended, the oldest first.
 pub(crate) fn live(connection: &Connection) -> Result<Vec<OrderRecord>, StoreError> {
     select_where(connection, "stage NOT IN ('reserved', 'ended')")

@@ -110,6 +110,10 @@ impl Pipeline {
             account: proposal.account,
             block: inputs.simulation.as_ref().map_or(0, |simulated| simulated.pinned.number),
             spent_usd: spent.to_string(),
+            gas: match &inputs.simulation {
+                Some(simulated) if payload.payer() == payload.account() => gas_of(simulated, assessment),
+                Some(_) | None => U256::ZERO,
+            },
             moves: moves(&payload, assessment)?,
         };
         let (rules, clock, permit) =

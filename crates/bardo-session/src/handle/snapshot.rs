@@ -1,8 +1,12 @@
 //! Snapshot of what events do not report: limits, holdings, allowances, standing approvals, stop and policy. Each
 //! snapshot is complete and replaces the previous one.
 
+use std::sync::Arc;
+
 use alloy_primitives::{Address, U256};
 use serde::{Deserialize, Serialize};
+
+use super::pnl::PnlState;
 
 pub use bardo_base::fabric::{BreakerState, LimitUsage, PolicyState, SpendState, StopLossState};
 use bardo_base::id::GolemId;
@@ -47,6 +51,12 @@ pub struct SessionSnapshot {
     pub grants: Vec<GrantState>,
     /// Number of running calls.
     pub running: u32,
+    /// Profit and loss; `None` until the books were read for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pnl: Option<Arc<PnlState>>,
+    /// Holdings of watch-only accounts. They are in no other figure: not in the equity, and in no limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watched: Vec<WatchedHoldings>,
 }
 
 /// Stop in force.
@@ -75,6 +85,17 @@ pub struct ChainHoldings {
     pub block: u64,
     /// Holdings, one per token.
     pub rows: Vec<HoldingRow>,
+}
+
+/// Holdings of a watch-only account on one chain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WatchedHoldings {
+    /// Label of the account.
+    pub name: SafeText,
+    /// Address of the account.
+    pub address: Address,
+    /// Its holdings.
+    pub holdings: ChainHoldings,
 }
 
 /// Holding of a token.

@@ -17,8 +17,17 @@ pub(super) const ROUNDS: u32 = 5;
 
 /// Receipt fields that must agree, in addition to the events: identity, position, outcome and cost, including a
 /// rollup's data fee.
-const RECEIPT: &[&str] =
-    &["transactionHash", "from", "blockHash", "blockNumber", "status", "gasUsed", "effectiveGasPrice", "l1Fee"];
+const RECEIPT: &[&str] = &[
+    "transactionHash",
+    "from",
+    "blockHash",
+    "blockNumber",
+    "transactionIndex",
+    "status",
+    "gasUsed",
+    "effectiveGasPrice",
+    "l1Fee",
+];
 
 /// Block fields that must agree. Other fields differ between clients.
 const BLOCK: &[&str] = &[
@@ -35,7 +44,11 @@ const BLOCK: &[&str] = &[
 ];
 
 /// Log fields that must agree: emitter, content and position.
-const LOG: &[&str] = &["address", "topics", "data", "blockHash", "transactionHash", "logIndex"];
+const LOG: &[&str] =
+    &["address", "topics", "data", "blockHash", "blockNumber", "transactionHash", "transactionIndex", "logIndex"];
+
+/// Transaction fields that must agree. Clients differ in the others, such as the block's time.
+const TRANSACTION: &[&str] = &["hash", "from", "to", "value", "nonce", "input", "blockHash", "blockNumber"];
 
 /// Returns true if the request goes to several endpoints; `witnessed` demands it for any request.
 pub(super) fn is_asked_of_several(packet: &RequestPacket, witnessed: bool) -> bool {
@@ -213,14 +226,20 @@ fn word(request: &SerializedRequest, payload: &ResponsePayload) -> Value {
         ("eth_getBlockByHash" | "eth_getBlockByNumber", Value::Object(block)) => {
             BLOCK.iter().map(|name| block.get(*name).map(lower).unwrap_or_default()).collect()
         }
+        ("eth_getTransactionByHash", Value::Object(transaction)) => {
+            TRANSACTION.iter().map(|name| transaction.get(*name).map(lower).unwrap_or_default()).collect()
+        }
         (_, result) => lower(&result),
     }
 }
 
 /// Reduces logs to the fields that must agree; others, such as the block's time, are optional.
 fn events(logs: &[Value]) -> Value {
-    let fields =
-        |log: &Value| -> Value { LOG.iter().map(|name| log.get(*name).map(lower).unwrap_or_default()).collect() };
+    // Some clients leave out that an event is not removed.
+    let removed = |log: &Value| Value::from(log.get("removed").and_then(Value::as_bool).unwrap_or_default());
+    let fields = |log: &Value| -> Value {
+        LOG.iter().map(|name| log.get(*name).map(lower).unwrap_or_default()).chain([removed(log)]).collect()
+    };
     logs.iter().map(fields).collect()
 }
 

@@ -89,6 +89,21 @@ pub(super) fn message_means_behind(message: &str) -> bool {
     BEHIND_WORDS.iter().any(|words| message.contains(words))
 }
 
+/// Phrases of nodes that have dropped an old state, in lower case: geth, erigon, nethermind, reth, besu and the devnet.
+const STATE_MISSING_WORDS: [&str; 6] = [
+    "missing trie node",
+    "missing state",
+    "historical state",
+    "state is not available",
+    "pruned",
+    "world state unavailable",
+];
+
+/// Returns true if a message, given in lower case, says that the endpoint has dropped the state of a block.
+pub(super) fn message_means_state_missing(message: &str) -> bool {
+    STATE_MISSING_WORDS.iter().any(|words| message.contains(words))
+}
+
 /// Returns true if the packet contains an error of the endpoint itself, which may be gone at the next attempt.
 pub(super) fn is_trouble(packet: &ResponsePacket) -> bool {
     packet.iter_errors().any(|error| {
@@ -246,6 +261,22 @@ mod tests {
             r#"{"code":-32602,"message":"invalid argument"}"#,
         ] {
             assert!(!limited(error), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_dropped_state_is_told_from_other_errors() {
+        for message in [
+            "missing trie node 5f (path )",
+            "required historical state unavailable (reexec=128)",
+            "state at block #5 is pruned",
+            "missing state of block 7: this chain keeps the states of blocks 9 to 12",
+            "World state unavailable",
+        ] {
+            assert!(message_means_state_missing(&message.to_lowercase()), "{message}");
+        }
+        for message in ["header not found", "execution timeout", "rate limited", "execution reverted"] {
+            assert!(!message_means_state_missing(message), "{message}");
         }
     }
 }

@@ -214,6 +214,28 @@ impl ProviderError {
         }
     }
 
+    /// Returns true if the endpoints say that they no longer have the state of the block that was asked for.
+    pub fn is_state_missing(&self) -> bool {
+        match self {
+            Self::Rpc { message, .. } => answer::message_means_state_missing(&message.as_str().to_lowercase()),
+            Self::AllFailed { failures, .. } => !failures.is_empty() && failures.iter().all(Self::is_state_missing),
+            Self::Disagreement { .. }
+            | Self::NoEndpoint { .. }
+            | Self::BadUrl { .. }
+            | Self::Unreachable { .. }
+            | Self::TimedOut { .. }
+            | Self::Interrupted { .. }
+            | Self::TooLarge { .. }
+            | Self::Malformed { .. }
+            | Self::Http { .. }
+            | Self::RateLimited { .. }
+            | Self::WrongChain { .. }
+            | Self::OutcomeUnknown { .. }
+            | Self::Decode { .. }
+            | Self::Local { .. } => false,
+        }
+    }
+
     /// Returns true if the request may have taken effect although no answer came.
     pub fn is_outcome_unknown(&self) -> bool {
         matches!(self, Self::OutcomeUnknown { .. })

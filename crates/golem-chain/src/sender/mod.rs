@@ -51,7 +51,7 @@ pub use lane::{
 };
 pub use record::{
     RecordError, SendPermit, SendRoute, TxRecord, acknowledge_late_inclusion, keep, late_inclusions, load, open,
-    sendable, store_replacement,
+    sendable, signed_for, store_replacement,
 };
 pub use relay::{PrivateRelay, RelayStatus};
 pub use send::SendOutcome;

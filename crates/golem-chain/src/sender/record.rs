@@ -462,6 +462,28 @@ pub fn open(connection: &Connection, chain_id: u64) -> Result<Vec<TxRecord>, Rec
     select(connection, "chain_id = ?1 AND settled_at IS NULL", [counted(chain_id, "the chain's id")?])
 }
 
+/// Every transaction that was signed for these nonces of an account, ordered by nonce, whatever its state.
+///
+/// # Errors
+/// [`RecordError::Store`], or an error for an invalid row.
+pub fn signed_for(
+    connection: &Connection,
+    chain_id: u64,
+    account: Address,
+    nonces: std::ops::Range<u64>,
+) -> Result<Vec<TxRecord>, RecordError> {
+    select(
+        connection,
+        "chain_id = ?1 AND account = ?2 AND nonce >= ?3 AND nonce < ?4",
+        params![
+            counted(chain_id, "the chain's id")?,
+            account.as_slice(),
+            counted(nonces.start, "a nonce")?,
+            counted(nonces.end, "a nonce")?
+        ],
+    )
+}
+
 fn insert(
     transaction: &Transaction<'_>,
     signed: &SignedTransaction,

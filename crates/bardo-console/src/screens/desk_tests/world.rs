@@ -201,6 +201,8 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
         },
         grants: grants(words),
         running: 0,
+        pnl: None,
+        watched: Vec::new(),
     };
     let with = |name: &str, capability, category| ToolInfo { category, ..tool(name, capability) };
     let order_tool = |name: &str, field: &str| {

@@ -1,0 +1,116 @@
+//! What an account received and gave in one transaction, or outside of any that is known.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::{Address, B256, U256};
+use serde::{Deserialize, Serialize};
+
+use bardo_base::id::{CallId, GolemId};
+use bardo_base::text::SafeText;
+
+/// Token on one chain: a contract, or the native token as `None`.
+pub type Token = Option<Address>;
+
+/// Position of entries without a transaction in their block: after all transactions.
+pub const AFTER_TRANSACTIONS: u64 = u32::MAX as u64;
+
+/// Cause of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Balance of the account when its books begin.
+    Opening,
+    /// A transaction that Bardo signed.
+    Transaction,
+    /// An order that Bardo signed and others settled.
+    Order,
+    /// A bridge order that Bardo signed: its departure, or its arrival on another chain.
+    Bridge,
+    /// Something that Bardo did not do.
+    Outside,
+}
+
+impl Origin {
+    const WORDS: [(Self, &'static str); 5] = [
+        (Self::Opening, "opening"),
+        (Self::Transaction, "transaction"),
+        (Self::Order, "order"),
+        (Self::Bridge, "bridge"),
+        (Self::Outside, "outside"),
+    ];
+
+    /// Stored name.
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(origin, _)| *origin == self).map_or("outside", |(_, word)| word)
+    }
+
+    /// Reads a stored name.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(origin, _)| *origin)
+    }
+}
+
+/// Amounts of one token that came into the account and left it, in raw units, without gas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flow {
+    /// Incoming amount.
+    pub received: U256,
+    /// Outgoing amount.
+    pub given: U256,
+}
+
+/// Action to which an entry belongs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Action {
+    /// Tool call.
+    pub call_id: CallId,
+    /// Golem that acted, or the operator.
+    pub golem_id: GolemId,
+    /// Name of the tool; empty for an action that was made before the books existed.
+    pub tool: SafeText,
+}
+
+/// What one transaction, or one block outside of known transactions, did to an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// EIP-155 id of the chain.
+    pub chain_id: u64,
+    /// The account.
+    pub account: Address,
+    /// Number and hash of the block.
+    pub block: (u64, B256),
+    /// Index of the transaction in the block; [`AFTER_TRANSACTIONS`] without one.
+    pub position: u64,
+    /// Time of the block, in seconds since the Unix epoch.
+    pub at: u64,
+    /// Hash of the transaction; `None` if it is not known.
+    pub tx: Option<B256>,
+    /// Cause of the entry.
+    pub origin: Origin,
+    /// Action of Bardo's; `None` if there is none, or if it is not known.
+    pub action: Option<Action>,
+    /// Amounts by token.
+    pub flows: BTreeMap<Token, Flow>,
+    /// Gas that the account paid, in wei, including a rollup's data fee.
+    pub gas: U256,
+}
+
+impl Entry {
+    /// Place in time: earlier entries come first, whatever the order in which they were found.
+    pub fn place(&self) -> (u64, u64, u64, u64) {
+        (self.at, self.chain_id, self.block.0, self.position)
+    }
+}
+
+/// Description of a token in the books.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenFacts {
+    /// Symbol, sanitised.
+    pub symbol: SafeText,
+    /// Decimals of the token.
+    pub decimals: u8,
+    /// True for a stablecoin that counts as dollars when a trade is valued.
+    pub is_dollar: bool,
+    /// True for the contract that wraps the native token.
+    pub wraps_native: bool,
+}

@@ -1,0 +1,37 @@
+//! Profit and loss of an account: what each token cost, what selling it brought, and what it would bring now.
+//!
+//! [`entry`] describes what an account received and gave in one transaction, [`tables`] stores that, [`books`] assigns
+//! costs first in, first out, [`report`] sums the results, and [`csv`] writes them for tax programs. Nothing here reads
+//! a chain: `bardo-runtime` finds the entries, and hands over only what the endpoints agree on.
+//!
+//! # Rules
+//! - Lots are kept per account, chain and token, and used first in, first out. The native token and its wrapped form are
+//!   one asset: wrapping is no sale, and moves no lot.
+//! - Gas is paid from the native token's lots before anything else in its transaction. It is a cost of its own, at the
+//!   price witnessed then; the gain or loss on the token that paid it is realised.
+//! - A trade is worth what its dollar side is worth; without one, what was received, or else what was given. That value
+//!   is the proceeds of what was given and the cost of what was received.
+//! - A transfer to another account realises nothing: the lots leave at their cost.
+//! - A price that nobody witnessed is missing, and never estimated. What has no known cost realises nothing that is
+//!   known; its proceeds are listed apart.
+//! - Dollars have 12 decimals. A part of a lot takes its share of the cost, rounded down; the rest of the lot keeps the
+//!   remainder, so the costs of all parts add up to the whole. Amounts are whole units of the token.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::dbg_macro
+    )
+)]
+
+pub mod books;
+pub mod csv;
+pub mod entry;
+mod money;
+pub mod report;
+pub mod tables;

@@ -1,0 +1,202 @@
+//! Reports of a small history: two days, two Golems, a bridge order.
+
+use alloy_primitives::{B256, address};
+
+use super::*;
+use crate::csv;
+use crate::entry::{Action, Flow, Origin, TokenFacts};
+use bardo_base::id::GolemId;
+use bardo_base::text::SafeText;
+
+const ACCOUNT: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+const USDC: Token = Some(address!("A0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"));
+/// 2026-11-26 00:00:00 UTC.
+const MIDNIGHT: u64 = 1_795_651_200;
+
+fn usd(text: &str) -> Usd {
+    text.parse().unwrap()
+}
+
+fn units(text: &str, decimals: u8) -> U256 {
+    TokenAmount::parse(text, decimals).unwrap().raw()
+}
+
+fn tokens() -> TokenBook {
+    let facts = |symbol: &str, decimals, is_dollar| TokenFacts {
+        symbol: SafeText::clean(symbol, 20),
+        decimals,
+        is_dollar,
+        wraps_native: false,
+    };
+    let mut all = TokenBook::new();
+    for chain_id in [1, 10] {
+        all.insert((chain_id, None), facts("ETH", 18, false));
+        all.insert((chain_id, USDC), facts("USDC", 6, true));
+    }
+    all
+}
+
+fn by(call: u64, golem: &str, tool: &str) -> Option<Action> {
+    Some(Action {
+        call_id: CallId::new(call),
+        golem_id: GolemId::stored(golem).unwrap(),
+        tool: SafeText::clean(tool, 40),
+    })
+}
+
+fn entry(chain_id: u64, at: u64, origin: Origin, action: Option<Action>, flows: &[(Token, U256, U256)]) -> Entry {
+    Entry {
+        chain_id,
+        account: ACCOUNT,
+        block: (at, B256::ZERO),
+        position: 0,
+        at,
+        tx: Some(B256::with_last_byte(u8::try_from(at % 251).unwrap())),
+        origin,
+        action,
+        flows: flows
+            .iter()
+            .map(|(token, received, given)| (*token, Flow { received: *received, given: *given }))
+            .collect(),
+        gas: U256::ZERO,
+    }
+}
+
+/// One ether bought for 2,000 on the first day and sold for 2,600 on the second, with 0.001 ether of gas at 2,500; then
+/// 500 USDC bridged, of which 499 arrive.
+fn history() -> (Vec<Entry>, PriceHistory) {
+    let mut prices = PriceHistory::default();
+    for chain_id in [1, 10] {
+        for (at, ether) in [(MIDNIGHT, "2000"), (MIDNIGHT + 80_000, "2200"), (MIDNIGHT + 90_000, "2500")] {
+            prices.add(chain_id, None, at, None, usd(ether));
+            prices.add(chain_id, USDC, at, None, usd("1"));
+        }
+    }
+    let none = U256::ZERO;
+    let one = units("1", 18);
+    let bridge = by(3, "ada", "bridge");
+    let sale = entry(
+        1,
+        MIDNIGHT + 90_000,
+        Origin::Transaction,
+        by(2, "ben", "uniswap_execute_swap"),
+        &[(None, none, one), (USDC, units("2600", 6), none)],
+    );
+    let all = vec![
+        entry(1, MIDNIGHT, Origin::Opening, None, &[(USDC, units("3000", 6), none), (None, one, none)]),
+        entry(
+            1,
+            MIDNIGHT + 60,
+            Origin::Order,
+            by(1, "ada", "uniswap_submit_order"),
+            &[(USDC, none, units("2000", 6)), (None, one, none)],
+        ),
+        Entry { gas: units("0.001", 18), ..sale },
+        entry(1, MIDNIGHT + 90_100, Origin::Bridge, bridge.clone(), &[(USDC, none, units("500", 6))]),
+        entry(10, MIDNIGHT + 90_200, Origin::Bridge, bridge, &[(USDC, units("499", 6), none)]),
+    ];
+    (all, prices)
+}
+
+fn report(period: Period) -> Report {
+    let (entries, prices) = history();
+    build(entries, &prices, tokens(), period, Shortage::UnknownCost).unwrap()
+}
+
+#[test]
+fn the_sums_are_those_of_a_calculation_by_hand() {
+    let report = report(Period::default());
+    // The first ether, held since the opening, cost 2,000: gas of 0.001 of it cost 2 and is worth 2.50; the rest of it
+    // (0.999) cost 1,998 and 0.001 of the second 2, which is 2,000 for the sale at 2,600.
+    assert_eq!(report.totals.realised.to_string(), "600.5");
+    assert_eq!((report.totals.gas, report.totals.fees, report.totals.trades), (usd("2.5"), usd("1"), 3));
+    assert_eq!(report.totals.net().unwrap().to_string(), "597");
+    assert_eq!(report.totals.incomplete, 0);
+    let ether = report.holdings.iter().find(|held| held.asset.token.is_none()).unwrap();
+    assert_eq!((ether.amount, ether.cost, ether.value), (units("0.999", 18), usd("1998"), Some(usd("2497.5"))));
+    assert_eq!(ether.unrealised.unwrap().to_string(), "499.5");
+    // Realised and unrealised are what everything is worth now, less what it was worth at the opening: 3,000 in
+    // dollars, and an ether at 2,000.
+    let value = report.holdings.iter().map(|held| held.value.unwrap());
+    let value = value.into_iter().try_fold(Usd::ZERO, Usd::checked_add).unwrap();
+    assert_eq!(value.to_string(), "6096.5", "0.999 ether, 3,100 USDC, and 499 on the other chain");
+    let gained = report.totals.net().unwrap().checked_add(report.unrealised().unwrap().unwrap()).unwrap();
+    assert_eq!(gained, SignedUsd::difference(value, usd("5000")).unwrap());
+}
+
+#[test]
+fn days_tokens_strategies_and_golems_add_up_to_the_whole() {
+    let report = report(Period::default());
+    for grouping in [Grouping::Trade, Grouping::Day, Grouping::Token, Grouping::Strategy, Grouping::Golem] {
+        let groups = report.by(grouping).unwrap();
+        let net = groups.iter().map(|group| group.totals.net().unwrap());
+        let net = net.into_iter().try_fold(SignedUsd::ZERO, SignedUsd::checked_add).unwrap();
+        assert_eq!(net, report.totals.net().unwrap(), "{grouping:?}");
+    }
+    let names = |grouping| report.by(grouping).unwrap().into_iter().map(|group| group.name).collect::<Vec<_>>();
+    assert_eq!(names(Grouping::Day), ["2026-11-26", "2026-11-27"]);
+    assert_eq!(names(Grouping::Golem), ["", "ada", "ben"]);
+    assert_eq!(names(Grouping::Strategy), ["", "bridge", "uniswap_execute_swap", "uniswap_submit_order"]);
+    let [first, second] = report.days.as_slice() else { panic!("two days") };
+    assert_eq!((first.totals.net().unwrap().to_string(), first.net_so_far.to_string()), ("0".into(), "0".into()));
+    assert_eq!(first.unrealised.unwrap().to_string(), "400", "two ether at 2,200 that cost 2,000 each");
+    assert_eq!(second.net_so_far.to_string(), "597");
+}
+
+#[test]
+fn a_period_counts_its_own_entries_over_the_lots_of_all() {
+    let second = report(Period { from: MIDNIGHT + DAY, to: u64::MAX });
+    assert_eq!(second.totals.realised.to_string(), "600.5", "the cost is that of the day before");
+    assert_eq!(second.posted.len(), 3);
+    let first = report(Period { from: 0, to: MIDNIGHT + DAY });
+    assert_eq!((first.totals.realised, first.holdings.len()), (SignedUsd::ZERO, 2));
+    assert_eq!(first.unrealised().unwrap().unwrap().to_string(), "400", "at that day's last price");
+}
+
+#[test]
+fn the_order_of_import_changes_nothing() {
+    let (entries, prices) = history();
+    let forward = build(entries.clone(), &prices, tokens(), Period::default(), Shortage::UnknownCost).unwrap();
+    for turn in 0..entries.len() {
+        let mut mixed = entries.clone();
+        mixed.rotate_left(turn);
+        mixed.reverse();
+        let other = build(mixed, &prices, tokens(), Period::default(), Shortage::UnknownCost).unwrap();
+        assert_eq!(other, forward);
+    }
+}
+
+#[test]
+fn balances_follow_from_the_entries_to_the_last_unit() {
+    let (entries, _) = history();
+    assert_eq!(balance(&entries, 1, ACCOUNT, None).unwrap(), units("0.999", 18));
+    assert_eq!(balance(&entries, 1, ACCOUNT, USDC).unwrap(), units("3100", 6));
+    assert_eq!(balance(&entries, 10, ACCOUNT, USDC).unwrap(), units("499", 6));
+    assert_eq!(balance(&entries[1..2], 1, ACCOUNT, USDC), Err(BookError::Amount), "more left than came");
+}
+
+#[test]
+fn a_csv_line_has_what_a_tax_program_reads() {
+    let text = csv::write(&report(Period::default()), false);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[0],
+        "Date,Type,Sent Amount,Sent Currency,Received Amount,Received Currency,Fee Amount,Fee Currency,Net Worth \
+         Amount,Net Worth Currency,Label,Description,TxHash"
+    );
+    let call = CallId::new(2);
+    let tx = history().0[2].tx.unwrap();
+    let sale = lines.iter().find(|line| line.contains("2600")).unwrap();
+    let fields: Vec<&str> = sale.split(',').collect();
+    assert_eq!(
+        fields[..11],
+        ["2026-11-27 01:00:00 UTC", "trade", "1", "ETH", "2600", "USDC", "0.001", "ETH", "2600", "USD", ""]
+    );
+    assert!(fields[11].contains("Trade on chain 1; uniswap_execute_swap"), "{sale}");
+    // An id has random digits; its time is what matters here.
+    assert!(fields[11].contains(&call.to_string()[..10]), "{sale}");
+    assert_eq!(fields[12], tx.to_string());
+    // The opening has two tokens, and so two lines.
+    assert_eq!(lines.len(), 1 + 6);
+    assert!(csv::write(&report(Period::default()), true).lines().skip(1).all(|line| line.contains("PAPER: ")));
+}

@@ -1,0 +1,63 @@
+//! Entries of a paper ledger. They are simulated, and kept apart from what the chain shows.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::{B256, U256};
+use rusqlite::Connection;
+
+use super::import::token_of;
+use bardo_accounting::books::TokenBook;
+use bardo_accounting::entry::{Action, Entry, Flow, Origin, Token, TokenFacts};
+use bardo_accounting::tables::PriceHistory;
+use bardo_safety::paper::{self, RecordedAction};
+use bardo_store::StoreError;
+
+/// Reads the entries of a paper ledger, the descriptions of their tokens, and the prices. `tokens` are known already.
+pub(super) fn read(
+    connection: &Connection,
+    mut tokens: TokenBook,
+) -> Result<(Vec<Entry>, TokenBook, PriceHistory), StoreError> {
+    let mut entries = Vec::new();
+    for (position, action) in (0..).zip(paper::actions(connection)?) {
+        for moved in &action.moves {
+            let facts = TokenFacts {
+                symbol: moved.token.symbol.clone(),
+                decimals: moved.token.decimals,
+                is_dollar: false,
+                wraps_native: false,
+            };
+            tokens.entry((moved.chain_id, token_of(moved.token.id))).or_insert(facts);
+        }
+        entries.extend(entries_of(position, &action));
+    }
+    let prices = PriceHistory::read(connection, &tokens)?;
+    Ok((entries, tokens, prices))
+}
+
+/// One entry for each chain that the action moved something on: a bridge order has two.
+fn entries_of(position: u64, action: &RecordedAction) -> Vec<Entry> {
+    let mut by_chain: BTreeMap<u64, BTreeMap<Token, Flow>> = BTreeMap::new();
+    for moved in &action.moves {
+        let gas = if moved.chain_id == action.chain_id && token_of(moved.token.id).is_none() {
+            action.gas
+        } else {
+            U256::ZERO
+        };
+        let flow = Flow { received: moved.added, given: moved.removed.saturating_sub(gas) };
+        by_chain.entry(moved.chain_id).or_default().insert(token_of(moved.token.id), flow);
+    }
+    let bridges = by_chain.len() > 1;
+    let entry = |(chain_id, flows): (u64, BTreeMap<Token, Flow>)| Entry {
+        chain_id,
+        account: action.account,
+        block: (action.block, B256::ZERO),
+        position,
+        at: action.at / 1_000,
+        tx: None,
+        origin: if bridges { Origin::Bridge } else { Origin::Transaction },
+        action: Some(Action { call_id: action.call_id, golem_id: action.golem_id.clone(), tool: action.tool.clone() }),
+        gas: if chain_id == action.chain_id { action.gas } else { U256::ZERO },
+        flows,
+    };
+    by_chain.into_iter().map(entry).collect()
+}
