@@ -247,7 +247,7 @@ mod tests {
     use crate::sample;
 
     #[test]
-    fn it_ends_by_whichever_clock_ends_it_first() {
+    fn a_grant_ends_by_the_earlier_of_both_clocks() {
         let start = GrantTime { wall: 1_000_000, steady: Instant::now() };
         let at = |wall: u64, steady: u64| GrantTime { wall, steady: start.steady + Duration::from_millis(steady) };
         let of = preview(proposal(), 10, start.wall);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trade_allows_as_much_as_need_not_come_in() {
+    fn slippage_without_a_trade_is_the_part_not_guaranteed_to_come_in() {
         let account = Address::repeat_byte(1);
         let mut proposal = sample::proposal(account, ProposalIntent::Bridge, sample::leg(account, vec![]));
         assert_eq!(slippage(&proposal), BasisPoints::ZERO);

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_counted_is_never_known() {
+    fn an_uncountable_amount_is_never_covered() {
         let most = || ApprovalReason::above(MicroUsd::MAX, MicroUsd::new(1).unwrap(), "limit");
         assert!(!asked(&[most()]).covers(&asked(&[most()])));
         assert!(!asked(&[above(5, 1, "limit")]).covers(&asked(&[most()])));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_says_the_same_only_by_the_same_words() {
+    fn a_reason_of_a_check_is_covered_only_by_the_same_text() {
         let found = |why: &str| ApprovalReason::Found(SafeText::clean(why, 100));
         let shown = asked(&[found("it is close to the stop-loss")]);
         assert!(shown.covers(&asked(&[found("it is close to the stop-loss")])));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_come_from_the_figures() {
+    fn reasons_are_worded_from_their_figures() {
         assert_eq!(
             above(1_224_056_983, 1_000, "tools.x.requires_approval_above_usd").to_string(),
             "$1,224.056983 is above $1,000.00 (tools.x.requires_approval_above_usd)"

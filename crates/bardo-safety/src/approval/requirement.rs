@@ -139,7 +139,7 @@ mod tests {
     use super::{differing, last_digits};
 
     #[test]
-    fn of_two_that_look_alike_the_digits_are_asked_for_in_which_they_differ() {
+    fn for_a_similar_address_the_differing_digits_must_be_typed() {
         let known = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
         for (who, before, expected) in [
             (address!("70990000000000000000000000000000000079C8"), "0x7099", "0000"),

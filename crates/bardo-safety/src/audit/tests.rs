@@ -160,7 +160,7 @@ fn an_entry_is_there_with_its_transaction_or_not_at_all() {
 }
 
 #[test]
-fn whoever_sits_on_the_anchor_holds_up_no_check() {
+fn a_locked_anchor_delays_no_check() {
     let folder = tempfile::tempdir().unwrap();
     let anchor = LogAnchor::beside(&folder.path().join("ledger.db"));
     let head = |seq| LogHead { seq, hash: B256::repeat_byte(1) };

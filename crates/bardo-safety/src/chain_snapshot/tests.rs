@@ -69,7 +69,7 @@ fn a_straying_pool_is_outvoted_by_the_feed_and_by_other_pools() {
 }
 
 #[test]
-fn without_a_feed_the_pools_median_stands_alone_and_does_not_count_as_equity() {
+fn without_a_feed_the_median_of_pools_is_the_price_and_no_equity() {
     let unfed = |pools_of| spread(&report(Err(NoPrice::UnknownToken)), &pools(pools_of), false).unwrap();
     let three = unfed(vec![pool("98", None), pool("101", None), pool("500", None)]);
     assert_eq!((three.all.highest, three.all.lowest), (usd("101"), usd("101")));
@@ -100,7 +100,7 @@ fn unwell() -> NoPrice {
 }
 
 #[test]
-fn two_witnesses_span_a_range_and_one_stands_alone_where_the_other_knows_nothing() {
+fn two_price_sources_give_a_range_and_one_alone_a_point() {
     assert_eq!(said(Ok("3400"), Ok("3300"), false), both("3400", "3300"));
     assert_eq!(said(Ok("3320"), Ok("3400"), false), both("3400", "3320"));
     assert_eq!(said(Ok("3400"), Err(NoPrice::UnknownToken), false), both("3400", "3400"));

@@ -119,7 +119,7 @@ mod tests {
     /// Rules that allow nothing stop every action, and every action of a delegate. Who signs with the account's own key
     /// can still revoke, cancel and take a refund.
     #[test]
-    fn taking_back_passes_the_rules_unless_a_delegate_does_it() {
+    fn revocations_pass_the_rules_unless_sent_by_a_delegate() {
         let rules = Rules {
             assets: vec![],
             calls: vec![],

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_calls_of_a_minute_this_one_is_the_last_that_may_be() {
+    fn the_call_limit_includes_the_checked_call() {
         let most = "max_tool_calls_per_minute = 5";
         assert_eq!(against(most, MONDAY, 5, false), [""; 0]);
         assert_eq!(against(most, MONDAY, 6, false), ["max_tool_calls_per_minute"]);

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_refused_without_being_repeated() {
+    fn an_invalid_secret_is_rejected_without_being_shown() {
         // Group order of secp256k1, SEC 2 section 2.4.1.
         let order = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
         for (text, error) in [

@@ -162,7 +162,7 @@ fn signatures_fill_their_places_as_the_official_contract_accepted_them() {
 }
 
 #[test]
-fn what_is_not_the_keys_to_sign_is_refused() {
+fn a_key_rejects_payloads_it_must_not_sign() {
     let (vector, message) = signable().remove(0);
     let key = SigningKey::new(&SecretKey::from_hex(vector["signerPrivateKey"].as_str().unwrap()).unwrap()).unwrap();
     let mut leg = leg(Address::repeat_byte(7), U256::ZERO, vec![0; 200].into(), 100_000);

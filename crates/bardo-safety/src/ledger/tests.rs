@@ -153,7 +153,7 @@ fn a_day_is_any_24_hours() {
 }
 
 #[test]
-fn every_violation_is_told_with_what_would_pass() {
+fn every_violation_states_what_would_pass() {
     let (mut file, caps) = (File::new(), caps());
     for minute in 0..5 {
         file.reserve(HOUR + minute * 61_000, &caps, &request(30)).unwrap();
@@ -214,7 +214,7 @@ fn a_clock_going_back_frees_nothing_and_neither_does_a_restart() {
 }
 
 #[test]
-fn what_is_unclear_stays_reserved_however_long_it_takes() {
+fn an_unclear_action_stays_reserved() {
     let (mut file, mut caps) = (File::new(), caps());
     caps.trades_per_hour = 100;
     let id = file.reserve(DAY, &caps, &request(100)).unwrap();
@@ -238,7 +238,7 @@ fn what_is_unclear_stays_reserved_however_long_it_takes() {
 }
 
 #[test]
-fn what_was_never_sent_is_given_back_and_what_reverted_costs_its_gas() {
+fn an_unsent_action_is_released_and_a_reverted_one_costs_its_gas() {
     let (mut file, caps) = (File::new(), caps());
     let mut at = DAY;
     let mut request = request(70);
@@ -364,7 +364,7 @@ fn a_mark_that_was_forgotten_does_not_rise_by_what_was_read_before() {
 }
 
 #[test]
-fn taking_back_is_held_up_by_no_limit_and_still_recorded() {
+fn revocations_pass_every_limit_and_are_recorded() {
     let (mut file, caps) = (File::new(), caps());
     for _ in 0..2 {
         file.reserve(DAY, &LedgerCaps { cooldown: 0, ..caps.clone() }, &request(100)).unwrap();

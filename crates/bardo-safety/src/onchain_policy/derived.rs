@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_contract_cannot_carry_is_told() {
+    fn rules_the_contract_cannot_enforce_are_reported() {
         let traded = tokens(&["native", &USDC.to_string(), &UNFED.to_string()]);
         let DerivedRules { rules, gaps } = derived(&format!("{traded}allowed_recipients = \"all\"\n")).unwrap();
         let unpriced = UnenforcedRule::Unpriced { tokens: vec![UNFED.to_string()] };

@@ -192,7 +192,7 @@ fn an_allowance_is_for_a_listed_spender_and_no_more_than_may_go_out_at_once() {
 }
 
 #[test]
-fn what_leaves_stays_under_its_bounds_at_once_and_within_a_day() {
+fn outflow_is_limited_per_transaction_and_per_day() {
     let one = U256::from(1);
     let more = swap((USDC, usdc(100_000) + one), (WETH, weth(5_001)));
     assert_eq!(now(&cage(), &more), ["maxPerTransaction"]);
@@ -234,7 +234,7 @@ fn no_more_value_is_lost_than_the_owner_lets() {
 }
 
 #[test]
-fn a_value_that_cannot_be_told_stops_everything() {
+fn an_unknown_value_rejects_everything() {
     let mut cage = cage();
     cage.assets[1].price = None;
     for plan in [buy(), sell(), call(PURSE, 0, &[])] {

@@ -283,7 +283,7 @@ mod tests {
     use golem_chain::fork::ForkError;
 
     #[test]
-    fn what_could_not_be_simulated_is_refused_by_a_rule_with_its_figures() {
+    fn a_missing_simulation_is_rejected_with_rule_and_figures() {
         let failed = ForkError::Malformed { what: "a block without a number".to_owned() };
         for (verdict, value, would_pass) in [
             (simulation_verdict(None, &[], Some(&failed)), failed.to_string(), "can be read and simulated"),

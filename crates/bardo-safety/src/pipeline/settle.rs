@@ -513,7 +513,7 @@ mod tests {
     use crate::policy_engine::Reservation;
 
     #[test]
-    fn what_is_followed_counts_by_where_its_last_transaction_stands_and_what_was_done_before_it() {
+    fn a_followed_plan_counts_by_its_last_transaction_and_its_earlier_legs() {
         let held =
             ReservedSpend { reservation: Reservation(1), spent: "9".parse().unwrap(), gas: "1".parse().unwrap() };
         let (all, gas) = (ActionEnd::Done { spent: held.spent }, ActionEnd::Reverted { gas: held.gas });

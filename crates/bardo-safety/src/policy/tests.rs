@@ -131,7 +131,7 @@ fn a_file_says_where_it_differs() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused_with_its_line() {
+fn an_invalid_policy_entry_is_rejected_with_its_line() {
     for (toml, line, what) in [
         ("preset = \"demo\"\n\nmax_single_trade_usdd = 5\n", 3, "did you mean `max_single_trade_usd`?"),
         ("preset = \"demo\"\n[spending_limits]\nhotlane = 5\n", 3, "did you mean `hot_lane`?"),
@@ -374,7 +374,7 @@ fn no_field_is_carried_in_silence() {
 }
 
 #[test]
-fn what_was_loosened_while_no_program_ran_waits_as_well() {
+fn a_policy_loosened_while_no_program_ran_is_delayed_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("policy.toml");
     let held = text("preset = \"demo\"\nmax_gas_usd = \"50\"\n").unwrap();

@@ -27,7 +27,7 @@ fn a_yes_to_a_hold_leaves_what_it_rose_above() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_a_halt() {
+fn an_unreadable_stop_file_is_a_halt() {
     let (_folder, file) = file();
     assert_eq!(file.read(), ActiveStop::None);
     for text in [
@@ -55,7 +55,7 @@ fn what_cannot_be_understood_is_a_halt() {
 }
 
 #[test]
-fn it_goes_up_at_once_and_never_down_by_raising() {
+fn raising_a_stop_never_lowers_it() {
     let (_folder, file) = file();
     let first = stop(file.raise(StopLevel::ExitOnly, "looks odd\u{1b}[2J", "console", 7).unwrap());
     assert_eq!((first.level, first.at, first.by.as_str()), (StopLevel::ExitOnly, 7, "console"));
@@ -88,7 +88,7 @@ fn only_ones_own_hold_is_released_without_a_decision() {
 }
 
 #[test]
-fn it_goes_down_by_decision() {
+fn a_stop_is_lowered_by_a_decision() {
     let (_folder, file) = file();
     file.raise(StopLevel::Halt, "", "a", 1).unwrap();
     assert_eq!(
@@ -118,7 +118,7 @@ fn a_yes_lowers_the_stop_it_was_given_for_and_no_other() {
 }
 
 #[test]
-fn of_many_who_raise_at_once_the_highest_stays() {
+fn of_concurrent_raises_the_highest_remains() {
     let (_folder, file) = file();
     for round in 0..20 {
         std::thread::scope(|scope| {
@@ -173,7 +173,7 @@ fn stalled(file: &StopFile) -> fs::File {
 }
 
 #[test]
-fn whoever_sits_on_the_lock_holds_up_no_stop() {
+fn a_held_lock_delays_no_stop() {
     let (_folder, file) = file();
     let lock = stalled(&file);
     let (tell, told) = std::sync::mpsc::channel();
@@ -185,7 +185,7 @@ fn whoever_sits_on_the_lock_holds_up_no_stop() {
 }
 
 #[test]
-fn nothing_is_loosened_while_somebody_else_changes_it() {
+fn a_stop_is_not_lowered_while_another_process_changes_it() {
     let (_folder, file) = file();
     let pause = stop(file.raise(StopLevel::Pause, "", "console", 1).unwrap());
     let before = fs::read(file.path()).unwrap();
@@ -198,7 +198,7 @@ fn nothing_is_loosened_while_somebody_else_changes_it() {
 }
 
 #[test]
-fn a_lock_that_cannot_be_had_at_all_is_no_other_program() {
+fn an_unusable_lock_file_is_not_reported_as_another_process() {
     let (_folder, file) = file();
     fs::create_dir(file.lock()).unwrap();
     // The stop is set nevertheless.
@@ -292,7 +292,7 @@ fn a_lower_stop_in_earnest_stays_where_a_hold_is_released() {
 }
 
 #[test]
-fn what_a_hold_rose_above_is_not_set_once_more() {
+fn a_lower_stop_is_not_set_again_beneath_a_hold() {
     let (_folder, file) = file();
     let flatten = file.raise(StopLevel::Flatten, "", "operator", 1).unwrap();
     file.hold("choose", "one console", 2).unwrap().unwrap();
@@ -343,7 +343,7 @@ fn a_yes_to_the_end_of_a_hold_is_none_to_the_end_of_what_lies_beneath() {
 }
 
 #[test]
-fn what_lies_beside_the_file_and_cannot_be_understood_is_a_halt() {
+fn an_unreadable_file_beside_the_stop_file_is_a_halt() {
     let (_folder, file) = file();
     fs::create_dir(file.beside()).unwrap();
     assert_eq!(file.read(), ActiveStop::None);
@@ -389,7 +389,7 @@ fn a_hold_that_cannot_be_written_is_a_halt_that_no_owner_releases() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_cannot_be_written_is_a_halt_all_the_same() {
+fn a_stop_that_cannot_be_written_is_a_halt() {
     let (_folder, file) = without_room();
     let raised = file.raise(StopLevel::Pause, "no room", "operator", 1).unwrap();
     assert!(matches!(raised, ActiveStop::Garbled { .. }), "{raised:?}");

@@ -86,7 +86,7 @@ fn counted(payload: &SigningPayload) -> ActionValues {
 }
 
 #[test]
-fn what_open_orders_may_take_is_not_counted_again_by_a_swap_beside_them() {
+fn amounts_of_open_orders_are_not_counted_again_by_a_swap() {
     let erc20 = AllowanceKind::Erc20;
     // 0.36 · 3,400 = 1,224.00 dollars out; gas 200,000 · 10 gwei = 0.002 ETH, 6.80 dollars.
     let beside = counted(&framed(true, PERMIT2, erc20, U256::from(7 * CENTI)));
@@ -115,7 +115,7 @@ fn only_a_trades_allowance_of_permit2_is_that_of_open_orders() {
 }
 
 #[test]
-fn what_the_quote_makes_of_an_amount_counts_where_it_is_worse_than_the_price() {
+fn the_worse_of_quote_and_price_counts() {
     let quoted = |expected_out: u64| {
         let sound = framed(true, PERMIT2, AllowanceKind::Erc20, U256::ZERO);
         let mut proposal = sound.proposal().clone();
@@ -133,7 +133,7 @@ fn what_the_quote_makes_of_an_amount_counts_where_it_is_worse_than_the_price() {
 }
 
 #[test]
-fn what_comes_back_without_a_price_counts_for_nothing_and_what_goes_out_must_have_one() {
+fn an_inflow_without_a_price_counts_as_nothing_and_an_outflow_needs_one() {
     let mut proposal = framed(false, PERMIT2, AllowanceKind::Erc20, U256::ZERO).proposal().clone();
     proposal.outflows.clear();
     let (at_least, expected) = (U256::from(1), U256::from(1));

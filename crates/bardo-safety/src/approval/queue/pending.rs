@@ -426,7 +426,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_silence_lets_pass_says_why_it_waits() {
+    fn a_delayed_action_states_why_it_waits() {
         let told = |needs| asked_because(&needs).iter().map(ToString::to_string).collect::<Vec<_>>();
         let waits = told(ApprovalNeed::Delay { millis: 30_000 });
         assert_eq!(waits, ["it is large enough for a delay of 30 s in which you can reject it"]);

@@ -101,7 +101,7 @@ fn permit_of(proposal: &mut Proposal) -> &mut PermitSingle {
 }
 
 #[test]
-fn what_moves_by_itself_while_somebody_reads_is_no_change_for_the_worse() {
+fn expected_changes_during_review_are_not_worse() {
     let cases: [Case; 7] = [
         ("another nonce and later deadlines", as_is, same, &[]),
         ("more comes in", |proposal| proposal.inflows[0].at_least += U256::from(1), same, &[]),
@@ -128,7 +128,7 @@ fn what_moves_by_itself_while_somebody_reads_is_no_change_for_the_worse() {
 }
 
 #[test]
-fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_reads() {
+fn every_change_for_the_worse_is_reported_once_in_readable_units() {
     const OTHER: &str = "0x0909090909090909090909090909090909090909";
     let cases: [Case; 20] = [
         (
@@ -270,7 +270,7 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
 }
 
 #[test]
-fn what_cannot_be_compared_counts_as_worse() {
+fn incomparable_changes_count_as_worse() {
     let cases: [Case; 8] = [
         ("account", |proposal| proposal.account = Address::repeat_byte(9), same, &[]),
         ("chain", |proposal| proposal.chain_id = 1, same, &[]),

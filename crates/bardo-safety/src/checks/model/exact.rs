@@ -315,7 +315,7 @@ fn a_cap_tells_what_is_left_of_it() {
 }
 
 #[test]
-fn what_cannot_be_told_is_told_by_each_check_that_needs_it() {
+fn each_check_reports_the_unknown_value_it_needs() {
     refused(
         |case| case.out = None,
         ErrorCode::SafetyPriceUnknown,

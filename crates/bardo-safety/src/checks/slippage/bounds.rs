@@ -80,7 +80,7 @@ fn rules(verdict: &Verdict) -> Vec<&str> {
 }
 
 #[test]
-fn each_figure_of_a_trade_has_its_bound() {
+fn each_figure_of_a_trade_is_checked_against_its_limit() {
     let sound = check(&framed(Some(trade())), &facts(Ok("990")), &limits());
     assert_eq!(rules(&sound), Vec::<&str>::new(), "{}", sound.detail());
     type Spoilt = (&'static str, fn(&mut TradeFigures));
@@ -115,7 +115,7 @@ fn each_figure_of_a_trade_has_its_bound() {
 }
 
 #[test]
-fn whatever_exchanges_is_held_to_its_value_and_an_unknown_one_is_none() {
+fn every_exchange_is_limited_by_value_and_an_unknown_value_fails() {
     // 1,000 dollars less one percent are 990.
     for trade in [Some(trade()), None] {
         let one = framed(trade);

@@ -220,7 +220,7 @@ fn a_file_is_made_whole_private_and_never_over_another() {
 
 #[cfg(unix)]
 #[test]
-fn what_others_can_reach_is_not_used() {
+fn keys_accessible_to_others_are_not_used() {
     use std::os::unix::fs::PermissionsExt as _;
     let (_folder, keystore) = holding(&OURS_TEXT);
     let path = keystore.path(&name("made"));
@@ -235,7 +235,7 @@ fn what_others_can_reach_is_not_used() {
 }
 
 #[test]
-fn names_lead_nowhere_else_and_absent_keys_are_told_with_those_there_are() {
+fn key_names_cannot_escape_the_folder_and_a_missing_key_lists_the_known_ones() {
     for bad in ["", "a/b", "..", ".hidden", "a b", "ä", &"x".repeat(41)] {
         assert!(matches!(bad.parse::<KeyName>(), Err(KeystoreError::Name(_))), "{bad}");
     }

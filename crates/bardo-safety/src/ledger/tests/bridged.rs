@@ -84,7 +84,7 @@ fn the_mark_goes_with_the_money_and_a_fall_in_percent_stays_what_it_was() {
 }
 
 #[test]
-fn what_arrives_before_its_order_ends_raises_the_mark_once() {
+fn a_delivery_before_the_orders_end_raises_the_mark_once() {
     let mut file = File::new();
     file.sees(HERE, 1_000);
     file.sees(THERE, 100);
@@ -100,7 +100,7 @@ fn what_arrives_before_its_order_ends_raises_the_mark_once() {
 }
 
 #[test]
-fn of_two_on_their_way_each_takes_its_own_part() {
+fn of_two_orders_in_transit_each_moves_its_own_part() {
     let mut file = File::new();
     let first = file.bridge(1_000, 500);
     // The first order is locked and counted when the second is reserved.
@@ -132,7 +132,7 @@ fn of_two_on_their_way_each_takes_its_own_part() {
 }
 
 #[test]
-fn it_is_weighed_as_it_was_seen_last() {
+fn an_order_moves_the_part_of_its_latest_value() {
     let mut file = File::new();
     let id = file.bridge(1_000, 500);
     // The value fell to 300 in transit, of 800 in total: three eighths of the mark move.
@@ -147,7 +147,7 @@ fn it_is_weighed_as_it_was_seen_last() {
 }
 
 #[test]
-fn what_comes_back_moves_no_mark_and_a_mark_that_was_forgotten_comes_back_by_nothing() {
+fn a_refund_moves_no_mark_and_a_reset_mark_is_not_restored() {
     let mut file = File::new();
     file.sees(THERE, 100);
     let id = file.bridge(1_000, 500);

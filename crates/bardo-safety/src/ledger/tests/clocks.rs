@@ -68,7 +68,7 @@ fn a_clock_that_is_behind_the_chain_counts_nothing_that_would_be_old_when_it_is_
 }
 
 #[test]
-fn what_another_account_has_sold_is_not_in_this_ones_share() {
+fn sales_of_another_account_do_not_count() {
     let (mut file, caps) = (File::new(), LedgerCaps { cooldown: 0, ..caps() });
     let other = Originator { account: Address::repeat_byte(0xb0), ..party() };
     for (whose, sold) in [(&other, 70), (&party(), 20)] {
@@ -80,7 +80,7 @@ fn what_another_account_has_sold_is_not_in_this_ones_share() {
 }
 
 #[test]
-fn what_has_gone_out_once_is_not_counted_again_where_it_is_held_again() {
+fn a_sale_counts_once_if_its_reservation_is_renewed() {
     let (mut file, caps) = (File::new(), LedgerCaps { cooldown: 0, ..caps() });
     let sold = |file: &mut File, outcome| {
         let id = file.reserve(DAY, &caps, &request(50)).unwrap();
@@ -96,7 +96,7 @@ fn what_has_gone_out_once_is_not_counted_again_where_it_is_held_again() {
 }
 
 #[test]
-fn what_was_only_allowed_begun_or_offered_in_vain_has_not_gone_out() {
+fn allowances_and_unfinished_or_unfilled_trades_are_no_sales() {
     let (mut file, caps, mut now) = (File::new(), LedgerCaps { cooldown: 0, ..caps() }, DAY);
     let mut done = |moved: u64, outcome: ReservationOutcome| {
         now += HOUR;
@@ -118,7 +118,7 @@ fn what_was_only_allowed_begun_or_offered_in_vain_has_not_gone_out() {
 }
 
 #[test]
-fn what_is_held_again_counts_until_it_is_settled_anew() {
+fn a_renewed_reservation_counts_until_it_is_settled() {
     let (mut file, caps) = (File::new(), LedgerCaps { cooldown: 0, ..caps() });
     let id = file.reserve(DAY, &caps, &request(100)).unwrap();
     file.settle(DAY, id, ReservationOutcome::NotSent).unwrap();

@@ -58,7 +58,7 @@ fn facts(block: u64, time: u64) -> CheckInputs {
 }
 
 #[test]
-fn what_is_locked_counts_at_the_lowest_price_until_anybody_may_take_it_back() {
+fn a_locked_order_counts_at_the_lowest_price_until_it_can_be_refunded() {
     let deadline = u64::from(DEADLINE);
     let told = |block, time| carried(&order(), &facts(block, time));
     let worth = MicroUsd::new(4_950_000).unwrap();
@@ -70,7 +70,7 @@ fn what_is_locked_counts_at_the_lowest_price_until_anybody_may_take_it_back() {
 }
 
 #[test]
-fn what_is_in_the_wallet_is_weighed_and_not_counted_twice() {
+fn an_order_still_in_the_wallet_has_a_weight_and_is_not_counted_twice() {
     let five = MicroUsd::new(4_950_000).unwrap();
     let both = [
         (ReservationId::stored(1), OpenBridgeValue::InWallet(five)),
@@ -82,7 +82,7 @@ fn what_is_in_the_wallet_is_weighed_and_not_counted_twice() {
 }
 
 #[test]
-fn what_was_paid_on_and_not_seen_to_arrive_is_held_no_more() {
+fn an_order_paid_out_without_a_seen_delivery_no_longer_counts() {
     let now = facts(LOCKED_IN, 500);
     let place = json!({"chain_id": 31_337, "hash": B256::ZERO, "block": LOCKED_IN + 1});
     let with = |fields: &[&str]| {
@@ -100,7 +100,7 @@ fn what_was_paid_on_and_not_seen_to_arrive_is_held_no_more() {
 }
 
 #[test]
-fn what_is_not_known_counts_for_nothing() {
+fn an_order_with_unknown_state_counts_as_nothing() {
     let now = || facts(LOCKED_IN, 500);
     type Change = fn(&mut OrderRecord);
     let unknown: [(&str, Change); 4] = [

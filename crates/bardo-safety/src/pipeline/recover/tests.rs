@@ -199,7 +199,7 @@ impl TestLedger {
 }
 
 #[tokio::test]
-async fn what_another_program_has_begun_is_its_own_until_it_ends() {
+async fn actions_of_another_process_are_left_alone_until_it_ends() {
     let ledger = ledger();
     let other = open(ledger.folder.path());
     let permit_id = begun(&other, ledger.now()).await;
@@ -222,7 +222,7 @@ async fn what_another_program_has_begun_is_its_own_until_it_ends() {
 }
 
 #[tokio::test]
-async fn what_this_program_is_at_is_left_alone_and_what_it_has_dropped_is_not() {
+async fn actions_in_progress_are_left_alone_and_dropped_ones_are_recovered() {
     let ledger = ledger();
     let permit_id = begun(&ledger.store, ledger.now()).await;
     let at_work = ledger.pipeline.work_on(permit_id);
@@ -243,7 +243,7 @@ async fn what_this_program_is_at_is_left_alone_and_what_it_has_dropped_is_not() 
 }
 
 #[tokio::test]
-async fn where_nobody_says_whose_it_is_it_is_left_alone_for_a_while() {
+async fn an_action_without_a_session_is_left_alone_for_a_while() {
     let ledger = ledger();
     let permit_id = begun(&ledger.store, ledger.now()).await;
     // As older versions recorded it.
@@ -295,7 +295,7 @@ async fn two_that_recover_at_once_write_each_end_once() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_told_is_put_on_record_once() {
+async fn an_unknown_outcome_is_recorded_once() {
     let ledger = ledger();
     let permit_id = begun(&ledger.store, ledger.now()).await;
     let signed = ledger.store.write(move |transaction| permit::note_leg(transaction, permit_id, ONLY, B256::ZERO));
@@ -312,7 +312,7 @@ async fn what_cannot_be_told_is_put_on_record_once() {
 }
 
 #[tokio::test]
-async fn what_was_only_prepared_counts_its_gas_and_may_be_wished_anew() {
+async fn a_plan_that_was_only_prepared_costs_its_gas_and_can_be_repeated() {
     let ledger = ledger();
     begun(&ledger.store, ledger.now()).await;
     let [left] = &ledger.left()[..] else { panic!() };
@@ -354,7 +354,7 @@ async fn an_order_that_was_never_signed_ends_with_its_permit_and_one_that_was_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_recovered_in_the_background_while_nobody_acts() {
+async fn background_recovery_waits_until_the_session_may_act() {
     let ledger = ledger();
     begun(&ledger.store, ledger.now()).await;
     ledger.clock.pass(LEAVE_ALONE);
@@ -418,7 +418,7 @@ pub(in super::super) fn tx_status(state: SendState, mined: Option<bool>, settled
 }
 
 #[test]
-fn what_is_found_follows_from_the_chain_and_from_how_far_the_plan_was_signed() {
+fn the_recovery_state_follows_from_the_chain_and_the_last_signed_leg() {
     use RecoveryState::{Begun, Failed, Gone, GoneHalfway, Half, Shallow, Waiting, Whole};
     let leg = |leg, of, main, done| Some(LastLeg { hash: B256::ZERO, leg, of, main, done, only_revokes: false });
     // An allowance, then the swap; or a swap, then its clean-up.
@@ -449,7 +449,7 @@ fn what_is_found_follows_from_the_chain_and_from_how_far_the_plan_was_signed() {
 }
 
 #[tokio::test]
-async fn what_became_of_a_call_is_told_by_all_that_was_signed_for_it() {
+async fn the_outcome_of_a_call_follows_from_all_its_permits() {
     let nothing = SignedOutcome::Nothing;
     let over = |succeeded, hashes: &[u8]| SignedOutcome::Ended {
         succeeded,

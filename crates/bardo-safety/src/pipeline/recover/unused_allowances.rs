@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_was_given_for_something_that_came_to_nothing_is_left_over() {
+    async fn only_unused_allowances_of_failed_actions_are_left_over() {
         let (given, called) = (("included", false, true), ("included", true, false));
         let served: Plan<'_> = (Some("done"), &[given, called]);
         let cases: [(&str, &[Plan<'_>], Option<&'static str>, bool); 9] = [

@@ -81,7 +81,7 @@ fn looked(signed: &SignedTransaction) -> Result<(), &'static str> {
 }
 
 #[test]
-fn only_what_was_framed_is_kept() {
+fn only_the_transaction_of_the_payload_is_stored() {
     assert_eq!(looked(&signed(wanted(), &key(1))), Ok(()));
     assert_eq!(looked(&signed(wanted(), &key(2))), Err("another account signed"));
     assert_eq!(as_framed(&framed(), 1, NONCE, FEES, &signed(wanted(), &key(1))), Err("there is no such transaction"));
@@ -126,7 +126,7 @@ fn changed(input: &Bytes, at: usize) -> Bytes {
 }
 
 #[test]
-fn what_carries_more_than_a_call_is_not_kept() {
+fn a_transaction_with_more_than_a_call_is_not_stored() {
     let TxEip1559 { chain_id, nonce, gas_limit, max_fee_per_gas, max_priority_fee_per_gas, value, input, .. } =
         wanted();
     let delegates = TxEip7702 {
