@@ -252,7 +252,7 @@ mod tests {
             hash: B256::ZERO,
         };
         let settled = line(&entry("action:settled", r#"{"state":"done","spent":"20001.354346","reservation":2}"#));
-        let words = "action:settled      -  ada  done, $20,001.35 of the limits used · reservation 2\n";
+        let words = "action:settled      -  ada  done, $20,001.35 counted · reservation 2\n";
         assert!(settled.ends_with(words), "{settled}");
         let hash = format!("0x{}", "ab".repeat(32));
         let late = line(&entry("tx:late", &format!(r#"{{"hash":"{hash}"}}"#)));

@@ -10,7 +10,7 @@ use crate::model::{ActionClass, Check, Phase, Rule, RuleName};
 use crate::text::width;
 use crate::units::{Rounding, Usd};
 
-pub use figures::readable;
+pub use figures::{readable, readable_figure};
 
 /// Digits of an amount after the decimal point, in a sentence.
 const PLACES: usize = 4;
@@ -477,6 +477,7 @@ pub fn tool_word(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::RuleFigures;
     use crate::fabric::CheckOutcome;
     use crate::text::SafeText;
 
@@ -542,6 +543,46 @@ mod tests {
         ] {
             assert_eq!(policy_value(field, written), parts, "{field} {written}");
         }
+    }
+
+    #[test]
+    fn a_violation_has_readable_figures_and_no_code_names() {
+        let usd = |value: &str, left: &str| {
+            RuleFigures::new(FigureUnit::Usd, "5000", value).leaving(left).freeing_in(Some(86_400))
+        };
+        for (violation, words) in [
+            (
+                Violation::new(RuleName::MaxDailySpendUsd, "", "raw", "").with(usd("20001.354346", "485.189")),
+                "Day cap: $20,001.35 is above $5,000.00; $485.18 left, more in 1 day",
+            ),
+            (
+                Violation::new(RuleName::MaxDailySpendUsd, "", "raw", "").with(usd("5000.001", "0")),
+                "Day cap: $5,000.01 is above $5,000.00; $0.00 left, more in 1 day",
+            ),
+            (
+                Violation::new(RuleName::MaxFeePerGasGwei, "", "raw", "").with(RuleFigures::new(
+                    FigureUnit::Wei,
+                    "20000000000",
+                    "35500000000",
+                )),
+                "Max gas price in gwei: 35.5 gwei is above 20 gwei",
+            ),
+            (
+                Violation::new(RuleName::CooldownSeconds, "", "12 s after the last one", "")
+                    .with(RuleFigures::new(FigureUnit::Seconds, 60, 12).freeing_in(Some(48))),
+                "Cooldown between trades: 12 s after the last one; free in 48 s",
+            ),
+            (Violation::new(Rule::Phase(Phase::Defensive), "", "increase-position", ""), "Phase: increase position"),
+            (
+                Violation::new(RuleName::MaxLossBps, "", "only $1697.220370538473 guaranteed to come in", ""),
+                "Loss against the market: only $1,697.22 guaranteed to come in",
+            ),
+        ] {
+            assert_eq!(violation_words(&violation), words);
+        }
+        let forbids =
+            Finding::PhaseForbids { phase: Phase::Defensive, class: ActionClass::NewPosition, violations: Vec::new() };
+        assert_eq!(finding_words(&forbids), "Exits only does not allow this: new position");
     }
 
     #[test]

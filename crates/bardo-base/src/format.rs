@@ -208,20 +208,22 @@ pub fn age(seconds: u64) -> String {
 /// A time to wait, in its two largest units, rounded up so that nobody comes too early: `15 s`, `55 min 51 s`,
 /// `1 day`, `3 days 1 h`.
 pub fn wait(seconds: u64) -> String {
-    const UNITS: [(u64, u64, &str); 3] = [(86_400, 3_600, "day"), (3_600, 60, "h"), (60, 1, "min")];
-    for (unit, smaller, name) in UNITS {
-        // Rounded up to the smaller unit, it may fill the larger one.
-        let rounded = seconds.div_ceil(smaller).saturating_mul(smaller);
-        if rounded < unit {
-            continue;
-        }
-        let (whole, rest) = (rounded / unit, rounded % unit / smaller);
-        let plural = if name == "day" && whole != 1 { "s" } else { "" };
-        let less = UNITS.iter().find(|(unit, ..)| *unit == smaller).map_or("s", |(.., name)| name);
-        let rest = if rest == 0 { String::new() } else { format!(" {rest} {less}") };
-        return format!("{whole} {name}{plural}{rest}");
-    }
-    format!("{seconds} s")
+    const UNITS: [(u64, u64, &str, &str); 3] =
+        [(86_400, 3_600, "day", "h"), (3_600, 60, "h", "min"), (60, 1, "min", "s")];
+    let up_to = |unit: u64| seconds.div_ceil(unit).saturating_mul(unit);
+    // Rounded up, it may fill the larger unit.
+    let rounded = match seconds {
+        0..=3_599 => seconds,
+        3_600..=86_399 => up_to(60),
+        _ => up_to(3_600),
+    };
+    let Some((unit, smaller, name, less)) = UNITS.into_iter().find(|(unit, ..)| rounded >= *unit) else {
+        return format!("{seconds} s");
+    };
+    let (whole, rest) = (rounded / unit, rounded % unit / smaller);
+    let plural = if name == "day" && whole != 1 { "s" } else { "" };
+    let rest = if rest == 0 { String::new() } else { format!(" {rest} {less}") };
+    format!("{whole} {name}{plural}{rest}")
 }
 
 /// Time of day of a Unix time in seconds, in UTC.

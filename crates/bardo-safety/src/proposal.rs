@@ -259,3 +259,32 @@ pub struct TradeFigures {
     /// True for a fixed output amount, false for a fixed input amount.
     pub exact_output: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{Address, Bytes, U256};
+
+    use super::{Outflow, Proposal, ProposalIntent};
+    use crate::sample;
+
+    #[test]
+    fn what_is_sent_or_bridged_can_be_less() {
+        let token = sample::token(Address::repeat_byte(1), "USDC", 6);
+        let of = |intent, outflows: usize| {
+            let outflow = Outflow { token: token.clone(), amount: U256::from(25_000_000) };
+            let leg = sample::leg(Address::repeat_byte(2), Bytes::new());
+            let proposal = Proposal {
+                outflows: vec![outflow; outflows],
+                ..sample::proposal(Address::repeat_byte(3), intent, leg)
+            };
+            proposal.reducible_amount().map(|(token, amount)| (token.symbol.to_string(), amount))
+        };
+        for intent in [ProposalIntent::Transfer, ProposalIntent::Bridge] {
+            assert_eq!(of(intent, 1), Some(("USDC".to_owned(), U256::from(25_000_000))));
+            assert_eq!(of(intent, 2), None, "which of the two would be less?");
+        }
+        for intent in [ProposalIntent::Approve, ProposalIntent::Revoke, ProposalIntent::Refund] {
+            assert_eq!(of(intent, 1), None, "{intent:?}");
+        }
+    }
+}

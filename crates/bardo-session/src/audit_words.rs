@@ -131,7 +131,7 @@ fn settled(state: &str, counted: &str) -> String {
     if counted.is_empty() {
         format!("{state}, nothing counted")
     } else {
-        format!("{state}, {} of the limits used", dollars(counted))
+        format!("{state}, {} counted", dollars(counted))
     }
 }
 
@@ -240,10 +240,7 @@ mod tests {
             told("permit:issued", issued),
             "simulated, needs your approval: Swap 0.36 WETH for at least 153.5730… UNI"
         );
-        assert_eq!(
-            told("action:settled", json!({ "state": "done", "spent": "848.499006" })),
-            "done, $848.50 of the limits used"
-        );
+        assert_eq!(told("action:settled", json!({ "state": "done", "spent": "848.499006" })), "done, $848.50 counted");
         assert_eq!(told("action:settled", json!({ "state": "not_sent", "spent": null })), "not sent, nothing counted");
         assert_eq!(told("action:verified", json!({ "matched": true, "moves": ["0x1b 4500000000"] })), "chain agrees ✓");
         let held = json!({ "spend": "1234.713456", "expected_outcome": "Swap" });

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::market::MoneyKind;
 use bardo_base::fabric::{AskReason, SafetyCheck};
 
-use bardo_base::display::readable;
+use bardo_base::display::readable_figure;
 use bardo_base::format::time_of_day;
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::StopLevel;
@@ -329,7 +329,7 @@ impl AllowanceAfter {
     /// Sentence about the allowance of `who`, with amounts of at most `places` decimals. It names the amount before and
     /// what open orders may take.
     pub fn describe(&self, who: &str, places: usize) -> String {
-        let short = |figure: &str| readable(figure, places);
+        let short = |figure: &str| readable_figure(figure, places);
         let zero = |figure: &str| figure.chars().all(|c| matches!(c, '0' | '.'));
         let symbol = &self.symbol;
         let none = !self.unlimited && zero(&self.amount);

@@ -182,7 +182,7 @@ pub(super) fn measures(sight: TradeVisibility, size: Option<&MevMeasure>) -> Vec
             "sent through the private relay only, because it is large for mainnet"
         }
         TradeVisibility::Sent(sender::SendRoute::Public) => {
-            "sent through the public mempool; on mainnet, a private relay is used above private_rpc_above_usd"
+            "sent through the public mempool; on mainnet, a private relay is used above the amount in your policy"
         }
         TradeVisibility::Nothing | TradeVisibility::Unplaced => "nothing was sent",
     };

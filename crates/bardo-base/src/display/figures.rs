@@ -46,6 +46,13 @@ pub fn readable(sentence: &str, places: usize) -> String {
     text
 }
 
+/// Plain numeral with its sign, as [`readable`] shows it, with grouped thousands also without a fraction.
+pub fn readable_figure(numeral: &str, places: usize) -> String {
+    let unsigned = numeral.trim_start_matches(['+', '-', '−']);
+    let sign = numeral.strip_suffix(unsigned).unwrap_or("");
+    format!("{sign}{}", grouped(&readable(unsigned, places)))
+}
+
 /// Dollars rounded to the nearest cent, half a cent up, with grouped thousands.
 fn to_cents(whole: &str, fraction: &str) -> String {
     let Some((kept, gone)) = fraction.split_at_checked(2).filter(|(_, gone)| !gone.is_empty()) else {
@@ -95,6 +102,20 @@ pub fn next(whole: &str, fraction: &str) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_figure_keeps_its_sign_and_groups_its_thousands() {
+        for (figure, shown) in [
+            ("+3000", "+3,000"),
+            ("−4000.25", "−4,000.25"),
+            ("0.360000000000000001", "0.360000…"),
+            ("-1234567.5", "-1,234,567.5"),
+            ("0", "0"),
+            ("max", "max"),
+        ] {
+            assert_eq!(readable_figure(figure, 6), shown);
+        }
+    }
 
     #[test]
     fn a_sentence_has_figures_one_can_read_and_says_what_it_left_out() {

@@ -269,11 +269,18 @@ impl Widget for ListPanel<'_> {
             left.insert(0, (mark.to_owned(), Role::Key));
             // One blank column stays before the edge; rows that do not fit are cut with a mark.
             let place = Rect { width: inner.width.saturating_sub(1), ..line(inner, y) };
-            let room =
-                usize::from(place.width).saturating_sub(if right.is_empty() { 0 } else { styled_width(&right) + 1 });
-            let both = styled_width(&left) <= room || panel != AuditPanel::Trail;
-            let (room, right) = if both { (room, right) } else { (usize::from(place.width), Vec::new()) };
-            painter.row(place, &cut(&left, room), &right);
+            let beside = |right: &[StyledText]| {
+                usize::from(place.width).saturating_sub(if right.is_empty() { 0 } else { styled_width(right) + 1 })
+            };
+            // An entry keeps the name of its Golem before its hash, and half of its row for its words.
+            let mut right = right;
+            while panel == AuditPanel::Trail && styled_width(&left) > beside(&right) && right.len() > 1 {
+                right.pop();
+            }
+            if panel == AuditPanel::Trail && beside(&right) < usize::from(place.width / 2) {
+                right.clear();
+            }
+            painter.row(place, &cut(&left, beside(&right)), &right);
         }
         if count > room && room > 0 {
             let words = format!(" {} of {count} ", at + 1);

@@ -554,7 +554,12 @@ impl ScreenView for Portfolio {
         }
         match action {
             Action::NextPanel | Action::PreviousPanel => {
-                self.focus = self.focus.step(action == Action::NextPanel);
+                let next = action == Action::NextPanel;
+                self.focus = self.focus.step(next);
+                // Without room beside the curve, the spending rows are in view with the zoomed curve.
+                if self.focus == PortfolioPanel::Spending && !self.zoomed && plan.gas.is_empty() {
+                    self.focus = self.focus.step(next);
+                }
             }
             Action::Open => self.results = Some((ResultGrouping::default(), 0)),
             Action::Zoom => self.zoomed = !self.zoomed,

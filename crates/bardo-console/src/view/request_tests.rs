@@ -150,9 +150,9 @@ fn counted(row: &str) -> Option<(usize, usize, usize)> {
     Some((first.parse().ok()?, last.parse().ok()?, rest.split([' ', '─']).next()?.parse().ok()?))
 }
 
-/// Text of a row without blanks and frame characters.
+/// Text of a row without blanks, frame characters, and the commas between thousands.
 fn words(row: &str) -> String {
-    row.chars().filter(|one| !one.is_whitespace() && !"│─├┤┌┐└┘".contains(*one)).collect()
+    row.chars().filter(|one| !one.is_whitespace() && !",│─├┤┌┐└┘".contains(*one)).collect()
 }
 
 /// All lines of the dialog, collected by scrolling through it. Checks the count of hidden lines at each step.

@@ -333,7 +333,7 @@ fn a_click_beside_the_words_of_a_key_is_not_that_key() {
     click(&mut state, "a approve once");
     let (column, row) = place(&state, "A letter selects, Enter confirms");
     let next = place(&state, "selected: approve once").0;
-    for column in column + 29..next - 1 {
+    for column in column + 33..next - 1 {
         state.update(Input::Time(state.clock.now_millis + 1_000));
         assert!(state.update(crate::view::click(&state, column, row)).is_empty(), "column {column}");
     }

@@ -17,6 +17,7 @@ use crate::proposal::{AllowanceBound, AllowanceKind, BridgeArrival, LegPurpose};
 use crate::typed::{TakeableAmount, TypedMessage};
 use crate::value::is_unlimited;
 use crate::verdict::Verdict;
+use bardo_base::display::{check_word, found as found_words};
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::format::age;
 use bardo_base::model::Check;
@@ -176,7 +177,7 @@ impl fmt::Display for Worsening {
                 write!(f, "{spender} may take it {} longer", age(*seconds))
             }
             Self::Signs { kind } => write!(f, "another message to sign: {kind}"),
-            Self::Check { check, detail } => write!(f, "{check}: {detail}"),
+            Self::Check { check, detail } => write!(f, "{}: {detail}", check_word(*check)),
             Self::Asks(why) => write!(f, "also needs approval because {why}"),
             Self::Unseen => f.write_str("the simulation no longer sees every change"),
             Self::Class => f.write_str("it no longer only exits a position or revokes"),
@@ -480,7 +481,8 @@ fn checks(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
         let was = known.iter().map(|known| rank(known.outcome)).max();
         // A check without an earlier verdict does not count as passed.
         if was.map_or(rank(verdict.outcome) > 0, |was| rank(verdict.outcome) > was) {
-            found.push(Worsening::Check { check: verdict.check, detail: verdict.detail() });
+            let detail = SafeText::clean(&found_words(&verdict.finding), LINE);
+            found.push(Worsening::Check { check: verdict.check, detail });
         }
         for why in verdict.asks.iter().filter(|why| !known.iter().any(|known| known.asks.contains(why))) {
             found.push(Worsening::Asks(why.clone()));

@@ -5,6 +5,7 @@ use super::spending_limit::no_ledger;
 use crate::check_inputs::CheckInputs;
 use crate::signing_payload::SigningPayload;
 use crate::verdict::Verdict;
+use bardo_base::display::rule_word;
 use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::format::wait;
@@ -33,7 +34,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     match if only_revokes { None } else { caps.trade_rate(usage) } {
         Some(_) if exit && by_operator => {}
         // Without the current count, which may grow while the operator reads.
-        Some(rate) if exit => asks = Some(format!("this exit exceeds {}: {}", rate.rule, rate.limit)),
+        Some(rate) if exit => asks = Some(format!("this exit exceeds {}: {}", rule_word(&rate.rule), rate.limit)),
         Some(rate) => violations.push(rate),
         None => {}
     }

@@ -10,6 +10,7 @@ use crate::signing_payload::SigningPayload;
 use crate::typed::TypedMessage;
 use crate::value::{ActionValues, UnknownValue, is_unlimited};
 use crate::verdict::Verdict;
+use bardo_base::display::rule_word;
 use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::format::{dollars, dollars_above, dollars_left, wait};
@@ -52,9 +53,9 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
         let passed = Verdict::passed(Check::SpendingLimit, found);
         // Without figures: they change with every price while the operator reads, and the approval would no longer
         // cover the action.
-        return over
-            .iter()
-            .fold(passed, |passed, one| passed.asking(format_args!("this exit exceeds {}: {}", one.rule, one.limit)));
+        return over.iter().fold(passed, |passed, one| {
+            passed.asking(format_args!("this exit exceeds {}: {}", rule_word(&one.rule), one.limit))
+        });
     }
     Verdict::broken(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, violations)
 }

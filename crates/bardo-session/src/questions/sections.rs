@@ -4,7 +4,7 @@
 use super::signed::{inside_calls, order_fields};
 use super::{ActionRequest, AddressPart, Question, RequestSubject};
 use bardo_base::chains::display_name;
-use bardo_base::display::{check_word, found, readable, reasons, tool_word};
+use bardo_base::display::{check_word, found, readable, readable_figure, reasons, tool_word};
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::format::{grouped, nearest_cent};
 use bardo_base::units::{TokenAmount, Usd};
@@ -81,7 +81,7 @@ fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
     changes.row("asked by", format_args!("{} with {}", question.golem_id, tool_word(action.tool.as_str())));
     changes.row("chain", format_args!("{}, chain id {}", action.chain, action.chain_id));
     changes.row("simulated on", format_args!("block #{}", grouped(&action.block.to_string())));
-    let short = |figure: &str| readable(figure, PLACES);
+    let short = |figure: &str| readable_figure(figure, PLACES);
     for change in &action.changes {
         let dollars = change.dollars.as_deref().unwrap_or("no price");
         let worst = change.worst.as_ref().map(|worst| format!(", at worst {}", short(worst))).unwrap_or_default();
@@ -253,7 +253,7 @@ fn seconds(millis: u64) -> u64 {
 
 fn amount(raw: alloy_primitives::U256, decimals: u8, symbol: &bardo_base::text::SafeText) -> String {
     match TokenAmount::new(raw, decimals) {
-        Ok(amount) => format!("{} {symbol}", readable(&amount.to_string(), PLACES)),
+        Ok(amount) => format!("{} {symbol}", readable_figure(&amount.to_string(), PLACES)),
         Err(_) => format!("{} smallest units of {symbol}", grouped(&raw.to_string())),
     }
 }

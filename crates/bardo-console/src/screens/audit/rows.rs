@@ -158,5 +158,6 @@ pub(super) fn trail_row(row: &AuditRow, columns: u16) -> RowEnds {
         left.push((format!("{:<18} ", entry.kind), Role::TextDim));
     }
     left.push((row.words.to_string(), trail_role(entry)));
-    (left, vec![(format!("{} {}", entry.golem_id, short_hash(entry.hash)), Role::TextDim)])
+    // A list without room for both drops the hash.
+    (left, vec![(entry.golem_id.to_string(), Role::TextDim), (format!(" {}", short_hash(entry.hash)), Role::TextDim)])
 }

@@ -255,3 +255,16 @@ fn where_there_is_no_trail_to_read_none_is_asked_for_by_itself_and_one_that_fell
     assert_eq!(told, [ScreenRequest::Notice(safe("a recording has no audit log"))]);
     assert!(drawn(&screen, &world, wide).contains("e exports · f follows"));
 }
+
+#[test]
+fn an_entry_keeps_the_name_of_its_golem_beside_long_words() {
+    let world = world();
+    for (width, height) in [(120, 36), (80, 20)] {
+        let shown = drawn(&opened(&world), &world, Rect { x: 0, y: 0, width, height });
+        let entries: Vec<&str> = shown.lines().filter(|line| line.contains("#76")).collect();
+        assert!(!entries.is_empty(), "{shown}");
+        for entry in entries {
+            assert!(entry.contains(" ada"), "{width}×{height}: {entry}\n{shown}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Tests of filtered lists, which show that they are filtered.
 
 use super::*;
+use bardo_base::fabric::{BreakerState, LimitUsage, SpendState};
 
 /// Types a filter on a screen and returns the drawn result.
 fn narrowed(screen: &mut dyn ScreenView, world: &TestHarness, words: &str) -> String {
@@ -89,7 +90,25 @@ fn what_is_held_and_has_no_line_is_counted_above_the_others() {
 
 #[test]
 fn every_row_of_the_spending_panel_can_be_reached() {
-    let world = world();
+    let mut world = world();
+    world.snapshot.allowances.rows.clear();
+    world.snapshot.allowances.silent.clear();
+    let usd = |figure: &str| figure.parse().unwrap();
+    let spend = || SpendState { used: usd("1966.02"), limit: Some(usd("5000")) };
+    world.snapshot.limits = Some(LimitUsage {
+        day: spend(),
+        month: spend(),
+        one: Some(usd("2500")),
+        reserved: usd("853.14"),
+        asks_above: None,
+        hot_lane: None,
+        calls: (3, 10),
+        trades: (1, 120),
+        breaker: BreakerState::Closed { failures: 0 },
+        failures_limit: 3,
+        stop_loss_bps: 1_000,
+        stop_losses: Vec::new(),
+    });
     // The height of the panel on a terminal of 80×24.
     let small = Rect { x: 0, y: 0, width: 80, height: 20 };
     let mut screen = Portfolio::default();

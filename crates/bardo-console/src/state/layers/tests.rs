@@ -817,7 +817,7 @@ fn full_screen_cuts_no_figure() {
     state.update(Input::Resize(Size { width: 80, height: 24 }));
     let mut question = crate::widgets::samples::question();
     let RequestSubject::Action(action) = &mut question.about else { panic!("{:?}", question.about) };
-    for (change, figure) in action.changes.iter_mut().zip(["−2.512345678901234567", "+8482.123456789012345678"]) {
+    for (change, figure) in action.changes.iter_mut().zip(["−2.512345678901234567", "+8,482.123456789012345678"]) {
         change.expected = figure.to_owned();
     }
     news(&mut state, SessionNews::Questions(Arc::new(vec![question])));
@@ -830,7 +830,7 @@ fn full_screen_cuts_no_figure() {
         shown += &screen(&state);
         press(&mut state, Key::char('j'));
     }
-    for figure in ["−2.512345678901234567", "+8482.123456789012345678"] {
+    for figure in ["−2.512345678901234567", "+8,482.123456789012345678"] {
         assert!(shown.contains(figure), "{figure}\n{shown}");
     }
 }

@@ -43,15 +43,15 @@ fn an_offer_that_the_price_left_is_told_beside_the_next() {
     };
     for down in [1, 2] {
         let words = card(&mut state, down);
-        assert!(words.contains("was: Swap 0.36 WETH for at least 1220.12 USDC"), "{down}\n{words}");
-        assert!(words.contains("is:  Swap 0.36 WETH for at least 1190.03 USDC"), "{down}\n{words}");
+        assert!(words.contains("was: Swap 0.36 WETH for at least 1,220.12 USDC"), "{down}\n{words}");
+        assert!(words.contains("is:  Swap 0.36 WETH for at least 1,190.03 USDC"), "{down}\n{words}");
     }
     let mut asked = question(&text("Swap 0.36 WETH for >= 1190.03 USDC"));
     asked.call_id = Some(second);
     news(&mut state, SessionNews::Questions(Arc::new(vec![asked])));
     key(&mut state, 'a');
     let words = shown(&state);
-    assert!(words.contains("Before         Swap 0.36 WETH for at least 1220.12 USDC (no longer"), "{words}");
+    assert!(words.contains("Before         Swap 0.36 WETH for at least 1,220.12 USDC (no longer"), "{words}");
     // A different trade is not linked to an earlier offer.
     let other = json!({ "token_in": "UNI", "token_out": "USDC", "amount": "1", "chain": "ethereum" });
     tell(&mut state, Some(CallId::new(3)), vec![start("uniswap_execute_swap", other), offer("7")]);

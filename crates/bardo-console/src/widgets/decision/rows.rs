@@ -12,6 +12,7 @@ use crate::widgets::paint::Row;
 use crate::widgets::plain::tool_word;
 use crate::widgets::words::{check_word, counted, figure_of, policy_value, policy_word};
 use bardo_base::chains::display_name;
+use bardo_base::display::readable_figure;
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::model::Check;
 use bardo_base::text::{SafeText, width as width_of};
@@ -117,7 +118,7 @@ fn to_read_rows(rows: &mut Vec<Row>, question: &Question, decision: &Decision) {
 /// Rows of the balances before and after.
 fn balance_rows(rows: &mut Vec<Row>, changes: &[TokenChange], places: usize) {
     let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
-    let short = |figure: &str| readable(figure, places);
+    let short = |figure: &str| readable_figure(figure, places);
     let figures = changes.iter().map(|change| width_of(&short(&change.expected))).max().unwrap_or(0);
     for change in changes {
         let role = if change.expected.starts_with('+') { Role::PriceUp } else { Role::PriceDown };
@@ -144,9 +145,9 @@ fn change_rows(rows: &mut Vec<Row>, action: &ActionRequest, with_gas: bool, plac
     if let Some(arrival) = &action.arrival {
         rows.push(
             Row::new(format!("{:<symbols$}  ", arrival.symbol), Role::TextStrong)
-                .then(format!("+{}", readable(&arrival.expected, places)), Role::PriceUp)
+                .then(format!("+{}", readable_figure(&arrival.expected, places)), Role::PriceUp)
                 .then(format!("  on {}", display_name(arrival.chain_id)), Role::Dialog)
-                .end(format!("worst case +{}", readable(&arrival.least, places)), Role::StateCare),
+                .end(format!("worst case +{}", readable_figure(&arrival.least, places)), Role::StateCare),
         );
     }
     if let Some(order) = &action.order {
@@ -453,7 +454,7 @@ pub fn question_brief(question: &Question) -> String {
         && let Some((amount, from)) = &action.amount
         && let Some(to) = action.changes.iter().find(|change| change.expected.starts_with('+') && !change.gas)
     {
-        return format!("{} {from} → {}", readable(amount, SHORT), to.symbol);
+        return format!("{} {from} → {}", readable_figure(amount, SHORT), to.symbol);
     }
     // The amount comes first, so that a narrow list cuts the recipient.
     if let RequestSubject::Action(action) = &question.about
@@ -461,7 +462,7 @@ pub fn question_brief(question: &Question) -> String {
         && let Some((amount, token)) = &action.amount
         && let Some(to) = action.places.iter().find(|place| place.part == AddressPart::Receiver)
     {
-        return format!("Send {} {token} → {}", readable(amount, SHORT), short_address(to.address));
+        return format!("Send {} {token} → {}", readable_figure(amount, SHORT), short_address(to.address));
     }
     asked(question, SHORT)
 }

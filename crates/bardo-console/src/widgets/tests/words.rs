@@ -1,5 +1,7 @@
 //! Tests of the cards' texts: no repetition, no outdated content, no code names.
 
+use alloy_primitives::B256;
+
 use super::*;
 
 /// One-line form of a card, with its mark.
@@ -142,4 +144,49 @@ fn a_stale_quote_counts_down_no_deadline_and_an_auction_has_no_gas_of_its_own() 
     assert!(stale.contains("older than 30 s") && !stale.contains("valid ") && !stale.contains(" left"), "{stale}");
     let auction = told("quote", "offered");
     assert!(auction.contains("the filler pays the gas") && !auction.contains("gas $"), "{auction}");
+}
+
+/// The operator agreed to less: every place that names the amount names the smaller one.
+#[test]
+fn a_smaller_amount_is_the_one_that_the_card_names() {
+    for (tool, params, was, is) in [
+        ("uniswap_execute_swap", samples::swap_params(), "0.25 WETH", "0.1 WETH"),
+        (
+            "wallet_transfer_token",
+            json!({ "token": "USDC", "amount": "25", "recipient": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8" }),
+            "amount 25 ",
+            "amount 0.1 ",
+        ),
+        (
+            "uniswap_submit_cross_chain_intent",
+            json!({ "token_in": "USDC", "token_out": "USDC", "amount": "400", "source_chain": "ethereum",
+                    "destination_chain": "base" }),
+            "400 USDC",
+            "0.1 USDC",
+        ),
+    ] {
+        let params = RedactedParams::new(&params, &[]);
+        let start = ToolStart { tool_name: tool.into(), params, params_hash: B256::ZERO, tick: None, facts: None };
+        let mut card = CallCard::start(1, &start);
+        let words = |card: &CallCard| {
+            let title: String = card.title(NOW).left.iter().map(|(text, _)| text.as_str()).collect();
+            let full: String = card
+                .full(NOW, 200)
+                .iter()
+                .flat_map(|row| row.left.iter().chain(&row.right).map(|(text, _)| text.as_str()).chain(["\n"]))
+                .collect();
+            format!("{title}\n{full}\n{}", text_of(&drawn(card, 120, 1)))
+        };
+        assert!(words(&card).contains(was), "{tool}\n{}", words(&card));
+        card.fold(
+            2,
+            &EventKind::ApprovalResolved(ApprovalResolved {
+                permit_id: "0123456789abcdef0123456789abcdef".parse().unwrap(),
+                outcome: ApprovalOutcome::Edited,
+                reason: None,
+                amount: Some(SafeText::clean("0.1", 10)),
+            }),
+        );
+        assert!(words(&card).contains(is) && !words(&card).contains(was), "{tool}\n{}", words(&card));
+    }
 }

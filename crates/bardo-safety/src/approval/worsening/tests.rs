@@ -229,7 +229,7 @@ fn every_change_for_the_worse_is_reported_once_in_readable_units() {
             |preview| {
                 preview.verdicts[1] = Verdict::warned(Check::SlippageGuard, Finding::said("close to the limit"));
             },
-            &["slippage_guard: close to the limit"],
+            &["slippage: close to the limit"],
         ),
         (
             "a check fails",
