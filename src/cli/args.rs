@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::devnet::block_time;
 use bardo_accounting::report::Grouping;
+use bardo_alerts::ChannelName;
 use bardo_base::config::{ForkSettings, LogFormat};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Category, Phase, Profile, StopLevel};
@@ -122,6 +123,54 @@ pub(super) enum Command {
         /// Speak the protocol on stdin and stdout, for a console elsewhere
         #[arg(long)]
         stdio: bool,
+    },
+    /// Write ledgers, policies, playbooks and configuration into an encrypted file, while sessions run
+    #[command(
+        long_about = "Write ledgers, policies, playbooks and configuration into an encrypted file, while sessions \
+        run.\n\nThe passphrase is asked twice. The file is a tar archive in age's format: `age -d FILE | tar x` reads it \
+        without Bardo. URLs of the configuration keep their host alone, because providers put keys into them. Not in \
+        it: recordings, logs, kept devnets, and secrets of alert channels."
+    )]
+    Backup {
+        /// The file, which must not exist
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Include the encrypted key files; asks for confirmation on the terminal
+        #[arg(long)]
+        with_keys: bool,
+        /// Replace the file if it exists
+        #[arg(long)]
+        force: bool,
+        /// Read the passphrase from this file descriptor
+        #[arg(long, value_name = "N")]
+        passphrase_fd: Option<u32>,
+    },
+    /// Restore a backup into an empty data folder; the copy is halted until you confirm that the other one is stopped
+    #[command(
+        long_about = "Restore a backup into an empty data folder; the copy is halted until you confirm that the other \
+        one is stopped.\n\nTwo copies of one account would spend the same limits and nonces twice. `bardo resume`, or \
+        `:resume` in the console, asks for that confirmation. Existing files of the configuration are never replaced."
+    )]
+    Restore {
+        /// The backup
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Restore the data folder alone, without configuration, policies and roles
+        #[arg(long)]
+        without_config: bool,
+        /// Read the passphrase from this file descriptor
+        #[arg(long, value_name = "N")]
+        passphrase_fd: Option<u32>,
+    },
+    /// List rules and channels of the alerts, or send a message to try them
+    #[command(
+        long_about = "List rules and channels of the alerts, or send a message to try them.\n\nAlerts are sent while a \
+        session runs: in the console, by `bardo serve`, and by headless runs. Nothing can be approved through an alert, \
+        and replies are not read."
+    )]
+    Alerts {
+        #[command(subcommand)]
+        action: AlertsAction,
     },
     /// Call one tool and print its result: a short report on a terminal, JSON when piped or with --json
     Call {
@@ -650,6 +699,18 @@ pub(super) enum LogAction {
         /// Recording of the run, as printed at exit
         #[arg(value_name = "FILE")]
         file: PathBuf,
+    },
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(super) enum AlertsAction {
+    /// List the rules with their thresholds, and the channels with their state
+    List,
+    /// Send one message through the channels and print the servers' answers
+    Test {
+        /// Only through this channel: webhook, telegram, email or desktop
+        #[arg(value_name = "CHANNEL")]
+        channel: Option<ChannelName>,
     },
 }
 

@@ -113,6 +113,9 @@ fn settings(config: &Config) -> Vec<ShownSetting> {
     for (key, value, origin) in config.golem.shown() {
         add(format!("golem.{key}"), value, origin.to_string());
     }
+    for (key, value, origin) in config.alerts.shown() {
+        add(format!("alerts.{key}"), value, origin.to_string());
+    }
     for (chain, settings) in &config.chains {
         for endpoint in &settings.rpc.value {
             add(format!("chains.{chain}.rpc"), endpoint.to_string(), settings.rpc.origin.to_string());

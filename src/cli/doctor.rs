@@ -27,6 +27,7 @@ use ::golem::brain::{
     process::confinement::{self, IsolationLevel},
 };
 use bardo_abi::erc20::Erc20;
+use bardo_alerts::StatusFile;
 use bardo_base::private;
 use bardo_base::{
     clock::{Clock, SystemClock},
@@ -113,6 +114,7 @@ pub(super) fn run(
             findings.extend([false, true].map(|devnet| policy(&config, devnet)));
             findings.extend(roles(&config));
             findings.extend(keys(&config));
+            findings.extend(alerts(&config));
             findings.extend(runtime.block_on(endpoints(&config)));
             findings.push(runtime.block_on(quotes(&config)));
             findings.extend(runtime.block_on(settling(&config)));
@@ -314,9 +316,35 @@ fn data_folder(folder: &Path) -> DoctorFinding {
 
 /// Reports a stop in force, since a forgotten stop looks like a malfunction.
 fn stop(folder: &Path) -> Option<DoctorFinding> {
-    let level = StopFile::in_folder(folder).read().level()?;
-    let detail = format!("{level} is in force: {}", meaning(level));
+    let file = StopFile::in_folder(folder);
+    let level = file.read().level()?;
+    let restored = if file.restored().is_some() { "; this data folder was restored from a backup" } else { "" };
+    let detail = format!("{level} is in force: {}{restored}", meaning(level));
     Some(DoctorFinding::note("stop", detail, "`bardo resume` lifts it, with your approval on a terminal"))
+}
+
+/// Reports whether the alert channels can be opened, and whether their last alert was delivered. Sends nothing.
+fn alerts(config: &Config) -> Vec<DoctorFinding> {
+    const CHECK: &str = "alerts";
+    let channels = match bardo_alerts::channels(&config.alerts) {
+        Ok(channels) => channels,
+        Err(error) => {
+            return vec![DoctorFinding::fail(CHECK, error, "correct it; `bardo alerts list` shows the channels")];
+        }
+    };
+    let status = StatusFile::in_data(&config.data_dir.value).read();
+    let finding = |channel: Arc<dyn bardo_alerts::Channel>| {
+        let (name, destination) = (channel.name(), channel.destination());
+        match status.get(name.as_str()).filter(|status| status.failing_since.is_some()) {
+            Some(failing) => DoctorFinding::note(
+                CHECK,
+                format!("{name} to {destination}: the last alert was not delivered: {}", failing.why),
+                &format!("correct it, and try it with `bardo alerts test {name}`"),
+            ),
+            None => DoctorFinding::ok(CHECK, format!("{name} to {destination}")),
+        }
+    };
+    channels.into_iter().map(finding).collect()
 }
 
 fn network(config: &Config) -> DoctorFinding {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use tokio::sync::{mpsc, watch};
 
-use super::{CliExit, CommandFailure, known_role, load, logs, print};
+use super::{CliExit, CommandFailure, alerts, known_role, load, logs, print};
 use ::golem::brain::BrainChoice;
 use ::golem::life::ScenarioProgress;
 use ::golem::scenario::{self, Scenario, ScriptedOperator};
@@ -111,6 +111,7 @@ pub(super) fn headless(
     let config = load(environment, flags)?;
     let brain = brain(run, &config)?.asked_at_most(run.ticks).make();
     known_role(&config)?;
+    alerts::check(&config)?;
     let led = brain.is_some();
     let approve = approval(run.approve, led)?;
     unstopped(&config)?;

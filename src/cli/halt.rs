@@ -13,7 +13,7 @@ use bardo_runtime::data::{ALL_MIGRATIONS, DataFolder};
 use bardo_runtime::reauthentication;
 use bardo_safety::audit::{AuditKind, AuditLog, AuditNote, LogAnchor};
 use bardo_safety::operator_proof::Authorisation;
-use bardo_safety::stop::{ActiveStop, StopError, StopFile, meaning};
+use bardo_safety::stop::{ActiveStop, OTHER_COPY_STOPPED, RestoredCopy, StopError, StopFile, meaning};
 use bardo_store::{Store, StoreConfig};
 
 /// Timeout for another process that is writing to a ledger.
@@ -107,6 +107,10 @@ pub(super) fn resume(
         let error = "not resumed; nothing was changed";
         return Err(CommandFailure { exit: CliExit::Rejected, error: error.into() });
     }
+    let other_stopped = match file.restored().filter(|_| level < Some(StopLevel::Halt)) {
+        Some(copy) => Some(confirm_other_copy(&copy)?),
+        None => None,
+    };
     let by = format!("bardo resume, process {}", std::process::id());
     let data = DataFolder::at(&folder);
     let wanted = Authorisation::lower_stop(&before, level);
@@ -115,6 +119,10 @@ pub(super) fn resume(
     let audit_logs = audit_logs(&data)?;
     let proving = reauthentication::prove(&data, &audit_logs, wanted, false, passwords, &SystemClock);
     let proof = runtime.block_on(proving).map_err(password::refused)?;
+    if let Some(typed) = other_stopped {
+        finish_restore(environment, flags)?;
+        file.confirm_other_copy_stopped(&typed)?;
+    }
     let in_force = match file.lower(&before, level, "lowered by hand", &by, SystemClock.now_millis(), proof) {
         Err(error @ (StopError::Changed | StopError::Busy | StopError::Proof(_))) => {
             return Err(CommandFailure { exit: CliExit::Blocked, error: error.into() });
@@ -124,6 +132,31 @@ pub(super) fn resume(
     let exit = print_stop(&file, &in_force, json)?;
     record(&folder, AuditKind::HaltLowered, &in_force, &before);
     Ok(exit)
+}
+
+/// Asks whether the copy that a restored data folder was made from is stopped. Returns what was typed.
+fn confirm_other_copy(copy: &RestoredCopy) -> Result<String, CommandFailure> {
+    let from = if copy.made_from.is_empty() { String::new() } else { format!(" of {}", copy.made_from) };
+    eprint!(
+        "This data folder was restored from a backup{from}. If that copy still runs, both spend the same limits and \
+         nonces.\nType `{OTHER_COPY_STOPPED}` to confirm: "
+    );
+    std::io::stderr().flush()?;
+    let mut typed = String::new();
+    std::io::stdin().lock().read_line(&mut typed)?;
+    if typed.trim().eq_ignore_ascii_case(OTHER_COPY_STOPPED) {
+        return Ok(typed);
+    }
+    let error = "not resumed: the other copy may still sign; nothing was changed";
+    Err(CommandFailure { exit: CliExit::Rejected, error: error.into() })
+}
+
+/// Puts files of the configuration in place if the restore was interrupted before it did.
+fn finish_restore(environment: &Environment, flags: &ConfigFlags) -> Result<(), CommandFailure> {
+    for path in bardo_runtime::backup::install_configuration(&load(environment, flags)?)? {
+        eprintln!("restored {}", path.display());
+    }
+    Ok(())
 }
 
 /// Records a change of the stop in the audit log of every ledger, unless a running process has done so already. `of` is

@@ -12,8 +12,10 @@ macro_rules! eprintln {
 }
 
 mod action_catalog;
+mod alerts;
 mod answer;
 mod args;
+mod backup;
 mod call;
 mod config;
 mod consent;
@@ -276,6 +278,14 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         Some(Command::Log { action: Some(LogAction::Trades { file }), .. }) => log::trades(&file),
         Some(Command::Log { follow, call, action: None }) => log::show(follow, call, &environment, &flags, cli.json),
         Some(Command::Replay { file, speed }) => replay(&load(&environment, &flags)?, file, speed, display),
+        Some(Command::Backup { file, with_keys, force, passphrase_fd }) => {
+            let options = backup::BackupFlags { with_keys, force, passphrase_fd };
+            backup::make(&file, options, &environment, &flags, cli.json)
+        }
+        Some(Command::Restore { file, without_config, passphrase_fd }) => {
+            backup::restore(&file, !without_config, passphrase_fd, &environment, &flags, cli.json)
+        }
+        Some(Command::Alerts { action }) => alerts::run(&action, &environment, &flags, cli.json),
         Some(Command::Paper { action }) => paper::run(action, &environment, &flags, cli.json),
         Some(Command::Completions { shell }) => shell::completions(shell),
         Some(Command::Man { folder }) => shell::man(&folder),
@@ -361,6 +371,9 @@ fn console(config: Config, display: DisplayOptions, session: SessionOptions) -> 
     // breaks of the error, which may draw a path from role to role.
     let _found = BrainChoice::of(&config)?;
     known_role(&config)?;
+    if !display.watch {
+        alerts::check(&config)?;
+    }
     // Suspending the process stops the Golem, so it is allowed only with play money. This also reports an unusable
     // network before the console opens.
     let may_suspend = bardo_runtime::policy::is_devnet(&config)?;

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::{
-    CliExit, CommandFailure, DisplayOptions, known_role, logs, print, session_summary, shown, without_controls,
+    CliExit, CommandFailure, DisplayOptions, alerts, known_role, logs, print, session_summary, shown, without_controls,
 };
 use ::golem::brain::BrainChoice;
 use bardo_attach::wire::{FromConsole, Greeting, Rights, line_of};
@@ -64,6 +64,7 @@ pub(super) fn run(
 ) -> Result<CliExit, CommandFailure> {
     let _found = BrainChoice::of(&config)?;
     known_role(&config)?;
+    alerts::check(&config)?;
     let _logs = logs::start(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let summary = runtime.block_on(async {

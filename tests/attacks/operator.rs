@@ -34,7 +34,7 @@ use bardo::safety::operator_proof::{Authorisation, ProofError};
 use bardo::safety::pipeline::Preview;
 use bardo::safety::policy::{PolicyKeeper, PolicyPreset};
 use bardo::safety::proposal::Proposal;
-use bardo::safety::stop::{ActiveStop, StopError, StopFile};
+use bardo::safety::stop::{ActiveStop, RestoredCopy, StopError, StopFile};
 use bardo::sandbox::{BlockPace, MarketMode, SandboxConfig};
 use bardo::session::handle::{AddressedCommand, SessionCommand, SessionHandle, SessionNews};
 use bardo::session::market::MarketUpdate;
@@ -963,4 +963,29 @@ async fn a_key_press_does_not_approve_if_a_proof_is_needed() {
     let unproved = queue.approvals.ask_approved(Arc::clone(&asked), &met, None);
     assert!(matches!(unproved, Err(AnswerError::Unproved(ProofError::NoPassword))), "{:?}", unproved.is_ok());
     assert!(queue.approvals.ask_approved(asked, &met, proof(permit_id, account)).is_ok());
+}
+
+/// Two copies of one account would spend the same limits and nonces twice.
+#[test]
+fn a_restored_copy_stays_halted_without_the_words_about_the_other_copy() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(data(home.path())).unwrap();
+    let copy = RestoredCopy { made_at: 1, made_from: SafeText::clean("old-host:/data", 40) };
+    stop_file(home.path()).begin_restored(&copy, now()).unwrap();
+    // A proof without the words, and a removed stop file.
+    let file = stop_file(home.path());
+    let shown = file.read();
+    let alone = proof(&data(home.path()), Authorisation::lower_stop(&shown, None), now());
+    let refused = file.lower(&shown, None, "", "script", now(), alone);
+    assert!(matches!(refused, Err(StopError::Restored)), "{refused:?}");
+    let (said, code) =
+        on_a_terminal(home.path(), &[], &["resume"], &[("to confirm: ", "resume"), ("to confirm: ", "yes")]);
+    assert!(code == 4 && said.contains("old-host:/data"), "{code}: {said}");
+    assert!(is_halted(home.path()));
+    std::fs::remove_file(file.path()).unwrap();
+    assert!(is_halted(home.path()), "as after any stop that was removed by hand");
+    let words = [("to confirm: ", "resume"), ("to confirm: ", "the other copy is stopped")];
+    let (said, code) = on_a_terminal(home.path(), &[], &["resume"], &words);
+    assert_eq!(code, 0, "{said}");
+    assert!(!is_halted(home.path()) && file.restored().is_none());
 }

@@ -303,6 +303,15 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
         (Some(6), EventKind::PermitIssued(offered)),
         (None, EventKind::GolemNow(words)),
         (None, EventKind::GolemThought(GolemThought { thought: turn, text: text("I think."), more: false })),
+        (
+            None,
+            EventKind::AlertChannel(AlertChannelChanged {
+                channel: text("webhook"),
+                works: false,
+                why: text("the server answered 500"),
+                lost: turn,
+            }),
+        ),
         (None, EventKind::FabricFault(FabricFault { message: text("the disk is full"), first_lost: turn })),
         (None, EventKind::PolicyChanged(PolicyChanged { hash: B256::ZERO, version: 2, changes: vec![change] })),
         (None, EventKind::HaltRaised(stop)),

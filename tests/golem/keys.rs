@@ -13,12 +13,12 @@ use bardo::engine::{CallStatus, ToolCall, ToolInput, ToolResponse};
 use bardo::fabric::EventKind;
 use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
-use bardo::safety::stop::StopFile;
+use bardo::safety::stop::{RestoredCopy, StopFile};
 use bardo::session::handle::{
     AddressedCommand, AuditEntry, DevnetControl, LeaveMode, QueryResult, SessionCommand, SessionHandle, SessionNews,
     SessionQuery, SessionSnapshot,
 };
-use bardo::session::questions::{OperatorAnswer, Question};
+use bardo::session::questions::{Confirmation, OperatorAnswer, Question};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
@@ -253,6 +253,37 @@ async fn the_highest_stop_revokes_the_golems_keys_and_not_the_operators() {
     let trail = harness.trail("keys:revoked").await;
     let [entry] = trail.as_slice() else { panic!("once, and no more: {trail:?}") };
     assert_eq!((entry.golem_id.as_str(), &entry.body["reason"]), ("ada", &json!("the host may be lost")));
+    harness.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restored_copy_is_lifted_in_a_console_only_with_the_words_about_the_other_copy() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    stop_file(home.path()).begin_restored(&RestoredCopy::default(), 1).unwrap();
+    let mut harness = GolemHarness::open(home.path()).await;
+    harness.send(SessionCommand::AskToLower { level: None }).await;
+    harness.until("a question", |harness| !harness.questions.is_empty()).await;
+    let question = harness.questions[0].clone();
+    assert_eq!(question.confirm.as_ref().unwrap().expected.as_str(), "the other copy is stopped");
+    let answer = |typed: Option<&str>| SessionCommand::Answer {
+        key: question.key,
+        answer: OperatorAnswer::Once,
+        confirmation: Confirmation { read: Vec::new(), typed: typed.map(|typed| SafeText::clean(typed, 60)) },
+        password: None,
+    };
+    for typed in [None, Some("resume")] {
+        harness.told.clear();
+        harness.send(answer(typed)).await;
+        harness.until("a refusal", |harness| harness.told.iter().any(|told| told.contains("typing"))).await;
+        assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Halt));
+    }
+    harness.send(answer(Some("the other copy is stopped"))).await;
+    harness
+        .until("it is lifted", |harness| harness.told.iter().any(|told| told.starts_with("the stop is lifted")))
+        .await;
+    assert_eq!(stop_file(home.path()).restored(), None);
     harness.leave().await;
 }
 

@@ -14,6 +14,7 @@ mod fellow;
 mod halts;
 mod host;
 mod late;
+mod moved;
 mod orders;
 mod outside;
 mod paper;

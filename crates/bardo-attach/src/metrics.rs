@@ -330,6 +330,7 @@ impl Metrics {
             | EventKind::MemoryHits(_)
             | EventKind::DirectiveChanged(_)
             | EventKind::Caption(_)
+            | EventKind::AlertChannel(_)
             | EventKind::FabricGap(_)
             | EventKind::FabricFault(_) => {}
         }

@@ -4,17 +4,19 @@
 //! `BARDO_FAILPOINT=NAME` kills the process when it first reaches that place, `NAME:3` the third time. `NAME:1:stop`
 //! stops it with SIGSTOP until it is continued. `NAME:1:panic` makes the thread panic there, once.
 
-/// Declares the failpoints with their names, in two groups.
+/// Declares the failpoints with their names, in three groups.
 macro_rules! failpoints {
     (
         written { $($(#[$meta:meta])* $point:ident = $name:literal,)+ }
         shown { $($(#[$shown_meta:meta])* $shown:ident = $shown_name:literal,)+ }
+        moved { $($(#[$moved_meta:meta])* $moved:ident = $moved_name:literal,)+ }
     ) => {
         /// A place where a test can end the process.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Failpoint {
             $($(#[$meta])* $point,)+
             $($(#[$shown_meta])* $shown,)+
+            $($(#[$moved_meta])* $moved,)+
         }
 
         impl Failpoint {
@@ -24,11 +26,15 @@ macro_rules! failpoints {
             /// Failpoints of the console, at which nothing is written.
             pub const SHOWN: &'static [Self] = &[$(Self::$shown,)+];
 
+            /// Failpoints of migrations, backups and restores.
+            pub const MOVED: &'static [Self] = &[$(Self::$moved,)+];
+
             /// Name of the failpoint in `BARDO_FAILPOINT`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$point => $name,)+
                     $(Self::$shown => $shown_name,)+
+                    $(Self::$moved => $moved_name,)+
                 }
             }
         }
@@ -120,6 +126,20 @@ failpoints! {
         /// A frame has been written to the terminal.
         Drawn = "console.drawn",
     }
+    moved {
+        /// A database is copied; its tables are not migrated yet.
+        MigrationCopied = "migration.copied",
+        /// Inside the transaction that migrates tables.
+        MigrationInside = "migration.inside",
+        /// The databases are copied; no backup file exists.
+        BackupCopied = "backup.copied",
+        /// The backup is on disk under another name.
+        BackupWritten = "backup.written",
+        /// The backup is unpacked and checked in a folder of its own.
+        RestoreUnpacked = "restore.unpacked",
+        /// The data directory is restored; the files of the configuration are not in place.
+        RestoreRenamed = "restore.renamed",
+    }
 }
 
 /// Does nothing in a build without debug assertions.
@@ -209,7 +229,7 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let all: Vec<&Failpoint> = Failpoint::ALL.iter().chain(Failpoint::SHOWN).collect();
+        let all: Vec<&Failpoint> = Failpoint::ALL.iter().chain(Failpoint::SHOWN).chain(Failpoint::MOVED).collect();
         for (at, point) in all.iter().enumerate() {
             assert_eq!(all.iter().position(|other| other.name() == point.name()), Some(at), "{point:?}");
         }

@@ -7,6 +7,7 @@
 //! | `depth` | settings of a single chain, and the confirmations it needs |
 //! | `account`, `signing_context`, `policy` | signing account, its pipeline, and its policy |
 //! | `reauthentication` | password check before a restriction is loosened |
+//! | `backup` | backups of the data directory, and their restoration |
 //! | `data` | the data directory, and the database of each network |
 //! | `session`, `actor` | a running network and the actor in it |
 //! | `questions` | approval requests of this process and of other processes on the same ledger |
@@ -33,6 +34,7 @@ pub mod account;
 pub mod accounting;
 pub mod actor;
 pub mod allowances;
+pub mod backup;
 pub mod data;
 mod depth;
 mod environment;

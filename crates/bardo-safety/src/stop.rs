@@ -13,6 +13,7 @@
 //! Confirmations (in the command line and the console), and revoking or selling under a stop, are elsewhere.
 
 mod ladder;
+mod restored;
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Write};
@@ -28,6 +29,7 @@ use bardo_base::regular_file;
 use bardo_base::text::SafeText;
 
 pub use ladder::{StopCategory, lets_through, meaning, passage};
+pub use restored::{OTHER_COPY_STOPPED, RestoredCopy};
 
 /// File name in the data folder.
 pub const FILE: &str = "STOP";
@@ -217,6 +219,15 @@ pub enum StopError {
         /// Error of the operating system.
         reason: std::io::Error,
     },
+    /// The data folder was restored, and nobody has confirmed that the other copy is stopped.
+    #[error(
+        "this data folder was restored from a backup, and the copy that it was made from may still sign: confirm that \
+         the other copy is stopped, in `bardo resume` or by `:resume` in the console"
+    )]
+    Restored,
+    /// The typed text does not confirm that the other copy is stopped.
+    #[error("not confirmed: type exactly \"{OTHER_COPY_STOPPED}\"")]
+    NotConfirmed,
     /// Another process holds the lock, and may be about to raise the stop.
     #[error("another process is changing the stop: it was not lowered, try again")]
     Busy,
@@ -481,6 +492,9 @@ impl StopFile {
         let stop = kept.or_else(|| level.map(|level| Stop::new(level, reason, by, now)));
         let lower = stop.as_ref().map(|stop| self.aside(stop)).transpose().map_err(|error| self.failed(error))?;
         let alone = self.lock_to_lower()?;
+        if level < Some(StopLevel::Halt) && self.is_restored() {
+            return Err(StopError::Restored);
+        }
         let standing = self.stops_on_disk();
         let before = standing.in_force();
         if before != shown {

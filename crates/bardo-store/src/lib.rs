@@ -16,6 +16,7 @@
     )
 )]
 
+mod copies;
 mod error;
 mod file_lock;
 mod migrate;
@@ -35,6 +36,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
+pub use copies::copy;
 pub use error::StoreError;
 pub use file_lock::{FileLock, FileLockError};
 pub use migrate::Migrations;
@@ -90,7 +92,8 @@ struct Inner {
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
 impl Store {
-    /// Opens the file, restricts it to its owner, and runs the missing migrations of every module.
+    /// Opens the file, restricts it to its owner, and migrates every module's tables. Before tables that exist are
+    /// migrated, the database is copied into the folder `NAME-copies` beside it, where the three newest copies stay.
     ///
     /// # Errors
     /// [`StoreError`] if the file cannot be opened or migrated.
@@ -105,6 +108,9 @@ impl Store {
             });
         }
         connection.pragma_update(None, "synchronous", "full")?;
+        if migrate::is_pending(&connection, migrations)? {
+            copies::before_migration(&connection, &config.path, config.patience)?;
+        }
         migrate::run(&mut connection, migrations)?;
         let session = StoreSession::begin(&config.path)?;
         session.name_on(&connection)?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use alloy_primitives::keccak256;
+use bardo_base::failpoint::{self, Failpoint};
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::error::StoreError;
@@ -22,6 +23,22 @@ const OWN_TABLE: &str = "CREATE TABLE IF NOT EXISTS store_migrations (
     digest BLOB NOT NULL,
     PRIMARY KEY (room, version)
 ) STRICT";
+
+/// Returns true if the file has tables of this program, and steps are missing. A new file has nothing to lose.
+pub(super) fn is_pending(connection: &Connection, rooms: &[Migrations]) -> Result<bool, StoreError> {
+    let exists = "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = 'store_migrations'";
+    if connection.query_row(exists, [], |row| row.get::<_, i64>(0))? == 0 {
+        return Ok(false);
+    }
+    let mut done: BTreeMap<String, usize> = BTreeMap::new();
+    let mut versions = connection.prepare("SELECT room, MAX(version) FROM store_migrations GROUP BY room")?;
+    let mut rows = versions.query([])?;
+    while let Some(row) = rows.next()? {
+        done.insert(row.get(0)?, row.get::<_, i64>(1)?.try_into().unwrap_or(usize::MAX));
+    }
+    let is_behind = |rooms: &Migrations| done.get(rooms.room).copied().unwrap_or(0) < rooms.steps.len();
+    Ok(!done.is_empty() && rooms.iter().any(is_behind))
+}
 
 /// Applies all missing steps in one transaction.
 pub(super) fn run(connection: &mut Connection, rooms: &[Migrations]) -> Result<(), StoreError> {
@@ -50,6 +67,7 @@ pub(super) fn run(connection: &mut Connection, rooms: &[Migrations]) -> Result<(
             }
         }
     }
+    failpoint::reach(Failpoint::MigrationInside);
     transaction.commit()?;
     Ok(())
 }

@@ -59,6 +59,63 @@ async fn data_survives_reopening_the_store() {
     assert_eq!(open(&folder, &[other]).unwrap_err(), StoreError::Changed { room: "counter".into(), version: 1 });
 }
 
+/// Counters of a database in the folder of copies, oldest copy first.
+fn copied_values(folder: &tempfile::TempDir) -> Vec<i64> {
+    let Ok(entries) = std::fs::read_dir(folder.path().join("bardo.db-copies")) else { return Vec::new() };
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort_unstable();
+    let count = |path: &std::path::PathBuf| {
+        let copy = Connection::open(path).unwrap();
+        copy.query_row("SELECT COUNT(*) FROM counter_value", [], |row| row.get(0)).unwrap()
+    };
+    paths.iter().map(count).collect()
+}
+
+#[tokio::test]
+async fn a_copy_is_made_before_each_migration_and_few_are_kept() {
+    const STEPS: &[&str] = &[
+        "CREATE TABLE counter_value (at INTEGER PRIMARY KEY, value INTEGER NOT NULL) STRICT",
+        "INSERT INTO counter_value VALUES (1, 1)",
+        "INSERT INTO counter_value VALUES (2, 2)",
+        "INSERT INTO counter_value VALUES (3, 3)",
+        "INSERT INTO counter_value VALUES (4, 4)",
+        "INSERT INTO counter_value VALUES (5, 5)",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let upto = |count: usize| open(&folder, &[Migrations { room: "counter", steps: &STEPS[..count] }]).unwrap();
+    drop(upto(1));
+    drop(upto(1));
+    assert_eq!(copied_values(&folder), [0; 0], "nothing was migrated");
+    // One copy that a killed process has left unfinished.
+    std::fs::create_dir(folder.path().join("bardo.db-copies")).unwrap();
+    std::fs::write(folder.path().join("bardo.db-copies/0000000000001-0.part"), "half").unwrap();
+    for count in 2..=6 {
+        // What is only in the write-ahead log yet is copied, too.
+        put(&upto(count - 1), 1_000 + i64::try_from(count).unwrap(), 0).await.unwrap();
+        drop(upto(count));
+    }
+    assert_eq!(copied_values(&folder), [5, 7, 9], "the newest three, each as it was before its migration");
+}
+
+#[tokio::test]
+async fn a_copy_of_a_database_in_use_is_one_moment_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder, &[COUNTER]).unwrap();
+    put(&store, 1, 10).await.unwrap();
+    let to = folder.path().join("copy.db");
+    copy(store.path(), &to, Duration::from_secs(5)).unwrap();
+    put(&store, 2, 20).await.unwrap();
+    let copied = Connection::open(&to).unwrap();
+    let found: i64 = copied.query_row("SELECT SUM(value) FROM counter_value", [], |row| row.get(0)).unwrap();
+    assert_eq!(found, 10);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(std::fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    assert!(matches!(copy(store.path(), &to, Duration::ZERO), Err(StoreError::Open { .. })), "nothing is overwritten");
+}
+
 #[tokio::test]
 async fn the_database_is_durable_and_private() {
     let folder = tempfile::tempdir().unwrap();

@@ -98,6 +98,7 @@ impl SpriteEvent {
             | EventKind::MemoryHits(_)
             | EventKind::DirectiveChanged(_)
             | EventKind::Caption(_)
+            | EventKind::AlertChannel(_)
             | EventKind::FabricGap(_)
             | EventKind::FabricFault(_) => None,
         }

@@ -3,6 +3,8 @@
 //! Parsed by hand rather than derived, because every error must name its line and the nearest known key. A parser's own
 //! error also prints the offending line, which may contain an endpoint's credential.
 
+mod alerts;
+
 use std::{
     collections::BTreeMap,
     io::ErrorKind,
@@ -23,8 +25,8 @@ use super::golem::{LIFESPAN_MINUTES, MODEL_STYLES, MOST_GOAL, NUMBERS, golem_id}
 use super::quotes::choices;
 use super::safety::SECONDS;
 use super::{
-    ChainSettings, ConfigError, FileProblem, GolemSettings, LogFormat, MOST_INTENT_MARGIN, QuoteChoice, QuoteSettings,
-    RpcUrl, SafetySettings, Setting, SettingOrigin, UnknownLogFormat, paths,
+    AlertSettings, ChainSettings, ConfigError, FileProblem, GolemSettings, LogFormat, MOST_INTENT_MARGIN, QuoteChoice,
+    QuoteSettings, RpcUrl, SafetySettings, Setting, SettingOrigin, UnknownLogFormat, paths,
 };
 use crate::{
     model::{OnDeath, UnknownName},
@@ -86,6 +88,28 @@ pub const KEYS: &[(&str, &str)] = &[
     ("golem.model_style", "the API format: openai or anthropic"),
     ("golem.model_tokens", "tokens that the model may read and write in one run"),
     ("golem.model_reply_tokens", "tokens of one response of the model"),
+    ("alerts.rules", "the conditions under which an alert is sent"),
+    ("alerts.detail", "brief, or full for amounts, prices and reasons in alerts"),
+    ("alerts.decision_seconds", "how long a decision waits before it is reported"),
+    ("alerts.within_minutes", "the time within which a move of balance or price counts"),
+    ("alerts.repeat_minutes", "how long the same alert is not repeated"),
+    ("alerts.per_hour", "messages per channel and hour"),
+    ("alerts.gas_below", "the amount of a chain's native token below which its gas runs low"),
+    ("alerts.balance_percent", "the reported move of the value of all holdings, in percent"),
+    ("alerts.price_percent", "the reported move of a token's price, in percent"),
+    ("alerts.webhook_url", "the URL that alerts are posted to; https, or http on this machine"),
+    ("alerts.webhook_secret_file", "the file with the webhook's signing secret"),
+    ("alerts.telegram_chat", "the Telegram chat that receives alerts, by its number or @name"),
+    ("alerts.telegram_token_file", "the file with the Telegram bot's token"),
+    ("alerts.telegram_api_url", "the URL of a Bot API server of your own"),
+    ("alerts.email_server", "the mail server that sends alerts, by its host name"),
+    ("alerts.email_port", "its port, if not the usual one of its encryption"),
+    ("alerts.email_tls", "its encryption: starttls, tls, or none on this machine"),
+    ("alerts.email_user", "the user name on the mail server"),
+    ("alerts.email_password_file", "the file with that user's password"),
+    ("alerts.email_from", "the address that sends alerts"),
+    ("alerts.email_to", "the addresses that receive alerts"),
+    ("alerts.desktop", "whether this machine's desktop shows alerts: true or false"),
     ("prices.NAME.SYMBOL", "a fixed dollar price, for test networks without live price feeds"),
 ];
 
@@ -101,6 +125,7 @@ const TOP: &[&str] = &[
     "log",
     "log_format",
     "account",
+    "alerts",
     "on_death",
     "chains",
     "console",
@@ -169,6 +194,7 @@ pub(super) struct File {
     pub rehearsal_size: Option<Setting<String>>,
     pub quotes: QuoteSettings,
     pub golem: GolemSettings,
+    pub alerts: AlertSettings,
     pub attention: Option<Setting<String>>,
     pub keys: BTreeMap<String, Setting<String>>,
 }
@@ -242,6 +268,7 @@ impl Source<'_> {
                 "chains" => file.chains = self.chains(value)?,
                 "prices" => file.prices = self.prices(value)?,
                 "golem" => file.golem = self.golem(value)?,
+                "alerts" => file.alerts = self.alerts(value)?,
                 "console" => file.attention = self.attention(value)?,
                 "keys" => file.keys = self.keys(value)?,
                 "intents" => file.intent_margin = self.intents(value)?,

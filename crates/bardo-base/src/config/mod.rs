@@ -2,6 +2,7 @@
 //!
 //! An unknown key is an error that names its line. Names of chains are not resolved here (see `chain::network`).
 
+mod alerts;
 mod file;
 mod fork;
 mod golem;
@@ -18,6 +19,10 @@ use alloy_primitives::Address;
 use crate::model::OnDeath;
 use crate::units::{BasisPoints, Usd};
 
+pub use alerts::{
+    AlertDetail, AlertRule, AlertSecret, AlertSettings, EMAIL_PASSWORD, EmailSettings, EmailTls, TELEGRAM_API,
+    TELEGRAM_TOKEN, TelegramSettings, UnknownAlertRule, WEBHOOK_SECRET, WebhookSettings,
+};
 pub use file::{KEYS, TEMPLATE};
 pub use fork::{ForkError, ForkSettings};
 pub use golem::{DEFAULT_ARCHETYPE, DEFAULT_BRAIN, GolemSettings, MODEL_KEY, MODEL_STYLES};
@@ -87,6 +92,8 @@ pub struct Config {
     pub quotes: QuoteSettings,
     /// Brain of the Golem and its budgets.
     pub golem: GolemSettings,
+    /// Rules and channels of the alerts.
+    pub alerts: AlertSettings,
     /// Signal for a waiting decision: `none`, `bell` or `notify`.
     pub attention: Option<Setting<String>>,
     /// Custom key bindings by the name of their action, not yet looked up.
@@ -436,6 +443,7 @@ impl Config {
                 .unwrap_or(Setting { value: DEFAULT_REHEARSAL_SIZE.to_owned(), origin: SettingOrigin::Default }),
             quotes: file.quotes.over(environment)?,
             golem: file.golem.under(environment, flags),
+            alerts: file.alerts.over(environment),
             attention: file.attention,
             keys: file.keys,
         })

@@ -1,8 +1,8 @@
 use std::path::Path;
 
 use super::{
-    Config, ConfigError, ConfigFlags, Environment, FileProblem, KEYS, LogFormat, RpcUrl, RpcUrlError, SettingOrigin,
-    TEMPLATE,
+    AlertDetail, AlertRule, Config, ConfigError, ConfigFlags, Environment, FileProblem, KEYS, LogFormat, RpcUrl,
+    RpcUrlError, SettingOrigin, TEMPLATE,
 };
 
 /// Creates a temporary folder with this configuration file.
@@ -438,4 +438,42 @@ fn the_log_format_is_set_by_flag_environment_or_file_and_nothing_else_is_one() {
     assert_eq!(error.to_string(), "environment variable BARDO_LOG_FORMAT: not a log format: use text or json");
     let (line, problem, _) = problem("network = \"devnet\"\nlog_format = \"xml\"\n");
     assert!(line == 2 && matches!(problem, FileProblem::BadValue { .. }), "{problem:?}");
+}
+
+#[test]
+fn alerts_have_defaults_and_bounds_and_show_no_secret() {
+    let (_dir, environment) = home("");
+    let config = Config::load(&environment, &ConfigFlags::default()).unwrap();
+    assert!(!config.alerts.is_on() && config.alerts.detail.value == AlertDetail::Brief);
+    assert_eq!(config.alerts.rules.value, AlertRule::ALL);
+
+    let (dir, _environment) = home(
+        "[alerts]\nrules = [\"stop\", \"gas\"]\ngas_below = \"0.02\"\nwebhook_url = \"https://h.example/path-secret\"\n\
+         telegram_chat = \"@channel\"\nemail_to = [\"a@b.example\"]\ndetail = \"full\"\n",
+    );
+    let environment = with(dir.path(), &[("BARDO_ALERT_WEBHOOK_SECRET", "whsec_canary")]);
+    let alerts = Config::load(&environment, &ConfigFlags::default()).unwrap().alerts;
+    assert!(alerts.is_on());
+    assert_eq!(alerts.rules.value, [AlertRule::Stop, AlertRule::Gas]);
+    assert_eq!(alerts.gas_below.as_ref().unwrap().value.to_string(), "0.02");
+    let shown = format!("{alerts:?} {:?}", alerts.shown());
+    assert!(!shown.contains("canary") && !shown.contains("path-secret"), "{shown}");
+    assert!(shown.contains("set, hidden") && shown.contains("BARDO_ALERT_WEBHOOK_SECRET"), "{shown}");
+
+    for (file, says) in [
+        ("[alerts]\nrules = [\"stops\"]\n", "unknown rule; known: decision_waits"),
+        ("[alerts]\nrule = [\"stop\"]\n", "did you mean 'rules'"),
+        ("[alerts]\ndetail = \"all\"\n", "\"brief\" or \"full\""),
+        ("[alerts]\nper_hour = 0\n", "1 to 600"),
+        ("[alerts]\nprice_percent = 0\n", "1 to 1000"),
+        ("[alerts]\ngas_below = 0.02\n", "native tokens"),
+        ("[alerts]\ntelegram_chat = \"me\"\n", "not a chat"),
+        ("[alerts]\nemail_tls = \"ssl\"\n", "starttls"),
+        ("[alerts]\nwebhook_url = \"hooks.example/x\"\n", "not a URL"),
+        ("[alerts]\ndesktop = 1\n", "true or false"),
+    ] {
+        let (_dir, environment) = home(file);
+        let error = Config::load(&environment, &ConfigFlags::default()).unwrap_err().to_string();
+        assert!(error.contains(says), "{file}: {error}");
+    }
 }

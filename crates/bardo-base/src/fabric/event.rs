@@ -150,6 +150,9 @@ pub enum EventKind {
     /// A caption of a scenario, for its audience.
     #[serde(rename = "show:caption")]
     Caption(Caption),
+    /// A channel of alerts stopped working, works again, or lost an alert.
+    #[serde(rename = "alert:channel")]
+    AlertChannel(AlertChannelChanged),
     /// A receiver was too slow; only that receiver gets this event, and it is never journaled.
     #[serde(rename = "fabric:gap")]
     FabricGap(FabricGap),
@@ -575,6 +578,19 @@ impl From<PolicyChangeForm> for PolicyChange {
             }
         }
     }
+}
+
+/// Payload of `alert:channel`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlertChannelChanged {
+    /// Name of the channel: `webhook`, `telegram`, `email` or `desktop`.
+    pub channel: SafeText,
+    /// True if the channel delivered its last alert.
+    pub works: bool,
+    /// Reason of the last failure; empty if it works.
+    pub why: SafeText,
+    /// Number of alerts that were given up in this run.
+    pub lost: u64,
 }
 
 /// Payload of `fabric:gap`.

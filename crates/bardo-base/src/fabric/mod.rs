@@ -18,13 +18,13 @@ mod tool_facts;
 pub use ask_reason::AskReason;
 pub use bus::{EventHistory, Fabric, FabricConfig, Receiver};
 pub use event::{
-    ApprovalOutcome, ApprovalRequested, ApprovalResolved, BreakerState, Caption, CardToken, ChainBlock, ChainHealth,
-    ChainOpened, ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, EndState, Event, EventKind,
-    Exclusivity, FabricFault, FabricGap, FillerOffer, GolemState, GolemThought, HaltChanged, IntentStatus,
-    IntentUpdate, LeastOut, LimitUsage, LimitsChanged, MemoryHits, OrderFill, OrderStatus, OrderUpdate, PermitIssued,
-    PermitRefused, PermitUsed, PhaseChanged, PolicyChange, PolicyChanged, PolicyState, ResultCard, SessionOpened,
-    SimulatedChange, SpendState, SpriteChanged, SpriteState, StopLossState, ToolEnd, ToolFailed, ToolOverrun,
-    ToolStart, ToolUpdate, ToolVerified, TxPlace, TxState, TxUpdate, Vitals,
+    AlertChannelChanged, ApprovalOutcome, ApprovalRequested, ApprovalResolved, BreakerState, Caption, CardToken,
+    ChainBlock, ChainHealth, ChainOpened, ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, EndState,
+    Event, EventKind, Exclusivity, FabricFault, FabricGap, FillerOffer, GolemState, GolemThought, HaltChanged,
+    IntentStatus, IntentUpdate, LeastOut, LimitUsage, LimitsChanged, MemoryHits, OrderFill, OrderStatus, OrderUpdate,
+    PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChange, PolicyChanged, PolicyState, ResultCard,
+    SessionOpened, SimulatedChange, SpendState, SpriteChanged, SpriteState, StopLossState, ToolEnd, ToolFailed,
+    ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace, TxState, TxUpdate, Vitals,
 };
 pub use finding::{Finding, SafetyCheck};
 pub use journal::{JournalError, read as read_journal};

@@ -427,6 +427,7 @@ impl Feed {
             | EventKind::ChainHealth(_)
             | EventKind::PolicyChanged(_)
             | EventKind::DirectiveChanged(_)
+            | EventKind::AlertChannel(_)
             | EventKind::FabricGap(_)
             | EventKind::FabricFault(_) => {}
         }

@@ -7,8 +7,8 @@ use crate::widgets::sprite::phase_words;
 use crate::widgets::words::{check_word, counted, failure_words, finding_words, offer_words, policy_line};
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
-    ApprovalOutcome, ApprovalResolved, ChainHealth, ChainState, CheckOutcome, Event, EventKind, IntentStatus,
-    IntentUpdate, OrderStatus, OrderUpdate, SafetyCheck, SpriteState, TxState, TxUpdate,
+    AlertChannelChanged, ApprovalOutcome, ApprovalResolved, ChainHealth, ChainState, CheckOutcome, Event, EventKind,
+    IntentStatus, IntentUpdate, OrderStatus, OrderUpdate, SafetyCheck, SpriteState, TxState, TxUpdate,
 };
 use bardo_base::format::short_hash;
 use bardo_base::id::{CallId, GolemId};
@@ -174,6 +174,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
             (LogLevel::Plain, "golem:directive", format!("playbook {how}: {}", changed.summary))
         }
         EventKind::Caption(caption) => (LogLevel::Plain, "show:caption", caption.text.to_string()),
+        EventKind::AlertChannel(changed) => alert_line(changed),
         EventKind::FabricGap(gap) => {
             (LogLevel::Care, GAP, format!("screen missed {} (nothing lost)", counted(gap.missed, "event")))
         }
@@ -245,6 +246,19 @@ fn intent_line(intent: &IntentUpdate) -> (LogLevel, &'static str, String) {
     let (give, to) = (&intent.token_in.symbol, &intent.destination_chain);
     let text = format!("bridge {} {give} to {to} {}", intent.amount_in, intent.status.as_str());
     (level, "intent:update", text)
+}
+
+/// Line of an alert channel's new state.
+fn alert_line(changed: &AlertChannelChanged) -> (LogLevel, &'static str, String) {
+    let lost = match changed.lost {
+        0 => String::new(),
+        lost => format!(" ({} lost in this run)", counted(lost, "alert")),
+    };
+    let (level, how) = match changed.works {
+        true => (LogLevel::Plain, format!("alerts by {} work again{lost}", changed.channel)),
+        false => (LogLevel::Care, format!("alerts by {} fail{lost}: {}", changed.channel, changed.why)),
+    };
+    (level, "alert:channel", how)
 }
 
 /// Line of a chain's health.

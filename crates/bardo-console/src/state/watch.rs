@@ -121,6 +121,9 @@ impl State {
                 format!("{how}, above your notification limit: {}", named(call))
             }
             EventKind::FabricFault(fault) => fault.message.to_string(),
+            EventKind::AlertChannel(changed) if !changed.works => {
+                format!("alerts by {} fail: {}", changed.channel, changed.why)
+            }
             EventKind::PolicyChanged(changed) if changed.version > 1 => {
                 let what: Vec<String> = changed.changes.iter().map(policy_line).collect();
                 format!("the policy has changed: {}", what.join("; "))

@@ -4,9 +4,12 @@
 //! ```text
 //! STOP                          the stop file: any process and any person can set it
 //! keys/                         key files
+//! alerts.json                   state of the alert channels
+//! RESTORED                      mark of a restored copy, until the other one is confirmed stopped
 //! golems/ID/STRATEGY.md         the owner's strategy for a Golem
 //! runs/                         a journal for each run of the console, and for each call that writes
 //! ledger/real/ledger.db         one for all real networks, so that limits apply across them
+//! ledger/…/ledger.db-copies/     copies from before the last migrations
 //! ledger/real/paper.db          paper ledger beside it, with the same tables and the paper balances
 //! ledger/devnet-ID/ledger.db    one for each devnet, worthless once that devnet has ended
 //! ledger/embedded-ID/…          the same for a devnet inside one process
@@ -25,6 +28,8 @@ pub mod queue_secret;
 pub mod scenario_folder;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod versions;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

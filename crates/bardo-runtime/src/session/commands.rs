@@ -229,7 +229,7 @@ impl SessionState {
                 queued.map(|()| answering::answer_message(&answer)).map_err(CommandError::from)
             }
             QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, &confirmation, password).await,
-            QuestionKey::Own(number) => self.answer_own(number, &answer, password).await,
+            QuestionKey::Own(number) => self.answer_own(number, &answer, &confirmation, password).await,
         };
         if stops { Ok(result.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { result }
     }
@@ -389,9 +389,14 @@ impl SessionState {
         self: &Arc<Self>,
         number: u64,
         answer: &OperatorAnswer,
+        confirmation: &Confirmation,
         password: Option<Password>,
     ) -> Result<String, CommandError> {
-        let wanted = self.control.own.get(number).ok_or(CommandError::QuestionOver)?.authorisation(self.signer());
+        let asked = self.control.own.get(number).ok_or(CommandError::QuestionOver)?;
+        if answer.kind() == AnswerKind::Once {
+            asked.requirement().check(confirmation)?;
+        }
+        let wanted = asked.authorisation(self.signer());
         // Before the request is removed: after a wrong password it must still be open.
         let proof = match answer.kind() {
             AnswerKind::Once => Some(self.prove(wanted.clone(), password).await?),
@@ -409,9 +414,13 @@ impl SessionState {
             redeemed.map(drop)
         };
         match own {
-            PromptSubject::Lower { from, to, .. } => {
+            PromptSubject::Lower { from, to, restored, .. } => {
                 let now = self.sources.clock.now_millis();
                 let reason = "lowered by the operator's decision";
+                if restored.is_some() && to < Some(StopLevel::Halt) {
+                    let typed = confirmation.typed.as_ref().map(SafeText::as_str).unwrap_or_default();
+                    self.control.stop_watch.file.confirm_other_copy_stopped(typed)?;
+                }
                 let lowered = self.control.stop_watch.file.lower(&from, to, reason, "operator", now, proof);
                 let result =
                     lowered?.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
@@ -484,6 +493,7 @@ impl SessionState {
             to,
             said: SafeText::clean(&sent, 300),
             without_keys: self.keys_revoked(),
+            restored: self.control.stop_watch.file.restored(),
         }))
     }
 

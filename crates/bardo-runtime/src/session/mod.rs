@@ -4,6 +4,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `alerts` | alerts beside the session |
 //! | `boot` | startup from the configuration to a [`state::SessionState`] |
 //! | `state` | session state and main loop |
 //! | `watching` | event sources: events, blocks, health, stop file, policy, requests |
@@ -21,6 +22,7 @@
 //! | `stats` | statistics of the run, from its events |
 //! | `error` | errors of starting a session and of its commands |
 
+mod alerts;
 mod boot;
 mod commands;
 mod error;
@@ -171,6 +173,14 @@ impl Session {
 
 async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end: SessionEnd) {
     let SessionEnd { commands: mut arriving, news } = end;
+    // A read-only session stands beside one that reports.
+    let (news, alert_channels) = match options.watch {
+        true => (news, None),
+        false => {
+            let (news, changes) = alerts::between(&config, news);
+            (news, Some(changes))
+        }
+    };
     // A scenario changes stops, ledger and playbook, so it runs in its own data directory. A kept devnet and its ledger
     // stay in the operator's.
     let on_devnet = matches!(NetworkPlan::from_config(&config), Ok(NetworkPlan::Devnet));
@@ -216,6 +226,9 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
         }
     };
     drop(booting);
+    if let Some(changes) = alert_channels {
+        tokio::spawn(alerts::report(changes, state.sources.fabric.clone()));
+    }
     state.run(options, actor, commands, simulated).await;
 }
 

@@ -11,7 +11,7 @@ use bardo_base::text::SafeText;
 use bardo_safety::approval::ApprovalRequirement;
 use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::policy::PendingPolicy;
-use bardo_safety::stop::ActiveStop;
+use bardo_safety::stop::{ActiveStop, OTHER_COPY_STOPPED, RestoredCopy};
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
     AnswerKind, AnswerOption, PolicyChange, PolicyRequest, Question, QuestionKey, RequestSubject, TypedConfirmation,
@@ -31,6 +31,8 @@ pub(super) enum PromptSubject {
         said: SafeText,
         /// True if the Golem stays without keys whatever the answer.
         without_keys: bool,
+        /// Origin of the data folder, if it was restored and nobody has confirmed that the other copy is stopped.
+        restored: Option<RestoredCopy>,
     },
     /// Leaving paper mode, so that transactions are signed again.
     LeavePaper,
@@ -61,6 +63,19 @@ struct QueuedPrompt {
 }
 
 impl PromptSubject {
+    /// Requirements that an approval must meet: a restored copy begins to sign only after the operator has confirmed that
+    /// the other one is stopped.
+    pub(super) fn requirement(&self) -> ApprovalRequirement {
+        let Self::Lower { restored: Some(_), to, .. } = self else { return ApprovalRequirement::default() };
+        if *to >= Some(StopLevel::Halt) {
+            return ApprovalRequirement::default();
+        }
+        let what = format!("\"{OTHER_COPY_STOPPED}\", after you have stopped the copy that the backup was made from");
+        let expected = SafeText::clean(OTHER_COPY_STOPPED, 200);
+        let confirm = Some(TypedConfirmation { what: SafeText::clean(&what, 200), expected });
+        ApprovalRequirement { to_read: Vec::new(), confirm }
+    }
+
     /// Authorisation that an approval needs. `account` is the signing account.
     pub(super) fn authorisation(&self, account: Address) -> Authorisation {
         match self {
@@ -142,7 +157,7 @@ impl SessionPrompts {
 
 fn question(queued: &QueuedPrompt, money: MoneyKind) -> Question {
     let (title, reason, about) = match &queued.own {
-        PromptSubject::Lower { from, to, said, without_keys } => {
+        PromptSubject::Lower { from, to, said, without_keys, restored: _ } => {
             let title = match (to, without_keys) {
                 (Some(to), false) => format!("Lower the stop to {to}"),
                 (None, false) => "Lift the stop: signing resumes".to_owned(),
@@ -182,7 +197,8 @@ fn question(queued: &QueuedPrompt, money: MoneyKind) -> Question {
             (title, AskReason::SellsUnderHalt, RequestSubject::SellHoldings)
         }
     };
-    plain(QuestionKey::Own(queued.number), queued.asked_at, &title, reason, about, money)
+    let confirm = queued.own.requirement().confirm;
+    Question { confirm, ..plain(QuestionKey::Own(queued.number), queued.asked_at, &title, reason, about, money) }
 }
 
 /// Request for adopting a looser policy.

@@ -1,0 +1,99 @@
+//! Removal of credentials from a configuration file.
+//!
+//! Providers put their keys into the path of a URL as often as into its query. So every URL, in values and in comments,
+//! keeps its host alone. What the file's parser then still reads as a URL with more than a host is an error.
+
+use toml::Value;
+use url::Url;
+
+/// Replacement for the path, the query and the login of a URL.
+pub(super) const REMOVED: &str = "REMOVED";
+/// Key of the data directory.
+const DATA_DIR: &str = "data_dir";
+/// Schemes of URLs.
+const SCHEMES: [&str; 4] = ["https://", "http://", "wss://", "ws://"];
+
+/// Removes credentials from the text of a configuration file. Returns the text and the number of changed URLs. The
+/// data directory becomes a comment: on the same machine, a restored configuration would otherwise lead to the copy that
+/// it was made from.
+///
+/// # Errors
+/// A description if the text is not TOML, or if a URL has kept more than its host.
+pub(super) fn redacted(text: &str) -> Result<(String, usize), String> {
+    let (mut out, mut rest, mut count) = (String::with_capacity(text.len()), text, 0);
+    while let Some((at, scheme)) = next_url(rest) {
+        let (before, url) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        out.push_str(before);
+        let end = url.find(|letter: char| letter.is_whitespace() || "\"'`,<>[](){}".contains(letter));
+        let (url, after) = url.split_at_checked(end.unwrap_or(url.len())).unwrap_or((url, ""));
+        let kept = host_of(url, scheme);
+        count += usize::from(kept.is_some());
+        out.push_str(kept.as_deref().unwrap_or(url));
+        rest = after;
+    }
+    out.push_str(rest);
+    let out = without_data_dir(&out);
+    let read: Value =
+        toml::from_str::<toml::Table>(&out).map(Value::Table).map_err(|error| error.message().to_owned())?;
+    if read.get(DATA_DIR).is_some() {
+        return Err("data_dir in it is not on a line of its own".to_owned());
+    }
+    if has_credential(&read) {
+        return Err("a URL in it is written in a way that hides its credential".to_owned());
+    }
+    Ok((out, count))
+}
+
+/// Turns the line that sets the data directory into a comment.
+fn without_data_dir(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 1);
+    let mut at_top = true;
+    for line in text.split_inclusive('\n') {
+        at_top &= !line.trim_start().starts_with('[');
+        let key = line.split('=').next().unwrap_or_default().trim().trim_matches(['"', '\'']);
+        if at_top && key == DATA_DIR {
+            out.push('#');
+        }
+        out.push_str(line);
+    }
+    out
+}
+
+/// Position and scheme of the next URL.
+fn next_url(text: &str) -> Option<(usize, &'static str)> {
+    let lower = text.to_ascii_lowercase();
+    let found = SCHEMES.into_iter().filter_map(|scheme| lower.find(scheme).map(|at| (at, scheme)));
+    // `https://` is found before the `s://` of another scheme: the first position counts, then the longest scheme.
+    found.min_by_key(|(at, scheme)| (*at, std::cmp::Reverse(scheme.len())))
+}
+
+/// The URL with its host alone; `None` if it has nothing else.
+fn host_of(url: &str, scheme: &str) -> Option<String> {
+    if !is_more_than_host(url) {
+        return None;
+    }
+    let parsed = Url::parse(url).ok();
+    let host = parsed.as_ref().and_then(|url| url.host_str()).unwrap_or("removed.invalid");
+    let port = parsed.as_ref().and_then(Url::port).map(|port| format!(":{port}")).unwrap_or_default();
+    Some(format!("{scheme}{host}{port}/{REMOVED}"))
+}
+
+fn is_more_than_host(text: &str) -> bool {
+    let Ok(url) = Url::parse(text.trim()) else { return true };
+    let path = url.path().trim_matches('/');
+    let login = !url.username().is_empty() || url.password().is_some();
+    login || url.query().is_some() || url.fragment().is_some() || !(path.is_empty() || path == REMOVED)
+}
+
+fn has_credential(value: &Value) -> bool {
+    match value {
+        Value::String(text) => {
+            let lower = text.to_ascii_lowercase();
+            let is_url = SCHEMES.iter().any(|scheme| lower.contains(scheme));
+            is_url && text.split_whitespace().filter(|word| word.contains("://")).any(is_more_than_host)
+        }
+        Value::Array(all) => all.iter().any(has_credential),
+        Value::Table(all) => all.values().any(has_credential),
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => false,
+    }
+}

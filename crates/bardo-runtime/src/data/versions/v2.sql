@@ -1,0 +1,291 @@
+CREATE TABLE store_migrations (room TEXT NOT NULL, version INTEGER NOT NULL, digest BLOB NOT NULL, PRIMARY KEY (room, version)) STRICT;
+CREATE TABLE runtime_ledger (id TEXT NOT NULL PRIMARY KEY) STRICT;
+    CREATE TABLE runtime_genesis (
+        chain_id INTEGER NOT NULL PRIMARY KEY,
+        hash BLOB NOT NULL
+    ) STRICT;
+INSERT INTO store_migrations VALUES ('runtime', 1, x'c0ca7208c4755d3c5192a46e5180cb47a75e016d0bdbb40c73bd0fd0fadcfc19');
+CREATE TABLE engine_idempotency (
+        golem_id TEXT NOT NULL,
+        key TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        params_hash BLOB NOT NULL,
+        call_id TEXT NOT NULL,
+        started_at INTEGER NOT NULL,
+        response TEXT,
+        PRIMARY KEY (golem_id, key)
+    ) STRICT;
+    CREATE INDEX engine_idempotency_started ON engine_idempotency (started_at);
+INSERT INTO store_migrations VALUES ('engine', 1, x'd97708fcb619f7396d5cea93f6f169c67fb688da508d90fec4acbb09e779dcfb');
+ALTER TABLE engine_idempotency ADD COLUMN acting INTEGER NOT NULL DEFAULT 0;
+INSERT INTO store_migrations VALUES ('engine', 2, x'0ee1ac6d27db14fc29b8729ab47c8792366e9702fcac1b696b369335816c5b61');
+CREATE TABLE sender_lane (
+    chain_id INTEGER NOT NULL,
+    account BLOB NOT NULL,
+    next_nonce INTEGER NOT NULL,
+    PRIMARY KEY (chain_id, account)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE sender_nonce (
+    ticket INTEGER PRIMARY KEY AUTOINCREMENT,
+    chain_id INTEGER NOT NULL,
+    account BLOB NOT NULL,
+    nonce INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('reserved', 'free', 'signed')),
+    reserved_at INTEGER NOT NULL,
+    UNIQUE (chain_id, account, nonce)
+) STRICT;
+INSERT INTO store_migrations VALUES ('sender', 1, x'c5b0e739df53fc630e2bbf1230ae667896d1cfd08b8d770a236d17356577c3da');
+CREATE TABLE sender_transaction (
+    hash BLOB PRIMARY KEY,
+    chain_id INTEGER NOT NULL,
+    account BLOB NOT NULL,
+    nonce INTEGER NOT NULL,
+    raw BLOB NOT NULL,
+    route TEXT NOT NULL CHECK (route IN ('public', 'private')),
+    call_id TEXT,
+    replaces BLOB REFERENCES sender_transaction (hash),
+    state TEXT NOT NULL,
+    stored_at INTEGER NOT NULL,
+    sends INTEGER NOT NULL DEFAULT 0,
+    block_number INTEGER,
+    block_hash BLOB,
+    note TEXT,
+    settled_at INTEGER
+) STRICT;
+CREATE INDEX sender_transaction_nonce ON sender_transaction (chain_id, account, nonce);
+CREATE INDEX sender_transaction_open ON sender_transaction (chain_id, account) WHERE settled_at IS NULL;
+INSERT INTO store_migrations VALUES ('sender', 2, x'6473699d734d23380dbde468eb7847f0f85f3457f064d10afc7861d458e033a3');
+CREATE TABLE ledger_clock (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        now INTEGER NOT NULL CHECK (now >= 0)
+    ) STRICT;
+
+    CREATE TABLE ledger_reservation (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        call_id TEXT NOT NULL,
+        golem_id TEXT NOT NULL,
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        trade INTEGER NOT NULL CHECK (trade IN (0, 1)),
+        exempt INTEGER NOT NULL CHECK (exempt IN (0, 1)),
+        micros INTEGER NOT NULL CHECK (micros >= 0),
+        reserved_at INTEGER NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('open', 'unclear', 'done', 'reverted', 'not_sent', 'withdrawn')),
+        settled_at INTEGER,
+        settled_micros INTEGER CHECK (settled_micros >= 0)
+    ) STRICT;
+    CREATE INDEX ledger_reservation_held ON ledger_reservation (state, micros) WHERE state IN ('open', 'unclear');
+    CREATE INDEX ledger_reservation_trades ON ledger_reservation (reserved_at)
+        WHERE trade = 1 AND state NOT IN ('not_sent', 'withdrawn');
+
+    CREATE TABLE ledger_reservation_token (
+        reservation INTEGER NOT NULL REFERENCES ledger_reservation (id),
+        chain_id INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        micros INTEGER NOT NULL CHECK (micros >= 0),
+        held INTEGER NOT NULL CHECK (held IN (0, 1)),
+        PRIMARY KEY (reservation, chain_id, token)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX ledger_reservation_token_held ON ledger_reservation_token (chain_id, token, micros) WHERE held = 1;
+
+    CREATE TABLE ledger_spent (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        reservation INTEGER NOT NULL UNIQUE REFERENCES ledger_reservation (id),
+        total INTEGER NOT NULL CHECK (total >= 0)
+    ) STRICT;
+    CREATE INDEX ledger_spent_at ON ledger_spent (at, seq, total);
+
+    CREATE TABLE ledger_token_spent (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        chain_id INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        total INTEGER NOT NULL CHECK (total >= 0)
+    ) STRICT;
+    CREATE INDEX ledger_token_spent_at ON ledger_token_spent (chain_id, token, at, seq, total);
+
+    CREATE TABLE ledger_recipient (
+        chain_id INTEGER NOT NULL,
+        recipient TEXT NOT NULL,
+        reservation INTEGER NOT NULL REFERENCES ledger_reservation (id),
+        PRIMARY KEY (chain_id, recipient, reservation)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE ledger_call (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX ledger_call_at ON ledger_call (at);
+
+    CREATE TABLE ledger_breaker (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        failures INTEGER NOT NULL CHECK (failures >= 0),
+        opened_at INTEGER,
+        trial INTEGER REFERENCES ledger_reservation (id)
+    ) STRICT;
+
+    CREATE TABLE ledger_high_water (
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        micros INTEGER NOT NULL CHECK (micros >= 0),
+        at INTEGER NOT NULL,
+        PRIMARY KEY (chain_id, account)
+    ) STRICT, WITHOUT ROWID;
+INSERT INTO store_migrations VALUES ('ledger', 1, x'f8c531ebf61f30e518051eed320dd10a0c2bfee05a8cee3dfc6b7104e791db24');
+CREATE TABLE ledger_liquidation (
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        token TEXT NOT NULL,
+        planned_at INTEGER NOT NULL,
+        PRIMARY KEY (chain_id, account, token)
+    ) STRICT, WITHOUT ROWID;
+INSERT INTO store_migrations VALUES ('ledger', 2, x'4cb541a2c2137ae0c9b4d2ab31f77675f16b925e418030198e74882c5f8eb110');
+CREATE TABLE audit_entry (
+        seq INTEGER PRIMARY KEY,
+        at INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        call_id TEXT,
+        golem_id TEXT NOT NULL,
+        body TEXT NOT NULL,
+        previous BLOB NOT NULL CHECK (length(previous) = 32),
+        hash BLOB NOT NULL CHECK (length(hash) = 32)
+    ) STRICT;
+    CREATE INDEX audit_entry_call ON audit_entry (call_id, seq);
+INSERT INTO store_migrations VALUES ('audit', 1, x'131a7e9e4a9c19f427c302eb3e176269f3e7c290056b0f3333c32a2e754913e9');
+CREATE TABLE safety_permit (
+        permit_id TEXT PRIMARY KEY,
+        simulation_hash BLOB NOT NULL,
+        call_id TEXT NOT NULL,
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        reservation INTEGER NOT NULL,
+        gas_usd TEXT NOT NULL,
+        spent_usd TEXT NOT NULL,
+        consumed_at INTEGER NOT NULL,
+        ended TEXT CHECK (ended IN ('done', 'reverted', 'not_sent', 'withdrawn'))
+    ) STRICT;
+    CREATE INDEX safety_permit_open ON safety_permit (chain_id) WHERE ended IS NULL;
+
+    CREATE TABLE safety_leg (
+        permit_id TEXT NOT NULL REFERENCES safety_permit (permit_id),
+        leg INTEGER NOT NULL,
+        of INTEGER NOT NULL,
+        hash BLOB NOT NULL UNIQUE,
+        PRIMARY KEY (permit_id, leg)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE safety_recipient (
+        chain_id INTEGER NOT NULL,
+        address TEXT NOT NULL,
+        first_at INTEGER NOT NULL,
+        PRIMARY KEY (chain_id, address)
+    ) STRICT, WITHOUT ROWID;
+INSERT INTO store_migrations VALUES ('safety', 1, x'6bb5a088bc0b4fe25419e504b09a7583697eae4f6f1d784af551b0a96bd73b33');
+CREATE TABLE safety_order (
+        hash BLOB PRIMARY KEY,
+        permit_id TEXT NOT NULL UNIQUE,
+        call_id TEXT NOT NULL,
+        golem_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        permit2 TEXT NOT NULL,
+        token_in TEXT NOT NULL,
+        token_out TEXT NOT NULL,
+        destination INTEGER,
+        encoded BLOB NOT NULL,
+        signature BLOB,
+        stage TEXT NOT NULL
+            CHECK (stage IN ('reserved', 'signed', 'submitting', 'submitted', 'refused', 'ended')),
+        status TEXT NOT NULL,
+        facts TEXT NOT NULL,
+        card TEXT,
+        reservation INTEGER NOT NULL,
+        spent_usd TEXT NOT NULL,
+        gas_usd TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        changed_at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX safety_order_live ON safety_order (chain_id, account) WHERE stage <> 'ended';
+INSERT INTO store_migrations VALUES ('safety', 2, x'cbfe979b025d8fcc4277fae387ac119c1a98edd4d1bb5a795c24ffb10cdfc9f6');
+CREATE TABLE policy_held (
+        one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+        hash BLOB NOT NULL CHECK (length(hash) = 32),
+        sources TEXT NOT NULL,
+        at INTEGER NOT NULL
+    ) STRICT;
+INSERT INTO store_migrations VALUES ('policy', 1, x'702032103c0b8a45c87de7779fc265ef3c4de1d2a08173aac24fe272adbb9911');
+CREATE TABLE golem_episode (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        golem_id TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        call_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        chain TEXT NOT NULL,
+        token_in TEXT NOT NULL,
+        token_out TEXT NOT NULL,
+        cents INTEGER NOT NULL,
+        phase TEXT NOT NULL,
+        outcome TEXT NOT NULL CHECK (outcome IN ('done', 'open', 'lapsed', 'blocked', 'refused', 'failed')),
+        code TEXT,
+        allowed_bps INTEGER,
+        slipped_bps INTEGER,
+        expected TEXT NOT NULL,
+        actual TEXT NOT NULL,
+        difference TEXT NOT NULL,
+        lesson TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX golem_episode_alike ON golem_episode (golem_id, kind, chain, token_in, token_out, id);
+
+    CREATE TABLE golem_note (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        golem_id TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('insight', 'heuristic')),
+        topic TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        UNIQUE (golem_id, kind, topic)
+    ) STRICT;
+
+    CREATE VIRTUAL TABLE golem_words USING fts5 (golem_id UNINDEXED, kind UNINDEXED, ref UNINDEXED, text);
+
+    CREATE TABLE golem_delta (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        golem_id TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        section TEXT NOT NULL,
+        before TEXT,
+        after TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        undone_at INTEGER
+    ) STRICT;
+
+    CREATE TABLE golem_life (
+        golem_id TEXT PRIMARY KEY,
+        born_at INTEGER NOT NULL,
+        high_water TEXT,
+        died_at INTEGER,
+        last_words TEXT
+    ) STRICT;
+INSERT INTO store_migrations VALUES ('golem', 1, x'0733219a2da64485cfd4760b7ec02a566c907fba1832e4ff21ea202bc7342d49');
+ALTER TABLE golem_life ADD COLUMN wound_up_at INTEGER;
+INSERT INTO store_migrations VALUES ('golem', 2, x'd787406d5875ab7ae33285a2ff8ba3294b1e72e07bd72d7f40287408a0d2214a');
+CREATE TABLE shared_question (
+    permit_id TEXT PRIMARY KEY,
+    session TEXT NOT NULL,
+    question TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE shared_answer (
+    permit_id TEXT PRIMARY KEY REFERENCES shared_question (permit_id) ON DELETE CASCADE,
+    answer TEXT NOT NULL,
+    said_by TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO store_migrations VALUES ('questions', 1, x'32e0b14e9258b6b062af0d4349ccbcce8138c7c2ac6995eb048f79bc474a2e62');
+CREATE TABLE shared_leader (
+    session TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+INSERT INTO store_migrations VALUES ('questions', 2, x'1cfa3315cf44b78466a9a98c6eb5b88007f088c23e7f66f8285812e1aa3aa631');
+INSERT INTO runtime_ledger VALUES ('real-fixture');
+INSERT INTO runtime_genesis VALUES (11155111, x'25a5cc106eea7138acab33231d7160d69cb777ee0c2c553fcddf5138993e6dd9');
+INSERT INTO ledger_clock VALUES (1, 1700000000000);

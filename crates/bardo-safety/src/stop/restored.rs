@@ -1,0 +1,78 @@
+//! Mark of a data folder that was restored from a backup. Two copies of one account would sign with the same nonces and
+//! spend the same limits twice, so the stop of a restored copy stays at halt until the operator has confirmed that the
+//! other copy is stopped.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{StopError, StopFile, remove_if_present};
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
+use bardo_base::{private, regular_file};
+
+/// Text that confirms that the other copy is stopped.
+pub const OTHER_COPY_STOPPED: &str = "the other copy is stopped";
+/// Name of the file in the data folder.
+const FILE: &str = "RESTORED";
+/// Reason of the stop of a restored copy.
+const REASON: &str = "restored from a backup: the copy that it was made from may still be running";
+/// Maximum size of the file, in bytes.
+const MOST: u64 = 4 << 10;
+
+/// Origin of a restored data folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoredCopy {
+    /// Time of the backup, in milliseconds since the Unix epoch.
+    pub made_at: u64,
+    /// Host and data folder of the backup.
+    pub made_from: SafeText,
+}
+
+impl StopFile {
+    fn mark(&self) -> PathBuf {
+        self.path.with_file_name(FILE)
+    }
+
+    /// Marks the folder as a restored copy and raises its stop to a halt. The mark comes first: a folder with one cannot
+    /// be lowered below a halt.
+    ///
+    /// # Errors
+    /// [`StopError::File`] if a file cannot be written.
+    pub fn begin_restored(&self, copy: &RestoredCopy, now: u64) -> Result<(), StopError> {
+        let mark = serde_json::to_vec_pretty(copy).map_err(|error| self.failed(error.into()))?;
+        private::replace(&self.mark(), &mark).map_err(|error| self.failed(error))?;
+        self.raise(StopLevel::Halt, REASON, "bardo restore", now).map(drop)
+    }
+
+    /// Origin of this data folder, if it was restored and nobody has confirmed that the other copy is stopped. A mark
+    /// that cannot be read counts.
+    pub fn restored(&self) -> Option<RestoredCopy> {
+        match regular_file::read(&self.mark(), MOST) {
+            Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(_) => Some(RestoredCopy::default()),
+        }
+    }
+
+    pub(super) fn is_restored(&self) -> bool {
+        self.restored().is_some()
+    }
+
+    /// Removes the mark after the operator's confirmation. The stop stays in force until it is lowered.
+    ///
+    /// # Errors
+    /// [`StopError::NotConfirmed`] for another text, [`StopError::File`] if the mark cannot be removed.
+    pub fn confirm_other_copy_stopped(&self, typed: &str) -> Result<(), StopError> {
+        if !typed.trim().eq_ignore_ascii_case(OTHER_COPY_STOPPED) {
+            return Err(StopError::NotConfirmed);
+        }
+        let removed = remove_if_present(&self.mark()).and_then(|()| match self.path.parent() {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        });
+        removed.map_err(|error| self.failed(error))
+    }
+}
