@@ -72,7 +72,7 @@ fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
     let (out, _, code) = fixture.policy(&["check", "uniswap_execute_swap", &bought.to_string()]);
     assert_eq!(code, 3);
     assert!(out.starts_with("uniswap_execute_swap would not pass: SAFETY_SPENDING_LIMIT_EXCEEDED "), "{out}");
-    for line in ["  NO  spending_limit ", "      limit       ", "      found       ", "      would pass  "] {
+    for line in ["  NO  limits ", "      limit       ", "      found       ", "      would pass  "] {
         assert!(out.contains(line), "{line}: {out}");
     }
     assert_eq!(fixture.nonce("pending"), 0, "nothing was signed by all that");
