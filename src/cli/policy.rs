@@ -120,7 +120,9 @@ fn check(
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut said = match &response.error {
         None => format!("{tool} would pass"),
-        Some(error) => format!("{tool} would not pass: {}", failure_words(&ToolFailed::of(error))),
+        Some(error) => {
+            format!("{tool} would not pass: {} {}", error.code(), failure_words(&ToolFailed::of(error)))
+        }
     };
     match needs.as_str() {
         Some("approval") => {

@@ -55,7 +55,10 @@ fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
     let why = told["reasons"][0]["words"].as_str().unwrap();
     assert!(why.contains("is above $10.00 (require_human_approval_above_usd)"), "{why}");
     let (out, _, _) = fixture.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
-    assert!(out.starts_with("uniswap_execute_swap would pass, with your approval: $"), "{out}");
+    assert!(
+        out.starts_with("uniswap_execute_swap would pass, with your approval: above your $10 approval limit"),
+        "{out}"
+    );
 
     // A sale for dollars counts with its possible loss, so a purchase shows the limit.
     let bought = swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30", "slippage_bps": 50}));
@@ -69,7 +72,7 @@ fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
     let (out, _, code) = fixture.policy(&["check", "uniswap_execute_swap", &bought.to_string()]);
     assert_eq!(code, 3);
     assert!(out.starts_with("uniswap_execute_swap would not pass: SAFETY_SPENDING_LIMIT_EXCEEDED "), "{out}");
-    for line in ["  NO  spending_limit ", "      limit       ", "      found       ", "      would pass  "] {
+    for line in ["  NO  limits ", "      limit       ", "      found       ", "      would pass  "] {
         assert!(out.contains(line), "{line}: {out}");
     }
     assert_eq!(fixture.nonce("pending"), 0, "nothing was signed by all that");

@@ -6,6 +6,7 @@ use std::path::Path;
 use alloy::primitives::{Address, U256};
 use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::error::{ErrorCode, Violation};
+use bardo::base::format::wait;
 use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::chain::network::{self, DataFees};
@@ -94,6 +95,11 @@ fn micros(written: &str) -> u64 {
     let (whole, fraction) = written.strip_prefix('$').unwrap().split_once('.').unwrap();
     let whole: u64 = whole.replace(',', "").parse().unwrap();
     whole * 1_000_000 + format!("{fraction:0<6}").parse::<u64>().unwrap()
+}
+
+/// Seconds until the limit of a violation leaves more.
+fn frees_in(one: &Violation) -> u64 {
+    one.figures.as_ref().unwrap().frees_in_seconds.unwrap()
 }
 
 /// First number in a text.
@@ -282,18 +288,23 @@ async fn caps_are_enforced_across_calls_and_restarts() {
     for _ in 0..2 {
         let one = fixture.refuses(spending, "max_daily_spend_usd").await;
         assert_eq!(one.limit, "$150.00 in any 24 hours");
+        // The words have cents, the figures all digits.
         let (now, before) = one.value.as_str().split_once(" on top of ").unwrap();
         let before = micros(before.strip_suffix(" already spent or reserved").unwrap());
         assert!(micros(now) + before > 150_000_000 && before >= 100_000_000, "{one:?}");
-        let (left, frees) = one.would_pass.as_str().split_once(" now; the window starts to free up in ").unwrap();
-        assert_eq!(micros(left.strip_prefix("at most ").unwrap()), 150_000_000 - before, "{one:?}");
-        assert!((80_000..=86_400).contains(&number(frees)), "what was spent just now frees in a day: {one:?}");
+        let figures = one.figures.as_deref().unwrap();
+        let left = micros(&format!("${}", figures.left.as_deref().unwrap()));
+        assert!((150_000_000 - before).abs_diff(left) <= 10_000, "{one:?}");
+        let frees = frees_in(&one);
+        assert!((80_000..=86_400).contains(&frees), "what was spent just now frees in a day: {one:?}");
+        let words = format!(" now; the window starts to free up in {}", wait(frees));
+        assert!(one.would_pass.as_str().ends_with(&words), "{one:?}");
         fixture.again(day);
     }
     // Only one test uses the account at a time.
     drop(fixture);
     let one = Fixture::new(2, "max_gas_usd = \"0.0000001\"").await.refuses(spending, "max_gas_usd").await;
-    assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$0.0000001", "at most $0.0000001"]);
+    assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$0.00000010", "at most $0.00000010"]);
     assert!(one.value.as_str().starts_with('$') && one.value.as_str().ends_with(" of gas at most"), "{one:?}");
     // A ten-millionth of 10^9 wei is 100.
     let policy = "max_fee_per_gas_gwei = \"0.0000001\"";
@@ -347,15 +358,17 @@ async fn rates_are_enforced_across_calls_and_restarts() {
         let one = fixture.refuses(ErrorCode::SafetyRateLimited, "max_trades_per_hour").await;
         assert_eq!([one.limit.as_str(), one.value.as_str()], ["1 in any 60 minutes", "1 were made"]);
         assert!(one.would_pass.as_str().starts_with("the next one in "), "{one:?}");
-        assert!((1..=3_600).contains(&number(one.would_pass.as_str())), "{one:?}");
+        assert!((1..=3_600).contains(&frees_in(&one)), "{one:?}");
         fixture.again(policy);
     }
     fixture.again("cooldown_seconds = 600");
     let one = fixture.refuses(ErrorCode::SafetyRateLimited, "cooldown_seconds").await;
-    assert_eq!(one.limit, "600 s between trades");
-    let gone = number(one.value.as_str());
-    assert_eq!(one.value, format!("{gone} s after the last one"));
-    assert_eq!(one.would_pass, format!("the same in {} s, or an exit now", 600 - gone));
+    assert_eq!(one.limit, "10 min between trades");
+    let (gone, left): (u64, u64) = (one.figures.as_ref().unwrap().value.parse().unwrap(), frees_in(&one));
+    // Both are rounded, one down and one up.
+    assert!((600..=601).contains(&(gone + left)), "{one:?}");
+    assert_eq!(one.value, format!("{} after the last one", wait(gone)));
+    assert_eq!(one.would_pass, format!("the same in {}, or an exit now", wait(left)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -378,8 +391,8 @@ async fn losses_and_failures_block_trades() {
     }
     let one = fixture.refuses(ErrorCode::SafetyBalanceBreaker, "max_consecutive_failures").await;
     assert_eq!([one.limit.as_str(), one.value.as_str()], ["2 in a row", "2 in a row"]);
-    let seconds = number(one.would_pass.as_str());
-    assert_eq!(one.would_pass, format!("one trial in {seconds} s, or an exit now"));
+    let seconds = frees_in(&one);
+    assert_eq!(one.would_pass, format!("one trial in {}, or an exit now", wait(seconds)));
     assert!((1..=900).contains(&seconds), "the demo's policy has them cool off for 900 s: {one:?}");
     // After the operator's reset trades pass again.
     fixture.store.write(ledger::reset_breaker).await.unwrap();

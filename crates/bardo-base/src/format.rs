@@ -45,9 +45,10 @@ pub fn dollars_above(value: Usd, limit: Usd) -> String {
     if hidden { format!("${}", grouped(&value.to_fixed(2, Rounding::Up))) } else { nearest }
 }
 
-/// Dollars that a limit leaves, rounded down to cents: an action of this value passes.
+/// Dollars that a limit leaves, rounded down to cents, or finer below one cent: an action of this value passes.
 pub fn dollars_left(value: Usd) -> String {
-    format!("${}", grouped(&value.to_fixed(2, Rounding::Down)))
+    let cents = value.to_fixed(2, Rounding::Down);
+    if cents == "0.00" { dollars(value) } else { format!("${}", grouped(&cents)) }
 }
 
 /// A price in dollars: two decimals from a hundred dollars, four from one cent, eight below.
@@ -305,6 +306,7 @@ mod tests {
         assert_eq!(dollars_above(usd("1000.000001"), usd("1000")), "$1,000.01", "less than a cent above the limit");
         assert_eq!(dollars_above(usd("1000"), usd("1000")), "$1,000.00");
         assert_eq!(dollars_left(usd("485.189516")), "$485.18", "$485.19 would not pass");
+        assert_eq!([usd("0.0000001"), usd("0")].map(dollars_left), ["$0.00000010", "$0.00"]);
         assert_eq!(dollars(usd("0")), "$0.00");
         assert_eq!(dollars(usd("0.000123")), "$0.00012300");
         assert_eq!(price(usd("3412.559")), "$3,412.55");

@@ -176,8 +176,8 @@ fn every_violation_states_what_would_pass() {
              | at most $100.00 now",
             "token_caps.31337:0x00000000000000000000000000000000000000AA: $80.00 in one action | $170.00 on top of \
              $0.00 | at most $80.00 of this token now",
-            "max_trades_per_hour: 5 in any 60 minutes | 5 were made | the next one in 3351 s, or an exit now",
-            "cooldown_seconds: 60 s between trades | 5 s after the last one | the same in 55 s, or an exit now",
+            "max_trades_per_hour: 5 in any 60 minutes | 5 were made | the next one in 55 min 51 s, or an exit now",
+            "cooldown_seconds: 1 min between trades | 5 s after the last one | the same in 55 s, or an exit now",
             "stop_loss_pct: 10 % below the highest, $1,000.00: stops at $900.00 | $900.00 | exits, until the \
              portfolio has recovered or the operator sets a new mark",
         ]

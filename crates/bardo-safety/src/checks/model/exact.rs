@@ -288,21 +288,21 @@ fn a_cap_tells_what_is_left_of_it() {
     // 50 held, 40 in open orders, and 100 from this action.
     over(
         &|case| (case.position, case.coming) = (Some(189), 40),
-        "max_position_size_usd | $189 | $190 of GOOD held afterwards | at most $189",
+        "max_position_size_usd | $189.00 | $190.00 of GOOD held afterwards | at most $189.00",
     );
     // Also for a token that only pools price; a token with a feed has no such limit.
     over(
         &|case| (case.unfed, case.unfed_most, case.coming) = (true, Some(189), 40),
-        "max_unfed_usd | $189 | $190 of GOOD held afterwards | at most $189",
+        "max_unfed_usd | $189.00 | $190.00 of GOOD held afterwards | at most $189.00",
     );
-    over(&|case| case.gas_most = Some(1), "max_gas_usd | $1 | $2 of gas at most | at most $1");
+    over(&|case| case.gas_most = Some(1), "max_gas_usd | $1.00 | $2.00 of gas at most | at most $1.00");
     over(
         &|case| case.gwei_most = Some(19),
         "max_fee_per_gas_gwei | 19000000000 wei per unit of gas | 20000000000 wei | the same when gas is cheaper",
     );
     over(
         &|case| (case.allowance_most, case.left_over) = (Some(5), 7),
-        "max_allowance_usd | $5 | $7 of GOOD left as an allowance | at most $5",
+        "max_allowance_usd | $5.00 | $7.00 of GOOD left as an allowance | at most $5.00",
     );
     over(
         &|case| case.allowance = 2,
@@ -311,7 +311,10 @@ fn a_cap_tells_what_is_left_of_it() {
              amount the action needs"
         ),
     );
-    over(&|case| case.allowance = 3, "max_allowance_seconds | 600 s | 601 s | an allowance that ends within 600 s");
+    over(
+        &|case| case.allowance = 3,
+        "max_allowance_seconds | 10 min | 10 min 1 s | an allowance that ends within 10 min",
+    );
 }
 
 #[test]
@@ -337,7 +340,7 @@ fn a_rate_tells_when_it_would_pass() {
     // The oldest trade leaves the window in an hour.
     often(
         &|case| case.trades = 10,
-        "max_trades_per_hour | 10 in any 60 minutes | 10 were made | the next one in 3600 s, or an exit now",
+        "max_trades_per_hour | 10 in any 60 minutes | 10 were made | the next one in 1 h, or an exit now",
     );
     often(
         &|case| (case.trades, case.trades_most) = (0, 0),
@@ -350,13 +353,16 @@ fn a_rate_tells_when_it_would_pass() {
     // 60 − 45.
     often(
         &|case| case.last_trade_ago = Some(45),
-        "cooldown_seconds | 60 s between trades | 45 s after the last one | the same in 15 s, or an exit now",
+        "cooldown_seconds | 1 min between trades | 45 s after the last one | the same in 15 s, or an exit now",
     );
     // From Friday 08:00 to Monday 09:00: three days and an hour, 73 · 3,600 s; half an hour later, 1,800 s less.
-    often(&|case| case.hours = Some((0, 0, 9, 10)), "active_hours | Mon 09:00-10:00 UTC | now | the same in 262800 s");
+    often(
+        &|case| case.hours = Some((0, 0, 9, 10)),
+        "active_hours | Mon 09:00-10:00 UTC | now | the same in 3 days 1 h",
+    );
     often(
         &|case| (case.hours, case.minute) = (Some((0, 0, 9, 10)), 30),
-        "active_hours | Mon 09:00-10:00 UTC | now | the same in 261000 s",
+        "active_hours | Mon 09:00-10:00 UTC | now | the same in 3 days 1 h",
     );
 }
 
