@@ -110,13 +110,13 @@ fn a_server_that_redirects_or_repeats_a_secret_learns_and_shows_none() {
 
 #[test]
 fn a_hostile_or_silent_server_holds_up_no_session_and_its_failure_is_recorded() {
-    let said = format!("\u{1b}[2J\u{202e}{}", SECRETS[0]);
+    let said = format!("\u{1b}[2J\u{202e}{} {} {}", SECRETS[0], SECRETS[2], SECRETS[3]);
     let refuses = format!("HTTP/1.1 400 Bad Request\r\ncontent-length: {}\r\n\r\n{said}", said.len());
     let (webhook, requests) = server(refuses);
     let home = home(webhook, server("").0);
     let scenario = home.path().join("fall.toml");
     let query = |at| format!("[[beat]]\nat = {at}\ndo = \"query_state\"\nparams = {{ query = \"balances\" }}\n");
-    let cue = "[[cue]]\nat = 4\ndo = { market = { bps = -2000, blocks = 2 } }\n";
+    let cue = "[[cue]]\nat = 4\ndo = { market = { bps = -800, blocks = 2 } }\n";
     let text = format!("name = \"fall\"\nabout = \"a\"\n{}{cue}{}", query(1), query(60));
     std::fs::write(&scenario, text).unwrap();
     let output = bardo(&home, &["golem", "run", "--headless", "--scenario", scenario.to_str().unwrap()]);

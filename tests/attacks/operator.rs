@@ -979,12 +979,12 @@ fn a_restored_copy_stays_halted_without_the_words_about_the_other_copy() {
     let refused = file.lower(&shown, None, "", "script", now(), alone);
     assert!(matches!(refused, Err(StopError::Restored)), "{refused:?}");
     let (said, code) =
-        on_a_terminal(home.path(), &[], &["resume"], &[("to confirm: ", "resume"), ("to confirm: ", "yes")]);
+        on_a_terminal(home.path(), &[], &["resume"], &[("to confirm: ", "resume\n"), ("to confirm: ", "yes\n")]);
     assert!(code == 4 && said.contains("old-host:/data"), "{code}: {said}");
     assert!(is_halted(home.path()));
     std::fs::remove_file(file.path()).unwrap();
     assert!(is_halted(home.path()), "as after any stop that was removed by hand");
-    let words = [("to confirm: ", "resume"), ("to confirm: ", "the other copy is stopped")];
+    let words = [("to confirm: ", "resume\n"), ("to confirm: ", "the other copy is stopped\n")];
     let (said, code) = on_a_terminal(home.path(), &[], &["resume"], &words);
     assert_eq!(code, 0, "{said}");
     assert!(!is_halted(home.path()) && file.restored().is_none());

@@ -63,11 +63,12 @@ fn a_killed_migration_leaves_the_old_tables_and_a_whole_copy() {
     let home = tempfile::tempdir().unwrap();
     let database = old_database(home.path());
     let whole = |version: i64| (version, "ok".to_owned());
-    for point in ["migration.copied", "migration.inside"] {
-        killed(&bardo(home.path(), "log", point));
+    // A stop is recorded in every ledger, which is opened for that.
+    for (level, point) in [("pause", "migration.copied"), ("exit-only", "migration.inside")] {
+        killed(&bardo(home.path(), &format!("halt --level {level}"), point));
         assert_eq!(version(&database), whole(3), "{point}");
     }
-    done(&bardo(home.path(), "log", ""));
+    done(&bardo(home.path(), "halt", ""));
     assert!(version(&database).0 > 3);
     let copies = database.with_file_name("ledger.db-copies");
     let names = names(&copies);

@@ -53,7 +53,7 @@ pub(crate) fn client(channel: ChannelName, key: &'static str, url: &RpcUrl) -> R
 /// [`SendError`], without the URL.
 pub(crate) async fn exchange(request: RequestBuilder) -> Result<HttpAnswer, SendError> {
     let whole = async {
-        let response = request.send().await.map_err(|error| failed(error))?;
+        let response = request.send().await.map_err(failed)?;
         Ok(read(response).await)
     };
     match timeout(WHOLE, whole).await {

@@ -14,7 +14,7 @@ use bardo_base::regular_file;
 /// Maximum size of a secret's file, in bytes.
 const MOST: u64 = 4 << 10;
 /// Replacement of a secret that a server repeats.
-const REMOVED: &str = "[secret removed]";
+pub(crate) const REMOVED: &str = "[secret removed]";
 
 /// Errors of a secret. They never repeat it.
 #[derive(Debug, thiserror::Error)]
@@ -90,9 +90,16 @@ impl ChannelSecret {
         self.0.expose_secret()
     }
 
-    /// Removes the secret from a text that a server or a library has made.
+    /// Removes the secret from a text that a server or a library has made, also without its prefix (`whsec_`, or the
+    /// number of a bot).
     pub(crate) fn hidden(&self, text: &str) -> String {
-        text.replace(self.expose(), REMOVED)
+        let whole = self.expose();
+        let bare = whole.strip_prefix("whsec_").or_else(|| whole.split_once(':').map(|(_, rest)| rest));
+        let without = text.replace(whole, REMOVED);
+        match bare.filter(|bare| !bare.is_empty()) {
+            Some(bare) => without.replace(bare, REMOVED),
+            None => without,
+        }
     }
 }
 

@@ -14,13 +14,15 @@ use zeroize::Zeroizing;
 use super::alert::AlertMessage;
 use super::channel::{Channel, ChannelError, ChannelName, Delivered, SendError};
 use super::http;
-use super::secret::{ChannelSecret, SecretError};
+use super::secret::{ChannelSecret, REMOVED, SecretError};
 use bardo_base::config::{RpcUrl, WEBHOOK_SECRET, WebhookSettings};
 use bardo_base::text::SafeText;
 
 const NAME: ChannelName = ChannelName::Webhook;
 /// Prefix of a symmetric secret.
 const PREFIX: &str = "whsec_";
+/// Minimum length of a part of the URL that is removed from a server's answer, in bytes: shorter ones are words.
+const SHORTEST_HIDDEN: usize = 8;
 /// Minimum and maximum length of the secret, in bytes.
 const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
 
@@ -75,6 +77,16 @@ impl Webhook {
         Ok(Some(Self { client, url: url.value.clone(), secret, key }))
     }
 
+    /// Removes the secret from a text of the server, and the parts of the URL that may be as secret.
+    fn hidden(&self, text: &str) -> String {
+        let url = self.url.expose();
+        let segments = url.path_segments().into_iter().flatten().map(str::to_owned);
+        let values = url.query_pairs().map(|(_, value)| value.into_owned());
+        let login = [url.username(), url.password().unwrap_or_default()].map(str::to_owned);
+        let parts = segments.chain(values).chain(login).filter(|part| part.len() >= SHORTEST_HIDDEN);
+        parts.fold(self.secret.hidden(text), |text, part| text.replace(&part, REMOVED))
+    }
+
     async fn attempt(&self, message: &AlertMessage<'_>) -> Result<Delivered, SendError> {
         let body = message.json().to_string();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -89,7 +101,7 @@ impl Webhook {
             .header("webhook-signature", self.key.sign(id, now, &body))
             .body(body);
         let answer = http::exchange(request).await?;
-        let said = self.secret.hidden(&String::from_utf8_lossy(&answer.body));
+        let said = self.hidden(&String::from_utf8_lossy(&answer.body));
         if answer.status.is_success() { Ok(Delivered(answer.shown(&said))) } else { Err(answer.refusal(&said)) }
     }
 }

@@ -284,7 +284,16 @@ async fn a_server_that_never_answers_is_given_up() {
 #[tokio::test]
 async fn a_secret_that_a_server_repeats_is_removed() {
     let home = TempDir::new().unwrap();
-    let said = format!(r#"{{"ok":false,"error_code":401,"description":"Unauthorized {TOKEN}"}}"#);
+    let bare = WEBHOOK.strip_prefix("whsec_").unwrap();
+    let server =
+        Server::answering(response("400 Bad", "", &format!("{WEBHOOK} {bare} key=query-secret hook/path-secret")))
+            .await;
+    let channel = webhook(&home, &format!("http://127.0.0.1:{}/hook/path-secret?key=query-secret", server.port));
+    let error = channel.send(&brief(&alert())).await.unwrap_err().to_string();
+    assert!(error.contains("[secret removed]"), "{error}");
+    assert!([bare, "query-secret", "path-secret"].iter().all(|hidden| !error.contains(hidden)), "{error}");
+    let bare = TOKEN.split_once(':').unwrap().1;
+    let said = format!(r#"{{"ok":false,"error_code":401,"description":"Unauthorized {TOKEN} {bare}"}}"#);
     let server = Server::answering(response("401 Unauthorized", "", &said)).await;
     let channel = telegram(&home, server.port);
     let error = channel.send(&brief(&alert())).await.unwrap_err();
