@@ -150,7 +150,7 @@ pub(super) fn respond(
             Some((acting, ledger)) => {
                 let names = labels::names(&DataFolder::of(config));
                 ask_operator((&opened, names), acting, ledger, &clock, options.paper).to_vec()
-            },
+            }
             None => Vec::new(),
         };
         let telling = std::io::stderr().is_terminal();

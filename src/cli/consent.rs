@@ -28,7 +28,10 @@ pub(super) async fn ask(queue: ApprovalQueue, networks: Vec<Network>, paper: boo
     let mut changes = queue.watch();
     let mut asked = HashSet::new();
     loop {
-        for question in queued_at(&queue, &networks, paper, |_| RequestContext { names: names.clone(), ..RequestContext::default() }) {
+        for question in queued_at(&queue, &networks, paper, |_| RequestContext {
+            names: names.clone(),
+            ..RequestContext::default()
+        }) {
             let QuestionKey::Action(permit_id) = question.key else { continue };
             if !asked.insert(permit_id) {
                 continue;

@@ -60,9 +60,7 @@ pub(super) fn run(
 /// Reads an address; one with a wrong checksum has a changed character.
 fn parsed(text: &str) -> Result<Address, CommandFailure> {
     let shown = SafeText::clean(text, 80);
-    let wrong = || {
-        CommandFailure::usage(format!("'{shown}' is not an address: write 0x and 40 hexadecimal digits"))
-    };
+    let wrong = || CommandFailure::usage(format!("'{shown}' is not an address: write 0x and 40 hexadecimal digits"));
     let address: Address = text.parse().map_err(|_| wrong())?;
     let digits = text.strip_prefix("0x").ok_or_else(wrong)?;
     let mixed = digits.contains(|c: char| c.is_ascii_lowercase()) && digits.contains(|c: char| c.is_ascii_uppercase());

@@ -267,8 +267,7 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         Some(Command::Labels { action }) => labels::run(&action, &environment, &flags, cli.json),
         Some(Command::Pnl { by, from, to, csv, reconcile, offline, key }) => {
             let paper = cli.paper;
-            let options =
-                pnl::PnlOptions { by: by.into(), from, to, csv, reconcile, offline, paper, json: cli.json };
+            let options = pnl::PnlOptions { by: by.into(), from, to, csv, reconcile, offline, paper, json: cli.json };
             pnl::run(&options, &environment, &ConfigFlags { account: key.or(flags.account), ..flags })
         }
         Some(Command::Log { action: Some(LogAction::Verify { head }), .. }) => {

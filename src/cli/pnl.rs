@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::call;
+use super::{call, log};
 use super::{CliExit, CommandFailure, load, print, print_json};
 use bardo_accounting::csv;
 use bardo_accounting::report::{Group, Grouping, Period, Report, Totals};
@@ -16,7 +16,7 @@ use bardo_base::format::{dollars, grouped};
 use bardo_base::private;
 use bardo_base::units::{SignedUsd, Usd};
 use bardo_runtime::accounting::{self, BalanceCheck, BookKeeper};
-use bardo_runtime::data::{ALL_MIGRATIONS, DataFolder, LedgerKind, open_paper};
+use bardo_runtime::data::{ALL_MIGRATIONS, DataFolder, open_paper};
 use bardo_store::{Store, StoreConfig};
 use golem_chain::network::NetworkPlan;
 
@@ -56,7 +56,7 @@ pub(super) fn run(
     if period.from >= period.to {
         return Err(CommandFailure::usage("--from is after --to: exchange them".to_owned()));
     }
-    let findings = find(&config, options, period)?;
+    let findings = find(&config, flags, options, period)?;
     if let Some(file) = &options.csv {
         write_csv(file, &csv::write(&findings.report, options.paper))?;
         for (chain, why) in &findings.failed {
@@ -72,7 +72,12 @@ pub(super) fn run(
     Ok(if options.reconcile && !even { CliExit::Error } else { CliExit::Success })
 }
 
-fn find(config: &Config, options: &PnlOptions, period: Period) -> Result<Findings, CommandFailure> {
+fn find(
+    config: &Config,
+    flags: &ConfigFlags,
+    options: &PnlOptions,
+    period: Period,
+) -> Result<Findings, CommandFailure> {
     let data = DataFolder::of(config);
     let embedded = config.fork.is_none() && NetworkPlan::from_config(config)? == NetworkPlan::Devnet;
     let stored_only = if options.paper {
@@ -90,8 +95,7 @@ fn find(config: &Config, options: &PnlOptions, period: Period) -> Result<Finding
                          devnet` with --rpc, and remove --offline and --paper";
             return Err(CommandFailure::usage(words.to_owned()));
         }
-        let kind = if bardo_runtime::policy::is_devnet(config)? { LedgerKind::Devnet } else { LedgerKind::Real };
-        let report = stored(&data, kind, options.paper, period)?;
+        let report = stored(log::named_ledger(config, flags)?, options.paper, period)?;
         return Ok(Findings { report, failed: Vec::new(), checks: Vec::new(), stored_only });
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -120,14 +124,15 @@ fn find(config: &Config, options: &PnlOptions, period: Period) -> Result<Finding
                 "no key is configured, so nothing was imported: name one with --key or golem.account".to_owned(),
             )),
         }
-        let report = accounting::read(&ledger.store, period).map_err(|error| CommandFailure::from(error.to_string()))?;
+        let report =
+            accounting::read(&ledger.store, period).map_err(|error| CommandFailure::from(error.to_string()))?;
         Ok(Findings { report, failed, checks, stored_only: None })
     })
 }
 
-/// Report from the most recently written ledger.
-fn stored(data: &DataFolder, kind: LedgerKind, paper: bool, period: Period) -> Result<Report, CommandFailure> {
-    let Some(path) = data.newest_ledger_of(kind)? else { return Ok(Report::default()) };
+/// Report from a ledger, or from the paper ledger beside it.
+fn stored(ledger: Option<PathBuf>, paper: bool, period: Period) -> Result<Report, CommandFailure> {
+    let Some(path) = ledger else { return Ok(Report::default()) };
     let real = Store::open(StoreConfig::at(&path), ALL_MIGRATIONS)?;
     let report = if paper {
         let path = path.with_file_name("paper.db");
@@ -348,7 +353,17 @@ mod tests {
         ] {
             assert_eq!(day(text), Ok(seconds), "{text}");
         }
-        for text in ["2026-02-29", "2026-13-01", "2026-00-10", "2026-1-1", "26-11-2026", "2026-11-31", "today", "1969-12-31", "2026-11-26-"] {
+        for text in [
+            "2026-02-29",
+            "2026-13-01",
+            "2026-00-10",
+            "2026-1-1",
+            "26-11-2026",
+            "2026-11-31",
+            "today",
+            "1969-12-31",
+            "2026-11-26-",
+        ] {
             assert!(day(text).is_err(), "{text}");
         }
     }
@@ -356,7 +371,8 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         let row = |cells: [&str; 6]| cells.map(str::to_owned);
-        let table = [row(["", "a", "b", "c", "d", "e"]), row(["2026-11-26", "3", "+$600.50", "$2.50", "$1.00", "+$597.00"])];
+        let table =
+            [row(["", "a", "b", "c", "d", "e"]), row(["2026-11-26", "3", "+$600.50", "$2.50", "$1.00", "+$597.00"])];
         assert_eq!(
             aligned(&table),
             "            a         b      c      d         e\n2026-11-26  3  +$600.50  $2.50  $1.00  +$597.00\n"

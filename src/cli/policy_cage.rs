@@ -111,12 +111,8 @@ async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Resul
             acting(config, &opened, &ledger, &clock, call::CallFlags { password_fd, password, ..Default::default() });
         let acting = acting.await?;
         let networks: Vec<Network> = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
-        let asking = tokio::spawn(consent::ask(
-            acting.pipeline.approval_queue().clone(),
-            networks,
-            false,
-            labels::names(&data),
-        ));
+        let asking =
+            tokio::spawn(consent::ask(acting.pipeline.approval_queue().clone(), networks, false, labels::names(&data)));
         let made = policy_cage::change(&acting, &opened, &*clock, devnet, (&state, &change, proof)).await;
         asking.abort();
         let made = made.map_err(refused)?;

@@ -153,7 +153,11 @@ async fn a_month_reconciles_to_the_wei_and_names_what_bardo_did_not_do() {
     let outside = report.posted.iter().filter(|posted| posted.entry.origin == Origin::Outside).collect::<Vec<_>>();
     assert_eq!(outside.len(), 18);
     for (posted, wei) in outside.iter().filter(|one| one.entry.tx.is_none()).zip([0, 5, 10, 15, 20, 25]) {
-        assert_eq!(posted.posting.received[0].amount, U256::from(ETHER / 10 + wei), "found to the wei, each on its day");
+        assert_eq!(
+            posted.posting.received[0].amount,
+            U256::from(ETHER / 10 + wei),
+            "found to the wei, each on its day"
+        );
     }
     let days: std::collections::BTreeSet<u64> = outside.iter().map(|posted| posted.entry.at / 86_400).collect();
     assert_eq!(days.len(), 18, "every one on a day of its own");

@@ -117,9 +117,9 @@ pub struct Leg {
 pub struct Posting {
     /// Kind of the posting.
     pub kind: PostingKind,
-    /// What left, without gas.
+    /// Net amounts that left, without gas.
     pub given: Vec<Leg>,
-    /// What came.
+    /// Net amounts that arrived.
     pub received: Vec<Leg>,
     /// Gas as a leg of its own; `None` if the account paid none.
     pub gas: Option<Leg>,
@@ -315,12 +315,7 @@ impl Books {
         Ok(legs)
     }
 
-    fn sell(
-        &mut self,
-        view: &EntryView<'_>,
-        given: &[Side],
-        proceeds: &[Option<Usd>],
-    ) -> Result<Vec<Leg>, BookError> {
+    fn sell(&mut self, view: &EntryView<'_>, given: &[Side], proceeds: &[Option<Usd>]) -> Result<Vec<Leg>, BookError> {
         given.iter().zip(proceeds).map(|(side, proceeds)| self.sell_one(view, side, *proceeds)).collect()
     }
 
@@ -476,8 +471,7 @@ impl EntryView<'_> {
     /// Value of a trade: of its dollar side, or of what was received, or of what was given.
     fn trade_value(&self, given: &[Side], received: &[Side]) -> Result<Option<Usd>, BookError> {
         let dollars = |sides: &[Side]| sides.iter().all(|side| side.is_dollar);
-        let (first, second) =
-            if dollars(given) && !dollars(received) { (given, received) } else { (received, given) };
+        let (first, second) = if dollars(given) && !dollars(received) { (given, received) } else { (received, given) };
         Ok(match total(first)? {
             Some(value) => Some(value),
             None => total(second)?,

@@ -18,7 +18,7 @@ const DAY: u64 = 86_400;
 /// Period of a report, in seconds since the Unix epoch: from the first up to, and without, the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
-    /// First second.
+    /// First second of the period.
     pub from: u64,
     /// Second after the last.
     pub to: u64,
@@ -39,7 +39,7 @@ pub struct Totals {
     pub realised: SignedUsd,
     /// Value of the gas paid.
     pub gas: Usd,
-    /// What bridge orders cost: the value that left less the value that arrived.
+    /// Cost of bridge orders: the value that left less the value that arrived.
     pub fees: Usd,
     /// Proceeds of amounts whose cost is unknown: in no other figure.
     pub uncosted_proceeds: Usd,
@@ -80,22 +80,22 @@ impl Totals {
 /// Entry with its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Posted {
-    /// The entry.
+    /// Entry that was posted.
     pub entry: Entry,
-    /// Its result.
+    /// Result of the entry.
     pub posting: Posting,
     /// Fee of a bridge order, known when it arrives.
     pub fee: Option<Usd>,
 }
 
-/// What an account holds of an asset, by its books.
+/// Holding of an asset by the books of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holding {
-    /// The asset.
+    /// Asset that is held.
     pub asset: Asset,
     /// Amount in raw units.
     pub amount: U256,
-    /// Known cost.
+    /// Cost of the part whose cost is known.
     pub cost: Usd,
     /// Part whose cost is unknown, in raw units.
     pub uncosted: U256,
@@ -189,12 +189,7 @@ pub fn build(
         report.totals.add(&posted)?;
         newest = posted.entry.at;
         if report.days.last().is_none_or(|day| day.begins != begins) {
-            report.days.push(Day {
-                begins,
-                totals: Totals::default(),
-                net_so_far: SignedUsd::ZERO,
-                unrealised: None,
-            });
+            report.days.push(Day { begins, totals: Totals::default(), net_so_far: SignedUsd::ZERO, unrealised: None });
         }
         report.posted.push(posted);
         let net_so_far = report.totals.net()?;
@@ -218,12 +213,13 @@ impl Report {
     /// [`BookError`] if a figure is out of range.
     pub fn by(&self, grouping: Grouping) -> Result<Vec<Group>, BookError> {
         match grouping {
-            Grouping::Day => Ok(self.days.iter().map(|day| Group { name: day_name(day.begins), totals: day.totals }).collect()),
+            Grouping::Day => {
+                Ok(self.days.iter().map(|day| Group { name: day_name(day.begins), totals: day.totals }).collect())
+            }
             Grouping::Token => self.by_token(),
             Grouping::Trade => self.by_trade(),
-            Grouping::Strategy => {
-                self.sums(|posted| posted.entry.action.as_ref().map(|action| action.tool.to_string()).unwrap_or_default())
-            }
+            Grouping::Strategy => self
+                .sums(|posted| posted.entry.action.as_ref().map(|action| action.tool.to_string()).unwrap_or_default()),
             Grouping::Golem => self.sums(|posted| {
                 posted.entry.action.as_ref().map(|action| action.golem_id.as_str().to_owned()).unwrap_or_default()
             }),
@@ -398,12 +394,7 @@ fn unrealised(
     sum(holdings(books, prices, tokens, at)?.into_iter().filter_map(|holding| holding.unrealised))
 }
 
-fn holdings(
-    books: &Books,
-    prices: &PriceHistory,
-    tokens: &TokenBook,
-    at: u64,
-) -> Result<Vec<Holding>, BookError> {
+fn holdings(books: &Books, prices: &PriceHistory, tokens: &TokenBook, at: u64) -> Result<Vec<Holding>, BookError> {
     let mut all = Vec::new();
     for (asset, lots) in books.lots() {
         let sum = |lots: &mut dyn Iterator<Item = &Lot>| {

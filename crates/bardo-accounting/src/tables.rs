@@ -213,13 +213,10 @@ pub fn store_price(
 /// [`StoreError`] if the database fails.
 pub fn store_action(transaction: &Transaction<'_>, action: &Action, at: u64) -> Result<(), StoreError> {
     transaction
-        .prepare_cached("INSERT OR REPLACE INTO accounting_action (call_id, golem_id, tool, at) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![
-            action.call_id.to_string(),
-            action.golem_id.as_str(),
-            action.tool.as_str(),
-            sql(at)?
-        ])?;
+        .prepare_cached(
+            "INSERT OR REPLACE INTO accounting_action (call_id, golem_id, tool, at) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![action.call_id.to_string(), action.golem_id.as_str(), action.tool.as_str(), sql(at)?])?;
     Ok(())
 }
 
@@ -227,11 +224,7 @@ pub fn store_action(transaction: &Transaction<'_>, action: &Action, at: u64) -> 
 ///
 /// # Errors
 /// [`StoreError`] if the database fails or a row is invalid.
-pub fn last_block(
-    connection: &Connection,
-    chain_id: u64,
-    account: Address,
-) -> Result<Option<(u64, B256)>, StoreError> {
+pub fn last_block(connection: &Connection, chain_id: u64, account: Address) -> Result<Option<(u64, B256)>, StoreError> {
     Ok(blocks(connection, chain_id, account)?.into_iter().next())
 }
 
@@ -281,7 +274,7 @@ pub fn store_block(
     Ok(())
 }
 
-/// Takes back everything above a block: its receipts are no longer on the chain. `None` takes back all.
+/// Deletes everything above a block whose receipts are no longer on the chain. `None` deletes all.
 ///
 /// # Errors
 /// [`StoreError`] if the database fails.
@@ -366,8 +359,8 @@ fn tools(connection: &Connection) -> Result<BTreeMap<String, SafeText>, StoreErr
 /// # Errors
 /// [`StoreError`] if the database fails or a row is invalid.
 pub fn priced_tokens(connection: &Connection, chain_id: u64) -> Result<Vec<Address>, StoreError> {
-    let mut asked =
-        connection.prepare_cached("SELECT DISTINCT token FROM accounting_price WHERE chain_id = ?1 AND token <> 'native'")?;
+    let mut asked = connection
+        .prepare_cached("SELECT DISTINCT token FROM accounting_price WHERE chain_id = ?1 AND token <> 'native'")?;
     let rows = asked.query_map([sql(chain_id)?], |row| row.get::<_, String>(0))?;
     let mut all = Vec::new();
     for row in rows {
@@ -380,11 +373,7 @@ pub fn priced_tokens(connection: &Connection, chain_id: u64) -> Result<Vec<Addre
 ///
 /// # Errors
 /// [`StoreError`] if the database fails or a row is invalid.
-pub fn opened_tokens(
-    connection: &Connection,
-    chain_id: u64,
-    account: Address,
-) -> Result<BTreeSet<Token>, StoreError> {
+pub fn opened_tokens(connection: &Connection, chain_id: u64, account: Address) -> Result<BTreeSet<Token>, StoreError> {
     let mut asked = connection.prepare_cached(
         "SELECT DISTINCT token FROM accounting_flow JOIN accounting_entry ON id = entry
          WHERE chain_id = ?1 AND account = ?2 AND origin = 'opening'",
@@ -449,8 +438,7 @@ impl PriceHistory {
     /// # Errors
     /// [`StoreError`] if the database fails or a row is invalid.
     pub fn read(connection: &Connection, tokens: &TokenBook) -> Result<Self, StoreError> {
-        let mut asked =
-            connection.prepare_cached("SELECT chain_id, token, at, call_id, usd FROM accounting_price")?;
+        let mut asked = connection.prepare_cached("SELECT chain_id, token, at, call_id, usd FROM accounting_price")?;
         let mut rows = asked.query([])?;
         let mut all = Self::default();
         while let Some(row) = rows.next()? {

@@ -19,7 +19,8 @@ use golem_chain::token::{TokenId, TokenInfo};
 /// up to 256 bits.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "paper",
-    steps: &["
+    steps: &[
+        "
     CREATE TABLE paper_action (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -46,7 +47,9 @@ pub const MIGRATIONS: Migrations = Migrations {
         PRIMARY KEY (action, chain_id, account, token)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX paper_move_account ON paper_move (chain_id, account);
-", GAS],
+",
+        GAS,
+    ],
 };
 
 /// Adds the gas of each action, in wei: it is part of the native token's outgoing amount.

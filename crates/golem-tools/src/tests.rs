@@ -193,7 +193,13 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
 
     let mut harness = harness(Some(0));
     let folder = tempfile::tempdir().unwrap();
-    let rooms = [bardo_accounting::tables::MIGRATIONS, ledger::MIGRATIONS, audit::MIGRATIONS, permit::MIGRATIONS, policy::MIGRATIONS];
+    let rooms = [
+        bardo_accounting::tables::MIGRATIONS,
+        ledger::MIGRATIONS,
+        audit::MIGRATIONS,
+        permit::MIGRATIONS,
+        policy::MIGRATIONS,
+    ];
     let store = bardo_store::Store::open(bardo_store::StoreConfig::at(folder.path().join("ledger.db")), &rooms);
     let store = store.unwrap();
     let text = "preset = \"demo\"\nmax_trades_per_hour = 2\nmax_consecutive_failures = 9\n";

@@ -67,7 +67,10 @@ fn entry(at: u64, origin: Origin, flows: &[(Token, U256, U256)], gas: U256) -> E
         tx: Some(B256::with_last_byte(1)),
         origin,
         action: None,
-        flows: flows.iter().map(|(token, received, given)| (*token, Flow { received: *received, given: *given })).collect(),
+        flows: flows
+            .iter()
+            .map(|(token, received, given)| (*token, Flow { received: *received, given: *given }))
+            .collect(),
         gas,
     }
 }
@@ -93,12 +96,7 @@ fn the_first_bought_is_the_first_sold() {
         assert_eq!(posting.received[0].cost, Some(usd(dollars)));
         assert_eq!(posting.realised().unwrap(), SignedUsd::ZERO, "a dollar for a dollar");
     }
-    let sale = entry(
-        4,
-        Origin::Transaction,
-        &[(ETH, NONE, units("1.5", 18)), (USDC, units("6000", 6), NONE)],
-        NONE,
-    );
+    let sale = entry(4, Origin::Transaction, &[(ETH, NONE, units("1.5", 18)), (USDC, units("6000", 6), NONE)], NONE);
     let posting = books.post(&sale, &market, &tokens).unwrap();
     assert_eq!(posting.realised().unwrap().to_string(), "2500");
     let left: Vec<Lot> = books.lots.get(&asset(ETH)).unwrap().iter().copied().collect();
@@ -167,8 +165,7 @@ fn an_unknown_cost_is_never_invented() {
     let market = prices(&[(USDC, "1"), (UNI, "7")]);
     books.post(&entry(2, Origin::Outside, &[(UNI, ten, NONE)], NONE), &market, &tokens).unwrap();
     // 15 for 150 dollars: 10 of unknown cost brought 100, and 5 that cost 35 brought 50.
-    let sale =
-        entry(3, Origin::Transaction, &[(UNI, NONE, units("15", 18)), (USDC, units("150", 6), NONE)], NONE);
+    let sale = entry(3, Origin::Transaction, &[(UNI, NONE, units("15", 18)), (USDC, units("150", 6), NONE)], NONE);
     let posting = books.post(&sale, &market, &tokens).unwrap();
     let leg = &posting.given[0];
     assert_eq!((leg.uncosted, leg.uncosted_value, leg.cost), (ten, usd("100"), Some(usd("35"))));
@@ -179,8 +176,7 @@ fn an_unknown_cost_is_never_invented() {
 #[test]
 fn more_than_is_held_has_an_unknown_cost_or_was_held_before() {
     let (tokens, market) = (tokens(), prices(&[(USDC, "1"), (UNI, "7")]));
-    let sale =
-        entry(1, Origin::Transaction, &[(UNI, NONE, units("10", 18)), (USDC, units("80", 6), NONE)], NONE);
+    let sale = entry(1, Origin::Transaction, &[(UNI, NONE, units("10", 18)), (USDC, units("80", 6), NONE)], NONE);
     let mut strict = Books::default();
     let posting = strict.post(&sale, &market, &tokens).unwrap();
     assert_eq!((posting.given[0].uncosted, posting.realised().unwrap()), (units("10", 18), SignedUsd::ZERO));
@@ -229,7 +225,9 @@ fn posted(sequence: &[(u8, u8, u64, u64, u64, Option<u64>)]) -> (Books, BTreeMap
             Some(price) => of
                 .iter()
                 // A price a unit, whatever the decimals.
-                .map(|token| (*token, Usd::from_scaled(U256::from(*price) * U256::from(10).pow(U256::from(13)), 2).unwrap()))
+                .map(|token| {
+                    (*token, Usd::from_scaled(U256::from(*price) * U256::from(10).pow(U256::from(13)), 2).unwrap())
+                })
                 .collect(),
             None => Vec::new(),
         };

@@ -54,7 +54,10 @@ fn entry(chain_id: u64, at: u64, origin: Origin, action: Option<Action>, flows: 
         tx: Some(B256::with_last_byte(u8::try_from(at % 251).unwrap())),
         origin,
         action,
-        flows: flows.iter().map(|(token, received, given)| (*token, Flow { received: *received, given: *given })).collect(),
+        flows: flows
+            .iter()
+            .map(|(token, received, given)| (*token, Flow { received: *received, given: *given }))
+            .collect(),
         gas: U256::ZERO,
     }
 }

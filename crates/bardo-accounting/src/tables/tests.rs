@@ -1,4 +1,4 @@
-//! Entries and prices in a database: stored once, in any order, and taken back.
+//! Entries and prices in a database: stored once, in any order, and deleted with their block.
 
 use alloy_primitives::address;
 
@@ -84,7 +84,8 @@ async fn the_oldest_and_the_newest_blocks_are_kept() {
         (10..1_000).try_for_each(|block| store_block(tx, 1, ACCOUNT, (block, B256::with_last_byte(1))))
     };
     store.write::<_, StoreError>(many).await.unwrap();
-    let known: Vec<u64> = store.read(|c| blocks(c, 1, ACCOUNT)).unwrap().into_iter().map(|(number, _)| number).collect();
+    let known: Vec<u64> =
+        store.read(|c| blocks(c, 1, ACCOUNT)).unwrap().into_iter().map(|(number, _)| number).collect();
     assert_eq!((known.len(), known[0], known[255], known[256]), (257, 999, 744, 10));
 }
 

@@ -26,7 +26,9 @@ use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, width};
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_session::handle::{AllowanceState, AllowancesState, SessionCommand, SessionSnapshot, SilentToken, WatchedHoldings};
+use bardo_session::handle::{
+    AllowanceState, AllowancesState, SessionCommand, SessionSnapshot, SilentToken, WatchedHoldings,
+};
 
 /// Height of the spending panel if only gas costs fit, in lines with the frame.
 const LEAST_SPENT: u16 = 4;
@@ -150,7 +152,11 @@ impl Portfolio {
                     chain = format!("watch-only {} {} {}", watched.name, watched.address, watched.holdings.chain);
                     kept.pop_if(|last| self.filter.stands() && last.is_heading());
                 }
-                HoldingRow::Token(symbol, ..) | HoldingRow::WatchedToken(symbol, ..) if !self.filter.lets(&format!("{chain} {symbol}")) => continue,
+                HoldingRow::Token(symbol, ..) | HoldingRow::WatchedToken(symbol, ..)
+                    if !self.filter.lets(&format!("{chain} {symbol}")) =>
+                {
+                    continue;
+                }
                 HoldingRow::Token(..) | HoldingRow::WatchedToken(..) => {}
             }
             kept.push(row);

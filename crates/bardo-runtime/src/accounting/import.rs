@@ -37,14 +37,14 @@ const BLOCKS_AT_ONCE: u64 = 2_000;
 /// Least time between two prices that are stored for no action, in seconds of block time.
 const WITNESS_EVERY: u64 = 60;
 
-/// What an import did.
+/// Result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Imported {
     /// Last block of the books.
     pub block: u64,
     /// Number of entries stored.
     pub entries: usize,
-    /// Number of entries taken back, because their blocks left the chain.
+    /// Number of entries deleted, because their blocks left the chain.
     pub taken_back: usize,
 }
 
@@ -57,7 +57,7 @@ pub enum ImportError {
     /// Balances cannot be read.
     #[error("balances cannot be read: {0}")]
     Balances(#[from] SnapshotReadError),
-    /// What a transaction paid cannot be read.
+    /// The cost of a transaction cannot be read.
     #[error("{0}")]
     Fees(UnknownValue),
     /// The database failed.
@@ -151,7 +151,7 @@ impl Importer<'_> {
             .filter(|wrapped| book.tokens().iter().any(|token| token.address == *wrapped))
     }
 
-    /// Newest imported block that is still on the chain. Everything above it is taken back.
+    /// Newest imported block that is still on the chain. Everything above it is deleted.
     async fn last_on_chain(&self, done: &mut Imported) -> Result<Option<u64>, ImportError> {
         let (chain_id, account) = (self.chain_id(), self.account);
         let known = self.store.read(|connection| tables::blocks(connection, chain_id, account))?;
@@ -164,7 +164,7 @@ impl Importer<'_> {
         }
         if stays != known.first().map(|(number, _)| *number) {
             done.taken_back = self.store.write(move |tx| tables::take_back(tx, chain_id, account, stays)).await?;
-            tracing::info!(chain_id, %account, entries = done.taken_back, "a reorganised chain took back entries");
+            tracing::info!(chain_id, %account, entries = done.taken_back, "entries were deleted: their blocks left the chain");
         }
         Ok(stays)
     }
@@ -172,7 +172,8 @@ impl Importer<'_> {
     /// Stores the balances with which the books begin: before the first transaction that this ledger signed, or now.
     async fn begin(&self, newest: u64) -> Result<u64, ImportError> {
         let (chain_id, account) = (self.chain_id(), self.account);
-        let signed = self.store.read(|connection| sender::signed_for(connection, chain_id, account, 0..u64::MAX >> 1))?;
+        let signed =
+            self.store.read(|connection| sender::signed_for(connection, chain_id, account, 0..u64::MAX >> 1))?;
         let mut first = newest;
         for record in signed.iter().take(8) {
             if let Some(receipt) = self.receipt(record.hash()).await? {
@@ -208,10 +209,11 @@ impl Importer<'_> {
         for id in tokens.keys() {
             flows.entry(token_of(*id)).or_default();
         }
-        // Tokens that join the books at the same block are told apart by the first of them.
-        let apart = flows.keys().next().copied().flatten().map_or(0, |token| {
-            token.as_slice().iter().take(4).fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
-        });
+        // Tokens that join the books at the same block are distinguished by the first of them.
+        let apart =
+            flows.keys().next().copied().flatten().map_or(0, |token| {
+                token.as_slice().iter().take(4).fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
+            });
         Ok(Entry {
             chain_id: self.chain_id(),
             account: self.account,
@@ -234,8 +236,11 @@ impl Importer<'_> {
         let tokens = self.tracked().await?;
         let mut entries = Vec::new();
         let opened = self.store.read(|connection| tables::opened_tokens(connection, chain_id, account))?;
-        let joined: BTreeMap<_, _> =
-            tokens.iter().filter(|(id, _)| !opened.contains(&token_of(**id))).map(|(id, info)| (*id, info.clone())).collect();
+        let joined: BTreeMap<_, _> = tokens
+            .iter()
+            .filter(|(id, _)| !opened.contains(&token_of(**id)))
+            .map(|(id, info)| (*id, info.clone()))
+            .collect();
         if !joined.is_empty() {
             let mut opening = self.opening(from, &joined).await?;
             opening.flows.retain(|token, _| !opened.contains(token));
@@ -361,7 +366,7 @@ impl Importer<'_> {
         Ok((drafts, native))
     }
 
-    /// What a transaction of the account moved of the native token, and how much of it could have come back.
+    /// Native tokens that a transaction of the account moved, and how many of them could have come back.
     fn native_of(
         &self,
         (value, to): (U256, Option<Address>),

@@ -184,9 +184,8 @@ pub async fn reconcile_chain(
     let Some((number, hash)) = store.read(|connection| tables::last_block(connection, chain_id, account))? else {
         return Ok(Vec::new());
     };
-    let (entries, tokens) = store.read(|connection| {
-        Ok::<_, StoreError>((tables::entries(connection)?, tables::tokens(connection)?))
-    })?;
+    let (entries, tokens) =
+        store.read(|connection| Ok::<_, StoreError>((tables::entries(connection)?, tables::tokens(connection)?)))?;
     let also = tokens.iter().filter(|((chain, _), _)| *chain == chain_id).filter_map(|((_, token), facts)| {
         let address = (*token)?;
         let listed = network.book.tokens().iter().any(|one| one.address == address);

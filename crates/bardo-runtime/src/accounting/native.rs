@@ -13,7 +13,7 @@ use golem_chain::provider::ProviderError;
 /// Most blocks in which movements without Bardo are looked for in one range; what is left is found together.
 const MOST_FOUND: usize = 64;
 
-/// What a transaction of Bardo's moved of the native token.
+/// Native tokens that a transaction of the account moved.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnNative {
     pub block: u64,
@@ -57,7 +57,10 @@ impl NativeReader<'_, '_> {
                 continue;
             }
             let block = self.block(own.block).await?;
-            found.insert(*tx, NativeFinding { block, tx: Some(*tx), flow: Flow { received: U256::ZERO, given: own.value } });
+            found.insert(
+                *tx,
+                NativeFinding { block, tx: Some(*tx), flow: Flow { received: U256::ZERO, given: own.value } },
+            );
         }
         let mut outside = Vec::new();
         // The state of the older block is dropped by some nodes: then only the books' own balance is known, which is

@@ -38,7 +38,11 @@ pub(super) fn read(
 fn entries_of(position: u64, action: &RecordedAction) -> Vec<Entry> {
     let mut by_chain: BTreeMap<u64, BTreeMap<Token, Flow>> = BTreeMap::new();
     for moved in &action.moves {
-        let gas = if moved.chain_id == action.chain_id && token_of(moved.token.id).is_none() { action.gas } else { U256::ZERO };
+        let gas = if moved.chain_id == action.chain_id && token_of(moved.token.id).is_none() {
+            action.gas
+        } else {
+            U256::ZERO
+        };
         let flow = Flow { received: moved.added, given: moved.removed.saturating_sub(gas) };
         by_chain.entry(moved.chain_id).or_default().insert(token_of(moved.token.id), flow);
     }
@@ -51,11 +55,7 @@ fn entries_of(position: u64, action: &RecordedAction) -> Vec<Entry> {
         at: action.at / 1_000,
         tx: None,
         origin: if bridges { Origin::Bridge } else { Origin::Transaction },
-        action: Some(Action {
-            call_id: action.call_id,
-            golem_id: action.golem_id.clone(),
-            tool: action.tool.clone(),
-        }),
+        action: Some(Action { call_id: action.call_id, golem_id: action.golem_id.clone(), tool: action.tool.clone() }),
         gas: if chain_id == action.chain_id { action.gas } else { U256::ZERO },
         flows,
     };

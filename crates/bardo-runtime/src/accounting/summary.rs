@@ -46,7 +46,8 @@ pub fn summary(
     }
     let uneven = checks.iter().filter(|check| !check.is_even());
     let line = |check: &BalanceCheck| {
-        let words = format!("{} on {}: the chain has {} beside the books", check.symbol, check.chain, check.difference());
+        let words =
+            format!("{} on {}: the chain has {} beside the books", check.symbol, check.chain, check.difference());
         SafeText::clean(&words, 160)
     };
     Ok(PnlState {

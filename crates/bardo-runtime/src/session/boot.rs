@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::error::BootError;
-use crate::accounting::BookKeeper;
 use super::state::{SessionChannels, SessionControl, SessionSources, SessionState};
 use super::time::UNHURRIED;
 use super::{SessionOptions, StopWatch, send_news};
+use crate::accounting::BookKeeper;
 use crate::data::{DataFolder, Ledger};
 use crate::rehearsal::Rehearsal;
 use crate::rehearsed::RehearsalRecorder;

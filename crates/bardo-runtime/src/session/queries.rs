@@ -18,8 +18,8 @@ use bardo_safety::ledger::{self, CapPeriod, FailureBreaker, LedgerCaps, LedgerEr
 use bardo_safety::policy::Policy;
 use bardo_safety::stop::ActiveStop;
 use bardo_session::handle::{
-    AllowanceState, AllowancesState, AuditEntry, BreakerState, ChainHoldings, GrantState, LimitUsage, PnlState, PolicyState, QueryResult,
-    SessionQuery, SessionSnapshot, SpendState, StopLossState, StopState, WatchedHoldings,
+    AllowanceState, AllowancesState, AuditEntry, BreakerState, ChainHoldings, GrantState, LimitUsage, PnlState,
+    PolicyState, QueryResult, SessionQuery, SessionSnapshot, SpendState, StopLossState, StopState, WatchedHoldings,
 };
 use golem_chain::network::BookToken;
 use golem_chain::token::TokenId;

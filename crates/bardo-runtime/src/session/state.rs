@@ -33,7 +33,9 @@ use bardo_safety::pipeline::Pipeline;
 use bardo_safety::policy::PolicyKeeper;
 use bardo_safety::stop::ActiveStop;
 use bardo_sandbox::Sandbox;
-use bardo_session::handle::{AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, PnlState, SessionInfo, SessionNews, WatchedHoldings};
+use bardo_session::handle::{
+    AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, PnlState, SessionInfo, SessionNews, WatchedHoldings,
+};
 use bardo_session::isolation::Isolation;
 use bardo_session::market::NetworkIdentity;
 use golem::archetype::Archetypes;

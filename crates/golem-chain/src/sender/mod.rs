@@ -50,8 +50,8 @@ pub use lane::{
     release_nonce, reserved,
 };
 pub use record::{
-    RecordError, SendPermit, SendRoute, TxRecord, acknowledge_late_inclusion, keep, late_inclusions, load, signed_for, open,
-    sendable, store_replacement,
+    RecordError, SendPermit, SendRoute, TxRecord, acknowledge_late_inclusion, keep, late_inclusions, load, open,
+    sendable, signed_for, store_replacement,
 };
 pub use relay::{PrivateRelay, RelayStatus};
 pub use send::SendOutcome;

@@ -33,7 +33,7 @@ pub(super) enum ResultGrouping {
 }
 
 impl ResultGrouping {
-    /// The other grouping.
+    /// Grouping that follows this one.
     pub(super) fn other(self) -> Self {
         match self {
             Self::Token => Self::Day,
@@ -71,11 +71,8 @@ impl Widget for ResultsView<'_> {
             rows(painter, inner, &wrapped(self.nothing(), inner.width.into()));
             return;
         };
-        let (chart, table) = if area.height >= WITH_CHART {
-            list::stacked(area, area.height * 2 / 5)
-        } else {
-            list::stacked(area, 0)
-        };
+        let (chart, table) =
+            if area.height >= WITH_CHART { list::stacked(area, area.height * 2 / 5) } else { list::stacked(area, 0) };
         if !chart.is_empty() {
             let inner = list::framed(painter, chart, false, &title(state), &result(state));
             let model = model(state);
