@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{call, log};
 use super::{CliExit, CommandFailure, load, print, print_json};
+use super::{call, log};
 use bardo_accounting::csv;
 use bardo_accounting::report::{Group, Grouping, Period, Report, Totals};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ConfigFlags, Environment};
-use bardo_base::format::{dollars, grouped};
+use bardo_base::format::{dollars, grouped, nearest_cent};
 use bardo_base::private;
 use bardo_base::units::{SignedUsd, Usd};
 use bardo_runtime::accounting::{self, BalanceCheck, BookKeeper};
@@ -204,7 +204,10 @@ fn unrealised(report: &Report) -> Result<Option<SignedUsd>, CommandFailure> {
 /// Dollars to the cent with their sign.
 fn signed(value: SignedUsd) -> String {
     let sign = if value.is_loss() { "-" } else { "+" };
-    if value.amount().is_zero() { "$0.00".to_owned() } else { format!("{sign}{}", dollars(value.amount())) }
+    match nearest_cent(value.amount()).as_str() {
+        "0.00" => "$0.00".to_owned(),
+        cents => format!("{sign}${}", grouped(cents)),
+    }
 }
 
 fn text(options: &PnlOptions, findings: &Findings) -> Result<String, CommandFailure> {
