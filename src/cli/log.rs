@@ -141,15 +141,20 @@ pub(super) fn check(
 /// of the kind that `--network` names.
 fn named(environment: &Environment, flags: &ConfigFlags) -> Result<Option<(Connection, PathBuf)>, CommandFailure> {
     let config = load(environment, flags)?;
-    let data = DataFolder::of(&config);
-    let found = match flags.network.as_deref() {
-        _ if !flags.rpc.is_empty() => ledger_of_chains(&config, &data)?,
+    let Some(database) = named_ledger(&config, flags)? else { return Ok(None) };
+    Ok(Some((read_only(&database)?, database)))
+}
+
+/// Path of the ledger of the chains behind `--rpc`, else of the most recently written one, of any network or of the kind
+/// that `--network` names.
+pub(super) fn named_ledger(config: &Config, flags: &ConfigFlags) -> Result<Option<PathBuf>, CommandFailure> {
+    let data = DataFolder::of(config);
+    Ok(match flags.network.as_deref() {
+        _ if !flags.rpc.is_empty() => ledger_of_chains(config, &data)?,
         None => data.newest_ledger()?,
         Some(DEFAULT_NETWORK) => data.newest_ledger_of(LedgerKind::Devnet)?,
         Some(_) => data.newest_ledger_of(LedgerKind::Real)?,
-    };
-    let Some(database) = found else { return Ok(None) };
-    Ok(Some((read_only(&database)?, database)))
+    })
 }
 
 /// Path of the ledger of the configured chains, which their endpoints identify.

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::call;
 use super::{CliExit, CommandFailure, load, print, print_json};
+use super::{call, log};
 use bardo_accounting::csv;
 use bardo_accounting::report::{Group, Grouping, Period, Report, Totals};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ConfigFlags, Environment};
-use bardo_base::format::{dollars, grouped};
+use bardo_base::format::{dollars, grouped, nearest_cent};
 use bardo_base::private;
 use bardo_base::units::{SignedUsd, Usd};
 use bardo_runtime::accounting::{self, BalanceCheck, BookKeeper};
-use bardo_runtime::data::{ALL_MIGRATIONS, DataFolder, LedgerKind, open_paper};
+use bardo_runtime::data::{ALL_MIGRATIONS, DataFolder, open_paper};
 use bardo_store::{Store, StoreConfig};
 use golem_chain::network::NetworkPlan;
 
@@ -56,7 +56,7 @@ pub(super) fn run(
     if period.from >= period.to {
         return Err(CommandFailure::usage("--from is after --to: exchange them".to_owned()));
     }
-    let findings = find(&config, options, period)?;
+    let findings = find(&config, flags, options, period)?;
     if let Some(file) = &options.csv {
         write_csv(file, &csv::write(&findings.report, options.paper))?;
         for (chain, why) in &findings.failed {
@@ -72,7 +72,12 @@ pub(super) fn run(
     Ok(if options.reconcile && !even { CliExit::Error } else { CliExit::Success })
 }
 
-fn find(config: &Config, options: &PnlOptions, period: Period) -> Result<Findings, CommandFailure> {
+fn find(
+    config: &Config,
+    flags: &ConfigFlags,
+    options: &PnlOptions,
+    period: Period,
+) -> Result<Findings, CommandFailure> {
     let data = DataFolder::of(config);
     let embedded = config.fork.is_none() && NetworkPlan::from_config(config)? == NetworkPlan::Devnet;
     let stored_only = if options.paper {
@@ -90,8 +95,7 @@ fn find(config: &Config, options: &PnlOptions, period: Period) -> Result<Finding
                          devnet` with --rpc, and remove --offline and --paper";
             return Err(CommandFailure::usage(words.to_owned()));
         }
-        let kind = if bardo_runtime::policy::is_devnet(config)? { LedgerKind::Devnet } else { LedgerKind::Real };
-        let report = stored(&data, kind, options.paper, period)?;
+        let report = stored(log::named_ledger(config, flags)?, options.paper, period)?;
         return Ok(Findings { report, failed: Vec::new(), checks: Vec::new(), stored_only });
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -126,9 +130,9 @@ fn find(config: &Config, options: &PnlOptions, period: Period) -> Result<Finding
     })
 }
 
-/// Report from the most recently written ledger.
-fn stored(data: &DataFolder, kind: LedgerKind, paper: bool, period: Period) -> Result<Report, CommandFailure> {
-    let Some(path) = data.newest_ledger_of(kind)? else { return Ok(Report::default()) };
+/// Report from a ledger, or from the paper ledger beside it.
+fn stored(ledger: Option<PathBuf>, paper: bool, period: Period) -> Result<Report, CommandFailure> {
+    let Some(path) = ledger else { return Ok(Report::default()) };
     let real = Store::open(StoreConfig::at(&path), ALL_MIGRATIONS)?;
     let report = if paper {
         let path = path.with_file_name("paper.db");
@@ -200,7 +204,10 @@ fn unrealised(report: &Report) -> Result<Option<SignedUsd>, CommandFailure> {
 /// Dollars to the cent with their sign.
 fn signed(value: SignedUsd) -> String {
     let sign = if value.is_loss() { "-" } else { "+" };
-    if value.amount().is_zero() { "$0.00".to_owned() } else { format!("{sign}{}", dollars(value.amount())) }
+    match nearest_cent(value.amount()).as_str() {
+        "0.00" => "$0.00".to_owned(),
+        cents => format!("{sign}${}", grouped(cents)),
+    }
 }
 
 fn text(options: &PnlOptions, findings: &Findings) -> Result<String, CommandFailure> {

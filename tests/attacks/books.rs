@@ -53,7 +53,10 @@ fn a_lie_of_one_endpoint_of_three_is_in_no_book() {
         let attack = Attack::new(3, 1, lie);
         let (begun, code) = pnl(&attack);
         assert_eq!(code, 0, "{what}: {begun:#}");
+        // A purchase is refused while they contradict each other.
+        attack.lying(false);
         bought(&attack);
+        attack.lying(true);
         let (report, code) = pnl(&attack);
         assert_eq!(code, 0, "{what}: {report:#}");
         let checks = report["reconciled"].as_array().unwrap();

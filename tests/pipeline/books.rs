@@ -25,24 +25,29 @@ use bardo_testkit::harness::{TestHarness, sandbox};
 const HUNDRED: u64 = 100_000_000;
 const ETHER: u64 = 1_000_000_000_000_000_000;
 
-/// Devnet of this file: its time jumps, and it loses blocks.
-static OWN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(11));
+/// Devnets of this file, one for each test: their time jumps, and they lose blocks.
+static OWN: [LazyLock<Sandbox>; 3] =
+    [LazyLock::new(|| sandbox(11)), LazyLock::new(|| sandbox(12)), LazyLock::new(|| sandbox(13))];
 
 struct Fixture {
+    sandbox: &'static Sandbox,
     harness: TestHarness,
     reader: SnapshotReader,
 }
 
 impl Fixture {
-    async fn new(account: usize) -> Self {
-        let harness = TestHarness::in_step(&OWN, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+    /// Fixture on the devnet at this index.
+    async fn new(devnet: usize) -> Self {
+        let sandbox: &'static Sandbox = &OWN[devnet];
+        let rules = SenderRules::for_network(NetworkKind::Devnet, 1_000);
+        let harness = TestHarness::in_step(sandbox, devnet + 1, rules).await;
         let prices = PriceChain::for_chain(&harness.client, &Default::default(), harness.clock.clone()).unwrap();
         let reader = SnapshotReader::new(harness.client.clone(), prices, "10000".parse().unwrap());
-        Self { harness, reader }
+        Self { sandbox, harness, reader }
     }
 
     fn devnet(&self) -> Devnet {
-        OWN.chains()[0].devnet.clone()
+        self.sandbox.chains()[0].devnet.clone()
     }
 
     fn importer(&self) -> Importer<'_> {
@@ -96,7 +101,7 @@ fn kinds(report: &Report) -> Vec<PostingKind> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_is_a_trade_with_its_gas_apart() {
-    let world = Fixture::new(1).await;
+    let world = Fixture::new(0).await;
     world.import("the beginning").await;
     let before = world.harness.balance(&world.harness.weth).await;
     world.swap().await;
@@ -126,7 +131,7 @@ async fn a_swap_is_a_trade_with_its_gas_apart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_month_reconciles_to_the_wei_and_names_what_bardo_did_not_do() {
-    let world = Fixture::new(2).await;
+    let world = Fixture::new(1).await;
     world.import("the beginning").await;
     world.swap().await;
     let (usdc, weth) = (world.harness.contract_of(&world.harness.usdc), world.harness.contract_of(&world.harness.weth));
@@ -168,7 +173,7 @@ async fn a_month_reconciles_to_the_wei_and_names_what_bardo_did_not_do() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_whose_receipts_vanished_are_taken_back() {
-    let world = Fixture::new(3).await;
+    let world = Fixture::new(2).await;
     world.import("the beginning").await;
     for _ in 0..3 {
         world.devnet().mine().await.unwrap();

@@ -117,9 +117,9 @@ pub struct Leg {
 pub struct Posting {
     /// Kind of the posting.
     pub kind: PostingKind,
-    /// What left, without gas.
+    /// Net amounts that left, without gas.
     pub given: Vec<Leg>,
-    /// What came.
+    /// Net amounts that arrived.
     pub received: Vec<Leg>,
     /// Gas as a leg of its own; `None` if the account paid none.
     pub gas: Option<Leg>,

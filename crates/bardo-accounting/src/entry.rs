@@ -1,4 +1,4 @@
-//! What an account received and gave in one transaction, or outside of any that is known.
+//! Entries: the amounts that an account received and gave in one transaction, or outside of any that is known.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ impl Origin {
         (Self::Outside, "outside"),
     ];
 
-    /// Stored name.
+    /// Name of the origin in the database.
     pub fn as_str(self) -> &'static str {
         Self::WORDS.iter().find(|(origin, _)| *origin == self).map_or("outside", |(_, word)| word)
     }
@@ -53,16 +53,16 @@ impl Origin {
 /// Amounts of one token that came into the account and left it, in raw units, without gas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flow {
-    /// Incoming amount.
+    /// Amount that arrived, in raw units.
     pub received: U256,
-    /// Outgoing amount.
+    /// Amount that left, in raw units.
     pub given: U256,
 }
 
 /// Action to which an entry belongs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Action {
-    /// Tool call.
+    /// Id of the tool call.
     pub call_id: CallId,
     /// Golem that acted, or the operator.
     pub golem_id: GolemId,
@@ -70,12 +70,12 @@ pub struct Action {
     pub tool: SafeText,
 }
 
-/// What one transaction, or one block outside of known transactions, did to an account.
+/// Effect on an account of one transaction, or of one block outside of known transactions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The account.
+    /// Account that received and gave.
     pub account: Address,
     /// Number and hash of the block.
     pub block: (u64, B256),

@@ -6,7 +6,7 @@
 //!
 //! # Rules
 //! - Lots are kept per account, chain and token, and used first in, first out. The native token and its wrapped form are
-//!   one asset: wrapping is no sale, and moves no lot.
+//!   one asset: wrapping sells nothing, and moves no lot.
 //! - Gas is paid from the native token's lots before anything else in its transaction. It is a cost of its own, at the
 //!   price witnessed then; the gain or loss on the token that paid it is realised.
 //! - A trade is worth what its dollar side is worth; without one, what was received, or else what was given. That value

@@ -18,7 +18,7 @@ const DAY: u64 = 86_400;
 /// Period of a report, in seconds since the Unix epoch: from the first up to, and without, the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
-    /// First second.
+    /// First second of the period.
     pub from: u64,
     /// Second after the last.
     pub to: u64,
@@ -39,7 +39,7 @@ pub struct Totals {
     pub realised: SignedUsd,
     /// Value of the gas paid.
     pub gas: Usd,
-    /// What bridge orders cost: the value that left less the value that arrived.
+    /// Cost of bridge orders: the value that left less the value that arrived.
     pub fees: Usd,
     /// Proceeds of amounts whose cost is unknown: in no other figure.
     pub uncosted_proceeds: Usd,
@@ -80,22 +80,22 @@ impl Totals {
 /// Entry with its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Posted {
-    /// The entry.
+    /// Entry that was posted.
     pub entry: Entry,
-    /// Its result.
+    /// Result of the entry.
     pub posting: Posting,
     /// Fee of a bridge order, known when it arrives.
     pub fee: Option<Usd>,
 }
 
-/// What an account holds of an asset, by its books.
+/// Holding of an asset by the books of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holding {
-    /// The asset.
+    /// Asset that is held.
     pub asset: Asset,
     /// Amount in raw units.
     pub amount: U256,
-    /// Known cost.
+    /// Cost of the part whose cost is known.
     pub cost: Usd,
     /// Part whose cost is unknown, in raw units.
     pub uncosted: U256,

@@ -274,7 +274,7 @@ pub fn store_block(
     Ok(())
 }
 
-/// Takes back everything above a block: its receipts are no longer on the chain. `None` takes back all.
+/// Deletes everything above a block whose receipts are no longer on the chain. `None` deletes all.
 ///
 /// # Errors
 /// [`StoreError`] if the database fails.

@@ -68,9 +68,9 @@ pub enum NameOrigin {
 /// Name of an address with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownName {
-    /// The address.
+    /// Address that is named.
     pub address: Address,
-    /// Its name.
+    /// Name of the address.
     pub name: SafeText,
     /// Origin of the name.
     pub origin: NameOrigin,
@@ -117,9 +117,9 @@ pub enum LabelError {
     /// The address is that of a key or of a contract in an address book, which has its name already.
     #[error("{address} is {name} already, and keeps that name")]
     Known {
-        /// The address.
+        /// Address that was to be named.
         address: Address,
-        /// Its name.
+        /// Name that it has.
         name: SafeText,
     },
     /// There are too many labels.

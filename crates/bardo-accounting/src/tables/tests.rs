@@ -1,4 +1,4 @@
-//! Entries and prices in a database: stored once, in any order, and taken back.
+//! Entries and prices in a database: stored once, in any order, and deleted with their block.
 
 use alloy_primitives::address;
 

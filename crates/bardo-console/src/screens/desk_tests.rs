@@ -28,6 +28,7 @@ use bardo_session::handle::{DevnetControl, QueryResult, SessionCommand};
 mod asking;
 mod audit;
 mod narrowing;
+mod results;
 mod trading;
 mod world;
 

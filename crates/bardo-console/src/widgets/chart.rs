@@ -253,7 +253,8 @@ impl ChartModel {
 
     /// Figure with unit, digits and grouping of this chart.
     pub fn figure(&self, value: Decimal) -> String {
-        format!("{}{}", self.unit, grouped(&format!("{:.*}", self.places as usize, value)))
+        let sign = if value.is_sign_negative() && !value.is_zero() { "−" } else { "" };
+        format!("{sign}{}{}", self.unit, grouped(&format!("{:.*}", self.places as usize, value.abs())))
     }
 
     /// Newest figure with its change since the first point in the range, such as `3,412.55 ▼ 0.40 %`.

@@ -37,14 +37,14 @@ const BLOCKS_AT_ONCE: u64 = 2_000;
 /// Least time between two prices that are stored for no action, in seconds of block time.
 const WITNESS_EVERY: u64 = 60;
 
-/// What an import did.
+/// Result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Imported {
     /// Last block of the books.
     pub block: u64,
     /// Number of entries stored.
     pub entries: usize,
-    /// Number of entries taken back, because their blocks left the chain.
+    /// Number of entries deleted, because their blocks left the chain.
     pub taken_back: usize,
 }
 
@@ -57,7 +57,7 @@ pub enum ImportError {
     /// Balances cannot be read.
     #[error("balances cannot be read: {0}")]
     Balances(#[from] SnapshotReadError),
-    /// What a transaction paid cannot be read.
+    /// The cost of a transaction cannot be read.
     #[error("{0}")]
     Fees(UnknownValue),
     /// The database failed.
@@ -166,7 +166,7 @@ impl Importer<'_> {
             .filter(|wrapped| book.tokens().iter().any(|token| token.address == *wrapped))
     }
 
-    /// Newest imported block that is still on the chain. Everything above it is taken back.
+    /// Newest imported block that is still on the chain. Everything above it is deleted.
     ///
     /// Only another hash at the same height, or a height above `head`, shows that a block has left. Many nodes answer
     /// nothing for old blocks, which says nothing about the chain.
@@ -191,7 +191,7 @@ impl Importer<'_> {
         if stays != known.first().copied() {
             let number = stays.map(|(number, _)| number);
             done.taken_back = self.store.write(move |tx| tables::take_back(tx, chain_id, account, number)).await?;
-            tracing::info!(chain_id, %account, entries = done.taken_back, "a reorganised chain took back entries");
+            tracing::info!(chain_id, %account, entries = done.taken_back, "entries were deleted: their blocks left the chain");
         }
         Ok(stays)
     }
@@ -236,7 +236,7 @@ impl Importer<'_> {
         for id in tokens.keys() {
             flows.entry(token_of(*id)).or_default();
         }
-        // Tokens that join the books at the same block are told apart by the first of them.
+        // Tokens that join the books at the same block are distinguished by the first of them.
         let apart =
             flows.keys().next().copied().flatten().map_or(0, |token| {
                 token.as_slice().iter().take(4).fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
@@ -406,7 +406,7 @@ impl Importer<'_> {
         Ok((drafts, native))
     }
 
-    /// What a transaction of the account moved of the native token, and how much of it could have come back.
+    /// Native tokens that a transaction of the account moved, and how many of them could have come back.
     fn native_of(
         &self,
         (value, to): (U256, Option<Address>),

@@ -13,7 +13,7 @@ use golem_chain::provider::ProviderError;
 /// Most blocks in which movements without Bardo are looked for in one range; what is left is found together.
 const MOST_FOUND: usize = 64;
 
-/// What a transaction of Bardo's moved of the native token.
+/// Native tokens that a transaction of the account moved.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnNative {
     pub block: u64,

@@ -1,4 +1,4 @@
-//! What a label may be: nothing that stands for another name or another address.
+//! Rules of labels: none can be mistaken for another name, and no labelled address for another one.
 
 use alloy::primitives::address;
 
@@ -91,7 +91,7 @@ async fn an_address_that_looks_like_a_known_one_gets_no_label() {
         match (add(&labels, address, "Carol").await, other) {
             (Ok(_), None) => drop(labels.remove("Carol").await.unwrap()),
             (Err(LabelError::Resembles { other, .. }), Some(expected)) => assert_eq!(other, expected),
-            (told, _) => panic!("{address}: {told:?}"),
+            (result, _) => panic!("{address}: {result:?}"),
         }
     }
     assert!(matches!(add(&labels, OWN, "Mine").await, Err(LabelError::Known { address, .. }) if address == OWN));

@@ -34,7 +34,7 @@ use bardo_sandbox::SandboxChain;
 use bardo_session::handle::{ChainHoldings, HoldingRow, SessionNews, SessionSnapshot};
 use bardo_session::market::{ChainSnapshot, EndpointsState, MarketUpdate, MoneyKind};
 use bardo_session::questions::{Confirmation, OperatorAnswer, Question};
-use golem_chain::network::Network;
+use golem_chain::network::{Network, NetworkKind};
 use golem_chain::provider::{self, ChainClient, ClientBackend, EndpointCondition, HealthHandle};
 use golem_tools::engine::{ConnectedChain, PaperMode};
 
@@ -48,8 +48,10 @@ const LOOK_AT_STOP: Duration = Duration::from_millis(200);
 const LOOK_AT_PAPER: Duration = Duration::from_millis(400);
 /// Interval between two readings of allowances.
 const ALLOWANCES_EVERY: Duration = Duration::from_secs(4);
-/// Interval between two imports into the books.
+/// Interval between two imports into the books on devnets.
 const BOOKS_EVERY: Duration = Duration::from_secs(5);
+/// The same on other networks, whose endpoints limit the number of requests.
+const BOOKS_EVERY_REMOTE: Duration = Duration::from_secs(30);
 /// Least time between two `limits:changed` events, in milliseconds.
 const LIMITS_EVERY: u64 = 1_000;
 /// Interval between reads of a chain that is reached over the network.
@@ -155,7 +157,9 @@ pub(super) async fn profit_and_loss(session: Arc<SessionState>) {
     loop {
         session.read_names().await;
         session.read_profit_and_loss().await;
-        sleep(BOOKS_EVERY).await;
+        let mut chains = session.sources.world.chains().iter();
+        let devnet = chains.all(|chain| chain.network().kind == NetworkKind::Devnet);
+        sleep(if devnet { BOOKS_EVERY } else { BOOKS_EVERY_REMOTE }).await;
     }
 }
 

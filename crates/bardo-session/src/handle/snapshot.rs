@@ -94,7 +94,7 @@ pub struct WatchedHoldings {
     pub name: SafeText,
     /// Address of the account.
     pub address: Address,
-    /// Its holdings.
+    /// Holdings of the account on that chain.
     pub holdings: ChainHoldings,
 }
 

@@ -179,8 +179,7 @@ mod tests {
 
     #[test]
     fn lines_of_a_recording_are_its_messages() {
-        let lines =
-            ["A, verified by 0x1", "amount: 1000", "B, verified by 0x2", "sigDeadline: 0"].map(text);
+        let lines = ["A, verified by 0x1", "amount: 1000", "B, verified by 0x2", "sigDeadline: 0"].map(text);
         let read = of_lines(&lines, &[]);
         assert_eq!(read.len(), 2);
         assert_eq!(read[0].heading, "A, verified by 0x1");

@@ -7,7 +7,7 @@ use rust_decimal::Decimal;
 
 use super::super::{ScreenContext, list};
 use super::moment;
-use crate::format::{dollars, utc};
+use crate::format::{dollars, grouped, nearest_cent, utc};
 use crate::painter::{Painter, StyledText};
 use crate::theme::{Role, Theme};
 use crate::widgets::chart::{ChartModel, LineChart, TimeRange};
@@ -33,7 +33,7 @@ pub(super) enum ResultGrouping {
 }
 
 impl ResultGrouping {
-    /// The other grouping.
+    /// Grouping that follows this one.
     pub(super) fn other(self) -> Self {
         match self {
             Self::Token => Self::Day,
@@ -165,11 +165,12 @@ fn result(state: &PnlState) -> Vec<StyledText> {
 }
 
 fn figure(value: SignedUsd) -> StyledText {
-    if value.amount().is_zero() {
+    let cents = nearest_cent(value.amount());
+    if cents == "0.00" {
         return ("$0.00".to_owned(), Role::Text);
     }
     let (sign, role) = if value.is_loss() { ("−", Role::PriceDown) } else { ("+", Role::PriceUp) };
-    (format!("{sign}{}", dollars(value.amount())), role)
+    (format!("{sign}${}", grouped(&cents)), role)
 }
 
 fn cost(value: Usd) -> StyledText {
