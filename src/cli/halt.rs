@@ -119,11 +119,14 @@ pub(super) fn resume(
     let audit_logs = audit_logs(&data)?;
     let proving = reauthentication::prove(&data, &audit_logs, wanted, false, passwords, &SystemClock);
     let proof = runtime.block_on(proving).map_err(password::refused)?;
-    if let Some(typed) = other_stopped {
-        finish_restore(environment, flags)?;
-        file.confirm_other_copy_stopped(&typed)?;
-    }
-    let in_force = match file.lower(&before, level, "lowered by hand", &by, SystemClock.now_millis(), proof) {
+    let confirmed = match other_stopped {
+        Some(typed) => {
+            finish_restore(environment, flags)?;
+            file.confirm_other_copy_stopped(&typed)?
+        }
+        None => file.clone(),
+    };
+    let in_force = match confirmed.lower(&before, level, "lowered by hand", &by, SystemClock.now_millis(), proof) {
         Err(error @ (StopError::Changed | StopError::Busy | StopError::Proof(_))) => {
             return Err(CommandFailure { exit: CliExit::Blocked, error: error.into() });
         }

@@ -77,3 +77,29 @@ fn without_a_majority_nothing_is_imported_and_the_chain_is_named() {
     assert_eq!(report["not_read"][0]["chain"], "ethereum", "{report:#}");
     assert!(report["holdings"].as_array().unwrap().is_empty(), "{report:#}");
 }
+
+/// A node without old blocks answers null for them. That is no reorganisation, and takes nothing back.
+#[test]
+fn an_endpoint_without_old_blocks_deletes_no_books() {
+    let gone: Lie = Box::new(|asked, answer| {
+        let number = asked["params"][0].as_str().unwrap_or_default();
+        if asked["method"] == "eth_getBlockByNumber" && number.starts_with("0x") {
+            answer["result"] = Value::Null;
+        }
+    });
+    let attack = Attack::new(1, 0, gone);
+    attack.lying(false);
+    let (_, code) = pnl(&attack);
+    assert_eq!(code, 0);
+    bought(&attack);
+    let (before, code) = pnl(&attack);
+    assert_eq!((code, &before["totals"]["trades"]), (0, &json!(1)), "{before:#}");
+    attack.lying(true);
+    let (refused, code) = pnl(&attack);
+    assert_eq!(code, 1, "{refused:#}");
+    assert!(refused["not_read"][0].to_string().contains("do not have block"), "{refused:#}");
+    assert_eq!(refused["totals"]["trades"], 1, "{refused:#}");
+    attack.lying(false);
+    let (after, code) = pnl(&attack);
+    assert_eq!((code, &after["totals"]), (0, &before["totals"]), "{after:#}");
+}

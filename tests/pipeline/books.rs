@@ -14,7 +14,7 @@ use bardo::chain::devnet::{Chain, Devnet};
 use bardo::chain::network::NetworkKind;
 use bardo::chain::price::PriceChain;
 use bardo::chain::sender::SenderRules;
-use bardo::runtime::accounting::{BalanceCheck, Importer, read, reconcile_chain};
+use bardo::runtime::accounting::{BalanceCheck, ImportError, Importer, read, reconcile_chain};
 use bardo::safety::approval::Consent;
 use bardo::safety::chain_snapshot::SnapshotReader;
 use bardo::safety::pipeline::CommitState;
@@ -26,8 +26,12 @@ const HUNDRED: u64 = 100_000_000;
 const ETHER: u64 = 1_000_000_000_000_000_000;
 
 /// Devnets of this file, one for each test: their time jumps, and they lose blocks.
-static OWN: [LazyLock<Sandbox>; 3] =
-    [LazyLock::new(|| sandbox(11)), LazyLock::new(|| sandbox(12)), LazyLock::new(|| sandbox(13))];
+static OWN: [LazyLock<Sandbox>; 4] = [
+    LazyLock::new(|| sandbox(11)),
+    LazyLock::new(|| sandbox(12)),
+    LazyLock::new(|| sandbox(13)),
+    LazyLock::new(|| sandbox(14)),
+];
 
 struct Fixture {
     sandbox: &'static Sandbox,
@@ -196,4 +200,31 @@ async fn entries_whose_receipts_vanished_are_taken_back() {
         let block = world.harness.client.provider().get_block_by_number(number.into()).await.unwrap().unwrap();
         assert_eq!(block.header.hash, hash, "block {number} is on the chain");
     }
+}
+
+/// Two processes that read the same blocks: the one that stores last is refused, so nothing is in the books twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_imports_at_once_only_one_is_stored() {
+    let world = Fixture::new(3).await;
+    let mut superseded = 0;
+    for round in 0..50 {
+        let (first, second) = (world.importer(), world.importer());
+        let runs: [Result<_, ImportError>; 2] = tokio::join!(first.run(), second.run()).into();
+        for run in runs {
+            match run {
+                Ok(_) => {}
+                Err(ImportError::Superseded) => superseded += 1,
+                Err(error) => panic!("{round}: {error}"),
+            }
+        }
+        if superseded > 0 {
+            break;
+        }
+        world.pass(12).await;
+    }
+    // Both take the same steps, so they meet within a few rounds.
+    assert!(superseded > 0);
+    world.swap().await;
+    let report = world.import("afterwards").await;
+    assert_eq!(kinds(&report).iter().filter(|kind| **kind == PostingKind::Opening).count(), 1);
 }

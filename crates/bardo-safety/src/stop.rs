@@ -239,12 +239,14 @@ pub struct StopFile {
     path: PathBuf,
     /// Stop file of an outer folder, which also counts. It is only read.
     outer: Option<PathBuf>,
+    /// True if the operator has confirmed that the copy a restored folder was made from is stopped.
+    other_copy_stopped: bool,
 }
 
 impl StopFile {
     /// Returns the stop file of this data folder.
     pub fn in_folder(data: &Path) -> Self {
-        Self { path: data.join(FILE), outer: None }
+        Self { path: data.join(FILE), outer: None, other_copy_stopped: false }
     }
 
     /// Adds the stop file of an outer folder: the higher of both stops is in force. The outer file is read only.
@@ -270,7 +272,7 @@ impl StopFile {
     /// Reads the outer folder's stop; `None` without an outer folder.
     fn read_outer(&self) -> Option<ActiveStop> {
         let path = self.outer.clone()?;
-        Some(Self { path, outer: None }.read())
+        Some(Self { path, outer: None, other_copy_stopped: false }.read())
     }
 
     fn stops_on_disk(&self) -> StopsOnDisk {
@@ -307,6 +309,9 @@ impl StopFile {
                 let why = format!("{marked} was in force, but its file was removed or replaced without `bardo resume`");
                 standing.file = ActiveStop::Garbled { why };
             }
+        }
+        if standing.in_force().level() < Some(StopLevel::Halt) && self.is_restored() {
+            standing.file = ActiveStop::Garbled { why: restored::REASON.to_owned() };
         }
         standing
     }
@@ -398,7 +403,8 @@ impl StopFile {
     /// Returns the flatten that remains once every hold is released; `None` if another level or none remains.
     fn lasting_flatten(&self) -> Option<Stop> {
         let own = self.stops_on_disk();
-        let outer = self.outer.clone().map(|path| Self { path, outer: None }.stops_on_disk());
+        let outer =
+            self.outer.clone().map(|path| Self { path, outer: None, other_copy_stopped: false }.stops_on_disk());
         let highest = own.lasts().max(outer.as_ref().and_then(StopsOnDisk::lasts));
         let mut both = [Some(&own), outer.as_ref()].into_iter().flatten();
         let flatten = both.find_map(|standing| standing.lasting(StopLevel::Flatten)).cloned();
@@ -492,7 +498,8 @@ impl StopFile {
         let stop = kept.or_else(|| level.map(|level| Stop::new(level, reason, by, now)));
         let lower = stop.as_ref().map(|stop| self.aside(stop)).transpose().map_err(|error| self.failed(error))?;
         let alone = self.lock_to_lower()?;
-        if level < Some(StopLevel::Halt) && self.is_restored() {
+        let begins = level < Some(StopLevel::Halt) && self.is_restored();
+        if begins && !self.other_copy_stopped {
             return Err(StopError::Restored);
         }
         let standing = self.stops_on_disk();
@@ -518,6 +525,8 @@ impl StopFile {
         // Only stops from the read above are removed: the operator did not decide about later ones.
         let mut seen = standing.beside.iter().filter(|(_, found)| !unseen(found));
         let loosened = placed.and_then(|()| seen.try_for_each(|(path, _)| remove_if_present(path)));
+        // The mark of a restored copy goes last: until then it keeps the halt, whatever happens to this process.
+        let loosened = loosened.and_then(|()| if begins { self.remove_mark() } else { Ok(()) });
         drop(alone);
         loosened.and_then(|()| self.on_disk()).map_err(|error| self.failed(error))?;
         Ok(self.read())

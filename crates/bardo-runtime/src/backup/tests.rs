@@ -205,9 +205,19 @@ async fn a_backup_of_a_folder_in_use_restores_one_moment_halted_and_without_cred
         assert!(matches!(refused, Err(StopError::Restored)), "{refused:?}");
     }
     assert!(matches!(stop.confirm_other_copy_stopped("stopped"), Err(StopError::NotConfirmed)));
-    stop.confirm_other_copy_stopped(OTHER_COPY_STOPPED).unwrap();
-    stop.lower(&shown, None, "over", "operator", 1, prove(None)).unwrap();
-    assert_eq!(stop.read().level(), None);
+    // The halt does not hang on its files: the mark alone keeps it, and so does a change that did not take place.
+    let confirmed = stop.confirm_other_copy_stopped(OTHER_COPY_STOPPED).unwrap();
+    let proof = prove(None);
+    for file in ["STOP", "STOP.lock"] {
+        std::fs::remove_file(data.join(file)).unwrap();
+    }
+    assert_eq!(stop.read().level(), Some(StopLevel::Halt));
+    let changed = confirmed.lower(&shown, None, "over", "operator", 1, proof);
+    assert!(matches!(changed, Err(StopError::Changed)), "{changed:?}");
+    assert!(stop.restored().is_some());
+    let shown = stop.read();
+    confirmed.lower(&shown, None, "over", "operator", 1, prove(None)).unwrap();
+    assert_eq!((stop.read().level(), stop.restored()), (None, None));
 }
 
 #[test]

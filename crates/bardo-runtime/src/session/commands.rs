@@ -417,11 +417,12 @@ impl SessionState {
             PromptSubject::Lower { from, to, restored, .. } => {
                 let now = self.sources.clock.now_millis();
                 let reason = "lowered by the operator's decision";
+                let mut file = self.control.stop_watch.file.clone();
                 if restored.is_some() && to < Some(StopLevel::Halt) {
                     let typed = confirmation.typed.as_ref().map(SafeText::as_str).unwrap_or_default();
-                    self.control.stop_watch.file.confirm_other_copy_stopped(typed)?;
+                    file = file.confirm_other_copy_stopped(typed)?;
                 }
-                let lowered = self.control.stop_watch.file.lower(&from, to, reason, "operator", now, proof);
+                let lowered = file.lower(&from, to, reason, "operator", now, proof);
                 let result =
                     lowered?.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
                 Ok(if self.keys_revoked() { format!("{result}; {STAY}") } else { result })

@@ -18,7 +18,7 @@ pub const OTHER_COPY_STOPPED: &str = "the other copy is stopped";
 /// Name of the file in the data folder.
 const FILE: &str = "RESTORED";
 /// Reason of the stop of a restored copy.
-const REASON: &str = "restored from a backup: the copy that it was made from may still be running";
+pub(super) const REASON: &str = "restored from a backup: the copy that it was made from may still be running";
 /// Maximum size of the file, in bytes.
 const MOST: u64 = 4 << 10;
 
@@ -61,18 +61,23 @@ impl StopFile {
         self.restored().is_some()
     }
 
-    /// Removes the mark after the operator's confirmation. The stop stays in force until it is lowered.
+    /// The same stop after the operator's confirmation: lowering it below a halt removes the mark as well.
     ///
     /// # Errors
-    /// [`StopError::NotConfirmed`] for another text, [`StopError::File`] if the mark cannot be removed.
-    pub fn confirm_other_copy_stopped(&self, typed: &str) -> Result<(), StopError> {
-        if !typed.trim().eq_ignore_ascii_case(OTHER_COPY_STOPPED) {
-            return Err(StopError::NotConfirmed);
+    /// [`StopError::NotConfirmed`] for another text.
+    pub fn confirm_other_copy_stopped(&self, typed: &str) -> Result<Self, StopError> {
+        match typed.trim().eq_ignore_ascii_case(OTHER_COPY_STOPPED) {
+            true => Ok(Self { other_copy_stopped: true, ..self.clone() }),
+            false => Err(StopError::NotConfirmed),
         }
-        let removed = remove_if_present(&self.mark()).and_then(|()| match self.path.parent() {
+    }
+
+    /// Removes the mark. The caller holds the lock.
+    pub(super) fn remove_mark(&self) -> std::io::Result<()> {
+        remove_if_present(&self.mark())?;
+        match self.path.parent() {
             Some(folder) => File::open(folder)?.sync_all(),
             None => Ok(()),
-        });
-        removed.map_err(|error| self.failed(error))
+        }
     }
 }
