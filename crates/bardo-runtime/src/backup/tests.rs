@@ -266,6 +266,11 @@ fn only_an_empty_folder_and_free_names_are_restored_into() {
     std::fs::write(waiting.join("policy-devnet.toml"), policy).unwrap();
     assert_eq!(install_configuration(&to).unwrap(), [other.path().join("policy-devnet.toml")]);
     assert!(!waiting.exists());
+    std::fs::create_dir(&waiting).unwrap();
+    std::fs::write(waiting.join("policy-devnet.toml"), "preset = \"paranoid\"\n").unwrap();
+    let refused = install_configuration(&to);
+    assert!(matches!(refused, Err(BackupError::ConfigExists(_))), "{refused:?}");
+    assert_eq!(std::fs::read(other.path().join("policy-devnet.toml")).unwrap(), policy);
 }
 
 #[test]
@@ -299,7 +304,8 @@ fn hostile_archives_restore_nothing() {
     archive(&file, &good, |archive| append(archive, "../../outside", content));
     refused("is not where it is listed");
     for kind in [tar::EntryType::Symlink, tar::EntryType::Link, tar::EntryType::Fifo, tar::EntryType::XHeader] {
-        archive(&file, &good, |archive| link(archive, kind));
+        // As long as it is listed.
+        archive(&file, &manifest(&[(path, b"")]), |archive| link(archive, kind));
         refused("is not where it is listed");
     }
     archive(&file, &good, |archive| append(archive, path, b"harmful!"));
