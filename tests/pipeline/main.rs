@@ -22,7 +22,6 @@
 mod ahead;
 mod anvil;
 mod audit;
-mod books;
 mod bridges;
 mod cage;
 mod calldata;

@@ -352,6 +352,3 @@ pub fn resembles(one: Address, other: Address) -> bool {
     };
     one != other && digits(&one) == digits(&other)
 }
-
-#[cfg(test)]
-mod tests;
