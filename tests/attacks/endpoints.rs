@@ -84,7 +84,7 @@ pub(crate) struct Attack {
     home: tempfile::TempDir,
     urls: Vec<String>,
     environment: Vec<(String, String)>,
-    _proxies: Vec<LyingRpc>,
+    proxies: Vec<LyingRpc>,
 }
 
 const BUY: (&str, &str, &str) = ("USDC", "WETH", "50");
@@ -107,7 +107,12 @@ impl Attack {
         let real = chain().devnet.url(0);
         let proxies: Vec<LyingRpc> = (0..count).map(|index| proxy(real, index)).collect();
         let urls = proxies.iter().map(LyingRpc::url).collect();
-        Self { _turn: turn, home: tempfile::tempdir().unwrap(), urls, environment: Vec::new(), _proxies: proxies }
+        Self { _turn: turn, home: tempfile::tempdir().unwrap(), urls, environment: Vec::new(), proxies }
+    }
+
+    /// Switches the lies on or off.
+    pub(crate) fn lying(&self, lies: bool) {
+        self.proxies.iter().for_each(|proxy| proxy.lie(lies));
     }
 
     /// Home folder of the binary.

@@ -4,6 +4,7 @@
 //! two differ. Cases that need a terminal run the real binary in a pseudo-terminal.
 
 mod allowances;
+mod books;
 mod brain;
 mod clocks;
 mod endpoints;

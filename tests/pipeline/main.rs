@@ -22,6 +22,7 @@
 mod ahead;
 mod anvil;
 mod audit;
+mod books;
 mod bridges;
 mod cage;
 mod calldata;

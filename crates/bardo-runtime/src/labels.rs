@@ -352,3 +352,6 @@ pub fn resembles(one: Address, other: Address) -> bool {
     };
     one != other && digits(&one) == digits(&other)
 }
+
+#[cfg(test)]
+mod tests;
