@@ -20,6 +20,7 @@ const HERE: &[(ScreenId, Action, &str)] = &[
     (ScreenId::Orders, Action::Zoom, "show only the order's card, or all"),
     (ScreenId::Orders, Action::Copy, "copy the order's hash"),
     (ScreenId::Orders, Action::Explorer, "copy the explorer link of its fill or delivery"),
+    (ScreenId::Portfolio, Action::Open, "profit and loss; there, Tab regroups and Esc goes back"),
     (ScreenId::Portfolio, Action::Copy, "copy the spender's address"),
     (ScreenId::Portfolio, Action::CancelSelected, "revoke the selected allowance; asks first"),
     (ScreenId::Audit, Action::Follow, "load the newest entries of the audit log"),

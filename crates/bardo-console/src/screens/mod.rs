@@ -55,7 +55,6 @@ impl ScreenId {
                 matches!(self, Self::Live | Self::Orders | Self::Portfolio | Self::Audit)
             }
             Action::Left | Action::Right => matches!(self, Self::Trade | Self::Tools),
-            Action::Open => !matches!(self, Self::Portfolio),
             _ => true,
         }
     }

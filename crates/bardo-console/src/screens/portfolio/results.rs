@@ -116,9 +116,11 @@ impl ResultsView<'_> {
         let offset = self.offset.min(all.len().saturating_sub(visible));
         table.extend(all.into_iter().skip(offset).take(visible));
         table.push(cells("total", &state.total, state.unrealised, wide, Role::TextStrong));
-        let first = if wide { 20 } else { inner.width.saturating_sub(2 * 13).max(6) };
+        let figures = if wide { 5 } else { 2 };
+        // Each figure has eleven columns and a blank before it.
+        let first = inner.width.saturating_sub(figures * 12).clamp(6, 32);
         let columns: Vec<(u16, Alignment)> = std::iter::once((first, Alignment::Left))
-            .chain(std::iter::repeat_n((11, Alignment::Right), if wide { 5 } else { 2 }))
+            .chain(std::iter::repeat_n((11, Alignment::Right), figures.into()))
             .collect();
         let lines: Vec<(u16, Vec<StyledText>)> = (0..room.height).zip(table).collect();
         list::draw_tables(painter, room, lines, &columns);
