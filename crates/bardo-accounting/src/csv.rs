@@ -22,6 +22,10 @@ pub fn write(report: &Report, paper: bool) -> String {
 fn lines(report: &Report, posted: &Posted, paper: bool, text: &mut String) {
     let Posted { entry, posting, .. } = posted;
     let count = posting.given.len().max(posting.received.len());
+    if count == 0 && posting.gas.is_none() {
+        // A token that joined the books with a balance of zero.
+        return;
+    }
     for index in 0..count.max(1) {
         let (given, received) = (posting.given.get(index), posting.received.get(index));
         // A transaction that only paid gas is a cost; elsewhere gas is the fee of the transaction.

@@ -10,6 +10,7 @@ use crate::entry::{Entry, Token};
 use crate::tables::PriceHistory;
 use bardo_base::format;
 use bardo_base::id::CallId;
+use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, SignedUsd, TokenAmount, Usd};
 
 /// Seconds of a day.
@@ -261,13 +262,24 @@ impl Report {
         sum(self.holdings.iter().filter_map(|holding| holding.unrealised))
     }
 
-    /// Symbol of a token, or its address.
+    /// Symbol of a token, or its address. Of several tokens with one symbol on a chain, only a known stablecoin has it
+    /// alone; the others carry their address, so that none is taken for another.
     pub fn symbol(&self, chain_id: u64, token: Token) -> String {
         match (self.tokens.get(&(chain_id, token)), token) {
+            (Some(facts), Some(address)) if !facts.is_dollar && self.is_shared(chain_id, address, &facts.symbol) => {
+                format!("{}-{address}", facts.symbol)
+            }
             (Some(facts), _) => facts.symbol.to_string(),
             (None, Some(address)) => address.to_string(),
             (None, None) => "native".to_owned(),
         }
+    }
+
+    /// Returns true if another token of the chain has this symbol, in any case.
+    fn is_shared(&self, chain_id: u64, address: Address, symbol: &SafeText) -> bool {
+        self.tokens.iter().any(|((chain, token), facts)| {
+            *chain == chain_id && *token != Some(address) && facts.symbol.as_str().eq_ignore_ascii_case(symbol.as_str())
+        })
     }
 
     /// Amount of a token in readable form: exact, or raw units if its decimals are not known.

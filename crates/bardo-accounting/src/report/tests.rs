@@ -200,3 +200,30 @@ fn a_csv_line_has_what_a_tax_program_reads() {
     assert_eq!(lines.len(), 1 + 6);
     assert!(csv::write(&report(Period::default()), true).lines().skip(1).all(|line| line.contains("PAPER: ")));
 }
+
+/// An unlisted token that calls itself USDC is not the stablecoin, in no group and no file.
+#[test]
+fn tokens_with_one_symbol_are_kept_apart() {
+    let (mut entries, prices) = history();
+    let other = address!("1111111111111111111111111111111111111111");
+    let mut tokens = tokens();
+    let copy = TokenFacts { is_dollar: false, ..tokens.get(&(1, USDC)).unwrap().clone() };
+    tokens.insert((1, Some(other)), copy);
+    let got = [(Some(other), units("7", 6), U256::ZERO)];
+    entries.push(entry(1, MIDNIGHT + 90_300, Origin::Outside, None, &got));
+    let report = build(entries, &prices, tokens, Period::default(), Shortage::UnknownCost).unwrap();
+    assert_eq!(report.symbol(1, USDC), "USDC");
+    assert_eq!(report.symbol(1, Some(other)), format!("USDC-{other}"));
+    let names: Vec<String> = report.by(Grouping::Token).unwrap().into_iter().map(|group| group.name).collect();
+    assert_eq!(names.iter().filter(|name| name.starts_with("USDC")).count(), 3, "{names:?}");
+    assert!(csv::write(&report, false).contains(&format!(",7,USDC-{other},")), "{}", csv::write(&report, false));
+}
+
+/// A token that joins the books without a balance is no line of a tax file.
+#[test]
+fn an_opening_of_zero_has_no_line() {
+    let entries = vec![entry(1, MIDNIGHT, Origin::Opening, None, &[(USDC, U256::ZERO, U256::ZERO)])];
+    let prices = PriceHistory::default();
+    let report = build(entries, &prices, tokens(), Period::default(), Shortage::UnknownCost).unwrap();
+    assert_eq!(csv::write(&report, false), format!("{}\n", csv::HEADER));
+}
