@@ -54,7 +54,7 @@ pub(crate) struct AlertRules {
     /// Titles and chains of past decisions about actions.
     decisions: VecDeque<(PermitId, SafeText, Option<u64>)>,
     breaker_open: bool,
-    /// True after a gap in the events, until a snapshot has told the stop in force.
+    /// True after a gap in the events, until a snapshot names the stop in force.
     gap: bool,
     gas_low: Vec<u64>,
     balance: MoveWindow,
