@@ -86,7 +86,10 @@ fn without_data_dir(text: &str) -> String {
 fn next_url(text: &str) -> Option<(usize, &'static str)> {
     let lower = text.to_ascii_lowercase();
     let is_url = |at: usize, scheme: &str| {
-        lower.get(at.saturating_add(scheme.len())..).is_some_and(|rest| rest.starts_with(['/', '\\']))
+        lower.get(at.saturating_add(scheme.len())..).is_some_and(|rest| {
+            // `\u` is an escape of TOML, which the check of the parsed file judges.
+            rest.starts_with(['/', '\\']) && !rest.starts_with("\\u")
+        })
     };
     let first = |scheme: &'static str| {
         let at = lower.match_indices(scheme).map(|(at, _)| at).find(|at| is_url(*at, scheme))?;
