@@ -349,7 +349,7 @@ async fn secrets_are_removed_after_cleaning_and_before_the_cut() {
     // The Kelvin sign, which cleaning turns into a K, and a token across the end of what is shown.
     let token = "7001:KANARY-token_of-a-bot";
     let file = secret(home.path(), "kelvin.token", token);
-    for said in [token.replacen('K', "\u{212a}", 1), format!("{}{token}", "x".repeat(285))] {
+    for said in [token.replacen('K', "\u{212a}", 1), format!("{}{token}", "x".repeat(270))] {
         let said = format!(r#"{{"ok":false,"description":"{said}"}}"#);
         let server = Server::answering(response("200 OK", "", &said)).await;
         let text = format!(
