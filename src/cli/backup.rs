@@ -13,6 +13,9 @@ use bardo_runtime::backup::{self, BackupOptions};
 /// Text that confirms that key files belong into the backup.
 const WITH_KEYS: &str = "with keys";
 
+/// Minimum length of the passphrase of a backup with key files, in characters.
+const SHORTEST_WITH_KEYS: usize = 12;
+
 /// Options of a backup from the command line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BackupFlags {
@@ -38,6 +41,12 @@ pub(super) fn make(
         confirm_keys()?;
     }
     let passphrase = secret::new_password(passphrase_fd, "passphrase for the backup")?;
+    if with_keys && passphrase.chars() < SHORTEST_WITH_KEYS {
+        return Err(CommandFailure::usage(format!(
+            "a backup with key files needs a passphrase of at least {SHORTEST_WITH_KEYS} characters, because others can \
+             try passphrases on a copy of it: no backup was made"
+        )));
+    }
     let options = BackupOptions { with_keys, replace: force };
     let made = backup::make(&config, file, &passphrase, options, SystemClock.now_millis())?;
     if json {
@@ -64,8 +73,8 @@ pub(super) fn make(
 /// Asks whether key files belong into the backup. A program that has the file could then guess their passwords.
 fn confirm_keys() -> Result<(), CommandFailure> {
     eprintln!(
-        "The backup will hold your encrypted key files. Whoever has it and its passphrase can try passwords on them \
-         without limit."
+        "The backup will hold your encrypted key files. Anyone with the file and its passphrase can try passwords on \
+         them without limit."
     );
     if !std::io::stdin().is_terminal() {
         let error = "key files need your confirmation on a terminal: run `bardo backup --with-keys` there yourself";

@@ -110,6 +110,7 @@ pub(super) fn run(
             findings.push(config_file(&config));
             findings.push(data_folder(&config.data_dir.value));
             findings.extend(stop(&config.data_dir.value));
+            findings.extend(unfinished_restore(&config.data_dir.value));
             findings.push(network(&config));
             findings.extend([false, true].map(|devnet| policy(&config, devnet)));
             findings.extend(roles(&config));
@@ -312,6 +313,13 @@ fn data_folder(folder: &Path) -> DoctorFinding {
             "make it writable, or choose another with BARDO_DATA_DIR or data_dir in the config file",
         ),
     }
+}
+
+/// Reports a restore that was interrupted, since no session starts before it is finished.
+fn unfinished_restore(folder: &Path) -> Option<DoctorFinding> {
+    let detail = format!("a restore into {} was interrupted before the configuration was in place", folder.display());
+    let remedy = "`bardo resume` finishes it, with your approval on a terminal";
+    bardo_runtime::backup::is_configuration_waiting(folder).then(|| DoctorFinding::note("restore", detail, remedy))
 }
 
 /// Reports a stop in force, since a forgotten stop looks like a malfunction.

@@ -270,7 +270,7 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
         ground_truth_source: "receipt".into(),
         matched: false,
     };
-    let stop = HaltChanged { level: Some(StopLevel::Pause), by: text("operator"), reason: text("a look") };
+    let stop = HaltChanged { level: Some(StopLevel::Pause), by: text("operator"), reason: text("a look"), hold: false };
     let change =
         PolicyChange { field: text("max_single_trade_usd"), from: text("2500"), to: text("2000"), tighter: true };
     let words = GolemState { now: text("Selling."), next: text("Rest."), step: None, delegation: vec![text("trader")] };

@@ -19,6 +19,8 @@ pub struct Alert {
     pub rule: Option<AlertRule>,
     /// Subject within the rule; the same alert is not repeated for a while.
     pub subject: String,
+    /// State that the subject is in now, so that the last message about it is the present one; empty for an event.
+    pub state: String,
     /// Time of the alert, in milliseconds since the Unix epoch.
     pub at: u64,
     /// Description in one line, without amounts, accounts or holdings.
@@ -42,6 +44,7 @@ impl Alert {
             id: format!("msg_{:032x}", rand::random::<u128>()),
             rule: Some(rule),
             subject,
+            state: String::new(),
             at,
             brief: SafeText::clean(brief, LONGEST),
             place,
@@ -63,6 +66,29 @@ impl Alert {
     pub(crate) fn held_back(at: u64, place: SafeText) -> Self {
         let words = "Alerts were held back.";
         Self { rule: None, ..Self::new(AlertRule::Stop, "held back".to_owned(), at, words, place) }
+    }
+
+    pub(crate) fn in_state(self, state: &str) -> Self {
+        Self { state: state.to_owned(), ..self }
+    }
+
+    /// True if it needs the operator at once: all others may use only half of a channel's messages per hour.
+    pub(crate) fn is_urgent(&self) -> bool {
+        match self.rule {
+            Some(
+                AlertRule::DecisionWaits
+                | AlertRule::DecisionLapsed
+                | AlertRule::Stop
+                | AlertRule::Breaker
+                | AlertRule::Endpoint,
+            ) => true,
+            None | Some(AlertRule::Phase | AlertRule::Gas | AlertRule::Balance | AlertRule::Price) => false,
+        }
+    }
+
+    /// True for a decision that is over.
+    pub(crate) fn is_over(&self, now: u64) -> bool {
+        self.rule == Some(AlertRule::DecisionWaits) && self.lapses_at.is_some_and(|at| at <= now)
     }
 
     pub(crate) fn lapsing(self, lapses_at: Option<u64>, passes_by_itself: bool) -> Self {
@@ -99,7 +125,8 @@ impl AlertMessage<'_> {
 
     /// Text without markup, a few short lines.
     pub fn text(&self) -> String {
-        let mut lines = vec![self.title(), format!("Where: {}", self.alert.place)];
+        let mut lines =
+            vec![self.title(), format!("Where: {}", self.alert.place), format!("At: {}", time(self.alert.at))];
         if let Some(lapses) = self.lapse() {
             lines.push(lapses);
         }

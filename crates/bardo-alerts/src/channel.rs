@@ -8,12 +8,12 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::alert::AlertMessage;
-use super::secret::SecretError;
+use super::secret::{MOST_CLEANED, SecretError};
 use super::{desktop, email, telegram, webhook};
 use bardo_base::config::{AlertSettings, RpcUrl};
 use bardo_base::text::SafeText;
 
-/// Maximum length of a server's answer or an error, in characters.
+/// Maximum length of an error's description, in characters.
 const LONGEST: usize = 300;
 
 /// Kind of a channel.
@@ -84,12 +84,14 @@ pub enum SendError {
 }
 
 impl SendError {
+    /// Error of an attempt; the channel removes its secrets, and cuts it.
     pub(crate) fn again(why: &str) -> Self {
-        Self::Again { why: SafeText::clean(why, LONGEST), after: None }
+        Self::Again { why: SafeText::clean(why, MOST_CLEANED), after: None }
     }
 
+    /// Permanent error of an attempt; the channel removes its secrets, and cuts it.
     pub(crate) fn never(why: &str) -> Self {
-        Self::Never(SafeText::clean(why, LONGEST))
+        Self::Never(SafeText::clean(why, MOST_CLEANED))
     }
 
     /// Description of the error.

@@ -25,6 +25,8 @@ const FIRST_DELAY: Duration = Duration::from_secs(2);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
 /// Period of the rate limit.
 const HOUR: Duration = Duration::from_secs(3_600);
+/// Maximum time that one alert may take: what waits behind it becomes stale.
+const LONGEST_DELIVERY: Duration = Duration::from_secs(600);
 
 /// Result of a channel's work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +48,9 @@ pub(crate) struct ChannelQueue {
 impl ChannelQueue {
     /// Queues an alert. It is counted as held back if the queue is full.
     pub fn push(&self, alert: Arc<Alert>) {
-        if self.queue.try_send(alert).is_err() {
+        // The last places are for urgent alerts.
+        let is_full = !alert.is_urgent() && self.queue.capacity() <= WAITING / 2;
+        if is_full || self.queue.try_send(alert).is_err() {
             self.held.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -62,7 +66,8 @@ pub(crate) struct Worker {
     reports: mpsc::UnboundedSender<DeliveryReport>,
     /// True once the session has ended: nothing is awaited any more.
     ending: watch::Receiver<bool>,
-    sent: VecDeque<Instant>,
+    /// Moments of the messages of the last hour, and true for urgent ones.
+    sent: VecDeque<(Instant, bool)>,
     /// Place of the last alert, for a message about held-back ones.
     place: SafeText,
     /// False if the last alert was given up: then no message about held-back ones is made, only added to the next alert.
@@ -97,7 +102,7 @@ impl Worker {
     /// Works until the queue is closed and empty.
     pub async fn run(mut self, now_millis: impl Fn() -> u64 + Send) {
         loop {
-            let summary_at = self.next_slot().filter(|_| self.works && self.held.load(Ordering::SeqCst) > 0);
+            let summary_at = self.next_slot(false).filter(|_| self.works && self.held.load(Ordering::SeqCst) > 0);
             let next = tokio::select! {
                 biased;
                 alert = self.queue.recv() => match alert {
@@ -109,33 +114,36 @@ impl Worker {
                 }
             };
             self.place = next.place.clone();
-            if self.next_slot().is_some_and(|at| at > Instant::now()) {
+            let is_late = next.is_over(now_millis());
+            if is_late || self.next_slot(next.is_urgent()).is_some_and(|at| at > Instant::now()) {
                 self.held.fetch_add(1, Ordering::SeqCst);
                 continue;
             }
-            self.sent.push_back(Instant::now());
+            self.sent.push_back((Instant::now(), next.is_urgent()));
             self.works = self.deliver(&next).await;
         }
     }
 
-    /// Moment from which a message may be sent; forgets those that are older than an hour. `None` only if time cannot
-    /// be computed.
-    fn next_slot(&mut self) -> Option<Instant> {
+    /// Moment from which a message may be sent; forgets those that are older than an hour. Messages that are not urgent
+    /// have half of the hour's. `None` only if time cannot be computed.
+    fn next_slot(&mut self, urgent: bool) -> Option<Instant> {
         let now = Instant::now();
-        while self.sent.front().is_some_and(|at| now.duration_since(*at) >= HOUR) {
+        while self.sent.front().is_some_and(|(at, _)| now.duration_since(*at) >= HOUR) {
             self.sent.pop_front();
         }
-        match self.sent.front() {
-            Some(oldest) if self.sent.len() >= self.per_hour => oldest.checked_add(HOUR),
-            Some(_) | None => Some(now),
-        }
+        let after = |oldest: Option<Instant>| oldest.map_or(Some(now), |at| at.checked_add(HOUR));
+        let all = self.sent.front().map(|(at, _)| *at).filter(|_| self.sent.len() >= self.per_hour);
+        let mut others = self.sent.iter().filter(|(_, urgent)| !urgent).map(|(at, _)| *at);
+        let oldest = others.next();
+        let is_crowded = !urgent && oldest.is_some() && others.count().saturating_add(1) >= self.per_hour.div_ceil(2);
+        Some(after(all)?.max(after(oldest.filter(|_| is_crowded))?))
     }
 
     /// Delivers an alert. Returns false if it was given up.
     async fn deliver(&mut self, alert: &Alert) -> bool {
         let held_back = self.held.swap(0, Ordering::SeqCst);
         let message = AlertMessage { alert, detail: self.detail, held_back };
-        let mut delay = FIRST_DELAY;
+        let (mut delay, began) = (FIRST_DELAY, Instant::now());
         for attempt in 1..=ATTEMPTS {
             let error = match self.channel.send(&message).await {
                 Ok(answer) => {
@@ -151,12 +159,13 @@ impl Worker {
                     break;
                 }
             };
-            let last = attempt == ATTEMPTS || *self.ending.borrow();
+            let pause = jittered(delay).max(after.unwrap_or_default());
+            let too_late = began.elapsed().saturating_add(pause) > LONGEST_DELIVERY;
+            let last = attempt == ATTEMPTS || too_late || *self.ending.borrow();
             self.report(Err(error.why().clone()), last);
             if last {
                 break;
             }
-            let pause = jittered(delay).max(after.unwrap_or_default());
             delay = delay.saturating_mul(2).min(LONGEST_DELAY);
             let ended = tokio::select! {
                 () = sleep(pause) => false,

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use futures::future::BoxFuture;
 use lettre::Message;
 use lettre::message::Mailbox;
@@ -29,7 +31,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::alert::AlertMessage;
 use super::channel::{Channel, ChannelError, ChannelName, Delivered, SendError};
-use super::secret::{ChannelSecret, SecretError};
+use super::secret::{ChannelSecret, HiddenTexts, MOST_CLEANED, SecretError};
 use bardo_base::config::{EMAIL_PASSWORD, EmailSettings, EmailTls};
 use bardo_base::text::SafeText;
 
@@ -44,6 +46,8 @@ const MOST_FROM_SERVER: usize = 64 << 10;
 const MOST_LINE: usize = 512;
 /// Maximum number of lines of one reply before the encryption begins.
 const MOST_LINES: usize = 64;
+/// Command that ends the conversation. `lettre` also sends it after a refusal.
+const QUIT: &[u8] = b"QUIT\r\n";
 /// Greeting that replaces the one which a server has sent already, or does not send after STARTTLS.
 const GREETING: &[u8] = b"220 ready\r\n";
 
@@ -54,6 +58,7 @@ pub(crate) struct Email {
     tls: EmailTls,
     encryption: Arc<ClientConfig>,
     login: Option<(String, ChannelSecret)>,
+    hidden: HiddenTexts,
     from: Mailbox,
     to: Vec<Mailbox>,
 }
@@ -87,9 +92,10 @@ impl Email {
                 Some((user.value.clone(), password.ok_or_else(|| failed(missing))?))
             }
         };
+        let hidden = hidden(login.as_ref());
         let port = settings.port.as_ref().map_or_else(|| tls.default_port(), |port| port.value);
         let encryption = encryption().map_err(|error| ChannelError::system(NAME, &error))?;
-        Ok(Some(Self { server, port, tls, encryption: Arc::new(encryption), login, from, to }))
+        Ok(Some(Self { server, port, tls, encryption: Arc::new(encryption), login, hidden, from, to }))
     }
 
     fn mail(&self, message: &AlertMessage<'_>) -> Result<Message, SendError> {
@@ -108,7 +114,7 @@ impl Email {
     async fn attempt(&self, message: &AlertMessage<'_>) -> Result<Delivered, SendError> {
         let mail = self.mail(message)?;
         match timeout(WHOLE, self.converse(&mail)).await {
-            Ok(result) => result.map_err(|error| self.hidden(error)),
+            Ok(result) => result,
             Err(_) => Err(SendError::again(&format!("no end of the conversation within {} s", WHOLE.as_secs()))),
         }
     }
@@ -127,11 +133,11 @@ impl Email {
                 .map_err(|error| refused(&error))?;
         }
         let answer = connection.send(mail.envelope(), &mail.formatted()).await.map_err(|error| refused(&error))?;
-        // The server has accepted the mail; how the connection ends does not matter.
+        // The server has accepted the mail. This waits for no answer: the stream has ended for its reader with QUIT.
         let _closed = connection.quit().await;
         let said: Vec<&str> = answer.message().collect();
         let said = format!("{} {}", answer.code(), said.join(" "));
-        Ok(Delivered(SafeText::clean(&self.without_password(&said), 200)))
+        Ok(Delivered(SafeText::clean(&said, MOST_CLEANED)))
     }
 
     async fn connect(&self) -> Result<Box<dyn AsyncTokioStream>, SendError> {
@@ -157,18 +163,17 @@ impl Email {
         let encrypting = TlsConnector::from(Arc::clone(&self.encryption)).connect(name, tcp);
         encrypting.await.map_err(|error| SendError::again(&format!("no encrypted connection: {error}")))
     }
+}
 
-    fn without_password(&self, text: &str) -> String {
-        self.login.as_ref().map_or_else(|| text.to_owned(), |(_, password)| password.hidden(text))
+/// The password, and the forms in which AUTH sends it: servers quote the command that they refuse.
+fn hidden(login: Option<&(String, ChannelSecret)>) -> HiddenTexts {
+    let Some((user, password)) = login else { return HiddenTexts::default() };
+    let plain = format!("\0{user}\0{}", password.expose());
+    let mut texts = vec![password.expose().to_owned()];
+    for text in [plain.as_str(), password.expose()] {
+        texts.extend([STANDARD.encode(text), STANDARD_NO_PAD.encode(text)]);
     }
-
-    fn hidden(&self, error: SendError) -> SendError {
-        let clean = |why: &SafeText| SafeText::clean(&self.without_password(why.as_str()), 300);
-        match &error {
-            SendError::Again { why, after } => SendError::Again { why: clean(why), after: *after },
-            SendError::Never(why) => SendError::Never(clean(why)),
-        }
-    }
+    HiddenTexts::new(texts)
 }
 
 /// Upgrades the connection: reads the greeting, sends EHLO and STARTTLS, and nothing else.
@@ -251,7 +256,8 @@ fn encryption() -> Result<ClientConfig, tokio_rustls::rustls::Error> {
     Ok(builder.with_platform_verifier()?.with_no_client_auth())
 }
 
-/// Stream that ends with an error when the server has sent too much.
+/// Stream that ends with an error when the server has sent too much, and that has ended for its reader once QUIT is
+/// written: everything is decided by then, and a server that does not answer it would turn success into a repeat.
 #[derive(Debug)]
 struct BoundedStream<S> {
     inner: S,
@@ -259,11 +265,12 @@ struct BoundedStream<S> {
     /// Bytes that are read before the server's own.
     first: &'static [u8],
     left: usize,
+    has_quit: bool,
 }
 
 impl<S> BoundedStream<S> {
     fn new(inner: S, peer: SocketAddr, first: &'static [u8]) -> Self {
-        Self { inner, peer, first, left: MOST_FROM_SERVER }
+        Self { inner, peer, first, left: MOST_FROM_SERVER, has_quit: false }
     }
 }
 
@@ -273,6 +280,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
             let (now, later) = self.first.split_at(self.first.len().min(into.remaining()));
             into.put_slice(now);
             self.first = later;
+            return Poll::Ready(Ok(()));
+        }
+        if self.has_quit {
             return Poll::Ready(Ok(()));
         }
         let before = into.filled().len();
@@ -288,6 +298,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.has_quit |= from == QUIT;
         Pin::new(&mut self.inner).poll_write(context, from)
     }
 
@@ -318,6 +329,6 @@ impl Channel for Email {
     }
 
     fn send<'a>(&'a self, message: &'a AlertMessage<'a>) -> BoxFuture<'a, Result<Delivered, SendError>> {
-        Box::pin(self.attempt(message))
+        Box::pin(async { self.hidden.without(self.attempt(message).await) })
     }
 }

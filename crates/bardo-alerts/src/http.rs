@@ -4,20 +4,21 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::{Client, RequestBuilder, Response, StatusCode, header, redirect, retry};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::channel::{ChannelError, ChannelName, SendError};
+use super::secret::MOST_CLEANED;
 use bardo_base::config::RpcUrl;
 use bardo_base::text::SafeText;
 
 /// Timeout for the connection alone.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Timeout for a whole attempt.
+/// Timeout for the status and headers of an answer.
 const WHOLE: Duration = Duration::from_secs(30);
 /// Maximum size of an answer that is read, in bytes.
 const MOST_ANSWER: usize = 16 << 10;
-/// Maximum length of an answer that is shown, in characters.
-const MOST_SHOWN: usize = 200;
+/// Timeout for the body: what has arrived by then is enough, because the status has decided.
+const BODY: Duration = Duration::from_secs(2);
 /// Upper limit of the delay that a server can ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
@@ -27,6 +28,8 @@ pub(crate) struct HttpAnswer {
     pub retry_after: Option<Duration>,
     /// Beginning of the body.
     pub body: Vec<u8>,
+    /// True if the body goes on, or broke off.
+    pub is_cut: bool,
 }
 
 /// Checks that a URL is encrypted or on this machine, and makes a client for it.
@@ -52,12 +55,8 @@ pub(crate) fn client(channel: ChannelName, key: &'static str, url: &RpcUrl) -> R
 /// # Errors
 /// [`SendError`], without the URL.
 pub(crate) async fn exchange(request: RequestBuilder) -> Result<HttpAnswer, SendError> {
-    let whole = async {
-        let response = request.send().await.map_err(failed)?;
-        Ok(read(response).await)
-    };
-    match timeout(WHOLE, whole).await {
-        Ok(answer) => answer,
+    match timeout(WHOLE, request.send()).await {
+        Ok(response) => Ok(read(response.map_err(failed)?).await),
         Err(_) => Err(SendError::again(&format!("no answer within {} s", WHOLE.as_secs()))),
     }
 }
@@ -79,28 +78,32 @@ fn failed(error: reqwest::Error) -> SendError {
 async fn read(mut response: Response) -> HttpAnswer {
     let status = response.status();
     let retry_after = response.headers().get(header::RETRY_AFTER).and_then(|value| delay(value.to_str().ok()?));
-    let mut body = Vec::new();
-    while let Ok(Some(chunk)) = response.chunk().await {
+    let (mut body, mut is_cut) = (Vec::new(), true);
+    let ends = Instant::now() + BODY;
+    while let Ok(Ok(chunk)) = timeout_at(ends, response.chunk()).await {
+        let Some(chunk) = chunk else {
+            is_cut = false;
+            break;
+        };
         let room = MOST_ANSWER.saturating_sub(body.len());
         body.extend_from_slice(chunk.get(..room.min(chunk.len())).unwrap_or_default());
         if body.len() >= MOST_ANSWER {
             break;
         }
     }
-    HttpAnswer { status, retry_after, body }
+    HttpAnswer { status, retry_after, body, is_cut }
 }
 
 impl HttpAnswer {
-    /// Status and the beginning of the body, cleaned.
-    pub fn shown(&self, said: &str) -> SafeText {
+    /// Status, and the beginning of the body or a part of it.
+    pub fn described(&self, said: &str) -> String {
         let status = self.status.as_u16();
-        let text = if said.trim().is_empty() { format!("{status}") } else { format!("{status}: {said}") };
-        SafeText::clean(&text, MOST_SHOWN)
+        if said.trim().is_empty() { format!("{status}") } else { format!("{status}: {said}") }
     }
 
     /// Error of a status other than success.
     pub fn refusal(&self, said: &str) -> SendError {
-        let shown = self.shown(said);
+        let shown = self.described(said);
         if self.status.is_redirection() {
             return SendError::never(&format!(
                 "the server answered {shown}, a redirect, which is not followed: set the URL that it leads to"
@@ -110,7 +113,7 @@ impl HttpAnswer {
             || matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
         let why = format!("the server answered {shown}");
         match again {
-            true => SendError::Again { why: SafeText::clean(&why, 300), after: self.retry_after },
+            true => SendError::Again { why: SafeText::clean(&why, MOST_CLEANED), after: self.retry_after },
             false => SendError::never(&why),
         }
     }

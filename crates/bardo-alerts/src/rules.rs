@@ -29,6 +29,11 @@ const LONGEST_PLACE: usize = 120;
 /// Digits after the decimal point of a shown amount.
 const PLACES: usize = 6;
 
+/// State without a stop.
+const NO_STOP: &str = "none";
+/// State of a chain whose endpoints answer.
+const HEALTHY: &str = "healthy";
+
 /// Rules with the state that they need.
 #[derive(Debug)]
 pub(crate) struct AlertRules {
@@ -49,12 +54,38 @@ pub(crate) struct AlertRules {
     /// Titles and chains of past decisions about actions.
     decisions: VecDeque<(PermitId, SafeText, Option<u64>)>,
     breaker_open: bool,
-    unwell: BTreeMap<u64, ChainState>,
+    /// True after a gap in the events, until a snapshot names the stop in force.
+    gap: bool,
     gas_low: Vec<u64>,
     balance: MoveWindow,
     prices: BTreeMap<(usize, String), MoveWindow>,
-    /// Time of the last alert of each rule and subject, and the number of equal ones since.
-    sent: BTreeMap<(AlertRule, String), (u64, u64)>,
+    /// Alerts that were sent, by rule, subject and state.
+    sent: BTreeMap<(AlertRule, String, String), SentAlert>,
+    /// States that were sent last, by rule and subject.
+    reported: BTreeMap<(AlertRule, String), ReportedState>,
+}
+
+/// Last alert of a rule, subject and state.
+#[derive(Debug, Clone, Copy)]
+struct SentAlert {
+    at: u64,
+    /// Number of equal ones since.
+    repeated: u64,
+}
+
+impl SentAlert {
+    /// True for the time within which the same is not sent again. A clock that was set back ends it.
+    fn is_recent(self, now: u64, repeat_millis: u64) -> bool {
+        self.at <= now && now < self.at.saturating_add(repeat_millis)
+    }
+}
+
+/// State of a subject that was sent last.
+#[derive(Debug)]
+struct ReportedState {
+    state: String,
+    /// Alert about the present state, if it is another one and was sent a short while ago.
+    waiting: Option<Alert>,
 }
 
 /// Decision that waits, by its number.
@@ -68,6 +99,15 @@ struct WaitingDecision {
     chain: Option<u64>,
     ends_at: Option<u64>,
     passes_by_itself: bool,
+}
+
+impl WaitingDecision {
+    /// True once it has waited for long enough, or for half of the time that it has. One that goes ahead by itself is
+    /// reported at once.
+    fn is_due(&self, now: u64, after: u64) -> bool {
+        let half = self.ends_at.map(|ends| ends.saturating_sub(self.since) / 2).unwrap_or(u64::MAX);
+        self.passes_by_itself || now < self.since || now >= self.since.saturating_add(after.min(half))
+    }
 }
 
 impl AlertRules {
@@ -87,11 +127,12 @@ impl AlertRules {
             waiting: BTreeMap::new(),
             decisions: VecDeque::new(),
             breaker_open: false,
-            unwell: BTreeMap::new(),
+            gap: false,
             gas_low: Vec::new(),
             balance: MoveWindow::default(),
             prices: BTreeMap::new(),
             sent: BTreeMap::new(),
+            reported: BTreeMap::new(),
         }
     }
 
@@ -119,7 +160,14 @@ impl AlertRules {
 
     /// Returns the alerts that time alone brings.
     pub fn tick(&mut self, now: u64) -> Vec<Alert> {
-        let found = self.waiting(now);
+        let mut found = self.waiting(now);
+        for ((rule, subject), reported) in &mut self.reported {
+            let key = reported.waiting.as_ref().map(|alert| (*rule, subject.clone(), alert.state.clone()));
+            let sent = key.and_then(|key| self.sent.get(&key));
+            if !sent.is_some_and(|sent| sent.is_recent(now, self.repeat_millis)) {
+                found.extend(reported.waiting.take());
+            }
+        }
         self.unrepeated(found, now)
     }
 
@@ -136,28 +184,46 @@ impl AlertRules {
         Alert::new(rule, subject, now, brief, self.place(chain))
     }
 
-    /// Drops alerts of rules that are off, and those that were sent a short while ago.
+    /// Drops alerts of rules that are off, and those that were sent a short while ago. The last one sent about a state
+    /// is about the present one: another waits until it may be repeated, and a stop never waits.
     fn unrepeated(&mut self, found: Vec<Alert>, now: u64) -> Vec<Alert> {
         let mut left = Vec::new();
         for mut alert in found {
             let Some(rule) = alert.rule.filter(|rule| self.rules.contains(rule)) else { continue };
-            let key = (rule, alert.subject.clone());
-            match self.sent.get_mut(&key) {
-                Some((at, repeated)) if now < at.saturating_add(self.repeat_millis) => {
-                    *repeated = repeated.saturating_add(1);
+            let key = (rule, alert.subject.clone(), alert.state.clone());
+            let object = (rule, alert.subject.clone());
+            let is_state = !alert.state.is_empty();
+            if is_state {
+                let reported = self.reported.get_mut(&object);
+                let before = reported.as_ref().map_or(state_before(rule), |reported| reported.state.as_str());
+                if before == alert.state {
+                    if let Some(reported) = reported {
+                        reported.waiting = None;
+                    }
                     continue;
                 }
-                Some((_, repeated)) => alert.repeated = *repeated,
-                None => {}
+            }
+            if let Some(sent) = self.sent.get_mut(&key) {
+                if sent.is_recent(now, self.repeat_millis) && rule != AlertRule::Stop {
+                    sent.repeated = sent.repeated.saturating_add(1);
+                    if let Some(reported) = self.reported.get_mut(&object).filter(|_| is_state) {
+                        reported.waiting = Some(alert);
+                    }
+                    continue;
+                }
+                alert.repeated = sent.repeated;
             }
             if self.sent.len() >= MOST_KNOWN {
                 let repeat = self.repeat_millis;
-                self.sent.retain(|_, (at, _)| now < at.saturating_add(repeat));
+                self.sent.retain(|_, sent| sent.is_recent(now, repeat));
                 if self.sent.len() >= MOST_KNOWN {
                     self.sent.clear();
                 }
             }
-            self.sent.insert(key, (now, 0));
+            self.sent.insert(key, SentAlert { at: now, repeated: 0 });
+            if is_state {
+                self.reported.insert(object, ReportedState { state: alert.state.clone(), waiting: None });
+            }
             left.push(alert);
         }
         left
@@ -193,9 +259,15 @@ impl AlertRules {
             }
             EventKind::ApprovalResolved(resolved) => self.resolved(resolved, now),
             EventKind::PhaseChanged(changed) => Some(self.phase(changed, now)),
+            // A dialog's stop while the operator chooses a level.
+            EventKind::HaltRaised(changed) | EventKind::HaltLowered(changed) if changed.hold => None,
             EventKind::HaltRaised(changed) => Some(self.stop(changed, true, now)),
             EventKind::HaltLowered(changed) => Some(self.stop(changed, false, now)),
             EventKind::ChainHealth(health) => self.health(health, now),
+            EventKind::FabricGap(_) => {
+                self.gap = true;
+                None
+            }
             EventKind::ToolStart(_)
             | EventKind::ToolUpdate(_)
             | EventKind::ToolOverrun(_)
@@ -222,7 +294,6 @@ impl AlertRules {
             | EventKind::Caption(_)
             // An alert about a channel would go to that channel.
             | EventKind::AlertChannel(_)
-            | EventKind::FabricGap(_)
             | EventKind::FabricFault(_) => None,
         }
     }
@@ -246,7 +317,8 @@ impl AlertRules {
                 self.decisions.push_back((permit, question.title.clone(), chain));
             }
             let known = self.waiting.get(&question.number);
-            let (since, reported) = known.map_or((now, false), |known| (known.since, known.reported));
+            // Not after now, if the clock was set back.
+            let (since, reported) = known.map_or((now, false), |known| (known.since.min(now), known.reported));
             let decision = WaitingDecision {
                 since,
                 reported,
@@ -266,7 +338,7 @@ impl AlertRules {
         let due: Vec<u64> = self
             .waiting
             .iter()
-            .filter(|(_, one)| !one.reported && now >= one.since.saturating_add(self.decision_millis))
+            .filter(|(_, one)| !one.reported && one.is_due(now, self.decision_millis))
             .map(|(number, _)| *number)
             .collect();
         let mut found = Vec::new();
@@ -308,40 +380,43 @@ impl AlertRules {
 
     fn phase(&self, changed: &PhaseChanged, now: u64) -> Alert {
         let words = format!("The Golem's phase is now {}.", changed.to.as_str());
-        let alert = self.alert(AlertRule::Phase, changed.to.as_str().to_owned(), now, &words, None);
-        alert.detailed([format!("Before: {}. {}", changed.from.as_str(), changed.why)])
+        let alert = self.alert(AlertRule::Phase, "phase".to_owned(), now, &words, None);
+        alert.in_state(changed.to.as_str()).detailed([format!("Before: {}. {}", changed.from.as_str(), changed.why)])
     }
 
     fn stop(&self, changed: &HaltChanged, raised: bool, now: u64) -> Alert {
         let (level, words) = match (changed.level, raised) {
-            (None, _) => ("none", "The stop was lifted.".to_owned()),
+            (None, _) => (NO_STOP, "The stop was lifted.".to_owned()),
             (Some(level), true) => (level.as_str(), format!("A stop was raised: {}.", level.as_str())),
             (Some(level), false) => (level.as_str(), format!("The stop was lowered to {}.", level.as_str())),
         };
         let by = if changed.by.is_empty() { String::new() } else { format!("By: {}", changed.by) };
-        let alert = self.alert(AlertRule::Stop, level.to_owned(), now, &words, None);
-        alert.detailed([by, changed.reason.to_string()])
+        let alert = self.alert(AlertRule::Stop, "stop".to_owned(), now, &words, None);
+        alert.in_state(level).detailed([by, changed.reason.to_string()])
     }
 
-    fn health(&mut self, health: &ChainHealth, now: u64) -> Option<Alert> {
-        let before = self.unwell.remove(&health.chain_id);
+    fn health(&self, health: &ChainHealth, now: u64) -> Option<Alert> {
         let (name, words) = match health.state {
             ChainState::Down => ("down", "No endpoint of the chain answers."),
             ChainState::Disputed => ("disputed", "The endpoints of the chain contradict each other."),
             ChainState::Degraded => return None,
-            ChainState::Healthy if before.is_some() => ("healthy", "The endpoints of the chain answer again."),
-            ChainState::Healthy => return None,
+            ChainState::Healthy => (HEALTHY, "The endpoints of the chain answer again."),
         };
-        if health.state != ChainState::Healthy {
-            self.unwell.insert(health.chain_id, health.state);
-        }
-        let subject = format!("{} {name}", health.chain_id);
+        let subject = health.chain_id.to_string();
         let alert = self.alert(AlertRule::Endpoint, subject, now, words, Some(health.chain_id));
-        Some(alert.detailed([health.why.to_string()]))
+        Some(alert.in_state(name).detailed([health.why.to_string()]))
     }
 
     fn note_snapshot(&mut self, snapshot: &SessionSnapshot, now: u64) -> Vec<Alert> {
         let mut found = Vec::new();
+        let own_hold = snapshot.stop.as_ref().is_some_and(|stop| stop.own_hold);
+        if self.gap && !own_hold {
+            self.gap = false;
+            let stop = snapshot.stop.clone();
+            let (by, reason) = stop.as_ref().map(|stop| (stop.by.clone(), stop.reason.clone())).unwrap_or_default();
+            let changed = HaltChanged { level: stop.map(|stop| stop.level), by, reason, hold: false };
+            found.push(self.stop(&changed, true, now));
+        }
         if let Some(limits) = &snapshot.limits {
             let open = match limits.breaker {
                 BreakerState::Open { failures, .. } => Some(failures),
@@ -426,6 +501,21 @@ impl AlertRules {
             found.push(alert.detailed([format!("From {} to {}", dollars(moved.from), dollars(moved.to))]));
         }
         found
+    }
+}
+
+/// State of a subject about which nothing was sent yet.
+fn state_before(rule: AlertRule) -> &'static str {
+    match rule {
+        AlertRule::Stop => NO_STOP,
+        AlertRule::Endpoint => HEALTHY,
+        AlertRule::DecisionWaits
+        | AlertRule::DecisionLapsed
+        | AlertRule::Breaker
+        | AlertRule::Phase
+        | AlertRule::Gas
+        | AlertRule::Balance
+        | AlertRule::Price => "",
     }
 }
 

@@ -6,15 +6,26 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret as _, SecretString};
+use url::Url;
 use zeroize::Zeroizing;
 
+use super::channel::{Delivered, SendError};
 use bardo_base::config::AlertSecret;
 use bardo_base::regular_file;
+use bardo_base::text::SafeText;
 
 /// Maximum size of a secret's file, in bytes.
 const MOST: u64 = 4 << 10;
+/// Minimum length of a part of a URL that is hidden, in bytes: shorter ones are words.
+const SHORTEST_HIDDEN: usize = 8;
+/// Maximum length of a text before secrets are removed from it, in characters: more than is read of any answer.
+pub(crate) const MOST_CLEANED: usize = 128 << 10;
+/// Maximum length of a server's answer that is shown, in characters.
+const MOST_ANSWER: usize = 200;
+/// Maximum length of an error that is shown, in characters.
+const MOST_ERROR: usize = 300;
 /// Replacement of a secret that a server repeats.
-pub(crate) const REMOVED: &str = "[secret removed]";
+const REMOVED: &str = "[secret removed]";
 
 /// Errors of a secret. They never repeat it.
 #[derive(Debug, thiserror::Error)]
@@ -90,15 +101,59 @@ impl ChannelSecret {
         self.0.expose_secret()
     }
 
-    /// Removes the secret from a text that a server or a library has made, also without its prefix (`whsec_`, or the
-    /// number of a bot).
-    pub(crate) fn hidden(&self, text: &str) -> String {
+    /// Parts of it that must not be shown: the whole, and the part after its prefix (`whsec_`, or the number of a bot).
+    pub(crate) fn parts(&self) -> Vec<String> {
         let whole = self.expose();
         let bare = whole.strip_prefix("whsec_").or_else(|| whole.split_once(':').map(|(_, rest)| rest));
-        let without = text.replace(whole, REMOVED);
-        match bare.filter(|bare| !bare.is_empty()) {
-            Some(bare) => without.replace(bare, REMOVED),
-            None => without,
+        [Some(whole), bare].into_iter().flatten().map(str::to_owned).collect()
+    }
+}
+
+/// Texts that no answer and no error may show. `Debug` does not show them.
+#[derive(Clone, Default)]
+pub(crate) struct HiddenTexts(Vec<Zeroizing<String>>);
+
+impl fmt::Debug for HiddenTexts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HiddenTexts(…)")
+    }
+}
+
+impl HiddenTexts {
+    pub(crate) fn new(texts: impl IntoIterator<Item = String>) -> Self {
+        let mut texts: Vec<Zeroizing<String>> =
+            texts.into_iter().filter(|text| !text.is_empty()).map(Zeroizing::new).collect();
+        // The longest first, so that none is removed in part only.
+        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        Self(texts)
+    }
+
+    /// The parts of a URL that may be as secret as a password: login, path and query, from a length on that is not that
+    /// of a word.
+    pub(crate) fn of_url(url: &Url) -> impl Iterator<Item = String> {
+        let segments = url.path_segments().into_iter().flatten().map(str::to_owned);
+        let values = url.query_pairs().map(|(_, value)| value.into_owned());
+        let raw = url.query().unwrap_or_default().split(['&', '=']).map(str::to_owned);
+        let login = [url.username(), url.password().unwrap_or_default()].map(str::to_owned);
+        segments.chain(values).chain(raw).chain(login).filter(|part| part.len() >= SHORTEST_HIDDEN)
+    }
+
+    /// The text for display, at most `most` characters long. Cleaning comes first, because it may turn other signs into
+    /// those of a secret; the cut comes last, because the beginning of a secret is a part of it.
+    pub(crate) fn shown(&self, text: &str, most: usize) -> SafeText {
+        let cleaned = SafeText::clean(text, MOST_CLEANED).to_string();
+        let without = self.0.iter().fold(cleaned, |text, hidden| text.replace(hidden.as_str(), REMOVED));
+        SafeText::clean(&without, most)
+    }
+
+    /// The result of an attempt for display.
+    pub(crate) fn without(&self, result: Result<Delivered, SendError>) -> Result<Delivered, SendError> {
+        match result {
+            Ok(Delivered(said)) => Ok(Delivered(self.shown(said.as_str(), MOST_ANSWER))),
+            Err(SendError::Again { why, after }) => {
+                Err(SendError::Again { why: self.shown(why.as_str(), MOST_ERROR), after })
+            }
+            Err(SendError::Never(why)) => Err(SendError::Never(self.shown(why.as_str(), MOST_ERROR))),
         }
     }
 }

@@ -104,24 +104,32 @@ impl Alerts {
 pub async fn follow(mut alerts: Alerts, mut news: mpsc::Receiver<SessionNews>, passed_on: mpsc::Sender<SessionNews>) {
     let mut look = interval(TICK);
     look.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut last = None;
+    let (mut last, mut held) = (None, None::<SessionNews>);
     loop {
-        tokio::select! {
+        // One message in hand: a console that does not read holds up the news, but not the alerts about what is known.
+        let message = tokio::select! {
             biased;
-            message = news.recv() => match message {
-                Some(message) => {
-                    alerts.note(&message);
-                    if matches!(message, SessionNews::Left(_)) {
-                        last = Some(message);
-                        break;
-                    }
-                    // A console that is gone receives nothing; the session goes on to its end.
-                    let _gone = passed_on.send(message).await;
+            _ = look.tick() => {
+                alerts.tick();
+                continue;
+            }
+            place = passed_on.reserve(), if held.is_some() => {
+                // A console that is gone receives nothing; the session goes on to its end.
+                if let (Ok(place), Some(message)) = (place, held.take()) {
+                    place.send(message);
                 }
-                None => break,
-            },
-            _ = look.tick() => alerts.tick(),
+                held = None;
+                continue;
+            }
+            message = news.recv(), if held.is_none() => message,
+        };
+        let Some(message) = message else { break };
+        alerts.note(&message);
+        if matches!(message, SessionNews::Left(_)) {
+            last = Some(message);
+            break;
         }
+        held = Some(message);
     }
     alerts.finish().await;
     if let Some(message) = last {

@@ -12,7 +12,7 @@ use url::Url;
 use super::alert::AlertMessage;
 use super::channel::{Channel, ChannelError, ChannelName, Delivered, SendError};
 use super::http::{self, HttpAnswer};
-use super::secret::{ChannelSecret, SecretError};
+use super::secret::{ChannelSecret, HiddenTexts, MOST_CLEANED, SecretError};
 use bardo_base::config::{RpcUrl, TELEGRAM_API, TELEGRAM_TOKEN, TelegramSettings};
 use bardo_base::text::SafeText;
 
@@ -26,6 +26,7 @@ pub(crate) struct Telegram {
     api: RpcUrl,
     chat: String,
     token: ChannelSecret,
+    hidden: HiddenTexts,
 }
 
 /// Answer of the Bot API.
@@ -60,7 +61,8 @@ impl Telegram {
             let why = "not a bot's token: BotFather gives one such as 123456:ABC-DEF, digits, a colon, and letters";
             return Err(ChannelError::value("telegram_token_file", why));
         }
-        Ok(Some(Self { client, api, chat: chat.value.clone(), token }))
+        let hidden = HiddenTexts::new(token.parts().into_iter().chain(HiddenTexts::of_url(api.expose())));
+        Ok(Some(Self { client, api, chat: chat.value.clone(), token, hidden }))
     }
 
     fn url(&self) -> Url {
@@ -85,42 +87,34 @@ impl Telegram {
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::USER_AGENT, "bardo")
             .body(body.to_string());
-        let answer = http::exchange(request).await.map_err(|error| self.hidden(error))?;
-        self.judge(&answer)
+        judge(&http::exchange(request).await?)
     }
+}
 
-    /// Result of an answer. Both the status and `ok` must report success.
-    fn judge(&self, answer: &HttpAnswer) -> Result<Delivered, SendError> {
-        let Ok(read) = serde_json::from_slice::<BotAnswer>(&answer.body) else {
-            let said = self.token.hidden(&String::from_utf8_lossy(&answer.body));
-            return Err(match answer.status.is_success() {
-                true => SendError::again(&format!("not an answer of the Bot API: {}", answer.shown(&said))),
-                false => answer.refusal(&said),
-            });
+/// Result of an answer. Both the status and `ok` must report success. A success with a body that breaks off or drips
+/// counts as delivered: the Bot API answers an accepted request alone that way, and a repeat would come twice.
+fn judge(answer: &HttpAnswer) -> Result<Delivered, SendError> {
+    let Ok(read) = serde_json::from_slice::<BotAnswer>(&answer.body) else {
+        let said = String::from_utf8_lossy(&answer.body);
+        return match answer.status.is_success() {
+            true if answer.is_cut => Ok(Delivered(SafeText::clean(&answer.described(""), MOST_CLEANED))),
+            true => Err(SendError::again(&format!("not an answer of the Bot API: {}", answer.described(&said)))),
+            false => Err(answer.refusal(&said)),
         };
-        let said = self.token.hidden(&read.description);
-        if answer.status.is_success() && read.ok {
-            return Ok(Delivered(answer.shown("ok")));
-        }
-        if answer.status.is_success() {
-            return Err(SendError::never(&format!("the Bot API refused: {said}")));
-        }
-        let asked = read.parameters.and_then(|parameters| parameters.retry_after);
-        Err(match (answer.refusal(&said), asked) {
-            (SendError::Again { why, .. }, Some(seconds)) => {
-                SendError::Again { why, after: http::delay(&seconds.to_string()) }
-            }
-            (error, _) => error,
-        })
+    };
+    if answer.status.is_success() && read.ok {
+        return Ok(Delivered(SafeText::clean(&answer.described("ok"), MOST_CLEANED)));
     }
-
-    fn hidden(&self, error: SendError) -> SendError {
-        let clean = |why: &SafeText| SafeText::clean(&self.token.hidden(why.as_str()), 300);
-        match &error {
-            SendError::Again { why, after } => SendError::Again { why: clean(why), after: *after },
-            SendError::Never(why) => SendError::Never(clean(why)),
-        }
+    if answer.status.is_success() {
+        return Err(SendError::never(&format!("the Bot API refused: {}", read.description)));
     }
+    let asked = read.parameters.and_then(|parameters| parameters.retry_after);
+    Err(match (answer.refusal(&read.description), asked) {
+        (SendError::Again { why, .. }, Some(seconds)) => {
+            SendError::Again { why, after: http::delay(&seconds.to_string()) }
+        }
+        (error, _) => error,
+    })
 }
 
 /// True for digits, a colon, and letters, digits, `_` and `-`: nothing that changes the path of a URL.
@@ -143,6 +137,6 @@ impl Channel for Telegram {
     }
 
     fn send<'a>(&'a self, message: &'a AlertMessage<'a>) -> BoxFuture<'a, Result<Delivered, SendError>> {
-        Box::pin(self.attempt(message))
+        Box::pin(async { self.hidden.without(self.attempt(message).await) })
     }
 }

@@ -52,6 +52,7 @@ fn a_brief_message_names_event_place_and_end_and_a_full_one_the_details() {
         text,
         "Bardo: A decision waits for your answer.\n\
          Where: devnet (PLAY MONEY), ethereum\n\
+         At: Thu, 01 Jan 1970 00:00:00 GMT\n\
          It lapses at Tue, 14 Nov 2023 22:13:20 GMT; nothing is signed without an answer in Bardo.\n\
          The same happened 2 more times since the last alert.\n\
          Held back since the last message, because there were too many: 3.\n\

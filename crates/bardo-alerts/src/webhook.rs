@@ -14,15 +14,13 @@ use zeroize::Zeroizing;
 use super::alert::AlertMessage;
 use super::channel::{Channel, ChannelError, ChannelName, Delivered, SendError};
 use super::http;
-use super::secret::{ChannelSecret, REMOVED, SecretError};
+use super::secret::{ChannelSecret, HiddenTexts, MOST_CLEANED, SecretError};
 use bardo_base::config::{RpcUrl, WEBHOOK_SECRET, WebhookSettings};
 use bardo_base::text::SafeText;
 
 const NAME: ChannelName = ChannelName::Webhook;
 /// Prefix of a symmetric secret.
 const PREFIX: &str = "whsec_";
-/// Minimum length of a part of the URL that is removed from a server's answer, in bytes: shorter ones are words.
-const SHORTEST_HIDDEN: usize = 8;
 /// Minimum and maximum length of the secret, in bytes.
 const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
 
@@ -30,8 +28,8 @@ const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
 pub(crate) struct Webhook {
     client: Client,
     url: RpcUrl,
-    secret: ChannelSecret,
     key: SigningKey,
+    hidden: HiddenTexts,
 }
 
 /// Key of the signature, decoded. `Debug` does not show it.
@@ -74,17 +72,8 @@ impl Webhook {
                        by: echo whsec_$(openssl rand -base64 32)";
             ChannelError::value("webhook_secret_file", why)
         })?;
-        Ok(Some(Self { client, url: url.value.clone(), secret, key }))
-    }
-
-    /// Removes the secret from a text of the server, and the parts of the URL that may be as secret.
-    fn hidden(&self, text: &str) -> String {
-        let url = self.url.expose();
-        let segments = url.path_segments().into_iter().flatten().map(str::to_owned);
-        let values = url.query_pairs().map(|(_, value)| value.into_owned());
-        let login = [url.username(), url.password().unwrap_or_default()].map(str::to_owned);
-        let parts = segments.chain(values).chain(login).filter(|part| part.len() >= SHORTEST_HIDDEN);
-        parts.fold(self.secret.hidden(text), |text, part| text.replace(&part, REMOVED))
+        let hidden = HiddenTexts::new(secret.parts().into_iter().chain(HiddenTexts::of_url(url.value.expose())));
+        Ok(Some(Self { client, url: url.value.clone(), key, hidden }))
     }
 
     async fn attempt(&self, message: &AlertMessage<'_>) -> Result<Delivered, SendError> {
@@ -101,8 +90,11 @@ impl Webhook {
             .header("webhook-signature", self.key.sign(id, now, &body))
             .body(body);
         let answer = http::exchange(request).await?;
-        let said = self.hidden(&String::from_utf8_lossy(&answer.body));
-        if answer.status.is_success() { Ok(Delivered(answer.shown(&said))) } else { Err(answer.refusal(&said)) }
+        let said = String::from_utf8_lossy(&answer.body);
+        if !answer.status.is_success() {
+            return Err(answer.refusal(&said));
+        }
+        Ok(Delivered(SafeText::clean(&answer.described(&said), MOST_CLEANED)))
     }
 }
 
@@ -116,7 +108,7 @@ impl Channel for Webhook {
     }
 
     fn send<'a>(&'a self, message: &'a AlertMessage<'a>) -> BoxFuture<'a, Result<Delivered, SendError>> {
-        Box::pin(self.attempt(message))
+        Box::pin(async { self.hidden.without(self.attempt(message).await) })
     }
 }
 

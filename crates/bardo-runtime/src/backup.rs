@@ -33,12 +33,13 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+use bardo_base::text::SafeText;
 use bardo_safety::stop::StopError;
 use bardo_store::StoreError;
 
 pub use archive::{BackupManifest, BackupPath, ListedFile};
 pub use make::{BackupOptions, BackupSummary, make};
-pub use restore::{RestoreSummary, install_configuration, restore};
+pub use restore::{RestoreSummary, install_configuration, is_configuration_waiting, restore};
 
 /// Errors of a backup or a restore.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +52,9 @@ pub enum BackupError {
         /// Error of the operating system.
         reason: std::io::Error,
     },
+    /// The backup file would lie in the data folder.
+    #[error("{} lies in the data folder, which it is a backup of: choose a place outside of it", .0.display())]
+    Inside(PathBuf),
     /// The backup file exists already.
     #[error("{} exists already and was not changed: choose another name, or replace it with --force", .0.display())]
     Exists(PathBuf),
@@ -85,6 +89,15 @@ pub enum BackupError {
         /// Description of the fault.
         reason: String,
     },
+    /// A file has a name that a backup cannot hold.
+    #[error(
+        "{0} cannot be backed up: rename it to letters, digits, `-`, `_`, `.` and `+`, at most 128 in each part, or move \
+         it away; no backup was made"
+    )]
+    Name(SafeText),
+    /// The files exceed what a restore accepts.
+    #[error("no restore would accept this backup: {0}; no backup was made")]
+    Unrestorable(String),
     /// A database cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -100,7 +113,7 @@ impl BackupError {
     }
 
     fn damaged(path: &Path, reason: impl std::fmt::Display) -> Self {
-        let reason = bardo_base::text::SafeText::clean(&reason.to_string(), 200).to_string();
+        let reason = SafeText::clean(&reason.to_string(), 200).to_string();
         Self::Damaged { path: path.to_owned(), reason }
     }
 }

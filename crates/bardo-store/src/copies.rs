@@ -15,6 +15,8 @@ use super::error::StoreError;
 const KEPT: usize = 3;
 /// Suffix of the folder with these copies, after the name of the database.
 const FOLDER: &str = "-copies";
+/// Time after which an unfinished copy counts as left.
+const LONGEST_COPY: Duration = Duration::from_secs(3_600);
 /// Ending of a copy that is not complete yet.
 const UNFINISHED: &str = "part";
 
@@ -65,12 +67,30 @@ pub(super) fn before_migration(connection: &Connection, path: &Path, patience: D
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     let copy = folder.join(format!("{millis:013}-{:08x}.db", rand::random::<u32>()));
     let unfinished = copy.with_extension(UNFINISHED);
-    copy_from(connection, &unfinished, patience)?;
-    std::fs::rename(&unfinished, &copy).map_err(failed)?;
+    // Before the disk is filled further: each failed start would otherwise leave one.
+    remove_unfinished(&folder, millis);
+    let copied =
+        copy_from(connection, &unfinished, patience).and_then(|()| std::fs::rename(&unfinished, &copy).map_err(failed));
+    if copied.is_err() {
+        let _stays = std::fs::remove_file(&unfinished);
+    }
+    copied?;
     std::fs::File::open(&folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
     failpoint::reach(Failpoint::MigrationCopied);
     remove_older(&folder);
     Ok(())
+}
+
+/// Removes copies that were begun long ago and not completed, by a process that was killed.
+fn remove_unfinished(folder: &Path, now_millis: u128) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let begun = path.file_stem().and_then(|name| name.to_str()?.split('-').next()?.parse::<u128>().ok());
+        let is_old = begun.is_some_and(|begun| begun.saturating_add(LONGEST_COPY.as_millis()) < now_millis);
+        if is_old && path.extension().is_some_and(|ending| ending == UNFINISHED) {
+            let _stays = std::fs::remove_file(path);
+        }
+    }
 }
 
 /// Removes all but the newest copies, and what a process that was killed has left. A file that cannot be removed stays.

@@ -93,6 +93,7 @@ async fn a_copy_is_made_before_each_migration_and_few_are_kept() {
         // What is only in the write-ahead log yet is copied, too.
         put(&upto(count - 1), 1_000 + i64::try_from(count).unwrap(), 0).await.unwrap();
         drop(upto(count));
+        assert!(!folder.path().join("bardo.db-copies/0000000000001-0.part").exists(), "before the disk is filled");
     }
     assert_eq!(copied_values(&folder), [5, 7, 9], "the newest three, each as it was before its migration");
 }

@@ -13,7 +13,7 @@ use super::alert;
 use crate::alert::{Alert, AlertMessage};
 use crate::channel::{Channel, ChannelName, Delivered, SendError};
 use crate::delivery::{ChannelQueue, DeliveryReport, Worker};
-use bardo_base::config::AlertDetail;
+use bardo_base::config::{AlertDetail, AlertRule};
 use bardo_base::text::SafeText;
 
 /// Channel that answers by a script, and delivers once the script is over.
@@ -167,4 +167,33 @@ async fn the_end_of_a_session_waits_for_no_retry() {
     work.await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(channel.attempts.lock().last().unwrap().2, "second", "what waits is tried once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn prices_leave_room_for_a_stop_and_a_decision_that_is_over_is_not_sent() {
+    let channel = Scripted::with([]);
+    let running = start(&channel, 4);
+    let of = |rule| Arc::new(Alert { rule: Some(rule), ..alert() });
+    for _ in 0..6 {
+        running.queue.push(of(AlertRule::Price));
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(channel.attempts.lock().len(), 2, "half of the hour's messages");
+    running.queue.push(Arc::new(Alert { lapses_at: Some(0), ..alert() }));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(channel.attempts.lock().len(), 2, "over");
+    running.queue.push(of(AlertRule::Stop));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(channel.attempts.lock().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_alert_does_not_block_its_channel_for_hours() {
+    let channel = Scripted::with(std::iter::repeat_n(again(Some(400)), 7));
+    let running = start(&channel, 10);
+    running.queue.push(Arc::new(alert()));
+    running.queue.push(Arc::new(Alert { id: "second".to_owned(), ..alert() }));
+    sleep(Duration::from_secs(500)).await;
+    let ids: Vec<String> = channel.attempts.lock().iter().map(|(.., id)| id.clone()).collect();
+    assert_eq!(ids.iter().filter(|id| *id == "second").count(), 1, "{ids:?}");
 }

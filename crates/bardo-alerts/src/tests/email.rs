@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use super::http::{self_signed, server_config};
 use super::{PASSWORD, alert, brief, secret, settings};
@@ -26,6 +27,11 @@ enum Flaw {
     RejectsRecipient,
     Busy,
     RepeatsPassword,
+    RepeatsCommand,
+    /// Refuses the recipient, and answers nothing afterwards.
+    RejectsThenStalls,
+    /// Accepts the mail, and answers nothing afterwards.
+    AcceptsThenStalls,
     Hangs,
     Closes,
 }
@@ -109,6 +115,11 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
                 return true;
             }
             (false, "AUTH") if flaw == Flaw::RepeatsPassword => format!("535 wrong password: {PASSWORD}\r\n"),
+            (false, "AUTH") if flaw == Flaw::RepeatsCommand => format!("501 syntax error in {line}\r\n"),
+            (false, "RCPT") if flaw == Flaw::RejectsThenStalls => "550 no such user\r\n".to_owned(),
+            (false, "QUIT") if matches!(flaw, Flaw::RejectsThenStalls | Flaw::AcceptsThenStalls) => {
+                std::future::pending().await
+            }
             (false, "AUTH") => "235 welcome\r\n".to_owned(),
             (false, "MAIL") if flaw == Flaw::Busy => "451 try again later\r\n".to_owned(),
             (false, "RCPT") if flaw == Flaw::RejectsRecipient => "550 no such user\r\n".to_owned(),
@@ -142,6 +153,10 @@ async fn a_mail_is_sent_in_the_documented_conversation() {
     let alert = alert();
     let answer = channel.send(&brief(&alert)).await.unwrap();
     assert_eq!(answer.0.as_str(), "250 queued as 42");
+    // The server may read the last command later than its answer is known.
+    while !server.said().ends_with("QUIT") {
+        tokio::task::yield_now().await;
+    }
     let said = server.said();
     let login = STANDARD.encode(format!("\0bardo\0{PASSWORD}"));
     for line in [
@@ -239,4 +254,28 @@ async fn settings_that_would_send_in_the_clear_or_nowhere_are_refused() {
         let error = channels(&settings(home.path(), &text)).map(drop).unwrap_err().to_string();
         assert!(error.contains(says), "{says}: {error}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_quit_changes_nothing() {
+    let home = TempDir::new().unwrap();
+    let patience = std::time::Duration::from_secs(20);
+    let server = MailServer::with(Flaw::AcceptsThenStalls).await;
+    let (channel, alert) = (email(&home, server.port, "none"), alert());
+    let answer = timeout(patience, channel.send(&brief(&alert))).await.unwrap().unwrap();
+    assert_eq!(answer.0.as_str(), "250 queued as 42");
+    let server = MailServer::with(Flaw::RejectsThenStalls).await;
+    let channel = email(&home, server.port, "none");
+    let error = timeout(patience, channel.send(&brief(&alert))).await.unwrap().unwrap_err();
+    assert!(matches!(&error, SendError::Never(why) if why.as_str().contains("no such user")), "{error}");
+}
+
+#[tokio::test]
+async fn a_quoted_login_is_hidden() {
+    let home = TempDir::new().unwrap();
+    let server = MailServer::with(Flaw::RepeatsCommand).await;
+    let error = email(&home, server.port, "none").send(&brief(&alert())).await.unwrap_err().to_string();
+    let login = STANDARD.encode(format!("\0bardo\0{PASSWORD}"));
+    assert!(error.contains("syntax error in AUTH PLAIN [secret removed]"), "{error}");
+    assert!(!error.contains(login.trim_end_matches('=')), "{error}");
 }

@@ -84,7 +84,7 @@ async fn attend(mut stream: TcpStream, answer: Arc<Vec<u8>>, kept: Arc<Mutex<Vec
     if answer.ends_with(b"ENDLESS") {
         while stream.write_all(&[b'x'; 65_536]).await.is_ok() {}
     }
-    if answer.is_empty() {
+    if answer.is_empty() || answer.ends_with(b"STALL") {
         std::future::pending::<()>().await;
     }
 }
@@ -328,4 +328,38 @@ async fn secrets_of_others_and_urls_without_encryption_are_refused() {
     let sly = secret(home.path(), "sly", "1:a/../../botx");
     let text = format!("telegram_chat = \"1\"\ntelegram_token_file = \"{}\"", sly.display());
     assert!(channels(&settings(home.path(), &text)).is_err(), "a token must not change the path");
+}
+
+#[tokio::test]
+async fn a_body_that_stalls_does_not_change_the_status() {
+    let home = TempDir::new().unwrap();
+    let server = Server::answering("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nSTALL").await;
+    let channel = webhook(&home, &format!("http://127.0.0.1:{}/", server.port));
+    let (bot, alert) = (telegram(&home, server.port), alert());
+    let (message, patience) = (brief(&alert), Duration::from_secs(20));
+    let sent = tokio::time::timeout(patience, async { tokio::join!(channel.send(&message), bot.send(&message)) });
+    let (hook, bot) = sent.await.unwrap();
+    assert_eq!(hook.unwrap().0.as_str(), "200: STALL");
+    bot.unwrap();
+}
+
+#[tokio::test]
+async fn secrets_are_removed_after_cleaning_and_before_the_cut() {
+    let home = TempDir::new().unwrap();
+    // The Kelvin sign, which cleaning turns into a K, and a token across the end of what is shown.
+    let token = "7001:KANARY-token_of-a-bot";
+    let file = secret(home.path(), "kelvin.token", token);
+    for said in [token.replacen('K', "\u{212a}", 1), format!("{}{token}", "x".repeat(270))] {
+        let said = format!(r#"{{"ok":false,"description":"{said}"}}"#);
+        let server = Server::answering(response("200 OK", "", &said)).await;
+        let text = format!(
+            "telegram_chat = \"1\"\ntelegram_token_file = \"{}\"\ntelegram_api_url = \"http://127.0.0.1:{}\"",
+            file.display(),
+            server.port
+        );
+        let channel = channels(&settings(home.path(), &text)).unwrap().remove(0);
+        let error = channel.send(&brief(&alert())).await.unwrap_err().to_string();
+        assert!(!error.contains("ANARY") && !error.contains("7001"), "{error}");
+        assert!(error.contains("[secre") || error.contains("xxx"), "{error}");
+    }
 }

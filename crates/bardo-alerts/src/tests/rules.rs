@@ -9,14 +9,14 @@ use super::settings;
 use crate::alert::Alert;
 use crate::rules::AlertRules;
 use bardo_base::fabric::{
-    ApprovalOutcome, ApprovalResolved, BreakerState, ChainHealth, ChainOpened, ChainState, Event, EventKind,
+    ApprovalOutcome, ApprovalResolved, BreakerState, ChainHealth, ChainOpened, ChainState, Event, EventKind, FabricGap,
     HaltChanged, LimitUsage, PhaseChanged, PolicyState, SessionOpened, SpendState,
 };
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_session::handle::{AllowancesState, ChainHoldings, HoldingRow, SessionNews, SessionSnapshot};
+use bardo_session::handle::{AllowancesState, ChainHoldings, HoldingRow, SessionNews, SessionSnapshot, StopState};
 use bardo_session::market::{
     ChainIdentity, ChainSnapshot, FeedPrice, MarketUpdate, MoneyKind, NetworkIdentity, TokenRow,
 };
@@ -91,6 +91,30 @@ fn a_decision_is_reported_once_after_its_time_and_not_if_it_was_answered() {
 }
 
 #[test]
+fn a_decision_with_little_time_is_reported_before_its_end() {
+    let mut rules = rules("decision_seconds = 30");
+    let short = Question { ends_at: Some(20_000), ..question(1) };
+    let passing = Question { passes_by_itself: true, ..question(2) };
+    let open = SessionNews::Questions(Arc::new(vec![short, passing]));
+    assert_eq!(rules.note(&open, 0)[0].lapses_at, Some(900_000), "the one that goes ahead by itself, at once");
+    assert!(rules.tick(9_999).is_empty());
+    assert_eq!(rules.tick(10_000)[0].lapses_at, Some(20_000));
+}
+
+#[test]
+fn a_stop_whose_event_was_lost_is_reported_from_a_snapshot() {
+    let mut rules = rules("");
+    let SessionNews::Snapshot(mut read) = snapshot("1", 1, CLOSED) else { panic!("a snapshot") };
+    let stop = StopState { level: StopLevel::Halt, by: text("x"), reason: text("y"), at: 0, own_hold: false };
+    Arc::make_mut(&mut read).stop = Some(stop);
+    let news = SessionNews::Snapshot(read);
+    assert!(rules.note(&news, 0).is_empty(), "its event follows");
+    assert!(rules.note(&event(EventKind::FabricGap(FabricGap { missed: 1, first: 1 })), 1).is_empty());
+    assert_eq!(words(&rules.note(&news, 2)), ["A stop was raised: halt."]);
+    assert!(rules.note(&news, 3).is_empty());
+}
+
+#[test]
 fn a_lapse_is_reported_and_an_answer_is_not() {
     let mut rules = rules("");
     let resolved = |outcome| {
@@ -106,15 +130,19 @@ fn a_lapse_is_reported_and_an_answer_is_not() {
 #[test]
 fn stops_phases_and_endpoints_are_reported_by_rule_and_not_repeated() {
     let mut rules = rules("repeat_minutes = 10");
-    let halt = |level| HaltChanged { level, by: text("the operator"), reason: text("why 42") };
+    let halt = |level| HaltChanged { level, by: text("the operator"), reason: text("why 42"), hold: false };
     let raised = event(EventKind::HaltRaised(halt(Some(StopLevel::Halt))));
     let alerts = rules.note(&raised, 0);
     assert_eq!(words(&alerts), ["A stop was raised: halt."]);
     assert_eq!(alerts[0].details[1].as_str(), "why 42");
     assert_eq!(words(&rules.note(&event(EventKind::HaltLowered(halt(None))), 1)), ["The stop was lifted."]);
-    assert!(rules.note(&raised, 2).is_empty(), "the same within ten minutes");
-    let later = rules.note(&raised, 600_000);
-    assert_eq!((words(&later), later[0].repeated), (vec!["A stop was raised: halt."], 1));
+    assert_eq!(words(&rules.note(&raised, 2)), ["A stop was raised: halt."], "the last message is the present state");
+    assert!(rules.note(&raised, 3).is_empty(), "it is known");
+    // The hold of a dialog, and its release.
+    let mut held = halt(Some(StopLevel::Revoke));
+    held.hold = true;
+    assert!(rules.note(&event(EventKind::HaltRaised(held)), 4).is_empty());
+    assert!(rules.note(&event(EventKind::HaltLowered(halt(Some(StopLevel::Halt)))), 5).is_empty());
 
     let changed = PhaseChanged { from: Phase::Thriving, to: Phase::Cautious, why: text("a fall") };
     assert_eq!(rules.note(&event(EventKind::PhaseChanged(changed)), 0).len(), 1);
@@ -126,13 +154,27 @@ fn stops_phases_and_endpoints_are_reported_by_rule_and_not_repeated() {
     assert_eq!(words(&alerts), ["No endpoint of the chain answers."]);
     assert_eq!(alerts[0].place.as_str(), "mainnet (REAL MONEY), ethereum");
     assert_eq!(words(&rules.note(&health(ChainState::Healthy), 1)), ["The endpoints of the chain answer again."]);
-    assert_eq!(rules.note(&health(ChainState::Disputed), 2).len(), 1);
+    // Down again within ten minutes: reported after them, if it still is.
+    assert!(rules.note(&health(ChainState::Down), 2).is_empty());
+    assert!(rules.tick(599_999).is_empty());
+    let later = rules.tick(600_000);
+    assert_eq!((words(&later), later[0].repeated), (vec!["No endpoint of the chain answers."], 1));
+    assert!(rules.tick(700_000).is_empty());
+    // By way of a worse state, which is not reported itself.
+    assert!(rules.note(&health(ChainState::Degraded), 700_000).is_empty());
+    assert_eq!(words(&rules.note(&health(ChainState::Healthy), 700_001)), ["The endpoints of the chain answer again."]);
+    assert!(rules.note(&health(ChainState::Down), 700_002).is_empty());
+    assert!(rules.note(&health(ChainState::Healthy), 700_003).is_empty());
+    assert!(rules.tick(9_000_000).is_empty(), "it answers");
+    // A clock that was set back silences nothing.
+    assert_eq!(rules.note(&health(ChainState::Disputed), 600_000).len(), 1);
+    assert_eq!(rules.note(&health(ChainState::Down), 600_000 - 1).len(), 1);
 }
 
 #[test]
 fn a_rule_that_is_not_listed_reports_nothing() {
     let mut rules = rules("rules = [\"phase\"]");
-    let halt = HaltChanged { level: Some(StopLevel::Halt), by: text("x"), reason: text("y") };
+    let halt = HaltChanged { level: Some(StopLevel::Halt), by: text("x"), reason: text("y"), hold: false };
     assert!(rules.note(&event(EventKind::HaltRaised(halt)), 0).is_empty());
     let changed = PhaseChanged { from: Phase::Thriving, to: Phase::Cautious, why: text("a fall") };
     assert_eq!(rules.note(&event(EventKind::PhaseChanged(changed)), 0).len(), 1);

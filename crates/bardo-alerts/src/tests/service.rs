@@ -20,7 +20,7 @@ use bardo_session::handle::SessionNews;
 
 fn halt(level: StopLevel) -> SessionNews {
     let text = |words| SafeText::clean(words, 40);
-    let kind = EventKind::HaltRaised(HaltChanged { level: Some(level), by: text("x"), reason: text("y") });
+    let kind = EventKind::HaltRaised(HaltChanged { level: Some(level), by: text("x"), reason: text("y"), hold: false });
     SessionNews::Events(vec![Arc::new(Event { seq: 1, at: 0, golem_id: GolemId::operator(), call_id: None, kind })])
 }
 
@@ -68,4 +68,27 @@ async fn a_session_that_ends_without_a_last_word_ends_its_alerts() {
         None,
         "nothing holds the session's events"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_console_that_does_not_read_silences_no_decision() {
+    let home = TempDir::new().unwrap();
+    let channel = Arc::new(Scripted::default());
+    let (changes, _changed) = mpsc::channel(8);
+    let alerts =
+        Alerts::over(vec![channel.clone()], &settings(home.path(), "decision_seconds = 0"), home.path(), changes);
+    let (session, passing) = mpsc::channel(8);
+    let (passed_on, _console) = mpsc::channel(1);
+    tokio::spawn(follow(alerts, passing, passed_on));
+    // The second finds no room, and the third is not read any more.
+    for level in [StopLevel::Pause, StopLevel::Halt, StopLevel::Revoke] {
+        session.send(halt(level)).await.unwrap();
+    }
+    timeout(Duration::from_secs(60), async {
+        while channel.attempts.lock().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    })
+    .await
+    .unwrap();
 }

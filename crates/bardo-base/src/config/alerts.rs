@@ -1,6 +1,10 @@
 //! Settings of the alerts: rules, channels, and the files of their secrets. Sending is done elsewhere.
 
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use secrecy::SecretString;
 
@@ -330,6 +334,14 @@ impl AlertSettings {
         }
         shown.push(("desktop", self.desktop.value.to_string(), &self.desktop.origin));
         shown
+    }
+}
+
+impl AlertSettings {
+    /// Configured files of the channels' secrets.
+    pub fn secret_files(&self) -> impl Iterator<Item = &Path> {
+        let secrets = [&self.webhook.secret, &self.telegram.token, &self.email.password];
+        secrets.into_iter().filter_map(|secret| secret.file.as_ref().map(|file| file.value.as_path()))
     }
 }
 

@@ -532,6 +532,9 @@ pub struct HaltChanged {
     pub by: SafeText,
     /// Reason for the change.
     pub reason: SafeText,
+    /// True for a hold: the stop is in force only until the operator has chosen a level.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
 }
 
 /// Payload of `policy:changed`.

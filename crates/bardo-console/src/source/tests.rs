@@ -64,7 +64,7 @@ fn journal(path: &Path, rounds: u64) -> usize {
         };
         let mut order = samples::order(DecayUnit::Seconds);
         order.order_hash = B256::repeat_byte(u8::try_from(round).unwrap());
-        let stop = |level| HaltChanged { level, by: text("operator"), reason: text("a look") };
+        let stop = |level| HaltChanged { level, by: text("operator"), reason: text("a look"), hold: false };
         let halt = match round % 3 {
             0 => EventKind::HaltRaised(stop(Some(StopLevel::Pause))),
             _ => EventKind::HaltLowered(stop(None)),

@@ -19,7 +19,7 @@ pub(super) const MOST_BYTES: u64 = 16 << 30;
 /// Maximum size of a text file, in bytes.
 pub(super) const MOST_TEXT: u64 = 4 << 20;
 /// Maximum length of one part of a path, in bytes.
-const MOST_NAME: usize = 80;
+const MOST_NAME: usize = 128;
 
 /// First entry of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ impl BackupPath {
     pub fn parse(text: &str) -> Option<Self> {
         let parts: Vec<&str> = text.split('/').collect();
         let is_name = |part: &str| {
-            let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+            let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+');
             !part.is_empty() && part.len() <= MOST_NAME && !part.starts_with('.') && part.bytes().all(known)
         };
         if !parts.iter().all(|part| is_name(part)) {

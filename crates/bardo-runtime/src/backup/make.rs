@@ -16,10 +16,16 @@ use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_base::{private, regular_file};
 
+/// Work of deriving the key from the passphrase, as the exponent of scrypt's cost: about a second and 256 MiB.
+const WORK: u8 = 18;
 /// Timeout for a database that another process has locked.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Prefix of the folder for the copies that a backup is written from, in the data folder.
-const COPIES: &str = "backup-";
+/// Prefix of the folder for the copies that a backup is written from, in the data folder. A hexadecimal number follows.
+const COPIES: &str = ".backup-copies-";
+/// Prefix of that folder until its lock is held.
+const BEGUN: &str = ".backup-begun-";
+/// Digits of the number after these prefixes.
+const DIGITS: usize = 16;
 /// Name of the lock in that folder, which is held while it is used.
 const LOCK: &str = "in-use";
 
@@ -61,11 +67,15 @@ struct Copies {
 impl Copies {
     fn begin(data: &Path) -> Result<Self, BackupError> {
         remove_leftovers(data);
-        let path = data.join(format!("{COPIES}{:016x}", rand::random::<u64>()));
-        private::folder(&path).map_err(BackupError::file(&path))?;
-        let lock = path.join(LOCK);
+        let number = format!("{:0DIGITS$x}", rand::random::<u64>());
+        // Locked under another name, so that the final one never appears unlocked to another backup.
+        let begun = data.join(format!("{BEGUN}{number}"));
+        private::folder(&begun).map_err(BackupError::file(&begun))?;
+        let lock = begun.join(LOCK);
         let file = private::file().write(true).create_new(true).open(&lock).map_err(BackupError::file(&lock))?;
         file.lock().map_err(BackupError::file(&lock))?;
+        let path = data.join(format!("{COPIES}{number}"));
+        fs::rename(&begun, &path).map_err(BackupError::file(&path))?;
         Ok(Self { path, _in_use: file })
     }
 }
@@ -76,21 +86,25 @@ impl Drop for Copies {
     }
 }
 
+/// Removes folders that a killed backup has left: real folders with exactly such a name and a lock that is free. Any
+/// other folder is the operator's.
 fn remove_leftovers(data: &Path) {
     let Ok(entries) = fs::read_dir(data) else { return };
     for entry in entries.flatten() {
-        if !entry.file_name().to_string_lossy().starts_with(COPIES) || !entry.path().is_dir() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if !is_folder || !entry.file_name().to_str().is_some_and(is_copies) {
             continue;
         }
-        let unused = match regular_file::open(&entry.path().join(LOCK)) {
-            Ok(lock) => lock.try_lock().is_ok(),
-            // Killed between the folder and its lock; or another backup is at this point just now, which then fails.
-            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-        };
-        if unused {
+        let Ok(lock) = regular_file::open(&entry.path().join(LOCK)) else { continue };
+        if lock.try_lock().is_ok() {
             let _stays = fs::remove_dir_all(entry.path());
         }
     }
+}
+
+fn is_copies(name: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    name.strip_prefix(COPIES).is_some_and(|number| number.len() == DIGITS && number.bytes().all(is_digit))
 }
 
 /// Writes a backup of the configured data folder to `file`, encrypted with `passphrase`. Sessions go on meanwhile; each
@@ -112,6 +126,11 @@ pub fn make(
     if !data.is_dir() {
         return Err(BackupError::Nothing(data.clone()));
     }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (data_at, folder_at) = (data.canonicalize(), folder.canonicalize());
+    if folder_at.map_err(BackupError::file(folder))?.starts_with(data_at.map_err(BackupError::file(data))?) {
+        return Err(BackupError::Inside(file.to_owned()));
+    }
     let copies = Copies::begin(data)?;
     let mut sources = Vec::new();
     add_data(data, &copies.path, options, &mut sources)?;
@@ -131,6 +150,8 @@ pub fn make(
         with_keys: options.with_keys,
         files: sources.iter().map(listed).collect::<Result<_, _>>()?,
     };
+    // A restore would refuse it, which must not be found out then.
+    manifest.paths().map_err(BackupError::Unrestorable)?;
     write(file, &manifest, &sources, passphrase, options.replace)?;
     Ok(BackupSummary { manifest, redacted })
 }
@@ -153,7 +174,7 @@ fn add_data(data: &Path, copies: &Path, options: BackupOptions, sources: &mut Ve
             add_text(&ledger.join(&anchor), &format!("data/ledger/{name}/{anchor}"), sources)?;
             let copy = copies.join(format!("{name}-{database}.db"));
             bardo_store::copy(&from, &copy, PATIENCE)?;
-            add(&format!("data/ledger/{name}/{database}.db"), SourceFile::Copy(copy), sources);
+            add(&format!("data/ledger/{name}/{database}.db"), SourceFile::Copy(copy), sources)?;
         }
         for network in folders(&ledger.join("playbooks"))? {
             for golem in folders(&network)? {
@@ -183,12 +204,16 @@ fn add_configuration(config: &Config, sources: &mut Vec<Source>) -> Result<usize
         let failed = |reason| BackupError::Credentials { path: config.file.clone(), reason };
         let (text, count) = redact::redacted(&text).map_err(failed)?;
         redacted = count;
-        add("config/config.toml", SourceFile::Bytes(text.into_bytes()), sources);
+        add("config/config.toml", SourceFile::Bytes(text.into_bytes()), sources)?;
     }
     for policy in ["policy.toml", "policy-devnet.toml"] {
         add_text(&folder.join(policy), &format!("config/{policy}"), sources)?;
     }
     for role in files(&folder.join("archetypes"))? {
+        // Bardo reads no others.
+        if role.extension().is_none_or(|ending| ending != "toml") {
+            continue;
+        }
         add_text(&role, &format!("config/archetypes/{}", name_of(&role)), sources)?;
     }
     Ok(redacted)
@@ -198,17 +223,15 @@ fn add_configuration(config: &Config, sources: &mut Vec<Source>) -> Result<usize
 fn add_text(from: &Path, path: &str, sources: &mut Vec<Source>) -> Result<(), BackupError> {
     match regular_file::read(from, MOST_TEXT) {
         Ok(bytes) => add(path, SourceFile::Bytes(bytes), sources),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(BackupError::file(from)(error)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(BackupError::file(from)(error)),
     }
-    Ok(())
 }
 
-fn add(path: &str, from: SourceFile, sources: &mut Vec<Source>) {
-    match BackupPath::parse(path) {
-        Some(path) => sources.push(Source { path, from }),
-        None => tracing::warn!(path, "left out of the backup: its name is not one of Bardo's"),
-    }
+fn add(path: &str, from: SourceFile, sources: &mut Vec<Source>) -> Result<(), BackupError> {
+    let path = BackupPath::parse(path).ok_or_else(|| BackupError::Name(SafeText::clean(path, 300)))?;
+    sources.push(Source { path, from });
+    Ok(())
 }
 
 fn listed(source: &Source) -> Result<ListedFile, BackupError> {
@@ -248,7 +271,9 @@ fn write(
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 Err(BackupError::Exists(file.to_owned()))
             }
-            linked => linked.map_err(BackupError::file(file)),
+            Ok(()) => Ok(()),
+            // FAT, exFAT and some file systems of a network have no links.
+            Err(_) => copy_new(&unfinished, file),
         }
     });
     if !replace || written.is_err() {
@@ -259,6 +284,20 @@ fn write(
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(BackupError::file(folder))
 }
 
+/// Copies a file to a name that must not exist.
+fn copy_new(from: &Path, to: &Path) -> Result<(), BackupError> {
+    let mut source = regular_file::open(from).map_err(BackupError::file(from))?;
+    let mut target = private::file().write(true).create_new(true).open(to).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => BackupError::Exists(to.to_owned()),
+        _ => BackupError::file(to)(error),
+    })?;
+    let copied = std::io::copy(&mut source, &mut target).and_then(|_| target.sync_all());
+    copied.map_err(|error| {
+        let _stays = fs::remove_file(to);
+        BackupError::file(to)(error)
+    })
+}
+
 fn write_new(
     path: &Path,
     manifest: &BackupManifest,
@@ -267,7 +306,11 @@ fn write_new(
 ) -> Result<(), BackupError> {
     let failed = || BackupError::file(path);
     let mut file = private::file().write(true).create_new(true).open(path).map_err(failed())?;
-    let encryptor = age::Encryptor::with_user_passphrase(secret(passphrase));
+    let mut recipient = age::scrypt::Recipient::new(secret(passphrase));
+    // Not measured: the machine may be busy now, and the one of the restore may be small.
+    recipient.set_work_factor(WORK);
+    let encryptor = age::Encryptor::with_recipients(std::iter::once(&recipient as &dyn age::Recipient))
+        .map_err(|error| failed()(std::io::Error::other(error)))?;
     let encrypted = encryptor.wrap_output(std::io::BufWriter::new(&mut file)).map_err(failed())?;
     let mut archive = tar::Builder::new(encrypted);
     let text = serde_json::to_vec_pretty(manifest).map_err(|error| failed()(error.into()))?;
@@ -302,7 +345,10 @@ fn append(
     header.set_mode(0o600);
     header.set_mtime(made_at / 1_000);
     header.set_entry_type(tar::EntryType::Regular);
-    archive.append_data(&mut header, path, content)
+    // Fails for a path that needs an extended header, which no restore accepts.
+    header.set_path(path)?;
+    header.set_cksum();
+    archive.append(&header, content)
 }
 
 pub(super) fn secret(passphrase: &Password) -> SecretString {
@@ -319,17 +365,22 @@ fn entries(folder: &Path) -> Result<Vec<fs::DirEntry>, BackupError> {
         read => read.map_err(BackupError::file(folder))?,
     };
     let mut found: Vec<fs::DirEntry> = read.collect::<Result<_, _>>().map_err(BackupError::file(folder))?;
+    found.retain(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        !name.starts_with('.') && !name.ends_with(".new")
+    });
     found.sort_by_key(fs::DirEntry::file_name);
     Ok(found)
 }
 
-/// Folders in a folder, by name; links are left out.
+/// Folders in a folder, by name; links and hidden ones are left out.
 fn folders(folder: &Path) -> Result<Vec<PathBuf>, BackupError> {
     let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     Ok(entries(folder)?.into_iter().filter(is_folder).map(|entry| entry.path()).collect())
 }
 
-/// Regular files in a folder, by name; links are left out.
+/// Regular files in a folder, by name; links, hidden ones, and unfinished ones (`*.new`) are left out.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, BackupError> {
     let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
     Ok(entries(folder)?.into_iter().filter(is_file).map(|entry| entry.path()).collect())

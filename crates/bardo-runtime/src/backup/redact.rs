@@ -10,8 +10,8 @@ use url::Url;
 pub(super) const REMOVED: &str = "REMOVED";
 /// Key of the data directory.
 const DATA_DIR: &str = "data_dir";
-/// Schemes of URLs.
-const SCHEMES: [&str; 4] = ["https://", "http://", "wss://", "ws://"];
+/// Schemes of URLs. The parser of URLs reads one slash and backslashes after them as two slashes.
+const SCHEMES: [&str; 4] = ["https:", "http:", "wss:", "ws:"];
 
 /// Removes credentials from the text of a configuration file. Returns the text and the number of changed URLs. The
 /// data directory becomes a comment: on the same machine, a restored configuration would otherwise lead to the copy that
@@ -20,19 +20,13 @@ const SCHEMES: [&str; 4] = ["https://", "http://", "wss://", "ws://"];
 /// # Errors
 /// A description if the text is not TOML, or if a URL has kept more than its host.
 pub(super) fn redacted(text: &str) -> Result<(String, usize), String> {
-    let (mut out, mut rest, mut count) = (String::with_capacity(text.len()), text, 0);
-    while let Some((at, scheme)) = next_url(rest) {
-        let (before, url) = rest.split_at_checked(at).unwrap_or((rest, ""));
-        out.push_str(before);
-        let end = url.find(|letter: char| letter.is_whitespace() || "\"'`,<>[](){}".contains(letter));
-        let (url, after) = url.split_at_checked(end.unwrap_or(url.len())).unwrap_or((url, ""));
-        let kept = host_of(url, scheme);
-        count += usize::from(kept.is_some());
-        out.push_str(kept.as_deref().unwrap_or(url));
-        rest = after;
-    }
-    out.push_str(rest);
-    let out = without_data_dir(&out);
+    let mut count = 0;
+    let lines = text.split_inclusive('\n').map(|line| {
+        let (line, changed) = redacted_line(line);
+        count += changed;
+        line
+    });
+    let out = without_data_dir(&lines.collect::<String>());
     let read: Value =
         toml::from_str::<toml::Table>(&out).map(Value::Table).map_err(|error| error.message().to_owned())?;
     if read.get(DATA_DIR).is_some() {
@@ -42,6 +36,35 @@ pub(super) fn redacted(text: &str) -> Result<(String, usize), String> {
         return Err("a URL in it is written in a way that hides its credential".to_owned());
     }
     Ok((out, count))
+}
+
+/// Removes credentials from one line, with its end. Returns it and the number of changed URLs.
+fn redacted_line(line: &str) -> (String, usize) {
+    let (mut out, mut rest, mut count) = (String::with_capacity(line.len()), line, 0);
+    while let Some((at, scheme)) = next_url(rest) {
+        let (before, url) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        out.push_str(before);
+        let (url, after) = url.split_at_checked(end_of(url, &out)).unwrap_or((url, ""));
+        let kept = host_of(url, scheme);
+        count += usize::from(kept.is_some());
+        out.push_str(kept.as_deref().unwrap_or(url));
+        rest = after;
+    }
+    out.push_str(rest);
+    (out, count)
+}
+
+/// Length of the URL that follows `before` in its line. It is rather too long than too short: a credential may contain
+/// any sign.
+fn end_of(url: &str, before: &str) -> usize {
+    let quote = before.chars().last().filter(|sign| ['"', '\'', '`'].contains(sign));
+    if let Some(end) = quote.and_then(|quote| url.find(quote)) {
+        return end;
+    }
+    // In a value, what this leaves of a credential is found when the file is read.
+    let in_comment = before.contains('#');
+    let is_end = |sign: char| sign.is_whitespace() || (!in_comment && ['"', '\''].contains(&sign));
+    url.find(is_end).unwrap_or(url.len())
 }
 
 /// Turns the line that sets the data directory into a comment.
@@ -62,9 +85,17 @@ fn without_data_dir(text: &str) -> String {
 /// Position and scheme of the next URL.
 fn next_url(text: &str) -> Option<(usize, &'static str)> {
     let lower = text.to_ascii_lowercase();
-    let found = SCHEMES.into_iter().filter_map(|scheme| lower.find(scheme).map(|at| (at, scheme)));
-    // `https://` is found before the `s://` of another scheme: the first position counts, then the longest scheme.
-    found.min_by_key(|(at, scheme)| (*at, std::cmp::Reverse(scheme.len())))
+    let is_url = |at: usize, scheme: &str| {
+        lower.get(at.saturating_add(scheme.len())..).is_some_and(|rest| {
+            // `\u` is an escape of TOML, which the check of the parsed file judges.
+            rest.starts_with(['/', '\\']) && !rest.starts_with("\\u")
+        })
+    };
+    let first = |scheme: &'static str| {
+        let at = lower.match_indices(scheme).map(|(at, _)| at).find(|at| is_url(*at, scheme))?;
+        Some((at, scheme))
+    };
+    SCHEMES.into_iter().filter_map(first).min()
 }
 
 /// The URL with its host alone; `None` if it has nothing else.
@@ -75,7 +106,7 @@ fn host_of(url: &str, scheme: &str) -> Option<String> {
     let parsed = Url::parse(url).ok();
     let host = parsed.as_ref().and_then(|url| url.host_str()).unwrap_or("removed.invalid");
     let port = parsed.as_ref().and_then(Url::port).map(|port| format!(":{port}")).unwrap_or_default();
-    Some(format!("{scheme}{host}{port}/{REMOVED}"))
+    Some(format!("{scheme}//{host}{port}/{REMOVED}"))
 }
 
 fn is_more_than_host(text: &str) -> bool {
@@ -88,9 +119,16 @@ fn is_more_than_host(text: &str) -> bool {
 fn has_credential(value: &Value) -> bool {
     match value {
         Value::String(text) => {
-            let lower = text.to_ascii_lowercase();
-            let is_url = SCHEMES.iter().any(|scheme| lower.contains(scheme));
-            is_url && text.split_whitespace().filter(|word| word.contains("://")).any(is_more_than_host)
+            let scheme_of = |text: &str| Url::parse(text.trim()).map(|url| format!("{}:", url.scheme()));
+            let is_url = |text: &str| match scheme_of(text) {
+                Ok(scheme) => SCHEMES.contains(&scheme.as_str()),
+                Err(_) => next_url(text).is_some(),
+            };
+            // As a whole, too: a URL may contain spaces.
+            let words = text.split_whitespace().filter(|word| is_url(word));
+            words
+                .chain(Some(text.as_str()).filter(|text| scheme_of(text).is_ok() && is_url(text)))
+                .any(is_more_than_host)
         }
         Value::Array(all) => all.iter().any(has_credential),
         Value::Table(all) => all.values().any(has_credential),

@@ -2,7 +2,8 @@
 //!
 //! Everything is unpacked and checked in a folder of its own beside the data folder, with the stop in force. One rename
 //! then makes it the data folder. The files of the configuration lie in it until they are in place, so that a process
-//! that is killed in between leaves nothing half done: `bardo resume` puts them in place as well.
+//! that is killed in between leaves nothing half done: `bardo resume` puts them in place as well, and no session opens a
+//! ledger before.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -23,8 +24,10 @@ use bardo_safety::stop::{RestoredCopy, StopFile};
 
 /// Folder of the restored data folder for files of the configuration that are not in place yet.
 const CONFIG: &str = "restored-config";
-/// Maximum work of deriving the key, as the exponent of scrypt's cost: 2^22 takes a minute and 4 GiB.
-const MOST_WORK: u8 = 22;
+/// Maximum work of deriving the key, as the exponent of scrypt's cost: 2^20 takes seconds and 1 GiB.
+const MOST_WORK: u8 = 20;
+/// Part of the name of the folder to unpack into, between that of the data folder and two numbers.
+const RESTORING: &str = ".restoring-";
 /// Size of the pieces that are copied, in bytes.
 const PIECE: usize = 64 << 10;
 
@@ -37,12 +40,56 @@ pub struct RestoreSummary {
     pub configuration: Vec<PathBuf>,
 }
 
-/// Folder that is removed on drop unless it has become the data folder.
-struct Unpacked(PathBuf);
+/// Folder that is removed on drop unless it has become the data folder; what a process that was killed has left, by the
+/// next restore.
+struct Unpacked {
+    path: PathBuf,
+    /// Lock of the folder while it is used.
+    _in_use: File,
+}
+
+impl Unpacked {
+    /// Creates the folder, halted from the beginning: whatever is left of it signs nothing.
+    fn begin(data: &Path, now: u64) -> Result<Self, BackupError> {
+        remove_leftovers(data);
+        let path = beside(data, now);
+        private::folder(&path).map_err(BackupError::file(&path))?;
+        let in_use = File::open(&path).and_then(|folder| folder.lock().map(|()| folder));
+        let unpacked = Self { _in_use: in_use.map_err(BackupError::file(&path))?, path };
+        StopFile::in_folder(&unpacked.path).begin_restored(&RestoredCopy::default(), now)?;
+        Ok(unpacked)
+    }
+}
 
 impl Drop for Unpacked {
     fn drop(&mut self) {
-        let _renamed_already = fs::remove_dir_all(&self.0);
+        let _renamed_already = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes what killed restores have left: real folders with exactly such a name, the mark of a restored copy, and a free
+/// lock.
+fn remove_leftovers(data: &Path) {
+    let data: PathBuf = data.components().collect();
+    let (Some(parent), Some(name)) = (data.parent(), data.file_name().and_then(|name| name.to_str())) else { return };
+    let prefix = format!("{name}{RESTORING}");
+    let is_unpacked = |name: &str| {
+        let numbers = name.strip_prefix(&prefix).and_then(|numbers| numbers.split_once('-'));
+        numbers.is_some_and(|(millis, random)| {
+            let is_hex = random.len() == 8 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
+            is_hex && !millis.is_empty() && millis.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if !is_folder || !entry.file_name().to_str().is_some_and(is_unpacked) {
+            continue;
+        }
+        let is_marked = StopFile::in_folder(&entry.path()).restored().is_some();
+        let Ok(folder) = File::open(entry.path()) else { continue };
+        if is_marked && folder.try_lock().is_ok() {
+            let _stays = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -61,17 +108,17 @@ pub fn restore(
 ) -> Result<RestoreSummary, BackupError> {
     let data = &config.data_dir.value;
     require_empty(data)?;
-    let unpacked = Unpacked(beside(data, now));
-    private::folder(&unpacked.0).map_err(BackupError::file(&unpacked.0))?;
-    let manifest = unpack(file, passphrase, &unpacked.0, with_configuration)?;
-    check_configuration(config, &unpacked.0)?;
+    let unpacked = Unpacked::begin(data, now)?;
+    let folder = &unpacked.path;
+    let manifest = unpack(file, passphrase, folder, with_configuration)?;
+    check_configuration(config, folder)?;
     let copy = RestoredCopy { made_at: manifest.made_at, made_from: manifest.made_from.clone() };
-    StopFile::in_folder(&unpacked.0).begin_restored(&copy, now)?;
-    sync(&unpacked.0)?;
+    StopFile::in_folder(folder).begin_restored(&copy, now)?;
+    sync(folder)?;
     failpoint::reach(Failpoint::RestoreUnpacked);
     require_empty(data)?;
     // Replaces an empty folder, and fails for one that another process has filled meanwhile.
-    fs::rename(&unpacked.0, data).map_err(|reason| match reason.kind() {
+    fs::rename(folder, data).map_err(|reason| match reason.kind() {
         std::io::ErrorKind::DirectoryNotEmpty => BackupError::NotEmpty(data.clone()),
         _ => BackupError::file(data)(reason),
     })?;
@@ -109,6 +156,13 @@ pub fn install_configuration(config: &Config) -> Result<Vec<PathBuf>, BackupErro
     }
     fs::remove_dir_all(&waiting).map_err(BackupError::file(&waiting))?;
     Ok(installed)
+}
+
+/// True if a restore into this data folder was interrupted before its configuration was in place. No session may sign
+/// then: the policy in force would not be the restored one.
+pub fn is_configuration_waiting(data: &Path) -> bool {
+    // What cannot be looked at counts.
+    data.join(CONFIG).symlink_metadata().map_or_else(|error| error.kind() != std::io::ErrorKind::NotFound, |_| true)
 }
 
 /// Refuses before anything is in place if a file of the configuration would be replaced by another.
@@ -170,7 +224,7 @@ fn require_empty(data: &Path) -> Result<(), BackupError> {
 fn beside(data: &Path, now: u64) -> PathBuf {
     // Without a separator at its end, behind which the name would lie in the folder itself.
     let mut name = data.components().collect::<PathBuf>().into_os_string();
-    name.push(format!(".restoring-{now}-{:08x}", rand::random::<u32>()));
+    name.push(format!("{RESTORING}{now}-{:08x}", rand::random::<u32>()));
     PathBuf::from(name)
 }
 

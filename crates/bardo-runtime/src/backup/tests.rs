@@ -11,14 +11,14 @@ use tempfile::TempDir;
 
 use super::archive::{BackupManifest, BackupPath, FORMAT, ListedFile, MANIFEST};
 use super::{BackupError, BackupOptions, install_configuration, make, redact, restore};
-use crate::data::DataFolder;
+use crate::data::{DataError, DataFolder};
 use bardo_base::config::{Config, ConfigFlags, Environment};
 use bardo_base::model::StopLevel;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_safety::custody::Reauthentication;
 use bardo_safety::operator_proof::Authorisation;
-use bardo_safety::stop::{OTHER_COPY_STOPPED, StopError, StopFile};
+use bardo_safety::stop::{OTHER_COPY_STOPPED, RestoredCopy, StopError, StopFile};
 use bardo_store::StoreError;
 
 const PASSPHRASE: &str = "correct horse battery staple";
@@ -239,8 +239,8 @@ fn an_existing_backup_is_replaced_only_by_request_and_keys_come_only_by_request(
     assert_eq!(names(other.path()), ["data"], "--without-config");
 }
 
-#[test]
-fn only_an_empty_folder_and_free_names_are_restored_into() {
+#[tokio::test]
+async fn only_an_empty_folder_and_free_names_are_restored_into() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("backup.age");
     let (policy, strategy): (&[u8], &[u8]) = (b"preset = \"demo\"\n", b"x");
@@ -264,8 +264,12 @@ fn only_an_empty_folder_and_free_names_are_restored_into() {
     let waiting = other.path().join("data/restored-config");
     std::fs::create_dir(&waiting).unwrap();
     std::fs::write(waiting.join("policy-devnet.toml"), policy).unwrap();
+    // No session may sign under another policy meanwhile.
+    let refused = DataFolder::of(&to).open_real_ledger(1).await.map(drop);
+    assert!(matches!(refused, Err(DataError::Unrestored(_))), "{refused:?}");
     assert_eq!(install_configuration(&to).unwrap(), [other.path().join("policy-devnet.toml")]);
     assert!(!waiting.exists());
+    DataFolder::of(&to).open_real_ledger(1).await.unwrap();
     std::fs::create_dir(&waiting).unwrap();
     std::fs::write(waiting.join("policy-devnet.toml"), "preset = \"paranoid\"\n").unwrap();
     let refused = install_configuration(&to);
@@ -370,8 +374,81 @@ fn a_credential_that_cannot_be_removed_is_an_error() {
         (text.as_str(), count),
         ("a = \"https://h.example:8443/REMOVED\" # see https://docs.example/REMOVED", 2)
     );
-    let unchanged = "a = \"https://h.example\"\nb = \"wss://127.0.0.1:1/\"\nc = \"x://y/z\"\n";
+    let host = "https://h.example/REMOVED";
+    for (text, redacted) in [
+        ("# https://h.example/a,KEY", format!("# {host}")),
+        ("# https://u:p(ss@h.example", format!("# {host}")),
+        ("a = 1 # https://h.example/a'KEY", format!("a = 1 # {host}")),
+        ("# \"https://h.example/a KEY\", more", format!("# \"{host}\", more")),
+        ("a = \"https:/h.example/v2/KEY\"", format!("a = \"{host}\"")),
+        ("a = 'https:\\\\h.example\\KEY'", format!("a = '{host}'")),
+    ] {
+        assert_eq!(redact::redacted(text).unwrap(), (redacted, 1), "{text}");
+    }
+    for text in ["a = \"https:h.example/v2/KEY\"", "a = \"x https://h.example/a'KEY\""] {
+        assert!(redact::redacted(text).is_err(), "{text}");
+    }
+    let unchanged = "a = [\"https://h.example\", \"http://[::1]:8545\"]\nb = \"wss://127.0.0.1:1/\"\nc = \"x://y/z\"\n";
     assert_eq!(redact::redacted(unchanged).unwrap(), (unchanged.to_owned(), 0));
+}
+
+#[test]
+fn playbooks_of_several_chains_are_in_it_and_a_name_that_cannot_be_is_an_error() {
+    let home = home();
+    let from = with_data_of(&home);
+    let ledger = home.path().join("data/ledger/real");
+    std::fs::create_dir_all(&ledger).unwrap();
+    rusqlite::Connection::open(ledger.join("ledger.db")).unwrap().execute_batch("CREATE TABLE one (n)").unwrap();
+    // As long as a key of a network can be.
+    let network = format!("ethereum+base+{}", "x".repeat(106));
+    let golem = ledger.join("playbooks").join(&network).join("ada");
+    std::fs::create_dir_all(&golem).unwrap();
+    std::fs::write(golem.join("PLAYBOOK.md"), "learned").unwrap();
+    std::fs::write(home.path().join("data/keys/.hidden"), "x").unwrap();
+    std::fs::write(home.path().join("data/keys/a.json.new"), "x").unwrap();
+    let file = home.path().join("backup.age");
+    let options = BackupOptions { with_keys: true, replace: false };
+    make(&from, &file, &passphrase(PASSPHRASE), options, 0).unwrap();
+    let other = TempDir::new().unwrap();
+    restore(&config(&other), &file, &passphrase(PASSPHRASE), false, 0).unwrap();
+    let playbook = other.path().join(format!("data/ledger/real/playbooks/{network}/ada/PLAYBOOK.md"));
+    assert_eq!(std::fs::read(playbook).unwrap(), b"learned");
+    assert_eq!(names(&other.path().join("data/keys")), ["trading.json"]);
+    std::fs::write(home.path().join("data/keys/my key.json"), "x").unwrap();
+    let options = BackupOptions { with_keys: true, replace: true };
+    let refused = make(&from, &file, &passphrase(PASSPHRASE), options, 0).unwrap_err().to_string();
+    assert!(refused.starts_with("data/keys/my key.json cannot be backed up"), "{refused}");
+}
+
+#[test]
+fn leftovers_of_a_killed_backup_are_removed_and_folders_of_others_stay() {
+    let home = home();
+    let from = with_data_of(&home);
+    let data = home.path().join("data");
+    let foreign = ["backup-old", ".backup-copies-0123456789abcdef0", ".backup-copies-ABCDEF0123456789"];
+    // Without a lock that was ever taken.
+    let unlocked = ".backup-copies-00000000000000aa";
+    for name in foreign.into_iter().chain([unlocked, ".backup-copies-0123456789abcdef"]) {
+        std::fs::create_dir(data.join(name)).unwrap();
+        std::fs::write(data.join(name).join("ledger.db"), "mine").unwrap();
+        if name != unlocked {
+            std::fs::write(data.join(name).join("in-use"), "").unwrap();
+        }
+    }
+    let busy = ".backup-copies-00000000000000bb";
+    std::fs::create_dir(data.join(busy)).unwrap();
+    let lock = std::fs::File::create(data.join(busy).join("in-use")).unwrap();
+    lock.lock().unwrap();
+    std::os::unix::fs::symlink(data.join("backup-old"), data.join(".backup-copies-00000000000000cc")).unwrap();
+    make(&from, &home.path().join("backup.age"), &passphrase(PASSPHRASE), BackupOptions::default(), 0).unwrap();
+    let left = names(&data);
+    assert!(!left.iter().any(|name| name == ".backup-copies-0123456789abcdef"), "{left:?}");
+    for name in foreign {
+        assert_eq!(std::fs::read(data.join(name).join("ledger.db")).unwrap(), b"mine", "{name}");
+    }
+    for name in [unlocked, busy, ".backup-copies-00000000000000cc"] {
+        assert!(left.iter().any(|found| found == name), "{name}: {left:?}");
+    }
 }
 
 #[test]
@@ -393,4 +470,38 @@ fn paths_of_a_backup_are_few() {
     ] {
         assert_eq!(BackupPath::parse(bad), None, "{bad}");
     }
+}
+
+#[test]
+fn a_backup_does_not_go_into_the_folder_that_it_is_of() {
+    let home = home();
+    let from = with_data_of(&home);
+    for file in ["data/backup.age", "data/keys/trading.json", "data/keys/../x.age"] {
+        let file = home.path().join(file);
+        let options = BackupOptions { with_keys: false, replace: true };
+        let refused = make(&from, &file, &passphrase(PASSPHRASE), options, 0);
+        assert!(matches!(refused, Err(BackupError::Inside(_))), "{refused:?}");
+    }
+    assert_eq!(std::fs::read(home.path().join("data/keys/trading.json")).unwrap(), b"canary-key-file\n");
+}
+
+#[test]
+fn what_a_killed_restore_has_left_is_halted_and_removed_by_the_next() {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("backup.age");
+    let (path, content): (&str, &[u8]) = ("data/golems/ada/STRATEGY.md", b"x");
+    archive(&file, &manifest(&[(path, content)]), |archive| append(archive, path, content));
+    let other = TempDir::new().unwrap();
+    let left = other.path().join("data.restoring-1700000000000-0123abcd");
+    let foreign = other.path().join("data.restoring-1700000000000-old");
+    let unmarked = other.path().join("data.restoring-1-0123abcd");
+    for folder in [&left, &foreign, &unmarked] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    StopFile::in_folder(&left).begin_restored(&RestoredCopy::default(), 1).unwrap();
+    StopFile::in_folder(&foreign).begin_restored(&RestoredCopy::default(), 1).unwrap();
+    restore(&config(&other), &file, &passphrase(PASSPHRASE), false, 0).unwrap();
+    assert!(!left.exists() && foreign.exists() && unmarked.exists());
+    let mark = StopFile::in_folder(&other.path().join("data")).restored().unwrap();
+    assert_eq!(mark.made_from, SafeText::default());
 }

@@ -53,8 +53,8 @@ use golem_chain::provider::{ConnectError, ProviderError};
 use golem_chain::sender;
 use golem_tools::engine;
 
-use super::OpenEnvironment;
 use super::questions::shared::{self, SharedQueue};
+use super::{OpenEnvironment, backup};
 use binding::ChainSetIdentity;
 
 /// Migrations of all tables in a ledger.
@@ -141,6 +141,13 @@ pub enum DataError {
         /// Name of a chain of another devnet.
         second: String,
     },
+    /// A restore was interrupted before its files of the configuration were in place.
+    #[error(
+        "a restore into {} was interrupted before the configuration was in place, and nothing may be signed under \
+         another policy: run `bardo resume`, which finishes it",
+        .0.display()
+    )]
+    Unrestored(PathBuf),
     /// No chain identifies the ledger.
     #[error("no chain is configured, so no ledger can be opened")]
     NoChain,
@@ -195,7 +202,7 @@ impl From<DataError> for ToolError {
         match error {
             DataError::Unreachable(reason) => reason.into(),
             DataError::Unidentified { reason, .. } => reason.into(),
-            DataError::Mixed { .. } | DataError::TwoDevnets { .. } | DataError::NoChain => {
+            DataError::Mixed { .. } | DataError::TwoDevnets { .. } | DataError::NoChain | DataError::Unrestored(_) => {
                 Self::new(ErrorCode::ValidationFailed, &error)
             }
             DataError::Folder { .. }
@@ -294,6 +301,9 @@ impl DataFolder {
     }
 
     async fn open(&self, identity: ChainSetIdentity, now_millis: u64) -> Result<Ledger, DataError> {
+        if backup::is_configuration_waiting(&self.root) {
+            return Err(DataError::Unrestored(self.root.clone()));
+        }
         let folder = self.root.join(LEDGERS).join(&identity.folder);
         let now = Duration::from_millis(now_millis);
         let root = self.root.clone();

@@ -112,6 +112,11 @@ fn last_words(revoked: bool, orders_left: usize, allowances: RevokedAllowances) 
 impl SessionState {
     /// Winds up its affairs once. Afterwards the account's holdings, allowances and orders are its owner's concern.
     async fn settle_affairs_once(&self, on_death: OnDeath) {
+        if self.is_unconfirmed_copy() {
+            // Done by a session after the confirmation: the other copy may trade with these orders and allowances.
+            self.stats().remark("this restored copy winds nothing up: the copy that it was made from may still run");
+            return;
+        }
         let memory = Memory::new(self.sources.ledger.store.clone(), self.golem_id.clone());
         match memory.life(&*self.sources.clock).await {
             Ok(life) if life.wound_up_at.is_some() => return,

@@ -71,6 +71,12 @@ fn ahead(record: &OrderRecord) -> String {
 }
 
 impl SessionState {
+    /// True if the data folder was restored from a backup and nobody has confirmed that the other copy is stopped. The
+    /// halt that is then in force lets cancellations and revocations pass, so what Bardo does by itself must ask this.
+    pub(super) fn is_unconfirmed_copy(&self) -> bool {
+        self.control.stop_watch.file.restored().is_some()
+    }
+
     /// Unwinds the account's open orders, or those of one Golem, with the tools for it; returns the remaining ones.
     pub(super) async fn unwind_orders(&self, of: Option<&GolemId>) -> RemainingOrders {
         let mut left = RemainingOrders::default();

@@ -405,7 +405,8 @@ impl SessionState {
     /// Reads the stop file and publishes changes.
     pub(super) fn poll_stop(&self) {
         for set in self.control.stop_watch.take_lower_stops() {
-            let changed = HaltChanged { level: Some(set.level), by: set.by.clone(), reason: set.reason.clone() };
+            let changed =
+                HaltChanged { level: Some(set.level), by: set.by.clone(), reason: set.reason.clone(), hold: false };
             self.note_stop(AuditKind::HaltRaised, &changed, &ActiveStop::Stop(set));
         }
         let found = self.control.stop_watch.file.read();
@@ -446,7 +447,7 @@ impl SessionState {
                 None => {}
             }
         }
-        let changed = HaltChanged { level, by, reason };
+        let changed = HaltChanged { level, by, reason, hold: found.is_hold() };
         if level > before || firmer && level == before {
             self.note_stop(AuditKind::HaltRaised, &changed, &found);
             self.emit(None, EventKind::HaltRaised(changed));

@@ -185,6 +185,7 @@ impl BrainChoice {
 fn confinement(config: &Config) -> Confinement {
     let settings = &config.golem;
     let folders = config.file.parent().into_iter().chain([config.data_dir.value.as_path()]);
+    let protected = folders.chain(config.alerts.secret_files());
     Confinement {
         read: settings.read.value.clone(),
         write: settings.write.value.clone(),
@@ -192,7 +193,7 @@ fn confinement(config: &Config) -> Confinement {
         network: settings.network.value,
         allow_unisolated: settings.allow_unisolated_brain.value
             || matches!(NetworkPlan::from_config(config), Ok(NetworkPlan::Devnet)),
-        ..Confinement::protecting(folders)
+        ..Confinement::protecting(protected)
     }
 }
 

@@ -759,7 +759,12 @@ fn the_first_words_after_the_operators_own_stand_beside_the_prompt() {
 fn a_lifted_stop_takes_the_place_of_its_alert() {
     use bardo_base::fabric::{EventKind, HaltChanged};
     let mut state = console();
-    let halt = |level| HaltChanged { level, by: SafeText::clean("operator", 20), reason: SafeText::clean("look", 20) };
+    let halt = |level| HaltChanged {
+        level,
+        by: SafeText::clean("operator", 20),
+        reason: SafeText::clean("look", 20),
+        hold: false,
+    };
     let raised = event(&state, EventKind::HaltRaised(halt(Some(bardo_base::model::StopLevel::Halt))));
     state.update(raised);
     let lowered = event(&state, EventKind::HaltLowered(halt(None)));

@@ -108,7 +108,7 @@ pub enum ConfinementPlanError {
     NoProgram(SafeText),
     /// Path that is, contains, or lies in a protected folder.
     #[error(
-        "the brain must not access {protected}, which holds Bardo's data, configuration or keys; {path} ({why}) \
+        "the brain must not access {protected}, which holds Bardo's data, configuration, keys or secrets; {path} ({why}) \
          overlaps with it. Move the program or this path to a folder of its own."
     )]
     Protected {
