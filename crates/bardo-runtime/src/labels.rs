@@ -315,12 +315,12 @@ fn known(own: &[(SafeText, Address)], networks: &[Network], labels: &[Label]) ->
 /// Checks a new label against everything that is known.
 fn check(typed: &str, new: &Label, known: &[KnownName]) -> Result<(), LabelError> {
     let name = &new.name;
+    if typed.to_ascii_lowercase().starts_with("0x") || typed.parse::<Address>().is_ok() {
+        return Err(LabelError::LikeAddress(name.clone()));
+    }
     let printable = name.as_str().trim() == name.as_str() && !name.is_empty();
     if name.altered() || !printable || name.as_str() != typed || typed.chars().any(|c| "\"“”".contains(c)) {
         return Err(LabelError::Unusable(name.clone()));
-    }
-    if name.as_str().to_ascii_lowercase().starts_with("0x") || name.as_str().parse::<Address>().is_ok() {
-        return Err(LabelError::LikeAddress(name.clone()));
     }
     for one in known {
         let same = one.address == new.address;

@@ -82,7 +82,7 @@ impl BackupPath {
             return None;
         }
         let kind = match parts.as_slice() {
-            ["data", "ledger", _, "ledger.db" | "paper.db"] => PathKind::Database,
+            ["data", "ledger", _, "ledger.db" | "paper.db"] | ["data", "labels.db"] => PathKind::Database,
             ["data", "ledger", _, "ledger.audit-head" | "paper.audit-head"]
             | ["data", "ledger", _, "playbooks", _, _, "PLAYBOOK.md"]
             | ["data", "golems", _, "STRATEGY.md"] => PathKind::Data,

@@ -184,6 +184,12 @@ fn add_data(data: &Path, copies: &Path, options: BackupOptions, sources: &mut Ve
             }
         }
     }
+    let labels = data.join("labels.db");
+    if labels.is_file() {
+        let copy = copies.join("labels.db");
+        bardo_store::copy(&labels, &copy, PATIENCE)?;
+        add("data/labels.db", SourceFile::Copy(copy), sources)?;
+    }
     for golem in folders(&data.join("golems"))? {
         add_text(&golem.join("STRATEGY.md"), &format!("data/golems/{}/STRATEGY.md", name_of(&golem)), sources)?;
     }

@@ -36,15 +36,14 @@ impl StopFile {
         self.path.with_file_name(FILE)
     }
 
-    /// Marks the folder as a restored copy and raises its stop to a halt. The mark comes first: a folder with one cannot
-    /// be lowered below a halt.
+    /// Raises the stop to a halt and marks the folder as a restored copy: it cannot be lowered below a halt then.
     ///
     /// # Errors
     /// [`StopError::File`] if a file cannot be written.
     pub fn begin_restored(&self, copy: &RestoredCopy, now: u64) -> Result<(), StopError> {
         let mark = serde_json::to_vec_pretty(copy).map_err(|error| self.failed(error.into()))?;
-        private::replace(&self.mark(), &mark).map_err(|error| self.failed(error))?;
-        self.raise(StopLevel::Halt, REASON, "bardo restore", now).map(drop)
+        self.raise(StopLevel::Halt, REASON, "bardo restore", now)?;
+        private::replace(&self.mark(), &mark).map_err(|error| self.failed(error))
     }
 
     /// Origin of this data folder, if it was restored and nobody has confirmed that the other copy is stopped. A mark

@@ -122,9 +122,14 @@ fn every_row_of_the_spending_panel_can_be_reached() {
         seen.push_str(&drawn(&screen, &world, small));
         screen.act(Action::Down, &world.known(), small);
     }
-    for row in
-        ["gas  ", "today  ", "30 days  ", "one action; a fair sale counts its possible loss", "reserved  ", "read at  "]
-    {
+    for row in [
+        "gas  ",
+        "today  ",
+        "30 days  ",
+        "one action; a fair sale counts its possible loss",
+        "reserved $853.14",
+        "read at",
+    ] {
         assert!(seen.contains(row), "{row}\n{seen}");
     }
     assert!(!seen.contains("more lines"), "{seen}");
