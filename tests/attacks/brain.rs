@@ -736,7 +736,7 @@ fn requests_of_a_brain_without_isolation_need_the_keys_password() {
     typed("a", "nothing is selected");
     // A new dialog ignores keys for a moment.
     std::thread::sleep(Duration::from_secs(2));
-    typed("a", "picked: approve once");
+    typed("a", "selected: approve once");
     // Everything that a program can do that types on this keyboard.
     typed("\r", "password of your key");
     assert_eq!(network.sends(), 0, "{}", console.shown());

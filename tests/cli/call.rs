@@ -258,7 +258,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
         ("null", "null"),
         ("{\"token_in\":", "not valid JSON"),
         ("{\"amount\": NaN}", "not valid JSON"),
-        ("{\"amount\": 1e400}", "number out of range"),
+        ("{\"amount\": 1e400}", "number that is out of range"),
         ("{\"amount\": \"1\", \"amount\": \"2\"}", "given twice"),
         (&"[".repeat(100_000), "nested deeper"),
     ] {

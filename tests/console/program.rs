@@ -220,7 +220,7 @@ fn a_refusal_reaches_the_golem_in_the_operators_words() {
     let mut pty = asking(&home, (120, 44));
     open_decision(&mut pty);
     press(&mut pty, "r");
-    pty.until_shown("picked: reject, say why");
+    pty.until_shown("selected: reject, say why");
     pty.type_keys("wait for gas");
     pty.until_shown("wait for gas");
     press(&mut pty, "\r");

@@ -315,7 +315,7 @@ async fn caps_are_enforced_across_calls_and_restarts() {
     );
     assert!(number(one.value.as_str()) > 100 && one.value.as_str().ends_with(" wei"), "{one:?}");
     let one = Fixture::new(2, "max_position_size_usd = \"10\"").await.refuses(spending, "max_position_size_usd").await;
-    assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$10", "at most $10"]);
+    assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$10.00", "at most $10.00"]);
     assert!(one.value.as_str().starts_with('$') && one.value.as_str().ends_with(" of WETH held afterwards"), "{one:?}");
     // Above the hot lane a guardian must agree, and none is running.
     Fixture::new(2, "[spending_limits]\nhot_lane = \"50\"")

@@ -28,21 +28,21 @@ const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
 pub(crate) struct Webhook {
     client: Client,
     url: RpcUrl,
-    key: SigningKey,
+    key: WebhookSecret,
     hidden: HiddenTexts,
 }
 
 /// Key of the signature, decoded. `Debug` does not show it.
 #[derive(Clone)]
-struct SigningKey(Zeroizing<Vec<u8>>);
+struct WebhookSecret(Zeroizing<Vec<u8>>);
 
-impl std::fmt::Debug for SigningKey {
+impl std::fmt::Debug for WebhookSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SigningKey(…)")
+        f.write_str("WebhookSecret(…)")
     }
 }
 
-impl SigningKey {
+impl WebhookSecret {
     fn decode(secret: &str) -> Option<Self> {
         let key = STANDARD.decode(secret.strip_prefix(PREFIX)?).ok().map(Zeroizing::new)?;
         LENGTHS.contains(&key.len()).then_some(Self(key))
@@ -67,7 +67,7 @@ impl Webhook {
         let secret = ChannelSecret::read(&settings.secret).map_err(failed)?;
         let unset = SecretError::Unset { variable: WEBHOOK_SECRET, key: "webhook_secret_file" };
         let secret = secret.ok_or_else(|| failed(unset))?;
-        let key = SigningKey::decode(secret.expose()).ok_or_else(|| {
+        let key = WebhookSecret::decode(secret.expose()).ok_or_else(|| {
             let why = "the signing secret must be \"whsec_\" and the base64 of 24 to 64 random bytes, such as printed \
                        by: echo whsec_$(openssl rand -base64 32)";
             ChannelError::value("webhook_secret_file", why)
@@ -120,7 +120,7 @@ mod tests {
     fn a_signature_is_that_of_an_independent_implementation() {
         // Test vector of the reference libraries, recomputed with Python: base64(hmac.new(b64decode("MfKQ…"),
         // b"ID.TIME.BODY", sha256).digest())
-        let key = SigningKey::decode("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let key = WebhookSecret::decode("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let signed = key.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, r#"{"test": 2432232314}"#);
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_secret_of_another_form_or_length_is_refused() {
         for bad in ["MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_c2hvcnQ=", "whsec_ä", "whsec_"] {
-            assert!(SigningKey::decode(bad).is_none(), "{bad}");
+            assert!(WebhookSecret::decode(bad).is_none(), "{bad}");
         }
     }
 }

@@ -515,7 +515,10 @@ mod tests {
             let read: SafetyCheck = serde_json::from_value(json).unwrap();
             assert!(!matches!(read.finding, Finding::Said { .. }), "{sentence}");
             // Sentences have cents now; the figures keep all digits.
-            let current = current.replace("$1,231.820359", "$1,231.82");
+            let current =
+                [("$1,231.820359", "$1,231.82"), ("$23,387.065845", "$23,387.07"), ("$24,102.717704", "$24,102.72")]
+                    .iter()
+                    .fold(current.to_owned(), |text, (exact, cents)| text.replace(exact, cents));
             assert_eq!(read.finding.to_string(), current);
             // Version 3 keeps the sentence for human readers; only the finding is read back.
             let mut json = serde_json::to_value(&read).unwrap();

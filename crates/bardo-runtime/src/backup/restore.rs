@@ -6,7 +6,7 @@
 //! ledger before.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
@@ -162,7 +162,9 @@ pub fn install_configuration(config: &Config) -> Result<Vec<PathBuf>, BackupErro
 /// then: the policy in force would not be the restored one.
 pub fn is_configuration_waiting(data: &Path) -> bool {
     // What cannot be looked at counts.
-    data.join(CONFIG).symlink_metadata().map_or_else(|error| error.kind() != std::io::ErrorKind::NotFound, |_| true)
+    data.join(CONFIG)
+        .symlink_metadata()
+        .map_or_else(|error| !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory), |_| true)
 }
 
 /// Refuses before anything is in place if a file of the configuration would be replaced by another.

@@ -305,7 +305,7 @@ fn status_and_end(state: &BridgeState, intent: &CrossChainIntent) -> (IntentStat
     }
 }
 
-/// Where the money is, in a sentence for the card. `confirmed` is the amount that arrived, if it is known.
+/// The place of the money, in a sentence for the card. `confirmed` is the amount that arrived, if it is known.
 fn money_words(
     record: &OrderRecord,
     intent: &CrossChainIntent,

@@ -161,7 +161,8 @@ pub fn json_fault(error: &serde_json::Error) -> String {
     match error.classify() {
         serde_json::error::Category::Eof => "it ends too early, with a quote or bracket that is not closed".to_owned(),
         serde_json::error::Category::Syntax => {
-            format!("line {}, character {} cannot stand there", error.line(), error.column())
+            let (line, character) = (error.line(), error.column());
+            format!("line {line}, character {character} cannot stand there, or ends a number that is out of range")
         }
         serde_json::error::Category::Data | serde_json::error::Category::Io => {
             let text = error.to_string();

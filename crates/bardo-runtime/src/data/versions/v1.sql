@@ -111,6 +111,64 @@ CREATE TABLE ledger_clock (
         PRIMARY KEY (chain_id, account)
     ) STRICT, WITHOUT ROWID;
 INSERT INTO store_migrations VALUES ('ledger', 1, x'f8c531ebf61f30e518051eed320dd10a0c2bfee05a8cee3dfc6b7104e791db24');
+CREATE TABLE accounting_entry (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        block INTEGER NOT NULL,
+        block_hash BLOB NOT NULL,
+        position INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        tx BLOB,
+        origin TEXT NOT NULL CHECK (origin IN ('opening', 'transaction', 'order', 'bridge', 'outside')),
+        call_id TEXT,
+        golem_id TEXT,
+        gas TEXT NOT NULL,
+        UNIQUE (chain_id, account, block, position)
+    ) STRICT;
+
+    CREATE TABLE accounting_flow (
+        entry INTEGER NOT NULL REFERENCES accounting_entry (id) ON DELETE CASCADE,
+        token TEXT NOT NULL,
+        received TEXT NOT NULL,
+        given TEXT NOT NULL,
+        PRIMARY KEY (entry, token)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE accounting_block (
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        block INTEGER NOT NULL,
+        block_hash BLOB NOT NULL,
+        PRIMARY KEY (chain_id, account, block)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE accounting_token (
+        chain_id INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        symbol TEXT NOT NULL,
+        decimals INTEGER NOT NULL,
+        is_dollar INTEGER NOT NULL CHECK (is_dollar IN (0, 1)),
+        wraps_native INTEGER NOT NULL CHECK (wraps_native IN (0, 1)),
+        PRIMARY KEY (chain_id, token)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE accounting_price (
+        chain_id INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        call_id TEXT NOT NULL,
+        usd TEXT NOT NULL,
+        PRIMARY KEY (chain_id, token, at, call_id)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE accounting_action (
+        call_id TEXT PRIMARY KEY,
+        golem_id TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+INSERT INTO store_migrations VALUES ('accounting', 1, x'238f00550f574f8ef0e7842b8eecab7822a34c91ea762441543b07a06dedcd70');
 CREATE TABLE audit_entry (
         seq INTEGER PRIMARY KEY,
         at INTEGER NOT NULL,

@@ -160,6 +160,64 @@ CREATE TABLE ledger_call_clock (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX ledger_moved_at ON ledger_moved (chain_id, token, at, micros) WHERE at IS NOT NULL;
 INSERT INTO store_migrations VALUES ('ledger', 3, x'b3f0b2e860ebb36027534bb59e3821912c0cdf43ec91b2c2981d2621af6e570b');
+CREATE TABLE accounting_entry (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        block INTEGER NOT NULL,
+        block_hash BLOB NOT NULL,
+        position INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        tx BLOB,
+        origin TEXT NOT NULL CHECK (origin IN ('opening', 'transaction', 'order', 'bridge', 'outside')),
+        call_id TEXT,
+        golem_id TEXT,
+        gas TEXT NOT NULL,
+        UNIQUE (chain_id, account, block, position)
+    ) STRICT;
+
+    CREATE TABLE accounting_flow (
+        entry INTEGER NOT NULL REFERENCES accounting_entry (id) ON DELETE CASCADE,
+        token TEXT NOT NULL,
+        received TEXT NOT NULL,
+        given TEXT NOT NULL,
+        PRIMARY KEY (entry, token)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE accounting_block (
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        block INTEGER NOT NULL,
+        block_hash BLOB NOT NULL,
+        PRIMARY KEY (chain_id, account, block)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE accounting_token (
+        chain_id INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        symbol TEXT NOT NULL,
+        decimals INTEGER NOT NULL,
+        is_dollar INTEGER NOT NULL CHECK (is_dollar IN (0, 1)),
+        wraps_native INTEGER NOT NULL CHECK (wraps_native IN (0, 1)),
+        PRIMARY KEY (chain_id, token)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE accounting_price (
+        chain_id INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        call_id TEXT NOT NULL,
+        usd TEXT NOT NULL,
+        PRIMARY KEY (chain_id, token, at, call_id)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE accounting_action (
+        call_id TEXT PRIMARY KEY,
+        golem_id TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+INSERT INTO store_migrations VALUES ('accounting', 1, x'238f00550f574f8ef0e7842b8eecab7822a34c91ea762441543b07a06dedcd70');
 CREATE TABLE audit_entry (
         seq INTEGER PRIMARY KEY,
         at INTEGER NOT NULL,
