@@ -319,7 +319,7 @@ fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
     pty.until_shown("nothing is selected");
     // At one cell nothing can be read, so nothing is done, whatever is typed.
     press(&mut pty, "r");
-    pty.until_shown("selected: reject");
+    pty.until_shown("reason (sent to the Golem");
     pty.resize(1, 1);
     pty.until("one cell", |screen| screen.contents().chars().count() <= 1);
     press(&mut pty, "\r");

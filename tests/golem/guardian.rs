@@ -84,7 +84,10 @@ async fn the_guardian_has_its_own_price_sources() {
     let honest = PriceChain::for_chain(&chain.client, &Default::default(), clock).unwrap();
     let cents = async |prices: &PriceChain| {
         let price = prices.price(harness.address(SandboxToken::Weth)).await.unwrap();
-        format!("own WETH price ${}", price.usd.to_fixed(2, Rounding::Down))
+        let plain = price.usd.to_fixed(2, Rounding::Down);
+        // Thousands are grouped: 3383.56 is 3,383.56.
+        let (thousands, rest) = plain.split_at(plain.len() - 6);
+        format!("own WETH price ${thousands},{rest}")
     };
     let (wanted, told) = (cents(&honest).await, cents(&chain.prices).await);
     assert_ne!(wanted, told);

@@ -118,7 +118,7 @@ pub enum RehearsalError {
     KeptWithout(String),
     /// The actors cannot act on the network's pools.
     #[error(transparent)]
-    Residents(#[from] SandboxError),
+    Residents(#[from] Box<SandboxError>),
     /// The stored rehearsal cannot be used.
     #[error(transparent)]
     Kept(#[from] DevnetError),
@@ -289,7 +289,8 @@ fn resume(
     origin: &Arc<Origin>,
 ) -> Result<Built, RehearsalError> {
     let (kept, mut chain) = folder.resume_fork(origin)?;
-    let residents = market.map(|market| residents::resume(&mut chain, &mut network, market)).transpose()?;
+    let residents =
+        market.map(|market| residents::resume(&mut chain, &mut network, market).map_err(Box::new)).transpose()?;
     Ok(Built { chain, kept: Some(kept), instance, not_copied: Vec::new(), network, residents })
 }
 
@@ -323,7 +324,7 @@ fn build(origin: &Arc<Origin>, plan: StartPlan, folder: Option<&KeptFolder>) -> 
         let missing = missing.map_err(|reason| RehearsalError::Holdings { holder, reason })?;
         not_copied = missing.into_iter().filter_map(|place| names.get(place).cloned()).collect();
     }
-    let settled = seed.map(|seed| residents::settle(&mut chain, &mut network, seed)).transpose();
+    let settled = seed.map(|seed| residents::settle(&mut chain, &mut network, seed).map_err(Box::new)).transpose();
     // What could not be read was taken as nothing on the way, and must not become what the stand-in holds.
     if let Some(error) = origin.take_failure() {
         return Err(error.into());

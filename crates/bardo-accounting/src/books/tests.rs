@@ -207,7 +207,10 @@ fn any_entry() -> impl Strategy<Value = (u8, u8, u64, u64, u64, Option<u64>)> {
     (0..6_u8, 0..6_u8, 1..5_000_u64, 1..5_000_u64, 0..50_u64, proptest::option::weighted(0.8, 1..100_000_u64))
 }
 
-fn posted(sequence: &[(u8, u8, u64, u64, u64, Option<u64>)]) -> (Books, BTreeMap<Asset, i128>, Vec<Posting>) {
+/// Choices of both tokens, amounts in and out, gas, and the price of everything.
+type GeneratedEntry = (u8, u8, u64, u64, u64, Option<u64>);
+
+fn posted(sequence: &[GeneratedEntry]) -> (Books, BTreeMap<Asset, i128>, Vec<Posting>) {
     let tokens = tokens();
     let (mut books, mut held, mut postings) = (Books::default(), BTreeMap::new(), Vec::new());
     for (at, (first, second, more, less, gas, price)) in (1..).zip(sequence) {

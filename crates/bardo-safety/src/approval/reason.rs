@@ -248,7 +248,7 @@ mod tests {
     fn reasons_are_worded_from_their_figures() {
         assert_eq!(
             above(1_224_056_983, 1_000, "tools.x.requires_approval_above_usd").to_string(),
-            "$1,224.056983 is above $1,000.00 (tools.x.requires_approval_above_usd)"
+            "$1,224.06 is above $1,000.00 (tools.x.requires_approval_above_usd)"
         );
         let json = serde_json::to_value([above(1_000_010_000, 1_000, "a"), ApprovalReason::Authority]).unwrap();
         let limit = serde_json::json!({

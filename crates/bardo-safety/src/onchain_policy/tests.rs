@@ -380,7 +380,7 @@ fn a_loss_tells_what_is_needed_rounded_against_itself() {
     assert_eq!(
         told(&cage, &swap((USDC, usdc(100_000)), (WETH, weth(4_899))), NOW),
         [
-            "maxLossBps | at most 200 bps of the value lost | at least $979.80 for $1000.00 by the owner's feeds | at least \
+            "maxLossBps | at most 200 bps of the value lost | at least $979.80 for $1,000.00 by the owner's feeds | at least \
           $980.00 guaranteed"
         ]
     );

@@ -51,7 +51,15 @@ impl StopFile {
     pub fn restored(&self) -> Option<RestoredCopy> {
         match regular_file::read(&self.mark(), MOST) {
             Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap_or_default()),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            // Where no file of this name can be, none is.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename
+                ) =>
+            {
+                None
+            }
             Err(_) => Some(RestoredCopy::default()),
         }
     }

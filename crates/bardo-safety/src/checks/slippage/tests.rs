@@ -103,7 +103,7 @@ fn a_quote_above_every_witness_is_reported_as_such_and_not_as_a_loss() {
     let lure = ActionValues { unquoted: Some(ExchangeValue { given: usd("1000"), received: usd("1085") }), ..lure };
     let found = rule(&lure);
     assert_eq!(found.rule, "quote_above_witnesses");
-    assert!(found.value.as_str().contains("$1085.00") && found.value.as_str().contains("$1000.00"), "{found:?}");
+    assert!(found.value.as_str().contains("$1,085.00") && found.value.as_str().contains("$1,000.00"), "{found:?}");
     // A real loss stays a loss.
     let loss = ActionValues { unquoted: Some(ExchangeValue { given: usd("1000"), received: usd("979") }), ..lure };
     assert_eq!(rule(&loss).rule, "max_loss_bps");
