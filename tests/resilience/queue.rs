@@ -205,7 +205,7 @@ async fn a_request_is_shown_in_all_consoles_and_the_first_answer_counts() {
     assert_eq!(reply.status, CallStatus::Rejected, "{reply:?}");
     let told = |console: &Console| {
         let seen = console.seen.lock().unwrap();
-        seen.told.iter().filter(|(done, words)| *done && words == "refused").count()
+        seen.told.iter().filter(|(done, words)| *done && words == "rejected").count()
     };
     let both = |_: &Seen| (told_in_all(&[&other, &third]) == 4).then_some(());
     asks.until("both are told", both).await;
@@ -286,7 +286,7 @@ async fn a_request_of_a_single_call_is_shown_in_all_consoles_and_the_first_answe
     };
     console.until("it is told", |seen| (seen.told.len() >= 2).then_some(())).await;
     other.until("it is told", |seen| (!seen.told.is_empty()).then_some(())).await;
-    assert_eq!(told(&console, "refused") + told(&other, "refused"), 1, "one was heard");
+    assert_eq!(told(&console, "rejected") + told(&other, "rejected"), 1, "one was heard");
     assert_eq!(home.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:answered'"), 2);
     console.nothing_asked().await;
 
