@@ -398,7 +398,7 @@ fn a_loss_tells_what_is_needed_rounded_against_itself() {
     assert_eq!(
         told(&fallen, &buy(), NOW),
         [
-            "maxDrawdownBps | at least $20000.70, 1000 bps below the highest, $22223.00 | $20000.00 afterwards | an exit, \
+            "maxDrawdownBps | at least $20,000.70, 1000 bps below the highest, $22,223.00 | $20,000.00 afterwards | an exit, \
           until the owner resets the highest value"
         ]
     );
