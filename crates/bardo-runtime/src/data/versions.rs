@@ -1,7 +1,8 @@
 //! Databases of every version of the tables, as SQL, and their migration to the present one.
 //!
-//! A fixture is written once, from the migrations of its version, and never changes: `BARDO_UPDATE_DOCS=1` writes only
-//! those that are missing. Version N has the first N steps of every module.
+//! A fixture is written once, from the migrations of its version: `BARDO_UPDATE_DOCS=1` writes only those that are
+//! missing. Version N has the first N steps of every module, so a module that joins changes all of them. From the first
+//! release on they must stay, and a later module must begin with a later version.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
