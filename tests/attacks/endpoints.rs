@@ -563,7 +563,8 @@ fn a_revocation_succeeds_by_a_majority_and_with_two_endpoints() {
     };
     for (lie, count) in [(allowances as fn() -> Lie, 3), (nonces, 3), (native_balances, 2), (headers, 2)] {
         let honest = Attack::new(1, 1, Box::new(|_, _| {}));
-        assert_eq!(approve(&honest, "900")["status"], "success");
+        let approval = approve(&honest, "900");
+        assert_eq!(approval["status"], "success", "{approval:#}");
         drop(honest);
         let attack = Attack::new(count, 1, lie());
         let answer = revoke(&attack);
@@ -579,7 +580,8 @@ fn an_allowance_that_the_first_endpoint_hides_is_revoked() {
     for count in [3, 2] {
         let honest = Attack::new(1, 1, Box::new(|_, _| {}));
         let params = json!({"token": "USDC", "spender": spender, "amount": "900", "chain": "ethereum"});
-        assert_eq!(honest.call("token_approve", &params)["status"], "success");
+        let approval = honest.call("token_approve", &params);
+        assert_eq!(approval["status"], "success", "{approval:#}");
         drop(honest);
         let attack = Attack::new(count, 0, no_allowances());
         let answer = attack.call("token_revoke", &json!({"token": "USDC", "spender": spender, "chain": "ethereum"}));
@@ -684,7 +686,8 @@ fn an_impossible_answer_of_the_first_endpoint_does_not_block_a_revocation() {
     for (lie, count) in [(absurd_decimals as fn() -> Lie, 2), (no_decimals, 3), (no_multicall, 2)] {
         let honest = Attack::new(1, 1, Box::new(|_, _| {}));
         let params = json!({"token": "USDC", "spender": spender, "amount": "900", "chain": "ethereum"});
-        assert_eq!(honest.call("token_approve", &params)["status"], "success");
+        let approval = honest.call("token_approve", &params);
+        assert_eq!(approval["status"], "success", "{approval:#}");
         drop(honest);
         let attack = Attack::new(count, 0, lie());
         let answer = attack.call("token_revoke", &json!({"token": "USDC", "spender": spender, "chain": "ethereum"}));

@@ -26,7 +26,7 @@ use bardo_safety::pipeline::{CommitOutcome, PhaseRequest, UnusedAllowance};
 use bardo_safety::proposal::{AllowanceBound, AllowanceKind, LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use bardo_session::handle::AllowancesState;
 use bardo_store::StoreError;
-use golem_chain::sender::{self, ChainNonces, LaneError, SenderError, SenderRules, TxSender};
+use golem_chain::sender::{self, ChainNonces, LaneError, SenderRules, TxSender};
 use golem_chain::token::TokenId;
 use golem_tools::engine::{ConnectedChain, ToolDef, WriteAccess};
 
@@ -96,7 +96,7 @@ pub async fn standings(
 ) -> Result<Vec<AccountReconciliation>, ToolError> {
     let mut all = Vec::new();
     for chain in opened.world.chains() {
-        let seen = sender_to(chain, ledger, clock).nonces(account).await.map_err(read_error)?;
+        let seen = sender_to(chain, ledger, clock).nonces(account).await?;
         let chain_id = chain.network().chain_id;
         let lane = ledger.store.read(|connection| sender::lane(connection, chain_id, account)).map_err(unread)?;
         let ChainNonces { latest, pending } = seen;
@@ -161,7 +161,7 @@ pub async fn take_over(
     let by = &format!("{by}, confirmed by {}", basis.as_str());
     let chain = opened.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
     let chain = chain.ok_or_else(|| ToolError::new(ErrorCode::ChainUnknown, format_args!("chain {chain_id}")))?;
-    let seen = sender_to(chain, ledger, clock).nonces(account).await.map_err(read_error)?;
+    let seen = sender_to(chain, ledger, clock).nonces(account).await?;
     let (by, now, ledger_next) = (by.to_owned(), clock.now_millis(), shown.ledger_next);
     let taken = ledger.store.write(move |transaction| -> Result<(), TakeOverError> {
         if (seen.latest, seen.pending) != (chain_next, chain_pending) {
@@ -252,10 +252,6 @@ pub async fn fill(
 fn sender_to(chain: &ConnectedChain, ledger: &Ledger, clock: &Arc<dyn Clock>) -> TxSender {
     let rules = SenderRules::for_network(chain.network().kind, chain.network().block_millis);
     TxSender::new(chain.client.clone(), ledger.store.clone(), clock.clone(), None, rules)
-}
-
-fn read_error(error: SenderError) -> ToolError {
-    ToolError::new(ErrorCode::ChainUnreachable, error)
 }
 
 fn unread(error: LaneError) -> ToolError {

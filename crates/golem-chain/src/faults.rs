@@ -4,6 +4,7 @@ use crate::fork::ForkError;
 use crate::network::UnknownChain;
 use crate::price::PriceUnknown;
 use crate::provider::{ConnectError, ProviderError};
+use crate::sender::SenderError;
 use crate::token::{TokenCandidate, TokenError};
 use bardo_base::error::{ErrorCode, ToolError};
 
@@ -18,6 +19,24 @@ impl From<ProviderError> for ToolError {
             | E::Rpc { .. }
             | E::TooLarge { .. } => ErrorCode::ChainInconsistent,
             _ => ErrorCode::ChainUnreachable,
+        };
+        Self::new(code, error)
+    }
+}
+
+impl From<SenderError> for ToolError {
+    fn from(error: SenderError) -> Self {
+        let code = match &error {
+            SenderError::Provider(ProviderError::Disagreement { .. }) | SenderError::ReceiptDisputed { .. } => {
+                ErrorCode::ChainInconsistent
+            }
+            SenderError::Provider(_)
+            | SenderError::Record(_)
+            | SenderError::Lane(_)
+            | SenderError::Fees(_)
+            | SenderError::OtherChain { .. }
+            | SenderError::NoRelay(_)
+            | SenderError::InvalidAnswer { .. } => ErrorCode::ChainUnreachable,
         };
         Self::new(code, error)
     }

@@ -122,13 +122,12 @@ pub(super) async fn needs_zero_first(
     spender: Address,
     amount: U256,
 ) -> Result<bool, ToolError> {
-    let unread = |error: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnreachable, error);
     let source = ForkSource::of(&chain.client);
-    let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
+    let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await?;
     let call = |amount| {
         let leg = approve(LegPurpose::Approve, token, spender, amount);
         ForkCall::new(owner, leg.to, leg.data).with_gas_limit(leg.gas_limit)
     };
-    let direct = fork.simulate(&[call(amount)]).await.map_err(|error| unread(&error))?;
+    let direct = fork.simulate(&[call(amount)]).await?;
     Ok(direct.outcomes.iter().any(|outcome| outcome.status != ExecutionStatus::Success))
 }

@@ -148,8 +148,8 @@ pub enum OrderError {
 impl From<OrderError> for ToolError {
     fn from(error: OrderError) -> Self {
         let code = match &error {
+            OrderError::Chain(cause) => return cause.clone().into(),
             OrderError::Store(_) | OrderError::Ledger(_) => ErrorCode::StoreUnavailable,
-            OrderError::Chain(_) => ErrorCode::ChainUnreachable,
             OrderError::InvalidAnswer(_) => ErrorCode::ChainInconsistent,
             OrderError::Unknown(_) => ErrorCode::ValidationFailed,
             OrderError::NoChain(_) => ErrorCode::ChainUnknown,

@@ -61,9 +61,7 @@ impl Pipeline {
         phase: Phase,
         earlier: Option<&ChainView>,
     ) -> Result<Assessment, PipelineRefusal> {
-        let unread = |error: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ChainUnreachable, error);
-        let fork =
-            Fork::pin(&reader.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
+        let fork = Fork::pin(&reader.source, BlockId::latest(), NextBlock::default()).await?;
         let mut view = self.read_chain(reader, payload, from, &fork, earlier).await?;
         let around = JudgeContext {
             permit2: reader.network().book.contract(KnownContract::Permit2),

@@ -16,7 +16,6 @@ use crate::onchain_policy::{self, OnchainPolicy};
 use crate::signing_payload::SigningPayload;
 use crate::simulate::{self, DeclarationFault, JudgeContext};
 use crate::value::{PriceSpreads, UnknownValue, ValuedAmount};
-use bardo_base::error::ErrorCode;
 use golem_chain::evm::BlockContext;
 use golem_chain::fork::{Fork, ForkError, PinnedBlock, Simulation};
 use golem_chain::provider::ProviderError;
@@ -116,7 +115,6 @@ impl Pipeline {
             return Ok(ChainView { spreads, ..view.clone() });
         }
         let at = Instant::now();
-        let unread = |error: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ChainUnreachable, error);
         let block = BlockId::hash(fork.pinned().hash);
         let provider = reader.client.agreed();
         let nonce = async {
@@ -130,11 +128,11 @@ impl Pipeline {
             hollow_spenders(reader, payload, block)
         );
         let (settling, hollow) = (settling?, hollow?);
-        let nonce = nonce.map_err(|error| unread(&error))?;
+        let nonce = nonce?;
         let impossible = tokens.as_ref().err().and_then(is_impossible);
         let tokens = match tokens {
             Ok(tokens) => Ok(tokens),
-            Err(SnapshotReadError::Chain(error)) => return Err(unread(&error)),
+            Err(SnapshotReadError::Chain(error)) => return Err(error.into()),
             Err(read_error) => Err(UnknownValue::from(read_error)),
         };
         let nothing = BTreeMap::new();
@@ -180,7 +178,7 @@ async fn hollow_spenders(
     let mut faults = Vec::new();
     for (spender, hashes) in grants::described(payload, reader.network()) {
         let code = reader.client.agreed().get_code_at(spender).block_id(block).await.map_err(ProviderError::from);
-        let code = code.map_err(|error| PipelineRefusal::new(ErrorCode::ChainUnreachable, error))?;
+        let code = code?;
         faults.extend(simulate::spender_fault(spender, &hashes, &code));
     }
     Ok(faults)

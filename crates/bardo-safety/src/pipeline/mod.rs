@@ -70,8 +70,7 @@ use bardo_base::fabric::{EventKind, Fabric, ToolUpdate};
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::Phase;
 use bardo_store::Store;
-use golem_chain::provider::ProviderError;
-use golem_chain::sender::{ChainNonces, FeeQuote, SenderError, TxFees, TxSender};
+use golem_chain::sender::{ChainNonces, FeeQuote, TxFees, TxSender};
 
 use chain_view::ChainView;
 
@@ -215,22 +214,6 @@ enum PermitSlot {
     },
 }
 
-/// Error code for a sender error: the endpoints contradict each other, or the chain did not answer.
-fn error_code(error: &SenderError) -> ErrorCode {
-    match error {
-        SenderError::Provider(ProviderError::Disagreement { .. }) | SenderError::ReceiptDisputed { .. } => {
-            ErrorCode::ChainInconsistent
-        }
-        SenderError::Provider(_)
-        | SenderError::Record(_)
-        | SenderError::Lane(_)
-        | SenderError::Fees(_)
-        | SenderError::OtherChain { .. }
-        | SenderError::NoRelay(_)
-        | SenderError::InvalidAnswer { .. } => ErrorCode::ChainUnreachable,
-    }
-}
-
 /// Guard that keeps a permit in [`Inner::mark_in_progress`], so that recovery skips it.
 struct InProgressGuard {
     pipeline: Pipeline,
@@ -324,7 +307,7 @@ impl Pipeline {
 
     async fn fee_quote(&self, chain_id: u64) -> Result<FeeQuote, PipelineRefusal> {
         let quote = self.sender(chain_id)?.fee_quote().await;
-        quote.map_err(|error| PipelineRefusal::new(error_code(&error), error))
+        Ok(quote?)
     }
 
     /// Returns the chain's nonces of the signer, and fees for the next blocks within the payload's bound.
@@ -343,7 +326,7 @@ impl Pipeline {
             }
         };
         let (nonces, quote) = futures::join!(nonces, self.fee_quote(chain_id));
-        let nonces = nonces.map_err(|error| PipelineRefusal::new(error_code(&error), error))?;
+        let nonces = nonces?;
         let bound = payload.fees();
         let cap =
             TxFees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };

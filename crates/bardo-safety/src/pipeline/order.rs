@@ -72,7 +72,7 @@ impl Pipeline {
             return Ok(None);
         };
         let code = reader.client.agreed().get_code_at(settler).block_id(block).await.map_err(ProviderError::from);
-        let code = code.map_err(|error| PipelineRefusal::new(ErrorCode::ChainUnreachable, error))?;
+        let code = code?;
         Ok((!code.is_empty()).then(|| alloy::primitives::keccak256(code)))
     }
 
@@ -110,14 +110,17 @@ impl Pipeline {
         let figures = match (&order.arrival, proposal.inflows.first()) {
             (Some(arrival), _) => {
                 let reader = self.reader(arrival.chain_id)?;
-                let unread = |error: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ChainUnreachable, error);
                 let head = reader.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await;
-                let head = head.map_err(|error| unread(&ProviderError::from(error)))?;
-                let head = head.ok_or_else(|| unread(&"the destination chain has no latest block"))?.header;
+                let head = head.map_err(ProviderError::from)?;
+                let headless = || {
+                    let why = "the destination chain has no latest block";
+                    PipelineRefusal::new(ErrorCode::ChainUnreachable, why)
+                };
+                let head = head.ok_or_else(headless)?.header;
                 let height = head.number;
                 let token = [(arrival.token.id, arrival.token.clone())].into_iter().collect();
                 let balances = reader.balances(payload.account(), &token, BlockId::hash(head.hash)).await;
-                let balances = balances.map_err(|read_error| unread(&read_error))?;
+                let balances = balances?;
                 OrderFigures {
                     expected_outcome: proposal.expected_outcome.clone(),
                     token_in: asset(given),

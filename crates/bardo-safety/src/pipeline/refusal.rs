@@ -1,10 +1,14 @@
 //! Refusal of an action: one error with every violation behind it.
 
+use crate::chain_snapshot::SnapshotReadError;
 use crate::simulate::{DeclarationFault, SimulatedEffects};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, ToolError, Violation};
 use bardo_base::model::{Check, RuleName};
 use bardo_base::text::SafeText;
+use golem_chain::fork::ForkError;
+use golem_chain::provider::ProviderError;
+use golem_chain::sender::SenderError;
 
 /// Reason why an action does not continue. Nothing of it was signed, unless the message says otherwise.
 #[derive(Debug, Clone)]
@@ -23,7 +27,41 @@ pub struct PipelineRefusal {
     pub facts: Vec<(&'static str, serde_json::Value)>,
 }
 
+impl From<ProviderError> for PipelineRefusal {
+    fn from(error: ProviderError) -> Self {
+        Self::of_chain(&error.into())
+    }
+}
+
+impl From<ForkError> for PipelineRefusal {
+    fn from(error: ForkError) -> Self {
+        Self::of_chain(&error.into())
+    }
+}
+
+impl From<SenderError> for PipelineRefusal {
+    fn from(error: SenderError) -> Self {
+        Self::of_chain(&error.into())
+    }
+}
+
+impl From<SnapshotReadError> for PipelineRefusal {
+    fn from(error: SnapshotReadError) -> Self {
+        match error {
+            SnapshotReadError::Chain(error) => error.into(),
+            SnapshotReadError::AgainstBook(_) | SnapshotReadError::NoToken(_) | SnapshotReadError::Doubt(_) => {
+                Self::new(ErrorCode::ChainInconsistent, error)
+            }
+        }
+    }
+}
+
 impl PipelineRefusal {
+    /// Creates a refusal because the chain could not be read, with the code and message that tools report.
+    fn of_chain(error: &ToolError) -> Self {
+        Self::new(error.code(), error.message())
+    }
+
     /// Creates a refusal for a reason that no check reported.
     pub fn new(code: ErrorCode, message: impl ToString) -> Self {
         Self {
@@ -83,5 +121,32 @@ impl PipelineRefusal {
     /// Returns the message as display-safe text of at most 400 characters.
     pub fn why(&self) -> SafeText {
         SafeText::clean(&self.message, 400)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use golem_chain::provider::Dispute;
+
+    use super::*;
+
+    #[test]
+    fn a_contradiction_between_endpoints_is_not_reported_as_an_unreachable_chain() {
+        let [first, second] = ["one", "two"].map(|name| SafeText::clean(name, 10));
+        let method = SafeText::clean("eth_getCode", 40);
+        let read = ProviderError::Disagreement { method: method.clone(), first: first.clone(), second: second.clone() };
+        let dispute = Dispute { subject: method, endpoints: vec![first.clone(), second], outvoted: false };
+        for refusal in [
+            PipelineRefusal::from(read.clone()),
+            PipelineRefusal::from(SnapshotReadError::Chain(read.clone())),
+            PipelineRefusal::from(SenderError::Provider(read)),
+            PipelineRefusal::from(ForkError::Disputed(dispute)),
+        ] {
+            assert_eq!(refusal.code.as_str(), "CHAIN_INCONSISTENT", "{refusal:?}");
+        }
+        let silent = ProviderError::TimedOut { endpoint: first, after: Duration::from_secs(1) };
+        assert_eq!(PipelineRefusal::from(silent).code.as_str(), "CHAIN_UNREACHABLE");
     }
 }

@@ -299,7 +299,7 @@ fn leg(token: &TokenInfo, recipient: Address, amount: U256) -> PlanLeg {
 ///
 /// # Errors
 /// `SAFETY_SIMULATION_FAILED` if the transfer fails or nothing arrives; `CHAIN_UNREACHABLE` if the chain cannot be
-/// read.
+/// read; `CHAIN_INCONSISTENT` if its endpoints contradict each other.
 async fn arrives(
     chain: &ConnectedChain,
     (account, recipient): (Address, Address),
@@ -309,12 +309,11 @@ async fn arrives(
     shifts: Vec<BalanceDelta>,
 ) -> Result<U256, ToolError> {
     let TokenId::Erc20(contract) = token.id else { return Ok(amount) };
-    let unread = |error: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnreachable, error);
     let source = ForkSource::of(&chain.client);
-    let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
+    let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await?;
     let call = ForkCall::new(account, leg.to, leg.data.clone()).with_gas_limit(leg.gas_limit);
     let options = SimulationOptions { shifts, ..SimulationOptions::default() };
-    let simulation = fork.simulate_with(&[call], &options).await.map_err(|error| unread(&error))?;
+    let simulation = fork.simulate_with(&[call], &options).await?;
     match simulation.outcomes.first().map(|outcome| &outcome.status) {
         Some(ExecutionStatus::Success) => {}
         Some(ExecutionStatus::Reverted(why)) => {
