@@ -81,7 +81,7 @@ pub(crate) fn end_with_this_process(devnet: &Devnet) {
 /// Runs of the binary over the test's endpoints, with a home folder of their own. It holds the lock of the devnet's
 /// account.
 pub(crate) struct Attack {
-    _lock: MutexGuard<'static, ()>,
+    lock: MutexGuard<'static, ()>,
     home: tempfile::TempDir,
     urls: Vec<String>,
     environment: Vec<(String, String)>,
@@ -91,24 +91,37 @@ pub(crate) struct Attack {
 const BUY: (&str, &str, &str) = ("USDC", "WETH", "50");
 const SELL: (&str, &str, &str) = ("ETH", "USDC", "0.02");
 
+/// Creates a lying proxy for the index `place` and honest ones for the others.
+fn one_lying(place: usize, lie: Lie) -> impl FnMut(&str, usize) -> LyingRpc {
+    let mut lie = Some(lie);
+    move |real, index| match lie.take_if(|_| index == place) {
+        Some(lie) => LyingRpc::start(real, lie),
+        None => LyingRpc::honest(real),
+    }
+}
+
 impl Attack {
     /// `count` endpoints; the one at index `place` lies.
     pub(crate) fn new(count: usize, place: usize, lie: Lie) -> Self {
-        let mut lie = Some(lie);
-        let proxy = |real: &str, index| match lie.take_if(|_| index == place) {
-            Some(lie) => LyingRpc::start(real, lie),
-            None => LyingRpc::honest(real),
-        };
-        Self::through(count, proxy)
+        Self::locked(chain().account_lock.lock(), count, one_lying(place, lie))
+    }
+
+    /// Ends this attack and begins one as [`Self::new`] does, in another home folder. No other case uses the account
+    /// in between, so what the first has done, such as an allowance, still holds.
+    fn then(self, count: usize, place: usize, lie: Lie) -> Self {
+        Self::locked(self.lock, count, one_lying(place, lie))
     }
 
     /// `count` endpoints in front of the real one, each created by `proxy` for its index.
-    fn through(count: usize, mut proxy: impl FnMut(&str, usize) -> LyingRpc) -> Self {
-        let account_lock = chain().account_lock.lock();
+    fn through(count: usize, proxy: impl FnMut(&str, usize) -> LyingRpc) -> Self {
+        Self::locked(chain().account_lock.lock(), count, proxy)
+    }
+
+    fn locked(lock: MutexGuard<'static, ()>, count: usize, mut proxy: impl FnMut(&str, usize) -> LyingRpc) -> Self {
         let real = chain().devnet.url(0);
         let proxies: Vec<LyingRpc> = (0..count).map(|index| proxy(real, index)).collect();
         let urls = proxies.iter().map(LyingRpc::url).collect();
-        Self { _lock: account_lock, home: tempfile::tempdir().unwrap(), urls, environment: Vec::new(), proxies }
+        Self { lock, home: tempfile::tempdir().unwrap(), urls, environment: Vec::new(), proxies }
     }
 
     /// Switches the lies on or off.
@@ -565,8 +578,7 @@ fn a_revocation_succeeds_by_a_majority_and_with_two_endpoints() {
         let honest = Attack::new(1, 1, Box::new(|_, _| {}));
         let approval = approve(&honest, "900");
         assert_eq!(approval["status"], "success", "{approval:#}");
-        drop(honest);
-        let attack = Attack::new(count, 1, lie());
+        let attack = honest.then(count, 1, lie());
         let answer = revoke(&attack);
         assert_eq!(answer["status"], "success", "{answer:#}");
         assert!(is_zero(&allowance(spender)), "{answer:#}");
@@ -582,8 +594,7 @@ fn an_allowance_that_the_first_endpoint_hides_is_revoked() {
         let params = json!({"token": "USDC", "spender": spender, "amount": "900", "chain": "ethereum"});
         let approval = honest.call("token_approve", &params);
         assert_eq!(approval["status"], "success", "{approval:#}");
-        drop(honest);
-        let attack = Attack::new(count, 0, no_allowances());
+        let attack = honest.then(count, 0, no_allowances());
         let answer = attack.call("token_revoke", &json!({"token": "USDC", "spender": spender, "chain": "ethereum"}));
         assert_eq!(answer["status"], "success", "{answer:#}");
         assert!(is_zero(&allowance(spender)), "{answer:#}");
@@ -688,8 +699,7 @@ fn an_impossible_answer_of_the_first_endpoint_does_not_block_a_revocation() {
         let params = json!({"token": "USDC", "spender": spender, "amount": "900", "chain": "ethereum"});
         let approval = honest.call("token_approve", &params);
         assert_eq!(approval["status"], "success", "{approval:#}");
-        drop(honest);
-        let attack = Attack::new(count, 0, lie());
+        let attack = honest.then(count, 0, lie());
         let answer = attack.call("token_revoke", &json!({"token": "USDC", "spender": spender, "chain": "ethereum"}));
         assert_eq!(answer["status"], "success", "{answer:#}");
         assert!(is_zero(&allowance(spender)), "{answer:#}");
