@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_told_in_words() {
+    fn an_entry_is_shown_in_words() {
         let issued = json!({ "expected_outcome": "Swap 0.36 WETH for >= 153.573063227136 UNI", "needs": "approval" });
         assert_eq!(
             told("permit:issued", issued),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_recovery_is_told_in_words() {
+    fn a_recovery_step_is_shown_in_words() {
         let step = |found: &str, step: &str| told("recovery:step", json!({ "found": found, "step": step }));
         for found in RecoveryState::ALL {
             for next in RecoveryStep::ALL {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_that_is_written_has_words_of_its_own() {
+    fn each_written_kind_has_its_own_words() {
         // No real body has a field of this name. Where it appears, the fields were listed instead of described.
         let body = json!({ "a_field_of_none": 3, "by": "operator", "hash": B256::repeat_byte(1), "outcome": "lapsed" });
         for kind in AuditKind::ALL {
@@ -310,13 +310,13 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_not_known_is_told_by_its_fields() {
+    fn an_unknown_kind_is_shown_by_its_fields() {
         assert_eq!(told("later:kind", json!({ "some_field": 3, "nothing": null })), "some field 3");
         assert_eq!(told("later:kind", json!("no object")), "");
     }
 
     #[test]
-    fn what_somebody_wrote_into_the_file_is_only_text() {
+    fn text_that_was_written_into_the_file_stays_text() {
         let sentence = told("approval:requested", json!({ "asked": "Swap\u{202e}\u{7} 1 \u{200b}WETH" }));
         assert!(!sentence.contains(['\u{202e}', '\u{7}', '\u{200b}']), "{sentence:?}");
     }
