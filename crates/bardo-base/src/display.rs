@@ -220,8 +220,10 @@ pub fn exceeded(one: &Violation) -> String {
     match (figures.unit, figures.left.as_ref().and_then(usd), usd(&figures.value).zip(usd(&figures.limit))) {
         (FigureUnit::Usd, Some(left), Some((value, limit))) => {
             let more = frees.map(|time| format!(", more in {time}")).unwrap_or_default();
+            // With nothing used, the limit itself is what is left.
+            let rest = if left == limit { String::new() } else { format!("; {} left{more}", dollars_left(left)) };
             let (value, limit) = (dollars_above(value, limit), dollars(limit));
-            format!("{value} is above {limit}; {} left{more}", dollars_left(left))
+            format!("{value} is above {limit}{rest}")
         }
         (FigureUnit::Seconds, ..) => frees.map_or_else(said, |time| format!("{}; free in {time}", one.value)),
         (FigureUnit::Wei, ..) => match (figures.value.parse(), figures.limit.parse()) {
@@ -558,6 +560,11 @@ mod tests {
             (
                 Violation::new(RuleName::MaxDailySpendUsd, "", "raw", "").with(usd("5000.001", "0")),
                 "Day cap: $5,000.01 is above $5,000.00; $0.00 left, more in 1 day",
+            ),
+            (
+                Violation::new(RuleName::MaxSingleTradeUsd, "", "raw", "")
+                    .with(RuleFigures::new(FigureUnit::Usd, "2500", "3006.89").leaving("2500")),
+                "One trade: $3,006.89 is above $2,500.00",
             ),
             (
                 Violation::new(RuleName::MaxFeePerGasGwei, "", "raw", "").with(RuleFigures::new(

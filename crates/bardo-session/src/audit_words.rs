@@ -74,7 +74,14 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         }
         AuditKind::OrderEnded => {
             let agrees = if text("matched") == "false" { "; not as declared ✕" } else { "" };
-            format!("order {}: {}{agrees}", text("status").replace('_', " "), short_words(&text("actual_outcome")))
+            // Entries of orders that were placed elsewhere have no expected outcome.
+            let what = match text("expected_outcome") {
+                none if none.is_empty() => short_words(&text("actual_outcome")),
+                expected => expected,
+            };
+            let amount = text("amount_out");
+            let received = if amount.is_empty() { String::new() } else { format!("; received {amount}") };
+            format!("order {}: {what}{received}{agrees}", text("status").replace('_', " "))
         }
         AuditKind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), value_of("reason")),
         AuditKind::HaltLowered => format!("stop ladder lowered to {} by {}", none_or(&text("level")), text("by")),
@@ -266,6 +273,11 @@ mod tests {
         let ended = |matched| json!({ "status": "filled", "matched": matched, "actual_outcome": format!("Intent {hash}: done") });
         assert_eq!(told("order:ended", ended(true)), "order filled: Intent 0x7b9b…5942: done");
         assert_eq!(told("order:ended", ended(false)), "order filled: Intent 0x7b9b…5942: done; not as declared ✕");
+        let filled = json!({ "status": "filled", "matched": true, "amount_out": "237.958307",
+            "expected_outcome": "Auction 0.07 WETH for >= 237.6266 USDC",
+            "actual_outcome": format!("Order {hash} status: filled") });
+        let words = "order filled: Auction 0.07 WETH for at least 237.6266 USDC; received 237.9583…";
+        assert_eq!(told("order:ended", filled), words);
         let outbid = json!({ "hash": hash, "replaces": B256::repeat_byte(0x11), "nonce": 4 });
         assert_eq!(told("tx:outbid", outbid), "replaced 0x1111…1111 by 0x7b9b…5942, with a higher fee");
         let refused = json!({ "outcome": "refused", "reason": "wait for gas" });
