@@ -128,7 +128,7 @@ fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset(
 }
 
 #[test]
-fn above_the_approval_limit_paper_asks_as_in_earnest_and_signs_nothing() {
+fn above_the_approval_limit_paper_mode_asks_and_signs_nothing() {
     let mut fixture = Fixture::new();
     fixture.under("require_human_approval_above_usd = \"50\"\n");
     let before = chain(&fixture);

@@ -1039,7 +1039,19 @@ fn a_typed_password_is_in_no_text_field() {
 fn a_standing_approval_states_its_scope_before_it_is_given() {
     let mut state = console();
     state.update(Input::Resize(Size { width: 120, height: 50 }));
-    news(&mut state, SessionNews::Questions(Arc::new(vec![crate::widgets::samples::question()])));
+    let mut question = crate::widgets::samples::question();
+    let RequestSubject::Action(action) = &mut question.about else { panic!("{question:?}") };
+    let words = |words: &str| SafeText::clean(words, 40);
+    action.similar = Some(bardo_session::questions::SimilarScope {
+        golem_id: question.golem_id.clone(),
+        tool: words("uniswap_execute_swap"),
+        gives: vec![words("WETH")],
+        gets: vec![words("UNI")],
+        receivers: vec![action.places[0].address],
+        arrives_on: None,
+        slippage: Some(bardo_base::units::BasisPoints::new(50).unwrap()),
+    });
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question])));
     press(&mut state, Key::char('a'));
     state.update(crate::view::drawn(&state));
     wait(&mut state, CALM);
