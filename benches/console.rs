@@ -337,6 +337,7 @@ fn frames(criterion: &mut Criterion) {
         commands: Vec::new(),
         brain: None,
         not_attached: None,
+        own_devnet: true,
         served: false,
     }));
     (state.session.page, state.session.feed, state.session.snapshot) = (page, feed, Some(Arc::new(snapshot)));

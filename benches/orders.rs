@@ -264,6 +264,7 @@ fn screen(criterion: &mut Criterion) {
         commands: Vec::new(),
         brain: None,
         not_attached: None,
+        own_devnet: true,
         served: false,
     };
     let known = ScreenContext {

@@ -10,7 +10,14 @@ pub(super) fn print_summary(told: &SessionSummary) -> Result<(), CommandFailure>
 }
 
 fn text(told: &SessionSummary) -> String {
-    let trades = if told.trades == 1 { "1 trade".to_owned() } else { format!("{} trades", told.trades) };
+    // Trades on paper are signed by nobody and are not counted.
+    let trades = match (told.trades, told.paper) {
+        (0, true) => "no signed trades".to_owned(),
+        (1, true) => "1 signed trade".to_owned(),
+        (many, true) => format!("{many} signed trades"),
+        (1, false) => "1 trade".to_owned(),
+        (many, false) => format!("{many} trades"),
+    };
     let mut text = format!(
         "{}{trades}, {} blocked, {} rejected, {} unanswered, {} failed.\n",
         if told.paper { "PAPER: " } else { "" },
@@ -62,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_report_holds_trades_against_their_quotes_and_says_where_they_can_be_had() {
+    fn the_summary_compares_trades_with_their_quotes_and_names_the_csv() {
         let journal = Some(bardo_base::text::SafeText::clean("/data/run.jsonl", 60));
         let told = SessionSummary { trades: 3, average_short: Some(450), journal, ..SessionSummary::default() };
         let text = text(&told);
@@ -70,6 +77,8 @@ mod tests {
         assert!(text.contains("bardo log trades /data/run.jsonl > trades.csv"), "{text}");
         let at_quote = super::text(&SessionSummary { average_short: Some(0), ..told.clone() });
         assert!(at_quote.contains("On average at the quote.") && !at_quote.contains("0.0000"), "{at_quote}");
+        let paper = super::text(&SessionSummary { paper: true, ..SessionSummary::default() });
+        assert!(paper.starts_with("PAPER: no signed trades, "), "{paper}");
         let none = super::text(&SessionSummary { journal: told.journal, ..SessionSummary::default() });
         assert!(!none.contains("CSV") && !none.contains("quoted"), "{none}");
     }

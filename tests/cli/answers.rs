@@ -113,7 +113,7 @@ fn every_read_answers_what_its_schema_says() {
 /// A value that lacks a required field or has another type does not match.
 #[test]
 #[should_panic(expected = "tool.amount: null is none of \"number\"")]
-fn a_number_that_could_not_be_written_is_found() {
+fn a_missing_audit_number_is_detected() {
     let schema = json!({"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]});
     held(&json!({"amount": 1.5}), &schema, "tool");
     // NaN, which JSON cannot represent.
@@ -121,7 +121,7 @@ fn a_number_that_could_not_be_written_is_found() {
 }
 
 #[test]
-fn how_safe_it_is_can_be_asked_by_the_binary() {
+fn the_safety_status_is_available_from_the_shell() {
     let fixture = Fixture::new();
     let (envelope, code) = fixture.call("check_safety_status", &json!({}), &[]);
     assert_eq!((&envelope["status"], code), (&json!("success"), 0), "{envelope}");

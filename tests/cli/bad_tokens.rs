@@ -121,7 +121,7 @@ impl Fixture {
 }
 
 #[test]
-fn what_only_returns_no_bool_is_traded_and_counted() {
+fn a_token_without_return_values_is_traded_and_counted() {
     let (fixture, key) = (Fixture::with_bad_tokens(100), "badNoReturnToken");
     for bought in [true, false] {
         let before = fixture.before(key);
@@ -131,7 +131,7 @@ fn what_only_returns_no_bool_is_traded_and_counted() {
 }
 
 #[test]
-fn a_fee_that_eats_the_least_is_refused_and_one_that_has_room_is_counted() {
+fn a_token_fee_below_the_minimum_output_is_refused_and_a_smaller_one_counted() {
     let key = "badFeeOnTransferToken";
     let fixture = Fixture::with_bad_tokens(300);
     let before = fixture.before(key);
@@ -154,7 +154,7 @@ fn a_fee_that_eats_the_least_is_refused_and_one_that_has_room_is_counted() {
 }
 
 #[test]
-fn what_reverts_or_imitates_is_refused_for_that() {
+fn reverting_and_imitating_tokens_are_refused() {
     let fixture = Fixture::with_bad_tokens(100);
     let nonce = fixture.nonce("latest");
     // When bought, the pair pays it out; when sold, Permit2 takes it.

@@ -141,7 +141,7 @@ fn embedded(home: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn a_devnet_inside_the_process_has_the_policys_rules_from_the_start() {
+fn an_embedded_devnet_has_the_policys_rules_from_the_start() {
     let home = tempfile::tempdir().unwrap();
     let chains = embedded(home.path());
     assert_eq!(chains.len(), 2);

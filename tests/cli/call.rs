@@ -169,7 +169,7 @@ fn every_tool_answers_over_a_devnet_of_another_process() {
 }
 
 #[test]
-fn every_error_of_the_read_side_is_told_as_the_documents_say() {
+fn every_read_error_agrees_with_the_documents() {
     let fixture = Fixture::new();
     let bad = |changed: Value, code: &str, says: &str| {
         let what = changed.to_string();
@@ -397,7 +397,7 @@ fn a_simulated_call_tells_what_it_would_change_and_changes_nothing() {
 }
 
 #[test]
-fn a_key_makes_a_call_once_for_as_long_as_the_devnet_lives() {
+fn an_idempotency_key_runs_a_call_once_per_devnet() {
     let fixture = Fixture::new();
     let keyed = |given: &str, key: &str, params: &str| {
         call(fixture.home.path(), &["get_chain_status", params, "--idempotency-key", key, "--rpc", given])
@@ -463,7 +463,7 @@ fn a_symbol_that_fits_two_tokens_of_the_book_is_ambiguous() {
 }
 
 #[test]
-fn chains_out_of_reach_are_told_as_such() {
+fn unreachable_chains_are_reported() {
     let home = tempfile::tempdir().unwrap();
     // A port that was free a moment ago: nobody listens.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -611,7 +611,7 @@ fn a_call_that_would_ask_where_nobody_can_answer_is_refused_at_once() {
 
 /// A bridge's fillers pay the same gas for any amount: a small one is told from which amount on it would pass.
 #[test]
-fn a_bridge_that_is_too_small_is_told_to_send_more() {
+fn the_error_of_a_small_bridge_names_the_smallest_amount_that_passes() {
     let home = tempfile::tempdir().unwrap();
     let bridge = |amount: &str| {
         let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": amount, "source_chain": "ethereum",
@@ -646,7 +646,7 @@ fn parameters_that_cannot_be_read_are_a_usage_error() {
 
 /// The documents call the chain both `chain` and `chain_id`: every tool accepts either name.
 #[test]
-fn the_chain_is_taken_under_either_name() {
+fn chain_and_chain_id_are_interchangeable() {
     let home = tempfile::tempdir().unwrap();
     for params in
         [r#"{"chain":"ethereum"}"#, r#"{"chain_id":"ethereum"}"#, r#"{"chain_id":31337}"#, r#"{"chain_id":"31337"}"#]

@@ -31,7 +31,7 @@ impl Fixture {
 }
 
 #[test]
-fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
+fn a_check_reports_what_passes_needs_approval_or_fails() {
     let fixture = Fixture::new();
     // A hundredth of a native token is about 34 dollars.
     let (told, code) = fixture.check(&swap(json!({})), &[]);
@@ -79,7 +79,7 @@ fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
 }
 
 #[test]
-fn a_loosened_file_holds_once_the_operator_has_said_so() {
+fn a_looser_policy_applies_after_the_operators_approval() {
     let fixture = Fixture::new();
     fixture.tighten("max_single_trade_usd = \"10\"\n");
     let refused = |what: &str| {
@@ -114,7 +114,7 @@ fn a_loosened_file_holds_once_the_operator_has_said_so() {
 }
 
 #[test]
-fn what_has_stopped_trading_is_set_back_by_the_right_word_alone() {
+fn the_breaker_is_reset_only_by_the_right_word() {
     let fixture = Fixture::new();
     let (answer, exit) = fixture.swap(json!({}), &[]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");

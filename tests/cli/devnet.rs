@@ -15,7 +15,7 @@ pub fn start() -> Running {
 }
 
 #[test]
-fn the_first_line_says_where_everything_is_and_a_kill_ends_it_cleanly() {
+fn the_first_line_lists_all_addresses_and_a_signal_ends_the_devnet_cleanly() {
     let mut devnet = start();
     let chains = devnet.described["chains"].as_array().unwrap();
     let named: Vec<(&str, u64)> =

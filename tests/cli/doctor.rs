@@ -77,7 +77,7 @@ fn service(status: &'static str, body: &'static str) -> String {
 }
 
 #[test]
-fn relays_and_models_are_asked_and_named_where_they_do_not_answer() {
+fn doctor_checks_relays_and_models_and_names_those_that_fail() {
     const LIST: &str = r#"{"data":[{"id":"wise"}]}"#;
     const REFUSAL: &str = r#"{"error":{"message":"no such key"}}"#;
     let dead = || "http://127.0.0.1:1".to_owned();
@@ -113,7 +113,7 @@ fn relays_and_models_are_asked_and_named_where_they_do_not_answer() {
 /// The devnet names its services itself, and the doctor checks them.
 #[cfg(unix)]
 #[test]
-fn the_services_that_settle_orders_are_asked() {
+fn doctor_checks_the_order_services() {
     let devnet = crate::devnet::start();
     let home = tempfile::tempdir().unwrap();
     let given = format!("ethereum={}", devnet.url(0));
@@ -157,7 +157,7 @@ fn a_fresh_machine_is_healthy() {
 }
 
 #[test]
-fn a_stop_that_is_in_force_is_named_with_the_way_out_of_it() {
+fn a_stop_in_force_is_named_with_the_command_that_lifts_it() {
     let home = tempfile::tempdir().unwrap();
     let (out, _, _) = run(bardo(home.path()).args(["doctor", "--json"]));
     assert!(findings(&out).iter().all(|(check, ..)| check != "stop"), "{out}");
@@ -207,7 +207,7 @@ fn a_policy_that_cannot_be_used_and_a_key_that_is_not_there_are_named() {
 }
 
 #[test]
-fn a_console_on_a_network_without_endpoints_says_why_and_ends() {
+fn a_console_without_endpoints_prints_the_reason_and_exits() {
     let home = tempfile::tempdir().unwrap();
     let (out, err, code) = run(bardo(home.path()).args(["--network", "sepolia"]));
     assert_eq!((out.as_str(), code), ("", 1), "{err}");

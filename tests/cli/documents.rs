@@ -237,7 +237,7 @@ fn every_result_has_the_fields_of_the_document() {
 }
 
 #[test]
-fn every_writer_tells_what_its_custody_means() {
+fn every_writing_tool_describes_its_custody() {
     let tools = tools();
     for (name, words) in CUSTODY {
         let description = named(&tools, name)["description"].as_str().unwrap();

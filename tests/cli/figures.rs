@@ -45,7 +45,7 @@ impl Fixture {
 }
 
 #[test]
-fn what_stands_against_a_swap_is_told_with_its_figures() {
+fn violations_of_a_swap_are_reported_with_their_figures() {
     let mut fixture = Fixture::new();
     // Amount that a purchase counts for: the dollars given, and its maximum gas at the highest price.
     fixture.under("");
@@ -132,7 +132,7 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
 }
 
 #[test]
-fn what_counts_over_calls_is_told_with_what_is_left() {
+fn limits_across_calls_are_reported_with_the_rest() {
     let mut fixture = Fixture::new();
     fixture.under("max_trades_per_hour = 1\n");
     let bought = || json!({"token_in": "USDC", "token_out": "WETH", "amount": "34"});
@@ -207,7 +207,7 @@ fn what_counts_over_calls_is_told_with_what_is_left() {
 }
 
 #[test]
-fn what_takes_a_yes_is_told_with_why() {
+fn reasons_for_an_approval_are_reported() {
     let mut fixture = Fixture::new();
     fixture.under("require_human_approval_above_usd = \"10\"\n");
     let answer = fixture.swap(json!({}), &[]);
@@ -230,7 +230,7 @@ fn what_takes_a_yes_is_told_with_why() {
 }
 
 #[test]
-fn whoever_has_no_key_is_told_which_there_are() {
+fn a_missing_key_is_reported_with_the_existing_ones() {
     let fixture = Fixture::new();
     let answer = fixture.swap(json!({}), &["--key", "trading"]);
     assert_eq!(told(&answer, "WALLET_NOT_CONFIGURED"), [""; 0]);
@@ -244,7 +244,7 @@ fn whoever_has_no_key_is_told_which_there_are() {
 
 /// A bridge order's filler pays for gas, so a cent is not worth filling.
 #[test]
-fn a_bridge_that_nobody_carries_is_told_with_both_ends() {
+fn the_error_of_a_bridge_without_bids_names_both_ends() {
     let fixture = Fixture::new();
     let bridge = json!({"token_in": "USDC", "token_out": "USDC", "amount": "0.01",
                         "source_chain": "ethereum", "destination_chain": "base"});

@@ -28,7 +28,7 @@ impl Fixture {
 }
 
 #[test]
-fn an_order_whose_money_is_gone_says_so_until_it_is_back() {
+fn an_order_without_funds_is_reported_until_they_are_back() {
     let fixture = Fixture::new();
     // The allowance comes first, so that the order is a signature without a block, and no block is made until
     // requested. No filler holds the token in the first block after an order, so none fills it here.
@@ -55,7 +55,7 @@ fn an_order_whose_money_is_gone_says_so_until_it_is_back() {
 
 /// A process that runs for one call does not track orders: the end of an expired one is read when it matters.
 #[test]
-fn an_order_whose_time_is_over_stands_in_nobodys_way() {
+fn an_expired_order_blocks_no_trade() {
     let fixture = Fixture::new();
     let allow = json!({"token": "USDC", "amount": "100", "chain": "ethereum"});
     let allowed = fixture.call("token_approve", &allow, &["--approve", "always"]);

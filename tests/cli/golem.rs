@@ -42,7 +42,7 @@ fn every_kind_of_action_works_or_names_the_tool_it_lacks() {
 }
 
 #[test]
-fn a_brain_that_cannot_be_had_stops_the_start() {
+fn an_unavailable_brain_prevents_the_start() {
     let home = tempfile::tempdir().unwrap();
     for (brain, wanted) in [
         ("oracle", "golem.brain (--brain): no brain is named `oracle`"),
@@ -66,7 +66,7 @@ fn a_brain_that_cannot_be_had_stops_the_start() {
 const STARTS: [&[&str]; 5] = [&["golem", "run", "--headless"], &["golem", "run"], &[], &["tools"], &["golem", "kinds"]];
 
 #[test]
-fn a_wrong_role_stops_its_start_with_the_way_drawn() {
+fn an_invalid_role_prevents_the_start_and_shows_its_handovers() {
     let home = tempfile::tempdir().unwrap();
     let roles = home.path().join("archetypes");
     std::fs::create_dir_all(&roles).unwrap();
@@ -155,7 +155,7 @@ fn each_rule_of_the_roles_stops_the_role_that_breaks_it() {
 }
 
 #[test]
-fn a_role_that_there_is_not_is_a_usage_error_that_names_those_there_are() {
+fn an_unknown_role_is_a_usage_error_that_lists_the_roles() {
     let home = tempfile::tempdir().unwrap();
     for arguments in [
         &["golem", "run", "--headless", "--archetype", "pool-reseacher"][..],
@@ -193,7 +193,7 @@ fn look(at: u64, more: &str) -> String {
 
 /// Scenarios are used as tests, so a failed expectation must fail the run.
 #[test]
-fn what_does_not_come_as_a_show_expects_fails_it_and_is_named() {
+fn a_missing_expectation_fails_a_scenario_and_is_named() {
     let good = look(1, "expect = [\"success\"]");
     let said = |name: &str| format!("bardo: trial: {name}\n");
     let (_, err, code) = play(&good, &[]);
@@ -214,7 +214,7 @@ fn what_does_not_come_as_a_show_expects_fails_it_and_is_named() {
 }
 
 #[test]
-fn a_beat_is_left_out_where_its_condition_does_not_hold_and_is_counted_by_itself() {
+fn a_step_whose_condition_fails_is_skipped_and_counted_separately() {
     let first = look(1, "name = \"look\"\nexpect = [\"success\"]");
     let never = "expect = [\"blocked\"]\nwhen";
     let show = first
@@ -241,7 +241,7 @@ fn a_golem_with_another_role_has_that_roles_tools() {
 }
 
 #[test]
-fn where_the_operator_leads_no_show_is_played() {
+fn with_the_operator_as_brain_no_scenario_is_played() {
     let home = tempfile::tempdir().unwrap();
     for arguments in [&["golem", "run", "--headless"][..], &["golem", "run"]] {
         let (out, err, code) = run(bardo(home.path()).args(arguments).args(["--brain", "operator"]));
@@ -276,7 +276,7 @@ fn a_show_keeps_the_pace_that_is_asked_for() {
 }
 
 #[test]
-fn step_by_step_each_moment_of_a_show_waits_for_a_line() {
+fn with_step_each_scenario_step_waits_for_a_line() {
     let beats = "[[beat]]\nat = 2\ncaption = \"first\"\n[[beat]]\nat = 4\ncaption = \"last\"\n";
     for (steps, code) in [(1, 1), (2, 0)] {
         let (_home, mut child, lines) = following(beats, &["--step"]);
@@ -309,7 +309,7 @@ fn step_by_step_each_moment_of_a_show_waits_for_a_line() {
 
 /// Under a stop that holds every Golem, no event of a scenario would ever be due, and no scenario could lift the stop.
 #[test]
-fn no_show_is_begun_under_a_stop_that_would_hold_it_for_ever() {
+fn no_scenario_starts_under_a_stop_that_would_block_it() {
     for level in ["pause", "halt", "revoke"] {
         let home = tempfile::tempdir().unwrap();
         let (_, err, code) = run(bardo(home.path()).args(["halt", "--level", level, "--reason", "enough"]));
@@ -416,7 +416,7 @@ fn a_halt_from_outside_stops_a_running_show() {
 
 #[cfg(unix)]
 #[test]
-fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
+fn a_brain_process_leads_a_run_and_its_playbook_changes_can_be_undone() {
     if !bardo_testkit::python::python() {
         return;
     }
@@ -489,7 +489,7 @@ fn a_golem_has_a_name_of_its_own() {
 /// Nobody can be asked: an action that needs the operator's approval is blocked at once.
 #[cfg(unix)]
 #[test]
-fn without_a_screen_a_brain_need_not_wait_for_nobody() {
+fn a_headless_brain_does_not_wait_for_approvals_under_never() {
     if !bardo_testkit::python::python() {
         return;
     }
@@ -537,7 +537,7 @@ fn without_a_screen_a_brain_need_not_wait_for_nobody() {
 /// `bardo golem run --headless 2>&1 | head -1`: whoever reads has had enough, and that is no failure.
 #[cfg(unix)]
 #[test]
-fn a_reader_that_goes_away_makes_no_error_of_a_run() {
+fn a_closed_stdout_does_not_fail_a_run() {
     let home = tempfile::tempdir().unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bardo"));

@@ -126,7 +126,7 @@ fn a_swap_by_auction_moves_nothing_until_it_is_filled_and_then_what_the_chain_sa
 }
 
 #[test]
-fn a_swap_by_auction_that_is_not_waited_for_claims_nothing() {
+fn a_swap_by_auction_without_waiting_claims_nothing() {
     let fixture = Fixture::new();
     // Without blocks nobody can fill it.
     fixture.call(

@@ -6,7 +6,7 @@ use crate::fixture::Fixture;
 use crate::{bardo, run};
 
 #[test]
-fn halting_goes_up_at_once_and_resuming_takes_a_terminal() {
+fn halting_works_at_once_and_resuming_needs_a_terminal() {
     let home = tempfile::tempdir().unwrap();
     let json = |arguments: &[&str]| {
         let (out, err, code) = run(bardo(home.path()).args(arguments).arg("--json"));
@@ -37,7 +37,7 @@ fn halting_goes_up_at_once_and_resuming_takes_a_terminal() {
 }
 
 #[test]
-fn a_broken_configuration_does_not_keep_anybody_from_halting() {
+fn a_halt_works_with_a_broken_configuration() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("config.toml"), "nonsense = 1\n").unwrap();
     let (_, err, code) = run(bardo(home.path()).args(["halt"]));
@@ -70,7 +70,7 @@ fn resume_on_a_terminal(home: &std::path::Path, answer: &str) -> u32 {
 
 #[cfg(unix)]
 #[test]
-fn on_a_terminal_the_right_word_resumes_and_no_other() {
+fn only_the_right_word_resumes_on_a_terminal() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("data/STOP");
     run(bardo(home.path()).args(["halt"]));
@@ -81,7 +81,7 @@ fn on_a_terminal_the_right_word_resumes_and_no_other() {
 }
 
 #[test]
-fn a_halt_over_somebodys_hold_is_a_stop_of_its_own_and_on_the_trail() {
+fn a_halt_over_a_hold_is_a_separate_stop_in_the_audit_log() {
     let fixture = Fixture::new();
     let (answer, exit) = fixture.swap(json!({}), &[]);
     assert_eq!(exit, 0, "{answer}");
@@ -96,7 +96,7 @@ fn a_halt_over_somebodys_hold_is_a_stop_of_its_own_and_on_the_trail() {
 }
 
 #[test]
-fn a_lower_stop_beneath_somebodys_hold_is_told_and_on_the_trail() {
+fn a_lower_stop_below_a_hold_is_reported_and_in_the_audit_log() {
     let fixture = Fixture::new();
     let (answer, exit) = fixture.swap(json!({}), &[]);
     assert_eq!(exit, 0, "{answer}");
@@ -112,7 +112,7 @@ fn a_lower_stop_beneath_somebodys_hold_is_told_and_on_the_trail() {
 }
 
 #[test]
-fn where_the_keys_are_revoked_a_call_takes_back_and_does_nothing_else() {
+fn with_revoked_keys_a_call_only_revokes() {
     let fixture = Fixture::new();
     let (allowed, exit) =
         fixture.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
@@ -133,7 +133,7 @@ fn where_the_keys_are_revoked_a_call_takes_back_and_does_nothing_else() {
 /// A scenario's stop file is beneath the data directory's: the higher of the two applies, and the upper one cannot be
 /// changed from below.
 #[test]
-fn a_stop_above_holds_below_and_is_not_changed_from_there() {
+fn a_stop_of_an_outer_folder_applies_inside_and_is_not_changed_from_there() {
     let home = tempfile::tempdir().unwrap();
     let (above, below) = (home.path().join("data"), home.path().join("data/shows/one"));
     std::fs::create_dir_all(&below).unwrap();
@@ -157,7 +157,7 @@ fn a_stop_above_holds_below_and_is_not_changed_from_there() {
 }
 
 #[test]
-fn raising_the_ladder_says_what_it_has_changed() {
+fn raising_the_stop_ladder_reports_the_change() {
     let home = tempfile::tempdir().unwrap();
     let halt = |level: &str| {
         let (out, err, code) = run(bardo(home.path()).args(["halt", "--level", level]));

@@ -137,7 +137,7 @@ fn nobody_acts_on_a_test_network_until_a_key_is_named_and_opened() {
 }
 
 #[test]
-fn on_a_devnet_keys_never_sign_and_any_development_account_may() {
+fn only_development_accounts_sign_on_a_devnet() {
     let devnet = start();
     let home = tempfile::tempdir().unwrap();
     let given = format!("ethereum={}", devnet.url(0));
@@ -230,7 +230,7 @@ impl Actor for Nobody {
 
 /// A program that was killed during a sale leaves a plan that permits parts that nothing else would permit.
 #[test]
-fn whoever_starts_ends_the_plans_of_who_was_killed() {
+fn a_starting_process_ends_the_plans_of_a_killed_one() {
     let fixture = Fixture::new();
     let (answer, exit) = fixture.swap(json!({}), &[]);
     assert_eq!(exit, 0, "{answer}");

@@ -56,7 +56,7 @@ fn hash_at(url: &str, number: &Value) -> Value {
 }
 
 #[test]
-fn a_kept_devnet_goes_on_where_it_ended() {
+fn a_kept_devnet_continues_where_it_ended() {
     let home = tempfile::tempdir().unwrap();
     let first = kept(home.path(), "0");
     let (instance, receipt) = (first.described["instance"].clone(), pay(&first));
@@ -241,7 +241,7 @@ fn on_a_terminal(home: &Path, arguments: &[&str], typed: &str) -> (String, u32) 
 }
 
 #[test]
-fn the_console_keeps_its_devnet_and_its_ledger_and_plays_no_show_there() {
+fn a_console_on_a_kept_devnet_keeps_its_ledger_and_plays_no_scenario() {
     let home = tempfile::tempdir().unwrap();
     let folder = DataFolder::of(&config(home.path()));
     console(home.path());

@@ -33,7 +33,7 @@ fn list(home: &Path) -> Value {
 }
 
 #[test]
-fn keys_are_made_brought_in_and_listed() {
+fn keys_are_created_imported_and_listed() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
     assert_eq!(list(home), Value::Array(Vec::new()));
@@ -70,7 +70,7 @@ fn keys_are_made_brought_in_and_listed() {
 }
 
 #[test]
-fn secrets_come_by_descriptor_or_not_at_all() {
+fn secrets_are_read_only_from_descriptors() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
     for (arguments, code, words) in [
@@ -138,7 +138,7 @@ fn a_stock_cast_wallet_opens_ours_and_ours_opens_casts() {
 
 /// Output of the terminal while a person creates a key at the prompt.
 #[test]
-fn a_prompt_shows_nothing_of_what_is_typed() {
+fn a_password_prompt_shows_no_input() {
     use portable_pty::{CommandBuilder, PtySize, native_pty_system};
     use std::io::{Read as _, Write as _};
     let home = tempfile::tempdir().unwrap();

@@ -128,7 +128,7 @@ fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset(
 }
 
 #[test]
-fn above_the_approval_limit_paper_asks_as_in_earnest_and_signs_nothing() {
+fn above_the_approval_limit_paper_mode_asks_and_signs_nothing() {
     let mut fixture = Fixture::new();
     fixture.under("require_human_approval_above_usd = \"50\"\n");
     let before = chain(&fixture);
@@ -188,4 +188,27 @@ expect = ["success", "simulated"]
 
     let (out, err, code) = run(bardo(home.path()).args(["reconcile", "--paper"]));
     assert!(code == 2 && out.is_empty() && err.contains("remove --paper"), "{out}{err}");
+}
+
+/// The stop-loss of a chain does not take money that a paper bridge order carried to another chain for a loss.
+#[test]
+fn a_bridge_order_on_paper_moves_the_high_water_mark_with_the_money() {
+    let fixture = Fixture::new();
+    let base = format!("base={}", fixture.devnet.url(1));
+    let flags = ["--paper", "--rpc", base.as_str()];
+    let mark = || {
+        let (answer, _) = fixture.call("check_safety_status", &json!({"chain": "ethereum"}), &flags);
+        let mark = answer["data"]["stop_loss"]["high_water_usd"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        mark.parse::<f64>().unwrap()
+    };
+    let swap = json!({"token_in": "USDC", "token_out": "WETH", "amount": "5", "chain": "ethereum"});
+    let (answer, _) = fixture.call("uniswap_execute_swap", &swap, &flags);
+    assert_eq!(answer["decision_hints"]["paper"], true, "{answer}");
+    let before = mark();
+    let bridge = json!({"token_in": "USDC", "token_out": "USDC", "amount": "1000",
+                        "source_chain": "ethereum", "destination_chain": "base"});
+    let (answer, _) = fixture.call("uniswap_submit_cross_chain_intent", &bridge, &["--approve", "always", "--paper", "--rpc", &base]);
+    assert_eq!(answer["decision_hints"]["paper"], true, "{answer}");
+    let moved = before - mark();
+    assert!((990.0..1_010.0).contains(&moved), "{before} {moved}");
 }

@@ -22,7 +22,7 @@ use crate::writes::{envelope_is, expect};
 use crate::{bardo, run};
 
 #[test]
-fn a_permit_does_not_outlast_the_action_that_it_waits_for() {
+fn a_permit_ends_with_the_action_it_waits_for() {
     let fixture = Fixture::new();
     fixture.ask("evm_setAutomine", json!([false]));
     let first = fixture.swapping(json!({}));
@@ -40,7 +40,7 @@ fn a_permit_does_not_outlast_the_action_that_it_waits_for() {
 }
 
 #[test]
-fn rules_that_change_while_somebody_reads_break_the_permit() {
+fn rules_that_change_during_a_decision_invalidate_the_permit() {
     let fixture = Fixture::new();
     let asks = "require_human_approval_above_usd = \"10\"\n";
     fixture.tighten(asks);
@@ -61,7 +61,7 @@ fn rules_that_change_while_somebody_reads_break_the_permit() {
 
 /// An approval counts only after its prompt has appeared, and only as the complete word.
 #[test]
-fn what_was_typed_before_the_question_and_half_a_yes_are_no_yes() {
+fn text_typed_before_the_question_or_a_partial_word_approves_nothing() {
     let fixture = Fixture::new();
     fixture.tighten("require_human_approval_above_usd = \"10\"\n");
     for (early, answer) in [("yes\n", "not this one\n"), ("", "y\n")] {
@@ -82,7 +82,7 @@ fn send(fixture: &Fixture, to: Address, call: impl SolCall) {
 }
 
 #[test]
-fn what_the_owners_contract_would_refuse_is_refused_before() {
+fn an_action_that_the_policy_contract_would_reject_is_refused_first() {
     let fixture = Fixture::new();
     let at = |text: &str| text.parse::<Address>().unwrap();
     let feed = |pair: &str| at(fixture.devnet.described["chains"][0]["feeds"][pair]["address"].as_str().unwrap());
@@ -169,7 +169,7 @@ fn brain(home: &Path, lines: &str, before: &Value) -> Value {
 }
 
 #[test]
-fn a_brain_is_told_which_permit_does_not_serve_and_why() {
+fn a_brain_receives_the_unusable_permit_and_the_reason() {
     if !std::process::Command::new("python3").arg("--version").output().is_ok_and(|told| told.status.success()) {
         eprintln!("skipped: no python3 on this machine");
         return;

@@ -3,7 +3,7 @@ use serde_json::Value;
 use crate::{bardo, run};
 
 #[test]
-fn a_devnet_has_the_demos_figures_and_elsewhere_nothing_is_signed() {
+fn devnets_use_the_demo_policy_and_other_networks_sign_nothing() {
     let home = tempfile::tempdir().unwrap();
     let show = |network: &str| {
         let (out, err, code) = run(bardo(home.path()).args(["policy", "show", "--json", "--network", network]));
@@ -37,7 +37,7 @@ fn a_devnet_has_the_demos_figures_and_elsewhere_nothing_is_signed() {
 
 #[cfg(unix)]
 #[test]
-fn the_endpoint_says_which_policy_would_hold() {
+fn the_policy_follows_the_endpoints_chain() {
     let home = tempfile::tempdir().unwrap();
     let show = |at: &str| {
         let (out, err, code) = run(bardo(home.path()).args(["policy", "show", "--json", "--rpc", at]));
@@ -82,7 +82,7 @@ fn fields(home: &std::path::Path) -> Vec<(String, String)> {
 }
 
 #[test]
-fn what_explain_prints_says_what_holds() {
+fn policy_explain_describes_each_field() {
     for written in [
         None,
         Some("preset = \"paranoid\"\n"),

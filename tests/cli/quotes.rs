@@ -140,7 +140,7 @@ fn another_process_trades_by_the_api() {
 }
 
 #[test]
-fn nothing_is_signed_on_the_word_of_a_liar() {
+fn nothing_is_signed_on_a_false_answer() {
     let fixture = Fixture::new();
     let stranger = "0x7777777777777777777777777777777777777777";
     let raw = |status: &str, body: &str| Lie::Raw(with_body(status, body.as_bytes()));
@@ -199,7 +199,7 @@ fn nothing_is_signed_on_the_word_of_a_liar() {
 }
 
 #[test]
-fn the_doctor_says_who_is_asked_and_whether_it_answers() {
+fn doctor_names_each_service_and_whether_it_responds() {
     let fixture = Fixture::new();
     let refusing = Liar::start(
         &fixture.services(),

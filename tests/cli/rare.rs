@@ -16,7 +16,7 @@ impl Fixture {
 }
 
 #[test]
-fn what_is_no_token_is_told_so() {
+fn an_address_that_is_not_a_token_is_reported() {
     let fixture = Fixture::new();
     // Permit2 has code, but no functions of a token.
     let permit2 = fixture.contract("permit2");
@@ -28,7 +28,7 @@ fn what_is_no_token_is_told_so() {
 }
 
 #[test]
-fn a_pair_without_a_pool_is_told_so() {
+fn a_pair_without_a_pool_is_reported() {
     let fixture = Fixture::new();
     let pair = |fee: u32| json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum", "fee_tier": fee});
     expect(fixture.told("get_pool_info", pair(123), &[]), "POOL_NOT_FOUND", "fee tier 123", "no such tier");
@@ -42,7 +42,7 @@ fn a_pair_without_a_pool_is_told_so() {
 }
 
 #[test]
-fn a_contract_that_the_book_does_not_name_is_told_by_its_role() {
+fn a_contract_missing_in_the_address_book_is_reported_by_its_role() {
     let fixture = Fixture::new();
     for (missing, tool, params) in [
         ("universalRouter", "uniswap_check_allowance", json!({"token": "USDC", "chain": "ethereum"})),

@@ -188,7 +188,7 @@ fn the_stand_in_has_what_the_holder_has_and_keeps_it_between_runs() {
 }
 
 #[test]
-fn a_network_that_is_not_there_or_not_meant_is_refused_in_words() {
+fn an_unknown_or_conflicting_network_is_refused_in_words() {
     let home = tempfile::tempdir().unwrap();
     for (arguments, expected) in [
         (vec!["--fork", "etherum"], "did you mean 'ethereum'?"),
@@ -205,7 +205,7 @@ fn a_network_that_is_not_there_or_not_meant_is_refused_in_words() {
 }
 
 #[test]
-fn what_was_rehearsed_is_proposed_on_the_network_and_checked_there() {
+fn a_rehearsed_call_is_proposed_on_the_network_and_checked_again() {
     let home = tempfile::tempdir().unwrap();
     let devnet = Devnet::start("0", 7);
     let place = format!("ethereum={}", devnet.url(0));

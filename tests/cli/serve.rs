@@ -124,7 +124,7 @@ fn swap(ticket: u64, amount: &str) -> Order {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_goes_on_while_its_consoles_come_and_go() {
+async fn a_session_continues_while_consoles_attach_and_detach() {
     let mut served = Served::start(tempfile::tempdir().unwrap());
     let (out, err, code) = run(bardo(served.home.path()).args(["serve"]));
     assert_eq!((out.as_str(), code), ("", 1), "{err}");
@@ -189,7 +189,7 @@ async fn a_decision_waits_for_a_console_and_is_answered_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_session_leaves_no_place_that_looks_served_and_another_can_begin() {
+async fn after_a_killed_session_another_can_start() {
     let mut served = Served::start(tempfile::tempdir().unwrap());
     let mut console = served.attach(Rights::Operate).await;
     console.ready().await;
@@ -236,7 +236,7 @@ async fn a_console_reaches_a_session_through_another_program() {
 
 /// Another program's messages are shown until the session answers, and can neither draw nor command the terminal.
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_of_a_new_session_are_not_dropped_in_silence() {
+async fn ignored_settings_of_a_new_session_are_reported() {
     let served = Served::start(tempfile::tempdir().unwrap());
     // It has said by then on which network it is.
     served.attach(Rights::Watch).await.ready().await;
@@ -259,7 +259,7 @@ async fn settings_of_a_new_session_are_not_dropped_in_silence() {
 }
 
 #[test]
-fn messages_of_the_program_between_are_cleaned() {
+fn messages_of_the_connecting_program_are_cleaned() {
     let home = tempfile::tempdir().unwrap();
     let program = r"printf 'cannot \033]52;c;aGk=\007reach\r\n' >&2; exit 3";
     let (_, err, code) = run(bardo(home.path()).args(["attach", "--via", program]));

@@ -50,7 +50,7 @@ fn a_terminal_gets_a_report_and_a_pipe_gets_json() {
 }
 
 #[test]
-fn a_failed_call_says_on_a_terminal_what_to_do() {
+fn a_failed_call_suggests_a_remedy_on_a_terminal() {
     let home = tempfile::tempdir().unwrap();
     let (shown, code) = on_a_terminal(home.path(), &["call", "get_token_price", "token=NOSUCH", "chain=ethereum"]);
     assert_eq!(code, 1, "{shown}");
@@ -59,7 +59,7 @@ fn a_failed_call_says_on_a_terminal_what_to_do() {
 }
 
 #[test]
-fn words_that_are_no_parameters_are_usage_errors() {
+fn words_that_are_not_parameters_are_usage_errors() {
     let home = tempfile::tempdir().unwrap();
     for (words, said) in [
         (&["query=USDC", "ethereum"][..], "write each as name=value"),

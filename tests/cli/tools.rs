@@ -42,7 +42,7 @@ fn names<'a>(list: &'a Value, pointer: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn the_four_forms_tell_of_the_same_tools() {
+fn all_four_listings_name_the_same_tools() {
     let full = json(&["--format", "json"]);
     let all = names(&full, "/name");
     for tool in ["get_balances", "get_chain_status", "get_pool_info", "get_token_price", "search_tokens"] {
@@ -125,7 +125,7 @@ fn a_role_is_shown_the_tools_that_it_may_call() {
 }
 
 #[test]
-fn one_tool_is_told_whole() {
+fn one_tool_is_described_in_full() {
     let text = tools(&["uniswap_get_quote"]);
     // Parameters of `000` with their defaults, and its steps.
     for part in [
@@ -146,7 +146,7 @@ fn one_tool_is_told_whole() {
 }
 
 #[test]
-fn what_is_not_there_is_a_usage_error() {
+fn missing_things_are_usage_errors() {
     let home = tempfile::tempdir().unwrap();
     for (arguments, says) in [
         (&["uniswap_get_qoute"][..], "did you mean 'uniswap_get_quote'?"),

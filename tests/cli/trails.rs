@@ -67,7 +67,7 @@ fn verify(home: &Path, more: &[&str]) -> (String, i32) {
 
 /// A newer ledger of other chains must not be read in place of the one that the flags name.
 #[test]
-fn the_trail_of_the_named_chains_is_read() {
+fn the_log_of_the_named_chains_is_read() {
     let (desk, _) = recorded();
     let own = ledger(desk.home.path());
     let other = own.parent().unwrap().with_file_name("devnet-other");
@@ -89,7 +89,7 @@ fn the_trail_of_the_named_chains_is_read() {
 }
 
 #[test]
-fn whatever_somebody_does_to_the_trail_is_found() {
+fn any_change_of_the_audit_log_is_detected() {
     let (fixture, trail) = recorded();
     let home = fixture.home.path();
     let (said, code) = verify(home, &[]);
@@ -183,7 +183,7 @@ fn one_call_is_shown_alone() {
 }
 
 #[test]
-fn what_is_written_while_somebody_follows_is_shown_to_them() {
+fn log_follow_shows_new_entries() {
     let (fixture, before) = recorded();
     let mut following = Command::new(env!("CARGO_BIN_EXE_bardo"))
         .env_clear()

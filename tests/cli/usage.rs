@@ -11,7 +11,7 @@ fn help_and_version_are_results() {
 }
 
 #[test]
-fn what_makes_no_sense_is_a_usage_error_and_leaves_stdout_empty() {
+fn invalid_arguments_are_usage_errors_with_empty_stdout() {
     let home = tempfile::tempdir().unwrap();
     for arguments in [
         &["dokter"][..],
@@ -30,7 +30,7 @@ fn what_makes_no_sense_is_a_usage_error_and_leaves_stdout_empty() {
 /// `bardo … 2>&1 | head`: the reader has closed before any output.
 #[cfg(unix)]
 #[test]
-fn a_reader_of_stderr_that_has_gone_is_no_panic() {
+fn a_closed_stderr_causes_no_panic() {
     let home = tempfile::tempdir().unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

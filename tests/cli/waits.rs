@@ -24,7 +24,7 @@ impl Fixture {
 }
 
 #[test]
-fn what_is_above_the_delay_waits_and_is_then_signed() {
+fn an_action_above_the_delay_limit_waits_and_is_then_signed() {
     let mut fixture = Fixture::new();
     // A hundredth of a native token is about 34 dollars.
     fixture.under("delay_above_usd = \"10\"\ndelay_seconds = 3\n");
@@ -42,7 +42,7 @@ fn what_is_above_the_delay_waits_and_is_then_signed() {
 }
 
 #[test]
-fn what_waits_is_not_signed_once_everything_is_stopped() {
+fn a_waiting_action_is_not_signed_after_a_stop() {
     let mut fixture = Fixture::new();
     fixture.under("delay_above_usd = \"10\"\ndelay_seconds = 600\n");
     let waiting = fixture.swapping(json!({}));

@@ -105,7 +105,7 @@ pub fn envelope_is(envelope: &Value, code: &str, what: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent() {
+fn an_impossible_parameter_is_reported_and_nothing_is_sent() {
     let fixture = Fixture::new();
     let lookalike = fixture.contract("badLookalikeToken");
     let at = |address: &str| address.parse::<alloy::primitives::Address>().unwrap();
@@ -224,7 +224,7 @@ fn each_rule_refuses_by_its_own_code_and_all_of_them_at_once() {
 }
 
 #[test]
-fn what_fails_in_the_simulation_or_has_no_price_is_refused() {
+fn failed_simulations_and_missing_prices_are_refused() {
     let mut fixture = Fixture::new();
     let nonce = fixture.nonce("latest");
     // The wallet has no UNI.
@@ -242,7 +242,7 @@ fn what_fails_in_the_simulation_or_has_no_price_is_refused() {
 }
 
 #[test]
-fn what_needs_a_yes_is_blocked_refused_or_lapses() {
+fn an_action_that_needs_approval_is_blocked_rejected_or_lapses() {
     let mut fixture = Fixture::new();
     fixture.under("require_human_approval_above_usd = \"10\"\n");
     let blocked = fixture.swap(json!({}), &[]);
@@ -261,7 +261,7 @@ fn what_needs_a_yes_is_blocked_refused_or_lapses() {
 }
 
 #[test]
-fn a_transaction_that_reverts_in_its_block_is_told_so() {
+fn a_reverted_transaction_is_reported() {
     let fixture = Fixture::new();
     fixture.ask("evm_setAutomine", json!([false]));
     let swapping = fixture.swapping(json!({}));
@@ -287,7 +287,7 @@ fn block_of(fixture: &Fixture, hash: &str) -> u64 {
 /// Between the last check and the block the native token falls by two percent in every pool, with half a percent of
 /// slippage.
 #[test]
-fn a_swap_whose_price_moves_before_its_block_is_told_so_in_words() {
+fn a_swap_whose_price_moves_before_its_block_is_explained() {
     let fixture = Fixture::new();
     let pair = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
     let (pools, _) = fixture.call("get_pool_info", &pair, &[]);
@@ -320,7 +320,7 @@ fn a_swap_whose_price_moves_before_its_block_is_told_so_in_words() {
 }
 
 #[test]
-fn a_transaction_that_no_block_takes_is_partial_and_not_sent_twice() {
+fn a_pending_transaction_is_partial_and_not_sent_twice() {
     let fixture = Fixture::new();
     fixture.configure("[safety]\nreceipt_patience_seconds = 1\n");
     fixture.ask("evm_setAutomine", json!([false]));
@@ -339,7 +339,7 @@ fn a_transaction_that_no_block_takes_is_partial_and_not_sent_twice() {
 }
 
 #[test]
-fn a_transaction_that_no_block_takes_is_outbid_within_its_gas() {
+fn a_pending_transaction_is_replaced_within_its_gas_budget() {
     let fixture = Fixture::new();
     fixture.configure("[safety]\nreceipt_patience_seconds = 600\n");
     fixture.ask("evm_setAutomine", json!([false]));
@@ -424,7 +424,7 @@ fn an_order_that_nobody_fills_in_time_has_expired() {
 }
 
 #[test]
-fn a_bridge_to_a_chain_that_does_not_answer_is_not_begun() {
+fn a_bridge_to_an_unreachable_chain_is_refused() {
     let fixture = Fixture::new();
     // A port that was free a moment ago: nobody listens.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -120,6 +120,7 @@ impl TestHarness {
             commands: Vec::new(),
             brain: None,
             not_attached: None,
+            own_devnet: true,
             served: false,
         }));
         poisoned(&ready, &places(&ready), self.raw(5), 0)

@@ -288,7 +288,7 @@ fn a_hold_stops_at_once_and_a_halt_is_lifted_by_a_decision_only() {
 
 /// Lines of a decision in view, as the screen states: first, last, and total.
 fn lines_in_view(shown: &str) -> Option<(usize, usize, usize)> {
-    let told = shown.split("does not fit: ").nth(1)?.trim_start_matches("lines ");
+    let told = shown.lines().filter(|line| line.contains(" · Pg")).find_map(|line| line.split("lines ").nth(1))?;
     let (first, rest) = told.split_once('–')?;
     let (last, rest) = rest.split_once(" of ")?;
     let of = rest.split([' ', '─']).next()?;
@@ -313,7 +313,7 @@ fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
     // The header counts the requests that `a` opens; a call's card may show its request a moment earlier.
     pty.until_shown("1 WAITS FOR YOU (a)");
     pty.type_keys("a");
-    pty.until_shown("does not fit");
+    pty.until_shown(" · PgDn");
     press(&mut pty, "a");
     pty.until_shown("you have not seen");
     pty.until_shown("nothing is selected");
@@ -329,8 +329,8 @@ fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
     pty.until_shown("nothing is selected");
     // After scrolling to the end it can be approved.
     while let Some((first, last, of)) = lines_in_view(&pty.contents()).filter(|(_, last, of)| last < of) {
-        pty.type_keys("j");
-        pty.until("the next line", |screen| lines_in_view(&screen.contents()).is_some_and(|(now, ..)| now != first));
+        pty.type_keys("\x1b[6~");
+        pty.until("the next page", |screen| lines_in_view(&screen.contents()).is_some_and(|(now, ..)| now != first));
         assert!(last < of);
     }
     press(&mut pty, "a");

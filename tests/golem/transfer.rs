@@ -1,5 +1,7 @@
 //! `wallet_transfer_token` under the operator's rules: permitted recipients, approvals, and the arriving amounts.
 
+use std::time::Duration;
+
 use alloy::primitives::{Address, U256, address};
 use alloy::providers::Provider as _;
 use bardo::abi::erc20::Erc20;
@@ -7,6 +9,8 @@ use bardo::base::error::ErrorCode;
 use bardo::base::model::Phase;
 use bardo::engine::{CallStatus, ToolResponse};
 use bardo::golem::agent_api::AgentSession;
+use bardo::runtime::questions::answering::{AnswerRefused, answer};
+use bardo::safety::approval::{ApprovalQueue, Confirmation, OperatorAnswer};
 use bardo::sandbox::plan::SandboxToken;
 use serde_json::{Value, json};
 
@@ -116,6 +120,44 @@ async fn each_transfer_needs_approval_unless_the_policy_sets_a_threshold() {
     assert_eq!(below.status, CallStatus::Success, "{below:#?}");
     let above = done(&golem, transfer("USDC", &FRIEND.to_string(), "25")).await;
     assert_eq!(code(&above), Some(ErrorCode::ApprovalRequired), "{above:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_agrees_to_a_smaller_transfer_and_never_to_a_larger_one() {
+    let harness = GolemHarness::asking(&trusting(5)).await;
+    let golem = harness.golem("ada", "trade-executor");
+    let theirs = held(&harness, SandboxToken::Usdc, FRIEND).await;
+    let previewed = golem.call("preview_action", transfer("USDC", &FRIEND.to_string(), "25")).await;
+    let permit = permit(&previewed);
+    let mut committing = tokio::spawn(async move { golem.call("commit_action", permit).await });
+    let queue = harness.acting.pipeline.approval_queue();
+    let mut changes = queue.watch();
+    let mut question = async |queue: &ApprovalQueue| {
+        let asked = |queue: &ApprovalQueue| queue.pending().first().map(|asked| asked.preview.clone());
+        loop {
+            match asked(queue) {
+                Some(preview) => break preview,
+                None => changes.changed().await.unwrap(),
+            }
+        }
+    };
+    let first = question(queue).await;
+    let smaller = |amount: &str| {
+        let wanted = OperatorAnswer::Smaller { amount: amount.to_owned() };
+        answer(queue, first.permit.permit_id, wanted, Confirmation::default(), None)
+    };
+    for amount in ["25", "26", "0"] {
+        assert_eq!(smaller(amount), Err(AnswerRefused::NotSmaller), "{amount}");
+    }
+    smaller("4").unwrap();
+    // Up to five dollars need no approval.
+    let sent = tokio::select! {
+        sent = &mut committing => sent.unwrap(),
+        second = question(queue) => panic!("asked again: {:#?}", second.needs.reasons()),
+        () = tokio::time::sleep(Duration::from_secs(60)) => panic!("no answer, and no question"),
+    };
+    assert_eq!(sent.status, CallStatus::Success, "{sent:#?}");
+    assert_eq!(held(&harness, SandboxToken::Usdc, FRIEND).await, theirs + U256::from(4_000_000));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,8 +13,8 @@
 //! | a breaker never closes | `lib ledger::the_breaker_opens_tries_once_and_closes_again`, `operator::losses_and_failures_block_trades` |
 //! | a breaker stops reads | `operator::under_an_open_breaker_everything_can_still_be_read` |
 //! | the stop-loss blocks exits | `lib ledger::the_stop_loss_stops_all_but_exits`, `cli writes::each_rule_refuses_by_its_own_code_and_all_of_them_at_once` |
-//! | a value is skipped when its price is unknown or the feed is down | `cli writes::what_fails_in_the_simulation_or_has_no_price_is_refused`, `operator::a_rollups_data_fee_is_counted_and_must_be_known`, `feeds::without_a_price_only_revocations_pass` |
-//! | negative spend adds headroom | `operator::an_inflow_does_not_reduce_the_spending`, `cli writes::a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent` |
+//! | a value is skipped when its price is unknown or the feed is down | `cli writes::failed_simulations_and_missing_prices_are_refused`, `operator::a_rollups_data_fee_is_counted_and_must_be_known`, `feeds::without_a_price_only_revocations_pass` |
+//! | negative spend adds headroom | `operator::an_inflow_does_not_reduce_the_spending`, `cli writes::an_impossible_parameter_is_reported_and_nothing_is_sent` |
 //! | concurrent sends collide on nonces | `swap::concurrent_commits_stay_under_the_cap_and_never_share_a_nonce`, `crowd` |
 //! | concurrent swaps use up each other's allowance | `swap::of_two_concurrent_swaps_neither_uses_the_others_allowance`, `resilience processes` |
 //! | arguments change after their approval | `properties::a_permit_is_valid_only_for_its_own_payload`, `properties::an_altered_permit_is_invalid`, `refusals::a_signature_over_other_bytes_is_not_sent` |

@@ -220,8 +220,10 @@ pub fn exceeded(one: &Violation) -> String {
     match (figures.unit, figures.left.as_ref().and_then(usd), usd(&figures.value).zip(usd(&figures.limit))) {
         (FigureUnit::Usd, Some(left), Some((value, limit))) => {
             let more = frees.map(|time| format!(", more in {time}")).unwrap_or_default();
+            // With nothing used, the limit itself is what is left.
+            let rest = if left == limit { String::new() } else { format!("; {} left{more}", dollars_left(left)) };
             let (value, limit) = (dollars_above(value, limit), dollars(limit));
-            format!("{value} is above {limit}; {} left{more}", dollars_left(left))
+            format!("{value} is above {limit}{rest}")
         }
         (FigureUnit::Seconds, ..) => frees.map_or_else(said, |time| format!("{}; free in {time}", one.value)),
         (FigureUnit::Wei, ..) => match (figures.value.parse(), figures.limit.parse()) {
@@ -404,7 +406,7 @@ pub fn figure_of(finding: &Finding) -> Option<String> {
                 Some(cap) => format!("{}/{}", dollars(*after), dollars(*cap)),
                 None => dollars(*after),
             };
-            Some(format!("one {}, day {day} after", dollars(*now)))
+            Some(format!("action {}, day {day} after", dollars(*now)))
         }
         Finding::Rate { made, limit, .. } => Some(format!("{made}/{limit} an hour")),
         Finding::Slippage { slippage, .. } => Some(slippage.to_string()),
@@ -486,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_by_its_rules() {
+    fn a_refusal_lists_its_rules() {
         let blocked = |check, finding| SafetyCheck { check, outcome: CheckOutcome::Blocked, finding };
         let rules = |all: &[(RuleName, &str)]| Finding::Broken {
             violations: all.iter().map(|(rule, value)| Violation::new(*rule, "", value, "")).collect(),
@@ -518,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_another_version_is_named_all_the_same() {
+    fn a_field_of_another_version_keeps_its_name() {
         let text = |words: &str| SafeText::clean(words, 60);
         let change =
             PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
@@ -560,6 +562,11 @@ mod tests {
                 "Day cap: $5,000.01 is above $5,000.00; $0.00 left, more in 1 day",
             ),
             (
+                Violation::new(RuleName::MaxSingleTradeUsd, "", "raw", "")
+                    .with(RuleFigures::new(FigureUnit::Usd, "2500", "3006.89").leaving("2500")),
+                "One trade: $3,006.89 is above $2,500.00",
+            ),
+            (
                 Violation::new(RuleName::MaxFeePerGasGwei, "", "raw", "").with(RuleFigures::new(
                     FigureUnit::Wei,
                     "20000000000",
@@ -586,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_not_many() {
+    fn a_count_of_one_is_singular() {
         assert_eq!(
             [counted(0_u64, "call"), counted(1_u32, "call"), counted(1_200_u64, "call")],
             ["0 calls", "1 call", "1,200 calls"]
@@ -632,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_check_found_is_told_once_and_with_figures() {
+    fn a_finding_is_shown_once_with_its_figures() {
         let simulated = Finding::Simulated { block: 1_285, gas: 128_412, balances: 2 };
         assert_eq!(
             found(&simulated),
@@ -653,10 +660,10 @@ mod tests {
     #[test]
     fn limits_rate_and_slippage_have_their_figures() {
         let limits = Finding::spending(usd("853.143"), usd("1966.02"), Some(usd("5000")));
-        assert_eq!(figure_of(&limits), Some("one $853.14, day $1,966.02/$5,000 after".to_owned()));
+        assert_eq!(figure_of(&limits), Some("action $853.14, day $1,966.02/$5,000 after".to_owned()));
         // To the nearest cent, as the row of what counts: two figures of one amount must not differ.
         let nearest = Finding::spending(usd("1234.837"), usd("1344.432"), None);
-        assert_eq!(figure_of(&nearest), Some("one $1,234.84, day $1,344.43 after".to_owned()));
+        assert_eq!(figure_of(&nearest), Some("action $1,234.84, day $1,344.43 after".to_owned()));
         assert_eq!(figure_of(&Finding::rate(3, 120)), Some("3/120 an hour".to_owned()));
         assert_eq!(figure_of(&slippage()), Some("50 bps".to_owned()));
         assert_eq!(figure_of(&Finding::NothingTraded), None);

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_keep_the_digits_that_say_something() {
+    fn ratios_keep_their_significant_digits() {
         let of = |text: &str| ratio(text.parse().unwrap());
         assert_eq!(of("3412.552149"), "3,412.5521");
         assert_eq!(of("68010.2"), "68,010.20");
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn small_figures_are_not_nothing() {
+    fn small_figures_are_not_shown_as_zero() {
         assert_eq!(gwei(914_000_000), "0.914 gwei");
         assert_eq!(gwei(1_000_000_000), "1 gwei");
         assert_eq!(gwei(12_540_000_000), "12.5 gwei");

@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn declining_speaks_to_two_phases() {
+    fn two_phases_use_the_declining_guideline() {
         let keys: Vec<_> = Phase::ALL.iter().map(|phase| phase.guideline().as_str()).collect();
         assert_eq!(keys, ["thriving", "cautious", "declining", "declining", "terminal"]);
     }

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_a_regular_file_is_opened_and_nothing_is_waited_for() {
+    fn only_regular_files_are_opened_and_without_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = pipe(folder.path());
         let link = folder.path().join("link");

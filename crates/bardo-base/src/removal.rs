@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_takes_neither_stack_nor_descriptors() {
+    fn deep_folders_exhaust_neither_stack_nor_descriptors() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("deep");
         std::fs::create_dir(&path).unwrap();

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_decides_its_words_and_the_machine_never_says_one_twice() {
+    fn seeded_words_repeat_and_random_words_differ() {
         let (one, same, other) = (RandomSource::seeded(1), RandomSource::seeded(1), RandomSource::seeded(2));
         let shared = one.clone();
         let words = [one.word(), shared.word()];

@@ -69,7 +69,7 @@ mod tests {
 
     /// Codes that the Trading API's documentation lists for 400, 401, 404 and 422; the last two are the sidecar's.
     #[test]
-    fn what_was_refused_is_read_from_the_services_own_code() {
+    fn a_refusal_is_classified_by_the_services_own_code() {
         let of = |status, code| ServiceError::refused(status, code, "some words", 300).refusal();
         assert_eq!(of(404, "ResourceNotFound"), Some(ServiceRefusal::NoRoute));
         assert_eq!(of(404, "QuoteAmountTooLowError"), Some(ServiceRefusal::TooLittle));

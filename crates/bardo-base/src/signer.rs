@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_key_makes_is_nobodys() {
+    fn a_signature_that_no_key_makes_recovers_no_account() {
         let digest = B256::repeat_byte(7);
         for (r, s) in [(0, 1), (1, 0), (0, 0)] {
             assert_eq!(signer_of(&Signature::new(U256::from(r), U256::from(s), false), &digest), None, "{r} {s}");

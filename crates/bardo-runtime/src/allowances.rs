@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_orders_may_take_is_noted_where_they_take_it() {
+    fn allowances_of_orders_are_listed_at_their_spender() {
         let (permit2, router) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let row = |spender, through_permit2, unlimited| AllowanceState {
             chain: SafeText::default(),

@@ -41,7 +41,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_chains_depth_is_the_configurations_word_and_else_its_kinds() {
+    fn a_chains_confirmations_come_from_the_configuration_or_else_its_kind() {
         let (_home, config) = config("[chains.ethereum]\nconfirmations = 12\n");
         let [ethereum, sepolia] = [1, 11_155_111].map(|id| by_id(id).unwrap());
         assert_eq!(confirmations(&config, ethereum), Some(12));

@@ -205,7 +205,7 @@ mod tests {
     use golem_chain::network::by_id;
 
     #[test]
-    fn the_auction_is_the_chains_unless_the_configuration_names_another() {
+    fn the_auction_kind_is_the_chains_unless_the_configuration_names_another() {
         let (_home, plain) = config("");
         let of = |config: &Config, id: u64| kind(config, by_id(id).unwrap());
         for (id, expected) in [

@@ -59,7 +59,7 @@ mod tests {
     use bardo_base::config::{ConfigFlags, Environment};
 
     #[test]
-    fn tools_that_a_rule_would_not_hold_are_refused_at_the_start() {
+    fn tools_that_a_rule_would_not_bind_are_refused_at_the_start() {
         let home = tempfile::tempdir().unwrap();
         let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
         let config = Config::load(&Environment::from_iter(variables), &ConfigFlags::default()).unwrap();

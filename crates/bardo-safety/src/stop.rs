@@ -269,6 +269,11 @@ impl StopFile {
         }
     }
 
+    /// Level that stays in force once this file's own stop is lifted: that of the outer folder's stop.
+    pub fn outer_level(&self) -> Option<StopLevel> {
+        self.read_outer()?.level()
+    }
+
     /// Reads the outer folder's stop; `None` without an outer folder.
     fn read_outer(&self) -> Option<ActiveStop> {
         let path = self.outer.clone()?;

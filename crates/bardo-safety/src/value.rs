@@ -40,6 +40,8 @@ pub struct ActionValues {
     pub promised: BTreeMap<TokenId, U256>,
     /// Worst gas cost: every transaction at its gas limit and the highest fee.
     pub gas: Usd,
+    /// Worst gas cost in wei, of which `gas` is the value.
+    pub gas_wei: U256,
     /// Spending that counts against limits: outflows, takeable amounts and gas.
     pub spent: Usd,
     /// Sum of all inflows.
@@ -353,6 +355,7 @@ pub fn values(
         takeable,
         promised: promised.filter(|(_, raw)| !raw.is_zero()).collect(),
         gas,
+        gas_wei: payload.worst_gas(),
         spent,
         received,
         present,
@@ -515,6 +518,19 @@ impl Pricing<'_> {
         Usd::value_of(amount, price, rounding)
             .map_err(|error| UnknownValue::because(format_args!("the value of {amount} {}: {error}", token.symbol)))
     }
+}
+
+/// Decimals of dollars that are divided.
+const DOLLAR_DIGITS: u8 = 8;
+
+/// Dollars of a part of an amount, at the price of the whole, rounded up. `None` if the whole is zero or the result is
+/// out of range.
+pub(crate) fn value_of_part(whole_usd: Usd, part: U256, whole: U256) -> Option<Usd> {
+    if part.is_zero() {
+        return Some(Usd::ZERO);
+    }
+    let usd = U256::from(whole_usd.scaled(DOLLAR_DIGITS, Rounding::Up)?);
+    Usd::from_scaled(scaled(usd, part, whole, Rounding::Up).ok()?, DOLLAR_DIGITS).ok()
 }
 
 /// Computes `amount · part / whole`.

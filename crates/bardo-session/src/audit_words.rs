@@ -74,7 +74,14 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         }
         AuditKind::OrderEnded => {
             let agrees = if text("matched") == "false" { "; not as declared ✕" } else { "" };
-            format!("order {}: {}{agrees}", text("status").replace('_', " "), short_words(&text("actual_outcome")))
+            // Entries of orders that were placed elsewhere have no expected outcome.
+            let what = match text("expected_outcome") {
+                none if none.is_empty() => short_words(&text("actual_outcome")),
+                expected => expected,
+            };
+            let amount = text("amount_out");
+            let received = if amount.is_empty() { String::new() } else { format!("; received {amount}") };
+            format!("order {}: {what}{received}{agrees}", text("status").replace('_', " "))
         }
         AuditKind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), value_of("reason")),
         AuditKind::HaltLowered => format!("stop ladder lowered to {} by {}", none_or(&text("level")), text("by")),
@@ -234,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_told_in_words() {
+    fn an_entry_is_shown_in_words() {
         let issued = json!({ "expected_outcome": "Swap 0.36 WETH for >= 153.573063227136 UNI", "needs": "approval" });
         assert_eq!(
             told("permit:issued", issued),
@@ -266,6 +273,11 @@ mod tests {
         let ended = |matched| json!({ "status": "filled", "matched": matched, "actual_outcome": format!("Intent {hash}: done") });
         assert_eq!(told("order:ended", ended(true)), "order filled: Intent 0x7b9b…5942: done");
         assert_eq!(told("order:ended", ended(false)), "order filled: Intent 0x7b9b…5942: done; not as declared ✕");
+        let filled = json!({ "status": "filled", "matched": true, "amount_out": "237.958307",
+            "expected_outcome": "Auction 0.07 WETH for >= 237.6266 USDC",
+            "actual_outcome": format!("Order {hash} status: filled") });
+        let words = "order filled: Auction 0.07 WETH for at least 237.6266 USDC; received 237.9583…";
+        assert_eq!(told("order:ended", filled), words);
         let outbid = json!({ "hash": hash, "replaces": B256::repeat_byte(0x11), "nonce": 4 });
         assert_eq!(told("tx:outbid", outbid), "replaced 0x1111…1111 by 0x7b9b…5942, with a higher fee");
         let refused = json!({ "outcome": "refused", "reason": "wait for gas" });
@@ -275,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_recovery_is_told_in_words() {
+    fn a_recovery_step_is_shown_in_words() {
         let step = |found: &str, step: &str| told("recovery:step", json!({ "found": found, "step": step }));
         for found in RecoveryState::ALL {
             for next in RecoveryStep::ALL {
@@ -292,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_that_is_written_has_words_of_its_own() {
+    fn each_written_kind_has_its_own_words() {
         // No real body has a field of this name. Where it appears, the fields were listed instead of described.
         let body = json!({ "a_field_of_none": 3, "by": "operator", "hash": B256::repeat_byte(1), "outcome": "lapsed" });
         for kind in AuditKind::ALL {
@@ -310,13 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_not_known_is_told_by_its_fields() {
+    fn an_unknown_kind_is_shown_by_its_fields() {
         assert_eq!(told("later:kind", json!({ "some_field": 3, "nothing": null })), "some field 3");
         assert_eq!(told("later:kind", json!("no object")), "");
     }
 
     #[test]
-    fn what_somebody_wrote_into_the_file_is_only_text() {
+    fn text_that_was_written_into_the_file_stays_text() {
         let sentence = told("approval:requested", json!({ "asked": "Swap\u{202e}\u{7} 1 \u{200b}WETH" }));
         assert!(!sentence.contains(['\u{202e}', '\u{7}', '\u{200b}']), "{sentence:?}");
     }

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_must_be_read_has_the_display_name_of_its_check() {
+    fn a_warning_has_the_display_name_of_its_check() {
         let bps = |points| BasisPoints::new(points).unwrap();
         let check = SafetyCheck {
             check: Check::SlippageGuard,

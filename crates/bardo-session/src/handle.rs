@@ -475,6 +475,9 @@ pub struct SessionInfo {
     /// session is not read-only.
     #[serde(default)]
     pub not_attached: Option<SafeText>,
+    /// True if the session runs the devnet's chains itself, so that they end with it and it can control them.
+    #[serde(default)]
+    pub own_devnet: bool,
     /// True if the session runs in another process, so that leaving the console does not end it.
     #[serde(default)]
     pub served: bool,

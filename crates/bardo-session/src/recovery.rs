@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_is_found_again_and_told_as_something_of_its_own() {
+    fn every_name_parses_back_and_has_its_own_description() {
         for found in RecoveryState::ALL {
             assert_eq!(RecoveryState::named(found.as_str()), Some(found));
         }

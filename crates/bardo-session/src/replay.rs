@@ -139,6 +139,7 @@ impl ReplayPlayer {
             commands: Vec::new(),
             brain: None,
             not_attached: None,
+            own_devnet: false,
             served: false,
         })))
         .await;

@@ -393,7 +393,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_is_taken_where_the_order_can_set_it_and_refused_with_the_reason_where_it_cannot() {
+    fn a_start_time_is_used_or_rejected_with_the_reason_by_order_kind() {
         let request = |starts_in, ends_in| AuctionRequest {
             token_in: "USDC",
             token_out: "WETH",
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_moves_the_start_and_never_the_least() {
+    fn a_quote_source_changes_the_start_and_never_the_minimum() {
         let [hoped, least] = [10_010u64, 9_950].map(U256::from);
         let of = |start: u64| {
             let word = SourceAuction { start_out: U256::from(start), least_out: U256::from(1) };

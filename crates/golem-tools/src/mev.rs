@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_auction_is_taken_where_it_can_be_and_pays() {
+    fn an_auction_is_chosen_where_it_is_possible_and_pays() {
         let all = RouteCriteria { preferred: true, signs: true, native_in: false, value: usd("1000") };
         let (service, from) = (Some(OrderKind::DutchV2), usd("1000"));
         let taken = all.decided(service, from);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn above_a_hundredth_of_a_pool_it_is_advised_to_split() {
+    fn splitting_is_advised_above_a_hundredth_of_a_pool() {
         let part = |points: u64| Ratio::of(U256::from(points), U256::from(10_000)).unwrap();
         let (small, large) = (part(100), part(101));
         // If the pools' balances are known, they decide, whatever the price impact.
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn how_it_is_seen_is_told_as_it_is() {
+    fn the_visibility_of_an_action_is_described_as_it_is() {
         for (sight, words) in [
             (TradeVisibility::Order, "not to a mempool"),
             (TradeVisibility::Sent(sender::SendRoute::Private), "private relay only"),

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_signed_is_never_told_as_not_done() {
+    fn an_action_that_may_have_been_signed_is_never_reported_as_not_done() {
         for (state, told) in [
             (CommitState::Simulated, "simulated"),
             (CommitState::Unclear, "unclear"),

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_impact_is_told_from_both_sides() {
+    fn an_impact_is_computed_from_both_directions() {
         let told = |millionths: u64| {
             let (down, up) = whole_points(&Ratio::of(U256::from(millionths), U256::from(1_000_000)).unwrap());
             (down.get(), up.get())

@@ -183,7 +183,7 @@ async fn every_example_works_on_the_devnet() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
+async fn the_safety_status_has_the_used_and_remaining_part_of_every_limit() {
     use bardo_base::id::CallId;
     use bardo_base::model::{Phase, StopLevel};
     use bardo_safety::ledger::{self, LedgerError, MicroUsd, Originator, ReservationOutcome, ReservationRequest};
@@ -417,7 +417,7 @@ async fn tokens_are_found_and_imitations_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn prices_come_with_source_and_age_and_never_as_zero() {
+async fn prices_have_a_source_and_an_age_and_are_never_zero() {
     let mut harness = harness(None);
     let data = harness.data("get_token_price", json!({"token": "WETH", "chain": "ethereum"})).await;
     assert_eq!(harness.steps(), ["Resolving token 1/2", "Reading price feeds 2/2"]);
@@ -440,7 +440,7 @@ async fn prices_come_with_source_and_age_and_never_as_zero() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn chains_tell_how_they_are() {
+async fn chains_report_their_health() {
     let mut harness = harness(None);
     let data = harness.data("get_chain_status", json!({})).await;
     assert_eq!(harness.steps(), ["Reading chain state 1/2", "Reading endpoint health 2/2"]);
@@ -454,7 +454,7 @@ async fn chains_tell_how_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_done_is_said_with_its_code() {
+async fn an_impossible_action_is_refused_with_its_code() {
     let harness = harness(None);
     let price = |token: &str, chain: &str| json!({"token": token, "chain": chain});
     for (params, code) in [
@@ -545,7 +545,7 @@ async fn a_quote_is_what_the_quoter_contract_says() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_quoted_is_said_with_its_code() {
+async fn an_impossible_quote_is_refused_with_its_code() {
     let harness = harness(None);
     let quote = |amount: &str| json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum"});
     let long = "9".repeat(80);
@@ -634,7 +634,7 @@ fn harness_in(world: ToolEnvironment) -> ToolHarness {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
+async fn a_quote_has_the_figures_of_the_one_route_that_the_swap_would_take() {
     let account = SANDBOX.accounts()[6];
     let plain = harness_of(account);
     let offered = [(31_337, golem_protocols::uniswap::order::OrderKind::DutchV2)].into_iter().collect();
@@ -728,23 +728,39 @@ async fn the_policys_tools_and_chains_bind_reads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_whole_number_is_an_amount_and_one_with_a_fraction_is_not() {
+async fn a_json_number_is_an_amount_with_exactly_the_digits_that_were_sent() {
     let harness = harness(None);
     let quote = |amount: Value| json!({"token_in": "USDC", "token_out": "WETH", "amount": amount, "chain": "ethereum"});
+    let sent = async |amount: &str| {
+        let params = format!(r#"{{"token_in":"WETH","token_out":"USDC","amount":{amount},"chain":"ethereum"}}"#);
+        harness.executor.call(ToolCall::new("uniswap_get_quote", ToolInput::Text(params))).await
+    };
     let (number, text) = (
         harness.data("uniswap_get_quote", quote(json!(10))).await,
         harness.data("uniswap_get_quote", quote(json!("10"))).await,
     );
     assert_eq!(number["amount_out"], text["amount_out"]);
     assert_eq!(number["amount_in"], "10");
-    for lossy in ["0.1", "1e3", "18446744073709551616"] {
-        let params = format!(r#"{{"token_in":"USDC","token_out":"WETH","amount":{lossy},"chain":"ethereum"}}"#);
-        let answer = harness.executor.call(ToolCall::new("uniswap_get_quote", ToolInput::Text(params))).await;
-        let error = answer.error.unwrap();
-        assert_eq!(error.code(), ErrorCode::ValidationFailed);
-        let (says, example) = ("is a JSON number", r#"use a string, such as "amount": "0.25""#);
-        assert!(error.message().contains(says) && error.message().contains(example), "{error}");
+    // A float holds 0.1000000000000000055 and 0.1 as the same number, and 20.000000000000000001 as 20.
+    for digits in ["0.5", "0.1", "1.000000000000000001", "20.000000000000000001"] {
+        let (number, text) = (sent(digits).await, sent(&format!("\"{digits}\"")).await);
+        let (number, text) = (number.data.unwrap(), text.data.unwrap());
+        assert_eq!(number["amount_in"], digits);
+        assert_eq!(number["amount_out"], text["amount_out"], "{digits}");
     }
+    let refusal = async |amount: &str| {
+        let error = sent(amount).await.error.unwrap();
+        assert_eq!(error.code(), ErrorCode::ValidationFailed, "{amount}");
+        error.message().to_owned()
+    };
+    for exponent in ["1e3", "1E3", "5e-1", "1.5e0"] {
+        let says = refusal(exponent).await;
+        assert!(says.contains("exponent") && says.contains(r#"such as "amount": "0.25""#), "{says}");
+    }
+    let too_fine = refusal("0.1000000000000000055").await;
+    assert!(too_fine.contains("18"), "{too_fine}");
+    let lossy = harness.executor.call(ToolCall::new("uniswap_get_quote", ToolInput::Json(quote(json!(0.1))))).await;
+    assert_eq!(lossy.error.unwrap().code(), ErrorCode::ValidationFailed);
     let negative = harness.code("uniswap_get_quote", quote(json!(-1))).await;
     assert_eq!(negative, (CallStatus::Error, ErrorCode::ValidationFailed));
 }

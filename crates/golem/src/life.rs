@@ -402,7 +402,7 @@ mod tests {
     use super::next_beat;
 
     #[test]
-    fn a_heart_keeps_its_measure_and_makes_up_for_nothing() {
+    fn heartbeats_keep_their_interval_and_missed_ones_are_not_repeated() {
         // On time, and a little late.
         assert_eq!([next_beat(100, 20, 100), next_beat(100, 20, 119)], [120, 120]);
         // Late by one heartbeat, by several, and after the machine slept.

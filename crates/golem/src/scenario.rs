@@ -370,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_built_in_can_be_played() {
+    fn built_in_scenarios_can_be_played() {
         for (name, _) in BUNDLED {
             let scenario = find(name).unwrap();
             assert_eq!(scenario.name, *name);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_played_is_told_with_its_place() {
+    fn an_unplayable_scenario_is_reported_with_its_place() {
         let beat = |text: &str| format!("name = \"a\"\nabout = \"b\"\n[[beat]]\n{text}\n");
         for (text, wanted) in [
             (
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_is_held_against_what_was_expected() {
+    fn the_received_amount_is_compared_with_the_expected_one() {
         use bardo_base::error::{ErrorCode, ToolError};
         use bardo_base::id::CallId;
         use golem_tools::engine::CallStatus;

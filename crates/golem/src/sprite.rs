@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn two_calls_at_once_hide_neither_question_nor_work() {
+    fn concurrent_calls_hide_neither_question_nor_activity() {
         let (one, other) = (CallId::new(1), CallId::new(2));
         let mut sprite = Sprite::default();
         assert_eq!(sprite.take(Some(one), SpriteEvent::Acts), Some(SpriteState::Executing));

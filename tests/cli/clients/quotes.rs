@@ -44,7 +44,7 @@ fn lens(chain: &Chain<'_>, hops: &[&Value], amount: u128, block: &str) -> u128 {
 
 #[test]
 #[ignore = "needs cast: run by .ci/run"]
-fn each_path_of_a_quote_is_what_cast_hears_from_the_lenses() {
+fn each_path_of_a_quote_agrees_with_the_lenses_through_cast() {
     let devnet = Devnet::start("1s", 7);
     let chain = Chain(devnet.chain("ethereum"));
     let home = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use bardo_testkit::devnet::Devnet;
 
 #[test]
 #[ignore = "needs cast: run by .ci/run"]
-fn what_a_swap_claims_is_what_cast_hears_from_the_tokens() {
+fn the_amounts_of_a_swap_agree_with_the_tokens_through_cast() {
     let devnet = Devnet::start("1s", 7);
     let chain = Chain(devnet.chain("ethereum"));
     let home = tempfile::tempdir().unwrap();

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_its_endpoint_and_its_block_are_told_apart() {
+    fn network_endpoint_and_block_are_separated() {
         let read = |text: &str| {
             let fork: ForkSettings = text.parse().unwrap();
             (fork.network, fork.url.map(|url| url.expose().to_string()), fork.block)

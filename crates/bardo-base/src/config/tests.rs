@@ -163,7 +163,7 @@ fn no_error_repeats_a_credential() {
 }
 
 #[test]
-fn what_only_looks_like_this_machine_is_not_reached_without_encryption() {
+fn hosts_that_only_look_like_loopback_need_encryption() {
     let load = |file: &str, url: &str| {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config.toml"), file).unwrap();
@@ -316,7 +316,7 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
 }
 
 #[test]
-fn quotes_come_from_the_first_that_is_set_up_unless_one_is_named() {
+fn quotes_come_from_the_first_configured_source_unless_one_is_named() {
     use super::QuoteChoice;
     use secrecy::ExposeSecret as _;
 

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_has_figures_one_can_read_and_says_what_it_left_out() {
+    fn a_sentence_has_readable_figures_and_marks_omissions() {
         let text = |sentence| readable(sentence, 6);
         assert_eq!(
             text("Swap 0.36 WETH for >= 153.580596776546714146 UNI"),

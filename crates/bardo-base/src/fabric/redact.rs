@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_carries_so_many_values_and_no_more() {
+    fn an_events_values_are_limited() {
         let wide = RedactedParams::new(&json!({"list": vec![1; 5_000]}), &[]);
         let list = wide.value()["list"].as_array().unwrap();
         // The object and the list count as values, too.
@@ -380,14 +380,14 @@ mod tests {
     }
 
     #[test]
-    fn of_what_fits_no_schema_only_names_are_kept() {
+    fn without_a_matching_schema_only_names_are_kept() {
         let names = RedactedParams::names(&json!({"amuont": "1", "pin": "4711", KEY: {"deep": MNEMONIC}}));
         assert_eq!(*names.value(), json!({"amuont": UNTOLD, "pin": UNTOLD, REMOVED: UNTOLD}));
         assert_eq!(*RedactedParams::names(&json!([MNEMONIC])).value(), Value::Null);
     }
 
     #[test]
-    fn what_was_removed_by_its_shape_still_tells_calls_apart() {
+    fn redacted_values_still_distinguish_calls() {
         let with = |token: &str| hash(&json!({"token": token}), &[]);
         assert_ne!(with(KEY), with(&KEY.replace('a', "b")));
         assert_eq!(with(KEY), with(KEY));

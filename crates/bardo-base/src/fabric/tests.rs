@@ -209,7 +209,7 @@ async fn receivers_end_with_the_fabric_after_the_last_event() {
 }
 
 #[test]
-fn without_a_journal_a_long_gap_is_said_to_be_incomplete() {
+fn without_a_journal_a_long_gap_is_incomplete() {
     let fabric = Fabric::in_memory(4, Arc::new(Fixed));
     for _ in 0..10 {
         fabric.emit(&GolemId::operator(), None, start());
@@ -294,7 +294,7 @@ fn a_journal_names_its_version_and_one_of_a_later_version_is_refused() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_said_and_stops_nobody() {
+fn a_full_disk_is_reported_and_stops_no_event() {
     let path = Path::new("/dev/full");
     let file = OpenOptions::new().write(true).open(path).unwrap();
     let fabric = Fabric::journaled(1_000, Arc::new(Fixed), JournalFile::over(path, file)).unwrap();
@@ -331,7 +331,7 @@ fn a_journal_ends_at_its_size_and_says_so() {
 }
 
 #[test]
-fn a_call_s_end_of_an_old_journal_says_nothing_of_what_came_of_it() {
+fn a_call_end_of_an_old_journal_has_no_outcome() {
     let old = json!({ "success": true, "duration_ms": 3, "result_summary": null });
     let read: ToolEnd = serde_json::from_value(old).unwrap();
     assert_eq!(read.state, None);

@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_taken_as_it_is_is_what_the_rules_leave(raw in "[ a-c~\\t\\x1f\\x7f]{0,12}", limit in 0_usize..14) {
+        fn text_on_the_fast_path_is_what_the_rules_would_keep(raw in "[ a-c~\\t\\x1f\\x7f]{0,12}", limit in 0_usize..14) {
             prop_assert_eq!(clean(&raw, limit), by_rules(&raw, limit));
         }
     }

@@ -48,7 +48,7 @@ fn the_corpus_is_large_and_comes_out_harmless() {
 }
 
 #[test]
-fn all_but_words_and_imitations_are_marked() {
+fn hostile_text_is_marked_except_plain_words_and_imitations() {
     for (kind, strings) in corpus::HOSTILE {
         let unaltered = [
             "imitations",
@@ -66,7 +66,7 @@ fn all_but_words_and_imitations_are_marked() {
 }
 
 #[test]
-fn what_is_removed_leaves_a_trace() {
+fn removed_characters_are_marked() {
     for (raw, clean) in [
         ("\u{1b}[31mUSDC\u{1b}[0m", "\u{fffd}[31mUSDC\u{fffd}[0m"),
         ("US\u{200b}\u{200c}\u{200d}DC", "US\u{fffd}DC"),
@@ -111,7 +111,7 @@ fn a_cut_is_visible_and_between_characters() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_marked() {
+fn bytes_that_are_not_utf8_are_marked() {
     assert_eq!(SafeText::clean_bytes(b"MKR", 8).as_str(), "MKR");
     let broken = SafeText::clean_bytes(b"M\xffR", 8);
     assert_eq!((broken.as_str(), broken.altered()), ("M\u{fffd}R", true));

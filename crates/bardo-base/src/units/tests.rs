@@ -85,7 +85,7 @@ fn refuses_everything_else_and_says_why() {
 }
 
 #[test]
-fn messages_never_repeat_what_a_terminal_would_obey() {
+fn messages_contain_no_terminal_commands() {
     let error = TokenAmount::parse("1\u{1b}[2J", 18).unwrap_err();
     assert_eq!(error.to_string(), "U+001B at position 2 is not a digit: use 0 to 9 and at most one point");
 }
@@ -167,7 +167,7 @@ fn dollars_for_people() {
 }
 
 #[test]
-fn a_value_is_rounded_the_way_it_was_told() {
+fn a_value_is_rounded_in_the_requested_direction() {
     let price: Usd = "3400.12345678".parse().unwrap();
     let one_wei = TokenAmount::ether(U256::from(1));
     assert_eq!(Usd::value_of(one_wei, price, Rounding::Down), Ok(Usd::ZERO));

@@ -92,9 +92,10 @@ fn mark_of(condition: &str) -> (&'static str, Role) {
     }
 }
 
-/// Controls of the devnet: label and command. Empty on any other network.
+/// Controls of the session's own devnet: label and command. Empty on any other network.
 fn controls(known: &ScreenContext<'_>) -> Vec<(String, DevnetControl)> {
-    let Some(network) = known.page.network.as_ref().filter(|network| network.money == MoneyKind::Play) else {
+    let own = known.ready.is_some_and(|ready| ready.own_devnet);
+    let Some(network) = known.page.network.as_ref().filter(|network| own && network.money == MoneyKind::Play) else {
         return Vec::new();
     };
     let mut all = Vec::new();

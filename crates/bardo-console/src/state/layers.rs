@@ -338,6 +338,7 @@ impl State {
         match self.display.layers.last_mut() {
             Some(Layer::Decision(decision)) => match action {
                 Some(action @ (Action::DoIt | Action::Back | Action::Help)) => return self.layer_action(action),
+                Some(action @ (Action::HalfPageDown | Action::HalfPageUp)) => return self.layer_action(action),
                 Some(Action::CloseOrQuit) => return self.layer_action(Action::Back),
                 _ => decision.type_key(key, now),
             },

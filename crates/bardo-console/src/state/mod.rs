@@ -40,6 +40,8 @@ pub use prompt::PaletteEntry;
 /// Time after the terminal got the focus in which a click is ignored, because it only raised the window; in
 /// milliseconds.
 const FOCUS_CLICK_MILLIS: u64 = 400;
+/// Time for which a notice is shown without a key, in milliseconds.
+const NOTICE_MILLIS: u64 = 60_000;
 /// Ticket of the audit log query for call details. No screen uses it.
 const STORY_TICKET: u64 = 2;
 /// Maximum number of alerts kept.
@@ -257,7 +259,7 @@ pub struct Display {
     pub layers: Vec<Layer>,
     /// Text of the prompt while it is open.
     pub prompt: Option<TextField>,
-    /// Message for the operator until the next key.
+    /// Message for the operator until the next key, at most for a minute.
     pub notice: Option<SafeText>,
     /// Copy of the state while the view is frozen.
     pub frozen: Option<Box<Frozen>>,
@@ -279,6 +281,8 @@ pub struct OperatorState {
     /// Until when the first question to arrive is opened at once, in milliseconds since the Unix epoch: the operator
     /// asked for it when only its event was here.
     opens_until: Option<u64>,
+    /// Shown notice, with the time at which it was first seen, in milliseconds of the machine's clock.
+    noticed: Option<(SafeText, u64)>,
 }
 
 /// Complete state of the console.
@@ -325,6 +329,7 @@ impl State {
                 history_asked: false,
                 requested_scenario: None,
                 opens_until: None,
+                noticed: None,
             },
         }
     }
@@ -392,6 +397,7 @@ impl State {
             }
             Input::Time(now) => {
                 self.clock.now_millis = now;
+                self.expire_notice();
                 self.operator.away.idle(now, &self.session.feed);
                 self.follow_question();
                 if self.operator.opens_until.take_if(|until| *until < now).is_some() {
@@ -428,6 +434,23 @@ impl State {
     /// Shows a message in the hint line until the next key.
     pub fn show_notice(&mut self, words: &str) {
         self.display.notice = Some(SafeText::clean(words, 300));
+    }
+
+    /// Removes a notice that was shown for [`NOTICE_MILLIS`]: what it says may no longer be true.
+    fn expire_notice(&mut self) {
+        let now = self.clock.now_millis;
+        let Some(notice) = &self.display.notice else {
+            self.operator.noticed = None;
+            return;
+        };
+        match &self.operator.noticed {
+            Some((shown, since)) if shown == notice => {
+                if now >= since.saturating_add(NOTICE_MILLIS) {
+                    (self.display.notice, self.operator.noticed) = (None, None);
+                }
+            }
+            Some(_) | None => self.operator.noticed = Some((notice.clone(), now)),
+        }
     }
 
     fn looked(&mut self) {

@@ -38,6 +38,7 @@ impl Widget for HelpDialog<'_> {
         let Self { theme, state, offset, of } = self;
         let painter = &mut Painter { buffer, theme };
         let here = |row: &keymap::ActiveBinding| match row.context {
+            Context::Page if state.replaying() && row.action == Action::Pause => "pause or continue the recording",
             Context::Page => keymap::help_on(state.display.screen, row.action).unwrap_or(row.help),
             _ => row.help,
         };
@@ -171,7 +172,14 @@ impl Widget for QuitDialog<'_> {
             rows.extend(flying.into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)));
         }
         match state.money() {
-            Some(MoneyKind::Play) => rows.push(Row::new("The devnet and its chains end with Bardo.", Role::TextDim)),
+            Some(MoneyKind::Play) => {
+                let own = state.session.ready.as_ref().is_some_and(|ready| ready.own_devnet);
+                let words = match own {
+                    true => "The devnet ends with Bardo, unless it is kept.",
+                    false => "The devnet runs in another process and continues.",
+                };
+                rows.push(Row::new(words, Role::TextDim));
+            }
             Some(MoneyKind::Rehearsal) => {
                 rows.push(Row::new("The rehearsal ends with Bardo, unless it is kept.", Role::TextDim));
             }

@@ -142,8 +142,12 @@ fn groups(state: &State) -> Vec<Group> {
     }
     if let Some(frozen) = &state.display.frozen {
         // The frozen mark is shortened before it is dropped, because the screen does not show the current state.
+        let runs = match state.replaying() {
+            true => "the recording".to_owned(),
+            false => name(state).to_string(),
+        };
         let parts = [
-            format!(" view frozen, {} still running, {} new ", name(state), frozen.missed),
+            format!(" view frozen, {runs} still running, {} new ", frozen.missed),
             format!(" view frozen, {} new ", frozen.missed),
             " frozen ".to_owned(),
         ];

@@ -144,7 +144,7 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
 
 /// Numbers in the dialog's edge: first line, last line, total.
 fn counted(row: &str) -> Option<(usize, usize, usize)> {
-    let told = row.split("does not fit: ").nth(1)?.trim_start_matches("lines ");
+    let told = row.split(" lines ").nth(1)?;
     let (first, rest) = told.split_once('–')?;
     let (last, rest) = rest.split_once(" of ")?;
     Some((first.parse().ok()?, last.parse().ok()?, rest.split([' ', '─']).next()?.parse().ok()?))

@@ -139,6 +139,7 @@ pub(super) fn ready() -> SessionNews {
         commands: Vec::new(),
         brain: None,
         not_attached: None,
+        own_devnet: true,
         served: false,
     }))
 }

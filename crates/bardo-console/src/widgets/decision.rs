@@ -310,28 +310,15 @@ fn draw(model: DecisionModel<'_>, painter: &mut Painter<'_>, area: Rect) {
     let columns = usize::from(inner.width);
     put(painter, &head, &mut y);
     let hidden = middle.len() > body_room;
-    let above = if hidden {
-        let last = (offset + body_room).min(middle.len());
-        // Full screen cannot be enlarged further.
-        let keys = if decision.full { "j k" } else { "j k, z enlarges" };
-        let words = format!("does not fit: lines {}–{last} of {} · {keys}", offset + 1, middle.len());
-        vec![(words, Role::StateCare)]
-    } else {
-        Vec::new()
-    };
-    // If title and warning do not fit side by side, only a shorter warning is drawn.
+    // If title and range do not fit side by side, only a shorter range is drawn.
     let lifted = lifted.as_ref().and_then(heading);
     let title = lifted.unwrap_or_else(|| body_title(question, decision));
-    if hidden && columns < width_of(title) + styled_width(&above) + 6 {
-        let words = format!(
-            "does not fit: {}–{} of {} · j k",
-            offset + 1,
-            (offset + body_room).min(middle.len()),
-            middle.len()
-        );
-        rule(painter, place, y, &[(words, Role::StateCare)], Vec::new());
+    let (long, short) = if hidden { lines_words(decision, offset, body_room, middle.len()) } else { Default::default() };
+    if hidden && columns < width_of(title) + width_of(&long) + 6 {
+        rule(painter, place, y, &[(short, Role::StateCare)], Vec::new());
     } else {
-        rule(painter, place, y, &[(title.to_owned(), Role::Title)], above);
+        let range = if hidden { vec![(long, Role::StateCare)] } else { Vec::new() };
+        rule(painter, place, y, &[(title.to_owned(), Role::Title)], range);
     }
     y += 1;
     put(
@@ -343,6 +330,8 @@ fn draw(model: DecisionModel<'_>, painter: &mut Painter<'_>, area: Rect) {
     let how: &[StyledText] = match decision.ended_at {
         Some(_) => &[("This decision has ended".to_owned(), Role::Title)],
         None if model.read_only => &[("Read-only: another console answers".to_owned(), Role::Title)],
+        // In a form, letters are text.
+        None if decision.typing() => &[("Your answer".to_owned(), Role::Title)],
         None => &[
             ("A letter selects, ".to_owned(), Role::Title),
             ("Enter".to_owned(), Role::Key),
@@ -352,6 +341,22 @@ fn draw(model: DecisionModel<'_>, painter: &mut Painter<'_>, area: Rect) {
     rule(painter, place, y, how, picked(model));
     y += 1;
     put(painter, foot.get(foot_first..).unwrap_or(&[]), &mut y);
+}
+
+/// Range of the visible lines with the keys for the rest, in a long and a short form.
+fn lines_words(decision: &Decision, offset: usize, room: usize, lines: usize) -> (String, String) {
+    let last = (offset + room).min(lines);
+    let key = if last < lines { "PgDn" } else { "PgUp" };
+    // Full screen cannot be enlarged further, and letters are text in a form.
+    let enlarges = !decision.full && !decision.typing() && decision.ended_at.is_none();
+    let range = format!("lines {}–{last} of {lines} · {key}", offset + 1);
+    let long = match (last < lines, enlarges) {
+        (true, true) => format!("{range} shows more, z enlarges"),
+        (true, false) => format!("{range} shows more"),
+        (false, true) => format!("{range} goes back, z enlarges"),
+        (false, false) => format!("{range} goes back"),
+    };
+    (long, range)
 }
 
 fn rule(painter: &mut Painter<'_>, place: Rect, y: u16, title: &[StyledText], right: Vec<StyledText>) {
@@ -544,12 +549,12 @@ const fn ids_below(columns: usize) -> bool {
     columns >= WITH_IDS
 }
 
-/// Rows in place of the answers once the request has ended: result, typed text, and the keys that close the dialog.
 /// Returns true for a request to sell all holdings, which a different stop ends.
 fn sells(model: DecisionModel<'_>) -> bool {
     matches!(model.decision.shown.as_deref().map(|shown| &shown.about), Some(RequestSubject::SellHoldings))
 }
 
+/// Rows in place of the answers once the request has ended: result, typed text, and the keys that close the dialog.
 fn ended(model: DecisionModel<'_>) -> Vec<Row> {
     let is_offer = model.decision.number == OFFER_NUMBER;
     let (words, role) = match model.outcome.map(|resolved| resolved.outcome) {
@@ -612,7 +617,8 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
         None => " later  ".to_owned(),
     };
     row = row.then("Esc", Role::Key).then(after, Role::Dialog);
-    row = row.then("z", Role::Key).then(" less ", Role::Dialog).then("d", Role::Key).then(" raw", Role::Dialog);
+    row = row.then("z", Role::Key).then(" less  ", Role::Dialog).then("d", Role::Key);
+    row = row.then(if decision.raw { " back" } else { " raw" }, Role::Dialog);
     let mut rows = vec![row];
     if let Some(words) = key_message(model) {
         rows.push(Row::new(words, Role::StateCare).kept());
@@ -735,7 +741,9 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
             }
         }
         None => {
-            let keys = [("d", "raw call"), ("y", "copy"), ("n", "next"), ("z", "full screen")];
+            let zoom = if decision.full { "less" } else { "full screen" };
+            let raw = if decision.raw { "back" } else { "raw call" };
+            let keys = [("d", raw), ("y", "copy"), ("n", "next"), ("z", zoom)];
             let mut row = Row { right: ids, ..Row::default() };
             for (at, (key, does)) in keys.into_iter().enumerate() {
                 let gap = if at == 0 { "" } else { "   " };

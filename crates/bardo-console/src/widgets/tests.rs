@@ -402,7 +402,7 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
     for (state, words) in [
         ("fresh", "keys act in a moment"),
         ("looked", "nothing is selected"),
-        ("looked", "✓ one $2,047.53, day $4,014.02/$5,000 after"),
+        ("looked", "✓ action $2,047.53, day $4,014.02/$5,000 after"),
         ("looked", "✓ rate 3/120 an hour"),
         ("looked", "✓ slippage 50 bps"),
         ("looked", "above your $1,000 approval limit"),

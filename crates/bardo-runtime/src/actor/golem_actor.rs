@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_show_dwells_ten_seconds_and_everybody_else_a_minute() {
+    fn the_dwell_is_ten_seconds_for_scenarios_and_a_minute_otherwise() {
         let show = || GolemActor::playing(scenario::find(scenario::DEFAULT).unwrap());
         assert_eq!(show().phases().dwell_millis, 10_000);
         assert_eq!(show().led_by(Some(Box::new(IdleBrain))).phases().dwell_millis, 60_000);

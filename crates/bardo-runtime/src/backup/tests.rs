@@ -393,7 +393,7 @@ fn a_credential_that_cannot_be_removed_is_an_error() {
 }
 
 #[test]
-fn playbooks_of_several_chains_are_in_it_and_a_name_that_cannot_be_is_an_error() {
+fn a_backup_contains_playbooks_of_all_chains_and_rejects_impossible_names() {
     let home = home();
     let from = with_data_of(&home);
     let ledger = home.path().join("data/ledger/real");
@@ -452,7 +452,7 @@ fn leftovers_of_a_killed_backup_are_removed_and_folders_of_others_stay() {
 }
 
 #[test]
-fn paths_of_a_backup_are_few() {
+fn a_backup_accepts_only_known_paths() {
     for good in ["data/ledger/devnet-1/paper.db", "config/archetypes/mine.toml", "data/keys/trading.json"] {
         assert_eq!(BackupPath::parse(good).unwrap().relative(), PathBuf::from(good.split_once('/').unwrap().1));
     }
@@ -473,7 +473,7 @@ fn paths_of_a_backup_are_few() {
 }
 
 #[test]
-fn a_backup_does_not_go_into_the_folder_that_it_is_of() {
+fn a_backup_is_not_written_into_its_own_folder() {
     let home = home();
     let from = with_data_of(&home);
     for file in ["data/backup.age", "data/keys/trading.json", "data/keys/../x.age"] {
@@ -486,7 +486,7 @@ fn a_backup_does_not_go_into_the_folder_that_it_is_of() {
 }
 
 #[test]
-fn what_a_killed_restore_has_left_is_halted_and_removed_by_the_next() {
+fn leftovers_of_a_killed_restore_are_halted_and_removed_by_the_next() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("backup.age");
     let (path, content): (&str, &[u8]) = ("data/golems/ada/STRATEGY.md", b"x");

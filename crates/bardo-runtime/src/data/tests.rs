@@ -84,7 +84,7 @@ async fn real_networks_share_one_ledger_and_devnets_never_join_it() {
 }
 
 #[test]
-fn ended_devnets_are_cleared_away_and_nothing_else() {
+fn only_ended_devnets_are_removed() {
     let home = tempfile::tempdir().unwrap();
     let ledgers = home.path();
     let now = Duration::from_secs(2_000_000_000);

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_none_or_right_but_never_a_panic() {
+    fn extreme_values_are_right_or_absent_and_never_panic() {
         let widest = U256::MAX >> 96;
         assert_eq!(v3_price(widest, 18, 18), None, "2^128 is more than a decimal can hold");
         assert!(v3_price(U256::from(4_295_128_739_u64), 18, 18).is_none(), "the lowest root is below 18 digits");

@@ -272,7 +272,7 @@ async fn act(chain: &SandboxChain, usdc: Address, friend: Address, spender: Addr
 }
 
 #[test]
-fn the_page_says_what_the_chain_says() {
+fn the_page_agrees_with_the_chain() {
     // The feeds' ages are checked against the system clock, so the chain starts at the present time.
     let start_time = SystemClock.now_seconds();
     let (pace, market) = (BlockPace::Manual, MarketMode::On);

@@ -97,7 +97,7 @@ async fn delegated(chain: &SandboxChain, to: Address, value: u64, data: &[u8]) -
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rules_are_there_at_first_sight_and_the_account_is_untouched() {
+async fn the_contract_has_its_rules_from_genesis_and_the_account_is_untouched() {
     let home = tempfile::tempdir().unwrap();
     let opened = opened(home.path(), "").await;
     let chains = opened.sandbox.as_ref().unwrap().chains();
@@ -161,7 +161,7 @@ async fn the_rules_are_those_of_the_policy_in_force() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kept_devnet_and_a_broken_policy_set_none() {
+async fn a_kept_devnet_and_a_broken_policy_set_no_rules() {
     let home = tempfile::tempdir().unwrap();
     let broken = opened(home.path(), "nonsense = 1\n").await;
     for chain in broken.sandbox.unwrap().chains() {

@@ -422,9 +422,10 @@ impl SessionState {
                     let typed = confirmation.typed.as_ref().map(SafeText::as_str).unwrap_or_default();
                     file = file.confirm_other_copy_stopped(typed)?;
                 }
-                let lowered = file.lower(&from, to, reason, "operator", now, proof);
-                let result =
-                    lowered?.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
+                let lowered = file.lower(&from, to, reason, "operator", now, proof)?.level();
+                // A stop of the whole data folder stays in force below the session's own.
+                let level = lowered.max(file.outer_level());
+                let result = level.map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
                 Ok(if self.keys_revoked() { format!("{result}; {STAY}") } else { result })
             }
             PromptSubject::LeavePaper => {
@@ -492,6 +493,7 @@ impl SessionState {
         Ok(self.queue_prompt(PromptSubject::Lower {
             from: found,
             to,
+            remains: self.control.stop_watch.file.outer_level(),
             said: SafeText::clean(&sent, 300),
             without_keys: self.keys_revoked(),
             restored: self.control.stop_watch.file.restored(),

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_on_a_chain_is_said_where_something_does() {
+    fn allowances_and_orders_are_listed_only_for_chains_that_have_some() {
         assert!(words(true).contains("its owner must disable it") && !words(false).contains("owner"));
         // The screen keeps at most this many characters.
         assert!(words(true).chars().count() <= 400);

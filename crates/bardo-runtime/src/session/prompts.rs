@@ -27,6 +27,8 @@ pub(super) enum PromptSubject {
         from: ActiveStop,
         /// New level; `None` for no stop.
         to: Option<StopLevel>,
+        /// Level that the data folder's own stop keeps in force whatever the answer; `None` without one.
+        remains: Option<StopLevel>,
         /// Author and reason of the stop.
         said: SafeText,
         /// True if the Golem stays without keys whatever the answer.
@@ -123,6 +125,24 @@ impl SessionPrompts {
         Some(state.1.remove(at).own)
     }
 
+    /// Updates the level that stays in force in open requests to lower a stop. It is read only if there is one.
+    pub(super) fn update_remaining(&self, read: impl FnOnce() -> Option<StopLevel>) {
+        let mut state = self.state();
+        let open = state.1.iter_mut().filter_map(|queued| match &mut queued.own {
+            PromptSubject::Lower { remains, .. } => Some(remains),
+            PromptSubject::LeavePaper
+            | PromptSubject::ResetBreaker { .. }
+            | PromptSubject::SellAfterDeath
+            | PromptSubject::SellUnderFlatten { .. }
+            | PromptSubject::SellUnderHalt { .. } => None,
+        });
+        let mut open = open.peekable();
+        if open.peek().is_some() {
+            let level = read();
+            open.for_each(|remains| *remains = level);
+        }
+    }
+
     /// Drops requests about another stop than the one in force; returns true if any was dropped.
     pub(super) fn keep_for(&self, in_force: &ActiveStop) -> bool {
         let mut state = self.state();
@@ -157,8 +177,14 @@ impl SessionPrompts {
 
 fn question(queued: &QueuedPrompt, money: MoneyKind) -> Question {
     let (title, reason, about) = match &queued.own {
-        PromptSubject::Lower { from, to, said, without_keys, restored: _ } => {
+        PromptSubject::Lower { from, to, remains, said, without_keys, restored: _ } => {
+            // A stop of the whole data folder stays in force below the session's own.
+            let stays = remains.filter(|stays| Some(*stays) > *to);
+            let to = &(*to).max(*remains);
             let title = match (to, without_keys) {
+                (Some(to), _) if stays.is_some() => {
+                    format!("Lift the stop of this session; {to} stays in force until `bardo resume`")
+                }
                 (Some(to), false) => format!("Lower the stop to {to}"),
                 (None, false) => "Lift the stop: signing resumes".to_owned(),
                 (Some(to), true) => format!("Lower the stop to {to}; {STAY}"),
@@ -272,5 +298,35 @@ fn plain(
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(offered).collect(),
         about,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bardo_safety::stop::StopFile;
+
+    use super::*;
+
+    #[test]
+    fn lifting_a_sessions_stop_names_the_stop_of_the_data_folder_that_remains() {
+        let (outer, inner) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let file = StopFile::in_folder(inner.path()).beneath(outer.path());
+        let from = file.raise(StopLevel::Halt, "typed", "operator", 1).unwrap();
+        let prompts = SessionPrompts::default();
+        let said = SafeText::clean("operator: typed", 40);
+        let (to, remains) = (None, file.outer_level());
+        prompts.ask(PromptSubject::Lower { from, to, remains, said, without_keys: false, restored: None }, 1);
+        let shown = || {
+            let asked = prompts.questions(Address::ZERO, MoneyKind::Play, |_| false).remove(0);
+            let RequestSubject::Lower { from, to, .. } = asked.about else { panic!("{asked:?}") };
+            (asked.title.to_string(), from, to)
+        };
+        let halt = Some(StopLevel::Halt);
+        assert_eq!(shown(), ("Lift the stop: signing resumes".to_owned(), halt, None));
+        // Another process stops the whole data folder while the question is open.
+        StopFile::in_folder(outer.path()).raise(StopLevel::Flatten, "by hand", "bardo halt", 2).unwrap();
+        prompts.update_remaining(|| file.outer_level());
+        let stays = "Lift the stop of this session; flatten stays in force until `bardo resume`";
+        assert_eq!(shown(), (stays.to_owned(), halt, Some(StopLevel::Flatten)));
     }
 }

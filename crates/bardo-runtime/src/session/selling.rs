@@ -302,7 +302,7 @@ mod tests {
     use bardo_session::market::ChainIdentity;
 
     #[test]
-    fn only_the_operators_yes_sells_what_is_held_under_a_golems_own_halt() {
+    fn only_the_operators_approval_sells_holdings_under_a_golems_own_halt() {
         let folder = tempfile::tempdir().unwrap();
         let file = bardo_safety::stop::StopFile::in_folder(folder.path());
         let golem = SafeText::clean("ada", 20);

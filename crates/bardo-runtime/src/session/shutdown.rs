@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_sold_without_a_decision_where_the_money_is_not_for_play() {
+    fn real_money_is_sold_only_after_a_decision() {
         for (on_death, play, elsewhere) in [
             (OnDeath::Ask, HoldingsAtDeath::AreAskedFor, HoldingsAtDeath::AreAskedFor),
             (OnDeath::Sell, HoldingsAtDeath::AreSold, HoldingsAtDeath::AreAskedFor),

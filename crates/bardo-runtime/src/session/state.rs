@@ -316,6 +316,7 @@ impl SessionState {
             journal: Some(self.journal_words()),
             commands: golem::brain::operator::commands(),
             brain: self.brain_isolation.clone(),
+            own_devnet: !self.sources.inhabited.is_empty(),
             served: false,
             not_attached: options.watch.then(|| {
                 let embedded = self.sources.sandbox.is_some();

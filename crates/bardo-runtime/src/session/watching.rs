@@ -409,6 +409,7 @@ impl SessionState {
                 HaltChanged { level: Some(set.level), by: set.by.clone(), reason: set.reason.clone(), hold: false };
             self.note_stop(AuditKind::HaltRaised, &changed, &ActiveStop::Stop(set));
         }
+        self.control.own.update_remaining(|| self.control.stop_watch.file.outer_level());
         let found = self.control.stop_watch.file.read();
         let known = self.links.in_force.borrow().clone();
         if known.as_ref() == Some(&found) {

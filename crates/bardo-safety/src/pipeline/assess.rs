@@ -198,6 +198,7 @@ fn with_data_fee(
     if fee.is_zero() {
         return Ok(values);
     }
+    let gas_wei = values.gas_wei.saturating_add(fee);
     let fee = match (gas_usd(spreads, fee), unpriced) {
         (Some(fee), _) => fee,
         (None, UnpricedRule::Nothing) => Usd::ZERO,
@@ -207,7 +208,7 @@ fn with_data_fee(
     };
     let gas = values.gas.checked_add(fee).map_err(UnknownValue::because)?;
     let spent = values.spent.checked_add(fee).map_err(UnknownValue::because)?;
-    Ok(ActionValues { gas, spent, ..values })
+    Ok(ActionValues { gas, gas_wei, spent, ..values })
 }
 
 /// Applies the paper ledger's balance shifts.

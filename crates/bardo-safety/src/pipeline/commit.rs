@@ -27,7 +27,7 @@ use crate::policy_engine::{ActionEnd, Reservation, ReserveError};
 use crate::proposal::LegPurpose;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::SimulatedEffects;
-use crate::value::ActionValues;
+use crate::value::{ActionValues, value_of_part};
 use crate::verdict::Verdict;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{EventKind, PermitRefused, PermitUsed, TxState, TxUpdate};
@@ -66,6 +66,31 @@ pub struct CommitOutcome {
     pub order: Option<Box<OrderRecord>>,
     /// True for an action in paper mode: counted and stored in the paper ledger, not signed.
     pub on_paper: bool,
+}
+
+impl CommitOutcome {
+    /// Dollars that left the wallet: the declared outflows as the chain shows them, and gas by the receipts, at the
+    /// prices that the action was counted at. For an order that is only placed, this is its gas. `None` for a rehearsal,
+    /// on paper, and until the chain shows the amounts.
+    pub fn left_wallet(&self) -> Option<Usd> {
+        if self.on_paper || matches!(self.state, CommitState::Simulated | CommitState::Unclear) {
+            return None;
+        }
+        let gas = match &self.truth {
+            Some(truth) => truth.gas_cost,
+            None => self.legs.iter().try_fold(U256::ZERO, |sum, leg| sum.checked_add(leg.gas_cost?))?,
+        };
+        let mut left = value_of_part(self.values.gas, gas, self.values.gas_wei)?;
+        if self.state == CommitState::Done {
+            let moves = &self.truth.as_ref()?.moves;
+            for one in &self.values.outflows {
+                let moved = moves.iter().find(|moved| moved.token == one.token.id);
+                let gone = moved.map_or(U256::ZERO, |moved| moved.before.saturating_sub(moved.after));
+                left = left.checked_add(value_of_part(one.usd, gone, one.amount)?).ok()?;
+            }
+        }
+        Some(left)
+    }
 }
 
 /// Final state of a commit or rehearsal.

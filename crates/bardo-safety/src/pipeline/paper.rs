@@ -137,6 +137,8 @@ impl Pipeline {
             if !permit::consume(transaction, &used, reservation.0, now)? {
                 return Err(PermitFault::Consumed.into());
             }
+            // A bridge order counts as delivered at once, so its share of the high-water mark moves with it.
+            rules.arrived(transaction, now, reservation)?;
             rules.settle(transaction, now, reservation, ActionEnd::Done { spent })?;
             permit::note_end(transaction, used.permit_id, "done")?;
             paper::note(transaction, &PaperAction { at: now, ..action })?;

@@ -111,7 +111,7 @@ async fn every_event_comes_in_order_at_the_pace_of_the_recording_and_a_long_wait
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_holds_and_goes_on_where_it_was() {
+async fn a_paused_replay_continues_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let mut watcher = Watcher::of(&journal(&folder, &[0, 1_000, 2_000]), 100);
     assert_eq!(watcher.events(millis(1_500)).await, [(0, 1), (1_000, 2)]);
@@ -125,7 +125,7 @@ async fn a_pause_holds_and_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_gives_one_event_though_two_came_at_once_and_then_it_stands() {
+async fn a_step_delivers_one_of_two_simultaneous_events_and_pauses() {
     let folder = tempfile::tempdir().unwrap();
     let mut watcher = Watcher::of(&journal(&folder, &[0, 500, 500, 900]), 100);
     assert_eq!(watcher.events(millis(100)).await, [(0, 1)]);
@@ -141,7 +141,7 @@ async fn a_step_gives_one_event_though_two_came_at_once_and_then_it_stands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_speed_counts_from_the_last_event_and_what_is_looked_up_hurries_nothing() {
+async fn a_new_speed_counts_from_the_last_event_and_lookups_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut watcher = Watcher::of(&journal(&folder, &[0, 4_000, 8_000, 12_000]), 100);
     assert_eq!(watcher.events(millis(1_000)).await, [(0, 1)]);
@@ -157,7 +157,7 @@ async fn another_speed_counts_from_the_last_event_and_what_is_looked_up_hurries_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_seek_tells_all_up_to_there_and_goes_on_from_there() {
+async fn a_seek_delivers_all_earlier_events_and_continues_from_there() {
     let folder = tempfile::tempdir().unwrap();
     let mut watcher = Watcher::of(&journal(&folder, &[0, 1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 7_000]), 100);
     watcher.steer(ReplayControl::Toggle).await;
@@ -173,7 +173,7 @@ async fn a_seek_tells_all_up_to_there_and_goes_on_from_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_can_be_done_in_a_recording_and_it_ends_when_it_is_left() {
+async fn a_recording_accepts_no_command_and_ends_when_left() {
     let folder = tempfile::tempdir().unwrap();
     let mut watcher = Watcher::of(&journal(&folder, &[0]), 100);
     watcher.events(millis(10)).await;
@@ -187,7 +187,7 @@ async fn nothing_can_be_done_in_a_recording_and_it_ends_when_it_is_left() {
 }
 
 #[test]
-fn what_is_no_journal_is_refused_in_words() {
+fn a_file_that_is_not_a_journal_is_rejected_in_words() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.txt");
     std::fs::write(&path, "not an event\n").unwrap();

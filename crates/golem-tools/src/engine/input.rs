@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use bardo_base::error::{ErrorCode, ToolError};
@@ -12,6 +13,9 @@ use bardo_base::text::nearest;
 pub const MAX_INPUT_BYTES: usize = 1 << 20;
 /// Maximum nesting depth of an input.
 pub const MAX_INPUT_DEPTH: usize = 32;
+
+/// Name of the parameter that carries a token amount.
+pub(super) const AMOUNT: &str = "amount";
 
 /// Input of a tool call.
 #[derive(Debug, Clone, PartialEq)]
@@ -145,7 +149,8 @@ fn measure(value: &Value, depth: usize, left: &mut usize) -> Result<(), ToolErro
     }
 }
 
-/// Parses JSON text, rejecting names that occur twice in one object.
+/// Parses JSON text, rejecting names that occur twice in one object. An `amount` that is a decimal number keeps its
+/// digits: it becomes a JSON string, because a float could lose some of them.
 ///
 /// # Errors
 /// Returns the syntax error, the repeated name, or the excess depth.
@@ -180,6 +185,14 @@ struct StrictJson {
 }
 
 impl StrictJson {
+    /// Converts the text of an amount: a number in decimal notation keeps its digits as a string unless it is a whole
+    /// number of 64 bits. Every other value, also a number with an exponent, is read as usual.
+    fn amount<E: serde::de::Error>(self, raw: Box<RawValue>) -> Result<Value, E> {
+        let value = self.deserialize(&mut serde_json::Deserializer::from_str(raw.get())).map_err(E::custom)?;
+        let is_decimal = raw.get().bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-'));
+        Ok(if value.is_f64() && is_decimal { Value::String(raw.get().to_owned()) } else { value })
+    }
+
     fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
         if self.depth >= MAX_INPUT_DEPTH { Err(E::custom(too_deep())) } else { Ok(Self { depth: self.depth + 1 }) }
     }
@@ -244,7 +257,8 @@ impl<'de> Visitor<'de> for StrictJson {
             if fields.contains_key(&name) {
                 return Err(serde::de::Error::custom(format_args!("`{name}` is given twice")));
             }
-            let value = access.next_value_seed(inner)?;
+            let value =
+                if name == AMOUNT { inner.amount(access.next_value()?)? } else { access.next_value_seed(inner)? };
             fields.insert(name, value);
         }
         Ok(Value::Object(fields))
@@ -280,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn a_parameter_that_does_not_fit_is_named() {
         for (text, wanted) in [
             ("", "empty"),
             ("  \n", "empty"),
@@ -324,6 +338,32 @@ mod tests {
         }
         let value: Value = serde_json::from_str(&deep(MAX_INPUT_DEPTH + 2)).unwrap();
         assert!(ToolInput::Json(value).into_object().is_err());
+    }
+
+    #[test]
+    fn an_amount_that_is_a_number_keeps_its_digits_at_any_depth() {
+        let parsed = |amount: &str| {
+            let text = format!("{{\"params\": [{{\"amount\": {amount}, \"size\": 0.5}}]}}");
+            unambiguous(&text).map(|value| value["params"][0].clone())
+        };
+        for (amount, kept) in [
+            ("0.5", json!("0.5")),
+            ("0.10", json!("0.10")),
+            ("123456789.000000000000000001", json!("123456789.000000000000000001")),
+            ("18446744073709551616", json!("18446744073709551616")),
+            ("-0.5", json!("-0.5")),
+            ("5", json!(5)),
+            ("5e-1", json!(5e-1)),
+            ("\"0.5\"", json!("0.5")),
+            ("null", Value::Null),
+            ("{\"amount\": 0.1}", json!({"amount": "0.1"})),
+        ] {
+            assert_eq!(parsed(amount).unwrap(), json!({"amount": kept, "size": 0.5}), "{amount}");
+        }
+        for (fault, wanted) in [("0.", "character"), (".5", "character"), ("{\"a\": 1, \"a\": 2}", "`a` is given twice")] {
+            let words = json_fault(&parsed(fault).unwrap_err());
+            assert!(words.contains(wanted), "{words}");
+        }
     }
 
     #[test]

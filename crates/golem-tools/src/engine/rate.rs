@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_going_back_frees_nothing() {
+    fn a_clock_set_back_frees_no_call() {
         let mut rate = CallRate::new(1);
         assert_eq!(rate.take(1_000_000), Ok(()));
         assert_eq!(rate.take(5), Err(60_000));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_zero_lets_none_through() {
+    fn a_limit_of_zero_blocks_every_call() {
         assert_eq!(CallRate::new(0).take(7), Err(60_000));
     }
 }

@@ -248,7 +248,7 @@ fn code(response: &ToolResponse) -> Option<ErrorCode> {
 }
 
 #[tokio::test]
-async fn a_call_answers_and_says_what_it_does() {
+async fn a_call_answers_and_emits_its_events() {
     let mut bench = bench(60, vec![]);
     let response = bench.call(json!({"mode": "double", "times": 21, "pin": "4711"})).await;
     assert_eq!(response.status, CallStatus::Success);
@@ -267,7 +267,7 @@ async fn a_call_answers_and_says_what_it_does() {
 }
 
 #[tokio::test]
-async fn the_last_event_says_what_came_of_the_call() {
+async fn the_last_event_has_the_outcome_of_the_call() {
     for (mode, said) in [("double", EndState::Done), ("fail", EndState::NotDone)] {
         let mut bench = bench(60, vec![]);
         bench.call(json!({"mode": mode, "times": 21})).await;
@@ -350,7 +350,7 @@ async fn calls_beyond_the_rate_are_blocked_until_the_window_frees_a_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn past_its_budget_a_call_overruns_and_goes_on() {
+async fn a_call_past_its_budget_reports_the_overrun_and_continues() {
     let mut bench = bench(60, vec![]);
     let response = bench.call(json!({"mode": "sleep", "times": 2_900})).await;
     assert_eq!(response.status, CallStatus::Success);
@@ -465,7 +465,7 @@ async fn a_key_runs_its_call_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_in_use_is_said_and_an_abandoned_one_is_free() {
+async fn a_key_in_use_is_reported_and_an_abandoned_one_is_free() {
     let folder = tempfile::tempdir().unwrap();
     let config = bardo_store::StoreConfig::at(folder.path().join("bardo.db"));
     let bench = bench_with(60, vec![], Some(bardo_store::Store::open(config, &[MIGRATIONS]).unwrap()));
@@ -483,7 +483,7 @@ async fn a_key_in_use_is_said_and_an_abandoned_one_is_free() {
 
 /// Uses the real clock: a paused clock would run ahead of the database threads.
 #[tokio::test]
-async fn the_key_of_an_ended_program_is_free_at_once_and_that_of_a_living_one_is_not() {
+async fn the_key_of_an_ended_process_is_free_and_that_of_a_running_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let open = || {
         bardo_store::Store::open(bardo_store::StoreConfig::at(folder.path().join("bardo.db")), &[MIGRATIONS]).unwrap()
@@ -593,7 +593,7 @@ fn schemas_and_exports_say_what_the_types_say() {
 }
 
 #[test]
-fn the_prompt_speaks_to_the_phase() {
+fn the_prompt_has_the_guideline_of_the_phase() {
     let catalog = Catalog::new([&PROBE]).unwrap();
     assert_eq!(catalog.prompt(Phase::Survival), "probe: Probes. Call it for exits.\n");
 }

@@ -93,7 +93,7 @@ fn a_role_that_does_not_write_has_no_tool_that_signs() {
 }
 
 #[test]
-fn work_is_handed_to_whoever_has_the_tool() {
+fn work_is_delegated_to_the_role_that_has_the_tool() {
     let (roles, all) = (Archetypes::load(None).unwrap(), catalog());
     let chain = |role: &str, tool: &str| roles.chain(role, tool, &all).unwrap_or_default().join(" ");
     assert_eq!(chain("golem-instance", "get_balances"), "golem-instance");
@@ -105,7 +105,7 @@ fn work_is_handed_to_whoever_has_the_tool() {
 }
 
 #[test]
-fn a_circle_is_drawn() {
+fn a_circular_handover_is_shown() {
     let own = [
         ("scout.toml", "name = \"scout\"\nabout = \"a\"\nprofile = \"data\"\ndelegates_to = [\"guide\"]\n"),
         ("guide.toml", "name = \"guide\"\nabout = \"a\"\nprofile = \"data\"\n\ndelegates_to = [\n  \"scout\",\n]\n"),
@@ -122,7 +122,7 @@ fn a_circle_is_drawn() {
 }
 
 #[test]
-fn a_fourth_hop_is_drawn() {
+fn a_fourth_hop_is_shown() {
     let own =
         [("chief.toml", "name = \"chief\"\nabout = \"a\"\nprofile = \"data\"\ndelegates_to = [\"golem-instance\"]\n")];
     let said = refused(&own);
@@ -148,7 +148,7 @@ fn a_writer_without_a_guardian_is_refused() {
 }
 
 #[test]
-fn a_terminal_role_hands_nothing_on() {
+fn a_terminal_role_delegates_to_no_other() {
     let own = "name = \"safety-guardian\"\nabout = \"a\"\nterminal = true\nprofile = \"data\"\ndelegates_to = [\"risk-assessor\"]\n";
     let said = refused(&[("safety-guardian.toml", own)]);
     assert!(said.contains("`safety-guardian` is terminal and must not delegate"), "{said}");
@@ -156,7 +156,7 @@ fn a_terminal_role_hands_nothing_on() {
 }
 
 #[test]
-fn what_is_not_understood_is_named_with_its_line() {
+fn an_unknown_entry_is_named_with_its_line() {
     let role = |more: &str| format!("name = \"scout\"\nabout = \"a\"\n{more}\n");
     for (text, line, wanted) in [
         (role("categories = [\"data\",\n \"tradign\"]"), 4, "did you mean `trading`?"),
@@ -214,7 +214,7 @@ fn a_broken_guardian_stops_every_writer_that_needs_it() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_errors_are_reported_at_once() {
     let roles = with(&[("one.toml", "name = 1"), ("two.toml", "name = 2")]);
     let all: Vec<_> = roles.broken().map(|(name, _)| name).collect();
     assert_eq!(all, ["one", "two"]);

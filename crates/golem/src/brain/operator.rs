@@ -421,7 +421,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_console_is_told_every_command_and_every_kind() {
+    fn a_console_lists_every_command_and_every_kind() {
         let told = commands();
         let names: Vec<&str> = told.iter().map(|command| command.name.as_str()).collect();
         assert_eq!(names, AGENT_TOOLS.iter().map(|tool| tool.name).chain([ACT]).collect::<Vec<_>>());
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_no_command_are_answered_with_what_would_be_one() {
+    fn an_unknown_command_is_answered_with_valid_ones() {
         let answer = not_understood("make me rich");
         assert!(
             answer.starts_with("I did not understand \"make me rich\" and did nothing. I can: swap AMOUNT"),
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_that_may_mean_something_else_is_no_trade() {
+    fn an_ambiguous_sentence_starts_no_trade() {
         let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1", "chain": "base"});
         let swap = Some((ACT, json!({"kind": "swap", "params": params, "why": "the operator said so"})));
         for said in [

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_is_held_against_the_quote_in_basis_points() {
+    fn the_received_amount_is_compared_with_the_quote_in_basis_points() {
         let of = |quoted: u64, amount_in: u64| below(U256::from(quoted), U256::from(amount_in));
         assert_eq!(of(1_000_000, 999_700), Some(3));
         assert_eq!(of(1_000_000, 1_001_000), Some(-10));

@@ -69,7 +69,7 @@ fn asked(slippage: Option<i64>) -> Map<String, Value> {
 }
 
 #[tokio::test]
-async fn a_write_is_reflected_on_and_found_again() {
+async fn a_write_gets_a_reflection_that_can_be_found() {
     let home = home();
     home.memory.record(past(Some(4), None)).await.unwrap();
     home.memory.record(past(None, Some(ErrorCode::ExecutionTxReverted))).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_write_is_reflected_on_and_found_again() {
 }
 
 #[tokio::test]
-async fn several_alike_become_an_insight_that_replaces_itself() {
+async fn similar_outcomes_become_one_insight_that_is_updated() {
     let home = home();
     for slipped in [2, 4, 3] {
         home.memory.record(past(Some(slipped), None)).await.unwrap();
@@ -107,13 +107,13 @@ async fn several_alike_become_an_insight_that_replaces_itself() {
 }
 
 #[test]
-fn words_of_a_search_are_words_and_nothing_else() {
+fn a_search_takes_its_words_as_plain_text() {
     assert_eq!(words("a AND b* NEAR(\"x\") -- '"), Some(r#""a" OR "AND" OR "b" OR "NEAR" OR "x""#.to_owned()));
     assert_eq!(words(" \"' * "), None);
 }
 
 #[test]
-fn memory_moves_only_what_is_soft() {
+fn memory_changes_only_soft_settings() {
     let good: Vec<_> = [2, 4, 3].into_iter().map(|slipped| past(Some(slipped), None)).collect();
     let softened = soften("swap", asked(Some(50)), &good);
     // Twice the worst slippage, plus ten.
@@ -163,7 +163,7 @@ fn lapsed() -> Episode {
 }
 
 #[test]
-fn auctions_that_nobody_took_lead_through_pools_whether_or_not_one_was_asked_for() {
+fn unfilled_auctions_lead_to_pools_even_if_an_auction_was_requested() {
     let last = [lapsed(), past(Some(4), None), lapsed()];
     for prefers in [None, Some(true)] {
         let mut params = asked(Some(50));
@@ -185,7 +185,7 @@ fn auctions_that_nobody_took_lead_through_pools_whether_or_not_one_was_asked_for
 }
 
 #[test]
-fn auctions_that_nobody_took_are_given_twice_the_time() {
+fn unfilled_auctions_get_twice_the_time() {
     let last = [lapsed(), lapsed()];
     let given = |seconds: Option<u64>| {
         let mut params = asked(None);
@@ -205,7 +205,7 @@ fn auctions_that_nobody_took_are_given_twice_the_time() {
 }
 
 #[test]
-fn words_that_were_remembered_change_nothing() {
+fn remembered_text_changes_no_setting() {
     let mut poisoned: Vec<_> = [2, 4, 3].into_iter().map(|slipped| past(Some(slipped), None)).collect();
     let before = soften("swap", asked(Some(50)), &poisoned);
     for one in &mut poisoned {
@@ -288,7 +288,7 @@ fn a_network_key_is_one_folder_name_whatever_the_chains_are_called() {
 }
 
 #[tokio::test]
-async fn a_playbook_that_is_full_stays_as_it_is() {
+async fn a_full_playbook_stays_unchanged() {
     let home = home();
     let section = "x".repeat(4_000);
     let (mut kept, mut refused) = (0_usize, false);
@@ -310,7 +310,7 @@ async fn a_playbook_that_is_full_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_forgotten_high_water_mark_is_gone_once() {
+async fn a_forgotten_high_water_mark_is_removed_once() {
     let home = home();
     home.memory.life(&SystemClock).await.unwrap();
     let high = "25310.42".parse().unwrap();
@@ -325,7 +325,7 @@ async fn a_forgotten_high_water_mark_is_gone_once() {
 }
 
 #[tokio::test]
-async fn a_life_is_begun_once_and_ends_once() {
+async fn a_life_starts_once_and_ends_once() {
     let home = home();
     let born = home.memory.life(&SystemClock).await.unwrap();
     assert_eq!((born.high_water, born.died_at), (None, None));

@@ -41,7 +41,7 @@ fn after(reading: PhaseReading) -> (Phase, Phase) {
 }
 
 #[test]
-fn every_figure_of_the_table_leads_where_it_says_and_not_a_step_earlier() {
+fn each_threshold_of_the_table_changes_the_phase_exactly_there() {
     use Phase::{Cautious, Defensive, Survival, Terminal, Thriving};
     for (reading, at_once, after_the_dwell) in [
         (lost(299), Thriving, Thriving),
@@ -76,7 +76,7 @@ fn every_figure_of_the_table_leads_where_it_says_and_not_a_step_earlier() {
 }
 
 #[test]
-fn it_gets_better_at_half_the_figure_one_phase_at_a_time_after_the_dwell() {
+fn a_phase_improves_by_one_step_at_half_the_threshold_after_the_dwell() {
     // From Survival after a loss of 9 %: each phase is left at half of its threshold, and not above.
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
     machine.observe(&lost(900), 0);
@@ -102,7 +102,7 @@ fn it_gets_better_at_half_the_figure_one_phase_at_a_time_after_the_dwell() {
 }
 
 #[test]
-fn a_relapse_starts_the_wait_anew() {
+fn a_relapse_restarts_the_wait() {
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
     machine.observe(&lost(300), 0);
     machine.observe(&lost(0), 1_000);
@@ -113,7 +113,7 @@ fn a_relapse_starts_the_wait_anew() {
 }
 
 #[test]
-fn what_cannot_be_told_neither_harms_nor_heals() {
+fn an_unknown_reading_neither_harms_nor_heals() {
     let blind = PhaseReading { drawdown_bps: None, runway: Runway::Unknown, feed_grade: false, ..WELL };
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
     assert_eq!(machine.observe(&blind, 0), None);
@@ -125,7 +125,7 @@ fn what_cannot_be_told_neither_harms_nor_heals() {
 }
 
 #[test]
-fn a_bent_pool_cannot_kill() {
+fn a_manipulated_pool_cannot_end_a_life() {
     let bent = PhaseReading { feed_grade: false, ..lost(9_999) };
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
     for now in 0..1_000 {
@@ -187,7 +187,7 @@ fn as_bad_as(phase: Phase, reading: &PhaseReading) -> bool {
 
 proptest! {
     #[test]
-    fn whatever_happens(readings in proptest::collection::vec((reading(), 0_u64..90_000), 1..60)) {
+    fn the_phases_invariants_hold_for_any_readings(readings in proptest::collection::vec((reading(), 0_u64..90_000), 1..60)) {
         let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
         let mut now = 0;
         let mut changed = 0;

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_where_all_of_it_does() {
+    fn a_condition_holds_if_all_of_its_parts_hold() {
         let blocked = PlayedStep { status: "blocked".to_owned(), code: Some("SAFETY_SLIPPAGE") };
         let outcomes = BTreeMap::from([("sale".to_owned(), blocked)]);
         let when = |phase, after: Option<&str>, status: Option<&str>| {

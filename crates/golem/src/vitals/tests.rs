@@ -17,12 +17,12 @@ fn after(known: Option<&str>, readings: &[(u64, Option<&str>)]) -> Option<Usd> {
 }
 
 #[test]
-fn the_first_reading_of_a_life_is_its_mark() {
+fn the_first_reading_of_a_life_sets_its_mark() {
     assert_eq!(after(None, &[(0, None), (5_000, Some("100"))]), Some(usd("100")));
 }
 
 #[test]
-fn one_reading_too_high_does_not_raise_it() {
+fn one_reading_that_is_too_high_does_not_raise_the_mark() {
     let spike = [(0, Some("100")), (30_000, Some("100")), (35_000, Some("900")), (40_000, Some("100"))];
     assert_eq!(after(None, &spike), Some(usd("100")));
     // A single high reading at the start of the process does not raise it either.
@@ -30,7 +30,7 @@ fn one_reading_too_high_does_not_raise_it() {
 }
 
 #[test]
-fn what_is_held_over_the_dwell_raises_it_to_the_least_of_that_time() {
+fn the_mark_rises_to_the_lowest_reading_of_the_dwell() {
     let held = [(0, Some("120")), (20_000, Some("110")), (40_000, Some("130")), (MARK_DWELL, Some("140"))];
     assert_eq!(after(Some("100"), &held), Some(usd("110")));
     assert_eq!(after(Some("100"), held.split_last().unwrap().1), Some(usd("100")), "a moment before");
@@ -42,7 +42,7 @@ fn what_is_held_over_the_dwell_raises_it_to_the_least_of_that_time() {
 }
 
 #[test]
-fn a_reading_that_failed_begins_the_dwell_anew() {
+fn a_failed_reading_restarts_the_dwell() {
     let gap = [(0, Some("120")), (30_000, None), (40_000, Some("120")), (MARK_DWELL, Some("120"))];
     assert_eq!(after(Some("100"), &gap), Some(usd("100")));
     let on = [gap.as_slice(), &[(40_000 + MARK_DWELL, Some("120"))]].concat();
@@ -61,7 +61,7 @@ fn a_clock_that_was_set_back_counts_for_no_time() {
 }
 
 #[test]
-fn what_is_above_the_mark_is_no_loss_and_not_unknown() {
+fn equity_above_the_mark_is_zero_drawdown_and_known() {
     let lost = |equity: &str, high: &str| drawdown(usd(equity), usd(high));
     assert_eq!([lost("97", "100"), lost("97.01", "100"), lost("0", "100")], [Some(300), Some(299), Some(10_000)]);
     assert_eq!([lost("100", "100"), lost("100.01", "100"), lost("900", "100")], [Some(0); 3]);

@@ -228,6 +228,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
         commands: Vec::new(),
         brain: None,
         not_attached: None,
+        own_devnet: true,
         served: false,
     };
     decided(words).iter().for_each(|event| feed.take(event));

@@ -134,7 +134,11 @@ impl Widget for WaitingPanel<'_> {
         };
         let inner = frame(painter, area, &title, keys.panel == LivePanel::Waiting);
         if known.questions.is_empty() {
-            let words = if known.replayed() { "not part of a recording" } else { "nothing: all within limits" };
+            let words = match known.snapshot.is_some_and(|snapshot| snapshot.stop.is_some()) {
+                _ if known.replayed() => "not part of a recording",
+                true => "nothing: a stop is in force",
+                false => "nothing: all within limits",
+            };
             return nothing(painter, inner, words);
         }
         let mut y = 0;
@@ -189,11 +193,19 @@ impl Widget for BriefRequest<'_> {
         let right = if one.ends_at.is_some() { right } else { Vec::new() };
         let mark = if here { "▸" } else { " " };
         let first = format!("{mark}{} ", at + 1);
-        let worth = one.value.map(|value| format!(" {}", whole_dollars(value))).unwrap_or_default();
+        let worth = one.value.map(|value| format!(" {}", nearest_dollar(value))).unwrap_or_default();
         let room = usize::from(area.width).saturating_sub(width(&first) + width(&worth) + styled_width(&right) + 1);
         let title = fit(&question_brief(one), room).into_owned();
         painter.row(area, &[(first, Role::StateCare), (title, Role::Text), (worth, Role::TextStrong)], &right);
     }
+}
+
+/// Dollars to the nearest whole one, so that the list agrees with the cents of the dialog.
+fn nearest_dollar(value: Usd) -> String {
+    let tenths = value.to_fixed(1, Rounding::Down);
+    let up = tenths.ends_with(['5', '6', '7', '8', '9']);
+    let rounded = value.to_fixed(0, if up { Rounding::Up } else { Rounding::Down });
+    whole_dollars(rounded.parse().unwrap_or(value))
 }
 
 /// Line of an approval request, with its reason beside it where there is room.

@@ -157,7 +157,8 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     flows("pays_at_most", "pays at most    ");
     flows("receives_at_least", "gets at least   ");
     flows("still_takeable", "allowance after ");
-    if bounds.get("pays_at_most").and_then(Value::as_array).is_some_and(|flows| !flows.is_empty()) {
+    let has = |field: &str| bounds.get(field).and_then(Value::as_array).is_some_and(|flows| !flows.is_empty());
+    if has("pays_at_most") && has("receives_at_least") {
         // The quote above values the same tokens by their feeds.
         all.push(
             Row::new("dollars         ", Role::TextDim)
@@ -173,9 +174,9 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
             let to =
                 to.as_str().parse::<alloy_primitives::Address>().map_or_else(|_| to.to_string(), |to| to.to_string());
             let words = match purpose.as_str() {
-                "approve" => "first allows    ".to_owned(),
-                "main" => "then calls      ".to_owned(),
-                other => format!("{:<16}", format!("{other} calls")),
+                "approve" => "approval call   ".to_owned(),
+                "main" => "main call       ".to_owned(),
+                other => format!("{:<16}", format!("{other} call")),
             };
             all.push(Row::new(words, Role::TextDim).then(to, Role::Text));
         }

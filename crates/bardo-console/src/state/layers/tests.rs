@@ -609,7 +609,7 @@ fn a_decision_of_ones_own_that_is_put_off_waits_among_the_others_and_a_opens_it_
     for size in [Size { width: 120, height: 40 }, Size { width: 80, height: 24 }] {
         state.update(Input::Resize(size));
         let shown = screen(&state);
-        for words in ["1 WAITS FOR YOU (a)", "Waiting for you 1", "UNI", "$2,047", "1:00"] {
+        for words in ["1 WAITS FOR YOU (a)", "Waiting for you 1", "UNI", "$2,04", "1:00"] {
             assert!(shown.contains(words), "{words}\n{shown}");
         }
     }
@@ -663,7 +663,8 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
         "= your account ✓",
         "valid 0:",
         "answer within 4:12",
-        "does not fit",
+        "lines 1–",
+        "PgDn",
         "a approve once",
         "h reject and STOP",
     ] {
@@ -674,7 +675,7 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
     wait(&mut state, CALM);
     press(&mut state, Key::char('a'));
     assert_eq!(picked(&state), None);
-    let mut rest = String::new();
+    let mut rest = first.clone();
     for _ in 0..6 {
         press(&mut state, control('d'));
         state.update(crate::view::drawn(&state));
@@ -688,11 +689,21 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
     press(&mut state, Key::char('z'));
     state.update(crate::view::drawn(&state));
     assert!(unseen(&state).is_some_and(|lines| lines > 0));
-    let lines = |shown: &str| {
-        shown.split("does not fit: ").nth(1)?.split_once("1–")?.1.split(' ').next()?.parse::<usize>().ok()
-    };
+    let lines = |shown: &str| shown.split("lines 1–").nth(1)?.split(' ').next()?.parse::<usize>().ok();
     let (before, after) = (lines(&first).unwrap(), lines(&screen(&state)).unwrap());
     assert!(after >= before + 5, "{before} lines at once, then {after}\n{}", screen(&state));
+    // One more page has all the rest.
+    press(&mut state, Key::plain(KeyCode::PageDown));
+    state.update(crate::view::drawn(&state));
+    assert_eq!(unseen(&state), Some(0), "{}", screen(&state));
+    // In a form, letters are text: none is offered as a key, and pages still turn.
+    wait(&mut state, CALM);
+    press(&mut state, Key::char('r'));
+    press(&mut state, Key::plain(KeyCode::PageUp));
+    state.update(crate::view::drawn(&state));
+    let typing = screen(&state);
+    assert!(typing.contains("Your answer") && typing.contains("lines 1–"), "{typing}");
+    assert!(!typing.contains("A letter selects") && !typing.contains("z enlarges"), "{typing}");
 }
 
 #[test]
@@ -1022,4 +1033,55 @@ fn a_typed_password_is_in_no_text_field() {
     "open sesame".chars().for_each(|letter| drop(press(&mut state, Key::char(letter))));
     let all = format!("{state:?}");
     assert!(!all.contains("sesame") && !all.contains("InsertChar('s')"), "the history of a field would keep it");
+}
+
+#[test]
+fn a_standing_approval_states_its_scope_before_it_is_given() {
+    let mut state = console();
+    state.update(Input::Resize(Size { width: 120, height: 50 }));
+    let mut question = crate::widgets::samples::question();
+    let RequestSubject::Action(action) = &mut question.about else { panic!("{question:?}") };
+    let words = |words: &str| SafeText::clean(words, 40);
+    action.similar = Some(bardo_session::questions::SimilarScope {
+        golem_id: question.golem_id.clone(),
+        tool: words("uniswap_execute_swap"),
+        gives: vec![words("WETH")],
+        gets: vec![words("UNI")],
+        receivers: vec![action.places[0].address],
+        arrives_on: None,
+        slippage: Some(bardo_base::units::BasisPoints::new(50).unwrap()),
+    });
+    news(&mut state, SessionNews::Questions(Arc::new(vec![question])));
+    press(&mut state, Key::char('a'));
+    state.update(crate::view::drawn(&state));
+    wait(&mut state, CALM);
+    press(&mut state, Key::char('s'));
+    let shown = screen(&state);
+    for words in [
+        "minutes: 60",
+        "total limit in dollars:",
+        "with Swap only: WETH → UNI on ethereum",
+        "to             your account",
+        "any, until the total is used up; this action uses $",
+        "slippage       up to 50 bps",
+        "also on a stop, a policy change or a phase change",
+    ] {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+}
+
+#[test]
+fn a_notice_is_removed_after_a_minute() {
+    let mut state = console();
+    state.show_notice("the intent is pending");
+    wait(&mut state, 1);
+    wait(&mut state, 59_999);
+    assert!(screen(&state).contains("the intent is pending"));
+    // Another notice has a minute of its own.
+    state.show_notice("the intent is open");
+    wait(&mut state, 1);
+    wait(&mut state, 59_999);
+    assert!(screen(&state).contains("the intent is open"));
+    wait(&mut state, 1);
+    assert!(!screen(&state).contains("the intent is open"), "{}", screen(&state));
 }

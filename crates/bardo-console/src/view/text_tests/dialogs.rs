@@ -350,3 +350,17 @@ fn a_read_only_decision_offers_no_answer_and_says_why() {
     key(&mut state, 'd');
     assert!(shown(&state).contains("Call 1 of 1"), "{}", shown(&state));
 }
+
+#[test]
+fn leaving_says_what_becomes_of_the_devnet() {
+    let texts = [(true, "The devnet ends with Bardo"), (false, "The devnet runs in another process and continues.")];
+    for (own, words) in texts {
+        let mut state = running(120, 40, &text("Selling."));
+        let SessionNews::Ready(mut ready) = ready() else { panic!() };
+        ready.own_devnet = own;
+        news(&mut state, SessionNews::Ready(ready));
+        state.update(Input::Key(Key::ctrl('c')));
+        let shown = shown(&state);
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+}

@@ -170,6 +170,10 @@ fn a_recording_says_how_it_goes_whatever_key_is_pressed_and_never_that_something
         news(&mut state, at(1_234, true));
         let first = drawn(&state).remove(0);
         assert_eq!(first.contains("50 %  1,234 of 5,678"), width > 40, "{first}");
+        key(&mut state, ' ');
+        let frozen = drawn(&state).remove(0);
+        assert!(frozen.contains("frozen") && !frozen.contains("Golem"), "{frozen}");
+        assert_eq!(frozen.contains("the recording still running"), width >= 80, "{frozen}");
     }
 }
 

@@ -196,6 +196,8 @@ impl Decision {
         };
         self.drawn_at.get_or_insert(now);
         self.room = Some(fit.shown);
+        // Scrolling continues from the visible lines, also after a key that went beyond the end.
+        self.offset = fit.first.saturating_sub(fit.above);
         if fit.raw {
             return;
         }
@@ -223,8 +225,8 @@ impl Decision {
     fn hidden(&self) -> Option<String> {
         match self.unseen() {
             Some(0) => None,
-            Some(1) => Some("you have not seen one line yet: j k scroll".to_owned()),
-            Some(many) => Some(format!("you have not seen {many} lines yet: j k scroll")),
+            Some(1) => Some("you have not seen one line yet: PgDn shows it".to_owned()),
+            Some(many) => Some(format!("you have not seen {many} lines yet: PgDn shows more")),
             None => Some("the request is not on the screen: make the terminal larger".to_owned()),
         }
     }
@@ -268,8 +270,8 @@ impl Decision {
 
     /// Handles an action of the key bindings. `rows` is the height to scroll by before the first drawing.
     pub fn act(&mut self, action: Action, now: u64, rows: usize) -> DecisionOutcome {
-        // A step larger than the view would skip lines.
-        let half = (self.room.unwrap_or(rows) / 2).max(1);
+        // A page is what is visible at once: a larger step would skip lines.
+        let page = self.room.unwrap_or(rows).max(1);
         if let Some(ended_at) = self.ended_at {
             // A key that was meant for the request must not close the notice unread.
             let calm = now >= ended_at.max(self.touched_at).saturating_add(GUARD_MILLIS);
@@ -278,8 +280,8 @@ impl Decision {
                 Action::Back | Action::CloseOrQuit if calm => return DecisionOutcome::Closed,
                 Action::Down => self.offset = self.offset.saturating_add(1),
                 Action::Up => self.offset = self.offset.saturating_sub(1),
-                Action::HalfPageDown => self.offset = self.offset.saturating_add(half),
-                Action::HalfPageUp => self.offset = self.offset.saturating_sub(half),
+                Action::HalfPageDown => self.offset = self.offset.saturating_add(page),
+                Action::HalfPageUp => self.offset = self.offset.saturating_sub(page),
                 _ => {}
             }
             return DecisionOutcome::Stays;
@@ -299,8 +301,8 @@ impl Decision {
             }
             Action::Down => self.offset = self.offset.saturating_add(1),
             Action::Up => self.offset = self.offset.saturating_sub(1),
-            Action::HalfPageDown => self.offset = self.offset.saturating_add(half),
-            Action::HalfPageUp => self.offset = self.offset.saturating_sub(half),
+            Action::HalfPageDown => self.offset = self.offset.saturating_add(page),
+            Action::HalfPageUp => self.offset = self.offset.saturating_sub(page),
             Action::Top => self.offset = 0,
             Action::Bottom => self.offset = usize::MAX,
             Action::Zoom => (self.full, self.offset) = (!self.full, 0),

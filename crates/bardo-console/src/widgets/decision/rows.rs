@@ -18,7 +18,7 @@ use bardo_base::model::Check;
 use bardo_base::text::{SafeText, width as width_of};
 use bardo_session::questions::signed::{ReadableMessage, inside_calls};
 use bardo_session::questions::{
-    ActionRequest, AddressPart, PolicyChange, PolicyRequest, Question, RequestSubject, TokenChange,
+    ActionAddress, ActionRequest, AddressPart, PolicyChange, PolicyRequest, Question, RequestSubject, TokenChange,
 };
 
 fn section(rows: &mut Vec<Row>, words: String) {
@@ -42,9 +42,15 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
             let level = |level: &Option<bardo_base::model::StopLevel>| {
                 level.map_or("no stop".to_owned(), |level| level.to_string())
             };
-            rows.push(Row::new(format!("The stop ladder goes from {} to {}.", level(from), level(to)), Role::Dialog));
+            let change = match from == to {
+                true => format!("The stop ladder stays at {}.", level(to)),
+                false => format!("The stop ladder goes from {} to {}.", level(from), level(to)),
+            };
+            rows.push(Row::new(change, Role::Dialog));
             rows.push(Row::new("It was set by ", Role::TextDim).then(said.as_str(), Role::Dialog));
-            rows.push(Row::new("Blocked actions may start again at once.", Role::StateCare));
+            if from != to {
+                rows.push(Row::new("Blocked actions may start again at once.", Role::StateCare));
+            }
         }
         RequestSubject::LeavePaper => {
             rows.push(Row::new("Once you approve, actions that pass the checks are signed and sent.", Role::StateCare));
@@ -67,14 +73,28 @@ fn policy_change(change: &PolicyChange) -> String {
     format!("{} → {}", value(&change.from), value(&change.to))
 }
 
-/// Row of a message that is signed, or of one of its fields. The raw calls show the figures as they are signed.
+/// Row of a message that is signed. The raw calls show its figures as they are signed.
 fn signed_row(words: String) -> Row {
     Row::new("Signs: ", Role::StateCare).then(words, Role::Dialog)
 }
 
-/// Rows of all fields of a signed message.
-fn signed_fields(message: &ReadableMessage) -> impl Iterator<Item = Row> {
-    message.fields.iter().map(|(name, value)| signed_row(format!("{name}: {value}")))
+/// Rows of all fields of a signed message after `first`, several in a row where they fit. No field is broken.
+fn signed_fields(message: &ReadableMessage, first: &str, columns: usize) -> Vec<Row> {
+    let mut lines: Vec<String> = Vec::new();
+    for (name, value) in &message.fields {
+        let field = format!("{name}: {value}");
+        match lines.last_mut() {
+            Some(line) if width_of(line) + 3 + width_of(&field) + width_of(first) <= columns => {
+                line.push_str(" · ");
+                line.push_str(&field);
+            }
+            Some(_) => lines.push(format!("  {field}")),
+            None => lines.push(field),
+        }
+    }
+    let mut lines = lines.into_iter();
+    let first = lines.next().map(|line| Row::new(first, Role::StateCare).then(line, Role::Dialog));
+    first.into_iter().chain(lines.map(|line| Row::new(line, Role::Dialog))).collect()
 }
 
 /// Title of a request in one line. For a single policy change, the change itself.
@@ -185,7 +205,9 @@ fn nothing_else_row(action: &ActionRequest) -> Row {
 fn cost_row(action: &ActionRequest) -> Option<Row> {
     let mut costs = Row::default();
     if let Some((lost, bps)) = &action.costs.expected_loss {
-        let against = format!("{} ({}) at the least favourable prices", cents(*lost), share(*bps));
+        // The balances above have an order's worst fill; what is expected is its start.
+        let when = if action.order.is_some() { "if filled at its start" } else { "at the least favourable prices" };
+        let against = format!("{} ({}) {when}", cents(*lost), share(*bps));
         costs = costs.then("Costs ", Role::TextDim).then(against, Role::Dialog);
     }
     if let Some(bps) = action.costs.worst_loss_bps {
@@ -265,7 +287,7 @@ fn detail_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
     let gas: Vec<TokenChange> = action.changes.iter().filter(|change| change.gas).cloned().collect();
     balance_rows(rows, &gas, PLACES);
     for message in inside_calls(action) {
-        rows.extend(signed_fields(&message));
+        rows.extend(signed_fields(&message, "Signs: ", columns));
     }
     if let Some(opinion) = &action.opinion {
         rows.push(Row::new("safety-guardian: ", Role::TextDim).then(opinion.why.as_str(), Role::Dialog));
@@ -279,6 +301,15 @@ fn detail_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
             None => row,
         });
     }
+    label_rows(rows, action);
+    check_rows(rows, action, columns);
+    if !ids_below(columns) {
+        rows.push(Row::new(ids(action), Role::TextDim));
+    }
+}
+
+/// Rows that say which of the labels above are on the policy's list, and which in the address book.
+fn label_rows(rows: &mut Vec<Row>, action: &ActionRequest) {
     let known = |listed: bool| {
         let mut labels: Vec<&str> = Vec::new();
         let of_them = action.places.iter().filter(|place| place.listed == listed && !place.is_from);
@@ -293,10 +324,6 @@ fn detail_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
         if !labels.is_empty() {
             rows.push(Row::new(words, Role::TextDim).then(labels, Role::Dialog));
         }
-    }
-    check_rows(rows, action, columns);
-    if !ids_below(columns) {
-        rows.push(Row::new(ids(action), Role::TextDim));
     }
 }
 
@@ -330,7 +357,7 @@ fn price_row(action: &ActionRequest) -> Option<Row> {
     let priced = |sign: char| {
         action.changes.iter().any(|change| !change.gas && change.dollars.is_some() && change.expected.starts_with(sign))
     };
-    let words = "Dollars: payments at the highest of feed, mean and quote price, receipts at the lowest";
+    let words = "Dollars: pays at the highest of feed, mean and quote, gets at the lowest";
     (priced('−') && priced('+')).then(|| Row::new(words, Role::TextDim))
 }
 
@@ -379,21 +406,56 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionRequest,
     // Every field of every message that is signed besides the transactions.
     for message in inside_calls(action) {
         rows.push(signed_row(message.heading.clone()));
-        rows.extend(signed_fields(&message));
+        rows.extend(signed_fields(&message, "  ", columns));
     }
     allowance_rows(rows, action, places(decision));
     rows.push(nothing_else_row(action));
     rows.extend(cost_row(action));
     rows.extend(price_row(action));
     section(rows, "Where it goes".to_owned());
+    place_rows(rows, action, columns);
+    let passed = action.checks.iter().filter(|check| check.outcome == CheckOutcome::Passed).count();
+    section(rows, format!("Checks and limits · {passed} ok · {} to read", question.to_read.len()));
+    rows.push(counted_row(action));
+    check_rows(rows, action, columns);
+    if !ids_below(columns) {
+        rows.push(Row::new(ids(action), Role::TextDim));
+    }
+}
+
+/// Width from which the list of each address has room in its row, in columns.
+const WITH_LISTS: usize = 90;
+
+/// Rows of all addresses in full, one per address, with every part that it has.
+fn place_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
+    let mut merged: Vec<(String, &ActionAddress)> = Vec::new();
     for place in &action.places {
-        let mut row = Row::new(format!("{:<10}", part_word(place.part)), Role::TextDim)
-            .then(place.address.to_string(), Role::TextStrong);
+        let word = part_word(place.part);
+        let other = |known: &ActionAddress| {
+            // The account itself and a first payment keep rows of their own.
+            ActionAddress { part: place.part, ..known.clone() } == *place && !place.is_from && !place.first_seen
+        };
+        match merged.iter_mut().find(|(_, known)| known.part != AddressPart::From && other(known)) {
+            Some((words, _)) => {
+                words.push_str(", ");
+                words.push_str(word);
+            }
+            None => merged.push((word.to_owned(), place)),
+        }
+    }
+    let parts = merged.iter().map(|(words, _)| width_of(words) + 2).max().unwrap_or(0).max(10);
+    let lists = columns >= WITH_LISTS;
+    for (words, place) in merged {
+        let mut row = Row::new(format!("{words:<parts$}"), Role::TextDim).then(place.address.to_string(), Role::TextStrong);
         if place.is_from {
             row = row.then("  = from ✓", Role::StateGood);
         } else if let Some(label) = &place.label {
-            let list = if place.listed { "on your list" } else { "in address book" };
-            row = row.then(format!("  {label}, {list}"), Role::Dialog);
+            let list = match (lists, place.listed) {
+                (false, _) => "",
+                (true, true) => ", on your list",
+                (true, false) => ", in address book",
+            };
+            row = row.then(format!("  {label}{list}"), Role::Dialog);
         } else if place.listed {
             row = row.then("  on your list", Role::Dialog);
         } else if place.part != AddressPart::From {
@@ -404,12 +466,8 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionRequest,
         }
         rows.push(row);
     }
-    let passed = action.checks.iter().filter(|check| check.outcome == CheckOutcome::Passed).count();
-    section(rows, format!("Checks and limits · {passed} ok · {} to read", question.to_read.len()));
-    rows.push(counted_row(action));
-    check_rows(rows, action, columns);
-    if !ids_below(columns) {
-        rows.push(Row::new(ids(action), Role::TextDim));
+    if !lists {
+        label_rows(rows, action);
     }
 }
 

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_fits_the_room_and_the_share_and_is_cut_by_quarters() {
+    fn a_part_fits_the_limits_and_is_reduced_by_quarters() {
         let whole = BasisPoints::new(10_000).unwrap();
         let quarter = BasisPoints::new(2_500).unwrap();
         let part = |held: u64, position: u64, room: u64, share, cuts| {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_whether_less_or_later_may_pass() {
+    fn a_refusal_says_if_a_smaller_or_later_action_may_pass() {
         let refused = |code, rule: &str| {
             let violation = bardo_base::error::Violation::new(Rule::read(rule), "", "", "");
             match next(&ToolError::new(code, "no").violating(&[violation])) {

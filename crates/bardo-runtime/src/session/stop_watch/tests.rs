@@ -11,7 +11,7 @@ fn stop_watch(folder: &std::path::Path) -> StopWatch {
 }
 
 #[test]
-fn a_choice_beneath_somebody_elses_hold_is_told_once() {
+fn a_stop_below_another_consoles_hold_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let (own, other) = (stop_watch(folder.path()), stop_watch(folder.path()));
     other.hold().unwrap();
@@ -25,7 +25,7 @@ fn a_choice_beneath_somebody_elses_hold_is_told_once() {
 }
 
 #[test]
-fn a_hold_becomes_exits_only_in_one_step() {
+fn a_hold_becomes_exit_only_in_one_step() {
     let folder = tempfile::tempdir().unwrap();
     let stop_watch = stop_watch(folder.path());
     stop_watch.hold().unwrap();
@@ -35,7 +35,7 @@ fn a_hold_becomes_exits_only_in_one_step() {
 }
 
 #[test]
-fn what_was_higher_before_the_hold_stays() {
+fn a_higher_stop_from_before_the_hold_stays() {
     let folder = tempfile::tempdir().unwrap();
     let stop_watch = stop_watch(folder.path());
     stop_watch.raise(StopLevel::Flatten, "before").unwrap();
@@ -44,7 +44,7 @@ fn what_was_higher_before_the_hold_stays() {
 }
 
 #[test]
-fn a_hold_that_became_a_halt_is_not_released_any_more() {
+fn a_hold_that_became_a_halt_cannot_be_released() {
     let folder = tempfile::tempdir().unwrap();
     let stop_watch = stop_watch(folder.path());
     stop_watch.hold().unwrap();
@@ -54,7 +54,7 @@ fn a_hold_that_became_a_halt_is_not_released_any_more() {
 }
 
 #[test]
-fn somebody_elses_halt_is_not_lowered_by_a_choice() {
+fn a_halt_of_another_process_is_not_lowered_by_a_choice() {
     let folder = tempfile::tempdir().unwrap();
     let stop_watch = stop_watch(folder.path());
     stop_watch.hold().unwrap();
@@ -63,7 +63,7 @@ fn somebody_elses_halt_is_not_lowered_by_a_choice() {
 }
 
 #[test]
-fn a_halt_that_is_set_over_a_hold_does_not_go_with_it() {
+fn a_halt_set_over_a_hold_survives_its_release() {
     let folder = tempfile::tempdir().unwrap();
     let stop_watch = stop_watch(folder.path());
     stop_watch.hold().unwrap();
@@ -75,7 +75,7 @@ fn a_halt_that_is_set_over_a_hold_does_not_go_with_it() {
 }
 
 #[test]
-fn of_two_consoles_that_hold_each_releases_its_own() {
+fn each_console_releases_only_its_own_hold() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (stop_watch(folder.path()), stop_watch(folder.path()));
     one.hold().unwrap();
@@ -89,7 +89,7 @@ fn of_two_consoles_that_hold_each_releases_its_own() {
 }
 
 #[test]
-fn a_choice_beneath_another_consoles_hold_stays_when_that_is_released() {
+fn a_stop_below_another_consoles_hold_stays_when_the_hold_is_released() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (stop_watch(folder.path()), stop_watch(folder.path()));
     one.hold().unwrap();
@@ -106,7 +106,7 @@ fn a_choice_beneath_another_consoles_hold_stays_when_that_is_released() {
 }
 
 #[test]
-fn a_hold_beneath_another_is_still_ones_own_after_a_choice() {
+fn a_hold_below_another_remains_its_consoles_own_after_a_choice() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (stop_watch(folder.path()), stop_watch(folder.path()));
     one.hold().unwrap();
@@ -118,7 +118,7 @@ fn a_hold_beneath_another_is_still_ones_own_after_a_choice() {
 }
 
 #[test]
-fn a_choice_is_not_lower_than_what_somebody_set_beneath_the_hold() {
+fn a_chosen_stop_is_not_lower_than_one_set_below_the_hold() {
     let folder = tempfile::tempdir().unwrap();
     let stop_watch = stop_watch(folder.path());
     stop_watch.hold().unwrap();
@@ -128,7 +128,7 @@ fn a_choice_is_not_lower_than_what_somebody_set_beneath_the_hold() {
 }
 
 #[test]
-fn a_choice_that_cannot_be_made_now_can_be_made_later() {
+fn a_stop_that_cannot_be_set_now_can_be_set_later() {
     let folder = tempfile::tempdir().unwrap();
     let stop_watch = stop_watch(folder.path());
     stop_watch.hold().unwrap();
@@ -192,7 +192,7 @@ async fn a_stop_waits_neither_for_the_session_nor_for_the_console() {
 }
 
 #[tokio::test]
-async fn a_console_that_only_watches_stops_for_all_and_does_nothing_else() {
+async fn a_read_only_console_can_only_stop() {
     let folder = tempfile::tempdir().unwrap();
     let (commands, mut queue, file) = deaf(folder.path(), true);
     commands.send(sent(SessionCommand::Hold)).await.unwrap();
@@ -210,7 +210,7 @@ async fn a_console_that_only_watches_stops_for_all_and_does_nothing_else() {
 
 /// A rejection with a stop must be known before the stop: otherwise its request would be withdrawn without a comment.
 #[tokio::test]
-async fn a_refusal_that_stops_is_heard_before_its_stop() {
+async fn a_rejection_that_stops_is_received_before_its_stop() {
     let folder = tempfile::tempdir().unwrap();
     let stop_watch = stop_watch(folder.path());
     let front = CommandFront { stop_watch: stop_watch.clone(), watch_only: false, golem_id: "ada".parse().unwrap() };

@@ -114,3 +114,21 @@ fn the_chosen_bid_is_that_of_the_relayer_that_delivered() {
     let three = Address::repeat_byte(3);
     assert_eq!(chosen(Some(3), &bids), (vec![], Some(three)));
 }
+
+#[test]
+fn only_a_delivery_that_the_balance_confirms_is_as_expected() {
+    let record = bridge_order(Address::repeat_byte(9), Address::repeat_byte(2), DEADLINE);
+    let (result, _) = poll(Some(Some(4_000_000)), u64::from(DEADLINE));
+    let CardState::Intent(delivered) = result.card else { panic!("a bridge has a bridge's card") };
+    let is_expected = |status, received: bool| {
+        let amount_out = delivered.amount_out.clone().filter(|_| received);
+        let card = CardState::Intent(Box::new(IntentUpdate { status, amount_out, ..(*delivered).clone() }));
+        let outcome = crate::orders::order_end::outcome(&record, &card);
+        assert!(received || outcome.actual_outcome.as_str().ends_with("received: nothing"), "{outcome:?}");
+        outcome.matched
+    };
+    assert!(is_expected(IntentStatus::Filled, true));
+    for status in [IntentStatus::Filled, IntentStatus::Refunded, IntentStatus::Expired] {
+        assert!(!is_expected(status, false), "{status:?}");
+    }
+}

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_success_is_told_as_done() {
+    fn only_a_success_is_reported_as_done() {
         let hints = |state: &str| Some(json!({ "state": state }));
         for (status, hints, told) in [
             (CallStatus::Success, hints("done"), EndState::Done),

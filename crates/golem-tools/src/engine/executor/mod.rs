@@ -39,7 +39,7 @@ use self::writing::{CallOptions, CancelState};
 use super::catalog::{Catalog, CatalogEntry};
 use super::context::{CallConditions, CallContext};
 use super::environment::ToolEnvironment;
-use super::input::ToolInput;
+use super::input::{AMOUNT, ToolInput};
 use super::keys::{ClaimResult, KeyClaim, OrphanedKey};
 use super::rate::CallRate;
 use super::tool::{Handler, ReadJob, WriteJob};
@@ -613,18 +613,15 @@ fn orphaned_answer(call_id: CallId, succeeded: bool, transactions: &[B256]) -> T
     ToolResponse { call_id, status, data: None, error: None, decision_hints: Some(hints), explanation }
 }
 
-/// Name of the parameter that carries a token amount as text.
-const AMOUNT: &str = "amount";
-
-/// Converts a whole JSON number to the text of an amount. A number with a fraction or an exponent is rejected: it was
-/// parsed as a float and may have lost digits.
+/// Converts a whole JSON number to the text of an amount. A number that was parsed as a float is rejected, because it
+/// may have lost digits: one with an exponent, or one with a fraction that the caller did not send as text.
 fn exact_amount(entry: &CatalogEntry, params: &mut Value) -> Result<(), ToolError> {
     let is_text = entry.input_schema.pointer("/properties/amount/type").is_some_and(|kind| kind == "string");
     let Some(Value::Number(number)) = params.get(AMOUNT).filter(|_| is_text) else { return Ok(()) };
     if !number.is_i64() && !number.is_u64() {
         let what = format_args!(
-            "parameter `{AMOUNT}`: {number} is a JSON number, which can lose digits of a fraction; use a string, such \
-             as \"{AMOUNT}\": \"0.25\""
+            "parameter `{AMOUNT}`: the number {number} was given with an exponent or as a float, which can lose digits; \
+             write its digits, such as \"{AMOUNT}\": \"0.25\""
         );
         return Err(ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", AMOUNT));
     }

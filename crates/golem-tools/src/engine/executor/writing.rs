@@ -27,7 +27,7 @@ use bardo_base::fabric::{EventKind, ToolOverrun, TxState};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::model::{Phase, ToolMeta};
 use bardo_base::text::SafeText;
-use bardo_safety::approval::{AnswerError, ApprovalNeed, AskRefused, AskedBy, Consent, Decision};
+use bardo_safety::approval::{AnswerError, ApprovalNeed, ApprovalReason, AskRefused, AskedBy, Consent, Decision};
 use bardo_safety::pipeline::{AccountLock, CommitOutcome, CommitState, PhaseRequest, Preview};
 use bardo_session::envelope::{CallStatus, ToolResponse};
 
@@ -736,7 +736,14 @@ fn rejected(error: ToolError) -> CallRefusal {
 /// Builds the refusal for an action that needs approval when nobody may be asked. It contains the whole preview.
 fn unapproved(preview: &Preview) -> CallRefusal {
     let reasons = match &preview.needs {
-        ApprovalNeed::Approval { reasons } => reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        ApprovalNeed::Approval { reasons } => {
+            // The limit of the hot lane says more than that the action is above it.
+            let named = reasons.iter().any(
+                |why| matches!(why, ApprovalReason::Above { field, .. } if field.as_str().ends_with("hot_lane")),
+            );
+            let told = reasons.iter().filter(|why| !(named && matches!(why, ApprovalReason::HotLane)));
+            told.map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        }
         ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Delay { .. } => String::new(),
     };
     let error =

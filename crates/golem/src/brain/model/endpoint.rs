@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_is_taken_out_of_a_stream_however_it_is_cut() {
+    fn the_key_is_removed_from_a_stream_in_any_pieces() {
         let (key, body) = ("sk-sk-1", "a sk-sk-1 b sk-sk-sk-1, s sk sk-sk-");
         let wanted = "a [secret removed] b sk-[secret removed], s sk sk-sk-";
         for cut in 1..body.len() {
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_ask_for_a_silence_without_end() {
+    fn a_requested_pause_is_limited() {
         let seconds = |asked: &str| silence(asked).map(|asked| asked.as_secs());
         assert_eq!(seconds(" 7 "), Some(7));
         assert_eq!([seconds("120"), seconds("121"), seconds("18446744073709551615")], [Some(120); 3]);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn only_https_and_this_machine_are_spoken_to() {
+    fn only_https_and_loopback_are_contacted() {
         let made = |url: &str| {
             let base = RpcUrl::parse(url).unwrap();
             ModelEndpoint::new(&base, ApiStyle::Openai, None, [CONNECT; 2]).map(|endpoint| endpoint.url.to_string())

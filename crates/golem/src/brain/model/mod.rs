@@ -31,7 +31,7 @@ use crate::agent_api::{ACTION_KINDS, ActionKind, QUERIES, in_agent_terms};
 use bardo_base::config::RpcUrl;
 use bardo_base::text::SafeText;
 use endpoint::ModelEndpoint;
-use golem_tools::engine::ToolResponse;
+use golem_tools::engine::{ToolResponse, json_fault, unambiguous};
 use wire::{DialogueTurn, ModelAnswer, ModelToolCall};
 
 pub use endpoint::{EndpointError, ModelError};
@@ -281,9 +281,9 @@ impl ModelBrain {
         };
         self.calls_left = left;
         let arguments = if asked.arguments.trim().is_empty() { "{}" } else { asked.arguments.as_str() };
-        let params: Value = match serde_json::from_str(arguments) {
+        let params = match unambiguous(arguments) {
             Ok(params) => params,
-            Err(error) => return Ok(json!({"refused": format!("the arguments are not JSON: {error}")})),
+            Err(error) => return Ok(json!({"refused": format!("the arguments are not JSON: {}", json_fault(&error))})),
         };
         if let Some(kind) = params.get("kind").and_then(Value::as_str).and_then(ActionKind::named) {
             let why = params.get("why").and_then(Value::as_str).unwrap_or(kind.name);

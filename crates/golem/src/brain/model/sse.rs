@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_cut_out_of_bytes_in_any_pieces() {
+    fn events_are_parsed_from_bytes_in_any_pieces() {
         let text = b": hello\nevent: x\ndata: {\"a\":1}\n\ndata:two\r\ndata: lines\r\n\r\nid: 7\n\ndata: half";
         let all = [b"{\"a\":1}".to_vec(), b"two\nlines".to_vec()];
         assert_eq!(EventParser::default().take(text).unwrap(), all);

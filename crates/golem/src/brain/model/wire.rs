@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn both_shapes_of_an_answer_come_to_the_same() {
+    fn both_apis_answers_parse_to_the_same() {
         let openai = [
             r#"{"choices":[{"delta":{"role":"assistant","content":"Let me"}}]}"#,
             r#"{"choices":[{"delta":{"content":" look."}}]}"#,
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_from_an_answer() {
+    fn a_refusal_is_distinguished_from_an_answer() {
         let refusals = [
             r#"{"choices":[{"delta":{"refusal":"I can't "}}]}"#,
             r#"{"choices":[{"delta":{"refusal":"help with that."}}]}"#,
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dialogue_is_handed_in_as_each_shape_has_it() {
+    fn a_dialogue_is_sent_in_the_shape_of_each_api() {
         let turns = [
             DialogueTurn::User("now".into()),
             DialogueTurn::Model(asked()),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_none_is_refused() {
+    fn an_answer_of_another_shape_is_rejected() {
         for style in [ApiStyle::Openai, ApiStyle::Anthropic] {
             assert_eq!(answer(style, &["{"]), Err(WireError::NotJson));
             let fault = answer(style, &[r#"{"type":"error","error":{"message":"overloaded"}}"#]);

@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_line_is_taken_apart_without_a_shell() {
+    fn a_command_line_is_split_without_a_shell() {
         let parts = |line: &str| CommandLine::parse(line).map(|line| (line.program, line.arguments));
         assert_eq!(parts("python3 a.py"), Ok(("python3".to_owned(), vec!["a.py".to_owned()])));
         let quoted = vec!["-c".to_owned(), "print('a b')".to_owned(), String::new(), "x;$(rm)".to_owned()];
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_cut_and_an_endless_one_is_given_up() {
+    fn lines_are_split_and_an_endless_one_is_dropped() {
         let cut = |bytes: &[u8]| {
             let (send, mut out) = mpsc::channel(64);
             read(bytes, &send);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn of_complaints_without_end_the_last_are_kept() {
+    fn of_endless_stderr_only_the_last_lines_are_kept() {
         let said: Vec<u8> = (0..10_000).flat_map(|number| format!("line {number}\n").into_bytes()).collect();
         let kept = Mutex::new(Vec::new());
         listen(said.as_slice(), &kept);

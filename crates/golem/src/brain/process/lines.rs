@@ -90,7 +90,7 @@ mod tests {
     use golem_tools::engine::{CallStatus, ToolResponse};
 
     #[test]
-    fn whatever_a_program_may_say_fits_the_schema_and_nothing_else() {
+    fn the_schema_accepts_exactly_the_protocols_messages() {
         let schema = from_brain();
         for (line, fits) in [
             (r#"{"type":"call","id":"1","tool":"query_state","params":{"query":"balances"}}"#, true),

@@ -208,7 +208,7 @@ mod tests {
     use golem_tools::engine::CallStatus;
 
     #[test]
-    fn a_name_that_stands_twice_is_refused_wherever_it_stands() {
+    fn a_name_given_twice_is_rejected_at_any_depth() {
         let call = |params: &str| format!(r#"{{"type":"call","id":"1","tool":"query_state","params":{params}}}"#);
         assert!(read(call(r#"{"amount":"1"}"#).as_bytes()).is_ok());
         for twice in [
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_too_large_keeps_all_but_its_data() {
+    fn an_answer_that_is_too_large_loses_only_its_data() {
         let describe = |length: usize| {
             let response = ToolResponse {
                 call_id: CallId::new(1),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_says_is_read_and_the_rest_refused_in_words() {
+    fn messages_of_the_protocol_are_read_and_others_rejected_in_words() {
         let call = read(br#"{"type":"call","id":"1","tool":"query_state","params":{"query":"balances"}}"#).unwrap();
         assert!(matches!(call, BrainMessage::Call { tool, .. } if tool == "query_state"));
         assert_eq!(read(br#"{"type":"idle"}"#), Ok(BrainMessage::Idle {}));

@@ -539,3 +539,23 @@ fn a_request_that_ends_leaves_no_password_behind() {
         assert_eq!(decision.take_password().is_none(), ends);
     }
 }
+
+#[test]
+fn a_page_down_shows_the_next_lines_and_scrolling_back_starts_at_the_visible_ones() {
+    let part = |first| Some(VisiblePart { columns: 76, lines: 39, above: 0, first, shown: 18, raw: false });
+    let mut decision = shown(&question());
+    decision.drawn(20, part(0));
+    decision.act(Action::HalfPageDown, 1_000, 40);
+    assert_eq!(decision.offset, 18, "the line after the last visible one");
+    decision.drawn(1_010, part(18));
+    decision.act(Action::HalfPageDown, 2_000, 40);
+    // The drawing stops at the last line.
+    decision.drawn(2_010, part(21));
+    assert_eq!((decision.unseen(), decision.offset), (Some(0), 21));
+    decision.act(Action::Up, 3_000, 40);
+    assert_eq!(decision.offset, 20);
+    decision.act(Action::Bottom, 4_000, 40);
+    decision.drawn(4_010, part(21));
+    decision.act(Action::HalfPageUp, 5_000, 40);
+    assert_eq!(decision.offset, 3);
+}

@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_of_many_or_of_one_user_as_a_whole_are_broad() {
+    fn shared_folders_and_home_folders_count_as_broad() {
         let homes = vec![PathBuf::from("/opt/alice")];
         let places = FolderSets {
             current: "/".into(),
