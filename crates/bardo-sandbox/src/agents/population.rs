@@ -11,13 +11,13 @@ pub struct FileSetup {
     pub description: &'static str,
     /// Address of its image.
     pub image: &'static str,
-    /// MCP server.
+    /// MCP server that it runs.
     pub mcp: Option<McpSetup>,
     /// Address of its A2A agent card, with the names of its skills.
     pub a2a: Option<(&'static str, &'static [&'static str])>,
-    /// ENS name.
+    /// ENS name that points to it.
     pub ens: Option<&'static str>,
-    /// Decentralised identifier.
+    /// Decentralised identifier that it claims.
     pub did: Option<&'static str>,
     /// True if it accepts payments by x402.
     pub x402: bool,

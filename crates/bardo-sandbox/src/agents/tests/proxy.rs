@@ -78,7 +78,7 @@ fn only_the_owner_upgrades_and_the_data_stay() {
     let upgrade = |to: Address| Upgradeable::upgradeToAndCallCall { newImplementation: to, data: Bytes::new() };
     let (identity, reputation) = (implementation(&field, field.identity), implementation(&field, field.reputation));
     failed(field.identity(OWNER, upgrade(identity)), Errors::OwnableUnauthorizedAccount { account: OWNER });
-    // Code that is no upgradeable implementation, and no code.
+    // A contract that cannot be upgraded to, and an address without code.
     failed(
         field.identity(treasury, upgrade(field.identity)),
         Errors::ERC1967InvalidImplementation { implementation: field.identity },
