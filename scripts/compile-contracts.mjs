@@ -10,7 +10,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { applyFiles, bundleFolder, entryFor, toolPackages } from "./contract-bundle.mjs";
+import { applyFiles, bundleFolder, entryFor, sourcePackages, toolPackages } from "./contract-bundle.mjs";
 
 const settings = { optimizer: { enabled: true, runs: 200 }, evmVersion: "cancun", metadata: { bytecodeHash: "none" } };
 
@@ -25,8 +25,9 @@ export async function compileOwn(modules) {
       JSON.stringify({
         language: "Solidity",
         sources,
-        settings: { ...settings, outputSelection: { "*": { "*": ["abi", "evm.bytecode.object"] } } },
+        settings: { ...settings, outputSelection: { "*": { "*": ["abi", "evm.bytecode.object", "metadata"] } } },
       }),
+      { import: (path) => importFrom(modules, path) },
     ),
   );
   const problems = output.errors ?? [];
@@ -35,15 +36,17 @@ export async function compileOwn(modules) {
 
   const made = [];
   for (const name of names) {
-    for (const [contract, { abi, evm }] of Object.entries(output.contracts[name])) {
+    for (const [contract, { abi, evm, metadata }] of Object.entries(output.contracts[name])) {
       const code = evm.bytecode.object;
       if (code === "") continue; // interfaces and abstract contracts
+      const imports = packagesOf(Object.keys(JSON.parse(metadata).sources));
+      const imported = Object.keys(imports).length > 0;
       made.push(
         await entryFor(modules, {
           name: contract,
           kind: "creation",
-          origin: { package: "bardo", source: `src/${name}` },
-          spdx: "MIT OR Apache-2.0",
+          origin: { package: "bardo", source: `src/${name}`, ...(imported ? { imports } : {}) },
+          spdx: imported ? "(MIT OR Apache-2.0) AND MIT" : "MIT OR Apache-2.0",
           abi,
           code,
           settings,
@@ -55,11 +58,26 @@ export async function compileOwn(modules) {
   return made;
 }
 
+/** An imported file: only of the pinned packages, whose licence is MIT. */
+function importFrom(modules, path) {
+  if (Object.keys(packagesOf([path])).length === 0) return { error: `${path} is not in a pinned package` };
+  try {
+    return { contents: readFileSync(join(modules, path), "utf8") };
+  } catch (error) {
+    return { error: String(error) };
+  }
+}
+
+/** The pinned packages that these source files are from, with their versions. */
+function packagesOf(paths) {
+  return Object.fromEntries(Object.entries(sourcePackages).filter(([name]) => paths.some((path) => path.startsWith(`${name}/`))));
+}
+
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const folder = mkdtempSync(join(tmpdir(), "bardo-solc-"));
   try {
     writeFileSync(join(folder, "package.json"), JSON.stringify({ private: true }));
-    const wanted = Object.entries(toolPackages).map(([name, version]) => `${name}@${version}`);
+    const wanted = Object.entries({ ...toolPackages, ...sourcePackages }).map(([name, version]) => `${name}@${version}`);
     execFileSync("npm", ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--save-exact", ...wanted], {
       cwd: folder,
       stdio: ["ignore", "ignore", "inherit"],

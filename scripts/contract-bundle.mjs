@@ -10,6 +10,9 @@ export const bundleFolder = resolve(dirname(fileURLToPath(import.meta.url)), "..
 /** Packages the scripts themselves run with. */
 export const toolPackages = { solc: "0.8.30", "@noble/hashes": "1.8.0" };
 
+/** Packages with Solidity sources that our own contracts import. */
+export const sourcePackages = { "@openzeppelin/contracts": "5.4.0", "@openzeppelin/contracts-upgradeable": "5.4.0" };
+
 /**
  * The manifest entry of one contract and its code as stored: lower-case hex, no prefix, link slots zeroed.
  * `links` is in solc's form {file: {library: [{start, length}]}}; `embeds` names codes that lie whole inside this one.

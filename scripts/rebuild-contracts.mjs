@@ -15,7 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { runInNewContext } from "node:vm";
 import { compileOwn } from "./compile-contracts.mjs";
-import { applyFiles, entryFor, toolPackages } from "./contract-bundle.mjs";
+import { applyFiles, entryFor, sourcePackages, toolPackages } from "./contract-bundle.mjs";
 
 const npmPackages = {
   "@uniswap/v2-core": "1.0.1",
@@ -29,6 +29,7 @@ const npmPackages = {
   "@metamask/delegation-abis": "2.0.0",
   // Only for its licence text: the UniswapX contracts and MockERC20 build on it.
   solmate: "6.8.0",
+  ...sourcePackages,
 };
 const crates = { "tempo-contracts": "1.11.0" };
 
@@ -70,6 +71,7 @@ const published = [
   { name: "OrderQuoter", from: uniswapx, path: factory("OrderQuoter"), as: "factory", spdx: uniswapxSpdx },
   { name: "MockERC20", from: uniswapx, path: factory("MockERC20"), as: "factory", spdx: uniswapxSpdx },
   { name: "EntryPoint", from: "@account-abstraction/contracts", path: "artifacts/EntryPoint.json", as: "json", spdx: "GPL-3.0-only" },
+  { name: "ERC1967Proxy", from: "@openzeppelin/contracts", path: "build/contracts/ERC1967Proxy.json", as: "json", spdx: "MIT" },
   ...[
     "DelegationManager", "EIP7702StatelessDeleGator",
     "AllowedCalldataEnforcer", "AllowedMethodsEnforcer", "AllowedTargetsEnforcer", "ApprovalRevocationEnforcer",

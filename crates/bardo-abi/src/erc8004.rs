@@ -29,6 +29,7 @@ alloy::sol! {
         event MetadataSet(uint256 indexed agentId, string indexed indexedMetadataKey, string metadataKey, bytes metadataValue);
         event Transfer(address indexed from, address indexed to, uint256 indexed tokenId);
 
+        function initialize() external;
         function register() external returns (uint256 agentId);
         function register(string agentURI) external returns (uint256 agentId);
         function register(string agentURI, MetadataEntry[] metadata) external returns (uint256 agentId);
@@ -43,6 +44,8 @@ alloy::sol! {
         function balanceOf(address owner) external view returns (uint256);
         function getApproved(uint256 tokenId) external view returns (address);
         function isApprovedForAll(address owner, address operator) external view returns (bool);
+        function approve(address to, uint256 tokenId) external;
+        function setApprovalForAll(address operator, bool approved) external;
         function safeTransferFrom(address from, address to, uint256 tokenId) external;
     }
 
@@ -72,12 +75,14 @@ alloy::sol! {
             bytes32 responseHash
         );
 
+        function initialize(address identityRegistry_) external;
         function giveFeedback(uint256 agentId, int128 value, uint8 valueDecimals, string tag1, string tag2, string endpoint, string feedbackURI, bytes32 feedbackHash) external;
         function revokeFeedback(uint256 agentId, uint64 feedbackIndex) external;
         function appendResponse(uint256 agentId, address clientAddress, uint64 feedbackIndex, string responseURI, bytes32 responseHash) external;
         function getSummary(uint256 agentId, address[] clientAddresses, string tag1, string tag2) external view returns (uint64 count, int128 summaryValue, uint8 summaryValueDecimals);
         function readFeedback(uint256 agentId, address clientAddress, uint64 feedbackIndex) external view returns (int128 value, uint8 valueDecimals, string tag1, string tag2, bool isRevoked);
         function readAllFeedback(uint256 agentId, address[] clientAddresses, string tag1, string tag2, bool includeRevoked) external view returns (address[] clients, uint64[] feedbackIndexes, int128[] values, uint8[] valueDecimals, string[] tag1s, string[] tag2s, bool[] revokedStatuses);
+        function getResponseCount(uint256 agentId, address clientAddress, uint64 feedbackIndex, address[] responders) external view returns (uint64 count);
         function getClients(uint256 agentId) external view returns (address[]);
         function getLastIndex(uint256 agentId, address clientAddress) external view returns (uint64);
         function getIdentityRegistry() external view returns (address);
@@ -97,6 +102,7 @@ alloy::sol! {
             string tag
         );
 
+        function initialize(address identityRegistry_) external;
         function validationRequest(address validatorAddress, uint256 agentId, string requestURI, bytes32 requestHash) external;
         function validationResponse(bytes32 requestHash, uint8 response, string responseURI, bytes32 responseHash, string tag) external;
         function getValidationStatus(bytes32 requestHash) external view returns (address validatorAddress, uint256 agentId, uint8 response, bytes32 responseHash, string tag, uint256 lastUpdate);

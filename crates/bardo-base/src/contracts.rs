@@ -63,6 +63,8 @@ pub enum KnownContract {
     IdentityRegistry,
     /// ERC-8004 reputation registry.
     ReputationRegistry,
+    /// ERC-8004 validation registry.
+    ValidationRegistry,
     /// ERC-4337 entry point, version 0.7.
     EntryPoint,
     /// Delegation manager of the delegation framework (ERC-7710).
@@ -119,6 +121,7 @@ impl KnownContract {
             Self::OrderQuoter => "UniswapX order quoter",
             Self::IdentityRegistry => "identity registry",
             Self::ReputationRegistry => "reputation registry",
+            Self::ValidationRegistry => "validation registry",
             Self::EntryPoint => "ERC-4337 entry point",
             Self::DelegationManager => "delegation manager",
             Self::Eip7702Delegator => "EIP-7702 delegator",
@@ -164,6 +167,7 @@ impl KnownContract {
             | Self::OrderQuoter
             | Self::IdentityRegistry
             | Self::ReputationRegistry
+            | Self::ValidationRegistry
             | Self::PolicyCage
             | Self::DestinationSettler => Err(NoSpender::NeverTakes),
         }

@@ -181,24 +181,53 @@ impl ActorTransaction {
     }
 }
 
+/// A transaction without its sender.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UnsentTransaction {
+    /// Target of the transaction, or a contract creation.
+    pub(super) to: TxKind,
+    /// Value to transfer, in wei.
+    pub(super) value: U256,
+    /// Calldata or creation code.
+    pub(super) input: Bytes,
+    /// Gas limit of the transaction.
+    pub(super) gas: u64,
+    /// Priority fee, in wei per gas.
+    pub(super) tip: u128,
+    /// Purpose of the transaction, for error messages.
+    pub(super) step: &'static str,
+}
+
 /// Signs an order with its sender's next nonce and submits it to the chain.
 ///
 /// # Errors
 /// A [`SandboxError`] if signing fails or the chain refuses the transaction.
 pub fn send(chain: &mut Chain, actors: &Actors, order: ActorTransaction) -> Result<B256, SandboxError> {
-    let party = actors.party(order.role);
-    let step = order.step;
+    let ActorTransaction { role, to, value, input, gas, tip, step } = order;
+    send_from(chain, actors.party(role), UnsentTransaction { to, value, input, gas, tip, step })
+}
+
+/// Signs a transaction with the next nonce of `party` and submits it to the chain.
+///
+/// # Errors
+/// As for [`send`].
+pub(super) fn send_from(
+    chain: &mut Chain,
+    party: &DevnetAccount,
+    unsent: UnsentTransaction,
+) -> Result<B256, SandboxError> {
+    let step = unsent.step;
     let transaction = TxEip1559 {
         chain_id: chain.rules().chain_id,
         nonce: chain.pending_nonce(party.address()),
-        gas_limit: order.gas,
+        gas_limit: unsent.gas,
         // Three times the base fee lasts for nine full blocks in a row.
-        max_fee_per_gas: u128::from(chain.next_base_fee()) * 3 + order.tip,
-        max_priority_fee_per_gas: order.tip,
-        to: order.to,
-        value: order.value,
+        max_fee_per_gas: u128::from(chain.next_base_fee()) * 3 + unsent.tip,
+        max_priority_fee_per_gas: unsent.tip,
+        to: unsent.to,
+        value: unsent.value,
         access_list: Default::default(),
-        input: order.input,
+        input: unsent.input,
     };
     let envelope = party.sign(transaction)?;
     // The sender is known; recovering it from the signature would cost more than signing.

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
 
-use super::actors::{ActorRole, ActorTransaction, Actors, TIP, send};
+use super::actors::{ActorRole, ActorTransaction, Actors, TIP, UnsentTransaction, send, send_from};
 use super::contracts::{self, BundledContract};
 use super::error::SandboxError;
+use super::keys::DevnetAccount;
 use golem_chain::devnet::Chain;
 use golem_chain::evm::TRANSACTION_GAS_CAP;
 
@@ -27,6 +28,13 @@ impl<'a> BlockBuilder<'a> {
     pub(super) fn send(&mut self, order: ActorTransaction) -> Result<(), SandboxError> {
         let step = order.step;
         let hash = send(self.chain, self.actors, order)?;
+        self.steps.insert(hash, step);
+        Ok(())
+    }
+
+    pub(super) fn send_from(&mut self, party: &DevnetAccount, unsent: UnsentTransaction) -> Result<(), SandboxError> {
+        let step = unsent.step;
+        let hash = send_from(self.chain, party, unsent)?;
         self.steps.insert(hash, step);
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use alloy::primitives::Address;
 
 use super::actors::Actors;
+use super::agents;
 use super::background_actors::{BackgroundActors, MarketMode};
 use super::error::SandboxError;
 use super::genesis::{Deployment, StartStage};
@@ -209,8 +210,8 @@ impl Sandbox {
     }
 }
 
-/// Builds the chain of `plan` from the genesis snapshot with two hours of market history since `began`, in seconds
-/// since the Unix epoch.
+/// Builds the chain of `plan` from the genesis snapshot with the agents' past before `began`, in seconds since the Unix
+/// epoch, and two hours of market history since then.
 ///
 /// # Errors
 /// A [`SandboxError`] if the snapshot cannot be used or an actor's transaction fails.
@@ -222,7 +223,8 @@ pub fn build_chain(
     report: &dyn Fn(StartStage),
 ) -> Result<(Chain, BackgroundActors), SandboxError> {
     report(StartStage::Snapshot);
-    let PopulatedChain { mut chain, deployment } = snapshot::furnished(plan)?;
+    let PopulatedChain { mut chain, deployment, past } = snapshot::furnished(plan)?;
+    agents::replay_past(&mut chain, &past, began)?;
     let background_actors = BackgroundActors::new(seed, began, Arc::new(deployment), actors.clone());
     simulate_history(&mut chain, &background_actors, began, report)?;
     chain.set_next_base_fee(plan.base_fee);

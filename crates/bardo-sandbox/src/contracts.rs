@@ -90,6 +90,8 @@ bundle! {
     MockERC20 = "MockERC20",
     /// ERC-4337 entry point 0.7; canonical by CREATE2, see [`ENTRY_POINT`].
     EntryPoint = "EntryPoint",
+    /// Proxy with a replaceable implementation ([ERC-1967](https://eips.ethereum.org/EIPS/eip-1967)).
+    ERC1967Proxy = "ERC1967Proxy",
     /// Manager of the delegation framework.
     DelegationManager = "DelegationManager",
     /// Account code to which an EIP-7702 authorization delegates.
@@ -170,16 +172,22 @@ bundle! {
     NoReturnToken = "NoReturnToken",
     /// Bardo's test token whose transfers always fail.
     RevertingToken = "RevertingToken",
+    /// Bardo's implementation of the ERC-8004 identity registry.
+    IdentityRegistry = "IdentityRegistry",
     /// Bardo's policy contract: a caveat enforcer with the rules of an owner for a delegate.
     PolicyCage = "PolicyCage",
     /// Bardo's contract that updates all feeds of a chain in one transaction.
     FeedKeeper = "FeedKeeper",
     /// Bardo's AggregatorV3 price feed with fault switches.
     PriceFeed = "PriceFeed",
+    /// Bardo's implementation of the ERC-8004 reputation registry.
+    ReputationRegistry = "ReputationRegistry",
     /// Bardo's contract that fills cross-chain intents on their destination chain.
     DestinationSettler = "DestinationSettler",
     /// Bardo's contract that opens cross-chain intents, and repays or refunds them.
     OriginSettler = "OriginSettler",
+    /// Bardo's implementation of the ERC-8004 validation registry.
+    ValidationRegistry = "ValidationRegistry",
 }
 
 /// Arachnid's deterministic deployment proxy: CREATE2 with the caller's salt, at the same address on every chain.

@@ -15,6 +15,7 @@ use super::genesis::{DeployedToken, Deployment, GenesisPool};
 use super::plan::{CHAINS, ChainSetup, PoolSetup, SandboxToken, Venue};
 use super::target::PricedAsset;
 use bardo_abi::erc7683::OriginSettler;
+use bardo_abi::erc8004::{IdentityRegistry, ReputationRegistry, ValidationRegistry};
 use bardo_abi::uniswap_v3::UniswapV3Factory;
 
 /// Time after an intent's fill deadline before a refund is possible, in seconds, so that a fill in the last block is
@@ -59,6 +60,7 @@ pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainSetup) 
     let cage = builder.create(BundledContract::PolicyCage, &(manager,).abi_encode_params())?;
 
     let (origin_settler, destination_settler) = settlers(builder, plan)?;
+    let AgentRegistries { identity, reputation, validation } = agent_registries(builder)?;
 
     let contracts = BTreeMap::from([
         ("wrappedNative", weth),
@@ -83,6 +85,9 @@ pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainSetup) 
         ("feedKeeper", feed_keeper),
         ("originSettler", origin_settler),
         ("destinationSettler", destination_settler),
+        ("identityRegistry", identity),
+        ("reputationRegistry", reputation),
+        ("validationRegistry", validation),
     ]);
     let mut deployment = Deployment {
         plan: *plan,
@@ -231,6 +236,33 @@ fn settlers(builder: &mut BlockBuilder<'_>, plan: &ChainSetup) -> Result<(Addres
         builder.call(ActorRole::Treasury, origin, call.abi_encode(), 100_000, "naming the destination of intents")?;
     }
     Ok((origin, destination))
+}
+
+/// Addresses of the ERC-8004 registries.
+struct AgentRegistries {
+    identity: Address,
+    reputation: Address,
+    validation: Address,
+}
+
+/// Deploys the ERC-8004 registries behind proxies, as on the public networks, at the same addresses on both chains. The
+/// treasury owns them.
+fn agent_registries(builder: &mut BlockBuilder<'_>) -> Result<AgentRegistries, SandboxError> {
+    let mut proxy = |contract, initialization: Vec<u8>| {
+        let implementation = builder.create2(contract, &[], B256::ZERO)?;
+        let arguments = (implementation, Bytes::new()).abi_encode_params();
+        let proxy = builder.create2(BundledContract::ERC1967Proxy, &arguments, B256::ZERO)?;
+        // A separate transaction, because its sender becomes the owner; in the constructor that would be the
+        // deployment proxy.
+        builder.call(ActorRole::Treasury, proxy, initialization, 500_000, "initialising an agent registry")?;
+        Ok::<_, SandboxError>(proxy)
+    };
+    let identity = proxy(BundledContract::IdentityRegistry, IdentityRegistry::initializeCall {}.abi_encode())?;
+    let reputation = ReputationRegistry::initializeCall { identityRegistry_: identity };
+    let reputation = proxy(BundledContract::ReputationRegistry, reputation.abi_encode())?;
+    let validation = ValidationRegistry::initializeCall { identityRegistry_: identity };
+    let validation = proxy(BundledContract::ValidationRegistry, validation.abi_encode())?;
+    Ok(AgentRegistries { identity, reputation, validation })
 }
 
 /// All enforcers; those that others depend on come first.

@@ -27,6 +27,9 @@ pub enum SandboxError {
         /// Reason of the refusal.
         source: SubmitError,
     },
+    /// The registration file of an agent could not be written.
+    #[error("an agent's registration file cannot be written: {0}")]
+    Registration(#[from] serde_json::Error),
     /// A transaction failed.
     #[error("the transaction for {step} failed: {failure:?}")]
     Failed {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use alloy::primitives::{Address, B256, Bytes, U256};
 
 use super::actors::{ActorRole, Actors};
+use super::agents::{self, register_agents};
 use super::block_builder::BlockBuilder;
 use super::contracts::{self, BundledContract};
 use super::deploy::deploy;
@@ -29,6 +30,9 @@ const INHABITANT_ETHER: u64 = 10_000_000;
 
 /// Initial balance of the development accounts other than the first, in whole ether.
 const DEVELOPMENT_ETHER: u64 = 1_000;
+
+/// Initial balance of each owner, client and validator of agents, in whole ether.
+const AGENT_ETHER: u64 = 100;
 
 /// Progress of a chain's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,13 +145,14 @@ pub fn empty_chain(
         (account.address(), if index == 0 { plan.demo_ether } else { ether(DEVELOPMENT_ETHER) })
     });
     let inhabitants = ActorRole::ALL.iter().map(|role| (actors.address(*role), ether(INHABITANT_ETHER)));
+    let around_agents = agents::funded()?.into_iter().map(|address| (address, ether(AGENT_ETHER)));
     Ok(Chain::new(ChainConfig {
         rules: ChainRules::osaka(plan.chain_id),
         genesis_time,
         base_fee: plan.base_fee,
         least_base_fee: plan.base_fee,
         gas_limit: BLOCK_GAS,
-        balances: development.chain(inhabitants).collect(),
+        balances: development.chain(inhabitants).chain(around_agents).collect(),
         codes: vec![
             (contracts::DEPLOYMENT_PROXY, Bytes::from_static(contracts::DEPLOYMENT_PROXY_CODE)),
             (contracts::MULTICALL3, BundledContract::Multicall3.code()?),
@@ -189,6 +194,7 @@ pub fn furnish(
     report(StartStage::Liquidity);
     fill_pools(&mut builder, &deployment, &quoted)?;
     builder.seal()?;
+    register_agents(&mut builder, &deployment)?;
 
     let everything = deployment.contracts.iter().chain(&deployment.enforcers).map(|(name, at)| (*name, *at));
     let pools = deployment.pools.iter().map(|pool| ("a pool", pool.address));

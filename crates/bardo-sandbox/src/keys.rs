@@ -27,7 +27,7 @@ pub enum KeyError {
     Derivation(#[from] alloy_signer_local::LocalSignerError),
     /// The hash of a label is not a valid key.
     #[error("the label {0:?} does not give a valid key: choose another")]
-    Label(&'static str),
+    Label(String),
     /// The signature could not be made.
     #[error("a devnet transaction could not be signed: {0}")]
     Signing(#[from] alloy_signer::Error),
@@ -46,7 +46,17 @@ impl DevnetAccount {
     /// [`KeyError::Label`] if the label gives no valid key.
     pub fn inhabitant(label: &'static str) -> Result<Self, KeyError> {
         let secret = keccak256(format!("bardo devnet inhabitant: {label}"));
-        let signer = PrivateKeySigner::from_bytes(&secret).map_err(|_| KeyError::Label(label))?;
+        let signer = PrivateKeySigner::from_bytes(&secret).map_err(|_| KeyError::Label(label.to_owned()))?;
+        Ok(Self { signer })
+    }
+
+    /// Derives the key of an account around the devnet's agents (see `agents`): an owner, wallet, client or validator.
+    ///
+    /// # Errors
+    /// [`KeyError::Label`] if `key` gives no valid key.
+    pub(super) fn agent(key: &str) -> Result<Self, KeyError> {
+        let secret = keccak256(format!("bardo devnet agents: {key}"));
+        let signer = PrivateKeySigner::from_bytes(&secret).map_err(|_| KeyError::Label(key.to_owned()))?;
         Ok(Self { signer })
     }
 

@@ -19,6 +19,7 @@
 )]
 
 pub mod actors;
+pub mod agents;
 pub mod background_actors;
 mod block_builder;
 pub mod boot;

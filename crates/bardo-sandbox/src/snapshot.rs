@@ -5,12 +5,16 @@
 //! The file contains digests of its inputs (contracts and plan) and of each chain. A snapshot of another plan or a
 //! damaged one is an error, with no fallback to a deployment.
 //!
+//! The agents' past is bundled as signed transactions, which are executed at the start.
+//!
 //! Not here: deployment (see `genesis`), and the market history, which depends on seed and time (see `boot`).
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use alloy::consensus::TxEnvelope;
+use alloy::eips::{Decodable2718, Encodable2718};
 use alloy::primitives::{Address, B256, Keccak256, keccak256};
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -18,15 +22,18 @@ use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 
 use super::actors::Actors;
+use super::agents::history::PAST;
+use super::agents::population::AGENTS;
+use super::agents::{PastBlock, sign_past};
 use super::contracts::BundledContract;
 use super::error::SandboxError;
 use super::genesis::{DeployedToken, Deployment, GenesisPool, StartStage, empty_chain, furnish};
 use super::keys::DevnetAccount;
 use super::plan::{CHAINS, ChainSetup, OBSERVATIONS, PoolSetup, STAIRS, SandboxToken, TokenSetup, Venue, ranges_of};
 use super::target::{AssetPrices, PricedAsset};
-use golem_chain::devnet::Chain;
 use golem_chain::devnet::bytes::{ByteReader, ByteWriter, BytesError};
 use golem_chain::devnet::image::ImageError;
+use golem_chain::devnet::{Chain, ChainTransaction};
 
 /// Timestamp of block 0, in seconds since the Unix epoch: 14 November 2023. It is the same for every devnet, and so are
 /// its first blocks. The market history begins later, at a time that depends on the start.
@@ -36,7 +43,7 @@ pub const GENESIS_TIME: u64 = 1_700_000_000;
 const FILE: &[u8] = include_bytes!("../../../assets/genesis/devnet.bin");
 
 /// First bytes of the file, including the format version.
-const MAGIC: &[u8] = b"bardo devnet genesis 1\n";
+const MAGIC: &[u8] = b"bardo devnet genesis 2\n";
 
 /// Maximum size of a decompressed chain, in bytes.
 const MAX_UNPACKED: u64 = 256 << 20;
@@ -59,6 +66,9 @@ pub enum SnapshotError {
     /// A section does not contain a valid chain.
     #[error("a chain in it cannot be read: {0}")]
     Image(#[from] ImageError),
+    /// A transaction of the agents' past is malformed.
+    #[error("a transaction in it cannot be read")]
+    Past,
     /// The address book does not match the plan.
     #[error("its address book does not match the plan: {0}")]
     AddressBook(String),
@@ -77,6 +87,8 @@ pub struct PopulatedChain {
     pub chain: Chain,
     /// Addresses of everything that genesis deployed.
     pub deployment: Deployment,
+    /// Signed past of the agents, oldest block first. It happens at the start, to be recent.
+    pub past: Arc<[PastBlock]>,
 }
 
 /// The chain of `plan` from the snapshot. The file is read once per process; later calls return cheap clones.
@@ -108,7 +120,8 @@ pub fn run_genesis(plan: &'static ChainSetup, report: &dyn Fn(StartStage)) -> Re
     let mut chain = empty_chain(plan, &actors, &accounts, GENESIS_TIME)?;
     let demo = accounts.first().map(DevnetAccount::address).unwrap_or_default();
     let deployment = furnish(&mut chain, plan, &actors, demo, &AssetPrices::anchors(), report)?;
-    Ok(PopulatedChain { chain, deployment })
+    let past = sign_past(chain.clone(), &deployment)?.into();
+    Ok(PopulatedChain { chain, deployment, past })
 }
 
 /// Creates the file's content by running genesis for both chains. The same program always creates the same bytes.
@@ -159,12 +172,21 @@ fn section<'a>(file: &'a [u8], plan: &ChainSetup) -> Result<&'a [u8], SnapshotEr
     Err(SnapshotError::NoChain(plan.name))
 }
 
-/// Serialises the address book as JSON, followed by the chain's image.
+/// Serialises the address book as JSON, followed by the chain's image and the agents' past.
 fn content(furnished: &PopulatedChain) -> Result<Vec<u8>, SnapshotError> {
     let book = serde_json::to_vec(&BookFile::of(&furnished.deployment));
     let mut writer = ByteWriter::default();
     writer.bytes(&book.map_err(|error| SnapshotError::AddressBook(error.to_string()))?);
     writer.bytes(&furnished.chain.to_image());
+    writer.length(furnished.past.len());
+    for PastBlock { hours, transactions } in furnished.past.iter() {
+        writer.number(*hours);
+        writer.length(transactions.len());
+        for transaction in transactions {
+            writer.address(transaction.sender);
+            writer.bytes(&transaction.envelope.encoded_2718());
+        }
+    }
     Ok(writer.into_bytes())
 }
 
@@ -185,12 +207,29 @@ fn read(file: &[u8], plan: &'static ChainSetup) -> Result<PopulatedChain, Snapsh
     let content = unpack(section(file, plan)?)?;
     let mut reader = ByteReader::new(&content);
     let (book, image) = (reader.bytes()?, reader.bytes()?);
+    let past = read_past(&mut reader)?.into();
     reader.finish()?;
     let book: BookFile = serde_json::from_slice(book).map_err(|error| SnapshotError::AddressBook(error.to_string()))?;
-    Ok(PopulatedChain { chain: Chain::from_image(image)?, deployment: book.deployment(plan)? })
+    Ok(PopulatedChain { chain: Chain::from_image(image)?, deployment: book.deployment(plan)?, past })
 }
 
-/// Digest of all inputs of genesis except the contracts' code: plans, tokens, prices, ranges and times. It depends on
+fn read_past(reader: &mut ByteReader<'_>) -> Result<Vec<PastBlock>, SnapshotError> {
+    let mut past = Vec::new();
+    for _ in 0..reader.length()? {
+        let (hours, mut transactions) = (reader.number()?, Vec::new());
+        for _ in 0..reader.length()? {
+            let (sender, mut raw) = (reader.address()?, reader.bytes()?);
+            let envelope = TxEnvelope::decode_2718(&mut raw).map_err(|_| SnapshotError::Past)?;
+            // The digest covers the sender; recovering it would cost more than the execution.
+            let hash = *envelope.tx_hash();
+            transactions.push(ChainTransaction { envelope, sender, hash, impersonated: false });
+        }
+        past.push(PastBlock { hours, transactions });
+    }
+    Ok(past)
+}
+
+/// Digest of all inputs of genesis except the contracts' code: plans, tokens, prices, ranges, times and agents. It depends on
 /// values only, so that a renamed type leaves the file as it is.
 fn plan_digest() -> B256 {
     let mut hasher = Keccak256::new();
@@ -221,6 +260,12 @@ fn plan_digest() -> B256 {
     }
     for asset in PricedAsset::ALL {
         add(&[&(asset as u8), &asset.anchor()]);
+    }
+    for agent in AGENTS {
+        agent.inputs().iter().for_each(|input| add(&[input]));
+    }
+    for event in PAST {
+        event.inputs().iter().for_each(|input| add(&[input]));
     }
     hasher.finalize()
 }
@@ -364,6 +409,7 @@ mod tests {
             }
             assert_eq!(loaded.chain.next_context(), made.chain.next_context());
             assert_eq!(format!("{:?}", loaded.deployment), format!("{:?}", made.deployment));
+            assert_eq!(format!("{:?}", loaded.past), format!("{:?}", made.past));
         }
     }
 

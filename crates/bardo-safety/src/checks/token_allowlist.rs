@@ -106,7 +106,7 @@ const fn protocol(contract: KnownContract) -> &'static str {
         | C::OrderCosigner => "uniswapx",
         C::Permit2 => "permit2",
         C::WrappedNative => "erc20",
-        C::IdentityRegistry | C::ReputationRegistry => "erc8004",
+        C::IdentityRegistry | C::ReputationRegistry | C::ValidationRegistry => "erc8004",
         C::DelegationManager | C::Eip7702Delegator | C::PolicyCage => "delegation",
         C::EntryPoint => "erc4337",
         C::Multicall3 => "multicall",

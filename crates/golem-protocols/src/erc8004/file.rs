@@ -15,7 +15,7 @@ pub const TYPE: &str = "https://eips.ethereum.org/EIPS/eip-8004#registration-v1"
 pub const MAX_BYTES: usize = 256 * 1024;
 /// Prefix of a data URI with a registration file.
 const DATA_PREFIX: &str = "data:application/json;base64,";
-/// Maximum number of services, registrations or trust models that are read.
+/// Maximum number of entries of any list that are read.
 const MAX_ENTRIES: usize = 256;
 /// Maximum length of a description, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 4_096;
@@ -47,8 +47,9 @@ pub struct RegistrationFile {
     pub supported_trust: Vec<String>,
 }
 
-/// Endpoint of an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Endpoint of an agent. The lists of an MCP server and of an A2A agent have the names that `agent0-sdk` writes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentService {
     /// Name of the protocol, such as MCP or A2A.
     pub name: String,
@@ -57,6 +58,18 @@ pub struct AgentService {
     /// Version of the protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Names of the tools of an MCP server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp_tools: Vec<String>,
+    /// Names of the prompts of an MCP server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp_prompts: Vec<String>,
+    /// Names of the resources of an MCP server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp_resources: Vec<String>,
+    /// Names of the skills of an A2A agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub a2a_skills: Vec<String>,
 }
 
 /// Registration of an agent in a registry.
@@ -109,6 +122,14 @@ pub struct ReadService {
     pub endpoint: SafeText,
     /// Version of the protocol.
     pub version: Option<SafeText>,
+    /// Names of the tools of an MCP server.
+    pub mcp_tools: Vec<SafeText>,
+    /// Names of the prompts of an MCP server.
+    pub mcp_prompts: Vec<SafeText>,
+    /// Names of the resources of an MCP server.
+    pub mcp_resources: Vec<SafeText>,
+    /// Names of the skills of an A2A agent.
+    pub a2a_skills: Vec<SafeText>,
 }
 
 /// Error for bytes that are not a registration file.
@@ -174,10 +195,15 @@ impl ReadRegistration {
             return Err(FileError::AnotherType(SafeText::clean(&raw.kind, MAX_CHARS)));
         }
         let text = |raw: &str| SafeText::clean(raw, MAX_CHARS);
+        let list = |raw: &[String]| raw.iter().take(MAX_ENTRIES).map(|entry| text(entry)).collect::<Vec<_>>();
         let service = |service: &AgentService| ReadService {
             name: text(&service.name),
             endpoint: text(&service.endpoint),
             version: service.version.as_deref().map(text),
+            mcp_tools: list(&service.mcp_tools),
+            mcp_prompts: list(&service.mcp_prompts),
+            mcp_resources: list(&service.mcp_resources),
+            a2a_skills: list(&service.a2a_skills),
         };
         let registered = |entry: &RegistryEntry| Some((entry.agent_id, entry.agent_registry.parse().ok()?));
         Ok(Self {
@@ -188,7 +214,7 @@ impl ReadRegistration {
             x402_support: raw.x402_support,
             active: raw.active,
             registrations: raw.registrations.iter().take(MAX_ENTRIES).filter_map(registered).collect(),
-            supported_trust: raw.supported_trust.iter().take(MAX_ENTRIES).map(|trust| text(trust)).collect(),
+            supported_trust: list(&raw.supported_trust),
         })
     }
 
