@@ -755,6 +755,7 @@ impl TestHarness {
             trade: None,
             recipients: vec![],
             order: None,
+            replaces: None,
             expected_outcome: SafeText::clean("what the test says", 100),
         }
     }
