@@ -52,6 +52,7 @@ mod properties;
 mod recovery;
 mod refusals;
 mod rejected_replacements;
+mod replacements;
 mod reorgs;
 mod repeated_reads;
 mod rules;
