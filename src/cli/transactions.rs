@@ -61,8 +61,7 @@ async fn looking(
     clock: &Arc<dyn Clock>,
 ) -> Result<WriteAccess, CommandFailure> {
     let picked = account::pick(config, &opened.world)?.ok_or_else(no_account)?;
-    let signing =
-        SigningContext { looks_only: true, ..SigningContext::of(account::locked(&picked, opened, ledger)?) };
+    let signing = SigningContext { looks_only: true, ..SigningContext::of(account::locked(&picked, opened, ledger)?) };
     let rules = bardo_runtime::rules(config, opened, ledger).await?;
     let fabric = Fabric::in_memory(256, clock.clone());
     Ok(bardo_runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), signing).await?)

@@ -111,7 +111,10 @@ async fn a_replacement_that_is_not_the_signed_bytes_is_refused() {
             ("more gas", changed(&|one| one.legs[0].gas_limit += 1)),
             ("two transactions", changed(&|one| one.legs.push(honest.legs[0].clone()))),
             ("an outflow", changed(&|one| one.outflows.push(spent.clone()))),
-            ("another nonce", changed(&|one| one.replaces = Some(ReplacedTx { nonce: replaced.nonce + 1, ..replaced }))),
+            (
+                "another nonce",
+                changed(&|one| one.replaces = Some(ReplacedTx { nonce: replaced.nonce + 1, ..replaced })),
+            ),
             ("lower fees", {
                 changed(&|one| {
                     let mut fees = replaced.fees;

@@ -59,11 +59,16 @@ impl Stuck {
         let preview = self.world.pipeline.preview(proposal, self.world.wallet.clone(), ASKED).await?;
         let commit = self.world.pipeline.commit(preview.permit.permit_id, Consent::Always);
         tokio::pin!(commit);
-        // Blocks come while it waits for one.
+        // A block comes once the endpoint has the replacement.
         loop {
             tokio::select! {
                 committed = &mut commit => return committed,
-                () = tokio::time::sleep(std::time::Duration::from_millis(100)) => self.mine().await,
+                () = tokio::time::sleep(std::time::Duration::from_millis(20)) => {
+                    let stored = self.world.stored();
+                    if stored.iter().any(|one| one.hash() != self.waiting && one.state == SendState::Sent) {
+                        self.mine().await;
+                    }
+                }
             }
         }
     }
@@ -143,11 +148,10 @@ async fn a_cancelled_transaction_never_happens_and_counts_nothing() {
         let cancel = committed.legs[0].hash;
         assert_eq!(stuck.record(stuck.waiting).state, SendState::Dropped, "{stop:?}");
         let mined = stuck.world.client.provider().get_transaction_by_hash(cancel).await.unwrap().unwrap();
-        assert_eq!((mined.inner.value(), mined.inner.input().len(), mined.inner.to()), (
-            U256::ZERO,
-            0,
-            Some(stuck.world.account())
-        ));
+        assert_eq!(
+            (mined.inner.value(), mined.inner.input().len(), mined.inner.to()),
+            (U256::ZERO, 0, Some(stuck.world.account()))
+        );
         assert_eq!(stuck.allowance().await, U256::ZERO, "{stop:?}");
         assert_eq!(stuck.world.nonce().await, stuck.nonce + 1, "{stop:?}");
         assert_eq!(stuck.recovered().await, RecoveryState::Gone, "{stop:?}");

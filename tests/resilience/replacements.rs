@@ -31,7 +31,7 @@ fn call(home: &Home, devnet: &Devnet, tool: &str, params: &Value, key: &str) -> 
 
 /// Leaves a payment of a thousandth of a WETH without a block, and returns its hash.
 fn stuck(home: &Home, devnet: &Devnet, key: &str) -> String {
-    let params = json!({ "token": "WETH", "to": FRIEND, "amount": "0.001", "chain": "ethereum" });
+    let params = json!({ "token": "WETH", "recipient": FRIEND, "amount": "0.001", "chain_id": "ethereum" });
     let sent = Failpoint::Sent.name();
     let ran = run(call(home, devnet, "wallet_transfer_token", &params, key).env("BARDO_FAILPOINT", sent));
     assert!(ran.killed(), "{ran:?}");
@@ -76,7 +76,11 @@ fn after_a_kill_at_each_point(tool: &str, paid: u128) {
         );
         assert_eq!(home.count(&included), 1, "{what}: one transaction with the nonce");
         assert_eq!(home.count("SELECT count(*) FROM safety_permit WHERE ended IS NULL"), 0, "{what}");
-        assert_eq!(home.count("SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')"), 0, "{what}");
+        assert_eq!(
+            home.count("SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')"),
+            0,
+            "{what}"
+        );
         if point == Failpoint::Sent {
             assert_eq!(spent, paid, "{what}: the endpoint had the replacement");
         }

@@ -575,7 +575,8 @@ impl TestHarness {
 
     /// Every transaction of the ledger, by nonce and time of its signature.
     pub fn stored(&self) -> Vec<TxRecord> {
-        let read = |connection: &rusqlite::Connection| sender::signed_for(connection, 31_337, self.account(), 0..1 << 40);
+        let read =
+            |connection: &rusqlite::Connection| sender::signed_for(connection, 31_337, self.account(), 0..1 << 40);
         self.store.read(read).unwrap()
     }
 
@@ -595,10 +596,8 @@ impl TestHarness {
             gas_limit: call.gas_limit,
             slots: Vec::new(),
         };
-        let fees = FeeBound {
-            max_fee_per_gas: fees.max_fee_per_gas,
-            max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
-        };
+        let fees =
+            FeeBound { max_fee_per_gas: fees.max_fee_per_gas, max_priority_fee_per_gas: fees.max_priority_fee_per_gas };
         let nonce = record.signed.nonce();
         Proposal { replaces: Some(ReplacedTx { hash, nonce, fees }), ..self.proposal(intent, vec![leg]) }
     }

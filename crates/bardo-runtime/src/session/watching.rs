@@ -32,7 +32,7 @@ use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::policy::{ActivePolicy, Policy};
 use bardo_safety::stop::ActiveStop;
 use bardo_sandbox::SandboxChain;
-use bardo_session::handle::{ChainHoldings, HoldingRow, SessionNews, SessionSnapshot};
+use bardo_session::handle::{ChainHoldings, HoldingRow, SessionNews, SessionSnapshot, TransactionsState};
 use bardo_session::market::{ChainSnapshot, EndpointsState, MarketUpdate, MoneyKind};
 use bardo_session::questions::{Confirmation, OperatorAnswer, Question};
 use golem_chain::network::{Network, NetworkKind};
@@ -175,7 +175,15 @@ pub(super) async fn transactions(session: Arc<SessionState>) {
         let (store, orders) = (&session.sources.ledger.store, session.sources.world.orders.as_ref());
         let read = transactions::read(chains, orders, store, &session.sources.clock, account).await;
         let waits = read.chains.iter().any(|chain| !chain.rows.is_empty()) || !read.orders.is_empty();
-        session.links.transactions.send_replace(Some(Arc::new(read)));
+        session.links.transactions.send_if_modified(|known| {
+            // Apart from its time, most readings are equal, and consoles need none of those.
+            let same =
+                known.as_ref().is_some_and(|known| **known == TransactionsState { at: known.at, ..read.clone() });
+            if !same {
+                *known = Some(Arc::new(read));
+            }
+            !same
+        });
         let pause = match (devnet, waits) {
             (true, _) => TRANSACTIONS_EVERY,
             (false, true) => TRANSACTIONS_EVERY * 4,

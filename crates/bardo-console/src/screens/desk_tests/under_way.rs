@@ -14,7 +14,8 @@ use crate::screens::{CommandReply, ScreenRequest, ScreenView};
 use crate::widgets::samples::{START, START_MILLIS};
 use bardo_base::id::{CallId, PermitId};
 use bardo_session::handle::{
-    ChainTransactions, Inclusion, NonceGap, OpenOrderRow, SessionCommand, TransactionRow, TransactionsState, WaitingPlan,
+    ChainTransactions, Inclusion, NonceGap, OpenOrderRow, SessionCommand, TransactionRow, TransactionsState,
+    WaitingPlan,
 };
 
 pub(super) fn row(nonce: u64, tool: &str, inclusion: Inclusion) -> TransactionRow {
@@ -45,11 +46,8 @@ pub(super) fn row(nonce: u64, tool: &str, inclusion: Inclusion) -> TransactionRo
 
 /// One transaction in each state, gaps of both kinds, and an order.
 pub(super) fn sample(chain: &str, tool: &str) -> TransactionsState {
-    let replaced = TransactionRow {
-        actionable: false,
-        plan: None,
-        ..row(44, "wallet_transfer_token", Inclusion::Replaced)
-    };
+    let replaced =
+        TransactionRow { actionable: false, plan: None, ..row(44, "wallet_transfer_token", Inclusion::Replaced) };
     let cancel = TransactionRow {
         hash: B256::repeat_byte(0xca),
         cancels: true,
@@ -64,10 +62,7 @@ pub(super) fn sample(chain: &str, tool: &str) -> TransactionsState {
         next_nonce: Some(41),
         rows: vec![
             row(41, "uniswap_execute_swap", Inclusion::BelowBaseFee),
-            TransactionRow {
-                note: Some(safe("txpool is full")),
-                ..row(43, "token_approve", Inclusion::Forgotten)
-            },
+            TransactionRow { note: Some(safe("txpool is full")), ..row(43, "token_approve", Inclusion::Forgotten) },
             replaced,
             cancel,
         ],
@@ -122,7 +117,10 @@ fn each_state_is_explained_at_each_size() {
         screen.act(Action::Down, &world.known(), AREA);
     }
     let empty = with(|state| *state = TransactionsState::default());
-    insta::assert_snapshot!("under_way_nothing_80x20", drawn(&screen, &empty, Rect { x: 0, y: 0, width: 80, height: 20 }));
+    insta::assert_snapshot!(
+        "under_way_nothing_80x20",
+        drawn(&screen, &empty, Rect { x: 0, y: 0, width: 80, height: 20 })
+    );
     let unread = with(|state| {
         state.chains.truncate(1);
         state.chains[0] = ChainTransactions {
