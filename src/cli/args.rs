@@ -343,6 +343,20 @@ pub(super) enum Command {
         #[arg(long, value_name = "NAME")]
         key: Option<String>,
     },
+    /// Show unconfirmed transactions and open orders; speed up, cancel or send again
+    #[command(
+        long_about = "Show unconfirmed transactions and open orders, with their fees against the chain's base fee, and \
+        what waits for them.\n\nSpeeding up signs the same bytes again with higher fees, cancelling a transfer of \
+        nothing to oneself; both take the nonce of the waiting transaction, so only one of the two can be included. Each \
+        is a decision with its cost, and passes through every check. Sending again signs nothing."
+    )]
+    Transactions {
+        #[command(subcommand)]
+        action: Option<TransactionsAction>,
+        /// Key of the account, by its name in `bardo keys list`; on devnets also development:N
+        #[arg(long, value_name = "NAME", global = true)]
+        key: Option<String>,
+    },
     /// Name addresses, and watch accounts without a key
     #[command(
         long_about = "Name addresses, and watch accounts without a key.\n\nA label stands beside the whole address and \
@@ -417,6 +431,47 @@ pub(super) enum DevnetAction {
         /// Name of the copy
         label: DevnetName,
     },
+}
+
+/// Actions on transactions under way.
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum TransactionsAction {
+    /// List them; the same as without an action
+    List,
+    /// Sign a waiting transaction again with higher fees
+    SpeedUp {
+        /// Hash of the transaction
+        hash: B256,
+        #[command(flatten)]
+        how: ReplacementFlags,
+    },
+    /// Cancel a waiting transaction by a transfer of nothing to the account itself
+    Cancel {
+        /// Hash of the transaction
+        hash: B256,
+        #[command(flatten)]
+        how: ReplacementFlags,
+    },
+    /// Send the signed bytes of a waiting transaction to all endpoints again
+    SendAgain {
+        /// Hash of the transaction
+        hash: B256,
+    },
+}
+
+/// Options of a replacement.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct ReplacementFlags {
+    /// Stop before signing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Approval mode: never blocks it, ask asks on this terminal, always approves on devnets only [default: ask on a
+    /// terminal, otherwise never]
+    #[arg(long, value_name = "never|ask|always")]
+    pub(super) approve: Option<ApprovalMode>,
+    /// Read the key's password from this file descriptor
+    #[arg(long, value_name = "N")]
+    pub(super) password_fd: Option<u32>,
 }
 
 /// Actions on labels.

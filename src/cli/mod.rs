@@ -49,6 +49,7 @@ mod session_summary;
 mod shell;
 mod spans;
 mod tools;
+mod transactions;
 mod wait;
 
 use std::{error::Error, io::Write, path::PathBuf, process::ExitCode};
@@ -265,6 +266,10 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
         }
         Some(Command::Reconcile { key, password_fd }) => {
             reconcile::run(password_fd, &environment, &ConfigFlags { account: key, ..flags }, cli.json)
+        }
+        Some(Command::Transactions { action, key }) => {
+            let flags = ConfigFlags { account: key, ..flags };
+            transactions::run(action, &environment, flags, cli.json)
         }
         Some(Command::Labels { action }) => labels::run(&action, &environment, &flags, cli.json),
         Some(Command::Pnl { by, from, to, csv, reconcile, offline, key }) => {

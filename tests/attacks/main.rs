@@ -18,6 +18,7 @@ mod oracle;
 mod prices;
 mod questions;
 mod real_network;
+mod replacements;
 mod revocations;
 mod served;
 mod services;

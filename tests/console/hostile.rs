@@ -400,6 +400,7 @@ fn snapshot() -> SessionSnapshot {
         grants: vec![grant],
         running: 1,
         pnl: None,
+        transactions: None,
         watched: Vec::new(),
     }
 }

@@ -54,6 +54,7 @@ mod refusals;
 mod rejected_replacements;
 mod reorgs;
 mod repeated_reads;
+mod replacements;
 mod rules;
 mod sends;
 mod signing;

@@ -22,6 +22,7 @@ mod power;
 mod processes;
 mod queue;
 mod reorg;
+mod replacements;
 mod sends;
 mod soak;
 mod steering;

@@ -334,6 +334,7 @@ fn limit_of(why: &AskReason) -> Option<(String, &str)> {
         | AskReason::GolemDied
         | AskReason::LeavesPositions
         | AskReason::SellsUnderHalt
+        | AskReason::Replaces { .. }
         | AskReason::Said { .. } => None,
     }
 }
@@ -460,6 +461,8 @@ pub fn tool_word(name: &str) -> String {
         "uniswap_submit_cross_chain_intent" => "Bridge",
         "intent_refund" => "Refund bridge order",
         "wallet_transfer_token" => "Transfer",
+        "speed_up_transaction" => "Speed up",
+        "cancel_transaction" => "Cancel transaction",
         _ => "",
     };
     if !known.is_empty() {

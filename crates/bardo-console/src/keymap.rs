@@ -117,6 +117,10 @@ pub enum Action {
     Explorer,
     /// Asks whether to cancel or revoke the selected item.
     CancelSelected,
+    /// Asks whether to raise the fees of the selected transaction.
+    SpeedUp,
+    /// Sends the selected transaction's signed bytes again.
+    Rebroadcast,
     /// Exports the rows that are shown.
     Export,
     /// Blocks new signatures at once.
@@ -364,6 +368,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char('6')], Do::GoTo(ScreenId::Tools), "", "available tools"),
     bind(In::Page, &[Key::char('7')], Do::GoTo(ScreenId::Network), "", "chains, pools, devnet controls"),
     bind(In::Page, &[Key::char('8'), Key::char('l')], Do::GoTo(ScreenId::Logs), "", "one line per event"),
+    bind(In::Page, &[Key::char('9')], Do::GoTo(ScreenId::Transactions), "", "transactions and orders under way"),
     bind(In::Page, &[Key::plain(KeyCode::Tab)], Do::NextPanel, "", "focus the next panel"),
     bind(In::Page, &[Key::plain(KeyCode::BackTab)], Do::PreviousPanel, "", "focus the previous panel"),
     bind(In::Page, DOWN, Do::Down, "", "one row down"),
@@ -384,6 +389,8 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char('y')], Do::Copy, "", "copy the selected row"),
     bind(In::Page, &[Key::char('o')], Do::Explorer, "", "copy the explorer link of its transaction"),
     bind(In::Page, &[Key::char('x')], Do::CancelSelected, "", "cancel or revoke the selected row; asks first"),
+    bind(In::Page, &[Key::char('u')], Do::SpeedUp, "", "raise the fees of the selected transaction; asks first"),
+    bind(In::Page, &[Key::char('b')], Do::Rebroadcast, "", "send the selected transaction's bytes again"),
     bind(In::Page, &[Key::char('e')], Do::Export, "", "export the visible rows to a file"),
     bind(In::Page, ESC, Do::Back, "", "go back one layer"),
     bind(In::Page, &[Key::char('.')], Do::ReplayStep, "", "in a recording: next event"),

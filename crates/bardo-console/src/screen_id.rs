@@ -19,12 +19,23 @@ pub enum ScreenId {
     Network,
     /// 8: one line per event.
     Logs,
+    /// 9: unconfirmed transactions and open orders.
+    Transactions,
 }
 
 impl ScreenId {
     /// All screens, in the order of their digits.
-    pub const ALL: [Self; 8] =
-        [Self::Live, Self::Trade, Self::Orders, Self::Portfolio, Self::Audit, Self::Tools, Self::Network, Self::Logs];
+    pub const ALL: [Self; 9] = [
+        Self::Live,
+        Self::Trade,
+        Self::Orders,
+        Self::Portfolio,
+        Self::Audit,
+        Self::Tools,
+        Self::Network,
+        Self::Logs,
+        Self::Transactions,
+    ];
 
     /// Digit key that switches to the screen.
     pub const fn digit(self) -> char {
@@ -37,6 +48,7 @@ impl ScreenId {
             Self::Tools => '6',
             Self::Network => '7',
             Self::Logs => '8',
+            Self::Transactions => '9',
         }
     }
 
@@ -51,6 +63,7 @@ impl ScreenId {
             Self::Tools => "Tools",
             Self::Network => "Network",
             Self::Logs => "Logs",
+            Self::Transactions => "Transactions",
         }
     }
 }

@@ -52,6 +52,7 @@ pub mod rehearsed;
 pub mod session;
 mod signing_context;
 mod tool_info;
+pub mod transactions;
 
 use std::path::PathBuf;
 

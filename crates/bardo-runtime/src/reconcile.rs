@@ -240,6 +240,7 @@ pub async fn fill(
         trade: None,
         recipients: vec![account],
         order: None,
+        replaces: None,
         expected_outcome: SafeText::clean(&outcome, 200),
     };
     let asked = PhaseRequest { phase: Phase::Thriving, own: None };

@@ -6,15 +6,15 @@ use alloy::primitives::{Address, B256, Keccak256, U256};
 
 use super::permit::PermitBounds;
 use super::proposal::{
-    AllowanceBound, AllowanceKind, BridgeArrival, Inflow, Outflow, PlanLeg, Proposal, SignatureSlot, SignedOrder,
-    TradeFigures,
+    AllowanceBound, AllowanceKind, BridgeArrival, Inflow, Outflow, PlanLeg, Proposal, ReplacedTx, SignatureSlot,
+    SignedOrder, TradeFigures,
 };
 use super::signing_payload::{FeeBound, PayloadLeg, PayloadOrder, PayloadSlot, SigningPayload};
 use super::typed::TypedMessage;
 use golem_chain::token::{TokenId, TokenInfo};
 
 /// Domain separator, with the version of the encoding.
-const DOMAIN: &[u8] = b"bardo permit binding 3";
+const DOMAIN: &[u8] = b"bardo permit binding 4";
 
 /// Hash under construction (Keccak-256).
 pub(super) struct BindingHash(Keccak256);
@@ -72,6 +72,7 @@ impl BindingHash {
             trade,
             recipients,
             order,
+            replaces,
             expected_outcome,
         } = proposal;
         self.number(*chain_id);
@@ -98,6 +99,12 @@ impl BindingHash {
                 binding.amount(*at_least);
                 binding.amount(*expected);
             });
+        });
+        self.list(replaces.as_slice(), |binding, replaced| {
+            let ReplacedTx { hash, nonce, fees } = replaced;
+            binding.hash_of(*hash);
+            binding.number(*nonce);
+            binding.fees(*fees);
         });
         self.text(expected_outcome.as_str());
     }

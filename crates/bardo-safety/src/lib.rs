@@ -82,6 +82,7 @@ pub mod stop;
 pub mod typed;
 pub mod value;
 pub mod verdict;
+pub mod waiting_plan;
 
 pub use account::{Account, AccountKind, PayloadContext, RevocationCause, SignError};
 pub use check_inputs::CheckInputs;

@@ -39,6 +39,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Rounding;
 use bardo_store::{Store, StoreError};
 use golem_chain::network::{Network, NetworkKind};
+use golem_chain::sender::{self, RecordError, TxRecord};
 use golem_chain::token::TokenId;
 
 /// Maximum length of one policy change's text, in characters.
@@ -237,6 +238,18 @@ impl OperatorPolicyEngine {
     pub fn promised(&self, chain_id: u64, account: Address, token: Address) -> Result<U256, StoreError> {
         let promised = self.store.read(|connection| record::promised(connection, chain_id, account))?;
         Ok(promised.get(&token).copied().unwrap_or_default())
+    }
+
+    /// Loads a waiting transaction of `account` from the ledger, on whichever chain its signed bytes are valid. The row
+    /// is compared with these bytes.
+    ///
+    /// # Errors
+    /// [`RecordError`] if the ledger has no such transaction, it no longer waits, or the row contradicts the bytes.
+    pub fn waiting(&self, hash: B256, account: Address) -> Result<TxRecord, RecordError> {
+        self.store.read(|connection| {
+            let chain_id = sender::load(connection, hash)?.ok_or(RecordError::Unknown(hash))?.signed.chain_id();
+            sender::waiting_of(connection, hash, chain_id, account)
+        })
     }
 
     /// Moves the anchor to the end of the audit log on disk. A failure is only logged: the anchor may lag, and the

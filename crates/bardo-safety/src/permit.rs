@@ -333,6 +333,30 @@ pub(super) fn replace_leg(
     Ok(())
 }
 
+/// Makes `new` the transaction of the plan that `old` belongs to. Returns the plan's permit; `None` if there is none.
+pub(super) fn replace_hash(
+    transaction: &Transaction<'_>,
+    old: B256,
+    new: B256,
+) -> Result<Option<PermitId>, StoreError> {
+    let plan: Option<String> = transaction
+        .prepare_cached("UPDATE safety_leg SET hash = ?2 WHERE hash = ?1 RETURNING permit_id")?
+        .query_row([old.as_slice(), new.as_slice()], |row| row.get(0))
+        .optional()?;
+    let garbled = |_| StoreError::Corrupt("a used permit has no readable id".to_owned());
+    plan.map(|plan| plan.parse().map_err(garbled)).transpose()
+}
+
+/// Returns true if a transaction was stored as one that only revokes. The calldata decides; see
+/// [`crate::revocation::is_revoking_call`].
+pub(super) fn is_noted_as_revoking(connection: &Connection, hash: B256) -> Result<bool, StoreError> {
+    let noted: Option<bool> = connection
+        .prepare_cached("SELECT takes_back FROM safety_leg WHERE hash = ?1")?
+        .query_row([hash.as_slice()], |row| row.get(0))
+        .optional()?;
+    Ok(noted.unwrap_or(false))
+}
+
 /// Returns true if the permit's action has a recorded end.
 pub(super) fn has_ended(connection: &Connection, permit_id: PermitId) -> Result<bool, StoreError> {
     let found: Option<bool> = connection

@@ -3,8 +3,9 @@
 //! A proposal is an unverified claim. The checks compare the declared bounds with the policy, and the simulation
 //! compares the effects of the signing payload with the declared bounds.
 
-use alloy::primitives::{Address, Bytes, U256};
+use alloy::primitives::{Address, B256, Bytes, U256};
 
+use super::signing_payload::FeeBound;
 use super::typed::TypedMessage;
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::ToolMeta;
@@ -44,8 +45,22 @@ pub struct Proposal {
     pub recipients: Vec<Address>,
     /// Order to sign and submit once all calls are done; others settle it.
     pub order: Option<Box<SignedOrder>>,
+    /// Waiting transaction whose nonce the action takes. Set for [`ProposalIntent::SpeedUp`] and
+    /// [`ProposalIntent::CancelTransaction`], and for nothing else.
+    pub replaces: Option<ReplacedTx>,
     /// Expected outcome, in one sentence.
     pub expected_outcome: SafeText,
+}
+
+/// Waiting transaction whose nonce an action takes. The pipeline compares all of it with the signed bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplacedTx {
+    /// Hash of the transaction.
+    pub hash: B256,
+    /// Nonce of the transaction.
+    pub nonce: u64,
+    /// Fees of the transaction, in wei per unit of gas.
+    pub fees: FeeBound,
 }
 
 impl Proposal {
@@ -116,6 +131,10 @@ pub enum ProposalIntent {
     Identity,
     /// Change of the account's rules in PolicyCage, by the operator only.
     PolicyCage,
+    /// Waiting transaction of the account again, with higher fees.
+    SpeedUp,
+    /// Transaction that only uses the nonce of a waiting one.
+    CancelTransaction,
 }
 
 impl ProposalIntent {
@@ -132,6 +151,8 @@ impl ProposalIntent {
             Self::Refund => "refund",
             Self::Identity => "identity",
             Self::PolicyCage => "policy_cage",
+            Self::SpeedUp => "speed_up",
+            Self::CancelTransaction => "cancel_transaction",
         }
     }
 }

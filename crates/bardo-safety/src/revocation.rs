@@ -10,6 +10,7 @@
 //! | `approve(token, spender, 0, …)` | Permit2 | |
 //! | `lockdown(…)` | Permit2 | at least one pair |
 //! | `invalidateUnorderedNonces(…)` | Permit2 | a mask that is not zero |
+//! | a transfer of 0 wei, without calldata | the account itself | intents [`ProposalIntent::CancelTransaction`] and [`ProposalIntent::SpeedUp`] only |
 //! | `refund(orderId)` | the settler of the address book | intent [`ProposalIntent::Refund`] only |
 
 use std::collections::BTreeMap;
@@ -37,6 +38,8 @@ enum RevokingCall {
     Nonces,
     /// Refunds a bridge order.
     Refund,
+    /// Uses a nonce of the account, and nothing else.
+    OwnNonce,
 }
 
 /// Returns true if the transactions of `proposal` from index `from` only revoke, cancel or refund.
@@ -49,9 +52,11 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &JudgeContext) -> 
         return false;
     }
     let is_declared = match proposal.intent {
-        ProposalIntent::Revoke | ProposalIntent::CancelOrder | ProposalIntent::Refund => {
-            proposal.outflows.is_empty() && proposal.trade.is_none()
-        }
+        ProposalIntent::Revoke
+        | ProposalIntent::CancelOrder
+        | ProposalIntent::Refund
+        | ProposalIntent::SpeedUp
+        | ProposalIntent::CancelTransaction => proposal.outflows.is_empty() && proposal.trade.is_none(),
         ProposalIntent::Swap
         | ProposalIntent::Approve
         | ProposalIntent::Transfer
@@ -60,20 +65,26 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &JudgeContext) -> 
         | ProposalIntent::Identity
         | ProposalIntent::PolicyCage => from > 0 && legs.iter().all(|leg| leg.purpose == LegPurpose::CleanUp),
     };
+    // A repetition of signed bytes is whatever they are; any other action is what its intent says.
+    let repeats = proposal.intent == ProposalIntent::SpeedUp;
     let matches_intent = |call: RevokingCall| match call {
-        RevokingCall::Allowance | RevokingCall::Nonces => proposal.intent != ProposalIntent::Refund,
-        RevokingCall::Refund => proposal.intent == ProposalIntent::Refund,
+        RevokingCall::Allowance | RevokingCall::Nonces => {
+            !matches!(proposal.intent, ProposalIntent::Refund | ProposalIntent::CancelTransaction)
+        }
+        RevokingCall::Refund => proposal.intent == ProposalIntent::Refund || repeats,
+        RevokingCall::OwnNonce => proposal.intent == ProposalIntent::CancelTransaction || repeats,
     };
-    is_declared && legs.iter().all(|leg| classify(leg, around).is_some_and(matches_intent))
+    is_declared && legs.iter().all(|leg| classify(leg, proposal.account, around).is_some_and(matches_intent))
 }
 
-/// Returns true if a stored call with this recipient, value and calldata only revokes. `promised` is the amount that
+/// Returns true if a stored call with this sender, recipient, value and calldata only revokes. `promised` is the amount that
 /// open orders may still take, in raw units of each token.
 ///
 /// The call belongs to an action that counted as a revocation when it was signed. Its token was known then, so any
 /// recipient counts as a known token here. The amounts of orders are checked again, so that no allowance for an order
 /// that has ended is sent during a stop.
 pub fn is_revoking_call(
+    from: Address,
     to: Address,
     value: U256,
     data: &[u8],
@@ -89,7 +100,7 @@ pub fn is_revoking_call(
         gas_limit: 0,
         slots: Vec::new(),
     };
-    classify(&leg, &around).is_some()
+    classify(&leg, from, &around).is_some()
 }
 
 /// Sum of the gas limits; `None` if it overflows.
@@ -99,11 +110,14 @@ fn total_gas(legs: &[PlanLeg]) -> Option<u64> {
 
 /// Classifies a call by its recipient and its exact calldata. `None` for any other call, for one with native value, and
 /// for one that contains a signature.
-fn classify(leg: &PlanLeg, around: &JudgeContext) -> Option<RevokingCall> {
+fn classify(leg: &PlanLeg, from: Address, around: &JudgeContext) -> Option<RevokingCall> {
     if !leg.value.is_zero() || !leg.slots.is_empty() {
         return None;
     }
     let data = leg.data.as_ref();
+    if leg.to == from && data.is_empty() {
+        return Some(RevokingCall::OwnNonce);
+    }
     // Bytes after the last argument are rejected, although the contract would ignore them.
     let is_exact = |encoded: Vec<u8>| encoded == data;
     if around.permit2 == Some(leg.to) {

@@ -5,6 +5,7 @@
 
 mod pnl;
 mod snapshot;
+mod transactions;
 
 use std::sync::Arc;
 
@@ -30,6 +31,9 @@ pub use pnl::{PnlDay, PnlState, PnlSums, PnlToken};
 pub use snapshot::{
     AllowanceState, AllowancesState, BreakerState, ChainHoldings, GrantState, HoldingRow, LimitUsage, PolicyState,
     SessionSnapshot, SilentToken, SpendState, StopLossState, StopState, WatchedHoldings,
+};
+pub use transactions::{
+    ChainTransactions, Inclusion, NonceGap, OpenOrderRow, TransactionRow, TransactionsState, WaitingPlan,
 };
 
 /// Capacity of the news channel. When it is full, the forwarder waits; the console then misses events, and is notified.
@@ -134,6 +138,11 @@ pub enum SessionCommand {
         /// Number of the standing approval in the snapshot.
         number: u64,
     },
+    /// Sends a waiting transaction's signed bytes to all endpoints again. Nothing is signed.
+    Rebroadcast {
+        /// Hash of the transaction.
+        transaction: B256,
+    },
     /// Queries data; the reply is a [`SessionNews::Found`].
     Look {
         /// Number that identifies the reply; chosen by the caller.
@@ -172,6 +181,7 @@ impl SessionCommand {
             | Self::AskToResetBreaker
             | Self::Say { .. }
             | Self::RevokeGrant { .. }
+            | Self::Rebroadcast { .. }
             | Self::Look { .. }
             | Self::Devnet(_)
             | Self::Replay(_)
@@ -199,6 +209,7 @@ impl SessionCommand {
             | Self::AskToResetBreaker
             | Self::Say { .. }
             | Self::RevokeGrant { .. }
+            | Self::Rebroadcast { .. }
             | Self::Devnet(_)
             | Self::Replay(_)
             | Self::Scenario { .. }

@@ -31,7 +31,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Usd};
 use bardo_runtime::data::ALL_MIGRATIONS;
 use bardo_safety::account::{Account, AccountKind, PayloadContext, SignError};
-use bardo_safety::approval::{ApprovalNeed, ApprovalQueue};
+use bardo_safety::approval::{ApprovalNeed, ApprovalQueue, Consent};
 use bardo_safety::audit::{self, AuditLog};
 use bardo_safety::chain_snapshot::SnapshotReader;
 use bardo_safety::checks::slippage::SlippageLimits;
@@ -42,10 +42,11 @@ use bardo_safety::pipeline::{
 };
 use bardo_safety::policy_engine::{ActionEnd, PolicyEngine, Reservation, ReserveError};
 use bardo_safety::proposal::{
-    AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent, SignatureSlot,
-    TradeFigures,
+    AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent, ReplacedTx,
+    SignatureSlot, TradeFigures,
 };
 use bardo_safety::queue_key::QueueKey;
+use bardo_safety::signing_payload::FeeBound;
 use bardo_safety::typed::TypedMessage;
 use bardo_safety::{CheckInputs, PayloadError, SigningPayload, Verdict};
 use bardo_sandbox::keys::DevnetAccount;
@@ -58,7 +59,7 @@ use golem_chain::network::{DataFees, KnownContract, Network, NetworkDescription,
 use golem_chain::permit2::{PermitDetails, PermitSingle};
 use golem_chain::price::PriceChain;
 use golem_chain::provider::ChainClient;
-use golem_chain::sender::{PrivateRelay, SenderRules, TxSender};
+use golem_chain::sender::{self, PrivateRelay, SendState, SenderRules, TxRecord, TxSender};
 use golem_chain::signed::SignedTransaction;
 use golem_chain::token::{self, TokenInfo};
 use golem_protocols::uniswap::router::{
@@ -550,6 +551,57 @@ impl TestHarness {
         Pipeline::new(config(client, &open(&self.folder), self.book.clone(), fabric, queue, self.signing(), clock))
     }
 
+    /// Signs and sends the proposal's first transaction as a process that ends before a block includes it; the devnet
+    /// must not mine by itself. Returns the transaction's hash.
+    pub async fn leave_waiting(&self, proposal: Proposal) -> B256 {
+        let before = self.stored();
+        // The process is a runtime of its own, and ends with it.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (program, wallet) = (self.program(&self.client), self.wallet.clone());
+        runtime.spawn(async move {
+            let preview = program.preview(proposal, wallet, ASKED).await.unwrap();
+            let _never = program.commit(preview.permit.permit_id, Consent::Always).await;
+        });
+        let waiting = loop {
+            let new = self.stored().into_iter().find(|one| !before.iter().any(|old| old.hash() == one.hash()));
+            match new.filter(|one| one.state == SendState::Sent) {
+                Some(record) => break record.hash(),
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        tokio::task::spawn_blocking(move || runtime.shutdown_timeout(Duration::from_secs(60))).await.unwrap();
+        waiting
+    }
+
+    /// Every transaction of the ledger, by nonce and time of its signature.
+    pub fn stored(&self) -> Vec<TxRecord> {
+        let read =
+            |connection: &rusqlite::Connection| sender::signed_for(connection, 31_337, self.account(), 0..1 << 40);
+        self.store.read(read).unwrap()
+    }
+
+    /// Proposal that takes the nonce of a waiting transaction, as the tools make it.
+    pub fn replacing(&self, hash: B256, intent: ProposalIntent) -> Proposal {
+        let record = self.stored().into_iter().find(|one| one.hash() == hash).unwrap();
+        let call = match intent {
+            ProposalIntent::CancelTransaction => record.cancellation(),
+            _ => record.call().unwrap(),
+        };
+        let fees = record.fees();
+        let leg = PlanLeg {
+            purpose: LegPurpose::Main,
+            to: call.to,
+            value: call.value,
+            data: call.data,
+            gas_limit: call.gas_limit,
+            slots: Vec::new(),
+        };
+        let fees =
+            FeeBound { max_fee_per_gas: fees.max_fee_per_gas, max_priority_fee_per_gas: fees.max_priority_fee_per_gas };
+        let nonce = record.signed.nonce();
+        Proposal { replaces: Some(ReplacedTx { hash, nonce, fees }), ..self.proposal(intent, vec![leg]) }
+    }
+
     fn signing(&self) -> (SenderRules, Address) {
         (self.sending, self.account())
     }
@@ -755,6 +807,7 @@ impl TestHarness {
             trade: None,
             recipients: vec![],
             order: None,
+            replaces: None,
             expected_outcome: SafeText::clean("what the test says", 100),
         }
     }

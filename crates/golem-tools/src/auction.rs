@@ -219,6 +219,7 @@ pub(super) async fn order(
             holder,
             arrival: None,
         })),
+        replaces: None,
         expected_outcome: SafeText::clean(&expected, 300),
     };
     Ok((proposal, plan))

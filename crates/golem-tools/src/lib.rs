@@ -51,5 +51,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &trading::uniswap_submit_cross_chain_intent::TOOL_DEF,
     &trading::uniswap_submit_uniswapx_order::TOOL_DEF,
     &trading::uniswapx_cancel_order::TOOL_DEF,
+    &wallet::cancel_transaction::TOOL_DEF,
+    &wallet::speed_up_transaction::TOOL_DEF,
     &wallet::wallet_transfer_token::TOOL_DEF,
 ];

@@ -153,6 +153,7 @@ pub(super) fn cancellation_proposal(
         trade: None,
         recipients: vec![record.account],
         order: None,
+        replaces: None,
         expected_outcome: SafeText::clean(expected, 300),
     }
 }

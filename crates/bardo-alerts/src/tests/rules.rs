@@ -209,6 +209,7 @@ fn snapshot(gas: &str, dollars: u32, breaker: BreakerState) -> SessionNews {
             stop_losses: Vec::new(),
         }),
         pnl: None,
+        transactions: None,
         watched: Vec::new(),
         fault: None,
         stop: None,

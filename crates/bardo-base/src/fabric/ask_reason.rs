@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::format::{dollars, dollars_above, price};
 use crate::text::SafeText;
-use crate::units::Usd;
+use crate::units::{TokenAmount, Usd};
 
 /// Maximum length of a reason's sentence, in characters.
 const MAX_SENTENCE: usize = 400;
@@ -76,6 +76,19 @@ pub enum AskReason {
     LeavesPositions,
     /// An emergency halt is in force, under which nothing is sold without approval.
     SellsUnderHalt,
+    /// The transaction takes the place of a waiting one with the same nonce. Only one of the two can be included.
+    Replaces {
+        /// Hash of the waiting transaction.
+        transaction: B256,
+        /// Nonce of both.
+        nonce: u64,
+        /// True if it cancels the waiting one; false if it repeats it with higher fees.
+        cancels: bool,
+        /// Maximum cost beyond that of the waiting one, in wei.
+        extra_wei: U256,
+        /// The same in dollars, rounded up; `None` without a price.
+        extra_usd: Option<Usd>,
+    },
     /// A sentence of a check, of another party, or of an unknown version.
     Said {
         /// The sentence, cleaned.
@@ -146,6 +159,17 @@ impl fmt::Display for AskReason {
             Self::GolemDied => f.write_str("the Golem has died, and nobody trades its holdings"),
             Self::LeavesPositions => f.write_str("the stop in force asks to close positions"),
             Self::SellsUnderHalt => f.write_str("after an emergency halt, nothing is sold without your approval"),
+            Self::Replaces { transaction, nonce, cancels, extra_wei, extra_usd } => {
+                let what = if *cancels { "cancels" } else { "raises the fees of" };
+                write!(f, "{what} waiting transaction {transaction} (nonce {nonce}); it costs at most ")?;
+                write!(f, "{} ETH", TokenAmount::ether(*extra_wei))?;
+                match extra_usd {
+                    Some(usd) => write!(f, " ({})", dollars(*usd))?,
+                    None => f.write_str(" (no dollar price)")?,
+                }
+                f.write_str(if *cancels { "" } else { " more" })?;
+                f.write_str("; if the original is included first, this one never happens and costs nothing")
+            }
             Self::Said { text } => write!(f, "{text}"),
         }
     }
@@ -228,6 +252,13 @@ mod tests {
             AskReason::GolemDied,
             AskReason::LeavesPositions,
             AskReason::SellsUnderHalt,
+            AskReason::Replaces {
+                transaction: B256::repeat_byte(7),
+                nonce: 4,
+                cancels: true,
+                extra_wei: U256::from(21_000),
+                extra_usd: Some(usd("0.02")),
+            },
             AskReason::said("a check asks"),
         ] {
             let written = serde_json::to_value(&reason).unwrap();

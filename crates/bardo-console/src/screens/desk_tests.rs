@@ -13,6 +13,7 @@ use super::orders::Orders;
 use super::portfolio::Portfolio;
 use super::tools::Tools;
 use super::trade::Trade;
+use super::transactions::Transactions;
 use super::{CommandReply, ScreenId, ScreenRequest, ScreenView, holder};
 use crate::keymap::{Action, Key};
 use crate::painter::Painter;
@@ -30,6 +31,7 @@ mod audit;
 mod narrowing;
 mod results;
 mod trading;
+mod under_way;
 mod world;
 
 use world::{TestHarness, in_words, world};
@@ -340,6 +342,7 @@ fn screens() -> Vec<Box<dyn ScreenView>> {
         Box::<Tools>::default(),
         Box::<NetworkScreen>::default(),
         Box::<Audit>::default(),
+        Box::<Transactions>::default(),
     ]
 }
 
@@ -369,6 +372,8 @@ fn a_console_that_only_watches_changes_nothing_from_any_screen() {
             Action::NextPanel,
             Action::Open,
             Action::CancelSelected,
+            Action::SpeedUp,
+            Action::Rebroadcast,
         ] {
             requests.extend(screen.act(action, &world.known(), AREA).unwrap_or_default());
             for letter in keys.chars() {
@@ -427,7 +432,7 @@ proptest! {
 
     #[test]
     fn no_screen_draws_outside_or_panics(
-        which in 0usize..6,
+        which in 0usize..7,
         (width, height, x, y) in (0u16..200, 0u16..60, 0u16..6, 0u16..6),
         actions in prop::collection::vec(0usize..14, 0..12),
         clicks in prop::collection::vec((0u16..206, 0u16..66, any::<bool>()), 0..8),

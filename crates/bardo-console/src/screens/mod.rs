@@ -16,6 +16,7 @@ mod portfolio;
 mod screen_dialog;
 mod tools;
 mod trade;
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -40,9 +41,14 @@ impl ScreenId {
     /// Returns true if the action has an effect on this screen. Help and hints list no others.
     pub const fn does(self, action: Action) -> bool {
         match action {
-            Action::NextPanel | Action::PreviousPanel => !matches!(self, Self::Orders | Self::Logs),
+            Action::NextPanel | Action::PreviousPanel => {
+                !matches!(self, Self::Orders | Self::Logs | Self::Transactions)
+            }
             // Trade is a form, without a list that could be filtered.
-            Action::Filter | Action::NextMatch | Action::PreviousMatch => !matches!(self, Self::Trade),
+            Action::Filter | Action::NextMatch | Action::PreviousMatch => {
+                !matches!(self, Self::Trade | Self::Transactions)
+            }
+            Action::SpeedUp | Action::Rebroadcast => matches!(self, Self::Transactions),
             Action::Top | Action::Bottom | Action::HalfPageDown | Action::HalfPageUp => !matches!(self, Self::Trade),
             // Logs has a single panel, which already fills the screen.
             Action::Zoom => !matches!(self, Self::Logs),
@@ -50,9 +56,9 @@ impl ScreenId {
             Action::Follow => matches!(self, Self::Live | Self::Audit | Self::Logs),
             Action::Copy => !matches!(self, Self::Network),
             Action::Verify => matches!(self, Self::Audit),
-            Action::Explorer => matches!(self, Self::Live | Self::Trade | Self::Orders),
+            Action::Explorer => matches!(self, Self::Live | Self::Trade | Self::Orders | Self::Transactions),
             Action::CancelSelected => {
-                matches!(self, Self::Live | Self::Orders | Self::Portfolio | Self::Audit)
+                matches!(self, Self::Live | Self::Orders | Self::Portfolio | Self::Audit | Self::Transactions)
             }
             Action::Left | Action::Right => matches!(self, Self::Trade | Self::Tools),
             _ => true,
@@ -84,6 +90,16 @@ impl ScreenId {
             Self::Network => matches!(action, Action::Open),
             Self::Portfolio => matches!(action, Action::Copy),
             Self::Audit => matches!(action, Action::Export | Action::Follow | Action::Filter),
+            Self::Transactions => matches!(
+                action,
+                Action::Open
+                    | Action::Zoom
+                    | Action::Copy
+                    | Action::Explorer
+                    | Action::CancelSelected
+                    | Action::SpeedUp
+                    | Action::Rebroadcast
+            ),
             Self::Live | Self::Orders | Self::Logs => false,
         }
     }
@@ -351,6 +367,7 @@ impl Screens {
             Box::<tools::Tools>::default(),
             Box::<network::NetworkScreen>::default(),
             Box::<logs::Logs>::default(),
+            Box::<transactions::Transactions>::default(),
         ];
         Self { screens: screens.into_iter().map(|screen| (screen.id(), screen)).collect() }
     }

@@ -650,9 +650,11 @@ impl State {
         self.operator.requested_scenario.clone().or_else(|| self.session.feed.show.as_ref().map(ToString::to_string))
     }
 
-    /// Ids of the screens, in the order of their tabs.
+    /// Ids of the screens, in the order of their tabs. Screen 9 has a tab while it is shown: the line has no room for
+    /// more than eight.
     pub fn tabs(&self) -> Vec<ScreenId> {
-        self.display.screens.ids().collect()
+        let shown = |id: &ScreenId| *id != ScreenId::Transactions || self.display.screen == *id;
+        self.display.screens.ids().filter(shown).collect()
     }
 }
 

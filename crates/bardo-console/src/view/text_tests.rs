@@ -119,6 +119,7 @@ pub(super) fn snapshot() -> SessionSnapshot {
         grants: Vec::new(),
         running: 0,
         pnl: None,
+        transactions: None,
         watched: Vec::new(),
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, B256};
 
 use super::error::{CommandError, SteerError};
 use super::keys::STAY;
@@ -136,6 +136,7 @@ impl SessionState {
                 let revoked = self.sources.queue.as_ref().is_some_and(|queue| queue.revoke_grant(number));
                 Some(revoked.then(|| "revoked".to_owned()).ok_or(CommandError::NoGrant))
             }
+            SessionCommand::Rebroadcast { transaction } => Some(self.rebroadcast(transaction).await),
             SessionCommand::Look { ticket, query } => {
                 let state = Arc::clone(self);
                 tokio::spawn(async move {
@@ -153,6 +154,21 @@ impl SessionState {
             SessionCommand::Step => Some(Err(CommandError::GoesByItself)),
             SessionCommand::Replay(_) => Some(Err(CommandError::NoRecording)),
             SessionCommand::Leave(_) => None,
+        }
+    }
+
+    /// Sends a waiting transaction's signed bytes to all endpoints again.
+    async fn rebroadcast(&self, transaction: B256) -> Result<String, CommandError> {
+        let account = self.sources.world.account.ok_or(CommandError::NoSigner)?;
+        let pipeline = self.sources.pipeline.as_ref().ok_or(CommandError::NoSigner)?;
+        let sent = pipeline.rebroadcast(transaction, account).await;
+        self.links.transactions_changed.notify_one();
+        let sent = sent.map_err(|refusal| CommandError::NotSent(refusal.message))?;
+        match sent.fault {
+            None => Ok(format!("{transaction} was sent to all endpoints again: {}", sent.state)),
+            Some((_, words)) => {
+                Ok(format!("{transaction} was sent again ({}); an endpoint answered: {words}", sent.state))
+            }
         }
     }
 

@@ -104,6 +104,9 @@ pub(super) enum CommandError {
     /// The session is ending.
     #[error("not started: the session is ending")]
     Ends,
+    /// A transaction was not sent again.
+    #[error("not sent again: {0}")]
+    NotSent(String),
     /// The session's queue of commands is full.
     #[error("not done: the command queue is full. Try again")]
     Busy,

@@ -86,6 +86,7 @@ impl SessionState {
             grants: self.grants(),
             running: u32::try_from(self.control.running.load(Ordering::SeqCst)).unwrap_or(u32::MAX),
             pnl: self.links.pnl.borrow().clone(),
+            transactions: self.links.transactions.borrow().clone(),
             watched: self.links.watched.borrow().clone(),
         }
     }

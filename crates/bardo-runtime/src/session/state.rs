@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
@@ -34,7 +34,8 @@ use bardo_safety::policy::PolicyKeeper;
 use bardo_safety::stop::ActiveStop;
 use bardo_sandbox::{Sandbox, SandboxChain};
 use bardo_session::handle::{
-    AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, PnlState, SessionInfo, SessionNews, WatchedHoldings,
+    AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, PnlState, SessionInfo, SessionNews, TransactionsState,
+    WatchedHoldings,
 };
 use bardo_session::isolation::Isolation;
 use bardo_session::market::NetworkIdentity;
@@ -172,6 +173,10 @@ pub(super) struct SessionChannels {
     pub allowances: watch::Sender<AllowancesState>,
     /// Profit and loss at the last reading.
     pub pnl: watch::Sender<Option<Arc<PnlState>>>,
+    /// Unconfirmed transactions and open orders at the last reading.
+    pub transactions: watch::Sender<Option<Arc<TransactionsState>>>,
+    /// Rung when they should be read again at once.
+    pub transactions_changed: Notify,
     /// Names of own accounts and labels at the last reading.
     pub names: watch::Sender<AddressNames>,
     /// Holdings of watch-only accounts at the last reading.
@@ -194,6 +199,8 @@ impl SessionChannels {
             in_force: watch::Sender::new(None),
             allowances: watch::Sender::new(AllowancesState::default()),
             pnl: watch::Sender::new(None),
+            transactions: watch::Sender::new(None),
+            transactions_changed: Notify::new(),
             names: watch::Sender::new(AddressNames::default()),
             watched: watch::Sender::new(Vec::new()),
             phase_now,
@@ -230,6 +237,7 @@ impl SessionState {
         tasks.spawn(super::watching::stop(Arc::clone(&state)));
         tasks.spawn(super::watching::allowances(Arc::clone(&state)));
         tasks.spawn(super::watching::profit_and_loss(Arc::clone(&state)));
+        tasks.spawn(super::watching::transactions(Arc::clone(&state)));
         let context = ActorContext {
             golem_id: state.golem_id.clone(),
             executor: state.sources.golem.clone(),

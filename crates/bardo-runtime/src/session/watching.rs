@@ -19,6 +19,7 @@ use crate::market::reader::ChainReader;
 use crate::policy_cage;
 use crate::questions::answering::queued_at;
 use crate::questions::{ListedAddresses, RequestContext};
+use crate::transactions;
 use bardo_base::fabric::{
     ChainBlock, ChainHealth, ChainOpened, ChainState, EventKind, HaltChanged, LimitsChanged, PolicyChange,
     PolicyChanged, Receiver, SessionOpened,
@@ -31,7 +32,7 @@ use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::policy::{ActivePolicy, Policy};
 use bardo_safety::stop::ActiveStop;
 use bardo_sandbox::SandboxChain;
-use bardo_session::handle::{ChainHoldings, HoldingRow, SessionNews, SessionSnapshot};
+use bardo_session::handle::{ChainHoldings, HoldingRow, SessionNews, SessionSnapshot, TransactionsState};
 use bardo_session::market::{ChainSnapshot, EndpointsState, MarketUpdate, MoneyKind};
 use bardo_session::questions::{Confirmation, OperatorAnswer, Question};
 use golem_chain::network::{Network, NetworkKind};
@@ -52,6 +53,8 @@ const ALLOWANCES_EVERY: Duration = Duration::from_secs(4);
 const BOOKS_EVERY: Duration = Duration::from_secs(5);
 /// The same on other networks, whose endpoints limit the number of requests.
 const BOOKS_EVERY_REMOTE: Duration = Duration::from_secs(30);
+/// Interval between two readings of unconfirmed transactions on devnets.
+const TRANSACTIONS_EVERY: Duration = Duration::from_secs(1);
 /// Least time between two `limits:changed` events, in milliseconds.
 const LIMITS_EVERY: u64 = 1_000;
 /// Interval between reads of a chain that is reached over the network.
@@ -160,6 +163,37 @@ pub(super) async fn profit_and_loss(session: Arc<SessionState>) {
         let mut chains = session.sources.world.chains().iter();
         let devnet = chains.all(|chain| chain.network().kind == NetworkKind::Devnet);
         sleep(if devnet { BOOKS_EVERY } else { BOOKS_EVERY_REMOTE }).await;
+    }
+}
+
+/// Reads unconfirmed transactions and open orders, in a task of its own.
+pub(super) async fn transactions(session: Arc<SessionState>) {
+    let Some(account) = session.sources.world.account else { return };
+    let chains = session.sources.world.chains();
+    let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
+    loop {
+        let (store, orders) = (&session.sources.ledger.store, session.sources.world.orders.as_ref());
+        let read = transactions::read(chains, orders, store, &session.sources.clock, account).await;
+        let waits = read.chains.iter().any(|chain| !chain.rows.is_empty()) || !read.orders.is_empty();
+        session.links.transactions.send_if_modified(|known| {
+            // Apart from its time, most readings are equal, and consoles need none of those.
+            let same =
+                known.as_ref().is_some_and(|known| **known == TransactionsState { at: known.at, ..read.clone() });
+            if !same {
+                *known = Some(Arc::new(read));
+            }
+            !same
+        });
+        let pause = match (devnet, waits) {
+            (true, _) => TRANSACTIONS_EVERY,
+            (false, true) => TRANSACTIONS_EVERY * 4,
+            // Without anything under way, only a foreign transaction could appear.
+            (false, false) => TRANSACTIONS_EVERY * 20,
+        };
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = session.links.transactions_changed.notified() => {}
+        }
     }
 }
 

@@ -287,6 +287,7 @@ fn read(need: &ApprovalNeed) -> Need {
         ApprovalReason::Resembles { .. } => "resembles",
         ApprovalReason::Price(_) => "price",
         ApprovalReason::Found(why) if why.as_str() == by_policy::GIVES_AWAY => "given away",
+        ApprovalReason::Replaces { .. } => "replaces",
         ApprovalReason::Found(_) => "found",
     };
     match need {

@@ -3,13 +3,14 @@
 
 use std::fmt;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, B256, U256};
 use serde::{Serialize, Serializer};
 
 use crate::ledger::MicroUsd;
 use crate::value::PriceConcern;
 use bardo_base::fabric::AskReason;
 use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
 
 /// Tolerated rise of a value since it was shown, in basis points, for price moves while the operator reads.
 pub(super) const RISEN_BPS: u128 = 200;
@@ -48,6 +49,19 @@ pub enum ApprovalReason {
     },
     /// The action spends or receives a token without a price feed, or one whose only pool contradicts its feed.
     Price(PriceConcern),
+    /// The action takes the nonce of a waiting transaction.
+    Replaces {
+        /// Hash of the waiting transaction.
+        transaction: B256,
+        /// Nonce of both.
+        nonce: u64,
+        /// True for a cancellation, false for a repetition with higher fees.
+        cancels: bool,
+        /// Maximum cost beyond that of the waiting one, in wei.
+        extra_wei: U256,
+        /// The same in dollars; `None` without a price.
+        extra_usd: Option<Usd>,
+    },
     /// A check wants the operator to decide; the text is its explanation.
     Found(SafeText),
 }
@@ -74,6 +88,13 @@ impl ApprovalReason {
             Self::Price(PriceConcern::Disputed { token, feed, pool }) => {
                 AskReason::PriceDisputed { token: *token, feed: *feed, pool: *pool }
             }
+            Self::Replaces { transaction, nonce, cancels, extra_wei, extra_usd } => AskReason::Replaces {
+                transaction: *transaction,
+                nonce: *nonce,
+                cancels: *cancels,
+                extra_wei: *extra_wei,
+                extra_usd: *extra_usd,
+            },
             Self::Found(text) => AskReason::Said { text: text.clone() },
         }
     }
@@ -86,7 +107,7 @@ impl ApprovalReason {
     /// Returns whether the reason concerns this one action only, so that no approval of other actions covers it.
     pub fn is_of_this_one(&self) -> bool {
         match self {
-            Self::Untold | Self::Resembles { .. } | Self::Price(_) | Self::Found(_) => true,
+            Self::Untold | Self::Resembles { .. } | Self::Price(_) | Self::Replaces { .. } | Self::Found(_) => true,
             Self::Above { .. } | Self::HotLane | Self::Authority | Self::FirstPaid | Self::FirstAllowed => false,
         }
     }
@@ -106,6 +127,7 @@ impl ApprovalReason {
                 | Self::FirstAllowed
                 | Self::Resembles { .. }
                 | Self::Price(_)
+                | Self::Replaces { .. }
                 | Self::Found(_),
                 _,
             ) => false,
@@ -136,6 +158,13 @@ impl ApprovalReason {
                 Self::Price(PriceConcern::Disputed { token, .. }),
                 Self::Price(PriceConcern::Disputed { token: now, .. }),
             ) => token == now,
+            // The dollars move with the price; the wei are the permit's.
+            (
+                Self::Replaces { transaction, nonce, cancels, extra_wei, extra_usd: _ },
+                Self::Replaces {
+                    transaction: now, nonce: now_nonce, cancels: now_cancels, extra_wei: now_extra, ..
+                },
+            ) => (transaction, nonce, cancels) == (now, now_nonce, now_cancels) && now_extra <= extra_wei,
             (Self::Found(shown), Self::Found(now)) => shown == now,
             (
                 Self::Above { .. }
@@ -146,6 +175,7 @@ impl ApprovalReason {
                 | Self::FirstAllowed
                 | Self::Resembles { .. }
                 | Self::Price(_)
+                | Self::Replaces { .. }
                 | Self::Found(_),
                 _,
             ) => false,

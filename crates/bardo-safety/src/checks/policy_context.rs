@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::check_inputs::CheckInputs;
 use crate::ledger::{LedgerCaps, LedgerUsage, MicroUsd, ReservationRequest, TokenKey};
 use crate::policy::{MaxUsd, Policy};
+use crate::proposal::ProposalIntent;
 use crate::signing_payload::SigningPayload;
 use crate::value::UnknownValue;
 use bardo_base::id::GolemId;
@@ -92,7 +93,8 @@ pub fn request(
     Ok(ReservationRequest {
         spend: up(inputs.counted()?)?,
         tokens,
-        trade: !only_revokes,
+        // A repetition of signed bytes was counted as a trade when they were signed.
+        trade: !only_revokes && proposal.intent != ProposalIntent::SpeedUp,
         only_revokes,
         by_operator: proposal.golem_id == GolemId::operator(),
         exit,

@@ -16,6 +16,7 @@ use crate::check_inputs::CheckInputs;
 use crate::checks::{clocks, policy_cage, slippage};
 use crate::orders::record;
 use crate::parties::{ActionParty, PartyRole};
+use crate::proposal::ProposalIntent;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::{self, DeclarationFault, JudgeContext, SimulatedEffects};
 use crate::value::{ActionValues, PriceSpreads, UnknownValue, UnpricedRule, values};
@@ -87,8 +88,14 @@ impl Pipeline {
             with_data_fee(reported, fee, &view.spreads, unpriced)
         };
         let reported = weighed(UnpricedRule::Doubt);
-        let mut faults = simulate::declared(payload, &around);
-        faults.extend(calldata::read(payload.proposal(), &reader.network().book));
+        // A repetition of signed bytes declares nothing: its effects were judged when they were signed, and may happen in
+        // any case. It must still succeed.
+        let repeats = payload.proposal().intent == ProposalIntent::SpeedUp;
+        let mut faults = Vec::new();
+        if !repeats {
+            faults.extend(simulate::declared(payload, &around));
+            faults.extend(calldata::read(payload.proposal(), &reader.network().book));
+        }
         let next = fork.next_block().timestamp;
         faults.extend(simulate::order_faults(payload, &reader.network().book, next, view.settling));
         faults.extend(view.hollow.iter().cloned());
@@ -97,6 +104,10 @@ impl Pipeline {
                 let (mut simulated, found) =
                     simulate::judge(payload, from, simulation, fork.next_block().base_fee, &around);
                 faults.extend(found);
+                if repeats {
+                    faults.retain(|fault| fault.rule == RuleName::Simulation);
+                    simulated.leaves = false;
+                }
                 let limits = self.inner.rules.slippage(phase);
                 let fair = reported.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok());
                 simulated.reduce_only = simulated.leaves && faults.is_empty() && fair;

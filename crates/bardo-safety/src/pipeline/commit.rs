@@ -16,6 +16,7 @@ use super::assess::Assessment;
 use super::disputes::despite_disputes;
 use super::open_orders::{exit_by_hand, traded};
 use super::recover::{ended, reserve_late_inclusions};
+use super::replace::SigningNonce;
 use super::settle::OnchainOutcome;
 use super::{PermitSlot, Pipeline, PipelineRefusal, PreparedAction, Preview, consent};
 use crate::approval::Consent;
@@ -24,7 +25,7 @@ use crate::orders::OrderState;
 use crate::orders::record::{self, OrderFigures, OrderRecord};
 use crate::permit::{self, PermitFault, PermitUseRecord};
 use crate::policy_engine::{ActionEnd, Reservation, ReserveError};
-use crate::proposal::LegPurpose;
+use crate::proposal::{LegPurpose, ReplacedTx};
 use crate::signing_payload::SigningPayload;
 use crate::simulate::SimulatedEffects;
 use crate::value::{ActionValues, value_of_part};
@@ -38,7 +39,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use bardo_store::StoreError;
 use golem_chain::network::KnownContract;
-use golem_chain::sender::{self, ChainNonces, LaneError, NonceReservation, SendRoute};
+use golem_chain::sender::{self, ChainNonces, LaneError, RecordError, SendRoute};
 
 /// Shortest `retry_after_seconds` for an order that blocks an action.
 const LOOK_AGAIN_SECONDS: u64 = 5;
@@ -140,6 +141,15 @@ pub struct LegReport {
     pub logs: Vec<Log>,
 }
 
+/// Origin of the nonce of a plan's first transaction.
+#[derive(Debug, Clone, Copy)]
+enum NonceSource {
+    /// Allocated with these counts of the chain.
+    Lane(ChainNonces),
+    /// Taken from a waiting transaction.
+    Waiting(ReplacedTx),
+}
+
 /// Reservation of a plan in the ledger, with the dollars that it covers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReservedSpend {
@@ -163,6 +173,8 @@ pub(super) enum GateError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Lane(#[from] LaneError),
+    #[error(transparent)]
+    Waiting(#[from] RecordError),
     #[error(transparent)]
     Reserve(#[from] ReserveError),
     #[error(transparent)]
@@ -208,6 +220,7 @@ impl From<GateError> for PipelineRefusal {
                 facts: vec![("order_hash", order.to_string().into()), ("retry_after_seconds", lasts_seconds.into())],
                 ..Self::new(ErrorCode::OrderStillOpen, error)
             },
+            GateError::Waiting(_) => Self::new(ErrorCode::ValidationFailed, error),
             GateError::Store(_) | GateError::Lane(_) | GateError::Reserve(_) | GateError::Audit(_) => {
                 Self::new(ErrorCode::StoreUnavailable, error)
             }
@@ -373,6 +386,7 @@ impl Pipeline {
         let permit_id = prepared.preview.permit.permit_id;
         let _turn = self.lock_for_plan(&prepared.preview, lock).await?;
         let payload = &prepared.preview.payload;
+        self.verified_replacement(payload)?;
         let assessment = self.reassess(&prepared).await?;
         if let Some(verdict) = self.unseen(payload, &assessment.inputs)? {
             return Err(PipelineRefusal::by(vec![verdict], None));
@@ -382,15 +396,21 @@ impl Pipeline {
         let figures = self.order_figures(payload, &assessment).await?;
         // The nonces are read last, so that a transaction from another wallet is noticed. An action that only signs an
         // order takes no nonce.
-        let next = if payload.legs().is_empty() {
-            None
-        } else {
-            Some(self.for_next(payload, despite_disputes(&assessment)).await?)
+        let next = match (&payload.proposal().replaces, payload.legs().is_empty()) {
+            (_, true) => None,
+            (None, false) => {
+                let (nonces, fees) = self.for_next(payload, despite_disputes(&assessment)).await?;
+                Some((NonceSource::Lane(nonces), fees))
+            }
+            (Some(replaced), false) => {
+                let fees = self.for_replacement(payload, replaced).await?;
+                Some((NonceSource::Waiting(*replaced), fees))
+            }
         };
-        let seen = next.map(|(nonces, _)| nonces);
+        let source = next.map(|(source, _)| source);
         let at_work = self.work_on(permit_id);
-        let (held, ticket) = self.gate(&prepared, &assessment, seen, figures, consent).await?;
-        let next = ticket.zip(next.map(|(_, fees)| fees));
+        let (held, nonce) = self.gate(&prepared, &assessment, source, figures, consent).await?;
+        let next = nonce.zip(next.map(|(_, fees)| fees));
         let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
         self.emit(&prepared.preview.payload, EventKind::PermitConsumed(used));
         self.run_plan(prepared, assessment, held, next, at_work).await
@@ -404,6 +424,10 @@ impl Pipeline {
         lock: LockSource,
     ) -> Result<Option<AccountLock>, PipelineRefusal> {
         let (chain_id, account) = (preview.payload.proposal().chain_id, preview.payload.account());
+        if preview.payload.proposal().replaces.is_some() {
+            // The plan that waits for the transaction may hold the lock until its patience ends.
+            return Ok(None);
+        }
         match lock {
             LockSource::Outer => Ok(None),
             LockSource::Given(lock) if lock.is_of(chain_id, account) => Ok(Some(lock)),
@@ -446,10 +470,10 @@ impl Pipeline {
         &self,
         prepared: &PreparedAction,
         assessment: &Assessment,
-        seen: Option<ChainNonces>,
+        source: Option<NonceSource>,
         figures: Option<OrderFigures>,
         consent: Consent,
-    ) -> Result<(ReservedSpend, Option<NonceReservation>), PipelineRefusal> {
+    ) -> Result<(ReservedSpend, Option<SigningNonce>), PipelineRefusal> {
         let preview = &prepared.preview;
         let payload = preview.payload.clone();
         let proposal = payload.proposal();
@@ -516,20 +540,27 @@ impl Pipeline {
                 record::insert(transaction, record)?;
             }
             let chain_id = payload.proposal().chain_id;
-            let ticket = match seen {
-                Some(seen) => Some(sender::allocate(transaction, chain_id, payload.signer(), seen, now)?),
+            let signer = payload.signer();
+            let nonce = match source {
+                Some(NonceSource::Lane(seen)) => {
+                    Some(SigningNonce::Reserved(sender::allocate(transaction, chain_id, signer, seen, now)?))
+                }
+                Some(NonceSource::Waiting(replaced)) => {
+                    sender::waiting_of(transaction, replaced.hash, chain_id, signer)?;
+                    Some(SigningNonce::Replacing(replaced))
+                }
                 None => None,
             };
             let body = json!({
                 "permit_id": used.permit_id, "simulation_hash": used.simulation_hash, "reservation": reservation.0,
-                "consent": consent.word(), "nonce": ticket.as_ref().map(|ticket| ticket.nonce),
+                "consent": consent.word(), "nonce": nonce.as_ref().map(SigningNonce::number),
                 "order": order.map(|record| record.hash),
             });
             let (proposal, kind) = (payload.proposal(), AuditKind::PermitConsumed);
             let entry = LogEntry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             failpoint::reach(Failpoint::InsideGate);
-            Ok((held, ticket))
+            Ok((held, nonce))
         });
         let gated = written.await?;
         failpoint::reach(Failpoint::Gated);

@@ -1,6 +1,6 @@
 //! Required consent, and whether the given consent suffices. Pure functions.
 
-use super::{PipelineRefusal, Preview};
+use super::{Pipeline, PipelineRefusal, Preview};
 use crate::approval::{ApprovalNeed, ApprovalReason, ApprovalSource, Consent};
 use crate::check_inputs::CheckInputs;
 use crate::signing_payload::SigningPayload;
@@ -19,12 +19,19 @@ pub(crate) fn needs(
     parties: &[ApprovalReason],
 ) -> ApprovalNeed {
     // A revocation needs no consent, except when the operator's own revocations exceed the policy's rate.
-    if inputs.only_revokes() && payload.proposal().tool.capability != CapabilityTier::Privileged {
+    let takes_nonce = Pipeline::replacement_reason(payload, inputs);
+    if inputs.only_revokes()
+        && payload.proposal().tool.capability != CapabilityTier::Privileged
+        && takes_nonce.is_none()
+    {
         let rate = verdicts.iter().filter(|verdict| verdict.check == Check::RateLimit);
         let asks = rate.flat_map(|verdict| &verdict.asks);
         return asks.fold(ApprovalNeed::Instant, |needs, why| needs.and_asking(ApprovalReason::Found(why.clone())));
     }
     let mut needs = by_rules;
+    if let Some(why) = takes_nonce {
+        needs = needs.and_asking(why);
+    }
     if payload.proposal().tool.capability == CapabilityTier::Privileged {
         needs = needs.and_asking(ApprovalReason::Authority);
     }

@@ -16,6 +16,7 @@
 //! | `paper` | paper-mode actions: counted and stored, never signed |
 //! | `order` | signs an order that fillers settle, and submits it |
 //! | `open_orders` | open orders for the same pair |
+//! | `replace` | actions of the operator that take the nonce of a waiting transaction |
 //! | `outbid` | replaces a pending transaction with higher fees, within the payload's gas bound |
 //! | `settle` | receipts, on-chain outcome, final ledger entry |
 //! | `recover` | work that an ended process left unfinished |
@@ -38,6 +39,7 @@ mod plan;
 mod preview;
 mod recover;
 mod refusal;
+mod replace;
 mod reverted;
 mod settle;
 mod sign;

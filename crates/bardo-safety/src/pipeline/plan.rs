@@ -10,6 +10,7 @@ use super::assess::{Assessment, gas_usd};
 use super::commit::{CommitOutcome, CommitState, LegReport, ReservedSpend, committed};
 use super::disputes::despite_disputes;
 use super::order::PlacementError;
+use super::replace::SigningNonce;
 use super::settle::{ResendClearance, cost_of, main_is_done};
 use super::sign::NotStored;
 use super::{InProgressGuard, Pipeline, PipelineRefusal, PreparedAction};
@@ -28,7 +29,7 @@ use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use golem_chain::network::KnownContract;
-use golem_chain::sender::{self, NonceReservation, SendRoute, TxSender};
+use golem_chain::sender::{self, SendRoute, TxSender};
 use golem_chain::token::TokenId;
 
 /// Checks that every transaction after the first must pass again. Counters and caps are left out: they were reserved
@@ -138,14 +139,14 @@ impl Pipeline {
         prepared: PreparedAction,
         first: Assessment,
         held: ReservedSpend,
-        next: Option<(NonceReservation, FeeBound)>,
+        next: Option<(SigningNonce, FeeBound)>,
         at_work: InProgressGuard,
     ) -> Result<CommitOutcome, PipelineRefusal> {
         let payload = prepared.preview.payload.clone();
         let permit_id = prepared.preview.permit.permit_id;
         let sender = self.sender(payload.proposal().chain_id)?;
         let mut progress = Progress::new(&first);
-        let mut ended = self.send_all(&prepared, &first, &sender, next, &mut progress).await;
+        let mut ended = self.send_all(&prepared, (&first, held), &sender, next, &mut progress).await;
         let mut placed = None;
         if let PlanEnd::Done = ended
             && payload.order().is_some()
@@ -155,7 +156,10 @@ impl Pipeline {
         if !matches!(ended, PlanEnd::Done | PlanEnd::Placed | PlanEnd::Unclear) && progress.anything_happened() {
             progress.remarks.extend(self.revoke_allowances(&prepared, &progress.legs).await);
         }
+        // The effects of a repetition are those of the plan that waits for it, which reports them.
+        let repeats = payload.proposal().intent == ProposalIntent::SpeedUp;
         let truth = match ended {
+            _ if repeats => None,
             PlanEnd::Unclear | PlanEnd::Placed => None,
             PlanEnd::Done | PlanEnd::Reverted | PlanEnd::Stopped { .. } => {
                 let read = self.onchain_outcome(&prepared, &progress.legs).await;
@@ -178,6 +182,9 @@ impl Pipeline {
             && progress.anything_happened()
         {
             self.report_outcome(&payload, truth, &progress.legs).await;
+        }
+        if progress.anything_happened() || payload.proposal().replaces.is_some() {
+            self.record_rivals(&payload, &sender, &progress.legs).await;
         }
         if let PlanEnd::Done = ended {
             self.poll_cancelled_orders(&payload).await;
@@ -208,9 +215,9 @@ impl Pipeline {
     async fn send_all(
         &self,
         prepared: &PreparedAction,
-        first: &Assessment,
+        (first, held): (&Assessment, ReservedSpend),
         sender: &TxSender,
-        mut next: Option<(NonceReservation, FeeBound)>,
+        mut next: Option<(SigningNonce, FeeBound)>,
         progress: &mut Progress,
     ) -> PlanEnd {
         let payload = &prepared.preview.payload;
@@ -229,13 +236,13 @@ impl Pipeline {
                     }
                 },
             };
-            let stored = match self.sign_and_store(prepared, &progress.current, leg, taken, route).await {
+            let stored = match self.sign_and_store(prepared, &progress.current, leg, taken, (route, held)).await {
                 Ok(stored) => stored,
                 Err(not_stored) => {
                     progress.remarks.extend(self.undo(sender, &not_stored).await);
-                    let NotStored { ticket, code, why, failed } = not_stored;
-                    // Without a ticket it is not known whether something was signed or stored.
-                    if ticket.is_some() {
+                    let NotStored { nonce, code, why, failed } = not_stored;
+                    // Without a nonce it is not known whether something was signed or stored.
+                    if nonce.is_some() {
                         return PlanEnd::Stopped { code, why, failed };
                     }
                     progress.remarks.push(why);
@@ -291,7 +298,7 @@ impl Pipeline {
         prepared: &PreparedAction,
         leg: usize,
         first: &Assessment,
-    ) -> Result<(Assessment, (NonceReservation, FeeBound)), PipelineRefusal> {
+    ) -> Result<(Assessment, (SigningNonce, FeeBound)), PipelineRefusal> {
         let payload = &prepared.preview.payload;
         let assessment = self.reassess_rest(prepared, leg, first).await?;
         let chain_id = payload.proposal().chain_id;
@@ -304,7 +311,7 @@ impl Pipeline {
             .write(move |transaction| sender::allocate(transaction, chain_id, signer, seen, clock.now_millis()))
             .await
             .map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))?;
-        Ok((assessment, (ticket, fees)))
+        Ok((assessment, (SigningNonce::Reserved(ticket), fees)))
     }
 
     /// Assesses the rest of the plan again, from transaction number `leg`. `first` is the assessment that the plan was
@@ -391,6 +398,7 @@ impl Pipeline {
             trade: None,
             recipients: Vec::new(),
             order: None,
+            replaces: None,
             expected_outcome: SafeText::clean("the allowances given for it are revoked", 200),
             ..payload.proposal().clone()
         };

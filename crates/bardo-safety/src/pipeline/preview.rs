@@ -104,6 +104,7 @@ impl Pipeline {
     ) -> Result<Preview, PipelineRefusal> {
         let phase_request = phase_request.since_now();
         let last_stop = self.inner.rules.last_stop();
+        self.verified_replacement(payload)?;
         self.step(payload, "Simulating via Revm");
         failpoint::reach(Failpoint::Framed);
         let assessment = self.assess(&reader, payload, 0, phase_request.now(), None).await?;
@@ -229,7 +230,10 @@ impl Pipeline {
         proposal: &Proposal,
         account: &dyn Account,
     ) -> Result<SigningPayload, PipelineRefusal> {
-        let fees = self.fee_bound(proposal.chain_id).await?;
+        let fees = match &proposal.replaces {
+            Some(replaced) => self.replacement_bound(proposal.chain_id, replaced).await?,
+            None => self.fee_bound(proposal.chain_id).await?,
+        };
         let context = PayloadContext { chain_id: proposal.chain_id, fees };
         let refuse = |why: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ValidationFailed, why);
         let payload = account.prepare_payload(proposal.clone(), &context).map_err(|error| refuse(&error))?;

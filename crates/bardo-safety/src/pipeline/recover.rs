@@ -252,7 +252,7 @@ impl Pipeline {
 
     /// Returns true if a stored transaction may be sent under any stop: it was stored as a revocation, and its calldata
     /// still is one. The stored flag alone is not trusted, because anyone who can write the ledger could set it.
-    fn still_revokes(&self, chain_id: u64, hash: B256, noted: bool) -> Result<bool, StoreError> {
+    pub(super) fn still_revokes(&self, chain_id: u64, hash: B256, noted: bool) -> Result<bool, StoreError> {
         let Some(chain) = self.chain(chain_id).ok().filter(|_| noted) else { return Ok(false) };
         let record = self.inner.store.read(|connection| sender::sendable(connection, hash));
         let record = match record {
@@ -267,7 +267,7 @@ impl Pipeline {
         let from = record.signed.from();
         let promised = self.inner.store.read(|connection| orders::promised(connection, chain_id, from))?;
         let (value, data) = (signed.value(), signed.input());
-        Ok(signed.to().is_some_and(|to| revocation::is_revoking_call(to, value, data, contracts, promised)))
+        Ok(signed.to().is_some_and(|to| revocation::is_revoking_call(from, to, value, data, contracts, promised)))
     }
 
     /// Applies the steps of the table to one open permit, until it must wait or has an end. `None` if the permit is

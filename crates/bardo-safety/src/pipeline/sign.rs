@@ -11,12 +11,15 @@ use tracing::{Span, field::display, instrument};
 
 use super::assess::Assessment;
 use super::capability::Capability;
+use super::commit::ReservedSpend;
+use super::replace::SigningNonce;
 use super::{Pipeline, PreparedAction};
 use crate::account::{RevocationCause, SignError};
 use crate::audit::{self, AuditError, AuditKind, LogEntry};
 use crate::parties::{ActionParty, PartyRole};
 use crate::permit::{self, NotedLeg};
-use crate::proposal::{LegPurpose, SIGNATURE_BYTES};
+use crate::policy_engine::ReserveError;
+use crate::proposal::{LegPurpose, ProposalIntent, SIGNATURE_BYTES};
 use crate::signing_payload::{FeeBound, PayloadLeg, SigningPayload};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::ErrorCode;
@@ -24,7 +27,7 @@ use bardo_base::fabric::TxState;
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::signer::signer_of;
 use bardo_store::StoreError;
-use golem_chain::sender::{self, NonceReservation, RecordError, SendPermit, SendRoute, TxSender};
+use golem_chain::sender::{self, RecordError, SendPermit, SendRoute, TxSender};
 use golem_chain::signed::SignedTransaction;
 
 /// Transaction that is signed and stored.
@@ -43,13 +46,15 @@ pub(super) enum StoreTxError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Audit(#[from] AuditError),
+    #[error(transparent)]
+    Ledger(#[from] ReserveError),
 }
 
 /// Reason why there is no stored transaction for a step of the plan.
 #[derive(Debug)]
 pub(super) struct NotStored {
     /// Nonce to release; `None` if it may have been signed with.
-    pub ticket: Option<NonceReservation>,
+    pub nonce: Option<SigningNonce>,
     pub code: ErrorCode,
     pub why: String,
     /// True if it counts as a failure for the failure breaker; false if the action was withdrawn.
@@ -57,8 +62,8 @@ pub(super) struct NotStored {
 }
 
 impl NotStored {
-    fn before(ticket: NonceReservation, code: ErrorCode, why: &str) -> Self {
-        Self { ticket: Some(ticket), code, why: why.to_owned(), failed: false }
+    fn before(nonce: SigningNonce, code: ErrorCode, why: &str) -> Self {
+        Self { nonce: Some(nonce), code, why: why.to_owned(), failed: false }
     }
 }
 
@@ -82,46 +87,46 @@ impl Pipeline {
         prepared: &PreparedAction,
         assessment: &Assessment,
         leg: usize,
-        (ticket, fees): (NonceReservation, FeeBound),
-        route: SendRoute,
+        (nonce, fees): (SigningNonce, FeeBound),
+        (route, held): (SendRoute, ReservedSpend),
     ) -> Result<StoredTx, NotStored> {
         let PreparedAction { preview, account, .. } = prepared;
         let payload = &preview.payload;
         if self.inner.paper.is_some() {
-            return Err(NotStored::before(ticket, ErrorCode::WalletNotConfigured, ON_PAPER));
+            return Err(NotStored::before(nonce, ErrorCode::WalletNotConfigured, ON_PAPER));
         }
         let stopped = || self.inner.rules.stop() != assessment.inputs.stop;
-        let Some(capability) = Capability::new(payload.clone(), leg, ticket.nonce, fees) else {
-            return Err(NotStored::before(ticket, ErrorCode::PermitMismatch, "its fees are out of bounds"));
+        let Some(capability) = Capability::new(payload.clone(), leg, nonce.number(), fees) else {
+            return Err(NotStored::before(nonce, ErrorCode::PermitMismatch, "its fees are out of bounds"));
         };
         if stopped() {
-            return Err(NotStored::before(ticket, ErrorCode::Halted, "a stop was set before it was signed"));
+            return Err(NotStored::before(nonce, ErrorCode::Halted, "a stop was set before it was signed"));
         }
         let purpose = payload.legs().get(leg).map_or(LegPurpose::Main, |leg| leg.purpose);
         self.step(payload, if purpose == LegPurpose::Approve { "Approving token" } else { "Signing transaction" });
         let signed = match account.sign(capability).await {
             Ok(signed) => signed,
             Err(SignError::Unclear(why)) => {
-                return Err(NotStored { ticket: None, code: ErrorCode::WalletNotConfigured, why, failed: true });
+                return Err(NotStored { nonce: None, code: ErrorCode::WalletNotConfigured, why, failed: true });
             }
             Err(error @ SignError::Revoked(RevocationCause::Stop)) => {
-                return Err(NotStored::before(ticket, ErrorCode::Halted, &error.to_string()));
+                return Err(NotStored::before(nonce, ErrorCode::Halted, &error.to_string()));
             }
             Err(error) => {
                 return Err(NotStored {
                     failed: true,
-                    ..NotStored::before(ticket, ErrorCode::WalletNotConfigured, &error.to_string())
+                    ..NotStored::before(nonce, ErrorCode::WalletNotConfigured, &error.to_string())
                 });
             }
         };
         failpoint::reach(Failpoint::Signed);
-        if let Err(why) = as_framed(payload, leg, ticket.nonce, fees, &signed) {
+        if let Err(why) = as_framed(payload, leg, nonce.number(), fees, &signed) {
             // The signature covers something else: the transaction is dropped, never stored or sent.
             let why = format!("the account signed a different transaction: {why}");
-            return Err(NotStored { failed: true, ..NotStored::before(ticket, ErrorCode::PermitMismatch, &why) });
+            return Err(NotStored { failed: true, ..NotStored::before(nonce, ErrorCode::PermitMismatch, &why) });
         }
         if stopped() {
-            return Err(NotStored::before(ticket, ErrorCode::Halted, "a stop was set before it was sent"));
+            return Err(NotStored::before(nonce, ErrorCode::Halted, "a stop was set before it was sent"));
         }
         let noted = NotedLeg {
             leg,
@@ -131,20 +136,36 @@ impl Pipeline {
         };
         let (permit_id, call_id) = (preview.permit.permit_id, payload.proposal().call_id);
         let golem_id = payload.proposal().golem_id.clone();
-        let body = json!({
+        let mut body = json!({
             "permit_id": permit_id, "leg": leg + 1, "of": noted.of, "hash": signed.hash(), "chain_id": signed.chain_id(),
             "from": signed.from(), "to": signed.transaction().to(), "nonce": signed.nonce(),
             "by": account.kind().as_str(), "route": match route { SendRoute::Public => "public", SendRoute::Private => "private" },
+            "replaces": payload.proposal().replaces.map(|replaced| replaced.hash),
         });
         let (chain_id, owner) = (payload.proposal().chain_id, payload.account());
         let allows = payload.proposal().legs.get(leg).filter(|leg| allows(&leg.data)).map(|leg| leg.to);
         let allows = allows.map(|address| ActionParty { role: PartyRole::Token, chain_id, address, account: owner });
         let records = self.inner.known.clone();
-        let (clock, bytes, held) = (Arc::clone(&self.inner.clock), signed.clone(), ticket.clone());
+        let (clock, bytes) = (Arc::clone(&self.inner.clock), signed.clone());
+        let repeats = payload.proposal().intent == ProposalIntent::SpeedUp;
+        let (pipeline, extra) = (self.clone(), Self::extra_usd(payload, assessment, &held));
         let stored = self.inner.store.write(move |transaction| -> Result<SendPermit, StoreTxError> {
             let now = clock.now_millis();
-            let send_permit = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
-            permit::note_leg(transaction, permit_id, noted, bytes.hash())?;
+            let send_permit = match nonce {
+                SigningNonce::Reserved(ticket) => {
+                    sender::keep(transaction, &ticket, &bytes, route, Some(call_id), now)?
+                }
+                SigningNonce::Replacing(old) if repeats => {
+                    let kept = sender::store_repetition(transaction, old.hash, &bytes, now)?;
+                    body["plan"] =
+                        json!(pipeline.adopt(transaction, (permit_id, held), (old.hash, bytes.hash()), extra, now)?);
+                    kept
+                }
+                SigningNonce::Replacing(old) => sender::store_rival(transaction, old.hash, &bytes, call_id, now)?,
+            };
+            if !repeats {
+                permit::note_leg(transaction, permit_id, noted, bytes.hash())?;
+            }
             if let Some(token) = allows {
                 records.note(transaction, token, call_id, now)?;
             }
@@ -162,18 +183,16 @@ impl Pipeline {
                 Ok(StoredTx { send_permit, signed, route })
             }
             // The row may or may not be on disk. The transaction was not sent, and recovery settles it.
-            Err(error) => Err(NotStored {
-                ticket: None,
-                code: ErrorCode::StoreUnavailable,
-                why: error.to_string(),
-                failed: false,
-            }),
+            Err(error) => {
+                Err(NotStored { nonce: None, code: ErrorCode::StoreUnavailable, why: error.to_string(), failed: false })
+            }
         }
     }
 
     /// Releases the nonce of a transaction that was not stored. Returns a remark if that fails.
     pub(super) async fn undo(&self, sender: &TxSender, not_stored: &NotStored) -> Option<String> {
-        let ticket = not_stored.ticket.clone()?;
+        // The nonce of a waiting transaction stays that transaction's.
+        let Some(SigningNonce::Reserved(ticket)) = not_stored.nonce.clone() else { return None };
         sender.release_nonce(ticket).await.err().map(|error| format!("the nonce could not be released: {error}"))
     }
 }

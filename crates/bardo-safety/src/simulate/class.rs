@@ -79,7 +79,9 @@ pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeC
         | ProposalIntent::PolicyCage
         | ProposalIntent::Revoke
         | ProposalIntent::CancelOrder
-        | ProposalIntent::Refund => ActionClass::NewPosition,
+        | ProposalIntent::Refund
+        | ProposalIntent::SpeedUp
+        | ProposalIntent::CancelTransaction => ActionClass::NewPosition,
         ProposalIntent::Bridge if proposal.order.as_ref().is_some_and(|order| order.arrival.is_some()) => {
             ActionClass::Rebalance
         }

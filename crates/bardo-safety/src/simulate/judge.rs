@@ -527,7 +527,9 @@ impl Judge<'_> {
             | ProposalIntent::Bridge
             | ProposalIntent::Refund
             | ProposalIntent::Identity
-            | ProposalIntent::PolicyCage => classify(&lost, &gained, more_allowed, self.around),
+            | ProposalIntent::PolicyCage
+            | ProposalIntent::SpeedUp
+            | ProposalIntent::CancelTransaction => classify(&lost, &gained, more_allowed, self.around),
         };
         let revokes = revocation::only_revokes(self.payload.proposal(), self.from, self.around);
         let declared = declared_class(self.payload.proposal(), revokes, self.around);
@@ -539,8 +541,10 @@ impl Judge<'_> {
             && !lost.is_empty()
             && !more_allowed;
         let refunds = self.payload.proposal().intent == ProposalIntent::Refund;
-        let only_revokes =
-            revokes && lost.is_empty() && !more_allowed && (refunds || gained.is_empty() && self.has_revocation());
+        // A transaction that only uses a nonce revokes nothing that a simulation could show.
+        let uses_nonce = self.payload.proposal().intent == ProposalIntent::CancelTransaction;
+        let revoked = refunds || gained.is_empty() && (uses_nonce || self.has_revocation());
+        let only_revokes = revokes && lost.is_empty() && !more_allowed && revoked;
         (class, leaves, only_revokes)
     }
 }

@@ -7,6 +7,7 @@ use alloy_primitives::{Address, U256};
 use serde::{Deserialize, Serialize};
 
 use super::pnl::PnlState;
+use super::transactions::TransactionsState;
 
 pub use bardo_base::fabric::{BreakerState, LimitUsage, PolicyState, SpendState, StopLossState};
 use bardo_base::id::GolemId;
@@ -54,6 +55,9 @@ pub struct SessionSnapshot {
     /// Profit and loss; `None` until the books were read for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pnl: Option<Arc<PnlState>>,
+    /// Unconfirmed transactions and open orders; `None` until they were read for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<Arc<TransactionsState>>,
     /// Holdings of watch-only accounts. They are in no other figure: not in the equity, and in no limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watched: Vec<WatchedHoldings>,

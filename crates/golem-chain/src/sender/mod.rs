@@ -13,6 +13,7 @@
 //! | `record` | signed bytes and their state on disk |
 //! | `fault` | classes of send failures and their treatment |
 //! | `send`, `relay` | submission to the endpoints, or to a private relay alone |
+//! | `replace` | replacement of a waiting transaction on the operator's decision |
 //! | `watch`, `nonce_use` | receipts, confirmations, and nonces used by other transactions |
 
 mod fault;
@@ -21,6 +22,7 @@ mod lane;
 mod nonce_use;
 mod record;
 mod relay;
+mod replace;
 mod send;
 mod state;
 mod watch;
@@ -54,6 +56,7 @@ pub use record::{
     sendable, signed_for, store_replacement,
 };
 pub use relay::{PrivateRelay, RelayStatus};
+pub use replace::{SignedCall, store_repetition, store_rival, waiting_of};
 pub use send::SendOutcome;
 pub use state::{SendEvent, SendState, TABLE};
 pub use watch::{MinedTx, TxStatus, WaitRules};

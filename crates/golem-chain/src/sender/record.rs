@@ -153,6 +153,14 @@ pub enum RecordError {
     /// The fees of the replacement are too low for nodes to accept it.
     #[error("a replacement must raise both fees by at least 10 %: nodes would refuse this one")]
     TooCheap,
+    /// The transaction is not of the one form that can be signed again.
+    #[error("transaction {hash} cannot be replaced: {why}; wait for it, or send another one with its nonce elsewhere")]
+    NotReplaceable {
+        /// Hash of the transaction.
+        hash: B256,
+        /// Description of the form.
+        why: &'static str,
+    },
     /// The event is not possible in the transaction's state.
     #[error("transaction {hash} is {state}, but {event:?} was reported; its state is unchanged")]
     Impossible {
@@ -224,15 +232,30 @@ pub fn store_replacement(
     same("the chain", signed.chain_id(), old.signed.chain_id())?;
     same("the sender", signed.from(), old.signed.from())?;
     same("the nonce", signed.nonce(), old.signed.nonce())?;
+    ensure_raised(&old, signed)?;
+    insert(transaction, signed, old.route, old.call_id, Some(old.hash()), now)
+}
+
+/// Fails with [`RecordError::TooCheap`] unless both fees of `signed` exceed those of `old` by a tenth, as nodes
+/// require.
+pub(super) fn ensure_raised(old: &TxRecord, signed: &SignedTransaction) -> Result<(), RecordError> {
     let new = TxRecord { signed: signed.clone(), ..old.clone() }.fees();
     let enough = |new: u128, old: u128| new.saturating_mul(100) >= old.saturating_mul(110) && new > old;
     let fees = old.fees();
-    if !enough(new.max_fee_per_gas, fees.max_fee_per_gas)
-        || !enough(new.max_priority_fee_per_gas, fees.max_priority_fee_per_gas)
-    {
-        return Err(RecordError::TooCheap);
-    }
-    insert(transaction, signed, old.route, old.call_id, Some(old.hash()), now)
+    let raised = enough(new.max_fee_per_gas, fees.max_fee_per_gas)
+        && enough(new.max_priority_fee_per_gas, fees.max_priority_fee_per_gas);
+    if raised { Ok(()) } else { Err(RecordError::TooCheap) }
+}
+
+/// Stores a transaction of another plan with the nonce of a waiting one.
+pub(super) fn insert_rival(
+    transaction: &Transaction<'_>,
+    signed: &SignedTransaction,
+    route: SendRoute,
+    call_id: CallId,
+    now: u64,
+) -> Result<SendPermit, RecordError> {
+    insert(transaction, signed, route, Some(call_id), None, now)
 }
 
 /// Applies an event to a transaction.
@@ -315,14 +338,14 @@ pub fn load(connection: &Connection, hash: B256) -> Result<Option<TxRecord>, Rec
     Ok(select(connection, "hash = ?1", [hash.as_slice()])?.pop())
 }
 
-/// The transaction that may be sent again for `hash`: itself if it is waiting. If it was a refused replacement, the
-/// newest waiting transaction among its kin, which nothing else would send. `None` if none is waiting.
+/// The transaction that may be sent again for `hash`: itself if it is waiting. If it was a refused replacement, or was
+/// replaced, the newest waiting transaction among its kin, which nothing else would send. `None` if none is waiting.
 ///
 /// # Errors
 /// As [`load`].
 pub fn sendable(connection: &Connection, hash: B256) -> Result<Option<TxRecord>, RecordError> {
     let Some(record) = load(connection, hash)?.filter(|record| record.settled_at.is_none()) else { return Ok(None) };
-    if record.state != SendState::Dropped {
+    if !matches!(record.state, SendState::Dropped | SendState::Replaced) {
         return Ok(Some(record).filter(|record| record.state.may_be_sent()));
     }
     let signed = &record.signed;
@@ -593,7 +616,7 @@ impl TryFrom<Raw> for TxRecord {
     }
 }
 
-fn same<T: PartialEq + ToString>(what: &'static str, found: T, expected: T) -> Result<(), RecordError> {
+pub(super) fn same<T: PartialEq + ToString>(what: &'static str, found: T, expected: T) -> Result<(), RecordError> {
     if found == expected {
         return Ok(());
     }

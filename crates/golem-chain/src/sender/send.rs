@@ -109,10 +109,12 @@ impl TxSender {
                 let state = advance(tx, hash, event, note.as_ref().map(SafeText::as_str))?;
                 let (chain_id, account, nonce) = (signed.chain_id(), signed.from(), signed.nonce());
                 match (event, state) {
-                    // The transaction was sent, so the one that it replaces is superseded.
+                    // The transaction was sent, so every earlier one with its nonce is superseded, whether it was signed
+                    // for the same plan or not.
                     (SendEvent::Accepted | SendEvent::Lost, _) => {
-                        for older in family(tx, chain_id, account, nonce)? {
-                            if Some(older.hash) == record.replaces && older.state.may_be_sent() {
+                        let all = family(tx, chain_id, account, nonce)?;
+                        for older in all.iter().take_while(|one| one.hash != hash) {
+                            if older.state.may_be_sent() && !older.settled {
                                 advance(tx, older.hash, SendEvent::Outbid, None)?;
                             }
                         }

@@ -191,7 +191,7 @@ impl TxSender {
                 }
                 let sendable = match (&status.mined, status.record.state) {
                     (Some(_), _) => None,
-                    (None, SendState::Dropped) => {
+                    (None, SendState::Dropped | SendState::Replaced) => {
                         self.0.store.read(|connection| sendable(connection, hash))?.map(|record| record.state)
                     }
                     (None, state) => Some(state).filter(|state| state.may_be_sent()),
@@ -375,8 +375,8 @@ impl TxSender {
                 }
                 if !are_kin(&all, other_hash, hash) {
                     if settled && !other.settled {
-                        let note = "another plan's transaction has used its released nonce";
-                        advance(tx, other_hash, SendEvent::NonceTaken, Some(note))?;
+                        let note = format!("transaction {hash} of another plan, with the same nonce, is in a block");
+                        advance(tx, other_hash, SendEvent::NonceTaken, Some(&note))?;
                     }
                 } else if other.state.is_mined() || other.state.may_be_sent() {
                     advance(tx, other_hash, SendEvent::Outbid, None)?;

@@ -180,6 +180,7 @@ impl WriteTool for TokenRevoke {
             trade: None,
             recipients: vec![account],
             order: None,
+            replaces: None,
             expected_outcome: SafeText::clean(&expected, 300),
         };
         Ok((proposal, plan))

@@ -493,6 +493,7 @@ fn proposal(
         }),
         recipients: vec![account],
         order: None,
+        replaces: None,
         expected_outcome: SafeText::clean(&expected, 300),
     })
 }

@@ -261,6 +261,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Int
             holder: settler,
             arrival: Some(BridgeArrival { chain_id: to.chain_id, token: token_out, at_least: least, expected: least }),
         })),
+        replaces: None,
         expected_outcome: SafeText::clean(&expected, 300),
     };
     Ok((proposal, plan))

@@ -162,6 +162,7 @@ impl WriteTool for WalletTransferToken {
             trade: None,
             recipients: vec![recipient],
             order: None,
+            replaces: None,
             expected_outcome: SafeText::clean(&expected, 300),
         };
         Ok((proposal, plan))

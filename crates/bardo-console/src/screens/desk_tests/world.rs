@@ -202,6 +202,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
         grants: grants(words),
         running: 0,
         pnl: None,
+        transactions: Some(Arc::new(super::under_way::sample(words.chain, words.tool))),
         watched: Vec::new(),
     };
     let with = |name: &str, capability, category| ToolInfo { category, ..tool(name, capability) };

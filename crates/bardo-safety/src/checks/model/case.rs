@@ -447,6 +447,7 @@ impl ModelCase {
                 .collect(),
             recipients: vec![recipient],
             order: None,
+            replaces: None,
             expected_outcome: SafeText::default(),
         };
         let leg = PayloadLeg {

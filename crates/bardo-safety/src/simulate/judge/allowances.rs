@@ -172,7 +172,9 @@ impl Judge<'_> {
             | ProposalIntent::Bridge
             | ProposalIntent::Refund
             | ProposalIntent::Identity
-            | ProposalIntent::PolicyCage => return,
+            | ProposalIntent::PolicyCage
+            | ProposalIntent::SpeedUp
+            | ProposalIntent::CancelTransaction => return,
         };
         let calls = proposal.legs.iter().skip(self.from).filter(|leg| Some(leg.to) != self.around.permit2);
         let calls = calls.filter_map(|leg| Some((leg.to, Erc20::approveCall::abi_decode(&leg.data).ok()?)));

@@ -509,9 +509,10 @@ impl WriteTask {
     }
 
     /// Waits for the account lock until the permit expires. Returns `None` for an action that only cancels or revokes:
-    /// the pipeline takes the lock itself, with a short timeout.
+    /// the pipeline takes the lock itself, with a short timeout. An action with the nonce of a waiting transaction takes
+    /// none.
     async fn lock_account(&self, acting: &WriteAccess, preview: &Preview) -> Result<Option<AccountLock>, CallRefusal> {
-        if preview.simulated.only_revokes {
+        if preview.simulated.only_revokes || preview.payload.proposal().replaces.is_some() {
             return Ok(None);
         }
         let (chain_id, account) = (preview.payload.proposal().chain_id, preview.payload.account());

@@ -1,0 +1,183 @@
+//! Screen 9: transactions and orders under way.
+
+use std::sync::Arc;
+
+use alloy_primitives::B256;
+use ratatui::layout::Rect;
+use serde_json::json;
+
+use super::world::{TestHarness, world};
+use super::{AREA, calls, drawn, safe};
+use crate::keymap::Action;
+use crate::screens::transactions::Transactions;
+use crate::screens::{CommandReply, ScreenRequest, ScreenView};
+use crate::widgets::samples::{START, START_MILLIS};
+use bardo_base::id::{CallId, PermitId};
+use bardo_session::handle::{
+    ChainTransactions, Inclusion, NonceGap, OpenOrderRow, SessionCommand, TransactionRow, TransactionsState,
+    WaitingPlan,
+};
+
+pub(super) fn row(nonce: u64, tool: &str, inclusion: Inclusion) -> TransactionRow {
+    TransactionRow {
+        hash: B256::repeat_byte(u8::try_from(nonce).unwrap()),
+        nonce,
+        tool: Some(safe(tool)),
+        golem_id: Some(safe("ada")),
+        call_id: None,
+        plan: Some(WaitingPlan {
+            permit_id: "7c1e0000000040008000000000000001".parse::<PermitId>().unwrap(),
+            leg: 1,
+            of: 2,
+            reserved: Some("853.14".parse().unwrap()),
+        }),
+        signed_at: START_MILLIS - 1_000 * nonce,
+        sends: 3,
+        max_fee: 20_000_000_000,
+        tip: 100_000_000,
+        inclusion,
+        cancels: false,
+        replaces: None,
+        private: false,
+        actionable: true,
+        note: None,
+    }
+}
+
+/// One transaction in each state, gaps of both kinds, and an order.
+pub(super) fn sample(chain: &str, tool: &str) -> TransactionsState {
+    let replaced =
+        TransactionRow { actionable: false, plan: None, ..row(44, "wallet_transfer_token", Inclusion::Replaced) };
+    let cancel = TransactionRow {
+        hash: B256::repeat_byte(0xca),
+        cancels: true,
+        replaces: Some(B256::repeat_byte(44)),
+        note: Some(safe(chain)),
+        ..row(44, tool, Inclusion::AfterNonce { next: 41 })
+    };
+    let ethereum = ChainTransactions {
+        chain: safe("ethereum"),
+        chain_id: 31_337,
+        base_fee: Some(31_000_000_000),
+        next_nonce: Some(41),
+        rows: vec![
+            row(41, "uniswap_execute_swap", Inclusion::BelowBaseFee),
+            TransactionRow { note: Some(safe("txpool is full")), ..row(43, "token_approve", Inclusion::Forgotten) },
+            replaced,
+            cancel,
+        ],
+        gaps: vec![NonceGap::Missing { from: 42, to: 42 }],
+        fault: None,
+    };
+    let base = ChainTransactions {
+        chain: safe(chain),
+        chain_id: 31_338,
+        base_fee: Some(7),
+        next_nonce: Some(9),
+        rows: vec![
+            row(9, "token_revoke", Inclusion::Next),
+            row(10, "token_revoke", Inclusion::Unacknowledged),
+            TransactionRow { actionable: false, ..row(8, "token_revoke", Inclusion::InBlock { block: 1_284 }) },
+        ],
+        gaps: vec![NonceGap::Foreign { ledger: 11, chain: 12 }],
+        fault: None,
+    };
+    let order = OpenOrderRow {
+        hash: B256::repeat_byte(0x0d),
+        chain: safe(chain),
+        bridge: false,
+        status: safe("open"),
+        golem_id: safe("operator"),
+        permit_id: "7c1e0000000040008000000000000002".parse().unwrap(),
+        signed_at: START_MILLIS - 20_000,
+        usable_until: START + 70,
+        reserved: Some("1700.62".parse().unwrap()),
+    };
+    TransactionsState { at: START_MILLIS, chains: vec![ethereum, base], orders: vec![order], fault: None }
+}
+
+fn with(change: impl FnOnce(&mut TransactionsState)) -> TestHarness {
+    let mut world = world();
+    let mut state = sample("base", "wallet_transfer_token");
+    change(&mut state);
+    world.snapshot.transactions = Some(Arc::new(state));
+    world
+}
+
+#[test]
+fn each_state_is_explained_at_each_size() {
+    let world = with(|_| ());
+    let mut screen = Transactions::default();
+    let rows = ["below", "forgotten", "replaced", "cancel", "next", "unacknowledged", "included", "order"];
+    for name in rows {
+        for (width, height) in [(120, 30), (80, 20), (40, 20)] {
+            let text = drawn(&screen, &world, Rect { x: 0, y: 0, width, height });
+            insta::assert_snapshot!(format!("under_way_{name}_{width}x{height}"), text);
+        }
+        screen.act(Action::Down, &world.known(), AREA);
+    }
+    let empty = with(|state| *state = TransactionsState::default());
+    insta::assert_snapshot!(
+        "under_way_nothing_80x20",
+        drawn(&screen, &empty, Rect { x: 0, y: 0, width: 80, height: 20 })
+    );
+    let unread = with(|state| {
+        state.chains.truncate(1);
+        state.chains[0] = ChainTransactions {
+            base_fee: None,
+            next_nonce: None,
+            rows: vec![row(41, "uniswap_execute_swap", Inclusion::Unknown)],
+            gaps: Vec::new(),
+            fault: Some(safe("no endpoint answers: connection refused")),
+            ..state.chains[0].clone()
+        };
+    });
+    let text = drawn(&Transactions::default(), &unread, Rect { x: 0, y: 0, width: 80, height: 20 });
+    insta::assert_snapshot!("under_way_unread_80x20", text);
+}
+
+#[test]
+fn keys_call_the_tools_and_the_decision_opens_by_itself() {
+    let mut world = with(|_| ());
+    let mut screen = Transactions::default();
+    let hash = B256::repeat_byte(41).to_string();
+    for (action, tool) in [(Action::SpeedUp, "speed_up_transaction"), (Action::CancelSelected, "cancel_transaction")] {
+        let sent = screen.act(action, &world.known(), AREA).unwrap();
+        let done = calls(&sent);
+        assert!(
+            matches!(&done[..], [(_, called, params, false)] if called == tool && *params == json!({"transaction": hash})),
+            "{done:?}"
+        );
+    }
+    let sent = screen.act(Action::Rebroadcast, &world.known(), AREA).unwrap();
+    let [ScreenRequest::Send(command)] = &sent[..] else { panic!("{sent:?}") };
+    assert_eq!(**command, SessionCommand::Rebroadcast { transaction: B256::repeat_byte(41) });
+    // The question of the call is opened as soon as it is asked, and no other one.
+    let call = CallId::new(START_MILLIS);
+    assert!(screen.receive_reply(2, CommandReply::Began(call), &world.known()).is_empty());
+    assert!(screen.tick(&world.known()).is_empty());
+    let number = world.questions[0].number;
+    world.questions[0].call_id = Some(call);
+    assert_eq!(screen.tick(&world.known()), [ScreenRequest::OpenQuestion(number)]);
+    assert!(screen.tick(&world.known()).is_empty(), "once");
+    // A row that ended, and an order.
+    screen.act(Action::Down, &world.known(), AREA);
+    screen.act(Action::Down, &world.known(), AREA);
+    let sent = screen.act(Action::SpeedUp, &world.known(), AREA).unwrap();
+    assert!(matches!(sent[..], [ScreenRequest::Notice(_)]), "{sent:?}");
+    screen.act(Action::Bottom, &world.known(), AREA);
+    let done = calls(&screen.act(Action::CancelSelected, &world.known(), AREA).unwrap());
+    assert!(matches!(&done[..], [(_, tool, _, false)] if tool == "uniswapx_cancel_order"), "{done:?}");
+}
+
+#[test]
+fn the_selection_follows_its_transaction() {
+    let mut world = with(|_| ());
+    let mut screen = Transactions::default();
+    screen.act(Action::Down, &world.known(), AREA);
+    let mut state = sample("base", "wallet_transfer_token");
+    state.chains[0].rows.remove(0);
+    world.snapshot.transactions = Some(Arc::new(state));
+    let copied = screen.act(Action::Copy, &world.known(), AREA).unwrap();
+    assert_eq!(copied, [ScreenRequest::Copy(B256::repeat_byte(43).to_string())]);
+}

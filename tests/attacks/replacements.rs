@@ -1,0 +1,142 @@
+//! Replacement of waiting transactions: rows of the ledger that lie, proposals that are not what was signed, and
+//! endpoints that hide a receipt. The account signs nothing new, and nothing happens twice.
+
+use std::sync::atomic::Ordering;
+
+use alloy::consensus::{Transaction as _, TxEip1559};
+use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
+use bardo::base::error::ErrorCode;
+use bardo::chain::devnet::MiningMode;
+use bardo::chain::network::{KnownContract, NetworkKind};
+use bardo::chain::sender::{SendState, SenderRules};
+use bardo::safety::approval::Consent;
+use bardo::safety::proposal::{Outflow, Proposal, ProposalIntent, ReplacedTx};
+use bardo::sandbox::Sandbox;
+use bardo::store::StoreError;
+
+use bardo_testkit::harness::{TestHarness, sandbox};
+
+const HUNDRED: u64 = 100_000_000;
+const BOTH: [ProposalIntent; 2] = [ProposalIntent::SpeedUp, ProposalIntent::CancelTransaction];
+
+/// Harness on a devnet of its own, which mines on request only, with a waiting allowance of 100 USDC.
+async fn waiting(seed: u64) -> (TestHarness, &'static Sandbox, B256) {
+    let devnet: &'static Sandbox = Box::leak(Box::new(sandbox(seed)));
+    let sending = SenderRules::for_network(NetworkKind::Devnet, 1_000);
+    let world = TestHarness::in_step(devnet, 1, sending).await;
+    devnet.chains()[0].devnet.set_mining(MiningMode::Manual).await.unwrap();
+    let hash = world.leave_waiting(world.approval(HUNDRED)).await;
+    (world, devnet, hash)
+}
+
+/// Asserts that the proposal is refused before anything is signed. Returns the error code.
+async fn assert_refused(world: &TestHarness, proposal: Proposal, what: &str) -> ErrorCode {
+    let before = world.wallet.signatures.load(Ordering::SeqCst);
+    let refused = match world.preview(proposal).await {
+        Ok(preview) => world.pipeline.commit(preview.permit.permit_id, Consent::Always).await.map(|_| ()).unwrap_err(),
+        Err(refused) => refused,
+    };
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), before, "{what}: {refused:?}");
+    refused.code
+}
+
+/// Writes to the waiting transaction's row as somebody with access to the database would.
+async fn forge(world: &TestHarness, hash: B256, set: &'static str, value: Vec<u8>) {
+    let written = world.store.write(move |transaction| {
+        let sql = format!("UPDATE sender_transaction SET {set} WHERE hash = ?1 AND ?2 IS NOT NULL");
+        Ok::<_, StoreError>(transaction.execute(&sql, rusqlite::params![hash.as_slice(), value])?)
+    });
+    assert_eq!(written.await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_whose_bytes_are_another_transaction_is_not_signed_again() {
+    let (world, _devnet, hash) = waiting(81).await;
+    let proposals = BOTH.map(|intent| world.replacing(hash, intent));
+    let nonce = proposals[0].replaces.unwrap().nonce;
+    // A payment that the same key signed elsewhere, with the same nonce and with others.
+    for (chain_id, nonce) in [(31_337, nonce), (31_337, nonce + 1), (31_338, nonce)] {
+        let other = TxEip1559 {
+            chain_id,
+            nonce,
+            gas_limit: 21_000,
+            max_fee_per_gas: 5_000_000_000,
+            max_priority_fee_per_gas: 1_000_000_000,
+            to: TxKind::Call(Address::repeat_byte(0xee)),
+            value: U256::from(1_u64),
+            ..TxEip1559::default()
+        };
+        forge(&world, hash, "raw = ?2", world.wallet.sign_outside(other)).await;
+        for proposal in &proposals {
+            let code = assert_refused(&world, proposal.clone(), "the same proposal as before").await;
+            assert_eq!(code, ErrorCode::ValidationFailed, "{chain_id} {nonce}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_says_that_an_included_transaction_waits_gets_no_signature() {
+    let (world, devnet, hash) = waiting(82).await;
+    let proposals = BOTH.map(|intent| world.replacing(hash, intent));
+    devnet.chains()[0].devnet.mine().await.unwrap();
+    while !world.pipeline.recover().await.unwrap().is_empty() {}
+    assert_eq!(world.stored().last().unwrap().state, SendState::Included);
+    for proposal in &proposals {
+        let code = assert_refused(&world, proposal.clone(), "settled").await;
+        assert_eq!(code, ErrorCode::ValidationFailed);
+    }
+    forge(&world, hash, "state = 'sent', settled_at = NULL, block_number = NULL, block_hash = NULL", vec![0]).await;
+    for proposal in proposals {
+        assert_refused(&world, proposal, "its row says that it waits").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replacement_that_is_not_the_signed_bytes_is_refused() {
+    let (world, _devnet, hash) = waiting(83).await;
+    let stranger = Address::repeat_byte(0xee);
+    for intent in BOTH {
+        let honest = world.replacing(hash, intent);
+        let replaced = honest.replaces.unwrap();
+        let changed = |change: &dyn Fn(&mut Proposal)| {
+            let mut proposal = honest.clone();
+            change(&mut proposal);
+            proposal
+        };
+        let spent = Outflow { token: world.usdc.clone(), amount: U256::from(1) };
+        for (what, proposal) in [
+            ("another target", changed(&|one| one.legs[0].to = stranger)),
+            ("a value", changed(&|one| one.legs[0].value = U256::from(1))),
+            ("other calldata", changed(&|one| one.legs[0].data = Bytes::from(vec![1, 2, 3, 4]))),
+            ("more gas", changed(&|one| one.legs[0].gas_limit += 1)),
+            ("two transactions", changed(&|one| one.legs.push(honest.legs[0].clone()))),
+            ("an outflow", changed(&|one| one.outflows.push(spent.clone()))),
+            (
+                "another nonce",
+                changed(&|one| one.replaces = Some(ReplacedTx { nonce: replaced.nonce + 1, ..replaced })),
+            ),
+            ("lower fees", {
+                changed(&|one| {
+                    let mut fees = replaced.fees;
+                    fees.max_fee_per_gas /= 2;
+                    one.replaces = Some(ReplacedTx { fees, ..replaced });
+                })
+            }),
+            ("no waiting transaction", changed(&|one| one.replaces = None)),
+            ("another intent", changed(&|one| one.intent = ProposalIntent::Revoke)),
+            ("the other intent", {
+                let other = if intent == BOTH[0] { BOTH[1] } else { BOTH[0] };
+                changed(&|one| one.intent = other)
+            }),
+        ] {
+            assert_refused(&world, proposal, &format!("{what}, {intent:?}")).await;
+        }
+        let unknown = changed(&|one| one.replaces = Some(ReplacedTx { hash: B256::repeat_byte(9), ..replaced }));
+        assert_eq!(assert_refused(&world, unknown, "unknown").await, ErrorCode::ValidationFailed);
+    }
+    // Nothing of that touched the waiting transaction.
+    let [record] = &world.stored()[..] else { panic!("{:?}", world.stored()) };
+    assert_eq!((record.hash(), record.state), (hash, SendState::Sent));
+    assert_eq!(record.signed.transaction().to(), Some(world.contract_of(&world.usdc)));
+    assert_eq!(world.allowance(world.contract(KnownContract::Permit2)).await, U256::ZERO);
+}

@@ -1,0 +1,193 @@
+//! Speeding up and cancelling a transaction that waits: one effect at most, by the receipt of whichever transaction with
+//! the nonce is included, and the ledger agrees with the chain.
+
+use std::sync::atomic::Ordering;
+
+use alloy::consensus::Transaction as _;
+use alloy::primitives::{B256, U256};
+use alloy::providers::Provider as _;
+use bardo::base::error::ErrorCode;
+use bardo::base::model::StopLevel;
+use bardo::chain::devnet::{Chain, MiningMode};
+use bardo::chain::network::{KnownContract, NetworkKind};
+use bardo::chain::sender::{SendState, SenderRules};
+use bardo::safety::approval::{ApprovalReason, Consent};
+use bardo::safety::pipeline::{CommitOutcome, CommitState, PipelineRefusal, RecoveryState};
+use bardo::safety::proposal::{Proposal, ProposalIntent};
+use bardo::sandbox::Sandbox;
+
+use bardo_testkit::harness::{ASKED, TestHarness, sandbox};
+
+const HUNDRED: u64 = 100_000_000;
+
+/// Harness on a devnet of its own, which mines on request only, with a waiting allowance of 100 USDC.
+struct Stuck {
+    world: TestHarness,
+    devnet: &'static Sandbox,
+    waiting: B256,
+    nonce: u64,
+}
+
+impl Stuck {
+    async fn new(seed: u64) -> Self {
+        let devnet: &'static Sandbox = Box::leak(Box::new(sandbox(seed)));
+        let sending = SenderRules::for_network(NetworkKind::Devnet, 1_000);
+        let world = TestHarness::in_step(devnet, 1, sending).await;
+        devnet.chains()[0].devnet.set_mining(MiningMode::Manual).await.unwrap();
+        let nonce = world.nonce().await;
+        let waiting = world.leave_waiting(world.approval(HUNDRED)).await;
+        Self { world, devnet, waiting, nonce }
+    }
+
+    async fn mine(&self) {
+        self.devnet.chains()[0].devnet.mine().await.unwrap();
+    }
+
+    async fn set_base_fee(&self, fee: u64) {
+        self.devnet.chains()[0].devnet.run(move |chain: &mut Chain| chain.set_next_base_fee(fee)).await.unwrap();
+    }
+
+    fn max_fee(&self) -> u128 {
+        self.record(self.waiting).signed.transaction().max_fee_per_gas()
+    }
+
+    fn record(&self, hash: B256) -> bardo::chain::sender::TxRecord {
+        self.world.stored().into_iter().find(|one| one.hash() == hash).unwrap()
+    }
+
+    async fn approve(&self, proposal: Proposal) -> Result<CommitOutcome, PipelineRefusal> {
+        let preview = self.world.pipeline.preview(proposal, self.world.wallet.clone(), ASKED).await?;
+        let commit = self.world.pipeline.commit(preview.permit.permit_id, Consent::Always);
+        tokio::pin!(commit);
+        // A block comes once the endpoint has the replacement.
+        loop {
+            tokio::select! {
+                committed = &mut commit => return committed,
+                () = tokio::time::sleep(std::time::Duration::from_millis(20)) => {
+                    let stored = self.world.stored();
+                    if stored.iter().any(|one| one.hash() != self.waiting && one.state == SendState::Sent) {
+                        self.mine().await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn allowance(&self) -> U256 {
+        self.world.allowance(self.world.contract(KnownContract::Permit2)).await
+    }
+
+    /// Recovers until the plan of the waiting transaction has an end, and returns what was found.
+    async fn recovered(&self) -> RecoveryState {
+        for _ in 0..2_000 {
+            let found = self.world.pipeline.recover().await.unwrap();
+            if let Some(one) = found.iter().find(|one| one.end != bardo::safety::policy_engine::ActionEnd::Unclear) {
+                return one.found;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("nothing ended");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_below_the_base_fee_is_sped_up() {
+    let stuck = Stuck::new(71).await;
+    let base = u64::try_from(stuck.max_fee()).unwrap() + 1;
+    stuck.set_base_fee(base).await;
+    stuck.mine().await;
+    assert_eq!(stuck.allowance().await, U256::ZERO, "no block includes a transaction below the base fee");
+    let proposal = stuck.world.replacing(stuck.waiting, ProposalIntent::SpeedUp);
+    let preview = stuck.world.preview(proposal.clone()).await.unwrap();
+    // The operator is asked, with the maximum cost beyond the original's: gas limit times the difference of the caps.
+    let [ApprovalReason::Replaces { transaction, nonce, cancels: false, extra_wei, extra_usd: Some(usd) }] =
+        preview.needs.reasons()
+    else {
+        panic!("{:?}", preview.needs)
+    };
+    assert_eq!((*transaction, *nonce), (stuck.waiting, stuck.nonce));
+    let gas = preview.payload.legs()[0].gas_limit;
+    let more = preview.payload.fees().max_fee_per_gas - stuck.max_fee();
+    assert_eq!(*extra_wei, U256::from(gas) * U256::from(more));
+    assert!(*usd > bardo::base::units::Usd::ZERO && *usd < preview.values.gas, "{usd} of {}", preview.values.gas);
+    let refused = stuck.world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::ApprovalRequired);
+    let before = stuck.world.wallet.signatures.load(Ordering::SeqCst);
+    let committed = stuck.approve(proposal).await.unwrap();
+    assert_eq!(committed.state, CommitState::Done, "{committed:?}");
+    assert_eq!(stuck.world.wallet.signatures.load(Ordering::SeqCst), before + 1);
+    let new = stuck.record(committed.legs[0].hash);
+    assert_ne!(new.hash(), stuck.waiting);
+    assert_eq!((new.signed.nonce(), new.replaces), (stuck.nonce, Some(stuck.waiting)));
+    let old = stuck.record(stuck.waiting);
+    assert_eq!(new.call(), old.call(), "nothing but the fees differs");
+    // Nodes require a tenth on both fees (go-ethereum's `PriceBump`).
+    let (new_fees, old_fees) = (new.fees(), old.fees());
+    assert!(new_fees.max_fee_per_gas * 100 >= old_fees.max_fee_per_gas * 110);
+    assert!(new_fees.max_priority_fee_per_gas * 100 >= old_fees.max_priority_fee_per_gas * 110);
+    assert_eq!((new.state, old.state), (SendState::Included, SendState::Replaced));
+    assert_eq!(stuck.allowance().await, U256::from(HUNDRED));
+    assert_eq!(stuck.world.nonce().await, stuck.nonce + 1, "one effect");
+    // The plan that waited for it ends with it.
+    assert_eq!(stuck.recovered().await, RecoveryState::Whole);
+    assert_eq!(stuck.world.pipeline.recover().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_transaction_never_happens_and_counts_nothing() {
+    // Also under the stop that lets nothing but revocations and cancellations pass.
+    for (seed, stop) in [(72, None), (73, Some(StopLevel::Halt))] {
+        let stuck = Stuck::new(seed).await;
+        *stuck.world.book.stop.lock().unwrap() = stop;
+        let proposal = stuck.world.replacing(stuck.waiting, ProposalIntent::CancelTransaction);
+        let preview = stuck.world.preview(proposal.clone()).await.unwrap();
+        assert!(preview.simulated.only_revokes, "{stop:?}");
+        assert!(matches!(preview.needs.reasons(), [ApprovalReason::Replaces { cancels: true, .. }]), "{stop:?}");
+        let committed = stuck.approve(proposal).await.unwrap();
+        assert_eq!(committed.state, CommitState::Done, "{committed:?}");
+        let cancel = committed.legs[0].hash;
+        assert_eq!(stuck.record(stuck.waiting).state, SendState::Dropped, "{stop:?}");
+        let mined = stuck.world.client.provider().get_transaction_by_hash(cancel).await.unwrap().unwrap();
+        assert_eq!(
+            (mined.inner.value(), mined.inner.input().len(), mined.inner.to()),
+            (U256::ZERO, 0, Some(stuck.world.account()))
+        );
+        assert_eq!(stuck.allowance().await, U256::ZERO, "{stop:?}");
+        assert_eq!(stuck.world.nonce().await, stuck.nonce + 1, "{stop:?}");
+        assert_eq!(stuck.recovered().await, RecoveryState::Gone, "{stop:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn if_the_original_is_included_first_nothing_is_signed() {
+    let stuck = Stuck::new(74).await;
+    for intent in [ProposalIntent::SpeedUp, ProposalIntent::CancelTransaction] {
+        let proposal = stuck.world.replacing(stuck.waiting, intent);
+        let before = stuck.world.wallet.signatures.load(Ordering::SeqCst);
+        let preview = stuck.world.preview(proposal).await;
+        stuck.mine().await;
+        let refused = match preview {
+            Ok(preview) => stuck.world.pipeline.commit(preview.permit.permit_id, Consent::Always).await.unwrap_err(),
+            Err(refused) => refused,
+        };
+        assert!(!refused.message.is_empty());
+        assert_eq!(stuck.world.wallet.signatures.load(Ordering::SeqCst), before, "{intent:?}: {refused:?}");
+        assert_eq!(stuck.allowance().await, U256::from(HUNDRED));
+    }
+    assert_eq!(stuck.recovered().await, RecoveryState::Whole);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_a_stop_only_revocations_are_sped_up_or_sent_again() {
+    let stuck = Stuck::new(75).await;
+    *stuck.world.book.stop.lock().unwrap() = Some(StopLevel::Pause);
+    let refused = stuck.world.preview(stuck.world.replacing(stuck.waiting, ProposalIntent::SpeedUp)).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Halted, "{refused:?}");
+    let refused = stuck.world.pipeline.rebroadcast(stuck.waiting, stuck.world.account()).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Halted, "{refused:?}");
+    *stuck.world.book.stop.lock().unwrap() = None;
+    let sends = stuck.record(stuck.waiting).sends;
+    stuck.world.pipeline.rebroadcast(stuck.waiting, stuck.world.account()).await.unwrap();
+    let again = stuck.record(stuck.waiting);
+    assert_eq!((again.sends, again.state), (sends + 1, SendState::Sent), "the same bytes, and no signature");
+}
