@@ -18,7 +18,7 @@ use serde_json::json;
 use super::assess::{Assessment, gas_usd};
 use super::commit::{LegReport, ReservedSpend};
 use super::settle::ResendClearance;
-use super::{Pipeline, PipelineRefusal, error_code};
+use super::{Pipeline, PipelineRefusal};
 use crate::approval::ApprovalReason;
 use crate::audit::AuditKind;
 use crate::check_inputs::CheckInputs;
@@ -66,7 +66,7 @@ fn refused(error: &SenderError) -> PipelineRefusal {
     let code = match error {
         SenderError::Record(RecordError::Store(_)) => ErrorCode::StoreUnavailable,
         SenderError::Record(_) => ErrorCode::ValidationFailed,
-        other => error_code(other),
+        other => return other.clone().into(),
     };
     PipelineRefusal::new(code, error)
 }
