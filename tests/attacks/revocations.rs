@@ -256,7 +256,8 @@ fn only_the_clean_up_after_a_signed_plan_counts_as_a_revocation() {
 fn stored_bytes_are_rechecked_to_be_a_revocation() {
     let revokes_with = |to, value: u64, data: Vec<u8>, promised: u64| {
         let promised = [(TOKEN, U256::from(promised))].into();
-        revocation::is_revoking_call(to, U256::from(value), &data, (Some(PERMIT2), Some(SETTLER)), promised)
+        let contracts = (Some(PERMIT2), Some(SETTLER));
+        revocation::is_revoking_call(ACCOUNT, to, U256::from(value), &data, contracts, promised)
     };
     let revokes = |to, value, data| revokes_with(to, value, data, 0);
     assert!(
@@ -266,6 +267,8 @@ fn stored_bytes_are_rechecked_to_be_a_revocation() {
     assert!(!revokes(TOKEN, 0, Erc20::transferCall { to: STRANGER, value: U256::from(5) }.abi_encode()));
     assert!(!revokes(PERMIT2, 0, permit2_approve(1)));
     assert!(!revokes(STRANGER, 0, Vec::new()), "a transfer of the native token");
+    assert!(revokes(ACCOUNT, 0, Vec::new()), "a cancellation");
+    assert!(!revokes(ACCOUNT, 1, Vec::new()) && !revokes(ACCOUNT, 0, vec![1, 2, 3, 4]));
     // Permit2's allowance must be the present amount of open orders, whatever was signed earlier.
     assert!(revokes_with(TOKEN, 0, approve(PERMIT2, 5), 5) && revokes_with(TOKEN, 0, approve(PERMIT2, 0), 5));
     assert!(!revokes_with(TOKEN, 0, approve(PERMIT2, 6), 5) && !revokes_with(TOKEN, 0, approve(PERMIT2, 4), 5));
