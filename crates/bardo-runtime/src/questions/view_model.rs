@@ -430,7 +430,7 @@ fn costs(preview: &Preview) -> ActionCosts {
     let expected = preview.permit.bounds.inflows.iter().try_fold(Usd::ZERO, |sum, inflow| {
         sum.checked_add(dollars(preview, inflow.token.id, inflow.expected, true)?).ok()
     });
-    // What a bridge order brings arrives on another chain, and is no inflow of this account's plan.
+    // A bridge order's output arrives on another chain, so the plan's inflows lack it.
     let arrival = preview.payload.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
     let expected = match arrival {
         Some(arrival) => {
