@@ -609,7 +609,8 @@ fn a_call_that_would_ask_where_nobody_can_answer_is_refused_at_once() {
     ask();
 }
 
-/// A bridge's fillers pay the same gas for any amount: the error of a small one names the amount from which it would pass.
+/// A bridge's fillers pay the same gas for any amount: the error of a small one names the amount from which it would
+/// pass.
 #[test]
 fn the_error_of_a_small_bridge_names_the_smallest_amount_that_passes() {
     let home = tempfile::tempdir().unwrap();
