@@ -153,16 +153,15 @@ pub(super) fn respond(
             }
             None => Vec::new(),
         };
-        let telling = std::io::stderr().is_terminal();
-        let telling = telling.then(|| tokio::spawn(print_progress(fabric.subscribe(1_024))).abort_handle());
-        let paper = acting.as_ref().map(|acting| acting.paper.clone());
+        let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(print_progress(fabric.subscribe(1_024))));
         let rehearsal = opened.rehearsal.clone();
         let inhabited = opened.inhabited().to_vec();
+        let world = opened.world.with_paper(acting.as_ref().map(|acting| acting.paper.clone()));
         let recorder = rehearsal.as_ref().and_then(|one| RehearsalRecorder::of(one, &DataFolder::of(config)));
         let hooks = recorder.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Hook>).collect();
         let executor = Executor::new(ExecutorConfig {
             catalog,
-            world: Arc::new(opened.world.with_orders(orders.clone()).with_paper(paper)),
+            world: Arc::new(world.with_orders(orders.clone())),
             fabric: fabric.clone(),
             golem_id: GolemId::operator(),
             calls_per_minute: CALLS_PER_MINUTE,
@@ -177,21 +176,14 @@ pub(super) fn respond(
         if let Some(orders) = orders.filter(|_| wait && response.status == CallStatus::Partial) {
             response = wait::until_ended(&orders, &inhabited, clock.now_seconds(), response).await;
         }
-        if opened.sandbox.is_some() && signs && matches!(response.status, CallStatus::Success | CallStatus::Partial) {
-            let said = response.explanation.take().unwrap_or_default();
-            response.explanation = Some(format!("{said}{ENDS_WITH_IT}"));
-        }
-        if let Some(rehearsal) = rehearsal.filter(|_| signs)
-            && matches!(response.status, CallStatus::Success | CallStatus::Partial | CallStatus::Simulated)
-        {
-            let said = response.explanation.take().unwrap_or_default();
-            response.explanation = Some(format!("{said}{}", rehearsed_note(&rehearsal, response.call_id)));
+        if signs {
+            let rehearsed = rehearsal.map(|rehearsal| rehearsed_note(&rehearsal, response.call_id));
+            note_chain(&mut response, opened.sandbox.is_some(), rehearsed);
         }
         // The log reports a failure to store the last events.
         let _flushed = tokio::task::spawn_blocking(move || fabric.flush()).await;
-        for task in telling.into_iter().chain(asking) {
-            task.abort();
-        }
+        telling.into_iter().for_each(|task| task.abort());
+        asking.into_iter().for_each(|task| task.abort());
         Ok::<_, CommandFailure>(response)
     });
     // A lapsed request may still be waiting for input; the response must not wait for it.
@@ -199,6 +191,19 @@ pub(super) fn respond(
     // Dropped last, since the spans of the call end with it.
     drop(logs);
     response
+}
+
+/// Adds to the explanation of a write that its chain ends with the process, or the note of a rehearsal.
+fn note_chain(response: &mut ToolResponse, embedded: bool, rehearsed: Option<String>) {
+    let acted = matches!(response.status, CallStatus::Success | CallStatus::Partial);
+    let mut said = response.explanation.take();
+    if embedded && acted {
+        said = Some(format!("{}{ENDS_WITH_IT}", said.unwrap_or_default()));
+    }
+    if let Some(note) = rehearsed.filter(|_| acted || response.status == CallStatus::Simulated) {
+        said = Some(format!("{}{note}", said.unwrap_or_default()));
+    }
+    response.explanation = said;
 }
 
 /// Binds the world by the policy file alone, which leaves no files behind, and offers auctions to a tool that quotes.

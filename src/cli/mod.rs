@@ -165,21 +165,27 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
-    let environment = Environment::from_process()?;
-    let flags = ConfigFlags {
-        network: cli.network,
-        rpc: cli.rpc,
-        book: cli.book,
-        account: None,
-        brain: cli.brain,
-        archetype: cli.archetype,
-        log_format: cli.log_format,
-        fork: cli.fork.map(|fork| ForkSettings { holder: cli.holder.clone(), residents: cli.residents, ..fork }),
-    };
-    if cli.holder.is_some() && flags.fork.is_none() {
+/// Takes the configuration flags of the command line, without those of a subcommand.
+fn config_flags(cli: &mut Cli) -> Result<ConfigFlags, CommandFailure> {
+    let (holder, residents) = (cli.holder.take(), cli.residents);
+    if holder.is_some() && cli.fork.is_none() {
         return Err(CommandFailure::usage("--holder belongs to a rehearsal: add --fork NAME, or remove it".to_owned()));
     }
+    Ok(ConfigFlags {
+        network: cli.network.take(),
+        rpc: std::mem::take(&mut cli.rpc),
+        book: cli.book.take(),
+        account: None,
+        brain: cli.brain.take(),
+        archetype: cli.archetype.take(),
+        log_format: cli.log_format.take(),
+        fork: cli.fork.take().map(|fork| ForkSettings { holder, residents, ..fork }),
+    })
+}
+
+fn dispatch(mut cli: Cli) -> Result<CliExit, CommandFailure> {
+    let environment = Environment::from_process()?;
+    let flags = config_flags(&mut cli)?;
     let display = DisplayOptions { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
     if cli.data.is_some() && (cli.command.is_some() || cli.scenario.is_some()) {
         let words = "--data keeps the console's devnet: remove it from other commands and from scenarios; `bardo \
@@ -233,26 +239,7 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
                 None => tools::run(name.as_deref(), profile, category, format),
             }
         }
-        Some(Command::Golem {
-            action: GolemAction::Run { scenario, headless, seed, speed, ticks, step, keep, approve, archetype },
-        }) => {
-            let flags = ConfigFlags { archetype: archetype.or(flags.archetype), ..flags };
-            let paper = display.paper;
-            let run = golem::RunOptions { scenario, seed, speed, step, ticks, keep, approve, paper };
-            if headless {
-                return golem::headless(&run, &environment, &flags);
-            }
-            let session = golem::on_screen(&run, &environment, &flags)?;
-            console(load(&environment, &flags)?, display, session)
-        }
-        Some(Command::Golem { action: GolemAction::Kinds { archetype } }) => {
-            action_catalog::run(archetype.as_deref(), &environment, &flags, cli.json)
-        }
-        Some(Command::Golem { action: GolemAction::Protocol { schema } }) => roles::protocol(schema),
-        Some(Command::Golem { action: GolemAction::Roles }) => roles::run(&environment, &flags, cli.json),
-        Some(Command::Golem { action: GolemAction::Playbook { golem, action } }) => {
-            playbook::run(golem, action, &environment, &flags, cli.json)
-        }
+        Some(Command::Golem { action }) => golem_command(action, &environment, flags, display, cli.json),
         Some(Command::Keys { action }) => keys::run(&action, &environment, &flags, cli.json),
         Some(Command::Policy { action }) => policy::run(&action, &environment, &flags, cli.paper, cli.json),
         Some(Command::Halt { reason, level }) => halt::halt(level, reason.as_deref(), &environment, &flags, cli.json),
@@ -330,6 +317,32 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
             }
             console(config, display, session)
         }
+    }
+}
+
+/// Runs a subcommand of `bardo golem`.
+fn golem_command(
+    action: GolemAction,
+    environment: &Environment,
+    flags: ConfigFlags,
+    display: DisplayOptions,
+    json: bool,
+) -> Result<CliExit, CommandFailure> {
+    match action {
+        GolemAction::Run { scenario, headless, seed, speed, ticks, step, keep, approve, archetype } => {
+            let flags = ConfigFlags { archetype: archetype.or(flags.archetype), ..flags };
+            let paper = display.paper;
+            let run = golem::RunOptions { scenario, seed, speed, step, ticks, keep, approve, paper };
+            if headless {
+                return golem::headless(&run, environment, &flags);
+            }
+            let session = golem::on_screen(&run, environment, &flags)?;
+            console(load(environment, &flags)?, display, session)
+        }
+        GolemAction::Kinds { archetype } => action_catalog::run(archetype.as_deref(), environment, &flags, json),
+        GolemAction::Protocol { schema } => roles::protocol(schema),
+        GolemAction::Roles => roles::run(environment, &flags, json),
+        GolemAction::Playbook { golem, action } => playbook::run(golem, action, environment, &flags, json),
     }
 }
 

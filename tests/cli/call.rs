@@ -609,7 +609,8 @@ fn a_call_that_would_ask_where_nobody_can_answer_is_refused_at_once() {
     ask();
 }
 
-/// A bridge's fillers pay the same gas for any amount: a small one is told from which amount on it would pass.
+/// A bridge's fillers pay the same gas for any amount: the error of a small one names the amount from which it would
+/// pass.
 #[test]
 fn the_error_of_a_small_bridge_names_the_smallest_amount_that_passes() {
     let home = tempfile::tempdir().unwrap();
@@ -626,6 +627,13 @@ fn the_error_of_a_small_bridge_names_the_smallest_amount_that_passes() {
     assert!((5.0..400.0).contains(&from), "{suggestion}");
     let enough = bridge(&format!("{:.2}", from * 1.1));
     assert_eq!(enough["status"], "simulated", "{enough}");
+    // The order asks for less than the second-best bid, so that a filler has a margin.
+    let usual = bridge("200");
+    let amount = |value: &Value| value.as_str().unwrap().parse::<f64>().unwrap();
+    let bids = usual["data"]["filler_bids"].as_array().unwrap_or_else(|| panic!("{usual}"));
+    let mut bids: Vec<f64> = bids.iter().map(|bid| amount(&bid["output_amount"])).collect();
+    bids.sort_by(|one, other| other.total_cmp(one));
+    assert!(bids.len() > 1 && amount(&usual["data"]["estimated_output"]) < bids[1], "{usual}");
 }
 
 #[test]

@@ -207,7 +207,8 @@ fn a_bridge_order_on_paper_moves_the_high_water_mark_with_the_money() {
     let before = mark();
     let bridge = json!({"token_in": "USDC", "token_out": "USDC", "amount": "1000",
                         "source_chain": "ethereum", "destination_chain": "base"});
-    let (answer, _) = fixture.call("uniswap_submit_cross_chain_intent", &bridge, &["--approve", "always", "--paper", "--rpc", &base]);
+    let (answer, _) =
+        fixture.call("uniswap_submit_cross_chain_intent", &bridge, &["--approve", "always", "--paper", "--rpc", &base]);
     assert_eq!(answer["decision_hints"]["paper"], true, "{answer}");
     let moved = before - mark();
     assert!((990.0..1_010.0).contains(&moved), "{before} {moved}");

@@ -115,6 +115,12 @@ fn an_auction_is_filled_by_a_rival_and_another_expires() {
     let events = events("falling-price", &[]);
     assert!(says(&events, "order:update", "filled"));
     assert!(says(&events, "order:update", "expired"));
+    // Only the filled one ended as expected.
+    let ended = of_kind(&events, "tool:verified").filter_map(|event| {
+        let outcome = event["actual_outcome"].as_str()?;
+        outcome.starts_with("Order ").then(|| (outcome.ends_with("status: filled"), event["matched"] == true))
+    });
+    assert_eq!(ended.collect::<BTreeSet<_>>(), BTreeSet::from([(true, true), (false, false)]));
     assert_eq!(captions(&events), [0, 10, 30, 55, 56, 58, 74]);
     // The second costs no gas once its allowance exists: the native balance stays the same until the end.
     let offered = of_kind(&events, "order:update")

@@ -6,6 +6,7 @@ use alloy::primitives::{Address, U256, address};
 use alloy::providers::Provider as _;
 use bardo::abi::erc20::Erc20;
 use bardo::base::error::ErrorCode;
+use bardo::base::id::PermitId;
 use bardo::base::model::Phase;
 use bardo::engine::{CallStatus, ToolResponse};
 use bardo::golem::agent_api::AgentSession;
@@ -129,35 +130,36 @@ async fn the_operator_agrees_to_a_smaller_transfer_and_never_to_a_larger_one() {
     let theirs = held(&harness, SandboxToken::Usdc, FRIEND).await;
     let previewed = golem.call("preview_action", transfer("USDC", &FRIEND.to_string(), "25")).await;
     let permit = permit(&previewed);
-    let mut committing = tokio::spawn(async move { golem.call("commit_action", permit).await });
+    let committing = tokio::spawn(async move { golem.call("commit_action", permit).await });
     let queue = harness.acting.pipeline.approval_queue();
     let mut changes = queue.watch();
-    let mut question = async |queue: &ApprovalQueue| {
-        let asked = |queue: &ApprovalQueue| queue.pending().first().map(|asked| asked.preview.clone());
-        loop {
-            match asked(queue) {
-                Some(preview) => break preview,
-                None => changes.changed().await.unwrap(),
-            }
+    // A request that was answered stays in the queue for a moment.
+    let mut question = async |queue: &ApprovalQueue, answered: Option<PermitId>| loop {
+        let pending = queue.pending().into_iter().map(|asked| asked.preview.clone());
+        match pending.into_iter().find(|preview| Some(preview.permit.permit_id) != answered) {
+            Some(preview) => break preview,
+            None => changes.changed().await.unwrap(),
         }
     };
-    let first = question(queue).await;
-    let smaller = |amount: &str| {
+    let smaller = |permit: PermitId, amount: &str| {
         let wanted = OperatorAnswer::Smaller { amount: amount.to_owned() };
-        answer(queue, first.permit.permit_id, wanted, Confirmation::default(), None)
+        answer(queue, permit, wanted, Confirmation::default(), None)
     };
+    let first = question(queue, None).await.permit.permit_id;
     for amount in ["25", "26", "0"] {
-        assert_eq!(smaller(amount), Err(AnswerRefused::NotSmaller), "{amount}");
+        assert_eq!(smaller(first, amount), Err(AnswerRefused::NotSmaller), "{amount}");
     }
-    smaller("4").unwrap();
-    // Up to five dollars need no approval.
-    let sent = tokio::select! {
-        sent = &mut committing => sent.unwrap(),
-        second = question(queue) => panic!("asked again: {:#?}", second.needs.reasons()),
-        () = tokio::time::sleep(Duration::from_secs(60)) => panic!("no answer, and no question"),
-    };
+    // With the highest gas cost, four dollars are still above the limit of five: the smaller transfer is asked about.
+    smaller(first, "4").unwrap();
+    let second = tokio::time::timeout(Duration::from_secs(60), question(queue, Some(first))).await.unwrap();
+    assert_eq!(second.permit.expected_outcome.as_str(), format!("Send 4 USDC to {FRIEND}"));
+    let second = second.permit.permit_id;
+    assert_eq!(smaller(second, "5"), Err(AnswerRefused::NotSmaller), "no larger than the last amount");
+    // Three dollars need no approval.
+    smaller(second, "3").unwrap();
+    let sent = tokio::time::timeout(Duration::from_secs(60), committing).await.unwrap().unwrap();
     assert_eq!(sent.status, CallStatus::Success, "{sent:#?}");
-    assert_eq!(held(&harness, SandboxToken::Usdc, FRIEND).await, theirs + U256::from(4_000_000));
+    assert_eq!(held(&harness, SandboxToken::Usdc, FRIEND).await, theirs + U256::from(3_000_000));
 }
 
 #[tokio::test(flavor = "multi_thread")]

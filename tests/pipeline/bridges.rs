@@ -17,19 +17,23 @@ use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::config::ConfigFlags;
 use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::model::{Check, Phase};
+use bardo::base::units::Usd;
 use bardo::chain::devnet::{Chain, MiningMode};
 use bardo::chain::provider::ChainClient;
 use bardo::engine::{
     ApprovalMode, CallStatus, Executor, PreviewResult, ToolCall, ToolEnvironment, ToolInput, ToolResponse, WriteAccess,
 };
 use bardo::fabric::Fabric;
+use bardo::runtime::questions::{RequestContext, view_model};
 use bardo::safety::account::Account;
+use bardo::safety::approval::{ApprovalRequest, AskedBy, requirement};
 use bardo::safety::orders::{OrderChain, OrderRecord, OrderStage, Orders, OrdersConfig};
 use bardo::safety::pipeline::{PhaseRequest, Pipeline};
 use bardo::safety::policy_engine::PolicyEngine;
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::plan::SandboxToken;
 use bardo::sandbox::{Sandbox, SandboxChain, SandboxConfig};
+use bardo::session::questions::RequestSubject;
 use bardo::store::{Store, StoreError};
 use bardo::uniswap::order::OrderKind;
 use serde_json::{Value, json};
@@ -262,6 +266,38 @@ fn message(response: &ToolResponse) -> &str {
 
 fn card(record: &OrderRecord) -> Value {
     serde_json::from_str(record.card.as_deref().unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_shows_what_a_bridge_order_costs() {
+    let bridge = Bridge::open().await;
+    let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
+                        "destination_chain": "base"});
+    let call = ToolCall::new("uniswap_submit_cross_chain_intent", ToolInput::Json(params));
+    let PreviewResult::Held(offer) = bridge.executor.offer(call).await else { panic!("no offer") };
+    let preview = Arc::new(offer.preview().clone());
+    let request = ApprovalRequest {
+        preview: Arc::clone(&preview),
+        asked_by: AskedBy::default(),
+        requirement: requirement(&preview),
+        reasons: vec![],
+        changed: vec![],
+        revision: 0,
+        passes_by_itself: false,
+        asked_at: 0,
+        ends_at: 0,
+        place: 1,
+        of: 1,
+    };
+    let network = bridge.world.chains()[0].client.network();
+    let question = view_model(&request, Some(network), 1, false, RequestContext::default());
+    let RequestSubject::Action(asked) = question.about else { panic!("{question:?}") };
+    // A dollar token goes out and a dollar token arrives, so the cost is the difference of the amounts.
+    let arrives: f64 = asked.arrival.unwrap().expected.parse().unwrap();
+    let (lost, bps) = asked.costs.expected_loss.unwrap();
+    let lost: f64 = Usd::to_string(&lost).parse().unwrap();
+    assert!((lost - (100.0 - arrives)).abs() < 0.05, "{lost} {arrives}");
+    assert!((bps as f64 - lost * 100.0).abs() <= 1.0 && asked.costs.worst_loss_bps >= Some(bps), "{bps}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

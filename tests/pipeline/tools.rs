@@ -118,11 +118,7 @@ async fn a_swap_does_what_it_claims_and_leaves_no_allowance() {
     // What left the wallet is the amount and the gas of the receipts; what counts has the gas at its limit.
     let dollars = |field: &str| hints[field].as_str().unwrap().parse::<f64>().unwrap();
     let (left, counted) = (dollars("left_wallet_usd"), dollars("counted_usd"));
-    let gas = hints["transactions"].as_array().unwrap().iter().map(|sent| sent["gas_cost_wei"].as_str().unwrap());
-    let gas: f64 = gas.map(|wei| wei.parse::<f64>().unwrap() / 1e18).sum();
-    let ether = (left - 250.0) / gas;
-    assert!((3_300.0..3_500.0).contains(&ether), "{left} of {counted}: {ether} dollars per ether");
-    assert!(left < counted, "{left} of {counted}");
+    assert!((250.0..252.0).contains(&left) && left < counted - 1.0, "{left} of {counted}");
     // Names of document 000, in the pipeline's order.
     assert_eq!(
         fixture.steps(),

@@ -621,6 +621,9 @@ impl State {
                 };
                 match shown {
                     Some((key, confirmation, password)) => {
+                        if !answer.kind().lets_through() {
+                            self.forget_rejected(key);
+                        }
                         vec![self.send(SessionCommand::Answer { key, answer, confirmation, password })]
                     }
                     None => Vec::new(),

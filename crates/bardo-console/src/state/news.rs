@@ -10,7 +10,7 @@ use crate::widgets::decision::Decision;
 use bardo_base::fabric::{Event, EventKind};
 use bardo_session::handle::{QueryResult, SessionCommand, SessionNews, SessionQuery};
 use bardo_session::market::MarketUpdate;
-use bardo_session::questions::{OFFER_NUMBER, Question};
+use bardo_session::questions::{OFFER_NUMBER, Question, QuestionKey};
 
 /// Number of events requested after a gap or when attaching; as many as the screens can show.
 const HISTORY_EVENTS: u64 = 20_000;
@@ -208,11 +208,12 @@ impl State {
         };
         self.session.offer.take_if(|held| !holds(held));
         self.list_offer();
+        let more = self.waiting_offers();
         let offer = self.session.offer.as_ref().map(|held| &*held.question);
         for layer in &mut self.display.layers {
             if let Layer::Decision(decision) = layer {
                 match self.session.questions.iter().chain(offer).find(|question| question.number == decision.number) {
-                    Some(question) => decision.follow(question),
+                    Some(question) => decision.follow(&counted(question, more)),
                     None => decision.end(now),
                 }
             }
@@ -222,6 +223,18 @@ impl State {
     /// Drops an offer that was answered, or whose call has ended.
     fn forget_offer(&mut self, ticket: u64) {
         if self.session.offer.take_if(|held| held.ticket == ticket).is_some() {
+            self.follow_question();
+        }
+    }
+
+    /// Number of the operator's own requests that wait beside those of the session: one, or none.
+    fn waiting_offers(&self) -> usize {
+        usize::from(self.session.offer.as_ref().is_some_and(|held| held.opened))
+    }
+
+    /// Drops the operator's own request once it is rejected: the session withdraws it without a reply.
+    pub(super) fn forget_rejected(&mut self, key: QuestionKey) {
+        if self.session.offer.take_if(|held| held.question.key == key).is_some() {
             self.follow_question();
         }
     }
@@ -271,7 +284,7 @@ impl State {
     fn show_decision(&mut self, question: &Question) {
         let number = question.number;
         let mut decision = Decision::new(number, self.clock.now_millis);
-        decision.follow(question);
+        decision.follow(&counted(question, self.waiting_offers()));
         self.display.layers.retain(|layer| !matches!(layer, Layer::Decision(_)));
         self.display.layers.push(Layer::Decision(Box::new(decision)));
     }
@@ -280,4 +293,10 @@ impl State {
         let Some((screen, count)) = holder(ticket) else { return Vec::new() };
         self.with_screen(screen, |view, known, _| view.receive_reply(count, reply, known))
     }
+}
+
+/// A request whose total counts `more` requests that the session does not know of.
+fn counted(question: &Question, more: usize) -> Question {
+    let of = question.of.saturating_add(if question.number == OFFER_NUMBER { 0 } else { more });
+    Question { of, ..question.clone() }
 }

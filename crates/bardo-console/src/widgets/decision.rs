@@ -313,7 +313,8 @@ fn draw(model: DecisionModel<'_>, painter: &mut Painter<'_>, area: Rect) {
     // If title and range do not fit side by side, only a shorter range is drawn.
     let lifted = lifted.as_ref().and_then(heading);
     let title = lifted.unwrap_or_else(|| body_title(question, decision));
-    let (long, short) = if hidden { lines_words(decision, offset, body_room, middle.len()) } else { Default::default() };
+    let (long, short) =
+        if hidden { lines_words(decision, offset, body_room, middle.len()) } else { Default::default() };
     if hidden && columns < width_of(title) + width_of(&long) + 6 {
         rule(painter, place, y, &[(short, Role::StateCare)], Vec::new());
     } else {

@@ -430,6 +430,14 @@ fn costs(preview: &Preview) -> ActionCosts {
     let expected = preview.permit.bounds.inflows.iter().try_fold(Usd::ZERO, |sum, inflow| {
         sum.checked_add(dollars(preview, inflow.token.id, inflow.expected, true)?).ok()
     });
+    // A bridge order's output arrives on another chain, so the plan's inflows lack it.
+    let arrival = preview.payload.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
+    let expected = match arrival {
+        Some(arrival) => {
+            expected.and_then(|sum| sum.checked_add(dollars(preview, arrival.token.id, arrival.expected, true)?).ok())
+        }
+        None => expected,
+    };
     let below = |came: Usd, went: Usd| {
         let lost = went.checked_sub(came).unwrap_or(Usd::ZERO);
         let (lost_scaled, went_scaled) =
@@ -437,7 +445,7 @@ fn costs(preview: &Preview) -> ActionCosts {
         let bps = lost_scaled.checked_mul(10_000)?.checked_div(went_scaled)?;
         Some((lost, u64::try_from(bps).ok()?))
     };
-    let trades = preview.payload.proposal().trade.is_some();
+    let trades = preview.payload.proposal().trade.is_some() || arrival.is_some();
     ActionCosts {
         spent: values.spent,
         counted: Some(preview.counted),

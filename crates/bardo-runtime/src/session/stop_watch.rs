@@ -163,7 +163,7 @@ impl StopWatch {
 
     /// Sets the stop that comes with a rejection: whatever happens to the answer, nothing is signed afterwards.
     pub(super) fn refuse_all(&self, reason: &SafeText) -> Result<ActiveStop, StopError> {
-        let reason = if reason.is_empty() { "refused, and everything stopped" } else { reason.as_str() };
+        let reason = if reason.is_empty() { "rejected a request, and stopped everything" } else { reason.as_str() };
         let raised = self.raise(StopLevel::Halt, reason);
         self.rung.notify_one();
         raised

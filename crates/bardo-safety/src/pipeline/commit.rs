@@ -82,13 +82,16 @@ impl CommitOutcome {
             None => self.legs.iter().try_fold(U256::ZERO, |sum, leg| sum.checked_add(leg.gas_cost?))?,
         };
         let mut left = value_of_part(self.values.gas, gas, self.values.gas_wei)?;
-        if self.state == CommitState::Done {
-            let moves = &self.truth.as_ref()?.moves;
-            for one in &self.values.outflows {
-                let moved = moves.iter().find(|moved| moved.token == one.token.id);
-                let gone = moved.map_or(U256::ZERO, |moved| moved.before.saturating_sub(moved.after));
-                left = left.checked_add(value_of_part(one.usd, gone, one.amount)?).ok()?;
-            }
+        let moves: &[_] = match (&self.truth, &self.state) {
+            (Some(truth), _) => truth.moves.as_slice(),
+            // Nothing but gas has left for a reverted plan or an open order.
+            (None, CommitState::Reverted | CommitState::Placed) => &[],
+            (None, _) => return None,
+        };
+        for one in &self.values.outflows {
+            let moved = moves.iter().find(|moved| moved.token == one.token.id);
+            let gone = moved.map_or(U256::ZERO, |moved| moved.before.saturating_sub(moved.after));
+            left = left.checked_add(value_of_part(one.usd, gone, one.amount)?).ok()?;
         }
         Some(left)
     }

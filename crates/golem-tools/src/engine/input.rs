@@ -188,7 +188,9 @@ impl StrictJson {
     /// Converts the text of an amount: a number in decimal notation keeps its digits as a string unless it is a whole
     /// number of 64 bits. Every other value, also a number with an exponent, is read as usual.
     fn amount<E: serde::de::Error>(self, raw: Box<RawValue>) -> Result<Value, E> {
-        let value = self.deserialize(&mut serde_json::Deserializer::from_str(raw.get())).map_err(E::custom)?;
+        let read = self.deserialize(&mut serde_json::Deserializer::from_str(raw.get()));
+        // The place inside the amount is not its place in the text.
+        let value = read.map_err(|error| E::custom(json_fault(&error)))?;
         let is_decimal = raw.get().bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-'));
         Ok(if value.is_f64() && is_decimal { Value::String(raw.get().to_owned()) } else { value })
     }
@@ -360,7 +362,9 @@ mod tests {
         ] {
             assert_eq!(parsed(amount).unwrap(), json!({"amount": kept, "size": 0.5}), "{amount}");
         }
-        for (fault, wanted) in [("0.", "character"), (".5", "character"), ("{\"a\": 1, \"a\": 2}", "`a` is given twice")] {
+        for (fault, wanted) in
+            [("0.", "character"), (".5", "character"), ("{\"a\": 1, \"a\": 2}", "`a` is given twice")]
+        {
             let words = json_fault(&parsed(fault).unwrap_err());
             assert!(words.contains(wanted), "{words}");
         }

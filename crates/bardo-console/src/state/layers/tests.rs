@@ -618,6 +618,11 @@ fn a_decision_of_ones_own_that_is_put_off_waits_among_the_others_and_a_opens_it_
     for (questions, waiting) in [(vec![other], 2), (vec![], 1)] {
         news(&mut state, SessionNews::Questions(Arc::new(questions)));
         assert_eq!(state.session.questions.len(), waiting);
+        if waiting == 2 {
+            press(&mut state, Key::char('a'));
+            assert!(screen(&state).contains("DECISION 1 of 2"), "{}", screen(&state));
+            press(&mut state, Key::plain(KeyCode::Esc));
+        }
     }
     press(&mut state, Key::char('a'));
     assert!(screen(&state).contains("YOUR DECISION"), "{}", screen(&state));
@@ -1084,4 +1089,19 @@ fn a_notice_is_removed_after_a_minute() {
     assert!(screen(&state).contains("the intent is open"));
     wait(&mut state, 1);
     assert!(!screen(&state).contains("the intent is open"), "{}", screen(&state));
+}
+
+#[test]
+fn a_rejected_own_action_waits_no_longer() {
+    let (mut state, question) = offered();
+    wait(&mut state, CALM);
+    press(&mut state, Key::char('r'));
+    wait(&mut state, CALM);
+    let done = sent(&press(&mut state, enter()));
+    assert!(
+        matches!(&done[..], [SessionCommand::Answer { key, answer: OperatorAnswer::Refuse { .. }, .. }] if *key == question.key),
+        "{done:?}"
+    );
+    assert!(state.session.offer.is_none());
+    assert!(!screen(&state).contains("FOR YOU") && screen(&state).contains("Waiting for you "), "{}", screen(&state));
 }

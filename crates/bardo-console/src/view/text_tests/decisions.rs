@@ -98,7 +98,7 @@ fn a_decision_says_of_when_its_figures_are_who_may_take_and_what_it_costs() {
     for said in [
         "What changes · simulated on block #1,286, 22:13:01 · quoted 22:12:59",
         "0x2222222222222222222222222222222222222222 may take WITHOUT LIMIT",
-        "Costs $10.47 (0.51 %) if filled at its start · worst case 1.00 %",
+        "Costs $10.47 (0.51 %) at the least favourable prices · worst case 1.00 %",
         "Counts against your limits as $2,047.53 with gas of at most $0.58",
     ] {
         assert!(words.contains(said), "{said}\n{words}");

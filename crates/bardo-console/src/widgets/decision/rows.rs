@@ -205,8 +205,9 @@ fn nothing_else_row(action: &ActionRequest) -> Row {
 fn cost_row(action: &ActionRequest) -> Option<Row> {
     let mut costs = Row::default();
     if let Some((lost, bps)) = &action.costs.expected_loss {
-        // The balances above have an order's worst fill; what is expected is its start.
-        let when = if action.order.is_some() { "if filled at its start" } else { "at the least favourable prices" };
+        // The balances above have an auction's worst fill; what is expected is its start.
+        let auction = action.order.is_some() && action.arrival.is_none();
+        let when = if auction { "if filled at its start" } else { "at the least favourable prices" };
         let against = format!("{} ({}) {when}", cents(*lost), share(*bps));
         costs = costs.then("Costs ", Role::TextDim).then(against, Role::Dialog);
     }
@@ -446,7 +447,8 @@ fn place_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
     let parts = merged.iter().map(|(words, _)| width_of(words) + 2).max().unwrap_or(0).max(10);
     let lists = columns >= WITH_LISTS;
     for (words, place) in merged {
-        let mut row = Row::new(format!("{words:<parts$}"), Role::TextDim).then(place.address.to_string(), Role::TextStrong);
+        let mut row =
+            Row::new(format!("{words:<parts$}"), Role::TextDim).then(place.address.to_string(), Role::TextStrong);
         if place.is_from {
             row = row.then("  = from ✓", Role::StateGood);
         } else if let Some(label) = &place.label {

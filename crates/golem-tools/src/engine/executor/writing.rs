@@ -739,9 +739,9 @@ fn unapproved(preview: &Preview) -> CallRefusal {
     let reasons = match &preview.needs {
         ApprovalNeed::Approval { reasons } => {
             // The limit of the hot lane says more than that the action is above it.
-            let named = reasons.iter().any(
-                |why| matches!(why, ApprovalReason::Above { field, .. } if field.as_str().ends_with("hot_lane")),
-            );
+            let named = reasons
+                .iter()
+                .any(|why| matches!(why, ApprovalReason::Above { field, .. } if field.as_str().ends_with("hot_lane")));
             let told = reasons.iter().filter(|why| !(named && matches!(why, ApprovalReason::HotLane)));
             told.map(ToString::to_string).collect::<Vec<_>>().join("; ")
         }
