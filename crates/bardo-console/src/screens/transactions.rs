@@ -69,7 +69,7 @@ fn prospect(inclusion: &Inclusion) -> (&'static str, Role) {
     }
 }
 
-/// What a prospect means and what can be done, in a sentence.
+/// Meaning of a prospect and possible remedies, in sentences.
 fn explained(row: &TransactionRow, base_fee: Option<u64>) -> String {
     let base = base_fee.map_or_else(|| "unknown".to_owned(), |fee| gwei(fee.into()));
     match row.inclusion {
