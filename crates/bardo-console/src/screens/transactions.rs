@@ -147,8 +147,8 @@ impl<'a> UnderWay<'a> {
                 let by = row.golem_id.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
                 [
                     (format!("#{}", row.nonce), Role::Text),
-                    (self.action(), Role::Text),
                     (words.to_owned(), role),
+                    (self.action(), Role::Text),
                     dim(since(row.signed_at)),
                     dim(chain.chain.to_string()),
                     dim(by),
@@ -157,8 +157,8 @@ impl<'a> UnderWay<'a> {
             }
             Self::Order(order) => [
                 ("order".to_owned(), Role::Text),
-                (self.action(), Role::Text),
                 (order.status.to_string(), Role::StateGood),
+                (self.action(), Role::Text),
                 dim(since(order.signed_at)),
                 dim(order.chain.to_string()),
                 dim(order.golem_id.to_string()),
@@ -177,6 +177,7 @@ impl<'a> UnderWay<'a> {
                 let (words, role) = prospect(&row.inclusion);
                 all.push(Row::new(format!("{}: {words}", self.action()), role));
                 all.push(Row::new(explained(row, chain.base_fee), Role::Text));
+                all.push(keys(row.actionable, known.watch_only));
                 all.push(Row::new("", Role::Text));
                 all.push(field("hash", row.hash.to_string()));
                 all.push(field("nonce", format!("{} on {}", row.nonce, chain.chain)));
@@ -196,8 +197,6 @@ impl<'a> UnderWay<'a> {
                 if let Some(note) = &row.note {
                     all.push(field("endpoint", note.to_string()));
                 }
-                all.push(Row::new("", Role::Text));
-                all.push(keys(row.actionable && !known.watch_only, known.watch_only));
             }
             Self::Order(order) => {
                 all.push(Row::new(format!("{}: {}", self.action(), order.status), Role::StateGood));
@@ -374,7 +373,9 @@ impl Widget for ListPanel<'_> {
         let all = Transactions::entries(known);
         let selected = screen.row(&all);
         let transactions = all.iter().filter(|entry| matches!(entry, UnderWay::Transaction(..))).count();
-        let title = format!("Under way  {transactions} transactions · {} orders", all.len() - transactions);
+        let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+        let orders = all.len() - transactions;
+        let title = format!("Under way  {} · {}", count(transactions, "transaction"), count(orders, "order"));
         let inner = list::framed(painter, area, true, &title, &[]);
         if inner.is_empty() {
             return;
