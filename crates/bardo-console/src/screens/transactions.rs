@@ -139,7 +139,7 @@ impl<'a> UnderWay<'a> {
 
     /// Parts of the row, the most important first.
     fn cells(self, known: &ScreenContext<'_>) -> [StyledText; 7] {
-        let since = |at: u64| age(known.now_millis.saturating_sub(at) / 1_000);
+        let since = |at: u64| age(Transactions::now(known).saturating_sub(at) / 1_000);
         let dim = |text: String| (text, Role::TextDim);
         match self {
             Self::Transaction(chain, row) => {
@@ -169,7 +169,7 @@ impl<'a> UnderWay<'a> {
 
     /// Text of the details.
     fn details(self, known: &ScreenContext<'_>) -> Vec<Row> {
-        let now = known.now_millis;
+        let now = Transactions::now(known);
         let field = |name: &str, value: String| Row::new(format!("{name:<10}"), Role::TextDim).then(value, Role::Text);
         let mut all = Vec::new();
         match self {
@@ -254,6 +254,14 @@ fn keys(possible: bool, watch_only: bool) -> Row {
 impl Transactions {
     fn state<'k>(known: &ScreenContext<'k>) -> Option<&'k TransactionsState> {
         known.snapshot.and_then(|snapshot| snapshot.transactions.as_deref())
+    }
+
+    /// Time that ages are counted to, in milliseconds since the Unix epoch: that of the reading, if nothing may move.
+    fn now(known: &ScreenContext<'_>) -> u64 {
+        match Self::state(known) {
+            Some(state) if !known.motion => state.at,
+            Some(_) | None => known.now_millis,
+        }
     }
 
     fn entries<'k>(known: &ScreenContext<'k>) -> Vec<UnderWay<'k>> {
