@@ -7,7 +7,7 @@ use alloy::consensus::{Transaction as _, TxEip1559};
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
 use bardo::base::error::ErrorCode;
 use bardo::chain::devnet::MiningMode;
-use bardo::chain::network::{KnownContract, NetworkKind};
+use bardo::chain::network::NetworkKind;
 use bardo::chain::sender::{SendState, SenderRules};
 use bardo::safety::approval::Consent;
 use bardo::safety::proposal::{Outflow, Proposal, ProposalIntent, ReplacedTx};
@@ -138,5 +138,5 @@ async fn a_replacement_that_is_not_the_signed_bytes_is_refused() {
     let [record] = &world.stored()[..] else { panic!("{:?}", world.stored()) };
     assert_eq!((record.hash(), record.state), (hash, SendState::Sent));
     assert_eq!(record.signed.transaction().to(), Some(world.contract_of(&world.usdc)));
-    assert_eq!(world.allowance(world.contract(KnownContract::Permit2)).await, U256::ZERO);
+    assert_eq!(world.included_allowance().await, U256::ZERO);
 }

@@ -9,7 +9,7 @@ use alloy::providers::Provider as _;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::StopLevel;
 use bardo::chain::devnet::{Chain, MiningMode};
-use bardo::chain::network::{KnownContract, NetworkKind};
+use bardo::chain::network::NetworkKind;
 use bardo::chain::sender::{SendState, SenderRules};
 use bardo::safety::approval::{ApprovalReason, Consent};
 use bardo::safety::pipeline::{CommitOutcome, CommitState, PipelineRefusal, RecoveryState};
@@ -74,7 +74,7 @@ impl Stuck {
     }
 
     async fn allowance(&self) -> U256 {
-        self.world.allowance(self.world.contract(KnownContract::Permit2)).await
+        self.world.included_allowance().await
     }
 
     /// Recovers until the plan of the waiting transaction has an end, and returns what was found.

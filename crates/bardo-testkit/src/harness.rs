@@ -599,7 +599,8 @@ impl TestHarness {
         let fees =
             FeeBound { max_fee_per_gas: fees.max_fee_per_gas, max_priority_fee_per_gas: fees.max_priority_fee_per_gas };
         let nonce = record.signed.nonce();
-        Proposal { replaces: Some(ReplacedTx { hash, nonce, fees }), ..self.proposal(intent, vec![leg]) }
+        let replaces = Some(ReplacedTx { hash, nonce, fees });
+        Proposal { replaces, recipients: vec![self.account()], ..self.proposal(intent, vec![leg]) }
     }
 
     fn signing(&self) -> (SenderRules, Address) {
@@ -735,6 +736,15 @@ impl TestHarness {
 
     pub async fn nonce(&self) -> u64 {
         self.client.provider().get_transaction_count(self.account()).await.unwrap()
+    }
+
+    /// Permit2's allowance of USDC in the latest block, without transactions that wait.
+    pub async fn included_allowance(&self) -> U256 {
+        let (owner, spender) = (self.account(), self.contract(KnownContract::Permit2));
+        let call = Erc20::allowanceCall { owner, spender };
+        let request = TransactionRequest::default().with_to(self.contract_of(&self.usdc)).with_input(call.abi_encode());
+        let output = self.client.provider().call(request).block(BlockNumberOrTag::Latest.into()).await.unwrap();
+        Erc20::allowanceCall::abi_decode_returns(&output).unwrap()
     }
 
     pub async fn allowance(&self, spender: Address) -> U256 {

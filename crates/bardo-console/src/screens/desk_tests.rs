@@ -34,6 +34,7 @@ mod trading;
 mod under_way;
 mod world;
 
+pub(crate) use under_way::sample as sample_transactions;
 use world::{TestHarness, in_words, world};
 
 const AREA: Rect = Rect { x: 0, y: 0, width: 120, height: 36 };

@@ -391,4 +391,6 @@ impl Screens {
 #[cfg(test)]
 mod desk_tests;
 #[cfg(test)]
+pub(super) use desk_tests::sample_transactions;
+#[cfg(test)]
 pub(super) use form::tests::tool as sample_tool;

@@ -69,7 +69,7 @@ fn prospect(inclusion: &Inclusion) -> (&'static str, Role) {
     }
 }
 
-/// What a prospect means and what can be done, in a sentence.
+/// Meaning of a prospect and possible remedies, in sentences.
 fn explained(row: &TransactionRow, base_fee: Option<u64>) -> String {
     let base = base_fee.map_or_else(|| "unknown".to_owned(), |fee| gwei(fee.into()));
     match row.inclusion {
@@ -139,7 +139,7 @@ impl<'a> UnderWay<'a> {
 
     /// Parts of the row, the most important first.
     fn cells(self, known: &ScreenContext<'_>) -> [StyledText; 7] {
-        let since = |at: u64| age(known.now_millis.saturating_sub(at) / 1_000);
+        let since = |at: u64| age(Transactions::now(known).saturating_sub(at) / 1_000);
         let dim = |text: String| (text, Role::TextDim);
         match self {
             Self::Transaction(chain, row) => {
@@ -147,8 +147,8 @@ impl<'a> UnderWay<'a> {
                 let by = row.golem_id.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
                 [
                     (format!("#{}", row.nonce), Role::Text),
-                    (self.action(), Role::Text),
                     (words.to_owned(), role),
+                    (self.action(), Role::Text),
                     dim(since(row.signed_at)),
                     dim(chain.chain.to_string()),
                     dim(by),
@@ -157,8 +157,8 @@ impl<'a> UnderWay<'a> {
             }
             Self::Order(order) => [
                 ("order".to_owned(), Role::Text),
-                (self.action(), Role::Text),
                 (order.status.to_string(), Role::StateGood),
+                (self.action(), Role::Text),
                 dim(since(order.signed_at)),
                 dim(order.chain.to_string()),
                 dim(order.golem_id.to_string()),
@@ -169,7 +169,7 @@ impl<'a> UnderWay<'a> {
 
     /// Text of the details.
     fn details(self, known: &ScreenContext<'_>) -> Vec<Row> {
-        let now = known.now_millis;
+        let now = Transactions::now(known);
         let field = |name: &str, value: String| Row::new(format!("{name:<10}"), Role::TextDim).then(value, Role::Text);
         let mut all = Vec::new();
         match self {
@@ -177,6 +177,7 @@ impl<'a> UnderWay<'a> {
                 let (words, role) = prospect(&row.inclusion);
                 all.push(Row::new(format!("{}: {words}", self.action()), role));
                 all.push(Row::new(explained(row, chain.base_fee), Role::Text));
+                all.push(keys(row.actionable, known.watch_only));
                 all.push(Row::new("", Role::Text));
                 all.push(field("hash", row.hash.to_string()));
                 all.push(field("nonce", format!("{} on {}", row.nonce, chain.chain)));
@@ -196,8 +197,6 @@ impl<'a> UnderWay<'a> {
                 if let Some(note) = &row.note {
                     all.push(field("endpoint", note.to_string()));
                 }
-                all.push(Row::new("", Role::Text));
-                all.push(keys(row.actionable && !known.watch_only, known.watch_only));
             }
             Self::Order(order) => {
                 all.push(Row::new(format!("{}: {}", self.action(), order.status), Role::StateGood));
@@ -255,6 +254,14 @@ fn keys(possible: bool, watch_only: bool) -> Row {
 impl Transactions {
     fn state<'k>(known: &ScreenContext<'k>) -> Option<&'k TransactionsState> {
         known.snapshot.and_then(|snapshot| snapshot.transactions.as_deref())
+    }
+
+    /// Time that ages are counted to, in milliseconds since the Unix epoch: that of the reading, if nothing may move.
+    fn now(known: &ScreenContext<'_>) -> u64 {
+        match Self::state(known) {
+            Some(state) if !known.motion => state.at,
+            Some(_) | None => known.now_millis,
+        }
     }
 
     fn entries<'k>(known: &ScreenContext<'k>) -> Vec<UnderWay<'k>> {
@@ -374,7 +381,9 @@ impl Widget for ListPanel<'_> {
         let all = Transactions::entries(known);
         let selected = screen.row(&all);
         let transactions = all.iter().filter(|entry| matches!(entry, UnderWay::Transaction(..))).count();
-        let title = format!("Under way  {transactions} transactions · {} orders", all.len() - transactions);
+        let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+        let orders = all.len() - transactions;
+        let title = format!("Under way  {} · {}", count(transactions, "transaction"), count(orders, "order"));
         let inner = list::framed(painter, area, true, &title, &[]);
         if inner.is_empty() {
             return;

@@ -119,7 +119,7 @@ pub(super) fn snapshot() -> SessionSnapshot {
         grants: Vec::new(),
         running: 0,
         pnl: None,
-        transactions: None,
+        transactions: Some(std::sync::Arc::new(crate::screens::sample_transactions("base", "token_revoke"))),
         watched: Vec::new(),
     }
 }

@@ -104,7 +104,8 @@ pub(super) fn frame_plain(
             to: leg.to,
             value: leg.value,
             data: leg.data.clone(),
-            gas_limit: with_margin(leg.gas_limit),
+            // A replacement is the waiting transaction's call, to the unit of gas.
+            gas_limit: if proposal.replaces.is_some() { leg.gas_limit } else { with_margin(leg.gas_limit) },
             slots: slots(leg, own, 0),
         })
         .collect();

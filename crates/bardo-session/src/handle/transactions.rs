@@ -46,7 +46,7 @@ pub struct ChainTransactions {
 pub struct TransactionRow {
     /// Hash of the transaction.
     pub hash: B256,
-    /// Account nonce.
+    /// Nonce that the transaction uses.
     pub nonce: u64,
     /// Tool that asked for it; `None` if the ledger does not say.
     pub tool: Option<SafeText>,

@@ -18,7 +18,7 @@ use bardo_base::id::CallId;
 /// Call of a waiting transaction, as its signed bytes contain it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedCall {
-    /// Target address.
+    /// Contract or account that is called.
     pub to: Address,
     /// Value to transfer, in wei.
     pub value: U256,

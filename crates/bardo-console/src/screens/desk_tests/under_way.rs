@@ -45,7 +45,7 @@ pub(super) fn row(nonce: u64, tool: &str, inclusion: Inclusion) -> TransactionRo
 }
 
 /// One transaction in each state, gaps of both kinds, and an order.
-pub(super) fn sample(chain: &str, tool: &str) -> TransactionsState {
+pub(crate) fn sample(chain: &str, tool: &str) -> TransactionsState {
     let replaced =
         TransactionRow { actionable: false, plan: None, ..row(44, "wallet_transfer_token", Inclusion::Replaced) };
     let cancel = TransactionRow {
