@@ -170,6 +170,12 @@ bundle! {
     NoReturnToken = "NoReturnToken",
     /// Bardo's test token whose transfers always fail.
     RevertingToken = "RevertingToken",
+    /// Bardo's stand-in for the registry of the Ethereum Name Service.
+    EnsRegistry = "EnsRegistry",
+    /// Bardo's stand-in for a resolver of the Ethereum Name Service.
+    EnsResolver = "EnsResolver",
+    /// Bardo's stand-in for the reverse registrar of the Ethereum Name Service.
+    EnsReverseRegistrar = "EnsReverseRegistrar",
     /// Bardo's policy contract: a caveat enforcer with the rules of an owner for a delegate.
     PolicyCage = "PolicyCage",
     /// Bardo's contract that updates all feeds of a chain in one transaction.
