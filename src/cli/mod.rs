@@ -267,9 +267,9 @@ fn dispatch(cli: Cli) -> Result<CliExit, CommandFailure> {
             reconcile::run(password_fd, &environment, &ConfigFlags { account: key, ..flags }, cli.json)
         }
         Some(Command::Labels { action }) => labels::run(&action, &environment, &flags, cli.json),
-        Some(Command::Pnl { by, from, to, csv, reconcile, offline, key }) => {
-            let paper = cli.paper;
-            let options = pnl::PnlOptions { by: by.into(), from, to, csv, reconcile, offline, paper, json: cli.json };
+        Some(Command::Pnl { by, from, to, csv, reconcile, offline, all_accounts, key }) => {
+            let (by, paper, json) = (by.into(), cli.paper, cli.json);
+            let options = pnl::PnlOptions { by, from, to, csv, reconcile, offline, all_accounts, paper, json };
             pnl::run(&options, &environment, &ConfigFlags { account: key.or(flags.account), ..flags })
         }
         Some(Command::Log { action: Some(LogAction::Verify { head }), .. }) => {

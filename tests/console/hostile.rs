@@ -400,6 +400,7 @@ fn snapshot() -> SessionSnapshot {
         running: 1,
         pnl: None,
         watched: Vec::new(),
+        names: Vec::new(),
     }
 }
 

@@ -51,6 +51,7 @@ impl Rights {
             | SessionCommand::AskToResetBreaker
             | SessionCommand::Say { .. }
             | SessionCommand::RevokeGrant { .. }
+            | SessionCommand::Label { .. }
             | SessionCommand::Devnet(_)
             | SessionCommand::Replay(_)
             | SessionCommand::Scenario { .. }

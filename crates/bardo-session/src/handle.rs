@@ -28,8 +28,8 @@ use bardo_base::units::Usd;
 
 pub use pnl::{PnlDay, PnlState, PnlSums, PnlToken};
 pub use snapshot::{
-    AllowanceState, AllowancesState, BreakerState, ChainHoldings, GrantState, HoldingRow, LimitUsage, PolicyState,
-    SessionSnapshot, SilentToken, SpendState, StopLossState, StopState, WatchedHoldings,
+    AllowanceState, AllowancesState, BreakerState, ChainHoldings, GrantState, HoldingRow, LimitUsage, NamedAddress,
+    PolicyState, SessionSnapshot, SilentToken, SpendState, StopLossState, StopState, WatchedHoldings, names_in,
 };
 
 /// Capacity of the news channel. When it is full, the forwarder waits; the console then misses events, and is notified.
@@ -134,6 +134,15 @@ pub enum SessionCommand {
         /// Number of the standing approval in the snapshot.
         number: u64,
     },
+    /// Names an address, or renames it. It is checked as `bardo labels add` does.
+    Label {
+        /// Address to name: 0x and 40 hexadecimal digits.
+        address: String,
+        /// Name of the address.
+        name: String,
+        /// True to show its balances, false to end that, `None` to leave it as it is.
+        watched: Option<bool>,
+    },
     /// Queries data; the reply is a [`SessionNews::Found`].
     Look {
         /// Number that identifies the reply; chosen by the caller.
@@ -172,6 +181,7 @@ impl SessionCommand {
             | Self::AskToResetBreaker
             | Self::Say { .. }
             | Self::RevokeGrant { .. }
+            | Self::Label { .. }
             | Self::Look { .. }
             | Self::Devnet(_)
             | Self::Replay(_)
@@ -199,6 +209,7 @@ impl SessionCommand {
             | Self::AskToResetBreaker
             | Self::Say { .. }
             | Self::RevokeGrant { .. }
+            | Self::Label { .. }
             | Self::Devnet(_)
             | Self::Replay(_)
             | Self::Scenario { .. }

@@ -120,6 +120,7 @@ pub(super) fn snapshot() -> SessionSnapshot {
         running: 0,
         pnl: None,
         watched: Vec::new(),
+        names: Vec::new(),
     }
 }
 

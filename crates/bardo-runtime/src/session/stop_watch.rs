@@ -149,6 +149,7 @@ impl StopWatch {
             | SessionCommand::AskToResetBreaker
             | SessionCommand::Say { .. }
             | SessionCommand::RevokeGrant { .. }
+            | SessionCommand::Label { .. }
             | SessionCommand::Look { .. }
             | SessionCommand::Devnet(_)
             | SessionCommand::Replay(_)

@@ -203,6 +203,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
         running: 0,
         pnl: None,
         watched: Vec::new(),
+        names: Vec::new(),
     };
     let with = |name: &str, capability, category| ToolInfo { category, ..tool(name, capability) };
     let order_tool = |name: &str, field: &str| {
