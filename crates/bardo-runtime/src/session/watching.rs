@@ -164,11 +164,12 @@ pub(super) async fn names(session: Arc<SessionState>) {
     let mut ens = BTreeMap::new();
     for round in (0..rounds).cycle() {
         tick.tick().await;
-        session.read_ens(&mut ens).await;
         let changed = session.read_names();
         if round == 0 || changed {
             session.read_watched().await;
         }
+        // Last: the operator's own names must not wait for endpoints. The next round shows the names found.
+        session.read_ens(&mut ens).await;
     }
 }
 
