@@ -318,7 +318,9 @@ pub(super) enum Command {
         or Golem.\n\nFirst imports what the account received and gave since the last time: from the events of listed \
         tokens, the receipts of its transactions, and its balances of the native token. Lots are used first in, first \
         out, per account, chain and token; the native token and its wrapped form are one. Prices are those that were \
-        witnessed at the time; where none was, the result says so. With --paper, the results of paper trading."
+        witnessed at the time; where none was, the result says so. The sums are those of one account, and of networks \
+        with one kind of money: real money, test networks and paper are never added up. With --paper, the results of \
+        paper trading.\n\nExits with 1 if a chain could not be read: the result then has only what was imported before."
     )]
     Pnl {
         /// Grouping of the sums; strategy is the tool that traded
@@ -339,6 +341,9 @@ pub(super) enum Command {
         /// Read only what is stored already
         #[arg(long)]
         offline: bool,
+        /// Sum the entries of all accounts in the ledger, and not only those of the account in use
+        #[arg(long)]
+        all_accounts: bool,
         /// Key of the account, by its name in `bardo keys list`; on devnets also development:N
         #[arg(long, value_name = "NAME")]
         key: Option<String>,
@@ -484,8 +489,11 @@ pub(super) enum LabelsAction {
         /// The name, at most 40 characters
         name: String,
         /// Show its balances on Portfolio; nothing is ever signed for it, and it counts in no limit
-        #[arg(long)]
+        #[arg(long, conflicts_with = "no_watch")]
         watch: bool,
+        /// End watching. Without this and --watch, a renamed label stays as it is
+        #[arg(long)]
+        no_watch: bool,
     },
     /// List the labels and the own accounts
     List,

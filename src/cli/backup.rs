@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{CliExit, CommandFailure, load, print, print_json, secret};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::config::{ConfigFlags, Environment};
+use bardo_base::format::counted;
 use bardo_runtime::backup::{self, BackupOptions};
 
 /// Text that confirms that key files belong into the backup.
@@ -53,7 +54,7 @@ pub(super) fn make(
         print_json(&json!({ "file": file, "redacted_urls": made.redacted, "manifest": made.manifest }))?;
         return Ok(CliExit::Success);
     }
-    let mut text = format!("{} with {} files\n", file.display(), made.manifest.files.len());
+    let mut text = format!("{} with {}\n", file.display(), files(made.manifest.files.len()));
     for listed in &made.manifest.files {
         text.push_str(&format!("  {:>12}  {}\n", listed.bytes, listed.path));
     }
@@ -107,7 +108,7 @@ pub(super) fn restore(
         print_json(&json!({ "data": data, "configuration": configuration, "manifest": restored.manifest }))?;
         return Ok(CliExit::Success);
     }
-    let mut text = format!("restored {} files into {}\n", restored.manifest.files.len(), data.display());
+    let mut text = format!("restored {} into {}\n", files(restored.manifest.files.len()), data.display());
     for path in &restored.configuration {
         text.push_str(&format!("  {}\n", path.display()));
     }
@@ -119,4 +120,9 @@ pub(super) fn restore(
     ));
     print(&text)?;
     Ok(CliExit::Success)
+}
+
+/// Number of files with its noun.
+fn files(count: usize) -> String {
+    counted(u64::try_from(count).unwrap_or(u64::MAX), "file", "files")
 }

@@ -281,8 +281,8 @@ fn ask_operator(
 ) -> [AbortHandle; 2] {
     let networks: Vec<_> = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
     let (queue, shared) = (acting.pipeline.approval_queue().clone(), ledger.queue.clone());
-    let here = tokio::spawn(consent::ask(queue.clone(), networks.clone(), paper, names));
-    let elsewhere = answering::serve_queue(queue, shared, networks, clock.clone(), paper, |_, said| {
+    let here = tokio::spawn(consent::ask(queue.clone(), networks.clone(), paper, names.clone()));
+    let elsewhere = answering::serve_queue(queue, shared, networks, names, clock.clone(), paper, |_, said| {
         eprintln!("bardo: {said}");
     });
     [here.abort_handle(), tokio::spawn(elsewhere).abort_handle()]

@@ -12,6 +12,7 @@ use ::golem::life::ScenarioProgress;
 use ::golem::scenario::{self, Scenario, ScriptedOperator};
 use bardo_base::config::{Config, ConfigFlags, DEFAULT_NETWORK, Environment};
 use bardo_base::fabric::EventKind;
+use bardo_base::format::counted;
 use bardo_base::id::GolemId;
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
@@ -266,13 +267,18 @@ fn answer(operator: ScriptedOperator, question: &Question) -> Option<SessionComm
     })
 }
 
+/// Number of steps with its noun.
+fn steps(count: usize) -> String {
+    counted(u64::try_from(count).unwrap_or(u64::MAX), "step", "steps")
+}
+
 fn describe(scenario: &Scenario, played: &ScenarioProgress, whole: bool) -> Result<CliExit, CommandFailure> {
     let mut missed = played.missed.clone();
     if whole && played.is_over() {
         let left_out = scenario.steps.len().saturating_sub(played.steps + played.skipped);
         let died = played.phases.last() == Some(&Phase::Terminal);
         let why = if died { "the Golem died" } else { "the scenario was left" };
-        missed.extend((left_out > 0).then(|| format!("{why} with {left_out} steps remaining")));
+        missed.extend((left_out > 0).then(|| format!("{why} with {} remaining", steps(left_out))));
         missed.extend(scenario.missed_phases(&played.phases));
     }
     for missed in &missed {
@@ -283,7 +289,7 @@ fn describe(scenario: &Scenario, played: &ScenarioProgress, whole: bool) -> Resu
             0 => String::new(),
             skipped => format!("; {skipped} skipped because their conditions were not met"),
         };
-        eprintln!("bardo: {}: {} steps, all as expected{skipped}", scenario.name, played.steps);
+        eprintln!("bardo: {}: {}, all as expected{skipped}", scenario.name, steps(played.steps));
         return Ok(CliExit::Success);
     }
     Ok(CliExit::Error)

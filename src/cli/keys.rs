@@ -11,6 +11,7 @@ use bardo_base::config::{ConfigFlags, Environment};
 use bardo_base::secret::Password;
 use bardo_base::text::{SafeText, width};
 use bardo_runtime::data::DataFolder;
+use bardo_runtime::labels::Labels;
 use bardo_safety::custody::{KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, ListedKey, SecretKey};
 
 /// A displayed key with its file.
@@ -103,6 +104,11 @@ fn create(
     let ledger: LedgerId = ledger.id().parse()?;
     let entry = keystore.create(name, key, password, &ledger)?;
     eprintln!("Back up {} and its password in separate places: without both, the key is lost.", entry.path.display());
+    match Labels::of(folder).confusable_with_key(&name.to_string(), entry.address) {
+        Ok(Some(why)) => eprintln!("bardo: the key was stored, but {why}"),
+        Ok(None) => {}
+        Err(error) => eprintln!("bardo: the key was not compared with the labels: {error}"),
+    }
     let shown = ShownKey::from(entry);
     if json {
         print_json(&shown)?;

@@ -11,12 +11,14 @@ use super::{CliExit, CommandFailure, call, load, print, print_json, spans};
 use bardo_base::clock::SystemClock;
 use bardo_base::config::{Config, ConfigFlags, DEFAULT_NETWORK, Environment};
 use bardo_base::fabric::{Event, read_journal};
-use bardo_base::format::utc;
+use bardo_base::format::{counted, utc};
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 use bardo_runtime::data::{DataFolder, LedgerKind};
+use bardo_runtime::labels;
 use bardo_safety::audit::{LogAnchor, StoredEntry, entries, verify};
 use bardo_session::audit_words::words;
+use bardo_session::handle::{NamedAddress, names_in};
 
 /// Number of entries read at a time.
 const BATCH: u32 = 500;
@@ -45,6 +47,7 @@ pub(super) fn show(
     if !json {
         eprintln!("bardo: ledger {}", database.display());
     }
+    let names = labels::names(&DataFolder::of(&load(environment, flags)?)).all();
     let mut after = 0;
     loop {
         let found = entries(&connection, after, call, BATCH)?;
@@ -56,6 +59,7 @@ pub(super) fn show(
                 text.push('\n');
             } else {
                 text.push_str(&line(entry));
+                text.extend(named_parties(entry, &names));
             }
         }
         if !text.is_empty() {
@@ -124,9 +128,9 @@ pub(super) fn check(
         print_json(&serde_json::json!({ "good": report.good(), "database": database, "report": report }))?;
     } else if report.good() {
         print(&format!(
-            "good: {} entries, in order and unchanged\nledger  {}\nhead    {}\nKeep the head elsewhere; `bardo log verify --head` \
+            "good: {}, in order and unchanged\nledger  {}\nhead    {}\nKeep the head elsewhere; `bardo log verify --head` \
              checks a later audit log against it.\n",
-            report.entries,
+            counted(report.entries, "entry", "entries"),
             database.display(),
             report.head.hash
         ))?;
@@ -240,9 +244,34 @@ fn line(entry: &StoredEntry) -> String {
     )
 }
 
+/// Lines with the whole addresses of an entry that have a name.
+fn named_parties(entry: &StoredEntry, names: &[NamedAddress]) -> Vec<String> {
+    let body = serde_json::from_str(&entry.body).unwrap_or_default();
+    names_in(&body, names).into_iter().map(|one| format!("{:>8}{}  {}\n", "", one.address, one.name)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_is_followed_by_the_names_of_its_parties() {
+        let address = alloy::primitives::address!("15d34AAf54267DB7D7c367839AAf71A00a2C6A65");
+        let other = alloy::primitives::address!("90F79bf6EB2c4f870365E785982E1f101E93b906");
+        let named = |address, name: &str| NamedAddress { address, name: SafeText::clean(name, 40) };
+        let names = [named(address, "label “Savings”"), named(other, "label “Alice”")];
+        let entry = StoredEntry {
+            seq: 1,
+            at: 0,
+            kind: "action:reserved".to_owned(),
+            call_id: None,
+            golem_id: "operator".to_owned(),
+            body: serde_json::json!({ "recipients": [address.to_string().to_lowercase()] }).to_string(),
+            previous: B256::ZERO,
+            hash: B256::ZERO,
+        };
+        assert_eq!(named_parties(&entry, &names), [format!("        {address}  label “Savings”\n")]);
+    }
 
     #[test]
     fn an_entry_has_the_words_of_the_console_and_its_identifiers_in_full() {

@@ -259,9 +259,9 @@ fn dispatch(mut cli: Cli) -> Result<CliExit, CommandFailure> {
             transactions::run(action, &environment, flags, cli.json)
         }
         Some(Command::Labels { action }) => labels::run(&action, &environment, &flags, cli.json),
-        Some(Command::Pnl { by, from, to, csv, reconcile, offline, key }) => {
-            let paper = cli.paper;
-            let options = pnl::PnlOptions { by: by.into(), from, to, csv, reconcile, offline, paper, json: cli.json };
+        Some(Command::Pnl { by, from, to, csv, reconcile, offline, all_accounts, key }) => {
+            let (by, paper, json) = (by.into(), cli.paper, cli.json);
+            let options = pnl::PnlOptions { by, from, to, csv, reconcile, offline, all_accounts, paper, json };
             pnl::run(&options, &environment, &ConfigFlags { account: key.or(flags.account), ..flags })
         }
         Some(Command::Log { action: Some(LogAction::Verify { head }), .. }) => {

@@ -4,21 +4,23 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use alloy::primitives::Address;
 use serde_json::json;
 
 use super::{CliExit, CommandFailure, load, print, print_json};
 use super::{call, log};
-use bardo_accounting::csv;
+use bardo_accounting::csv::{self, BooksMoney};
 use bardo_accounting::report::{Group, Grouping, Period, Report, Totals};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ConfigFlags, Environment};
-use bardo_base::format::{dollars, grouped, nearest_cent};
+use bardo_base::format::{counted, dollars, grouped, nearest_cent};
 use bardo_base::private;
 use bardo_base::units::{SignedUsd, Usd};
-use bardo_runtime::accounting::{self, BalanceCheck, BookKeeper};
-use bardo_runtime::data::{ALL_MIGRATIONS, DataFolder, open_paper};
+use bardo_runtime::accounting::{self, BalanceCheck, BookKeeper, Books, ReportScope};
+use bardo_runtime::data::{ALL_MIGRATIONS, DataFolder, LedgerKind, open_paper};
+use bardo_runtime::labels::own_accounts;
 use bardo_store::{Store, StoreConfig};
-use golem_chain::network::NetworkPlan;
+use golem_chain::network::{Network, NetworkPlan, named};
 
 /// Seconds of a day.
 const DAY: u64 = 86_400;
@@ -31,13 +33,17 @@ pub(super) struct PnlOptions {
     pub csv: Option<PathBuf>,
     pub reconcile: bool,
     pub offline: bool,
+    pub all_accounts: bool,
     pub paper: bool,
     pub json: bool,
 }
 
 /// Report with what the import and the comparison with the chain found.
 struct Findings {
-    report: Report,
+    books: Books,
+    /// Account of the report; `None` for all accounts.
+    account: Option<Address>,
+    money: BooksMoney,
     /// Chains that could not be read, with the reason.
     failed: Vec<(String, String)>,
     checks: Vec<BalanceCheck>,
@@ -58,18 +64,20 @@ pub(super) fn run(
     }
     let findings = find(&config, flags, options, period)?;
     if let Some(file) = &options.csv {
-        write_csv(file, &csv::write(&findings.report, options.paper))?;
-        for (chain, why) in &findings.failed {
-            tracing::warn!(%chain, %why, "the file has only what was imported before");
-        }
+        let text = csv::write(&findings.books.report, findings.money);
+        write_csv(file, &text.map_err(|error| CommandFailure::from(error.to_string()))?)?;
     }
     if options.json {
         print_json(&as_json(options, &findings)?)?;
     } else if options.csv.as_deref() != Some(Path::new("-")) {
         print(&text(options, &findings)?)?;
     }
-    let even = findings.checks.iter().all(BalanceCheck::is_even) && findings.failed.is_empty();
-    Ok(if options.reconcile && !even { CliExit::Error } else { CliExit::Success })
+    // A file for a tax program must not look whole if it is not.
+    for (chain, why) in &findings.failed {
+        eprintln!("bardo: {chain} was not read, so only what was imported before is included: {why}");
+    }
+    let uneven = options.reconcile && !findings.checks.iter().all(BalanceCheck::is_even);
+    Ok(if uneven || !findings.failed.is_empty() { CliExit::Error } else { CliExit::Success })
 }
 
 fn find(
@@ -89,14 +97,13 @@ fn find(
     } else {
         None
     };
-    if stored_only.is_some() {
+    if let Some(why) = stored_only {
         if options.reconcile {
             let words = "--reconcile compares with the chain: name a network with --network, or a running `bardo \
                          devnet` with --rpc, and remove --offline and --paper";
             return Err(CommandFailure::usage(words.to_owned()));
         }
-        let report = stored(log::named_ledger(config, flags)?, options.paper, period)?;
-        return Ok(Findings { report, failed: Vec::new(), checks: Vec::new(), stored_only });
+        return stored(config, log::named_ledger(config, flags)?, options, period, why);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -124,26 +131,85 @@ fn find(
                 "no key is configured, so nothing was imported: name one with --key or golem.account".to_owned(),
             )),
         }
-        let report =
-            accounting::read(&ledger.store, period).map_err(|error| CommandFailure::from(error.to_string()))?;
-        Ok(Findings { report, failed, checks, stored_only: None })
+        let networks: Vec<Network> = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
+        let money = ReportScope::money_of(&networks);
+        let account = match opened.world.account {
+            Some(own) => (!options.all_accounts).then_some(own),
+            None => only_account(&ledger.store, options)?,
+        };
+        let scope = ReportScope { period, account, networks: &networks, money };
+        let books = accounting::read(&ledger.store, &scope).map_err(|error| CommandFailure::from(error.to_string()))?;
+        Ok(Findings { books, account, money, failed, checks, stored_only: None })
     })
 }
 
+/// The account of a ledger in which only one has entries; `None` with `--all-accounts`, and without entries.
+fn only_account(store: &Store, options: &PnlOptions) -> Result<Option<Address>, CommandFailure> {
+    if options.all_accounts {
+        return Ok(None);
+    }
+    let mut accounts = accounting::accounts(store)?.into_iter();
+    match (accounts.next(), accounts.count()) {
+        (only, 0) => Ok(only),
+        (_, others) => Err(CommandFailure::usage(format!(
+            "the ledger has entries of {} accounts: name one with --key, or sum them with --all-accounts",
+            others.saturating_add(1)
+        ))),
+    }
+}
+
 /// Report from a ledger, or from the paper ledger beside it.
-fn stored(ledger: Option<PathBuf>, paper: bool, period: Period) -> Result<Report, CommandFailure> {
-    let Some(path) = ledger else { return Ok(Report::default()) };
+fn stored(
+    config: &Config,
+    ledger: Option<PathBuf>,
+    options: &PnlOptions,
+    period: Period,
+    why: &'static str,
+) -> Result<Findings, CommandFailure> {
+    let data = DataFolder::of(config);
+    let mut networks = match NetworkPlan::from_config(config)? {
+        NetworkPlan::Devnet => Vec::new(),
+        NetworkPlan::Endpoints(plans) => plans.into_iter().filter_map(|plan| plan.network).collect(),
+    };
+    networks.extend(
+        named()
+            .iter()
+            .filter(|known| networks.iter().all(|one| one.chain_id != known.chain_id))
+            .cloned()
+            .collect::<Vec<_>>(),
+    );
+    let of_devnet = ledger != data.newest_ledger_of(LedgerKind::Real)?;
+    let money = if of_devnet { BooksMoney::Play } else { ReportScope::money_of(&networks) };
+    let mut findings = Findings {
+        books: Books::default(),
+        account: None,
+        money: if options.paper { BooksMoney::Paper } else { money },
+        failed: Vec::new(),
+        checks: Vec::new(),
+        stored_only: Some(why),
+    };
+    let Some(path) = ledger else { return Ok(findings) };
     let real = Store::open(StoreConfig::at(&path), ALL_MIGRATIONS)?;
-    let report = if paper {
+    let own = config.account.as_ref().map(|name| name.value.clone());
+    let named = own_accounts(&data).map_err(|error| CommandFailure::from(error.to_string()))?;
+    let named = own.and_then(|own| named.into_iter().find(|(name, _)| name.as_str() == own));
+    findings.account = match named {
+        Some((_, address)) => (!options.all_accounts).then_some(address),
+        None if options.paper => None,
+        None => only_account(&real, options)?,
+    };
+    let scope = ReportScope { period, account: findings.account, networks: &networks, money };
+    let books = if options.paper {
         let path = path.with_file_name("paper.db");
         if !path.exists() {
-            return Ok(Report::default());
+            return Ok(findings);
         }
-        accounting::read_paper(&open_paper(&path)?, Some(&real), period)
+        accounting::read_paper(&open_paper(&path)?, Some(&real), &scope)
     } else {
-        accounting::read(&real, period)
+        accounting::read(&real, &scope)
     };
-    report.map_err(|error| CommandFailure::from(error.to_string()))
+    findings.books = books.map_err(|error| CommandFailure::from(error.to_string()))?;
+    Ok(findings)
 }
 
 fn write_csv(file: &Path, text: &str) -> Result<(), CommandFailure> {
@@ -160,7 +226,7 @@ fn write_csv(file: &Path, text: &str) -> Result<(), CommandFailure> {
 }
 
 fn as_json(options: &PnlOptions, findings: &Findings) -> Result<serde_json::Value, CommandFailure> {
-    let Findings { report, failed, checks, .. } = findings;
+    let Findings { books: Books { report, faults }, failed, checks, .. } = findings;
     let group = |group: &Group| -> Result<serde_json::Value, CommandFailure> {
         Ok(json!({"name": group.name, "totals": group.totals, "net": net(&group.totals)?}))
     };
@@ -182,9 +248,13 @@ fn as_json(options: &PnlOptions, findings: &Findings) -> Result<serde_json::Valu
         })
     });
     Ok(json!({
-        "paper": options.paper, "by": options.by, "groups": groups, "totals": report.totals,
-        "net": net(&report.totals)?, "unrealised": unrealised(report)?, "holdings": holdings.collect::<Vec<_>>(),
+        "paper": options.paper, "money": findings.money, "account": findings.account,
+        "all_accounts": findings.account.is_none(), "entries_elsewhere": report.elsewhere, "by": options.by, "groups": groups, "totals": report.totals,
+        "net": net(&report.totals)?, "unrealised": unrealised(report)?,
+        "holdings_without_value": report.unvalued(), "holdings": holdings.collect::<Vec<_>>(),
         "reconciled": checks.collect::<Vec<_>>(),
+        "left_out": faults.iter().map(|(chain_id, token, why)| json!({"chain_id": chain_id, "token": token, "reason": why}))
+            .collect::<Vec<_>>(),
         "not_read": failed.iter().map(|(chain, why)| json!({"chain": chain, "reason": why})).collect::<Vec<_>>(),
     }))
 }
@@ -211,16 +281,21 @@ fn signed(value: SignedUsd) -> String {
 }
 
 fn text(options: &PnlOptions, findings: &Findings) -> Result<String, CommandFailure> {
-    let Findings { report, failed, checks, stored_only } = findings;
-    let mut text = String::new();
-    if options.paper {
-        text.push_str("PAPER: simulated results; nothing of this happened on a chain\n");
-    }
+    let Findings { books: Books { report, faults }, failed, checks, stored_only, .. } = findings;
+    let of = findings.account.map_or_else(|| "all accounts".to_owned(), |account| account.to_string());
+    let mut text = format!("Profit and loss of {of}, {}\n", findings.money.describe());
     if let Some(why) = stored_only.filter(|_| !options.paper) {
         text.push_str(&format!("Only what is stored already ({why})\n"));
     }
     for (chain, why) in failed {
         text.push_str(&format!("Not read: {chain}: {why}\n"));
+    }
+    for (chain_id, token, why) in faults {
+        text.push_str(&format!("! {token} on chain {chain_id} {why}\n"));
+    }
+    if report.elsewhere > 0 {
+        let count = counted(report.elsewhere, "entry", "entries");
+        text.push_str(&format!("Not counted: {count} of other accounts, or with money of another kind\n"));
     }
     if report.posted.is_empty() && report.holdings.is_empty() {
         text.push_str("No entries in this period.\n");
@@ -228,7 +303,8 @@ fn text(options: &PnlOptions, findings: &Findings) -> Result<String, CommandFail
     }
     let mut table = vec![["", "trades", "realised", "gas", "fees", "net"].map(str::to_owned)];
     for group in groups(report, options.by)? {
-        table.push(line(if group.name.is_empty() { "(not by Bardo)" } else { &group.name }, &group.totals)?);
+        table
+            .push(line(if group.name.is_empty() { "(not by Bardo, or unknown)" } else { &group.name }, &group.totals)?);
     }
     table.push(line("total", &report.totals)?);
     text.push_str(&aligned(&table));
@@ -237,18 +313,33 @@ fn text(options: &PnlOptions, findings: &Findings) -> Result<String, CommandFail
         text.push_str(&format!("Apart: {proceeds} from amounts whose cost is unknown\n"));
     }
     if report.totals.incomplete > 0 {
-        text.push_str(&format!(
-            "{} entries lack a price or a cost that nobody witnessed at the time; they are in no sum\n",
-            report.totals.incomplete
-        ));
+        let lack = counted(report.totals.incomplete, "entry lacks", "entries lack");
+        text.push_str(&format!("{lack} a price or a cost; the parts without them are in no sum\n"));
+    }
+    if report.totals.unpriced_gas > 0 {
+        let payments = counted(report.totals.unpriced_gas, "payment", "payments");
+        text.push_str(&format!("{payments} of gas without a price: not in the gas above\n"));
+    }
+    if !report.totals.untracked.is_zero() {
+        let cost = dollars(report.totals.untracked);
+        text.push_str(&format!("Apart: {cost} of cost given for tokens without a price\n"));
     }
     text.push('\n');
     text.push_str(&held(report));
     if let Some(all) = unrealised(report)? {
         text.push_str(&format!("Unrealised: {}\n", signed(all)));
     }
+    if report.unvalued() > 0 {
+        let holdings = counted(report.unvalued(), "holding", "holdings");
+        text.push_str(&format!("Not in it: {holdings} of which a price or a cost is not known\n"));
+    }
     text.push_str(&compared(options, checks));
     Ok(text)
+}
+
+/// Fees, which prices may turn into a gain.
+fn fees(value: SignedUsd) -> String {
+    if value.is_loss() { format!("-{}", dollars(value.amount())) } else { dollars(value.amount()) }
 }
 
 fn line(name: &str, totals: &Totals) -> Result<[String; 6], CommandFailure> {
@@ -257,7 +348,7 @@ fn line(name: &str, totals: &Totals) -> Result<[String; 6], CommandFailure> {
         totals.trades.to_string(),
         signed(totals.realised),
         dollars(totals.gas),
-        dollars(totals.fees),
+        fees(totals.fees),
         signed(net(totals)?),
     ])
 }
@@ -285,7 +376,7 @@ fn compared(options: &PnlOptions, checks: &[BalanceCheck]) -> String {
     for check in checks {
         let name = format!("{} on {} at block {}", check.symbol, check.chain, check.block);
         if !check.is_even() {
-            text.push_str(&format!("Difference: {name}: the chain has {} beside the books\n", check.difference()));
+            text.push_str(&format!("Difference: {name}: {}\n", check.describe()));
         } else if options.reconcile {
             text.push_str(&format!("Reconciled: {name}: {} raw units in both\n", check.balance));
         }

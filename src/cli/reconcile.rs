@@ -176,9 +176,9 @@ async fn send(
         let (back, gaps) = (standing.left_over.len(), standing.gaps.len());
         if back + gaps > 0 {
             said.push_str(&format!(
-                "On {}, {} transactions revoke these allowances and fill the gaps. They move no token and cost gas.\n",
+                "On {}, these allowances are revoked and the gaps filled by {}, which cost gas and move no token.\n",
                 standing.chain,
-                back.max(gaps)
+                format::counted(u64::try_from(back.max(gaps)).unwrap_or(u64::MAX), "transaction", "transactions")
             ));
         }
     }

@@ -35,6 +35,8 @@ mod kept;
 #[cfg(unix)]
 mod keys;
 #[cfg(unix)]
+mod month;
+#[cfg(unix)]
 mod paper;
 #[cfg(unix)]
 mod permits;

@@ -402,6 +402,7 @@ fn snapshot() -> SessionSnapshot {
         pnl: None,
         transactions: None,
         watched: Vec::new(),
+        names: Vec::new(),
     }
 }
 

@@ -14,7 +14,7 @@ use bardo::chain::devnet::{Chain, Devnet};
 use bardo::chain::network::NetworkKind;
 use bardo::chain::price::PriceChain;
 use bardo::chain::sender::SenderRules;
-use bardo::runtime::accounting::{BalanceCheck, ImportError, Importer, read, reconcile_chain};
+use bardo::runtime::accounting::{BalanceCheck, ImportError, Importer, ReportScope, read, reconcile_chain};
 use bardo::safety::approval::Consent;
 use bardo::safety::chain_snapshot::SnapshotReader;
 use bardo::safety::pipeline::CommitState;
@@ -75,7 +75,10 @@ impl Fixture {
     }
 
     fn report(&self) -> Report {
-        read(&self.harness.store, Period::default()).unwrap()
+        let networks = [self.harness.client.network().clone()];
+        let (period, money) = (Period::default(), ReportScope::money_of(&networks));
+        let account = Some(self.harness.account());
+        read(&self.harness.store, &ReportScope { period, account, networks: &networks, money }).unwrap().report
     }
 
     async fn swap(&self) {

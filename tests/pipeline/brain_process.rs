@@ -9,6 +9,7 @@ use bardo::base::clock::SystemClock;
 use bardo::base::id::PermitId;
 use bardo::base::text::SafeText;
 use bardo::runtime::data::ALL_MIGRATIONS;
+use bardo::runtime::labels::AddressNames;
 use bardo::runtime::questions::answering::serve_queue;
 use bardo::runtime::questions::shared::SharedQueue;
 use bardo::safety::approval::{ApprovalNeed, ApprovalReason, Decision};
@@ -56,7 +57,9 @@ async fn while_a_brain_process_runs_approvals_from_other_processes_do_not_count(
     let (sender, mut results) = tokio::sync::mpsc::unbounded_channel();
     let on_answer = move |counted, message| drop(sender.send((counted, message)));
     let clock = Arc::new(SystemClock);
-    let serving = serve_queue(world.queue.clone(), unlocked(world.store.clone()), vec![], clock, false, on_answer);
+    let names = AddressNames::default();
+    let serving =
+        serve_queue(world.queue.clone(), unlocked(world.store.clone()), vec![], names, clock, false, on_answer);
     let serving = tokio::spawn(serving);
     let open = || Store::open(StoreConfig::at(world.store.path()), ALL_MIGRATIONS).unwrap();
     let other = unlocked(open());

@@ -1,6 +1,7 @@
 //! Rules that depend on time or on known counterparties: active hours, and recipients that were never paid. Each is a
 //! field of a policy file, and passes the real pipeline.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,12 +38,18 @@ struct PolicyFixture {
 
 impl PolicyFixture {
     fn over(world: TestHarness, policy: &str) -> Self {
+        Self::acquainted(world, policy, BTreeSet::new())
+    }
+
+    /// Like [`Self::over`], with labelled addresses.
+    fn acquainted(world: TestHarness, policy: &str, labelled: BTreeSet<Address>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
         let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("policy.toml")).unwrap();
         let stop = StopFile::in_folder(folder.path());
         let networks = [world.client.network().clone()];
-        let rules = OperatorPolicyEngine::new(Arc::new(PolicyKeeper::fixed(policy)), stop, store.clone(), networks);
+        let rules = OperatorPolicyEngine::new(Arc::new(PolicyKeeper::fixed(policy)), stop, store.clone(), networks)
+            .acquainted_with(Arc::new(move || Ok(labelled.clone())));
         // Permits with a lifetime beyond these tests.
         let pipeline = world.pipeline_with(Arc::new(rules), &store, Duration::from_secs(86_400));
         Self { world, pipeline, _folder: folder }
@@ -269,6 +276,26 @@ async fn a_lookalike_address_needs_approval_whatever_the_policy_says() {
     // Another lookalike still resembles both.
     let third = preview_of(lookalike(friend, 0x44)).await;
     assert!(matches!(third.needs.reasons(), [ApprovalReason::Resembles { .. }]), "{:?}", third.needs);
+}
+
+/// A label makes no address known, but others may imitate it: an address that looks like it needs approval, although
+/// nobody was ever paid.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_like_a_labelled_one_needs_approval() {
+    let labelled = address!("15d34AAf54267DB7D7c367839AAf71A00a2C6A65");
+    let policy = format!(
+        "approve_first_seen = false\nallowed_recipients = \"all\"\n[tools.{}]\nrequires_approval_above_usd = \"1000\"\n",
+        TOOL.name
+    );
+    let world = TestHarness::new(3).await;
+    let fixture = PolicyFixture::acquainted(world, &policy, BTreeSet::from([labelled]));
+    let world = &fixture.world;
+    let preview_of =
+        async |to| fixture.pipeline.preview(payment(world, to), world.wallet.clone(), ASKED).await.unwrap();
+    let who = lookalike(labelled, 0x33);
+    assert_eq!(preview_of(who).await.needs.reasons(), [ApprovalReason::Resembles { who, known: labelled }]);
+    // The labelled address itself resembles nothing.
+    assert!(!matches!(preview_of(labelled).await.needs, ApprovalNeed::Approval { .. }));
 }
 
 /// The specification requires this order.

@@ -52,6 +52,7 @@ impl Rights {
             | SessionCommand::Say { .. }
             | SessionCommand::RevokeGrant { .. }
             | SessionCommand::Rebroadcast { .. }
+            | SessionCommand::Label { .. }
             | SessionCommand::Devnet(_)
             | SessionCommand::Replay(_)
             | SessionCommand::Scenario { .. }

@@ -233,6 +233,11 @@ pub fn time_of_day(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", day / 3600, day / 60 % 60, day % 60)
 }
 
+/// A count with its noun, such as `1 entry` and `2,000 entries`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(&count.to_string()), if count == 1 { one } else { many })
+}
+
 /// First and last four digits of an address: enough to recognise it, not enough to approve it.
 pub fn short_address(address: Address) -> String {
     ends(&address.to_checksum(None))
@@ -272,6 +277,12 @@ mod tests {
 
     fn usd(text: &str) -> Usd {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_count_of_one_has_the_noun_for_one() {
+        let entries = |count| counted(count, "entry", "entries");
+        assert_eq!([0, 1, 2, 2_000].map(entries), ["0 entries", "1 entry", "2 entries", "2,000 entries"]);
     }
 
     #[test]

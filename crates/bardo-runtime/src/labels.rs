@@ -13,8 +13,9 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::data::DataFolder;
-use bardo_base::text::{Lookalike, SafeText, lookalike};
+use bardo_base::text::{Lookalike, SafeText, addresses_look_alike, lookalike, reads_like_address, width};
 use bardo_safety::custody::{Keystore, ListedKey};
+use bardo_session::handle::NamedAddress;
 use bardo_store::{Migrations, Store, StoreConfig, StoreError};
 use golem_chain::network::{Network, named};
 
@@ -33,12 +34,10 @@ pub const MIGRATIONS: Migrations = Migrations {
 
 /// Name of the file in the data directory.
 const DATABASE: &str = "labels.db";
-/// Maximum length of a label, in characters.
+/// Maximum length of a label, in columns of a terminal.
 const MOST_CHARS: usize = 40;
 /// Maximum number of labels.
 const MOST_LABELS: usize = 1_000;
-/// Digits at either end that people compare, of the forty of an address.
-const COMPARED: usize = 4;
 
 /// Label of the operator's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -103,8 +102,8 @@ pub enum LabelError {
     },
     /// The address has the same first and last digits as another known one.
     #[error(
-        "{address} has the same first and last digits as {other}, which is {name}: somebody may have made it to be \
-         mistaken for it. Compare all digits; it gets no label"
+        "{address} has the same first and last digits as {other}, which is {name}: possible address poisoning. Compare \
+         all 40 digits; no label was added"
     )]
     Resembles {
         /// The refused address.
@@ -122,6 +121,18 @@ pub enum LabelError {
         /// Name that it has.
         name: SafeText,
     },
+    /// The text is not an address.
+    #[error("'{0}' is not an address: write 0x and 40 hexadecimal digits")]
+    NoAddress(SafeText),
+    /// The checksum of the address is wrong.
+    #[error("the checksum of {0} is wrong: a character was changed. Copy the address again")]
+    Checksum(SafeText),
+    /// The zero address has no owner.
+    #[error("no label was added: the zero address has no owner, and what is sent to it is lost")]
+    ZeroAddress,
+    /// The data directory cannot be created.
+    #[error("the data directory cannot be created: {0}")]
+    Folder(String),
     /// There are too many labels.
     #[error("there are {MOST_LABELS} labels already: remove one first")]
     TooMany,
@@ -142,15 +153,25 @@ pub struct Labels {
 /// Names of all known addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressNames {
-    names: BTreeMap<Address, (SafeText, NameOrigin)>,
+    names: BTreeMap<Address, (SafeText, OperatorName)>,
+}
+
+/// Kind of a name. Those of contracts stand in their network's address book.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OperatorName {
+    OwnAccount,
+    Label,
+    Ens,
+    /// A name of the Ethereum Name Service that can be taken for the operator's name of another address.
+    EnsLikeAnother,
 }
 
 impl AddressNames {
     /// Collects the names of keys and labels. Contracts are named by the network's address book where they are shown.
     pub fn of(own: &[(SafeText, Address)], labels: &[Label]) -> Self {
-        let mut names: BTreeMap<Address, (SafeText, NameOrigin)> =
-            labels.iter().map(|label| (label.address, (label.name.clone(), NameOrigin::Label))).collect();
-        names.extend(own.iter().map(|(name, address)| (*address, (name.clone(), NameOrigin::OwnAccount))));
+        let mut names: BTreeMap<Address, (SafeText, OperatorName)> =
+            labels.iter().map(|label| (label.address, (label.name.clone(), OperatorName::Label))).collect();
+        names.extend(own.iter().map(|(name, address)| (*address, (name.clone(), OperatorName::OwnAccount))));
         Self { names }
     }
 
@@ -161,9 +182,38 @@ impl AddressNames {
             return Some(SafeText::clean(&contract, 60));
         }
         self.names.get(&address).map(|(name, origin)| match origin {
-            NameOrigin::OwnAccount => SafeText::clean(&format!("own account {name}"), 60),
-            NameOrigin::Contract | NameOrigin::Label => SafeText::clean(&format!("label “{name}”"), 60),
+            OperatorName::OwnAccount => SafeText::clean(&format!("own account {name}"), 60),
+            OperatorName::Label => SafeText::clean(&format!("label “{name}”"), 60),
+            OperatorName::Ens => SafeText::clean(&format!("ENS “{name}”"), 80),
+            OperatorName::EnsLikeAnother => {
+                SafeText::clean(&format!("ENS “{name}”, like the name of ANOTHER address"), 120)
+            }
         })
+    }
+
+    /// Adds the names of the Ethereum Name Service, of addresses without a name of the operator's.
+    pub fn with_ens(mut self, names: &BTreeMap<Address, SafeText>) -> Self {
+        let own: Vec<(Address, SafeText)> = self.names.iter().map(|(at, (name, _))| (*at, name.clone())).collect();
+        for (address, name) in names {
+            // `alice.eth` is as near to the label `Alice` as `alice` is.
+            let first = name.as_str().split('.').next().unwrap_or_default();
+            let others = || own.iter().filter(|(at, _)| at != address).map(|(_, other)| other.as_str());
+            let like = |text: &str| {
+                let text = SafeText::clean(text, MOST_CHARS);
+                others().any(|other| other == text.as_str())
+                    || lookalike(&text, others()).is_some_and(|what| what.of.is_some())
+            };
+            let kind =
+                if like(name.as_str()) || like(first) { OperatorName::EnsLikeAnother } else { OperatorName::Ens };
+            self.names.entry(*address).or_insert_with(|| (name.clone(), kind));
+        }
+        self
+    }
+
+    /// Addresses with their names, as they are shown.
+    pub fn all(&self) -> Vec<NamedAddress> {
+        let named = |address: &Address| Some(NamedAddress { address: *address, name: self.describe(None, *address)? });
+        self.names.keys().filter_map(named).collect()
     }
 }
 
@@ -184,29 +234,36 @@ impl Labels {
         self.open()?.read(read)
     }
 
-    /// Adds a label. `own` are the names and addresses of the keys, and `networks` the connected ones.
+    /// Adds a label, or renames it: then it stays watched or not, unless `watched` says otherwise. `own` are the names and
+    /// addresses of the keys, and `networks` the connected ones.
     ///
     /// # Errors
     /// A [`LabelError`] that says what the name or the address could be mistaken for.
     pub async fn add(
         &self,
         (address, name): (Address, &str),
-        watched: bool,
+        watched: Option<bool>,
         own: &[(SafeText, Address)],
         networks: &[Network],
         now_millis: u64,
     ) -> Result<Label, LabelError> {
         let store = self.open()?;
-        let label = Label { address, name: SafeText::clean(name, MOST_CHARS), watched, added_at: now_millis };
-        let (new, own, networks) = (label.clone(), own.to_vec(), networks.to_vec());
+        let name_of = SafeText::clean(name, MOST_CHARS);
+        let mut new = Label { address, name: name_of, watched: watched.unwrap_or(false), added_at: now_millis };
+        let (own, networks) = (own.to_vec(), networks.to_vec());
         let typed = name.to_owned();
         let work = move |transaction: &rusqlite::Transaction<'_>| {
             // In the transaction, so that two processes cannot add names that imitate each other.
             let labels = read(transaction)?;
-            if labels.len() >= MOST_LABELS {
+            let known = labels.iter().find(|label| label.address == new.address);
+            if labels.len() >= MOST_LABELS && known.is_none() {
                 return Err(LabelError::TooMany);
             }
-            check(&typed, &new, &known(&own, &networks, &labels))?;
+            if let Some(known) = known {
+                new.watched = watched.unwrap_or(known.watched);
+                new.added_at = known.added_at;
+            }
+            check(&typed, &new, &all_known(&own, &networks, &labels))?;
             let added_at = i64::try_from(new.added_at).unwrap_or(i64::MAX);
             transaction
                 .execute(
@@ -215,10 +272,9 @@ impl Labels {
                     params![new.address.to_string(), new.name.as_str(), new.watched, added_at],
                 )
                 .map_err(StoreError::from)?;
-            Ok(())
+            Ok(new)
         };
-        store.write(work).await?;
-        Ok(label)
+        store.write(work).await
     }
 
     /// Removes a label by its name or its address. Returns it; `None` if there is none.
@@ -226,21 +282,91 @@ impl Labels {
     /// # Errors
     /// [`StoreError`] if the database fails.
     pub async fn remove(&self, which: &str) -> Result<Option<Label>, StoreError> {
-        let found = self.list()?.into_iter().find(|label| {
-            label.name.as_str() == which || which.parse::<Address>().is_ok_and(|address| address == label.address)
-        });
-        let Some(label) = found else { return Ok(None) };
-        let address = label.address.to_string();
+        if !self.path.is_file() {
+            return Ok(None);
+        }
+        let which = which.to_owned();
+        // In one transaction: a rename in between must not delete another name.
         let work = move |transaction: &rusqlite::Transaction<'_>| {
-            Ok::<_, StoreError>(transaction.execute("DELETE FROM labels_label WHERE address = ?1", [address])?)
+            let address = which.parse::<Address>().ok();
+            let named = |label: &Label| label.name.as_str() == which || Some(label.address) == address;
+            let Some(label) = read(transaction)?.into_iter().find(named) else { return Ok(None) };
+            transaction.execute("DELETE FROM labels_label WHERE address = ?1", [label.address.to_string()])?;
+            Ok::<_, StoreError>(Some(label))
         };
-        self.open()?.write(work).await?;
-        Ok(Some(label))
+        self.open()?.write(work).await
+    }
+
+    /// Reason why a new key's name or address can be mistaken for a labelled one; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the labels cannot be read.
+    pub fn confusable_with_key(&self, name: &str, address: Address) -> Result<Option<String>, StoreError> {
+        let labels = self.list()?;
+        if let Some(label) = labels.iter().find(|label| addresses_look_alike(label.address, address)) {
+            let words = format!(
+                "its address {address} has the same first and last digits as {}, which has the label '{}': compare all \
+                 40 digits before you send anything to it",
+                label.address, label.name
+            );
+            return Ok(Some(words));
+        }
+        let others = || labels.iter().filter(|label| label.address != address);
+        let shown = SafeText::clean(name, MOST_CHARS);
+        let same = others().any(|label| label.name == shown).then(|| format!("'{shown}' is also the name of a label"));
+        let alike =
+            lookalike(&shown, others().map(|label| label.name.as_str())).map(|what| format!("'{shown}' {what}"));
+        Ok(same
+            .or(alike)
+            .map(|words| format!("{words}: remove or rename that label, so that neither is taken for the other")))
     }
 
     fn open(&self) -> Result<Store, StoreError> {
         Store::open(StoreConfig::at(&self.path), &[MIGRATIONS])
     }
+}
+
+impl Label {
+    /// The label as a line: the whole address, the name, and whether it is watched.
+    pub fn describe(&self) -> String {
+        let watched = if self.watched { " (watch-only: its balances are on Portfolio)" } else { "" };
+        format!("{}  {}{watched}", self.address, self.name)
+    }
+}
+
+/// Reads an address as people write it; one with a wrong checksum has a changed character.
+///
+/// # Errors
+/// [`LabelError::NoAddress`], [`LabelError::Checksum`] or [`LabelError::ZeroAddress`].
+pub fn parse_address(text: &str) -> Result<Address, LabelError> {
+    let wrong = || LabelError::NoAddress(SafeText::clean(text, 80));
+    let address: Address = text.parse().map_err(|_| wrong())?;
+    let digits = text.strip_prefix("0x").ok_or_else(wrong)?;
+    let mixed = digits.contains(|c: char| c.is_ascii_lowercase()) && digits.contains(|c: char| c.is_ascii_uppercase());
+    if mixed && address.to_checksum(None) != text {
+        return Err(LabelError::Checksum(SafeText::clean(text, 80)));
+    }
+    if address.is_zero() {
+        return Err(LabelError::ZeroAddress);
+    }
+    Ok(address)
+}
+
+/// Adds or renames a label in a data directory, by the address and the name as they were typed. `watched` is `None` to
+/// leave it as it is.
+///
+/// # Errors
+/// A [`LabelError`] that says what is wrong with the address, or what the name or the address could be mistaken for.
+pub async fn add(
+    data: &DataFolder,
+    (address, name): (&str, &str),
+    watched: Option<bool>,
+    networks: &[Network],
+    now_millis: u64,
+) -> Result<Label, LabelError> {
+    let address = parse_address(address)?;
+    data.create().map_err(|error| LabelError::Folder(error.to_string()))?;
+    Labels::of(data).add((address, name), watched, &own_accounts(data)?, networks, now_millis).await
 }
 
 /// Names of the keys and labels in a data directory. What cannot be read is left out: a name only stands beside an
@@ -289,7 +415,7 @@ fn read(connection: &Connection) -> Result<Vec<Label>, StoreError> {
 }
 
 /// Every name that a new label must not imitate: of keys, labels, and the contracts and tokens of all address books.
-fn known(own: &[(SafeText, Address)], networks: &[Network], labels: &[Label]) -> Vec<KnownName> {
+fn all_known(own: &[(SafeText, Address)], networks: &[Network], labels: &[Label]) -> Vec<KnownName> {
     let mut all: Vec<KnownName> = own
         .iter()
         .map(|(name, address)| KnownName { address: *address, name: name.clone(), origin: NameOrigin::OwnAccount })
@@ -315,11 +441,16 @@ fn known(own: &[(SafeText, Address)], networks: &[Network], labels: &[Label]) ->
 /// Checks a new label against everything that is known.
 fn check(typed: &str, new: &Label, known: &[KnownName]) -> Result<(), LabelError> {
     let name = &new.name;
-    if typed.to_ascii_lowercase().starts_with("0x") || typed.parse::<Address>().is_ok() {
+    if reads_like_address(typed) || typed.parse::<Address>().is_ok() {
         return Err(LabelError::LikeAddress(name.clone()));
     }
     let printable = name.as_str().trim() == name.as_str() && !name.is_empty();
-    if name.altered() || !printable || name.as_str() != typed || typed.chars().any(|c| "\"“”".contains(c)) {
+    if name.altered()
+        || !printable
+        || width(typed) > MOST_CHARS
+        || name.as_str() != typed
+        || typed.chars().any(|c| "\"“”".contains(c))
+    {
         return Err(LabelError::Unusable(name.clone()));
     }
     for one in known {
@@ -327,7 +458,7 @@ fn check(typed: &str, new: &Label, known: &[KnownName]) -> Result<(), LabelError
         if same && one.origin != NameOrigin::Label {
             return Err(LabelError::Known { address: one.address, name: one.name.clone() });
         }
-        if !same && resembles(one.address, new.address) {
+        if !same && addresses_look_alike(one.address, new.address) {
             let name = one.name.clone();
             return Err(LabelError::Resembles { address: new.address, other: one.address, name });
         }
@@ -340,17 +471,6 @@ fn check(typed: &str, new: &Label, known: &[KnownName]) -> Result<(), LabelError
         Some(what) => Err(LabelError::Imitates { name: name.clone(), what: Box::new(what) }),
         None => Ok(()),
     }
-}
-
-/// True if two addresses show the same digits where people look: at the beginning and at the end.
-pub fn resembles(one: Address, other: Address) -> bool {
-    let (one, other) = (format!("{one:x}"), format!("{other:x}"));
-    let digits = |text: &str| {
-        let text = text.trim_start_matches("0x").to_owned();
-        let end = text.len().saturating_sub(COMPARED);
-        (text.get(..COMPARED).map(str::to_owned), text.get(end..).map(str::to_owned))
-    };
-    one != other && digits(&one) == digits(&other)
 }
 
 #[cfg(test)]

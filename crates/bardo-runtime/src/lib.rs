@@ -37,6 +37,7 @@ pub mod allowances;
 pub mod backup;
 pub mod data;
 mod depth;
+pub mod ens;
 mod environment;
 pub mod labels;
 pub mod market;

@@ -9,6 +9,7 @@ use super::account;
 use super::data::{DataFolder, Ledger};
 use super::depth::{sender_rules, settings_of};
 use super::environment::prices;
+use super::labels::Labels;
 use super::orders::orders;
 use super::{OpenEnvironment, policy};
 use bardo_base::clock::Clock;
@@ -115,7 +116,10 @@ async fn rules_of(
     let keeper = policy::open(config, devnet)
         .map_err(|error| ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}")))?;
     let stop = DataFolder::of(config).stop_file();
-    let rules = OperatorPolicyEngine::new(Arc::new(keeper), stop, ledger.store.clone(), networks);
+    let labels = Labels::of(&DataFolder::of(config));
+    let labelled = move || Ok(labels.list()?.into_iter().map(|label| label.address).collect());
+    let rules = OperatorPolicyEngine::new(Arc::new(keeper), stop, ledger.store.clone(), networks)
+        .acquainted_with(Arc::new(labelled));
     let resumed = rules.resume(now_millis).await;
     resumed.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
     Ok(Arc::new(rules))

@@ -283,6 +283,24 @@ impl SnapshotReader {
         also: &BTreeMap<TokenId, TokenInfo>,
         block: BlockId,
     ) -> Result<BTreeMap<TokenId, (TokenInfo, U256)>, SnapshotReadError> {
+        let balances = self.readable_balances(account, also, block).await?;
+        match also.iter().find(|(id, _)| !balances.contains_key(id)) {
+            // A token that the payload names must answer.
+            Some((_, token)) => Err(unread(&token.symbol)),
+            None => Ok(balances),
+        }
+    }
+
+    /// Like [`Self::balances`], without the tokens whose balance cannot be read: each fails for itself.
+    ///
+    /// # Errors
+    /// [`SnapshotReadError`] if the chain does not answer, or Multicall3 is missing.
+    pub async fn readable_balances(
+        &self,
+        account: Address,
+        also: &BTreeMap<TokenId, TokenInfo>,
+        block: BlockId,
+    ) -> Result<BTreeMap<TokenId, (TokenInfo, U256)>, SnapshotReadError> {
         let network = self.network();
         let no_multicall = "balances cannot be read: the address book has no Multicall3";
         let multicall = network.book.contract(KnownContract::Multicall3);
@@ -311,22 +329,21 @@ impl SnapshotReader {
             }
             other => SnapshotReadError::Chain(other),
         })?;
-        let unread = |symbol: &SafeText| {
-            SnapshotReadError::Doubt(UnknownValue::because(format_args!("the balance of {symbol} could not be read")))
-        };
         let coin = TokenInfo::native(network);
         let held = native.take(&answers).ok_or_else(|| unread(&coin.symbol))?;
         let mut balances = BTreeMap::from([(TokenId::Native, (coin, held))]);
         for (token, call) in asked {
-            // A listed token without a contract here has no balance; a token that the payload names must answer.
-            match call.take(&answers) {
-                Some(amount) => drop(balances.insert(token.id, (token, amount))),
-                None if also.contains_key(&token.id) => return Err(unread(&token.symbol)),
-                None => {}
+            // A listed token without a contract here has no balance.
+            if let Some(amount) = call.take(&answers) {
+                balances.insert(token.id, (token, amount));
             }
         }
         Ok(balances)
     }
+}
+
+fn unread(symbol: &SafeText) -> SnapshotReadError {
+    SnapshotReadError::Doubt(UnknownValue::because(format_args!("the balance of {symbol} could not be read")))
 }
 
 /// Reason why the tokens of a payload, or the account's balances of them, are not known.

@@ -45,6 +45,20 @@ use golem_chain::token::TokenId;
 /// Maximum length of one policy change's text, in characters.
 const MAX_CHANGE: usize = 200;
 
+/// Source of the addresses that the operator has named elsewhere. Others may imitate them; that they are named makes none
+/// of them known.
+#[derive(Clone, Default)]
+struct Acquaintances(Option<AcquaintanceSource>);
+
+/// Function that reads the addresses, called for each action.
+pub type AcquaintanceSource = Arc<dyn Fn() -> Result<BTreeSet<Address>, StoreError> + Send + Sync>;
+
+impl std::fmt::Debug for Acquaintances {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Acquaintances").field(&self.0.is_some()).finish()
+    }
+}
+
 /// Rules that the pipeline checks before it lets an action pass.
 ///
 /// Every reservation and its end is recorded in the audit log in the same database transaction. The audit log's anchor
@@ -60,6 +74,8 @@ pub struct OperatorPolicyEngine {
     /// Runtime for writes that may happen a moment later. The commit calls these rules on the store's own thread, which
     /// belongs to no runtime.
     runtime: OnceLock<Handle>,
+    /// Further addresses that others may imitate, such as labelled ones.
+    acquaintances: Acquaintances,
     /// Rules of the real ledger, if these rules count in a paper ledger. They own the policy, and know earlier
     /// recipients.
     real: Option<Arc<OperatorPolicyEngine>>,
@@ -109,9 +125,16 @@ impl OperatorPolicyEngine {
         let anchor = LogAnchor::beside(store.path());
         let runtime = Handle::try_current().map(OnceLock::from).unwrap_or_default();
         let networks = networks.into_iter().collect();
-        let rules = Self { keeper, stop, store, networks, anchor, runtime, real: None };
+        let acquaintances = Acquaintances::default();
+        let rules = Self { keeper, stop, store, networks, anchor, runtime, acquaintances, real: None };
         LogAnchor::begin(&rules.store);
         rules
+    }
+
+    /// Adds addresses that others may imitate, such as labelled ones. An action is refused while they cannot be read.
+    pub fn acquainted_with(mut self, source: AcquaintanceSource) -> Self {
+        self.acquaintances = Acquaintances(Some(source));
+        self
     }
 
     /// Creates rules that count in a paper ledger: limits, rates and high-water marks are its own; the policy and the
@@ -515,7 +538,8 @@ impl PolicyEngine for OperatorPolicyEngine {
             other => StoreError::Corrupt(other.to_string()),
         })?;
         let real = self.real.as_ref().map(|real| real.acquaintances()).transpose()?.unwrap_or_default();
-        Ok(paid.into_iter().chain(self.named()).chain(real).collect())
+        let more = self.acquaintances.0.as_ref().map(|source| source()).transpose()?.unwrap_or_default();
+        Ok(paid.into_iter().chain(self.named()).chain(real).chain(more).collect())
     }
 
     fn names_token(&self, chain_id: u64, token: Address) -> bool {
@@ -542,7 +566,8 @@ fn refused(code: ErrorCode, detail: &dyn std::fmt::Display, violations: Vec<Viol
     ReserveError::Refused(vec![Verdict::because(Check::SpendingLimit, code, detail, violations)])
 }
 
-/// Stores the prices that the action was decided by, and who acts: profit and loss is computed from them later.
+/// Stores the prices that the action was decided by, its tokens, and who acts: profit and loss is computed from them
+/// later.
 fn witness_prices(
     transaction: &Transaction<'_>,
     payload: &SigningPayload,
@@ -557,6 +582,13 @@ fn witness_prices(
         let token = (proposal.chain_id, Some(*contract));
         tables::store_price(transaction, token, inputs.block_time, Some(call_id), *price)
             .map_err(ReserveError::Store)?;
+    }
+    let of_inflows = proposal.inflows.iter().map(|inflow| inflow.token.id);
+    let of_outflows = proposal.outflows.iter().map(|outflow| outflow.token.id);
+    for token in of_inflows.chain(of_outflows) {
+        if let TokenId::Erc20(contract) = token {
+            tables::store_traded(transaction, proposal.chain_id, contract).map_err(ReserveError::Store)?;
+        }
     }
     Ok(())
 }

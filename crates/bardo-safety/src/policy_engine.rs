@@ -107,8 +107,8 @@ pub trait PolicyEngine: fmt::Debug + Send + Sync {
     /// Returns the accounts that the policy names.
     fn named(&self) -> BTreeSet<Address>;
 
-    /// Returns every address that the policy names or that the ledger lists as an earlier recipient, on any chain:
-    /// these are the addresses that others may imitate. A ledger row alone does not make an address known.
+    /// Returns every address that the policy or a label names, or that the ledger lists as an earlier recipient, on any
+    /// chain: these are the addresses that others may imitate. A ledger row alone does not make an address known.
     ///
     /// # Errors
     /// [`StoreError`] if the ledger cannot be read.

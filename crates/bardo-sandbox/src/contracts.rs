@@ -174,6 +174,12 @@ bundle! {
     RevertingToken = "RevertingToken",
     /// Bardo's implementation of the ERC-8004 identity registry.
     IdentityRegistry = "IdentityRegistry",
+    /// Bardo's stand-in for the registry of the Ethereum Name Service.
+    EnsRegistry = "EnsRegistry",
+    /// Bardo's stand-in for a resolver of the Ethereum Name Service.
+    EnsResolver = "EnsResolver",
+    /// Bardo's stand-in for the reverse registrar of the Ethereum Name Service.
+    EnsReverseRegistrar = "EnsReverseRegistrar",
     /// Bardo's policy contract: a caveat enforcer with the rules of an owner for a delegate.
     PolicyCage = "PolicyCage",
     /// Bardo's contract that updates all feeds of a chain in one transaction.

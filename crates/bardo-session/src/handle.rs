@@ -29,8 +29,8 @@ use bardo_base::units::Usd;
 
 pub use pnl::{PnlDay, PnlState, PnlSums, PnlToken};
 pub use snapshot::{
-    AllowanceState, AllowancesState, BreakerState, ChainHoldings, GrantState, HoldingRow, LimitUsage, PolicyState,
-    SessionSnapshot, SilentToken, SpendState, StopLossState, StopState, WatchedHoldings,
+    AllowanceState, AllowancesState, BreakerState, ChainHoldings, GrantState, HoldingRow, LimitUsage, NamedAddress,
+    PolicyState, SessionSnapshot, SilentToken, SpendState, StopLossState, StopState, WatchedHoldings, names_in,
 };
 pub use transactions::{
     ChainTransactions, Inclusion, NonceGap, OpenOrderRow, TransactionRow, TransactionsState, WaitingPlan,
@@ -143,6 +143,15 @@ pub enum SessionCommand {
         /// Hash of the transaction.
         transaction: B256,
     },
+    /// Names an address, or renames it. It is checked as `bardo labels add` does.
+    Label {
+        /// Address to name: 0x and 40 hexadecimal digits.
+        address: String,
+        /// Name of the address.
+        name: String,
+        /// True to show its balances, false to end that, `None` to leave it as it is.
+        watched: Option<bool>,
+    },
     /// Queries data; the reply is a [`SessionNews::Found`].
     Look {
         /// Number that identifies the reply; chosen by the caller.
@@ -182,6 +191,7 @@ impl SessionCommand {
             | Self::Say { .. }
             | Self::RevokeGrant { .. }
             | Self::Rebroadcast { .. }
+            | Self::Label { .. }
             | Self::Look { .. }
             | Self::Devnet(_)
             | Self::Replay(_)
@@ -210,6 +220,7 @@ impl SessionCommand {
             | Self::Say { .. }
             | Self::RevokeGrant { .. }
             | Self::Rebroadcast { .. }
+            | Self::Label { .. }
             | Self::Devnet(_)
             | Self::Replay(_)
             | Self::Scenario { .. }

@@ -16,7 +16,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 pub use clean::REPLACEMENT;
-pub use lookalike::{Lookalike, lookalike};
+pub use lookalike::{Lookalike, addresses_look_alike, lookalike, reads_like_address};
 
 /// Maximum length of a text that is read from Bardo's own files and messages, in characters.
 const MAX_STORED_CHARS: usize = 65_536;

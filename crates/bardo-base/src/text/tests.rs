@@ -1,6 +1,7 @@
 //! Tests of the sanitiser. The permitted characters are stated as ranges of code points, independent of the sanitiser's
 //! own tables.
 
+use alloy_primitives::address;
 use proptest::prelude::*;
 use unicode_normalization::is_nfc;
 
@@ -177,6 +178,43 @@ fn honest_symbols_are_no_lookalikes() {
     for symbol in ["USDC", "WETH", "USDC.e", "USDbC", "wstETH", "cbBTC", "AAVE", "OP", "UNI-V2", "1INCH", "数字", "ΕΛΛ"]
     {
         assert_eq!(super::lookalike(&SafeText::clean(symbol, 32), KNOWN), None, "{symbol}");
+    }
+}
+
+#[test]
+fn four_digits_at_both_ends_make_addresses_alike() {
+    let known = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
+    assert!(super::addresses_look_alike(address!("70990000000000000000000000000000000079C8"), known));
+    for other in [
+        known,
+        address!("70980000000000000000000000000000000079C8"),
+        address!("70990000000000000000000000000000000079C9"),
+        address!("07090000000000000000000000000000000079C8"),
+        address!("70997970C51812dc3A010C7d01b50e0d17dc69C8"),
+    ] {
+        assert!(!super::addresses_look_alike(other, known), "{other}");
+    }
+}
+
+#[test]
+fn a_name_that_reads_like_an_address_is_found() {
+    for name in [
+        "0x90F7",
+        "0X90f7",
+        "Ox90F7…b906",
+        "\u{ff10}\u{ff58}90F7",
+        "90F79bf6…b906",
+        "90F7...b906",
+        "90F79bf6",
+        "90F7 … b906",
+        "90F79bf6EB2c4f870365E785982E1f101E93b906",
+        "\u{41e}\u{445}90F7",
+    ] {
+        assert!(super::reads_like_address(name), "{name}");
+    }
+    for name in ["treasury", "Alice", "decade", "cold wallet 2", "Bob… and Eve", "facade 2026", "Kraken 12345", "a-b"]
+    {
+        assert!(!super::reads_like_address(name), "{name}");
     }
 }
 

@@ -22,6 +22,7 @@ const HERE: &[(ScreenId, Action, &str)] = &[
     (ScreenId::Orders, Action::Explorer, "copy the explorer link of its fill or delivery"),
     (ScreenId::Portfolio, Action::Open, "profit and loss; there, Tab regroups and Esc goes back"),
     (ScreenId::Portfolio, Action::Copy, "copy the spender's address"),
+    (ScreenId::Portfolio, Action::Label, "name the spender of the selected allowance"),
     (ScreenId::Portfolio, Action::CancelSelected, "revoke the selected allowance; asks first"),
     (ScreenId::Audit, Action::Follow, "load the newest entries of the audit log"),
     (ScreenId::Audit, Action::Filter, "filter the audit log: words"),

@@ -13,7 +13,7 @@ use rows::{AuditRow, RowEnds, decision_row, grant_row, offer_row, offers, questi
 
 use super::filter::Filter;
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
-use crate::format::short_hash;
+use crate::format::{counted, short_hash};
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::call_details::word;
@@ -22,7 +22,9 @@ use crate::theme::{Role, Theme};
 use crate::widgets::paint::{self, Row, cut, wrapped};
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{AuditEntry, GrantState, QueryResult, SessionCommand, SessionQuery};
+use bardo_session::handle::{
+    AuditEntry, GrantState, NamedAddress, QueryResult, SessionCommand, SessionQuery, names_in,
+};
 
 /// Maximum number of audit log entries per query, and kept here.
 const ENTRIES: u32 = 500;
@@ -295,11 +297,13 @@ struct EntryDetails<'a> {
     theme: &'a Theme,
     screen: &'a Audit,
     row: &'a AuditRow,
+    /// Names of addresses, which are shown below the entry.
+    names: &'a [NamedAddress],
 }
 
 impl Widget for EntryDetails<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
-        let Self { theme, screen, row } = self;
+        let Self { theme, screen, row, names } = self;
         let painter = &mut Painter { buffer, theme };
         let lines = detail_lines(area);
         let Some(top) = area.height.checked_sub(lines + 1).filter(|_| lines > 0) else { return };
@@ -310,7 +314,10 @@ impl Widget for EntryDetails<'_> {
         painter.division(area, area.y + top, &title, &right, border);
         let inner = Rect { x: area.x + 2, y: area.y + top + 1, width: area.width.saturating_sub(4), height: lines - 1 };
         let text = Row::new(row.words.as_str(), trail_role(&row.entry));
-        paint::rows(painter, inner, &wrapped(vec![text], inner.width.into()));
+        let named = names_in(&row.entry.body, names);
+        let named = named.into_iter().map(|one| Row::new(format!("{}  {}", one.address, one.name), Role::TextDim));
+        let text = std::iter::once(text).chain(named).collect();
+        paint::rows(painter, inner, &wrapped(text, inner.width.into()));
     }
 }
 
@@ -392,7 +399,15 @@ impl ScreenView for Audit {
         );
         let at = self.selected(AuditPanel::Trail).min(fitting.len().saturating_sub(1));
         if let Some(row) = fitting.get(at) {
-            painter.render(EntryDetails { theme: painter.theme, screen: self, row }, trail_area);
+            painter.render(
+                EntryDetails {
+                    theme: painter.theme,
+                    screen: self,
+                    row,
+                    names: known.snapshot.map_or(&[], |snapshot| &snapshot.names),
+                },
+                trail_area,
+            );
         }
     }
 
@@ -526,7 +541,8 @@ impl ScreenView for Audit {
                     };
                     let words = match (good, faults.first()) {
                         (true, _) => {
-                            format!("good: {entries} entries, in order and unchanged · {}", short_hash(head))
+                            let entries = counted(entries, "entry", "entries");
+                            format!("good: {entries}, in order and unchanged · {}", short_hash(head))
                         }
                         (false, Some(first)) => format!("NOT GOOD: {first}{more}"),
                         (false, None) => "NOT GOOD".to_owned(),

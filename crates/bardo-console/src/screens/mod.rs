@@ -213,6 +213,8 @@ pub enum ScreenRequest {
         /// Content of the file.
         text: String,
     },
+    /// Opens the command palette with this beginning of a command.
+    Palette(String),
     /// Switches to another screen.
     GoTo(ScreenId),
     /// Discards the absence summary, because the operator has read it.

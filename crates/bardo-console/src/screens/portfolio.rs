@@ -573,6 +573,10 @@ impl ScreenView for Portfolio {
                 let name = format!("bardo-trades-{}.csv", known.now_millis);
                 return Some(vec![ScreenRequest::Write { name, text: trades::csv(known.feed) }]);
             }
+            Action::Label => {
+                let spender = self.allowance(known)?.spender;
+                return Some(vec![ScreenRequest::Palette(format!("label {spender} "))]);
+            }
             Action::Copy => {
                 let allowance = self.allowance(known)?;
                 return Some(vec![ScreenRequest::Copy(allowance.spender.to_string())]);

@@ -520,6 +520,11 @@ impl State {
                 });
                 Vec::new()
             }
+            ScreenRequest::Palette(beginning) => {
+                let field = Box::new(TextField::holding(&beginning));
+                self.display.layers.push(Layer::Palette { field, at: 0 });
+                Vec::new()
+            }
             ScreenRequest::GoTo(screen) => self.go_to(screen),
             ScreenRequest::AbsenceRead => {
                 self.operator.away.dismiss();

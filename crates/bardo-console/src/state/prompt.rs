@@ -49,6 +49,7 @@ const ENTRIES: &[(&str, &str)] = &[
     ("paper", "simulate every action, sign nothing"),
     ("paper off", "resume signing; asks for a decision"),
     ("breaker reset", "close the failure breaker; asks for a decision"),
+    ("label", "name an address: label ADDRESS NAME; with --watch its balances are shown"),
     ("mine", "mine a block on ethereum (devnet): mine [BLOCKS] [base]"),
     ("advance 3600", "advance ethereum by an hour (devnet): advance SECONDS [base]"),
     ("market off", "stop the market's trades (devnet)"),
@@ -78,6 +79,23 @@ pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
         let known = std::mem::replace(&mut last, word) == word;
         (!known).then_some((word, *about))
     })
+}
+
+/// Command that names an address. What it names is checked by the session, as `bardo labels add` does.
+fn label(words: &[&str]) -> PromptCommand {
+    let watched = words.iter().find_map(|word| match *word {
+        "--watch" => Some(true),
+        "--no-watch" => Some(false),
+        _ => None,
+    });
+    let mut rest = words.iter().filter(|word| !word.starts_with("--"));
+    let (address, name) = (rest.next(), rest.copied().collect::<Vec<_>>().join(" "));
+    match address {
+        Some(address) if !name.is_empty() => {
+            PromptCommand::Send(Box::new(SessionCommand::Label { address: (*address).to_owned(), name, watched }))
+        }
+        _ => PromptCommand::Wrong("nothing is named: write label ADDRESS NAME, with the whole address".to_owned()),
+    }
 }
 
 /// Parses a typed line.
@@ -110,6 +128,7 @@ pub fn parse(line: &str) -> PromptCommand {
         ("paper", [] | ["on"]) => send(SessionCommand::EnterPaper),
         ("paper", ["off"]) => send(SessionCommand::AskToLeavePaper),
         ("breaker", ["reset"]) => send(SessionCommand::AskToResetBreaker),
+        ("label", words) => label(words),
         ("step", []) => send(SessionCommand::Step),
         ("scenario", []) => PromptCommand::Shows,
         ("restart", []) => PromptCommand::Again,
@@ -277,6 +296,18 @@ mod tests {
     fn what_loosens_only_asks() {
         assert_eq!(parse("resume"), PromptCommand::Send(Box::new(SessionCommand::AskToLower { level: None })));
         assert_eq!(parse("paper off"), PromptCommand::Send(Box::new(SessionCommand::AskToLeavePaper)));
+        let address = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65".to_owned();
+        for (line, name, watched) in [
+            ("label ADDRESS Bob", "Bob", None),
+            ("label ADDRESS Bob, cold wallet --watch", "Bob, cold wallet", Some(true)),
+            ("label --no-watch ADDRESS Bob", "Bob", Some(false)),
+        ] {
+            let label = SessionCommand::Label { address: address.clone(), name: name.to_owned(), watched };
+            assert_eq!(parse(&line.replace("ADDRESS", &address)), PromptCommand::Send(Box::new(label)), "{line}");
+        }
+        for line in ["label", "label 0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65"] {
+            assert!(matches!(parse(line), PromptCommand::Wrong(_)), "{line}");
+        }
         assert_eq!(parse("breaker reset"), PromptCommand::Send(Box::new(SessionCommand::AskToResetBreaker)));
     }
 

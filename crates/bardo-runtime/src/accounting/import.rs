@@ -15,10 +15,15 @@ use alloy::providers::Provider as _;
 use alloy::rpc::types::{Filter, Log, TransactionReceipt};
 use alloy::sol_types::SolEvent as _;
 use bardo_abi::erc20::{Erc20, Weth9};
+use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
+use bardo_abi::uniswapx::Reactor;
 
 use super::native::{NativeFinding, NativeReader, OwnNative};
-use bardo_accounting::entry::{AFTER_TRANSACTIONS, Action, Entry, Flow, Origin, Token, TokenFacts};
-use bardo_accounting::tables;
+use bardo_accounting::entry::{
+    AFTER_TRANSACTIONS, Action, Entry, EntryNote, Flow, Origin, Token, TokenFacts, UNEXPLAINED_POSITION,
+};
+use bardo_accounting::report::{self, Balance};
+use bardo_accounting::tables::{self, TokenFault};
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -30,12 +35,17 @@ use bardo_store::{Store, StoreError};
 use golem_chain::network::{KnownContract, Network, NetworkKind};
 use golem_chain::provider::ProviderError;
 use golem_chain::sender::{self, RecordError};
-use golem_chain::token::{self, MAX_NAME, MAX_SYMBOL, TokenId, TokenInfo};
+use golem_chain::token::{self, MAX_NAME, MAX_SYMBOL, TokenError, TokenId, TokenInfo};
 
 /// Maximum number of blocks whose events are read at once; many endpoints refuse more.
 const BLOCKS_AT_ONCE: u64 = 2_000;
+/// Number of times that blocks are read whose events do not explain the balances. A node behind a load balancer may
+/// answer without the events that it does not have yet.
+const READS: u32 = 3;
 /// Least time between two prices that are stored for no action, in seconds of block time.
 const WITNESS_EVERY: u64 = 60;
+/// Seconds of a day.
+const DAY: u64 = 86_400;
 
 /// Result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,6 +73,9 @@ pub enum ImportError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The descriptions of tokens cannot be read.
+    #[error("tokens cannot be read: {0}")]
+    Tokens(#[from] TokenError),
     /// A signed transaction cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -111,6 +124,7 @@ pub(super) struct BlockFacts {
 
 /// Draft of an entry while its flows are collected.
 struct Draft {
+    note: Option<EntryNote>,
     position: u64,
     block: BlockFacts,
     origin: Origin,
@@ -121,6 +135,24 @@ struct Draft {
 
 /// Drafts by transaction.
 type Drafts = BTreeMap<B256, Draft>;
+
+/// Tokens in the books, and those that are not, or not wholly, in them.
+struct TrackedTokens {
+    tokens: BTreeMap<TokenId, TokenInfo>,
+    faults: BTreeMap<Token, TokenFault>,
+}
+
+impl TrackedTokens {
+    fn unlisted(&self) -> BTreeMap<TokenId, TokenInfo> {
+        self.tokens.iter().filter(|(_, info)| !info.listed).map(|(id, info)| (*id, info.clone())).collect()
+    }
+}
+
+/// Entries of a range of blocks before they are stored, with the faults of tokens that were found.
+struct RangeDraft {
+    entries: Vec<Entry>,
+    faults: BTreeMap<Token, TokenFault>,
+}
 
 impl Importer<'_> {
     /// Imports everything up to the newest block with enough confirmations. Importing twice changes nothing.
@@ -141,7 +173,11 @@ impl Importer<'_> {
         };
         done.block = from.0;
         while from.0 < newest {
-            let to = newest.min(from.0.saturating_add(BLOCKS_AT_ONCE));
+            let mut to = newest.min(from.0.saturating_add(BLOCKS_AT_ONCE));
+            // After a long pause, many nodes have only the newest states: then all blocks are one range.
+            if to < newest && self.is_state_dropped(to).await? {
+                to = newest;
+            }
             let (entries, last) = self.range(from, to).await?;
             done.entries += entries;
             (from, done.block) = (last, to);
@@ -149,6 +185,15 @@ impl Importer<'_> {
         self.witness(done.block).await?;
         tracing::trace!(chain_id, %account, block = done.block, "the books are up to date");
         Ok(done)
+    }
+
+    async fn is_state_dropped(&self, number: u64) -> Result<bool, ImportError> {
+        let balance = self.reader.client.agreed().get_balance(self.account).number(number).await;
+        match balance.map_err(|error| ImportError::Chain(ProviderError::from(error))) {
+            Ok(_) => Ok(false),
+            Err(error) if is_state_missing(&error) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) fn chain_id(&self) -> u64 {
@@ -218,22 +263,26 @@ impl Importer<'_> {
             other => other?,
         };
         let block = opening.block;
-        self.store_all(vec![opening], None, block, &tokens).await?;
+        let mut faults = tokens.faults.clone();
+        faults.extend(unopened(&tokens.tokens, &opening));
+        self.store_all(RangeDraft { entries: vec![opening], faults }, None, block, &tokens).await?;
         Ok(block)
     }
 
-    /// Entry with the balances of `tokens` after a block. Zero balances are stored as well: the token is in the books.
-    async fn opening(&self, number: u64, tokens: &BTreeMap<TokenId, TokenInfo>) -> Result<Entry, ImportError> {
+    /// Entry with the balances of `tokens` after a block. Zero balances are stored as well: the token is in the books. An
+    /// unlisted token whose balance cannot be read is left out.
+    async fn opening(&self, number: u64, tracked: &TrackedTokens) -> Result<Entry, ImportError> {
+        let tokens = &tracked.tokens;
         let block = self.block(number).await?.ok_or(ImportError::Invalid("a block is missing"))?;
-        let unlisted = tokens.iter().filter(|(_, info)| !info.listed).map(|(id, info)| (*id, info.clone())).collect();
-        let balances = self.reader.balances(self.account, &unlisted, BlockId::hash(block.hash)).await?;
+        let balances =
+            self.reader.readable_balances(self.account, &tracked.unlisted(), BlockId::hash(block.hash)).await?;
         let flow = |(id, (_, amount)): (TokenId, (TokenInfo, U256))| {
             (token_of(id), Flow { received: amount, given: U256::ZERO })
         };
         let mut flows: BTreeMap<Token, Flow> = balances.into_iter().map(flow).collect();
         flows.retain(|token, _| tokens.keys().any(|id| token_of(*id) == *token));
         // A listed token without a contract here has no balance.
-        for id in tokens.keys() {
+        for id in tokens.iter().filter(|(_, info)| info.listed).map(|(id, _)| id) {
             flows.entry(token_of(*id)).or_default();
         }
         // Tokens that join the books at the same block are distinguished by the first of them.
@@ -252,6 +301,7 @@ impl Importer<'_> {
             action: None,
             flows,
             gas: U256::ZERO,
+            note: None,
         })
     }
 
@@ -263,55 +313,149 @@ impl Importer<'_> {
         if before.hash != imported.1 {
             return Err(ImportError::Reorganised);
         }
-        let tokens = self.tracked().await?;
-        let mut entries = Vec::new();
-        let opened = self.store.read(|connection| tables::opened_tokens(connection, chain_id, account))?;
-        let joined: BTreeMap<_, _> = tokens
-            .iter()
-            .filter(|(id, _)| !opened.contains(&token_of(**id)))
-            .map(|(id, info)| (*id, info.clone()))
-            .collect();
-        if !joined.is_empty() {
-            let mut opening = self.opening(from, &joined).await?;
-            opening.flows.retain(|token, _| !opened.contains(token));
-            entries.push(opening);
-        }
-        let orders = self.store.read(|connection| record::parties(connection, account))?;
-        let (mut drafts, own) = self.own_transactions((before, last)).await?;
-        let mut native = own;
-        self.add_events(&mut drafts, &mut native, &orders, (from, to), &tokens).await?;
-        let reader = NativeReader { importer: self, own: &native };
-        for finding in reader.find(before, last).await? {
-            add_native(&mut drafts, &mut entries, (chain_id, account), finding);
-        }
-        entries.extend(drafts.into_iter().map(|(tx, draft)| entry((chain_id, account), tx, draft)));
+        let tracked = self.tracked().await?;
+        let mut read = 1;
+        let draft = loop {
+            let mut draft = self.read_range((before, last), &tracked).await?;
+            let (uneven, again) = self.unexplained(&mut draft, last, &tracked).await?;
+            if !again || read >= READS {
+                draft.entries.extend(uneven);
+                break draft;
+            }
+            tracing::debug!(chain_id, %account, block = to, "events do not explain the balances: the blocks are read again");
+            read += 1;
+        };
         // If the chain changed meanwhile, parts of two chains may be mixed.
         if self.block(to).await? != Some(last) || self.block(from).await? != Some(before) {
             return Err(ImportError::Reorganised);
         }
-        let count = entries.len();
+        let count = draft.entries.len();
         let block = (last.number, last.hash);
-        self.store_all(entries, Some(imported), block, &tokens).await?;
+        self.store_all(draft, Some(imported), block, &tracked).await?;
         Ok((count, block))
+    }
+
+    /// Reads the blocks above the first up to the second.
+    async fn read_range(
+        &self,
+        (before, last): (BlockFacts, BlockFacts),
+        tracked: &TrackedTokens,
+    ) -> Result<RangeDraft, ImportError> {
+        let (chain_id, account) = (self.chain_id(), self.account);
+        let (mut entries, mut faults) = (Vec::new(), tracked.faults.clone());
+        let opened = self.store.read(|connection| tables::opened_tokens(connection, chain_id, account))?;
+        let is_open = |id: &TokenId| opened.contains(&token_of(*id));
+        let joined = tracked.tokens.iter().filter(|(id, _)| !is_open(id)).map(|(id, info)| (*id, info.clone()));
+        let joined = TrackedTokens { tokens: joined.collect(), faults: BTreeMap::new() };
+        // Tokens whose events count: those that were in the books at the first block, or joined them there.
+        let mut counted: BTreeSet<Token> = opened.clone();
+        if !joined.tokens.is_empty() {
+            let (mut opening, late) = match self.opening(before.number, &joined).await {
+                Err(error) if is_state_missing(&error) => (self.opening(last.number, &joined).await?, true),
+                other => (other?, false),
+            };
+            opening.flows.retain(|token, _| !opened.contains(token));
+            faults.extend(unopened(&joined.tokens, &opening));
+            if late {
+                faults.extend(opening.flows.keys().map(|token| (*token, TokenFault::JoinedLate)));
+            } else {
+                counted.extend(opening.flows.keys());
+            }
+            entries.push(opening);
+        }
+        let contracts: BTreeSet<Address> =
+            tracked.tokens.keys().map(|id| token_of(*id)).filter(|token| counted.contains(token)).flatten().collect();
+        let orders = self.store.read(|connection| record::parties(connection, account))?;
+        let (mut drafts, own) = self.own_transactions((before, last)).await?;
+        let mut native = own;
+        let overflowed =
+            self.add_events(&mut drafts, &mut native, &orders, (before.number, last.number), &contracts).await?;
+        faults.extend(overflowed.into_iter().map(|token| (Some(token), TokenFault::Overflow)));
+        let known = self.store.read(|connection| tables::entries_of(connection, chain_id, account))?;
+        let stored = report::balances(known.iter().chain(&entries)).get(&None).copied().flatten();
+        let reader = NativeReader { importer: self, own: &native, stored: stored.and_then(Balance::held) };
+        for finding in reader.find(before, last).await? {
+            add_native(&mut drafts, &mut entries, (chain_id, account), finding);
+        }
+        entries.extend(drafts.into_iter().map(|(tx, draft)| entry((chain_id, account), tx, draft)));
+        Ok(RangeDraft { entries, faults })
+    }
+
+    /// Entry with the differences between the books and the balances at `last`, and whether another reading may explain
+    /// them: that is not so for a token that had such a difference before.
+    async fn unexplained(
+        &self,
+        draft: &mut RangeDraft,
+        last: BlockFacts,
+        tracked: &TrackedTokens,
+    ) -> Result<(Option<Entry>, bool), ImportError> {
+        let (chain_id, account) = (self.chain_id(), self.account);
+        let known = self.store.read(|connection| tables::entries_of(connection, chain_id, account))?;
+        let usual: BTreeSet<Token> = known
+            .iter()
+            .filter(|entry| entry.origin == Origin::Unexplained)
+            .flat_map(|entry| entry.flows.keys().copied())
+            .collect();
+        let books = report::balances(known.iter().chain(&draft.entries));
+        let balances = self.reader.readable_balances(account, &tracked.unlisted(), BlockId::hash(last.hash)).await?;
+        let held: BTreeMap<Token, U256> =
+            balances.into_iter().map(|(id, (_, amount))| (token_of(id), amount)).collect();
+        let (mut flows, mut again) = (BTreeMap::new(), false);
+        for (token, balance) in books {
+            let by_books = balance.unwrap_or_default();
+            let Some(held) = held.get(&token) else {
+                if by_books.held() != Some(U256::ZERO) {
+                    draft.faults.insert(token, TokenFault::BalanceUnreadable);
+                }
+                continue;
+            };
+            match balance.and_then(|balance| difference(balance, *held)) {
+                None => drop(draft.faults.insert(token, TokenFault::Overflow)),
+                Some(flow) if flow == Flow::default() => {}
+                Some(flow) => {
+                    again |= !usual.contains(&token);
+                    flows.insert(token, flow);
+                }
+            }
+        }
+        if flows.is_empty() {
+            return Ok((None, false));
+        }
+        let entry = Entry {
+            chain_id,
+            account,
+            block: (last.number, last.hash),
+            position: UNEXPLAINED_POSITION,
+            at: last.at,
+            tx: None,
+            origin: Origin::Unexplained,
+            action: None,
+            flows,
+            gas: U256::ZERO,
+            note: None,
+        };
+        Ok((Some(entry), again))
     }
 
     /// Stores entries up to `block`, if the books still end with `imported`.
     async fn store_all(
         &self,
-        entries: Vec<Entry>,
+        RangeDraft { entries, faults }: RangeDraft,
         imported: Option<(u64, B256)>,
         block: (u64, B256),
-        tokens: &BTreeMap<TokenId, TokenInfo>,
+        tracked: &TrackedTokens,
     ) -> Result<(), ImportError> {
         let (chain_id, account, wrapped) = (self.chain_id(), self.account, self.wrapped());
         let dollars = stables(self.network());
-        let facts: Vec<(Token, TokenFacts)> = tokens
+        let facts: Vec<(Token, TokenFacts)> = tracked
+            .tokens
             .values()
             .map(|info| {
                 let token = token_of(info.id);
                 let facts = TokenFacts {
                     symbol: info.symbol.clone(),
                     decimals: info.decimals,
+                    listed: info.listed || token.is_none(),
                     is_dollar: token.is_some_and(|token| dollars.contains(&token)),
                     wraps_native: token.is_some() && token == wrapped,
                 };
@@ -326,17 +470,24 @@ impl Importer<'_> {
             for (token, facts) in &facts {
                 tables::store_token(tx, chain_id, *token, facts)?;
             }
-            for entry in &entries {
-                tables::store_entry(tx, entry)?;
+            for entry in entries {
+                match entry.origin {
+                    Origin::Unexplained => tables::store_unexplained(tx, entry)?,
+                    Origin::Opening | Origin::Transaction | Origin::Order | Origin::Bridge | Origin::Outside => {
+                        tables::store_entry(tx, &entry)?;
+                    }
+                }
             }
+            tables::store_faults(tx, (chain_id, account), block.0, &faults)?;
             Ok(tables::store_block(tx, chain_id, account, block)?)
         };
         self.store.write(work).await
     }
 
-    /// Tokens in the books: the native one, those of the address book, and those that an action of Bardo's priced. Any
-    /// other token can claim any transfer in its events.
-    async fn tracked(&self) -> Result<BTreeMap<TokenId, TokenInfo>, ImportError> {
+    /// Tokens in the books: the native one, those of the address book, and those that an action of Bardo's traded. Any
+    /// other token can claim any transfer in its events. An unlisted token keeps the symbol and the decimals with which
+    /// it joined the books.
+    async fn tracked(&self) -> Result<TrackedTokens, ImportError> {
         let network = self.network();
         let listed = network.book.tokens().iter().map(|token| TokenInfo {
             id: TokenId::Erc20(token.address),
@@ -345,18 +496,38 @@ impl Importer<'_> {
             decimals: token.decimals,
             listed: true,
         });
-        let mut all: BTreeMap<TokenId, TokenInfo> = listed.map(|token| (token.id, token)).collect();
-        all.insert(TokenId::Native, TokenInfo::native(network));
+        let mut tokens: BTreeMap<TokenId, TokenInfo> = listed.map(|token| (token.id, token)).collect();
+        tokens.insert(TokenId::Native, TokenInfo::native(network));
         let chain_id = self.chain_id();
-        let priced = self.store.read(|connection| tables::priced_tokens(connection, chain_id))?;
-        let unlisted: Vec<Address> =
-            priced.into_iter().filter(|token| !all.contains_key(&TokenId::Erc20(*token))).collect();
-        if !unlisted.is_empty() {
-            let read = token::read(&unlisted, network, self.reader.client.agreed()).await;
-            let read = read.map_err(|_| ImportError::Invalid("a traded token cannot be read"))?;
-            all.extend(read.into_iter().flatten().map(|info| (info.id, info)));
+        let (traded, stored) = self.store.read(|connection| {
+            Ok::<_, StoreError>((tables::traded_tokens(connection, chain_id)?, tables::tokens(connection)?))
+        })?;
+        let mut faults = BTreeMap::new();
+        // Other decimals would revalue all earlier entries.
+        for info in tokens.values_mut() {
+            let token = token_of(info.id);
+            let Some(first) = stored.get(&(chain_id, token)) else { continue };
+            if first.decimals != info.decimals {
+                faults.insert(token, TokenFault::Changed);
+                info.decimals = first.decimals;
+            }
         }
-        Ok(all)
+        let unlisted: Vec<Address> =
+            traded.into_iter().filter(|token| !tokens.contains_key(&TokenId::Erc20(*token))).collect();
+        if !unlisted.is_empty() {
+            let read = token::read(&unlisted, network, self.reader.client.agreed()).await?;
+            for (address, read) in unlisted.iter().zip(read) {
+                let id = TokenId::Erc20(*address);
+                let first = stored.get(&(chain_id, Some(*address))).map(|facts| {
+                    let (symbol, name) = (facts.symbol.clone(), SafeText::default());
+                    TokenInfo { id, symbol, name, decimals: facts.decimals, listed: false }
+                });
+                let (info, fault) = first_facts(first, read.ok());
+                faults.extend(fault.map(|fault| (Some(*address), fault)));
+                tokens.extend(info.map(|info| (id, info)));
+            }
+        }
+        Ok(TrackedTokens { tokens, faults })
     }
 
     /// Drafts of the account's own transactions that the blocks contain, and what they moved of the native token.
@@ -391,6 +562,7 @@ impl Importer<'_> {
             let gas = self.gas(&receipt).await?;
             let action = self.action(record.call_id, None)?;
             let draft = Draft {
+                note: None,
                 position: receipt.transaction_index.unwrap_or_default(),
                 block,
                 origin: Origin::Transaction,
@@ -414,14 +586,29 @@ impl Importer<'_> {
         (block, gas): (u64, U256),
     ) -> OwnNative {
         let value = if receipt.status() { value } else { U256::ZERO };
+        // What was wrapped cannot have come back, unless it was unwrapped again.
+        let unwrapped = value.saturating_sub(self.wrapped_in(receipt.logs()));
         let may_return =
-            if receipt.status() { value.saturating_add(self.unwrapped(receipt.logs())) } else { U256::ZERO };
+            if receipt.status() { unwrapped.saturating_add(self.unwrapped(receipt.logs())) } else { U256::ZERO };
         // What the account sends to itself stays.
         let value = if to == Some(self.account) { U256::ZERO } else { value };
         OwnNative { block, value, gas, may_return }
     }
 
-    /// Native tokens that the wrapping contract released in a transaction, to whomever.
+    /// Native tokens that the wrapping contract took in a transaction.
+    fn wrapped_in(&self, logs: &[Log]) -> U256 {
+        let of_wrapper = || logs.iter().filter(|log| Some(log.address()) == self.wrapped());
+        let sum = |amounts: &mut dyn Iterator<Item = U256>| amounts.fold(U256::ZERO, U256::saturating_add);
+        let deposited = of_wrapper().filter_map(|log| Some(Weth9::Deposit::decode_log(&log.inner).ok()?.data.wad));
+        // Some wrappers, such as Arbitrum's, have no event of their own: they mint.
+        let minted = of_wrapper().filter_map(|log| {
+            let moved = Erc20::Transfer::decode_log(&log.inner).ok()?.data;
+            moved.from.is_zero().then_some(moved.value)
+        });
+        sum(&mut { deposited }).max(sum(&mut { minted }))
+    }
+
+    /// Native tokens that the wrapping contract released in a transaction, to any account.
     fn unwrapped(&self, logs: &[Log]) -> U256 {
         let of_wrapper = || logs.iter().filter(|log| Some(log.address()) == self.wrapped());
         let sum = |amounts: &mut dyn Iterator<Item = U256>| amounts.fold(U256::ZERO, U256::saturating_add);
@@ -442,17 +629,19 @@ impl Importer<'_> {
         gas.checked_add(data_fee).ok_or(ImportError::Invalid("a receipt's gas cost exceeds 256 bits"))
     }
 
-    /// Adds the token events of the blocks above `range.0` up to `range.1`.
+    /// Adds the token events of the blocks above `range.0` up to `range.1`. Returns the tokens whose transfers exceed 256
+    /// bits: nothing of them is added.
     async fn add_events(
         &self,
         drafts: &mut Drafts,
         native: &mut BTreeMap<B256, OwnNative>,
         orders: &BTreeMap<B256, OrderParty>,
         range: (u64, u64),
-        tokens: &BTreeMap<TokenId, TokenInfo>,
-    ) -> Result<(), ImportError> {
+        contracts: &BTreeSet<Address>,
+    ) -> Result<BTreeSet<Address>, ImportError> {
+        let mut overflowed = BTreeSet::new();
         let mut checked: BTreeSet<B256> = BTreeSet::new();
-        for log in self.events(range, tokens).await? {
+        for log in self.events(range, contracts).await? {
             let Some((token, received, given)) = self.flow_of(&log) else { continue };
             let (Some(tx), Some(number), Some(hash)) = (log.transaction_hash, log.block_number, log.block_hash) else {
                 return Err(ImportError::Invalid("an event has no transaction"));
@@ -465,10 +654,13 @@ impl Importer<'_> {
             }
             let draft = drafts.get_mut(&tx).ok_or(ImportError::Reorganised)?;
             let flow = draft.flows.entry(Some(token)).or_default();
-            let sum = |sum: U256, more: U256| {
-                sum.checked_add(more).ok_or(ImportError::Invalid("a token's transfers exceed 256 bits"))
-            };
-            *flow = Flow { received: sum(flow.received, received)?, given: sum(flow.given, given)? };
+            match flow.received.checked_add(received).zip(flow.given.checked_add(given)) {
+                Some((received, given)) => *flow = Flow { received, given },
+                None => drop(overflowed.insert(token)),
+            }
+        }
+        for draft in drafts.values_mut() {
+            draft.flows.retain(|token, _| token.is_none_or(|token| !overflowed.contains(&token)));
         }
         // Own transactions without token events may still have opened a bridge order.
         let own: Vec<B256> = drafts.keys().copied().filter(|tx| !checked.contains(tx)).collect();
@@ -478,7 +670,7 @@ impl Importer<'_> {
                 self.classify(drafts, native, orders, known, None).await?;
             }
         }
-        Ok(())
+        Ok(overflowed)
     }
 
     /// Finds out to which action a transaction belongs, and makes its draft.
@@ -494,11 +686,17 @@ impl Importer<'_> {
         if receipt.block_hash != Some(hash) {
             return Err(ImportError::Reorganised);
         }
-        let order = self.order_of(&receipt, orders);
-        let origin = match order {
-            Some(party) if party.is_bridge => Some(Origin::Bridge),
-            Some(_) => Some(Origin::Order),
-            None => None,
+        let settled = self.orders_of(&receipt, orders);
+        // What several orders moved together belongs to none of them alone.
+        let (order, note) = match settled.as_slice() {
+            [one] => (Some(*one), None),
+            [] => (None, None),
+            _ => (None, Some(EntryNote::SeveralOrders)),
+        };
+        let origin = match (order, note) {
+            (Some(party), _) if party.is_bridge => Some(Origin::Bridge),
+            (Some(_), _) | (None, Some(_)) => Some(Origin::Order),
+            (None, None) => None,
         };
         if let Some(draft) = drafts.get_mut(&tx) {
             if origin == Some(Origin::Bridge) {
@@ -511,7 +709,7 @@ impl Importer<'_> {
             Some(party) => self.action(Some(party.call_id), Some(party))?,
             None => None,
         };
-        if order.is_some_and(|party| party.wants_native) {
+        if settled.iter().any(|party| party.wants_native) {
             let paid = OwnNative { block: number, value: U256::ZERO, gas: U256::ZERO, may_return: U256::MAX };
             native.insert(tx, paid);
         }
@@ -526,18 +724,21 @@ impl Importer<'_> {
         let position = position.or(receipt.transaction_index).unwrap_or_default();
         let origin = origin.unwrap_or(Origin::Outside);
         let flows = BTreeMap::new();
-        drafts.insert(tx, Draft { position, block, origin, action, gas, flows });
+        drafts.insert(tx, Draft { note, position, block, origin, action, gas, flows });
         Ok(())
     }
 
-    /// Order of this account's that a transaction settled, by the events of contracts in the address book.
-    fn order_of<'o>(
+    /// Orders of this account's that a transaction settled, opened or refunded, by the events of reactors and settlers in
+    /// the address book.
+    fn orders_of<'o>(
         &self,
         receipt: &TransactionReceipt,
         orders: &'o BTreeMap<B256, OrderParty>,
-    ) -> Option<&'o OrderParty> {
-        let known = receipt.logs().iter().filter(|log| self.network().book.name_of(log.address()).is_some());
-        known.flat_map(|log| log.topics().iter().skip(1)).find_map(|topic| orders.get(topic))
+    ) -> Vec<&'o OrderParty> {
+        let contracts: BTreeSet<Address> = self.network().book.contracts().map(|(_, address)| address).collect();
+        let known = receipt.logs().iter().filter(|log| contracts.contains(&log.address()));
+        let hashes: BTreeSet<B256> = known.filter_map(|log| order_in(log.topics(), self.account)).collect();
+        hashes.iter().filter_map(|hash| orders.get(hash)).collect()
     }
 
     fn action(&self, call_id: Option<CallId>, party: Option<&OrderParty>) -> Result<Option<Action>, ImportError> {
@@ -550,17 +751,31 @@ impl Importer<'_> {
     }
 
     /// Events by which a token in the books moved to or from the account.
-    async fn events(
+    async fn events(&self, (from, to): (u64, u64), contracts: &BTreeSet<Address>) -> Result<Vec<Log>, ImportError> {
+        let mut logs = Vec::new();
+        let mut first = from.saturating_add(1);
+        while first <= to {
+            let last = to.min(first.saturating_add(BLOCKS_AT_ONCE - 1));
+            logs.extend(self.events_at_once((first, last), contracts).await?);
+            first = last.saturating_add(1);
+        }
+        Ok(logs)
+    }
+
+    async fn events_at_once(
         &self,
-        (from, to): (u64, u64),
-        tokens: &BTreeMap<TokenId, TokenInfo>,
+        (first, last): (u64, u64),
+        contracts: &BTreeSet<Address>,
     ) -> Result<Vec<Log>, ImportError> {
-        let contracts: Vec<Address> = tokens.keys().filter_map(|id| token_of(*id)).collect();
+        if contracts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let contracts: Vec<Address> = contracts.iter().copied().collect();
         let account = self.account.into_word();
-        let base = Filter::new().from_block(from.saturating_add(1)).to_block(to);
-        let transfers = base.clone().address(contracts).event_signature(Erc20::Transfer::SIGNATURE_HASH);
+        let base = Filter::new().from_block(first).to_block(last);
+        let transfers = base.clone().address(contracts.clone()).event_signature(Erc20::Transfer::SIGNATURE_HASH);
         let mut filters = vec![transfers.clone().topic1(account), transfers.topic2(account)];
-        if let Some(wrapped) = self.wrapped() {
+        if let Some(wrapped) = self.wrapped().filter(|wrapped| contracts.contains(wrapped)) {
             let wraps = vec![Weth9::Deposit::SIGNATURE_HASH, Weth9::Withdrawal::SIGNATURE_HASH];
             filters.push(base.address(wrapped).event_signature(wraps).topic1(account));
         }
@@ -608,7 +823,8 @@ impl Importer<'_> {
         Ok(block.map(|block| BlockFacts { number, hash: block.header.hash, at: block.header.timestamp }))
     }
 
-    /// Stores the present prices of the tokens in the books, as witnessed at the last imported block.
+    /// Stores the present prices of the tokens that the account holds, as witnessed at the last imported block, and thins
+    /// out those of earlier days.
     async fn witness(&self, number: u64) -> Result<(), ImportError> {
         let chain_id = self.chain_id();
         let Some(block) = self.block(number).await? else { return Ok(()) };
@@ -616,14 +832,25 @@ impl Importer<'_> {
         if last.is_some_and(|last| block.at < last.saturating_add(WITNESS_EVERY)) {
             return Ok(());
         }
-        let tokens: Vec<TokenId> = self.tracked().await?.into_keys().collect();
+        let account = self.account;
+        let entries = self.store.read(|connection| tables::entries_of(connection, chain_id, account))?;
+        let recent = |entry: &&Entry| entry.at.saturating_add(DAY) > block.at;
+        let moved: BTreeSet<Token> =
+            entries.iter().filter(recent).flat_map(|entry| entry.flows.keys().copied()).collect();
+        let is_held = |(token, balance): (Token, Option<Balance>)| {
+            let held = balance.and_then(Balance::held).is_some_and(|held| !held.is_zero());
+            (held || moved.contains(&token)).then(|| token.map_or(TokenId::Native, TokenId::Erc20))
+        };
+        let tokens: Vec<TokenId> = report::balances(&entries).into_iter().filter_map(is_held).collect();
         let spreads = self.reader.spreads_on(block.hash, &tokens, &[]).await;
         let prices: Vec<(Address, Usd)> =
             spreads.of.iter().filter_map(|(token, spread)| Some((*token, spread.as_ref().ok()?.held()))).collect();
         let work = move |tx: &rusqlite::Transaction<'_>| {
-            prices
-                .iter()
-                .try_for_each(|(token, usd)| tables::store_price(tx, (chain_id, Some(*token)), block.at, None, *usd))
+            for (token, usd) in &prices {
+                tables::store_price(tx, (chain_id, Some(*token)), block.at, None, *usd)?;
+            }
+            tables::thin_prices(tx, chain_id, block.at.saturating_sub(DAY))?;
+            Ok::<_, StoreError>(())
         };
         Ok(self.store.write(work).await?)
     }
@@ -645,8 +872,49 @@ pub(super) fn token_of(id: TokenId) -> Token {
     }
 }
 
+/// Hash of the order that an event of a reactor or a settler is about, if it concerns this account. An `Open` event
+/// names the account in its data alone, and only the account's own orders are looked up.
+fn order_in(topics: &[B256], account: Address) -> Option<B256> {
+    let concerns = |topic: usize| topics.get(topic) == Some(&account.into_word());
+    let is_own = match *topics.first()? {
+        Reactor::Fill::SIGNATURE_HASH | DestinationSettler::Filled::SIGNATURE_HASH => concerns(3),
+        OriginSettler::Refunded::SIGNATURE_HASH => concerns(2),
+        OriginSettler::Open::SIGNATURE_HASH => true,
+        _ => false,
+    };
+    topics.get(1).copied().filter(|_| is_own)
+}
+
+/// Tokens that an opening leaves out, because their balance cannot be read.
+fn unopened(tokens: &BTreeMap<TokenId, TokenInfo>, opening: &Entry) -> impl Iterator<Item = (Token, TokenFault)> {
+    let missing = tokens.keys().map(|id| token_of(*id)).filter(|token| !opening.flows.contains_key(token));
+    missing.map(|token| (token, TokenFault::BalanceUnreadable)).collect::<Vec<_>>().into_iter()
+}
+
+/// Facts with which a token is in the books, by those that are stored and those that it reports now.
+fn first_facts(first: Option<TokenInfo>, now: Option<TokenInfo>) -> (Option<TokenInfo>, Option<TokenFault>) {
+    match (first, now) {
+        (Some(first), Some(now)) if (&first.symbol, first.decimals) != (&now.symbol, now.decimals) => {
+            (Some(first), Some(TokenFault::Changed))
+        }
+        (Some(first), _) => (Some(first), None),
+        (None, Some(now)) => (Some(now), None),
+        (None, None) => (None, Some(TokenFault::Unreadable)),
+    }
+}
+
+/// Flow that makes the books agree with a balance; `None` if the sums do not fit 256 bits.
+fn difference(books: Balance, held: U256) -> Option<Flow> {
+    let left = held.checked_add(books.given)?;
+    let flow = |received: U256, given: U256| Some(Flow { received, given });
+    match left.checked_sub(books.received) {
+        Some(more) => flow(more, U256::ZERO),
+        None => flow(U256::ZERO, books.received.saturating_sub(left)),
+    }
+}
+
 fn entry((chain_id, account): (u64, Address), tx: B256, draft: Draft) -> Entry {
-    let Draft { position, block, origin, action, gas, flows } = draft;
+    let Draft { note, position, block, origin, action, gas, flows } = draft;
     Entry {
         chain_id,
         account,
@@ -658,6 +926,7 @@ fn entry((chain_id, account): (u64, Address), tx: B256, draft: Draft) -> Entry {
         action,
         flows,
         gas,
+        note,
     }
 }
 
@@ -668,9 +937,10 @@ fn add_native(
     (chain_id, account): (u64, Address),
     finding: NativeFinding,
 ) {
-    let NativeFinding { block, tx, flow } = finding;
+    let NativeFinding { block, tx, flow, uncertain } = finding;
     if let Some(draft) = tx.and_then(|tx| drafts.get_mut(&tx)) {
         draft.flows.insert(None, flow);
+        draft.note = draft.note.or(uncertain.then_some(EntryNote::MayIncludeDeposit));
         return;
     }
     entries.push(Entry {
@@ -684,5 +954,6 @@ fn add_native(
         action: None,
         flows: BTreeMap::from([(None, flow)]),
         gas: U256::ZERO,
+        note: None,
     });
 }

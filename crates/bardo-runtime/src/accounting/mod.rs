@@ -6,7 +6,7 @@ mod native;
 mod paper;
 mod summary;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
@@ -15,15 +15,17 @@ use serde::Serialize;
 
 use super::depth::{confirmations, settings_of};
 use bardo_accounting::books::{BookError, Shortage};
-use bardo_accounting::report::{self, Period, Report};
-use bardo_accounting::tables::{self, PriceHistory};
+use bardo_accounting::csv::BooksMoney;
+use bardo_accounting::entry::Entry;
+use bardo_accounting::report::{self, Balance, Period, Report, Selection};
+use bardo_accounting::tables::{self, PriceHistory, TokenFault};
 use bardo_base::config::Config;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_safety::chain_snapshot::SnapshotReader;
 use bardo_session::handle::{ChainHoldings, HoldingRow};
 use bardo_store::{Store, StoreError};
-use golem_chain::network::DataFees;
+use golem_chain::network::{self, DataFees, Network, NetworkKind};
 use golem_chain::provider::ProviderError;
 use golem_chain::sender::SenderRules;
 use golem_chain::token::{TokenId, TokenInfo};
@@ -66,7 +68,7 @@ pub struct BalanceCheck {
     pub token: Option<Address>,
     /// Decimals of the token.
     pub decimals: u8,
-    /// Balance by the books; `None` if more went out than ever came in.
+    /// Balance by the books; `None` if more went out than ever came in, or a sum does not fit 256 bits.
     pub books: Option<U256>,
     /// Balance by the chain.
     pub balance: U256,
@@ -78,9 +80,20 @@ impl BalanceCheck {
         self.books == Some(self.balance)
     }
 
+    /// Difference as a sentence without its subject, such as `the chain has 0.5 more than the books`.
+    pub fn describe(&self) -> String {
+        let difference = self.difference();
+        match (difference.strip_prefix('+'), difference.strip_prefix('-')) {
+            (Some(more), _) => format!("the chain has {more} more than the books"),
+            (_, Some(less)) => format!("the chain has {less} less than the books"),
+            (None, None) if difference.is_empty() => "the chain and the books agree".to_owned(),
+            (None, None) => format!("the books have no balance: {difference}"),
+        }
+    }
+
     /// Difference as text with its sign, such as `+0.5`, from the books to the chain; empty if there is none.
     pub fn difference(&self) -> String {
-        let Some(books) = self.books else { return "more left than came".to_owned() };
+        let Some(books) = self.books else { return "more left than came, or a sum exceeds 256 bits".to_owned() };
         let (sign, raw) = match self.balance.checked_sub(books) {
             Some(more) if more.is_zero() => return String::new(),
             Some(more) => ("+", more),
@@ -122,9 +135,10 @@ impl BookKeeper {
     /// Present holdings of another account on the chains that answer, with their values where a price is known. Tokens
     /// of which it has none are left out.
     pub async fn holdings_of(&self, account: Address) -> Vec<ChainHoldings> {
+        let asked = self.chains.iter().map(|(reader, _)| holdings_on(reader, account));
         let mut all = Vec::new();
-        for (reader, _) in &self.chains {
-            match holdings_on(reader, account).await {
+        for answer in futures::future::join_all(asked).await {
+            match answer {
                 Ok(holdings) => all.push(holdings),
                 Err(error) => tracing::debug!(%error, %account, "the holdings of a watched account cannot be read"),
             }
@@ -184,20 +198,22 @@ pub async fn reconcile_chain(
     let Some((number, hash)) = store.read(|connection| tables::last_block(connection, chain_id, account))? else {
         return Ok(Vec::new());
     };
-    let (entries, tokens) =
-        store.read(|connection| Ok::<_, StoreError>((tables::entries(connection)?, tables::tokens(connection)?)))?;
-    let also = tokens.iter().filter(|((chain, _), _)| *chain == chain_id).filter_map(|((_, token), facts)| {
-        let address = (*token)?;
-        let listed = network.book.tokens().iter().any(|one| one.address == address);
-        let id = TokenId::Erc20(address);
+    let (entries, tokens) = store.read(|connection| {
+        Ok::<_, StoreError>((tables::entries_of(connection, chain_id, account)?, tables::tokens(connection)?))
+    })?;
+    let mut books = report::balances(&entries);
+    let listed: BTreeSet<Address> = network.book.tokens().iter().map(|token| token.address).collect();
+    let also = books.keys().flatten().filter(|token| !listed.contains(*token)).filter_map(|address| {
+        let facts = tokens.get(&(chain_id, Some(*address)))?;
+        let id = TokenId::Erc20(*address);
         let (symbol, name) = (facts.symbol.clone(), SafeText::default());
-        (!listed).then_some((id, TokenInfo { id, symbol, name, decimals: facts.decimals, listed }))
+        Some((id, TokenInfo { id, symbol, name, decimals: facts.decimals, listed: false }))
     });
-    let balances = reader.balances(account, &also.collect(), BlockId::hash(hash)).await?;
+    let balances = reader.readable_balances(account, &also.collect(), BlockId::hash(hash)).await?;
     let mut checks = Vec::new();
     for (id, (info, balance)) in balances {
         let token = import::token_of(id);
-        let books = report::balance(&entries, chain_id, account, token).ok();
+        let books = books.remove(&token).unwrap_or(Some(Balance::default())).and_then(Balance::held);
         if books == Some(U256::ZERO) && balance.is_zero() {
             continue;
         }
@@ -215,25 +231,108 @@ pub async fn reconcile_chain(
     Ok(checks)
 }
 
+/// Kind of the money on a chain. Sums of different kinds mean nothing.
+fn kind_of_money(chain_id: u64, networks: &[Network]) -> BooksMoney {
+    let known = networks.iter().find(|network| network.chain_id == chain_id);
+    match known.or_else(|| network::by_id(chain_id)).map(|network| network.kind) {
+        Some(NetworkKind::Devnet) => BooksMoney::Play,
+        Some(NetworkKind::Test) => BooksMoney::Test,
+        // Unknown chains are assumed to be of this kind, as everywhere.
+        Some(NetworkKind::Real) | None => BooksMoney::Real,
+    }
+}
+
+/// Part of the books that a report is about: an account, and the networks with one kind of money.
+#[derive(Debug, Clone)]
+pub struct ReportScope<'a> {
+    /// Period of the report.
+    pub period: Period,
+    /// Account of the report; `None` for all accounts.
+    pub account: Option<Address>,
+    /// Networks of the configuration.
+    pub networks: &'a [Network],
+    /// Kind of the money of the report. A devnet's ledger has no other, whatever its chains are.
+    pub money: BooksMoney,
+}
+
+impl ReportScope<'_> {
+    /// Kind of the money on the networks of a session.
+    pub fn money_of(networks: &[Network]) -> BooksMoney {
+        networks.first().map_or(BooksMoney::Real, |network| kind_of_money(network.chain_id, networks))
+    }
+
+    fn has_chain(&self, chain_id: u64) -> bool {
+        match self.money {
+            BooksMoney::Play => true,
+            BooksMoney::Real | BooksMoney::Test | BooksMoney::Paper => {
+                kind_of_money(chain_id, self.networks) == self.money
+            }
+        }
+    }
+
+    fn selection(&self, entries: &[Entry]) -> Selection {
+        let chains: BTreeSet<u64> = entries.iter().map(|entry| entry.chain_id).collect();
+        let chains = chains.into_iter().filter(|chain_id| self.has_chain(*chain_id)).collect();
+        Selection { period: self.period, account: self.account, chains: Some(chains) }
+    }
+}
+
+/// Report from the books, with the faults of tokens that concern it.
+#[derive(Debug, Clone, Default)]
+pub struct Books {
+    /// Profit and loss.
+    pub report: Report,
+    /// Tokens that are not, or not wholly, in the report: chain, name and reason.
+    pub faults: Vec<(u64, String, &'static str)>,
+}
+
 /// Reads the report of a period from the books in a database.
 ///
 /// # Errors
 /// [`AccountingError`] if the database fails, or a figure is out of range.
-pub fn read(store: &Store, period: Period) -> Result<Report, AccountingError> {
-    let (entries, prices, tokens) = store.read(|connection| {
+pub fn read(store: &Store, scope: &ReportScope<'_>) -> Result<Books, AccountingError> {
+    let (entries, prices, tokens, faults) = store.read(|connection| {
         let tokens = tables::tokens(connection)?;
-        Ok::<_, StoreError>((tables::entries(connection)?, PriceHistory::read(connection, &tokens)?, tokens))
+        let prices = PriceHistory::read(connection, &tokens)?;
+        Ok::<_, StoreError>((tables::entries(connection)?, prices, tokens, tables::faults(connection)?))
     })?;
-    Ok(report::build(entries, &prices, tokens, period, Shortage::UnknownCost)?)
+    let selection = scope.selection(&entries);
+    let concerns = |chain_id: &u64, account: &Address| {
+        scope.account.is_none_or(|own| own == *account) && scope.has_chain(*chain_id)
+    };
+    let report = report::build(entries, &prices, tokens, selection, Shortage::UnknownCost)?;
+    let faults = faults.into_iter().filter(|((chain_id, account, _), _)| concerns(chain_id, account));
+    let mut faults: Vec<(u64, String, &'static str)> = faults
+        .map(|((chain_id, _, token), fault)| (chain_id, report.symbol(chain_id, token), fault.describe()))
+        .collect();
+    faults.extend(report.overflowed.iter().map(|asset| {
+        let name = report.symbol(asset.chain_id, asset.token);
+        (asset.chain_id, name, TokenFault::Overflow.describe())
+    }));
+    Ok(Books { report, faults })
+}
+
+/// Accounts that have entries in a ledger.
+///
+/// # Errors
+/// [`StoreError`] if the database fails.
+pub fn accounts(store: &Store) -> Result<BTreeSet<Address>, StoreError> {
+    Ok(store.read(tables::entries)?.into_iter().map(|entry| entry.account).collect())
 }
 
 /// Reads the report of a period from a paper ledger. Its lots begin with what the account held when it first gave
-/// something. `real` is the ledger beside it, which describes the tokens; `None` if there is none.
+/// something. `real` is the ledger beside it, which describes the tokens and has prices of times without an action;
+/// `None` if there is none.
 ///
 /// # Errors
 /// [`AccountingError`] if the database fails, or a figure is out of range.
-pub fn read_paper(paper: &Store, real: Option<&Store>, period: Period) -> Result<Report, AccountingError> {
+pub fn read_paper(paper: &Store, real: Option<&Store>, scope: &ReportScope<'_>) -> Result<Books, AccountingError> {
     let described = real.map(|real| real.read(tables::tokens)).transpose()?.unwrap_or_default();
-    let (entries, tokens, prices) = paper.read(|connection| paper::read(connection, described))?;
-    Ok(report::build(entries, &prices, tokens, period, Shortage::HeldBefore)?)
+    let (entries, tokens, mut prices) = paper.read(|connection| paper::read(connection, described, scope.networks))?;
+    if let Some(real) = real {
+        prices.merge(real.read(|connection| PriceHistory::read(connection, &tokens))?);
+    }
+    let selection = scope.selection(&entries);
+    let report = report::build(entries, &prices, tokens, selection, Shortage::HeldBefore)?;
+    Ok(Books { report, faults: Vec::new() })
 }

@@ -31,6 +31,8 @@ pub(super) struct NativeFinding {
     pub block: BlockFacts,
     pub tx: Option<B256>,
     pub flow: Flow,
+    /// True if what came may include a deposit: less came, or nobody knows how much could have.
+    pub uncertain: bool,
 }
 
 /// Difference between the balances and what is known.
@@ -44,13 +46,17 @@ enum Residual {
 pub(super) struct NativeReader<'a, 'b> {
     pub importer: &'a Importer<'b>,
     pub own: &'a BTreeMap<B256, OwnNative>,
+    /// Balance by the books before the range.
+    pub stored: Option<U256>,
 }
 
 impl NativeReader<'_, '_> {
     /// Finds every movement above `from` up to `to`. Together with gas they account for the whole difference between the
     /// two balances.
     pub(super) async fn find(&self, from: BlockFacts, to: BlockFacts) -> Result<Vec<NativeFinding>, ImportError> {
-        let (before, after) = (self.known_balance(from.number).await?, self.balance(to.number).await?);
+        // Some nodes drop the state of the older block: then the books' own balance counts.
+        let before = self.known_balance(from.number).await?.or(self.stored);
+        let after = self.balance(to.number).await?;
         let mut found: BTreeMap<B256, NativeFinding> = BTreeMap::new();
         for (tx, own) in self.own {
             if own.value.is_zero() {
@@ -59,12 +65,15 @@ impl NativeReader<'_, '_> {
             let block = self.block(own.block).await?;
             found.insert(
                 *tx,
-                NativeFinding { block, tx: Some(*tx), flow: Flow { received: U256::ZERO, given: own.value } },
+                NativeFinding {
+                    block,
+                    tx: Some(*tx),
+                    flow: Flow { received: U256::ZERO, given: own.value },
+                    uncertain: false,
+                },
             );
         }
         let mut outside = Vec::new();
-        // The state of the older block is dropped by some nodes: then only the books' own balance is known, which is
-        // compared with the chain's when they are reconciled.
         if let Some(before) = before {
             let mut segments = vec![((from.number, before), (to.number, after))];
             while let Some((low, high)) = segments.pop() {
@@ -99,7 +108,7 @@ impl NativeReader<'_, '_> {
             Residual::None => return Ok(()),
             Residual::Went(amount) => {
                 let flow = Flow { received: U256::ZERO, given: amount };
-                outside.push(NativeFinding { block: last, tx: None, flow });
+                outside.push(NativeFinding { block: last, tx: None, flow, uncertain: false });
                 return Ok(());
             }
             Residual::Came(amount) => amount,
@@ -110,13 +119,19 @@ impl NativeReader<'_, '_> {
                 continue;
             }
             let block = self.block(own.block).await?;
-            let finding = found.entry(*tx).or_insert(NativeFinding { block, tx: Some(*tx), flow: Flow::default() });
+            let finding = found.entry(*tx).or_insert(NativeFinding {
+                block,
+                tx: Some(*tx),
+                flow: Flow::default(),
+                uncertain: false,
+            });
+            finding.uncertain = part != own.may_return;
             finding.flow.received = finding.flow.received.saturating_add(part);
             left = left.saturating_sub(part);
         }
         if !left.is_zero() {
             let flow = Flow { received: left, given: U256::ZERO };
-            outside.push(NativeFinding { block: last, tx: None, flow });
+            outside.push(NativeFinding { block: last, tx: None, flow, uncertain: false });
         }
         Ok(())
     }

@@ -2,31 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use alloy::primitives::{B256, U256};
+use alloy::primitives::{Address, B256, U256};
 use rusqlite::Connection;
 
 use super::import::token_of;
 use bardo_accounting::books::TokenBook;
 use bardo_accounting::entry::{Action, Entry, Flow, Origin, Token, TokenFacts};
 use bardo_accounting::tables::PriceHistory;
+use bardo_safety::chain_snapshot::stables;
 use bardo_safety::paper::{self, RecordedAction};
 use bardo_store::StoreError;
+use golem_chain::network::{KnownContract, Network};
 
-/// Reads the entries of a paper ledger, the descriptions of their tokens, and the prices. `tokens` are known already.
+/// Reads the entries of a paper ledger, the descriptions of their tokens, and the prices. `tokens` are known already; the
+/// address books of `networks` describe others.
 pub(super) fn read(
     connection: &Connection,
     mut tokens: TokenBook,
+    networks: &[Network],
 ) -> Result<(Vec<Entry>, TokenBook, PriceHistory), StoreError> {
     let mut entries = Vec::new();
     for (position, action) in (0..).zip(paper::actions(connection)?) {
         for moved in &action.moves {
+            let token = token_of(moved.token.id);
+            let network = networks.iter().find(|network| network.chain_id == moved.chain_id);
+            let is = |of: &dyn Fn(&Network, Address) -> bool| network.zip(token).is_some_and(|(all, one)| of(all, one));
             let facts = TokenFacts {
                 symbol: moved.token.symbol.clone(),
                 decimals: moved.token.decimals,
-                is_dollar: false,
-                wraps_native: false,
+                listed: token.is_none()
+                    || is(&|network, token| network.book.tokens().iter().any(|one| one.address == token)),
+                is_dollar: is(&|network, token| stables(network).contains(&token)),
+                wraps_native: is(&|network, token| network.book.contract(KnownContract::WrappedNative) == Some(token)),
             };
-            tokens.entry((moved.chain_id, token_of(moved.token.id))).or_insert(facts);
+            tokens.entry((moved.chain_id, token)).or_insert(facts);
         }
         entries.extend(entries_of(position, &action));
     }
@@ -58,6 +67,7 @@ fn entries_of(position: u64, action: &RecordedAction) -> Vec<Entry> {
         action: Some(Action { call_id: action.call_id, golem_id: action.golem_id.clone(), tool: action.tool.clone() }),
         gas: if chain_id == action.chain_id { action.gas } else { U256::ZERO },
         flows,
+        note: None,
     };
     by_chain.into_iter().map(entry).collect()
 }

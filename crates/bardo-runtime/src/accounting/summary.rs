@@ -1,8 +1,8 @@
 //! Profit and loss as the console shows it.
 
-use super::{AccountingError, BalanceCheck};
+use super::{AccountingError, BalanceCheck, Books};
 use bardo_accounting::books::BookError;
-use bardo_accounting::report::{Grouping, Report, Totals};
+use bardo_accounting::report::Totals;
 use bardo_base::text::SafeText;
 use bardo_session::handle::{PnlDay, PnlState, PnlSums, PnlToken};
 
@@ -16,24 +16,22 @@ const MOST_ROWS: usize = 60;
 /// # Errors
 /// [`AccountingError`] if a figure is out of range.
 pub fn summary(
-    report: &Report,
+    Books { report, faults }: &Books,
     checks: &[BalanceCheck],
     paper: bool,
     chain_name: impl Fn(u64) -> SafeText,
 ) -> Result<PnlState, AccountingError> {
+    let sums_of = report.sums_of_tokens()?;
+    let all = report.tokens_with_results()?;
     let mut tokens = Vec::new();
-    let groups = report.by(Grouping::Token)?;
-    for (key, holding) in report.tokens_with_results()? {
-        let symbol = report.symbol(key.0, key.1);
-        let group = groups.iter().find(|group| group.name == Report::token_name(&symbol, key.0));
+    for (key, unrealised) in all.iter().take(MOST_ROWS) {
         tokens.push(PnlToken {
-            symbol: SafeText::clean(&symbol, 40),
+            symbol: SafeText::clean(&report.symbol(key.0, key.1), 60),
             chain: chain_name(key.0),
-            sums: sums(&group.map(|group| group.totals).unwrap_or_default())?,
-            unrealised: holding,
+            sums: sums(&sums_of.get(key).copied().unwrap_or_default())?,
+            unrealised: *unrealised,
         });
     }
-    tokens.truncate(MOST_ROWS);
     let from = report.days.len().saturating_sub(MOST_DAYS);
     let mut days = Vec::new();
     for day in report.days.iter().skip(from) {
@@ -42,22 +40,29 @@ pub fn summary(
             sums: sums(&day.totals)?,
             net_so_far: day.net_so_far,
             unrealised: day.unrealised,
+            entries: day.entries,
         });
     }
     let uneven = checks.iter().filter(|check| !check.is_even());
     let line = |check: &BalanceCheck| {
-        let words =
-            format!("{} on {}: the chain has {} beside the books", check.symbol, check.chain, check.difference());
-        SafeText::clean(&words, 160)
+        SafeText::clean(&format!("{} on {}: {}", check.symbol, check.chain, check.describe()), 160)
+    };
+    let left_out = |(chain_id, name, why): &(u64, String, &'static str)| {
+        SafeText::clean(&format!("{name} on {} {why}", chain_name(*chain_id)), 160)
     };
     Ok(PnlState {
         paper,
+        account: None,
+        money: None,
         total: sums(&report.totals)?,
         unrealised: report.unrealised()?,
+        unvalued: report.unvalued(),
+        more_tokens: u64::try_from(all.len().saturating_sub(MOST_ROWS)).unwrap_or(u64::MAX),
         tokens,
         days,
         even: u32::try_from(checks.iter().filter(|check| check.is_even()).count()).unwrap_or(u32::MAX),
         differences: uneven.take(MOST_ROWS).map(line).collect(),
+        left_out: faults.iter().take(MOST_ROWS).map(left_out).collect(),
         fault: None,
     })
 }

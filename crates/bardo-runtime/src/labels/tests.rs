@@ -19,7 +19,7 @@ fn own() -> Vec<(SafeText, Address)> {
 }
 
 async fn add(labels: &Labels, address: Address, name: &str) -> Result<Label, LabelError> {
-    labels.add((address, name), false, &own(), &[], 7).await
+    labels.add((address, name), None, &own(), &[], 7).await
 }
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn a_label_is_listed_renamed_and_removed() {
     assert_eq!(labels.list().unwrap(), []);
     assert!(!labels.path.exists(), "looking creates nothing");
     let alice = add(&labels, ALICE, "Alice, cold wallet").await.unwrap();
-    let bob = labels.add((BOB, "Bob"), true, &own(), &[], 8).await.unwrap();
+    let bob = labels.add((BOB, "Bob"), Some(true), &own(), &[], 8).await.unwrap();
     assert_eq!(labels.list().unwrap(), [alice, bob.clone()]);
     let renamed = add(&labels, ALICE, "Alice").await.unwrap();
     assert_eq!(labels.list().unwrap(), [renamed.clone(), bob.clone()]);
@@ -68,7 +68,14 @@ async fn a_name_is_plain_text_and_no_address() {
         let error = add(&labels, BOB, name).await.unwrap_err();
         assert!(matches!(error, LabelError::Unusable(_)), "{name:?}: {error}");
     }
-    for name in ["0xf39F…2266", &ALICE.to_string(), "90F79bf6EB2c4f870365E785982E1f101E93b906"] {
+    for name in [
+        "0xf39F…2266",
+        "Ox90F7…b906",
+        "90F79bf6…b906",
+        "\u{ff10}\u{ff58}90F7",
+        &ALICE.to_string(),
+        "90F79bf6EB2c4f870365E785982E1f101E93b906",
+    ] {
         let error = add(&labels, BOB, name).await.unwrap_err();
         assert!(matches!(error, LabelError::LikeAddress(_)), "{name}: {error}");
     }
@@ -108,4 +115,69 @@ fn a_name_stands_beside_its_address_with_its_origin() {
     let ethereum = golem_chain::network::by_id(1).unwrap();
     let permit2 = ethereum.book.contract(golem_chain::network::KnownContract::Permit2).unwrap();
     assert!(told(Some(ethereum), permit2).unwrap().contains("Permit2"));
+}
+
+#[test]
+fn an_address_with_a_changed_character_is_refused() {
+    assert!(parse_address("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266").is_ok());
+    assert!(parse_address("0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266").is_ok(), "without a checksum");
+    for (text, why) in [
+        ("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92267", "checksum"),
+        ("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "40 hexadecimal digits"),
+        ("0xf39F", "40 hexadecimal digits"),
+        ("alice.eth", "40 hexadecimal digits"),
+        ("0x0000000000000000000000000000000000000000", "no owner"),
+    ] {
+        let error = parse_address(text).unwrap_err().to_string();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+}
+
+/// Renaming says nothing about watching, and nothing about when the address was named first.
+#[tokio::test]
+async fn a_renamed_label_stays_watched_until_that_is_ended() {
+    let (_folder, labels) = folder();
+    labels.add((BOB, "Bob"), Some(true), &own(), &[], 8).await.unwrap();
+    let renamed = labels.add((BOB, "Robert"), None, &own(), &[], 9).await.unwrap();
+    assert_eq!((renamed.watched, renamed.added_at), (true, 8));
+    let ended = labels.add((BOB, "Robert"), Some(false), &own(), &[], 10).await.unwrap();
+    assert!(!ended.watched);
+    assert_eq!(labels.list().unwrap(), [ended]);
+}
+
+/// Half of the signs that fit: each of these takes two columns.
+#[tokio::test]
+async fn a_label_is_as_wide_as_the_screens_allow() {
+    let (_folder, labels) = folder();
+    let error = add(&labels, BOB, &"数".repeat(21)).await.unwrap_err();
+    assert!(matches!(error, LabelError::Unusable(_)), "{error}");
+    add(&labels, BOB, &"数".repeat(20)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_that_can_be_taken_for_a_label_is_named() {
+    let (_folder, labels) = folder();
+    add(&labels, ALICE, "Alice").await.unwrap();
+    let other = address!("1111111111111111111111111111111111111111");
+    let poisoned = address!("90F700000000000000000000000000000000b906");
+    let words = |name, address| labels.confusable_with_key(name, address).unwrap();
+    assert!(words("AIice", other).is_some_and(|words| words.contains("Alice")));
+    assert!(words("Alice", other).is_some_and(|words| words.contains("name of a label")));
+    assert!(words("trading", poisoned).is_some_and(|words| words.contains(&ALICE.to_string())));
+    assert_eq!(words("trading", other), None);
+    assert_eq!(words("Alice", ALICE), None, "the label is its own name");
+}
+
+/// An ENS name is marked as such, gives way to the operator's own words, and is flagged if it imitates them.
+#[test]
+fn an_ens_name_is_no_label() {
+    let label = Label { address: ALICE, name: SafeText::clean("Alice", 40), watched: false, added_at: 0 };
+    let other = address!("1111111111111111111111111111111111111111");
+    let ens = [(ALICE, "somebody.eth"), (BOB, "alice.eth"), (other, "bob.eth")];
+    let ens = ens.map(|(address, name)| (address, SafeText::clean(name, 60))).into();
+    let names = AddressNames::of(&own(), &[label]).with_ens(&ens);
+    let shown = |address| names.describe(None, address).unwrap().to_string();
+    assert_eq!(shown(ALICE), "label “Alice”");
+    assert_eq!(shown(BOB), "ENS “alice.eth”, like the name of ANOTHER address");
+    assert_eq!(shown(other), "ENS “bob.eth”");
 }

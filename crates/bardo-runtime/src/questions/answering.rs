@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::shared::{RemoteAnswer, SharedQueue};
 use super::{RequestContext, view_model};
+use crate::labels::AddressNames;
 use bardo_base::clock::Clock;
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
@@ -120,12 +121,14 @@ pub fn queued_at(
 
 /// Connects a process without a session to the ledger's shared queue, until the future is dropped.
 ///
-/// Publishes the requests of its approval queue, and delivers answers of other processes to it. `report` is called for
+/// Publishes the requests of its approval queue, with the names that this process shows itself, and delivers answers of
+/// other processes to it. `report` is called for
 /// each such answer with its success and a message.
 pub async fn serve_queue(
     queue: ApprovalQueue,
     shared: SharedQueue,
     networks: Vec<Network>,
+    names: AddressNames,
     clock: Arc<dyn Clock>,
     paper: bool,
     report: impl Fn(bool, String) + Send,
@@ -133,7 +136,10 @@ pub async fn serve_queue(
     let mut changes = queue.watch();
     let mut published = Vec::new();
     loop {
-        let mut asked = queued_at(&queue, &networks, paper, |_| RequestContext::default());
+        let mut asked = queued_at(&queue, &networks, paper, |_| RequestContext {
+            names: names.clone(),
+            ..RequestContext::default()
+        });
         for offered in asked.iter_mut().flat_map(|question| &mut question.answers) {
             if let Some(why) = only_here(|| shared.is_led(), offered.kind) {
                 offered.why_not = Some(SafeText::clean(why, 80));

@@ -16,9 +16,11 @@ use super::state::{ActorChannels, SessionState};
 use super::watching::ReportedState;
 use crate::actor::ActorScript;
 use crate::data::{DataFolder, LedgerKind};
+use crate::labels;
 use crate::questions::answering::{self, AnswerRefused};
 use crate::questions::shared::RemoteAnswer;
 use crate::reauthentication;
+use bardo_base::format::counted;
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::secret::Password;
@@ -33,6 +35,7 @@ use bardo_session::questions::{AnswerKind, Confirmation, OperatorAnswer, Questio
 use golem::life::ScenarioProgress;
 use golem::scenario;
 use golem_chain::devnet::MiningMode;
+use golem_chain::network::Network;
 use golem_tools::engine::{ToolCall, ToolInput};
 
 /// Maximum number of blocks per command.
@@ -137,6 +140,16 @@ impl SessionState {
                 Some(revoked.then(|| "revoked".to_owned()).ok_or(CommandError::NoGrant))
             }
             SessionCommand::Rebroadcast { transaction } => Some(self.rebroadcast(transaction).await),
+            SessionCommand::Label { address, name, watched } => {
+                let networks: Vec<Network> =
+                    self.sources.world.chains().iter().map(|chain| chain.network().clone()).collect();
+                let now = self.sources.clock.now_millis();
+                let added = labels::add(&self.sources.folder, (&address, &name), watched, &networks, now).await;
+                if added.is_ok() {
+                    self.read_names();
+                }
+                Some(added.map(|label| label.describe()).map_err(CommandError::from))
+            }
             SessionCommand::Look { ticket, query } => {
                 let state = Arc::clone(self);
                 tokio::spawn(async move {
@@ -552,7 +565,7 @@ impl SessionState {
                 for _ in 0..blocks {
                     number = chain.devnet.mine().await?.number();
                 }
-                Ok(format!("{blocks} blocks mined, up to #{number}"))
+                Ok(format!("{} mined, up to #{number}", counted(blocks.into(), "block", "blocks")))
             }
             DevnetControl::Advance { chain_id, seconds } => {
                 let chain = of(chain_id)?;

@@ -17,6 +17,7 @@ use golem_tools::engine::CatalogError;
 
 use crate::OpenError;
 use crate::data::DataError;
+use crate::labels::LabelError;
 use crate::questions::answering::AnswerRefused;
 use crate::questions::shared::ShareError;
 
@@ -113,6 +114,9 @@ pub(super) enum CommandError {
     /// The console may only stop.
     #[error("this console is read-only: only Ctrl-X (stop) works")]
     WatchOnly,
+    /// The label was not added.
+    #[error(transparent)]
+    Label(#[from] LabelError),
     /// The command names another Golem.
     #[error("no Golem named {0} runs here")]
     OtherGolem(GolemId),

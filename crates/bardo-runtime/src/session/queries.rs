@@ -1,15 +1,20 @@
 //! Snapshots and read-only queries of a session.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use alloy::primitives::Address;
 use serde_json::Value;
 
 use super::state::SessionState;
 use super::watching::ReportedState;
+use crate::accounting::{self, BalanceCheck, ReportScope};
+use crate::allowances;
+use crate::ens::EnsReader;
 use crate::labels::{self, Labels};
-use crate::{accounting, allowances};
 use bardo_accounting::report::Period;
+use bardo_accounting::tables;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -21,14 +26,27 @@ use bardo_session::handle::{
     AllowanceState, AllowancesState, AuditEntry, BreakerState, ChainHoldings, GrantState, LimitUsage, PnlState,
     PolicyState, QueryResult, SessionQuery, SessionSnapshot, SpendState, StopLossState, StopState, WatchedHoldings,
 };
-use golem_chain::network::BookToken;
+use golem_chain::network::{BookToken, Network};
 use golem_chain::token::TokenId;
-use golem_tools::engine::ConnectedChain;
 
 /// Maximum number of audit log entries per query.
 const MOST_ENTRIES: u32 = 1_000;
+/// Time after which an ENS name is looked up again, in milliseconds.
+const ENS_LASTS: u64 = 600_000;
+/// Maximum number of ENS names that are looked up at once.
+const MOST_ENS: usize = 16;
 /// Maximum number of watch-only accounts whose holdings are read.
 const MOST_WATCHED: usize = 20;
+
+/// State of everything that profit and loss follows from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ResultsVersion {
+    real: Option<[i64; 6]>,
+    /// State of the paper ledger; `None` outside of paper mode.
+    paper: Option<Option<(i64, i64)>>,
+    checks: Vec<BalanceCheck>,
+    faults: Vec<String>,
+}
 
 impl SessionState {
     /// Present state of everything that is not an event.
@@ -88,31 +106,86 @@ impl SessionState {
             pnl: self.links.pnl.borrow().clone(),
             transactions: self.links.transactions.borrow().clone(),
             watched: self.links.watched.borrow().clone(),
+            names: self.links.names.borrow().all(),
         }
     }
 
-    /// Reads the names of keys and labels, and the holdings of watch-only accounts.
-    pub(super) async fn read_names(&self) {
+    /// Reads the names of keys and labels. Returns true if they changed.
+    pub(super) fn read_names(&self) -> bool {
         let folder = &self.sources.folder;
         self.links.names.send_if_modified(|known| {
-            let now = labels::names(folder);
+            let now = labels::names(folder).with_ens(&self.links.ens.borrow());
             let changed = *known != now;
             *known = now;
             changed
+        })
+    }
+
+    /// Looks up the ENS names of labelled accounts, of spenders, and of the parties to open requests, where a connected
+    /// network has them. `known` are those of earlier rounds with their times.
+    pub(super) async fn read_ens(&self, known: &mut BTreeMap<Address, (u64, Option<SafeText>)>) {
+        let chains = self.sources.world.chains();
+        let Some(reader) = chains.iter().find_map(|chain| EnsReader::of(&chain.client)) else { return };
+        let now = self.sources.clock.now_millis();
+        let mut wanted: BTreeSet<Address> =
+            self.links.names.borrow().all().into_iter().map(|name| name.address).collect();
+        for request in self.sources.queue.as_ref().map(|queue| queue.pending()).unwrap_or_default() {
+            wanted.extend(&request.preview.payload.proposal().recipients);
+        }
+        let allowances = self.links.allowances.borrow().clone();
+        wanted.extend(allowances.rows.iter().map(|row| row.spender));
+        wanted.retain(|address| known.get(address).is_none_or(|(at, _)| now.saturating_sub(*at) > ENS_LASTS));
+        let asked = wanted.into_iter().take(MOST_ENS).map(|address| {
+            let reader = reader.clone();
+            async move { (address, reader.name_of(address).await) }
         });
-        let Some(books) = &self.sources.books else { return };
-        let watched = Labels::of(folder).list().unwrap_or_default().into_iter().filter(|label| label.watched);
-        let mut all = Vec::new();
-        for label in watched.take(MOST_WATCHED) {
-            for holdings in books.holdings_of(label.address).await {
-                all.push(WatchedHoldings { name: label.name.clone(), address: label.address, holdings });
+        for (address, found) in futures::future::join_all(asked).await {
+            match found {
+                Ok(name) => drop(known.insert(address, (now, name))),
+                // Without an answer an old name must not stay.
+                Err(error) => {
+                    tracing::debug!(%error, %address, "its ENS name cannot be read");
+                    known.remove(&address);
+                }
             }
         }
-        self.links.watched.send_replace(all);
+        let names = known.iter().filter_map(|(address, (_, name))| Some((*address, name.clone()?))).collect();
+        self.links.ens.send_if_modified(|before| {
+            let changed = *before != names;
+            *before = names;
+            changed
+        });
+    }
+
+    /// Reads the holdings of watch-only accounts.
+    pub(super) async fn read_watched(&self) {
+        let Some(books) = &self.sources.books else { return };
+        let labels = Labels::of(&self.sources.folder).list().unwrap_or_default();
+        let watched: Vec<_> = labels.into_iter().filter(|label| label.watched).take(MOST_WATCHED).collect();
+        let asked = watched.iter().map(|label| books.holdings_of(label.address));
+        let answers = futures::future::join_all(asked).await;
+        let mut all = Vec::new();
+        for (label, holdings) in watched.into_iter().zip(answers) {
+            let known = |holdings| WatchedHoldings { name: label.name.clone(), address: label.address, holdings };
+            all.extend(holdings.into_iter().map(known));
+        }
+        self.links.watched.send_if_modified(|known| {
+            let plain = |one: &WatchedHoldings| {
+                let ChainHoldings { chain_id, rows, .. } = &one.holdings;
+                (one.name.clone(), one.address, *chain_id, rows.clone())
+            };
+            // A new block alone makes no snapshot: each carries the whole history of the results.
+            let changed = !known.iter().map(plain).eq(all.iter().map(plain));
+            if changed {
+                *known = all;
+            }
+            changed
+        });
     }
 
     /// Brings the books up to date and publishes profit and loss: in paper mode that of the paper ledger.
-    pub(super) async fn read_profit_and_loss(&self) {
+    /// Nothing is read again while `known` is the state of everything that the results follow from.
+    pub(super) async fn read_profit_and_loss(&self, known: &mut Option<ResultsVersion>) {
         let store = &self.sources.ledger.store;
         let paper = self.sources.paper.as_ref().filter(|paper| paper.on()).and_then(|paper| paper.trading());
         let (mut faults, mut checks) = (Vec::new(), Vec::new());
@@ -132,25 +205,44 @@ impl SessionState {
                 Err(error) => faults.push(error.to_string()),
             }
         }
-        let (report, is_paper) = match &paper {
+        let networks: Vec<Network> = self.sources.world.chains().iter().map(|chain| chain.network().clone()).collect();
+        let account = self.sources.world.account;
+        let scope = ReportScope {
+            period: Period::default(),
+            account,
+            networks: &networks,
+            money: ReportScope::money_of(&networks),
+        };
+        let on_paper = paper.as_ref().map(|paper| paper.ledger.store());
+        let now = ResultsVersion {
+            real: store.read(tables::version).ok(),
+            paper: paper.as_ref().map(|paper| paper.ledger.version().ok()),
+            checks: checks.iter().map(|check| BalanceCheck { block: 0, ..check.clone() }).collect(),
+            faults: faults.clone(),
+        };
+        if now.real.is_some() && known.as_ref() == Some(&now) {
+            return;
+        }
+        let (books, is_paper) = match on_paper {
             Some(paper) => {
                 checks.clear();
-                (accounting::read_paper(paper.ledger.store(), Some(store), Period::default()), true)
+                (accounting::read_paper(paper, Some(store), &scope), true)
             }
-            None => (accounting::read(store, Period::default()), false),
+            None => (accounting::read(store, &scope), false),
         };
         let name = |chain_id| {
-            let known = self.sources.world.chains().iter().map(ConnectedChain::network);
-            let known = known.into_iter().find(|network| network.chain_id == chain_id);
+            let known = networks.iter().find(|network| network.chain_id == chain_id);
             SafeText::clean(&known.map_or_else(|| format!("chain {chain_id}"), |network| network.name.clone()), 40)
         };
-        let state = report.and_then(|report| accounting::summary(&report, &checks, is_paper, name));
+        let state = books.and_then(|books| accounting::summary(&books, &checks, is_paper, name));
         let state = state.unwrap_or_else(|error| {
             faults.push(error.to_string());
             PnlState { paper: is_paper, ..PnlState::default() }
         });
         let fault = (!faults.is_empty()).then(|| SafeText::clean(&faults.join("; "), 300));
-        self.links.pnl.send_replace(Some(Arc::new(PnlState { fault, ..state })));
+        let money = Some(self.money());
+        self.links.pnl.send_replace(Some(Arc::new(PnlState { fault, account, money, ..state })));
+        *known = Some(now);
     }
 
     fn limits(&self, policy: &Policy) -> Result<Option<LimitUsage>, LedgerError> {

@@ -16,6 +16,7 @@ use super::prompts::PromptSubject;
 use super::selling::SaleCause;
 use super::state::SessionState;
 use bardo_base::fabric::{EventKind, GolemThought};
+use bardo_base::format::counted;
 use bardo_base::model::{OnDeath, Phase};
 use bardo_base::text::SafeText;
 use bardo_safety::RevocationCause;
@@ -102,7 +103,8 @@ fn last_words(revoked: bool, orders_left: usize, allowances: RevokedAllowances) 
         Some(RemainingAllowances { standing: 0, silent: 0 }) => "none remain".to_owned(),
         Some(RemainingAllowances { standing, silent: 0 }) => format!("{standing} remain"),
         Some(RemainingAllowances { standing, silent }) => {
-            format!("{standing} remain, and {silent} tokens could not be checked")
+            let silent = counted(u64::try_from(silent).unwrap_or(u64::MAX), "token", "tokens");
+            format!("{standing} remain, and {silent} could not be checked")
         }
         None => "the remaining ones could not be read".to_owned(),
     };

@@ -1,11 +1,12 @@
 //! Session state and main loop.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use alloy::primitives::Address;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -179,6 +180,8 @@ pub(super) struct SessionChannels {
     pub transactions_changed: Notify,
     /// Names of own accounts and labels at the last reading.
     pub names: watch::Sender<AddressNames>,
+    /// Names of the Ethereum Name Service that were found, by address.
+    pub ens: watch::Sender<BTreeMap<Address, SafeText>>,
     /// Holdings of watch-only accounts at the last reading.
     pub watched: watch::Sender<Vec<WatchedHoldings>>,
     pub phase_now: watch::Receiver<Phase>,
@@ -202,6 +205,7 @@ impl SessionChannels {
             transactions: watch::Sender::new(None),
             transactions_changed: Notify::new(),
             names: watch::Sender::new(AddressNames::default()),
+            ens: watch::Sender::new(BTreeMap::new()),
             watched: watch::Sender::new(Vec::new()),
             phase_now,
         }
@@ -238,6 +242,7 @@ impl SessionState {
         tasks.spawn(super::watching::allowances(Arc::clone(&state)));
         tasks.spawn(super::watching::profit_and_loss(Arc::clone(&state)));
         tasks.spawn(super::watching::transactions(Arc::clone(&state)));
+        tasks.spawn(super::watching::names(Arc::clone(&state)));
         let context = ActorContext {
             golem_id: state.golem_id.clone(),
             executor: state.sources.golem.clone(),

@@ -150,6 +150,7 @@ impl StopWatch {
             | SessionCommand::Say { .. }
             | SessionCommand::RevokeGrant { .. }
             | SessionCommand::Rebroadcast { .. }
+            | SessionCommand::Label { .. }
             | SessionCommand::Look { .. }
             | SessionCommand::Devnet(_)
             | SessionCommand::Replay(_)

@@ -55,6 +55,10 @@ const BOOKS_EVERY: Duration = Duration::from_secs(5);
 const BOOKS_EVERY_REMOTE: Duration = Duration::from_secs(30);
 /// Interval between two readings of unconfirmed transactions on devnets.
 const TRANSACTIONS_EVERY: Duration = Duration::from_secs(1);
+/// Interval between two readings of names, which are in local files.
+const NAMES_EVERY: Duration = Duration::from_secs(5);
+/// Interval between two readings of the holdings of watch-only accounts.
+const WATCHED_EVERY: Duration = Duration::from_secs(60);
 /// Least time between two `limits:changed` events, in milliseconds.
 const LIMITS_EVERY: u64 = 1_000;
 /// Interval between reads of a chain that is reached over the network.
@@ -155,11 +159,28 @@ pub(super) async fn allowances(session: Arc<SessionState>) {
     }
 }
 
+/// Reads the names of addresses and the holdings of watch-only accounts, in a task of its own, beside the books.
+pub(super) async fn names(session: Arc<SessionState>) {
+    let mut tick = interval(NAMES_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let rounds = (WATCHED_EVERY.as_secs() / NAMES_EVERY.as_secs()).max(1);
+    let mut ens = BTreeMap::new();
+    for round in (0..rounds).cycle() {
+        tick.tick().await;
+        let changed = session.read_names();
+        if round == 0 || changed {
+            session.read_watched().await;
+        }
+        // Last: the operator's own names must not wait for endpoints. The next round shows the names found.
+        session.read_ens(&mut ens).await;
+    }
+}
+
 /// Brings the books up to date and reads profit and loss, in a task of its own.
 pub(super) async fn profit_and_loss(session: Arc<SessionState>) {
+    let mut known = None;
     loop {
-        session.read_names().await;
-        session.read_profit_and_loss().await;
+        session.read_profit_and_loss(&mut known).await;
         let mut chains = session.sources.world.chains().iter();
         let devnet = chains.all(|chain| chain.network().kind == NetworkKind::Devnet);
         sleep(if devnet { BOOKS_EVERY } else { BOOKS_EVERY_REMOTE }).await;

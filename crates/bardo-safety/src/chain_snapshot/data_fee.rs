@@ -47,7 +47,8 @@ impl SnapshotReader {
         Ok(fees.into_iter().fold(U256::ZERO, U256::saturating_add).saturating_mul(U256::from(MARGIN)))
     }
 
-    /// Returns the data fee of an included transaction, in wei, from its receipt; zero if the chain charges none.
+    /// Returns the data fee of an included transaction, in wei, from its receipt, with the operator fee of OP Stack
+    /// chains; zero if the chain charges none.
     ///
     /// # Errors
     /// [`UnknownValue`] if the chain charges a data fee and does not report it.
@@ -61,7 +62,9 @@ impl SnapshotReader {
         let receipt = self.client.provider().raw_request::<_, Value>("eth_getTransactionReceipt".into(), (hash,)).await;
         let receipt = receipt.map_err(|error| UnknownValue::because(ProviderError::from(error)))?;
         let fee = receipt.get("l1Fee").and_then(Value::as_str).and_then(|text| text.parse().ok());
-        fee.ok_or_else(|| UnknownValue::because(format_args!("the receipt of {hash} does not contain its L1 data fee")))
+        let missing = || UnknownValue::because(format_args!("the receipt of {hash} does not contain its L1 data fee"));
+        let fee: U256 = fee.ok_or_else(missing)?;
+        Ok(fee.saturating_add(operator_fee(&receipt)))
     }
 
     fn unknown_fees(&self) -> UnknownValue {
@@ -72,6 +75,16 @@ impl SnapshotReader {
             network.name
         ))
     }
+}
+
+/// Operator fee of a transaction on an OP Stack chain since the Isthmus upgrade, in wei: `gasUsed · scalar / 10⁶ +
+/// constant` (<https://specs.optimism.io/protocol/isthmus/exec-engine.html#operator-fee>). Receipts without the fields
+/// have none.
+fn operator_fee(receipt: &Value) -> U256 {
+    let field = |name: &str| -> Option<U256> { receipt.get(name)?.as_str()?.parse().ok() };
+    let by_gas = field("gasUsed").zip(field("operatorFeeScalar")).map(|(gas, scalar)| gas.saturating_mul(scalar));
+    let by_gas = by_gas.unwrap_or_default() / U256::from(1_000_000);
+    by_gas.saturating_add(field("operatorFeeConstant").unwrap_or_default())
 }
 
 /// Encodes each transaction for signing at its longest: with the highest nonce and the payload's fees.
@@ -89,4 +102,19 @@ fn unsigned(payload: &SigningPayload) -> Vec<Vec<u8>> {
         input: leg.data.clone(),
     });
     legs.map(|transaction| transaction.encoded_for_signing()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_fee_grows_with_gas_and_has_a_constant_part() {
+        let receipt = serde_json::json!({
+            // 200,000 gas at 5,000 millionths are 1,000, and 77 of the constant.
+            "gasUsed": "0x30d40", "operatorFeeScalar": "0x1388", "operatorFeeConstant": "0x4d",
+        });
+        assert_eq!(operator_fee(&receipt), U256::from(1_077));
+        assert_eq!(operator_fee(&serde_json::json!({ "gasUsed": "0x30d40" })), U256::ZERO);
+    }
 }

@@ -12,10 +12,8 @@ use crate::grants;
 use crate::parties::{self, ActionParty, PartyRecords, PartyRole};
 use crate::signing_payload::SigningPayload;
 use bardo_base::error::ErrorCode;
+use bardo_base::text::addresses_look_alike;
 use bardo_store::{Store, StoreError};
-
-/// Bytes compared at each end of an address. People compare about four hex digits.
-const COMPARED: usize = 2;
 
 impl Pipeline {
     /// Returns the reasons for approval that concern the action's recipients and spenders.
@@ -62,7 +60,7 @@ impl Pipeline {
         vouched.extend(reader.network().book.tokens().iter().map(|token| token.address));
         imitable.extend(&vouched);
         for who in receivers.union(&spenders).filter(|who| !vouched.contains(*who)) {
-            if let Some(known) = imitable.iter().find(|known| alike(*who, **known)) {
+            if let Some(known) = imitable.iter().find(|known| addresses_look_alike(*who, **known)) {
                 reasons.push(ApprovalReason::Resembles { who: *who, known: *known });
             }
         }
@@ -113,34 +111,4 @@ impl Pipeline {
 
 fn unavailable(error: StoreError) -> PipelineRefusal {
     PipelineRefusal::new(ErrorCode::StoreUnavailable, error)
-}
-
-/// Returns true if two different addresses begin and end alike. Attackers make such addresses so that a victim copies
-/// the wrong one from a transaction history (address poisoning).
-fn alike(one: Address, other: Address) -> bool {
-    one != other
-        && one.first_chunk::<COMPARED>() == other.first_chunk()
-        && one.last_chunk::<COMPARED>() == other.last_chunk()
-}
-
-#[cfg(test)]
-mod tests {
-    use alloy::primitives::address;
-
-    use super::alike;
-
-    #[test]
-    fn four_digits_at_both_ends_make_a_lookalike() {
-        let known = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
-        assert!(alike(address!("70990000000000000000000000000000000079C8"), known));
-        for other in [
-            known,
-            address!("70980000000000000000000000000000000079C8"),
-            address!("70990000000000000000000000000000000079C9"),
-            address!("07090000000000000000000000000000000079C8"),
-            address!("70997970C51812dc3A010C7d01b50e0d17dc69C8"),
-        ] {
-            assert!(!alike(other, known), "{other}");
-        }
-    }
 }

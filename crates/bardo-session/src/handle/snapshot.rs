@@ -1,10 +1,12 @@
 //! Snapshot of what events do not report: limits, holdings, allowances, standing approvals, stop and policy. Each
 //! snapshot is complete and replaces the previous one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::pnl::PnlState;
 use super::transactions::TransactionsState;
@@ -61,6 +63,40 @@ pub struct SessionSnapshot {
     /// Holdings of watch-only accounts. They are in no other figure: not in the equity, and in no limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watched: Vec<WatchedHoldings>,
+    /// Names of own accounts, labels and ENS, which stand beside the whole addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<NamedAddress>,
+}
+
+impl SessionSnapshot {
+    /// Name of an address; `None` if it has none.
+    pub fn name_of(&self, address: Address) -> Option<&SafeText> {
+        self.names.iter().find(|one| one.address == address).map(|one| &one.name)
+    }
+}
+
+/// Address with its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NamedAddress {
+    /// Address that is named.
+    pub address: Address,
+    /// Name with its origin, such as `label “Savings”`.
+    pub name: SafeText,
+}
+
+/// Names of all addresses that a value contains as whole strings, in the order of the names.
+pub fn names_in<'n>(value: &Value, names: &'n [NamedAddress]) -> Vec<&'n NamedAddress> {
+    fn collect(value: &Value, found: &mut BTreeSet<Address>) {
+        match value {
+            Value::String(text) => found.extend(text.parse::<Address>().ok()),
+            Value::Array(all) => all.iter().for_each(|one| collect(one, found)),
+            Value::Object(fields) => fields.values().for_each(|one| collect(one, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    collect(value, &mut found);
+    names.iter().filter(|name| found.contains(&name.address)).collect()
 }
 
 /// Stop in force.

@@ -16,7 +16,7 @@ use super::answer;
 pub(super) const ROUNDS: u32 = 5;
 
 /// Receipt fields that must agree, in addition to the events: identity, position, outcome and cost, including a
-/// rollup's data fee.
+/// rollup's fees.
 const RECEIPT: &[&str] = &[
     "transactionHash",
     "from",
@@ -27,6 +27,8 @@ const RECEIPT: &[&str] = &[
     "gasUsed",
     "effectiveGasPrice",
     "l1Fee",
+    "operatorFeeScalar",
+    "operatorFeeConstant",
 ];
 
 /// Block fields that must agree. Other fields differ between clients.

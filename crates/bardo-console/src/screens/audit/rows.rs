@@ -72,7 +72,14 @@ pub(super) fn grant_row(grant: &GrantState, known: &ScreenContext<'_>, room: usi
     let to: Vec<String> = grant
         .recipients
         .iter()
-        .map(|one| if Some(*one) == own { "you".to_owned() } else { short_address(*one) })
+        .map(|one| {
+            let name = known.snapshot.and_then(|snapshot| snapshot.name_of(*one));
+            match name.filter(|_| Some(*one) != own) {
+                None if Some(*one) == own => "you".to_owned(),
+                Some(name) => format!("{} {name}", short_address(*one)),
+                None => short_address(*one),
+            }
+        })
         .collect();
     let to = if to.is_empty() { String::new() } else { format!(" to {}", to.join(", ")) };
     let tool = word(grant.tool.as_str());

@@ -52,6 +52,17 @@ fn what_is_taken_back_is_what_is_shown() {
     assert_eq!((tool.as_str(), &params["token"]), ("token_revoke", &json!(Address::repeat_byte(2).to_string())));
 }
 
+/// Naming begins with the whole address of the row, and sends nothing by itself.
+#[test]
+fn the_spender_of_a_row_is_named_by_its_whole_address() {
+    let world = world();
+    let mut screen = Portfolio::default();
+    screen.act(Action::NextPanel, &world.known(), AREA);
+    let spender = world.snapshot.allowances.rows[0].spender;
+    let asked = screen.act(Action::Label, &world.known(), AREA);
+    assert_eq!(asked, Some(vec![ScreenRequest::Palette(format!("label {spender} "))]));
+}
+
 #[test]
 fn the_answer_and_the_details_can_have_the_whole_place() {
     let world = world();

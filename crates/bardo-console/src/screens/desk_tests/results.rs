@@ -23,7 +23,7 @@ fn signed(text: &str) -> SignedUsd {
 }
 
 fn sums(realised: &str, gas: &str, fees: &str, net: &str, incomplete: u64) -> PnlSums {
-    PnlSums { trades: 3, realised: signed(realised), gas: usd(gas), fees: usd(fees), net: signed(net), incomplete }
+    PnlSums { trades: 3, realised: signed(realised), gas: usd(gas), fees: signed(fees), net: signed(net), incomplete }
 }
 
 fn state() -> PnlState {
@@ -38,9 +38,15 @@ fn state() -> PnlState {
         sums: sums(net, "0", "0", net, 0),
         net_so_far: signed(so_far),
         unrealised: unrealised.map(signed),
+        entries: 1,
     };
     PnlState {
         paper: false,
+        account: Some(address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266")),
+        money: None,
+        unvalued: 0,
+        more_tokens: 0,
+        left_out: Vec::new(),
         total: sums("412.3312", "18.42", "1.07", "392.8412", 1),
         unrealised: Some(signed("-120.5")),
         tokens: vec![
@@ -86,7 +92,7 @@ fn profit_and_loss_as_pictures() {
 #[test]
 fn every_state_of_profit_and_loss_has_its_words() {
     let differing = PnlState {
-        differences: vec![safe("WETH on ethereum: the chain has +0.5 beside the books")],
+        differences: vec![safe("WETH on ethereum: the chain has 0.5 more than the books")],
         fault: Some(safe("base: the endpoints contradict each other")),
         ..state()
     };
@@ -97,9 +103,16 @@ fn every_state_of_profit_and_loss_has_its_words() {
         (Some(PnlState { paper: true, ..empty.clone() }), "PAPER: no entries yet."),
         (Some(PnlState { fault: Some(safe("ethereum: no answer")), ..empty }), "No entries yet. ethereum: no answer"),
         (Some(state()), "✓ 6 balances agree with the chain to the last unit"),
-        (Some(state()), "? 1 entries lack a price or a cost"),
-        (Some(PnlState { paper: true, ..state() }), "PAPER profit and loss"),
-        (Some(differing.clone()), "! WETH on ethereum: the chain has +0.5 beside the books"),
+        (Some(state()), "? 1 entry lacks a price or a cost"),
+        (Some(PnlState { paper: true, ..state() }), "PAPER profit and loss of 0xf39F…2266"),
+        (Some(PnlState { money: Some(MoneyKind::Test), ..state() }), "TEST money: profit and loss of 0xf39F…2266"),
+        (Some(PnlState { more_tokens: 3, ..state() }), "3 more tokens are in the sums, but not listed"),
+        (Some(PnlState { unvalued: 1, ..state() }), "? unrealised leaves out 1 holding without a price or a cost"),
+        (
+            Some(PnlState { left_out: vec![safe("FEE-0x12… on base is not compared")], ..state() }),
+            "! FEE-0x12… on base is not compared",
+        ),
+        (Some(differing.clone()), "! WETH on ethereum: the chain has 0.5 more than the books"),
         (Some(differing), "! Not up to date: base: the endpoints contradict each other"),
     ] {
         let (screen, world) = shown(state, false);

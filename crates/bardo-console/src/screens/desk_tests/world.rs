@@ -204,6 +204,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
         pnl: None,
         transactions: Some(Arc::new(super::under_way::sample(words.chain, words.tool))),
         watched: Vec::new(),
+        names: Vec::new(),
     };
     let with = |name: &str, capability, category| ToolInfo { category, ..tool(name, capability) };
     let order_tool = |name: &str, field: &str| {

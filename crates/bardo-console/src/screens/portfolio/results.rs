@@ -7,13 +7,14 @@ use rust_decimal::Decimal;
 
 use super::super::{ScreenContext, list};
 use super::moment;
-use crate::format::{dollars, grouped, nearest_cent, utc};
+use crate::format::{counted, dollars, grouped, nearest_cent, short_address, utc};
 use crate::painter::{Painter, StyledText};
 use crate::theme::{Role, Theme};
 use crate::widgets::chart::{ChartModel, LineChart, TimeRange};
 use crate::widgets::paint::{Row, rows, wrapped};
 use bardo_base::units::{SignedUsd, Usd};
-use bardo_session::handle::{PnlState, PnlSums};
+use bardo_session::handle::{PnlDay, PnlState, PnlSums};
+use bardo_session::market::MoneyKind;
 
 /// Height from which the chart has room above the table, in lines.
 const WITH_CHART: u16 = 14;
@@ -47,8 +48,13 @@ pub(super) fn count(known: &ScreenContext<'_>, grouping: ResultGrouping) -> usiz
     let state = state(known);
     state.map_or(0, |state| match grouping {
         ResultGrouping::Token => state.tokens.len(),
-        ResultGrouping::Day => state.days.len(),
+        ResultGrouping::Day => days(state).count(),
     })
+}
+
+/// Days of the table: those with entries.
+fn days(state: &PnlState) -> impl DoubleEndedIterator<Item = &PnlDay> {
+    state.days.iter().filter(|day| day.entries > 0)
 }
 
 fn state<'k>(known: &ScreenContext<'k>) -> Option<&'k PnlState> {
@@ -138,11 +144,11 @@ impl ResultsView<'_> {
                 state.tokens.iter().map(line).collect()
             }
             ResultGrouping::Day => {
-                let line = |day: &bardo_session::handle::PnlDay| {
+                let line = |day: &PnlDay| {
                     let name: String = utc(day.begins.saturating_mul(1_000)).chars().take(10).collect();
                     cells(&name, &day.sums, day.unrealised, wide, Role::Text)
                 };
-                state.days.iter().rev().map(line).collect()
+                days(state).rev().map(line).collect()
             }
         }
     }
@@ -153,7 +159,15 @@ fn is_empty(state: &PnlState) -> bool {
 }
 
 fn title(state: &PnlState) -> String {
-    if state.paper { "PAPER profit and loss".to_owned() } else { "Profit and loss".to_owned() }
+    let what = match (state.paper, state.money) {
+        (true, _) => "PAPER profit and loss",
+        (false, Some(MoneyKind::Test)) => "TEST money: profit and loss",
+        (false, _) => "Profit and loss",
+    };
+    match state.account {
+        Some(account) => format!("{what} of {}", short_address(account)),
+        None => what.to_owned(),
+    }
 }
 
 /// Result with its sign and colour: realised after gas and fees, and unrealised.
@@ -175,6 +189,11 @@ fn figure(value: SignedUsd) -> StyledText {
     (format!("{sign}${}", grouped(&cents)), role)
 }
 
+/// Fees, which prices may turn into a gain.
+fn fee(value: SignedUsd) -> StyledText {
+    if value.is_loss() { (format!("−{}", dollars(value.amount())), Role::PriceUp) } else { cost(value.amount()) }
+}
+
 fn cost(value: Usd) -> StyledText {
     if value.is_zero() { ("–".to_owned(), Role::TextDim) } else { (dollars(value), Role::Text) }
 }
@@ -191,7 +210,7 @@ fn cells(name: &str, sums: &PnlSums, unrealised: Option<SignedUsd>, wide: bool, 
     let mark = if sums.incomplete > 0 { " ?" } else { "" };
     let name = (format!("{name}{mark}"), role);
     if wide {
-        vec![name, figure(sums.realised), unrealised, cost(sums.gas), cost(sums.fees), figure(sums.net)]
+        vec![name, figure(sums.realised), unrealised, cost(sums.gas), fee(sums.fees), figure(sums.net)]
     } else {
         vec![name, unrealised, figure(sums.net)]
     }
@@ -206,14 +225,23 @@ fn notes(state: &PnlState) -> Vec<Row> {
     if let Some(fault) = &state.fault {
         notes.push(Row::new(format!("! Not up to date: {fault}"), Role::StateCare));
     }
+    notes.extend(state.left_out.iter().map(|words| Row::new(format!("! {words}"), Role::StateCare)));
+    if state.more_tokens > 0 {
+        let more = counted(state.more_tokens, "more token is", "more tokens are");
+        notes.push(Row::new(format!("{more} in the sums, but not listed"), Role::TextDim));
+    }
     notes.extend(state.differences.iter().map(|words| Row::new(format!("! {words}"), Role::StateBad)));
     if state.even > 0 {
         let words = if state.even == 1 { "balance agrees" } else { "balances agree" };
         notes.push(Row::new(format!("✓ {} {words} with the chain to the last unit", state.even), Role::StateGood));
     }
     if state.total.incomplete > 0 {
-        let words = format!("? {} entries lack a price or a cost: they are in no sum", state.total.incomplete);
-        notes.push(Row::new(words, Role::TextDim));
+        let lack = counted(state.total.incomplete, "entry lacks", "entries lack");
+        notes.push(Row::new(format!("? {lack} a price or a cost: the parts without are in no sum"), Role::TextDim));
+    }
+    if state.unvalued > 0 {
+        let holdings = counted(state.unvalued, "holding", "holdings");
+        notes.push(Row::new(format!("? unrealised leaves out {holdings} without a price or a cost"), Role::TextDim));
     }
     notes
 }
@@ -224,8 +252,9 @@ fn model(state: &PnlState) -> ChartModel {
     if let Some(first) = state.days.first() {
         points.push((first.begins.saturating_mul(1_000), Decimal::ZERO));
     }
-    for day in &state.days {
-        let whole = day.net_so_far.checked_add(day.unrealised.unwrap_or(SignedUsd::ZERO)).unwrap_or(day.net_so_far);
+    // Where a price is missing, the curve has no point: it would show a loss that was none.
+    for (day, unrealised) in state.days.iter().filter_map(|day| Some((day, day.unrealised?))) {
+        let whole = day.net_so_far.checked_add(unrealised).unwrap_or(day.net_so_far);
         let value = whole.amount().decimal();
         let value = if whole.is_loss() { -value } else { value };
         points.push((day.begins.saturating_add(DAY - 1).saturating_mul(1_000), value));

@@ -254,6 +254,56 @@ CREATE TABLE accounting_entry (
         at INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
 INSERT INTO store_migrations VALUES ('accounting', 1, x'238f00550f574f8ef0e7842b8eecab7822a34c91ea762441543b07a06dedcd70');
+CREATE TABLE accounting_entry_new (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        block INTEGER NOT NULL,
+        block_hash BLOB NOT NULL,
+        position INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        tx BLOB,
+        origin TEXT NOT NULL
+            CHECK (origin IN ('opening', 'transaction', 'order', 'bridge', 'outside', 'unexplained')),
+        call_id TEXT,
+        golem_id TEXT,
+        gas TEXT NOT NULL,
+        note TEXT,
+        UNIQUE (chain_id, account, block, position)
+    ) STRICT;
+    INSERT INTO accounting_entry_new SELECT *, NULL FROM accounting_entry;
+    CREATE TABLE accounting_flow_new (
+        entry INTEGER NOT NULL REFERENCES accounting_entry_new (id) ON DELETE CASCADE,
+        token TEXT NOT NULL,
+        received TEXT NOT NULL,
+        given TEXT NOT NULL,
+        PRIMARY KEY (entry, token)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO accounting_flow_new SELECT * FROM accounting_flow;
+    DROP TABLE accounting_flow;
+    DROP TABLE accounting_entry;
+    ALTER TABLE accounting_entry_new RENAME TO accounting_entry;
+    ALTER TABLE accounting_flow_new RENAME TO accounting_flow;
+    CREATE INDEX accounting_entry_time ON accounting_entry (chain_id, at);
+
+    ALTER TABLE accounting_token ADD COLUMN listed INTEGER NOT NULL DEFAULT 0 CHECK (listed IN (0, 1));
+    UPDATE accounting_token SET listed = 1 WHERE token = 'native' OR is_dollar = 1 OR wraps_native = 1;
+
+    CREATE TABLE accounting_traded (
+        chain_id INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        PRIMARY KEY (chain_id, token)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE accounting_fault (
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        token TEXT NOT NULL,
+        block INTEGER NOT NULL,
+        fault TEXT NOT NULL,
+        PRIMARY KEY (chain_id, account, token)
+    ) STRICT, WITHOUT ROWID;
+INSERT INTO store_migrations VALUES ('accounting', 2, x'140874ebc2332c695c1dc9b72ea5c3e0277ad67775aaefbf68b5590a934c6144');
 CREATE TABLE audit_entry (
         seq INTEGER PRIMARY KEY,
         at INTEGER NOT NULL,
