@@ -199,7 +199,9 @@ fn snapshot() -> SessionSnapshot {
         grants: (0..4).map(grant).collect(),
         running: 1,
         pnl: None,
+        transactions: None,
         watched: Vec::new(),
+        names: Vec::new(),
     }
 }
 
