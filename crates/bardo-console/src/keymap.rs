@@ -387,7 +387,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char('o')], Do::Explorer, "", "copy the explorer link of its transaction"),
     bind(In::Page, &[Key::char('x')], Do::CancelSelected, "", "cancel or revoke the selected row; asks first"),
     bind(In::Page, &[Key::char('e')], Do::Export, "", "export the visible rows to a file"),
-    bind(In::Page, &[Key::char('L')], Do::Label, "", "name the address of the selected row"),
+    bind(In::Page, &[Key::char('w')], Do::Label, "", "name the address of the selected row"),
     bind(In::Page, ESC, Do::Back, "", "go back one layer"),
     bind(In::Page, &[Key::char('.')], Do::ReplayStep, "", "in a recording: next event"),
     bind(In::Page, &[Key::char('>')], Do::ReplayFaster, "", "in a recording: twice as fast"),

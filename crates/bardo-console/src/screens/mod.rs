@@ -50,6 +50,7 @@ impl ScreenId {
             Action::Follow => matches!(self, Self::Live | Self::Audit | Self::Logs),
             Action::Copy => !matches!(self, Self::Network),
             Action::Verify => matches!(self, Self::Audit),
+            Action::Label => matches!(self, Self::Portfolio),
             Action::Explorer => matches!(self, Self::Live | Self::Trade | Self::Orders),
             Action::CancelSelected => {
                 matches!(self, Self::Live | Self::Orders | Self::Portfolio | Self::Audit)
@@ -82,7 +83,7 @@ impl ScreenId {
                     | Action::HalfPageUp
             ),
             Self::Network => matches!(action, Action::Open),
-            Self::Portfolio => matches!(action, Action::Copy),
+            Self::Portfolio => matches!(action, Action::Copy | Action::Label),
             Self::Audit => matches!(action, Action::Export | Action::Follow | Action::Filter),
             Self::Live | Self::Orders | Self::Logs => false,
         }
