@@ -371,7 +371,8 @@ impl Report {
     pub fn by(&self, grouping: Grouping) -> Result<Vec<Group>, BookError> {
         match grouping {
             Grouping::Day => {
-                Ok(self.days.iter().map(|day| Group { name: day_name(day.begins), totals: day.totals }).collect())
+                let days = self.days.iter().filter(|day| day.entries > 0);
+                Ok(days.map(|day| Group { name: day_name(day.begins), totals: day.totals }).collect())
             }
             Grouping::Token => self.by_token(),
             Grouping::Trade => self.by_trade(),

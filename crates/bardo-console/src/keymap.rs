@@ -394,7 +394,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char('u')], Do::SpeedUp, "", "raise the fees of the selected transaction; asks first"),
     bind(In::Page, &[Key::char('b')], Do::Rebroadcast, "", "send the selected transaction's bytes again"),
     bind(In::Page, &[Key::char('e')], Do::Export, "", "export the visible rows to a file"),
-    bind(In::Page, &[Key::char('L')], Do::Label, "", "name the address of the selected row"),
+    bind(In::Page, &[Key::char('w')], Do::Label, "", "name the address of the selected row"),
     bind(In::Page, ESC, Do::Back, "", "go back one layer"),
     bind(In::Page, &[Key::char('.')], Do::ReplayStep, "", "in a recording: next event"),
     bind(In::Page, &[Key::char('>')], Do::ReplayFaster, "", "in a recording: twice as fast"),

@@ -379,5 +379,6 @@ fn a_day_without_all_prices_has_no_unrealised_gain() {
         })
         .collect();
     let some = |text: &str| Some(text.to_owned());
+    assert_eq!(report.by(Grouping::Day).unwrap().len(), 3, "a day without entries is only in the curve");
     assert_eq!(known, [(0, 1, some("0.00")), (1, 0, some("100.00")), (2, 1, None), (5, 1, some("300.00"))]);
 }

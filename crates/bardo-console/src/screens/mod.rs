@@ -56,6 +56,7 @@ impl ScreenId {
             Action::Follow => matches!(self, Self::Live | Self::Audit | Self::Logs),
             Action::Copy => !matches!(self, Self::Network),
             Action::Verify => matches!(self, Self::Audit),
+            Action::Label => matches!(self, Self::Portfolio),
             Action::Explorer => matches!(self, Self::Live | Self::Trade | Self::Orders | Self::Transactions),
             Action::CancelSelected => {
                 matches!(self, Self::Live | Self::Orders | Self::Portfolio | Self::Audit | Self::Transactions)
@@ -88,7 +89,7 @@ impl ScreenId {
                     | Action::HalfPageUp
             ),
             Self::Network => matches!(action, Action::Open),
-            Self::Portfolio => matches!(action, Action::Copy),
+            Self::Portfolio => matches!(action, Action::Copy | Action::Label),
             Self::Audit => matches!(action, Action::Export | Action::Follow | Action::Filter),
             Self::Transactions => matches!(
                 action,

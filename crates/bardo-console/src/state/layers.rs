@@ -410,6 +410,11 @@ impl State {
                 self.display.layers.push(Layer::Palette { field, at: 0 });
                 Vec::new()
             }
+            PromptCommand::Begins(command) => {
+                let field = Box::new(TextField::holding(command));
+                self.display.layers.push(Layer::Palette { field, at: 0 });
+                Vec::new()
+            }
             PromptCommand::Again => match self.show() {
                 Some(name) => vec![self.send(SessionCommand::Scenario { name })],
                 None => {
