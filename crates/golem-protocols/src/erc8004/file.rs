@@ -5,6 +5,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::AgentRegistry;
 use bardo_base::text::SafeText;
@@ -147,41 +148,20 @@ pub enum FileError {
     /// Data URI that is not valid base64.
     #[error("the data URI is not valid base64")]
     NotBase64,
-    /// Content that is not JSON or has another structure.
+    /// Content that is not a JSON object.
     #[error("not a registration file: {0}")]
     NotJson(SafeText),
+    /// File without a type.
+    #[error("not a registration file: it has no type")]
+    NoType,
     /// File of another type.
     #[error("the file's type is {0}, not a registration")]
     AnotherType(SafeText),
 }
 
-/// Accepted structure: only the `type` field is required.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Raw {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    description: String,
-    #[serde(default)]
-    image: String,
-    // Older files name this field `endpoints`.
-    #[serde(default, alias = "endpoints")]
-    services: Vec<AgentService>,
-    #[serde(default, alias = "x402support")]
-    x402_support: bool,
-    #[serde(default)]
-    active: bool,
-    #[serde(default)]
-    registrations: Vec<RegistryEntry>,
-    #[serde(default)]
-    supported_trust: Vec<String>,
-}
-
 impl ReadRegistration {
-    /// Parses a file.
+    /// Parses a file. Only its `type` is required; entries and fields of another form than the standard's are left out,
+    /// so that one mistake of an author does not hide the rest.
     ///
     /// # Errors
     /// Returns a [`FileError`] if the bytes are not a registration file.
@@ -189,32 +169,25 @@ impl ReadRegistration {
         if bytes.len() > MAX_BYTES {
             return Err(FileError::TooLong { length: bytes.len() });
         }
-        let raw: Raw = serde_json::from_slice(bytes)
+        let file: Map<String, Value> = serde_json::from_slice(bytes)
             .map_err(|error| FileError::NotJson(SafeText::clean(&error.to_string(), MAX_CHARS)))?;
-        if raw.kind != TYPE {
-            return Err(FileError::AnotherType(SafeText::clean(&raw.kind, MAX_CHARS)));
+        match file.get("type").and_then(Value::as_str) {
+            Some(TYPE) => {}
+            Some(other) => return Err(FileError::AnotherType(SafeText::clean(other, MAX_CHARS))),
+            None => return Err(FileError::NoType),
         }
-        let text = |raw: &str| SafeText::clean(raw, MAX_CHARS);
-        let list = |raw: &[String]| raw.iter().take(MAX_ENTRIES).map(|entry| text(entry)).collect::<Vec<_>>();
-        let service = |service: &AgentService| ReadService {
-            name: text(&service.name),
-            endpoint: text(&service.endpoint),
-            version: service.version.as_deref().map(text),
-            mcp_tools: list(&service.mcp_tools),
-            mcp_prompts: list(&service.mcp_prompts),
-            mcp_resources: list(&service.mcp_resources),
-            a2a_skills: list(&service.a2a_skills),
-        };
-        let registered = |entry: &RegistryEntry| Some((entry.agent_id, entry.agent_registry.parse().ok()?));
+        // Older files have other names for two of the fields.
+        let either = |name: &str, old: &str| file.get(name).or_else(|| file.get(old));
+        let flag = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or_default();
         Ok(Self {
-            name: text(&raw.name),
-            description: SafeText::clean(&raw.description, MAX_DESCRIPTION_CHARS),
-            image: text(&raw.image),
-            services: raw.services.iter().take(MAX_ENTRIES).map(service).collect(),
-            x402_support: raw.x402_support,
-            active: raw.active,
-            registrations: raw.registrations.iter().take(MAX_ENTRIES).filter_map(registered).collect(),
-            supported_trust: list(&raw.supported_trust),
+            name: text(file.get("name")),
+            description: SafeText::clean(raw_text(file.get("description")), MAX_DESCRIPTION_CHARS),
+            image: text(file.get("image")),
+            services: entries(either("services", "endpoints")).filter_map(ReadService::read).collect(),
+            x402_support: flag(either("x402Support", "x402support")),
+            active: flag(file.get("active")),
+            registrations: entries(file.get("registrations")).filter_map(registration).collect(),
+            supported_trust: texts(file.get("supportedTrust")),
         })
     }
 
@@ -230,4 +203,47 @@ impl ReadRegistration {
         }
         Self::read(&STANDARD.decode(encoded).map_err(|_| FileError::NotBase64)?)
     }
+}
+
+impl ReadService {
+    /// Reads a service; `None` without a name and an endpoint.
+    fn read(service: &Value) -> Option<Self> {
+        let required = |name: &str| service.get(name)?.as_str().map(clean);
+        Some(Self {
+            name: required("name")?,
+            endpoint: required("endpoint")?,
+            version: required("version"),
+            mcp_tools: texts(service.get("mcpTools")),
+            mcp_prompts: texts(service.get("mcpPrompts")),
+            mcp_resources: texts(service.get("mcpResources")),
+            a2a_skills: texts(service.get("a2aSkills")),
+        })
+    }
+}
+
+/// Reads a registration as token id and registry.
+fn registration(entry: &Value) -> Option<(u64, AgentRegistry)> {
+    let registry = entry.get("agentRegistry")?.as_str()?.parse().ok()?;
+    Some((entry.get("agentId")?.as_u64()?, registry))
+}
+
+fn clean(raw: &str) -> SafeText {
+    SafeText::clean(raw, MAX_CHARS)
+}
+
+fn raw_text(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn text(value: Option<&Value>) -> SafeText {
+    clean(raw_text(value))
+}
+
+/// First entries of a list; none for anything else.
+fn entries(value: Option<&Value>) -> impl Iterator<Item = &Value> {
+    value.and_then(Value::as_array).into_iter().flatten().take(MAX_ENTRIES)
+}
+
+fn texts(value: Option<&Value>) -> Vec<SafeText> {
+    entries(value).filter_map(Value::as_str).map(clean).collect()
 }

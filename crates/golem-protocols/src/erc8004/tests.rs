@@ -99,11 +99,61 @@ fn a_hostile_file_is_sanitised() {
     assert!(!read.active);
 }
 
+/// Both forms occur on the public networks.
+#[test]
+fn one_malformed_entry_does_not_hide_the_rest_of_a_file() {
+    let file = serde_json::json!({
+        "type": TYPE,
+        "name": ["not", "text"],
+        "description": "kept",
+        "active": "yes",
+        "x402support": true,
+        "endpoints": [
+            {"name": "A2A"},
+            {"type": "MCP", "value": "https://old.example/"},
+            "https://bare.example/",
+            {"name": "MCP", "endpoint": "https://mcp.example/", "version": 3, "mcpTools": ["swap", 7, "quote\n"]},
+        ],
+        "registrations": [{"agentId": "22", "agentRegistry": "eip155:1:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432"}],
+        "supportedTrust": {"reputation": true},
+    });
+    let read = ReadRegistration::read(&serde_json::to_vec(&file).unwrap()).unwrap();
+    assert_eq!((read.name.as_str(), read.description.as_str()), ("", "kept"));
+    assert_eq!((read.active, read.x402_support), (false, true));
+    let [service] = &read.services[..] else { panic!("{:?}", read.services) };
+    assert_eq!((service.endpoint.as_str(), &service.version), ("https://mcp.example/", &None));
+    let tools: Vec<_> = service.mcp_tools.iter().map(|tool| tool.altered()).collect();
+    assert_eq!(tools, [false, true]);
+    assert!(read.registrations.is_empty() && read.supported_trust.is_empty());
+}
+
+#[test]
+fn lists_of_a_file_are_cut() {
+    let tools: Vec<_> = (0..1_000).map(|number| number.to_string()).collect();
+    let services: Vec<_> = (0..1_000)
+        .map(|number| {
+            if number == 0 {
+                serde_json::json!({"name": "MCP", "endpoint": "e".repeat(10_000), "mcpTools": tools})
+            } else {
+                serde_json::json!({"name": "A2A", "endpoint": "https://a.example/"})
+            }
+        })
+        .collect();
+    let file = serde_json::json!({"type": TYPE, "services": services});
+    let read = ReadRegistration::read(&serde_json::to_vec(&file).unwrap()).unwrap();
+    assert_eq!((read.services.len(), read.services[0].mcp_tools.len()), (256, 256));
+    assert!(read.services[0].endpoint.as_str().chars().count() <= 512);
+}
+
 #[test]
 fn invalid_files_have_distinct_errors() {
     let long = vec![b' '; file::MAX_BYTES + 1];
     assert!(matches!(ReadRegistration::read(&long), Err(FileError::TooLong { .. })));
     assert!(matches!(ReadRegistration::read(b"[1,"), Err(FileError::NotJson(_))));
+    assert!(matches!(ReadRegistration::read(b"[]"), Err(FileError::NotJson(_))));
+    for untyped in [&b"{}"[..], br#"{"type": 8004}"#] {
+        assert_eq!(ReadRegistration::read(untyped), Err(FileError::NoType));
+    }
     let other = br#"{"type": "https://example.com/card"}"#;
     assert!(matches!(ReadRegistration::read(other), Err(FileError::AnotherType(_))));
     assert_eq!(ReadRegistration::read_data_uri("https://example.com"), Err(FileError::NotData));
