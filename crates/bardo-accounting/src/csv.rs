@@ -87,8 +87,11 @@ fn split(whole: &Leg, among: &[Leg]) -> Result<Vec<Leg>, BookError> {
     Ok(parts)
 }
 
-/// Legs of each line of a posting: given and received.
-fn rows(posting: &Posting) -> Result<Vec<(Option<Leg>, Option<Leg>)>, BookError> {
+/// Leg that was given and leg that was received, of one line.
+type LineLegs = (Option<Leg>, Option<Leg>);
+
+/// Legs of each line of a posting.
+fn rows(posting: &Posting) -> Result<Vec<LineLegs>, BookError> {
     let (given, received) = (&posting.given, &posting.received);
     let (given, received) = match (given.as_slice(), received.as_slice()) {
         // Of differences that nobody traded for each other, each has its own line.

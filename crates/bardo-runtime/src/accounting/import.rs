@@ -75,7 +75,7 @@ pub enum ImportError {
     Store(#[from] StoreError),
     /// The descriptions of tokens cannot be read.
     #[error("tokens cannot be read: {0}")]
-    Tokens(#[from] TokenError),
+    Tokens(Box<TokenError>),
     /// A signed transaction cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -515,7 +515,8 @@ impl Importer<'_> {
         let unlisted: Vec<Address> =
             traded.into_iter().filter(|token| !tokens.contains_key(&TokenId::Erc20(*token))).collect();
         if !unlisted.is_empty() {
-            let read = token::read(&unlisted, network, self.reader.client.agreed()).await?;
+            let read = token::read(&unlisted, network, self.reader.client.agreed()).await;
+            let read = read.map_err(|error| ImportError::Tokens(Box::new(error)))?;
             for (address, read) in unlisted.iter().zip(read) {
                 let id = TokenId::Erc20(*address);
                 let first = stored.get(&(chain_id, Some(*address))).map(|facts| {
