@@ -197,7 +197,7 @@ fn a_missing_expectation_fails_a_scenario_and_is_named() {
     let good = look(1, "expect = [\"success\"]");
     let said = |name: &str| format!("bardo: trial: {name}\n");
     let (_, err, code) = play(&good, &[]);
-    assert_eq!((err.as_str(), code), (said("1 steps, all as expected").as_str(), 0));
+    assert_eq!((err.as_str(), code), (said("1 step, all as expected").as_str(), 0));
     let cue = "[[cue]]\nat = 2\ndo = { phase = { is = \"Cautious\" } }\n";
     for (show, wanted) in [
         (good.clone() + &look(2, "expect = [\"blocked\"]"), "beat 2 at 2 s: expected blocked, found success"),
@@ -303,7 +303,7 @@ fn with_step_each_scenario_step_waits_for_a_line() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(captions, [false, true][..steps], "{said}");
         assert_eq!(output.status.code(), Some(code), "{said}");
-        assert_eq!(said == "bardo: trial: the scenario was left with 1 steps remaining\n", code == 1, "{said}");
+        assert_eq!(said == "bardo: trial: the scenario was left with 1 step remaining\n", code == 1, "{said}");
     }
 }
 

@@ -35,12 +35,12 @@ impl Month {
         Self { fixture, base }
     }
 
-    /// Calls a write tool with both chains, and returns its data.
-    fn call(&self, tool: &str, params: Value) -> Value {
+    /// Calls a write tool with both chains. An order may still be open afterwards.
+    fn call(&self, tool: &str, params: Value) {
         let more = ["--rpc", &self.base, "--approve", "always"];
         let (answer, code) = self.fixture.call(tool, &params, &more);
-        assert_eq!((&answer["status"], code), (&json!("success"), 0), "{tool}: {answer:#}");
-        answer["data"].clone()
+        let status = answer["status"].as_str().unwrap_or_default();
+        assert!(matches!(status, "success" | "partial") && code == 0, "{tool}, exit code {code}: {answer:#}");
     }
 
     /// Report with its comparison, and the exit code.

@@ -329,7 +329,7 @@ fn a_halt_in_a_folder_that_has_only_keys_leaves_a_good_audit_log() {
     assert_eq!(run(bardo(home.path()).args(["halt"])).2, 0);
     let (said, code) = verify(home.path(), &["--network", "sepolia"]);
     assert_eq!(code, 0, "{said}");
-    assert!(said.starts_with("good: 1 entries") && said.contains("ledger/real/ledger.db"), "{said}");
+    assert!(said.starts_with("good: 1 entry") && said.contains("ledger/real/ledger.db"), "{said}");
     // No devnet has a ledger here.
     let (_, err, code) = run(bardo(home.path()).args(["log", "verify", "--network", "devnet"]));
     assert_eq!((err.as_str(), code), ("bardo: nothing has been recorded yet\n", 0));

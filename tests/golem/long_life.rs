@@ -122,7 +122,7 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
     assert_eq!(played.status.code(), Some(1), "{said}");
     // All expectations were met, except for the event after the death.
     let lines: Vec<_> = said.lines().collect();
-    assert_eq!(lines, ["bardo: a-life: the Golem died with 1 steps remaining"]);
+    assert_eq!(lines, ["bardo: a-life: the Golem died with 1 step remaining"]);
     let events: Vec<Value> =
         String::from_utf8(played.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
 

@@ -235,7 +235,8 @@ async fn an_action_that_rises_above_the_hot_lane_needs_the_guardian_first() {
 #[tokio::test(flavor = "multi_thread")]
 async fn standing_approvals_are_limited_on_a_real_network() {
     const PRIVILEGED: ToolMeta = ToolMeta { capability: CapabilityTier::Privileged, ..TOOL };
-    let world = TestHarness::new(3).await;
+    // The chain that other tests use too may be ahead of the machine's clock.
+    let world = TestHarness::in_step_with_shared(3).await;
     let dollars = |dollars: u64| MicroUsd::new(dollars * 1_000_000).unwrap();
     let above = vec![ApprovalReason::above(dollars(100), dollars(10), "requires_approval_above_usd")];
     let found = vec![ApprovalReason::Found(SafeText::clean("it sells 30 % below the mean", 100))];

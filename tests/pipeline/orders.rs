@@ -723,7 +723,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
         (json!({"amount": "-1"}), "amount"),
         (json!({"amount": "1e3"}), "amount"),
         (json!({"amount": "1.0000001"}), "decimals"),
-        (json!({"amount": 100.5}), "100.5 is a JSON number, which can lose digits of a fraction; use a string"),
+        (json!({"amount": 100.5}), "the number 100.5 was given with an exponent or as a float, which can lose digits"),
         (json!({"chain": "arbitrum"}), "arbitrum"),
         (json!({"chain": "1"}), "1"),
         (json!({"recipient": Address::ZERO.to_string()}), "recipient"),

@@ -59,7 +59,7 @@ fn settle(home: &Home, devnet: &Devnet, what: &str) {
 fn after_a_kill_at_each_point(tool: &str, paid: u128) {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     for point in POINTS {
-        let what = format!("{tool} {}", point.name());
+        let what = format!("{tool}-{}", point.name());
         devnet.ask("evm_setAutomine", json!([false]));
         let (weth, nonce) = (devnet.balance("WETH"), devnet.nonce());
         let hash = stuck(&home, &devnet, &format!("original-{what}"));

@@ -434,6 +434,11 @@ impl TestHarness {
         Self::over(&SANDBOX, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await
     }
 
+    /// Fixture on the devnet that tests share, with a clock in step with its chain.
+    pub async fn in_step_with_shared(account: usize) -> Self {
+        Self::in_step(&SANDBOX, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await
+    }
+
     /// Fixture on another devnet, with a clock in step with its chain, whose many blocks are ahead of the system clock.
     pub async fn in_step(sandbox: &'static Sandbox, account: usize, sending: SenderRules) -> Self {
         let world = Self::over(sandbox, account, sending).await;

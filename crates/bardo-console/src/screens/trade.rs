@@ -114,9 +114,15 @@ fn notice(words: &str) -> Vec<ScreenRequest> {
     vec![ScreenRequest::Notice(SafeText::clean(words, 200))]
 }
 
+/// Tools that the screen of transactions calls for its selected row.
+const OF_TRANSACTIONS: [&str; 2] = ["speed_up_transaction", "cancel_transaction"];
+
 /// Returns true for the tools with a form on this screen: all trading tools, and those that move the wallet's tokens.
 pub(super) fn has_form(tool: &ToolInfo) -> bool {
-    tool.category == Category::Trading || tool.category == Category::Wallet && tool.capability != CapabilityTier::Read
+    let moves_tokens = tool.category == Category::Wallet
+        && tool.capability != CapabilityTier::Read
+        && !OF_TRANSACTIONS.contains(&tool.name.as_str());
+    tool.category == Category::Trading || moves_tokens
 }
 
 fn trading<'k>(known: &ScreenContext<'k>) -> impl Iterator<Item = &'k ToolInfo> {

@@ -134,6 +134,8 @@ pub struct LegReport {
     pub nonce: u64,
     /// State on the chain.
     pub state: TxState,
+    /// Transaction of another plan that used the nonce, if one of the two is a cancellation.
+    pub displaced_by: Option<B256>,
     /// Number of the block that includes it; `None` if none does yet.
     pub block: Option<u64>,
     /// Gas used, in gas units; `None` without a receipt.

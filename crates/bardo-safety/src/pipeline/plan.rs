@@ -109,7 +109,12 @@ impl Progress {
             TxState::Reverted => Some(PlanEnd::Reverted),
             TxState::Dropped => {
                 let why = never_happens(sender, &self.legs);
-                Some(PlanEnd::Stopped { code: ErrorCode::ChainUnreachable, why, failed: true })
+                // After a cancellation the agent is not told to try again, and the failure breaker counts nothing.
+                let code = match self.legs.last()?.displaced_by {
+                    Some(_) => ErrorCode::ApprovalRefused,
+                    None => ErrorCode::ChainUnreachable,
+                };
+                Some(PlanEnd::Stopped { code, why, failed: code == ErrorCode::ChainUnreachable })
             }
             TxState::Signed | TxState::Sent | TxState::Unclear => Some(PlanEnd::Unclear),
         }

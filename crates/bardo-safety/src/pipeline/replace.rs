@@ -29,7 +29,7 @@ use crate::signing_payload::{FeeBound, SigningPayload};
 use bardo_base::error::ErrorCode;
 use bardo_base::id::PermitId;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::sender::{NonceReservation, RecordError, SendOutcome, SenderError, TxFees, TxRecord, TxSender};
+use golem_chain::sender::{self, NonceReservation, RecordError, SendOutcome, SenderError, TxFees, TxRecord, TxSender};
 
 /// Room of a replacement's fee bound above the fees that suffice at the preview: one full block raises the base fee by
 /// an eighth.
@@ -228,6 +228,9 @@ impl Pipeline {
 
     /// Makes a stored repetition the transaction of the plan that waits for it, and ends the repetition's own permit:
     /// what it may cost more counts as spent.
+    ///
+    /// # Errors
+    /// [`ReserveError::Ledger`] if no open plan waits for the original; nothing is stored then.
     pub(super) fn adopt(
         &self,
         transaction: &Transaction<'_>,
@@ -236,9 +239,23 @@ impl Pipeline {
         extra: Usd,
         now: u64,
     ) -> Result<Option<PermitId>, ReserveError> {
-        let plan = permit::replace_hash(transaction, old, new)?;
-        self.inner.rules.settle(transaction, now, held.reservation, ActionEnd::Done { spent: extra })?;
-        permit::note_end(transaction, permit_id, "done")?;
+        // The plan's row may name an earlier transaction of its own, after an automatic replacement or a refused one.
+        let known = sender::kin(transaction, old).map_err(|error| ReserveError::Ledger(error.to_string()))?;
+        let mut plan = None;
+        for hash in known {
+            plan = permit::replace_hash(transaction, hash, new)?.or(plan);
+        }
+        // Only an open plan still reserves what the call spends: without one the call would count against no limit.
+        let open = match plan {
+            Some(plan) => !permit::has_ended(transaction, plan)?,
+            None => false,
+        };
+        if !open {
+            let why = format!("no open action waits for transaction {old}: cancel it instead");
+            return Err(ReserveError::Ledger(why));
+        }
+        self.inner.rules.settle(transaction, now, held.reservation, ActionEnd::Partly { spent: extra })?;
+        permit::note_end(transaction, permit_id, "withdrawn")?;
         Ok(plan)
     }
 

@@ -133,6 +133,7 @@ impl Pipeline {
             route,
             nonce: signed.nonce(),
             state: TxState::Unclear,
+            displaced_by: None,
             block: None,
             gas_used: None,
             gas_cost: None,
@@ -366,7 +367,11 @@ impl EarlierLegs {
 /// Determines how a reservation ends from the last transaction's state and from what was included before it. A success
 /// that was not observed in the foreground counts in full.
 fn end_of(status: &TxStatus, held: ReservedSpend, before: EarlierLegs) -> ActionEnd {
+    let displaced = status.displaced_by.is_some();
     match (&status.mined, status.record.state, before) {
+        // A cancellation is the operator's decision and no failure.
+        (None, Stage::Dropped, EarlierLegs::Nothing) if displaced => ActionEnd::Withdrawn,
+        (None, Stage::Dropped, EarlierLegs::Prepared) if displaced => ActionEnd::Partly { spent: held.gas },
         (Some(mined), ..) if mined.receipt.status() => ActionEnd::Done { spent: held.spent },
         // A failed clean-up does not undo the main transaction.
         (Some(_), _, EarlierLegs::Main) | (None, Stage::Dropped, EarlierLegs::Main) => {
@@ -382,7 +387,8 @@ fn with_tx_status(report: LegReport, status: &TxStatus) -> LegReport {
     let Some(mined) = status.mined.as_ref().filter(|_| status.settled) else {
         let gone = status.settled && status.record.state == Stage::Dropped;
         let state = if gone { TxState::Dropped } else { TxState::Unclear };
-        return LegReport { state, ..report };
+        let displaced_by = status.displaced_by.filter(|_| gone);
+        return LegReport { state, displaced_by, ..report };
     };
     let receipt = &mined.receipt;
     LegReport {

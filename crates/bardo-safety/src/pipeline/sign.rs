@@ -148,6 +148,7 @@ impl Pipeline {
         let records = self.inner.known.clone();
         let (clock, bytes) = (Arc::clone(&self.inner.clock), signed.clone());
         let repeats = payload.proposal().intent == ProposalIntent::SpeedUp;
+        let replacing = Some(nonce.clone()).filter(|nonce| matches!(nonce, SigningNonce::Replacing(_)));
         let (pipeline, extra) = (self.clone(), Self::extra_usd(payload, assessment, &held));
         let stored = self.inner.store.write(move |transaction| -> Result<SendPermit, StoreTxError> {
             let now = clock.now_millis();
@@ -182,6 +183,21 @@ impl Pipeline {
                 self.emit_leg(payload, leg, signed.hash(), TxState::Signed, None);
                 Ok(StoredTx { send_permit, signed, route })
             }
+            // A replacement that its checks refused inside the transaction is not on disk.
+            Err(
+                error @ (StoreTxError::Record(
+                    RecordError::Ended { .. }
+                    | RecordError::TooCheap
+                    | RecordError::Mismatch { .. }
+                    | RecordError::NotReplaceable { .. },
+                )
+                | StoreTxError::Ledger(ReserveError::Ledger(_))),
+            ) if replacing.is_some() => Err(NotStored {
+                nonce: replacing,
+                code: ErrorCode::ValidationFailed,
+                why: error.to_string(),
+                failed: false,
+            }),
             // The row may or may not be on disk. The transaction was not sent, and recovery settles it.
             Err(error) => {
                 Err(NotStored { nonce: None, code: ErrorCode::StoreUnavailable, why: error.to_string(), failed: false })

@@ -52,7 +52,7 @@ pub use lane::{
     release_nonce, reserved,
 };
 pub use record::{
-    RecordError, SendPermit, SendRoute, TxRecord, acknowledge_late_inclusion, keep, late_inclusions, load, open,
+    RecordError, SendPermit, SendRoute, TxRecord, acknowledge_late_inclusion, keep, kin, late_inclusions, load, open,
     sendable, signed_for, store_replacement,
 };
 pub use relay::{PrivateRelay, RelayStatus};
@@ -416,7 +416,7 @@ impl TxSender {
             to: Some(instead.from),
             value: U256::ZERO,
             data: Bytes::new(),
-            gas_limit: TRANSFER_GAS,
+            gas_limit: cancellation_gas(self.chain_id()),
             ..instead
         })
     }
@@ -431,6 +431,18 @@ impl TxSender {
 
 /// Gas of a plain transfer, G_transaction in the [Yellow Paper](https://ethereum.github.io/yellowpaper/paper.pdf).
 const TRANSFER_GAS: u64 = 21_000;
+
+/// Gas limit of a transfer of nothing to oneself on Arbitrum One, Nova and Sepolia, whose gas includes the cost of the
+/// data on Ethereum ([gas and fees](https://docs.arbitrum.io/how-arbitrum-works/gas-fees)). Unused gas is not paid.
+const NITRO_TRANSFER_GAS: u64 = 1_000_000;
+
+/// Gas limit of a transaction that only uses its nonce.
+const fn cancellation_gas(chain_id: u64) -> u64 {
+    match chain_id {
+        42_161 | 42_170 | 421_614 => NITRO_TRANSFER_GAS,
+        _ => TRANSFER_GAS,
+    }
+}
 
 impl fmt::Debug for TxSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -226,7 +226,8 @@ pub fn store_replacement(
     now: u64,
 ) -> Result<SendPermit, RecordError> {
     let old = load(transaction, old)?.ok_or(RecordError::Unknown(old))?;
-    if old.settled_at.is_some() || !old.state.may_be_sent() {
+    let all = family(transaction, old.signed.chain_id(), old.signed.from(), old.signed.nonce())?;
+    if old.settled_at.is_some() || !old.state.may_be_sent() || has_later_rival(&all, old.hash()) {
         return Err(RecordError::Ended { hash: old.hash(), state: old.state });
     }
     same("the chain", signed.chain_id(), old.signed.chain_id())?;
@@ -339,19 +340,43 @@ pub fn load(connection: &Connection, hash: B256) -> Result<Option<TxRecord>, Rec
 }
 
 /// The transaction that may be sent again for `hash`: itself if it is waiting. If it was a refused replacement, or was
-/// replaced, the newest waiting transaction among its kin, which nothing else would send. `None` if none is waiting.
+/// replaced, the newest waiting transaction among its kin, which nothing else would send. `None` if none is waiting, or
+/// if a later transaction of another plan takes the nonce: the operator wanted that one, whether or not it has been sent.
 ///
 /// # Errors
 /// As [`load`].
 pub fn sendable(connection: &Connection, hash: B256) -> Result<Option<TxRecord>, RecordError> {
     let Some(record) = load(connection, hash)?.filter(|record| record.settled_at.is_none()) else { return Ok(None) };
+    let signed = &record.signed;
+    let all = family(connection, signed.chain_id(), signed.from(), signed.nonce())?;
+    if has_later_rival(&all, hash) {
+        return Ok(None);
+    }
     if !matches!(record.state, SendState::Dropped | SendState::Replaced) {
         return Ok(Some(record).filter(|record| record.state.may_be_sent()));
     }
-    let signed = &record.signed;
-    let all = family(connection, signed.chain_id(), signed.from(), signed.nonce())?;
     let newest = all.iter().rfind(|one| !one.settled && one.state.may_be_sent() && are_kin(&all, one.hash, hash));
     newest.map_or(Ok(None), |one| load(connection, one.hash))
+}
+
+/// Returns true if a transaction of another plan was signed after `hash` for the same nonce and still waits or is in a
+/// block.
+fn has_later_rival(family: &[TxEntry], hash: B256) -> bool {
+    let later = family.iter().skip_while(|one| one.hash != hash);
+    later
+        .filter(|one| !one.settled && (one.state.may_be_sent() || one.state.is_mined()))
+        .any(|one| !are_kin(family, one.hash, hash))
+}
+
+/// Hashes of all transactions that were signed for the same plan's nonce as `hash`, itself included, in the order in
+/// which they were stored.
+///
+/// # Errors
+/// As [`load`]; [`RecordError::Unknown`] without a record.
+pub fn kin(connection: &Connection, hash: B256) -> Result<Vec<B256>, RecordError> {
+    let TxEntry { chain_id, account, nonce, .. } = entry(connection, hash)?;
+    let all = family(connection, chain_id, account, nonce)?;
+    Ok(all.iter().map(|one| one.hash).filter(|one| are_kin(&all, *one, hash)).collect())
 }
 
 /// Columns of a transaction without its bytes, to save decoding and signature recovery at every poll.
@@ -452,7 +477,7 @@ fn entries(
 ) -> Result<Vec<TxEntry>, RecordError> {
     let sql = format!(
         "SELECT hash, chain_id, account, nonce, state, settled_at IS NOT NULL, replaces, missing_since
-         FROM sender_transaction WHERE {condition} ORDER BY stored_at, rowid"
+         FROM sender_transaction WHERE {condition} ORDER BY rowid"
     );
     type Columns = ((Vec<u8>, i64, Vec<u8>, i64), (String, bool, Option<Vec<u8>>, Option<i64>));
     let mut statement = connection.prepare_cached(&sql)?;

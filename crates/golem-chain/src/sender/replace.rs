@@ -11,7 +11,7 @@ use rusqlite::{Connection, Transaction};
 use super::record::{
     RecordError, SendPermit, TxRecord, ensure_raised, entry, family, insert_rival, load, same, store_replacement,
 };
-use super::{SendOutcome, SenderError, TRANSFER_GAS, TxFees, TxSender};
+use super::{SendOutcome, SenderError, TxFees, TxSender, cancellation_gas};
 use crate::signed::SignedTransaction;
 use bardo_base::id::CallId;
 
@@ -47,7 +47,8 @@ impl TxRecord {
 
     /// Call that only uses the transaction's nonce: a transfer of 0 wei to its own sender.
     pub fn cancellation(&self) -> SignedCall {
-        SignedCall { to: self.signed.from(), value: U256::ZERO, data: Bytes::new(), gas_limit: TRANSFER_GAS }
+        let gas_limit = cancellation_gas(self.signed.chain_id());
+        SignedCall { to: self.signed.from(), value: U256::ZERO, data: Bytes::new(), gas_limit }
     }
 
     /// Returns true if the transaction only uses its nonce.

@@ -39,13 +39,17 @@ impl TxSender {
 
     /// Sends a stored transaction again, as after a restart. It may have been sent before, so a refusal does not
     /// release its nonce. If it is a refused replacement and the one it should replace is waiting, that one is sent.
+    /// Nothing is sent if none waits, or if a later transaction of another plan takes the nonce.
     ///
     /// # Errors
     /// As [`Self::send`].
     pub async fn resend(&self, hash: B256) -> Result<SendOutcome, SenderError> {
         let mut record = match self.0.store.read(|connection| sendable(connection, hash))? {
             Some(record) => record,
-            None => self.record(hash)?,
+            None => {
+                let state = self.record(hash)?.state;
+                return Ok(SendOutcome { state, treatment: FaultTreatment::WaitForReceipt, fault: None });
+            }
         };
         if record.state == SendState::Stored {
             let hash = record.hash();

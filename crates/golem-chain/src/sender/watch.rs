@@ -67,6 +67,9 @@ pub struct TxStatus {
     pub mined: Option<MinedTx>,
     /// True if the outcome is final.
     pub settled: bool,
+    /// Transaction of another plan that is included with the same nonce, if one of the two is a cancellation: the
+    /// operator's decision, and no failure.
+    pub displaced_by: Option<B256>,
     /// Status at the private relay; `None` if it was not queried.
     pub relay: Option<RelayStatus>,
     /// Result of the last resend during a wait.
@@ -112,12 +115,14 @@ impl TxSender {
                 failpoint::reach(Failpoint::Seen);
                 self.record_mined(&mined, chain_id, account, nonce, settled).await?;
                 let record = self.record(hash)?;
-                let (mined, settled) = match are_kin(&all, hash, mined.hash) {
-                    true => (Some(*mined), settled),
-                    // Another plan's transaction is included, so the nonce of this one is used.
-                    false => (None, record.settled_at.is_some()),
-                };
-                return Ok(TxStatus { record, mined, settled, relay: None, resent: None });
+                if are_kin(&all, hash, mined.hash) {
+                    let mined = Some(*mined);
+                    return Ok(TxStatus { record, mined, settled, displaced_by: None, relay: None, resent: None });
+                }
+                // Another plan's transaction is included, so the nonce of this one is used.
+                let cancels = record.only_uses_nonce() || self.record(mined.hash)?.only_uses_nonce();
+                let (settled, displaced_by) = (record.settled_at.is_some(), cancels.then_some(mined.hash));
+                return Ok(TxStatus { record, mined: None, settled, displaced_by, relay: None, resent: None });
             }
             // It may be in another block that used the nonce; the next poll shows.
             NonceReceipts::Leaving => (false, None),
@@ -145,7 +150,7 @@ impl TxSender {
             (Some(relay), SendRoute::Private) if !settled => relay.status(hash).await?,
             _ => None,
         };
-        Ok(TxStatus { record, mined: None, settled, relay, resent: None })
+        Ok(TxStatus { record, mined: None, settled, displaced_by: None, relay, resent: None })
     }
 
     /// Polls until the outcome is final or the timeout ends. Failed chain requests are repeated until then.

@@ -21,7 +21,7 @@ pub static TOOL_DEF: ToolDef = ToolDef::write::<SpeedUp>();
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Hash of the waiting transaction, as `bardo transactions` lists it.
+    /// Hash of the waiting transaction: 0x and 64 hexadecimal digits.
     pub transaction: String,
 }
 

@@ -414,7 +414,7 @@ pub(in super::super) fn tx_status(state: SendState, mined: Option<bool>, settled
         note: None,
         settled_at: settled.then_some(2),
     };
-    TxStatus { record, mined, settled, relay: None, resent: None }
+    TxStatus { record, mined, settled, displaced_by: None, relay: None, resent: None }
 }
 
 #[test]
