@@ -6,10 +6,13 @@ use std::sync::atomic::Ordering;
 use alloy::consensus::{Transaction as _, TxEip1559};
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
 use bardo::base::error::ErrorCode;
+use bardo::base::id::CallId;
 use bardo::chain::devnet::MiningMode;
 use bardo::chain::network::NetworkKind;
-use bardo::chain::sender::{SendState, SenderRules};
+use bardo::chain::sender::{self, RecordError, SendState, SenderRules};
+use bardo::chain::signed::SignedTransaction;
 use bardo::safety::approval::Consent;
+use bardo::safety::pipeline::CommitState;
 use bardo::safety::proposal::{Outflow, Proposal, ProposalIntent, ReplacedTx};
 use bardo::sandbox::Sandbox;
 use bardo::store::StoreError;
@@ -139,4 +142,57 @@ async fn a_replacement_that_is_not_the_signed_bytes_is_refused() {
     assert_eq!((record.hash(), record.state), (hash, SendState::Sent));
     assert_eq!(record.signed.transaction().to(), Some(world.contract_of(&world.usdc)));
     assert_eq!(world.included_allowance().await, U256::ZERO);
+}
+
+/// A call counts against the limits with its action's reservation. The one of an ended action is released.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_whose_action_has_ended_is_not_repeated() {
+    let (world, _devnet, hash) = waiting(84).await;
+    let ended = world.store.write(|transaction| {
+        let sql = "UPDATE safety_permit SET ended = 'not_sent' WHERE ended IS NULL";
+        Ok::<_, StoreError>(transaction.execute(sql, [])?)
+    });
+    assert_eq!(ended.await.unwrap(), 1);
+    let preview = world.preview(world.replacing(hash, ProposalIntent::SpeedUp)).await.unwrap();
+    let committed = world.pipeline.commit(preview.permit.permit_id, Consent::Always).await.unwrap();
+    let CommitState::Stopped { code, .. } = committed.state else { panic!("{committed:?}") };
+    assert_eq!((code, committed.legs.len()), (ErrorCode::ValidationFailed, 0), "{committed:?}");
+    let [record] = &world.stored()[..] else { panic!("{:?}", world.stored()) };
+    assert_eq!((record.hash(), record.state), (hash, SendState::Sent));
+}
+
+/// Between its signature and an endpoint's acceptance, a cancellation must not lose to a resent or outbid original.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_original_with_a_stored_cancellation_is_neither_sent_again_nor_outbid() {
+    let (world, _devnet, hash) = waiting(85).await;
+    let original = world.stored()[0].clone();
+    let sign = |fee: u128, to, input| {
+        let fees = original.fees();
+        let signed = world.wallet.sign_outside(TxEip1559 {
+            chain_id: 31_337,
+            nonce: original.signed.nonce(),
+            gas_limit: original.call().unwrap().gas_limit,
+            max_fee_per_gas: fees.max_fee_per_gas * fee,
+            max_priority_fee_per_gas: fees.max_priority_fee_per_gas * fee,
+            to: TxKind::Call(to),
+            input,
+            ..TxEip1559::default()
+        });
+        SignedTransaction::decode(&signed).unwrap()
+    };
+    assert!(world.store.read(|connection| sender::sendable(connection, hash)).unwrap().is_some());
+    let (cancellation, call) = (sign(2, world.account(), Bytes::new()), original.call().unwrap());
+    let stored = cancellation.clone();
+    let storing = world.store.write(move |transaction| {
+        sender::store_rival(transaction, hash, &stored, CallId::new(1), 1).map(|permit| permit.hash())
+    });
+    assert_eq!(storing.await.unwrap(), cancellation.hash());
+    assert_eq!(world.store.read(|connection| sender::sendable(connection, hash)).unwrap(), None);
+    let waits = world.store.read(|connection| sender::sendable(connection, cancellation.hash())).unwrap();
+    assert_eq!(waits.map(|record| record.hash()), Some(cancellation.hash()));
+    let outbid = sign(3, call.to, call.data);
+    let refused = world
+        .store
+        .write(move |transaction| sender::store_replacement(transaction, hash, &outbid, 2).map(|permit| permit.hash()));
+    assert!(matches!(refused.await, Err(RecordError::Ended { .. })));
 }

@@ -174,6 +174,9 @@ impl SessionState {
     async fn rebroadcast(&self, transaction: B256) -> Result<String, CommandError> {
         let account = self.sources.world.account.ok_or(CommandError::NoSigner)?;
         let pipeline = self.sources.pipeline.as_ref().ok_or(CommandError::NoSigner)?;
+        if self.sources.paper.as_ref().is_some_and(golem_tools::engine::PaperMode::on) {
+            return Err(CommandError::NotSent("paper mode is on, which sends nothing".to_owned()));
+        }
         let sent = pipeline.rebroadcast(transaction, account).await;
         self.links.transactions_changed.notify_one();
         let sent = sent.map_err(|refusal| CommandError::NotSent(refusal.message))?;
