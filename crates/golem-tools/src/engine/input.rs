@@ -187,7 +187,7 @@ struct StrictJson {
 impl StrictJson {
     /// Converts the text of an amount: a number in decimal notation keeps its digits as a string unless it is a whole
     /// number of 64 bits. Every other value, also a number with an exponent, is read as usual.
-    fn amount<E: serde::de::Error>(self, raw: Box<RawValue>) -> Result<Value, E> {
+    fn amount<E: serde::de::Error>(self, raw: &RawValue) -> Result<Value, E> {
         let read = self.deserialize(&mut serde_json::Deserializer::from_str(raw.get()));
         // The place inside the amount is not its place in the text.
         let value = read.map_err(|error| E::custom(json_fault(&error)))?;
@@ -259,8 +259,11 @@ impl<'de> Visitor<'de> for StrictJson {
             if fields.contains_key(&name) {
                 return Err(serde::de::Error::custom(format_args!("`{name}` is given twice")));
             }
-            let value =
-                if name == AMOUNT { inner.amount(access.next_value()?)? } else { access.next_value_seed(inner)? };
+            let value = if name == AMOUNT {
+                inner.amount(&access.next_value::<Box<RawValue>>()?)?
+            } else {
+                access.next_value_seed(inner)?
+            };
             fields.insert(name, value);
         }
         Ok(Value::Object(fields))
