@@ -12,7 +12,6 @@ use bardo::chain::network::NetworkKind;
 use bardo::chain::sender::{self, RecordError, SendState, SenderRules};
 use bardo::chain::signed::SignedTransaction;
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::CommitState;
 use bardo::safety::proposal::{Outflow, Proposal, ProposalIntent, ReplacedTx};
 use bardo::sandbox::Sandbox;
 use bardo::store::StoreError;
@@ -154,9 +153,9 @@ async fn a_transaction_whose_action_has_ended_is_not_repeated() {
     });
     assert_eq!(ended.await.unwrap(), 1);
     let preview = world.preview(world.replacing(hash, ProposalIntent::SpeedUp)).await.unwrap();
-    let committed = world.pipeline.commit(preview.permit.permit_id, Consent::Always).await.unwrap();
-    let CommitState::Stopped { code, .. } = committed.state else { panic!("{committed:?}") };
-    assert_eq!((code, committed.legs.len()), (ErrorCode::ValidationFailed, 0), "{committed:?}");
+    let refused = world.pipeline.commit(preview.permit.permit_id, Consent::Always).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::ValidationFailed, "{refused:?}");
+    assert!(refused.message.contains("no open action waits"), "{refused:?}");
     let [record] = &world.stored()[..] else { panic!("{:?}", world.stored()) };
     assert_eq!((record.hash(), record.state), (hash, SendState::Sent));
 }
