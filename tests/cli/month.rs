@@ -124,8 +124,12 @@ fn a_month_of_a_devnet_reconciles_to_the_wei() {
         "destination_chain": "base"});
     month.call("uniswap_submit_cross_chain_intent", bridge);
     let since = Instant::now();
-    while month.import("while orders are open")["totals"]["trades"] != 4 {
-        assert!(since.elapsed() < Duration::from_secs(120), "two orders are not filled");
+    loop {
+        let report = month.import("while orders are open");
+        if report["totals"]["trades"] == 4 {
+            break;
+        }
+        assert!(since.elapsed() < Duration::from_secs(60), "two orders are not filled: {report:#}");
         month.pass(1);
         std::thread::sleep(Duration::from_millis(100));
     }

@@ -169,10 +169,12 @@ impl ApprovalQueue {
         self.inner.changed.subscribe()
     }
 
-    /// Returns all open requests, the oldest first.
+    /// Returns all open requests that have no answer yet, the oldest first. An answered one stays open for the moment in
+    /// which its requester takes the answer; shown as waiting, it would invite a second answer that counts for nothing.
     pub fn pending(&self) -> Vec<ApprovalRequest> {
         let state = self.state();
-        let of = state.open.len();
+        let waiting = || state.open.iter().filter(|open| open.answer.is_some());
+        let of = waiting().count();
         let request = |(index, open): (usize, &OpenRequest)| ApprovalRequest {
             preview: Arc::clone(&open.preview),
             asked_by: open.asked_by.clone(),
@@ -186,7 +188,7 @@ impl ApprovalQueue {
             place: index + 1,
             of,
         };
-        state.open.iter().enumerate().map(request).collect()
+        waiting().enumerate().map(request).collect()
     }
 
     /// Returns the preview of the open request that has this permit now or had it before a renewal.

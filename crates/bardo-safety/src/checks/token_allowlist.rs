@@ -22,7 +22,7 @@ use crate::simulate::settler;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::model::{Check, RuleName};
-use golem_chain::network::{AddressBook, KnownContract};
+use golem_chain::network::{AddressBook, KnownContract, Network};
 use golem_chain::token::TokenId;
 
 /// Functions of the address book's contracts that the scope "book" allows.
@@ -135,7 +135,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
         found.violations.extend(grants::violations(payload, network));
     }
     if !inputs.only_revokes() {
-        tokens(payload, inputs, rules, &mut found);
+        tokens(payload, inputs, context, &mut found);
         hops(payload, context, &mut found);
         contracts(payload, inputs, context, &mut found);
         parties(payload, context, &mut found);
@@ -197,8 +197,17 @@ fn who_and_what(payload: &SigningPayload, rules: &Rules, found: &mut Violations)
     }
 }
 
-fn tokens(payload: &SigningPayload, inputs: &CheckInputs, rules: &Rules, found: &mut Violations) {
-    let proposal = payload.proposal();
+/// Returns whether a token is in the address book; `None` for a token that the action does not name. A repetition names
+/// none, since its content is the signed bytes, so the book itself is asked.
+fn listed(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>, id: TokenId) -> Option<bool> {
+    let named = inputs.tokens.get(&id).map(|token| token.listed);
+    let repeats = payload.proposal().intent == ProposalIntent::SpeedUp;
+    let in_book = |network: &Network| network.book.tokens().iter().any(|token| TokenId::Erc20(token.address) == id);
+    named.or_else(|| repeats.then(|| context.network.is_some_and(in_book)))
+}
+
+fn tokens(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>, found: &mut Violations) {
+    let (proposal, rules) = (payload.proposal(), context.policy.rules());
     let flows = proposal.outflows.iter().map(|one| one.token.id);
     let inflows = proposal.inflows.iter().map(|one| one.token.id);
     let allowances = proposal.allowances.iter().map(|one| one.token.id);
@@ -210,7 +219,7 @@ fn tokens(payload: &SigningPayload, inputs: &CheckInputs, rules: &Rules, found: 
     all.sort_unstable();
     all.dedup();
     for id in all {
-        let known = id == TokenId::Native || inputs.tokens.get(&id).is_some_and(|token| token.listed);
+        let known = id == TokenId::Native || listed(payload, inputs, context, id) == Some(true);
         let token = TokenRef { chain: ChainId(proposal.chain_id), token: id };
         if !rules.allowed_tokens.allows(&token, known) {
             let symbol =
@@ -269,9 +278,9 @@ fn contracts(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
                 "a known wrapper",
             );
         }
-        let is_token = inputs.tokens.get(&TokenId::Erc20(leg.to)).is_some_and(|token| {
-            let id = TokenRef { chain: ChainId(proposal.chain_id), token: token.id };
-            rules.allowed_tokens.allows(&id, token.listed)
+        let is_token = listed(payload, inputs, context, TokenId::Erc20(leg.to)).is_some_and(|listed| {
+            let id = TokenRef { chain: ChainId(proposal.chain_id), token: TokenId::Erc20(leg.to) };
+            rules.allowed_tokens.allows(&id, listed)
         });
         if leg.purpose == LegPurpose::Main {
             let name = role(leg.to).map(protocol).or(is_token.then_some("erc20")).unwrap_or("unknown");
@@ -280,8 +289,9 @@ fn contracts(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
             }
         }
         if leg.data.is_empty() {
-            // Only the native token moves, and its recipient is checked against the allowed recipients.
-            if proposal.intent != ProposalIntent::Transfer {
+            // Only the native token moves, and its recipient is checked against the allowed recipients, at a repetition
+            // when the original was signed.
+            if !matches!(proposal.intent, ProposalIntent::Transfer | ProposalIntent::SpeedUp) {
                 let value = format!("a call without a function to {}", leg.to);
                 found.add(
                     RuleName::AllowedContracts,
