@@ -90,6 +90,8 @@ struct OpenRequest {
     asked_at: u64,
     ends_at: u64,
     answer: Option<oneshot::Sender<QueueResult>>,
+    /// True from an answer until its requester takes it, or asks again.
+    answered: bool,
 }
 
 enum QueueResult {
@@ -173,7 +175,7 @@ impl ApprovalQueue {
     /// which its requester takes the answer; shown as waiting, it would invite a second answer that counts for nothing.
     pub fn pending(&self) -> Vec<ApprovalRequest> {
         let state = self.state();
-        let waiting = || state.open.iter().filter(|open| open.answer.is_some());
+        let waiting = || state.open.iter().filter(|open| !open.answered);
         let of = waiting().count();
         let request = |(index, open): (usize, &OpenRequest)| ApprovalRequest {
             preview: Arc::clone(&open.preview),
@@ -327,6 +329,7 @@ impl ApprovalQueue {
                 asked_at,
                 ends_at,
                 answer: Some(sender),
+                answered: false,
             };
             if refused.is_none() {
                 state.open.push(open);
@@ -552,6 +555,7 @@ impl State {
             grant = Some(ApprovalGrant::new(self.next, &open.preview, (*total, left), *millis, now));
         }
         let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
+        open.answered = true;
         // If the requester is gone, nobody acts on the answer, so no standing approval may remain.
         let number = grant.as_ref().map(ApprovalGrant::number);
         sender.send(QueueResult::Answer(answer, number)).map_err(|_| AnswerError::NotAsked)?;

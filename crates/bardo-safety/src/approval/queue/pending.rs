@@ -312,6 +312,7 @@ impl PendingApproval {
                 }
                 open.passes_by_itself = self.passes_by_itself;
                 open.answer = Some(sender);
+                open.answered = false;
                 open.ends_at = ends_at;
             }
         }
