@@ -35,7 +35,6 @@ mod kept;
 #[cfg(unix)]
 mod keys;
 #[cfg(unix)]
-mod month;
 #[cfg(unix)]
 mod paper;
 #[cfg(unix)]
