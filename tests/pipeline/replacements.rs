@@ -13,6 +13,7 @@ use bardo::chain::network::NetworkKind;
 use bardo::chain::sender::{SendState, SenderRules};
 use bardo::safety::approval::{ApprovalReason, Consent};
 use bardo::safety::pipeline::{CommitOutcome, CommitState, PipelineRefusal, RecoveryState};
+use bardo::safety::policy_engine::ActionEnd;
 use bardo::safety::proposal::{Proposal, ProposalIntent};
 use bardo::sandbox::Sandbox;
 
@@ -81,7 +82,7 @@ impl Stuck {
     async fn recovered(&self) -> RecoveryState {
         for _ in 0..2_000 {
             let found = self.world.pipeline.recover().await.unwrap();
-            if let Some(one) = found.iter().find(|one| one.end != bardo::safety::policy_engine::ActionEnd::Unclear) {
+            if let Some(one) = found.iter().find(|one| one.end != ActionEnd::Unclear) {
                 return one.found;
             }
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -156,6 +157,35 @@ async fn a_cancelled_transaction_never_happens_and_counts_nothing() {
         assert_eq!(stuck.world.nonce().await, stuck.nonce + 1, "{stop:?}");
         assert_eq!(stuck.recovered().await, RecoveryState::Gone, "{stop:?}");
     }
+}
+
+/// Whoever waits for it learns that the operator cancelled it, and the failure breaker counts nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_action_that_is_cancelled_while_it_is_followed_ends_as_cancelled() {
+    let devnet: &'static Sandbox = Box::leak(Box::new(sandbox(76)));
+    let world = TestHarness::in_step(devnet, 1, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+    devnet.chains()[0].devnet.set_mining(MiningMode::Manual).await.unwrap();
+    let nonce = world.nonce().await;
+    let preview = world.preview(world.approval(HUNDRED)).await.unwrap();
+    let pipeline = world.pipeline.clone();
+    let followed = tokio::spawn(async move { pipeline.commit(preview.permit.permit_id, Consent::Always).await });
+    let waiting = loop {
+        match world.stored().first().filter(|one| one.state == SendState::Sent) {
+            Some(record) => break record.hash(),
+            None => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+        }
+    };
+    let stuck = Stuck { world, devnet, waiting, nonce };
+    let cancellation = stuck.world.replacing(waiting, ProposalIntent::CancelTransaction);
+    assert_eq!(stuck.approve(cancellation).await.unwrap().state, CommitState::Done);
+    let refused = match followed.await.unwrap() {
+        Ok(CommitOutcome { state: CommitState::Stopped { code, .. }, .. }) => code,
+        Ok(committed) => panic!("{committed:?}"),
+        Err(refusal) => refusal.code,
+    };
+    assert_eq!(refused, ErrorCode::ApprovalRefused);
+    let ends = stuck.world.book.ends.lock().unwrap().clone();
+    assert!(ends.contains(&ActionEnd::Withdrawn) && !ends.contains(&ActionEnd::NotSent), "{ends:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

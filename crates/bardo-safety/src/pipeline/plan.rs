@@ -98,9 +98,10 @@ impl Progress {
         self.legs.iter().any(|leg| leg.state != TxState::Dropped)
     }
 
-    /// End of the plan after its last report; `None` if the next transaction can follow.
-    fn ended(&self, sender: &TxSender) -> Option<PlanEnd> {
-        match self.legs.last()?.state {
+    /// End of a plan with this intent after its last report; `None` if the next transaction can follow.
+    fn ended(&self, sender: &TxSender, intent: ProposalIntent) -> Option<PlanEnd> {
+        let last = self.legs.last()?;
+        match last.state {
             TxState::Confirmed => None,
             TxState::Reverted if main_is_done(&self.legs) => {
                 let why = "the main transaction succeeded, but the one that revokes the remaining allowance reverted";
@@ -108,13 +109,20 @@ impl Progress {
             }
             TxState::Reverted => Some(PlanEnd::Reverted),
             TxState::Dropped => {
-                let why = never_happens(sender, &self.legs);
-                // After a cancellation the agent is not told to try again, and the failure breaker counts nothing.
-                let code = match self.legs.last()?.displaced_by {
-                    Some(_) => ErrorCode::ApprovalRefused,
-                    None => ErrorCode::ChainUnreachable,
+                // A cancellation is the operator's decision: the agent must not try again, and the failure breaker
+                // counts nothing.
+                let (code, why) = match last.displaced_by {
+                    Some(original) if intent == ProposalIntent::CancelTransaction => {
+                        let why = format!("transaction {original} was included first, so nothing was cancelled");
+                        (ErrorCode::ValidationFailed, why)
+                    }
+                    Some(cancellation) => {
+                        let why = format!("the operator cancelled it: transaction {cancellation} has used its nonce");
+                        (ErrorCode::ApprovalRefused, why)
+                    }
+                    None => (ErrorCode::ChainUnreachable, never_happens(sender, &self.legs)),
                 };
-                Some(PlanEnd::Stopped { code, why, failed: code == ErrorCode::ChainUnreachable })
+                Some(PlanEnd::Stopped { code, why, failed: last.displaced_by.is_none() })
             }
             TxState::Signed | TxState::Sent | TxState::Unclear => Some(PlanEnd::Unclear),
         }
@@ -258,7 +266,7 @@ impl Pipeline {
             let (report, outbids) = self.send_and_follow(prepared, &progress.current, leg, (sender, stored)).await;
             progress.remarks.extend(outbids);
             progress.legs.push(report);
-            if let Some(ended) = progress.ended(sender) {
+            if let Some(ended) = progress.ended(sender, prepared.preview.payload.proposal().intent) {
                 return ended;
             }
         }
