@@ -159,7 +159,7 @@ async fn a_cancelled_transaction_never_happens_and_counts_nothing() {
     }
 }
 
-/// Whoever waits for it learns that the operator cancelled it, and the failure breaker counts nothing.
+/// The wait ends with "cancelled by the operator", and the failure breaker counts nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_that_is_cancelled_while_it_is_followed_ends_as_cancelled() {
     let devnet: &'static Sandbox = Box::leak(Box::new(sandbox(76)));
