@@ -223,14 +223,16 @@ async fn a_manual_action_above_the_limit_is_asked_once_with_all_details() {
     let answer = async |key, answer, confirmation| {
         console.send(SessionCommand::Answer { key, answer, confirmation, password: None }).await;
     };
-    // A rejection withdraws it, and a later approval has no effect.
+    // A rejection ends it and is recorded with its reason, and a later approval has no effect.
     let question = held(1).await;
-    let reason = SafeText::clean("no", 10);
+    let reason = SafeText::clean("wait for the fee", 20);
     answer(question.key, OperatorAnswer::Refuse { reason }, Confirmation::default()).await;
-    let withdrawn = |seen: &crate::queue::Seen| {
-        seen.told.iter().any(|(done, told)| *done && told.contains("withdrawn")).then_some(())
+    let rejected = |seen: &crate::queue::Seen| {
+        seen.told.iter().any(|(done, told)| *done && told.contains("rejected")).then_some(())
     };
-    console.until("it is withdrawn", withdrawn).await;
+    console.until("it is rejected", rejected).await;
+    let recorded = "SELECT count(*) FROM audit_entry WHERE kind = 'approval:resolved' AND body LIKE '%wait for the fee%'";
+    assert_eq!(home.count(recorded), 1);
     answer(question.key, OperatorAnswer::Once, question.requirement().met()).await;
     let refused = |seen: &crate::queue::Seen| seen.told.last().is_some_and(|(done, _)| !*done).then_some(());
     console.until("it is over", refused).await;
@@ -258,7 +260,7 @@ async fn a_manual_action_above_the_limit_is_asked_once_with_all_details() {
     assert_eq!(devnet.balance("USDC"), before - 1_500_000_000);
     assert!(console.seen.lock().unwrap().questions.is_empty());
     for kind in ["approval:requested", "approval:resolved"] {
-        assert_eq!(home.count(&format!("SELECT count(*) FROM audit_entry WHERE kind = '{kind}'")), 1, "{kind}");
+        assert_eq!(home.count(&format!("SELECT count(*) FROM audit_entry WHERE kind = '{kind}'")), 2, "{kind}");
     }
     console.send(SessionCommand::Leave(LeaveMode::Now)).await;
 }

@@ -49,6 +49,20 @@ pub struct ParameterField {
     pub typed: TextField,
 }
 
+/// Label of a parameter: its name in words, with the unit where the name does not say it.
+pub fn parameter_label(name: &str) -> String {
+    match name {
+        // The tools name a chain by its name too, whatever the parameter is called.
+        "chain_id" => "chain".to_owned(),
+        "prefer_uniswapx" => "prefer auction".to_owned(),
+        "slippage_bps" => "slippage, bps".to_owned(),
+        "deadline" | "expires_in" => format!("{}, s", name.replace('_', " ")),
+        "decay_start_time" => "price falls from, s".to_owned(),
+        "decay_end_time" => "price falls until, s".to_owned(),
+        other => other.replace('_', " "),
+    }
+}
+
 /// Invalid field of a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
@@ -242,15 +256,14 @@ impl Widget for FormFields<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let Self { theme, form, focused } = self;
         let painter = &mut Painter { buffer, theme };
-        let labels = form.fields.iter().map(|field| width(&field.name)).max().unwrap_or(0) + 3;
+        let labels = form.fields.iter().map(|field| width(&parameter_label(&field.name))).max().unwrap_or(0) + 3;
         let first = form.first_shown(area.height);
         let shown = form.fields.iter().enumerate().skip(first).take(usize::from(area.height));
         for (row, (index, field)) in (0..).zip(shown) {
             let here = focused && index == form.at;
             let place = line(area, row);
             let mark = if here { "▸ " } else { "  " };
-            // The tools name a chain by its name too, whatever the parameter is called.
-            let word = if field.name == "chain_id" { "chain".to_owned() } else { field.name.replace('_', " ") };
+            let word = parameter_label(&field.name);
             let name = format!("{word}{}", if field.required { "*" } else { "" });
             let padding = " ".repeat(labels.saturating_sub(width(&name)));
             let mut pieces: Vec<StyledText> = vec![

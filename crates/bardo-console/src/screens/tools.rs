@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 use serde_json::Value;
 
 use super::filter::Filter;
-use super::form::{FormFields, ToolForm};
+use super::form::{FormFields, ToolForm, parameter_label};
 use super::screen_dialog::column;
 use super::trade::has_form;
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, ticket};
@@ -134,7 +134,7 @@ impl Tools {
             }
             Err(amiss) => {
                 form.at = form.fields.iter().position(|field| field.name == amiss.name).unwrap_or(0);
-                self.remark = Some(format!("{} {}", amiss.name.replace('_', " "), amiss.what));
+                self.remark = Some(format!("{} {}", parameter_label(&amiss.name), amiss.what));
                 Vec::new()
             }
         }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use answer::{events_of, permit};
 use quote::is_positive_amount;
 
-use super::form::{FormFields, ToolForm};
+use super::form::{FormFields, ToolForm, parameter_label};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, copy_explorer_link, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
@@ -212,7 +212,7 @@ impl Trade {
         let params = match form.params() {
             Ok(params) => params,
             Err(amiss) => {
-                let words = format!("{} {}", amiss.name.replace('_', " "), amiss.what);
+                let words = format!("{} {}", parameter_label(&amiss.name), amiss.what);
                 let at = form.fields.iter().position(|field| field.name == amiss.name);
                 if let (Some(at), Some(form)) = (at, self.forms.get_mut(self.chosen)) {
                     form.at = at;

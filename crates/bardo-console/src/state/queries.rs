@@ -133,8 +133,18 @@ impl State {
         of(context).chain(edits.into_iter().flat_map(of)).chain(of(Context::Anywhere))
     }
 
-    /// Returns false for an answer that the open decision strikes out, and for marking warnings where it has none.
+    /// Returns true if a decision waits, or is about to.
+    fn has_decision(&self) -> bool {
+        !self.session.questions.is_empty()
+            || self.session.feed.calls.iter().any(|call| call.standing() == CallStatus::Waiting)
+    }
+
+    /// Returns false for opening a decision while none waits, for an answer that the open decision strikes out, and for
+    /// marking warnings where it has none.
     pub fn can_answer(&self, action: Action) -> bool {
+        if action == Action::Decide {
+            return self.has_decision();
+        }
         let Some(Layer::Decision(decision)) = self.display.layers.last() else { return true };
         let Some(question) = &decision.shown else { return true };
         match action {

@@ -194,16 +194,18 @@ impl SessionState {
         confirmation: Confirmation,
         password: Option<Password>,
     ) -> Result<String, CommandError> {
-        match answer.kind() {
-            AnswerKind::Once => {}
-            AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
-                let WaitingOffer { offer, .. } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
-                offer.withdraw().await;
-                return Ok("withdrawn: nothing was signed".to_owned());
-            }
-            AnswerKind::Similar | AnswerKind::Smaller => {
+        let rejected = match answer {
+            OperatorAnswer::Once => None,
+            OperatorAnswer::Refuse { reason } => Some((reason, false)),
+            OperatorAnswer::RefuseAndStop { reason } => Some((reason, true)),
+            OperatorAnswer::Similar { .. } | OperatorAnswer::Smaller { .. } => {
                 return Err(OfferError::OnceOnly.into());
             }
+        };
+        if let Some((reason, halt)) = rejected {
+            let WaitingOffer { offer, .. } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
+            offer.reject(reason.clone(), halt).await;
+            return Ok("rejected: nothing was signed".to_owned());
         }
         // Before the offer is removed: after an incomplete confirmation or a wrong password it must still be open.
         let (requirement, needs_proof) = self

@@ -399,16 +399,31 @@ impl ApprovalQueue {
             return Err(AnswerError::Expired);
         }
         requirement(&preview).check(confirmation)?;
+        Ok(self.ask_answered(preview, OperatorAnswer::Once))
+    }
+
+    /// Requests and rejects an action of the operator, who has viewed its preview. The request and the rejection are
+    /// recorded like those of a queued request. With `halt`, the decision also stops trading.
+    pub fn ask_rejected(&self, preview: Arc<Preview>, reason: SafeText, halt: bool) -> PendingApproval {
+        let answer = match halt {
+            true => OperatorAnswer::RefuseAndStop { reason },
+            false => OperatorAnswer::Refuse { reason },
+        };
+        self.ask_answered(preview, answer)
+    }
+
+    /// Announces a request that has its answer already.
+    fn ask_answered(&self, preview: Arc<Preview>, answer: OperatorAnswer) -> PendingApproval {
         let (ends_at, reasons) = (preview.permit.expires_at, asked_because(&preview.needs));
         let wait = preview.permit.expires.saturating_duration_since(Instant::now());
-        let millis = ends_at.saturating_sub(now.wall);
+        let millis = ends_at.saturating_sub(self.inner.clock.now_millis());
         let number = {
             let mut state = self.state();
             state.next += 1;
             state.next
         };
         self.announce(&preview, reasons, ends_at, false);
-        Ok(PendingApproval {
+        PendingApproval {
             queue: self.clone(),
             number,
             shown: vec![Arc::clone(&preview)],
@@ -426,8 +441,8 @@ impl ApprovalQueue {
             told: false,
             similar: None,
             earlier: Vec::new(),
-            remote_answer: Some(QueueResult::Answer(OperatorAnswer::Once, None)),
-        })
+            remote_answer: Some(QueueResult::Answer(answer, None)),
+        }
     }
 
     fn announce(&self, preview: &Preview, reasons: Vec<AskReason>, ends_at: u64, passes_by_itself: bool) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, ToolError, Violation};
+use bardo_base::fabric::AskReason;
 use bardo_base::model::{Category, RuleName};
 use bardo_session::questions::{OFFER_NUMBER, Question, QuestionKey};
 
@@ -80,6 +81,24 @@ fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents
     assert!(text.contains("○ expired") && text.contains("[ Preview ]") && !text.contains("Decide"), "{text}");
     let more = calls(&typed(&mut trade, &world, "\n"));
     assert!(matches!(&more[..], [(_, tool, _, true), ..] if tool == "uniswap_execute_swap"), "{more:?}");
+}
+
+#[test]
+fn a_preview_gives_each_reason_for_its_approval_once() {
+    let mut world = world();
+    let (mut trade, _) = swap_typed(&world);
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    let count = asked.iter().find(|call| call.1.contains("execute")).unwrap().0;
+    let usd = |text: &str| text.parse().unwrap();
+    let field = SafeText::clean("spending_limits.hot_lane", 40);
+    let above = AskReason::AboveLimit { value: usd("2047.53"), limit: usd("2000"), field };
+    let mut answer = offer(world.now + 40_000);
+    answer.decision_hints.as_mut().unwrap()["permit"]["reasons"] = json!([above, AskReason::HotLane]);
+    trade.receive_reply(count, CommandReply::Reply(answer), &world.known());
+    world.offer = Some(held());
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("above your $2,000 limit without second opinion"), "{text}");
+    assert_eq!(text.matches("needs approval").count(), 1, "{text}");
 }
 
 #[test]

@@ -13,9 +13,9 @@ use crate::painter::Painter;
 use crate::theme::{Role, Theme};
 use crate::widgets::figure::{left, readable, text};
 use crate::widgets::paint::{Row, rows, wrapped};
-use crate::widgets::words::{check_word, failure_words, finding_words, reason_in, rule_word};
+use crate::widgets::words::{check_word, failure_words, finding_words, rule_word};
 use crate::widgets::{self, Card as CardWidget, CardKeys, Moment, QuoteCard};
-use bardo_base::display::exceeded;
+use bardo_base::display::{exceeded, reasons};
 use bardo_base::error::{FigureUnit, Violation};
 use bardo_base::fabric::{AskReason, CheckOutcome, EventKind, ResultCard, SafetyCheck, ToolEnd, ToolFailed};
 use bardo_base::format::{time_of_day, wait};
@@ -181,9 +181,9 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
             all.push(Row::new(words, Role::TextDim).then(to, Role::Text));
         }
     }
-    let reasons = permit.get("reasons").and_then(|rows| Vec::<AskReason>::deserialize(rows).ok());
-    for reason in reasons.into_iter().flatten() {
-        let words = format!("! needs approval: {}", reason_in(&reason, usize::MAX));
+    let waits = permit.get("reasons").and_then(|rows| Vec::<AskReason>::deserialize(rows).ok());
+    for reason in reasons(&waits.unwrap_or_default()) {
+        let words = format!("! needs approval: {reason}");
         all.push(Row::new(words, Role::StateCare).kept());
     }
     all.extend(check_rows(permit.get("checks"), false));

@@ -569,6 +569,10 @@ fn an_action_by_hand_is_decided_in_the_agents_dialog_by_the_agents_keys() {
         matches!(&done[..], [SessionCommand::Answer { key, answer: OperatorAnswer::Once, .. }] if *key == question.key),
         "{done:?}"
     );
+    // The reason of a rejection is for the records: no agent asked.
+    let (mut rejecting, _) = offered();
+    press(&mut rejecting, Key::char('r'));
+    assert!(screen(&rejecting).contains("reason (for the audit log"), "{}", screen(&rejecting));
     // Once the session has begun the execution, the offer is not held here any more.
     news(&mut state, SessionNews::Began { ticket: 7, call_id: CallId::new(1) });
     assert!(state.session.offer.is_none());
@@ -603,6 +607,7 @@ fn a_decision_of_ones_own_that_is_put_off_waits_among_the_others_and_a_opens_it_
     let question = held(&state);
     news(&mut state, SessionNews::Offered { ticket: 7, question: Box::new(question.clone()) });
     assert!(!screen(&state).contains("FOR YOU"), "a preview asks nothing yet");
+    assert!(!screen(&state).contains("a decide"), "no decision waits");
     state.open_offer();
     press(&mut state, Key::plain(KeyCode::Esc));
     assert!(state.display.layers.is_empty());

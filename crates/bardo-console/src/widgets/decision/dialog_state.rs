@@ -16,7 +16,9 @@ use bardo_base::fabric::CheckOutcome;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use bardo_session::questions::{ActionRequest, AnswerKind, Confirmation, OperatorAnswer, Question, RequestSubject};
+use bardo_session::questions::{
+    ActionRequest, AnswerKind, Confirmation, OFFER_NUMBER, OperatorAnswer, Question, RequestSubject,
+};
 
 /// Guard time for which a request must be on the screen without a keystroke before a key acts, in milliseconds.
 pub const GUARD_MILLIS: u64 = 500;
@@ -496,6 +498,7 @@ const TOTAL: &str = "total limit in dollars";
 const NO_MINUTES: &str = "give a whole number of minutes: Tab goes to its field";
 const AMOUNT: &str = "the smaller amount";
 const REASON: &str = "reason (sent to the Golem; optional)";
+const OWN_REASON: &str = "reason (for the audit log; optional)";
 
 /// Text fields of an answer; `None` if it needs none.
 fn form(question: &Question, kind: AnswerKind) -> Option<AnswerForm> {
@@ -503,7 +506,10 @@ fn form(question: &Question, kind: AnswerKind) -> Option<AnswerForm> {
         AnswerKind::Once => Vec::new(),
         AnswerKind::Similar => vec![(MINUTES, TextField::holding(USUAL_MINUTES)), (TOTAL, TextField::default())],
         AnswerKind::Smaller => vec![(AMOUNT, TextField::default())],
-        AnswerKind::Refuse | AnswerKind::RefuseAndStop => vec![(REASON, TextField::default())],
+        AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
+            let own = question.number == OFFER_NUMBER;
+            vec![(if own { OWN_REASON } else { REASON }, TextField::default())]
+        }
     };
     if question.confirm.is_some() && matches!(kind, AnswerKind::Once | AnswerKind::Similar) {
         fields.push((CONFIRM, TextField::default()));

@@ -12,6 +12,7 @@ use super::call_end::CallRefusal;
 use super::{Executor, ToolCall, to_json};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{CallId, PermitId};
+use bardo_base::text::SafeText;
 use bardo_safety::approval::{ApprovalQueue, ApprovalRequest, Confirmation};
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_safety::pipeline::Preview;
@@ -38,15 +39,17 @@ pub struct Offer {
 /// Decision about an offer.
 #[derive(Debug)]
 pub(super) enum OfferDecision {
-    Commit(Option<OperatorCommit>),
+    Commit(Option<ManualAnswer>),
     TakeBack,
 }
 
-/// Operator's approval of their own action, given together with the commit.
+/// Operator's answer to the request about their own action.
 #[derive(Debug)]
-pub(super) struct OperatorCommit {
-    pub confirmation: Confirmation,
-    pub proof: Option<OperatorProof>,
+pub(super) enum ManualAnswer {
+    /// Approval, given together with the commit.
+    Approve { confirmation: Confirmation, proof: Option<OperatorProof> },
+    /// Rejection. With `halt`, trading stops as well.
+    Reject { reason: SafeText, halt: bool },
 }
 
 /// Receiving side of an offer, owned by the call.
@@ -58,7 +61,7 @@ pub(super) struct OfferReceiver {
 
 impl OfferReceiver {
     /// Publishes the preview and waits for the decision.
-    pub(super) async fn wait(self, preview: &Arc<Preview>) -> Result<Option<OperatorCommit>, CallRefusal> {
+    pub(super) async fn wait(self, preview: &Arc<Preview>) -> Result<Option<ManualAnswer>, CallRefusal> {
         let over = |status, code: ErrorCode, why: &str| CallRefusal { status, error: ToolError::new(code, why) };
         let gone = || over(CallStatus::Error, ErrorCode::ToolCancelled, "the offer was withdrawn; nothing was signed");
         self.shown.send(Arc::clone(preview)).map_err(|_| gone())?;
@@ -142,7 +145,13 @@ impl Offer {
     /// Commits the offer with the operator's approval, given after reading the preview, so that the operator is not
     /// asked again. The approval queue validates the approval.
     pub async fn commit_approved(self, confirmation: Confirmation, proof: Option<OperatorProof>) -> ToolResponse {
-        self.emit(OfferDecision::Commit(Some(OperatorCommit { confirmation, proof }))).await
+        self.emit(OfferDecision::Commit(Some(ManualAnswer::Approve { confirmation, proof }))).await
+    }
+
+    /// Rejects the offer in the operator's name, with their reason, which the audit log records. With `halt`, trading
+    /// stops as well.
+    pub async fn reject(self, reason: SafeText, halt: bool) -> ToolResponse {
+        self.emit(OfferDecision::Commit(Some(ManualAnswer::Reject { reason, halt }))).await
     }
 
     /// Withdraws the offer.

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{Instrument as _, debug_span, instrument};
 
 use super::call_end::{CallEnd, CallRefusal, ended_badly, failure};
-use super::offer::{OfferReceiver, OperatorCommit};
+use super::offer::{ManualAnswer, OfferReceiver};
 use super::{Executor, RunningCall, Shared, ToolJob, bound, settle, to_json};
 use crate::engine::catalog::CatalogEntry;
 use crate::engine::context::CallContext;
@@ -218,8 +218,8 @@ struct WriteTask {
     leave: Arc<CancelState>,
     claim: Option<KeyClaim>,
     hold: Option<OfferReceiver>,
-    /// Operator's approval, given together with the commit.
-    by_hand: Option<OperatorCommit>,
+    /// Operator's answer about their own action.
+    by_hand: Option<ManualAnswer>,
     /// Hashes of agents' orders that blocked this write and were cancelled for it.
     cleared: Vec<B256>,
     /// True if the commit panicked, so that this task does not know what was signed.
@@ -542,16 +542,24 @@ impl WriteTask {
         params: &Value,
     ) -> Result<ConsentAnswer, CallRefusal> {
         let queue = acting.pipeline.approval_queue();
+        let over = || Err(refused(ToolError::new(ErrorCode::PermitExpired, AnswerError::Expired)));
+        let approval = match self.by_hand.take() {
+            Some(ManualAnswer::Reject { reason, halt }) => {
+                let mut ticket = queue.ask_rejected(Arc::clone(&previewed.preview), reason, halt);
+                return self.concluded(ticket.decision().await).unwrap_or_else(over);
+            }
+            Some(ManualAnswer::Approve { confirmation, proof }) => Some((confirmation, proof)),
+            None => None,
+        };
         let needs_yes = match &previewed.preview.needs {
             ApprovalNeed::Instant | ApprovalNeed::Notify => return Ok(ConsentAnswer::Consent(Consent::None)),
             ApprovalNeed::Delay { .. } => false,
             ApprovalNeed::Approval { .. } => true,
         };
-        if let Some(OperatorCommit { confirmation, proof }) = self.by_hand.take() {
+        if let Some((confirmation, proof)) = approval {
             let approved = queue.ask_approved(Arc::clone(&previewed.preview), &confirmation, proof);
             let mut ticket = approved.map_err(|why| refused(ToolError::new(ErrorCode::ApprovalRequired, why)))?;
-            let expired = || Err(refused(ToolError::new(ErrorCode::PermitExpired, AnswerError::Expired)));
-            return self.concluded(ticket.decision().await).unwrap_or_else(expired);
+            return self.concluded(ticket.decision().await).unwrap_or_else(over);
         }
         if let Some(yes) = queue.granted(&previewed.preview) {
             return Ok(ConsentAnswer::Consent(Consent::Approved(yes)));
