@@ -173,39 +173,7 @@ pub(super) enum Command {
         action: AlertsAction,
     },
     /// Call one tool and print its result: a short report on a terminal, JSON when piped or with --json
-    Call {
-        /// Name of the tool; `bardo tools` lists them
-        #[arg(required_unless_present = "from_rehearsal")]
-        tool: Option<String>,
-        /// Parameters: name=value words, or one JSON object, from a file with @FILE, from stdin with -
-        #[arg(value_name = "NAME=VALUE|JSON|@FILE|-")]
-        params: Vec<String>,
-        /// Propose on the live network what this call did on a rehearsal; everything is checked again
-        #[arg(long, value_name = "CALL_ID", conflicts_with_all = ["tool", "fork"])]
-        from_rehearsal: Option<CallId>,
-        /// Make retries safe: run the call at most once per data folder under this key
-        #[arg(long, value_name = "KEY")]
-        idempotency_key: Option<String>,
-        /// Stop before signing
-        #[arg(long)]
-        dry_run: bool,
-        /// Approval mode: never blocks what needs approval, ask asks on this terminal, always approves where the policy
-        /// permits it [default: ask on a terminal, otherwise never]
-        #[arg(long, value_name = "never|ask|always")]
-        approve: Option<ApprovalMode>,
-        /// Apply the limits of this phase, if it is stricter
-        #[arg(long, value_name = "PHASE")]
-        phase: Option<Phase>,
-        /// Key to act with, by its name in `bardo keys list`; on devnets also development:N
-        #[arg(long, value_name = "NAME")]
-        key: Option<String>,
-        /// Read the key's password from this file descriptor
-        #[arg(long, value_name = "N")]
-        password_fd: Option<u32>,
-        /// Wait until everything that was sent has ended, however long it takes
-        #[arg(long)]
-        wait: bool,
-    },
+    Call(CallArguments),
     /// List the tools, or describe one in full
     Tools {
         /// Name of the tool
@@ -391,6 +359,41 @@ pub(super) enum Command {
         #[command(subcommand)]
         action: ConfigAction,
     },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CallArguments {
+    /// Name of the tool; `bardo tools` lists them
+    #[arg(required_unless_present = "from_rehearsal")]
+    pub tool: Option<String>,
+    /// Parameters: name=value words, or one JSON object, from a file with @FILE, from stdin with -
+    #[arg(value_name = "NAME=VALUE|JSON|@FILE|-")]
+    pub params: Vec<String>,
+    /// Propose on the live network what this call did on a rehearsal; everything is checked again
+    #[arg(long, value_name = "CALL_ID", conflicts_with_all = ["tool", "fork"])]
+    pub from_rehearsal: Option<CallId>,
+    /// Make retries safe: run the call at most once per data folder under this key
+    #[arg(long, value_name = "KEY")]
+    pub idempotency_key: Option<String>,
+    /// Stop before signing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Approval mode: never blocks what needs approval, ask asks on this terminal, always approves where the policy
+    /// permits it [default: ask on a terminal, otherwise never]
+    #[arg(long, value_name = "never|ask|always")]
+    pub approve: Option<ApprovalMode>,
+    /// Apply the limits of this phase, if it is stricter
+    #[arg(long, value_name = "PHASE")]
+    pub phase: Option<Phase>,
+    /// Key to act with, by its name in `bardo keys list`; on devnets also development:N
+    #[arg(long, value_name = "NAME")]
+    pub key: Option<String>,
+    /// Read the key's password from this file descriptor
+    #[arg(long, value_name = "N")]
+    pub password_fd: Option<u32>,
+    /// Wait until everything that was sent has ended, however long it takes
+    #[arg(long)]
+    pub wait: bool,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
+use super::args::CallArguments;
 use super::{
     CliExit, CommandFailure, answer, consent, load, logs, parameters, print, print_json, secret, wait, without_controls,
 };
@@ -56,6 +57,35 @@ pub(super) struct CallFlags {
     pub(super) paper: bool,
     /// Block on which the call was rehearsed, if it is a rehearsed one. It runs on the chain of that block only.
     pub(super) rehearsed_on: Option<LiveBlock>,
+}
+
+/// Runs `bardo call`.
+pub(super) fn command(
+    arguments: CallArguments,
+    environment: &Environment,
+    flags: ConfigFlags,
+    paper: bool,
+    json: bool,
+) -> Result<CliExit, CommandFailure> {
+    let CallArguments {
+        tool,
+        params,
+        from_rehearsal: rehearsed,
+        idempotency_key,
+        dry_run,
+        approve,
+        phase,
+        key,
+        password_fd,
+        wait,
+    } = arguments;
+    let options =
+        CallFlags { idempotency_key, dry_run, approve, phase, password_fd, wait, paper, ..CallFlags::default() };
+    let flags = ConfigFlags { account: key, ..flags };
+    match rehearsed {
+        Some(call_id) => from_rehearsal(call_id, options, environment, flags, json),
+        None => run(&tool.unwrap_or_default(), &params, options, environment, &flags, json),
+    }
 }
 
 pub(super) fn run(

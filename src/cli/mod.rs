@@ -68,6 +68,7 @@ use bardo_base::text::SafeText;
 use bardo_console::source::Source;
 use bardo_console::{Attention, ConsoleOptions, Keymap};
 use bardo_runtime::OpenError;
+use bardo_runtime::data::devnets::DevnetName;
 use bardo_runtime::session::{Session, SessionOptions};
 use bardo_session::handle::SessionSummary;
 use golem_chain::network::NetworkPlanError;
@@ -200,38 +201,7 @@ fn dispatch(mut cli: Cli) -> Result<CliExit, CommandFailure> {
         }
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags, cli.json),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
-        Some(Command::Call {
-            tool,
-            params,
-            from_rehearsal,
-            idempotency_key,
-            dry_run,
-            approve,
-            phase,
-            key,
-            password_fd,
-            wait,
-        }) => {
-            let paper = cli.paper;
-            let options = call::CallFlags {
-                idempotency_key,
-                dry_run,
-                approve,
-                phase,
-                password_fd,
-                wait,
-                paper,
-                ..call::CallFlags::default()
-            };
-            let flags = ConfigFlags { account: key, ..flags };
-            match from_rehearsal {
-                Some(call_id) => call::from_rehearsal(call_id, options, &environment, flags, cli.json),
-                None => {
-                    let tool = tool.unwrap_or_default();
-                    call::run(&tool, &params, options, &environment, &flags, cli.json)
-                }
-            }
-        }
+        Some(Command::Call(arguments)) => call::command(arguments, &environment, flags, cli.paper, cli.json),
         Some(Command::Tools { name, profile, category, archetype, format }) => {
             let format = if cli.json && format == ToolsFormat::Table { ToolsFormat::Json } else { format };
             match archetype {
@@ -301,23 +271,32 @@ fn dispatch(mut cli: Cli) -> Result<CliExit, CommandFailure> {
         None if joins && serve::place(&load(&environment, &flags)?).is_served() => {
             serve::attach_plain(&load(&environment, &flags)?, display)
         }
-        None => {
-            let show = cli.scenario.map(|name| golem::show(&name, &environment, &flags)).transpose()?;
-            let time = show.as_ref().and_then(golem::time_of);
-            let session = SessionOptions { show, time, ..SessionOptions::default() };
-            let mut config = load(&environment, &flags)?;
-            if config.fork.is_some() && session.show.is_some() {
-                let words = "scenarios run on the devnet: remove --scenario from the rehearsal, or --fork";
-                return Err(CommandFailure::usage(words.to_owned()));
-            }
-            if let Some(name) = cli.data {
-                kept_devnets::on_embedded(&config)?;
-                kept_devnets::resume_fork(&mut config, &name);
-                config.kept_devnet = Some(name.to_string());
-            }
-            console(config, display, session)
-        }
+        None => own_console(cli.scenario, cli.data, &environment, &flags, display),
     }
+}
+
+/// Opens a console with a session of its own: on the configured network, or with a scenario or a kept devnet.
+fn own_console(
+    scenario: Option<String>,
+    data: Option<DevnetName>,
+    environment: &Environment,
+    flags: &ConfigFlags,
+    display: DisplayOptions,
+) -> Result<CliExit, CommandFailure> {
+    let show = scenario.map(|name| golem::show(&name, environment, flags)).transpose()?;
+    let time = show.as_ref().and_then(golem::time_of);
+    let session = SessionOptions { show, time, ..SessionOptions::default() };
+    let mut config = load(environment, flags)?;
+    if config.fork.is_some() && session.show.is_some() {
+        let words = "scenarios run on the devnet: remove --scenario from the rehearsal, or --fork";
+        return Err(CommandFailure::usage(words.to_owned()));
+    }
+    if let Some(name) = data {
+        kept_devnets::on_embedded(&config)?;
+        kept_devnets::resume_fork(&mut config, &name);
+        config.kept_devnet = Some(name.to_string());
+    }
+    console(config, display, session)
 }
 
 /// Runs a subcommand of `bardo golem`.

@@ -231,7 +231,8 @@ async fn a_manual_action_above_the_limit_is_asked_once_with_all_details() {
         seen.told.iter().any(|(done, told)| *done && told.contains("rejected")).then_some(())
     };
     console.until("it is rejected", rejected).await;
-    let recorded = "SELECT count(*) FROM audit_entry WHERE kind = 'approval:resolved' AND body LIKE '%wait for the fee%'";
+    let recorded =
+        "SELECT count(*) FROM audit_entry WHERE kind = 'approval:resolved' AND body LIKE '%wait for the fee%'";
     assert_eq!(home.count(recorded), 1);
     answer(question.key, OperatorAnswer::Once, question.requirement().met()).await;
     let refused = |seen: &crate::queue::Seen| seen.told.last().is_some_and(|(done, _)| !*done).then_some(());

@@ -72,17 +72,7 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         AuditKind::OrderSigned => {
             format!("order signed by {}: {}", text("by").replace('_', " "), text("expected_outcome"))
         }
-        AuditKind::OrderEnded => {
-            let agrees = if text("matched") == "false" { "; not as declared ✕" } else { "" };
-            // Entries of orders that were placed elsewhere have no expected outcome.
-            let what = match text("expected_outcome") {
-                none if none.is_empty() => short_words(&text("actual_outcome")),
-                expected => expected,
-            };
-            let amount = text("amount_out");
-            let received = if amount.is_empty() { String::new() } else { format!("; received {amount}") };
-            format!("order {}: {what}{received}{agrees}", text("status").replace('_', " "))
-        }
+        AuditKind::OrderEnded => order_ended(&text),
         AuditKind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), value_of("reason")),
         AuditKind::HaltLowered => format!("stop ladder lowered to {} by {}", none_or(&text("level")), text("by")),
         AuditKind::KeysRevoked => {
@@ -94,13 +84,7 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         }
         AuditKind::PolicyRefused => format!("a looser policy was refused by {}", text("by")),
         AuditKind::BreakerReset => format!("failure breaker closed by {}", text("by")),
-        AuditKind::RecoveryStep => {
-            let (found, step, nonce) = (text("found"), text("step"), text("nonce"));
-            let found = RecoveryState::named(&found).map_or(found.as_str(), |found| found.describe());
-            let step = RecoveryStep::named(&step).map_or(step.as_str(), |step| step.describe());
-            let which = if nonce.is_empty() { String::new() } else { format!(" ({nonce})") };
-            format!("recovery found {found}{which}: {step}")
-        }
+        AuditKind::RecoveryStep => recovered(&text),
         AuditKind::ApprovalAnswered => {
             format!("another console answered: {}, by {}", text("answer").replace('_', " "), text("by"))
         }
@@ -130,6 +114,28 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
     };
     let sentence = if text("paper") == "true" { format!("PAPER: {sentence}") } else { sentence };
     SafeText::clean(&readable(&sentence, PLACES), LONGEST)
+}
+
+/// Description of an order that ended, from the texts of its entry's fields.
+fn order_ended(text: &dyn Fn(&str) -> String) -> String {
+    let agrees = if text("matched") == "false" { "; not as declared ✕" } else { "" };
+    // Entries of orders that were placed elsewhere have no expected outcome.
+    let what = match text("expected_outcome") {
+        none if none.is_empty() => short_words(&text("actual_outcome")),
+        expected => expected,
+    };
+    let amount = text("amount_out");
+    let received = if amount.is_empty() { String::new() } else { format!("; received {amount}") };
+    format!("order {}: {what}{received}{agrees}", text("status").replace('_', " "))
+}
+
+/// Description of a step of recovery, from the texts of its entry's fields.
+fn recovered(text: &dyn Fn(&str) -> String) -> String {
+    let (found, step, nonce) = (text("found"), text("step"), text("nonce"));
+    let found = RecoveryState::named(&found).map_or(found.as_str(), |found| found.describe());
+    let step = RecoveryStep::named(&step).map_or(step.as_str(), |step| step.describe());
+    let which = if nonce.is_empty() { String::new() } else { format!(" ({nonce})") };
+    format!("recovery found {found}{which}: {step}")
 }
 
 /// Description of a settled reservation. The amount is the part of the limits that it used, not what left the wallet.

@@ -50,6 +50,17 @@ pub struct AuctionPlan {
     pub(super) size: Option<MevMeasure>,
 }
 
+impl AuctionPlan {
+    /// Expected outcome of selling `sold`, an amount with its symbol, in this auction.
+    fn outcome(&self, sold: &str) -> String {
+        let Self { start, end, symbol, .. } = self;
+        match start == end {
+            true => format!("Auction {sold} for >= {end} {symbol}"),
+            false => format!("Auction {sold} for {start} {symbol}, falling to {end}"),
+        }
+    }
+}
+
 /// Parameters of an auction order.
 pub(super) struct AuctionRequest<'a> {
     pub(super) token_in: &'a str,
@@ -176,11 +187,7 @@ pub(super) async fn order(
         // The size note is advisory: failing to measure it does not block the order.
         size: size_advice(share.ok().as_ref(), &route.price_impact),
     };
-    let (given, wanted) = (&ask.token_in.symbol, &ask.token_out.symbol);
-    let expected = match plan.start == plan.end {
-        true => format!("Auction {amount_in} {given} for >= {} {wanted}", plan.end),
-        false => format!("Auction {amount_in} {given} for {} {wanted}, falling to {}", plan.start, plan.end),
-    };
+    let expected = plan.outcome(&format!("{amount_in} {}", ask.token_in.symbol));
     let holder = pools_with(&route, ask.contract_out);
     let proposal = Proposal {
         chain_id: chain.network().chain_id,

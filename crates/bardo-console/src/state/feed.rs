@@ -331,28 +331,16 @@ impl Feed {
         self.counts.trades = self.trades.count;
         self.fold_cards(event);
         match &event.kind {
-            EventKind::ToolStart(start) => {
-                if let Some(call) = self.of(event) {
-                    call.card = Some(CallCard::start(at, start));
-                    call.start = Some(start.clone());
-                }
-            }
-            EventKind::ToolUpdate(update) => {
-                if let Some(call) = self.of(event) {
-                    let name = update.step.clone();
-                    push_part(&mut call.steps, StepSeen { name, index: update.index, of: update.of, at });
-                }
-            }
-            EventKind::ToolOverrun(_) => {
-                if let Some(call) = self.of(event) {
-                    call.overran = true;
-                }
-            }
-            EventKind::ToolError(failed) => {
-                if let Some(call) = self.of(event) {
-                    call.error = Some(failed.clone());
-                }
-            }
+            EventKind::ToolStart(start) => self.update(event, |call| {
+                call.card = Some(CallCard::start(at, start));
+                call.start = Some(start.clone());
+            }),
+            EventKind::ToolUpdate(update) => self.update(event, |call| {
+                let name = update.step.clone();
+                push_part(&mut call.steps, StepSeen { name, index: update.index, of: update.of, at });
+            }),
+            EventKind::ToolOverrun(_) => self.update(event, |call| call.overran = true),
+            EventKind::ToolError(failed) => self.update(event, |call| call.error = Some(failed.clone())),
             EventKind::ToolEnd(end) => self.call_ended(event, end, traded),
             EventKind::SafetyCheck(check) => self.checked(event, check),
             EventKind::PermitIssued(issued) => {
@@ -361,27 +349,19 @@ impl Feed {
                 let call_id = call.call_id;
                 self.link_failed_offer(call_id, at);
             }
-            EventKind::ApprovalRequested(asked) => {
-                if let Some(call) = self.of(event) {
-                    let since = call.asked.as_ref().map_or(at, |(since, _)| *since);
-                    call.asked = Some((since, asked.clone()));
-                    call.resolved = None;
+            EventKind::ApprovalRequested(asked) => self.update(event, |call| {
+                let since = call.asked.as_ref().map_or(at, |(since, _)| *since);
+                call.asked = Some((since, asked.clone()));
+                call.resolved = None;
+            }),
+            EventKind::ApprovalResolved(resolved) => self.update(event, |call| {
+                call.resolved = Some(resolved.clone());
+                if let (Some(amount), Some(start)) = (&resolved.amount, &mut call.start) {
+                    start.params.use_amount(amount);
                 }
-            }
-            EventKind::ApprovalResolved(resolved) => {
-                if let Some(call) = self.of(event) {
-                    call.resolved = Some(resolved.clone());
-                    if let (Some(amount), Some(start)) = (&resolved.amount, &mut call.start) {
-                        start.params.use_amount(amount);
-                    }
-                }
-            }
+            }),
             EventKind::TxUpdate(update) => self.transaction_moved(event, update),
-            EventKind::ToolVerified(verified) => {
-                if let Some(call) = self.of(event) {
-                    call.verified = Some(verified.clone());
-                }
-            }
+            EventKind::ToolVerified(verified) => self.update(event, |call| call.verified = Some(verified.clone())),
             EventKind::OrderUpdate(order) => self.order_moved(at, order),
             EventKind::IntentUpdate(intent) => self.intent_moved(at, intent),
             EventKind::ChainBlock(block) => {
@@ -413,9 +393,7 @@ impl Feed {
             EventKind::GolemThought(thought) => self.thought(at, thought),
             EventKind::MemoryHits(hits) => {
                 self.memory = Some(hits.clone());
-                if let Some(call) = self.of(event) {
-                    call.memory = Some(hits.clone());
-                }
+                self.update(event, |call| call.memory = Some(hits.clone()));
             }
             EventKind::Caption(caption) => {
                 self.caption = Some(caption.clone());
@@ -430,6 +408,13 @@ impl Feed {
             | EventKind::AlertChannel(_)
             | EventKind::FabricGap(_)
             | EventKind::FabricFault(_) => {}
+        }
+    }
+
+    /// Changes the call of an event, if it is kept.
+    fn update(&mut self, event: &Event, change: impl FnOnce(&mut CallSeen)) {
+        if let Some(call) = self.of(event) {
+            change(call);
         }
     }
 

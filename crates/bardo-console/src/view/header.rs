@@ -17,6 +17,7 @@ use bardo_base::model::StopLevel;
 use bardo_base::text::width;
 use bardo_session::handle::ReplayState;
 use bardo_session::isolation::IsolationLevel;
+use bardo_session::market::ChainIdentity;
 
 /// Header of the console: kind of money, network, state, waiting requests; below it the tabs and the wallet.
 pub(super) struct Header<'a> {
@@ -77,31 +78,7 @@ fn groups(state: &State) -> Vec<Group> {
     }
     if let Some(network) = &state.session.page.network {
         groups.push(Group { rank: 5, pieces: vec![(network.name.to_string(), Role::Text)] });
-        let mut pieces: Vec<StyledText> = Vec::new();
-        for (at, identity) in network.chains.iter().enumerate() {
-            let Some(newest) = state.session.page.chains.get(at).and_then(|chain| chain.blocks.front()) else {
-                continue;
-            };
-            if !pieces.is_empty() {
-                pieces.push((" · ".to_owned(), Role::TextDim));
-            }
-            let number = grouped(&newest.number.to_string());
-            pieces.push((format!("{} #{number}", identity.name), Role::Text));
-            let since = (state.session_millis() / 1000).saturating_sub(newest.timestamp);
-            let usual = identity.interval_millis.unwrap_or(12_000) / 1000;
-            if state.clock.motion && since > 10.max(5 * usual) {
-                pieces.push((format!(" {} old", age(since)), Role::StateCare));
-            }
-        }
-        // If the terminal is too narrow for all chains, only the first one's block is shown.
-        let newest = state.session.page.chains.first().and_then(|chain| chain.blocks.front());
-        match newest.filter(|_| state.compact()) {
-            Some(newest) => {
-                let number = format!("#{}", grouped(&newest.number.to_string()));
-                groups.push(Group { rank: 6, pieces: vec![(number, Role::Text)] });
-            }
-            None => groups.push(Group { rank: 6, pieces }),
-        }
+        groups.push(Group { rank: 6, pieces: newest_blocks(state, &network.chains) });
     }
     // A stop is essential and never dropped before other groups.
     let running = running(state);
@@ -140,41 +117,70 @@ fn groups(state: &State) -> Vec<Group> {
     if state.options.watch_only {
         groups.push(Group { rank: 3, pieces: vec![("read-only".to_owned(), Role::TextDim)] });
     }
-    if let Some(frozen) = &state.display.frozen {
-        // The frozen mark is shortened before it is dropped, because the screen does not show the current state.
-        let runs = match state.replaying() {
-            true => "the recording".to_owned(),
-            false => name(state).to_string(),
-        };
-        let parts = [
-            format!(" view frozen, {runs} still running, {} new ", frozen.missed),
-            format!(" view frozen, {} new ", frozen.missed),
-            " frozen ".to_owned(),
-        ];
-        let badge = groups.first().map_or(0, |group| styled_width(&group.pieces));
-        let room = usize::from(state.display.size.width).saturating_sub(badge + beside + 4);
-        if let Some(words) = parts.iter().find(|words| width(words.as_str()) <= room).or(parts.last()) {
-            groups.push(Group { rank: 2, pieces: vec![(words.clone(), Role::Frozen)] });
-        }
-    }
-    let waiting = state.session.questions.len();
-    if waiting > 0 {
-        let verb = if waiting == 1 { "WAITS" } else { "WAIT" };
-        let key = state.decide_key();
-        let parts = [
-            format!("‼ {waiting} {verb} FOR YOU ({key})"),
-            format!("‼ {waiting} {verb} ({key})"),
-            format!("‼ {waiting} ({key})"),
-        ];
-        // Beside a stop, a short line shortens this text.
-        let badge = groups.first().map_or(0, |group| styled_width(&group.pieces));
-        let room = usize::from(state.display.size.width).saturating_sub(badge + beside + 4);
-        let fits = |words: &&String| !stopped || width(words) <= room;
-        if let Some(words) = parts.iter().find(fits).or(parts.last()) {
-            groups.push(Group { rank: 1, pieces: vec![(words.clone(), Role::StateCare)] });
-        }
-    }
+    let badge = groups.first().map_or(0, |group| styled_width(&group.pieces));
+    let room = usize::from(state.display.size.width).saturating_sub(badge + beside + 4);
+    groups.extend(frozen(state, room));
+    // Beside a stop, a short line shortens this text.
+    groups.extend(waiting(state, if stopped { room } else { usize::MAX }));
     groups
+}
+
+/// Number of each chain's newest block, with its age if it is old. If the terminal is too narrow for all chains, only
+/// the first one's number.
+fn newest_blocks(state: &State, chains: &[ChainIdentity]) -> Vec<StyledText> {
+    let newest = state.session.page.chains.first().and_then(|chain| chain.blocks.front());
+    if let Some(newest) = newest.filter(|_| state.compact()) {
+        return vec![(format!("#{}", grouped(&newest.number.to_string())), Role::Text)];
+    }
+    let mut pieces: Vec<StyledText> = Vec::new();
+    for (identity, chain) in chains.iter().zip(&state.session.page.chains) {
+        let Some(newest) = chain.blocks.front() else { continue };
+        if !pieces.is_empty() {
+            pieces.push((" · ".to_owned(), Role::TextDim));
+        }
+        let number = grouped(&newest.number.to_string());
+        pieces.push((format!("{} #{number}", identity.name), Role::Text));
+        let since = (state.session_millis() / 1000).saturating_sub(newest.timestamp);
+        let usual = identity.interval_millis.unwrap_or(12_000) / 1000;
+        if state.clock.motion && since > 10.max(5 * usual) {
+            pieces.push((format!(" {} old", age(since)), Role::StateCare));
+        }
+    }
+    pieces
+}
+
+/// Mark of a frozen view. It is shortened to `room` columns before it is dropped, because the screen does not show the
+/// current state.
+fn frozen(state: &State, room: usize) -> Option<Group> {
+    let frozen = state.display.frozen.as_ref()?;
+    let runs = match state.replaying() {
+        true => "the recording".to_owned(),
+        false => name(state).to_string(),
+    };
+    let parts = [
+        format!(" view frozen, {runs} still running, {} new ", frozen.missed),
+        format!(" view frozen, {} new ", frozen.missed),
+        " frozen ".to_owned(),
+    ];
+    let words = parts.iter().find(|words| width(words.as_str()) <= room).or(parts.last())?;
+    Some(Group { rank: 2, pieces: vec![(words.clone(), Role::Frozen)] })
+}
+
+/// Number of decisions that wait, in at most `room` columns if it fits. `None` if none waits.
+fn waiting(state: &State, room: usize) -> Option<Group> {
+    let waiting = state.session.questions.len();
+    if waiting == 0 {
+        return None;
+    }
+    let verb = if waiting == 1 { "WAITS" } else { "WAIT" };
+    let key = state.decide_key();
+    let parts = [
+        format!("‼ {waiting} {verb} FOR YOU ({key})"),
+        format!("‼ {waiting} {verb} ({key})"),
+        format!("‼ {waiting} ({key})"),
+    ];
+    let words = parts.iter().find(|words| width(words.as_str()) <= room).or(parts.last())?;
+    Some(Group { rank: 1, pieces: vec![(words.clone(), Role::StateCare)] })
 }
 
 /// Warning that the brain process could act as the operator or disturb Bardo; `None` if it is fully isolated.

@@ -655,80 +655,10 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
     if decision.ended_at.is_some() {
         return ended(model);
     }
-    let mut rows = Vec::new();
-    if let Some(form) = &decision.form {
-        let kind = decision.picked.map_or("", words);
-        rows.push(Row::new(kind, Role::TextStrong));
-        for (at, (label, field)) in form.fields.iter().enumerate() {
-            let here = at == form.at;
-            let mut row = Row::new(format!("{label}: "), Role::TextDim).kept();
-            if here {
-                // The rows of the dialog wrap, and all lines of a long reason must be readable.
-                row.left.extend(text_input::pieces(field, Role::Selection));
-            } else {
-                row = row.then(field.text(), Role::Dialog);
-            }
-            rows.push(row);
-        }
-        if let (Some(confirm), Some(AnswerKind::Once | AnswerKind::Similar)) = (&question.confirm, decision.picked) {
-            rows.push(Row::new(format!("to confirm, type {}", confirm.what), Role::StateCare));
-        }
-        if let (Some(AnswerKind::Similar), RequestSubject::Action(action)) = (decision.picked, &question.about) {
-            rows.extend(scope_rows(model, action));
-        }
-        if let (Some(AnswerKind::Smaller), RequestSubject::Action(action)) = (decision.picked, &question.about)
-            && let Some((amount, symbol)) = &action.amount
-        {
-            let words = format!(
-                "less than {amount} {symbol}; it is prepared again, and goes ahead at once if it needs no approval then"
-            );
-            rows.push(Row::new(words, Role::TextDim));
-        }
-        let first = match form.fields.len() {
-            0 | 1 => Row::default(),
-            _ => Row::new("Tab", Role::Key).then(" next   ", Role::TextDim),
-        };
-        rows.push(
-            first
-                .then("Enter", Role::Key)
-                .then(" confirms   ", Role::TextDim)
-                .then("Esc", Role::Key)
-                .then(" back", Role::TextDim),
-        );
-    } else {
-        let offered: Vec<Vec<StyledText>> = question
-            .answers
-            .iter()
-            .map(|offered| {
-                let chosen = decision.picked == Some(offered.kind);
-                let letter = offered.kind.letter();
-                match &offered.why_not {
-                    // Struck out with characters, because not every terminal supports the attribute.
-                    _ if model.read_only => vec![(format!("-{letter}- {}", words(offered.kind)), Role::TextDim)],
-                    Some(_) => vec![(format!("-{letter}- {}", words(offered.kind)), Role::TextDim)],
-                    None if chosen => vec![(format!("▸{letter} {}", words(offered.kind)), Role::Selection)],
-                    None => {
-                        vec![(format!(" {letter}"), Role::Key), (format!(" {}", words(offered.kind)), Role::Dialog)]
-                    }
-                }
-            })
-            .collect();
-        let after = format!(" later ({})", later(question).unwrap_or("keeps waiting"));
-        let later = vec![(" Esc".to_owned(), Role::Key), (after, Role::Dialog)];
-        let each = (columns / ANSWER).clamp(1, 3);
-        let mut row: Vec<StyledText> = Vec::new();
-        for (at, pieces) in offered.into_iter().chain([later]).enumerate() {
-            if at > 0 && at % each == 0 {
-                rows.push(Row::of(std::mem::take(&mut row)));
-            }
-            let padding = ANSWER.saturating_sub(styled_width(&pieces));
-            row.extend(pieces);
-            if (at + 1) % each != 0 {
-                row.push((" ".repeat(padding), Role::Dialog));
-            }
-        }
-        rows.push(Row::of(row));
-    }
+    let mut rows = match &decision.form {
+        Some(form) => form_rows(model, question, form),
+        None => answer_rows(model, question, columns),
+    };
     let ids = match &question.about {
         RequestSubject::Action(action) if ids_below(columns) => vec![(ids(action), Role::TextDim)],
         _ => Vec::new(),
@@ -753,5 +683,89 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
             rows.push(row);
         }
     }
+    rows
+}
+
+/// Fields of the picked answer, with what it means.
+fn form_rows(model: DecisionModel<'_>, question: &Question, form: &AnswerForm) -> Vec<Row> {
+    let decision = model.decision;
+    let mut rows = Vec::new();
+    let kind = decision.picked.map_or("", words);
+    rows.push(Row::new(kind, Role::TextStrong));
+    for (at, (label, field)) in form.fields.iter().enumerate() {
+        let here = at == form.at;
+        let mut row = Row::new(format!("{label}: "), Role::TextDim).kept();
+        if here {
+            // The rows of the dialog wrap, and all lines of a long reason must be readable.
+            row.left.extend(text_input::pieces(field, Role::Selection));
+        } else {
+            row = row.then(field.text(), Role::Dialog);
+        }
+        rows.push(row);
+    }
+    if let (Some(confirm), Some(AnswerKind::Once | AnswerKind::Similar)) = (&question.confirm, decision.picked) {
+        rows.push(Row::new(format!("to confirm, type {}", confirm.what), Role::StateCare));
+    }
+    if let (Some(AnswerKind::Similar), RequestSubject::Action(action)) = (decision.picked, &question.about) {
+        rows.extend(scope_rows(model, action));
+    }
+    if let (Some(AnswerKind::Smaller), RequestSubject::Action(action)) = (decision.picked, &question.about)
+        && let Some((amount, symbol)) = &action.amount
+    {
+        let words = format!(
+            "less than {amount} {symbol}; it is prepared again, and goes ahead at once if it needs no approval then"
+        );
+        rows.push(Row::new(words, Role::TextDim));
+    }
+    let first = match form.fields.len() {
+        0 | 1 => Row::default(),
+        _ => Row::new("Tab", Role::Key).then(" next   ", Role::TextDim),
+    };
+    rows.push(
+        first
+            .then("Enter", Role::Key)
+            .then(" confirms   ", Role::TextDim)
+            .then("Esc", Role::Key)
+            .then(" back", Role::TextDim),
+    );
+    rows
+}
+
+/// Answers to pick from, as many side by side as fit.
+fn answer_rows(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Row> {
+    let decision = model.decision;
+    let mut rows = Vec::new();
+    let offered: Vec<Vec<StyledText>> = question
+        .answers
+        .iter()
+        .map(|offered| {
+            let chosen = decision.picked == Some(offered.kind);
+            let letter = offered.kind.letter();
+            match &offered.why_not {
+                // Struck out with characters, because not every terminal supports the attribute.
+                _ if model.read_only => vec![(format!("-{letter}- {}", words(offered.kind)), Role::TextDim)],
+                Some(_) => vec![(format!("-{letter}- {}", words(offered.kind)), Role::TextDim)],
+                None if chosen => vec![(format!("▸{letter} {}", words(offered.kind)), Role::Selection)],
+                None => {
+                    vec![(format!(" {letter}"), Role::Key), (format!(" {}", words(offered.kind)), Role::Dialog)]
+                }
+            }
+        })
+        .collect();
+    let after = format!(" later ({})", later(question).unwrap_or("keeps waiting"));
+    let later = vec![(" Esc".to_owned(), Role::Key), (after, Role::Dialog)];
+    let each = (columns / ANSWER).clamp(1, 3);
+    let mut row: Vec<StyledText> = Vec::new();
+    for (at, pieces) in offered.into_iter().chain([later]).enumerate() {
+        if at > 0 && at % each == 0 {
+            rows.push(Row::of(std::mem::take(&mut row)));
+        }
+        let padding = ANSWER.saturating_sub(styled_width(&pieces));
+        row.extend(pieces);
+        if (at + 1) % each != 0 {
+            row.push((" ".repeat(padding), Role::Dialog));
+        }
+    }
+    rows.push(Row::of(row));
     rows
 }
