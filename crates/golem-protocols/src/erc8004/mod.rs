@@ -6,6 +6,8 @@
 mod call;
 mod event;
 pub mod file;
+pub mod reputation;
+pub mod trust;
 mod wallet;
 
 #[cfg(test)]
